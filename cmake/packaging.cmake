@@ -1,0 +1,54 @@
+# What is installed, and the packages made of it: a .deb that depends on Debian's libraries, and a
+# .tar.gz that carries its own and runs where none are installed.
+
+include(GNUInstallDirs)
+
+set_target_properties(millrace PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/millrace")
+install(TARGETS millrace RUNTIME_DEPENDENCY_SET millrace_libraries)
+
+# Only the .tar.gz asks for this component. glibc is the machine's own: it must fit its kernel and loader.
+install(RUNTIME_DEPENDENCY_SET millrace_libraries
+  PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv|util)\\.so"
+  DESTINATION "${CMAKE_INSTALL_LIBDIR}/millrace"
+  COMPONENT bundle EXCLUDE_FROM_ALL)
+
+# The manual and the completions are printed by the program itself, so they say what it does.
+if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
+  message(STATUS "manual and completions: left out, a program for ${CMAKE_SYSTEM_PROCESSOR} cannot run here")
+else()
+  set(shell_files "${PROJECT_BINARY_DIR}/shell")
+  add_custom_command(
+    OUTPUT "${shell_files}/millrace.1" "${shell_files}/millrace.bash" "${shell_files}/_millrace"
+           "${shell_files}/millrace.fish"
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${shell_files}"
+    COMMAND millrace manual > "${shell_files}/millrace.1"
+    COMMAND millrace completion bash > "${shell_files}/millrace.bash"
+    COMMAND millrace completion zsh > "${shell_files}/_millrace"
+    COMMAND millrace completion fish > "${shell_files}/millrace.fish"
+    DEPENDS millrace
+    VERBATIM)
+  add_custom_target(shell_files ALL DEPENDS "${shell_files}/millrace.1")
+  install(FILES "${shell_files}/millrace.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+  install(FILES "${shell_files}/millrace.bash"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME millrace)
+  install(FILES "${shell_files}/_millrace" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions")
+  install(FILES "${shell_files}/millrace.fish"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
+endif()
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME copyright)
+install(FILES "${PROJECT_SOURCE_DIR}/README.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+set(CPACK_GENERATOR DEB TGZ)
+set(CPACK_PACKAGE_NAME millrace)
+set(CPACK_PACKAGE_VENDOR "The Millrace authors")
+set(CPACK_PACKAGE_CONTACT "The Millrace authors <millrace@example.org>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "find and remove the data bottleneck of deep-learning training")
+set(CPACK_PACKAGE_DESCRIPTION "Millrace shows where deep-learning training waits for its data, and removes the wait.")
+set(CPACK_PACKAGE_FILE_NAME "millrace-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR}")
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
+set(CPACK_PROJECT_CONFIG_FILE "${PROJECT_SOURCE_DIR}/cmake/package_contents.cmake")
+include(CPack)

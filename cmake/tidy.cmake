@@ -1,0 +1,15 @@
+# cmake --build --preset tidy: clang-tidy over every source, as .clang-tidy says.
+
+find_program(RUN_CLANG_TIDY NAMES run-clang-tidy-19 run-clang-tidy)
+find_program(CLANG_TIDY NAMES clang-tidy-19 clang-tidy)
+if(RUN_CLANG_TIDY AND CLANG_TIDY)
+  add_custom_target(tidy
+    COMMAND "${RUN_CLANG_TIDY}" -quiet -clang-tidy-binary "${CLANG_TIDY}" -p "${PROJECT_BINARY_DIR}"
+            "${PROJECT_SOURCE_DIR}/(src|bench|tests)/.*"
+    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+    USES_TERMINAL)
+else()
+  add_custom_target(tidy
+    COMMAND "${CMAKE_COMMAND}" -E echo "clang-tidy was not found: apt-get install clang-tidy-19, and configure again"
+    COMMAND "${CMAKE_COMMAND}" -E false)
+endif()
