@@ -1,0 +1,106 @@
+// BoundedQueue: hands values from some threads to others, and makes the faster side wait.
+//
+// Any number of producers and consumers. First in, first out. close() ends it: pushes are refused
+// from then on, pops drain what is there and then return nothing. A destroyed queue must have no
+// thread inside it.
+#pragma once
+
+#include <cassert>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <optional>
+
+namespace millrace {
+
+template <typename T>
+class BoundedQueue {
+ public:
+  // REQUIRES: capacity > 0
+  explicit BoundedQueue(size_t capacity) : capacity_(capacity) { assert(capacity > 0); }
+
+  // Waits for room. False, with the value dropped, once the queue is closed.
+  bool push(T value) {
+    std::unique_lock lock(mutex_);
+    room_.wait(lock, [&] { return closed_ || values_.size() < capacity_; });
+    if (closed_) return false;
+    put(std::move(value), lock);
+    return true;
+  }
+
+  // False at once where there is no room or the queue is closed; `value` is then untouched.
+  bool try_push(T& value) {
+    std::unique_lock lock(mutex_);
+    if (closed_ || values_.size() >= capacity_) return false;
+    put(std::move(value), lock);
+    return true;
+  }
+
+  // Waits for a value. Nothing once the queue is closed and empty.
+  std::optional<T> pop() {
+    std::unique_lock lock(mutex_);
+    filled_.wait(lock, [&] { return closed_ || !values_.empty(); });
+    return take(lock);
+  }
+
+  // Nothing also when `timeout` passes first.
+  std::optional<T> pop_for(std::chrono::nanoseconds timeout) {
+    std::unique_lock lock(mutex_);
+    filled_.wait_for(lock, timeout, [&] { return closed_ || !values_.empty(); });
+    return take(lock);
+  }
+
+  std::optional<T> try_pop() {
+    std::unique_lock lock(mutex_);
+    return take(lock);
+  }
+
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    room_.notify_all();
+    filled_.notify_all();
+  }
+
+  bool is_closed() const {
+    const std::lock_guard lock(mutex_);
+    return closed_;
+  }
+
+  size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return values_.size();
+  }
+
+  size_t capacity() const { return capacity_; }
+
+ private:
+  void put(T value, std::unique_lock<std::mutex>& lock) {
+    values_.push_back(std::move(value));
+    // Unlocked before waking, so that the woken thread does not run into the lock.
+    lock.unlock();
+    filled_.notify_one();
+  }
+
+  std::optional<T> take(std::unique_lock<std::mutex>& lock) {
+    if (values_.empty()) return std::nullopt;
+    std::optional<T> value(std::move(values_.front()));
+    values_.pop_front();
+    lock.unlock();
+    room_.notify_one();
+    return value;
+  }
+
+  const size_t capacity_;
+  mutable std::mutex mutex_;
+  std::condition_variable room_;
+  std::condition_variable filled_;
+  std::deque<T> values_;
+  bool closed_ = false;
+};
+
+}  // namespace millrace

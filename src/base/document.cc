@@ -1,0 +1,105 @@
+#include "base/document.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/yaml.h"
+
+namespace millrace {
+namespace {
+
+template <typename T>
+bool parse_whole(std::string_view text, T& out) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, out);
+  return error == std::errc() && stop == end;
+}
+
+bool may_be_number(Node::Kind kind) {
+  return kind == Node::Kind::kNumber || kind == Node::Kind::kPlain;
+}
+
+}  // namespace
+
+const Node* Node::find(std::string_view name) const {
+  for (const Member& member : members_) {
+    if (member.first == name) return &member.second;
+  }
+  return nullptr;
+}
+
+Result<bool> Node::as_bool() const {
+  const bool may_be = kind_ == Kind::kBool || kind_ == Kind::kPlain;
+  // The spellings of YAML 1.1's truth values that real workload files use.
+  for (const std::string_view word : {"true", "True", "TRUE", "yes", "Yes", "on", "On"}) {
+    if (may_be && text_ == word) return true;
+  }
+  for (const std::string_view word : {"false", "False", "FALSE", "no", "No", "off", "Off"}) {
+    if (may_be && text_ == word) return false;
+  }
+  return expected("true or false");
+}
+
+Result<int64_t> Node::as_int() const {
+  int64_t value = 0;
+  if (may_be_number(kind_) && parse_whole(text_, value)) return value;
+  return expected("a whole number");
+}
+
+Result<uint64_t> Node::as_uint() const {
+  uint64_t value = 0;
+  if (may_be_number(kind_) && parse_whole(text_, value)) return value;
+  return expected("a whole number that is not negative");
+}
+
+Result<double> Node::as_double() const {
+  double value = 0;
+  if (may_be_number(kind_) && parse_whole(text_, value)) return value;
+  return expected("a number");
+}
+
+Result<std::string> Node::as_string() const {
+  if (kind_ == Kind::kString || kind_ == Kind::kPlain) return text_;
+  return expected("a text");
+}
+
+Error Node::expected(std::string_view what) const {
+  return fail(Errc::kInvalidArgument, "expected {}, found {}", what, describe(*this));
+}
+
+std::string describe(const Node& node) {
+  const auto shown = [&] { return printable(shorten(node.text(), 40)); };
+  switch (node.kind()) {
+    case Node::Kind::kNull:
+      return "nothing";
+    case Node::Kind::kBool:
+      return shown();
+    case Node::Kind::kNumber:
+      return fmt::format("the number {}", shown());
+    case Node::Kind::kString:
+      return fmt::format("the text '{}'", shown());
+    case Node::Kind::kPlain:
+      return fmt::format("'{}'", shown());
+    case Node::Kind::kList:
+      return "a list";
+    case Node::Kind::kMap:
+      return "a section with keys";
+  }
+  return "something else";
+}
+
+Error Document::complain(Errc code, uint32_t line, std::string_view message) const {
+  return fail(code, "{}:{}: {}", name, line, message);
+}
+
+Result<Document> read_document(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string content, read_file(path, kDocumentSizeMaxBytes));
+  if (std::filesystem::path(path).extension() == ".json") return parse_json(content, path);
+  return parse_yaml(content, path);
+}
+
+}  // namespace millrace

@@ -1,0 +1,58 @@
+// JsonWriter: makes JSON text, value by value, indented by two spaces.
+//
+// The calls mirror the text: begin_object, key, value, ..., end_object. Wrong nesting is a mistake
+// of ours and asserted. Bytes that are not UTF-8 (file names can be anything) become U+FFFD, and
+// numbers that JSON lacks (NaN, infinities) become null: the text is always valid.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace millrace {
+
+class JsonWriter {
+ public:
+  void begin_object() { begin('{'); }
+  void end_object() { end('}'); }
+  void begin_list() { begin('['); }
+  void end_list() { end(']'); }
+
+  void key(std::string_view name);
+
+  void value(std::string_view text);
+  void value(const char* text) { value(std::string_view(text)); }
+  void value(bool truth) { raw(truth ? "true" : "false"); }
+  void value(double number);
+  void null() { raw("null"); }
+  template <typename Integer>
+    requires std::is_integral_v<Integer>
+  void value(Integer number) {
+    raw(std::to_string(number));
+  }
+
+  template <typename Value>
+  void field(std::string_view name, const Value& held) {
+    key(name);
+    value(held);
+  }
+
+  // The text so far, with a final newline. REQUIRES: everything begun has been ended.
+  std::string finish() &&;
+
+ private:
+  void begin(char bracket);
+  void end(char bracket);
+  void raw(std::string_view text);
+  void before_value();
+  void new_line();
+  void quote(std::string_view text);
+
+  std::string out_;
+  std::vector<bool> filled_;  // a level a bracket: whether it has a value already
+  bool after_key_ = false;
+};
+
+}  // namespace millrace

@@ -1,0 +1,34 @@
+// MappedFile: a whole file as bytes in memory, read as they are touched.
+//
+// The length is the file's at the time of mapping. A file cut short afterwards ends a program that
+// touches the lost pages with SIGBUS: map only files that nobody shortens, and read others.
+#pragma once
+
+#include <filesystem>
+
+#include "base/base.h"
+#include "base/result.h"
+
+namespace millrace {
+
+class MappedFile {
+ public:
+  // How the bytes will be read; a hint to the kernel's read-ahead.
+  enum class Access { kNormal, kSequential, kRandom };
+
+  static Result<MappedFile> open(const std::filesystem::path& path,
+                                 Access access = Access::kNormal);
+
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  ByteView bytes() const { return bytes_; }  // empty for an empty file
+
+ private:
+  explicit MappedFile(ByteView bytes) : bytes_(bytes) {}
+
+  ByteView bytes_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,94 @@
+#include "base/result.h"
+
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+
+namespace millrace {
+
+std::string_view errc_name(Errc code) {
+  switch (code) {
+    case Errc::kInvalidArgument:
+      return "invalid_argument";
+    case Errc::kNotFound:
+      return "not_found";
+    case Errc::kAlreadyExists:
+      return "already_exists";
+    case Errc::kPermission:
+      return "permission";
+    case Errc::kCorrupt:
+      return "corrupt";
+    case Errc::kUnsupported:
+      return "unsupported";
+    case Errc::kExhausted:
+      return "exhausted";
+    case Errc::kIo:
+      return "io";
+    case Errc::kTimeout:
+      return "timeout";
+    case Errc::kCancelled:
+      return "cancelled";
+  }
+  return "unknown";
+}
+
+Error Error::within(std::string_view thing) && {
+  message_.insert(0, ": ");
+  message_.insert(0, thing);
+  return std::move(*this);
+}
+
+std::string describe_os_error(int os_error) {
+  char buffer[256];
+  // The GNU variant, which returns the text and is safe in threads.
+  std::string text = strerror_r(os_error, buffer, sizeof(buffer));
+  if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])) != 0) {
+    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  }
+  return text;
+}
+
+namespace {
+
+struct OsErrorMeaning {
+  int os_error;
+  Errc code;
+  std::string_view next_step;  // empty where the sentence of the system says enough
+};
+
+constexpr OsErrorMeaning kOsErrors[] = {
+    {ENOENT, Errc::kNotFound, ""},
+    {ENOTDIR, Errc::kNotFound, ""},
+    {EEXIST, Errc::kAlreadyExists, ""},
+    {EACCES, Errc::kPermission, ""},
+    {EPERM, Errc::kPermission, ""},
+    {EROFS, Errc::kPermission, "choose another directory, or remount it writable"},
+    {EINVAL, Errc::kInvalidArgument, ""},
+    {EISDIR, Errc::kInvalidArgument, ""},
+    {ENAMETOOLONG, Errc::kInvalidArgument, ""},
+    {ELOOP, Errc::kInvalidArgument, ""},
+    {ENOSYS, Errc::kUnsupported, ""},
+    {EOPNOTSUPP, Errc::kUnsupported, ""},
+    {ENOSPC, Errc::kExhausted, "free some space (df -h, df -i) or choose another directory"},
+    {EDQUOT, Errc::kExhausted,
+     "your quota is used up; free some space or choose another directory"},
+    {EMFILE, Errc::kExhausted, "raise the limit of open files: ulimit -n $(ulimit -Hn)"},
+    {ENFILE, Errc::kExhausted, "raise the machine's limit of open files: sysctl fs.file-max"},
+    {ENOMEM, Errc::kExhausted, ""},
+    {ETIMEDOUT, Errc::kTimeout, ""},
+};
+
+}  // namespace
+
+Error fail_os(int os_error, std::string_view doing) {
+  for (const OsErrorMeaning& meaning : kOsErrors) {
+    if (meaning.os_error != os_error) continue;
+    if (meaning.next_step.empty()) {
+      return fail(meaning.code, "{}: {}", doing, describe_os_error(os_error));
+    }
+    return fail(meaning.code, "{}: {}; {}", doing, describe_os_error(os_error), meaning.next_step);
+  }
+  return fail(Errc::kIo, "{}: {}", doing, describe_os_error(os_error));
+}
+
+}  // namespace millrace

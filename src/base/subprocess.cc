@@ -1,0 +1,128 @@
+#include "base/subprocess.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/file.h"
+
+namespace millrace {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<char*> pointers_to(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 1);
+  for (std::string& string : strings) pointers.push_back(string.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> environment_with(
+    const std::vector<std::pair<std::string, std::string>>& additions) {
+  std::vector<std::string> out;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text(*variable);
+    const std::string_view name = text.substr(0, text.find('='));
+    const bool replaced = std::any_of(additions.begin(), additions.end(),
+                                      [&](const auto& addition) { return addition.first == name; });
+    if (!replaced) out.emplace_back(text);
+  }
+  for (const auto& [name, value] : additions) out.push_back(name + "=" + value);
+  return out;
+}
+
+Result<pid_t> spawn(std::vector<std::string> argv, std::vector<std::string> environment,
+                    int output_fd) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, output_fd, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, output_fd, STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  pid_t pid = -1;
+  const int os_error = posix_spawnp(&pid, argv[0].c_str(), &actions, &attributes,
+                                    pointers_to(argv).data(), pointers_to(environment).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (os_error != 0) return fail_os(os_error, "cannot be started").within(argv[0]);
+  return pid;
+}
+
+// Reads until the other end closes or the deadline passes; false: the deadline.
+bool read_until_closed(const File& pipe, std::chrono::nanoseconds deadline, size_t limit_bytes,
+                       std::string& output) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - monotonic_now());
+    if (left <= 0ms) return false;
+    pollfd waiting{pipe.fd(), POLLIN, 0};
+    if (poll(&waiting, 1, static_cast<int>(left.count())) <= 0) continue;
+    char buffer[4096];
+    const ssize_t got = read(pipe.fd(), buffer, sizeof(buffer));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return true;
+    const size_t room = limit_bytes - std::min(limit_bytes, output.size());
+    output.append(buffer, std::min(static_cast<size_t>(got), room));
+  }
+}
+
+// A program may close its output and live on, so its end is waited for separately.
+bool reap_before(pid_t pid, std::chrono::nanoseconds deadline, int& wait_status) {
+  while (waitpid(pid, &wait_status, WNOHANG) == 0) {
+    if (monotonic_now() >= deadline) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<SubprocessResult> run_subprocess(const std::vector<std::string>& argv,
+                                        const SubprocessOptions& options) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot make a pipe");
+  const File read_end(ends[0]);
+  File write_end(ends[1]);
+  ASSIGN_OR_RETURN(const pid_t pid,
+                   spawn(argv, environment_with(options.environment), write_end.fd()));
+  RETURN_IF_ERROR(write_end.close());
+
+  SubprocessResult result;
+  int wait_status = 0;
+  const auto deadline = monotonic_now() + options.timeout;
+  if (!read_until_closed(read_end, deadline, options.output_limit_bytes, result.output) ||
+      !reap_before(pid, deadline, wait_status)) {
+    kill(-pid, SIGKILL);
+    waitpid(pid, &wait_status, 0);
+    return fail(Errc::kTimeout, "{}: did not end within {} ms", argv[0], options.timeout.count());
+  }
+  result.exit_code =
+      WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+  return result;
+}
+
+std::string find_in_path(std::string_view program) {
+  const char* variable = std::getenv("PATH");
+  std::string_view rest = variable != nullptr ? variable : "/usr/bin:/bin";
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(':'), rest.size());
+    const std::string candidate = fmt::format("{}/{}", rest.substr(0, end), program);
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return {};
+}
+
+}  // namespace millrace

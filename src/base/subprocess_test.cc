@@ -1,0 +1,64 @@
+#include "base/subprocess.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+namespace millrace {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Subprocess, KeepsOutputAndExitCode) {
+  const auto result = run_subprocess({"sh", "-c", "echo out; echo err >&2; exit 3"});
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->output, "out\nerr\n");
+  EXPECT_EQ(result->exit_code, 3);
+}
+
+TEST(Subprocess, TellsASignalAsShellsDo) {
+  EXPECT_EQ(run_subprocess({"sh", "-c", "kill -TERM $$"})->exit_code, 143);
+}
+
+TEST(Subprocess, ReplacesAndAddsVariables) {
+  const auto result = run_subprocess({"sh", "-c", "echo $HOME $NEW"},
+                                     {.environment = {{"HOME", "here"}, {"NEW", "there"}}});
+  EXPECT_EQ(result->output, "here there\n");
+}
+
+TEST(Subprocess, AMissingProgramIsNamed) {
+  const auto result = run_subprocess({"no-such-program"});
+  EXPECT_EQ(result.error().code(), Errc::kNotFound);
+  EXPECT_EQ(result.error().message(),
+            "no-such-program: cannot be started: no such file or directory");
+}
+
+TEST(Subprocess, EndsTheWholeGroupAtTheDeadline) {
+  const auto start = monotonic_now();
+  const auto result = run_subprocess({"sh", "-c", "sleep 60 | sleep 60"}, {.timeout = 100ms});
+  EXPECT_EQ(result.error().code(), Errc::kTimeout);
+  EXPECT_LT(monotonic_now() - start, 30s);
+}
+
+TEST(Subprocess, AProgramThatOnlyClosesItsOutputMeetsTheDeadlineToo) {
+  const auto result = run_subprocess({"sh", "-c", "exec >&- 2>&-; sleep 60"}, {.timeout = 100ms});
+  EXPECT_EQ(result.error().code(), Errc::kTimeout);
+}
+
+TEST(Subprocess, AFloodOfOutputIsBounded) {
+  const auto result =
+      run_subprocess({"sh", "-c", "yes | head -c 1000000"}, {.output_limit_bytes = 100});
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->output.size(), 100u);
+  EXPECT_EQ(result->exit_code, 0);
+}
+
+TEST(FindInPath, FindsWhatAShellWould) {
+  EXPECT_NE(find_in_path("sh"), "");
+  EXPECT_EQ(access(find_in_path("sh").c_str(), X_OK), 0);
+  EXPECT_EQ(find_in_path("no-such-program"), "");
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,56 @@
+// ThreadPool: a fixed number of threads that run what they are given.
+//
+// Tasks start in the order they were given. The queue is bounded: submit() waits when the pool is
+// far behind, so a fast producer cannot fill the memory. A task must not throw and must not submit
+// to its own pool (it could wait for itself); parallel_for may be nested, because its caller works
+// too.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "base/bounded_queue.h"
+#include "base/result.h"
+
+namespace millrace {
+
+class ThreadPool {
+ public:
+  using Task = std::function<void()>;
+
+  // REQUIRES: thread_count > 0
+  explicit ThreadPool(size_t thread_count, size_t queue_capacity = 1024);
+
+  // Runs what was submitted, then ends the threads.
+  ~ThreadPool();
+
+  size_t thread_count() const { return threads_.size(); }
+
+  void submit(Task task);
+
+  // Waits until everything submitted so far, by anyone, has run.
+  void wait_idle();
+
+  // Calls `work(i)` for each i below `count`, on the pool's threads and the caller's, and waits.
+  // After an error no further index is begun; the error of the lowest index that failed is
+  // returned. Indices are handed out one by one: make each worth at least some microseconds.
+  Status parallel_for(size_t count, const std::function<Status(size_t)>& work);
+
+ private:
+  void run();
+  bool try_submit(Task& task);
+  void task_done();
+
+  BoundedQueue<Task> tasks_;
+  std::vector<std::thread> threads_;
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  size_t unfinished_ = 0;  // guarded by mutex_
+};
+
+// The CPUs this process may use: its affinity mask and its cgroup's quota, not the machine's count.
+size_t usable_cpu_count();
+
+}  // namespace millrace
