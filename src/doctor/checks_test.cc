@@ -1,0 +1,108 @@
+#include "doctor/checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include <fstream>
+
+#include "base/temporary_directory.h"
+#include "doctor/doctor.h"
+
+namespace millrace::doctor {
+namespace {
+
+using testing::HasSubstr;
+
+// A PATH of the test's own, put back at the end.
+class PathTest : public testing::Test {
+ protected:
+  void SetUp() override { before_ = getenv("PATH"); }
+  void TearDown() override { setenv("PATH", before_.c_str(), 1); }
+
+  void use_only_programs_here() { setenv("PATH", directory_.path().c_str(), 1); }
+
+  void add_program(const std::string& name, const std::string& script) {
+    const auto path = directory_.path() / name;
+    std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  }
+
+  TemporaryDirectory directory_ = *TemporaryDirectory::create();
+  std::string before_;
+};
+
+TEST(Checks, EveryFindingHasAFactAndEveryLackAMend) {
+  for (const Check& check : checks()) {
+    for (const Finding& finding : check.run()) {
+      EXPECT_FALSE(finding.name.empty());
+      EXPECT_FALSE(finding.fact.empty()) << finding.name;
+      if (finding.state == State::kReady) continue;
+      EXPECT_FALSE(finding.mend.empty()) << finding.name;
+      EXPECT_FALSE(finding.without.empty()) << finding.name;
+    }
+  }
+}
+
+TEST(Checks, PreloadIsSeenWorking) {
+  EXPECT_EQ(check_preload().at(0).state, State::kReady) << check_preload().at(0).fact;
+}
+
+TEST(Checks, ALowLimitOfFilesIsFoundWithItsCommand) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit low{512, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &low);
+  const Finding finding = check_limits().at(0);
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(finding.state, State::kLimited);
+  EXPECT_THAT(finding.fact, HasSubstr("512"));
+  EXPECT_EQ(finding.mend, "ulimit -n $(ulimit -H -n)");
+}
+
+TEST_F(PathTest, NoLauncherMeansMpiIsMissing) {
+  use_only_programs_here();
+  const Finding finding = check_mpi().at(0);
+  EXPECT_EQ(finding.state, State::kMissing);
+  EXPECT_EQ(finding.mend, "install what provides mpirun (on Debian: openmpi-bin)");
+}
+
+TEST_F(PathTest, ALauncherThatStartsRanksIsReady) {
+  add_program("mpirun", "[ \"$1\" = --version ] && echo 'Some MPI 1.2'; exit 0");
+  use_only_programs_here();
+  const Finding finding = check_mpi().at(0);
+  EXPECT_EQ(finding.state, State::kReady);
+  EXPECT_EQ(finding.fact, "Some MPI 1.2, 2 ranks were started");
+}
+
+TEST_F(PathTest, ALauncherThatCannotStartRanksHasFailed) {
+  add_program("mpirun",
+              "[ \"$1\" = --version ] && echo 'Some MPI 1.2' && exit 0\n"
+              "echo ------; echo no slots; exit 7");
+  use_only_programs_here();
+  const Finding finding = check_mpi().at(0);
+  EXPECT_EQ(finding.state, State::kFailed);
+  EXPECT_THAT(finding.fact, HasSubstr("failed with exit code 7: no slots"));
+}
+
+TEST_F(PathTest, OpenMpiRefusingRootIsOnlyLimited) {
+  if (geteuid() != 0) return;  // the refusal is told apart from others by being root
+  add_program("mpirun",
+              "[ \"$1\" = --version ] && echo 'mpirun (Open MPI) 4.1.4' && exit 0\n"
+              "echo mpirun has detected an attempt to run as root.; exit 1");
+  use_only_programs_here();
+  const Finding finding = check_mpi().at(0);
+  EXPECT_EQ(finding.state, State::kLimited);
+  EXPECT_THAT(finding.mend, HasSubstr("OMPI_ALLOW_RUN_AS_ROOT=1"));
+}
+
+TEST(Diagnose, CancelledReturnsTheReason) {
+  const std::atomic<bool> cancelled = true;
+  DiagnosisOptions options;
+  options.cancelled = &cancelled;
+  EXPECT_EQ(diagnose(options).error().code(), Errc::kCancelled);
+}
+
+}  // namespace
+}  // namespace millrace::doctor

@@ -1,0 +1,177 @@
+#include "doctor/directory.h"
+
+#include <fmt/core.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "base/file.h"
+#include "base/units.h"
+
+namespace millrace::doctor {
+namespace {
+
+constexpr uint64_t kFreeBytesWanted = uint64_t{1} << 30;
+
+std::vector<std::string> words_of(std::string_view line) {
+  std::vector<std::string> words;
+  while (!line.empty()) {
+    const size_t end = std::min(line.find(' '), line.size());
+    if (end > 0) words.emplace_back(line.substr(0, end));
+    line.remove_prefix(std::min(end + 1, line.size()));
+  }
+  return words;
+}
+
+// The kernel writes spaces, tabs, newlines and backslashes as three octal digits.
+std::string unescaped(std::string_view text) {
+  const auto octal = [](char c) { return c >= '0' && c <= '7'; };
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escape = text[i] == '\\' && i + 3 < text.size() && octal(text[i + 1]) &&
+                        octal(text[i + 2]) && octal(text[i + 3]);
+    if (!escape) {
+      out += text[i];
+      continue;
+    }
+    const int code = (text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0');
+    out += static_cast<char>(code);
+    i += 3;
+  }
+  return out;
+}
+
+// "36 35 98:0 /root /point opts optional... - ext4 /dev/sda rw"
+std::optional<Mount> parse_mount(std::string_view line) {
+  const std::vector<std::string> words = words_of(line);
+  const auto dash = std::find(words.begin(), words.end(), "-");
+  if (words.size() < 6 || words.end() - dash < 3) return std::nullopt;
+  return Mount{.point = unescaped(words[4]),
+               .device = words[2],
+               .file_system = *(dash + 1),
+               .source = unescaped(*(dash + 2))};
+}
+
+bool holds(const std::filesystem::path& point, const std::filesystem::path& path) {
+  const auto mismatch = std::mismatch(point.begin(), point.end(), path.begin(), path.end());
+  return mismatch.first == point.end() || point == "/";
+}
+
+std::optional<bool> is_rotating(const std::string& device) {
+  // A partition has no queue of its own; its disk, one folder up, has.
+  for (const char* queue : {"queue/rotational", "../queue/rotational"}) {
+    const auto content = read_file(fmt::format("/sys/dev/block/{}/{}", device, queue), 16);
+    if (content.ok() && !content->empty()) return content->front() == '1';
+  }
+  return std::nullopt;
+}
+
+Finding failed(std::string fact, std::string mend) {
+  return {.name = "directory",
+          .state = State::kFailed,
+          .fact = std::move(fact),
+          .without = "it can hold neither data nor results",
+          .mend = std::move(mend)};
+}
+
+void look_at_room(DirectoryFindings& directory) {
+  struct statvfs info{};
+  if (statvfs(directory.path.c_str(), &info) != 0) return;
+  directory.free_bytes = uint64_t{info.f_bavail} * info.f_frsize;
+  directory.total_bytes = uint64_t{info.f_blocks} * info.f_frsize;
+  directory.free_inodes = info.f_favail;
+  directory.total_inodes = info.f_files;
+  if (directory.free_bytes < kFreeBytesWanted) {
+    directory.findings.push_back(
+        {.name = "free space",
+         .state = State::kLimited,
+         .fact = fmt::format("{} free", format_bytes(directory.free_bytes)),
+         .without = "datasets and traces do not fit",
+         .mend = "free some space: du -xh --max-depth=1 shows what takes it"});
+  }
+  if (directory.total_inodes > 0 && directory.free_inodes < 100'000) {
+    directory.findings.push_back(
+        {.name = "free inodes",
+         .state = State::kLimited,
+         .fact = fmt::format("room for {} more files", format_exact(directory.free_inodes)),
+         .without = "a dataset of a file a sample does not fit",
+         .mend = "pack the samples into fewer files, or choose another file system"});
+  }
+}
+
+}  // namespace
+
+std::optional<Mount> find_mount(std::string_view mountinfo, const std::filesystem::path& path) {
+  std::optional<Mount> best;
+  while (!mountinfo.empty()) {
+    const size_t end = std::min(mountinfo.find('\n'), mountinfo.size());
+    auto mount = parse_mount(mountinfo.substr(0, end));
+    mountinfo.remove_prefix(std::min(end + 1, mountinfo.size()));
+    if (!mount || !holds(mount->point, path)) continue;
+    const bool at_least_as_deep =
+        !best || mount->point.native().size() >= best->point.native().size();
+    if (at_least_as_deep) best = std::move(mount);
+  }
+  return best;
+}
+
+DirectoryFindings look_at_directory(const std::filesystem::path& path) {
+  DirectoryFindings directory;
+  directory.path = path;
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found) {
+    directory.findings.push_back(
+        failed("it does not exist", fmt::format("mkdir -p {}", path.native())));
+    return directory;
+  }
+  if (!std::filesystem::status_known(status)) {
+    directory.findings.push_back(
+        failed(fmt::format("cannot look: {}", describe_os_error(error.value())),
+               "choose a directory you can reach"));
+    return directory;
+  }
+  if (!std::filesystem::is_directory(status)) {
+    directory.findings.push_back(failed("it is no directory", "give a directory"));
+    return directory;
+  }
+  const auto absolute = std::filesystem::canonical(path, error);
+  if (const auto mounts = read_file("/proc/self/mountinfo"); mounts.ok()) {
+    if (const auto mount = find_mount(*mounts, absolute)) {
+      directory.file_system = mount->file_system;
+      directory.source = mount->source;
+      directory.rotating = is_rotating(mount->device);
+    }
+  }
+  look_at_room(directory);
+  if (access(path.c_str(), W_OK | X_OK) != 0) {
+    directory.findings.push_back(failed(fmt::format("cannot write: {}", describe_os_error(errno)),
+                                        "choose a directory you own, or ask for access"));
+    return directory;
+  }
+  directory.usable = true;
+  return directory;
+}
+
+void measure_directory(DirectoryFindings& directory, SpeedOptions options) {
+  // A probe must not be what fills the disk.
+  options.probe_size_bytes = std::min(options.probe_size_bytes, directory.free_bytes / 4);
+  options.memory_only = directory.file_system == "tmpfs" || directory.file_system == "ramfs";
+  auto speed = measure_directory_speed(directory.path, options);
+  if (speed.ok()) {
+    directory.speed = *std::move(speed);
+    return;
+  }
+  const bool too_small = speed.error().code() == Errc::kExhausted;
+  directory.findings.push_back(
+      {.name = "speed",
+       .state = too_small ? State::kLimited : State::kFailed,
+       .fact = fmt::format("not measured: {}", speed.error().message()),
+       .without = "its speed is not known",
+       .mend = too_small ? "free some space" : "look at dmesg for its device"});
+}
+
+}  // namespace millrace::doctor

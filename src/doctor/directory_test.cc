@@ -1,0 +1,108 @@
+#include "doctor/directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/temporary_directory.h"
+
+namespace millrace::doctor {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kProbeBytes = uint64_t{8} << 20;
+
+class DirectoryTest : public testing::Test {
+ protected:
+  bool is_empty() const { return std::filesystem::is_empty(directory_.path()); }
+
+  TemporaryDirectory directory_ = *TemporaryDirectory::create();
+};
+
+TEST_F(DirectoryTest, AGoodDirectoryHasAFileSystemRoomAndSpeed) {
+  DirectoryFindings findings = look_at_directory(directory_.path());
+  ASSERT_TRUE(findings.usable);
+  EXPECT_NE(findings.file_system, "");
+  EXPECT_GT(findings.total_bytes, 0u);
+  measure_directory(findings, {.probe_size_bytes = kProbeBytes});
+  ASSERT_TRUE(findings.speed.has_value());
+  EXPECT_EQ(findings.speed->probe_size_bytes, kProbeBytes);
+  EXPECT_GT(findings.speed->write_bytes_per_second, 0);
+  EXPECT_GT(findings.speed->cached_read_bytes_per_second, 0);
+  EXPECT_GT(findings.speed->small_creates_per_second, 0);
+  EXPECT_GT(findings.speed->small_stats_per_second, 0);
+  EXPECT_GT(findings.speed->small_reads_per_second, 0);
+  EXPECT_NE(findings.speed->device_method, "");
+  EXPECT_TRUE(is_empty());
+}
+
+TEST_F(DirectoryTest, AMemoryFileSystemHasNoDevice) {
+  const TemporaryDirectory shared = *TemporaryDirectory::create("/dev/shm");
+  DirectoryFindings findings = look_at_directory(shared.path());
+  ASSERT_EQ(findings.file_system, "tmpfs");
+  measure_directory(findings, {.probe_size_bytes = kProbeBytes});
+  ASSERT_TRUE(findings.speed.has_value());
+  EXPECT_FALSE(findings.speed->device_read_bytes_per_second.has_value());
+  EXPECT_THAT(findings.speed->device_method, HasSubstr("lives in memory"));
+}
+
+TEST_F(DirectoryTest, CancellingLeavesNothingBehind) {
+  const std::atomic<bool> cancelled = true;
+  const auto speed = measure_directory_speed(
+      directory_.path(), {.probe_size_bytes = kProbeBytes, .cancelled = &cancelled});
+  EXPECT_EQ(speed.error().code(), Errc::kCancelled);
+  EXPECT_TRUE(is_empty());
+}
+
+TEST_F(DirectoryTest, APathThatIsNotThereIsAFailureWithItsMend) {
+  const auto findings = look_at_directory(directory_.path() / "absent");
+  EXPECT_FALSE(findings.usable);
+  ASSERT_EQ(findings.findings.size(), 1u);
+  EXPECT_EQ(findings.findings[0].state, State::kFailed);
+  EXPECT_THAT(findings.findings[0].mend, HasSubstr("mkdir -p"));
+}
+
+TEST_F(DirectoryTest, AFileIsNoDirectory) {
+  const auto path = directory_.path() / "file";
+  std::ofstream{path};
+  EXPECT_EQ(look_at_directory(path).findings.at(0).fact, "it is no directory");
+}
+
+TEST_F(DirectoryTest, AReadOnlyFileSystemIsAFailure) {
+  // Root may write anywhere but here.
+  const auto findings = look_at_directory("/proc");
+  EXPECT_FALSE(findings.usable && measure_directory_speed("/proc", {}).ok());
+}
+
+TEST_F(DirectoryTest, TooLittleRoomIsSaidAsSuch) {
+  DirectoryFindings findings = look_at_directory(directory_.path());
+  findings.free_bytes = 1 << 20;
+  measure_directory(findings, {.probe_size_bytes = kProbeBytes});
+  EXPECT_FALSE(findings.speed.has_value());
+  EXPECT_EQ(findings.findings.back().state, State::kLimited);
+  EXPECT_EQ(findings.findings.back().mend, "free some space");
+}
+
+constexpr std::string_view kMountInfo =
+    "21 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
+    "nonsense\n"
+    "30 21 0:26 / /var/data\\040sets rw shared:1 master:2 - nfs4 server:/export rw\n"
+    "31 21 0:27 / /var/data rw - tmpfs tmpfs rw\n"
+    "32 21 0:28 / /var/data rw - xfs /dev/vdb rw\n"
+    "33 21 0:29 / /var/short rw -\n";
+
+TEST(FindMount, TakesTheDeepestAndTheLast) {
+  EXPECT_EQ(find_mount(kMountInfo, "/var/x")->file_system, "ext4");
+  EXPECT_EQ(find_mount(kMountInfo, "/var/data/train")->file_system, "xfs");
+  EXPECT_EQ(find_mount(kMountInfo, "/var/data sets/a")->source, "server:/export");
+  EXPECT_EQ(find_mount(kMountInfo, "/var/database")->file_system, "ext4");
+  EXPECT_EQ(find_mount(kMountInfo, "/var/short/x")->file_system, "ext4");
+  EXPECT_FALSE(find_mount("", "/").has_value());
+}
+
+}  // namespace
+}  // namespace millrace::doctor

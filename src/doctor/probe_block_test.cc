@@ -1,0 +1,57 @@
+#include "doctor/probe_block.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace millrace::doctor {
+namespace {
+
+using testing::HasSubstr;
+using wire::kProbeBlockSizeBytes;
+
+class ProbeBlockTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Random random(1);
+    fill_probe_blocks(blocks_, kRun, kOffset, random);
+  }
+
+  static constexpr uint64_t kRun = 42;
+  static constexpr uint64_t kOffset = 8 * kProbeBlockSizeBytes;
+  std::vector<std::byte> blocks_ = std::vector<std::byte>(3 * kProbeBlockSizeBytes);
+};
+
+TEST_F(ProbeBlockTest, WhatWasFilledVerifies) {
+  EXPECT_TRUE(verify_probe_blocks(blocks_, kRun, kOffset, Depth::kHeads).ok());
+  EXPECT_TRUE(verify_probe_blocks(blocks_, kRun, kOffset, Depth::kWhole).ok());
+}
+
+TEST_F(ProbeBlockTest, EveryFlippedBitIsFoundByTheWholeCheck) {
+  for (size_t bit = 0; bit < blocks_.size() * 8; bit += 251) {
+    const auto mask = static_cast<std::byte>(1u << (bit % 8));
+    blocks_[bit / 8] ^= mask;
+    EXPECT_FALSE(verify_probe_blocks(blocks_, kRun, kOffset, Depth::kWhole).ok()) << bit;
+    blocks_[bit / 8] ^= mask;
+  }
+}
+
+TEST_F(ProbeBlockTest, TheErrorSaysWhichBlockAndWhatCameBack) {
+  const auto other_place = verify_probe_blocks(blocks_, kRun, 0, Depth::kHeads);
+  EXPECT_EQ(other_place.error().message(), "the block at byte 0 came back as that of byte 32768");
+  const auto other_run = verify_probe_blocks(blocks_, 43, kOffset, Depth::kHeads);
+  EXPECT_THAT(other_run.error().message(), HasSubstr("of an earlier run"));
+  std::fill(blocks_.begin() + kProbeBlockSizeBytes, blocks_.end(), std::byte{0});
+  const auto zeros = verify_probe_blocks(blocks_, kRun, kOffset, Depth::kHeads);
+  EXPECT_THAT(zeros.error().message(),
+              HasSubstr("the block at byte 36864 came back as other bytes"));
+}
+
+TEST_F(ProbeBlockTest, ATornBlockIsNotAccepted) {
+  blocks_.resize(kProbeBlockSizeBytes + 100);
+  EXPECT_FALSE(verify_probe_blocks(blocks_, kRun, kOffset, Depth::kHeads).ok());
+}
+
+}  // namespace
+}  // namespace millrace::doctor
