@@ -1,0 +1,152 @@
+#include "cli/argument_parser.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/spelling.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace millrace::cli {
+namespace {
+
+Status check_choice(const std::vector<std::string>& choices, const std::string& value) {
+  if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) {
+    return {};
+  }
+  return fail(Errc::kInvalidArgument, "'{}' is none of {}{}", printable(value), join(choices, ", "),
+              did_you_mean(value, choices));
+}
+
+}  // namespace
+
+bool Arguments::has(std::string_view option) const { return options_.contains(option); }
+
+std::optional<std::string> Arguments::value(std::string_view option) const {
+  const auto found = options_.find(option);
+  if (found == options_.end()) return std::nullopt;
+  return found->second.back();
+}
+
+std::vector<std::string> Arguments::values(std::string_view option) const {
+  const auto found = options_.find(option);
+  return found == options_.end() ? std::vector<std::string>() : found->second;
+}
+
+Option json_option() { return {.name = "json", .help = "print the result as JSON"}; }
+
+Status check_bytes(std::string_view text) {
+  RETURN_IF_ERROR(parse_bytes(text));
+  return {};
+}
+
+Result<Arguments> ArgumentParser::parse(const std::vector<std::string>& words) {
+  words_ = &words;
+  arguments_ = {};
+  for (next_ = 0; next_ < words.size();) {
+    const std::string& word = words[next_++];
+    if (word == "--") {
+      const auto rest = words.begin() + static_cast<std::ptrdiff_t>(next_);
+      if (command_.runs_program) {
+        arguments_.program_.assign(rest, words.end());
+      } else {
+        for (auto plain = rest; plain != words.end(); ++plain) {
+          RETURN_IF_ERROR(take_positional(*plain));
+        }
+      }
+      break;
+    }
+    if (word.starts_with("--")) {
+      RETURN_IF_ERROR(take_long(std::string_view(word).substr(2)));
+    } else if (word.starts_with('-') && word.size() > 1) {
+      RETURN_IF_ERROR(take_letters(std::string_view(word).substr(1)));
+    } else {
+      RETURN_IF_ERROR(take_positional(word));
+    }
+  }
+  RETURN_IF_ERROR(check_complete());
+  return std::move(arguments_);
+}
+
+Status ArgumentParser::take_long(std::string_view word) {
+  const size_t equals = word.find('=');
+  const std::string_view name = word.substr(0, equals);
+  for (const Option& option : command_.options) {
+    if (option.name != name) continue;
+    const auto attached =
+        equals == std::string_view::npos ? std::nullopt : std::optional(word.substr(equals + 1));
+    return take_option(option, attached, fmt::format("--{}", name));
+  }
+  std::vector<std::string> known;
+  for (const Option& option : command_.options)
+    known.emplace_back(fmt::format("--{}", option.name));
+  const std::string given = fmt::format("--{}", name);
+  return fail(Errc::kInvalidArgument, "unknown option '{}'{}", printable(given),
+              did_you_mean(given, known));
+}
+
+Status ArgumentParser::take_letters(std::string_view word) {
+  while (!word.empty()) {
+    const char letter = word.front();
+    word.remove_prefix(1);
+    const auto option = std::find_if(command_.options.begin(), command_.options.end(),
+                                     [&](const Option& each) { return each.letter == letter; });
+    if (option == command_.options.end()) {
+      return fail(Errc::kInvalidArgument, "unknown option '-{}'",
+                  printable(std::string_view(&letter, 1)));
+    }
+    const std::string shown = fmt::format("-{}", letter);
+    if (!option->value.empty() && !word.empty()) return take_option(*option, word, shown);
+    RETURN_IF_ERROR(take_option(*option, std::nullopt, shown));
+  }
+  return {};
+}
+
+Status ArgumentParser::take_option(const Option& option, std::optional<std::string_view> attached,
+                                   std::string_view shown) {
+  std::string value;
+  if (option.value.empty()) {
+    if (attached) return fail(Errc::kInvalidArgument, "{} takes no value", shown);
+  } else if (attached) {
+    value = *attached;
+  } else if (next_ < words_->size() && (*words_)[next_] != "--") {
+    value = (*words_)[next_++];
+  } else {
+    return fail(Errc::kInvalidArgument, "{} needs a value: {} {}", shown, shown, option.value);
+  }
+  RETURN_IF_ERROR(check_choice(option.choices, value).within(shown));
+  if (option.check != nullptr) RETURN_IF_ERROR(option.check(value).within(shown));
+  auto& values = arguments_.options_[std::string(option.name)];
+  if (!values.empty() && !option.value.empty() && !option.repeatable) {
+    return fail(Errc::kInvalidArgument, "{} is given twice", shown);
+  }
+  values.push_back(std::move(value));
+  return {};
+}
+
+Status ArgumentParser::take_positional(const std::string& word) {
+  const size_t index = arguments_.positionals_.size();
+  const auto& expected = command_.positionals;
+  const bool beyond = index >= expected.size();
+  if (expected.empty() || (beyond && !expected.back().repeatable)) {
+    return fail(Errc::kInvalidArgument, "unexpected argument '{}'", printable(word));
+  }
+  const Positional& positional = beyond ? expected.back() : expected[index];
+  RETURN_IF_ERROR(check_choice(positional.choices, word));
+  arguments_.positionals_.push_back(word);
+  return {};
+}
+
+Status ArgumentParser::check_complete() const {
+  const size_t given = arguments_.positionals_.size();
+  if (given < command_.positionals.size() && command_.positionals[given].required) {
+    const Positional& missing = command_.positionals[given];
+    return fail(Errc::kInvalidArgument, "{} is missing: {}", missing.name, missing.help);
+  }
+  if (command_.runs_program && arguments_.program_.empty()) {
+    return fail(Errc::kInvalidArgument, "the program to run is missing; put it after --");
+  }
+  return {};
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,36 @@
+// ArgumentParser: words of the command line into Arguments, as a Command describes them.
+//
+// A parser of our own rather than CLI11: see docs/design/command-line.md. Takes --name VALUE,
+// --name=VALUE, -o VALUE, -oVALUE, options and arguments in any order, and `--`, after which come a
+// program and its arguments (verbs that run one) or plain arguments (all others).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace millrace::cli {
+
+class ArgumentParser {
+ public:
+  explicit ArgumentParser(const Command& command) : command_(command) {}
+
+  // `words` are those after the verb. Errors are wrong usage, with a suggestion where there is one.
+  Result<Arguments> parse(const std::vector<std::string>& words);
+
+ private:
+  Status take_long(std::string_view word);
+  Status take_letters(std::string_view word);
+  Status take_option(const Option& option, std::optional<std::string_view> attached,
+                     std::string_view shown);
+  Status take_positional(const std::string& word);
+  Status check_complete() const;
+
+  const Command& command_;
+  const std::vector<std::string>* words_ = nullptr;
+  size_t next_ = 0;
+  Arguments arguments_;
+};
+
+}  // namespace millrace::cli

@@ -1,0 +1,125 @@
+#include "cli/cli.h"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+
+#include "base/spelling.h"
+#include "base/text.h"
+#include "cli/argument_parser.h"
+#include "cli/build_info.h"
+#include "cli/help.h"
+#include "cli/verbs.h"
+
+namespace millrace::cli {
+namespace {
+
+const Command* find_command(std::string_view name) {
+  for (const Command& command : commands()) {
+    if (command.name == name) return &command;
+  }
+  return nullptr;
+}
+
+int wrong_usage(std::string_view message, std::string_view help_command) {
+  fmt::print(stderr, "millrace: {}\nTry: {}\n", message, help_command);
+  return kExitUsage;
+}
+
+int unknown_verb(const std::string& word) {
+  std::vector<std::string> known;
+  for (const Command& command : commands()) {
+    if (!command.hidden) known.emplace_back(command.name);
+  }
+  return wrong_usage(fmt::format("unknown verb '{}'{}", printable(word), did_you_mean(word, known)),
+                     "millrace --help");
+}
+
+// Whether help was asked for before `--`; the program behind it has a --help of its own.
+bool asks_for_help(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") return false;
+    if (word == "--help" || word == "-h") return true;
+  }
+  return false;
+}
+
+int run_command(const Command& command, const std::vector<std::string>& words, Output& output) {
+  if (asks_for_help(words)) {
+    output.print(command_help(command, output.terminal()));
+    return kExitSuccess;
+  }
+  const auto arguments = ArgumentParser(command).parse(words);
+  if (!arguments.ok()) {
+    return wrong_usage(arguments.error().message(),
+                       fmt::format("millrace {} --help", command.name));
+  }
+  const auto exit_code = command.run(*arguments, output);
+  if (exit_code.ok()) return *exit_code;
+  fmt::print(stderr, "millrace: {}\n", exit_code.error().message());
+  return kExitFailure;
+}
+
+int run_help(const std::vector<std::string>& words, Output& output) {
+  if (words.empty()) {
+    output.print(program_help(commands(), output.terminal()));
+    return kExitSuccess;
+  }
+  const Command* command = find_command(words.front());
+  if (command == nullptr) return unknown_verb(words.front());
+  output.print(command_help(*command, output.terminal()));
+  return kExitSuccess;
+}
+
+int run_version(const std::vector<std::string>& words, Output& output) {
+  if (words.empty()) {
+    output.print(version_text(build_info(), output.terminal()));
+    return kExitSuccess;
+  }
+  if (words.size() == 1 && words.front() == "--json") {
+    output.print(version_json(build_info()));
+    return kExitSuccess;
+  }
+  return wrong_usage(
+      fmt::format("--version takes --json and nothing else, not '{}'", printable(words.front())),
+      "millrace --help");
+}
+
+int dispatch(const std::vector<std::string>& arguments, Output& output) {
+  if (arguments.empty()) {
+    fmt::print(stderr, "{}", program_help(commands(), inspect_terminal(2)));
+    return kExitUsage;
+  }
+  const std::string& first = arguments.front();
+  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  if (first == "--help" || first == "-h" || first == "help") return run_help(rest, output);
+  if (first == "--version" || first == "-V") return run_version(rest, output);
+  if (const Command* command = find_command(first)) return run_command(*command, rest, output);
+  if (first.starts_with('-')) {
+    return wrong_usage(fmt::format("'{}' comes before a verb", printable(first)),
+                       "millrace --help");
+  }
+  return unknown_verb(first);
+}
+
+}  // namespace
+
+std::span<const Command> commands() {
+  static const std::vector<Command> all = {
+      doctor_command(),
+      completion_command(),
+      manual_command(),
+  };
+  return all;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  Output output;
+  const int exit_code = dispatch(arguments, output);
+  const Status written = output.finish();
+  if (written.ok()) return exit_code;
+  fmt::print(stderr, "millrace: {}\n", written.error().message());
+  return kExitFailure;
+}
+
+}  // namespace millrace::cli

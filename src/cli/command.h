@@ -1,0 +1,91 @@
+// Command: one verb of the command line, as data.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/output.h"
+
+namespace millrace::cli {
+
+inline constexpr int kExitSuccess = 0;
+inline constexpr int kExitFailure = 1;
+inline constexpr int kExitUsage = 2;
+
+// What a value is, for shells that complete it.
+enum class ValueKind { kText, kFile, kDirectory };
+
+struct Option {
+  std::string_view name;        // "size" is --size
+  char letter = '\0';           // 'o' is -o; none where '\0'
+  std::string_view value = "";  // what its value is called in --help; empty: it takes none
+  std::string_view help;        // one line, lower case, no full stop
+  ValueKind kind = ValueKind::kText;
+  std::vector<std::string> choices = {};  // the values it takes; empty: any
+  // Looks at the value before the verb runs, so that a wrong one is wrong usage.
+  Status (*check)(std::string_view) = nullptr;
+  bool repeatable = false;
+};
+
+struct Positional {
+  std::string_view name;  // "DIR"
+  std::string_view help;
+  ValueKind kind = ValueKind::kText;
+  std::vector<std::string> choices = {};
+  bool required = true;
+  bool repeatable = false;  // only the last may be
+};
+
+struct Example {
+  std::string_view command;
+  std::string_view meaning;
+};
+
+// What the user gave, checked against the command's description.
+class Arguments {
+ public:
+  bool has(std::string_view option) const;
+
+  // The value given last, if any.
+  std::optional<std::string> value(std::string_view option) const;
+
+  // All values of a repeatable option, in order.
+  std::vector<std::string> values(std::string_view option) const;
+
+  const std::vector<std::string>& positionals() const { return positionals_; }
+
+  // What came after `--`, for verbs that run a program.
+  const std::vector<std::string>& program() const { return program_; }
+
+ private:
+  friend class ArgumentParser;
+
+  std::map<std::string, std::vector<std::string>, std::less<>> options_;
+  std::vector<std::string> positionals_;
+  std::vector<std::string> program_;
+};
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;      // one line for the list of verbs
+  std::string_view description;  // paragraphs, separated by an empty line
+  std::vector<Option> options = {};
+  std::vector<Positional> positionals = {};
+  bool runs_program = false;  // takes `-- COMMAND...`
+  std::vector<Example> examples = {};
+  bool hidden = false;  // not in lists: for our own build
+  Result<int> (*run)(const Arguments& arguments, Output& output) = nullptr;
+};
+
+// --json, which every verb that prints a result has.
+Option json_option();
+
+// Checks for Option::check.
+Status check_bytes(std::string_view text);
+
+}  // namespace millrace::cli

@@ -1,0 +1,240 @@
+#include "cli/completion_script.h"
+
+#include <fmt/core.h>
+
+#include "base/text.h"
+
+namespace millrace::cli {
+namespace {
+
+std::vector<std::string> visible_names(std::span<const Command> commands) {
+  std::vector<std::string> names;
+  for (const Command& command : commands) {
+    if (!command.hidden) names.emplace_back(command.name);
+  }
+  return names;
+}
+
+// For use inside single quotes of any of the shells.
+std::string quoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+// ---- bash -----------------------------------------------------------------------------------
+
+std::string bash_words(const Command& command) {
+  std::vector<std::string> words = {"--help"};
+  for (const Option& option : command.options) words.push_back(fmt::format("--{}", option.name));
+  for (const Positional& positional : command.positionals) {
+    words.insert(words.end(), positional.choices.begin(), positional.choices.end());
+  }
+  return join(words, " ");
+}
+
+std::string_view bash_files(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kFile:
+      return "-f";
+    case ValueKind::kDirectory:
+      return "-d";
+    case ValueKind::kText:
+      break;
+  }
+  return "";
+}
+
+// The cases in which the word before the cursor is an option that takes a value.
+std::string bash_value_cases(const Command& command) {
+  std::string out;
+  for (const Option& option : command.options) {
+    if (option.value.empty()) continue;
+    std::string pattern = fmt::format("{}:--{}", command.name, option.name);
+    if (option.letter != '\0') pattern += fmt::format("|{}:-{}", command.name, option.letter);
+    const std::string words = option.choices.empty()
+                                  ? std::string(bash_files(option.kind))
+                                  : fmt::format("-W {}", quoted(join(option.choices, " ")));
+    out += fmt::format("    {}) COMPREPLY=($(compgen {} -- \"$word\")); return ;;\n", pattern,
+                       words.empty() ? "-W ''" : words);
+  }
+  return out;
+}
+
+// ---- zsh ------------------------------------------------------------------------------------
+
+// In a description of _arguments these end it or begin an action.
+std::string zsh_text(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '[' || c == ']' || c == ':' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string zsh_action(ValueKind kind, const std::vector<std::string>& choices) {
+  if (!choices.empty()) return fmt::format("({})", join(choices, " "));
+  switch (kind) {
+    case ValueKind::kFile:
+      return "_files";
+    case ValueKind::kDirectory:
+      return "_files -/";
+    case ValueKind::kText:
+      break;
+  }
+  return " ";
+}
+
+std::string zsh_arguments(const Command& command) {
+  // The braces are outside the quotes, because the shell must see them.
+  std::vector<std::string> specs = {"'(-h --help)'{-h,--help}'[print help]'"};
+  for (const Option& option : command.options) {
+    std::string spec =
+        fmt::format("{}--{}[{}]", option.repeatable ? "*" : "", option.name, zsh_text(option.help));
+    if (!option.value.empty()) {
+      spec +=
+          fmt::format(":{}:{}", zsh_text(option.value), zsh_action(option.kind, option.choices));
+    }
+    specs.push_back(quoted(spec));
+  }
+  for (const Positional& positional : command.positionals) {
+    specs.push_back(
+        quoted(fmt::format("{}:{}:{}", positional.repeatable ? "*" : "", zsh_text(positional.help),
+                           zsh_action(positional.kind, positional.choices))));
+  }
+  return join(specs, " \\\n          ");
+}
+
+// ---- fish -----------------------------------------------------------------------------------
+
+std::string fish_files(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kFile:
+      return " -F";
+    case ValueKind::kDirectory:
+      return " -a '(__fish_complete_directories)'";
+    case ValueKind::kText:
+      break;
+  }
+  return "";
+}
+
+std::string fish_command(const Command& command) {
+  const std::string when =
+      fmt::format("complete -c millrace -n '__fish_seen_subcommand_from {}'", command.name);
+  std::string out;
+  for (const Option& option : command.options) {
+    out += fmt::format("{} -l {}", when, option.name);
+    if (option.letter != '\0') out += fmt::format(" -s {}", option.letter);
+    if (!option.value.empty()) {
+      out += " -x";
+      out += option.choices.empty() ? fish_files(option.kind)
+                                    : fmt::format(" -a {}", quoted(join(option.choices, " ")));
+    }
+    out += fmt::format(" -d {}\n", quoted(option.help));
+  }
+  for (const Positional& positional : command.positionals) {
+    const std::string words = positional.choices.empty()
+                                  ? fish_files(positional.kind)
+                                  : fmt::format(" -a {}", quoted(join(positional.choices, " ")));
+    if (!words.empty()) out += fmt::format("{}{}\n", when, words);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string bash_completion(std::span<const Command> commands) {
+  std::string value_cases;
+  std::string word_cases;
+  for (const Command& command : commands) {
+    if (command.hidden) continue;
+    value_cases += bash_value_cases(command);
+    const bool takes_paths =
+        !command.positionals.empty() && command.positionals.back().kind != ValueKind::kText;
+    word_cases += fmt::format(
+        "    {}) COMPREPLY=($(compgen -W {}{} -- \"$word\")) ;;\n", command.name,
+        quoted(bash_words(command)),
+        takes_paths ? fmt::format(" {}", bash_files(command.positionals.back().kind)) : "");
+  }
+  return fmt::format(
+      "# bash completion for millrace; made by `millrace completion bash`.\n"
+      "_millrace() {{\n"
+      "  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}\n"
+      "  local verb=${{COMP_WORDS[1]}}\n"
+      "  if ((COMP_CWORD == 1)); then\n"
+      "    COMPREPLY=($(compgen -W {} -- \"$word\"))\n"
+      "    return\n"
+      "  fi\n"
+      "  case \"$verb:$before\" in\n"
+      "{}"
+      "    help:help) COMPREPLY=($(compgen -W {} -- \"$word\")); return ;;\n"
+      "  esac\n"
+      "  case \"$verb\" in\n"
+      "{}"
+      "  esac\n"
+      "}}\n"
+      "complete -o filenames -F _millrace millrace\n",
+      quoted(join(visible_names(commands), " ") + " help --help --version"), value_cases,
+      quoted(join(visible_names(commands), " ")), word_cases);
+}
+
+std::string zsh_completion(std::span<const Command> commands) {
+  std::string verbs;
+  std::string cases;
+  for (const Command& command : commands) {
+    if (command.hidden) continue;
+    verbs += fmt::format("    {}\n",
+                         quoted(fmt::format("{}:{}", command.name, zsh_text(command.summary))));
+    cases += fmt::format("        {})\n          _arguments {} ;;\n", command.name,
+                         zsh_arguments(command));
+  }
+  return fmt::format(
+      "#compdef millrace\n"
+      "# zsh completion for millrace; made by `millrace completion zsh`.\n"
+      "_millrace() {{\n"
+      "  local -a verbs\n"
+      "  verbs=(\n"
+      "{}"
+      "    'help:print the help of a verb'\n"
+      "  )\n"
+      "  _arguments -C '(-h --help)'{{-h,--help}}'[print help]' \\\n"
+      "    '(-V --version)'{{-V,--version}}'[print the version]' \\\n"
+      "    '1:verb:->verb' '*::argument:->argument'\n"
+      "  case $state in\n"
+      "    verb) _describe verb verbs ;;\n"
+      "    argument)\n"
+      "      case $words[1] in\n"
+      "        help) _describe verb verbs ;;\n"
+      "{}"
+      "      esac ;;\n"
+      "  esac\n"
+      "}}\n"
+      "_millrace \"$@\"\n",
+      verbs, cases);
+}
+
+std::string fish_completion(std::span<const Command> commands) {
+  std::string out =
+      "# fish completion for millrace; made by `millrace completion fish`.\n"
+      "complete -c millrace -f\n"
+      "complete -c millrace -n __fish_use_subcommand -s V -l version -d 'print the version'\n"
+      "complete -c millrace -s h -l help -d 'print help'\n"
+      "complete -c millrace -n __fish_use_subcommand -a help -d 'print the help of a verb'\n";
+  for (const Command& command : commands) {
+    if (command.hidden) continue;
+    out += fmt::format("complete -c millrace -n __fish_use_subcommand -a {} -d {}\n", command.name,
+                       quoted(command.summary));
+    out += fish_command(command);
+  }
+  return out;
+}
+
+}  // namespace millrace::cli

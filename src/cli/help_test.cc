@@ -1,0 +1,84 @@
+#include "cli/help.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/completion_script.h"
+#include "cli/manual.h"
+
+namespace millrace::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// What the user is told of a verb is not left to whoever adds one.
+TEST(Commands, EveryVerbIsWhollyDescribed) {
+  for (const Command& command : commands()) {
+    EXPECT_FALSE(command.summary.empty()) << command.name;
+    EXPECT_FALSE(command.description.empty()) << command.name;
+    EXPECT_NE(command.run, nullptr) << command.name;
+    EXPECT_TRUE(command.hidden || !command.examples.empty()) << command.name;
+    for (const Option& option : command.options) EXPECT_FALSE(option.help.empty()) << option.name;
+    for (const Positional& each : command.positionals) EXPECT_FALSE(each.help.empty()) << each.name;
+  }
+}
+
+TEST(Help, FitsEightyColumns) {
+  for (const Command& command : commands()) {
+    for (const std::string& line : lines_of(command_help(command, {}))) {
+      // Examples are commands to copy and stand as they are.
+      if (line.starts_with("  millrace ") || line.starts_with("  source ")) continue;
+      EXPECT_LE(display_width(line), 80u) << line;
+    }
+  }
+}
+
+TEST(Help, HidesHiddenVerbsEverywhere) {
+  const std::string texts[] = {program_help(commands(), {}), bash_completion(commands()),
+                               zsh_completion(commands()), fish_completion(commands()),
+                               manual_page(commands(), build_info())};
+  for (const std::string& text : texts) {
+    EXPECT_THAT(text, HasSubstr("doctor"));
+    EXPECT_THAT(text, Not(HasSubstr("print the manual page as roff")));
+  }
+}
+
+TEST(Help, NamesOptionsWithTheirValues) {
+  EXPECT_EQ(option_spelling({.name = "output", .letter = 'o', .value = "DIR"}), "-o, --output DIR");
+  EXPECT_EQ(option_spelling({.name = "json"}), "--json");
+  EXPECT_EQ(usage_line({.name = "trace",
+                        .options = {{.name = "json"}},
+                        .positionals = {{.name = "A"},
+                                        {.name = "B", .required = false, .repeatable = true}},
+                        .runs_program = true}),
+            "millrace trace [OPTIONS] A [B...] -- COMMAND [ARGUMENTS...]");
+}
+
+TEST(Version, NamesThePartsThatAreOffWithTheReason) {
+  const Part parts[] = {{"yaml", "YAML files", true, "yaml-cpp 0.7.0"},
+                        {"mpi", "many ranks", false, "switched off"}};
+  const BuildInfo info{"1.2.3", "GNU 12", "aarch64", "Release", parts};
+  EXPECT_EQ(version_text(info, {}),
+            "millrace 1.2.3 (aarch64, GNU 12, Release)\n"
+            "  on  yaml: YAML files (yaml-cpp 0.7.0)\n"
+            "  off mpi: many ranks (switched off)\n");
+  const auto document = parse_json(version_json(info), "version");
+  ASSERT_TRUE(document.ok());
+  EXPECT_EQ(*document->root.find("parts")->items()[1].find("built_in")->as_bool(), false);
+}
+
+}  // namespace
+}  // namespace millrace::cli

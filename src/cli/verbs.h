@@ -1,0 +1,13 @@
+// Verbs: the functions that describe them, one a file of this folder. commands() in cli.cc lists
+// them.
+#pragma once
+
+#include "cli/command.h"
+
+namespace millrace::cli {
+
+Command completion_command();
+Command doctor_command();
+Command manual_command();
+
+}  // namespace millrace::cli
