@@ -1,0 +1,54 @@
+# no verb at all is wrong usage, and shows what there is
+$ millrace
+! Usage: millrace VERB [OPTIONS] [ARGUMENTS]
+! ...
+? 2
+
+# help is a result: on standard output, with exit code 0
+$ millrace --help | head -3
+> Usage: millrace VERB [OPTIONS] [ARGUMENTS]
+>
+> Millrace shows where deep-learning training waits for its data, and removes the wait.
+$ millrace help doctor | head -1
+> Usage: millrace doctor [OPTIONS] [DIR...]
+$ millrace doctor --help | head -1
+> Usage: millrace doctor [OPTIONS] [DIR...]
+$ millrace doctor -h | grep -A3 ^Examples
+> Examples
+>   millrace doctor
+> ...
+
+# a mistyped verb or option is told what was meant
+$ millrace docter
+! millrace: unknown verb 'docter'; did you mean 'doctor'?
+! Try: millrace --help
+? 2
+$ millrace doctor --jsn
+! millrace: unknown option '--jsn'; did you mean '--json'?
+! Try: millrace doctor --help
+? 2
+$ millrace help nothing
+! millrace: unknown verb 'nothing'
+! Try: millrace --help
+? 2
+$ millrace --json doctor
+! millrace: '--json' comes before a verb
+! Try: millrace --help
+? 2
+$ millrace doctor --size 64K
+! millrace: --size: '64K' could mean KiB (powers of 1024) or kB (powers of 1000); write which
+! Try: millrace doctor --help
+? 2
+$ millrace completion
+! millrace: SHELL is missing: the shell to complete in
+! Try: millrace completion --help
+? 2
+$ millrace completion tcsh
+! millrace: 'tcsh' is none of bash, zsh, fish
+! Try: millrace completion --help
+? 2
+
+# a full disk behind a redirection is an error, not silence
+$ millrace --help > /dev/full
+! millrace: standard output: cannot write: no space left on device; free some space (df -h, df -i) or choose another directory
+? 1

@@ -1,0 +1,12 @@
+# the version, and of each part whether it is in and why
+$ millrace --version
+> millrace 0.1.0 (...)
+>   o... yaml: YAML workload and configuration files (...)
+$ millrace -V | head -1
+> millrace 0.1.0 (...)
+$ millrace --version --json | python3 -c 'import json,sys; d=json.load(sys.stdin); print(d["version"], [p["name"] for p in d["parts"]])'
+> 0.1.0 ['yaml']
+$ millrace --version --all
+! millrace: --version takes --json and nothing else, not '--all'
+! Try: millrace --help
+? 2

@@ -1,0 +1,26 @@
+// Any words, one a line, are arguments of every verb or wrong usage.
+#include <cstdint>
+#include <cstdlib>
+
+#include "base/text.h"
+#include "cli/argument_parser.h"
+#include "cli/cli.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::vector<std::string> words(1);
+  for (size_t i = 0; i < size; ++i) {
+    if (data[i] == '\n') {
+      words.emplace_back();
+    } else {
+      words.back() += static_cast<char>(data[i]);
+    }
+  }
+  for (const millrace::cli::Command& command : millrace::cli::commands()) {
+    const auto arguments = millrace::cli::ArgumentParser(command).parse(words);
+    if (arguments.ok()) continue;
+    // What is said of other people's bytes must be safe to show.
+    if (millrace::printable(arguments.error().message()) != arguments.error().message())
+      std::abort();
+  }
+  return 0;
+}

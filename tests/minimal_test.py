@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""The preset `minimal`: the core builds without any part, says so, and refuses what it lacks."""
+
+import os
+import subprocess
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ["MILLRACE_SOURCE"])
+
+
+class MinimalTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.build = subprocess.run(["cmake", "--workflow", "--preset", "minimal"], cwd=SOURCE,
+                                   capture_output=True, text=True, check=False)
+
+    def millrace(self, *arguments: str) -> subprocess.CompletedProcess:
+        program = SOURCE / "build/minimal/bin/millrace"
+        return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+
+    def test_it_builds_and_names_the_parts_that_are_off_with_the_reason(self):
+        self.assertEqual(self.build.returncode, 0, self.build.stdout + self.build.stderr)
+        self.assertIn("part yaml: off (switched off when this was built (MILLRACE_YAML=OFF))",
+                      self.build.stdout)
+
+    def test_the_program_says_the_same(self):
+        version = self.millrace("--version")
+        self.assertEqual(version.returncode, 0)
+        self.assertIn("off yaml: YAML workload and configuration files (switched off", version.stdout)
+
+    def test_the_core_works(self):
+        self.assertEqual(self.millrace("doctor").returncode, 0)
+
+    def test_it_links_no_optional_library(self):
+        linked = subprocess.run(["ldd", SOURCE / "build/minimal/bin/millrace"], capture_output=True,
+                                text=True, check=True).stdout
+        self.assertNotIn("yaml", linked)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""The packages: what `cmake --install` and CPack make is whole, and runs from where it is put."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ["MILLRACE_SOURCE"])
+RELEASE = SOURCE / "build/release"
+FILES = ("bin/millrace", "share/man/man1/millrace.1",
+         "share/bash-completion/completions/millrace", "share/zsh/vendor-completions/_millrace",
+         "share/fish/vendor_completions.d/millrace.fish", "share/doc/millrace/copyright")
+
+
+def run(*command, **options) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
+                          **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class PackageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        run("cmake", "--workflow", "--preset", "release", cwd=SOURCE)
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.made = Path(cls.holder.name) / "made"
+        run("cpack", "--config", RELEASE / "CPackConfig.cmake", "-B", cls.made, cwd=RELEASE)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    def check_tree(self, tree: Path) -> None:
+        for name in FILES:
+            self.assertTrue((tree / name).is_file(), f"{name} is missing")
+        self.assertIn("millrace 0.1.0", run(tree / "bin/millrace", "--version"))
+        self.assertIn(".TH MILLRACE 1", (tree / "share/man/man1/millrace.1").read_text())
+
+    def test_cmake_installs_a_whole_tree_without_the_bundled_libraries(self):
+        with tempfile.TemporaryDirectory() as prefix:
+            run("cmake", "--install", RELEASE, "--prefix", prefix)
+            self.check_tree(Path(prefix))
+            self.assertEqual(list(Path(prefix).glob("lib*/**/libfmt*")), [])
+
+    def test_the_debian_package_depends_on_the_libraries(self):
+        (package,) = self.made.glob("*.deb")
+        depends = run("dpkg-deb", "-f", package, "Depends")
+        for library in ("libc6", "libfmt", "libyaml-cpp", "libstdc++6"):
+            self.assertIn(library, depends)
+        with tempfile.TemporaryDirectory() as root:
+            run("dpkg-deb", "-x", package, root)
+            self.check_tree(Path(root) / "usr")
+
+    def test_the_archive_carries_its_libraries_and_uses_them(self):
+        (archive,) = self.made.glob("*.tar.gz")
+        with tempfile.TemporaryDirectory() as root:
+            run("tar", "-xzf", archive, "-C", root, "--strip-components=1")
+            tree = Path(root)
+            self.check_tree(tree)
+            linked = run("ldd", tree / "bin/millrace")
+            for library in ("libfmt", "libyaml-cpp", "libstdc++"):
+                line = next(line for line in linked.splitlines() if library in line)
+                self.assertIn(str(tree.resolve()), line)
+
+    def test_the_program_does_not_tell_where_it_was_built(self):
+        run("python3", SOURCE / "tools/check_paths.py", "--binary", RELEASE / "bin/millrace", cwd=SOURCE)
+
+
+if __name__ == "__main__":
+    unittest.main()
