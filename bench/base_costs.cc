@@ -29,7 +29,8 @@ void crc32c_costs() {
       for (size_t i = 0; i < kTimes; ++i) work();
     };
   };
-  compare(fmt::format("crc32c of 64 KiB, a KiB ({})", crc32c_implementation()), kTimes * kSize / 1024,
+  compare(fmt::format("crc32c of 64 KiB, a KiB ({})", crc32c_implementation()),
+          kTimes * kSize / 1024,
           {{"memcpy (floor)", repeated([&] {
               std::memcpy(to.data(), from.data(), kSize);
               keep(to[0]);
@@ -98,9 +99,8 @@ void pool_costs() {
               while (next.fetch_add(1) < kIndices) {
               }
             }},
-           {"parallel_for, 2 threads and the caller", [&] {
-              keep(pool.parallel_for(kIndices, [](size_t) -> Status { return {}; }).ok());
-            }}});
+           {"parallel_for, 2 threads and the caller",
+            [&] { keep(pool.parallel_for(kIndices, [](size_t) -> Status { return {}; }).ok()); }}});
 }
 
 void progress_costs() {
@@ -120,8 +120,8 @@ void progress_costs() {
 void json_costs() {
   std::string text = "[";
   for (int i = 0; i < 20'000; ++i) {
-    text += fmt::format("{}{{\"name\": \"file-{}\", \"size\": {}, \"ok\": true}}", i == 0 ? "" : ",\n", i,
-                        i * 977);
+    text += fmt::format("{}{{\"name\": \"file-{}\", \"size\": {}, \"ok\": true}}",
+                        i == 0 ? "" : ",\n", i, i * 977);
   }
   text += "]";
   compare("JSON, a KiB", text.size() / 1024,

@@ -1,8 +1,8 @@
 // Measure: times several ways to do one thing against each other, so that a ratio can be believed.
 //
-// The contenders run in turn, round after round, so that a machine that slows down slows all of them;
-// the least of the rounds is what each takes when nothing gets in its way. CPU time of the process,
-// so that a contender with threads pays for them. The first contender is the floor.
+// The contenders run in turn, round after round, so that a machine that slows down slows all of
+// them; the least of the rounds is what each takes when nothing gets in its way. CPU time of the
+// process, so that a contender with threads pays for them. The first contender is the floor.
 #pragma once
 
 #include <fmt/core.h>

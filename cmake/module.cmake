@@ -27,6 +27,8 @@ function(millrace_module name)
   if(MILLRACE_TESTS AND module_TESTS)
     add_executable(${name}_test ${module_TESTS})
     target_link_libraries(${name}_test PRIVATE millrace::${name} GTest::gmock GTest::gtest_main)
+    # Test code runs once; optimising it doubles the time to compile it under the sanitizers.
+    target_compile_options(${name}_test PRIVATE -O0)
     gtest_discover_tests(${name}_test PROPERTIES TIMEOUT 120)
   endif()
 endfunction()

@@ -1,5 +1,6 @@
 #include "base/document.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
@@ -69,6 +70,14 @@ Result<std::string> Node::as_string() const {
 
 Error Node::expected(std::string_view what) const {
   return fail(Errc::kInvalidArgument, "expected {}, found {}", what, describe(*this));
+}
+
+bool SeenNames::insert(const std::string& name) {
+  if (!many_.empty()) return many_.insert(name).second;
+  if (std::find(few_.begin(), few_.end(), name) != few_.end()) return false;
+  few_.push_back(name);
+  if (few_.size() > kFew) many_.insert(few_.begin(), few_.end());
+  return true;
 }
 
 std::string describe(const Node& node) {

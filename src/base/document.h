@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -67,6 +68,19 @@ class Node {
   std::string text_;
   std::vector<Node> items_;
   std::vector<Member> members_;
+};
+
+// The names of one map while it is read, to refuse those that come twice. Most maps are small, and
+// a look through a few strings is quicker than a hash table.
+class SeenNames {
+ public:
+  // False where the name was there already.
+  bool insert(const std::string& name);
+
+ private:
+  static constexpr size_t kFew = 16;
+  std::vector<std::string> few_;
+  std::unordered_set<std::string> many_;
 };
 
 // "a list", "the word 'yes'": for messages.

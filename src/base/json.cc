@@ -1,7 +1,6 @@
 #include "base/json.h"
 
 #include <algorithm>
-#include <unordered_set>
 #include <utility>
 
 #include "base/text.h"
@@ -84,13 +83,13 @@ class JsonParser {
   Result<Node> object(unsigned depth) {
     Node node(Kind::kMap, line_);
     rest_.remove_prefix(1);
-    std::unordered_set<std::string> names;
+    SeenNames names;
     if (skip_past('}')) return node;
     do {
       skip_space();
       if (!rest_.starts_with('"')) return complain("expected a name in quotes, found {}", here());
       ASSIGN_OR_RETURN(std::string name, string());
-      if (!names.insert(name).second) {
+      if (!names.insert(name)) {
         return complain("the name '{}' appears twice", printable(name));
       }
       if (!skip_past(':')) return complain("expected ':' after a name, found {}", here());
@@ -149,8 +148,8 @@ class JsonParser {
     std::string out;
     rest_.remove_prefix(1);
     for (;;) {
-      const size_t plain = rest_.find_first_of(kSpecial);
-      if (plain == std::string_view::npos) return complain("a text has no closing quote");
+      const size_t plain = plain_length();
+      if (plain == rest_.size()) return complain("a text has no closing quote");
       if (!is_utf8(rest_.substr(0, plain))) return complain("a text is not valid UTF-8");
       out += rest_.substr(0, plain);
       const char special = rest_[plain];
@@ -162,6 +161,16 @@ class JsonParser {
       }
       RETURN_IF_ERROR(escape(out));
     }
+  }
+
+  // How many characters of a text follow until its quote, an escape or a control character.
+  size_t plain_length() const {
+    size_t length = 0;
+    while (length < rest_.size() && rest_[length] != '"' && rest_[length] != '\\' &&
+           static_cast<unsigned char>(rest_[length]) >= 0x20) {
+      ++length;
+    }
+    return length;
   }
 
   Status escape(std::string& out) {
@@ -233,12 +242,6 @@ class JsonParser {
     return document_.complain(Errc::kCorrupt, line_,
                               fmt::format(format, std::forward<Args>(args)...));
   }
-
-  // All that ends a plain run inside a text: the quote, the backslash and the control characters.
-  static constexpr std::string_view kSpecial{
-      "\"\\\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f"
-      "\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f",
-      34};
 
   std::string_view rest_;
   uint32_t line_ = 1;

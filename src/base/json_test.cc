@@ -54,6 +54,12 @@ TEST(Json, ComplaintsNameTheLineAndWhatIsThere) {
   EXPECT_EQ(error_of("1 2"), "f.json:1: expected the end of the file, found '2'");
 }
 
+TEST(Json, ANameThatComesTwiceIsFoundInLargeObjectsToo) {
+  std::string text = "{";
+  for (int i = 0; i < 100; ++i) text += fmt::format("\"k{}\": {},\n", i, i);
+  EXPECT_EQ(error_of(text + "\"k57\": 1}"), "f.json:101: the name 'k57' appears twice");
+}
+
 TEST(Json, RefusesWhatTheStandardDoes) {
   for (const char* text : {"{a: 1}",
                            "[01]",

@@ -6,7 +6,6 @@
 
 #include <sstream>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -80,7 +79,7 @@ class TreeBuilder final : public YAML::EventHandler {
     YAML::Mark mark;
     bool has_key = false;
     std::string key;
-    std::unordered_set<std::string> keys = {};
+    SeenNames keys = {};
   };
 
   [[noreturn]] static void refuse(const YAML::Mark& mark, const std::string& message) {
@@ -143,7 +142,7 @@ class TreeBuilder final : public YAML::EventHandler {
     const bool is_word = node.kind() == Kind::kPlain || node.kind() == Kind::kString;
     if (!is_word) refuse(mark, "a key must be a word");
     if (node.text() == "<<") refuse(mark, "merge keys (<<) are not supported; repeat the keys");
-    if (!map.keys.insert(node.text()).second) {
+    if (!map.keys.insert(node.text())) {
       refuse(mark, fmt::format("the key '{}' appears twice", printable(node.text())));
     }
     map.key = node.text();

@@ -89,8 +89,9 @@ Status ArgumentParser::take_letters(std::string_view word) {
   while (!word.empty()) {
     const char letter = word.front();
     word.remove_prefix(1);
-    const auto option = std::find_if(command_.options.begin(), command_.options.end(),
-                                     [&](const Option& each) { return each.letter == letter; });
+    const auto option =
+        std::find_if(command_.options.begin(), command_.options.end(),
+                     [&](const Option& each) { return letter != '\0' && each.letter == letter; });
     if (option == command_.options.end()) {
       return fail(Errc::kInvalidArgument, "unknown option '-{}'",
                   printable(std::string_view(&letter, 1)));

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -25,9 +27,9 @@ unsigned count_operations(int ring) {
       0) {
     return 0;
   }
-  io_uring_probe head{};
-  std::memcpy(&head, memory.data(), offsetof(io_uring_probe, ops));
-  return head.ops_len;
+  uint8_t count = 0;
+  std::memcpy(&count, memory.data() + offsetof(io_uring_probe, ops_len), sizeof(count));
+  return count;
 }
 
 std::string kernel_release() {
