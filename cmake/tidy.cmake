@@ -7,7 +7,7 @@ if(RUN_CLANG_TIDY AND CLANG_TIDY)
     COMMAND "${RUN_CLANG_TIDY}" -quiet -clang-tidy-binary "${CLANG_TIDY}" -p "${PROJECT_BINARY_DIR}"
             "${PROJECT_SOURCE_DIR}/(src|bench|tests)/.*"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
-    USES_TERMINAL)
+    USES_TERMINAL VERBATIM)
 else()
   add_custom_target(tidy
     COMMAND "${CMAKE_COMMAND}" -E echo "clang-tidy was not found: apt-get install clang-tidy-19, and configure again"

@@ -1,0 +1,827 @@
+#!/usr/bin/env python3
+"""Tests of the source checks in tools/: each rule is broken once, in a small tree of its own.
+
+Every check runs as its users run it, as a program with --root; what counts is its exit status and
+its words. Run as `python3 tests/tools/checks_test.py`.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+TOOLS = Path(__file__).resolve().parent.parent.parent / "tools"
+sys.path.insert(0, str(TOOLS))
+sys.dont_write_bytecode = True
+
+import check_paths  # noqa: E402  (it lies in tools/, which the line above makes known)
+
+CLANG_FORMAT = shutil.which("clang-format-19")
+
+
+class CheckTest(unittest.TestCase):
+    """A temporary tree, and the check of `script` run over it."""
+
+    script = ""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name).resolve() / "tree"
+        self.root.mkdir()
+
+    def write(self, path: str, text: str) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+    def read(self, path: str) -> str:
+        return (self.root / path).read_text(encoding="utf-8")
+
+    def git(self, *arguments: str) -> None:
+        subprocess.run(["git", "-C", str(self.root), *arguments], check=True, capture_output=True)
+
+    def run_check(self, *arguments: str, **variables: str) -> tuple[int, str]:
+        """The exit status and the output, in an environment with these variables."""
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **variables}
+        command = [sys.executable, str(TOOLS / self.script), "--root", str(self.root), *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        self.assertNotIn("Traceback", done.stderr)
+        return done.returncode, done.stdout + done.stderr
+
+    def assert_passes(self, expected: str, *arguments: str) -> None:
+        self.assertEqual(self.run_check(*arguments), (0, expected + "\n"))
+
+    def assert_finds(self, *expected: str, arguments: tuple[str, ...] = ()) -> None:
+        """Exit status 1, and exactly as many lines as expected, each with its beginning."""
+        status, output = self.run_check(*arguments)
+        lines = output.splitlines()
+        self.assertEqual((status, len(lines)), (1, len(expected)), output)
+        for line, beginning in zip(lines, expected, strict=True):
+            self.assertEqual(line[:len(beginning)], beginning)
+
+
+class LayersTest(CheckTest):
+    script = "check_layers.py"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("tools/layers.txt",
+                   "# comment\nwire:\nbase: wire  # why\nbench/: *\ntests/: *\n")
+        self.write("src/wire/wire.h", "#pragma once\n")
+        self.write("src/base/base.h", '#include <string>\n#include "wire/wire.h"\n')
+        self.write("src/base/base.cc", '#include "base/base.h"\n')
+
+    def layers(self, *lines: str) -> None:
+        self.write("tools/layers.txt", "\n".join(lines) + "\nbench/: *\ntests/: *\n")
+
+    def test_a_clean_tree_passes_and_is_counted(self) -> None:
+        self.assert_passes("layers: 2 modules, 3 files, 2 includes, all as tools/layers.txt allows")
+
+    def test_an_include_that_is_not_allowed(self) -> None:
+        self.write("src/wire/bad.h", '#pragma once\n\n#include "base/base.h"\n')
+        self.assert_finds('src/wire/bad.h:3: wire may not include base ("base/base.h"). Move ')
+
+    def test_nothing_is_inherited(self) -> None:
+        self.layers("wire:", "base: wire", "cli: base")
+        self.write("src/cli/main.c", '#include "base/base.h"\n#include "wire/wire.h"\n')
+        self.assert_finds("src/cli/main.c:2: cli may not include wire ")
+
+    def test_templates_are_read_as_well(self) -> None:
+        for template in ("a.c.in", "a.cc.in", "a.h.in"):
+            self.write(f"src/wire/{template}", '#include "base/base.h"\n')
+        self.assert_finds("src/wire/a.c.in:1: wire may not include base ",
+                          "src/wire/a.cc.in:1: wire may not include base ",
+                          "src/wire/a.h.in:1: wire may not include base ")
+
+    def test_only_real_include_lines_count(self) -> None:
+        self.write("src/wire/quiet.cc",
+                   '// #include "base/base.h"\n/*\n#include "base/base.h"\n*/\n'
+                   'const char* text = R"x(\n#include "base/base.h"\n)x";\n'
+                   '#  include "wire/wire.h"  // this one does\n')
+        self.assert_passes("layers: 2 modules, 4 files, 3 includes, all as tools/layers.txt allows")
+
+    def test_a_folder_without_a_line(self) -> None:
+        self.write("src/io/io.h", '#include "base/base.h"\n')
+        self.assert_finds("src/io: the folder has no line in tools/layers.txt. Add a line `io: ")
+
+    def test_a_tree_without_a_line(self) -> None:
+        self.write("tools/layers.txt", "wire:\nbase: wire\n")
+        self.write("bench/a.cc", '#include "base/base.h"\n')
+        self.assert_finds("bench: the folder has no line in tools/layers.txt. Add a line `bench/: ")
+
+    def test_a_line_without_a_folder(self) -> None:
+        self.layers("wire:", "base: wire", "io: base")
+        (self.root / "src/io").mkdir()
+        self.assert_finds("tools/layers.txt:3: the module io has no files in src/io. Remove ")
+
+    def test_an_include_relative_to_its_own_file(self) -> None:
+        self.write("src/base/base.cc", '#include "base.h"\n')
+        self.assert_finds('src/base/base.cc:1: "base.h" is not rooted at src/. '
+                          'Write #include "base/base.h"')
+
+    def test_an_include_by_a_detour(self) -> None:
+        for detour in ("../wire/wire.h", "base/../wire/wire.h", "wire/./wire.h", "wire//wire.h",
+                       "src/wire/wire.h"):
+            with self.subTest(detour):
+                self.write("tests/unit/a.cc", f'#include "{detour}"\n')
+                self.write("src/base/base.cc", f'#include "{detour}"\n')
+                said = (f'"{detour}" is not rooted at src/. Write #include "wire/wire.h"' if
+                        detour != "../wire/wire.h" else "there is no src/../wire/wire.h for ")
+                self.assert_finds(f'src/base/base.cc:1: "{detour}" is not rooted at src/. '
+                                  'Write #include "wire/wire.h"', f"tests/unit/a.cc:1: {said}")
+
+    def test_an_include_of_a_file_outside_the_tree(self) -> None:
+        (self.root.parent / "outside.h").write_text("", encoding="utf-8")
+        self.write("src/base/base.cc", '#include "../../../outside.h"\n')
+        self.assert_finds("src/base/base.cc:1: there is no src/../../../outside.h for ")
+
+    def test_a_file_in_no_module(self) -> None:
+        self.write("src/top.h", "")
+        self.write("src/base/base.cc", '#include "top.h"\n')
+        self.assert_finds("src/base/base.cc:1: base may not include top.h ",
+                          "src/top.h: the file lies in no module. Move it ")
+
+    def test_an_include_of_a_file_that_does_not_exist(self) -> None:
+        self.write("src/base/base.cc", '#include "wire/gone.h"\n#include "gtest/gtest.h"\n')
+        self.assert_finds("src/base/base.cc:1: there is no src/wire/gone.h for ",
+                          "src/base/base.cc:2: there is no src/gtest/gtest.h for ")
+
+    def test_a_generated_file_is_known_by_its_template(self) -> None:
+        self.write("src/base/info.cc.in", "")
+        self.write("src/base/base.cc", '#include "base/info.cc"\n')
+        self.assert_passes("layers: 2 modules, 4 files, 2 includes, all as tools/layers.txt allows")
+
+    def test_trees_may_include_every_module_and_themselves(self) -> None:
+        self.write("tests/fuzz/target.h", '#include "wire/wire.h"\n')
+        self.write("tests/fuzz/a.cc", '#include "base/base.h"\n#include "tests/fuzz/target.h"\n')
+        self.write("bench/a.cc", '#include "base/base.h"\n')
+        self.assert_passes("layers: 2 modules, 6 files, 6 includes, all as tools/layers.txt allows")
+
+    def test_a_tree_may_not_include_another_tree(self) -> None:
+        self.write("tests/target.h", "")
+        self.write("bench/a.cc", '#include "tests/target.h"\n')
+        self.assert_finds("bench/a.cc:1: bench/ may not include tests/ ")
+
+    def test_a_module_may_not_include_a_tree(self) -> None:
+        self.write("tests/target.h", "")
+        self.write("src/base/base.cc", '#include "tests/target.h"\n')
+        self.assert_finds("src/base/base.cc:1: there is no src/tests/target.h for ")
+
+    def test_a_test_roots_even_the_header_beside_it(self) -> None:
+        self.write("tests/fuzz/target.h", "")
+        self.write("tests/fuzz/a.cc", '#include "target.h"\n')
+        self.assert_finds('tests/fuzz/a.cc:1: "target.h" is not rooted at src/. '
+                          'Write #include "tests/fuzz/target.h"')
+
+    def test_a_module_and_a_tree_may_share_a_name(self) -> None:
+        self.layers("wire:", "base: wire", "bench: wire")
+        self.write("src/bench/bench.h", '#include "base/base.h"\n')
+        self.write("bench/a.cc", '#include "base/base.h"\n')
+        self.assert_finds("src/bench/bench.h:1: bench may not include base ")
+
+    def test_a_cycle(self) -> None:
+        self.layers("wire: base", "base: wire")
+        self.assert_finds("tools/layers.txt:1: the layers have a cycle: wire -> base -> wire. ")
+
+    def test_a_long_cycle_is_told_once(self) -> None:
+        self.layers("wire: io", "base: wire", "io: base")
+        self.write("src/io/io.h", "")
+        self.assert_finds("tools/layers.txt:1: the layers have a cycle: "
+                          "wire -> io -> base -> wire. ")
+
+    def test_lines_that_cannot_be_meant(self) -> None:
+        self.layers("wire:", "base: wire oi", "base: wire", "a line", "word", "two words: wire")
+        self.assert_finds("tools/layers.txt:2: base may include oi, which has no line. ",
+                          "tools/layers.txt:3: base is already on line 2. ",
+                          "tools/layers.txt:4: cannot read 'a line'. ",
+                          "tools/layers.txt:5: cannot read 'word'. ",
+                          "tools/layers.txt:6: cannot read 'two words: wire'. ")
+
+    def test_a_missing_list(self) -> None:
+        (self.root / "tools/layers.txt").unlink()
+        self.assert_finds("tools/layers.txt: the file is missing. ")
+
+    def test_a_tree_without_sources_fails(self) -> None:
+        shutil.rmtree(self.root / "src")
+        self.write("tools/layers.txt", "")
+        self.assert_finds("there is no file to check. Give the repository as --root")
+
+
+class PreloadLayersTest(CheckTest):
+    """Preload code of a module that may include base elsewhere."""
+
+    script = "check_layers.py"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("tools/layers.txt", "wire:\nbase: wire\nhook: wire\nstore: base wire\n")
+        for header in ("wire/wire", "base/base", "hook/hook", "store/store"):
+            self.write(f"src/{header}.h", "")
+        self.write("src/store/preload/own.h", "")
+
+    def test_wire_hook_and_itself_pass(self) -> None:
+        self.write("src/store/preload/deep/open.cc", '#include "hook/hook.h"\n'
+                   '#include "store/preload/own.h"\n#include "wire/wire.h"\n')
+        self.assert_passes("layers: 4 modules, 6 files, 3 includes, all as tools/layers.txt allows")
+
+    def test_other_modules_and_its_own_module_fail(self) -> None:
+        self.write("src/store/preload/deep/open.cc",
+                   '#include "base/base.h"\n#include "store/store.h"\n')
+        rule = "preload code may include only wire, hook and src/store/preload/, not"
+        self.assert_finds(f'src/store/preload/deep/open.cc:1: {rule} "base/base.h". It runs ',
+                          f'src/store/preload/deep/open.cc:2: {rule} "store/store.h". It runs ')
+
+    def test_the_rest_of_the_module_obeys_its_line(self) -> None:
+        self.write("src/store/client.cc", '#include "base/base.h"\n#include "hook/hook.h"\n')
+        self.assert_finds("src/store/client.cc:2: store may not include hook ")
+
+
+FILL = "\n".join(["  step();"] * 70)  # with a signature and a closing brace: 72 lines
+
+# What the reader must tell apart, with where the function begins, its name and its lines.
+LONG_FUNCTIONS: dict[str, tuple[int, str, int]] = {
+    "int f(int a) {\nFILL\n}\n": (1, "f", 72),
+    "// Comment.\n\nint f(int a,\n      int b)\n{\nFILL\n}\n": (3, "f", 74),
+    "TEST(Suite, IsLong) {\nFILL\n}\n": (1, "Suite.IsLong", 72),
+    "TEST_F(Suite,\n       IsLong) {\nFILL\n}\n": (1, "Suite.IsLong", 73),
+    "namespace a::b {\nnamespace {\nvoid f() {\nFILL\n}\n}\n}\n": (3, "f", 72),
+    'extern "C" {\nvoid f() {\nFILL\n}\n}\n': (2, "f", 72),
+    'extern "C" int f() {\nFILL\n}\n': (1, "f", 72),
+    "struct S {\n public:\n  int f() const {\nFILL\n  }\n};\n": (3, "S::f", 72),
+    "class S final : public B<int(int)> {\n  void f() override {\nFILL\n  }\n};\n":
+        (2, "S::f", 72),
+    "struct alignas(64) S {\n  struct T {\n  void f() {\nFILL\n  }\n  };\n};\n":
+        (3, "S::T::f", 72),
+    "struct __attribute__((packed)) S {\n  void f() {\nFILL\n  }\n};\n": (2, "S::f", 72),
+    "struct stat f(int fd) {\nFILL\n}\n": (1, "f", 72),
+    "S::S(int a) : a_(a), b_{a}, T<int>{a}\n{\nFILL\n}\n": (1, "S::S", 73),
+    "struct S {\n  S() noexcept : a_{1}, b_{{2}, 3} {\nFILL\n  }\n};\n": (2, "S::S", 72),
+    "template <class... T>\nS<T...>::S(T... a) : T(a)... {\nFILL\n}\n": (1, "S::S", 73),
+    "S::S(int a) : a_(a) {\nFILL\n}\n": (1, "S::S", 72),
+    "S::S(int a) noexcept : a_(a) {\nFILL\n}\n": (1, "S::S", 72),
+    "struct URL {\n  URL(int a) {\nFILL\n  }\n};\n": (2, "URL::URL", 72),
+    "S::~S() {\nFILL\n}\n": (1, "S::~S", 72),
+    "struct S {\n  virtual ~S() {\nFILL\n  }\n};\n": (2, "S::~S", 72),
+    "template <>\nstruct S<int> {\n  void f() {\nFILL\n  }\n};\n": (3, "S::f", 72),
+    "int\nf() {\nFILL\n}\n": (1, "f", 73),
+    "auto f() -> struct stat {\nFILL\n}\n": (1, "f", 72),
+    "decltype(a)::b f() {\nFILL\n}\n": (1, "f", 72),
+    "exported(x) int f() {\nFILL\n}\n": (1, "f", 72),
+    "EXPORT(x) API int f() {\nFILL\n}\n": (1, "f", 72),
+    "void f() exported {\nFILL\n}\n": (1, "f", 72),
+    "void f() LOCKS(mutex) {\nFILL\n}\n": (1, "f", 72),
+    "SETUP() {\nFILL\n}\n": (1, "SETUP", 72),
+    "bool S::operator()(int a) const {\nFILL\n}\n": (1, "S::operator()", 72),
+    "S::operator bool() const {\nFILL\n}\n": (1, "S::operator bool", 72),
+    "S& S::operator=(const S& s) {\nFILL\n}\n": (1, "S::operator=", 72),
+    "bool operator<(S a, S b) {\nFILL\n}\n": (1, "operator<", 72),
+    'S operator""_s(const char* s) {\nFILL\n}\n': (1, 'operator""_s', 72),
+    "template <typename T, int N = 3, class = enable_if_t<(N > 2)>>\nauto f(T t) {\nFILL\n}\n":
+        (1, "f", 73),
+    "template <typename T>\nauto S<T>::f(T t) -> std::array<T, 3> {\nFILL\n}\n": (1, "S::f", 73),
+    "template <class T>\n  requires Small<T> && (sizeof(T) < 8)\nvoid f(T t) {\nFILL\n}\n":
+        (1, "f", 74),
+    "template <class T>\nvoid f(T t) requires (Small<T>) {\nFILL\n}\n": (1, "f", 73),
+    "void S::f() && requires (Small<T>) {\nFILL\n}\n": (1, "S::f", 72),
+    "template <class T>\n  requires A<T> && requires(T t) { t.x(); }\nvoid f(T t) {\nFILL\n}\n":
+        (1, "f", 74),
+    "template <class T>\n  requires A<T> || requires { T(); }\nvoid f(T t) {\nFILL\n}\n":
+        (1, "f", 74),
+    "template <class T>\n  requires requires(T t) { t.x(); }\nvoid f(T t) {\nFILL\n}\n":
+        (1, "f", 74),
+    "[[nodiscard]] static int f() {\nFILL\n}\n": (1, "f", 72),
+    '__attribute__((target("sse4.2"))) int f() {\nFILL\n}\n': (1, "f", 72),
+    "BENCHMARK(x)\n\nvoid f() {\nFILL\n}\n": (3, "f", 72),
+    "void f(S s = {1}, int n = g({2})) {\nFILL\n}\n": (1, "f", 72),
+    "S f() try {\nFILL\n} catch (...) {\n}\n": (1, "f", 73),
+    "void f() {\n  auto g = [&](int x) { return x; };\nFILL\n}\n": (1, "f", 73),
+    "const auto kLess =\n    [](int a, int b) -> bool {\nFILL\n};\n": (2, "kLess.lambda", 72),
+    "const auto kLess =\n    [](int a,\n       int b) {\nFILL\n};\n": (2, "kLess.lambda", 73),
+    "auto f = [a = b[0],\n          c = d[0]](int e) {\nFILL\n};\n": (1, "f.lambda", 73),
+    "auto f = []<class T>(T a) {\nFILL\n};\n": (1, "f.lambda", 72),
+    "auto f = wrap(1, [](int a) {\nFILL\n});\n": (1, "f.lambda", 72),
+    "struct S {\n  F f = [] {\nFILL\n  };\n};\n": (2, "S::f.lambda", 72),
+    "void f() {\n  for (;;) {\n    {\n      auto g = [](int a) {\nFILL\n      };\n    }\n  }\n}\n":
+        (1, "f", 78),
+    'const Row kRows[] = {\n  {"a", 1},\n  {"b", [](int a, int b) {\nFILL\n  }},\n};\n':
+        (3, "kRows.lambda", 72),
+    "#if A\nvoid f(int a) {\n#else\nvoid f() {\n#endif\nFILL\n}\n": (4, "f", 73),
+    "#if A\nint a;\n#else\nvoid f() {\nFILL\n}\n#endif\n": (4, "f", 72),
+    "#define OPEN {\nvoid f() {\nFILL\n}\n": (2, "f", 72),
+}
+
+# Traps: each holds one function or none, and what would be taken for a long one by a careless eye.
+SHORT_FUNCTIONS: dict[str, int] = {
+    'void f() { auto s = R"(}{{)"; }\n': 1,
+    'void f() { auto s = u8R"x({)" {{)x"; }\n': 1,
+    'void f() { auto s = "{\\"{"; }\n': 1,
+    "void f() { char c = '{', d = '\\'', e = '\"'; }\n": 1,
+    "void f() { int n = 1'000'000; char c = '{'; int m = 0x1'0; }\n": 1,
+    "void f() { /* { */ }  // {\n": 1,
+    "// a comment that goes on \\\n{ void f() {\n": 0,
+    "#define F(x) \\\n  void x() { \\\n    if (x) {\nvoid f() {}\n": 1,
+    "#error it's {\nvoid f() {}\n": 1,
+    'auto kNAMER = NAMER"{(";\nvoid f() {}\n': 1,
+    "namespace a {\nFILL_COMMENT\nvoid f() {}\n}\n": 1,
+    "class A {\n  int a{1};\nFILL_COMMENT\n  void f() {}\n};\n": 1,
+    "typedef struct {\nFILL_COMMENT\n} A;\n": 0,
+    "union A {\n  void f() {}\n};\n": 1,
+    "enum class E : std::uint8_t {\nFILL_COMMENT\n  kA\n};\n": 0,
+    "constexpr Row kRows[] = {\nFILL_COMMENT\n  {1, f(2)},\n};\n": 0,
+    "std::map<int, std::function<int(int)>> rows{\nFILL_COMMENT\n  f(1) + T{2},\n};\n": 0,
+    "int rows[]{\nFILL_COMMENT\n};\nint more[2][1]{{1}, {2}};\n": 0,
+    "int rows[] = {\n  f(1) + T{2},\n};\n": 0,
+    "static_assert(f(1) == T{2});\n": 0,
+    "const auto kRow = wrap([] { return 1; }, Row{\nFILL_COMMENT\n});\n": 1,
+    "int a = b > 1 ? T{1} : T{2};\n": 0,
+    "#else\n#endif\nvoid f() {}\n": 1,
+    ")\nvoid f() {}\n": 1,
+    "static struct option kOptions[] = {\nFILL_COMMENT\n  {1, 2},\n};\n": 0,
+    "template <class T>\nconcept C = requires(T t) {\nFILL_COMMENT\n  { t.x() } -> Is<int>;\n};\n":
+        0,
+    "void f() {\nFILL_68\n}\n": 1,
+    "void f();\nFILL_COMMENT\nint a = 1;\n": 0,
+}
+
+
+def filled(source: str) -> str:
+    return (source.replace("FILL_COMMENT", "\n".join(["  // text"] * 90))
+            .replace("FILL_68", "\n".join(["  step();"] * 68)).replace("FILL", FILL))
+
+
+class CppFunctionsTest(CheckTest):
+    script = "check_functions.py"
+
+    def test_a_long_function_is_found_in_every_form(self) -> None:
+        for source, (line, name, line_count) in LONG_FUNCTIONS.items():
+            with self.subTest(source):
+                self.write("src/base/a.cc", filled(source))
+                self.assert_finds(f"src/base/a.cc:{line}: {name} has {line_count} lines, and the "
+                                  "limit is 70. Split it at a seam; ")
+
+    def test_the_words_after_parameters_are_no_names(self) -> None:
+        for word in ("const", "final", "noexcept", "override", "requires", "try", "volatile"):
+            with self.subTest(word):
+                self.write("src/base/a.cc", filled(f"void f(T t) {word} a<T>(1) {{\nFILL\n}}\n"))
+                self.assert_finds("src/base/a.cc:1: f has 72 lines")
+
+    def test_the_words_after_the_parameters_of_a_lambda(self) -> None:
+        for words in ("mutable", "noexcept", "constexpr", "consteval", "-> int", "requires A<T>"):
+            with self.subTest(words):
+                self.write("src/base/a.cc", filled(f"auto f = [](T t) {words} {{\nFILL\n}};\n"))
+                self.assert_finds("src/base/a.cc:1: f.lambda has 72 lines")
+
+    def test_what_only_looks_long_passes_and_the_functions_are_counted(self) -> None:
+        for source, count in SHORT_FUNCTIONS.items():
+            with self.subTest(source):
+                # The functions after it show whether the reader came out of the trap in step.
+                after = "void g() {\n}\n" * 40
+                self.write("src/base/a.cc", filled(source) + after)
+                self.assert_passes(f"functions: {count + 40} in 1 files, 0 above 70 lines, "
+                                   "all of them listed")
+
+    def test_braces_that_do_not_balance_are_told(self) -> None:
+        self.write("src/base/a.cc", "namespace a {\nvoid f() {\n}\n")
+        self.write("src/base/b.cc", "void f() {\n}\n}\n")
+        self.assert_finds(
+            "src/base/a.cc:1: cannot read it: this brace is never closed. Correct it",
+            "src/base/b.cc:3: cannot read it: this brace closes nothing. Correct it")
+
+    def test_every_tree_of_cpp_is_read(self) -> None:
+        for path in ("bench/a.cc", "python/a.cc", "src/base/a.h", "tests/fuzz/a.cc"):
+            self.write(path, filled("void f() {\nFILL\n}\n"))
+        self.assert_finds("bench/a.cc:1: f has 72 ", "python/a.cc:1: f has 72 ",
+                          "src/base/a.h:1: f has 72 ", "tests/fuzz/a.cc:1: f has 72 ")
+
+
+class PythonFunctionsTest(CheckTest):
+    script = "check_functions.py"
+
+    def test_long_functions_are_found_wherever_they_are_nested(self) -> None:
+        body = "    pass\n" * 70
+        nested = "class A:\n    @property\n    async def f(self):\n" + "        pass\n" * 70
+        for path in ("bench/a.py", "python/a.py", "tests/a.py"):
+            self.write(path, "def f():\n" + body)
+        self.write("tools/a.py", nested)
+        self.assert_finds("bench/a.py:1: f has 71 lines, ", "python/a.py:1: f has 71 lines, ",
+                          "tests/a.py:1: f has 71 lines, ", "tools/a.py:3: A.f has 71 lines, ")
+
+    def test_seventy_lines_pass(self) -> None:
+        self.write("tools/a.py", "def f():\n" + "    pass\n" * 69)
+        self.assert_passes("functions: 1 in 1 files, 0 above 70 lines, all of them listed")
+
+    def test_a_file_that_is_not_python(self) -> None:
+        self.write("tools/a.py", "x = 1\ndef f(:\n")
+        self.assert_finds("tools/a.py:2: cannot read it: ")
+
+
+class RatchetTest(CheckTest):
+    script = "check_functions.py"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("src/base/a.cc", filled("void f() {\nFILL\n}\n"))
+
+    def listed(self, *entries: str) -> None:
+        self.write("tools/long_functions.txt", "\n".join(["# why", *entries]) + "\n")
+
+    def test_a_listed_function_passes(self) -> None:
+        self.listed("src/base/a.cc f 72  # a table")
+        self.assert_passes("functions: 1 in 1 files, 1 above 70 lines, all of them listed")
+
+    def test_a_function_that_grew(self) -> None:
+        self.listed("src/base/a.cc f 71")
+        self.assert_finds("src/base/a.cc:1: f grew to 72 lines, and tools/long_functions.txt "
+                          "permits 71. Shorten it")
+
+    def test_a_function_that_shrank(self) -> None:
+        self.listed("src/base/a.cc f 80")
+        self.assert_finds("tools/long_functions.txt:2: src/base/a.cc f has only 72 lines, not 80. "
+                          "Run tools/check_functions.py --update")
+
+    def test_an_entry_of_a_function_that_is_gone(self) -> None:
+        self.listed("src/base/a.cc f 72", "src/base/a.cc g 90", "src/base/b.cc operator bool 72")
+        self.assert_finds("tools/long_functions.txt:3: src/base/a.cc has no g above 70 lines ",
+                          "tools/long_functions.txt:4: src/base/b.cc has no operator bool above")
+
+    def test_an_entry_permits_one_overload(self) -> None:
+        self.write("src/base/a.cc", filled("void f() {\nFILL\n}\nvoid f(int) {\n\nFILL\n}\n"))
+        self.listed("src/base/a.cc f 73")
+        self.assert_finds("src/base/a.cc:1: f has 72 lines, and the limit is 70. ")
+        self.listed("src/base/a.cc f 72", "src/base/a.cc f 73")
+        self.assert_passes("functions: 2 in 1 files, 2 above 70 lines, all of them listed")
+
+    def test_a_line_that_is_no_entry(self) -> None:
+        self.listed("src/base/a.cc f 72", "src/base/a.cc 72", "src/base/a.cc g many")
+        self.assert_finds("tools/long_functions.txt:3: cannot read 'src/base/a.cc 72'. Write ",
+                          "tools/long_functions.txt:4: cannot read 'src/base/a.cc g many'. Write ")
+
+    def test_update_lowers_and_removes(self) -> None:
+        self.write("src/base/b.cc", filled("void f() {\nFILL\n}\n"))
+        self.listed("src/base/a.cc f 80  # a table", "", "src/base/a.cc g 90",
+                    "src/base/b.cc  f  72  # a parser")
+        self.assert_passes("functions: 2 in 2 files, 2 above 70 lines, all of them listed",
+                           "--update")
+        self.assertEqual(self.read("tools/long_functions.txt"),
+                         "# why\nsrc/base/a.cc f 72  # a table\n\n"
+                         "src/base/b.cc  f  72  # a parser\n")
+
+    def test_update_never_raises(self) -> None:
+        self.listed("src/base/a.cc f 71")
+        self.assert_finds("src/base/a.cc:1: f grew to 72 lines, ", arguments=("--update",))
+        self.assertEqual(self.read("tools/long_functions.txt"), "# why\nsrc/base/a.cc f 71\n")
+
+    def test_update_never_adds(self) -> None:
+        self.listed()
+        self.assert_finds("src/base/a.cc:1: f has 72 lines, ", arguments=("--update",))
+        self.assertEqual(self.read("tools/long_functions.txt"), "# why\n")
+
+
+def machine(folder: str, rest: str = "ann/x") -> str:
+    """A path of one machine, put together here so that this file passes the check of paths."""
+    return f"/{folder}/{rest}"
+
+
+class PathsTest(CheckTest):
+    script = "check_paths.py"
+
+    def assert_line(self, line: str, *found: str) -> None:
+        self.write("notes.md", f"\n{line}\n")
+        if found:
+            self.assert_finds(*(f"notes.md:2: {path} is a path of one machine. Write it relative "
+                                for path in found))
+        else:
+            self.assert_passes("paths: 1 text files and 0 binaries, "
+                               "none with a path of one machine")
+
+    def test_every_folder_of_one_machine(self) -> None:
+        for folder in ("home", "root", "work", "Users", "mnt", "scratch", "data", "opt", "srv",
+                       "build"):
+            with self.subTest(folder):
+                self.assert_line(f"see {machine(folder)} there", machine(folder))
+
+    def test_wherever_a_whole_path_starts(self) -> None:
+        path = machine("home")
+        for before in ("", "\"", "'", "`", "(", "=", "x: ", "a:", ",", "cc -I", "-L", "\"-isystem",
+                       "\"\\n", "f\"", "R\"("):
+            with self.subTest(before):
+                self.assert_line(f"{before}{path}", path)
+
+    def test_two_on_a_line_are_two_findings(self) -> None:
+        first, second = machine("opt"), machine("data")
+        self.assert_line(f"PATH={first}:{second}", first, second)
+
+    def test_the_middle_of_something_else_passes(self) -> None:
+        path = machine("data")
+        for before in ("https://example.org", "a", "${VAR}", "$VAR", "$(pwd)", ".", "..", "build",
+                       "\"$root\"", "\"${root}\"", "{}", "~", "<dir>", "@PREFIX@", "**", "%h",
+                       "/var", "/usr/local"):
+            with self.subTest(before):
+                self.assert_line(f"x {before}{path} y")
+
+    def test_system_paths_pass(self) -> None:
+        for folder in ("proc", "sys", "dev", "etc", "usr", "tmp", "var", "bin", "lib"):
+            with self.subTest(folder):
+                self.assert_line(f"\"/{folder}/self/x\"")
+        self.assert_line(machine("homely") + " " + machine("database"))
+
+    def test_an_allowed_line_gives_its_reason(self) -> None:
+        self.assert_line(f"x = {machine('opt')}  # path-check: allow, where Cray has its MPI")
+        self.write("notes.md", f"x = {machine('opt')}  # path-check: allow\n")
+        self.assert_finds("notes.md:1: `path-check: allow` gives no reason. Say why ")
+
+    def test_a_reason_excuses_only_its_own_line(self) -> None:
+        path = machine("opt")
+        self.write("notes.md", f"{path} # path-check: allow, because\n{path}\n")
+        self.assert_finds(f"notes.md:2: {path} is a path of one machine. ")
+
+    def test_binary_files_and_patterns_of_git_pass(self) -> None:
+        self.write("blob", "\0" + machine("home"))
+        for patterns in (".dockerignore", ".gitattributes", ".gitignore", "docs/CODEOWNERS"):
+            self.write(patterns, machine("build", ""))
+        self.write("notes.md", "")
+        self.assert_passes("paths: 1 text files and 0 binaries, none with a path of one machine")
+
+    def test_a_link_out_of_the_tree(self) -> None:
+        (self.root / "link").symlink_to(machine("data"))
+        self.assert_finds(f"link:1: {machine('data')} is a path of one machine. ")
+        (self.root / "link").unlink()
+        (self.root / "link").symlink_to("notes.md")
+        self.write("notes.md", "")
+        self.assert_passes("paths: 2 text files and 0 binaries, none with a path of one machine")
+
+    def test_a_tree_without_files_fails(self) -> None:
+        self.assert_finds("there is no file to check. Give the repository as --root")
+
+
+class TreeTest(CheckTest):
+    """Which files count; seen through the check of paths, which reads them all."""
+
+    script = "check_paths.py"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("good.md", "")
+
+    def test_without_git_build_outputs_are_passed_over(self) -> None:
+        for path in ("build/a.txt", "__pycache__/a.txt", "src/__pycache__/a.txt", ".git/a.txt"):
+            self.write(path, machine("home"))
+        self.write("src/build/a.txt", machine("home"))
+        self.assert_finds("src/build/a.txt:1: ")
+
+    def test_git_tells_what_is_tracked_new_or_ignored(self) -> None:
+        self.git("init", "-q")
+        self.write(".gitignore", "ignored.txt\n")
+        for path in ("ignored.txt", "new.txt", "tracked.txt"):
+            self.write(path, machine("home"))
+        self.git("add", "tracked.txt")
+        self.assert_finds("new.txt:1: ", "tracked.txt:1: ")
+
+    def test_the_variables_of_a_git_hook_do_not_mislead(self) -> None:
+        self.git("init", "-q")
+        self.write(".gitignore", "forced.txt\nignored.txt\n")
+        self.write("forced.txt", machine("home"))
+        self.write("ignored.txt", machine("home"))
+        self.git("add", "-f", "forced.txt")
+        for variable in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"):
+            with self.subTest(variable):
+                _, output = self.run_check(**{variable: str(self.root.parent / "other")})
+                self.assertEqual([line.split(":")[0] for line in output.splitlines()],
+                                 ["forced.txt"])
+
+    def test_a_tracked_file_that_was_deleted_is_passed_over(self) -> None:
+        self.git("init", "-q")
+        self.write("gone.txt", machine("home"))
+        self.git("add", ".")
+        (self.root / "gone.txt").unlink()
+        self.assert_passes("paths: 1 text files and 0 binaries, none with a path of one machine")
+
+    def test_an_unpacked_tree_inside_an_unrelated_checkout_is_walked(self) -> None:
+        subprocess.run(["git", "init", "-q", str(self.root.parent)], check=True)
+        (self.root.parent / ".gitignore").write_text("*\n", encoding="utf-8")
+        self.write("bad.txt", machine("home"))
+        self.assert_finds("bad.txt:1: ")
+
+    def test_a_root_that_is_no_directory_is_wrong_usage(self) -> None:
+        self.root = self.root / "nowhere"
+        status, output = self.run_check()
+        self.assertEqual(status, 2)
+        self.assertIn("nowhere is not a directory", output)
+
+
+class BinaryPathsTest(CheckTest):
+    script = "check_paths.py"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("notes.md", "")
+        self.binary = self.root.parent / "program"
+
+    def test_the_root_in_a_binary(self) -> None:
+        self.binary.write_bytes(b"\0ab" + os.fsencode(self.root) + b"/src/a.cc\0")
+        self.assert_finds(f"{self.binary}: byte 3 has {self.root}, the path of the sources ",
+                          arguments=("--binary", str(self.binary)))
+
+    def test_only_relative_paths_and_other_roots_pass(self) -> None:
+        self.binary.write_bytes(b"\0src/a.cc\0" + os.fsencode(self.root) + b"2/src/a.cc\0")
+        self.assert_passes("paths: 1 text files and 1 binaries, none with a path of one machine",
+                           "--binary", str(self.binary))
+
+    def test_a_root_of_one_folder_is_found_only_where_a_path_starts(self) -> None:
+        # Asked of the function: a test cannot make a tree at the root of the file system.
+        pattern = check_paths.root_pattern(Path("/src"))
+        self.assertTrue(pattern.search(b"\0/src/a.cc"))
+        self.assertFalse(pattern.search(b"\0lib/src/a.cc"))
+        self.assertFalse(pattern.search(b"\0../src/a.cc"))
+
+    def test_every_binary_is_read_and_none_may_be_missing(self) -> None:
+        self.binary.write_bytes(b"")
+        missing = str(self.binary) + "2"
+        self.assert_finds(f"{missing}: there is no such file. Build it first",
+                          arguments=("--binary", str(self.binary), missing))
+
+
+class HeadersTest(CheckTest):
+    script = "check_headers.py"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("src/CMakeLists.txt", "")
+        self.write("src/base/base.h", "// base: what every module stands on.\n//\n"
+                   "// It knows no word of the domain.\n// It never prints.\n#pragma once\n")
+        self.write("src/base/a.cc", "int a;\n")
+
+    def header(self, *lines: str) -> None:
+        self.write("src/base/a.h", "\n".join(lines) + "\n")
+
+    def test_clean_headers_pass(self) -> None:
+        for first in ("// Clock: how time is told.", "// A sentence of five words.",
+                      "// Date: how a day is written.", "// Table: aligned columns."):
+            with self.subTest(first):
+                self.header(first, "#pragma once")
+                self.assert_passes("headers: 2 headers of 1 modules, each with its opening comment")
+
+    def test_a_header_that_does_not_begin_with_a_comment(self) -> None:
+        for first in ("#include <string>", "", "/* Clock: how time is told. */"):
+            with self.subTest(first):
+                self.header(first, "// Clock: how time is told.", "#pragma once")
+                self.assert_finds("src/base/a.h:1: the header does not begin with a // comment. ")
+
+    def test_a_first_line_that_says_nothing(self) -> None:
+        for first in ("// Clock", "// Clock:", "// Clock: time.", "// This is a clock",
+                      "// -------------- a - b - c"):
+            with self.subTest(first):
+                self.header(first, "#pragma once")
+                self.assert_finds(f"src/base/a.h:1: the first line, '{first[3:]}', does not say ")
+
+    def test_a_header_without_pragma_once(self) -> None:
+        self.header("// Clock: how time is told.", "// #pragma once")
+        self.assert_finds("src/base/a.h:1: the header lacks #pragma once. Put it ")
+
+    def test_tags_in_comments(self) -> None:
+        for tag, found in (("// @param a the a", "@param"), ("// Author: Ann", "// Author:"),
+                           ("/* x\n * Author: Ann */", "* Author:"),
+                           ("// \\author Ann", "\\author"),
+                           ("// Date: 2024-01-02", "// Date: 2024-01-02"),
+                           ("// Copyright 2024 Ann", "Copyright 2024"),
+                           ("// copyright (c) Ann", "copyright (c)"), ("// © Ann", "©"),
+                           ("// Created by: Ann", "// Created by:")):
+            for path in ("src/base/a.cc", "src/base/a.h"):
+                with self.subTest(tag=tag, path=path):
+                    self.header("// Clock: how time is told.", "#pragma once")
+                    before = self.read(path)
+                    self.write(path, f"{before}{tag}\n")
+                    line = before.count("\n") + 1 + tag.count("\n")
+                    self.assert_finds(f"{path}:{line}: the comment has the tag '{found}'. Remove ")
+                    self.write(path, before)
+
+    def test_strings_and_words_that_resemble_tags_pass(self) -> None:
+        self.write("src/base/a.cc", 'auto s = "Date: 1 @param Author: x";  // the author wrote it\n'
+                   "// The date: it is not known. Copyright is a right.\n")
+        self.assert_passes("headers: 1 headers of 1 modules, each with its opening comment")
+
+    def test_links_are_passed_over(self) -> None:
+        (self.root / "src/base/link.h").symlink_to("nowhere.h")
+        (self.root / "src/base/other.h").symlink_to("a.cc")
+        self.assert_passes("headers: 1 headers of 1 modules, each with its opening comment")
+
+    def test_a_module_without_its_header(self) -> None:
+        self.write("src/io/io.cc", "")
+        self.assert_finds("src/io/io.h: the module io has no header of its name. Write it, ")
+
+    def test_a_module_header_that_does_not_name_the_module(self) -> None:
+        self.write("src/base/base.h", "// Base: what every module stands on.\n// It is\n// small.\n"
+                   "#pragma once\n")
+        self.assert_finds("src/base/base.h:1: the module's header does not begin with `// base: `")
+
+    def test_a_module_header_that_says_too_little(self) -> None:
+        self.write("src/base/base.h", "// base: what every module stands on.\n//\n// It is small.\n"
+                   "#pragma once\n// Far below.\n")
+        self.assert_finds("src/base/base.h:1: the module's opening comment has 2 lines of text, "
+                          "fewer than 3. Say why ")
+
+    def test_a_tree_without_headers_fails(self) -> None:
+        shutil.rmtree(self.root / "src/base")
+        self.assert_finds("there is no file to check. Give the repository as --root")
+
+
+class FormatToolTest(CheckTest):
+    """Which clang-format is taken. The tools here are fakes that only tell their version."""
+
+    script = "check_format.py"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write(".clang-format", "BasedOnStyle: Google\n")
+        self.write("src/base/a.cc", "int  a;\n")
+        self.tools = self.root.parent / "tools"
+        self.tools.mkdir()
+
+    def fake(self, name: str, version: str, answer: str = "exit 0") -> None:
+        tool = self.tools / name
+        tool.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then\n  echo "clang-format version '
+                        f'{version}"\n  exit 0\nfi\n{answer}\n', encoding="utf-8")
+        tool.chmod(0o755)
+
+    def test_no_tool_names_the_package(self) -> None:
+        status, output = self.run_check(PATH=str(self.tools))
+        self.assertEqual((status, output), (1, "clang-format 19 was not found. "
+                                               "Install the package clang-format-19\n"))
+
+    def test_another_version_is_refused(self) -> None:
+        self.fake("clang-format", "14.0.19")
+        status, output = self.run_check(PATH=str(self.tools))
+        self.assertEqual(status, 1)
+        self.assertIn("Install the package clang-format-19", output)
+
+    def test_the_plain_name_is_taken_when_its_version_is_right(self) -> None:
+        self.fake("clang-format", "19.1.7")
+        status, output = self.run_check(PATH=str(self.tools))
+        self.assertEqual((status, output), (0, "format: 1 files, all as clang-format 19 writes "
+                                               "them\n"))
+
+    def test_a_tool_that_fails_is_not_taken_for_a_clean_tree(self) -> None:
+        self.fake("clang-format-19", "19.1.7", "echo 'bad style' >&2; exit 3")
+        status, output = self.run_check(PATH=str(self.tools))
+        self.assertEqual(status, 1)
+        self.assertIn("clang-format-19 failed with exit status 3: bad style. ", output)
+
+    def test_a_tool_that_cannot_rewrite_is_told(self) -> None:
+        complaint = "src/base/a.cc:1:1: error: code should be clang-formatted"
+        self.fake("clang-format-19", "19.1.7",
+                  f'if [ "$1" = --dry-run ]; then echo "{complaint}" >&2; fi\nexit 1')
+        status, output = self.run_check("--fix", PATH=str(self.tools))
+        self.assertEqual(status, 1)
+        self.assertIn("clang-format-19 failed with exit status 1: . ", output)
+
+
+@unittest.skipUnless(CLANG_FORMAT, "needs the package clang-format-19")
+class FormatTest(CheckTest):
+    script = "check_format.py"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write(".clang-format", "BasedOnStyle: Google\n")
+        self.write("src/base/good.cc", "int a;\n")
+
+    def test_a_formatted_tree_passes(self) -> None:
+        self.write("src/base/template.cc.in", "int   a;\n")
+        self.write("docs/a.cc", "int   a;\n")
+        self.assert_passes("format: 1 files, all as clang-format 19 writes them")
+
+    def test_unformatted_files_are_listed_with_what_mends_them(self) -> None:
+        paths = ["bench/a.cc", "python/a.cc", "src/base/a.h", "tests/a.cc"]
+        for path in paths:
+            self.write(path, "int   a;\nint   b;\n")
+        self.assert_finds(*paths, "these files are not formatted. Run: "
+                          "tools/check_format.py --fix")
+
+    def test_new_files_count_and_ignored_ones_do_not(self) -> None:
+        self.git("init", "-q")
+        self.git("add", ".")
+        self.write(".gitignore", "ignored.cc\n")
+        self.write("src/base/ignored.cc", "int   a;\n")
+        self.write("src/base/new.cc", "int   a;\n")
+        self.assert_finds("src/base/new.cc", "these files are not formatted. ")
+
+    def test_fix_rewrites(self) -> None:
+        self.write("src/base/a.h", "int   a;\n")
+        self.assert_passes("format: rewrote 1 of 2 files", "--fix")
+        self.assertEqual(self.read("src/base/a.h"), "int a;\n")
+        self.assert_passes("format: 2 files, all as clang-format 19 writes them")
+
+    def test_a_tree_without_a_style(self) -> None:
+        (self.root / ".clang-format").unlink()
+        self.assert_finds(".clang-format: the file is missing. ")
+
+    def test_a_tree_without_sources_fails(self) -> None:
+        (self.root / "src/base/good.cc").unlink()
+        self.assert_finds("there is no file to check. Give the repository as --root")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""The check of the layers: every include obeys tools/layers.txt.
+
+The layers are what keeps a preload library free of the C++ runtime and lets a module be read alone.
+A compiler does not see them, since every header lies below the one include path src/. This reads
+the real `#include "x/y.h"` lines, not those in comments and strings.
+"""
+
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from source_tree import (Finding, argument_parser, conclude, line_at, list_files, mask_cpp,
+                         module_folders, read_text, select)
+
+LAYERS_FILE = "tools/layers.txt"
+TREES = ("bench", "tests")
+SUFFIXES = (".h", ".cc", ".c", ".h.in", ".cc.in", ".c.in")
+# Preload code runs in programs that are not ours: it may touch nothing that needs a C++ runtime,
+# whatever its module may include elsewhere.
+PRELOAD_MAY_INCLUDE = {"wire", "hook"}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
+
+
+@dataclass
+class Layers:
+    """layers.txt: the lines' numbers, and what each name may include (`*` written out)."""
+
+    lines: dict[str, int] = field(default_factory=dict)
+    allowed: dict[str, set[str]] = field(default_factory=dict)
+
+    def modules(self) -> list[str]:
+        return [name for name in self.allowed if not name.endswith("/")]
+
+
+def main() -> int:
+    root: Path = argument_parser(__doc__).parse_args().root
+    if not (root / LAYERS_FILE).is_file():
+        missing = Finding(LAYERS_FILE, 0, "the file is missing", "Write one line a module of src/")
+        return conclude([missing], 0, "")
+    layers, findings = read_layers(read_text(root / LAYERS_FILE))
+    names = list_files(root)
+    files = select(names, ("src", *TREES), SUFFIXES)
+    findings += find_cycles(layers) + compare_folders(layers, names)
+    include_count = 0
+    for path in files:
+        includes = quoted_includes(read_text(root / path))
+        include_count += len(includes)
+        for line, included in includes:
+            findings += check_include(root, layers, path, line, included)
+    return conclude(findings, len(files), f"layers: {len(layers.modules())} modules, {len(files)} "
+                    f"files, {include_count} includes, all as {LAYERS_FILE} allows")
+
+
+def read_layers(text: str) -> tuple[Layers, list[Finding]]:
+    layers = Layers()
+    findings = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        content = line.split("#")[0].strip()
+        if not content:
+            continue
+        name, colon, allowed = content.partition(":")
+        name = name.strip()
+        if not colon or not re.fullmatch(r"\w+/?", name):
+            findings.append(Finding(LAYERS_FILE, number, f"cannot read '{content}'",
+                                    "Write `module: allowed modules...`"))
+        elif name in layers.lines:
+            findings.append(Finding(LAYERS_FILE, number, f"{name} is already on line "
+                                    f"{layers.lines[name]}", "Keep one of the two lines"))
+        else:
+            layers.lines[name] = number
+            layers.allowed[name] = set(allowed.split())
+    return layers, findings + write_out_names(layers)
+
+
+def write_out_names(layers: Layers) -> list[Finding]:
+    """Replaces `*` by every module, and finds the names that no line defines."""
+    findings = []
+    for name, allowed in layers.allowed.items():
+        if "*" in allowed:
+            allowed.remove("*")
+            allowed.update(layers.modules())
+            allowed.discard(name)
+        for unknown in sorted(allowed - layers.allowed.keys()):
+            findings.append(Finding(LAYERS_FILE, layers.lines[name], f"{name} may include "
+                                    f"{unknown}, which has no line",
+                                    f"Add a line `{unknown}: ...`, or take the name out"))
+    return findings
+
+
+def find_cycles(layers: Layers) -> list[Finding]:
+    """One finding for each module that closes a cycle in a walk from the first line down."""
+    findings: list[Finding] = []
+    done: set[str] = set()
+
+    def visit(name: str, trail: list[str]) -> None:
+        if name in trail:
+            cycle = " -> ".join([*trail[trail.index(name):], name])
+            findings.append(Finding(LAYERS_FILE, layers.lines[name], f"the layers have a cycle: "
+                                    f"{cycle}", "Take one of these modules off the other's line"))
+        elif name not in done:
+            for other in sorted(layers.allowed.get(name, ())):
+                visit(other, [*trail, name])
+            done.add(name)
+
+    for name in layers.allowed:
+        visit(name, [])
+    return findings
+
+
+def compare_folders(layers: Layers, names: list[str]) -> list[Finding]:
+    folders = set(module_folders(names))
+    trees = {tree + "/" for tree in TREES if select(names, (tree,), SUFFIXES)}
+    findings = []
+    for name in sorted(folders | trees):
+        if name not in layers.lines:
+            where = name.rstrip("/") if name.endswith("/") else f"src/{name}"
+            findings.append(Finding(where, 0, f"the folder has no line in {LAYERS_FILE}",
+                                    f"Add a line `{name}: ...` with what it may include"))
+    for path in select(names, ("src",), SUFFIXES):
+        if path.count("/") == 1:
+            findings.append(Finding(path, 0, "the file lies in no module",
+                                    "Move it into a folder of src/"))
+    for name in layers.modules():
+        if name not in folders:
+            findings.append(Finding(LAYERS_FILE, layers.lines[name], f"the module {name} has no "
+                                    f"files in src/{name}", "Remove the line, or add the module"))
+    return findings
+
+
+def quoted_includes(text: str) -> list[tuple[int, str]]:
+    """The line and the path of every `#include "..."`."""
+    masked = mask_cpp(text)
+    return [(line_at(text, match.end()), text[match.end():masked.index('"', match.end())])
+            for match in INCLUDE.finditer(masked)]
+
+
+def check_include(root: Path, layers: Layers, path: str, line: int,
+                  included: str) -> list[Finding]:
+    target = resolve(root, path, included)
+    if target is None:
+        return [unresolved(root, path, line, included)]
+    folder = preload_folder(path)
+    if folder:
+        return check_preload_include(folder, path, line, included, target)
+    owner = owner_of(path)
+    # A folder without a line is told once, by compare_folders, and not for each of its includes.
+    if owner not in layers.allowed or owner_of(target) in {owner, *layers.allowed[owner]}:
+        return []
+    return [Finding(path, line, f"{owner} may not include {owner_of(target)} (\"{included}\")",
+                    f"Move the code to the layer it belongs to; {LAYERS_FILE} line "
+                    f"{layers.lines[owner]} has what {owner} may include")]
+
+
+def resolve(root: Path, path: str, included: str) -> str | None:
+    """The file an include names, from the root of the repository; None where there is none.
+
+    An include is rooted at src/, or for the files of a tree beside src/ at the root, so that
+    tests/fuzz/a.cc may say "tests/fuzz/target.h". A `.in` file stands for what it generates.
+    """
+    parts = included.split("/")
+    if {"", ".", ".."} & set(parts):
+        return None
+    tree = path.split("/")[0]
+    candidates = [f"src/{included}"]
+    if tree in TREES and parts[0] in TREES:
+        candidates.append(included)
+    for candidate in candidates:
+        if (root / candidate).is_file() or (root / f"{candidate}.in").is_file():
+            return candidate
+    return None
+
+
+def unresolved(root: Path, path: str, line: int, included: str) -> Finding:
+    reach = root / "src" if path.startswith("src/") else root
+    for start in (Path(path).parent, "src", "."):
+        meant = (root / start / included).resolve()
+        if meant.is_file() and meant.is_relative_to(reach):
+            rooted = meant.relative_to(root).as_posix().removeprefix("src/")
+            return Finding(path, line, f'"{included}" is not rooted at src/',
+                           f'Write #include "{rooted}"')
+    return Finding(path, line, f'there is no src/{included} for #include "{included}"',
+                   "Correct the path; a header of a library goes in angle brackets")
+
+
+def owner_of(path: str) -> str:
+    """The module of a file of src/, or the tree with a slash of any other."""
+    parts = path.split("/")
+    return parts[1] if parts[0] == "src" else parts[0] + "/"
+
+
+def preload_folder(path: str) -> str | None:
+    """`src/store/preload/` for a file anywhere below it."""
+    match = re.match(r"src/[^/]+/(?:[^/]+/)*?preload/", path)
+    return match.group() if match else None
+
+
+def check_preload_include(folder: str, path: str, line: int, included: str,
+                          target: str) -> list[Finding]:
+    if target.startswith(folder) or owner_of(target) in PRELOAD_MAY_INCLUDE:
+        return []
+    return [Finding(path, line, f'preload code may include only wire, hook and {folder}, not '
+                    f'"{included}"', "It runs in programs that are not ours: do without, or move "
+                    "the code out of preload")]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
