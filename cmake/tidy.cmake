@@ -1,11 +1,12 @@
-# cmake --build --preset tidy: clang-tidy over every source, as .clang-tidy says.
+# cmake --build --preset tidy: clang-tidy over every source but the tests, as .clang-tidy says. The tests are
+# left out because the analyzer takes ten times as long over GoogleTest's macros and finds little.
 
 find_program(RUN_CLANG_TIDY NAMES run-clang-tidy-19 run-clang-tidy)
 find_program(CLANG_TIDY NAMES clang-tidy-19 clang-tidy)
 if(RUN_CLANG_TIDY AND CLANG_TIDY)
   add_custom_target(tidy
     COMMAND "${RUN_CLANG_TIDY}" -quiet -clang-tidy-binary "${CLANG_TIDY}" -p "${PROJECT_BINARY_DIR}"
-            "${PROJECT_SOURCE_DIR}/(src|bench|tests)/.*"
+            "${PROJECT_SOURCE_DIR}/(src|bench|tests)/(?!.*_test\\.cc$)"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     USES_TERMINAL VERBATIM)
 else()

@@ -15,8 +15,9 @@ namespace {
 template <typename T>
 bool parse_whole(std::string_view text, T& out) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, out);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, out);
   return error == std::errc() && stop == end;
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/table.h"
@@ -79,7 +80,7 @@ std::string Progress::line(std::chrono::nanoseconds now) const {
   if (options_.total > 0 && rate > 0 && done < static_cast<double>(options_.total)) {
     const double left = (static_cast<double>(options_.total) - done) / rate;
     if (left < 1e6) {
-      const auto whole = std::chrono::seconds(static_cast<int64_t>(left + 0.5));
+      const auto whole = std::chrono::seconds(std::lround(left));
       text += "  " + format_duration(whole) + " left";
     }
   }

@@ -38,7 +38,7 @@ std::vector<std::string> environment_with(
                                       [&](const auto& addition) { return addition.first == name; });
     if (!replaced) out.emplace_back(text);
   }
-  for (const auto& [name, value] : additions) out.push_back(name + "=" + value);
+  for (const auto& [name, value] : additions) out.push_back(fmt::format("{}={}", name, value));
   return out;
 }
 
