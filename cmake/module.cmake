@@ -29,6 +29,7 @@ function(millrace_module name)
     target_link_libraries(${name}_test PRIVATE millrace::${name} GTest::gmock GTest::gtest_main)
     # Test code runs once; optimising it doubles the time to compile it under the sanitizers.
     target_compile_options(${name}_test PRIVATE -O0)
-    gtest_discover_tests(${name}_test PROPERTIES TIMEOUT 120)
+    # From the root of the sources, so that tests find tests/golden.
+    gtest_discover_tests(${name}_test WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" PROPERTIES TIMEOUT 120)
   endif()
 endfunction()

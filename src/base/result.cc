@@ -6,32 +6,6 @@
 
 namespace millrace {
 
-std::string_view errc_name(Errc code) {
-  switch (code) {
-    case Errc::kInvalidArgument:
-      return "invalid_argument";
-    case Errc::kNotFound:
-      return "not_found";
-    case Errc::kAlreadyExists:
-      return "already_exists";
-    case Errc::kPermission:
-      return "permission";
-    case Errc::kCorrupt:
-      return "corrupt";
-    case Errc::kUnsupported:
-      return "unsupported";
-    case Errc::kExhausted:
-      return "exhausted";
-    case Errc::kIo:
-      return "io";
-    case Errc::kTimeout:
-      return "timeout";
-    case Errc::kCancelled:
-      return "cancelled";
-  }
-  return "unknown";
-}
-
 Error Error::within(std::string_view thing) && {
   message_.insert(0, ": ");
   message_.insert(0, thing);

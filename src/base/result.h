@@ -35,8 +35,6 @@ enum class Errc {
   kCancelled,
 };
 
-std::string_view errc_name(Errc code);
-
 class [[nodiscard]] Error {
  public:
   Error(Errc code, std::string message) : code_(code), message_(std::move(message)) {}

@@ -1,16 +1,10 @@
 #include "base/thread_pool.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <limits>
 #include <memory>
 #include <optional>
-#include <string>
-
-#include "base/file.h"
 
 namespace millrace {
 
@@ -70,12 +64,16 @@ class SharedLoop {
       : count_(count), work_(work) {}
 
   void help() {
-    for (;;) {
-      const size_t index = next_.fetch_add(1);
-      if (index >= count_) return;
+    // Told once at the end: a lock for each index would cost more than short work.
+    size_t finished = 0;
+    for (size_t index = next_.fetch_add(1); index < count_; index = next_.fetch_add(1)) {
       if (!stopped_.load(std::memory_order_relaxed)) run(index);
-      finish_one();
+      ++finished;
     }
+    if (finished == 0) return;
+    const std::lock_guard lock(mutex_);
+    finished_ += finished;
+    if (finished_ == count_) all_done_.notify_all();
   }
 
   Status wait() {
@@ -94,11 +92,6 @@ class SharedLoop {
     if (index >= failed_index_) return;
     failed_index_ = index;
     first_error_ = std::move(status).error();
-  }
-
-  void finish_one() {
-    const std::lock_guard lock(mutex_);
-    if (++finished_ == count_) all_done_.notify_all();
   }
 
   const size_t count_;
@@ -124,41 +117,6 @@ Status ThreadPool::parallel_for(size_t count, const std::function<Status(size_t)
   }
   loop->help();
   return loop->wait();
-}
-
-namespace {
-
-// CPUs' worth of time that cgroup v2 (cpu.max) or v1 (cpu.cfs_*) allows; no limit: nothing.
-std::optional<double> cgroup_cpu_quota() {
-  if (const auto v2 = read_file("/sys/fs/cgroup/cpu.max", 256); v2.ok()) {
-    double quota = 0;
-    double period = 0;
-    if (std::sscanf(v2->c_str(), "%lf %lf", &quota, &period) == 2 && period > 0) {
-      return quota / period;
-    }
-    return std::nullopt;
-  }
-  const auto quota = read_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", 64);
-  const auto period = read_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us", 64);
-  if (!quota.ok() || !period.ok()) return std::nullopt;
-  const double quota_us = std::atof(quota->c_str());
-  const double period_us = std::atof(period->c_str());
-  if (quota_us <= 0 || period_us <= 0) return std::nullopt;
-  return quota_us / period_us;
-}
-
-}  // namespace
-
-size_t usable_cpu_count() {
-  size_t count = std::max(1u, std::thread::hardware_concurrency());
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
-    count = static_cast<size_t>(std::max(1, CPU_COUNT(&allowed)));
-  }
-  if (const auto quota = cgroup_cpu_quota()) {
-    count = std::min(count, static_cast<size_t>(std::max(1.0, std::ceil(*quota))));
-  }
-  return count;
 }
 
 }  // namespace millrace

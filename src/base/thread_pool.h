@@ -50,7 +50,4 @@ class ThreadPool {
   size_t unfinished_ = 0;  // guarded by mutex_
 };
 
-// The CPUs this process may use: its affinity mask and its cgroup's quota, not the machine's count.
-size_t usable_cpu_count();
-
 }  // namespace millrace

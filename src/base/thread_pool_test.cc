@@ -1,7 +1,6 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <atomic>
 
@@ -74,23 +73,6 @@ TEST(ThreadPool, ParallelForMayBeNestedOnABusyPool) {
                                 })
                   .ok());
   EXPECT_EQ(done, 16);
-}
-
-TEST(UsableCpuCount, FollowsTheAffinityMask) {
-  cpu_set_t before;
-  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
-  EXPECT_GE(usable_cpu_count(), 1u);
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  for (size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &before)) {
-      CPU_SET(cpu, &one);
-      break;
-    }
-  }
-  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-  EXPECT_EQ(usable_cpu_count(), 1u);
-  ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
 }  // namespace

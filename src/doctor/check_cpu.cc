@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "base/counter.h"
+#include "base/cpus.h"
 #include "base/crc32c.h"
-#include "base/thread_pool.h"
 #include "doctor/checks.h"
 #include "wire/clock.h"
 

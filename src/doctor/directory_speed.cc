@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "base/clock.h"
@@ -44,13 +44,18 @@ double seconds(std::chrono::nanoseconds duration) {
 class AlignedBuffer {
  public:
   explicit AlignedBuffer(size_t size_bytes)
-      : bytes_(static_cast<std::byte*>(std::aligned_alloc(kProbeBlockSizeBytes, size_bytes))),
+      : bytes_(static_cast<std::byte*>(::operator new(size_bytes, kAlignment))),
         size_bytes_(size_bytes) {}
 
   MutableByteView bytes() const { return {bytes_.get(), size_bytes_}; }
 
  private:
-  std::unique_ptr<std::byte, decltype([](std::byte* memory) { std::free(memory); })> bytes_;
+  static constexpr std::align_val_t kAlignment{kProbeBlockSizeBytes};
+  struct Free {
+    void operator()(std::byte* memory) const { ::operator delete(memory, kAlignment); }
+  };
+
+  std::unique_ptr<std::byte, Free> bytes_;
   size_t size_bytes_;
 };
 
@@ -146,12 +151,18 @@ class SpeedMeasurement {
       return {};
     }
     const auto direct = File::open(scratch_ / "probe", O_RDONLY | O_DIRECT);
-    if (direct.ok()) {
+    if (direct.ok() && serves_reads(*direct)) {
       speed_.device_method = fmt::format("O_DIRECT, {} reads of 1 MiB at a time", kDeviceThreads);
       RETURN_IF_ERROR(read_in_parallel(*direct));
       return read_at_random(*direct);
     }
     return read_dropped();
+  }
+
+  // Some file systems open with O_DIRECT and then refuse to read.
+  static bool serves_reads(const File& direct) {
+    const AlignedBuffer block(kProbeBlockSizeBytes);
+    return direct.read_exactly_at(0, block.bytes()).ok();
   }
 
   // Where O_DIRECT is refused: throw the file out of the page cache, and make sure it is out.

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
+
+#include "base/file.h"
 
 namespace millrace::doctor {
 namespace {
@@ -26,6 +29,18 @@ class ProbeBlockTest : public testing::Test {
 TEST_F(ProbeBlockTest, WhatWasFilledVerifies) {
   EXPECT_TRUE(verify_probe_blocks(blocks_, kRun, kOffset, Depth::kHeads).ok());
   EXPECT_TRUE(verify_probe_blocks(blocks_, kRun, kOffset, Depth::kWhole).ok());
+}
+
+// tests/golden/probe_block.bin is two blocks of run 42 from byte 8192 on, with the content of
+// seed 7.
+TEST(ProbeBlockGolden, ThisBuildReadsAndWritesWhatWasWrittenBefore) {
+  const auto golden = read_file("tests/golden/probe_block.bin");
+  ASSERT_TRUE(golden.ok()) << golden.error().message();
+  EXPECT_TRUE(verify_probe_blocks(bytes_of(*golden), 42, 8192, Depth::kWhole).ok());
+  std::string again(golden->size(), '\0');
+  Random random(7);
+  fill_probe_blocks(std::as_writable_bytes(std::span(again)), 42, 8192, random);
+  EXPECT_TRUE(again == *golden);
 }
 
 TEST_F(ProbeBlockTest, EveryFlippedBitIsFoundByTheWholeCheck) {

@@ -57,10 +57,12 @@ std::string_view device_kind(const DirectoryFindings& directory) {
 
 std::string directory_heading(const DirectoryFindings& directory, const Terminal& terminal) {
   std::string out = "\n" + styled(printable(directory.path.native()), Style::kBold, terminal.color);
+  if (!directory.file_system.empty()) {
+    out += fmt::format("  {}{} on {}", directory.file_system, device_kind(directory),
+                       printable(directory.source));
+  }
   if (directory.total_bytes > 0) {
-    out += fmt::format("  {}{} on {}, {} free of {}", directory.file_system, device_kind(directory),
-                       printable(directory.source),
-                       format_bytes(directory.free_bytes, ByteUnits::kDecimal),
+    out += fmt::format("  {} free of {}", format_bytes(directory.free_bytes, ByteUnits::kDecimal),
                        format_bytes(directory.total_bytes, ByteUnits::kDecimal));
   }
   return out + "\n";

@@ -44,7 +44,7 @@ TEST(DoctorReport, IsOneReadableScreen) {
             "                     so: cold and direct reads use threads, at more CPU\n"
             "                     mend: sysctl kernel.io_uring_disabled=0\n"
             "\n"
-            "scratch  ext4 (solid) on /dev/vda, 80 GB free of 252 GB\n"
+            "scratch  ext4 (solid) on /dev/vda  80 GB free of 252 GB\n"
             "  write, made durable    1.2 GB/s  #####\n"
             "  read, page cache         6 GB/s  ########################\n"
             "  read, device             3 GB/s  ############\n"
@@ -63,6 +63,13 @@ TEST(DoctorReport, ADiskThatAnswersAtOnceIsNotCalledRotating) {
   EXPECT_EQ(report_text(diagnosis, {}).find("rotating"), std::string::npos);
   diagnosis.directories[0].speed->device_random_reads->latency_us_p50 = 8000;
   EXPECT_NE(report_text(diagnosis, {}).find("ext4 (rotating)"), std::string::npos);
+}
+
+TEST(DoctorReport, AFileSystemThatIsNotKnownIsNotNamed) {
+  Diagnosis diagnosis = example();
+  diagnosis.directories[0].file_system.clear();
+  EXPECT_NE(report_text(diagnosis, {}).find("\nscratch  80 GB free of 252 GB\n"),
+            std::string::npos);
 }
 
 TEST(DoctorReport, JsonHoldsTheSameFigures) {
