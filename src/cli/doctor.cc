@@ -4,7 +4,7 @@
 #include <signal.h>
 
 #include <atomic>
-#include <csignal>
+#include <iterator>
 
 #include "base/progress.h"
 #include "base/units.h"
@@ -24,18 +24,28 @@ void note_signal(int signal) {
   interrupted = true;
 }
 
-// While this lives, Ctrl-C and SIGTERM let the measurement remove its files; then it does what the
-// signal would have done.
+// While this lives, Ctrl-C, SIGTERM and SIGHUP let the measurement remove its files; then it does
+// what the signal would have done. A signal that was ignored (nohup) stays ignored.
 class PoliteInterruption {
  public:
   PoliteInterruption() {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, note_signal);
+    for (size_t i = 0; i < std::size(kSignals); ++i) {
+      sigaction(kSignals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler == SIG_IGN) continue;
+      struct sigaction action{};
+      action.sa_handler = note_signal;
+      sigaction(kSignals[i], &action, nullptr);
+    }
   }
 
   ~PoliteInterruption() {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
+    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &before_[i], nullptr);
     if (interrupting_signal != 0) raise(interrupting_signal);
   }
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction before_[std::size(kSignals)] = {};
 };
 
 Result<int> run_doctor(const Arguments& arguments, Output& output) {

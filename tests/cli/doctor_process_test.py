@@ -37,18 +37,32 @@ class DoctorProcessTest(unittest.TestCase):
         self.assertIn("  ok  ", shown)
         self.assertNotIn("\x1b[32m", shown)
 
+    def start_measuring(self, *launcher: str) -> subprocess.Popen:
+        """A doctor in the middle of a measurement that takes seconds."""
+        doctor = subprocess.Popen([*launcher, PROGRAM, "doctor", "--size", "4GiB", str(self.directory)],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while not any(self.directory.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        self.assertIsNone(doctor.poll(), "ended before it could be interrupted")
+        return doctor
+
     def test_an_interrupted_measurement_cleans_up_and_dies_of_the_signal(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(signal=number):
-                doctor = subprocess.Popen([PROGRAM, "doctor", "--size", "4GiB", str(self.directory)],
-                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                deadline = time.monotonic() + 60
-                while not any(self.directory.iterdir()) and time.monotonic() < deadline:
-                    time.sleep(0.005)
-                self.assertIsNone(doctor.poll(), "ended before it could be interrupted")
+                doctor = self.start_measuring()
                 doctor.send_signal(number)
                 self.assertEqual(doctor.wait(60), -number)
                 self.assertEqual(list(self.directory.iterdir()), [])
+
+    def test_a_signal_that_was_ignored_stays_ignored(self):
+        doctor = self.start_measuring("nohup")
+        doctor.send_signal(signal.SIGHUP)
+        time.sleep(0.2)
+        self.assertIsNone(doctor.poll())
+        doctor.send_signal(signal.SIGTERM)
+        self.assertEqual(doctor.wait(60), -signal.SIGTERM)
 
     @unittest.skipUnless(os.geteuid() == 0, "mounting needs root")
     def test_a_small_and_a_read_only_file_system_are_said_as_such(self):
