@@ -42,8 +42,18 @@ std::vector<std::string> environment_with(
   return out;
 }
 
+// Not posix_spawnp: where PATH has a directory we may not enter, it calls a missing program
+// forbidden.
+Result<std::string> path_of(const std::string& program) {
+  if (program.find('/') != std::string::npos) return program;
+  std::string path = find_in_path(program);
+  if (path.empty()) return fail(Errc::kNotFound, "{}: is not in PATH", program);
+  return path;
+}
+
 Result<pid_t> spawn(std::vector<std::string> argv, std::vector<std::string> environment,
                     int output_fd) {
+  ASSIGN_OR_RETURN(const std::string path, path_of(argv[0]));
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -53,8 +63,8 @@ Result<pid_t> spawn(std::vector<std::string> argv, std::vector<std::string> envi
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   pid_t pid = -1;
-  const int os_error = posix_spawnp(&pid, argv[0].c_str(), &actions, &attributes,
-                                    pointers_to(argv).data(), pointers_to(environment).data());
+  const int os_error = posix_spawn(&pid, path.c_str(), &actions, &attributes,
+                                   pointers_to(argv).data(), pointers_to(environment).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (os_error != 0) return fail_os(os_error, "cannot be started").within(argv[0]);

@@ -30,8 +30,13 @@ TEST(Subprocess, ReplacesAndAddsVariables) {
 TEST(Subprocess, AMissingProgramIsNamed) {
   const auto result = run_subprocess({"no-such-program"});
   EXPECT_EQ(result.error().code(), Errc::kNotFound);
-  EXPECT_EQ(result.error().message(),
-            "no-such-program: cannot be started: no such file or directory");
+  EXPECT_EQ(result.error().message(), "no-such-program: is not in PATH");
+}
+
+TEST(Subprocess, AProgramThatCannotBeStartedSaysWhy) {
+  EXPECT_EQ(run_subprocess({"/no/such/program"}).error().message(),
+            "/no/such/program: cannot be started: no such file or directory");
+  EXPECT_EQ(run_subprocess({"/dev/null"}).error().code(), Errc::kPermission);
 }
 
 TEST(Subprocess, EndsTheWholeGroupAtTheDeadline) {
