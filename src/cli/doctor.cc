@@ -78,16 +78,12 @@ Command doctor_command() {
       .summary = "what of this machine Millrace can use, what is missing, and how to mend it",
       .description =
           "Tries what Millrace builds on (the CPU's counter, memory, limits, preload, io_uring, "
-          "FUSE, "
-          "MPI, HDF5) and says of each whether it works here, what is lost where it does not, and "
-          "the "
-          "command that mends it.\n\n"
+          "FUSE, MPI, HDF5) and says of each whether it works here, what is lost where it does not, "
+          "and the command that mends it.\n\n"
           "For each directory given it also measures, honestly: writing until the data is on the "
           "device, reading from the page cache, reading from the device with the page cache kept "
-          "out, "
-          "random reads, and small files. This writes a file of --size into the directory and "
-          "removes "
-          "it.\n\n"
+          "out, random reads, and small files. This writes a file of --size into the directory and "
+          "removes it.\n\n"
           "Exit code 1 means that something failed that should work, or that a directory cannot be "
           "used; what is only missing or limited is no failure.",
       .options = {{.name = "size",
