@@ -18,7 +18,7 @@ MACHINE_FOLDERS = ("home", "root", "work", "Users", "mnt", "scratch", "data", "o
 MACHINE_PATH = re.compile(rf"/(?:{'|'.join(MACHINE_FOLDERS)})/[^\s\"'`,;:)>\]]*")
 # Before a path that starts here although a letter precedes it: a compiler's flag, an escape.
 GLUED_START = re.compile(r"""(?:(?:^|[\s"'=(,;])-(?:I|L|B|isystem)|\\[nrt0])$""")
-# Before a slash that goes on with something: a name, a variable, a placeholder, a shell's "$x".
+# Before a slash that goes on with something: a name, a variable, a <name>, a shell's "$x".
 CONTINUED = re.compile(r"""(?:[\w./})\]~*@%$?+-]|<[\w -]+>|\$\{?\w+\}?["'])$""")
 ALLOWED = "path-check: allow"
 # In these a leading slash means the root of the repository.

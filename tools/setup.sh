@@ -56,7 +56,7 @@ install_with_apt() {
 
 # ensure_packages GROUP...: everything of these groups is there afterwards, or the script has ended.
 ensure_packages() {
-  local line package probe provides installed='' missing=() descriptions=()
+  local package probe provides installed='' missing=() descriptions=()
   if has_apt; then installed=$'\n'"$(installed_packages)"$'\n'; fi
   while IFS='|' read -r package probe provides; do
     case "$installed" in *$'\n'"$package"$'\n'*) continue ;; esac

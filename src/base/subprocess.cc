@@ -88,13 +88,22 @@ bool read_until_closed(const File& pipe, std::chrono::nanoseconds deadline, size
   }
 }
 
+constexpr int kExitCodeLost = 255;
+
 // A program may close its output and live on, so its end is waited for separately.
 bool reap_before(pid_t pid, std::chrono::nanoseconds deadline, int& wait_status) {
-  while (waitpid(pid, &wait_status, WNOHANG) == 0) {
+  for (;;) {
+    const pid_t ended = waitpid(pid, &wait_status, WNOHANG);
+    if (ended == pid) return true;
+    if (ended < 0 && errno != EINTR) {
+      // Somebody ignores SIGCHLD: the program has ended, how is lost, and that must not read as
+      // success.
+      wait_status = kExitCodeLost << 8;
+      return true;
+    }
     if (monotonic_now() >= deadline) return false;
     std::this_thread::sleep_for(1ms);
   }
-  return true;
 }
 
 }  // namespace

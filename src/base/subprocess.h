@@ -21,7 +21,7 @@ struct SubprocessOptions {
 };
 
 struct SubprocessResult {
-  int exit_code = 0;   // 128 + signal where a signal ended it, as shells say
+  int exit_code = 0;   // 128 + signal where a signal ended it, as shells say; 255 where it was lost
   std::string output;  // standard output and standard error as they came, mixed
 };
 

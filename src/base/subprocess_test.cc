@@ -1,6 +1,7 @@
 #include "base/subprocess.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -19,6 +20,14 @@ TEST(Subprocess, KeepsOutputAndExitCode) {
 
 TEST(Subprocess, TellsASignalAsShellsDo) {
   EXPECT_EQ(run_subprocess({"sh", "-c", "kill -TERM $$"})->exit_code, 143);
+}
+
+TEST(Subprocess, AnExitCodeLostToAnIgnoredSignalIsNoSuccess) {
+  const auto before = signal(SIGCHLD, SIG_IGN);
+  const auto result = run_subprocess({"true"});
+  signal(SIGCHLD, before);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->exit_code, 255);
 }
 
 TEST(Subprocess, ReplacesAndAddsVariables) {

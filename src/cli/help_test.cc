@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/completion_script.h"
-#include "cli/manual.h"
+#include "cli/manual_page.h"
 
 namespace millrace::cli {
 namespace {

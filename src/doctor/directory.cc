@@ -165,13 +165,16 @@ void measure_directory(DirectoryFindings& directory, SpeedOptions options) {
     directory.speed = *std::move(speed);
     return;
   }
-  const bool too_small = speed.error().code() == Errc::kExhausted;
-  directory.findings.push_back(
-      {.name = "speed",
-       .state = too_small ? State::kLimited : State::kFailed,
-       .fact = fmt::format("not measured: {}", speed.error().message()),
-       .without = "its speed is not known",
-       .mend = too_small ? "free some space" : "look at dmesg for its device"});
+  const Errc code = speed.error().code();
+  const bool too_small = code == Errc::kExhausted;
+  const bool broken = code == Errc::kIo || code == Errc::kCorrupt;
+  directory.findings.push_back({.name = "speed",
+                                .state = too_small ? State::kLimited : State::kFailed,
+                                .fact = fmt::format("not measured: {}", speed.error().message()),
+                                .without = "its speed is not known",
+                                .mend = too_small ? "free some space"
+                                        : broken  ? "look at dmesg for its device"
+                                                  : "choose a directory you may write to"});
 }
 
 }  // namespace millrace::doctor

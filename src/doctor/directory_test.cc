@@ -85,9 +85,11 @@ TEST_F(DirectoryTest, AFileIsNoDirectory) {
 
 TEST_F(DirectoryTest, WhereNothingCanBeMadeNothingIsMeasured) {
   DirectoryFindings findings = look_at_directory("/proc");  // not even root can make files here
+  findings.free_bytes = 4 * kProbeBytes;                    // it claims to have none
   measure_directory(findings, {.probe_size_bytes = kProbeBytes});
   EXPECT_FALSE(findings.speed.has_value());
-  EXPECT_NE(findings.findings.back().state, State::kReady);
+  EXPECT_EQ(findings.findings.back().state, State::kFailed);
+  EXPECT_THAT(findings.findings.back().mend, HasSubstr("choose a directory you"));
 }
 
 TEST_F(DirectoryTest, TooLittleRoomIsSaidAsSuch) {
