@@ -92,18 +92,22 @@ std::string zsh_action(ValueKind kind, const std::vector<std::string>& choices) 
   return " ";
 }
 
-std::string zsh_arguments(const Command& command) {
-  // The braces are outside the quotes, because the shell must see them.
-  std::vector<std::string> specs = {"'(-h --help)'{-h,--help}'[print help]'"};
-  for (const Option& option : command.options) {
-    std::string spec =
-        fmt::format("{}--{}[{}]", option.repeatable ? "*" : "", option.name, zsh_text(option.help));
-    if (!option.value.empty()) {
-      spec +=
-          fmt::format(":{}:{}", zsh_text(option.value), zsh_action(option.kind, option.choices));
-    }
-    specs.push_back(quoted(spec));
+// One option for _arguments. The braces of two spellings stand outside the quotes, for the shell.
+std::string zsh_option(const Option& option) {
+  std::string text = fmt::format("[{}]", zsh_text(option.help));
+  if (!option.value.empty()) {
+    text += fmt::format(":{}:{}", zsh_text(option.value), zsh_action(option.kind, option.choices));
   }
+  const std::string_view many = option.repeatable ? "*" : "";
+  if (option.letter == '\0') return quoted(fmt::format("{}--{}{}", many, option.name, text));
+  const std::string once = fmt::format("(-{} --{})", option.letter, option.name);
+  return fmt::format("{}{{-{},--{}}}{}", quoted(option.repeatable ? "*" : once), option.letter,
+                     option.name, quoted(text));
+}
+
+std::string zsh_arguments(const Command& command) {
+  std::vector<std::string> specs = {"'(-h --help)'{-h,--help}'[print help]'"};
+  for (const Option& option : command.options) specs.push_back(zsh_option(option));
   for (const Positional& positional : command.positionals) {
     specs.push_back(
         quoted(fmt::format("{}:{}:{}", positional.repeatable ? "*" : "", zsh_text(positional.help),

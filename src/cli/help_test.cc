@@ -56,6 +56,22 @@ TEST(Help, HidesHiddenVerbsEverywhere) {
   }
 }
 
+// No verb has a letter yet; the shells are tested with real verbs in tests/cli/completion_test.py.
+TEST(Completion, OffersLettersInEveryShell) {
+  const Command command{.name = "trace",
+                        .options = {{.name = "output",
+                                     .letter = 'o',
+                                     .value = "DIR",
+                                     .help = "where to",
+                                     .kind = ValueKind::kDirectory}}};
+  const std::span<const Command> one(&command, 1);
+  EXPECT_THAT(bash_completion(one), HasSubstr("trace:--output|trace:-o) COMPREPLY=($(compgen -d"));
+  EXPECT_THAT(zsh_completion(one),
+              HasSubstr("'(-o --output)'{-o,--output}'[where to]:DIR:_files -/'"));
+  EXPECT_THAT(fish_completion(one),
+              HasSubstr("-l output -s o -x -a '(__fish_complete_directories)'"));
+}
+
 TEST(Help, NamesOptionsWithTheirValues) {
   EXPECT_EQ(option_spelling({.name = "output", .letter = 'o', .value = "DIR"}), "-o, --output DIR");
   EXPECT_EQ(option_spelling({.name = "json"}), "--json");
