@@ -1,0 +1,50 @@
+// EventColumns: events as parallel arrays, which is how traces are stored, scanned and exported.
+//
+// All arrays but the tags' have one entry an event. Times are nanoseconds on the trace's common
+// clock (Trace::origin_wall_ns is its zero). Names, threads and processes are indices into the
+// trace's tables.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "wire/trace_record.h"
+
+namespace millrace::trace {
+
+enum class NameIndex : uint32_t {};     // into Trace::names(); 0 is the empty name
+enum class ThreadIndex : uint32_t {};   // into Trace::threads()
+enum class ProcessIndex : uint32_t {};  // into Trace::processes()
+
+// A key=value of a region.
+struct Tag {
+  NameIndex key{};
+  wire::TagKind kind = wire::TagKind::kNone;
+  uint64_t value = 0;  // an integer (two's complement), the bits of a double, or a NameIndex
+};
+
+struct EventColumns {
+  std::vector<uint64_t> begin_ns;
+  std::vector<uint64_t> duration_ns;
+  std::vector<wire::Call> call;
+  std::vector<NameIndex> file;          // path, or the name of a region
+  std::vector<uint64_t> offset;         // wire::kNoOffset: none. A region: its step
+  std::vector<uint64_t> size;           // bytes asked. A region: its epoch
+  std::vector<int64_t> result;          // what the call returned; bytes where it moves bytes
+  std::vector<uint16_t> error;          // errno; 0: none
+  std::vector<ThreadIndex> thread;
+  std::vector<uint32_t> detail;         // open flags, whence, advice, ...: by call
+  std::vector<NameIndex> other_file;    // the second file of rename, copy_file_range, ...
+  std::vector<uint64_t> other_offset;
+  std::vector<uint8_t> flags;           // wire::kFlagForeignOrigin, kFlagEstimate
+
+  // The tags of event i are tags[tag_begin[i]] up to tags[tag_begin[i + 1]]. tag_begin is empty
+  // where no event of the block has any.
+  std::vector<uint32_t> tag_begin;
+  std::vector<Tag> tags;
+
+  size_t size_events() const { return begin_ns.size(); }
+};
+
+}  // namespace millrace::trace

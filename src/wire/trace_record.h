@@ -1,0 +1,150 @@
+// TraceRecord: an event as the recorder writes it, in slots of 32 bytes. docs/formats/recording.md.
+//
+// One slot holds what nearly every call needs; what is rare (errors, wide numbers, a second file,
+// tags) follows in further slots. The recorder stores the word with the call's number last, so that
+// a process killed in the middle of an event leaves a slot whose number is 0: readers skip it, and
+// skip extension slots that follow no event.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "wire/trace_call.h"
+#include "wire/wire.h"
+
+namespace millrace::wire {
+
+// A name in the session's name table: its place in the file of names, over 8. 0: no name.
+enum class NameId : uint32_t {};
+inline constexpr NameId kNoName{0};
+
+inline constexpr uint64_t kNoOffset = ~uint64_t{0};
+
+// How the result is kept, so that most events fit one slot.
+enum class ResultForm : uint8_t {
+  kExtended = 0,  // in the TraceWide slot
+  kSize = 1,      // equals size: everything that was asked for
+  kZero = 2,      // 0
+  kInSize = 3,    // the size field is the result, and no size was asked (open: the descriptor)
+  kOffset = 4,    // equals the offset (lseek)
+};
+
+inline constexpr uint8_t kResultFormMask = 0x07;
+// The region ended on another thread, or in another process, than it began: TraceOrigin follows.
+inline constexpr uint8_t kFlagForeignOrigin = 0x08;
+// The offset or the size is an estimate.
+inline constexpr uint8_t kFlagEstimate = 0x10;
+
+// The first slot of an event.
+struct TraceRecord {
+  uint64_t begin_ticks;
+  uint64_t offset;          // bytes; kNoOffset: the call has none. A region: its step
+  uint32_t duration_ticks;  // the low half; TraceWide has the high one
+  NameId file;              // path, or the name of a region
+  uint32_t size;            // bytes asked, unless TraceWide says more. A region: its epoch
+  Call call;                // the last word of the slot is written last
+  uint8_t slots;            // of the whole event, at least 1
+  uint8_t flags;            // ResultForm and the bits above
+};
+static_assert(sizeof(TraceRecord) == 32);
+static_assert(offsetof(TraceRecord, size) == 24 && offsetof(TraceRecord, call) == 28);
+
+// A region without epoch or step has these.
+inline constexpr uint32_t kNoEpoch = ~uint32_t{0};
+inline constexpr uint64_t kNoStep = ~uint64_t{0};
+
+// The tag of an extension slot stands where an event has its call.
+enum class SlotTag : uint16_t {
+  kWide = 0xff01,
+  kOther = 0xff02,
+  kTags = 0xff03,
+  kOrigin = 0xff04,
+  kContext = 0xff05,  // a slot of its own, not of an event
+  kLoss = 0xff06,     // a slot of its own
+};
+
+// What did not fit: result, error, and numbers beyond 32 bits.
+struct TraceWide {
+  int64_t result;
+  uint64_t size;
+  uint32_t duration_high;
+  uint32_t detail;  // open flags, whence, advice, fcntl command, pid of a child: by call
+  uint32_t reserved;
+  SlotTag tag;
+  uint16_t error;  // errno after the call; 0: none
+};
+static_assert(sizeof(TraceWide) == 32 && offsetof(TraceWide, tag) == 28);
+
+// The second file of rename, link, sendfile, copy_file_range and splice: where bytes went.
+struct TraceOther {
+  uint64_t offset;
+  uint64_t reserved;
+  NameId file;
+  uint32_t reserved2;
+  uint32_t reserved3;
+  SlotTag tag;
+  uint16_t reserved4;
+};
+static_assert(sizeof(TraceOther) == 32 && offsetof(TraceOther, tag) == 28);
+
+enum class TagKind : uint8_t { kNone = 0, kInteger = 1, kNumber = 2, kText = 3 };
+
+// Two key=value tags of a region. A text's value is a NameId; a number's the bits of a double.
+struct TraceTags {
+  uint64_t value[2];
+  NameId key[2];
+  TagKind kind[2];
+  uint16_t reserved;
+  SlotTag tag;
+  uint16_t reserved2;
+};
+static_assert(sizeof(TraceTags) == 32 && offsetof(TraceTags, tag) == 28);
+
+// Where a region began that ended elsewhere.
+struct TraceOrigin {
+  uint32_t process;
+  uint32_t thread;
+  uint64_t reserved[2];
+  uint32_t reserved2;
+  SlotTag tag;
+  uint16_t reserved3;
+};
+static_assert(sizeof(TraceOrigin) == 32 && offsetof(TraceOrigin, tag) == 28);
+
+// The events after this slot are of another thread (a ring passed on), or of a vfork child.
+struct TraceContext {
+  uint64_t ticks;
+  uint32_t process;
+  uint32_t thread;
+  uint64_t reserved;
+  uint32_t reserved2;
+  SlotTag tag;
+  uint16_t reserved3;
+};
+static_assert(sizeof(TraceContext) == 32 && offsetof(TraceContext, tag) == 28);
+
+// Events that could not be kept, told as soon as something can be written again.
+struct TraceLoss {
+  uint64_t first_ticks;  // begin of the first event lost
+  uint64_t last_ticks;
+  uint64_t events;
+  uint32_t error;  // errno of the write that failed
+  SlotTag tag;
+  uint16_t reserved;
+};
+static_assert(sizeof(TraceLoss) == 32 && offsetof(TraceLoss, tag) == 28);
+
+union TraceSlot {
+  TraceRecord record;
+  TraceWide wide;
+  TraceOther other;
+  TraceTags tags;
+  TraceOrigin origin;
+  TraceContext context;
+  TraceLoss loss;
+};
+static_assert(sizeof(TraceSlot) == 32);
+static_assert(std::is_trivially_copyable_v<TraceSlot>);
+
+}  // namespace millrace::wire

@@ -1,0 +1,172 @@
+// Session: the files a recording consists of while it is made. docs/formats/recording.md.
+//
+// A session is one launch on one host and has a directory of its own. In it lie
+//   session            SessionPage: clocks, host, what was lost before anything else could tell
+//   names              NamesHeader, then NameEntry after NameEntry: every path and text, once
+//   names.index        a hash table over them, shared by all processes
+//   PID-TICKS.rings    ProcessPage, then rings: what a process's threads write now
+//   PID-TICKS.log      full rings, one after the other, each as it was
+// All are written through shared mappings or by single appends, so that what a killed process had
+// recorded is there. Every file's space is allocated before it is mapped: a full disk shows as a
+// failed call, never as a signal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "wire/clock.h"
+#include "wire/trace_record.h"
+#include "wire/wire.h"
+
+namespace millrace::wire {
+
+inline constexpr uint32_t kRecordingVersion = 1;
+inline constexpr uint64_t kSessionMagic = 0x5353'4553'4d52'0a00;  // "\0\nRMSESS" on disk
+inline constexpr uint64_t kProcessMagic = 0x434f'5250'4d52'0a00;  // "\0\nRMPROC"
+inline constexpr uint64_t kNamesMagic = 0x454d'414e'4d52'0a00;    // "\0\nRMNAME"
+inline constexpr uint32_t kRingMagic = 0x474e4952;                // "RING"
+
+inline constexpr size_t kPageSizeBytes = 4096;
+
+// Counters that say what is missing. Written by atomic additions, also by several processes.
+struct LossCounters {
+  uint64_t events;
+  uint64_t first_ticks;  // begin of the first event lost; 0: none was
+  uint64_t last_ticks;
+  uint32_t error;  // errno of the first failure
+  uint32_t names;  // paths that could not be kept: their events have no file
+};
+static_assert(sizeof(LossCounters) == 32);
+
+struct SessionPage {
+  uint64_t magic;    // kSessionMagic, written last
+  uint32_t version;  // kRecordingVersion
+  CounterSource counter;
+  ClockSample first;        // taken when the session was made
+  ClockSample last;         // taken when it was last looked at; counter_ticks 0: never
+  LossCounters lost;        // of processes that could not make their own file
+  uint64_t lost_processes;  // how many those were
+  uint32_t launcher_pid;    // 0: none, the library was preloaded by hand
+  uint32_t levels;          // bit n: Level n is recorded
+  uint64_t reserved[8];
+  char host[256];    // zero-terminated
+  char boot_id[40];  // zero-terminated; tells machines of one name apart
+  char
+      filters[3072];  // the globs in force, one a line, '+' include or '-' exclude; zero-terminated
+};
+static_assert(sizeof(SessionPage) <= kPageSizeBytes);
+static_assert(std::is_trivially_copyable_v<SessionPage>);
+
+enum class ProcessOrigin : uint32_t {
+  kProgram = 0,  // a program's start (exec)
+  kFork = 1,     // a copy of its parent
+};
+
+// The first page of a .rings file: one program image of one process.
+struct ProcessPage {
+  uint64_t magic;    // kProcessMagic, written last
+  uint32_t version;  // kRecordingVersion
+  uint32_t pid;
+  uint32_t parent_pid;
+  ProcessOrigin origin;
+  int32_t rank;        // -1: unknown
+  int32_t world_size;  // -1: unknown
+  uint64_t start_ticks;
+  ClockSample first;
+  ClockSample last;  // renewed whenever a ring is written out
+  LossCounters lost;
+  uint32_t ring_count;  // rings in this file
+  uint32_t exited;      // 1: ended by exit or _exit; 0: still running, or killed
+  int32_t exit_code;
+  NameId executable;
+  NameId command_line;  // arguments joined by spaces, shortened to 4000 bytes
+  NameId working_directory;
+  uint64_t start_time;    // of the process as /proc/PID/stat counts it: tells reused numbers apart
+  uint64_t major_faults;  // of the process at its end
+  uint64_t minor_faults;
+  // The clock of another rank, for aligning hosts: its monotonic time minus ours, from MPI.
+  int64_t peer_offset_ns[2];        // at MPI_Init, at MPI_Finalize
+  uint64_t peer_uncertainty_ns[2];  // 0: not measured
+  uint64_t peer_at_ns[2];           // our monotonic time when it was
+};
+static_assert(sizeof(ProcessPage) <= kPageSizeBytes);
+static_assert(std::is_trivially_copyable_v<ProcessPage>);
+
+inline constexpr size_t kRingSizeBytes = 64 * 1024;
+
+// The head of a ring, and of the chunk of a .log file that it becomes.
+struct RingHeader {
+  uint32_t magic;     // kRingMagic
+  uint32_t ring;      // number of the ring within its process
+  uint64_t sequence;  // how many times it was written out before. A ring whose sequence is also in
+                      // the log was killed while being written out: its content is the log's
+  uint32_t process;   // of the first event; TraceContext slots change it
+  uint32_t thread;
+  uint32_t slot_count;  // in a log: slots that follow. In a .rings file: all of kRingSlots
+  uint32_t in_use;      // 1: a thread writes it
+  uint64_t reserved[4];
+};
+static_assert(sizeof(RingHeader) == 64);
+inline constexpr size_t kRingSlots = (kRingSizeBytes - sizeof(RingHeader)) / sizeof(TraceSlot);
+
+struct Ring {
+  RingHeader header;
+  TraceSlot slots[kRingSlots];
+};
+static_assert(sizeof(Ring) == kRingSizeBytes);
+
+struct NamesHeader {
+  uint64_t magic;    // kNamesMagic
+  uint32_t version;  // kRecordingVersion
+  uint32_t reserved;
+  uint64_t end;        // where the next name goes, in bytes from the start of the file
+  uint64_t allocated;  // bytes of the file that have space on the disk
+  uint64_t reserved2[4];
+};
+static_assert(sizeof(NamesHeader) == 64);
+
+inline constexpr uint32_t kNameFiltered = 1;  // the filters say: do not record this file
+
+// At 8 * NameId in the file of names. No entry crosses a multiple of kNamesChunkBytes.
+struct NameEntry {
+  uint32_t length;  // bytes that follow, no terminating zero counted (there is one)
+  uint32_t hash;    // name_hash of the bytes, upper half
+  uint32_t flags;
+  uint32_t reserved;
+};
+static_assert(sizeof(NameEntry) == 16);
+inline constexpr size_t kNamesChunkBytes = 1 << 20;
+inline constexpr size_t kNameLengthMax = 8192;  // longer ones are cut
+
+// The hash of a name, specified bit by bit because processes of different builds share the table:
+// FNV-1a over 8-byte words (the last one padded with zeros), seeded with the length, and finished
+// by the mixing of splitmix64.
+inline uint64_t name_hash(const char* text, size_t length) {
+  uint64_t hash = 0xcbf29ce484222325u ^ length;
+  while (length >= 8) {
+    uint64_t word;
+    __builtin_memcpy(&word, text, 8);
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+    text += 8;
+    length -= 8;
+  }
+  uint64_t tail = 0;
+  for (size_t i = 0; i < length; ++i) {
+    tail |= static_cast<uint64_t>(static_cast<unsigned char>(text[i])) << (8 * i);
+  }
+  hash = (hash ^ tail) * 0xbf58476d1ce4e5b9u;
+  hash ^= hash >> 27;
+  hash *= 0x94d049bb133111ebu;
+  return hash ^ (hash >> 31);
+}
+
+// names.index: level after level of slots, each level four times the one before. A slot holds
+// hash << 32 | id, 0 where it is free. A name lies in one of the kNameProbes slots that begin at
+// its place in the first level, else in the second, and so on. Nothing is ever removed.
+inline constexpr size_t kNameIndexFirstSlots = 2048;
+inline constexpr size_t kNameIndexLevels = 10;
+inline constexpr size_t kNameProbes = 16;
+
+}  // namespace millrace::wire
