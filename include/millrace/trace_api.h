@@ -38,7 +38,7 @@ struct millrace_event {
   size_t tag_count;     /* at most 64 are kept */
 };
 
-struct millrace_trace_api {
+struct millrace_trace_functions {
   size_t size_bytes; /* of this table */
 
   /* Whether regions are recorded at all. May change at a fork; cheap. */
@@ -61,7 +61,7 @@ struct millrace_trace_api {
   void (*set_rank)(int rank, int world_size);
 };
 
-const struct millrace_trace_api* millrace_trace_api(void);
+const struct millrace_trace_functions* millrace_trace_api(void);
 
 #ifdef __cplusplus
 }
