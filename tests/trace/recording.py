@@ -36,7 +36,10 @@ class Session:
         self.path = path
         with open(os.path.join(path, "names"), "rb") as names:
             self._names = names.read()
-        self.processes = []  # (pid, parent, rank, exited, exit code, lost events, lost names)
+        with open(os.path.join(path, "session"), "rb") as file:
+            self.lost_events, _, _, self.lost_error, _, self.lost_processes = struct.unpack_from(
+                "<QQQIIQ", file.read(), 80)
+        self.processes = []
         self.events = []
         for entry in sorted(os.listdir(path)):
             if entry.endswith(".rings"):
