@@ -73,7 +73,11 @@ struct millrace_trace_api {
   struct millrace_context* (*context)(void);
 };
 
+/* A function and a type of one name are two things in C and in C++; -Wshadow warns of it in C++. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 const struct millrace_trace_api* millrace_trace_api(void);
+#pragma GCC diagnostic pop
 
 #ifdef __cplusplus
 }
