@@ -77,13 +77,13 @@ extern "C" {
 #endif
 
 /* The recorder's functions, or null where nothing records. */
-static inline const struct millrace_trace_api* millrace_recorder(void) {
+static inline const struct millrace_trace_functions* millrace_recorder(void) {
   /* Looked for once in each source file: the table's address, or 1 where there is none. */
   static uintptr_t found;
   uintptr_t api = __atomic_load_n(&found, __ATOMIC_ACQUIRE);
   if (api == 0) {
     const int saved_errno = errno;
-    const struct millrace_trace_api* (*get)(void) = NULL;
+    const struct millrace_trace_functions* (*get)(void) = NULL;
     void* symbol = dlsym(NULL /* RTLD_DEFAULT, which strict C does not declare */, "millrace_trace_api");
     memcpy(&get, &symbol, sizeof get); /* ISO C has no cast from an object to a function */
     api = get != NULL ? (uintptr_t)get() : 0;
@@ -91,12 +91,12 @@ static inline const struct millrace_trace_api* millrace_recorder(void) {
     __atomic_store_n(&found, api, __ATOMIC_RELEASE);
     errno = saved_errno;
   }
-  return api == 1 ? NULL : (const struct millrace_trace_api*)api;
+  return api == 1 ? NULL : (const struct millrace_trace_functions*)api;
 }
 
 /* The same where regions are recorded now, else null. */
-static inline const struct millrace_trace_api* millrace_recording(void) {
-  const struct millrace_trace_api* api = millrace_recorder();
+static inline const struct millrace_trace_functions* millrace_recording(void) {
+  const struct millrace_trace_functions* api = millrace_recorder();
   return api != NULL && api->enabled() ? api : NULL;
 }
 
@@ -105,8 +105,8 @@ static inline int millrace_traced(void) { return millrace_recording() != NULL; }
 
 /* The context of this thread, or null where there is none: also a recorder older than this header. */
 static inline struct millrace_context* millrace_thread_context(void) {
-  const struct millrace_trace_api* api = millrace_recorder();
-  const size_t needed = offsetof(struct millrace_trace_api, context) + sizeof api->context;
+  const struct millrace_trace_functions* api = millrace_recorder();
+  const size_t needed = offsetof(struct millrace_trace_functions, context) + sizeof api->context;
   return api != NULL && api->size_bytes >= needed ? api->context() : NULL;
 }
 
@@ -125,14 +125,14 @@ static inline void millrace_clear_step(void) { millrace_set_step(MILLRACE_NO_STE
 
 /* Which rank of how many this process is; needed only where no MPI or Slurm variable says so. */
 static inline void millrace_set_rank(int rank, int world_size) {
-  const struct millrace_trace_api* api = millrace_recorder();
+  const struct millrace_trace_functions* api = millrace_recorder();
   if (api != NULL) api->set_rank(rank, world_size);
 }
 
 static inline uint32_t millrace_name_id(struct millrace_name* name) {
   uint32_t id = __atomic_load_n(&name->id, __ATOMIC_RELAXED);
   if (id == 0) {
-    const struct millrace_trace_api* api = millrace_recorder();
+    const struct millrace_trace_functions* api = millrace_recorder();
     id = api != NULL ? api->name(name->text, strlen(name->text)) : 0;
     __atomic_store_n(&name->id, id, __ATOMIC_RELAXED);
   }
@@ -140,7 +140,7 @@ static inline uint32_t millrace_name_id(struct millrace_name* name) {
 }
 
 static inline void millrace_region_begin_id(struct millrace_region* region,
-                                            const struct millrace_trace_api* api, uint32_t name) {
+                                            const struct millrace_trace_functions* api, uint32_t name) {
   const struct millrace_context* context = millrace_thread_context();
   region->name = name;
   region->step = context != NULL ? context->step : MILLRACE_NO_STEP;
@@ -153,14 +153,14 @@ static inline void millrace_region_begin_id(struct millrace_region* region,
 
 /* Begins a region. End it with millrace_region_end(), or forget it: then it is not recorded. */
 static inline void millrace_region_begin(struct millrace_region* region, struct millrace_name* name) {
-  const struct millrace_trace_api* api = millrace_recording();
+  const struct millrace_trace_functions* api = millrace_recording();
   region->begin_ticks = 0;
   if (api != NULL) millrace_region_begin_id(region, api, millrace_name_id(name));
 }
 
 /* The same for a name that is known only now. Looking it up takes longer than recording the region. */
 static inline void millrace_region_begin_text(struct millrace_region* region, const char* name) {
-  const struct millrace_trace_api* api = millrace_recording();
+  const struct millrace_trace_functions* api = millrace_recording();
   region->begin_ticks = 0;
   if (api != NULL) millrace_region_begin_id(region, api, api->name(name, strlen(name)));
 }
@@ -219,7 +219,7 @@ static inline void millrace_region_text(struct millrace_region* region, const ch
 }
 
 static inline void millrace_region_record(struct millrace_region* region, uint64_t end_ticks) {
-  const struct millrace_trace_api* api = millrace_recorder();
+  const struct millrace_trace_functions* api = millrace_recorder();
   struct millrace_event event;
   const uint64_t here = api->place();
   if (region->tags_lost != 0) {

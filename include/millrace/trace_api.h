@@ -45,7 +45,7 @@ struct millrace_context {
   uint32_t reserved;
 };
 
-struct millrace_trace_api {
+struct millrace_trace_functions {
   size_t size_bytes; /* of this table */
 
   /* Whether regions are recorded at all. May change at a fork; cheap. */
@@ -73,11 +73,7 @@ struct millrace_trace_api {
   struct millrace_context* (*context)(void);
 };
 
-/* A function and a type of one name are two things in C and in C++; -Wshadow warns of it in C++. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
-const struct millrace_trace_api* millrace_trace_api(void);
-#pragma GCC diagnostic pop
+const struct millrace_trace_functions* millrace_trace_api(void);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,7 @@
 
 namespace millrace::python {
 
-const struct millrace_trace_api* recorder = nullptr;
+const millrace_trace_functions* recorder = nullptr;
 
 namespace {
 

@@ -15,7 +15,7 @@ namespace millrace::python {
 
 // Null where the program is not traced. Set once, when the module is imported: a library cannot be
 // preloaded later.
-extern const struct millrace_trace_api* recorder;
+extern const millrace_trace_functions* recorder;
 
 // This thread's epoch and step; a place of their own where the recorder has none.
 extern millrace_context* (*thread_context)();

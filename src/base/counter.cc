@@ -10,10 +10,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 namespace millrace {
 namespace {
 
@@ -22,16 +18,8 @@ using wire::CounterScale;
 using wire::CounterSource;
 
 #if defined(__x86_64__)
-bool tsc_is_invariant() {
-  unsigned eax = 0;
-  unsigned ebx = 0;
-  unsigned ecx = 0;
-  unsigned edx = 0;
-  return __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) != 0 && (edx & (1u << 8)) != 0;
-}
-
 CounterChoice choose_on_x86() {
-  if (!tsc_is_invariant()) {
+  if (!wire::cpu_counter_is_invariant()) {
     return {CounterSource::kMonotonicClock, "the CPU does not promise an invariant TSC"};
   }
   // The kernel watches the TSC and takes it off this list when cores or sockets disagree.

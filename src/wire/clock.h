@@ -7,6 +7,9 @@
 #pragma once
 
 #include <time.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <cstdint>
 #include <type_traits>
@@ -60,6 +63,21 @@ inline uint64_t read_cpu_counter() {
   return ticks;
 #else
   return monotonic_clock_ns();
+#endif
+}
+
+// Whether the CPU promises that its counter runs at one rate whatever its cores do.
+inline bool cpu_counter_is_invariant() {
+#if defined(__x86_64__)
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) != 0 && (edx & (1u << 8)) != 0;
+#elif defined(__aarch64__)
+  return true;
+#else
+  return false;
 #endif
 }
 

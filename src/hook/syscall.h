@@ -1,0 +1,135 @@
+// Syscalls: the kernel, called directly.
+//
+// Not through libc: a hook that called libc's open would call itself, or another preload library,
+// and would change errno. Each function returns what the kernel returns: a value, or minus an errno
+// value.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace millrace::hook {
+
+inline long system_call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0,
+                        long f = 0) {
+#if defined(__x86_64__)
+  long result;
+  register long r10 asm("r10") = d;
+  register long r8 asm("r8") = e;
+  register long r9 asm("r9") = f;
+  asm volatile("syscall"
+               : "=a"(result)
+               : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+               : "rcx", "r11", "memory");
+  return result;
+#elif defined(__aarch64__)
+  register long x8 asm("x8") = number;
+  register long x0 asm("x0") = a;
+  register long x1 asm("x1") = b;
+  register long x2 asm("x2") = c;
+  register long x3 asm("x3") = d;
+  register long x4 asm("x4") = e;
+  register long x5 asm("x5") = f;
+  asm volatile("svc 0"
+               : "+r"(x0)
+               : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+               : "memory");
+  return x0;
+#else
+#error "no system calls for this architecture"
+#endif
+}
+
+inline long word(const void* pointer) { return reinterpret_cast<long>(pointer); }
+
+inline int sys_openat(int directory, const char* path, int flags, unsigned mode = 0) {
+  return static_cast<int>(
+      system_call(SYS_openat, directory, word(path), flags | O_CLOEXEC, static_cast<long>(mode)));
+}
+inline int sys_open(const char* path, int flags, unsigned mode = 0) {
+  return sys_openat(AT_FDCWD, path, flags, mode);
+}
+inline int sys_close(int fd) { return static_cast<int>(system_call(SYS_close, fd)); }
+inline long sys_read(int fd, void* buffer, size_t size) {
+  return system_call(SYS_read, fd, word(buffer), static_cast<long>(size));
+}
+inline long sys_pread(int fd, void* buffer, size_t size, uint64_t offset) {
+  return system_call(SYS_pread64, fd, word(buffer), static_cast<long>(size),
+                     static_cast<long>(offset));
+}
+inline long sys_write(int fd, const void* buffer, size_t size) {
+  return system_call(SYS_write, fd, word(buffer), static_cast<long>(size));
+}
+inline long sys_pwrite(int fd, const void* buffer, size_t size, uint64_t offset) {
+  return system_call(SYS_pwrite64, fd, word(buffer), static_cast<long>(size),
+                     static_cast<long>(offset));
+}
+inline long sys_lseek(int fd, long offset, int whence) {
+  return system_call(SYS_lseek, fd, offset, whence);
+}
+inline int sys_fallocate(int fd, uint64_t offset, uint64_t size) {
+  return static_cast<int>(
+      system_call(SYS_fallocate, fd, 0, static_cast<long>(offset), static_cast<long>(size)));
+}
+inline int sys_ftruncate(int fd, uint64_t size) {
+  return static_cast<int>(system_call(SYS_ftruncate, fd, static_cast<long>(size)));
+}
+inline long sys_readlink(const char* path, char* buffer, size_t size) {
+  return system_call(SYS_readlinkat, AT_FDCWD, word(path), word(buffer), static_cast<long>(size));
+}
+inline int sys_mkdir(const char* path, unsigned mode) {
+  return static_cast<int>(system_call(SYS_mkdirat, AT_FDCWD, word(path), static_cast<long>(mode)));
+}
+inline int sys_unlink(const char* path) {
+  return static_cast<int>(system_call(SYS_unlinkat, AT_FDCWD, word(path), 0));
+}
+inline int sys_link(const char* from, const char* to) {
+  return static_cast<int>(system_call(SYS_linkat, AT_FDCWD, word(from), AT_FDCWD, word(to), 0));
+}
+inline long sys_getcwd(char* buffer, size_t size) {
+  return system_call(SYS_getcwd, word(buffer), static_cast<long>(size));
+}
+inline uint32_t sys_getpid() { return static_cast<uint32_t>(system_call(SYS_getpid)); }
+inline uint32_t sys_getppid() { return static_cast<uint32_t>(system_call(SYS_getppid)); }
+inline uint32_t sys_gettid() { return static_cast<uint32_t>(system_call(SYS_gettid)); }
+inline void sys_yield() { system_call(SYS_sched_yield); }
+
+// Null where the kernel refuses; then *error is the errno value.
+inline void* sys_mmap(size_t size, int protection, int flags, int fd, uint64_t offset,
+                      int* error = nullptr) {
+  const long result = system_call(SYS_mmap, 0, static_cast<long>(size), protection, flags, fd,
+                                  static_cast<long>(offset));
+  if (result < 0 && result > -4096) {
+    if (error != nullptr) *error = static_cast<int>(-result);
+    return nullptr;
+  }
+  return reinterpret_cast<void*>(result);
+}
+inline void sys_munmap(void* address, size_t size) {
+  system_call(SYS_munmap, word(address), static_cast<long>(size));
+}
+inline int sys_madvise(void* address, size_t size, int advice) {
+  return static_cast<int>(system_call(SYS_madvise, word(address), static_cast<long>(size), advice));
+}
+
+// While it lives, no signal handler runs on this thread.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    const uint64_t all = ~uint64_t{0};
+    system_call(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, word(&all), word(&before_), 8);
+  }
+  ~SignalsBlocked() { system_call(SYS_rt_sigprocmask, 2, word(&before_), 0, 8); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  uint64_t before_ = 0;
+};
+
+}  // namespace millrace::hook

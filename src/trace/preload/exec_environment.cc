@@ -1,0 +1,39 @@
+#include "trace/preload/exec_environment.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "hook/environment.h"
+#include "hook/path.h"
+#include "hook/syscall.h"
+
+namespace millrace::trace {
+namespace {
+
+constinit hook::Environment kept;
+
+}  // namespace
+
+void remember_environment(const Settings& settings) {
+  // LD_PRELOAD may name the library by a relative path, or by one found in the library path.
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&remember_environment), &info) == 0) return;
+  char current[4096] = "/";
+  hook::sys_getcwd(current, sizeof(current));
+  hook::PathBuffer path;
+  hook::normalise_path(current, info.dli_fname, path);
+  if (path.size >= sizeof(path.text)) return;
+  path.text[path.size] = '\0';
+  kept.remember(path.text, "MILLRACE_TRACE", "MILLRACE_TRACE_", environ);
+  kept.add("MILLRACE_TRACE_SESSION", settings.session);
+}
+
+size_t missing_environment_bytes(char* const* environment) {
+  return kept.missing_bytes(environment);
+}
+
+char** complete_environment(char* const* environment, void* memory) {
+  return kept.fill(environment, memory);
+}
+
+}  // namespace millrace::trace

@@ -1,0 +1,121 @@
+#include "trace/preload/file_access.h"
+
+#include <errno.h>
+
+#include "hook/own_descriptors.h"
+#include "hook/syscall.h"
+
+namespace millrace::trace {
+namespace {
+
+using hook::sys_close;
+using hook::sys_open;
+
+// Runs `attempt` (which returns 0 or an errno value), and once more with descriptors of its own
+// where there were none left.
+template <typename Attempt>
+int with_descriptor(Attempt attempt) {
+  int error = attempt();
+  if (error != EMFILE) return error;
+  struct Context {
+    Attempt* attempt;
+    int* error;
+  } context{&attempt, &error};
+  hook::with_own_descriptors(
+      [](void* argument) {
+        auto* work = static_cast<Context*>(argument);
+        *work->error = (*work->attempt)();
+      },
+      &context);
+  return error;
+}
+
+// Space for the range, so that writing through a mapping cannot fail. File systems without
+// fallocate get zeros written where the file ends before the range does.
+int allocate(int fd, uint64_t offset, size_t size) {
+  const int result = hook::sys_fallocate(fd, offset, size);
+  if (result != -EOPNOTSUPP && result != -ENOSYS) return -result;
+  const long end = hook::sys_lseek(fd, 0, SEEK_END);
+  if (end < 0) return static_cast<int>(-end);
+  static constexpr char kZeros[4096] = {};
+  for (auto at = static_cast<uint64_t>(end); at < offset + size;) {
+    const uint64_t left = offset + size - at;
+    const long written = hook::sys_pwrite(fd, kZeros, left < 4096 ? left : 4096, at);
+    if (written < 0 && written != -EINTR) return static_cast<int>(-written);
+    if (written > 0) at += static_cast<uint64_t>(written);
+  }
+  return 0;
+}
+
+int write_all(int fd, const void* data, size_t size) {
+  const char* at = static_cast<const char*>(data);
+  while (size > 0) {
+    const long written = hook::sys_write(fd, at, size);
+    if (written == -EINTR) continue;
+    if (written < 0) return static_cast<int>(-written);
+    if (written == 0) return ENOSPC;
+    at += written;
+    size -= static_cast<size_t>(written);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void* map_file(const MapRequest& request, int* error) {
+  void* memory = nullptr;
+  const auto attempt = [&] {
+    const int flags = O_RDWR | (request.create ? O_CREAT : 0) | (request.exclusive ? O_EXCL : 0);
+    const int fd = sys_open(request.path, flags, 0644);
+    if (fd < 0) return -fd;
+    int result = allocate(fd, request.offset, request.size);
+    if (result == 0) {
+      memory = hook::sys_mmap(request.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, request.offset,
+                              &result);
+    }
+    sys_close(fd);
+    if (result != 0 && request.exclusive) hook::sys_unlink(request.path);
+    return result;
+  };
+  *error = with_descriptor(attempt);
+  return memory;
+}
+
+int append_file(const char* path, const void* data, size_t size) {
+  return with_descriptor([&] {
+    const int fd = sys_open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    if (fd < 0) return -fd;
+    // A part that was written before the disk was full is taken back: what follows in the log must
+    // begin where a reader looks for it.
+    const long end = hook::sys_lseek(fd, 0, SEEK_END);
+    const int result = write_all(fd, data, size);
+    if (result != 0 && end >= 0) hook::sys_ftruncate(fd, static_cast<uint64_t>(end));
+    sys_close(fd);
+    return result;
+  });
+}
+
+int write_new_file(const char* path, const void* data, size_t size) {
+  return with_descriptor([&] {
+    const int fd = sys_open(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    if (fd < 0) return -fd;
+    const int result = write_all(fd, data, size);
+    sys_close(fd);
+    if (result != 0) hook::sys_unlink(path);
+    return result;
+  });
+}
+
+long read_start(const char* path, void* buffer, size_t size) {
+  long count = 0;
+  const int error = with_descriptor([&] {
+    const int fd = sys_open(path, O_RDONLY);
+    if (fd < 0) return -fd;
+    count = hook::sys_read(fd, buffer, size);
+    sys_close(fd);
+    return count < 0 ? static_cast<int>(-count) : 0;
+  });
+  return error != 0 ? -error : count;
+}
+
+}  // namespace millrace::trace

@@ -1,0 +1,34 @@
+// FileAccess: the few things the recorder does with its own files.
+//
+// Each opens, works and closes: no descriptor is held, because programs close descriptors that are
+// not theirs, and would then have ours point at one of their files. Where the program has none
+// left, the work is done by a task with a descriptor table of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace millrace::trace {
+
+// Makes sure that the file has space for [offset, offset + size) and maps it shared. Null where
+// that fails; *error is then the errno value. `exclusive`: the file must not exist yet.
+struct MapRequest {
+  const char* path;
+  uint64_t offset;
+  size_t size;
+  bool create = false;
+  bool exclusive = false;
+};
+void* map_file(const MapRequest& request, int* error);
+
+// Appends `size` bytes as one piece, making the file where it is not there. 0, or an errno value;
+// then nothing of it counts, though a part may lie at the file's end.
+int append_file(const char* path, const void* data, size_t size);
+
+// Writes a new file that must not exist yet. 0, or an errno value.
+int write_new_file(const char* path, const void* data, size_t size);
+
+// Reads up to `size` bytes from the start of a file. The count, or minus an errno value.
+long read_start(const char* path, void* buffer, size_t size);
+
+}  // namespace millrace::trace

@@ -1,0 +1,152 @@
+// read, write and their kind, and lseek.
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "hook/syscall.h"
+#include "trace/preload/hooks.h"
+
+namespace millrace::trace {
+namespace {
+
+size_t total_size(const iovec* parts, int count) {
+  size_t total = 0;
+  for (int i = 0; parts != nullptr && i < count; ++i) total += parts[i].iov_len;
+  return total;
+}
+
+Range range(off_t offset, size_t size) { return {static_cast<uint64_t>(offset), size}; }
+
+}  // namespace
+}  // namespace millrace::trace
+
+using namespace millrace::trace;
+
+extern "C" {
+
+ssize_t read(int fd, void* buffer, size_t size) {
+  static constinit Real<ssize_t(int, void*, size_t)> real{"read"};
+  return at_position(Call::kRead, fd, size, [&] { return real(fd, buffer, size); });
+}
+
+ssize_t __read_chk(int fd, void* buffer, size_t size, size_t room) {
+  static constinit Real<ssize_t(int, void*, size_t, size_t)> real{"__read_chk"};
+  return at_position(Call::kRead, fd, size, [&] { return real(fd, buffer, size, room); });
+}
+
+ssize_t pread(int fd, void* buffer, size_t size, off_t offset) {
+  static constinit Real<ssize_t(int, void*, size_t, off_t)> real{"pread"};
+  return on_range(Call::kPread, fd, range(offset, size),
+                  [&] { return real(fd, buffer, size, offset); });
+}
+
+ssize_t __pread_chk(int fd, void* buffer, size_t size, off_t offset, size_t room) {
+  static constinit Real<ssize_t(int, void*, size_t, off_t, size_t)> real{"__pread_chk"};
+  return on_range(Call::kPread, fd, range(offset, size),
+                  [&] { return real(fd, buffer, size, offset, room); });
+}
+
+ssize_t readv(int fd, const iovec* parts, int count) {
+  static constinit Real<ssize_t(int, const iovec*, int)> real{"readv"};
+  return at_position(Call::kReadv, fd, total_size(parts, count),
+                     [&] { return real(fd, parts, count); });
+}
+
+ssize_t preadv(int fd, const iovec* parts, int count, off_t offset) {
+  static constinit Real<ssize_t(int, const iovec*, int, off_t)> real{"preadv"};
+  return on_range(Call::kPreadv, fd, range(offset, total_size(parts, count)),
+                  [&] { return real(fd, parts, count, offset); });
+}
+
+ssize_t preadv2(int fd, const iovec* parts, int count, off_t offset, int flags) {
+  static constinit Real<ssize_t(int, const iovec*, int, off_t, int)> real{"preadv2"};
+  const auto body = [&] { return real(fd, parts, count, offset, flags); };
+  const size_t size = total_size(parts, count);
+  if (offset == -1) return at_position(Call::kPreadv2, fd, size, body);
+  return on_range(Call::kPreadv2, fd, range(offset, size), body);
+}
+
+ssize_t write(int fd, const void* buffer, size_t size) {
+  static constinit Real<ssize_t(int, const void*, size_t)> real{"write"};
+  return at_position(Call::kWrite, fd, size, [&] { return real(fd, buffer, size); });
+}
+
+ssize_t pwrite(int fd, const void* buffer, size_t size, off_t offset) {
+  static constinit Real<ssize_t(int, const void*, size_t, off_t)> real{"pwrite"};
+  return on_range(Call::kPwrite, fd, range(offset, size),
+                  [&] { return real(fd, buffer, size, offset); });
+}
+
+ssize_t writev(int fd, const iovec* parts, int count) {
+  static constinit Real<ssize_t(int, const iovec*, int)> real{"writev"};
+  return at_position(Call::kWritev, fd, total_size(parts, count),
+                     [&] { return real(fd, parts, count); });
+}
+
+ssize_t pwritev(int fd, const iovec* parts, int count, off_t offset) {
+  static constinit Real<ssize_t(int, const iovec*, int, off_t)> real{"pwritev"};
+  return on_range(Call::kPwritev, fd, range(offset, total_size(parts, count)),
+                  [&] { return real(fd, parts, count, offset); });
+}
+
+ssize_t pwritev2(int fd, const iovec* parts, int count, off_t offset, int flags) {
+  static constinit Real<ssize_t(int, const iovec*, int, off_t, int)> real{"pwritev2"};
+  const auto body = [&] { return real(fd, parts, count, offset, flags); };
+  const size_t size = total_size(parts, count);
+  if (offset == -1) return at_position(Call::kPwritev2, fd, size, body);
+  return on_range(Call::kPwritev2, fd, range(offset, size), body);
+}
+
+off_t lseek(int fd, off_t offset, int whence) {
+  static constinit Real<off_t(int, off_t, int)> real{"lseek"};
+  if (!recording(Level::kPosix)) return real(fd, offset, whence);
+  millrace::hook::Description* description = describe(fd);
+  const uint64_t begin = now();
+  const off_t result = real(fd, offset, whence);
+  const uint64_t end = now();
+  const int error = result < 0 ? errno : 0;
+  const auto place = static_cast<uint64_t>(result);
+  if (result >= 0 && description != nullptr && !writer.in_vfork) {
+    recorder.descriptors.positioned(*description, place);
+  }
+  if (ignored(description)) return result;
+  record({.call = Call::kLseek,
+          .file = file_of(description),
+          .offset = result < 0 ? kNoOffset : place,
+          .detail = static_cast<uint32_t>(whence)},
+         {begin, end, result, error});
+  return result;
+}
+
+}  // extern "C"
+
+// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
+// because headers declare some of them with types of their own, of the same layout.
+asm(R"(
+  .globl __read
+  .set __read, read
+  .globl pread64
+  .set pread64, pread
+  .globl __pread64
+  .set __pread64, pread
+  .globl __pread64_chk
+  .set __pread64_chk, __pread_chk
+  .globl preadv64
+  .set preadv64, preadv
+  .globl preadv64v2
+  .set preadv64v2, preadv2
+  .globl __write
+  .set __write, write
+  .globl pwrite64
+  .set pwrite64, pwrite
+  .globl __pwrite64
+  .set __pwrite64, pwrite
+  .globl pwritev64
+  .set pwritev64, pwritev
+  .globl pwritev64v2
+  .set pwritev64v2, pwritev2
+  .globl lseek64
+  .set lseek64, lseek
+  .globl __lseek
+  .set __lseek, lseek
+)");

@@ -1,0 +1,211 @@
+// Asking and changing the attributes of files.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/time.h>
+#include <unistd.h>
+#include <utime.h>
+
+#include "trace/preload/hooks.h"
+
+using namespace millrace::trace;
+
+extern "C" {
+
+int stat(const char* path, struct stat* result) {
+  static constinit Real<int(const char*, struct stat*)> real{"stat"};
+  return on_path(Call::kStat, path, [&] { return real(path, result); });
+}
+
+int lstat(const char* path, struct stat* result) {
+  static constinit Real<int(const char*, struct stat*)> real{"lstat"};
+  return on_path(Call::kLstat, path, [&] { return real(path, result); });
+}
+
+int fstat(int fd, struct stat* result) {
+  static constinit Real<int(int, struct stat*)> real{"fstat"};
+  return on_descriptor(Call::kFstat, fd, [&] { return real(fd, result); });
+}
+
+int fstatat(int directory, const char* path, struct stat* result, int flags) {
+  static constinit Real<int(int, const char*, struct stat*, int)> real{"fstatat"};
+  return on_path_at(Call::kFstatat, directory, path,
+                    [&] { return real(directory, path, result, flags); });
+}
+
+// Before glibc 2.33 these were the functions behind the inline ones above.
+int __xstat(int version, const char* path, struct stat* result) {
+  static constinit Real<int(int, const char*, struct stat*)> real{"__xstat"};
+  return on_path(Call::kStat, path, [&] { return real(version, path, result); });
+}
+
+int __lxstat(int version, const char* path, struct stat* result) {
+  static constinit Real<int(int, const char*, struct stat*)> real{"__lxstat"};
+  return on_path(Call::kLstat, path, [&] { return real(version, path, result); });
+}
+
+int __fxstat(int version, int fd, struct stat* result) {
+  static constinit Real<int(int, int, struct stat*)> real{"__fxstat"};
+  return on_descriptor(Call::kFstat, fd, [&] { return real(version, fd, result); });
+}
+
+int __fxstatat(int version, int directory, const char* path, struct stat* result, int flags) {
+  static constinit Real<int(int, int, const char*, struct stat*, int)> real{"__fxstatat"};
+  return on_path_at(Call::kFstatat, directory, path,
+                    [&] { return real(version, directory, path, result, flags); });
+}
+
+int statx(int directory, const char* path, int flags, unsigned mask, struct statx* result) {
+  static constinit Real<int(int, const char*, int, unsigned, struct statx*)> real{"statx"};
+  return on_path_at(Call::kStatx, directory, path,
+                    [&] { return real(directory, path, flags, mask, result); });
+}
+
+int statfs(const char* path, struct statfs* result) {
+  static constinit Real<int(const char*, struct statfs*)> real{"statfs"};
+  return on_path(Call::kStatfs, path, [&] { return real(path, result); });
+}
+
+int fstatfs(int fd, struct statfs* result) {
+  static constinit Real<int(int, struct statfs*)> real{"fstatfs"};
+  return on_descriptor(Call::kFstatfs, fd, [&] { return real(fd, result); });
+}
+
+int statvfs(const char* path, struct statvfs* result) {
+  static constinit Real<int(const char*, struct statvfs*)> real{"statvfs"};
+  return on_path(Call::kStatvfs, path, [&] { return real(path, result); });
+}
+
+int fstatvfs(int fd, struct statvfs* result) {
+  static constinit Real<int(int, struct statvfs*)> real{"fstatvfs"};
+  return on_descriptor(Call::kFstatvfs, fd, [&] { return real(fd, result); });
+}
+
+int access(const char* path, int mode) {
+  static constinit Real<int(const char*, int)> real{"access"};
+  return on_path(Call::kAccess, path, [&] { return real(path, mode); });
+}
+
+int euidaccess(const char* path, int mode) {
+  static constinit Real<int(const char*, int)> real{"euidaccess"};
+  return on_path(Call::kAccess, path, [&] { return real(path, mode); });
+}
+
+int faccessat(int directory, const char* path, int mode, int flags) {
+  static constinit Real<int(int, const char*, int, int)> real{"faccessat"};
+  return on_path_at(Call::kFaccessat, directory, path,
+                    [&] { return real(directory, path, mode, flags); });
+}
+
+int chmod(const char* path, mode_t mode) {
+  static constinit Real<int(const char*, mode_t)> real{"chmod"};
+  return on_path(Call::kChmod, path, [&] { return real(path, mode); });
+}
+
+int lchmod(const char* path, mode_t mode) {
+  static constinit Real<int(const char*, mode_t)> real{"lchmod"};
+  return on_path(Call::kChmod, path, [&] { return real(path, mode); });
+}
+
+int fchmod(int fd, mode_t mode) {
+  static constinit Real<int(int, mode_t)> real{"fchmod"};
+  return on_descriptor(Call::kFchmod, fd, [&] { return real(fd, mode); });
+}
+
+int fchmodat(int directory, const char* path, mode_t mode, int flags) {
+  static constinit Real<int(int, const char*, mode_t, int)> real{"fchmodat"};
+  return on_path_at(Call::kFchmodat, directory, path,
+                    [&] { return real(directory, path, mode, flags); });
+}
+
+int chown(const char* path, uid_t owner, gid_t group) {
+  static constinit Real<int(const char*, uid_t, gid_t)> real{"chown"};
+  return on_path(Call::kChown, path, [&] { return real(path, owner, group); });
+}
+
+int lchown(const char* path, uid_t owner, gid_t group) {
+  static constinit Real<int(const char*, uid_t, gid_t)> real{"lchown"};
+  return on_path(Call::kLchown, path, [&] { return real(path, owner, group); });
+}
+
+int fchown(int fd, uid_t owner, gid_t group) {
+  static constinit Real<int(int, uid_t, gid_t)> real{"fchown"};
+  return on_descriptor(Call::kFchown, fd, [&] { return real(fd, owner, group); });
+}
+
+int fchownat(int directory, const char* path, uid_t owner, gid_t group, int flags) {
+  static constinit Real<int(int, const char*, uid_t, gid_t, int)> real{"fchownat"};
+  return on_path_at(Call::kFchownat, directory, path,
+                    [&] { return real(directory, path, owner, group, flags); });
+}
+
+int utime(const char* path, const struct utimbuf* times) {
+  static constinit Real<int(const char*, const struct utimbuf*)> real{"utime"};
+  return on_path(Call::kUtime, path, [&] { return real(path, times); });
+}
+
+int utimes(const char* path, const struct timeval times[2]) {
+  static constinit Real<int(const char*, const struct timeval*)> real{"utimes"};
+  return on_path(Call::kUtimes, path, [&] { return real(path, times); });
+}
+
+int lutimes(const char* path, const struct timeval times[2]) {
+  static constinit Real<int(const char*, const struct timeval*)> real{"lutimes"};
+  return on_path(Call::kLutimes, path, [&] { return real(path, times); });
+}
+
+int futimes(int fd, const struct timeval times[2]) {
+  static constinit Real<int(int, const struct timeval*)> real{"futimes"};
+  return on_descriptor(Call::kFutimes, fd, [&] { return real(fd, times); });
+}
+
+int futimesat(int directory, const char* path, const struct timeval times[2]) {
+  static constinit Real<int(int, const char*, const struct timeval*)> real{"futimesat"};
+  return on_path_at(Call::kFutimesat, directory, path,
+                    [&] { return real(directory, path, times); });
+}
+
+int utimensat(int directory, const char* path, const struct timespec times[2], int flags) {
+  static constinit Real<int(int, const char*, const struct timespec*, int)> real{"utimensat"};
+  return on_path_at(Call::kUtimensat, directory, path,
+                    [&] { return real(directory, path, times, flags); });
+}
+
+int futimens(int fd, const struct timespec times[2]) {
+  static constinit Real<int(int, const struct timespec*)> real{"futimens"};
+  return on_descriptor(Call::kFutimens, fd, [&] { return real(fd, times); });
+}
+
+}  // extern "C"
+
+// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
+// because headers declare some of them with types of their own, of the same layout.
+asm(R"(
+  .globl stat64
+  .set stat64, stat
+  .globl lstat64
+  .set lstat64, lstat
+  .globl fstat64
+  .set fstat64, fstat
+  .globl fstatat64
+  .set fstatat64, fstatat
+  .globl __xstat64
+  .set __xstat64, __xstat
+  .globl __lxstat64
+  .set __lxstat64, __lxstat
+  .globl __fxstat64
+  .set __fxstat64, __fxstat
+  .globl __fxstatat64
+  .set __fxstatat64, __fxstatat
+  .globl statfs64
+  .set statfs64, statfs
+  .globl fstatfs64
+  .set fstatfs64, fstatfs
+  .globl statvfs64
+  .set statvfs64, statvfs
+  .globl fstatvfs64
+  .set fstatvfs64, fstatvfs
+  .globl eaccess
+  .set eaccess, euidaccess
+)");

@@ -1,0 +1,350 @@
+// Starting programs and ending them. What is started is recorded too: the library and its settings
+// are put back into an environment that lacks them.
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hook/syscall.h"
+#include "trace/preload/exec_environment.h"
+#include "trace/preload/hooks.h"
+#include "trace/preload/mappings.h"
+
+namespace millrace::trace {
+namespace {
+
+// Calls use(environment) with the environment completed, on the stack: a vfork child shares its
+// parent's other memory.
+template <typename Use>
+auto with_environment(char* const* environment, Use use) {
+  const size_t missing = missing_environment_bytes(environment);
+  if (missing == 0) return use(environment);
+  void* memory = __builtin_alloca(missing);
+  return use(static_cast<char* const*>(complete_environment(environment, memory)));
+}
+
+// exec does not come back where it succeeds, so it is recorded before, as a success; where it does
+// come back, the record is changed into a failure.
+template <typename Body>
+int executing(NameId program, Body body) {
+  const uint64_t begin = now();
+  if (!writer.in_vfork) record_live_mappings();
+  wire::TraceSlot* slot = record_wide(
+      {.call = Call::kExec, .file = program, .detail = hook::sys_getpid()}, {begin, begin, 0});
+  const wire::Ring* ring = writer.ring;
+  const uint64_t sequence = ring == nullptr ? 0 : ring->header.sequence;
+  const int result = body();
+  const int error = errno;
+  if (slot != nullptr && writer.ring == ring && ring->header.sequence == sequence) {
+    slot[1].wide.result = result;
+    slot[1].wide.error = static_cast<uint16_t>(error);
+  } else {
+    record({.call = Call::kExec, .file = program}, {begin, now(), result, error});
+  }
+  errno = error;
+  return result;
+}
+
+// A program named as a shell would: with a slash it is a path, without it is searched for.
+NameId program_name(const char* file) {
+  if (file == nullptr) return kNoName;
+  return strchr(file, '/') != nullptr ? intern_path(file) : intern(file);
+}
+
+// The arguments of execl and its kind, as an array. The caller gives the memory.
+size_t count_arguments(va_list arguments) {
+  size_t count = 1;
+  while (va_arg(arguments, const char*) != nullptr) ++count;
+  return count;
+}
+
+void collect_arguments(const char* first, va_list arguments, size_t count, char** out) {
+  out[0] = const_cast<char*>(first);
+  for (size_t i = 1; i < count; ++i) out[i] = va_arg(arguments, char*);
+  out[count] = nullptr;
+}
+
+template <typename Function>
+int spawning(Function real, pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions,
+             const posix_spawnattr_t* attributes, char* const arguments[],
+             char* const environment[]) {
+  if (!recording(Level::kPosix)) {
+    return real(pid, file, actions, attributes, arguments, environment);
+  }
+  recorder.descriptors.shared_with_child();
+  pid_t child = 0;
+  const uint64_t begin = now();
+  const int error = with_environment(environment, [&](char* const* completed) {
+    return real(&child, file, actions, attributes, arguments, completed);
+  });
+  if (error == 0 && pid != nullptr) *pid = child;
+  record({.call = Call::kPosixSpawn,
+          .file = program_name(file),
+          .detail = static_cast<uint32_t>(child)},
+         {begin, now(), error == 0 ? 0 : -1, error});
+  return error;
+}
+
+}  // namespace
+
+namespace {
+
+struct VforkStart {
+  uint64_t ticks;
+};
+thread_local constinit VforkStart vfork_start{};
+
+}  // namespace
+}  // namespace millrace::trace
+
+using namespace millrace::trace;
+
+extern "C" {
+
+pid_t fork() {
+  static constinit Real<pid_t()> real{"fork"};
+  if (!recording(Level::kPosix)) return real();
+  const uint64_t begin = now();
+  const pid_t child = real();
+  if (child == 0) return child;
+  record({.call = Call::kFork}, {begin, now(), child, child < 0 ? errno : 0});
+  return child;
+}
+
+pid_t _Fork() {
+  static constinit Real<pid_t()> real{"_Fork"};
+  if (!recording(Level::kPosix)) return real();
+  recorder.descriptors.shared_with_child();
+  const uint64_t begin = now();
+  const pid_t child = real();
+  if (child == 0) return child;
+  record({.call = Call::kFork}, {begin, now(), child, child < 0 ? errno : 0});
+  return child;
+}
+
+// The parts of vfork, which must be written in assembly: it returns twice from one frame.
+
+void millrace_before_vfork() {
+  if (!recording(Level::kPosix)) return;
+  recorder.descriptors.shared_with_child();
+  vfork_start.ticks = now();
+  enter_vfork();
+}
+
+void millrace_after_vfork(long child) {
+  if (!writer.in_vfork) return;
+  leave_vfork();
+  record({.call = Call::kVfork}, {vfork_start.ticks, now(), child, 0});
+}
+
+long millrace_failed_vfork(long error) {
+  if (writer.in_vfork) leave_vfork();
+  errno = static_cast<int>(-error);
+  return -1;
+}
+
+int execve(const char* path, char* const arguments[], char* const environment[]) {
+  static constinit Real<int(const char*, char* const*, char* const*)> real{"execve"};
+  if (!recording(Level::kPosix)) return real(path, arguments, environment);
+  return executing(intern_path(path), [&] {
+    return with_environment(
+        environment, [&](char* const* completed) { return real(path, arguments, completed); });
+  });
+}
+
+int execv(const char* path, char* const arguments[]) { return execve(path, arguments, environ); }
+
+int execvpe(const char* file, char* const arguments[], char* const environment[]) {
+  static constinit Real<int(const char*, char* const*, char* const*)> real{"execvpe"};
+  if (!recording(Level::kPosix)) return real(file, arguments, environment);
+  return executing(program_name(file), [&] {
+    return with_environment(
+        environment, [&](char* const* completed) { return real(file, arguments, completed); });
+  });
+}
+
+int execvp(const char* file, char* const arguments[]) { return execvpe(file, arguments, environ); }
+
+int execl(const char* path, const char* argument, ...) {
+  va_list arguments;
+  va_start(arguments, argument);
+  const size_t count = argument == nullptr ? 0 : count_arguments(arguments);
+  va_end(arguments);
+  auto** array = static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*)));
+  va_start(arguments, argument);
+  collect_arguments(argument, arguments, count, array);
+  va_end(arguments);
+  return execve(path, array, environ);
+}
+
+int execlp(const char* file, const char* argument, ...) {
+  va_list arguments;
+  va_start(arguments, argument);
+  const size_t count = argument == nullptr ? 0 : count_arguments(arguments);
+  va_end(arguments);
+  auto** array = static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*)));
+  va_start(arguments, argument);
+  collect_arguments(argument, arguments, count, array);
+  va_end(arguments);
+  return execvpe(file, array, environ);
+}
+
+int execle(const char* path, const char* argument, ...) {
+  va_list arguments;
+  va_start(arguments, argument);
+  const size_t count = argument == nullptr ? 0 : count_arguments(arguments);
+  va_end(arguments);
+  auto** array = static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*)));
+  va_start(arguments, argument);
+  collect_arguments(argument, arguments, count, array);
+  // The environment follows the null that ends the arguments.
+  if (argument != nullptr) static_cast<void>(va_arg(arguments, char*));
+  char* const* environment = va_arg(arguments, char* const*);
+  va_end(arguments);
+  return execve(path, array, environment);
+}
+
+int fexecve(int fd, char* const arguments[], char* const environment[]) {
+  static constinit Real<int(int, char* const*, char* const*)> real{"fexecve"};
+  if (!recording(Level::kPosix)) return real(fd, arguments, environment);
+  return executing(file_of(describe(fd)), [&] {
+    return with_environment(environment,
+                            [&](char* const* completed) { return real(fd, arguments, completed); });
+  });
+}
+
+int execveat(int directory, const char* path, char* const arguments[], char* const environment[],
+             int flags) {
+  static constinit Real<int(int, const char*, char* const*, char* const*, int)> real{"execveat"};
+  if (!recording(Level::kPosix)) return real(directory, path, arguments, environment, flags);
+  return executing(intern_path_at(directory, path), [&] {
+    return with_environment(environment, [&](char* const* completed) {
+      return real(directory, path, arguments, completed, flags);
+    });
+  });
+}
+
+int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,
+                const posix_spawnattr_t* attributes, char* const arguments[],
+                char* const environment[]) {
+  static constinit Real<decltype(posix_spawn)> real{"posix_spawn"};
+  return spawning(real.get(), pid, path, actions, attributes, arguments, environment);
+}
+
+int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions,
+                 const posix_spawnattr_t* attributes, char* const arguments[],
+                 char* const environment[]) {
+  static constinit Real<decltype(posix_spawnp)> real{"posix_spawnp"};
+  return spawning(real.get(), pid, file, actions, attributes, arguments, environment);
+}
+
+int system(const char* command) {
+  static constinit Real<int(const char*)> real{"system"};
+  if (!recording(Level::kPosix)) return real(command);
+  recorder.descriptors.shared_with_child();
+  const NameId name = command == nullptr ? kNoName : intern(command);
+  return traced({.call = Call::kSystem, .file = name}, [&] { return real(command); });
+}
+
+void _exit(int code) {
+  static constinit Real<void(int)> real{"_exit"};
+  if (recording(Level::kPosix)) end_recording(code);
+  real(code);
+  __builtin_unreachable();
+}
+
+void quick_exit(int code) {
+  static constinit Real<void(int)> real{"quick_exit"};
+  if (recording(Level::kPosix)) end_recording(code);
+  real(code);
+  __builtin_unreachable();
+}
+
+}  // extern "C"
+
+// The child returns into the caller's frame and may change all of it before the parent goes on, so
+// nothing of ours may lie on the stack across the system call: the return address is in a register.
+#if defined(__x86_64__)
+asm(R"(
+  .text
+  .globl vfork
+  .type vfork, @function
+vfork:
+  .cfi_startproc
+  endbr64
+  subq $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  call millrace_before_vfork
+  addq $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  popq %rdi
+  .cfi_adjust_cfa_offset -8
+  .cfi_register %rip, %rdi
+  movl $58, %eax
+  syscall
+  pushq %rdi
+  .cfi_adjust_cfa_offset 8
+  .cfi_offset %rip, -8
+  testq %rax, %rax
+  jz 1f
+  js 2f
+  pushq %rax
+  .cfi_adjust_cfa_offset 8
+  movq %rax, %rdi
+  call millrace_after_vfork
+  popq %rax
+  .cfi_adjust_cfa_offset -8
+1:
+  ret
+2:
+  movq %rax, %rdi
+  jmp millrace_failed_vfork
+  .cfi_endproc
+  .size vfork, .-vfork
+  .globl __vfork
+  .set __vfork, vfork
+)");
+#elif defined(__aarch64__)
+asm(R"(
+  .text
+  .globl vfork
+  .type vfork, %function
+vfork:
+  .cfi_startproc
+  stp x29, x30, [sp, -16]!
+  bl millrace_before_vfork
+  ldp x29, x30, [sp], 16
+  mov x0, #0x4111
+  mov x1, #0
+  mov x2, #0
+  mov x3, #0
+  mov x4, #0
+  mov x8, #220
+  svc #0
+  cbz x0, 1f
+  tbnz x0, #63, 2f
+  stp x0, x30, [sp, -16]!
+  bl millrace_after_vfork
+  ldp x0, x30, [sp], 16
+1:
+  ret
+2:
+  b millrace_failed_vfork
+  .cfi_endproc
+  .size vfork, .-vfork
+  .globl __vfork
+  .set __vfork, vfork
+)");
+#endif
+
+// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
+// because headers declare some of them with types of their own, of the same layout.
+asm(R"(
+  .globl __fork
+  .set __fork, fork
+  .globl _Exit
+  .set _Exit, _exit
+)");

@@ -1,0 +1,99 @@
+// Calls that move bytes from one file to another: the first file is read, the other is written.
+#include <fcntl.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "trace/preload/hooks.h"
+
+namespace millrace::trace {
+namespace {
+
+// One side of a transfer: a descriptor, and the offset it was given, or null: its position.
+struct Side {
+  int fd;
+  const off_t* offset;
+};
+
+uint64_t begin_of(const Side& side) {
+  return side.offset == nullptr ? kNoOffset : static_cast<uint64_t>(*side.offset);
+}
+
+// After the call: where a side without an offset of its own had begun.
+uint64_t resolve(uint64_t given, const Side& side, hook::Description* description, ssize_t moved) {
+  if (side.offset != nullptr || description == nullptr) return given;
+  return recorder.descriptors.moved_from(*description, side.fd,
+                                         moved > 0 ? static_cast<uint64_t>(moved) : 0);
+}
+
+template <typename Body>
+ssize_t transferring(Call call, Side from, Side to, size_t size, Body body) {
+  if (!recording(Level::kPosix)) return body();
+  hook::Description* source = describe(from.fd);
+  hook::Description* target = describe(to.fd);
+  if (ignored(source) && ignored(target)) return body();
+  const uint64_t from_offset = begin_of(from);
+  const uint64_t to_offset = begin_of(to);
+  const uint64_t begin = now();
+  const ssize_t moved = body();
+  const uint64_t end = now();
+  const int error = moved < 0 ? errno : 0;
+  record({.call = call,
+          .file = file_of(source),
+          .offset = resolve(from_offset, from, source, moved),
+          .size = size,
+          .other_file = file_of(target),
+          .other_offset = resolve(to_offset, to, target, moved)},
+         {begin, end, moved, error});
+  return moved;
+}
+
+}  // namespace
+}  // namespace millrace::trace
+
+using namespace millrace::trace;
+
+extern "C" {
+
+ssize_t sendfile(int to, int from, off_t* offset, size_t size) {
+  static constinit Real<ssize_t(int, int, off_t*, size_t)> real{"sendfile"};
+  return transferring(Call::kSendfile, {from, offset}, {to, nullptr}, size,
+                      [&] { return real(to, from, offset, size); });
+}
+
+ssize_t copy_file_range(int from, off_t* from_offset, int to, off_t* to_offset, size_t size,
+                        unsigned flags) {
+  static constinit Real<ssize_t(int, off_t*, int, off_t*, size_t, unsigned)> real{
+      "copy_file_range"};
+  return transferring(Call::kCopyFileRange, {from, from_offset}, {to, to_offset}, size,
+                      [&] { return real(from, from_offset, to, to_offset, size, flags); });
+}
+
+ssize_t splice(int from, off_t* from_offset, int to, off_t* to_offset, size_t size,
+               unsigned flags) {
+  static constinit Real<ssize_t(int, off_t*, int, off_t*, size_t, unsigned)> real{"splice"};
+  return transferring(Call::kSplice, {from, from_offset}, {to, to_offset}, size,
+                      [&] { return real(from, from_offset, to, to_offset, size, flags); });
+}
+
+ssize_t tee(int from, int to, size_t size, unsigned flags) {
+  static constinit Real<ssize_t(int, int, size_t, unsigned)> real{"tee"};
+  return transferring(Call::kTee, {from, nullptr}, {to, nullptr}, size,
+                      [&] { return real(from, to, size, flags); });
+}
+
+ssize_t vmsplice(int fd, const iovec* parts, size_t count, unsigned flags) {
+  static constinit Real<ssize_t(int, const iovec*, size_t, unsigned)> real{"vmsplice"};
+  size_t size = 0;
+  for (size_t i = 0; i < count; ++i) size += parts[i].iov_len;
+  return at_position(Call::kVmsplice, fd, size, [&] { return real(fd, parts, count, flags); });
+}
+
+}  // extern "C"
+
+// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
+// because headers declare some of them with types of their own, of the same layout.
+asm(R"(
+  .globl sendfile64
+  .set sendfile64, sendfile
+)");

@@ -1,0 +1,49 @@
+// NameTable: one number for each path and text, the same in all processes of a session.
+//
+// Shared by mapping the session's files `names` and `names.index` (wire/trace_session.h), so that a
+// forked child inherits it and a path that a thousand workers open is kept once. Lock-free: a name
+// is written where nobody looks yet, then made known by one compare-and-swap. A process killed in
+// between leaves unused bytes, never a broken table.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include "wire/trace_session.h"
+
+namespace millrace::trace {
+
+class NameTable {
+ public:
+  // The verdict of the filters on a name that was not known before.
+  using Filter = bool (*)(std::string_view name);
+
+  // `directory` is the session's, absolute. False where the table cannot be mapped.
+  bool open(const char* directory, Filter filter, int* error);
+
+  // The name's number. kNoName where there is no space for it.
+  wire::NameId intern(std::string_view name);
+
+  std::string_view text(wire::NameId id);
+  bool filtered(wire::NameId id);
+
+ private:
+  static constexpr size_t kChunks = 32768;  // of kNamesChunkBytes: what 32 bits of NameId reach
+
+  using IndexSlot = std::atomic<uint64_t>;
+
+  IndexSlot* index_level(size_t level);
+  wire::NameEntry* entry(wire::NameId id);
+  char* chunk(size_t number);
+  wire::NameId append(std::string_view name, uint64_t hash);
+  bool matches(uint64_t slot, std::string_view name, uint64_t hash);
+
+  char names_path_[4096] = {};
+  char index_path_[4096] = {};
+  Filter filter_ = nullptr;
+  std::atomic<IndexSlot*> levels_[wire::kNameIndexLevels] = {};
+  std::atomic<char*> chunks_[kChunks] = {};
+};
+
+}  // namespace millrace::trace

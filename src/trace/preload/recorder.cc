@@ -1,0 +1,394 @@
+#include "trace/preload/recorder.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "hook/environment.h"
+#include "hook/syscall.h"
+#include "trace/preload/exec_environment.h"
+#include "trace/preload/file_access.h"
+#include "trace/preload/mappings.h"
+#include "trace/preload/rings.h"
+#include "trace/preload/session.h"
+#include "trace/preload/text.h"
+
+namespace millrace::trace {
+
+constinit Recorder recorder;
+thread_local constinit Writer writer{};
+
+namespace {
+
+constinit Rings rings;
+
+enum class Phase : int { kNew, kStarting, kReady, kOff };
+
+// What outlives a fork: the child begins its own recording from it.
+struct Process {
+  std::atomic<Phase> phase{Phase::kNew};
+  wire::SessionPage* session = nullptr;
+  pthread_key_t thread_end_key = 0;
+  uint32_t pid = 0;
+  std::atomic<uint32_t> lost_since_retry{0};
+  std::atomic<int> last_error{0};  // why the last ring could not be made
+  wire::ProcessOrigin origin = wire::ProcessOrigin::kProgram;
+  RankInfo rank;
+  NameId executable = kNoName;
+  NameId command_line = kNoName;
+};
+constinit Process process;
+
+thread_local constinit bool starting = false;
+
+// The number of the process when it was started, as /proc counts it: field 22.
+uint64_t start_time_of_self() {
+  char text[1024];
+  const long size = read_start("/proc/self/stat", text, sizeof(text) - 1);
+  if (size <= 0) return 0;
+  text[size] = '\0';
+  const char* at = std::strrchr(text, ')');  // the command before it may hold anything
+  for (int field = 2; at != nullptr && field < 22; ++field) {
+    at = std::strchr(at + 1, ' ');
+  }
+  uint64_t value = 0;
+  for (at = at == nullptr ? "" : at + 1; *at >= '0' && *at <= '9'; ++at) {
+    value = value * 10 + static_cast<uint64_t>(*at - '0');
+  }
+  return value;
+}
+
+void name_program() {
+  char text[4096];
+  const long size = hook::sys_readlink("/proc/self/exe", text, sizeof(text));
+  if (size > 0) process.executable = intern({text, static_cast<size_t>(size)});
+  long count = read_start("/proc/self/cmdline", text, 4000);
+  if (count <= 0) return;
+  if (text[count - 1] == '\0') --count;
+  for (long i = 0; i < count; ++i) {
+    if (text[i] == '\0') text[i] = ' ';
+  }
+  process.command_line = intern({text, static_cast<size_t>(count)});
+}
+
+void fill_page(wire::ProcessPage& page, uint64_t ticks) {
+  page.version = wire::kRecordingVersion;
+  page.parent_pid = hook::sys_getppid();
+  page.origin = process.origin;
+  page.rank = process.rank.rank;
+  page.world_size = process.rank.world_size;
+  page.start_ticks = ticks;
+  page.first = sample_clocks(recorder.ticks_from_cpu);
+  page.executable = process.executable;
+  page.command_line = process.command_line;
+  page.working_directory = intern_path(".");
+  page.start_time = start_time_of_self();
+  std::atomic_ref<uint64_t>(page.magic).store(wire::kProcessMagic, std::memory_order_release);
+}
+
+// Makes this process's files. False where that fails: its events are lost, and counted.
+bool make_files() {
+  const uint64_t ticks = now();
+  char stem[4160];
+  TextBuilder(stem)
+      .add(recorder.settings.session)
+      .add("/")
+      .add(process.pid)
+      .add("-")
+      .add(ticks, 16)
+      .end();
+  int error = 0;
+  wire::ProcessPage* page = rings.create(stem, process.pid, &error);
+  if (page == nullptr) {
+    process.last_error.store(error, std::memory_order_relaxed);
+    return false;
+  }
+  fill_page(*page, ticks);
+  return true;
+}
+
+void start_process(wire::ProcessOrigin origin) {
+  rings.forget();
+  writer = Writer{};
+  process.pid = hook::sys_getpid();
+  process.origin = origin;
+  recorder.gate.set(recorder.settings.levels | kReady);
+  if (origin == wire::ProcessOrigin::kProgram) name_program();
+  if (!make_files()) {
+    std::atomic_ref<uint64_t>(process.session->lost_processes).fetch_add(1);
+  }
+  const uint64_t at = now();
+  record({.call = Call::kStart, .file = process.executable}, {at, at, 0});
+}
+
+void on_thread_end(void*) {
+  const hook::SignalsBlocked blocked;
+  if (recorder.gate.value() != 0) rings.leave(writer);
+}
+
+void on_exit_of_program(int code, void*) { end_recording(code); }
+
+void on_fork_in_parent() { recorder.descriptors.shared_with_child(); }
+
+// One line, once: a program that asked to be traced and is not should know. Not through stdio.
+void complain(const char* what, int error) {
+  char text[4500];
+  const size_t size = TextBuilder(text)
+                          .add("millrace: cannot record into ")
+                          .add(recorder.settings.session[0] != '\0' ? recorder.settings.session
+                                                                    : recorder.settings.directory)
+                          .add(": ")
+                          .add(what)
+                          .add(" (errno ")
+                          .add(static_cast<uint64_t>(error))
+                          .add("); the program runs without being traced\n")
+                          .end();
+  hook::sys_write(2, text, size);
+}
+
+bool initialise() {
+  read_settings(environ, recorder.settings);
+  if (!recorder.settings.wanted) return false;
+  int error = 0;
+  process.session = attach_session(recorder.settings, &error);
+  if (process.session == nullptr) {
+    complain("the session cannot be made or opened", error);
+    return false;
+  }
+  recorder.ticks_from_cpu = process.session->counter != wire::CounterSource::kMonotonicClock;
+  const auto filtered = [](std::string_view name) {
+    // Paths, and what has none (<pipe>); not the names of regions.
+    return (name.starts_with('/') || name.starts_with('<')) && is_filtered(recorder.settings, name);
+  };
+  if (!recorder.names.open(recorder.settings.session, filtered, &error)) {
+    complain("the table of names cannot be made", error);
+    return false;
+  }
+  process.rank = read_rank(environ);
+  remember_environment(recorder.settings);
+  recorder.gate.install();
+  pthread_key_create(&process.thread_end_key, &on_thread_end);
+  pthread_atfork(&on_fork_in_parent, nullptr, [] { recorder.gate.set(0); });
+  on_exit(&on_exit_of_program, nullptr);
+  return true;
+}
+
+}  // namespace
+
+uint32_t begin_recording() {
+  if (starting) return 0;
+  Phase phase = process.phase.load(std::memory_order_acquire);
+  if (phase == Phase::kOff) return 0;
+  const int saved_errno = errno;
+  const hook::SignalsBlocked blocked;
+  if (phase == Phase::kNew && process.phase.compare_exchange_strong(phase, Phase::kStarting)) {
+    starting = true;
+    const bool on = initialise();
+    if (on) start_process(wire::ProcessOrigin::kProgram);
+    starting = false;
+    process.phase.store(on ? Phase::kReady : Phase::kOff, std::memory_order_release);
+  } else if (phase == Phase::kReady) {
+    // A forked child: it has this thread only.
+    starting = true;
+    start_process(wire::ProcessOrigin::kFork);
+    starting = false;
+  } else {
+    while (process.phase.load(std::memory_order_acquire) == Phase::kStarting) hook::sys_yield();
+  }
+  errno = saved_errno;
+  return recorder.gate.value();
+}
+
+namespace {
+
+// Whose events the ring's reader must take the next ones for.
+struct Owner {
+  uint32_t process;
+  uint32_t thread;
+};
+
+Owner current_owner(const Writer& w) {
+  if (!w.in_vfork) return {process.pid, w.thread};
+  const uint32_t child = hook::sys_getpid();
+  return {child, child};
+}
+
+// Makes room for `count` slots. Inside a signal handler that came in the middle of an event, that
+// event's slot must stay: the handler goes on in another ring, and the full one is read where it
+// lies.
+bool make_room(Writer& w, uint32_t count, int* error) {
+  if (w.ring != nullptr && w.next + count <= w.limit) return true;
+  if (w.ring != nullptr && w.depth <= 1) {
+    rings.write_out(w);
+    return true;
+  }
+  if (!rings.take(w, error)) return false;
+  pthread_setspecific(process.thread_end_key, &writer);
+  if (w.next + count > w.limit) rings.write_out(w);  // left full by another thread
+  return true;
+}
+
+wire::TraceSlot* take_slots_blocked(Writer& w, uint32_t count) {
+  if (w.end == nullptr) w.next -= count;
+  int error = 0;
+  if (!make_room(w, count + 1, &error)) {
+    process.last_error.store(error, std::memory_order_relaxed);
+    return nullptr;
+  }
+  const Owner owner = current_owner(w);
+  if (owner.process != w.context_process || owner.thread != w.context_thread) {
+    wire::TraceContext& context = (w.next++)->context;
+    context.ticks = now();
+    context.process = owner.process;
+    context.thread = owner.thread;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    context.tag = wire::SlotTag::kContext;
+    w.context_process = owner.process;
+    w.context_thread = owner.thread;
+  }
+  w.end = w.in_vfork ? nullptr : w.limit;
+  wire::TraceSlot* slot = w.next;
+  w.next += count;
+  return slot;
+}
+
+}  // namespace
+
+wire::TraceSlot* take_slots_slow(uint32_t count) {
+  const int saved_errno = errno;
+  const hook::SignalsBlocked blocked;
+  wire::TraceSlot* slot = take_slots_blocked(writer, count);
+  errno = saved_errno;
+  return slot;
+}
+
+namespace {
+
+// Whether an event needs the slot for what does not fit.
+bool needs_wide(const Event& event, const Outcome& outcome, uint64_t duration) {
+  return outcome.error != 0 || (duration | event.size) > UINT32_MAX || event.detail != 0 ||
+         outcome.result < 0 ||
+         (outcome.result != 0 && outcome.result != static_cast<int64_t>(event.size));
+}
+
+}  // namespace
+
+wire::TraceSlot* record_wide(const Event& event, const Outcome& outcome) {
+  if (recorder.gate.value() == 0 && begin_recording() == 0) return nullptr;
+  const uint64_t duration = outcome.end_ticks - outcome.begin_ticks;
+  const bool wide = needs_wide(event, outcome, duration);
+  const bool two_files = event.other_file != kNoName;
+  const auto slots = static_cast<uint8_t>(1 + (wide ? 1 : 0) + (two_files ? 1 : 0));
+  ++writer.depth;
+  wire::TraceSlot* slot = reserve(slots);
+  if (slot == nullptr) {
+    --writer.depth;
+    count_lost_event(outcome.begin_ticks);
+    return nullptr;
+  }
+  wire::TraceSlot* const first = slot;
+  wire::TraceRecord& r = slot->record;
+  r.begin_ticks = outcome.begin_ticks;
+  r.offset = event.offset;
+  r.duration_ticks = static_cast<uint32_t>(duration);
+  r.file = event.file;
+  auto form = wire::ResultForm::kExtended;
+  if (wide) {
+    (++slot)->wide = {.result = outcome.result,
+                      .size = event.size,
+                      .duration_high = static_cast<uint32_t>(duration >> 32),
+                      .detail = event.detail,
+                      .reserved = 0,
+                      .tag = wire::SlotTag::kWide,
+                      .error = static_cast<uint16_t>(outcome.error)};
+  } else {
+    form = outcome.result == static_cast<int64_t>(event.size) ? wire::ResultForm::kSize
+                                                              : wire::ResultForm::kZero;
+  }
+  if (two_files) {
+    (++slot)->other = {
+        .offset = event.other_offset, .file = event.other_file, .tag = wire::SlotTag::kOther};
+  }
+  commit(r, static_cast<uint32_t>(event.size), event.call, slots,
+         static_cast<uint8_t>(static_cast<uint8_t>(form) | event.flags));
+  --writer.depth;
+  return first;
+}
+
+void count_lost_event(uint64_t begin_ticks) {
+  const int error = process.last_error.load(std::memory_order_relaxed);
+  if (wire::ProcessPage* page = rings.page()) {
+    add_loss(page->lost, 1, begin_ticks, begin_ticks, error);
+    return;
+  }
+  add_loss(process.session->lost, 1, begin_ticks, begin_ticks, error);
+  // Space may have come back; asking at every event would slow a program down for nothing.
+  if (process.lost_since_retry.fetch_add(1, std::memory_order_relaxed) % 4096 == 4095) {
+    const hook::SignalsBlocked blocked;
+    make_files();
+  }
+}
+
+NameId intern(std::string_view name) {
+  const int saved_errno = errno;
+  const NameId id = recorder.names.intern(name);
+  errno = saved_errno;
+  if (id == kNoName && !name.empty()) {
+    wire::LossCounters& lost = rings.page() != nullptr ? rings.page()->lost : process.session->lost;
+    std::atomic_ref<uint32_t>(lost.names).fetch_add(1, std::memory_order_relaxed);
+  }
+  return id;
+}
+
+void end_recording(int exit_code) {
+  if (recorder.gate.value() == 0) return;  // nothing was ever recorded
+  record_live_mappings();
+  const uint64_t at = now();
+  record({.call = Call::kExit}, {at, at, exit_code});
+  wire::ProcessPage* page = rings.page();
+  if (page == nullptr) return;
+  rusage usage{};
+  hook::system_call(SYS_getrusage, RUSAGE_SELF, hook::word(&usage));
+  page->major_faults = static_cast<uint64_t>(usage.ru_majflt);
+  page->minor_faults = static_cast<uint64_t>(usage.ru_minflt);
+  page->exit_code = exit_code;
+  page->last = sample_clocks(recorder.ticks_from_cpu);
+  std::atomic_ref<uint32_t>(page->exited).store(1, std::memory_order_release);
+}
+
+void enter_vfork() {
+  writer.in_vfork = true;
+  writer.end = nullptr;
+}
+
+void leave_vfork() {
+  writer.in_vfork = false;
+  writer.end = nullptr;  // the next event says whose it is again
+  forget_working_directory();
+}
+
+uint64_t this_place() {
+  if (writer.thread == 0) writer.thread = hook::sys_gettid();
+  return uint64_t{process.pid} << 32 | writer.thread;
+}
+
+void set_rank(int rank, int world_size) {
+  process.rank = {rank, world_size};
+  if (wire::ProcessPage* page = rings.page()) {
+    page->rank = rank;
+    page->world_size = world_size;
+  }
+}
+
+}  // namespace millrace::trace
+
+namespace {
+
+// The program's start is recorded even where it makes no call that is hooked.
+[[gnu::constructor]] void start_of_library() { millrace::trace::begin_recording(); }
+
+}  // namespace

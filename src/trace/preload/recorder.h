@@ -1,0 +1,193 @@
+// Recorder: what a hook needs to record the call it stands in front of.
+//
+//   if (!recording(Level::kPosix)) return real(...);
+//   return traced({.call = Call::kFsync, .file = file_of(fd)}, [&] { return real(fd); });
+//
+// The first call of a process, or of a forked child, opens its recording. Everything here may be
+// called on any thread and in a signal handler, keeps errno, and never fails: what cannot be kept
+// is counted (ProcessPage::lost, SessionPage::lost).
+#pragma once
+
+#include <errno.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "hook/descriptors.h"
+#include "hook/fork_sentinel.h"
+#include "trace/preload/name_table.h"
+#include "trace/preload/settings.h"
+#include "trace/preload/writer.h"
+#include "wire/clock.h"
+#include "wire/trace_call.h"
+#include "wire/trace_record.h"
+
+namespace millrace::trace {
+
+using wire::Call;
+using wire::kNoName;
+using wire::kNoOffset;
+using wire::Level;
+using wire::NameId;
+
+// What there is one of in a process. Plain memory, constructed at compile time: hooks run before
+// any constructor.
+struct Recorder {
+  // The levels recorded, with kReady; 0 where this process has not begun to record.
+  hook::ForkSentinel gate;
+  bool ticks_from_cpu = false;
+  Settings settings;
+  NameTable names;
+  hook::Descriptors descriptors;
+};
+extern constinit Recorder recorder;
+
+inline constexpr uint32_t kReady = 1;  // the bit of Level::kNone: set with any levels
+
+// Opens the recording of this process. The levels that are on, or 0 where nothing is recorded.
+uint32_t begin_recording();
+
+inline bool recording(Level level) {
+  uint32_t on = recorder.gate.value();
+  if (__builtin_expect(on == 0, 0)) on = begin_recording();
+  return (on >> static_cast<uint32_t>(level) & 1) != 0;
+}
+
+inline uint64_t now() {
+  return recorder.ticks_from_cpu ? wire::read_cpu_counter() : wire::monotonic_clock_ns();
+}
+
+// What is known of a call before it is made, or learnt by it.
+struct Event {
+  Call call;
+  NameId file = kNoName;
+  uint64_t offset = kNoOffset;
+  uint64_t size = 0;
+  NameId other_file = kNoName;
+  uint64_t other_offset = kNoOffset;
+  uint32_t detail = 0;
+  uint8_t flags = 0;
+};
+
+struct Outcome {
+  uint64_t begin_ticks;
+  uint64_t end_ticks;
+  int64_t result;
+  int error = 0;  // errno, where the call failed
+};
+
+// The general form, in as many slots as it takes. The first of them, or null where it was lost.
+wire::TraceSlot* record_wide(const Event& event, const Outcome& outcome);
+void count_lost_event(uint64_t begin_ticks);
+
+// One slot, where everything fits it; which is nearly always.
+inline void record(const Event& event, const Outcome& outcome) {
+  const uint64_t duration = outcome.end_ticks - outcome.begin_ticks;
+  wire::ResultForm form = wire::ResultForm::kExtended;
+  auto size = static_cast<uint32_t>(event.size);
+  if (outcome.result == static_cast<int64_t>(event.size)) {
+    form = wire::ResultForm::kSize;
+  } else if (event.size == 0 && outcome.result > 0 && outcome.result <= UINT32_MAX) {
+    form = wire::ResultForm::kInSize;
+    size = static_cast<uint32_t>(outcome.result);
+  } else if (outcome.result == 0) {
+    form = wire::ResultForm::kZero;
+  } else if (outcome.result == static_cast<int64_t>(event.offset)) {
+    form = wire::ResultForm::kOffset;
+  }
+  const bool fits = form != wire::ResultForm::kExtended && outcome.error == 0 &&
+                    (duration | event.size) <= UINT32_MAX && event.detail == 0 &&
+                    event.other_file == kNoName && recorder.gate.value() != 0;
+  if (__builtin_expect(!fits, 0)) {
+    record_wide(event, outcome);
+    return;
+  }
+  ++writer.depth;
+  wire::TraceSlot* slot = reserve(1);
+  if (__builtin_expect(slot != nullptr, 1)) {
+    wire::TraceRecord& r = slot->record;
+    r.begin_ticks = outcome.begin_ticks;
+    r.offset = event.offset;
+    r.duration_ticks = static_cast<uint32_t>(duration);
+    r.file = event.file;
+    commit(r, size, event.call, 1, static_cast<uint8_t>(static_cast<uint8_t>(form) | event.flags));
+  } else {
+    count_lost_event(outcome.begin_ticks);
+  }
+  --writer.depth;
+}
+
+// A failed call returns a negative number or no pointer; errno says why.
+template <typename Value>
+int64_t result_number(Value value) {
+  if constexpr (std::is_pointer_v<Value>) {
+    return value == nullptr ? -1 : 0;
+  } else {
+    return static_cast<int64_t>(value);
+  }
+}
+
+// Makes the call and records it under `event`.
+template <typename Body>
+auto traced(const Event& event, Body&& body) {
+  const uint64_t begin = now();
+  const auto value = body();
+  const uint64_t end = now();
+  const int64_t result = result_number(value);
+  record(event, {begin, end, result, result < 0 ? errno : 0});
+  return value;
+}
+
+// The number of a name; counted where there is no room for it.
+NameId intern(std::string_view name);
+
+// A path as the program gave it, seen from the current directory or from a directory's descriptor.
+NameId intern_path(const char* path);
+NameId intern_path_at(int directory, const char* path);
+
+// The directory has changed; ask the kernel when it is next needed.
+void forget_working_directory();
+
+// The file behind a descriptor; asks the kernel where it is not known yet. Null where memory is
+// refused or the descriptor is not open.
+hook::Description* describe(int fd);
+
+// The table of descriptors follows the program's calls by these. A vfork child shares our memory
+// but has descriptors of its own, so what it does to them is not ours to note.
+inline void note_opened(int fd, NameId file, uint32_t flags) {
+  if (writer.in_vfork) return;
+  if (recorder.names.filtered(file)) flags |= hook::kIgnored;
+  recorder.descriptors.opened(fd, static_cast<uint32_t>(file), flags);
+}
+inline void note_duplicated(int from, int to) {
+  if (!writer.in_vfork) recorder.descriptors.duplicated(from, to);
+}
+inline void note_closed(int fd) {
+  if (!writer.in_vfork) recorder.descriptors.closed(fd);
+}
+
+// Whether a call on this file is to be left out.
+inline bool ignored(const hook::Description* description) {
+  return description != nullptr && description->ignored();
+}
+inline bool ignored(NameId name) { return recorder.names.filtered(name); }
+
+inline NameId file_of(const hook::Description* description) {
+  return description == nullptr ? kNoName
+                                : NameId{description->file.load(std::memory_order_relaxed)};
+}
+
+// The process is about to end, or to be replaced by another program.
+void end_recording(int exit_code);
+
+// A vfork child begins, or has gone, on this thread.
+void enter_vfork();
+void leave_vfork();
+
+// This process and thread: process << 32 | thread.
+uint64_t this_place();
+
+// Which rank of how many this process is; -1: unknown.
+void set_rank(int rank, int world_size);
+
+}  // namespace millrace::trace

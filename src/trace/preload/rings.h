@@ -1,0 +1,65 @@
+// Rings: where the threads of this process write, and how a full ring becomes a piece of the log.
+//
+// A ring belongs to one thread at a time. When the thread ends, the next new one goes on in it. The
+// ring is a shared mapping of the process's .rings file, so what is in it survives the process.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "hook/arena.h"
+#include "hook/tagged_stack.h"
+#include "trace/preload/writer.h"
+#include "wire/trace_session.h"
+
+namespace millrace::trace {
+
+class Rings {
+ public:
+  // Makes the process's files, with one ring, for this process and thread. `stem` is the files'
+  // path up to the dot. Null where that fails; *error is then the errno value.
+  wire::ProcessPage* create(const char* stem, uint32_t process, int* error);
+
+  // Gives the thread a ring: one that another has left, or a new one.
+  bool take(Writer& to, int* error);
+
+  // The thread ends; its ring waits for another.
+  void leave(Writer& from);
+
+  // Appends the ring to the log and empties it. Where that fails its events are counted as lost.
+  void write_out(Writer& of);
+
+  wire::ProcessPage* page() { return page_; }
+
+  // In a forked child: the parent's rings are not ours.
+  void forget();
+
+ private:
+  struct Info {
+    wire::Ring* ring;
+    wire::TraceSlot* next;  // where its last thread had come to
+    std::atomic<uint32_t> next_free;
+    uint32_t reserved;
+  };
+
+  void enter(Writer& to, uint32_t number, wire::TraceSlot* next);
+  wire::Ring* map_ring(uint32_t number, int* error);
+  auto next_of() {
+    return [this](uint32_t entry) -> std::atomic<uint32_t>& {
+      return infos_.find(entry - 1)->next_free;
+    };
+  }
+
+  wire::ProcessPage* page_ = nullptr;
+  std::atomic<uint32_t> count_{0};
+  hook::TaggedStack free_;  // numbers + 1
+  hook::Arena<Info, 1024, 4096> infos_;
+  char rings_path_[4200] = {};
+  char log_path_[4200] = {};
+};
+
+// Adds to loss counters that other threads and processes add to as well.
+void add_loss(wire::LossCounters& counters, uint64_t events, uint64_t first_ticks,
+              uint64_t last_ticks, int error);
+
+}  // namespace millrace::trace

@@ -1,0 +1,115 @@
+#include "trace/preload/settings.h"
+
+#include <cstring>
+
+#include "hook/environment.h"
+#include "hook/glob.h"
+#include "hook/path.h"
+#include "hook/syscall.h"
+#include "wire/trace_call.h"
+
+namespace millrace::trace {
+namespace {
+
+const char* variable(char* const* environment, const char* name) {
+  return hook::find_variable(environment, name, std::strlen(name));
+}
+
+template <size_t kSize>
+void copy_text(char (&to)[kSize], const char* from) {
+  if (from == nullptr) return;
+  const size_t size = std::strlen(from);
+  if (size < kSize) std::memcpy(to, from, size + 1);
+}
+
+// Absolute, because the program may change its directory.
+template <size_t kSize>
+void copy_path(char (&to)[kSize], const char* from) {
+  if (from == nullptr || *from == '\0') return;
+  char current[4096] = "/";
+  if (from[0] != '/') hook::sys_getcwd(current, sizeof(current));
+  hook::PathBuffer path;
+  hook::normalise_path(current, from, path);
+  if (path.size >= kSize) return;
+  std::memcpy(to, path.text, path.size);
+  to[path.size] = '\0';
+}
+
+uint32_t parse_levels(const char* text) {
+  constexpr uint32_t kAll = 0b111110;
+  if (text == nullptr || *text == '\0') return kAll;
+  uint32_t levels = 0;
+  while (*text != '\0') {
+    const size_t size = std::strcspn(text, ",");
+    for (uint32_t level = 1; level < wire::kLevelCount; ++level) {
+      const char* name = wire::kLevelNames[level];
+      if (std::strlen(name) == size && std::memcmp(name, text, size) == 0) levels |= 1u << level;
+    }
+    text += size;
+    if (*text == ',') ++text;
+  }
+  return levels;
+}
+
+bool any_glob_matches(const char* globs, std::string_view path) {
+  char glob[4096];
+  while (*globs != '\0') {
+    size_t size = 0;
+    while (*globs != '\0' && *globs != ':' && size < sizeof(glob)) {
+      if (globs[0] == '\\' && globs[1] == ':') ++globs;
+      glob[size++] = *globs++;
+    }
+    if (*globs == ':') ++globs;
+    if (size > 0 && hook::glob_matches({glob, size}, path)) return true;
+  }
+  return false;
+}
+
+int32_t parse_number(const char* text) {
+  if (text == nullptr || *text < '0' || *text > '9') return -1;
+  int64_t value = 0;
+  for (; *text >= '0' && *text <= '9'; ++text) {
+    value = value * 10 + (*text - '0');
+    if (value > INT32_MAX) return -1;
+  }
+  return *text == '\0' ? static_cast<int32_t>(value) : -1;
+}
+
+}  // namespace
+
+void read_settings(char* const* environment, Settings& settings) {
+  const char* off = variable(environment, "MILLRACE_TRACE");
+  if (off != nullptr && std::strcmp(off, "0") == 0) return;
+  copy_path(settings.directory, variable(environment, "MILLRACE_TRACE_DIR"));
+  copy_path(settings.session, variable(environment, "MILLRACE_TRACE_SESSION"));
+  copy_text(settings.include, variable(environment, "MILLRACE_TRACE_INCLUDE"));
+  copy_text(settings.exclude, variable(environment, "MILLRACE_TRACE_EXCLUDE"));
+  settings.levels = parse_levels(variable(environment, "MILLRACE_TRACE_LEVELS"));
+  settings.wanted = settings.directory[0] != '\0' || settings.session[0] != '\0';
+}
+
+bool is_filtered(const Settings& settings, std::string_view path) {
+  if (settings.include[0] != '\0' && !any_glob_matches(settings.include, path)) return true;
+  return settings.exclude[0] != '\0' && any_glob_matches(settings.exclude, path);
+}
+
+RankInfo read_rank(char* const* environment) {
+  static constexpr struct {
+    const char* rank;
+    const char* size;
+  } kLaunchers[] = {
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+      {"PMI_RANK", "PMI_SIZE"},
+      {"PMIX_RANK", "PMIX_SIZE"},
+      {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
+      {"RANK", "WORLD_SIZE"},  // torchrun
+      {"SLURM_PROCID", "SLURM_NTASKS"},
+  };
+  for (const auto& launcher : kLaunchers) {
+    const int32_t rank = parse_number(variable(environment, launcher.rank));
+    if (rank >= 0) return {rank, parse_number(variable(environment, launcher.size))};
+  }
+  return {};
+}
+
+}  // namespace millrace::trace
