@@ -31,7 +31,7 @@ class RegionsTest(TracedTest):
 
     def test_every_kind_of_function_keeps_its_behaviour(self):
         recording = self.record("""
-            import asyncio, copy, functools, inspect, pickle
+            import copy, functools, inspect, pickle
             from millrace import trace
 
             @trace.region
@@ -60,6 +60,16 @@ class RegionsTest(TracedTest):
             assert reader.get(4) == (reader, 4) and Reader.get(reader, 5) == (reader, 5)
             assert reader.get.__self__ is reader and list(map(reader.get, [1])) == [(reader, 1)]
             assert Reader.fixed(1) == reader.fixed(1) == 1 and reader.own() is Reader
+            """)
+        self.assertEqual(
+            {name: len(recording.named(name))
+             for name in ("plain", "method", "Reader.fixed", "Reader.own")},
+            {"plain": 3, "method": 3, "Reader.fixed": 2, "Reader.own": 1})
+
+    def test_generators_and_coroutines_keep_theirs(self):
+        recording = self.record("""
+            import asyncio, inspect
+            from millrace import trace
 
             @trace.region("generator")
             def generate():
@@ -94,11 +104,10 @@ class RegionsTest(TracedTest):
 
             asyncio.run(main())
             """)
-        counts = {name: len(recording.named(name)) for name in (
-            "plain", "method", "Reader.fixed", "Reader.own", "generator", "coroutine",
-            "async generator")}
-        self.assertEqual(counts, {"plain": 3, "method": 3, "Reader.fixed": 2, "Reader.own": 1,
-                                  "generator": 4, "coroutine": 2, "async generator": 3})
+        self.assertEqual(
+            {name: len(recording.named(name))
+             for name in ("generator", "coroutine", "async generator")},
+            {"generator": 4, "coroutine": 2, "async generator": 3})
         # Tasks that overlap on one thread: the longer one began first and ended last.
         longer, shorter = recording.named("coroutine")
         self.assertTrue(longer.begin < shorter.begin and shorter.end < longer.end)
