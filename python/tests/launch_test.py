@@ -22,7 +22,7 @@ LOOK = """
 class LaunchTest(TracedTest):
     def run_both(self, *arguments, flags=(), code: int = 0, stdin: str = "", **environment):
         """Plainly and traced; the standard output of both, and of the traced one all there is."""
-        tracer = ["-m", "millrace.trace", "-o", self.trace]
+        tracer = ["-m", "millrace.trace", "--append", "-o", self.trace]
         results = []
         for before in ([], tracer):
             done = subprocess.run(
@@ -62,7 +62,7 @@ class LaunchTest(TracedTest):
     def test_flags_glued_to_m_are_kept(self):
         self.write("script.py", "import sys; print(sys.flags.optimize, sys.flags.dont_write_bytecode)")
         for flags in (["-OBm", "millrace.trace"], ["-OBmmillrace.trace"]):
-            done = self.run_python(*flags, "-o", self.trace, "script.py",
+            done = self.run_python(*flags, "--append", "-o", self.trace, "script.py",
                                    MILLRACE_TRACE_LIBRARY=str(LIBRARY))
             self.assertEqual(done.stdout, "1 1\n")
 
@@ -130,6 +130,17 @@ class LaunchTest(TracedTest):
         done = self.run_python("-m", "millrace.trace", "x.py", code=1,
                                MILLRACE_TRACE_LIBRARY="none.so")
         self.assertIn("MILLRACE_TRACE_LIBRARY is none.so, and no such file is there", done.stderr)
+
+    def test_two_runs_are_not_mixed_unless_told_to(self):
+        script = self.write("script.py", "")
+        before = len(self.record_script(script).processes)
+        done = self.run_python("-m", "millrace.trace", "-o", self.trace, script, code=1,
+                               MILLRACE_TRACE_LIBRARY=str(LIBRARY))
+        self.assertIn("already holds a trace", done.stderr)
+        self.assertIn("--append", done.stderr)
+        self.run_python("-m", "millrace.trace", "--append", "-o", self.trace, script,
+                        MILLRACE_TRACE_LIBRARY=str(LIBRARY))
+        self.assertGreater(len(Recording(self.trace).processes), before)
 
     def test_a_directory_that_cannot_be_made_is_told(self):
         (self.folder / "file").write_text("")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Optional
 
 from millrace import _trace
+from millrace.trace._time_logger import RANK_VARIABLES
 
 LIBRARY = "libmillrace_trace.so"
 SITE = Path(__file__).absolute().parent / "_site"
@@ -27,6 +28,8 @@ Runs a Python program and leaves a trace of its I/O and of what PyTorch does.
       --include GLOB   record only files that match; may be repeated
       --exclude GLOB   do not record files that match; may be repeated
       --levels LIST    of posix,stdio,mpiio,hdf5,app; by default all
+      --append         the directory may hold a trace already: add to it
+      --no-pack        leave the recording as it was written
       --no-torch       do not mark PyTorch
       --help           print this
 """
@@ -46,7 +49,9 @@ class Options:
     include: list = field(default_factory=list)
     exclude: list = field(default_factory=list)
     levels: Optional[str] = None
-    torch: bool = True
+    append: bool = False
+    no_pack: bool = False
+    no_torch: bool = False
     program: list = field(default_factory=list)  # what Python is given: SCRIPT..., or -m MODULE...
 
 
@@ -73,8 +78,8 @@ def parse(arguments: list) -> Options:
         if argument == "--":
             options.program = rest
             break
-        if argument == "--no-torch":
-            options.torch = False
+        if argument in ("--append", "--no-pack", "--no-torch"):
+            setattr(options, argument[2:].replace("-", "_"), True)
             continue
         take_option(options, argument, rest)
     if not options.program or options.program in (["-m"], ["-c"]):
@@ -103,7 +108,7 @@ def take_option(options: Options, argument: str, rest: list) -> None:
 def start(options: Options) -> None:
     """Becomes the program. Returns only by an exception."""
     environment = dict(os.environ)
-    if options.torch:
+    if not options.no_torch:
         check_flags()
         before = environment.get("PYTHONPATH", "")
         environment["PYTHONPATH"] = os.pathsep.join([str(SITE), before] if before else [str(SITE)])
@@ -121,22 +126,13 @@ def start(options: Options) -> None:
 def add_tracer(options: Options, environment: dict, command: list) -> list:
     launcher = find_launcher()
     if launcher is not None:
-        flags = ["-o", options.output] if options.output is not None else []
-        flags += [word for glob in options.include for word in ("--include", glob)]
-        flags += [word for glob in options.exclude for word in ("--exclude", glob)]
-        flags += ["--levels", options.levels] if options.levels is not None else []
-        return [launcher, "trace", *flags, "--", *command]
+        return [launcher, "trace", *launcher_flags(options), "--", *command]
     library = find_library()
     if library is None:
         raise Failure(f"{LIBRARY} was not found in MILLRACE_TRACE_LIBRARY, beside the package "
                       "or near `millrace` in PATH. Build it (cmake --preset release), and put "
                       "build/release/bin into PATH", 1)
-    directory = Path(options.output or environment.get("MILLRACE_TRACE_DIR") or "millrace-trace")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Failure(f"cannot make the directory {directory}: {error.strerror}", 1) from error
-    environment["MILLRACE_TRACE_DIR"] = str(directory.resolve())
+    environment["MILLRACE_TRACE_DIR"] = str(make_directory(options, environment))
     if options.levels is not None:
         environment["MILLRACE_TRACE_LEVELS"] = options.levels
     for variable, globs in (("INCLUDE", options.include), ("EXCLUDE", options.exclude)):
@@ -146,6 +142,32 @@ def add_tracer(options: Options, environment: dict, command: list) -> list:
     before = environment.get("LD_PRELOAD", "")
     environment["LD_PRELOAD"] = f"{library}:{before}" if before else str(library)
     return command
+
+
+def launcher_flags(options: Options) -> list:
+    flags = ["-o", options.output] if options.output is not None else []
+    flags += [word for glob in options.include for word in ("--include", glob)]
+    flags += [word for glob in options.exclude for word in ("--exclude", glob)]
+    flags += ["--levels", options.levels] if options.levels is not None else []
+    flags += ["--append"] if options.append else []
+    flags += ["--no-pack"] if options.no_pack else []
+    return flags
+
+
+def make_directory(options: Options, environment: dict) -> Path:
+    """Where the trace goes. As the launcher does, it refuses to mix two runs."""
+    directory = Path(options.output or environment.get("MILLRACE_TRACE_DIR") or "millrace-trace")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        held = [entry.name for entry in directory.iterdir()
+                if entry.is_dir() or entry.suffix == ".mrt"]
+    except OSError as error:
+        raise Failure(f"cannot make the directory {directory}: {error.strerror}", 1) from error
+    is_rank = any(name in environment for name in RANK_VARIABLES)
+    if held and not options.append and not is_rank:
+        raise Failure(f"{directory} already holds a trace ({held[0]}); give another directory with "
+                      "-o, or --append", 1)
+    return directory.resolve()
 
 
 def find_library() -> Optional[Path]:
