@@ -7,7 +7,11 @@ import struct
 from collections import namedtuple
 
 Event = namedtuple("Event", "begin pid tid call file offset size result error detail other_file other_offset "
-                            "duration tags flags")
+                            "duration tags flags origin")
+
+# A region or a mark, as a program's author thinks of it. Times are ticks; epoch, step and origin (process and
+# thread where it began, where that is elsewhere) are None where there is none.
+Region = namedtuple("Region", "name begin end epoch step tags process thread origin is_mark")
 
 RING_BYTES = 65536
 NO_OFFSET = (1 << 64) - 1
@@ -107,6 +111,7 @@ class Session:
         error = detail = 0
         other_file, other_offset = "", None
         tags = {}
+        origin = None
         for k in range(1, slots):
             place = at + 32 * k
             tag, = struct.unpack_from("<H", chunk, place + 28)
@@ -119,13 +124,24 @@ class Session:
                 other_offset, _, other = struct.unpack_from("<QQI", chunk, place)
                 other_file = self.name(other)
             elif tag == TAGS:
-                values = struct.unpack_from("<QQIIBB", chunk, place)
-                for i in range(2):
-                    if values[4 + i]:
-                        tags[self.name(values[2 + i])] = (values[4 + i], values[i])
+                tags.update(self._tags(chunk, place))
+            elif tag == ORIGIN:
+                origin = struct.unpack_from("<II", chunk, place)
         return Event(begin, pid, tid, CALLS[call >> 8][call & 255], self.name(file),
                      None if offset == NO_OFFSET else offset, size, result, error, detail, other_file,
-                     None if other_offset == NO_OFFSET else other_offset, duration, tags, flags)
+                     None if other_offset == NO_OFFSET else other_offset, duration, tags, flags, origin)
+
+    def _tags(self, chunk, place):
+        values = struct.unpack_from("<QQ", chunk, place)
+        keys = struct.unpack_from("<II", chunk, place + 16)
+        kinds = struct.unpack_from("<BB", chunk, place + 24)
+        for key, kind, value in zip(keys, kinds, values):
+            if kind == 1:
+                yield self.name(key), value - 2**64 if value >= 2**63 else value
+            elif kind == 2:
+                yield self.name(key), struct.unpack("<d", struct.pack("<Q", value))[0]
+            elif kind == 3:
+                yield self.name(key), self.name(value)
 
 
 def read(directory):
@@ -140,6 +156,27 @@ def read(directory):
 
 def events(directory):
     return [event for session in read(directory) for event in session.events]
+
+
+class Recording:
+    """A trace directory as tests of regions look at it."""
+
+    def __init__(self, directory):
+        self.sessions = read(directory)
+        if not self.sessions:
+            raise ValueError("%s: no session was recorded there" % directory)
+        self.processes = [process for session in self.sessions for process in session.processes]
+        self.events = [event for session in self.sessions for event in session.events]
+        self.regions = [_region(event) for event in self.events if event.call in ("region", "mark")]
+
+    def named(self, name):
+        return [region for region in self.regions if region.name == name]
+
+
+def _region(event):
+    return Region(event.file, event.begin, event.begin + event.duration,
+                  None if event.size == 2**32 - 1 else event.size, event.offset, event.tags, event.pid, event.tid,
+                  event.origin, event.call == "mark")
 
 
 if __name__ == "__main__":
