@@ -28,16 +28,16 @@ struct EventColumns {
   std::vector<uint64_t> begin_ns;
   std::vector<uint64_t> duration_ns;
   std::vector<wire::Call> call;
-  std::vector<NameIndex> file;          // path, or the name of a region
-  std::vector<uint64_t> offset;         // wire::kNoOffset: none. A region: its step
-  std::vector<uint64_t> size;           // bytes asked. A region: its epoch
-  std::vector<int64_t> result;          // what the call returned; bytes where it moves bytes
-  std::vector<uint16_t> error;          // errno; 0: none
+  std::vector<NameIndex> file;   // path, or the name of a region
+  std::vector<uint64_t> offset;  // wire::kNoOffset: none. A region: its step
+  std::vector<uint64_t> size;    // bytes asked. A region: its epoch
+  std::vector<int64_t> result;   // what the call returned; bytes where it moves bytes
+  std::vector<uint16_t> error;   // errno; 0: none
   std::vector<ThreadIndex> thread;
-  std::vector<uint32_t> detail;         // open flags, whence, advice, ...: by call
-  std::vector<NameIndex> other_file;    // the second file of rename, copy_file_range, ...
+  std::vector<uint32_t> detail;       // open flags, whence, advice, ...: by call
+  std::vector<NameIndex> other_file;  // the second file of rename, copy_file_range, ...
   std::vector<uint64_t> other_offset;
-  std::vector<uint8_t> flags;           // wire::kFlagForeignOrigin, kFlagEstimate
+  std::vector<uint8_t> flags;  // wire::kFlagForeignOrigin, kFlagEstimate
 
   // The tags of event i are tags[tag_begin[i]] up to tags[tag_begin[i + 1]]. tag_begin is empty
   // where no event of the block has any.
