@@ -166,7 +166,7 @@ uint64_t PackedFile::find_block(uint64_t from_offset) const {
 
 // Blocks that no commit covers were written by a packer that was stopped: what they hold is still
 // in the recording.
-bool PackedFile::keep_committed() {
+void PackedFile::keep_committed() {
   std::vector<PackedBlock> kept;
   size_t first_pending = 0;
   for (size_t i = 0; i < blocks_.size(); ++i) {
@@ -190,17 +190,20 @@ bool PackedFile::keep_committed() {
       for (const auto& [ring, sequence] : news.next_sequence) known.next_sequence[ring] = sequence;
     }
   }
-  const bool all = kept.size() == blocks_.size();
   blocks_ = std::move(kept);
-  return all;
 }
 
 void PackedFile::take_blocks() {
-  if ((header_.flags & wire::kTraceFileNeedsCommit) != 0) keep_committed();
+  if (is_packed_recording()) keep_committed();
   for (const PackedBlock& block : blocks_) {
     if (block.header.kind == TraceBlockKind::kEvents) {
       event_blocks_.push_back(block);
       continue;
+    }
+    // The index has a copy of every head, so that one damaged head loses nothing.
+    if (has_index_ && !block_at(block.offset).ok()) {
+      note(fail(Errc::kCorrupt, "the head of the block at byte {} is damaged; its copy was used",
+                block.offset));
     }
     const Status taken = take_table(block);
     if (!taken.ok()) {
