@@ -106,6 +106,7 @@ int dispatch(const std::vector<std::string>& arguments, Output& output) {
 
 std::span<const Command> commands() {
   static const std::vector<Command> all = {
+      trace_command(),
       doctor_command(),
       completion_command(),
       manual_command(),

@@ -9,5 +9,6 @@ namespace millrace::cli {
 Command completion_command();
 Command doctor_command();
 Command manual_command();
+Command trace_command();
 
 }  // namespace millrace::cli
