@@ -8,6 +8,8 @@ namespace millrace::cli {
 
 Command completion_command();
 Command doctor_command();
+Command info_command();
 Command manual_command();
+Command pack_command();
 
 }  // namespace millrace::cli
