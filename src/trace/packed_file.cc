@@ -79,7 +79,7 @@ Result<PackedBlock> PackedFile::block_at(uint64_t offset) const {
     return fail(Errc::kCorrupt, "the block at byte {} is damaged: its head is not whole", offset);
   }
   if (end_of(block) > source_.size_bytes()) {
-    return fail(Errc::kCorrupt, "the file ends at byte {}, in the middle of the block at byte {}",
+    return fail(Errc::kExhausted, "the file ends at byte {}, in the middle of the block at byte {}",
                 source_.size_bytes(), offset);
   }
   return block;
@@ -134,6 +134,9 @@ void PackedFile::scan() {
       offset = end_of(*block);
       continue;
     }
+    // A whole head whose payload is cut off: nothing follows, though the payload of an index may
+    // look like it.
+    if (block.error().code() == Errc::kExhausted) return note(block.error());
     const uint64_t next = find_block(offset + 1);
     // A trailer is no block, but nothing is wrong with it: the file was written on after it.
     const uint64_t end = std::min(next, source_.size_bytes());
@@ -156,7 +159,9 @@ uint64_t PackedFile::find_block(uint64_t from_offset) const {
     const std::string_view wanted(reinterpret_cast<const char*>(&magic), sizeof(magic));
     for (size_t at = text.find(wanted); at != std::string_view::npos;
          at = text.find(wanted, at + 1)) {
-      if (block_at(offset + at).ok()) return offset + at;
+      const auto block = block_at(offset + at);
+      // The payload too: an index is full of heads that are copies.
+      if (block.ok() && payload(*block).ok()) return offset + at;
     }
     if (length < kScanBytes) break;
     offset += length - sizeof(magic);

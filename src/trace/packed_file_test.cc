@@ -12,6 +12,7 @@
 namespace millrace::trace {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -121,6 +122,30 @@ TEST_F(PackedFileTest, AnotherVersionIsRefusedWithWhatToDo) {
   EXPECT_EQ(file.error().message(),
             "old.mrt: was written in version 9; this build reads 1. Use the "
             "millrace that wrote it, or a newer one");
+}
+
+// tests/golden/trace.mrt was made by make_recording.py from the format's page.
+TEST(PackedFileGolden, ThisBuildReadsWhatWasWrittenFromTheFormatsPage) {
+  auto source = Source::from_file("tests/golden/trace.mrt");
+  ASSERT_TRUE(source.ok()) << source.error().message();
+  const auto file = PackedFile::open(*std::move(source), "trace.mrt");
+  ASSERT_TRUE(file.ok()) << file.error().message();
+  EXPECT_THAT(file->problems(), IsEmpty());
+  EventColumns columns;
+  const Status status = file->read(0, columns);
+  ASSERT_TRUE(status.ok()) << status.error().message();
+  EXPECT_THAT(columns.begin_ns, ElementsAre(1500, 2300, 3200, 900));
+  EXPECT_THAT(columns.duration_ns, ElementsAre(700, 800, 900, 4000));
+  EXPECT_THAT(columns.offset, ElementsAre(0, 4096, 1 << 20, 7));
+  EXPECT_THAT(columns.size, ElementsAre(4096, 4096, 4096, 1));
+  EXPECT_THAT(columns.result, ElementsAre(4096, 4096, -1, 0));
+  EXPECT_THAT(columns.error, ElementsAre(0, 0, 5, 0));
+  EXPECT_THAT(columns.flags, ElementsAre(0, 0, 16, 0));
+  EXPECT_EQ(file->tables().names[static_cast<size_t>(columns.file[2])], "dataset/a.bin");
+  EXPECT_EQ(file->tables().names[static_cast<size_t>(columns.file[3])], "fetch");
+  ASSERT_EQ(columns.tags.size(), 1u);
+  EXPECT_EQ(columns.tags[0].value, 12u);
+  EXPECT_EQ(file->tables().processes[0].process.exit_code, 3);
 }
 
 // Payloads with right checksums and wrong contents: what a hostile file would have.

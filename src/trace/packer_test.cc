@@ -27,7 +27,7 @@ using wire::Ring;
 
 class PackerTest : public testing::Test {
  protected:
-  void SetUp() override { file_ = sample_.name("/data/a"); }
+  void SetUp() override { file_ = sample_.name("dataset/a"); }
 
   Ring ring(uint32_t number, uint64_t sequence, uint32_t pid, uint64_t first_ns, size_t count) {
     Ring ring = RecordedSample::ring(number, sequence, pid, pid + number);

@@ -77,6 +77,8 @@ void note_unfinished(OpenedParts& opened) {
   for (const auto& part : opened.parts) {
     const auto* packed = dynamic_cast<const PackedPart*>(part.get());
     if (packed == nullptr || packed->file().has_index()) continue;
+    // A packer that has not committed anything yet has taken nothing either.
+    if (packed->file().is_packed_recording() && packed->file().blocks().empty()) continue;
     const bool has_recording =
         std::any_of(opened.parts.begin(), opened.parts.end(), [&](const auto& other) {
           return dynamic_cast<const RecordingPart*>(other.get()) != nullptr &&

@@ -46,7 +46,7 @@ class RecordingTest : public testing::Test {
 };
 
 TEST_F(RecordingTest, EventsOfLogAndRingsAreReadOnce) {
-  const wire::NameId file = sample_.name("/data/a");
+  const wire::NameId file = sample_.name("dataset/a");
   Ring in_log = RecordedSample::ring(0, 0, 42, 42);
   RecordedSample::fill(in_log, 1000, file, 3);
   Ring now = RecordedSample::ring(0, 1, 42, 42);
@@ -62,14 +62,14 @@ TEST_F(RecordingTest, EventsOfLogAndRingsAreReadOnce) {
   EXPECT_EQ(trace.origin_wall_ns(), RecordedSample::kFirstWall);
   EventColumns columns;
   ASSERT_TRUE(trace.read_block(0, columns).ok());
-  EXPECT_EQ(trace.name(columns.file[0]), "/data/a");
+  EXPECT_EQ(trace.name(columns.file[0]), "dataset/a");
   EXPECT_EQ(columns.duration_ns[0], 500u);
   EXPECT_EQ(columns.result[0], 4096);
   EXPECT_EQ(columns.offset[1], 4096u);
 }
 
 TEST_F(RecordingTest, ARingKilledWhileBeingWrittenOutIsTakenFromTheLog) {
-  const wire::NameId file = sample_.name("/data/a");
+  const wire::NameId file = sample_.name("dataset/a");
   Ring in_log = RecordedSample::ring(0, 4, 42, 42);
   RecordedSample::fill(in_log, 1000, file, 3);
   Ring half_emptied = in_log;
@@ -79,7 +79,7 @@ TEST_F(RecordingTest, ARingKilledWhileBeingWrittenOutIsTakenFromTheLog) {
 }
 
 TEST_F(RecordingTest, ATornChunkOfTheLogIsTakenFromTheRing) {
-  const wire::NameId file = sample_.name("/data/a");
+  const wire::NameId file = sample_.name("dataset/a");
   Ring ring = RecordedSample::ring(0, 4, 42, 42);
   RecordedSample::fill(ring, 1000, file, 3);
   sample_.write_process("42-f4240", RecordedSample::process(42), {ring}, {ring}, 65000);
@@ -89,7 +89,7 @@ TEST_F(RecordingTest, ATornChunkOfTheLogIsTakenFromTheRing) {
 }
 
 TEST_F(RecordingTest, ATornChunkWithoutItsRingIsReadUpToTheTear) {
-  const wire::NameId file = sample_.name("/data/a");
+  const wire::NameId file = sample_.name("dataset/a");
   Ring torn = RecordedSample::ring(0, 4, 42, 42);
   RecordedSample::fill(torn, 1000, file, 3);
   Ring later = RecordedSample::ring(0, 5, 42, 42);
@@ -102,7 +102,7 @@ TEST_F(RecordingTest, ATornChunkWithoutItsRingIsReadUpToTheTear) {
 }
 
 TEST_F(RecordingTest, EmptySlotsAndOrphansArePassedOver) {
-  const wire::NameId file = sample_.name("/data/a");
+  const wire::NameId file = sample_.name("dataset/a");
   Ring ring = RecordedSample::ring(0, 0, 42, 42);
   ring.slots[1] = RecordedSample::read_event(1000, file, 0);
   ring.slots[2].wide = {.tag = wire::SlotTag::kWide};  // its event was never finished
@@ -116,8 +116,8 @@ TEST_F(RecordingTest, EmptySlotsAndOrphansArePassedOver) {
 }
 
 TEST_F(RecordingTest, ExtensionSlotsFillTheirColumns) {
-  const wire::NameId file = sample_.name("/data/a");
-  const wire::NameId other = sample_.name("/data/b");
+  const wire::NameId file = sample_.name("dataset/a");
+  const wire::NameId other = sample_.name("dataset/b");
   const wire::NameId key = sample_.name("sample");
   Ring ring = RecordedSample::ring(0, 0, 42, 42);
   ring.slots[0] = RecordedSample::read_event(1000, file, 7);
@@ -151,10 +151,10 @@ TEST_F(RecordingTest, ExtensionSlotsFillTheirColumns) {
   EXPECT_EQ(columns.duration_ns[0], ((uint64_t{1} << 32) + 1000) / 2);
   EXPECT_EQ(columns.detail[0], 77u);
   EXPECT_EQ(columns.error[0], 28u);
-  EXPECT_EQ(trace.name(columns.other_file[0]), "/data/b");
+  EXPECT_EQ(trace.name(columns.other_file[0]), "dataset/b");
   EXPECT_EQ(columns.other_offset[0], 99u);
   EXPECT_THAT(columns.tag_begin, ElementsAre(0, 0, 4));
-  EXPECT_EQ(trace.name(static_cast<NameIndex>(columns.tags[0].value)), "/data/a");
+  EXPECT_EQ(trace.name(static_cast<NameIndex>(columns.tags[0].value)), "dataset/a");
   EXPECT_EQ(columns.tags[1].value, 12u);
   EXPECT_EQ(trace.name(columns.tags[2].key), "origin_pid");
   EXPECT_EQ(columns.tags[3].value, 41u);
@@ -162,7 +162,7 @@ TEST_F(RecordingTest, ExtensionSlotsFillTheirColumns) {
 }
 
 TEST_F(RecordingTest, AVforkChildIsAProcessOfItsOwn) {
-  const wire::NameId file = sample_.name("/data/a");
+  const wire::NameId file = sample_.name("dataset/a");
   Ring ring = RecordedSample::ring(0, 0, 42, 42);
   ring.slots[0] = RecordedSample::read_event(1000, file, 0);
   ring.slots[1].context = {.ticks = 0, .process = 50, .thread = 50, .tag = wire::SlotTag::kContext};
@@ -201,7 +201,7 @@ TEST_F(RecordingTest, LossesAndUnreadableNamesAreTold) {
 }
 
 TEST_F(RecordingTest, ABrokenProcessFileDoesNotHideTheOthers) {
-  const wire::NameId file = sample_.name("/data/a");
+  const wire::NameId file = sample_.name("dataset/a");
   Ring ring = RecordedSample::ring(0, 0, 42, 42);
   RecordedSample::fill(ring, 1000, file, 1);
   sample_.write_process("42-f4240", RecordedSample::process(42), {ring}, {});
@@ -214,7 +214,7 @@ TEST_F(RecordingTest, ABrokenProcessFileDoesNotHideTheOthers) {
 
 // A writer goes on while the recording is opened again and again: each event that is seen is whole.
 TEST_F(RecordingTest, ALiveRecordingIsReadWhileItIsWritten) {
-  const wire::NameId file = sample_.name("/data/a");
+  const wire::NameId file = sample_.name("dataset/a");
   sample_.write_process("42-f4240", RecordedSample::process(42),
                         {RecordedSample::ring(0, 0, 42, 42)}, {});
   sample_.write_session();
