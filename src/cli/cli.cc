@@ -106,9 +106,7 @@ int dispatch(const std::vector<std::string>& arguments, Output& output) {
 
 std::span<const Command> commands() {
   static const std::vector<Command> all = {
-      doctor_command(),
-      completion_command(),
-      manual_command(),
+      doctor_command(), export_command(), import_command(), completion_command(), manual_command(),
   };
   return all;
 }

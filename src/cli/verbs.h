@@ -8,6 +8,8 @@ namespace millrace::cli {
 
 Command completion_command();
 Command doctor_command();
+Command export_command();
+Command import_command();
 Command manual_command();
 
 }  // namespace millrace::cli
