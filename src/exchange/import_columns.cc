@@ -16,23 +16,6 @@ void append_tags(trace::EventColumns& columns, std::span<const trace::Tag> tags)
   columns.tag_begin.push_back(static_cast<uint32_t>(columns.tags.size()));
 }
 
-void append_event(trace::EventColumns& columns, const Event& event, uint32_t thread) {
-  columns.begin_ns.push_back(event.begin_ns);
-  columns.duration_ns.push_back(event.duration_ns());
-  columns.call.push_back(event.call);
-  columns.file.push_back(event.file);
-  columns.offset.push_back(event.offset);
-  columns.size.push_back(event.size);
-  columns.result.push_back(event.result);
-  columns.error.push_back(event.error);
-  columns.thread.push_back(static_cast<trace::ThreadIndex>(thread));
-  columns.detail.push_back(event.detail);
-  columns.other_file.push_back(event.other_file);
-  columns.other_offset.push_back(event.other_offset);
-  columns.flags.push_back(event.flags);
-  append_tags(columns, event.tags);
-}
-
 void clear(trace::EventColumns& columns) {
   columns.begin_ns.clear();
   columns.duration_ns.clear();
@@ -53,6 +36,23 @@ void clear(trace::EventColumns& columns) {
 
 }  // namespace
 
+void append_event(trace::EventColumns& columns, const Event& event, trace::ThreadIndex thread) {
+  columns.begin_ns.push_back(event.begin_ns);
+  columns.duration_ns.push_back(event.duration_ns());
+  columns.call.push_back(event.call);
+  columns.file.push_back(event.file);
+  columns.offset.push_back(event.offset);
+  columns.size.push_back(event.size);
+  columns.result.push_back(event.result);
+  columns.error.push_back(event.error);
+  columns.thread.push_back(thread);
+  columns.detail.push_back(event.detail);
+  columns.other_file.push_back(event.other_file);
+  columns.other_offset.push_back(event.other_offset);
+  columns.flags.push_back(event.flags);
+  append_tags(columns, event.tags);
+}
+
 size_t ImportColumns::add_process() {
   processes_.push_back(std::make_unique<HeldProcess>());
   return processes_.size() - 1;
@@ -71,7 +71,7 @@ uint32_t ImportColumns::thread_number(HeldProcess& held, uint32_t tid) {
 Status ImportColumns::add(size_t process, uint32_t tid, const Event& event) {
   HeldProcess& held = *processes_[process];
   held.process.end_ns = std::max(held.process.end_ns, event.end_ns);
-  append_event(held.columns, event, thread_number(held, tid));
+  append_event(held.columns, event, static_cast<trace::ThreadIndex>(thread_number(held, tid)));
   ++held_events_;
   if (held.columns.size_events() >= kBlockEvents) return write(process);
   if (held_events_ < kHeldEventsMax) return {};

@@ -19,6 +19,9 @@
 
 namespace millrace::exchange {
 
+// Adds a row. A block's columns are either all of events added so, or not at all.
+void append_event(trace::EventColumns& columns, const Event& event, trace::ThreadIndex thread);
+
 class ImportColumns {
  public:
   // `complete` is called once a process, right before it is added to the trace.

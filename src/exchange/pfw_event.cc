@@ -234,6 +234,7 @@ void PfwImport::settle_sizes() {
 }
 
 Status PfwImport::place_event() {
+  ++event_count_;
   if (draft_.nanoseconds < 1'000'000) {
     const uint64_t end_ns = draft_.wall_ns + draft_.duration_ns + draft_.nanoseconds % 1000;
     draft_.wall_ns += draft_.nanoseconds / 1000;
@@ -255,7 +256,6 @@ Status PfwImport::place_event() {
 
 Status PfwImport::store(Draft& draft) {
   const auto origin = static_cast<uint64_t>(origin_wall_ns_);
-  ++event_count_;
   if (draft.wall_ns < origin) return {};  // the caller looks at earliest_wall_ns()
   draft.event.begin_ns = draft.wall_ns - origin;
   draft.event.end_ns = draft.event.begin_ns + draft.duration_ns;

@@ -237,8 +237,8 @@ std::vector<std::string> PfwImport::warnings() const {
   std::vector<std::string> all = warnings_;
   if (unresolved_ > 0) {
     all.push_back(fmt::format(
-        "{} times a file is given by a hash that no line explains: such files are called 'hash "
-        "...'. Import all files of the job together, its children's too",
+        "{} files of events are given by a hash that no line explains, and are called 'hash ...'; "
+        "import all files of the job together, its children's too",
         format_exact(unresolved_)));
   }
   return all;

@@ -104,9 +104,14 @@ bool EventFilter::wants(const Event& event) const {
   const auto thread = static_cast<size_t>(event.thread);
   // A call that ended exactly at `from` lies before it; one without duration there does not.
   const bool reaches = event.end_ns > from_ns_ || event.begin_ns >= from_ns_;
-  const auto level = static_cast<uint32_t>(wire::level_of(event.call));
   return thread < threads_.size() && threads_[thread] && reaches && event.begin_ns < until_ns_ &&
-         level < wire::kLevelCount && ((levels_ >> level) & 1) != 0;
+         wants_level(static_cast<uint32_t>(wire::level_of(event.call)));
+}
+
+bool EventFilter::wants_level(uint32_t level) const {
+  // Of a level that only a later version knows nothing is said by name: it comes with the whole.
+  if (level >= wire::kLevelCount) return levels_ == kAllLevels;
+  return ((levels_ >> level) & 1) != 0;
 }
 
 }  // namespace millrace::exchange

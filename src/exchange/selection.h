@@ -46,6 +46,8 @@ class EventFilter {
   bool wants(const Event& event) const;
 
  private:
+  bool wants_level(uint32_t level) const;
+
   uint64_t from_ns_ = 0;  // on the trace's clock
   uint64_t until_ns_ = 0;
   uint32_t levels_ = kAllLevels;
