@@ -1,5 +1,6 @@
 #include "exchange/encode_text.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -89,6 +90,13 @@ void append_json_text(std::string& out, std::string_view text) {
 }
 
 void append_csv_text(std::string& out, std::string_view text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](char letter) {
+    return is_plain_ascii(static_cast<unsigned char>(letter)) && letter != ',';
+  });
+  if (plain) {  // nearly all
+    out += text;
+    return;
+  }
   const std::string held = well_formed(text);
   if (held.find_first_of(",\"\r\n") == std::string::npos) {
     out += held;

@@ -45,6 +45,9 @@ Result<ExportReport> export_trace(const trace::Trace& trace, std::string_view fo
 // The exporters, one a file.
 Status export_perfetto(const trace::Trace& trace, const Selection& selection, Sink& sink,
                        ExportReport& report);
+// The same with windows of about so many events, which is what it holds in memory.
+Status export_perfetto_in_windows(const trace::Trace& trace, const Selection& selection, Sink& sink,
+                                  ExportReport& report, uint64_t window_events);
 Status export_pfw(const trace::Trace& trace, const Selection& selection, Sink& sink,
                   ExportReport& report);
 Status export_chrome(const trace::Trace& trace, const Selection& selection, Sink& sink,

@@ -107,6 +107,47 @@ TEST_F(ExportTest, EveryExporterTakesEventsOfEveryShape) {
   }
 }
 
+TEST_F(ExportTest, PerfettoWritesTheSameInManyWindowsAsInOne) {
+  trace::TraceWriter& writer = sample_.writer();
+  const uint32_t session = writer.add_session({.host = "h"});
+  const auto thread = sample_.add_thread({.session = session, .pid = 1}, 1);
+  const auto file = writer.add_name("/f");
+  for (uint64_t block = 0; block < 20; ++block) {
+    std::vector<Event> events;
+    for (uint64_t i = 0; i < 50; ++i) {
+      const uint64_t begin_ns = block * 1000 + i * 20;
+      events.push_back({.begin_ns = begin_ns,
+                        .end_ns = begin_ns + 10 + i % 2 * 15,
+                        .file = file,
+                        .thread = thread,
+                        .call = wire::Call::kRead});
+    }
+    // Over everything so far, as an epoch ends with the last of its calls.
+    events.push_back({.begin_ns = 0,
+                      .end_ns = (block + 1) * 1000 + 30,
+                      .file = file,
+                      .thread = thread,
+                      .call = wire::Call::kRegion});
+    sample_.append(events);
+  }
+  const trace::Trace trace = sample_.open();
+  ASSERT_EQ(trace.blocks().size(), 20u);
+  std::vector<std::string> written;
+  for (const uint64_t window_events : {uint64_t{1} << 40, uint64_t{100}, uint64_t{1}}) {
+    const std::string path = sample_.path("t" + std::to_string(window_events));
+    auto sink = Sink::create(path);
+    ASSERT_TRUE(sink.ok());
+    ExportReport report;
+    ASSERT_TRUE(export_perfetto_in_windows(trace, {}, *sink, report, window_events).ok());
+    ASSERT_TRUE(sink->finish().ok());
+    EXPECT_EQ(report.event_count, 20u * 51);
+    written.push_back(*read_file(path));
+  }
+  // One thread: not only the same slices, but the same bytes.
+  EXPECT_TRUE(written[0] == written[1]);
+  EXPECT_TRUE(written[0] == written[2]);
+}
+
 TEST_F(ExportTest, RefusesANameThatDFTracersToolsWouldPassOver) {
   const trace::Trace trace = sample_.open();
   const auto report = export_trace(trace, "pfw", {}, sample_.path("t.json"));

@@ -65,11 +65,12 @@ class Batch {
 class PerfettoExport {
  public:
   PerfettoExport(const trace::Trace& trace, const Selection& selection, Sink& sink,
-                 ExportReport& report)
+                 ExportReport& report, uint64_t window_events)
       : trace_(trace),
         filter_(trace, selection),
         sink_(sink),
         report_(report),
+        window_events_(window_events),
         packets_(trace, sink.buffer()) {}
 
   Status run() {
@@ -120,7 +121,7 @@ class PerfettoExport {
     for (const size_t block : blocks) {
       count += trace_.blocks()[block].event_count;
       const uint64_t end_ns = trace_.blocks()[block].end_ns;
-      if (count < kWindowEvents || end_ns <= begin_ns) continue;
+      if (count < window_events_ || end_ns <= begin_ns) continue;
       windows.push_back({begin_ns, end_ns});
       begin_ns = end_ns;
       count = 0;
@@ -173,6 +174,7 @@ class PerfettoExport {
   const EventFilter filter_;
   Sink& sink_;
   ExportReport& report_;
+  const uint64_t window_events_;
   PerfettoPackets packets_;
   trace::EventColumns columns_;
   Batch batch_;
@@ -183,7 +185,12 @@ class PerfettoExport {
 
 Status export_perfetto(const trace::Trace& trace, const Selection& selection, Sink& sink,
                        ExportReport& report) {
-  RETURN_IF_ERROR(PerfettoExport(trace, selection, sink, report).run());
+  return export_perfetto_in_windows(trace, selection, sink, report, kWindowEvents);
+}
+
+Status export_perfetto_in_windows(const trace::Trace& trace, const Selection& selection, Sink& sink,
+                                  ExportReport& report, uint64_t window_events) {
+  RETURN_IF_ERROR(PerfettoExport(trace, selection, sink, report, window_events).run());
   if (report.event_count > kSlicesBrowserMax) {
     report.warnings.push_back(fmt::format(
         "{} slices are more than a browser holds (about {}); take a part of the trace by --from, "
