@@ -24,7 +24,7 @@ std::string sample_text() {
   std::string text;
   for (int file = 0; file < 100; ++file) {
     text += fmt::format(
-        R"({{"name":"FH","cat":"dftracer","type":1,"pid":8976,"tid":8976,"ph":4,"args":{{"hhash":"6882804a826580cd","name":"/data/train/{:05}.npz","value":"{:016x}"}}}})"
+        R"({{"name":"FH","cat":"dftracer","type":1,"pid":8976,"tid":8976,"ph":4,"args":{{"hhash":"6882804a826580cd","name":"/dataset/train/{:05}.npz","value":"{:016x}"}}}})"
         "\n",
         file, file + 1);
   }

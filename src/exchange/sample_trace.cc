@@ -44,9 +44,9 @@ std::vector<wire::Call> every_call() {
 std::vector<NameIndex> strange_names(trace::TraceWriter& writer) {
   std::vector<NameIndex> names = {NameIndex{}};
   for (const std::string_view name :
-       {"/data/train/0001.npz", "/data/\xc3\xa9t\xc3\xa9/\xf0\x9f\x90\x8e.jpg", "a \"quoted\" name",
-        "two\nlines\tand\\slash", "not\xff\xfeutf8", "\xc3", "fetch", "compute",
-        "comma, and ;semicolon", "\x01\x7f", "read"}) {
+       {"/dataset/train/0001.npz", "/dataset/\xc3\xa9t\xc3\xa9/\xf0\x9f\x90\x8e.jpg",
+        "a \"quoted\" name", "two\nlines\tand\\slash", "not\xff\xfeutf8", "\xc3", "fetch",
+        "compute", "comma, and ;semicolon", "\x01\x7f", "read"}) {
     names.push_back(writer.add_name(name));
   }
   return names;

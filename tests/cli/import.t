@@ -8,13 +8,13 @@ $ millrace import "$SOURCE"/tests/golden/dftracer_2.pfw "$SOURCE"/tests/golden/d
 $ millrace export older --to csv -o older.csv > /dev/null; cut -d, -f3-9 older.csv | tr -d '\r' | tail -n +2 | sort
 > app,region,TFReader.parse,,,,0
 > app,region,numpy.load,,,,0
-> posix,close,close,/data/train/0001.npz,,0,0
-> posix,lseek,lseek,/data/train/0001.npz,512,0,512
-> posix,open,open,/data/train/0001.npz,,0,4
-> posix,pread,pread,/data/train/0001.npz,8192,4096,100
-> posix,read,read,/data/train/0001.npz,,4096,4096
-> posix,stat,stat,"/data/a ""name"" of café",,0,0
-> stdio,fread,fread,"/data/a ""name"" of café",,8192,5120
+> posix,close,close,/dataset/train/0001.npz,,0,0
+> posix,lseek,lseek,/dataset/train/0001.npz,512,0,512
+> posix,open,open,/dataset/train/0001.npz,,0,4
+> posix,pread,pread,/dataset/train/0001.npz,8192,4096,100
+> posix,read,read,/dataset/train/0001.npz,,4096,4096
+> posix,stat,stat,"/dataset/a ""name"" of café",,0,0
+> stdio,fread,fread,"/dataset/a ""name"" of café",,8192,5120
 
 # a directory stands for its files; a torn one is read up to the tear
 $ mkdir logs; head -c 2500 "$SOURCE"/tests/golden/dftracer_1.pfw > logs/torn.pfw; echo text > logs/other; millrace import logs -o torn

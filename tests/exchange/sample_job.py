@@ -57,7 +57,7 @@ def make_job(seed: int = 1, count: int = 300) -> Job:
             for step in range(count):
                 begin = now
                 now += chance.randrange(1, 300)
-                path = f'/data/{chance.randrange(20)} "é".npz'
+                path = f'/dataset/{chance.randrange(20)} "é".npz'
                 size = chance.randrange(1 << 40)
                 job.event("pread", "POSIX", now, now + 50, pid, tid, host, path, ret=size - 1,
                           count=size, offset=chance.randrange(1 << 45))
