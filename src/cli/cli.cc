@@ -109,6 +109,8 @@ std::span<const Command> commands() {
       trace_command(),
       info_command(),
       pack_command(),
+      export_command(),
+      import_command(),
       doctor_command(),
       completion_command(),
       manual_command(),
