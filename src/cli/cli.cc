@@ -106,7 +106,8 @@ int dispatch(const std::vector<std::string>& arguments, Output& output) {
 
 std::span<const Command> commands() {
   static const std::vector<Command> all = {
-      doctor_command(), export_command(), import_command(), completion_command(), manual_command(),
+      info_command(),   export_command(),     import_command(), pack_command(),
+      doctor_command(), completion_command(), manual_command(),
   };
   return all;
 }

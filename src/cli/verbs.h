@@ -10,6 +10,8 @@ Command completion_command();
 Command doctor_command();
 Command export_command();
 Command import_command();
+Command info_command();
 Command manual_command();
+Command pack_command();
 
 }  // namespace millrace::cli

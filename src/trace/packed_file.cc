@@ -79,7 +79,7 @@ Result<PackedBlock> PackedFile::block_at(uint64_t offset) const {
     return fail(Errc::kCorrupt, "the block at byte {} is damaged: its head is not whole", offset);
   }
   if (end_of(block) > source_.size_bytes()) {
-    return fail(Errc::kCorrupt, "the file ends at byte {}, in the middle of the block at byte {}",
+    return fail(Errc::kExhausted, "the file ends at byte {}, in the middle of the block at byte {}",
                 source_.size_bytes(), offset);
   }
   return block;
@@ -134,6 +134,9 @@ void PackedFile::scan() {
       offset = end_of(*block);
       continue;
     }
+    // A whole head whose payload is cut off: nothing follows, though the payload of an index may
+    // look like it.
+    if (block.error().code() == Errc::kExhausted) return note(block.error());
     const uint64_t next = find_block(offset + 1);
     // A trailer is no block, but nothing is wrong with it: the file was written on after it.
     const uint64_t end = std::min(next, source_.size_bytes());
@@ -156,7 +159,9 @@ uint64_t PackedFile::find_block(uint64_t from_offset) const {
     const std::string_view wanted(reinterpret_cast<const char*>(&magic), sizeof(magic));
     for (size_t at = text.find(wanted); at != std::string_view::npos;
          at = text.find(wanted, at + 1)) {
-      if (block_at(offset + at).ok()) return offset + at;
+      const auto block = block_at(offset + at);
+      // The payload too: an index is full of heads that are copies.
+      if (block.ok() && payload(*block).ok()) return offset + at;
     }
     if (length < kScanBytes) break;
     offset += length - sizeof(magic);
@@ -166,7 +171,7 @@ uint64_t PackedFile::find_block(uint64_t from_offset) const {
 
 // Blocks that no commit covers were written by a packer that was stopped: what they hold is still
 // in the recording.
-bool PackedFile::keep_committed() {
+void PackedFile::keep_committed() {
   std::vector<PackedBlock> kept;
   size_t first_pending = 0;
   for (size_t i = 0; i < blocks_.size(); ++i) {
@@ -190,17 +195,20 @@ bool PackedFile::keep_committed() {
       for (const auto& [ring, sequence] : news.next_sequence) known.next_sequence[ring] = sequence;
     }
   }
-  const bool all = kept.size() == blocks_.size();
   blocks_ = std::move(kept);
-  return all;
 }
 
 void PackedFile::take_blocks() {
-  if ((header_.flags & wire::kTraceFileNeedsCommit) != 0) keep_committed();
+  if (is_packed_recording()) keep_committed();
   for (const PackedBlock& block : blocks_) {
     if (block.header.kind == TraceBlockKind::kEvents) {
       event_blocks_.push_back(block);
       continue;
+    }
+    // The index has a copy of every head, so that one damaged head loses nothing.
+    if (has_index_ && !block_at(block.offset).ok()) {
+      note(fail(Errc::kCorrupt, "the head of the block at byte {} is damaged; its copy was used",
+                block.offset));
     }
     const Status taken = take_table(block);
     if (!taken.ok()) {

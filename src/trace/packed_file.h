@@ -35,6 +35,13 @@ class PackedFile {
   const std::map<std::string, Consumed>& consumed() const { return consumed_; }
   const wire::TraceFileHeader& header() const { return header_; }
   bool has_index() const { return has_index_; }
+  // The sentence to say where it has none.
+  std::string unfinished() const {
+    return name_ +
+           ": has no index at its end: its writer was stopped, or is still at work. What is "
+           "whole was read block by block";
+  }
+  bool is_packed_recording() const { return (header_.flags & wire::kTraceFileNeedsCommit) != 0; }
   uint64_t size_bytes() const { return source_.size_bytes(); }
 
   // Every block, for a writer that goes on with this file: its index lists them all.
@@ -54,7 +61,7 @@ class PackedFile {
   Result<PackedBlock> block_at(uint64_t offset) const;
   uint64_t find_block(uint64_t from_offset) const;
   void take_blocks();
-  bool keep_committed();
+  void keep_committed();
   Status take_table(const PackedBlock& block);
   Result<std::vector<std::byte>> payload(const PackedBlock& block) const;
   Status check_references(const EventColumns& columns) const;

@@ -32,6 +32,14 @@ struct SessionEntry {
   std::string directory;  // of the recording, its last name; empty: it was not recorded
 };
 
+// Whether two entries are of one recording: begun at one instant on one host.
+inline bool is_same_recording(const SessionEntry& a, const SessionEntry& b) {
+  return a.clock.known && b.clock.known && a.session.host == b.session.host &&
+         a.session.boot_id == b.session.boot_id &&
+         a.clock.first.counter_ticks == b.clock.first.counter_ticks &&
+         a.clock.first.monotonic_ns == b.clock.first.monotonic_ns;
+}
+
 // The monotonic clock of rank 0's host minus that of this process, measured through MPI.
 struct PeerClock {
   int64_t offset_ns = 0;

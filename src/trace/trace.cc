@@ -70,20 +70,13 @@ struct Trace::State {
 
 // A recording half packed is two parts of one session, known by when and where it began.
 uint32_t Trace::State::join_session(const SessionEntry& entry, int64_t origin) {
-  if (entry.clock.known) {
-    for (uint32_t i = 0; i < session_entries.size(); ++i) {
-      SessionEntry& known = session_entries[i];
-      if (!known.clock.known || known.session.boot_id != entry.session.boot_id ||
-          known.session.host != entry.session.host ||
-          known.clock.first.counter_ticks != entry.clock.first.counter_ticks ||
-          known.clock.first.monotonic_ns != entry.clock.first.monotonic_ns) {
-        continue;
-      }
-      if (entry.clock.last.monotonic_ns > known.clock.last.monotonic_ns) {
-        known.clock.last = entry.clock.last;
-      }
-      return i;
+  for (uint32_t i = 0; i < session_entries.size(); ++i) {
+    SessionEntry& known = session_entries[i];
+    if (!is_same_recording(known, entry)) continue;
+    if (entry.clock.last.monotonic_ns > known.clock.last.monotonic_ns) {
+      known.clock.last = entry.clock.last;
     }
+    return i;
   }
   session_entries.push_back(entry);
   session_origins.push_back(origin);

@@ -61,7 +61,6 @@ enum class SlotTag : uint16_t {
   kTags = 0xff03,
   kOrigin = 0xff04,
   kContext = 0xff05,  // a slot of its own, not of an event
-  kLoss = 0xff06,     // a slot of its own
 };
 
 // What did not fit: result, error, and numbers beyond 32 bits.
@@ -124,17 +123,6 @@ struct TraceContext {
 };
 static_assert(sizeof(TraceContext) == 32 && offsetof(TraceContext, tag) == 28);
 
-// Events that could not be kept, told as soon as something can be written again.
-struct TraceLoss {
-  uint64_t first_ticks;  // begin of the first event lost
-  uint64_t last_ticks;
-  uint64_t events;
-  uint32_t error;  // errno of the write that failed
-  SlotTag tag;
-  uint16_t reserved;
-};
-static_assert(sizeof(TraceLoss) == 32 && offsetof(TraceLoss, tag) == 28);
-
 union TraceSlot {
   TraceRecord record;
   TraceWide wide;
@@ -142,7 +130,6 @@ union TraceSlot {
   TraceTags tags;
   TraceOrigin origin;
   TraceContext context;
-  TraceLoss loss;
 };
 static_assert(sizeof(TraceSlot) == 32);
 static_assert(std::is_trivially_copyable_v<TraceSlot>);

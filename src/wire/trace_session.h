@@ -116,13 +116,16 @@ struct Ring {
 };
 static_assert(sizeof(Ring) == kRingSizeBytes);
 
+// Where a ring lies in its .rings file. The ProcessPage has the first 64 KiB to itself, so that all
+// can be mapped also where pages are that large.
+constexpr uint64_t ring_offset(uint32_t ring) { return (uint64_t{ring} + 1) * kRingSizeBytes; }
+
 struct NamesHeader {
   uint64_t magic;    // kNamesMagic
   uint32_t version;  // kRecordingVersion
   uint32_t reserved;
-  uint64_t end;        // where the next name goes, in bytes from the start of the file
-  uint64_t allocated;  // bytes of the file that have space on the disk
-  uint64_t reserved2[4];
+  uint64_t end;  // where the next name goes, in bytes from the start of the file
+  uint64_t reserved2[5];
 };
 static_assert(sizeof(NamesHeader) == 64);
 
@@ -165,7 +168,7 @@ inline uint64_t name_hash(const char* text, size_t length) {
 // names.index: level after level of slots, each level four times the one before. A slot holds
 // hash << 32 | id, 0 where it is free. A name lies in one of the kNameProbes slots that begin at
 // its place in the first level, else in the second, and so on. Nothing is ever removed.
-inline constexpr size_t kNameIndexFirstSlots = 2048;
+inline constexpr size_t kNameIndexFirstSlots = 8192;
 inline constexpr size_t kNameIndexLevels = 10;
 inline constexpr size_t kNameProbes = 16;
 
