@@ -106,8 +106,8 @@ Result<int> run_trace(const Arguments& arguments, Output&) {
   options.include = arguments.values("include");
   options.exclude = arguments.values("exclude");
   options.pack = !arguments.has("no-pack");
-  ASSIGN_OR_RETURN(options.levels, parse_levels(arguments.value("levels").value_or(
-                                       "posix,stdio,mpiio,hdf5,app")));
+  ASSIGN_OR_RETURN(options.levels,
+                   parse_levels(arguments.value("levels").value_or("posix,stdio,mpiio,hdf5,app")));
   ASSIGN_OR_RETURN(options.library, trace::find_recorder());
   RETURN_IF_ERROR(check_directory(options.directory, arguments.has("append")));
   const auto outcome = trace::launch(options);

@@ -77,7 +77,8 @@ class ChildEnvironment {
 Result<pid_t> start(const LaunchOptions& options, const std::filesystem::path& session) {
   ChildEnvironment environment(options, session);
   std::vector<char*> arguments;
-  for (const std::string& word : options.command) arguments.push_back(const_cast<char*>(word.c_str()));
+  for (const std::string& word : options.command)
+    arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot make a pipe");
@@ -220,7 +221,7 @@ Result<std::filesystem::path> find_recorder() {
                 printable(given));
   }
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-    // Beside the program as it is built, and as it is installed.
+  // Beside the program as it is built, and as it is installed.
   static constexpr const char* kPlaces[] = {"../lib", "../" MILLRACE_LIBDIR "/millrace"};
   for (const char* place : kPlaces) {
     const auto candidate = (program / place / kName).lexically_normal();

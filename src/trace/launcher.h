@@ -1,8 +1,8 @@
 // Launcher: runs a command under the recorder, and packs what it leaves.
 //
-// The command sees its own terminal, its own signals and, but for the variables of the recorder, its
-// own environment. While it runs, a thread of the launcher packs what has been written; when it has
-// ended, the rest. Processes that it leaves behind go on recording, and are packed later
+// The command sees its own terminal, its own signals and, but for the variables of the recorder,
+// its own environment. While it runs, a thread of the launcher packs what has been written; when it
+// has ended, the rest. Processes that it leaves behind go on recording, and are packed later
 // (`millrace pack`).
 #pragma once
 

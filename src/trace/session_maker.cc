@@ -57,8 +57,9 @@ Result<std::filesystem::path> make_session(const LaunchOptions& options) {
   }
   const std::string path = session / "session";
   ASSIGN_OR_RETURN(const File file, File::open(path, O_WRONLY | O_CREAT | O_EXCL));
-  RETURN_IF_ERROR(file.write_at(0, ByteView(reinterpret_cast<const std::byte*>(bytes), sizeof(bytes)))
-                      .within(path));
+  RETURN_IF_ERROR(
+      file.write_at(0, ByteView(reinterpret_cast<const std::byte*>(bytes), sizeof(bytes)))
+          .within(path));
   return session;
 }
 

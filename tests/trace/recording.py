@@ -1,184 +1,185 @@
-"""Reads a recording (docs/formats/recording.md) as Python objects: a second reader beside the C++ one.
+"""Reads a recording by docs/formats/recording.md, independently of the C++ reader: what the tests of the
+recorder look at. The names of the calls come from src/wire/trace_call.h."""
 
-Written from the format's page for tests of the recorder and its interfaces. It believes what it
-reads no further than that: a wrong magic, version or length is a ValueError.
-"""
-
+import os
+import re
 import struct
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
+from collections import namedtuple
 
-SESSION_MAGIC = 0x535345534D520A00
-PROCESS_MAGIC = 0x434F52504D520A00
-NAMES_MAGIC = 0x454D414E4D520A00
-RING_MAGIC = 0x474E4952
-VERSION = 1
-RING_BYTES = 64 * 1024
-SLOT_BYTES = 32
-HEADER_BYTES = 64
-REGION, MARK = 0x500, 0x501
-WIDE, OTHER, TAGS, ORIGIN, CONTEXT = 0xFF01, 0xFF02, 0xFF03, 0xFF04, 0xFF05
-NO_EPOCH, NO_STEP = 2**32 - 1, 2**64 - 1
+Event = namedtuple("Event", "begin pid tid call file offset size result error detail other_file other_offset "
+                            "duration tags flags origin")
 
+# A region or a mark, as a program's author thinks of it. Times are ticks; epoch, step and origin (process and
+# thread where it began, where that is elsewhere) are None where there is none.
+Region = namedtuple("Region", "name begin end epoch step tags process thread origin is_mark")
 
-class Region(NamedTuple):
-    """A region or a mark."""
+RING_BYTES = 65536
+NO_OFFSET = (1 << 64) - 1
+WIDE, OTHER, TAGS, ORIGIN, CONTEXT = 0xff01, 0xff02, 0xff03, 0xff04, 0xff05
 
-    name: str
-    begin: int  # ticks
-    end: int
-    epoch: int | None
-    step: int | None
-    tags: dict
-    process: int
-    thread: int
-    origin: tuple | None  # process and thread where it began, where that is elsewhere
-    is_mark: bool
+SOURCES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-class Process(NamedTuple):
-    pid: int
-    parent_pid: int
-    rank: int
-    world_size: int
+def _call_names():
+    with open(os.path.join(SOURCES, "src/wire/trace_call.h")) as header:
+        text = header.read()
+    tables = {}
+    for level, name in enumerate(("Posix", "Stdio", "Mpiio", "Hdf5", "App"), start=1):
+        body = re.search(r"k%sCalls\[\] = \{(.*?)\};\n" % name, text, re.S).group(1)
+        tables[level] = re.findall(r'\{"(\w+)"', body)
+    return tables
 
 
-class Event(NamedTuple):
-    """Any event, as far as the first slot tells."""
+CALLS = _call_names()
 
-    call: int
-    name: str
-    begin: int
-    end: int
-    offset: int
-    size: int
-    process: int
-    thread: int
+
+class Session:
+    """One session directory."""
+
+    def __init__(self, path):
+        self.path = path
+        with open(os.path.join(path, "names"), "rb") as names:
+            self._names = names.read()
+        with open(os.path.join(path, "session"), "rb") as file:
+            self.lost_events, _, _, self.lost_error, _, self.lost_processes = struct.unpack_from(
+                "<QQQIIQ", file.read(), 80)
+        self.processes = []
+        self.events = []
+        for entry in sorted(os.listdir(path)):
+            if entry.endswith(".rings"):
+                self._read_process(os.path.join(path, entry[:-len(".rings")]))
+        self.events.sort(key=lambda event: (event.begin, -event.duration))
+
+    def name(self, number):
+        if number == 0:
+            return ""
+        length, = struct.unpack_from("<I", self._names, number * 8)
+        return os.fsdecode(self._names[number * 8 + 16:number * 8 + 16 + length])
+
+    def _read_process(self, stem):
+        with open(stem + ".rings", "rb") as file:
+            rings = file.read()
+        log = b""
+        if os.path.exists(stem + ".log"):
+            with open(stem + ".log", "rb") as file:
+                log = file.read()
+        magic, version, pid, parent, origin, rank, world = struct.unpack_from("<QIIIIii", rings)
+        assert magic == 0x434f52504d520a00 and version == 1, (stem, hex(magic), version)
+        lost, _, _, lost_error, lost_names = struct.unpack_from("<QQQII", rings, 104)
+        ring_count, exited, code = struct.unpack_from("<IIi", rings, 136)
+        self.processes.append(dict(pid=pid, parent=parent, rank=rank, world=world, origin=origin,
+                                   exited=bool(exited), code=code, lost=lost, lost_error=lost_error,
+                                   lost_names=lost_names, rings=ring_count))
+        chunks = []
+        logged = set()
+        at = 0
+        while at + 64 <= len(log):
+            magic, ring, sequence, _, _, slots = struct.unpack_from("<IIQIII", log, at)
+            assert magic == 0x474e4952, (stem, at, hex(magic))
+            end = at + 64 + 32 * slots
+            if end > len(log):
+                break  # torn: its ring still has it
+            logged.add((ring, sequence))
+            chunks.append(log[at:end])
+            at = end
+        for at in range(RING_BYTES, len(rings) - RING_BYTES + 1, RING_BYTES):
+            magic, ring, sequence = struct.unpack_from("<IIQ", rings, at)
+            if magic == 0x474e4952 and (ring, sequence) not in logged:
+                chunks.append(rings[at:at + RING_BYTES])
+        for chunk in chunks:
+            self._read_chunk(chunk)
+
+    def _read_chunk(self, chunk):
+        pid, tid = struct.unpack_from("<II", chunk, 16)
+        at = 64
+        while at + 32 <= len(chunk):
+            call, slots = struct.unpack_from("<HB", chunk, at + 28)
+            if call == CONTEXT:
+                _, pid, tid = struct.unpack_from("<QII", chunk, at)
+            if call == 0 or call >= 0xff00:
+                at += 32
+                continue
+            self.events.append(self._event(chunk, at, pid, tid))
+            at += 32 * slots
+
+    def _event(self, chunk, at, pid, tid):
+        begin, offset, duration, file, size, call, slots, flags = struct.unpack_from("<QQIIIHBB", chunk, at)
+        form = flags & 7
+        result = {1: size, 2: 0, 3: size, 4: offset}.get(form, 0)
+        if form == 3:
+            size = 0
+        error = detail = 0
+        other_file, other_offset = "", None
+        tags = {}
+        origin = None
+        for k in range(1, slots):
+            place = at + 32 * k
+            tag, = struct.unpack_from("<H", chunk, place + 28)
+            if tag == WIDE:
+                wide_result, size, high, detail, _, _, error = struct.unpack_from("<qQIIIHH", chunk, place)
+                duration |= high << 32
+                if form == 0:
+                    result = wide_result
+            elif tag == OTHER:
+                other_offset, _, other = struct.unpack_from("<QQI", chunk, place)
+                other_file = self.name(other)
+            elif tag == TAGS:
+                tags.update(self._tags(chunk, place))
+            elif tag == ORIGIN:
+                origin = struct.unpack_from("<II", chunk, place)
+        return Event(begin, pid, tid, CALLS[call >> 8][call & 255], self.name(file),
+                     None if offset == NO_OFFSET else offset, size, result, error, detail, other_file,
+                     None if other_offset == NO_OFFSET else other_offset, duration, tags, flags, origin)
+
+    def _tags(self, chunk, place):
+        values = struct.unpack_from("<QQ", chunk, place)
+        keys = struct.unpack_from("<II", chunk, place + 16)
+        kinds = struct.unpack_from("<BB", chunk, place + 24)
+        for key, kind, value in zip(keys, kinds, values):
+            if kind == 1:
+                yield self.name(key), value - 2**64 if value >= 2**63 else value
+            elif kind == 2:
+                yield self.name(key), struct.unpack("<d", struct.pack("<Q", value))[0]
+            elif kind == 3:
+                yield self.name(key), self.name(value)
+
+
+def read(directory):
+    """All sessions below a trace directory, as a list."""
+    found = []
+    for entry in sorted(os.listdir(directory)):
+        path = os.path.join(directory, entry)
+        if os.path.exists(os.path.join(path, "session")):
+            found.append(Session(path))
+    return found
+
+
+def events(directory):
+    return [event for session in read(directory) for event in session.events]
 
 
 class Recording:
-    """All sessions below a directory."""
+    """A trace directory as tests of regions look at it."""
 
-    def __init__(self, path) -> None:
-        self.sessions = sorted(page.parent for page in Path(path).rglob("session") if page.is_file())
+    def __init__(self, directory):
+        self.sessions = read(directory)
         if not self.sessions:
-            raise ValueError(f"{path}: no session was recorded there")
-        self.regions: list[Region] = []
-        self.events: list[Event] = []
-        self.processes: list[Process] = []
-        for session in self.sessions:
-            self._read_session(session)
-        self.regions.sort(key=lambda region: (region.begin, -region.end))
-        self.events.sort(key=lambda event: event.begin)
+            raise ValueError("%s: no session was recorded there" % directory)
+        self.processes = [process for session in self.sessions for process in session.processes]
+        self.events = [event for session in self.sessions for event in session.events]
+        self.regions = [_region(event) for event in self.events if event.call in ("region", "mark")]
 
-    def named(self, name: str) -> list[Region]:
+    def named(self, name):
         return [region for region in self.regions if region.name == name]
 
-    def _read_session(self, folder: Path) -> None:
-        page = (folder / "session").read_bytes()
-        magic, version = struct.unpack_from("<QI", page)
-        if magic != SESSION_MAGIC or version != VERSION:
-            raise ValueError(f"{folder}/session: magic {magic:#x} of version {version}")
-        names = Names((folder / "names").read_bytes())
-        for rings in sorted(folder.glob("*.rings")):
-            data = rings.read_bytes()
-            self.processes.append(read_process(rings, data))
-            log = rings.with_suffix(".log")
-            chunks = list(log_chunks(log.read_bytes())) if log.exists() else []
-            logged = {(ring, sequence) for ring, sequence, _ in chunks}
-            chunks += [chunk for chunk in ring_chunks(data) if chunk[:2] not in logged]
-            for _, _, chunk in sorted(chunks, key=lambda chunk: chunk[:2]):
-                self._read_slots(names, chunk)
 
-    def _read_slots(self, names: "Names", chunk: bytes) -> None:
-        _, _, _, process, thread, slot_count, _ = struct.unpack_from("<IIQIIII", chunk)
-        slots = [chunk[at:at + SLOT_BYTES] for at in range(
-            HEADER_BYTES, HEADER_BYTES + slot_count * SLOT_BYTES, SLOT_BYTES)]
-        at = 0
-        while at < len(slots):
-            call, slot_total = struct.unpack_from("<HB", slots[at], 28)
-            if call == CONTEXT:
-                process, thread = struct.unpack_from("<II", slots[at], 8)
-            elif 0 < call < 0xFF00:
-                self._add(names, slots[at:at + slot_total], process, thread)
-                at += slot_total - 1
-            at += 1
-
-    def _add(self, names: "Names", slots: list[bytes], process: int, thread: int) -> None:
-        begin, offset, duration, file, size, call = struct.unpack_from("<QQIIIH", slots[0])
-        tags: dict = {}
-        origin = None
-        for slot in slots[1:]:
-            kind = struct.unpack_from("<H", slot, 28)[0]
-            if kind == WIDE:
-                duration += struct.unpack_from("<I", slot, 16)[0] << 32
-            elif kind == TAGS:
-                tags.update(read_tags(names, slot))
-            elif kind == ORIGIN:
-                origin = struct.unpack_from("<II", slot)
-        if call in (REGION, MARK):
-            self.regions.append(Region(
-                names[file], begin, begin + duration, None if size == NO_EPOCH else size,
-                None if offset == NO_STEP else offset, tags, process, thread, origin,
-                call == MARK))
-        self.events.append(Event(call, names[file], begin, begin + duration, offset, size, process,
-                                 thread))
+def _region(event):
+    return Region(event.file, event.begin, event.begin + event.duration,
+                  None if event.size == 2**32 - 1 else event.size, event.offset, event.tags, event.pid, event.tid,
+                  event.origin, event.call == "mark")
 
 
-class Names:
-    """The file of names: an id is a place in it, over 8."""
-
-    def __init__(self, data: bytes) -> None:
-        magic, version = struct.unpack_from("<QI", data)
-        if magic != NAMES_MAGIC or version != VERSION:
-            raise ValueError(f"names: magic {magic:#x} of version {version}")
-        self.data = data
-
-    def __getitem__(self, name: int) -> str:
-        if name == 0:
-            return ""
-        length = struct.unpack_from("<I", self.data, name * 8)[0]
-        begin = name * 8 + 16
-        if begin + length > len(self.data):
-            raise ValueError(f"names: {name} claims {length} bytes, beyond the end")
-        return self.data[begin:begin + length].decode("utf-8", "surrogateescape")
-
-
-def read_process(path: Path, page: bytes) -> Process:
-    magic, version, pid, parent, _, rank, world = struct.unpack_from("<QIIIIii", page)
-    if magic != PROCESS_MAGIC or version != VERSION:
-        raise ValueError(f"{path}: magic {magic:#x} of version {version}")
-    return Process(pid, parent, rank, world)
-
-
-def ring_chunks(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    for at in range(RING_BYTES, len(data) - RING_BYTES + 1, RING_BYTES):
-        magic, ring, sequence = struct.unpack_from("<IIQ", data, at)
-        if magic == RING_MAGIC:
-            yield ring, sequence, data[at:at + RING_BYTES]
-
-
-def log_chunks(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    at = 0
-    while at + HEADER_BYTES <= len(data):
-        magic, ring, sequence = struct.unpack_from("<IIQ", data, at)
-        slot_count = struct.unpack_from("<I", data, at + 24)[0]
-        size = HEADER_BYTES + slot_count * SLOT_BYTES
-        if magic != RING_MAGIC or at + size > len(data):
-            raise ValueError(f"log: no whole chunk at byte {at}")
-        yield ring, sequence, data[at:at + size]
-        at += size
-
-
-def read_tags(names: Names, slot: bytes) -> Iterator[tuple[str, object]]:
-    values = struct.unpack_from("<QQ", slot)
-    keys = struct.unpack_from("<II", slot, 16)
-    kinds = struct.unpack_from("<BB", slot, 24)
-    for key, kind, value in zip(keys, kinds, values):
-        if kind == 1:
-            yield names[key], value - 2**64 if value >= 2**63 else value
-        elif kind == 2:
-            yield names[key], struct.unpack("<d", struct.pack("<Q", value))[0]
-        elif kind == 3:
-            yield names[key], names[value]
+if __name__ == "__main__":
+    import sys
+    for event in events(sys.argv[1]):
+        print(*event[1:])

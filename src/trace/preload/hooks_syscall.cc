@@ -42,8 +42,7 @@ long straight(long number, const Arguments& x) {
 // On rings of other libraries: what goes through them is not seen, that they are there is.
 long on_ring(Call call, long number, const Arguments& x) {
   if (!recording(Level::kPosix)) return straight(number, x);
-  return traced({.call = call, .file = intern("<io_uring>")},
-                [&] { return straight(number, x); });
+  return traced({.call = call, .file = intern("<io_uring>")}, [&] { return straight(number, x); });
 }
 
 long data_call(long number, const Arguments& x) {
@@ -79,9 +78,8 @@ long data_call(long number, const Arguments& x) {
     case SYS_dup3:
       return dup3(fd, static_cast<int>(x.b), static_cast<int>(x.c));
     case SYS_copy_file_range:
-      return copy_file_range(fd, pointer<off_t*>(x.b), static_cast<int>(x.c),
-                             pointer<off_t*>(x.d), static_cast<size_t>(x.e),
-                             static_cast<unsigned>(x.f));
+      return copy_file_range(fd, pointer<off_t*>(x.b), static_cast<int>(x.c), pointer<off_t*>(x.d),
+                             static_cast<size_t>(x.e), static_cast<unsigned>(x.f));
     case SYS_sendfile:
       return sendfile(fd, static_cast<int>(x.b), pointer<off_t*>(x.c), static_cast<size_t>(x.d));
     default:
@@ -145,13 +143,33 @@ namespace {
 
 [[gnu::constructor]] void choose_hooked_calls() {
   static constexpr int kNumbers[] = {
-      SYS_read,      SYS_write,          SYS_pread64,        SYS_pwrite64,          SYS_readv,
-      SYS_writev,    SYS_getdents64,     SYS_lseek,          SYS_close,             SYS_fsync,
-      SYS_fdatasync, SYS_ftruncate,      SYS_dup,            SYS_dup3,              SYS_openat,
-      SYS_unlinkat,  SYS_mkdirat,        SYS_renameat2,      SYS_statx,             SYS_sendfile,
-      SYS_copy_file_range, SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register,
+      SYS_read,
+      SYS_write,
+      SYS_pread64,
+      SYS_pwrite64,
+      SYS_readv,
+      SYS_writev,
+      SYS_getdents64,
+      SYS_lseek,
+      SYS_close,
+      SYS_fsync,
+      SYS_fdatasync,
+      SYS_ftruncate,
+      SYS_dup,
+      SYS_dup3,
+      SYS_openat,
+      SYS_unlinkat,
+      SYS_mkdirat,
+      SYS_renameat2,
+      SYS_statx,
+      SYS_sendfile,
+      SYS_copy_file_range,
+      SYS_io_uring_setup,
+      SYS_io_uring_enter,
+      SYS_io_uring_register,
 #if defined(SYS_open)
-      SYS_open,      SYS_unlink,
+      SYS_open,
+      SYS_unlink,
 #endif
   };
   for (const int number : kNumbers) millrace_hooked_calls[number / 64] |= 1ull << (number % 64);
