@@ -185,7 +185,7 @@ def run_millrace(arguments, traced: bool) -> dict:
 def run_dftracer(python: str) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {
-            "DFTRACER_ENABLE": "1", "DFTRACER_INIT": "FUNCTION", "DFTRACER_INC_METADATA": "0",
+            "DFTRACER_ENABLE": "1", "DFTRACER_INIT": "FUNCTION", "DFTRACER_INC_METADATA": "1",
             "DFTRACER_LOG_FILE": f"{folder}/trace", "DFTRACER_DATA_DIR": "all"}
         return run_child(python, "dftracer", environment)
 
