@@ -3,6 +3,7 @@
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
@@ -20,7 +21,8 @@ if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux" OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES 
   message(FATAL_ERROR "Millrace runs on Linux on x86_64 and aarch64, not on ${CMAKE_SYSTEM_NAME} on ${CMAKE_SYSTEM_PROCESSOR}")
 endif()
 
-add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wcast-qual
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-qual
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>"
   -Wno-missing-field-initializers)  # designated initializers leave the rest at its default on purpose
 # A binary must not tell where it was built: it would differ from machine to machine, and so would ccache's key.
 add_compile_options("-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" "-ffile-prefix-map=${PROJECT_BINARY_DIR}/=build/")

@@ -35,6 +35,9 @@ else()
   install(FILES "${shell_files}/millrace.fish"
     DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
 endif()
+# The interface of programs that mark their regions; it needs nothing linked.
+install(FILES "${PROJECT_SOURCE_DIR}/include/millrace/trace.h" "${PROJECT_SOURCE_DIR}/include/millrace/trace_api.h"
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/millrace")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME copyright)
 install(FILES "${PROJECT_SOURCE_DIR}/README.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 

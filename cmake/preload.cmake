@@ -15,7 +15,7 @@ function(millrace_preload name)
     "${CMAKE_CURRENT_SOURCE_DIR}/${preload_EXPORTS}")
   # -O2 in every preset: what is measured and what is tested is the same code.
   target_compile_options(${name} PRIVATE -O2 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-stack-protector
-    -ftls-model=initial-exec -U_FORTIFY_SOURCE -fno-builtin-printf -fno-builtin-puts -fno-builtin-fputs
+    -ftls-model=initial-exec -U_FORTIFY_SOURCE -U_GLIBCXX_ASSERTIONS -fno-builtin-printf -fno-builtin-puts -fno-builtin-fputs
     -fno-builtin-fprintf -fno-builtin-fputc -fno-builtin-fwrite
     -Wno-ignored-attributes -Wno-pedantic -Wno-nonnull-compare)
   target_link_options(${name} PRIVATE -nodefaultlibs -Wl,-z,defs -Wl,-z,now -Wl,--as-needed

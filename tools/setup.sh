@@ -31,9 +31,13 @@ is_there() {
   case "$kind" in
     command) command -v "$what" >/dev/null 2>&1 ;;
     header) printf '#include <%s>\n' "$what" | c++ -std=c++20 -E -x c++ - >/dev/null 2>&1 ;;
-    *) die "$packages_file: '$1' is neither command: nor header:" ;;
+    python) "$(debian_python)" -c "import $what" >/dev/null 2>&1 ;;
+    *) die "$packages_file: '$1' is neither command:, header: nor python:" ;;
   esac
 }
+
+# The Python that Debian's modules are for, which may not be the first in PATH.
+debian_python() { if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else echo python3; fi; }
 
 has_apt() { command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null 2>&1; }
 

@@ -38,6 +38,13 @@ struct millrace_event {
   size_t tag_count;     /* at most 64 are kept */
 };
 
+/* Where a thread stands in the training: regions take both when they begin, unless they have their own. */
+struct millrace_context {
+  uint64_t step;  /* MILLRACE_NO_STEP: none */
+  uint32_t epoch; /* MILLRACE_NO_EPOCH: none */
+  uint32_t reserved;
+};
+
 struct millrace_trace_functions {
   size_t size_bytes; /* of this table */
 
@@ -59,6 +66,11 @@ struct millrace_trace_functions {
 
   /* Says which rank of how many this process is, where the environment does not. */
   void (*set_rank)(int rank, int world_size);
+
+  /* This thread's context, never null, for reading and writing. It belongs to the thread and is copied
+   * by fork; a new thread has neither epoch nor step. Here and not in a header's own variable, since
+   * every library and Python must see the same one. */
+  struct millrace_context* (*context)(void);
 };
 
 const struct millrace_trace_functions* millrace_trace_api(void);

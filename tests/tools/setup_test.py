@@ -4,6 +4,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -54,6 +55,14 @@ class SetupTest(unittest.TestCase):
         done = self.ensure("core", packages="core | x | header:vector | vectors\n")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "went on\n", ""))
 
+    def test_a_python_module_is_found_by_importing_it(self):
+        self.add_program("python3", f"exec {sys.executable} \"$@\"")
+        done = self.ensure("test", packages=("test | x | python:json | json\n"
+                                             "test | y | python:no_such_module | the module none\n"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the module none (on Debian: y)", done.stderr)
+        self.assertNotIn("json", done.stderr)
+
     def test_debian_installs_only_what_is_missing_without_recommends(self):
         self.add_program("dpkg-query", "echo installed present; echo config-files removed")
         self.add_program("apt-get", "echo apt-get \"$@\" >&2")
@@ -94,7 +103,7 @@ class SetupTest(unittest.TestCase):
             group, package, probe, provides = (field.strip() for field in line.split("|"))
             self.assertIn(group, ("core", "python", "test"), line)
             self.assertRegex(package, r"^[a-z0-9.+-]+$")
-            self.assertRegex(probe, r"^(command|header):\S+$")
+            self.assertRegex(probe, r"^(command|header|python):\S+$")
             self.assertTrue(provides, line)
 
     def test_a_wrong_option_of_quickstart_is_wrong_usage(self):

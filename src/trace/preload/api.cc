@@ -79,6 +79,11 @@ void api_set_rank(int rank, int world_size) {
   if (recording(Level::kApp)) set_rank(rank, world_size);
 }
 
+// Copied by fork with the thread that calls it, as every thread-local variable is.
+thread_local millrace_context context{MILLRACE_NO_STEP, MILLRACE_NO_EPOCH, 0};
+
+millrace_context* api_context() { return &context; }
+
 constexpr struct millrace_trace_functions kApi = {
     .size_bytes = sizeof(struct millrace_trace_functions),
     .enabled = &api_enabled,
@@ -87,6 +92,7 @@ constexpr struct millrace_trace_functions kApi = {
     .place = &api_place,
     .record = &api_record,
     .set_rank = &api_set_rank,
+    .context = &api_context,
 };
 
 }  // namespace

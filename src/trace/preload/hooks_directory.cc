@@ -16,7 +16,7 @@ DIR* opening_directory(Call call, NameId name, Body body) {
   const uint64_t end = now();
   const int error = directory == nullptr ? errno : 0;
   if (directory != nullptr) note_opened(dirfd(directory), name, hook::kNotSeekable);
-  if (!ignored(name)) {
+  if (!ignored(name) && recording(Level::kPosix)) {
     record({.call = call, .file = name}, {begin, end, directory == nullptr ? -1 : 0, error});
   }
   return directory;
@@ -60,13 +60,13 @@ extern "C" {
 
 DIR* opendir(const char* path) {
   static constinit Real<DIR*(const char*)> real{"opendir"};
-  if (!recording(Level::kPosix)) return real(path);
+  if (!tracking()) return real(path);
   return opening_directory(Call::kOpendir, intern_path(path), [&] { return real(path); });
 }
 
 DIR* fdopendir(int fd) {
   static constinit Real<DIR*(int)> real{"fdopendir"};
-  if (!recording(Level::kPosix)) return real(fd);
+  if (!tracking()) return real(fd);
   return opening_directory(Call::kFdopendir, file_of(describe(fd)), [&] { return real(fd); });
 }
 
@@ -92,11 +92,11 @@ int readdir_r(DIR* directory, struct dirent* entry, struct dirent** result) {
 
 int closedir(DIR* directory) {
   static constinit Real<int(DIR*)> real{"closedir"};
-  if (!recording(Level::kPosix)) return real(directory);
+  if (!tracking()) return real(directory);
   const int fd = dirfd(directory);
   const millrace::hook::Description* description = describe(fd);
   const NameId file = file_of(description);
-  const bool unwanted = ignored(description);
+  const bool unwanted = ignored(description) || !recording(Level::kPosix);
   note_closed(fd);
   if (unwanted) return real(directory);
   return traced({.call = Call::kClosedir, .file = file}, [&] { return real(directory); });

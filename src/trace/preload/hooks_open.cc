@@ -22,14 +22,14 @@ constexpr int kDullFlags = O_CLOEXEC | O_NOCTTY;
 
 template <typename Body>
 int opening(Call call, int directory, const char* path, int flags, Body body) {
-  if (!recording(Level::kPosix)) return body();
+  if (!tracking()) return body();
   const NameId name = intern_path_at(directory, path);
   const uint64_t begin = now();
   const int fd = body();
   const uint64_t end = now();
   const int error = fd < 0 ? errno : 0;
   if (fd >= 0) note_opened(fd, name, (flags & O_APPEND) != 0 ? hook::kPositionUnknown : 0);
-  if (ignored(name)) return fd;
+  if (ignored(name) || !recording(Level::kPosix)) return fd;
   // 64-bit programs have no O_LARGEFILE; the kernel adds it to everything.
   record({.call = call, .file = name, .detail = static_cast<uint32_t>(flags & ~kDullFlags)},
          {begin, end, fd, error});
@@ -39,9 +39,9 @@ int opening(Call call, int directory, const char* path, int flags, Body body) {
 // A descriptor by another's number: dup and its kind. `body` returns the new descriptor.
 template <typename Body>
 int duplicating(Call call, int fd, Body body, uint32_t detail = 0) {
-  if (!recording(Level::kPosix)) return body();
+  if (!tracking()) return body();
   const hook::Description* description = describe(fd);
-  const bool left_out = ignored(description);
+  const bool left_out = ignored(description) || !recording(Level::kPosix);
   const NameId file = file_of(description);
   const uint64_t begin = now();
   const int copy = body();
@@ -56,7 +56,7 @@ int duplicating(Call call, int fd, Body body, uint32_t detail = 0) {
 
 // Whatever the table had under this number is gone: it is something new, of which nobody has asked.
 int newly_made(int fd) {
-  if (fd >= 0 && recording(Level::kPosix)) note_closed(fd);
+  if (fd >= 0 && tracking()) note_closed(fd);
   return fd;
 }
 
@@ -66,14 +66,16 @@ mode_t mode_of(int flags, va_list arguments) {
 
 template <typename Body>
 int making_temporary(char* name_template, Body body) {
-  if (!recording(Level::kPosix)) return body();
+  if (!tracking()) return body();
   const uint64_t begin = now();
   const int fd = body();
   const uint64_t end = now();
   const int error = fd < 0 ? errno : 0;
   const NameId name = intern_path(name_template);
   if (fd >= 0) note_opened(fd, name, 0);
-  if (!ignored(name)) record({.call = Call::kMkstemp, .file = name}, {begin, end, fd, error});
+  if (!ignored(name) && recording(Level::kPosix)) {
+    record({.call = Call::kMkstemp, .file = name}, {begin, end, fd, error});
+  }
   return fd;
 }
 
@@ -170,7 +172,7 @@ int mkostemps(char* name, int suffix, int flags) {
 
 int close(int fd) {
   static constinit Real<int(int)> real{"close"};
-  if (!recording(Level::kPosix)) return real(fd);
+  if (!tracking()) return real(fd);
   // Not describe(): programs close thousands of numbers that were never open.
   const millrace::hook::Description* description = recorder.descriptors.find(fd);
   const bool unwanted =
@@ -178,24 +180,26 @@ int close(int fd) {
   const NameId file = file_of(description);
   // Before the call: afterwards another thread may already have opened a file under this number.
   note_closed(fd);
-  if (unwanted) return real(fd);
+  if (unwanted || !recording(Level::kPosix)) return real(fd);
   return traced({.call = Call::kClose, .file = file}, [&] { return real(fd); });
 }
 
 int close_range(unsigned first, unsigned last, int flags) {
   static constinit Real<int(unsigned, unsigned, int)> real{"close_range"};
-  if (!recording(Level::kPosix)) return real(first, last, flags);
+  if (!tracking()) return real(first, last, flags);
   if (!writer.in_vfork && (flags & CLOSE_RANGE_CLOEXEC) == 0) {
     recorder.descriptors.closed_range(first, last);
   }
+  if (!recording(Level::kPosix)) return real(first, last, flags);
   return traced({.call = Call::kCloseRange, .offset = first, .size = 0},
                 [&] { return real(first, last, flags); });
 }
 
 void closefrom(int first) {
   static constinit Real<void(int)> real{"closefrom"};
-  if (!recording(Level::kPosix)) return real(first);
+  if (!tracking()) return real(first);
   if (!writer.in_vfork) recorder.descriptors.closed_range(static_cast<unsigned>(first), ~0u);
+  if (!recording(Level::kPosix)) return real(first);
   traced({.call = Call::kCloseRange, .offset = static_cast<uint64_t>(first)}, [&] {
     real(first);
     return 0;

@@ -30,6 +30,7 @@ auto with_environment(char* const* environment, Use use) {
 // come back, the record is changed into a failure.
 template <typename Body>
 int executing(NameId program, Body body) {
+  if (!recording(Level::kPosix)) return body();
   const uint64_t begin = now();
   if (!writer.in_vfork) record_live_mappings();
   wire::TraceSlot* slot = record_wide(
@@ -71,7 +72,7 @@ template <typename Function>
 int spawning(Function real, pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions,
              const posix_spawnattr_t* attributes, char* const arguments[],
              char* const environment[]) {
-  if (!recording(Level::kPosix)) {
+  if (!tracking()) {
     return real(pid, file, actions, attributes, arguments, environment);
   }
   recorder.descriptors.shared_with_child();
@@ -81,6 +82,7 @@ int spawning(Function real, pid_t* pid, const char* file, const posix_spawn_file
     return real(&child, file, actions, attributes, arguments, completed);
   });
   if (error == 0 && pid != nullptr) *pid = child;
+  if (!recording(Level::kPosix)) return error;
   record({.call = Call::kPosixSpawn,
           .file = program_name(file),
           .detail = static_cast<uint32_t>(child)},
@@ -106,21 +108,21 @@ extern "C" {
 
 pid_t fork() {
   static constinit Real<pid_t()> real{"fork"};
-  if (!recording(Level::kPosix)) return real();
+  if (!tracking()) return real();
   const uint64_t begin = now();
   const pid_t child = real();
-  if (child == 0) return child;
+  if (child == 0 || !recording(Level::kPosix)) return child;
   record({.call = Call::kFork}, {begin, now(), child, child < 0 ? errno : 0});
   return child;
 }
 
 pid_t _Fork() {
   static constinit Real<pid_t()> real{"_Fork"};
-  if (!recording(Level::kPosix)) return real();
+  if (!tracking()) return real();
   recorder.descriptors.shared_with_child();
   const uint64_t begin = now();
   const pid_t child = real();
-  if (child == 0) return child;
+  if (child == 0 || !recording(Level::kPosix)) return child;
   record({.call = Call::kFork}, {begin, now(), child, child < 0 ? errno : 0});
   return child;
 }
@@ -128,7 +130,7 @@ pid_t _Fork() {
 // The parts of vfork, which must be written in assembly: it returns twice from one frame.
 
 void millrace_before_vfork() {
-  if (!recording(Level::kPosix)) return;
+  if (!tracking()) return;
   recorder.descriptors.shared_with_child();
   vfork_start.ticks = now();
   enter_vfork();
@@ -137,6 +139,7 @@ void millrace_before_vfork() {
 void millrace_after_vfork(long child) {
   if (!writer.in_vfork) return;
   leave_vfork();
+  if (!recording(Level::kPosix)) return;
   record({.call = Call::kVfork}, {vfork_start.ticks, now(), child, 0});
 }
 
@@ -148,7 +151,7 @@ long millrace_failed_vfork(long error) {
 
 int execve(const char* path, char* const arguments[], char* const environment[]) {
   static constinit Real<int(const char*, char* const*, char* const*)> real{"execve"};
-  if (!recording(Level::kPosix)) return real(path, arguments, environment);
+  if (!tracking()) return real(path, arguments, environment);
   return executing(intern_path(path), [&] {
     return with_environment(
         environment, [&](char* const* completed) { return real(path, arguments, completed); });
@@ -159,7 +162,7 @@ int execv(const char* path, char* const arguments[]) { return execve(path, argum
 
 int execvpe(const char* file, char* const arguments[], char* const environment[]) {
   static constinit Real<int(const char*, char* const*, char* const*)> real{"execvpe"};
-  if (!recording(Level::kPosix)) return real(file, arguments, environment);
+  if (!tracking()) return real(file, arguments, environment);
   return executing(program_name(file), [&] {
     return with_environment(
         environment, [&](char* const* completed) { return real(file, arguments, completed); });
@@ -209,7 +212,7 @@ int execle(const char* path, const char* argument, ...) {
 
 int fexecve(int fd, char* const arguments[], char* const environment[]) {
   static constinit Real<int(int, char* const*, char* const*)> real{"fexecve"};
-  if (!recording(Level::kPosix)) return real(fd, arguments, environment);
+  if (!tracking()) return real(fd, arguments, environment);
   return executing(file_of(describe(fd)), [&] {
     return with_environment(environment,
                             [&](char* const* completed) { return real(fd, arguments, completed); });
@@ -219,7 +222,7 @@ int fexecve(int fd, char* const arguments[], char* const environment[]) {
 int execveat(int directory, const char* path, char* const arguments[], char* const environment[],
              int flags) {
   static constinit Real<int(int, const char*, char* const*, char* const*, int)> real{"execveat"};
-  if (!recording(Level::kPosix)) return real(directory, path, arguments, environment, flags);
+  if (!tracking()) return real(directory, path, arguments, environment, flags);
   return executing(intern_path_at(directory, path), [&] {
     return with_environment(environment, [&](char* const* completed) {
       return real(directory, path, arguments, completed, flags);
@@ -243,22 +246,23 @@ int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_actions_t*
 
 int system(const char* command) {
   static constinit Real<int(const char*)> real{"system"};
-  if (!recording(Level::kPosix)) return real(command);
+  if (!tracking()) return real(command);
   recorder.descriptors.shared_with_child();
+  if (!recording(Level::kPosix)) return real(command);
   const NameId name = command == nullptr ? kNoName : intern(command);
   return traced({.call = Call::kSystem, .file = name}, [&] { return real(command); });
 }
 
 void _exit(int code) {
   static constinit Real<void(int)> real{"_exit"};
-  if (recording(Level::kPosix)) end_recording(code);
+  if (tracking()) end_recording(code);
   real(code);
   __builtin_unreachable();
 }
 
 void quick_exit(int code) {
   static constinit Real<void(int)> real{"quick_exit"};
-  if (recording(Level::kPosix)) end_recording(code);
+  if (tracking()) end_recording(code);
   real(code);
   __builtin_unreachable();
 }

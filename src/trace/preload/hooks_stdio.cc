@@ -47,7 +47,7 @@ FILE* opening_stream(Call call, NameId name, const char* mode, Body body) {
     const int fd = fileno_unlocked(stream);
     if (fd >= 0 && name != kNoName) note_opened(fd, name, hook::kPositionUnknown);
   }
-  if (!ignored(name)) {
+  if (!ignored(name) && recording(Level::kStdio)) {
     record({.call = call, .file = name, .detail = flags_of_mode(mode)},
            {begin, end, stream == nullptr ? -1 : 0, error});
   }
@@ -56,10 +56,10 @@ FILE* opening_stream(Call call, NameId name, const char* mode, Body body) {
 
 template <typename Body>
 auto closing_stream(Call call, FILE* stream, Body body) {
-  if (!recording(Level::kStdio)) return body();
+  if (!tracking()) return body();
   const int fd = fileno_unlocked(stream);
   const hook::Description* description = recorder.descriptors.find(fd);
-  const bool unwanted = ignored(description);
+  const bool unwanted = ignored(description) || !recording(Level::kStdio);
   const NameId file = file_of(description);
   note_closed(fd);
   if (unwanted) return body();
@@ -75,13 +75,13 @@ extern "C" {
 
 FILE* fopen(const char* path, const char* mode) {
   static constinit Real<FILE*(const char*, const char*)> real{"fopen"};
-  if (!recording(Level::kStdio)) return real(path, mode);
+  if (!tracking()) return real(path, mode);
   return opening_stream(Call::kFopen, intern_path(path), mode, [&] { return real(path, mode); });
 }
 
 FILE* freopen(const char* path, const char* mode, FILE* stream) {
   static constinit Real<FILE*(const char*, const char*, FILE*)> real{"freopen"};
-  if (!recording(Level::kStdio)) return real(path, mode, stream);
+  if (!tracking()) return real(path, mode, stream);
   const int fd = fileno_unlocked(stream);
   const NameId name = path != nullptr ? intern_path(path) : file_of(describe(fd));
   note_closed(fd);
@@ -90,17 +90,17 @@ FILE* freopen(const char* path, const char* mode, FILE* stream) {
 
 FILE* fdopen(int fd, const char* mode) {
   static constinit Real<FILE*(int, const char*)> real{"fdopen"};
-  if (!recording(Level::kStdio)) return real(fd, mode);
+  if (!tracking()) return real(fd, mode);
   millrace::hook::Description* description = describe(fd);
   if (description != nullptr) description->flags.fetch_or(millrace::hook::kPositionUnknown);
-  if (ignored(description)) return real(fd, mode);
+  if (ignored(description) || !recording(Level::kStdio)) return real(fd, mode);
   return traced({.call = Call::kFdopen, .file = file_of(description)},
                 [&] { return real(fd, mode); });
 }
 
 FILE* tmpfile() {
   static constinit Real<FILE*()> real{"tmpfile"};
-  if (!recording(Level::kStdio)) return real();
+  if (!tracking()) return real();
   return opening_stream(Call::kTmpfile, intern("/tmp/(deleted)"), "w+", [&] { return real(); });
 }
 

@@ -150,6 +150,15 @@ ssize_t getdelim(char** line, size_t* room, int delimiter, FILE* stream) {
       [](ssize_t size) { return size < 0 ? 0 : static_cast<int64_t>(size); });
 }
 
+// What the headers make of getline where they inline it.
+ssize_t __getdelim(char** line, size_t* room, int delimiter, FILE* stream) {
+  static constinit Real<ssize_t(char**, size_t*, int, FILE*)> real{"__getdelim"};
+  return on_stream(
+      delimiter == '\n' ? Call::kGetline : Call::kGetdelim, stream, 0,
+      [&] { return real(line, room, delimiter, stream); },
+      [](ssize_t size) { return size < 0 ? 0 : static_cast<int64_t>(size); });
+}
+
 ssize_t getline(char** line, size_t* room, FILE* stream) {
   static constinit Real<ssize_t(char**, size_t*, FILE*)> real{"getline"};
   return on_stream(
@@ -204,8 +213,6 @@ asm(R"(
   .set _IO_putc, fputc
   .globl putc_unlocked
   .set putc_unlocked, fputc_unlocked
-  .globl __getdelim
-  .set __getdelim, getdelim
   .globl getwc
   .set getwc, fgetwc
   .globl putwc

@@ -13,6 +13,23 @@ int formatting(Call call, FILE* stream, Body body) {
   return on_stream(call, stream, 0, body);
 }
 
+template <typename Body>
+int on_descriptor_formatted(int fd, Body body) {
+  if (!recording(Level::kStdio)) return body();
+  hook::Description* description = describe(fd);
+  if (ignored(description)) return body();
+  const uint64_t begin = now();
+  const int written = body();
+  const uint64_t end = now();
+  const int error = written < 0 ? errno : 0;
+  const uint64_t moved = written > 0 ? static_cast<uint64_t>(written) : 0;
+  uint64_t offset = kNoOffset;
+  if (description != nullptr) offset = recorder.descriptors.moved_from(*description, fd, moved);
+  record({.call = Call::kFprintf, .file = file_of(description), .offset = offset},
+         {begin, end, written, error});
+  return written;
+}
+
 }  // namespace
 }  // namespace millrace::trace
 
@@ -70,6 +87,33 @@ int __printf_chk(int level, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
   const int result = __vprintf_chk(level, format, arguments);
+  va_end(arguments);
+  return result;
+}
+
+// To a descriptor: one write at the end, which the C library makes itself.
+int vdprintf(int fd, const char* format, va_list arguments) {
+  static constinit Real<int(int, const char*, va_list)> real{"vdprintf"};
+  return on_descriptor_formatted(fd, [&] { return real.get()(fd, format, arguments); });
+}
+
+int dprintf(int fd, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int result = vdprintf(fd, format, arguments);
+  va_end(arguments);
+  return result;
+}
+
+int __vdprintf_chk(int fd, int level, const char* format, va_list arguments) {
+  static constinit Real<int(int, int, const char*, va_list)> real{"__vdprintf_chk"};
+  return on_descriptor_formatted(fd, [&] { return real.get()(fd, level, format, arguments); });
+}
+
+int __dprintf_chk(int fd, int level, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int result = __vdprintf_chk(fd, level, format, arguments);
   va_end(arguments);
   return result;
 }

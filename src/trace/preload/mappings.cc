@@ -1,5 +1,7 @@
 #include "trace/preload/mappings.h"
 
+#include <unistd.h>
+
 #include <atomic>
 
 #include "hook/arena.h"
@@ -9,6 +11,7 @@
 namespace millrace::trace {
 namespace {
 
+// The unit of the hash; the kernel's pages may be larger.
 constexpr uint64_t kPage = 4096;
 // The page table of small mappings is not looked at: neighbours are mapped along in blocks of this
 // size, so that it would tell nothing.
@@ -75,14 +78,15 @@ uint64_t present_bytes(uint64_t begin, uint64_t size, bool* estimated) {
   *estimated = stride != 1;
   uint64_t entries[512];
   uint64_t present = 0;
-  const uint64_t pages = (size + kPage - 1) / kPage;
+  const auto page_bytes = static_cast<uint64_t>(getpagesize());
+  const uint64_t pages = (size + page_bytes - 1) / page_bytes;
   for (uint64_t page = 0; page < pages; page += 512 * stride) {
     const uint64_t wanted = pages - page < 512 ? pages - page : 512;
-    const long got = hook::sys_pread(fd, entries, wanted * 8, (begin / kPage + page) * 8);
+    const long got = hook::sys_pread(fd, entries, wanted * 8, (begin / page_bytes + page) * 8);
     for (long i = 0; i < got / 8; ++i) present += (entries[i] >> 62) != 0 ? 1 : 0;
   }
   hook::sys_close(fd);
-  const uint64_t bytes = present * stride * kPage;
+  const uint64_t bytes = present * stride * page_bytes;
   return bytes < size ? bytes : size;
 }
 

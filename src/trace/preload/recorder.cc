@@ -121,6 +121,7 @@ void start_process(wire::ProcessOrigin origin) {
   if (!make_files()) {
     std::atomic_ref<uint64_t>(process.session->lost_processes).fetch_add(1);
   }
+  if (!recording(Level::kPosix)) return;
   const uint64_t at = now();
   record({.call = Call::kStart, .file = process.executable}, {at, at, 0});
 }
@@ -136,6 +137,7 @@ void on_fork_in_parent() { recorder.descriptors.shared_with_child(); }
 
 // One line, once: a program that asked to be traced and is not should know. Not through stdio.
 void complain(const char* what, int error) {
+  const char* reason = strerrordesc_np(error);
   char text[4500];
   const size_t size = TextBuilder(text)
                           .add("millrace: cannot record into ")
@@ -143,9 +145,9 @@ void complain(const char* what, int error) {
                                                                     : recorder.settings.directory)
                           .add(": ")
                           .add(what)
-                          .add(" (errno ")
-                          .add(static_cast<uint64_t>(error))
-                          .add("); the program runs without being traced\n")
+                          .add(": ")
+                          .add(reason == nullptr ? "unknown error" : reason)
+                          .add("; the program runs without being traced\n")
                           .end();
   hook::sys_write(2, text, size);
 }
@@ -346,11 +348,13 @@ NameId intern(std::string_view name) {
 
 void end_recording(int exit_code) {
   if (recorder.gate.value() == 0) return;  // nothing was ever recorded
-  record_live_mappings();
-  const uint64_t at = now();
-  record({.call = Call::kExit}, {at, at, exit_code});
+  if (recording(Level::kPosix)) {
+    if (!writer.in_vfork) record_live_mappings();
+    const uint64_t at = now();
+    record({.call = Call::kExit}, {at, at, exit_code});
+  }
   wire::ProcessPage* page = rings.page();
-  if (page == nullptr) return;
+  if (page == nullptr || writer.in_vfork) return;  // a vfork child ends, not we
   rusage usage{};
   hook::system_call(SYS_getrusage, RUSAGE_SELF, hook::word(&usage));
   page->major_faults = static_cast<uint64_t>(usage.ru_majflt);

@@ -42,7 +42,7 @@ struct Recorder {
 };
 extern constinit Recorder recorder;
 
-inline constexpr uint32_t kReady = 1;  // the bit of Level::kNone: set with any levels
+inline constexpr uint32_t kReady = 1;  // the bit of Level::kNone: set whatever the levels are
 
 // Opens the recording of this process. The levels that are on, or 0 where nothing is recorded.
 uint32_t begin_recording();
@@ -52,6 +52,10 @@ inline bool recording(Level level) {
   if (__builtin_expect(on == 0, 0)) on = begin_recording();
   return (on >> static_cast<uint32_t>(level) & 1) != 0;
 }
+
+// Whether this process records anything at all: the table of descriptors and the environment of
+// children are kept up also where a call's own level is off.
+inline bool tracking() { return recording(Level::kNone); }
 
 inline uint64_t now() {
   return recorder.ticks_from_cpu ? wire::read_cpu_counter() : wire::monotonic_clock_ns();

@@ -1,0 +1,77 @@
+#include "recorder.h"
+
+#include <cstring>
+
+#include "millrace/trace.h"
+
+namespace millrace::python {
+
+const millrace_trace_functions* recorder = nullptr;
+
+namespace {
+
+constexpr size_t kCacheSlots = 256;
+constexpr size_t kTagsMax = 64;  // the recorder keeps no more
+
+struct CachedName {
+  PyObject* text;
+  uint32_t id;
+};
+CachedName cache[kCacheSlots];
+
+thread_local millrace_context own_context{MILLRACE_NO_STEP, MILLRACE_NO_EPOCH, 0};
+
+millrace_context* find_own_context() { return &own_context; }
+
+}  // namespace
+
+millrace_context* (*thread_context)() = &find_own_context;
+
+void find_recorder() {
+  recorder = millrace_recorder();
+  if (millrace_thread_context() != nullptr) thread_context = recorder->context;
+}
+
+uint32_t find_name(PyObject* text) {
+  Py_ssize_t length = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(text, &length);
+  if (bytes == nullptr) {  // lone surrogates, as in file names that are not UTF-8
+    PyErr_Clear();
+    PyObject* encoded = PyUnicode_AsEncodedString(text, "utf-8", "surrogateescape");
+    if (encoded == nullptr) PyErr_Clear();
+    if (encoded == nullptr) return recorder->name("?", 1);
+    const uint32_t id =
+        recorder->name(PyBytes_AS_STRING(encoded), static_cast<size_t>(PyBytes_GET_SIZE(encoded)));
+    Py_DECREF(encoded);
+    return id;
+  }
+  return recorder->name(bytes, static_cast<size_t>(length));
+}
+
+uint32_t cached_name(PyObject* text) {
+  const auto address = reinterpret_cast<uintptr_t>(text);
+  CachedName& slot = cache[(address >> 4 ^ address >> 12) % kCacheSlots];
+  if (slot.text == text) return slot.id;
+  const uint32_t id = find_name(text);
+  if (id == 0) return 0;  // no room for it now; ask again next time
+  Py_XDECREF(slot.text);
+  Py_INCREF(text);
+  slot = {text, id};
+  return id;
+}
+
+void record_with_error(const Description& what, millrace_event event, PyObject* exception_type) {
+  millrace_tag tags[kTagsMax];
+  size_t count = what.tag_count < kTagsMax ? what.tag_count : kTagsMax - 1;
+  for (size_t i = 0; i < count; ++i) tags[i] = what.tags[i];
+  const char* error = PyExceptionClass_Check(exception_type)
+                          ? reinterpret_cast<PyTypeObject*>(exception_type)->tp_name
+                          : "?";
+  tags[count++] = {recorder->name("error", 5), MILLRACE_TAG_TEXT,
+                   recorder->name(error, strlen(error))};
+  event.tags = tags;
+  event.tag_count = count;
+  recorder->record(&event);
+}
+
+}  // namespace millrace::python

@@ -1,0 +1,91 @@
+// Recorder: the functions of libmillrace_trace.so as the extension uses them, and what a region
+// remembers from its begin to its end.
+//
+// All of it runs with the interpreter's lock held, and on the way of every region: nothing here
+// allocates.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+
+#include "millrace/trace_api.h"
+
+namespace millrace::python {
+
+// Null where the program is not traced. Set once, when the module is imported: a library cannot be
+// preloaded later.
+extern const millrace_trace_functions* recorder;
+
+// This thread's epoch and step; a place of their own where the recorder has none.
+extern millrace_context* (*thread_context)();
+
+void find_recorder();
+
+inline bool is_recording() { return recorder != nullptr && recorder->enabled() != 0; }
+
+// The number of a text. Names and keys are few and usually the same object: `cached_name` remembers
+// the last ones by their address, and keeps a reference so that the address stays theirs.
+uint32_t find_name(PyObject* text);
+uint32_t cached_name(PyObject* text);
+
+// A region that has begun.
+struct Begun {
+  uint64_t begin_ticks = 0;
+  uint64_t origin = 0;
+  uint64_t step = MILLRACE_NO_STEP;
+  uint32_t epoch = MILLRACE_NO_EPOCH;
+};
+
+// What does not change from one run of a region to the next.
+struct Description {
+  PyObject* name = nullptr;  // a str, owned
+  uint32_t name_id = 0;
+  uint32_t epoch = MILLRACE_NO_EPOCH;  // its own; none: the thread's
+  uint64_t step = MILLRACE_NO_STEP;
+  uint32_t tag_count = 0;
+  millrace_tag* tags = nullptr;
+};
+
+// REQUIRES: is_recording().
+inline Begun begin_region(const Description& what) {
+  const millrace_context* context = thread_context();
+  Begun begun;
+  begun.step = what.step != MILLRACE_NO_STEP ? what.step : context->step;
+  begun.epoch = what.epoch != MILLRACE_NO_EPOCH ? what.epoch : context->epoch;
+  begun.origin = recorder->place();
+  begun.begin_ticks = recorder->now();
+  return begun;
+}
+
+// Writes the event with one more tag, the name of the exception that is set or given.
+void record_with_error(const Description& what, millrace_event event, PyObject* exception_type);
+
+inline void record_region(Description& what, const Begun& begun, uint64_t end_ticks,
+                          PyObject* exception_type = nullptr) {
+  if (what.name_id == 0) what.name_id = cached_name(what.name);
+  const millrace_event event{
+      .begin_ticks = begun.begin_ticks,
+      .end_ticks = end_ticks,
+      .step = begun.step,
+      .epoch = begun.epoch,
+      .name = what.name_id,
+      // A process that forked within the region, and a thread that took it over, are elsewhere now.
+      .origin = begun.origin == recorder->place() ? 0 : begun.origin,
+      .tags = what.tags,
+      .tag_count = what.tag_count,
+  };
+  if (exception_type != nullptr) {
+    record_with_error(what, event, exception_type);
+  } else {
+    recorder->record(&event);
+  }
+}
+
+inline void end_region(Description& what, const Begun& begun, PyObject* exception_type = nullptr) {
+  const uint64_t now = recorder->now();
+  // A counter may be slower than a region is short, and equal times are a mark.
+  record_region(what, begun, now > begun.begin_ticks ? now : begun.begin_ticks + 1, exception_type);
+}
+
+}  // namespace millrace::python

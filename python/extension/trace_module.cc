@@ -1,0 +1,167 @@
+// millrace._trace: the part of millrace.trace that must be fast.
+//
+// Not the limited API: before Python 3.12 that has no vectorcall, which half of a region's cost
+// would go to. The module is built for one minor version of Python.
+#include <Python.h>
+
+#include "method.h"
+#include "recorder.h"
+#include "region.h"
+
+namespace millrace::python {
+
+namespace {
+
+// Whether the program itself said what epoch or step it is in: guesses then keep out.
+bool epoch_was_told = false;
+bool step_was_told = false;
+
+PyObject* enabled(PyObject*, PyObject*) { return PyBool_FromLong(is_recording()); }
+
+PyObject* preloaded(PyObject*, PyObject*) { return PyBool_FromLong(recorder != nullptr); }
+
+PyObject* mark(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  if (count != 1 || !PyUnicode_Check(arguments[0])) {
+    PyErr_SetString(PyExc_TypeError, "mark() takes a name, which is a str, and tags as key=value");
+    return nullptr;
+  }
+  Region* region = make_region(arguments[0], arguments + 1, keywords);
+  if (region == nullptr) return nullptr;
+  if (is_recording()) {
+    const Begun begun = begin_region(region->what);
+    record_region(region->what, begun, begun.begin_ticks);
+  }
+  Py_DECREF(region);
+  Py_RETURN_NONE;
+}
+
+PyObject* set_epoch(PyObject*, PyObject* value) {
+  uint64_t epoch = 0;
+  if (!read_count(value, "epoch", MILLRACE_NO_EPOCH - 1, MILLRACE_NO_EPOCH, epoch)) return nullptr;
+  thread_context()->epoch = static_cast<uint32_t>(epoch);
+  epoch_was_told = true;
+  Py_RETURN_NONE;
+}
+
+PyObject* set_step(PyObject*, PyObject* value) {
+  uint64_t step = 0;
+  if (!read_count(value, "step", MILLRACE_NO_STEP - 1, MILLRACE_NO_STEP, step)) return nullptr;
+  thread_context()->step = step;
+  step_was_told = true;
+  Py_RETURN_NONE;
+}
+
+// follow(epoch, step, force=False): what was seen from outside, where the program does not say
+// itself. Forced in a loader's workers: there it is what the program said where it trains.
+PyObject* follow(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count < 2 || count > 3) {
+    PyErr_SetString(PyExc_TypeError, "_follow() takes an epoch, a step and whether to insist");
+    return nullptr;
+  }
+  uint64_t epoch = 0;
+  uint64_t step = 0;
+  if (!read_count(arguments[0], "epoch", MILLRACE_NO_EPOCH - 1, MILLRACE_NO_EPOCH, epoch) ||
+      !read_count(arguments[1], "step", MILLRACE_NO_STEP - 1, MILLRACE_NO_STEP, step)) {
+    return nullptr;
+  }
+  const bool force = count == 3 && arguments[2] == Py_True;
+  millrace_context* context = thread_context();
+  if (force || !epoch_was_told) context->epoch = static_cast<uint32_t>(epoch);
+  if (force || !step_was_told) context->step = step;
+  Py_RETURN_NONE;
+}
+
+PyObject* current(PyObject*, PyObject*) {
+  const millrace_context* context = thread_context();
+  PyObject* epoch = context->epoch == MILLRACE_NO_EPOCH ? Py_NewRef(Py_None)
+                                                        : PyLong_FromUnsignedLong(context->epoch);
+  PyObject* step = context->step == MILLRACE_NO_STEP ? Py_NewRef(Py_None)
+                                                     : PyLong_FromUnsignedLongLong(context->step);
+  return Py_BuildValue("(NN)", epoch, step);
+}
+
+PyObject* set_rank(PyObject*, PyObject* arguments, PyObject* keywords) {
+  static const char* names[] = {"rank", "world_size", nullptr};
+  int rank = -1;
+  int world_size = -1;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "i|i:set_rank", const_cast<char**>(names),
+                                   &rank, &world_size)) {
+    return nullptr;
+  }
+  if (rank < 0 || (world_size >= 0 && rank >= world_size)) {
+    PyErr_Format(PyExc_ValueError, "rank is %d of %d; ranks count from 0", rank, world_size);
+    return nullptr;
+  }
+  if (recorder != nullptr) recorder->set_rank(rank, world_size);
+  Py_RETURN_NONE;
+}
+
+PyObject* restore_region(PyObject*, PyObject* arguments) {
+  PyObject* name = nullptr;
+  PyObject* tags = nullptr;
+  if (!PyArg_ParseTuple(arguments, "UO!:_restore_region", &name, &PyDict_Type, &tags)) {
+    return nullptr;
+  }
+  PyObject* parameters = PyTuple_Pack(1, name);
+  if (parameters == nullptr) return nullptr;
+  PyObject* region = PyObject_Call(reinterpret_cast<PyObject*>(&region_type), parameters, tags);
+  Py_DECREF(parameters);
+  return region;
+}
+
+PyMethodDef functions[] = {
+    {"enabled", enabled, METH_NOARGS,
+     "Whether regions are recorded now: worth asking only before work that serves the trace alone."},
+    {"_preloaded", preloaded, METH_NOARGS, "Whether libmillrace_trace.so is in this process."},
+    {"mark", as_method(mark), METH_FASTCALL | METH_KEYWORDS,
+     "mark(name, /, **tags): something happened now.\n\n    trace.mark(\"diverged\", loss=loss)"},
+    {"set_epoch", set_epoch, METH_O,
+     "The epoch of this thread's regions from now on; None for none."},
+    {"set_step", set_step, METH_O, "The step of this thread's regions from now on; None for none."},
+    {"_follow", as_method(follow), METH_FASTCALL, nullptr},
+    {"current", current, METH_NOARGS,
+     "The epoch and step of this thread, each None where not set."},
+    {"set_rank", as_method(set_rank), METH_VARARGS | METH_KEYWORDS,
+     "set_rank(rank, world_size=-1): which rank this process is, where no MPI or Slurm variable\n"
+     "says so."},
+    {"_restore_region", restore_region, METH_VARARGS, nullptr},
+    {},
+};
+
+PyModuleDef module = {PyModuleDef_HEAD_INIT,
+                      "millrace._trace",
+                      nullptr,
+                      -1,
+                      functions,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr};
+
+bool add_types(PyObject* target) {
+  struct {
+    const char* name;
+    PyTypeObject* type;
+  } const types[] = {{"region", &region_type},
+                     {"Span", &span_type},
+                     {"RegionFunction", &region_function_type},
+                     {"iterate", &iterate_type},
+                     {"_Outermost", &outermost_type}};
+  for (const auto& [name, type] : types) {
+    if (PyType_Ready(type) < 0) return false;
+    Py_INCREF(type);
+    if (PyModule_AddObject(target, name, reinterpret_cast<PyObject*>(type)) < 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+}  // namespace millrace::python
+
+PyMODINIT_FUNC PyInit__trace() {
+  millrace::python::find_recorder();
+  PyObject* made = PyModule_Create(&millrace::python::module);
+  if (made != nullptr && !millrace::python::add_types(made)) Py_CLEAR(made);
+  return made;
+}

@@ -1,0 +1,215 @@
+"""How a Python program is started under the tracer.
+
+The process becomes the program: by exec, of the launcher `millrace` where that is found, else of
+Python with the preload library. Arguments, __main__, sys.path, exit code and signals are therefore
+the program's own. PyTorch is marked by an import hook that every Python below finds through
+PYTHONPATH (docs/design/python-package.md).
+"""
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Optional
+
+from millrace import _trace
+from millrace.trace._time_logger import RANK_VARIABLES
+
+LIBRARY = "libmillrace_trace.so"
+SITE = Path(__file__).absolute().parent / "_site"
+USAGE = """\
+Usage: python -m millrace.trace [OPTION]... SCRIPT [ARGUMENT]...
+       python -m millrace.trace [OPTION]... -m MODULE [ARGUMENT]...
+
+Runs a Python program and leaves a trace of its I/O and of what PyTorch does.
+
+  -o, --output DIR     where the trace goes; by default ./millrace-trace
+      --include GLOB   record only files that match; may be repeated
+      --exclude GLOB   do not record files that match; may be repeated
+      --levels LIST    of posix,stdio,mpiio,hdf5,app; by default all
+      --append         the directory may hold a trace already: add to it
+      --no-pack        leave the recording as it was written
+      --no-torch       do not mark PyTorch
+      --help           print this
+"""
+
+
+class Failure(Exception):
+    """A sentence for the user, and the exit code."""
+
+    def __init__(self, sentence: str, code: int) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+@dataclass
+class Options:
+    output: Optional[str] = None
+    include: list = field(default_factory=list)
+    exclude: list = field(default_factory=list)
+    levels: Optional[str] = None
+    append: bool = False
+    no_pack: bool = False
+    no_torch: bool = False
+    program: list = field(default_factory=list)  # what Python is given: SCRIPT..., or -m MODULE...
+
+
+def main(arguments: list) -> int:
+    try:
+        if "--help" in arguments[:1] or "-h" in arguments[:1]:
+            print(USAGE, end="")
+            return 0
+        start(parse(arguments))
+    except Failure as failure:
+        print(f"python -m millrace.trace: {failure}", file=sys.stderr)
+        return failure.code
+    return 0
+
+
+def parse(arguments: list) -> Options:
+    options = Options()
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument in ("-m", "-c") or not argument.startswith("-") or argument == "-":
+            options.program = [argument, *rest]
+            break
+        if argument == "--":
+            options.program = rest
+            break
+        if argument in ("--append", "--no-pack", "--no-torch"):
+            setattr(options, argument[2:].replace("-", "_"), True)
+            continue
+        take_option(options, argument, rest)
+    if not options.program or options.program in (["-m"], ["-c"]):
+        raise Failure("no program is given\n" + USAGE.rstrip(), 2)
+    return options
+
+
+def take_option(options: Options, argument: str, rest: list) -> None:
+    name, equals, value = argument.partition("=")
+    if name[:2] == "-o" and len(name) > 2:
+        name, equals, value = "-o", "=", argument[2:]
+    if name not in ("-o", "--output", "--include", "--exclude", "--levels"):
+        raise Failure(f"unknown option '{argument}'\n{USAGE.rstrip()}", 2)
+    if not equals:
+        if not rest:
+            raise Failure(f"{name} needs a value\n{USAGE.rstrip()}", 2)
+        value = rest.pop(0)
+    if name in ("-o", "--output"):
+        options.output = value
+    elif name == "--levels":
+        options.levels = value
+    else:
+        getattr(options, name[2:]).append(value)
+
+
+def start(options: Options) -> None:
+    """Becomes the program. Returns only by an exception."""
+    environment = dict(os.environ)
+    if not options.no_torch:
+        check_flags()
+        before = environment.get("PYTHONPATH", "")
+        environment["PYTHONPATH"] = os.pathsep.join([str(SITE), before] if before else [str(SITE)])
+    command = [sys.executable, *interpreter_flags(), *options.program]
+    if not _trace._preloaded():
+        command = add_tracer(options, environment, command)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execve(command[0], command, environment)
+    except OSError as error:
+        raise Failure(f"cannot run {command[0]}: {error.strerror}", 1) from error
+
+
+def add_tracer(options: Options, environment: dict, command: list) -> list:
+    launcher = find_launcher()
+    if launcher is not None:
+        return [launcher, "trace", *launcher_flags(options), "--", *command]
+    library = find_library()
+    if library is None:
+        raise Failure(f"{LIBRARY} was not found in MILLRACE_TRACE_LIBRARY, beside the package "
+                      "or near `millrace` in PATH. Build it (cmake --preset release), and put "
+                      "build/release/bin into PATH", 1)
+    environment["MILLRACE_TRACE_DIR"] = str(make_directory(options, environment))
+    if options.levels is not None:
+        environment["MILLRACE_TRACE_LEVELS"] = options.levels
+    for variable, globs in (("INCLUDE", options.include), ("EXCLUDE", options.exclude)):
+        if globs:
+            environment["MILLRACE_TRACE_" + variable] = ":".join(
+                glob.replace(":", "\\:") for glob in globs)
+    before = environment.get("LD_PRELOAD", "")
+    environment["LD_PRELOAD"] = f"{library}:{before}" if before else str(library)
+    return command
+
+
+def launcher_flags(options: Options) -> list:
+    flags = ["-o", options.output] if options.output is not None else []
+    flags += [word for glob in options.include for word in ("--include", glob)]
+    flags += [word for glob in options.exclude for word in ("--exclude", glob)]
+    flags += ["--levels", options.levels] if options.levels is not None else []
+    flags += ["--append"] if options.append else []
+    flags += ["--no-pack"] if options.no_pack else []
+    return flags
+
+
+def make_directory(options: Options, environment: dict) -> Path:
+    """Where the trace goes. As the launcher does, it refuses to mix two runs."""
+    directory = Path(options.output or environment.get("MILLRACE_TRACE_DIR") or "millrace-trace")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        held = [entry.name for entry in directory.iterdir()
+                if entry.is_dir() or entry.suffix == ".mrt"]
+    except OSError as error:
+        raise Failure(f"cannot make the directory {directory}: {error.strerror}", 1) from error
+    is_rank = any(name in environment for name in RANK_VARIABLES)
+    if held and not options.append and not is_rank:
+        raise Failure(f"{directory} already holds a trace ({held[0]}); give another directory with "
+                      "-o, or --append", 1)
+    return directory.resolve()
+
+
+def find_library() -> Optional[Path]:
+    """MILLRACE_TRACE_LIBRARY, beside the package, or ../lib of the launcher in PATH."""
+    told = os.environ.get("MILLRACE_TRACE_LIBRARY")
+    if told:
+        if not Path(told).is_file():
+            raise Failure(f"MILLRACE_TRACE_LIBRARY is {told}, and no such file is there", 1)
+        return Path(told).resolve()
+    places = [Path(__file__).absolute().parents[1] / "lib"]
+    launcher = shutil.which("millrace")
+    if launcher is not None:
+        prefix = Path(launcher).resolve().parents[1]
+        places += [prefix / "lib", prefix / "lib" / "millrace"]
+    for place in places:
+        if (place / LIBRARY).is_file():
+            return place / LIBRARY
+    return None
+
+
+def find_launcher() -> Optional[str]:
+    """`millrace` in PATH, where the library was not chosen by hand."""
+    return None if os.environ.get("MILLRACE_TRACE_LIBRARY") else shutil.which("millrace")
+
+
+def check_flags() -> None:
+    """The import hook comes by PYTHONPATH and module site."""
+    flags = sys.flags
+    if flags.ignore_environment or flags.isolated or flags.no_site:
+        raise Failure("Python runs with -E, -I or -S, and PyTorch cannot be marked then. Leave "
+                      "the flag out, or trace without it: --no-torch", 2)
+
+
+def interpreter_flags() -> list:
+    """Python's own flags of this call: what stands before `-m millrace.trace`."""
+    words = sys.orig_argv[1:]
+    for index, word in enumerate(words):
+        # -m may be glued to other letters (-um) and to the module's name.
+        if word == "millrace.trace" and index > 0 and words[index - 1].endswith("m"):
+            glued = words[index - 1][1:-1]
+            return words[:index - 1] + (["-" + glued] if glued else [])
+        if word.startswith("-") and word.endswith("mmillrace.trace"):
+            glued = word[1:-len("mmillrace.trace")]
+            return words[:index] + (["-" + glued] if glued else [])
+    return []

@@ -1,0 +1,137 @@
+"""TimeLogger: rows of who did what and for how long, with the fields of NERSC's class of that name."""
+
+import os
+import sys
+import threading
+import time
+from typing import NamedTuple, Optional
+
+from millrace._trace import region
+
+RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+class Row(NamedTuple):
+    """One action. Times are seconds since 1970, the duration is of the monotonic clock."""
+
+    epoch: int
+    rank: int
+    caller: str
+    action: str
+    start: float
+    end: float
+    duration: float
+    process: int
+    thread: int
+
+
+class TimeLogger:
+    """Keeps a row for each action, writes them as CSV or JSON, and marks each as a region.
+
+        logger = TimeLogger(rank=rank)
+        logger.start_timer("read")
+        ...
+        logger.end_timer("read")
+
+        with logger.timer("decode", epoch=3):
+            ...
+
+        logger.write_csv(f"times.{rank}.csv")
+
+    It works with and without `millrace trace`. Threads may share one: a timer belongs to the thread
+    that started it, and the same action may be started again within itself.
+    """
+
+    fields = Row._fields
+
+    def __init__(self, rank: Optional[int] = None, epoch: int = 0, caller: Optional[str] = None,
+                 enabled: bool = True) -> None:
+        self.rank = rank_of_environment() if rank is None else rank
+        self.epoch = epoch
+        self.caller = caller
+        self.enabled = enabled
+        self.rows: list = []
+        self._started: dict = {}
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch of timers that are started without one of their own."""
+        self.epoch = epoch
+
+    def start_timer(self, action: str, epoch: Optional[int] = None,
+                    caller: Optional[str] = None) -> None:
+        if self.enabled:
+            if caller is None:
+                caller = self.caller or name_of_caller(sys._getframe(1))
+            self._push(action, self.epoch if epoch is None else epoch, caller)
+
+    def end_timer(self, action: str) -> Optional[Row]:
+        """The row that this makes. ValueError where this thread has not started the action."""
+        if not self.enabled:
+            return None
+        end_ns = time.monotonic_ns()
+        stack = self._started.get((threading.get_ident(), action))
+        if not stack:
+            raise ValueError(f"the timer '{action}' was not started on this thread; call "
+                             f"start_timer('{action}') first")
+        epoch, caller, start, start_ns, span = stack.pop()
+        span.end()
+        duration = (end_ns - start_ns) / 1e9
+        row = Row(epoch, self.rank, caller, action, start, start + duration, duration, os.getpid(),
+                  threading.get_native_id())
+        self.rows.append(row)
+        return row
+
+    def timer(self, action: str, epoch: Optional[int] = None,
+              caller: Optional[str] = None) -> "Timer":
+        """The two as a context manager."""
+        if caller is None:
+            caller = self.caller or name_of_caller(sys._getframe(1))
+        return Timer(self, action, epoch, caller)
+
+    def write_csv(self, path) -> None:
+        import csv
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(self.fields)
+            writer.writerows(self.rows)
+
+    def write_json(self, path) -> None:
+        """A list of objects."""
+        import json
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump([row._asdict() for row in self.rows], file, indent=1)
+            file.write("\n")
+
+    def _push(self, action: str, epoch: int, caller: str) -> None:
+        span = region(action, epoch=epoch, caller=caller).begin()
+        stack = self._started.setdefault((threading.get_ident(), action), [])
+        stack.append((epoch, caller, time.time(), time.monotonic_ns(), span))
+
+
+class Timer:
+    """One action of a TimeLogger as a block."""
+
+    def __init__(self, logger: TimeLogger, action: str, epoch: Optional[int], caller: str) -> None:
+        self._logger = logger
+        self._arguments = (action, epoch, caller)
+
+    def __enter__(self) -> "Timer":
+        self._logger.start_timer(*self._arguments)
+        return self
+
+    def __exit__(self, kind, value, traceback) -> None:
+        self._logger.end_timer(self._arguments[0])
+
+
+def rank_of_environment() -> int:
+    for variable in RANK_VARIABLES:
+        value = os.environ.get(variable, "")
+        if value.isdecimal():
+            return int(value)
+    return 0
+
+
+def name_of_caller(frame) -> str:
+    """The function that asked, as `Class.method` where Python tells the class (3.11)."""
+    code = frame.f_code
+    return getattr(code, "co_qualname", code.co_name)

@@ -1,0 +1,316 @@
+"""PyTorch, marked without edits: what each module of it gets when it is imported.
+
+Functions are replaced by ones that do the same and mark a region around it. Results, exceptions,
+names and signatures stay. Steps and epochs come from the DataLoader: the n-th iteration over a
+loader is its epoch n, both from 0, unless the program calls trace.set_epoch or trace.set_step.
+"""
+
+import contextlib
+import functools
+import multiprocessing
+import multiprocessing.process
+import os
+import sys
+import threading
+import weakref
+
+from millrace import _trace
+from millrace.trace import names
+
+DONE = "_millrace_marked"
+
+follow = _trace._follow
+region = _trace.region
+thread = threading.local()
+
+
+def patch(module):
+    if _trace._preloaded() and not getattr(module, DONE, False):
+        PATCHES[module.__name__](module)
+        setattr(module, DONE, True)
+
+
+# ---- the DataLoader, in the process that trains ---------------------------------------------------
+
+def patch_dataloader(module):
+    loader, iterator = module.DataLoader, module._BaseDataLoaderIter
+    real_iter, real_next = loader.__iter__, iterator.__next__
+    epochs = weakref.WeakKeyDictionary()
+    setup, wait = region(names.SETUP, what="DataLoader"), region(names.BATCH_WAIT)
+
+    @functools.wraps(real_iter)
+    def __iter__(self):
+        epoch = count_epoch(epochs, self)
+        follow(epoch, None)
+        thread.epoch_of_workers = _trace.current()[0]  # the program's own number, if it told one
+        try:
+            with setup:
+                made = real_iter(self)
+        finally:
+            thread.epoch_of_workers = None
+        with contextlib.suppress(AttributeError):  # a loader's own iterator may take no attributes
+            made._millrace_epoch = epoch
+        return made
+
+    @functools.wraps(real_next)
+    def __next__(self):
+        epoch = getattr(self, "_millrace_epoch", None)
+        follow(epoch, getattr(self, "_num_yielded", None))
+        span = wait.begin()
+        try:
+            batch = real_next(self)
+        except StopIteration:
+            follow(epoch, None)  # and the span is dropped: there was no batch to wait for
+            raise
+        except BaseException:
+            span.__exit__(*sys.exc_info())
+            raise
+        span.end()
+        return batch
+
+    loader.__iter__, iterator.__next__ = __iter__, __next__
+    tell_workers()
+
+
+def tell_workers():
+    """Workers know the epoch in which they start by their Process object.
+
+    That reaches them whether they are forked, spawned or come from a fork server, whose environment
+    is that of the first epoch.
+    """
+    base = multiprocessing.process.BaseProcess
+    real_start = base.start
+
+    @functools.wraps(real_start)
+    def start(self):
+        if getattr(thread, "epoch_of_workers", None) is not None:
+            self._millrace_epoch = thread.epoch_of_workers
+        real_start(self)
+
+    base.start = start
+
+
+def count_epoch(epochs, loader):
+    try:
+        epochs[loader] = epochs.get(loader, -1) + 1
+    except TypeError:  # a loader that cannot be hashed
+        return None
+    return epochs[loader]
+
+
+# ---- fetching, in workers or in the process that trains -------------------------------------------
+
+def patch_fetch(module):
+    for fetcher in (module._MapDatasetFetcher, module._IterableDatasetFetcher):
+        fetcher.__init__ = traced_fetcher_init(fetcher.__init__)
+        fetcher.fetch = traced_fetch(fetcher.fetch)
+
+
+def traced_fetcher_init(real_init):
+    @functools.wraps(real_init)
+    def __init__(self, *arguments, **keywords):
+        real_init(self, *arguments, **keywords)
+        if worker_info() is not None:
+            follow(next_worker_epoch(), None, True)
+        if not _trace.enabled():
+            return
+        if hasattr(self, "dataset_iter"):
+            self.dataset_iter = ReadIterator(self.dataset_iter)
+        else:
+            self.dataset = ReadDataset(self.dataset)
+        self.collate_fn = region(names.COLLATE)(self.collate_fn)
+
+    return __init__
+
+
+def traced_fetch(real_fetch):
+    @functools.wraps(real_fetch)
+    def fetch(self, indexes):
+        # Of a dataset that is iterated, the last batch may have fewer than were asked for.
+        is_exact = hasattr(indexes, "__len__") and not hasattr(self, "dataset_iter")
+        tags = {"samples": len(indexes)} if is_exact else {}
+        info = worker_info()
+        if info is not None:
+            tags["worker"] = info.id
+            follow(worker_epoch(), step_of(sys._getframe(1)), True)
+        thread.is_fetching = True
+        span = region(names.FETCH, **tags).begin()
+        try:
+            batch = real_fetch(self, indexes)
+        except StopIteration:
+            raise  # the end of an iterable dataset is not a batch
+        except BaseException:
+            span.__exit__(*sys.exc_info())
+            raise
+        finally:
+            thread.is_fetching = False
+        span.end()
+        return batch
+
+    return fetch
+
+
+def worker_info():
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    return worker.get_worker_info() if worker is not None else None
+
+
+def next_worker_epoch():
+    """A worker makes a fetcher when it starts, and, where workers persist, one each epoch."""
+    known = worker_epoch()
+    if known is None:
+        thread.epoch = getattr(multiprocessing.current_process(), "_millrace_epoch", None)
+    else:
+        thread.epoch = known + 1
+    return thread.epoch
+
+
+def worker_epoch():
+    # Of this process: a fork copies the thread's variables of a parent that is itself a worker.
+    if getattr(thread, "epoch_of", None) != os.getpid():
+        thread.epoch_of, thread.epoch = os.getpid(), None
+    return thread.epoch
+
+
+def step_of(frame):
+    """The number of the batch, which the worker's loop knows and does not hand on."""
+    if frame.f_code.co_name == "_worker_loop":
+        step = frame.f_locals.get("idx")
+        if isinstance(step, int):
+            return step
+    return None
+
+
+class ReadDataset:
+    """The dataset as the fetcher sees it: getting a sample is a region."""
+
+    def __init__(self, real):
+        self.__dict__["_real"] = real
+
+    def __getitem__(self, index):
+        tags = {"index": index} if type(index) is int else {}
+        with region(names.READ, **tags):
+            return self._real[index]
+
+    def __len__(self):
+        return len(self._real)
+
+    def __getattr__(self, name):
+        found = getattr(self._real, name)
+        if name != "__getitems__" or found is None:
+            return found
+
+        def read_all(indexes):
+            with region(names.READ, samples=len(indexes)):
+                return found(indexes)
+
+        return read_all
+
+
+class ReadIterator:
+    """The same of a dataset that is iterated."""
+
+    def __init__(self, real):
+        self._real = real
+        self._read = region(names.READ)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        span = self._read.begin()
+        sample = next(self._real)
+        span.end()
+        return sample
+
+
+# ---- models and transforms ------------------------------------------------------------------------
+
+def patch_module(module):
+    module.Module.__call__ = outermost(module.Module.__call__)
+
+
+def patch_transforms(module):
+    base = sys.modules["torch.nn.modules.module"].Module
+    for transform in vars(module).values():
+        if isinstance(transform, type) and transform.__module__ == module.__name__ \
+                and not issubclass(transform, base) and "__call__" in vars(transform):
+            transform.__call__ = outermost(transform.__call__)
+
+
+def outermost(function):
+    return functools.update_wrapper(_trace._Outermost(function, call_marked), function)
+
+
+def call_marked(function, self, *arguments, **keywords):
+    kind = type(self)
+    is_transform = getattr(thread, "is_fetching", False) \
+        or kind.__module__.startswith("torchvision.transforms")
+    if is_transform:
+        marked = region(names.TRANSFORM, what=kind.__name__)
+    else:
+        marked = region(names.FORWARD, module=kind.__name__,
+                        training=bool(getattr(self, "training", False)))
+    with marked:
+        return function(self, *arguments, **keywords)
+
+
+# ---- the rest of a step, and checkpoints ----------------------------------------------------------
+
+def patch_autograd(module):
+    module.backward = region(names.BACKWARD)(module.backward)
+
+
+def patch_optimizer(module):
+    real_init = module.Optimizer.__init__
+
+    @functools.wraps(real_init)
+    def __init__(self, *arguments, **keywords):
+        real_init(self, *arguments, **keywords)
+        for owner in type(self).__mro__:
+            if "step" in vars(owner) and owner is not module.Optimizer:
+                step = vars(owner)["step"]
+                if not isinstance(step, _trace.RegionFunction):
+                    owner.step = region(names.OPTIMIZER, what=owner.__name__)(step)
+                break
+
+    module.Optimizer.__init__ = __init__
+
+
+def patch_serialization(module):
+    module.save = traced_file_function(names.CHECKPOINT, module.save, position=1)
+    module.load = traced_file_function(names.RESTORE, module.load, position=0)
+
+
+def traced_file_function(name, function, position):
+    @functools.wraps(function)
+    def traced(*arguments, **keywords):
+        file = arguments[position] if len(arguments) > position else keywords.get("f")
+        tags = {"file": os.fspath(file)} if isinstance(file, (str, os.PathLike)) else {}
+        with region(name, **tags):
+            return function(*arguments, **keywords)
+
+    return traced
+
+
+def patch_distributed(module):
+    real_init = module.init_process_group
+
+    @functools.wraps(real_init)
+    def init_process_group(*arguments, **keywords):
+        real_init(*arguments, **keywords)
+        _trace.set_rank(module.get_rank(), module.get_world_size())
+
+    module.init_process_group = init_process_group
+
+
+PATCHES = {
+    "torch.autograd": patch_autograd,
+    "torch.distributed.distributed_c10d": patch_distributed,
+    "torch.nn.modules.module": patch_module,
+    "torch.optim.optimizer": patch_optimizer,
+    "torch.serialization": patch_serialization,
+    "torch.utils.data._utils.fetch": patch_fetch,
+    "torch.utils.data.dataloader": patch_dataloader,
+    "torchvision.transforms.transforms": patch_transforms,
+}

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""PyTorch without edits: loaders with every kind of worker, steps, checkpoints; results unchanged."""
+
+import collections
+import importlib.util
+import unittest
+
+from traced import LIBRARY, Recording, TracedTest
+
+TRAIN = """
+    import sys
+    import torch
+    from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+    class Images(Dataset):
+        def __init__(self, transform): self.transform = transform
+        def __len__(self): return 24
+        def __getitem__(self, index):
+            image = torch.full((1, 4, 4), float(index))
+            return self.transform(image), index % 2
+
+    class Scale(torch.nn.Module):
+        def forward(self, image): return image / 24
+
+    def main(workers, method, persistent):
+        torch.manual_seed(1)
+        loader = DataLoader(Images(Scale()), batch_size=4, num_workers=workers,
+                            multiprocessing_context=method or None, persistent_workers=persistent)
+        model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        for epoch in range(2):
+            for images, labels in loader:
+                optimizer.zero_grad()
+                loss = torch.nn.functional.cross_entropy(model(images), labels)
+                loss.backward()
+                optimizer.step()
+            scheduler.step()
+        torch.save(model.state_dict(), "model.pt")
+        model.load_state_dict(torch.load("model.pt"))
+        print(f"{loss.item():.6f}", len(loader), type(loader.dataset).__name__, torch.__spec__.name)
+
+    if __name__ == "__main__":
+        main(int(sys.argv[1]), sys.argv[2], sys.argv[3] == "persistent")
+    """
+BATCHES = 6
+STEPS = [(epoch, step) for epoch in range(2) for step in range(BATCHES)]
+
+
+def places(regions) -> list:
+    return sorted((region.epoch, region.step) for region in regions)
+
+
+@unittest.skipUnless(importlib.util.find_spec("torch"),
+                     "this Python has no torch; install python3-torch")
+class TorchTest(TracedTest):
+    def train(self, *arguments):
+        script = self.write("train.py", TRAIN)
+        plain = self.run_python(script, *arguments)
+        traced = self.run_python("-m", "millrace.trace", "-o", self.trace, script, *arguments,
+                                 MILLRACE_TRACE_LIBRARY=str(LIBRARY))
+        self.assertEqual((plain.stdout, plain.stderr), (traced.stdout, traced.stderr))
+        return Recording(self.trace)
+
+    def check_training(self, recording):
+        """What the process that trains does, the same with any workers."""
+        waits = recording.named("batch_wait")
+        self.assertEqual(places(waits), STEPS)
+        main = waits[0].process
+        self.assertEqual({region.process for region in waits}, {main})
+        for name in ("forward", "backward", "optimizer"):
+            regions = recording.named(name)
+            self.assertEqual(places(regions), STEPS, name)
+            self.assertEqual({region.process for region in regions}, {main}, name)
+        self.assertEqual(recording.named("forward")[0].tags, {"module": "Sequential", "training": 1})
+        self.assertEqual(recording.named("optimizer")[0].tags, {"what": "SGD"})
+        self.assertEqual([region.epoch for region in recording.named("setup")], [0, 1])
+        for name in ("checkpoint", "restore"):
+            self.assertEqual([region.tags for region in recording.named(name)],
+                             [{"file": "model.pt"}])
+        self.assertEqual(recording.named("not_marked"), [])
+        return main
+
+    def check_fetching(self, recording):
+        fetches = recording.named("fetch")
+        self.assertEqual(places(fetches), STEPS)
+        self.assertEqual({region.tags["samples"] for region in fetches}, {4})
+        reads = recording.named("read")
+        self.assertEqual(collections.Counter(region.tags["index"] for region in reads),
+                         {index: 2 for index in range(24)})
+        for name, count in (("read", 48), ("transform", 48), ("collate", 12)):
+            regions = recording.named(name)
+            self.assertEqual(len(regions), count, name)
+            for region in regions:  # each within its batch
+                self.assertTrue(any(
+                    fetch.process == region.process and fetch.begin <= region.begin
+                    and region.end <= fetch.end and (fetch.epoch, fetch.step)
+                    == (region.epoch, region.step) for fetch in fetches), region)
+        self.assertEqual(recording.named("transform")[0].tags, {"what": "Scale"})
+        return fetches
+
+    def test_without_workers_fetches_lie_within_waits(self):
+        recording = self.train(0, "", "-")
+        main = self.check_training(recording)
+        for fetch, wait in zip(self.check_fetching(recording), recording.named("batch_wait")):
+            self.assertEqual(fetch.process, main)
+            self.assertTrue(wait.begin <= fetch.begin and fetch.end <= wait.end)
+
+    def check_workers(self, *arguments, processes: int):
+        recording = self.train(*arguments)
+        main = self.check_training(recording)
+        fetches = self.check_fetching(recording)
+        self.assertNotIn(main, {region.process for region in fetches})
+        self.assertEqual(len({region.process for region in fetches}), processes)
+        for fetch in fetches:  # batches are dealt in turn
+            self.assertEqual(fetch.tags["worker"], fetch.step % int(arguments[0]))
+
+    def test_four_forked_workers(self):
+        self.check_workers(4, "fork", "-", processes=8)
+
+    def test_forked_workers_that_persist(self):
+        self.check_workers(4, "fork", "persistent", processes=4)
+
+    def test_spawned_workers(self):
+        self.check_workers(2, "spawn", "-", processes=4)
+
+    def test_workers_of_a_fork_server(self):
+        self.check_workers(2, "forkserver", "persistent", processes=2)
+
+    def test_datasets_that_are_iterated_and_epochs_that_are_told(self):
+        script = self.write("train.py", """
+            import torch
+            from millrace import trace
+            from torch.utils.data import DataLoader, IterableDataset
+
+            class Stream(IterableDataset):
+                def __iter__(self): return iter([torch.ones(2)] * 5)
+
+            loader = DataLoader(Stream(), batch_size=2, num_workers=1)
+            for epoch in range(10, 12):
+                trace.set_epoch(epoch)
+                assert [len(batch) for batch in loader] == [2, 2, 1]
+            """)
+        recording = self.record_script(script)
+        expected = [(epoch, step) for epoch in (10, 11) for step in range(3)]
+        for name in ("batch_wait", "fetch"):
+            self.assertEqual(places(recording.named(name)), expected, name)
+        self.assertEqual(len(recording.named("read")), 10)
+
+    def test_a_worker_that_fails_fails_as_before(self):
+        script = self.write("train.py", """
+            from torch.utils.data import DataLoader
+
+            class Broken:
+                def __len__(self): return 4
+                def __getitem__(self, index): raise ValueError(f"sample {index} is broken")
+
+            try:
+                list(DataLoader(Broken(), num_workers=1))
+            except ValueError as error:
+                assert "sample 0 is broken" in str(error)
+                print("failed as it should")
+            """)
+        recording = self.record_script(script)
+        self.assertEqual(recording.named("fetch")[0].tags["error"], "ValueError")
+        self.assertEqual(recording.named("read")[0].tags, {"index": 0, "error": "ValueError"})
+        self.assertEqual(recording.named("batch_wait")[0].tags, {"error": "ValueError"})
+
+    def test_the_rank_comes_from_the_process_group(self):
+        script = self.write("train.py", """
+            import torch.distributed as distributed
+            distributed.init_process_group("gloo", init_method="file://" + __file__ + ".store",
+                                           rank=0, world_size=1)
+            distributed.destroy_process_group()
+            """)
+        recording = self.record_script(script)
+        self.assertIn((0, 1), [(process.rank, process.world_size)
+                               for process in recording.processes])
+
+    @unittest.skipUnless(importlib.util.find_spec("torchvision"),
+                         "this Python has no torchvision; install python3-torchvision")
+    def test_transforms_of_torchvision_are_told_once(self):
+        script = self.write("train.py", """
+            import torch
+            from torch.utils.data import DataLoader
+            from torchvision import transforms
+
+            change = transforms.Compose([transforms.Normalize([0.5], [0.5]),
+                                         transforms.Lambda(lambda image: image * 2)])
+
+            class Images:
+                def __len__(self): return 3
+                def __getitem__(self, index): return change(torch.ones(1, 2, 2))
+
+            assert sum(batch.sum().item() for batch in DataLoader(Images())) == 24
+            transforms.Lambda(abs)(-1)
+            """)
+        recording = self.record_script(script)
+        self.assertEqual([region.tags["what"] for region in recording.named("transform")],
+                         ["Compose"] * 3 + ["Lambda"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,169 @@
+// The verb `trace`: runs a command and records what it does.
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+
+#include "base/spelling.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/verbs.h"
+#include "trace/launcher.h"
+
+namespace millrace::cli {
+namespace {
+
+constexpr std::string_view kDirectoryDefault = "millrace-trace";
+constexpr int kExitNotFound = 127;  // as shells say it of a command
+
+Result<uint32_t> parse_levels(std::string_view text) {
+  uint32_t levels = 0;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view word = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    uint32_t bit = 0;
+    std::vector<std::string> known;
+    for (size_t level = 1; level < wire::kLevelCount; ++level) {
+      known.emplace_back(wire::kLevelNames[level]);
+      if (word == wire::kLevelNames[level]) bit = 1u << level;
+    }
+    if (bit == 0) {
+      return fail(Errc::kInvalidArgument, "'{}' is not a level{}; there are {}",
+                  printable(std::string(word)), did_you_mean(std::string(word), known),
+                  join(known, ", "));
+    }
+    levels |= bit;
+  }
+  if (levels == 0) return fail(Errc::kInvalidArgument, "no level is named");
+  return levels;
+}
+
+Status check_levels(std::string_view text) {
+  const auto levels = parse_levels(text);
+  return levels.ok() ? Status() : Status(levels.error());
+}
+
+// Refuses to mix two runs. The ranks of one job share a directory, and come and go.
+Status check_directory(const std::filesystem::path& directory, bool append) {
+  if (append) return {};
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID",
+                               "MV2_COMM_WORLD_RANK", "RANK"}) {
+    if (std::getenv(variable) != nullptr) return {};
+  }
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (entry.path().extension() == ".mrt" || entry.is_directory(error)) {
+      return fail(Errc::kAlreadyExists,
+                  "{} already holds a trace ({}); give another directory with -o, or --append",
+                  directory.string(), entry.path().filename().string());
+    }
+  }
+  return {};
+}
+
+// What went wrong is always said; what went well only to somebody who looks.
+void tell(const trace::LaunchOutcome& outcome, const trace::LaunchOptions& options) {
+  if (outcome.lost_events > 0 || outcome.lost_processes > 0) {
+    fmt::print(stderr,
+               "millrace: {} events and {} processes could not be recorded; "
+               "'millrace info {}' says from when and why\n",
+               outcome.lost_events, outcome.lost_processes, options.directory.string());
+  }
+  if (!outcome.pack_error.empty()) {
+    fmt::print(stderr,
+               "millrace: the recording could not be packed: {}. It can be read as it is; "
+               "'millrace pack {}' tries again\n",
+               outcome.pack_error, options.directory.string());
+  }
+  if (!inspect_terminal(2).interactive) return;
+  for (const auto& process : outcome.packed.running) {
+    fmt::print(stderr, "millrace: process {} ({}) goes on and is still recorded\n", process.pid,
+               process.command);
+  }
+  fmt::print(stderr, "millrace: the trace is in {}; 'millrace info {}' says what it holds\n",
+             options.directory.string(), options.directory.string());
+}
+
+// Ends as the command did, so that whoever waits for us sees the same.
+int end_like(int wait_status) {
+  if (!WIFSIGNALED(wait_status)) return WEXITSTATUS(wait_status);
+  const int signal = WTERMSIG(wait_status);
+  const rlimit no_core = {0, 0};  // its core is there already
+  setrlimit(RLIMIT_CORE, &no_core);
+  std::fflush(nullptr);
+  ::signal(signal, SIG_DFL);
+  raise(signal);
+  return 128 + signal;
+}
+
+Result<int> run_trace(const Arguments& arguments, Output&) {
+  trace::LaunchOptions options;
+  options.command = arguments.program();
+  options.directory =
+      std::filesystem::absolute(arguments.value("output").value_or(std::string(kDirectoryDefault)));
+  options.include = arguments.values("include");
+  options.exclude = arguments.values("exclude");
+  options.pack = !arguments.has("no-pack");
+  ASSIGN_OR_RETURN(options.levels,
+                   parse_levels(arguments.value("levels").value_or("posix,stdio,mpiio,hdf5,app")));
+  ASSIGN_OR_RETURN(options.library, trace::find_recorder());
+  RETURN_IF_ERROR(check_directory(options.directory, arguments.has("append")));
+  const auto outcome = trace::launch(options);
+  if (!outcome.ok()) {
+    if (outcome.error().code() != Errc::kNotFound) return outcome.error();
+    fmt::print(stderr, "millrace: {}\n", outcome.error().message());
+    return kExitNotFound;
+  }
+  tell(*outcome, options);
+  return end_like(outcome->wait_status);
+}
+
+}  // namespace
+
+Command trace_command() {
+  return {
+      .name = "trace",
+      .summary = "run a command and record every I/O call and marked region of it",
+      .description =
+          "Runs the command and leaves a trace of it and of every process it starts. Exit code, "
+          "signals and output are the command's own.\n\n"
+          "Recorded are POSIX and stdio calls, MPI-IO, HDF5, and the regions that the program marks "
+          "itself (millrace/trace.h, millrace.trace). What could not be recorded is counted and "
+          "said.\n\n"
+          "Globs are matched against absolute paths; '*' also stands for slashes, so that "
+          "'/data/*' is everything below /data.\n\n"
+          "In a job script the launcher may stand before the program (srun millrace trace -o DIR "
+          "-- python train.py), one a rank, all with the same directory; or set LD_PRELOAD to "
+          "libmillrace_trace.so and MILLRACE_TRACE_DIR to the directory, and run 'millrace pack' "
+          "afterwards.",
+      .options = {{.name = "output",
+                   .letter = 'o',
+                   .value = "DIR",
+                   .help = "where the trace goes (millrace-trace)",
+                   .kind = ValueKind::kDirectory},
+                  {.name = "include",
+                   .value = "GLOB",
+                   .help = "record only files that match; may be given again",
+                   .repeatable = true},
+                  {.name = "exclude",
+                   .value = "GLOB",
+                   .help = "leave out files that match; may be given again",
+                   .repeatable = true},
+                  {.name = "levels",
+                   .value = "LIST",
+                   .help = "what to record: posix,stdio,mpiio,hdf5,app (all)",
+                   .check = check_levels},
+                  {.name = "append", .help = "the directory may hold a trace already: add to it"},
+                  {.name = "no-pack", .help = "leave the recording as it was written"}},
+      .runs_program = true,
+      .examples = {{"millrace trace -- python train.py", "record a training run"},
+                   {"millrace trace -o t --include '/data/*' -- ./train",
+                    "only the files of the dataset"},
+                   {"mpirun -n 4 millrace trace -o t -- ./train", "every rank, into one trace"}},
+      .run = run_trace,
+  };
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,44 @@
+#include "hook/path.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace millrace::hook {
+namespace {
+
+std::string normal(std::string_view directory, std::string_view path) {
+  static PathBuffer buffer;
+  normalise_path(directory, path, buffer);
+  return std::string(buffer.view());
+}
+
+TEST(NormalisePath, AbsolutePathsIgnoreTheDirectory) {
+  EXPECT_EQ(normal("/home", "/data/a"), "/data/a");
+  EXPECT_EQ(normal("", "/"), "/");
+}
+
+TEST(NormalisePath, RelativePathsBeginAtTheDirectory) {
+  EXPECT_EQ(normal("/home/u", "a/b"), "/home/u/a/b");
+  EXPECT_EQ(normal("/home/u", ""), "/home/u");
+  EXPECT_EQ(normal("/", "a"), "/a");
+}
+
+TEST(NormalisePath, DotsAndDoubleSlashesGo) {
+  EXPECT_EQ(normal("/home/u", "./a//b/./c"), "/home/u/a/b/c");
+  EXPECT_EQ(normal("/home/u", "../v/../w/"), "/home/w");
+  EXPECT_EQ(normal("/", "../../a"), "/a");
+  EXPECT_EQ(normal("/a/b", "../.."), "/");
+  EXPECT_EQ(normal("/a", "..b/.c"), "/a/..b/.c");
+}
+
+TEST(NormalisePath, WhatIsTooLongIsCut) {
+  const std::string path = "/" + std::string(2 * kPathSizeMax, 'x');
+  EXPECT_EQ(normal("", path).size(), kPathSizeMax);
+  std::string deep;
+  for (int i = 0; i < 9000; ++i) deep += "/x";
+  EXPECT_LE(normal("", deep).size(), kPathSizeMax);
+}
+
+}  // namespace
+}  // namespace millrace::hook

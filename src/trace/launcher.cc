@@ -1,0 +1,257 @@
+#include "trace/launcher.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "base/mapped_file.h"
+#include "base/text.h"
+#include "trace/session_directory.h"
+
+namespace millrace::trace {
+namespace {
+
+constexpr std::chrono::milliseconds kPackInterval{250};
+
+// LD_PRELOAD and the variables of the recorder (trace/preload/settings.h), on top of ours.
+class ChildEnvironment {
+ public:
+  ChildEnvironment(const LaunchOptions& options, const std::filesystem::path& session) {
+    std::string preload = options.library.string();
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string_view text = *entry;
+      if (text.starts_with("LD_PRELOAD=")) {
+        preload += ":" + std::string(text.substr(std::strlen("LD_PRELOAD=")));
+      } else if (!text.starts_with("MILLRACE_TRACE_") && !text.starts_with("MILLRACE_TRACE=")) {
+        entries_.emplace_back(text);
+      }
+    }
+    entries_.push_back("LD_PRELOAD=" + preload);
+    entries_.push_back("MILLRACE_TRACE_DIR=" + options.directory.string());
+    entries_.push_back("MILLRACE_TRACE_SESSION=" + session.string());
+    entries_.push_back("MILLRACE_TRACE_LEVELS=" + level_list(options.levels));
+    add_globs("MILLRACE_TRACE_INCLUDE=", options.include);
+    add_globs("MILLRACE_TRACE_EXCLUDE=", options.exclude);
+    for (std::string& entry : entries_) pointers_.push_back(entry.data());
+    pointers_.push_back(nullptr);
+  }
+
+  char** get() { return pointers_.data(); }
+
+ private:
+  static std::string level_list(uint32_t levels) {
+    std::vector<std::string> names;
+    for (size_t level = 1; level < wire::kLevelCount; ++level) {
+      if ((levels >> level & 1) != 0) names.emplace_back(wire::kLevelNames[level]);
+    }
+    return join(names, ",");
+  }
+
+  void add_globs(const std::string& name, const std::vector<std::string>& globs) {
+    if (globs.empty()) return;
+    std::string value;
+    for (const std::string& glob : globs) {
+      if (!value.empty()) value += ':';
+      for (const char c : glob) {
+        if (c == ':') value += '\\';
+        value += c;
+      }
+    }
+    entries_.push_back(name + value);
+  }
+
+  std::vector<std::string> entries_;
+  std::vector<char*> pointers_;
+};
+
+// Starts the command. What fails in the child comes back through a pipe that exec closes.
+Result<pid_t> start(const LaunchOptions& options, const std::filesystem::path& session) {
+  ChildEnvironment environment(options, session);
+  std::vector<char*> arguments;
+  for (const std::string& word : options.command)
+    arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  int pipe_ends[2];
+  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot make a pipe");
+  const pid_t child = fork();
+  if (child == 0) {
+    execvpe(arguments[0], arguments.data(), environment.get());
+    const int error = errno;
+    static_cast<void>(!write(pipe_ends[1], &error, sizeof(error)));
+    _exit(127);
+  }
+  const int fork_error = errno;
+  ::close(pipe_ends[1]);
+  const File reading(pipe_ends[0]);
+  if (child < 0) return fail_os(fork_error, "cannot start a process");
+  int error = 0;
+  if (read(reading.fd(), &error, sizeof(error)) != sizeof(error)) return child;
+  waitpid(child, nullptr, 0);
+  return fail_os(error, fmt::format("cannot run '{}'", printable(options.command[0])));
+}
+
+// The command's signals. Those of the terminal reach it by themselves; what is sent to the launcher
+// by another process was meant for the command.
+std::atomic<pid_t> command_pid = 0;
+
+void pass_on(int signal, siginfo_t* info, void*) {
+  const bool from_a_process = info->si_code <= 0;
+  if (from_a_process && info->si_pid != command_pid) kill(command_pid, signal);
+}
+
+class SignalsPassedOn {
+ public:
+  explicit SignalsPassedOn(pid_t child) {
+    command_pid = child;
+    for (size_t i = 0; i < std::size(kSignals); ++i) {
+      sigaction(kSignals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler == SIG_IGN) continue;
+      struct sigaction action{};
+      action.sa_sigaction = pass_on;
+      action.sa_flags = SA_SIGINFO | SA_RESTART;
+      sigaction(kSignals[i], &action, nullptr);
+    }
+  }
+  ~SignalsPassedOn() {
+    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  }
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM};
+  struct sigaction before_[std::size(kSignals)] = {};
+};
+
+// Packs every now and then, at the lowest priority: the cores belong to the command.
+class BackgroundPacking {
+ public:
+  explicit BackgroundPacking(Packer& packer) : thread_([this, &packer] { run(packer); }) {}
+
+  ~BackgroundPacking() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+
+ private:
+  void run(Packer& packer) {
+    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    std::unique_lock lock(mutex_);
+    while (!wake_.wait_for(lock, kPackInterval, [this] { return stopping_; })) {
+      lock.unlock();
+      // What fails now (a full disk) is tried again at the end, and told then.
+      static_cast<void>(packer.pack_available().ok());
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+Result<int> wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return fail_os(errno, "cannot wait for the command");
+  }
+  return status;
+}
+
+// What the recorder could not keep, as the session's page says it.
+void read_session_losses(const std::filesystem::path& session, LaunchOutcome& outcome) {
+  const auto directory = SessionDirectory::open(session);
+  if (!directory.ok()) return;
+  outcome.lost_events += directory->page().lost.events;
+  outcome.lost_processes += directory->page().lost_processes;
+  for (const std::string& recording : directory->recordings()) {
+    const auto page = directory->read_process(recording);
+    if (page.ok()) outcome.lost_events += page->lost.events;
+  }
+}
+
+Status pack_rest(Packer& packer, LaunchOutcome& outcome) {
+  ASSIGN_OR_RETURN(outcome.packed, packer.finish());
+  return {};
+}
+
+Result<int> run_and_pack(const LaunchOptions& options, LaunchOutcome& outcome) {
+  outcome.packed_file = Packer::default_output(outcome.session);
+  auto packer = Packer::open(outcome.session, outcome.packed_file);
+  ASSIGN_OR_RETURN(const pid_t child, start(options, outcome.session));
+  Result<int> status = 0;
+  {
+    const SignalsPassedOn passed_on(child);
+    if (packer.ok()) {
+      const BackgroundPacking background(*packer);
+      status = wait_for(child);
+    } else {
+      status = wait_for(child);
+    }
+    read_session_losses(outcome.session, outcome);
+    const Status packed = packer.ok() ? pack_rest(*packer, outcome) : Status(packer.error());
+    if (!packed.ok()) outcome.pack_error = packed.error().message();
+  }
+  return status;
+}
+
+}  // namespace
+
+Result<std::filesystem::path> find_recorder() {
+  constexpr const char* kName = "libmillrace_trace.so";
+  std::error_code error;
+  if (const char* given = std::getenv("MILLRACE_TRACE_LIBRARY")) {
+    if (std::filesystem::exists(given, error)) return std::filesystem::absolute(given);
+    return fail(Errc::kNotFound, "MILLRACE_TRACE_LIBRARY names {}, which does not exist",
+                printable(given));
+  }
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  // Beside the program as it is built, and as it is installed.
+  static constexpr const char* kPlaces[] = {"../lib", "../" MILLRACE_LIBDIR "/millrace"};
+  for (const char* place : kPlaces) {
+    const auto candidate = (program / place / kName).lexically_normal();
+    if (std::filesystem::exists(candidate, error)) return candidate;
+  }
+  return fail(Errc::kNotFound,
+              "the recorder {} is neither where this program was built nor where it would be "
+              "installed (looked from {}); set MILLRACE_TRACE_LIBRARY to its path",
+              kName, program.string());
+}
+
+Result<LaunchOutcome> launch(const LaunchOptions& options) {
+  LaunchOutcome outcome;
+  ASSIGN_OR_RETURN(outcome.session, make_session(options));
+  if (options.pack) {
+    auto status = run_and_pack(options, outcome);
+    if (!status.ok()) {
+      std::error_code error;
+      std::filesystem::remove_all(outcome.session, error);  // the command never ran
+      std::filesystem::remove(outcome.packed_file, error);
+      return status.error();
+    }
+    outcome.wait_status = *status;
+    return outcome;
+  }
+  ASSIGN_OR_RETURN(const pid_t child, start(options, outcome.session));
+  const SignalsPassedOn passed_on(child);
+  ASSIGN_OR_RETURN(outcome.wait_status, wait_for(child));
+  read_session_losses(outcome.session, outcome);
+  return outcome;
+}
+
+}  // namespace millrace::trace

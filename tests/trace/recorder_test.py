@@ -1,0 +1,255 @@
+"""What the recorder promises: nothing lost, nothing changed, in processes of every kind.
+
+Usage: recorder_test.py WORKLOAD_PROGRAM LIBRARY [unittest arguments]"""
+
+import collections
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import recording
+
+WORKLOAD, LIBRARY = sys.argv[1:3]
+
+
+class RecorderTest(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.directory = os.path.realpath(self.scratch.name)
+        self.trace = os.path.join(self.directory, "trace")
+        self.file = os.path.join(self.directory, "data")
+        with open(self.file, "wb") as file:
+            file.write(os.urandom(4096))
+
+    def run_traced(self, command, trace=None, **more):
+        environment = dict(os.environ, LD_PRELOAD=LIBRARY, MILLRACE_TRACE_DIR=trace or self.trace)
+        environment.update(more)
+        return subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def workload(self, mode, *counts, **more):
+        return self.run_traced([WORKLOAD, mode, self.file, *map(str, counts)], **more)
+
+    def count(self, call, trace=None, file=None):
+        return sum(1 for event in recording.events(trace or self.trace)
+                   if event.call == call and event.file == (file or self.file))
+
+    def lost(self):
+        return sum(process["lost"] for session in recording.read(self.trace) for process in session.processes)
+
+    def test_every_event_of_a_killed_process_is_there(self):
+        for count in (1, 2045, 2046, 2047, 50_001, 700_000):
+            trace = self.trace + str(count)
+            run = self.workload("killed", count, trace=trace)
+            self.assertEqual(run.returncode, -signal.SIGKILL)
+            self.assertEqual(self.count("pread", trace), count)
+
+    def test_a_kill_at_any_moment_leaves_whole_events_in_order(self):
+        for attempt in range(20):
+            trace = self.trace + str(attempt)
+            environment = dict(os.environ, LD_PRELOAD=LIBRARY, MILLRACE_TRACE_DIR=trace)
+            process = subprocess.Popen([WORKLOAD, "preads", self.file, "100000000"], env=environment)
+            time.sleep(0.02 + attempt * 0.003)
+            process.kill()
+            process.wait()
+            offsets = [event.offset for event in recording.events(trace) if event.call == "pread"]
+            self.assertEqual(offsets, [i % 8 * 512 for i in range(len(offsets))])
+
+    def test_forked_children_record_under_their_own_number(self):
+        self.assertEqual(self.workload("forks", 50, 60).returncode, 0)
+        per_process = collections.Counter(
+            event.pid for event in recording.events(self.trace) if event.call == "pread")
+        self.assertEqual(sorted(per_process.values()), [5] + [60] * 50)
+
+    def test_children_of_the_kernels_own_fork_are_told_from_their_parent(self):
+        self.assertEqual(self.workload("raw_fork", 10, 30).returncode, 0)
+        per_process = collections.Counter(
+            event.pid for event in recording.events(self.trace) if event.call == "pread")
+        self.assertEqual(sorted(per_process.values()), [30] * 10)
+
+    def test_a_position_shared_with_a_child_is_right_in_both(self):
+        self.assertEqual(self.workload("shared_position").returncode, 0)
+        reads = [(event.offset, event.size) for event in recording.events(self.trace)
+                 if event.call == "read" and event.file == self.file]
+        self.assertEqual(reads, [(0, 100), (100, 200), (300, 300)])
+
+    def test_a_thousand_short_threads_share_rings_and_keep_their_names(self):
+        self.assertEqual(self.workload("threads", 1000, 3).returncode, 0)
+        threads = collections.Counter(
+            event.tid for event in recording.events(self.trace) if event.call == "pread")
+        self.assertEqual(sum(threads.values()), 3000)
+        self.assertEqual(set(threads.values()), {3})
+        self.assertLess(max(process["rings"] for session in recording.read(self.trace)
+                            for process in session.processes), 5)
+
+    def test_threads_at_the_same_time(self):
+        self.assertEqual(self.workload("parallel", 200, 5000).returncode, 0)
+        threads = collections.Counter(
+            event.tid for event in recording.events(self.trace) if event.call == "pread")
+        self.assertEqual(sorted(threads.values()), [5000] * 200)
+
+    def test_five_thousand_descriptors_and_none_left_for_the_recorder(self):
+        run = self.workload("descriptors", 5000, 20_000)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        opened = int(run.stdout.split()[0])
+        self.assertGreater(opened, 4900)
+        self.assertEqual(self.count("read"), opened)
+        self.assertEqual(self.count("pread"), 20_000)
+        self.assertEqual(self.lost(), 0)
+
+    def test_a_hundred_thousand_files(self):
+        self.assertEqual(self.workload("files", 100_000, 0).returncode, 0)
+        names = collections.Counter(
+            event.file for event in recording.events(self.trace) if event.call == "read")
+        self.assertEqual(len(names), 100_000)
+        self.assertEqual(set(names.values()), {1})
+        self.assertEqual({name.rsplit(".", 1)[0] for name in names}, {self.file})
+
+    def test_handlers_that_read_in_the_middle_of_reads(self):
+        run = self.workload("handlers", 300_000)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        sizes = collections.Counter(
+            event.size for event in recording.events(self.trace) if event.call == "pread")
+        self.assertEqual(sizes, {512: 300_000, 64: int(run.stdout)})
+        self.assertGreater(int(run.stdout), 0)
+
+    def test_results_and_errno_are_the_same_with_and_without(self):
+        plain = subprocess.run([WORKLOAD, "errors", self.file], stdout=subprocess.PIPE, text=True)
+        traced = self.workload("errors")
+        self.assertEqual(traced.stdout, plain.stdout)
+        self.assertEqual(traced.returncode, plain.returncode)
+        errors = [event.error for event in recording.events(self.trace) if event.error]
+        self.assertEqual(errors[:4], [9, 2, 9, 22])
+
+    def test_abort_loses_nothing(self):
+        self.assertEqual(self.workload("aborted", 5000).returncode, -signal.SIGABRT)
+        self.assertEqual(self.count("pread"), 5000)
+
+    def test_a_daemon_that_closes_all_descriptors_goes_on_being_recorded(self):
+        self.assertEqual(self.workload("daemon", 5000).returncode, 0)
+        deadline = time.time() + 30
+        while self.count("pread") < 5000 and time.time() < deadline:
+            time.sleep(0.1)
+        self.assertEqual(self.count("pread"), 5000)
+
+    def test_a_scrubbed_environment_is_completed(self):
+        run = self.run_traced(["env", "-i", WORKLOAD, "preads", self.file, "10"])
+        self.assertEqual(run.returncode, 7)
+        self.assertEqual(self.count("pread"), 10)
+
+    def test_a_child_can_be_left_out(self):
+        run = self.run_traced(["env", "MILLRACE_TRACE=0", WORKLOAD, "preads", self.file, "10"])
+        self.assertEqual(run.returncode, 7)
+        self.assertEqual(self.count("pread"), 0)
+
+    def test_os_exit_keeps_the_exit_code_and_the_events(self):
+        script = "import os; os.pread(os.open(%r, 0), 10, 0); os._exit(9)" % self.file
+        self.assertEqual(self.run_traced([sys.executable, "-c", script]).returncode, 9)
+        self.assertEqual(self.count("pread"), 1)
+        process, = recording.read(self.trace)[0].processes
+        self.assertEqual((process["exited"], process["code"]), (True, 9))
+
+    def test_python_multiprocessing_in_all_its_ways(self):
+        for method in ("fork", "spawn", "forkserver"):
+            trace = self.trace + method
+            script = os.path.join(self.directory, method + ".py")
+            with open(script, "w") as file:
+                file.write("import multiprocessing, os\n"
+                           "def work(path):\n"
+                           "    fd = os.open(path, os.O_RDONLY)\n"
+                           "    for i in range(100): os.pread(fd, 10, i)\n"
+                           "    return os.getpid()\n"
+                           "if __name__ == '__main__':\n"
+                           "    with multiprocessing.get_context(%r).Pool(3) as pool:\n"
+                           "        for pid in pool.map(work, [%r] * 6, 2): print(pid)\n" % (method, self.file))
+            run = self.run_traced([sys.executable, script], trace=trace)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            expected = collections.Counter()
+            for pid in run.stdout.split():
+                expected[int(pid)] += 100
+            found = collections.Counter(event.pid for event in recording.events(trace)
+                                        if event.call == "pread" and event.file == self.file)
+            self.assertEqual(found, expected, method)
+
+    def test_filters_keep_what_is_wanted(self):
+        self.workload("preads", 10, MILLRACE_TRACE_INCLUDE="*/data")
+        self.assertEqual({event.file for event in recording.events(self.trace)
+                          if event.file and event.call != "start"}, {self.file})
+        other = self.trace + "2"
+        self.workload("preads", 10, trace=other, MILLRACE_TRACE_EXCLUDE="/etc/*:%s" % self.file)
+        self.assertEqual(self.count("pread", other), 0)
+
+    def test_levels_can_be_left_out(self):
+        self.workload("errors", MILLRACE_TRACE_LEVELS="stdio")
+        calls = {event.call for event in recording.events(self.trace)}
+        self.assertIn("fopen", calls)
+        self.assertNotIn("pread", calls)
+
+    def test_a_directory_that_cannot_be_written_leaves_the_program_alone(self):
+        run = self.workload("preads", 10, trace="/proc/nowhere/trace")
+        self.assertEqual(run.returncode, 7)
+        self.assertIn("the program runs without being traced", run.stderr)
+        self.assertEqual(run.stderr.count("\n"), 1)
+
+    def test_real_programs_behave_as_without(self):
+        os.mkdir(os.path.join(self.directory, "tree"))
+        for number in range(20):
+            with open(os.path.join(self.directory, "tree", "f%d" % number), "w") as file:
+                file.write("line %d\n" % number * 50)
+        tree = os.path.join(self.directory, "tree")
+        copy = os.path.join(self.directory, "copy")
+        for command in (["cat", self.file], ["find", tree, "-type", "f"], ["tar", "cf", "-", "-C", tree, "."],
+                        ["sort", os.path.join(tree, "f7")], ["wc", self.file], ["sha256sum", self.file],
+                        ["cp", "-r", tree, copy + "X"], ["grep", "-r", "line 3", tree], ["dd", "if=" + self.file, "bs=512"],
+                        ["sh", "-c", "head -c 100 %s | md5sum; exit 4" % self.file]):
+            plain = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            trace = self.trace + command[0]
+            environment = dict(os.environ, LD_PRELOAD=LIBRARY, MILLRACE_TRACE_DIR=trace)
+            if command[0] == "cp":
+                command = ["cp", "-r", tree, copy + "Y"]
+            traced = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self.assertEqual(traced.stdout, plain.stdout, command)
+            self.assertEqual(traced.returncode, plain.returncode, command)
+            self.assertGreater(len(recording.events(trace)), 3, command)
+
+
+@unittest.skipUnless(os.geteuid() == 0, "mounting a small file system needs root")
+class FullDiskTest(RecorderTest):
+    def test_a_full_disk_is_counted_and_the_program_goes_on(self):
+        small = os.path.join(self.directory, "small")
+        os.mkdir(small)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", small], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", small])
+        self.trace = os.path.join(small, "trace")
+        run = self.workload("full", 400_000)
+        self.assertEqual((run.returncode, run.stdout), (0, "done\n"))
+        kept = self.count("pread")
+        process, = recording.read(self.trace)[0].processes
+        self.assertGreater(kept, 40_000)
+        self.assertEqual(kept + process["lost"], 400_000)
+        self.assertEqual(process["lost_error"], 28)
+
+    def test_a_disk_full_from_the_start_is_counted_by_the_session(self):
+        small = os.path.join(self.directory, "small")
+        os.mkdir(small)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "tmpfs", small], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", small])
+        self.trace = os.path.join(small, "trace")
+        run = self.workload("full", 1000)
+        self.assertEqual((run.returncode, run.stdout), (0, "done\n"))
+        session, = recording.read(self.trace)
+        self.assertEqual((session.lost_processes, session.lost_error), (1, 28))
+        self.assertGreater(session.lost_events, 1000)
+
+
+# The tests of the base class ran already.
+for name in list(vars(RecorderTest)):
+    if name.startswith("test_") and name not in vars(FullDiskTest):
+        setattr(FullDiskTest, name, None)
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]] + sys.argv[3:], verbosity=2)
