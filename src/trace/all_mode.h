@@ -22,7 +22,7 @@ namespace millrace::trace {
 struct AllModeOptions {
   std::vector<std::string> argv;         // argv[0] is looked up in PATH
   std::vector<std::string> environment;  // NAME=value, all of it
-  std::string session;                   // the session's directory, absolute; its page is there
+  std::string session;                   // the session's directory; its page is there
   std::string include;                   // globs, as MILLRACE_TRACE_INCLUDE has them
   std::string exclude;
   // The paths of our libraries, as LD_PRELOAD has them: their own calls are not the program's.

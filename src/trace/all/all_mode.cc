@@ -10,8 +10,7 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <cstdlib>
-#include <optional>
+#include <filesystem>
 
 #include "base/file.h"
 #include "trace/all/session_names.h"
@@ -222,14 +221,15 @@ Status check_kernel() {
 
 Result<CallFollower> make_follower(const AllModeOptions& options) {
   auto settings = std::make_unique<Settings>();
-  copy_cut(settings->session, options.session);
+  const std::string session = std::filesystem::absolute(options.session).lexically_normal();
+  copy_cut(settings->session, session);
   copy_cut(settings->include, options.include);
   copy_cut(settings->exclude, options.exclude);
   int error = 0;
   wire::SessionPage* page = attach_session(*settings, &error);
   if (page == nullptr) return fail_os(error, "cannot open the session").within(options.session);
   ASSIGN_OR_RETURN(SessionNames names, SessionNames::open(*settings));
-  return CallFollower(page, options.session, std::move(names), options.own_libraries);
+  return CallFollower(page, session, std::move(names), options.own_libraries);
 }
 
 }  // namespace

@@ -43,6 +43,12 @@ bool makes_descriptor(uint64_t fcntl_command) {
   return fcntl_command == F_DUPFD || fcntl_command == F_DUPFD_CLOEXEC;
 }
 
+// Calls that the library only passes on, from its own code: it has no use for them itself.
+bool is_for_program(const SystemCall& call) {
+  return call.call == Call::kIoUringSetup || call.call == Call::kIoUringEnter ||
+         call.call == Call::kIoUringRegister;
+}
+
 NameId name_of(const std::shared_ptr<OpenFile>& file) { return file ? file->file : kNoName; }
 
 }  // namespace
@@ -84,17 +90,19 @@ bool CallFollower::begin(TracedThread& thread, const CallEntry& entry) {
   const SystemCall* system_call = find_system_call(entry.number);
   if (system_call == nullptr) return false;
   TracedProcess& process = *thread.process;
-  const bool ours = process.memory->is_own_code(entry.instruction);
+  bool ours = process.memory->is_own_code(entry.instruction) && !is_for_program(*system_call);
   if (system_call->effect == Effect::kForks) {
-    thread.clone_is_ours = ours;
     thread.clone_flags = entry.arguments[0];
     if (entry.number == SYS_clone3) {
       thread.clone_flags = read_value<uint64_t>(thread.tid, entry.arguments[0]).value_or(0);
     }
 #if defined(__x86_64__)
     if (entry.number == SYS_fork) thread.clone_flags = SIGCHLD;
-    if (entry.number == SYS_vfork) thread.clone_flags = CLONE_VM | CLONE_VFORK;
+    if (entry.number == SYS_vfork) thread.clone_flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
 #endif
+    // The library's own tasks end without a signal; the vfork it makes for the program does not.
+    ours = ours && (thread.clone_flags & CSIGNAL) == 0;
+    thread.clone_is_ours = ours;
   }
   if (ours || !process.recorded) return false;
   auto call = std::make_unique<PendingCall>();
@@ -455,7 +463,9 @@ std::vector<RecordedCall> CallFollower::uses_of_memory(TracedThread& thread) {
   // Memory that is shared goes on: that of a child by vfork is its parent's.
   if (thread.process->memory.use_count() > 1) return uses;
   for (const FileMapping& mapping : thread.process->memory->all()) {
-    if (!names_.ignored(mapping.file)) uses.push_back(use_of(thread, mapping));
+    if (names_.ignored(mapping.file)) continue;
+    // Small ones can only be guessed, and every program that ends has a hundred: its libraries.
+    if (mapping.size > kGuessedBytes) uses.push_back(use_of(thread, mapping));
   }
   return uses;
 }

@@ -21,9 +21,6 @@ constexpr uint64_t kPage = 4096;      // the least there is: larger ones only ta
 constexpr uint64_t kPartsMax = 1024;  // UIO_MAXIOV: the kernel refuses more
 constexpr size_t kCommandLineMax = 4000;
 
-// Neighbours of a page are mapped along with it in blocks of this size, so that the page table of
-// smaller mappings tells nothing.
-constexpr uint64_t kFaultAroundBytes = 64 * 1024;
 // Beyond this, every sixteenth part is looked at.
 constexpr uint64_t kSampledFromBytes = uint64_t{1} << 30;
 
@@ -153,7 +150,7 @@ std::vector<std::string> read_environment(uint32_t tid) {
 
 uint64_t read_present_bytes(uint32_t tid, uint64_t begin, uint64_t size, bool* estimated) {
   *estimated = true;
-  if (size <= kFaultAroundBytes) return size;
+  if (size <= kGuessedBytes) return size;
   const auto pagemap = File::open(fmt::format("/proc/{}/pagemap", tid), O_RDONLY);
   if (!pagemap.ok()) return size;
   const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));

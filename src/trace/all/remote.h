@@ -55,8 +55,12 @@ uint32_t read_thread_group(uint32_t tid);
 std::string read_command_line(uint32_t tid);
 std::vector<std::string> read_environment(uint32_t tid);
 
-// The bytes of [begin, begin + size) that have a page in the process. Above a size, a sample of
-// them; *estimated then.
+// Neighbours of a page are mapped along with it in blocks of this size, so that the page table of
+// smaller mappings tells nothing.
+inline constexpr uint64_t kGuessedBytes = 64 * 1024;
+
+// The bytes of [begin, begin + size) that have a page in the process. *estimated where that is a
+// guess, for small ranges, or comes from a sample, for very large ones.
 uint64_t read_present_bytes(uint32_t tid, uint64_t begin, uint64_t size, bool* estimated);
 
 }  // namespace millrace::trace
