@@ -4,6 +4,7 @@ the programs none the wiser.
 Usage: all_test.py DRIVER STATIC_WORKLOAD DYNAMIC_WORKLOAD RAW_CALLS LIBRARY [unittest arguments]"""
 
 import collections
+import errno
 import os
 import signal
 import subprocess
@@ -115,6 +116,17 @@ class CallsTest(AllModeTest):
         self.assertEqual({(e.other_file, e.other_offset) for e in self.events("copy_file_range")}, {(out, 40)})
         self.assertEqual({os.path.basename(e.other_file) for e in self.events("renameat2")}, {"moved"})
         self.assertEqual({e.detail for e in self.events("openat", out)}, {os.O_RDWR | os.O_CREAT | os.O_TRUNC})
+
+    def test_calls_of_32_bit_programs_are_counted_as_not_seen(self):
+        program = os.path.join(os.path.dirname(RAW), "trace_foreign_calls")
+        if not os.path.exists(program):
+            self.skipTest("this architecture has none")
+        code = self.run_all([program]).returncode
+        if code == 77:
+            self.skipTest("this kernel runs no 32-bit calls")
+        self.assertEqual(code, 0)
+        process, = recording.read(self.trace)[0].processes
+        self.assertEqual((process["lost"], process["lost_error"]), (11, errno.ENOSYS))
 
     def test_filters_leave_files_out(self):
         self.workload("files", 5, 1, ALL_INCLUDE="*data.3")
