@@ -15,7 +15,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 LIBRARY = "libmillrace_trace.so"
-TARGET = "millrace_trace"
+TARGET = "millrace_trace_preload"
 
 
 class BuildWithPreload(build_ext):

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """The preset `minimal`: the core builds without any part, says so, and refuses what it lacks."""
 
+import gzip
 import os
 import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -36,6 +38,18 @@ class MinimalTest(unittest.TestCase):
         linked = subprocess.run(["ldd", SOURCE / "build/minimal/bin/millrace"], capture_output=True,
                                 text=True, check=True).stdout
         self.assertNotIn("yaml", linked)
+        self.assertNotIn("libz.", linked)
+
+    def test_compressed_traces_are_refused_with_what_to_do_and_plain_ones_taken(self):
+        with tempfile.TemporaryDirectory() as folder:
+            golden = SOURCE / "tests/golden/dftracer_1.pfw"
+            packed = Path(folder) / "t.pfw.gz"
+            packed.write_bytes(gzip.compress(golden.read_bytes()))
+            refused = self.millrace("import", str(packed), "-o", f"{folder}/a")
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("install zlib (zlib1g-dev) and build again", refused.stderr)
+            taken = self.millrace("import", str(golden), "-o", f"{folder}/b")
+            self.assertIn("9 events", taken.stdout)
 
 
 if __name__ == "__main__":

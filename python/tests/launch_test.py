@@ -86,7 +86,7 @@ class LaunchTest(TracedTest):
         recording = self.record_script(script)
         (fetch,) = recording.named("fetch")
         inside = [event for event in recording.events
-                  if event.name.endswith("data.bin") and fetch.begin < event.begin < fetch.end]
+                  if event.file.endswith("data.bin") and fetch.begin < event.begin < fetch.end]
         self.assertGreater(len(inside), 0)
 
     def test_filters_and_levels_reach_the_recorder(self):
@@ -99,7 +99,7 @@ class LaunchTest(TracedTest):
         self.run_python("-m", "millrace.trace", f"-o{self.trace}", "--exclude", "*/left.bin",
                         "--levels=posix,app", script, MILLRACE_TRACE_LIBRARY=str(LIBRARY))
         recording = Recording(self.trace)
-        names = {event.name.rsplit("/", 1)[-1] for event in recording.events}
+        names = {event.file.rsplit("/", 1)[-1] for event in recording.events}
         self.assertIn("kept.bin", names)
         self.assertNotIn("left.bin", names)
         self.assertEqual(len(recording.named("fetch")), 2)

@@ -138,7 +138,9 @@ std::string fish_command(const Command& command) {
     out += fmt::format("{} -l {}", when, option.name);
     if (option.letter != '\0') out += fmt::format(" -s {}", option.letter);
     if (!option.value.empty()) {
-      out += " -x";
+      // -x takes a value that is no file; fish refuses it together with -F.
+      const bool files = option.choices.empty() && option.kind == ValueKind::kFile;
+      out += files ? " -r" : " -x";
       out += option.choices.empty() ? fish_files(option.kind)
                                     : fmt::format(" -a {}", quoted(join(option.choices, " ")));
     }

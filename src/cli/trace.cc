@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "cli/verbs.h"
 #include "trace/launcher.h"
+#include "wire/trace_call.h"
 
 namespace millrace::cli {
 namespace {
@@ -77,7 +78,7 @@ void tell(const trace::LaunchOutcome& outcome, const trace::LaunchOptions& optio
                "'millrace pack {}' tries again\n",
                outcome.pack_error, options.directory.string());
   }
-  if (!inspect_terminal(2).interactive) return;
+  if (!inspect_terminal(2).is_terminal) return;
   for (const auto& process : outcome.packed.running) {
     fmt::print(stderr, "millrace: process {} ({}) goes on and is still recorded\n", process.pid,
                process.command);

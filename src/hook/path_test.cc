@@ -14,19 +14,19 @@ std::string normal(std::string_view directory, std::string_view path) {
 }
 
 TEST(NormalisePath, AbsolutePathsIgnoreTheDirectory) {
-  EXPECT_EQ(normal("/home", "/data/a"), "/data/a");
+  EXPECT_EQ(normal("/h", "/data/a"), "/data/a");
   EXPECT_EQ(normal("", "/"), "/");
 }
 
 TEST(NormalisePath, RelativePathsBeginAtTheDirectory) {
-  EXPECT_EQ(normal("/home/u", "a/b"), "/home/u/a/b");
-  EXPECT_EQ(normal("/home/u", ""), "/home/u");
+  EXPECT_EQ(normal("/h/u", "a/b"), "/h/u/a/b");
+  EXPECT_EQ(normal("/h/u", ""), "/h/u");
   EXPECT_EQ(normal("/", "a"), "/a");
 }
 
 TEST(NormalisePath, DotsAndDoubleSlashesGo) {
-  EXPECT_EQ(normal("/home/u", "./a//b/./c"), "/home/u/a/b/c");
-  EXPECT_EQ(normal("/home/u", "../v/../w/"), "/home/w");
+  EXPECT_EQ(normal("/h/u", "./a//b/./c"), "/h/u/a/b/c");
+  EXPECT_EQ(normal("/h/u", "../v/../w/"), "/h/w");
   EXPECT_EQ(normal("/", "../../a"), "/a");
   EXPECT_EQ(normal("/a/b", "../.."), "/");
   EXPECT_EQ(normal("/a", "..b/.c"), "/a/..b/.c");

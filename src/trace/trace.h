@@ -60,9 +60,12 @@ struct Thread {
   uint32_t tid = 0;
 };
 
+// Stands for processes that could not even make their own file.
+inline constexpr ProcessIndex kNoProcess{~uint32_t{0}};
+
 // Events that could not be kept, and why.
 struct Loss {
-  ProcessIndex process{};
+  ProcessIndex process{};  // or kNoProcess
   uint64_t events = 0;
   uint64_t names = 0;
   uint64_t first_ns = 0;  // begin of the first event lost
@@ -101,8 +104,8 @@ class Trace {
   uint64_t event_count() const;
   int64_t origin_wall_ns() const;  // the common clock's zero, since 1970-01-01 UTC
 
-  // The events of one block, in the order in which they ended. Several threads may read at once.
-  // `columns` is overwritten, and its memory used again.
+  // The events of one block; those of one thread stand in the order in which they ended. Several
+  // threads may read at once. `columns` is overwritten, and its memory used again.
   Status read_block(size_t index, EventColumns& columns) const;
 
  private:

@@ -2,11 +2,12 @@
 $ millrace --version
 > millrace 0.1.0 (...)
 >   o... yaml: YAML workload and configuration files (...)
+>   o... gzip: compressed traces of other tools (.gz) (...)
 >   o... python: the Python package in the build tree (...)
 $ millrace -V | head -1
 > millrace 0.1.0 (...)
 $ millrace --version --json | python3 -c 'import json,sys; d=json.load(sys.stdin); print(d["version"], [p["name"] for p in d["parts"]])'
-> 0.1.0 ['yaml', 'python']
+> 0.1.0 ['yaml', 'gzip', 'python']
 $ millrace --version --all
 ! millrace: --version takes --json and nothing else, not '--all'
 ! Try: millrace --help

@@ -39,7 +39,7 @@ class RecorderTest(unittest.TestCase):
                    if event.call == call and event.file == (file or self.file))
 
     def lost(self):
-        return sum(process["lost"] for session in recording.read(self.trace) for process in session.processes)
+        return sum(process.lost for session in recording.read(self.trace) for process in session.processes)
 
     def test_every_event_of_a_killed_process_is_there(self):
         for count in (1, 2045, 2046, 2047, 50_001, 700_000):
@@ -83,7 +83,7 @@ class RecorderTest(unittest.TestCase):
             event.tid for event in recording.events(self.trace) if event.call == "pread")
         self.assertEqual(sum(threads.values()), 3000)
         self.assertEqual(set(threads.values()), {3})
-        self.assertLess(max(process["rings"] for session in recording.read(self.trace)
+        self.assertLess(max(process.rings for session in recording.read(self.trace)
                             for process in session.processes), 5)
 
     def test_threads_at_the_same_time(self):
@@ -151,7 +151,7 @@ class RecorderTest(unittest.TestCase):
         self.assertEqual(self.run_traced([sys.executable, "-c", script]).returncode, 9)
         self.assertEqual(self.count("pread"), 1)
         process, = recording.read(self.trace)[0].processes
-        self.assertEqual((process["exited"], process["code"]), (True, 9))
+        self.assertEqual((process.exited, process.exit_code), (True, 9))
 
     def test_python_multiprocessing_in_all_its_ways(self):
         for method in ("fork", "spawn", "forkserver"):
@@ -230,8 +230,8 @@ class FullDiskTest(RecorderTest):
         kept = self.count("pread")
         process, = recording.read(self.trace)[0].processes
         self.assertGreater(kept, 40_000)
-        self.assertEqual(kept + process["lost"], 400_000)
-        self.assertEqual(process["lost_error"], 28)
+        self.assertEqual(kept + process.lost, 400_000)
+        self.assertEqual(process.lost_error, 28)
 
     def test_a_disk_full_from_the_start_is_counted_by_the_session(self):
         small = os.path.join(self.directory, "small")

@@ -33,6 +33,9 @@ def _call_names():
 CALLS = _call_names()
 
 
+Process = namedtuple("Process", "pid parent_pid origin rank world_size exited exit_code lost lost_error lost_names rings")
+
+
 class Session:
     """One session directory."""
 
@@ -67,9 +70,8 @@ class Session:
         assert magic == 0x434f52504d520a00 and version == 1, (stem, hex(magic), version)
         lost, _, _, lost_error, lost_names = struct.unpack_from("<QQQII", rings, 104)
         ring_count, exited, code = struct.unpack_from("<IIi", rings, 136)
-        self.processes.append(dict(pid=pid, parent=parent, rank=rank, world=world, origin=origin,
-                                   exited=bool(exited), code=code, lost=lost, lost_error=lost_error,
-                                   lost_names=lost_names, rings=ring_count))
+        self.processes.append(Process(pid, parent, origin, rank, world, bool(exited), code, lost, lost_error,
+                                      lost_names, ring_count))
         chunks = []
         logged = set()
         at = 0

@@ -15,6 +15,7 @@
 
 #include "hook/syscall.h"
 #include "trace/preload/hooks.h"
+#include "trace/preload/uring.h"
 
 namespace millrace::trace {
 namespace {
@@ -42,7 +43,10 @@ long straight(long number, const Arguments& x) {
 // On rings of other libraries: what goes through them is not seen, that they are there is.
 long on_ring(Call call, long number, const Arguments& x) {
   if (!recording(Level::kPosix)) return straight(number, x);
-  return traced({.call = call, .file = intern("<io_uring>")}, [&] { return straight(number, x); });
+  const long result =
+      traced({.call = call, .file = intern("<io_uring>")}, [&] { return straight(number, x); });
+  if (call == Call::kIoUringSetup) note_ring(static_cast<int>(result));
+  return result;
 }
 
 long data_call(long number, const Arguments& x) {

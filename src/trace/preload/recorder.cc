@@ -16,6 +16,7 @@
 #include "trace/preload/rings.h"
 #include "trace/preload/session.h"
 #include "trace/preload/text.h"
+#include "trace/preload/uring.h"
 
 namespace millrace::trace {
 
@@ -349,7 +350,10 @@ NameId intern(std::string_view name) {
 void end_recording(int exit_code) {
   if (recorder.gate.value() == 0) return;  // nothing was ever recorded
   if (recording(Level::kPosix)) {
-    if (!writer.in_vfork) record_live_mappings();
+    if (!writer.in_vfork) {
+      record_live_mappings();
+      record_found_rings();
+    }
     const uint64_t at = now();
     record({.call = Call::kExit}, {at, at, exit_code});
   }
@@ -386,6 +390,15 @@ void set_rank(int rank, int world_size) {
     page->rank = rank;
     page->world_size = world_size;
   }
+}
+
+void set_peer_clock(PeerMoment moment, const PeerClock& clock) {
+  wire::ProcessPage* page = rings.page();
+  if (page == nullptr) return;
+  const auto index = static_cast<size_t>(moment);
+  page->peer_offset_ns[index] = clock.offset_ns;
+  page->peer_at_ns[index] = clock.at_ns;
+  page->peer_uncertainty_ns[index] = clock.uncertainty_ns;
 }
 
 }  // namespace millrace::trace

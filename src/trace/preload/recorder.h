@@ -194,4 +194,13 @@ uint64_t this_place();
 // Which rank of how many this process is; -1: unknown.
 void set_rank(int rank, int world_size);
 
+// How the clock of rank 0's host stands to ours: its monotonic time minus ours.
+enum class PeerMoment : size_t { kInit = 0, kFinalize = 1 };
+struct PeerClock {
+  int64_t offset_ns;
+  uint64_t uncertainty_ns;  // not 0
+  uint64_t at_ns;           // our monotonic time when it was measured
+};
+void set_peer_clock(PeerMoment moment, const PeerClock& clock);
+
 }  // namespace millrace::trace

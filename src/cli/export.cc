@@ -1,0 +1,133 @@
+// The verb `export`: a trace as another tool's file.
+#include <fmt/core.h>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/verbs.h"
+#include "exchange/exchange.h"
+
+namespace millrace::cli {
+namespace {
+
+Status check_time(std::string_view text) {
+  ASSIGN_OR_RETURN(const auto time, parse_duration(text));
+  if (time.count() >= 0) return {};
+  return fail(Errc::kInvalidArgument, "times count from the trace's start and are not negative");
+}
+
+Status check_ranks(std::string_view text) {
+  RETURN_IF_ERROR(exchange::parse_ranks(text));
+  return {};
+}
+
+Status check_levels(std::string_view text) {
+  RETURN_IF_ERROR(exchange::parse_levels(text));
+  return {};
+}
+
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const exchange::Exporter& exporter : exchange::exporters()) {
+    names.emplace_back(exporter.name);
+  }
+  return names;
+}
+
+Result<std::optional<uint64_t>> time_of(const Arguments& arguments, std::string_view option) {
+  const auto given = arguments.value(option);
+  if (!given) return std::optional<uint64_t>();
+  ASSIGN_OR_RETURN(const auto time, parse_duration(*given));
+  return std::optional<uint64_t>(static_cast<uint64_t>(time.count()));
+}
+
+Result<exchange::Selection> selection_of(const Arguments& arguments) {
+  exchange::Selection selection;
+  ASSIGN_OR_RETURN(selection.from_ns, time_of(arguments, "from"));
+  ASSIGN_OR_RETURN(selection.until_ns, time_of(arguments, "until"));
+  if (const auto ranks = arguments.value("ranks")) {
+    ASSIGN_OR_RETURN(selection.ranks, exchange::parse_ranks(*ranks));
+  }
+  if (const auto levels = arguments.value("levels")) {
+    ASSIGN_OR_RETURN(selection.levels, exchange::parse_levels(*levels));
+  }
+  return selection;
+}
+
+void warn(std::string_view message) {
+  fmt::print(stderr, "millrace: warning: {}\n", printable(message));
+}
+
+Result<int> run_export(const Arguments& arguments, Output& output) {
+  const auto format = arguments.value("to");
+  const auto path = arguments.value("output");
+  if (!format) {
+    return fail(Errc::kInvalidArgument, "to which format? give --to with one of {}",
+                join(format_names(), ", "));
+  }
+  if (!path) return fail(Errc::kInvalidArgument, "into which file? give -o FILE");
+  ASSIGN_OR_RETURN(const exchange::Selection selection, selection_of(arguments));
+  ASSIGN_OR_RETURN(const trace::Trace trace, trace::Trace::open(arguments.positionals().front()));
+  for (const std::string& problem : trace.problems()) warn(problem);
+  ASSIGN_OR_RETURN(const exchange::ExportReport report,
+                   exchange::export_trace(trace, *format, selection, *path));
+  for (const std::string& warning : report.warnings) warn(warning);
+  output.print(fmt::format("{}: {} of {} events, {}\n", printable(*path),
+                           format_exact(report.event_count), format_exact(trace.event_count()),
+                           format_bytes(report.size_bytes)));
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Command export_command() {
+  return {
+      .name = "export",
+      .summary = "a trace as another tool's file: Perfetto, DFTracer, Chrome JSON, CSV",
+      .description =
+          "Writes the events of a trace for another tool. perfetto: slices with their arguments on "
+          "process and thread tracks, for ui.perfetto.dev. pfw: DFTracer's .pfw or .pfw.gz, for its "
+          "tools; `millrace import` reads it back whole. chrome: JSON that the Perfetto UI and "
+          "chrome://tracing load. csv: a row an event, for pandas, databases and spreadsheets.\n\n"
+          "A file whose name ends in .gz is compressed. A browser holds about ten million slices: "
+          "take a part of a larger trace by time, rank or level. Times count from the trace's "
+          "first event; an event is taken that lies at least partly between them.",
+      .options =
+          {{.name = "to", .value = "FORMAT", .help = "what to write", .choices = format_names()},
+           {.name = "output",
+            .letter = 'o',
+            .value = "FILE",
+            .help = "the file to write",
+            .kind = ValueKind::kFile},
+           {.name = "from",
+            .value = "TIME",
+            .help = "leave out what ended before, as 1.5s",
+            .check = check_time},
+           {.name = "until",
+            .value = "TIME",
+            .help = "leave out what began at this time or later",
+            .check = check_time},
+           {.name = "ranks",
+            .value = "LIST",
+            .help = "only these ranks, as 0,3-5",
+            .check = check_ranks},
+           {.name = "levels",
+            .value = "LIST",
+            .help = "only these of posix,stdio,mpiio,hdf5,app",
+            .check = check_levels}},
+      .positionals = {{.name = "TRACE",
+                       .help = "a trace's directory, or one .mrt file",
+                       .kind = ValueKind::kFile}},
+      .examples = {{"millrace export t/ --to perfetto -o t.perfetto-trace",
+                    "to look at in ui.perfetto.dev"},
+                   {"millrace export t/ --to perfetto --from 10s --until 12s --ranks 0,3-5 -o "
+                    "part.perfetto-trace",
+                    "two seconds of four ranks"},
+                   {"millrace export t/ --to pfw -o t.pfw.gz && dftracer_stats --files t.pfw.gz",
+                    "for DFTracer's tools"},
+                   {"millrace export t/ --to csv --levels app -o regions.csv",
+                    "the marked regions as a table"}},
+      .run = run_export,
+  };
+}
+
+}  // namespace millrace::cli

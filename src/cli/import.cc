@@ -1,0 +1,111 @@
+// The verb `import`: another tool's trace as ours.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/verbs.h"
+#include "exchange/exchange.h"
+
+namespace millrace::cli {
+namespace {
+
+bool is_pfw(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  return name.ends_with(".pfw") || name.ends_with(".pfw.gz");
+}
+
+// The files named, and those in the directories named, in an order that does not depend on the
+// disk.
+Result<std::vector<std::string>> files_of(const std::vector<std::string>& arguments) {
+  std::vector<std::string> files;
+  for (const std::string& argument : arguments) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(argument, error)) {
+      files.push_back(argument);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(argument, error)) {
+      if (is_pfw(entry.path())) found.push_back(entry.path().string());
+    }
+    if (error) return fail_os(error.value(), "cannot list").within(printable(argument));
+    if (found.empty()) {
+      return fail(Errc::kNotFound,
+                  "{}: there is no .pfw or .pfw.gz in this directory; name the files",
+                  printable(argument));
+    }
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+// "t/log-1.pfw.gz" becomes "log-1.mrt" in the directory.
+std::filesystem::path packed_path(const std::string& directory, const std::string& first) {
+  std::string name = std::filesystem::path(first).filename().string();
+  for (const std::string_view ending : {".gz", ".pfw"}) {
+    if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+  }
+  return std::filesystem::path(directory) / ((name.empty() ? "imported" : name) + ".mrt");
+}
+
+Result<int> run_import(const Arguments& arguments, Output& output) {
+  const auto directory = arguments.value("output");
+  if (!directory) return fail(Errc::kInvalidArgument, "into which directory? give -o DIR");
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, files_of(arguments.positionals()));
+  std::error_code error;
+  std::filesystem::create_directories(*directory, error);
+  if (error) return fail_os(error.value(), "cannot create").within(printable(*directory));
+  const std::filesystem::path path = packed_path(*directory, files.front());
+  if (std::filesystem::exists(path, error)) {
+    return fail(
+        Errc::kAlreadyExists,
+        "{} exists already, and is not written over; remove it, or choose another directory",
+        printable(path.string()));
+  }
+  ASSIGN_OR_RETURN(const exchange::ImportReport report, exchange::import_pfw(files, path.string()));
+  for (const std::string& warning : report.warnings) {
+    fmt::print(stderr, "millrace: warning: {}\n", printable(warning));
+  }
+  output.print(fmt::format("{}: {} events of {} processes, from {} files of {} of text\n",
+                           printable(path.string()), format_exact(report.event_count),
+                           format_exact(report.process_count), format_exact(report.file_count),
+                           format_bytes(report.text_bytes)));
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Command import_command() {
+  return {
+      .name = "import",
+      .summary = "DFTracer's traces (.pfw, .pfw.gz) as a trace of Millrace",
+      .description =
+          "Reads traces that DFTracer wrote, of its older generation (ph \"X\") and of its 2.x, plain "
+          "or compressed, and leaves one packed trace in a directory, which every other verb takes. "
+          "Name all files of a job at once, or their directory: files of child processes refer to "
+          "names that stand in their parents'.\n\n"
+          "A file torn by a kill or a full disk is read up to the tear, with a warning. Calls that "
+          "Millrace has no number for are kept as regions, tagged with their category; arguments "
+          "that have no column are kept as tags.",
+      .options = {{.name = "output",
+                   .letter = 'o',
+                   .value = "DIR",
+                   .help = "the directory to leave the trace in; made where it is missing",
+                   .kind = ValueKind::kDirectory}},
+      .positionals = {{.name = "FILE",
+                       .help = ".pfw and .pfw.gz files, or directories of them",
+                       .kind = ValueKind::kFile,
+                       .repeatable = true}},
+      .examples = {{"millrace import logs/*.pfw.gz -o t", "one trace of a job's files"},
+                   {"millrace import logs -o t && millrace export t --to perfetto -o "
+                    "t.perfetto-trace",
+                    "from DFTracer to Perfetto"}},
+      .run = run_import,
+  };
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,95 @@
+// The verb `pack`: recordings into packed files.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/verbs.h"
+#include "trace/packer.h"
+#include "trace/session_directory.h"
+
+namespace millrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kPackThreads = 2;
+
+Result<std::vector<fs::path>> find_sessions(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error)) {
+    return fail(Errc::kNotFound, "{}: is no directory; give one that was recorded into",
+                printable(directory.native()));
+  }
+  if (trace::SessionDirectory::is_one(directory)) return std::vector{directory};
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (trace::SessionDirectory::is_one(entry.path())) found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::string outcome_text(const fs::path& session, const fs::path& file,
+                         const trace::PackOutcome& outcome) {
+  std::string out = fmt::format("{}: {} events packed into {} ({})\n", printable(session.native()),
+                                format_exact(outcome.events), printable(file.native()),
+                                format_bytes(outcome.packed_bytes));
+  for (const trace::RunningProcess& process : outcome.running) {
+    const std::string where =
+        process.host.empty()
+            ? "still runs"
+            : fmt::format("may still run on {}; if not, give --ended", process.host);
+    out += fmt::format("  process {} ({}) {}\n", process.pid,
+                       shorten(printable(process.command), 40), where);
+  }
+  return out;
+}
+
+Result<int> run_pack(const Arguments& arguments, Output& output) {
+  const fs::path directory = arguments.positionals().front();
+  ASSIGN_OR_RETURN(const auto sessions, find_sessions(directory));
+  if (sessions.empty()) {
+    output.print(fmt::format("{}: no recordings to pack\n", printable(directory.native())));
+  }
+  for (const fs::path& session : sessions) {
+    const fs::path file = trace::Packer::default_output(session);
+    ASSIGN_OR_RETURN(
+        trace::Packer packer,
+        trace::Packer::open(session, file,
+                            {.threads = kPackThreads, .others_ended = arguments.has("ended")}));
+    ASSIGN_OR_RETURN(const trace::PackOutcome outcome, packer.finish());
+    output.print(outcome_text(session, file, outcome));
+    for (const std::string& problem : outcome.problems) {
+      fmt::print(stderr, "millrace: {}\n", printable(problem));
+    }
+  }
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Command pack_command() {
+  return {
+      .name = "pack",
+      .summary = "packs what was recorded into small files, and removes the recordings",
+      .description =
+          "Recorded programs leave recordings; `millrace trace` packs them itself. This verb packs "
+          "what is left: of jobs recorded without the launcher, of daemons that outlived it, of a "
+          "launcher that was killed. Processes that still run keep their recordings, and are named. "
+          "A trace can be read at any time, packed or not.",
+      .options = {{.name = "ended",
+                   .help = "take processes of other hosts as ended: it cannot be seen from here"}},
+      .positionals = {{.name = "DIR",
+                       .help = "the directory that was recorded into",
+                       .kind = ValueKind::kDirectory}},
+      .examples = {{"millrace pack t/", "packs the recordings in t/"},
+                   {"millrace pack --ended t/", "also those of other hosts' processes"}},
+      .run = run_pack,
+  };
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,137 @@
+#include "exchange/gzip.h"
+
+// zlib.h declares inputs as const only when asked.
+#define ZLIB_CONST
+#include <zlib.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace millrace::exchange {
+namespace {
+
+constexpr int kGzipWindow = 15 + 16;  // the largest window, gzip's header and not zlib's
+// On JSON of events level 4 is within 10 % of level 6 in size at twice the speed.
+constexpr int kLevel = 4;
+constexpr size_t kChunkBytes = 256 * 1024;
+
+// zlib counts in 32 bits.
+uInt clamped(size_t size_bytes) {
+  return static_cast<uInt>(std::min<size_t>(size_bytes, std::numeric_limits<uInt>::max() / 2));
+}
+
+class ZlibWriter : public GzipWriter {
+ public:
+  ZlibWriter() = default;
+  ZlibWriter(const ZlibWriter&) = delete;
+  ZlibWriter& operator=(const ZlibWriter&) = delete;
+  ~ZlibWriter() override {
+    if (ready_) deflateEnd(&stream_);
+  }
+
+  Status start() {
+    if (deflateInit2(&stream_, kLevel, Z_DEFLATED, kGzipWindow, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+      return fail(Errc::kExhausted, "zlib could not start to compress: no memory left");
+    }
+    ready_ = true;
+    return {};
+  }
+
+  Status append(std::string_view text, std::string& out) override {
+    while (!text.empty()) {
+      const uInt part = clamped(text.size());
+      stream_.next_in = reinterpret_cast<const Bytef*>(text.data());
+      stream_.avail_in = part;
+      while (stream_.avail_in > 0) RETURN_IF_ERROR(step(Z_NO_FLUSH, out));
+      text.remove_prefix(part);
+    }
+    return {};
+  }
+
+  Status finish(std::string& out) override {
+    stream_.avail_in = 0;
+    while (!ended_) RETURN_IF_ERROR(step(Z_FINISH, out));
+    return {};
+  }
+
+ private:
+  Status step(int flush, std::string& out) {
+    const size_t before = out.size();
+    out.resize(before + kChunkBytes);
+    stream_.next_out = reinterpret_cast<Bytef*>(out.data() + before);
+    stream_.avail_out = kChunkBytes;
+    const int outcome = deflate(&stream_, flush);
+    out.resize(before + kChunkBytes - stream_.avail_out);
+    if (outcome == Z_STREAM_END) ended_ = true;
+    if (outcome == Z_STREAM_ERROR) return fail(Errc::kIo, "zlib lost its state while compressing");
+    return {};
+  }
+
+  z_stream stream_ = {};
+  bool ready_ = false;
+  bool ended_ = false;
+};
+
+class ZlibReader : public GzipReader {
+ public:
+  ZlibReader() = default;
+  ZlibReader(const ZlibReader&) = delete;
+  ZlibReader& operator=(const ZlibReader&) = delete;
+  ~ZlibReader() override {
+    if (ready_) inflateEnd(&stream_);
+  }
+
+  Status start() {
+    if (inflateInit2(&stream_, kGzipWindow) != Z_OK) {
+      return fail(Errc::kExhausted, "zlib could not start to decompress: no memory left");
+    }
+    ready_ = true;
+    return {};
+  }
+
+  Result<Step> inflate(ByteView input, MutableByteView output) override {
+    if (input.empty() && between_) return Step{};
+    if (between_) {
+      inflateReset(&stream_);
+      between_ = false;
+    }
+    const uInt in_size = clamped(input.size());
+    const uInt out_size = clamped(output.size());
+    stream_.next_in = reinterpret_cast<const Bytef*>(input.data());
+    stream_.avail_in = in_size;
+    stream_.next_out = reinterpret_cast<Bytef*>(output.data());
+    stream_.avail_out = out_size;
+    const int outcome = ::inflate(&stream_, Z_NO_FLUSH);
+    const Step step{.taken = in_size - stream_.avail_in, .made = out_size - stream_.avail_out};
+    if (outcome == Z_STREAM_END) {
+      between_ = true;
+    } else if (outcome != Z_OK && outcome != Z_BUF_ERROR) {
+      return fail(Errc::kCorrupt, "not gzip, or damaged ({})",
+                  stream_.msg != nullptr ? stream_.msg : "no reason given");
+    }
+    return step;
+  }
+
+  bool between_members() const override { return between_; }
+
+ private:
+  z_stream stream_ = {};
+  bool ready_ = false;
+  bool between_ = true;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<GzipWriter>> GzipWriter::create() {
+  auto writer = std::make_unique<ZlibWriter>();
+  RETURN_IF_ERROR(writer->start());
+  return std::unique_ptr<GzipWriter>(std::move(writer));
+}
+
+Result<std::unique_ptr<GzipReader>> GzipReader::create() {
+  auto reader = std::make_unique<ZlibReader>();
+  RETURN_IF_ERROR(reader->start());
+  return std::unique_ptr<GzipReader>(std::move(reader));
+}
+
+}  // namespace millrace::exchange

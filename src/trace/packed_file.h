@@ -1,0 +1,82 @@
+// PackedFile: the reader of one *.mrt file. docs/formats/trace.md.
+//
+// Opening reads the tables and the list of blocks, from the index where the file has one, by going
+// from block to block where it has not. Damage does not end the reading: what cannot be read is
+// told by problems(), and the next block that is whole is looked for. Several threads may read
+// blocks at once.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "trace/block_codec.h"
+#include "trace/source.h"
+#include "trace/tables.h"
+#include "wire/trace_file.h"
+
+namespace millrace::trace {
+
+struct PackedBlock {
+  uint64_t offset = 0;  // of its header in the file
+  wire::TraceBlockHeader header{};
+};
+
+class PackedFile {
+ public:
+  // Fails where the bytes are no trace file of a version this build reads. `name` stands before
+  // every message.
+  static Result<PackedFile> open(Source source, std::string name);
+
+  const Tables& tables() const { return tables_; }
+  const std::vector<PackedBlock>& event_blocks() const { return event_blocks_; }
+  const std::vector<std::string>& problems() const { return problems_; }
+  const std::vector<wire::ClockSample>& clock_samples() const { return clock_samples_; }
+  const std::map<std::string, Consumed>& consumed() const { return consumed_; }
+  const wire::TraceFileHeader& header() const { return header_; }
+  bool has_index() const { return has_index_; }
+  // The sentence to say where it has none.
+  std::string unfinished() const {
+    return name_ +
+           ": has no index at its end: its writer was stopped, or is still at work. What is "
+           "whole was read block by block";
+  }
+  bool is_packed_recording() const { return (header_.flags & wire::kTraceFileNeedsCommit) != 0; }
+  uint64_t size_bytes() const { return source_.size_bytes(); }
+
+  // Every block, for a writer that goes on with this file: its index lists them all.
+  const std::vector<PackedBlock>& blocks() const { return blocks_; }
+
+  // Events with the file's own indices and times.
+  Status read(size_t event_block, EventColumns& columns) const;
+
+ private:
+  PackedFile(Source source, std::string name)
+      : source_(std::move(source)), name_(std::move(name)) {}
+
+  Status read_header();
+  bool read_index();
+  Status take_index(const PackedBlock& index);
+  void scan();
+  Result<PackedBlock> block_at(uint64_t offset) const;
+  uint64_t find_block(uint64_t from_offset) const;
+  void take_blocks();
+  void keep_committed();
+  Status take_table(const PackedBlock& block);
+  Result<std::vector<std::byte>> payload(const PackedBlock& block) const;
+  Status check_references(const EventColumns& columns) const;
+  void note(const Error& error) { problems_.push_back(name_ + ": " + error.message()); }
+
+  Source source_;
+  std::string name_;
+  wire::TraceFileHeader header_{};
+  std::vector<PackedBlock> blocks_;
+  std::vector<PackedBlock> event_blocks_;
+  Tables tables_;
+  std::vector<wire::ClockSample> clock_samples_;
+  std::map<std::string, Consumed> consumed_;
+  std::vector<std::string> problems_;
+  bool has_index_ = false;
+};
+
+}  // namespace millrace::trace

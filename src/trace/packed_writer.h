@@ -1,0 +1,92 @@
+// PackedWriter: writes the blocks of one *.mrt file, in order. docs/formats/trace.md.
+//
+// The ground under TraceWriter and Packer. Tables are kept in memory and written in increments: by
+// flush_tables(), which append() calls, so that an event's names are in the file before the event.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/file.h"
+#include "base/result.h"
+#include "trace/block_codec.h"
+#include "trace/compression.h"
+#include "trace/packed_file.h"
+#include "trace/tables.h"
+
+namespace millrace::trace {
+
+class PackedWriter {
+ public:
+  // Begins a file; `flags` as TraceFileHeader has them.
+  static Result<PackedWriter> create(File file, int64_t origin_wall_ns, uint32_t flags);
+
+  // Goes on with a file at its end, with its tables as they are.
+  static PackedWriter resume(File file, const PackedFile& before);
+
+  const Tables& tables() const { return tables_; }
+  uint64_t size_bytes() const { return size_bytes_; }
+
+  NameIndex add_name(std::string_view name);
+  uint32_t add_session(SessionEntry session);
+  ProcessIndex add_process(ProcessEntry process);
+  ThreadIndex add_thread(const Thread& thread);
+  void add_loss(const Loss& loss);
+
+  // Entries to change; they are written again. REQUIRES: the index is of an entry.
+  SessionEntry& session(uint32_t index);
+  ProcessEntry& process(ProcessIndex index);
+
+  // REQUIRES: all events are of `process`.
+  Status append(const EventColumns& columns, ProcessIndex process);
+
+  // One already encoded block, so that several threads can encode at once.
+  struct EncodedBlock {
+    BytesOut payload;
+    uint32_t count = 0;
+    uint64_t begin_ns = 0;
+    uint64_t end_ns = 0;
+    ProcessIndex process{};
+  };
+  static void encode(const EventColumns& columns, EventRun run, ProcessIndex process,
+                     BlockEncoder& encoder, EncodedBlock& out);
+  Status append(const EncodedBlock& block);
+
+  // Events [first, ...) of at most a block. Cuts where events or tags become too many.
+  static EventRun next_run(const EventColumns& columns, size_t first);
+
+  Status flush_tables();
+  Status append_commit(const Commit& commit);
+  Status append_clock(const std::vector<wire::ClockSample>& samples);
+
+  // Writes what is pending, the index and the trailer. More may be appended afterwards.
+  Status finish();
+  Status sync() const { return file_.sync(); }
+  Status close() { return file_.close(); }
+
+ private:
+  explicit PackedWriter(File file) : file_(std::move(file)) {}
+
+  Status append_block(wire::TraceBlockHeader head, ByteView payload);
+  Status append_table(wire::TraceBlockKind kind, uint32_t count, const BytesOut& payload);
+  Status flush_names();
+
+  File file_;
+  uint64_t size_bytes_ = 0;
+  std::vector<PackedBlock> blocks_;
+  Tables tables_;
+  std::unordered_map<std::string, NameIndex> name_index_;
+  size_t names_written_ = 1;  // the empty name is in every file
+  size_t threads_written_ = 0;
+  size_t losses_written_ = 0;
+  std::vector<bool> session_changed_;
+  std::vector<bool> process_changed_;
+  bool tables_changed_ = false;
+  BlockEncoder encoder_;
+  EncodedBlock encoded_;
+  Compressor compressor_;
+};
+
+}  // namespace millrace::trace

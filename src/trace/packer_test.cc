@@ -1,0 +1,271 @@
+#include "trace/packer.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "base/temporary_directory.h"
+#include "trace/packed_file.h"
+#include "trace/recorded_sample.h"
+#include "trace/session_directory.h"
+#include "trace/trace.h"
+
+namespace millrace::trace {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using wire::Ring;
+
+class PackerTest : public testing::Test {
+ protected:
+  void SetUp() override { file_ = sample_.name("dataset/a"); }
+
+  Ring ring(uint32_t number, uint64_t sequence, uint32_t pid, uint64_t first_ns, size_t count) {
+    Ring ring = RecordedSample::ring(number, sequence, pid, pid + number);
+    RecordedSample::fill(ring, first_ns, file_, count);
+    return ring;
+  }
+
+  // Every event's begin, in order, of whatever is in the directory now.
+  std::vector<uint64_t> all_begins() {
+    const auto trace = Trace::open(directory_->path().string());
+    EXPECT_TRUE(trace.ok()) << trace.error().message();
+    if (!trace.ok()) return {};
+    EXPECT_THAT(trace->problems(), IsEmpty());
+    std::vector<uint64_t> all;
+    EventColumns columns;
+    for (size_t i = 0; i < trace->blocks().size(); ++i) {
+      const Status status = trace->read_block(i, columns);
+      EXPECT_TRUE(status.ok()) << status.error().message();
+      all.insert(all.end(), columns.begin_ns.begin(), columns.begin_ns.end());
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  Packer open(PackOptions options = {.threads = 2, .batch_bytes = 0}) {
+    auto packer = Packer::open(sample_.directory(), output_, options);
+    EXPECT_TRUE(packer.ok()) << packer.error().message();
+    return *std::move(packer);
+  }
+
+  // This process itself: alive as long as the test is.
+  wire::ProcessPage living() {
+    sample_.page.first = {wire::monotonic_clock_ns(), wire::monotonic_clock_ns(), 0, 50};
+    sample_.page.counter = wire::CounterSource::kMonotonicClock;
+    sample_.page.last = {};
+    std::strcpy(sample_.page.boot_id, this_host().boot_id.c_str());
+    std::strcpy(sample_.page.host, this_host().name.c_str());
+    wire::ProcessPage page = RecordedSample::process(static_cast<uint32_t>(getpid()));
+    page.exited = 0;
+    return page;
+  }
+
+  Result<TemporaryDirectory> directory_ = TemporaryDirectory::create();
+  RecordedSample sample_{directory_->path() / "node7-11111111"};
+  fs::path output_ = directory_->path() / "node7-11111111.mrt";
+  wire::NameId file_{};
+};
+
+TEST_F(PackerTest, PackingKeepsEveryEventAndRemovesTheRecording) {
+  sample_.write_process("42-f4240", RecordedSample::process(42),
+                        {ring(0, 2, 42, 90'000'000, 10), ring(1, 0, 42, 95'000'000, 3)},
+                        {ring(0, 0, 42, 1000, 2046), ring(0, 1, 42, 40'000'000, 2046)});
+  sample_.write_session();
+  const auto before = all_begins();
+  EXPECT_THAT(before, SizeIs(4105));
+  Packer packer = open();
+  const auto outcome = packer.finish();
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message();
+  EXPECT_EQ(outcome->events, 4105u);
+  EXPECT_THAT(outcome->running, IsEmpty());
+  EXPECT_TRUE(outcome->session_removed);
+  EXPECT_FALSE(fs::exists(sample_.directory()));
+  EXPECT_EQ(all_begins(), before);
+  const auto trace = Trace::open(output_.string());
+  EXPECT_TRUE(trace->processes()[0].exited);
+  EXPECT_EQ(trace->threads().size(), 2u);
+}
+
+// A packer stopped between its commit and the removal leaves the files; nothing is there twice.
+TEST_F(PackerTest, FilesLeftAfterTheCommitAreNotReadAgain) {
+  sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 1, 42, 90'000'000, 10)},
+                        {ring(0, 0, 42, 1000, 2046)});
+  sample_.write_session();
+  const auto before = all_begins();
+  const fs::path copy = directory_->path() / "kept";
+  fs::copy(sample_.directory(), copy, fs::copy_options::recursive);
+  ASSERT_TRUE(open().finish().ok());
+  fs::rename(copy, sample_.directory());
+  EXPECT_EQ(all_begins(), before);
+  const auto again = open().finish();
+  ASSERT_TRUE(again.ok()) << again.error().message();
+  EXPECT_EQ(again->events, 0u);
+  EXPECT_FALSE(fs::exists(sample_.directory()));
+  EXPECT_EQ(all_begins(), before);
+}
+
+// Stopped at any byte of the packed file: what is not committed is read from the recording.
+TEST_F(PackerTest, APackerStoppedAnywhereLosesAndDoublesNothing) {
+  sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 1, 42, 90'000'000, 10)},
+                        {ring(0, 0, 42, 1000, 100)});
+  sample_.write_process("43-f4240", RecordedSample::process(43), {ring(0, 0, 43, 500, 20)}, {});
+  sample_.write_session();
+  const auto before = all_begins();
+  const fs::path copy = directory_->path() / "kept";
+  fs::copy(sample_.directory(), copy, fs::copy_options::recursive);
+  ASSERT_TRUE(open().finish().ok());
+  const std::string packed = *read_file(output_);
+  fs::rename(copy, sample_.directory());
+  for (size_t length = 64; length < packed.size(); length += 7) {
+    std::ofstream(output_, std::ios::binary)
+        .write(packed.data(), static_cast<std::streamsize>(length));
+    const auto trace = Trace::open(directory_->path().string());
+    ASSERT_TRUE(trace.ok());
+    EXPECT_EQ(trace->event_count(), before.size()) << length;
+  }
+  // And another packer goes on from there.
+  for (const size_t length : {packed.size() / 3, packed.size() / 2, packed.size() - 30}) {
+    std::ofstream(output_, std::ios::binary)
+        .write(packed.data(), static_cast<std::streamsize>(length));
+    fs::copy(sample_.directory(), copy, fs::copy_options::recursive);
+    const auto outcome = open().finish();
+    ASSERT_TRUE(outcome.ok()) << outcome.error().message();
+    EXPECT_EQ(all_begins(), before) << length;
+    fs::rename(copy, sample_.directory());
+  }
+}
+
+TEST_F(PackerTest, ALogIsPackedWhileItsProcessRuns) {
+  const wire::ProcessPage page = living();
+  const std::string name = "7-1";
+  const auto pid = page.pid;
+  sample_.write_process(name, page, {ring(0, 1, pid, 90'000'000, 10)},
+                        {ring(0, 0, pid, 1000, 2046)});
+  sample_.write_session();
+  EXPECT_THAT(all_begins(), SizeIs(2056));
+  Packer packer = open();
+  auto outcome = packer.pack_available();
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message();
+  EXPECT_EQ(outcome->events, 2046u);
+  EXPECT_THAT(outcome->running, SizeIs(1));
+  EXPECT_THAT(all_begins(), SizeIs(2056));
+  struct stat status{};
+  ASSERT_EQ(stat((sample_.directory() / (name + ".log")).c_str(), &status), 0);
+  EXPECT_EQ(status.st_size, 65536);
+  EXPECT_LT(status.st_blocks, 16);  // a hole
+  // The ring is written out, and a third one begins.
+  sample_.write_process(name, page, {ring(0, 2, pid, 99'000'000, 1)},
+                        {ring(0, 0, pid, 1000, 2046), ring(0, 1, pid, 90'000'000, 10)});
+  EXPECT_THAT(all_begins(), SizeIs(2057));
+  outcome = packer.pack_available();
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->events, 10u);
+  EXPECT_THAT(all_begins(), SizeIs(2057));
+  outcome = packer.finish();
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_THAT(outcome->running, SizeIs(1));
+  EXPECT_TRUE(fs::exists(sample_.directory()));
+  // It ends.
+  wire::ProcessPage ended = page;
+  ended.start_time = 1;
+  ended.exited = 1;
+  ended.exit_code = 3;
+  sample_.write_process(name, ended, {ring(0, 2, pid, 99'000'000, 1)},
+                        {ring(0, 0, pid, 1000, 2046), ring(0, 1, pid, 90'000'000, 10)});
+  outcome = packer.finish();
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->events, 1u);
+  EXPECT_FALSE(fs::exists(sample_.directory()));
+  EXPECT_THAT(all_begins(), SizeIs(2057));
+  EXPECT_EQ(Trace::open(output_.string())->processes()[0].exit_code, 3);
+}
+
+TEST_F(PackerTest, AProcessOnAnotherHostIsLeftUnlessSaidToHaveEnded) {
+  wire::ProcessPage page = RecordedSample::process(42);
+  page.exited = 0;
+  sample_.write_process("42-f4240", page, {ring(0, 0, 42, 1000, 10)}, {});
+  sample_.write_session();
+  auto outcome = open().finish();
+  ASSERT_TRUE(outcome.ok());
+  ASSERT_THAT(outcome->running, SizeIs(1));
+  EXPECT_EQ(outcome->running[0].host, "node7");
+  outcome = open({.others_ended = true}).finish();
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->events, 10u);
+}
+
+// A limit of the file's size stands in for a full disk: the write fails in the middle.
+TEST_F(PackerTest, AFullDiskLeavesTheRecordingAndSaysSo) {
+  sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 1, 42, 90'000'000, 10)},
+                        {ring(0, 0, 42, 1000, 2046)});
+  sample_.write_session();
+  const auto before = all_begins();
+  rlimit old_limit{};
+  getrlimit(RLIMIT_FSIZE, &old_limit);
+  const auto old_handler = signal(SIGXFSZ, SIG_IGN);
+  Packer packer = open();
+  const rlimit small{1000, old_limit.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const auto outcome = packer.finish();
+  setrlimit(RLIMIT_FSIZE, &old_limit);
+  signal(SIGXFSZ, old_handler);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_THAT(outcome.error().message(), HasSubstr("stays as it is, and can be read"));
+  EXPECT_EQ(all_begins(), before);
+  EXPECT_LT(fs::file_size(output_), 100u);
+  // With room again the same packer goes on.
+  const auto again = packer.finish();
+  ASSERT_TRUE(again.ok()) << again.error().message();
+  EXPECT_TRUE(again->session_removed);
+  EXPECT_EQ(all_begins(), before);
+}
+
+TEST_F(PackerTest, TwoPackersDoNotWorkOnOneFile) {
+  sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 0, 42, 1000, 10)}, {});
+  sample_.write_session();
+  const Packer first = open();
+  const auto second = Packer::open(sample_.directory(), output_);
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(second.error().message(), HasSubstr("another millrace is packing"));
+}
+
+TEST_F(PackerTest, LossesAreKept) {
+  wire::ProcessPage page = RecordedSample::process(42);
+  page.lost.events = 9;
+  page.lost.error = 28;
+  sample_.page.lost.events = 4;
+  sample_.write_process("42-f4240", page, {ring(0, 0, 42, 1000, 10)}, {});
+  sample_.write_session();
+  ASSERT_TRUE(open().finish().ok());
+  const auto trace = Trace::open(output_.string());
+  ASSERT_THAT(trace->losses(), SizeIs(2));
+  EXPECT_EQ(trace->losses()[0].events, 9u);
+  EXPECT_EQ(trace->losses()[1].events, 4u);
+  EXPECT_EQ(trace->losses()[1].process, kNoProcess);
+}
+
+TEST_F(PackerTest, TheOutputOfAnotherRecordingIsNotTouched) {
+  sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 0, 42, 1000, 10)}, {});
+  sample_.write_session();
+  EXPECT_EQ(Packer::default_output(sample_.directory()), output_);
+  ASSERT_TRUE(open().finish().ok());
+  sample_.page.first.monotonic_ns += 77;
+  fs::create_directories(sample_.directory());
+  sample_.write_session();
+  EXPECT_EQ(Packer::default_output(sample_.directory()).filename(), "node7-11111111-2.mrt");
+  EXPECT_THAT(Packer::open(sample_.directory(), output_).error().message(),
+              HasSubstr("holds another trace"));
+}
+
+}  // namespace
+}  // namespace millrace::trace

@@ -1,0 +1,29 @@
+// Part: one file or one recording of a trace, with indices and times of its own.
+//
+// A trace joins its parts: it maps their tables into one and their clocks onto a common one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "trace/columns.h"
+#include "trace/tables.h"
+#include "trace/trace.h"
+
+namespace millrace::trace {
+
+class Part {
+ public:
+  virtual ~Part() = default;
+
+  virtual const Tables& tables() const = 0;
+  virtual const std::vector<BlockInfo>& blocks() const = 0;
+  virtual const std::vector<std::string>& problems() const = 0;
+  virtual int64_t origin_wall_ns() const = 0;
+
+  // As Trace::read_block, with the part's indices and times. Several threads may read at once.
+  virtual Status read(size_t block, EventColumns& columns) const = 0;
+};
+
+}  // namespace millrace::trace

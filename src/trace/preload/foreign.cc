@@ -1,0 +1,227 @@
+#include "trace/preload/foreign.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+
+#include "trace/preload/text.h"
+
+namespace millrace::trace {
+namespace {
+
+// A loaded module that has called a hooked function.
+struct Module {
+  uint64_t begin;
+  uint64_t end;
+  void* handle;  // null: the program itself, which sees what RTLD_NEXT does
+};
+
+struct Modules {
+  std::atomic<uint32_t> count{0};
+  struct Slot {
+    std::atomic<bool> ready;
+    Module module;
+  } slots[kCallerModules];
+};
+constinit Modules modules{};
+
+constexpr size_t kUnnumbered = kCallerModules;
+
+struct ModuleSearch {
+  uint64_t address;
+  Module found;
+  char path[4096];
+};
+
+int look_at_module(dl_phdr_info* info, size_t, void* context) {
+  auto* search = static_cast<ModuleSearch*>(context);
+  bool inside = false;
+  uint64_t begin = ~uint64_t{0};
+  uint64_t end = 0;
+  for (size_t i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& header = info->dlpi_phdr[i];
+    if (header.p_type != PT_LOAD) continue;
+    const uint64_t first = info->dlpi_addr + header.p_vaddr;
+    const uint64_t last = first + header.p_memsz;
+    inside = inside || (search->address >= first && search->address < last);
+    begin = first < begin ? first : begin;
+    end = last > end ? last : end;
+  }
+  if (!inside) return 0;
+  search->found.begin = begin;
+  search->found.end = end;
+  copy_cut(search->path, info->dlpi_name == nullptr ? "" : info->dlpi_name);
+  return 1;
+}
+
+// False where the address lies in no module: code made at run time.
+bool find_module(const void* caller, Module* found) {
+  ModuleSearch search;
+  search.address = reinterpret_cast<uint64_t>(caller);
+  search.found = {};
+  if (dl_iterate_phdr(&look_at_module, &search) == 0) return false;
+  if (search.path[0] != '\0') {
+    // Kept open: while the module cannot go, neither can what was found for it.
+    search.found.handle = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
+  }
+  *found = search.found;
+  return true;
+}
+
+size_t known_module(const void* caller) {
+  const auto address = reinterpret_cast<uint64_t>(caller);
+  const uint32_t count = modules.count.load(std::memory_order_acquire);
+  for (size_t i = 0; i < count && i < kCallerModules; ++i) {
+    const auto& slot = modules.slots[i];
+    if (!slot.ready.load(std::memory_order_acquire)) continue;
+    if (address >= slot.module.begin && address < slot.module.end) return i;
+  }
+  return kUnnumbered;
+}
+
+// The module gets a number, unless all are given. Two threads may number one module twice, which
+// costs a number and nothing else.
+size_t number_module(const Module& module) {
+  if (modules.count.load(std::memory_order_relaxed) >= kCallerModules) return kUnnumbered;
+  const uint32_t number = modules.count.fetch_add(1, std::memory_order_acq_rel);
+  if (number >= kCallerModules) return kUnnumbered;
+  modules.slots[number].module = module;
+  modules.slots[number].ready.store(true, std::memory_order_release);
+  return number;
+}
+
+// The path of the module that is the `index`th in the order of loading; empty after the last.
+struct ModuleAt {
+  size_t index;
+  char path[4096];
+  bool exists;
+};
+int look_at_index(dl_phdr_info* info, size_t, void* context) {
+  auto* wanted = static_cast<ModuleAt*>(context);
+  if (wanted->index-- != 0) return 0;
+  copy_cut(wanted->path, info->dlpi_name == nullptr ? "" : info->dlpi_name);
+  wanted->exists = true;
+  return 1;
+}
+
+bool is_ours(const void* function) {
+  Dl_info theirs;
+  Dl_info ours;
+  return dladdr(function, &theirs) != 0 &&
+         dladdr(reinterpret_cast<const void*>(&find_module), &ours) != 0 &&
+         theirs.dli_fbase == ours.dli_fbase;
+}
+
+// A function that ends in a call of another (`return H5Dclose(id);`) is compiled to a jump, and the
+// caller seen is then its own caller, whose module may know nothing of the library. Any module that
+// has the function will do. One at a time, because dlopen within dl_iterate_phdr can deadlock.
+void* look_up_anywhere(const char* name) {
+  for (size_t index = 0;; ++index) {
+    ModuleAt at;
+    at.index = index;
+    at.exists = false;
+    dl_iterate_phdr(&look_at_index, &at);
+    if (!at.exists) return nullptr;
+    if (at.path[0] == '\0') continue;
+    void* handle = dlopen(at.path, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == nullptr) continue;
+    void* function = dlsym(handle, name);
+    if (function != nullptr && !is_ours(function)) return function;  // and its module stays
+    dlclose(handle);
+  }
+}
+
+void* look_up(const char* name, const Module& module) {
+  void* function = dlsym(RTLD_NEXT, name);
+  if (function == nullptr && module.handle != nullptr) function = dlsym(module.handle, name);
+  if (function == nullptr) function = look_up_anywhere(name);
+  // A failed search would be found by the program's next dlerror().
+  if (function == nullptr) dlerror();
+  return function;
+}
+
+}  // namespace
+
+void* ForeignSymbol::find(const void* caller) {
+  size_t number = known_module(caller);
+  if (number != kUnnumbered) {
+    void* function = found_[number].load(std::memory_order_acquire);
+    if (function != nullptr) return function;
+  }
+  const int saved_errno = errno;
+  Module module{};
+  if (number != kUnnumbered) {
+    module = modules.slots[number].module;
+  } else if (find_module(caller, &module)) {
+    number = number_module(module);
+  }
+  void* function = look_up(name_, module);
+  if (number != kUnnumbered) found_[number].store(function, std::memory_order_release);
+  errno = saved_errno;
+  return function;
+}
+
+void* find_unhooked(const char* name, const void* caller) {
+  const int saved_errno = errno;
+  // Not RTLD_NEXT: a program may have a copy of the variable, which then is the one in use.
+  void* data = dlsym(RTLD_DEFAULT, name);
+  Module module{};
+  if (data == nullptr && find_module(caller, &module)) data = look_up(name, module);
+  if (data == nullptr) dlerror();
+  errno = saved_errno;
+  return data;
+}
+
+HandleTable::Entry& HandleTable::entry(const Key& key, size_t probe) {
+  uint64_t hash = (key.handle ^ key.library * 31) * 0x9e3779b97f4a7c15u;
+  hash ^= hash >> 32;
+  return entries_[(hash + probe) % kEntries];
+}
+
+bool HandleTable::holds(const Entry& entry, const Key& key) {
+  return entry.handle.load(std::memory_order_relaxed) == key.handle &&
+         entry.library.load(std::memory_order_relaxed) == key.library;
+}
+
+// False where the entry is no longer as it was at `version`.
+bool HandleTable::write(Entry& entry, uint32_t version, const Key& key, uint64_t value) {
+  if (version % 2 != 0 || !entry.version.compare_exchange_strong(version, version + 1)) {
+    return false;
+  }
+  entry.handle.store(key.handle, std::memory_order_relaxed);
+  entry.library.store(key.library, std::memory_order_relaxed);
+  entry.value.store(value, std::memory_order_relaxed);
+  entry.version.store(version + 2, std::memory_order_release);
+  return true;
+}
+
+uint64_t HandleTable::find(const Key& key) {
+  for (size_t probe = 0; probe < kProbes; ++probe) {
+    Entry& candidate = entry(key, probe);
+    const uint32_t version = candidate.version.load(std::memory_order_acquire);
+    if (version % 2 != 0 || !holds(candidate, key)) continue;
+    const uint64_t value = candidate.value.load(std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (candidate.version.load(std::memory_order_relaxed) == version) return value;
+  }
+  return 0;
+}
+
+bool HandleTable::replace(const Key& from, const Key& to, uint64_t value) {
+  for (size_t probe = 0; probe < kProbes; ++probe) {
+    Entry& candidate = entry(to.handle != 0 ? to : from, probe);
+    const uint32_t version = candidate.version.load(std::memory_order_acquire);
+    if (holds(candidate, from) && write(candidate, version, to, value)) return true;
+  }
+  return false;
+}
+
+void HandleTable::put(const Key& key, uint64_t value) {
+  if (replace(key, key, value) || replace(kFree, key, value)) return;
+  Entry& home = entry(key, 0);
+  write(home, home.version.load(std::memory_order_acquire), key, value);
+}
+
+void HandleTable::erase(const Key& key) { replace(key, kFree, 0); }
+
+}  // namespace millrace::trace

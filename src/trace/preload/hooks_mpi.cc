@@ -1,0 +1,157 @@
+// MPI's begin and end, and what is done with MPI files other than moving data.
+#include "trace/preload/mpiio.h"
+
+using namespace millrace::trace;
+
+extern "C" {
+
+int MPI_Init(int* count, char*** arguments) {
+  static constinit Foreign<decltype(MPI_Init)> real{"MPI_Init"};
+  const void* caller = __builtin_return_address(0);
+  auto* function = real.get(caller);
+  if (function == nullptr) return kMpiFailure;
+  const int code = function(count, arguments);
+  if (code == kMpiSuccess && recording(Level::kNone)) mpi_has_begun(mpi_library(caller));
+  return code;
+}
+
+int MPI_Init_thread(int* count, char*** arguments, int required, int* provided) {
+  static constinit Foreign<decltype(MPI_Init_thread)> real{"MPI_Init_thread"};
+  const void* caller = __builtin_return_address(0);
+  auto* function = real.get(caller);
+  if (function == nullptr) return kMpiFailure;
+  const int code = function(count, arguments, required, provided);
+  if (code == kMpiSuccess && recording(Level::kNone)) mpi_has_begun(mpi_library(caller));
+  return code;
+}
+
+int MPI_Finalize() {
+  static constinit Foreign<decltype(MPI_Finalize)> real{"MPI_Finalize"};
+  const void* caller = __builtin_return_address(0);
+  auto* function = real.get(caller);
+  if (function == nullptr) return kMpiFailure;
+  if (recording(Level::kNone)) mpi_is_ending(mpi_library(caller));
+  return function();
+}
+
+int MPI_File_open(Handle comm, const char* path, int mode, Handle info, Handle* file) {
+  static constinit Foreign<decltype(MPI_File_open)> real{"MPI_File_open"};
+  const void* caller = __builtin_return_address(0);
+  auto* function = real.get(caller);
+  if (function == nullptr) return kMpiFailure;
+  if (!recording(Level::kMpiio)) return function(comm, path, mode, info, file);
+  const NameId name = intern_mpi_path(path);
+  const uint64_t begin = now();
+  const int code = function(comm, path, mode, info, file);
+  const uint64_t end = now();
+  const int saved_errno = errno;
+  if (code == kMpiSuccess && mpi_library(caller).known()) keep_mpi_file(*file, name, mode);
+  if (!ignored(name)) {
+    record_mpi_call(Call::kMpiFileOpen, name, {.detail = static_cast<uint32_t>(mode)}, begin, end,
+                    code);
+  }
+  errno = saved_errno;
+  return code;
+}
+
+int MPI_File_close(Handle* file) {
+  static constinit Foreign<decltype(MPI_File_close)> real{"MPI_File_close"};
+  const void* caller = __builtin_return_address(0);
+  auto* function = real.get(caller);
+  if (function == nullptr) return kMpiFailure;
+  if (!recording(Level::kMpiio)) return function(file);
+  // Forgotten before: once it is closed another thread may be given the same handle.
+  MpiFile known;
+  if (file != nullptr && mpi_library(caller).known()) {
+    known = find_mpi_file(*file);
+    forget_mpi_file(*file);
+  }
+  if (ignored(known.name)) return function(file);
+  const uint64_t begin = now();
+  const int code = function(file);
+  const uint64_t end = now();
+  record_mpi_call(Call::kMpiFileClose, known.name, {}, begin, end, code);
+  return code;
+}
+
+int MPI_File_delete(const char* path, Handle info) {
+  static constinit Foreign<decltype(MPI_File_delete)> real{"MPI_File_delete"};
+  auto* function = real.get(__builtin_return_address(0));
+  if (function == nullptr) return kMpiFailure;
+  if (!recording(Level::kMpiio)) return function(path, info);
+  const NameId name = intern_mpi_path(path);
+  if (ignored(name)) return function(path, info);
+  const uint64_t begin = now();
+  const int code = function(path, info);
+  const uint64_t end = now();
+  record_mpi_call(Call::kMpiFileDelete, name, {}, begin, end, code);
+  return code;
+}
+
+int MPI_File_seek(Handle file, Offset offset, int whence) {
+  static constinit Foreign<decltype(MPI_File_seek)> real{"MPI_File_seek"};
+  return on_mpi_file(
+      real, __builtin_return_address(0), Call::kMpiFileSeek, file,
+      [&](auto* function) { return function(file, offset, whence); },
+      [&](const MpiLibrary& mpi, const MpiFile& known) {
+        return Described{.offset = byte_position(mpi, known, file),
+                         .detail = static_cast<uint32_t>(whence)};
+      });
+}
+
+int MPI_File_seek_shared(Handle file, Offset offset, int whence) {
+  static constinit Foreign<decltype(MPI_File_seek_shared)> real{"MPI_File_seek_shared"};
+  return on_mpi_file(
+      real, __builtin_return_address(0), Call::kMpiFileSeekShared, file,
+      [&](auto* function) { return function(file, offset, whence); },
+      [&](const MpiLibrary&, const MpiFile&) {
+        return Described{.detail = static_cast<uint32_t>(whence)};
+      });
+}
+
+int MPI_File_set_view(Handle file, Offset displacement, Handle element, Handle type,
+                      const char* layout, Handle info) {
+  static constinit Foreign<decltype(MPI_File_set_view)> real{"MPI_File_set_view"};
+  return on_mpi_file(
+      real, __builtin_return_address(0), Call::kMpiFileSetView, file,
+      [&](auto* function) { return function(file, displacement, element, type, layout, info); },
+      [&](const MpiLibrary&, const MpiFile&) {
+        return Described{.offset = static_cast<uint64_t>(displacement)};
+      });
+}
+
+int MPI_File_set_size(Handle file, Offset size) {
+  static constinit Foreign<decltype(MPI_File_set_size)> real{"MPI_File_set_size"};
+  return on_mpi_file(
+      real, __builtin_return_address(0), Call::kMpiFileSetSize, file,
+      [&](auto* function) { return function(file, size); },
+      [&](const MpiLibrary&, const MpiFile&) {
+        return Described{.size = static_cast<uint64_t>(size)};
+      });
+}
+
+int MPI_File_preallocate(Handle file, Offset size) {
+  static constinit Foreign<decltype(MPI_File_preallocate)> real{"MPI_File_preallocate"};
+  return on_mpi_file(
+      real, __builtin_return_address(0), Call::kMpiFilePreallocate, file,
+      [&](auto* function) { return function(file, size); },
+      [&](const MpiLibrary&, const MpiFile&) {
+        return Described{.size = static_cast<uint64_t>(size)};
+      });
+}
+
+int MPI_File_get_size(Handle file, Offset* size) {
+  static constinit Foreign<decltype(MPI_File_get_size)> real{"MPI_File_get_size"};
+  return on_mpi_file(
+      real, __builtin_return_address(0), Call::kMpiFileGetSize, file,
+      [&](auto* function) { return function(file, size); },
+      [&](const MpiLibrary&, const MpiFile&) { return Described{.result = *size}; });
+}
+
+int MPI_File_sync(Handle file) {
+  static constinit Foreign<decltype(MPI_File_sync)> real{"MPI_File_sync"};
+  return on_mpi_file(real, __builtin_return_address(0), Call::kMpiFileSync, file,
+                     [&](auto* function) { return function(file); });
+}
+
+}  // extern "C"

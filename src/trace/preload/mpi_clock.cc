@@ -1,0 +1,132 @@
+// How the clocks of a job's hosts stand to each other, by messages: one rank of each node asks rank
+// 0 for its time, some rounds in a row, and keeps the round that took least. The error is then at
+// most half of that round, some microseconds where wall clocks differ by milliseconds.
+//
+// All of it is collective, and a rank that is not traced would let the others wait for ever. So
+// nothing is done unless all ranks are known to take part (mpi_agreement.h).
+#include <unistd.h>
+
+#include <string_view>
+
+#include "hook/environment.h"
+#include "trace/preload/mpi_agreement.h"
+#include "trace/preload/mpi_library.h"
+#include "trace/preload/recorder.h"
+#include "wire/clock.h"
+
+namespace millrace::trace {
+namespace {
+
+constexpr int kRounds = 10;
+constexpr int kTag = 0;
+
+// The ranks that stand for their nodes; rank 0 of it is rank 0 of the world. 0: no exchange.
+struct Leaders {
+  Handle comm = 0;
+  int rank = 0;
+  int size = 0;
+};
+constinit Leaders leaders;
+
+enum class Wish { kNever, kAcrossNodes, kAlways };
+
+Wish wish_of_user() {
+  const char* value = hook::find_variable(environ, "MILLRACE_TRACE_MPI_CLOCK",
+                                          sizeof("MILLRACE_TRACE_MPI_CLOCK") - 1);
+  if (value == nullptr || value[0] == '\0') return Wish::kAcrossNodes;
+  return std::string_view(value) == "0" ? Wish::kNever : Wish::kAlways;
+}
+
+// Collective over the world.
+Leaders choose_leaders(const MpiLibrary& mpi, int world_rank, bool every_rank) {
+  int node_rank = 0;
+  if (!every_rank) {
+    Handle node = 0;
+    if (mpi.comm_split_type(mpi.world, mpi.shared_type, world_rank, mpi.no_info, &node) !=
+        kMpiSuccess) {
+      return {};
+    }
+    mpi.comm_rank(node, &node_rank);
+    mpi.comm_free(&node);
+  }
+  Leaders chosen;
+  const int colour = node_rank == 0 ? 0 : 1;
+  if (mpi.comm_split(mpi.world, colour, world_rank, &chosen.comm) != kMpiSuccess) return {};
+  mpi.comm_rank(chosen.comm, &chosen.rank);
+  mpi.comm_size(chosen.comm, &chosen.size);
+  if (colour == 0 && chosen.size > 1) return chosen;
+  mpi.comm_free(&chosen.comm);
+  return {};
+}
+
+// Rank 0 of the leaders tells its time to each of the others, one after the other.
+void answer(const MpiLibrary& mpi) {
+  for (int peer = 1; peer < leaders.size; ++peer) {
+    for (int round = 0; round < kRounds; ++round) {
+      uint64_t time_ns = 0;
+      mpi.receive(&time_ns, sizeof(time_ns), mpi.bytes, peer, kTag, leaders.comm,
+                  mpi.status_ignore);
+      time_ns = wire::monotonic_clock_ns();
+      mpi.send(&time_ns, sizeof(time_ns), mpi.bytes, peer, kTag, leaders.comm);
+    }
+  }
+}
+
+PeerClock ask(const MpiLibrary& mpi) {
+  PeerClock best{};
+  for (int round = 0; round < kRounds; ++round) {
+    uint64_t peer_ns = 0;
+    const uint64_t sent_ns = wire::monotonic_clock_ns();
+    mpi.send(&sent_ns, sizeof(sent_ns), mpi.bytes, 0, kTag, leaders.comm);
+    mpi.receive(&peer_ns, sizeof(peer_ns), mpi.bytes, 0, kTag, leaders.comm, mpi.status_ignore);
+    const uint64_t back_ns = wire::monotonic_clock_ns();
+    const uint64_t half_ns = (back_ns - sent_ns) / 2;
+    if (best.uncertainty_ns != 0 && half_ns + 1 >= best.uncertainty_ns) continue;
+    best.at_ns = sent_ns + half_ns;
+    best.offset_ns = static_cast<int64_t>(peer_ns - best.at_ns);
+    best.uncertainty_ns = half_ns + 1;
+  }
+  return best;
+}
+
+void measure(const MpiLibrary& mpi, PeerMoment moment) {
+  if (leaders.comm == 0) return;
+  if (leaders.rank == 0) {
+    answer(mpi);
+    set_peer_clock(moment,
+                   {.offset_ns = 0, .uncertainty_ns = 1, .at_ns = wire::monotonic_clock_ns()});
+  } else {
+    set_peer_clock(moment, ask(mpi));
+  }
+}
+
+}  // namespace
+
+void mpi_has_begun(const MpiLibrary& mpi) {
+  if (!mpi.known()) return;
+  const int saved_errno = errno;
+  int rank = -1;
+  int size = -1;
+  mpi.comm_rank(mpi.world, &rank);
+  mpi.comm_size(mpi.world, &size);
+  set_rank(rank, size);
+  const Wish wish = wish_of_user();
+  if (wish == Wish::kAlways || (wish == Wish::kAcrossNodes && all_ranks_agree({rank, size}))) {
+    leaders = choose_leaders(mpi, rank, wish == Wish::kAlways);
+    measure(mpi, PeerMoment::kInit);
+  }
+  errno = saved_errno;
+}
+
+void mpi_is_ending(const MpiLibrary& mpi) {
+  const int saved_errno = errno;
+  if (leaders.comm != 0) {
+    measure(mpi, PeerMoment::kFinalize);
+    mpi.comm_free(&leaders.comm);
+    leaders = {};
+  }
+  end_agreement();
+  errno = saved_errno;
+}
+
+}  // namespace millrace::trace

@@ -1,0 +1,102 @@
+#include "trace/preload/uring.h"
+
+#include <dirent.h>
+
+#include <atomic>
+#include <string_view>
+
+#include "hook/syscall.h"
+#include "trace/preload/hooks.h"
+#include "trace/preload/text.h"
+
+namespace millrace::trace {
+namespace {
+
+// One bit a descriptor; rings beyond are taken for new ones each time.
+constexpr unsigned kDescriptors = 65536;
+constinit std::atomic<uint64_t> seen[kDescriptors / 64] = {};
+
+bool was_seen(unsigned fd) {
+  return fd < kDescriptors && (seen[fd / 64].load(std::memory_order_relaxed) >> fd % 64 & 1) != 0;
+}
+
+void set_seen(unsigned fd, bool value) {
+  if (fd >= kDescriptors) return;
+  const uint64_t bit = uint64_t{1} << fd % 64;
+  if (value) {
+    seen[fd / 64].fetch_or(bit, std::memory_order_relaxed);
+  } else {
+    seen[fd / 64].fetch_and(~bit, std::memory_order_relaxed);
+  }
+}
+
+bool is_ring(unsigned fd) {
+  char link[32];
+  TextBuilder(link).add("/proc/self/fd/").add(uint64_t{fd}).end();
+  char target[64];
+  const long size = hook::sys_readlink(link, target, sizeof(target));
+  return size > 0 &&
+         std::string_view(target, static_cast<size_t>(size)).starts_with("anon_inode:[io_uring]");
+}
+
+// Descriptors whose opening was seen are no rings: those are not opened by a call that is hooked.
+bool may_be_ring(unsigned fd) {
+  const hook::Description* known = recorder.descriptors.find(static_cast<int>(fd));
+  return known == nullptr || file_of(known) == intern("<io_uring>");
+}
+
+template <typename Visit>
+void for_each_descriptor(Visit visit) {
+  const int directory = hook::sys_open("/proc/self/fd", O_RDONLY | O_DIRECTORY);
+  if (directory < 0) {
+    // None left to look with: the numbers that are likely.
+    for (unsigned fd = 0; fd < 1024; ++fd) visit(fd);
+    return;
+  }
+  alignas(dirent64) char buffer[4096];
+  long size = 0;
+  while ((size = hook::system_call(SYS_getdents64, directory, hook::word(buffer), sizeof(buffer))) >
+         0) {
+    for (long at = 0; at < size;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(buffer + at);
+      unsigned fd = 0;
+      const char* digit = entry->d_name;
+      for (; *digit >= '0' && *digit <= '9'; ++digit) {
+        fd = fd * 10 + static_cast<unsigned>(*digit - '0');
+      }
+      if (digit != entry->d_name && fd != static_cast<unsigned>(directory)) visit(fd);
+      at += entry->d_reclen;
+    }
+  }
+  hook::sys_close(directory);
+}
+
+// Rings that have come since the last time; `record_them`: nobody has told of them.
+void look_for_rings(bool record_them) {
+  for_each_descriptor([&](unsigned fd) {
+    if (!may_be_ring(fd) || !is_ring(fd)) {
+      set_seen(fd, false);
+      return;
+    }
+    if (was_seen(fd)) return;
+    set_seen(fd, true);
+    if (!record_them) return;
+    const uint64_t at = now();
+    record({.call = Call::kIoUringSetup, .file = intern("<io_uring>"), .detail = kFoundOpen},
+           {at, at, static_cast<int64_t>(fd)});
+  });
+}
+
+}  // namespace
+
+void note_ring(int fd) {
+  if (fd >= 0) set_seen(static_cast<unsigned>(fd), true);
+}
+
+void record_found_rings() {
+  if (recording(Level::kPosix)) look_for_rings(true);
+}
+
+void note_new_rings() { look_for_rings(false); }
+
+}  // namespace millrace::trace

@@ -1,0 +1,199 @@
+// RecordedEvents: the events in the slots of a ring.
+//
+// Slots are what the traced program left: empty ones where it was killed or interrupted, extension
+// slots without their event. Both are passed over; an event whose own slots do not fit together is
+// counted as broken.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "trace/columns.h"
+#include "trace/recording.h"
+#include "trace/tick_map.h"
+#include "wire/trace_record.h"
+
+namespace millrace::trace {
+
+// A process and a thread as their host numbers them.
+struct Place {
+  uint32_t pid = 0;
+  uint32_t tid = 0;
+  bool operator==(const Place&) const = default;
+};
+
+inline bool is_extension(const wire::TraceSlot& slot) {
+  const auto tag = static_cast<uint16_t>(slot.wide.tag);
+  return tag >= static_cast<uint16_t>(wire::SlotTag::kWide) &&
+         tag <= static_cast<uint16_t>(wire::SlotTag::kOrigin);
+}
+
+// Calls visit(slots of the event, where it happened) for each event; returns how many were broken.
+template <typename Visit>
+uint64_t visit_events(const Chunk& chunk, Visit visit) {
+  constexpr uint16_t kTagMin = 0xff00;
+  Place place{chunk.header.process, chunk.header.thread};
+  uint64_t broken = 0;
+  const std::span<const wire::TraceSlot> slots = chunk.slots;
+  for (size_t i = 0; i < slots.size();) {
+    const wire::TraceSlot& slot = slots[i];
+    const auto call = static_cast<uint16_t>(slot.record.call);
+    size_t length = 1;
+    if (call >= kTagMin) {
+      if (slot.context.tag == wire::SlotTag::kContext) {
+        place = {slot.context.process, slot.context.thread};
+      }
+    } else if (call != 0) {
+      length = slot.record.slots;
+      bool whole = length >= 1 && length <= slots.size() - i;
+      for (size_t k = 1; whole && k < length; ++k) whole = is_extension(slots[i + k]);
+      if (whole) {
+        visit(slots.subspan(i, length), place);
+      } else {
+        ++broken;
+        length = 1;
+      }
+    }
+    i += length;
+  }
+  return broken;
+}
+
+// Turns events into columns. `Names` and `Threads` say which index a NameId, or a Place, has:
+//   NameIndex Names::operator()(wire::NameId), ThreadIndex Threads::operator()(Place)
+template <typename Names, typename Threads>
+class EventAppender {
+ public:
+  EventAppender(const TickMap& ticks, Names& names, Threads& threads, EventColumns& columns)
+      : ticks_(ticks), names_(names), threads_(threads), columns_(columns) {}
+
+  void append(std::span<const wire::TraceSlot> slots, Place place) {
+    const wire::TraceRecord& record = slots[0].record;
+    uint64_t duration = record.duration_ticks;
+    uint64_t size = record.size;
+    uint64_t other_offset = wire::kNoOffset;
+    NameIndex other_file{};
+    uint32_t detail = 0;
+    uint16_t error = 0;
+    int64_t wide_result = 0;
+    const size_t tags_before = columns_.tags.size();
+    for (const wire::TraceSlot& slot : slots.subspan(1)) {
+      switch (slot.wide.tag) {
+        case wire::SlotTag::kWide:
+          wide_result = slot.wide.result;
+          size = slot.wide.size;
+          duration |= uint64_t{slot.wide.duration_high} << 32;
+          detail = slot.wide.detail;
+          error = slot.wide.error;
+          break;
+        case wire::SlotTag::kOther:
+          other_file = names_(slot.other.file);
+          other_offset = slot.other.offset;
+          break;
+        case wire::SlotTag::kTags:
+          append_tags(slot.tags);
+          break;
+        case wire::SlotTag::kOrigin:
+          append_origin(slot.origin);
+          break;
+        case wire::SlotTag::kContext:
+          break;
+      }
+    }
+    columns_.size.push_back(size);
+    columns_.result.push_back(result_of(record, size, wide_result));
+    if (form_of(record) == wire::ResultForm::kInSize) columns_.size.back() = 0;
+    const uint64_t begin_ns = ticks_.since_first_ns(record.begin_ticks);
+    const uint64_t end_ns = ticks_.since_first_ns(record.begin_ticks + duration);
+    columns_.begin_ns.push_back(begin_ns);
+    columns_.duration_ns.push_back(end_ns > begin_ns ? end_ns - begin_ns : 0);
+    columns_.call.push_back(record.call);
+    columns_.file.push_back(names_(record.file));
+    columns_.offset.push_back(record.offset);
+    columns_.error.push_back(error);
+    columns_.thread.push_back(threads_(place));
+    columns_.detail.push_back(detail);
+    columns_.other_file.push_back(other_file);
+    columns_.other_offset.push_back(other_offset);
+    columns_.flags.push_back(static_cast<uint8_t>(record.flags & ~wire::kResultFormMask));
+    count_tags(tags_before);
+  }
+
+  // The end of the tags, where there are any. REQUIRES: nothing is appended afterwards.
+  void finish() {
+    if (!columns_.tag_begin.empty()) {
+      columns_.tag_begin.push_back(static_cast<uint32_t>(columns_.tags.size()));
+    }
+  }
+
+ private:
+  static wire::ResultForm form_of(const wire::TraceRecord& record) {
+    return static_cast<wire::ResultForm>(record.flags & wire::kResultFormMask);
+  }
+
+  static int64_t result_of(const wire::TraceRecord& record, uint64_t size, int64_t wide_result) {
+    switch (form_of(record)) {
+      case wire::ResultForm::kExtended:
+        return wide_result;
+      case wire::ResultForm::kSize:
+      case wire::ResultForm::kInSize:
+        return static_cast<int64_t>(size);
+      case wire::ResultForm::kZero:
+        return 0;
+      case wire::ResultForm::kOffset:
+        return static_cast<int64_t>(record.offset);
+    }
+    return 0;
+  }
+
+  void append_tags(const wire::TraceTags& tags) {
+    for (size_t i = 0; i < 2; ++i) {
+      if (tags.kind[i] == wire::TagKind::kNone) continue;
+      Tag tag{.key = names_(tags.key[i]), .kind = tags.kind[i], .value = tags.value[i]};
+      if (tag.kind == wire::TagKind::kText) {
+        tag.value = static_cast<uint64_t>(names_(static_cast<wire::NameId>(tags.value[i])));
+      }
+      columns_.tags.push_back(tag);
+    }
+  }
+
+  // Where a region began that ended elsewhere is told by two tags: columns of their own would cost
+  // every reader for what hardly any event has.
+  void append_origin(const wire::TraceOrigin& origin) {
+    columns_.tags.push_back({names_.origin_pid(), wire::TagKind::kInteger, origin.process});
+    columns_.tags.push_back({names_.origin_tid(), wire::TagKind::kInteger, origin.thread});
+  }
+
+  void count_tags(size_t tags_before) {
+    if (columns_.tag_begin.empty()) {
+      if (columns_.tags.empty()) return;
+      columns_.tag_begin.assign(columns_.size_events() - 1, 0);
+    }
+    columns_.tag_begin.push_back(static_cast<uint32_t>(tags_before));
+  }
+
+  const TickMap& ticks_;
+  Names& names_;
+  Threads& threads_;
+  EventColumns& columns_;
+};
+
+inline void clear(EventColumns& columns) {
+  columns.begin_ns.clear();
+  columns.duration_ns.clear();
+  columns.call.clear();
+  columns.file.clear();
+  columns.offset.clear();
+  columns.size.clear();
+  columns.result.clear();
+  columns.error.clear();
+  columns.thread.clear();
+  columns.detail.clear();
+  columns.other_file.clear();
+  columns.other_offset.clear();
+  columns.flags.clear();
+  columns.tag_begin.clear();
+  columns.tags.clear();
+}
+
+}  // namespace millrace::trace

@@ -1,0 +1,91 @@
+// Recording: the files a session's processes write, read from bytes. docs/formats/recording.md.
+//
+// The bytes may be those of a running program, of one that was killed at any point, or of a broken
+// disk: everything is checked, and nothing is read twice and expected to be the same.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "trace/source.h"
+#include "trace/tables.h"
+#include "wire/trace_session.h"
+
+namespace millrace::trace {
+
+Result<wire::SessionPage> read_session_page(const Source& source);
+Result<wire::ProcessPage> read_process_page(const Source& source);
+
+// The host, the boot and what else a session's page says; its clocks without later samples.
+SessionEntry session_entry(const wire::SessionPage& page, std::string directory);
+
+// The text of a name. Fails where the id points nowhere, or at bytes that are not what their hash
+// says.
+Result<std::string> read_name(const Source& names, wire::NameId id);
+
+// The content of a ring at some time: its head, and its slots without the empty ones at the end.
+struct Chunk {
+  wire::RingHeader header{};
+  std::vector<wire::TraceSlot> slots;
+};
+
+// Where to find one. Those of the log are read when they are needed; rings are kept in memory,
+// because their process may go on writing.
+struct ChunkPlace {
+  static constexpr uint64_t kInMemory = ~uint64_t{0};
+  uint64_t log_offset = kInMemory;
+  size_t ring_copy = 0;
+  uint32_t ring = 0;
+  uint64_t sequence = 0;
+  uint32_t slot_count = 0;
+};
+
+// What one process recorded, or what is left of it after `consumed`.
+class ProcessRecording {
+ public:
+  enum class Extent {
+    kLog,  // whole chunks of the log alone: what will not change any more
+    kAll,  // and the rings as they are now
+  };
+
+  // `log` is opened after the rings were copied, so that what a running process moves from a ring
+  // to the log meanwhile is found in one of them. It returns null where there is no log.
+  template <typename OpenLog>
+  static Result<ProcessRecording> read(const Source& rings, OpenLog open_log,
+                                       const Consumed& consumed, Extent extent) {
+    ProcessRecording recording;
+    RETURN_IF_ERROR(recording.read_rings(rings, extent));
+    ASSIGN_OR_RETURN(recording.log_, open_log());
+    recording.find_chunks(consumed, extent);
+    return recording;
+  }
+
+  const wire::ProcessPage& page() const { return page_; }
+  const std::vector<ChunkPlace>& chunks() const { return chunks_; }  // by ring and sequence
+  const std::vector<std::string>& problems() const { return problems_; }
+
+  // What is consumed once all of chunks() are.
+  const Consumed& consumed_after() const { return consumed_after_; }
+
+  Status read_chunk(const ChunkPlace& place, Chunk& chunk) const;
+
+ private:
+  Status read_rings(const Source& rings, Extent extent);
+  void find_chunks(const Consumed& consumed, Extent extent);
+  void find_log_chunks(uint64_t from_offset, Extent extent);
+  uint64_t find_ring_magic(uint64_t from_offset) const;
+  bool ring_holds(const wire::RingHeader& header) const;
+
+  wire::ProcessPage page_{};
+  std::vector<Chunk> rings_;
+  std::unique_ptr<Source> log_;
+  std::vector<ChunkPlace> chunks_;
+  std::vector<std::string> problems_;
+  Consumed consumed_after_;
+};
+
+}  // namespace millrace::trace

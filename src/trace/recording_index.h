@@ -1,0 +1,106 @@
+// RecordingIndex: which indices of a trace's tables the names, processes and threads of one
+// recording have.
+//
+// Registers what it has not met before with a `Registry`: the writer of a packed file, or tables in
+// memory. find_* only look, and may be called from several threads.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "trace/recorded_events.h"
+#include "trace/recording.h"
+#include "trace/tables.h"
+
+namespace millrace::trace {
+
+class Registry {
+ public:
+  virtual ~Registry() = default;
+  virtual NameIndex add_name(std::string_view name) = 0;
+  virtual ProcessIndex add_process(const ProcessEntry& entry) = 0;
+  virtual ThreadIndex add_thread(const Thread& thread) = 0;
+};
+
+// A process's entry from its page. `pid` is the page's own, or that of a child by vfork, which
+// writes into its parent's files.
+ProcessEntry process_entry(const wire::ProcessPage& page, uint32_t pid,
+                           const std::string& recording, const TickMap& ticks);
+
+class RecordingIndex {
+ public:
+  RecordingIndex(Registry& registry, Source names)
+      : registry_(registry), names_source_(std::move(names)) {}
+
+  // What a packed file has already of `recording`.
+  void remember(const Tables& tables);
+
+  NameIndex name(wire::NameId id);
+  ProcessIndex process(const wire::ProcessPage& page, uint32_t pid, const std::string& recording,
+                       const TickMap& ticks);
+  ThreadIndex thread(ProcessIndex process, uint32_t tid);
+
+  const NameIndex* find_name(wire::NameId id) const;
+  const ThreadIndex* find_thread(ProcessIndex process, uint32_t tid) const;
+  NameIndex origin_pid();
+  NameIndex origin_tid();
+
+  // The table of names grows while programs run.
+  void set_names(Source names) { names_source_ = std::move(names); }
+
+  std::vector<std::string> take_problems() { return std::exchange(problems_, {}); }
+
+ private:
+  Registry& registry_;
+  Source names_source_;
+  std::unordered_map<uint32_t, NameIndex> names_;
+  std::map<std::pair<std::string, uint32_t>, ProcessIndex> processes_;
+  std::map<std::pair<uint32_t, uint32_t>, ThreadIndex> threads_;
+  std::vector<std::string> problems_;
+};
+
+// For EventAppender: registers names and threads of one process as they come.
+class RegisteringNames {
+ public:
+  explicit RegisteringNames(RecordingIndex& index) : index_(index) {}
+  NameIndex operator()(wire::NameId id) {
+    if (id != last_id_) {
+      last_index_ = index_.name(id);
+      last_id_ = id;
+    }
+    return last_index_;
+  }
+  NameIndex origin_pid() { return index_.origin_pid(); }
+  NameIndex origin_tid() { return index_.origin_tid(); }
+
+ private:
+  RecordingIndex& index_;
+  wire::NameId last_id_ = wire::kNoName;
+  NameIndex last_index_{};
+};
+
+class RegisteringThreads {
+ public:
+  RegisteringThreads(RecordingIndex& index, ProcessIndex process)
+      : index_(index), process_(process) {}
+  ThreadIndex operator()(Place place) {
+    if (!known_ || place.tid != last_tid_) {
+      last_index_ = index_.thread(process_, place.tid);
+      last_tid_ = place.tid;
+      known_ = true;
+    }
+    return last_index_;
+  }
+
+ private:
+  RecordingIndex& index_;
+  ProcessIndex process_;
+  bool known_ = false;
+  uint32_t last_tid_ = 0;
+  ThreadIndex last_index_{};
+};
+
+}  // namespace millrace::trace

@@ -1,0 +1,75 @@
+// RecordingPart: a recording that is not packed yet, or not wholly, as a part of a trace.
+//
+// Opening goes through all events once, to know the tables and the blocks; rings are copied, so
+// that the part stays as it was when it was opened while its programs run on. The logs are read
+// again when blocks are.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trace/part.h"
+#include "trace/recording_index.h"
+#include "trace/session_directory.h"
+
+namespace millrace::trace {
+
+// One process's files as opened.
+struct OpenedRecording {
+  std::string name;
+  ProcessRecording recording;
+};
+
+// What a recording consists of, wherever it came from.
+struct RecordingInput {
+  SessionEntry session;
+  wire::LossCounters session_lost{};
+  Source names;
+  TickMap ticks;
+  std::vector<OpenedRecording> recordings;
+  std::vector<std::string> problems;
+};
+
+class RecordingPart final : public Part, private Registry {
+ public:
+  // `consumed` is what a packed file holds of it; that is left out.
+  static Result<std::unique_ptr<RecordingPart>> open(
+      const std::filesystem::path& directory, const std::map<std::string, Consumed>& consumed,
+      const std::vector<wire::ClockSample>& clock_samples);
+
+  explicit RecordingPart(RecordingInput input);
+
+  const Tables& tables() const override { return tables_; }
+  const std::vector<BlockInfo>& blocks() const override { return blocks_; }
+  const std::vector<std::string>& problems() const override { return input_.problems; }
+  int64_t origin_wall_ns() const override { return input_.session.clock.first.wall_ns; }
+  Status read(size_t block, EventColumns& columns) const override;
+
+ private:
+  // The chunks of one block, all of one process's files.
+  struct BlockSource {
+    size_t recording = 0;
+    size_t first_chunk = 0;
+    size_t chunk_count = 0;
+    uint32_t pid = 0;
+  };
+
+  NameIndex add_name(std::string_view name) override;
+  ProcessIndex add_process(const ProcessEntry& entry) override;
+  ThreadIndex add_thread(const Thread& thread) override;
+
+  void survey(size_t recording);
+  void survey_chunks(size_t recording, size_t first, size_t count);
+  void add_losses(const OpenedRecording& opened);
+
+  RecordingInput input_;
+  Tables tables_;
+  std::unordered_map<std::string, NameIndex> name_index_;
+  RecordingIndex index_;
+  std::vector<BlockInfo> blocks_;
+  std::vector<BlockSource> sources_;
+};
+
+}  // namespace millrace::trace

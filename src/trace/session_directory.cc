@@ -1,0 +1,161 @@
+#include "trace/session_directory.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+#include "base/counter.h"
+#include "base/file.h"
+
+namespace millrace::trace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRingsEnding = ".rings";
+constexpr auto kCalibration = std::chrono::milliseconds(20);
+
+struct ProcessState {
+  char letter = '?';
+  uint64_t start_time = 0;
+};
+
+// Of /proc/PID/stat: the state, and when the process began. The program's name, in parentheses, may
+// hold anything, so fields are counted from the last one.
+std::optional<ProcessState> state_of(uint32_t pid) {
+  const auto stat = read_file(fmt::format("/proc/{}/stat", pid), 65536);
+  if (!stat.ok()) return std::nullopt;
+  const size_t name_end = stat->rfind(')');
+  if (name_end == std::string::npos || name_end + 2 >= stat->size()) return std::nullopt;
+  ProcessState state{.letter = (*stat)[name_end + 2]};
+  size_t at = name_end + 1;
+  for (int field = 3; field < 22 && at != std::string::npos; ++field) at = stat->find(' ', at + 1);
+  if (at == std::string::npos) return std::nullopt;
+  at = stat->find(' ', at);
+  state.start_time = std::strtoull(stat->c_str() + at, nullptr, 10);
+  return state;
+}
+
+std::string read_boot_id() {
+  const auto text = read_file("/proc/sys/kernel/random/boot_id", 4096);
+  if (!text.ok()) return "";
+  return text->substr(0, text->find('\n'));
+}
+
+}  // namespace
+
+const ThisHost& this_host() {
+  static const ThisHost host = [] {
+    utsname system{};
+    const bool known = uname(&system) == 0;
+    return ThisHost{known ? system.nodename : "", read_boot_id()};
+  }();
+  return host;
+}
+
+bool SessionDirectory::is_one(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path / "session", error);
+}
+
+Result<SessionDirectory> SessionDirectory::open(const fs::path& path) {
+  const fs::path file = path / "session";
+  ASSIGN_OR_RETURN(const Source source, Source::from_file(file.string()));
+  ASSIGN_OR_RETURN(const wire::SessionPage page, read_session_page(source).within(file.string()));
+  return SessionDirectory(path, page);
+}
+
+bool SessionDirectory::is_of_this_boot() const {
+  const std::string boot_id(page_.boot_id, strnlen(page_.boot_id, sizeof(page_.boot_id)));
+  return !boot_id.empty() && boot_id == this_host().boot_id;
+}
+
+std::vector<std::string> SessionDirectory::recordings() const {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path_, error)) {
+    if (entry.path().extension() == kRingsEnding) found.push_back(entry.path().stem().string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+fs::path SessionDirectory::rings_path(const std::string& recording) const {
+  return path_ / (recording + std::string(kRingsEnding));
+}
+
+fs::path SessionDirectory::log_path(const std::string& recording) const {
+  return path_ / (recording + ".log");
+}
+
+Result<wire::ProcessPage> SessionDirectory::read_process(const std::string& recording) const {
+  const std::string path = rings_path(recording).string();
+  ASSIGN_OR_RETURN(const Source source, Source::from_file(path));
+  return read_process_page(source).within(path);
+}
+
+Result<ProcessRecording> SessionDirectory::read(const std::string& recording,
+                                                const Consumed& consumed,
+                                                ProcessRecording::Extent extent) const {
+  const std::string path = rings_path(recording).string();
+  ASSIGN_OR_RETURN(const Source rings, Source::from_file(path));
+  const auto open_log = [&]() -> Result<std::unique_ptr<Source>> {
+    auto log = Source::from_file(log_path(recording).string());
+    if (log.ok()) return std::make_unique<Source>(*std::move(log));
+    if (log.error().code() == Errc::kNotFound) return std::unique_ptr<Source>();
+    return std::move(log).error();
+  };
+  return ProcessRecording::read(rings, open_log, consumed, extent).within(path);
+}
+
+Result<Source> SessionDirectory::names() const {
+  return Source::from_file((path_ / "names").string());
+}
+
+Life SessionDirectory::life_of(const wire::ProcessPage& page,
+                               const std::vector<wire::ProcessPage>& pages) const {
+  if (!is_of_this_boot()) {
+    const std::string host(page_.host, strnlen(page_.host, sizeof(page_.host)));
+    // This machine, before it was started anew; or a process that said itself that it ended.
+    return host == this_host().name || page.exited == 1 ? Life::kEnded : Life::kElsewhere;
+  }
+  const auto state = state_of(page.pid);
+  if (!state || state->letter == 'Z' || state->letter == 'X') return Life::kEnded;
+  if (page.start_time != 0 && state->start_time != page.start_time) return Life::kEnded;
+  for (const wire::ProcessPage& other : pages) {
+    if (other.pid == page.pid && other.start_time == page.start_time &&
+        other.origin == wire::ProcessOrigin::kProgram && other.start_ticks > page.start_ticks) {
+      return Life::kEnded;
+    }
+  }
+  return Life::kRunning;
+}
+
+TickMap SessionDirectory::tick_map(const std::vector<wire::ClockSample>& kept,
+                                   const std::vector<wire::ProcessPage>& pages) const {
+  TickMap map(page_.counter, page_.first);
+  for (const wire::ClockSample& sample : kept) map.add(sample);
+  wire::ClockSample latest = page_.last;
+  for (const wire::ProcessPage& page : pages) {
+    for (const wire::ClockSample& sample : {page.first, page.last}) {
+      if (sample.monotonic_ns > latest.monotonic_ns) latest = sample;
+    }
+  }
+  // First the samples from the time of the events: a recording read a day later should not be
+  // stretched over that day.
+  map.add(latest);
+  static const wire::CounterSource own_counter = choose_counter().source;
+  const bool same_counter =
+      is_of_this_boot() &&
+      (page_.counter == wire::CounterSource::kMonotonicClock || own_counter == page_.counter);
+  if (same_counter) map.add(sample_clocks(page_.counter));
+  if (!map.has_rate() && same_counter) {
+    map.set_rate(calibrate_counter(page_.counter, kCalibration).scale);
+  }
+  return map;
+}
+
+}  // namespace millrace::trace

@@ -1,0 +1,36 @@
+// Source: bytes at an offset, of a file or of memory, so that readers of files can be tested and
+// fuzzed without one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "base/file.h"
+#include "base/result.h"
+
+namespace millrace::trace {
+
+class Source {
+ public:
+  // Takes over an open file. Read as it goes, not mapped: a trace may still be written, and one
+  // that is cut short must not end the reader with a signal.
+  static Result<Source> from_file(const std::string& path);
+  // `bytes` must outlive the source.
+  explicit Source(ByteView bytes) : bytes_(bytes), size_bytes_(bytes.size()) {}
+
+  uint64_t size_bytes() const { return size_bytes_; }  // when it was opened
+
+  // The bytes from `offset` on: a view of memory, or of `scratch`, which they are read into. Fails
+  // where the source ends earlier, before anything is allocated.
+  Result<ByteView> view(uint64_t offset, size_t size_bytes, std::vector<std::byte>& scratch) const;
+
+ private:
+  Source(File file, uint64_t size_bytes) : file_(std::move(file)), size_bytes_(size_bytes) {}
+
+  File file_;
+  ByteView bytes_;
+  uint64_t size_bytes_ = 0;
+};
+
+}  // namespace millrace::trace

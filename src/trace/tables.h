@@ -1,0 +1,96 @@
+// Tables: what a trace's events refer to, and the bytes of the blocks that hold them.
+//
+// Tables grow in increments: names and threads are added at the end; sessions and processes are
+// written again, whole, whenever more is known of them, and the last writing counts.
+// docs/formats/trace.md has the bytes.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "base/result.h"
+#include "trace/bytes_out.h"
+#include "trace/trace.h"
+#include "wire/clock.h"
+
+namespace millrace::trace {
+
+// What times of a session are made from. Times of a session with clocks are nanoseconds of its
+// host's monotonic clock since `first`; those of one without are on the file's own clock.
+struct SessionClock {
+  bool known = false;
+  wire::CounterSource counter{};
+  wire::ClockSample first{};
+  wire::ClockSample last{};
+};
+
+struct SessionEntry {
+  Session session;
+  SessionClock clock;
+  std::string directory;  // of the recording, its last name; empty: it was not recorded
+};
+
+// Whether two entries are of one recording: begun at one instant on one host.
+inline bool is_same_recording(const SessionEntry& a, const SessionEntry& b) {
+  return a.clock.known && b.clock.known && a.session.host == b.session.host &&
+         a.session.boot_id == b.session.boot_id &&
+         a.clock.first.counter_ticks == b.clock.first.counter_ticks &&
+         a.clock.first.monotonic_ns == b.clock.first.monotonic_ns;
+}
+
+// The monotonic clock of rank 0's host minus that of this process, measured through MPI.
+struct PeerClock {
+  int64_t offset_ns = 0;
+  uint64_t uncertainty_ns = 0;  // 0: not measured
+  uint64_t at_ns = 0;           // monotonic
+};
+
+struct ProcessEntry {
+  Process process;
+  PeerClock peer[2];      // at MPI_Init, at MPI_Finalize
+  std::string recording;  // PID-TICKS, the name of its files; empty: it was not recorded
+};
+
+struct Tables {
+  std::vector<std::string> names = {""};
+  std::vector<SessionEntry> sessions;
+  std::vector<ProcessEntry> processes;
+  std::vector<Thread> threads;
+  std::vector<Loss> losses;
+};
+
+// How much of one process's recording a packed file holds.
+struct Consumed {
+  uint64_t log_bytes = 0;
+  bool done = false;                           // all of it: log, rings and losses
+  std::map<uint32_t, uint64_t> next_sequence;  // by ring: content below it was in the log
+};
+
+// Says that the blocks from `from_offset` to this one count, and what of the recording they
+// replace.
+struct Commit {
+  uint64_t from_offset = 0;
+  std::map<std::string, Consumed> consumed;  // by ProcessEntry::recording
+};
+
+void put_names(const std::vector<std::string>& names, size_t first, size_t count, BytesOut& out);
+void put_session(uint32_t index, const SessionEntry& entry, BytesOut& out);
+void put_process(uint32_t index, const ProcessEntry& entry, BytesOut& out);
+void put_threads(const std::vector<Thread>& threads, size_t first, size_t count, BytesOut& out);
+void put_loss(const Loss& loss, BytesOut& out);
+void put_commit(const Commit& commit, BytesOut& out);
+void put_clock(const std::vector<wire::ClockSample>& samples, BytesOut& out);
+
+// Each adds a block's entries to what was read before. They check every index against the tables as
+// they are then.
+Status take_names(ByteView payload, uint32_t count, Tables& tables);
+Status take_sessions(ByteView payload, uint32_t count, Tables& tables);
+Status take_processes(ByteView payload, uint32_t count, Tables& tables);
+Status take_threads(ByteView payload, uint32_t count, Tables& tables);
+Status take_losses(ByteView payload, uint32_t count, Tables& tables);
+Status take_commit(ByteView payload, uint32_t count, Commit& commit);
+Status take_clock(ByteView payload, uint32_t count, std::vector<wire::ClockSample>& samples);
+
+}  // namespace millrace::trace

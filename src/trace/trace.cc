@@ -1,0 +1,248 @@
+#include "trace/trace.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "trace/alignment.h"
+#include "trace/part.h"
+#include "trace/parts.h"
+
+namespace millrace::trace {
+namespace {
+
+struct BlockPlace {
+  uint32_t part = 0;
+  uint32_t block = 0;
+  uint32_t session = 0;  // whose clock its times are of
+};
+
+// How the indices of a part become those of the trace.
+struct PartMaps {
+  std::vector<NameIndex> names;
+  std::vector<uint32_t> sessions;
+  std::vector<ProcessIndex> processes;
+  std::vector<ThreadIndex> threads;
+  bool names_are_equal = false;  // the map changes nothing, and need not be applied
+  bool threads_are_equal = false;
+};
+
+template <typename Index>
+bool is_identity(const std::vector<Index>& map) {
+  for (size_t i = 0; i < map.size(); ++i) {
+    if (static_cast<size_t>(map[i]) != i) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+struct Trace::State {
+  void join(const Part& part);
+  void join_processes(const Tables& tables, PartMaps& maps);
+  uint32_t join_session(const SessionEntry& entry, int64_t origin_wall_ns);
+  void align();
+  void apply(const PartMaps& maps, const ClockMap& clock, EventColumns& columns) const;
+
+  std::vector<std::unique_ptr<Part>> parts;
+  std::vector<PartMaps> maps;
+  std::vector<std::string> names = {""};
+  std::vector<SessionEntry> session_entries;
+  std::vector<int64_t> session_origins;  // of the files they come from
+  std::vector<ProcessEntry> process_entries;
+  std::vector<ClockMap> clocks;  // by session
+  std::vector<Session> sessions;
+  std::vector<Process> processes;
+  std::vector<Thread> threads;
+  std::vector<Loss> losses;
+  std::vector<BlockInfo> blocks;
+  std::vector<BlockPlace> places;
+  std::vector<std::string> problems;
+  uint64_t event_count = 0;
+  int64_t origin_wall_ns = 0;
+
+  std::unordered_map<std::string_view, NameIndex> name_index;  // views of the parts' names
+  std::map<std::tuple<uint32_t, std::string, uint32_t>, ProcessIndex> recorded_processes;
+  std::map<std::pair<uint32_t, uint32_t>, ThreadIndex> thread_index;
+};
+
+// A recording half packed is two parts of one session, known by when and where it began.
+uint32_t Trace::State::join_session(const SessionEntry& entry, int64_t origin) {
+  for (uint32_t i = 0; i < session_entries.size(); ++i) {
+    SessionEntry& known = session_entries[i];
+    if (!is_same_recording(known, entry)) continue;
+    if (entry.clock.last.monotonic_ns > known.clock.last.monotonic_ns) {
+      known.clock.last = entry.clock.last;
+    }
+    return i;
+  }
+  session_entries.push_back(entry);
+  session_origins.push_back(origin);
+  return static_cast<uint32_t>(session_entries.size() - 1);
+}
+
+void Trace::State::join_processes(const Tables& tables, PartMaps& map) {
+  for (const ProcessEntry& part_entry : tables.processes) {
+    ProcessEntry entry = part_entry;
+    entry.process.session = map.sessions[entry.process.session];
+    for (NameIndex* name : {&entry.process.executable, &entry.process.command_line,
+                            &entry.process.working_directory}) {
+      *name = map.names[static_cast<size_t>(*name)];
+    }
+    const auto next = static_cast<ProcessIndex>(process_entries.size());
+    if (!entry.recording.empty()) {
+      const auto [found, is_new] = recorded_processes.try_emplace(
+          {entry.process.session, entry.recording, entry.process.pid}, next);
+      if (!is_new) {
+        ProcessEntry& known = process_entries[static_cast<size_t>(found->second)];
+        entry.process.end_ns = std::max(entry.process.end_ns, known.process.end_ns);
+        known = entry;  // the recording's own page, which is newer
+        map.processes.push_back(found->second);
+        continue;
+      }
+    }
+    process_entries.push_back(std::move(entry));
+    map.processes.push_back(next);
+  }
+}
+
+void Trace::State::join(const Part& part) {
+  const Tables& tables = part.tables();
+  PartMaps map;
+  for (const std::string& name : tables.names) {
+    const auto next = static_cast<NameIndex>(names.size());
+    const auto [found, is_new] = name_index.try_emplace(name, name.empty() ? NameIndex{} : next);
+    if (is_new && !name.empty()) names.push_back(name);
+    map.names.push_back(found->second);
+  }
+  for (const SessionEntry& entry : tables.sessions) {
+    map.sessions.push_back(join_session(entry, part.origin_wall_ns()));
+  }
+  join_processes(tables, map);
+  for (Thread thread : tables.threads) {
+    thread.process = map.processes[static_cast<size_t>(thread.process)];
+    const auto next = static_cast<ThreadIndex>(threads.size());
+    const auto [found, is_new] =
+        thread_index.try_emplace({static_cast<uint32_t>(thread.process), thread.tid}, next);
+    if (is_new) threads.push_back(thread);
+    map.threads.push_back(found->second);
+  }
+  for (Loss loss : tables.losses) {
+    if (loss.process != kNoProcess) loss.process = map.processes[static_cast<size_t>(loss.process)];
+    losses.push_back(loss);
+  }
+  for (size_t i = 0; i < part.blocks().size(); ++i) {
+    BlockInfo block = part.blocks()[i];
+    block.process = map.processes[static_cast<size_t>(block.process)];
+    const uint32_t session = process_entries[static_cast<size_t>(block.process)].process.session;
+    blocks.push_back(block);
+    places.push_back({static_cast<uint32_t>(maps.size()), static_cast<uint32_t>(i), session});
+    event_count += block.event_count;
+  }
+  problems.insert(problems.end(), part.problems().begin(), part.problems().end());
+  map.names_are_equal = is_identity(map.names);
+  map.threads_are_equal = is_identity(map.threads);
+  maps.push_back(std::move(map));
+}
+
+void Trace::State::align() {
+  std::vector<AlignmentInput> inputs(session_entries.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i].session = &session_entries[i];
+    inputs[i].file_origin_wall_ns = session_origins[i];
+  }
+  for (const ProcessEntry& entry : process_entries) {
+    inputs[entry.process.session].processes.push_back(&entry);
+  }
+  Alignment alignment = align_sessions(inputs);
+  clocks = std::move(alignment.maps);
+  origin_wall_ns = alignment.origin_wall_ns;
+  if (inputs.empty() && !parts.empty()) origin_wall_ns = parts.front()->origin_wall_ns();
+  const auto common = [&](uint32_t session, uint64_t time_ns) {
+    return static_cast<uint64_t>(
+        std::max<int64_t>(0, clocks[session].apply(static_cast<int64_t>(time_ns))));
+  };
+  for (const SessionEntry& entry : session_entries) sessions.push_back(entry.session);
+  for (ProcessEntry& entry : process_entries) {
+    Process& process = entry.process;
+    process.start_ns = common(process.session, process.start_ns);
+    process.end_ns = common(process.session, process.end_ns);
+    processes.push_back(process);
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i].begin_ns = common(places[i].session, blocks[i].begin_ns);
+    blocks[i].end_ns = common(places[i].session, blocks[i].end_ns);
+  }
+  for (Loss& loss : losses) {
+    const uint32_t session =
+        loss.process == kNoProcess ? 0 : processes[static_cast<size_t>(loss.process)].session;
+    if (session >= clocks.size()) continue;
+    loss.first_ns = common(session, loss.first_ns);
+    loss.last_ns = common(session, loss.last_ns);
+  }
+}
+
+void Trace::State::apply(const PartMaps& map, const ClockMap& clock, EventColumns& columns) const {
+  if (!map.names_are_equal) {
+    for (NameIndex& file : columns.file) file = map.names[static_cast<size_t>(file)];
+    for (NameIndex& file : columns.other_file) file = map.names[static_cast<size_t>(file)];
+    for (Tag& tag : columns.tags) {
+      tag.key = map.names[static_cast<size_t>(tag.key)];
+      if (tag.kind == wire::TagKind::kText) tag.value = static_cast<uint64_t>(map.names[tag.value]);
+    }
+  }
+  if (!map.threads_are_equal) {
+    for (ThreadIndex& thread : columns.thread) thread = map.threads[static_cast<size_t>(thread)];
+  }
+  if (clock.is_shift()) {
+    const auto shift = static_cast<uint64_t>(clock.reference_ns - clock.at_ns);
+    if (shift == 0) return;
+    for (uint64_t& begin : columns.begin_ns) begin += shift;
+    return;
+  }
+  for (size_t i = 0; i < columns.size_events(); ++i) {
+    const auto begin = static_cast<int64_t>(columns.begin_ns[i]);
+    const int64_t end = clock.apply(begin + static_cast<int64_t>(columns.duration_ns[i]));
+    columns.begin_ns[i] = static_cast<uint64_t>(clock.apply(begin));
+    columns.duration_ns[i] = static_cast<uint64_t>(end) - columns.begin_ns[i];
+  }
+}
+
+Trace::Trace(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Trace::Trace(Trace&&) noexcept = default;
+Trace& Trace::operator=(Trace&&) noexcept = default;
+Trace::~Trace() = default;
+
+Result<Trace> Trace::open(const std::string& path) {
+  ASSIGN_OR_RETURN(OpenedParts opened, open_parts(path));
+  auto state = std::make_unique<State>();
+  state->parts = std::move(opened.parts);
+  state->problems = std::move(opened.problems);
+  for (const auto& part : state->parts) state->join(*part);
+  state->align();
+  return Trace(std::move(state));
+}
+
+const std::vector<std::string>& Trace::names() const { return state_->names; }
+std::string_view Trace::name(NameIndex index) const {
+  return state_->names[static_cast<size_t>(index)];
+}
+const std::vector<Session>& Trace::sessions() const { return state_->sessions; }
+const std::vector<Process>& Trace::processes() const { return state_->processes; }
+const std::vector<Thread>& Trace::threads() const { return state_->threads; }
+const std::vector<Loss>& Trace::losses() const { return state_->losses; }
+const std::vector<BlockInfo>& Trace::blocks() const { return state_->blocks; }
+const std::vector<std::string>& Trace::problems() const { return state_->problems; }
+uint64_t Trace::event_count() const { return state_->event_count; }
+int64_t Trace::origin_wall_ns() const { return state_->origin_wall_ns; }
+
+Status Trace::read_block(size_t index, EventColumns& columns) const {
+  const BlockPlace& place = state_->places[index];
+  RETURN_IF_ERROR(state_->parts[place.part]->read(place.block, columns));
+  state_->apply(state_->maps[place.part], state_->clocks[place.session], columns);
+  return {};
+}
+
+}  // namespace millrace::trace

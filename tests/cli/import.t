@@ -1,0 +1,42 @@
+# traces of both DFTracer generations
+$ millrace import "$SOURCE"/tests/golden/dftracer_1.pfw -o older
+> older/dftracer_1.mrt: 9 events of 1 processes, from 1 files of 2.82 KiB of text
+$ millrace import "$SOURCE"/tests/golden/dftracer_2.pfw "$SOURCE"/tests/golden/dftracer_2_fork.pfw -o newer
+> newer/dftracer_2.mrt: 20 events of 2 processes, from 2 files of 7.67 KiB of text
+
+# what is in it: names of older C libraries, items as bytes, unknown calls as regions
+$ millrace export older --to csv -o older.csv > /dev/null; cut -d, -f3-9 older.csv | tr -d '\r' | tail -n +2 | sort
+> app,region,TFReader.parse,,,,0
+> app,region,numpy.load,,,,0
+> posix,close,close,/dataset/train/0001.npz,,0,0
+> posix,lseek,lseek,/dataset/train/0001.npz,512,0,512
+> posix,open,open,/dataset/train/0001.npz,,0,4
+> posix,pread,pread,/dataset/train/0001.npz,8192,4096,100
+> posix,read,read,/dataset/train/0001.npz,,4096,4096
+> posix,stat,stat,"/dataset/a ""name"" of café",,0,0
+> stdio,fread,fread,"/dataset/a ""name"" of café",,8192,5120
+
+# a directory stands for its files; a torn one is read up to the tear
+$ mkdir logs; head -c 2500 "$SOURCE"/tests/golden/dftracer_1.pfw > logs/torn.pfw; echo text > logs/other; millrace import logs -o torn
+> torn/torn.mrt: 8 events of 1 processes, from 1 files of 2.44 KiB of text
+! millrace: warning: logs/torn.pfw:15: the last line is cut off; everything before it was read
+
+# a trace that is there is not written over
+$ millrace import logs -o torn
+! millrace: torn/torn.mrt exists already, and is not written over; remove it, or choose another directory
+? 1
+
+# nothing to read
+$ mkdir empty; millrace import empty -o t
+! millrace: empty: there is no .pfw or .pfw.gz in this directory; name the files
+? 1
+$ millrace import absent.pfw -o t
+! millrace: absent.pfw: cannot open: no such file or directory
+? 1
+$ millrace import logs/other -o t
+> t/other.mrt: 0 events of 0 processes, from 1 files of 5 B of text
+! millrace: warning: logs/other: there is no event in it
+! millrace: warning: logs/other:1: ...; the line was left out
+$ millrace import logs/torn.pfw
+! millrace: into which directory? give -o DIR
+? 1

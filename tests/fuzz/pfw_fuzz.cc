@@ -1,0 +1,52 @@
+// Any bytes are lines of a trace or warnings; what comes out of them can be written and read.
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/temporary_directory.h"
+#include "exchange/exchange.h"
+#include "exchange/pfw_import.h"
+
+namespace {
+
+using namespace millrace;
+
+// In memory where there is such a directory: files are made durable, thousands of times a minute.
+std::string scratch(const char* name) {
+  static const TemporaryDirectory directory = std::filesystem::is_directory("/dev/shm")
+                                                  ? *TemporaryDirectory::create("/dev/shm")
+                                                  : *TemporaryDirectory::create();
+  return (directory.path() / name).string();
+}
+
+// A run of lines, split at any place a reader might split it.
+uint64_t import_lines(std::string_view text, const std::string& path) {
+  auto writer = trace::TraceWriter::create(path, 0);
+  if (!writer.ok()) std::abort();
+  exchange::PfwImport import(*writer, 0);
+  import.begin_file("fuzz.pfw");
+  const size_t split = text.rfind('\n', text.size() / 2);
+  const size_t first = split == std::string_view::npos ? 0 : split + 1;
+  if (!import.take(text.substr(0, first), false).ok()) std::abort();
+  if (!import.take(text.substr(first), true).ok()) std::abort();
+  if (!import.finish().ok() || !writer->finish().ok()) std::abort();
+  return import.event_count();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const uint64_t count = import_lines(text, scratch("a.mrt"));
+  const auto trace = trace::Trace::open(scratch("a.mrt"));
+  if (!trace.ok() || trace->event_count() != count) std::abort();
+  if (count == 0) return 0;
+  for (const auto& exporter : exchange::exporters()) {
+    const auto report = exchange::export_trace(*trace, exporter.name, {},
+                                               scratch("out") + std::string(exporter.ending));
+    if (!report.ok() || report->event_count != count) std::abort();
+  }
+  const auto again = exchange::import_pfw({scratch("out.pfw")}, scratch("b.mrt"));
+  if (!again.ok() || again->event_count != count) std::abort();
+  return 0;
+}

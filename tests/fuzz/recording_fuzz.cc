@@ -1,0 +1,66 @@
+// Any bytes may lie in a recording: of names, a process's page, a ring and a log. The input is the
+// lengths of the first three, two bytes each, and then the four.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "trace/block_codec.h"
+#include "trace/recording_part.h"
+
+namespace {
+
+using namespace millrace;
+
+std::string_view take(std::string_view& rest, size_t size) {
+  const std::string_view taken = rest.substr(0, size);
+  rest.remove_prefix(taken.size());
+  return taken;
+}
+
+size_t take_length(std::string_view& rest) {
+  const std::string_view bytes = take(rest, 2);
+  uint16_t length = 0;
+  std::memcpy(&length, bytes.data(), bytes.size());
+  return length;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::string_view rest(reinterpret_cast<const char*>(data), size);
+  const size_t names_length = take_length(rest);
+  const size_t page_length = take_length(rest);
+  const size_t ring_length = take_length(rest);
+  const std::string names(take(rest, names_length));
+  std::string rings(take(rest, page_length));
+  rings.resize(wire::ring_offset(0));
+  rings += take(rest, ring_length);
+  rings.resize(wire::ring_offset(1));
+  const std::string log(rest);
+  auto recording = trace::ProcessRecording::read(
+      trace::Source(bytes_of(rings)),
+      [&]() -> Result<std::unique_ptr<trace::Source>> {
+        return std::make_unique<trace::Source>(bytes_of(log));
+      },
+      {}, trace::ProcessRecording::Extent::kAll);
+  if (!recording.ok()) return 0;
+  trace::SessionEntry session;
+  session.clock.known = true;
+  trace::TickMap ticks(wire::CounterSource::kTsc, recording->page().first);
+  ticks.add(recording->page().last);
+  std::vector<trace::OpenedRecording> recordings;
+  recordings.push_back({"1-1", *std::move(recording)});
+  const trace::RecordingPart part({.session = session,
+                                   .names = trace::Source(bytes_of(names)),
+                                   .ticks = ticks,
+                                   .recordings = std::move(recordings)});
+  trace::EventColumns columns;
+  for (size_t i = 0; i < part.blocks().size(); ++i) {
+    const Status status = part.read(i, columns);
+    if (!status.ok() || columns.size_events() != part.blocks()[i].event_count) __builtin_trap();
+    if (!trace::check_columns(columns).ok()) __builtin_trap();
+  }
+  return 0;
+}
