@@ -30,15 +30,15 @@ class ChildEnvironment {
     for (char** entry = environ; *entry != nullptr; ++entry) {
       const std::string_view text = *entry;
       if (text.starts_with("LD_PRELOAD=")) {
-        preload += ":" + std::string(text.substr(std::strlen("LD_PRELOAD=")));
+        preload += fmt::format(":{}", text.substr(std::strlen("LD_PRELOAD=")));
       } else if (!text.starts_with("MILLRACE_TRACE_") && !text.starts_with("MILLRACE_TRACE=")) {
         entries_.emplace_back(text);
       }
     }
-    entries_.push_back("LD_PRELOAD=" + preload);
-    entries_.push_back("MILLRACE_TRACE_DIR=" + options.directory.string());
-    entries_.push_back("MILLRACE_TRACE_SESSION=" + session.string());
-    entries_.push_back("MILLRACE_TRACE_LEVELS=" + level_list(options.levels));
+    entries_.push_back(fmt::format("LD_PRELOAD={}", preload));
+    entries_.push_back(fmt::format("MILLRACE_TRACE_DIR={}", options.directory.string()));
+    entries_.push_back(fmt::format("MILLRACE_TRACE_SESSION={}", session.string()));
+    entries_.push_back(fmt::format("MILLRACE_TRACE_LEVELS={}", level_list(options.levels)));
     add_globs("MILLRACE_TRACE_INCLUDE=", options.include);
     add_globs("MILLRACE_TRACE_EXCLUDE=", options.exclude);
     for (std::string& entry : entries_) pointers_.push_back(entry.data());

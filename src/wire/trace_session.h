@@ -63,6 +63,14 @@ enum class ProcessOrigin : uint32_t {
   kFork = 1,     // a copy of its parent
 };
 
+// Who wrote a recording. A process of `millrace trace --all` may have one of each: its system calls
+// from outside, what its libraries did from inside. docs/design/all-mode.md says which belong
+// together.
+enum class RecordedFrom : uint32_t {
+  kInside = 0,   // the library in the program
+  kOutside = 1,  // a process that watches its system calls
+};
+
 // The first page of a .rings file: one program image of one process.
 struct ProcessPage {
   uint64_t magic;    // kProcessMagic, written last
@@ -77,8 +85,8 @@ struct ProcessPage {
   ClockSample last;  // renewed whenever a ring is written out
   LossCounters lost;
   uint32_t ring_count;  // rings in this file
-  uint32_t exited;      // 1: ended by exit or _exit; 0: still running, or killed
-  int32_t exit_code;
+  uint32_t exited;      // 1: ended by exit or _exit; 2: by a signal; 0: runs, or nobody saw its end
+  int32_t exit_code;    // the signal's number where that ended it
   NameId executable;
   NameId command_line;  // arguments joined by spaces, shortened to 4000 bytes
   NameId working_directory;
@@ -89,6 +97,7 @@ struct ProcessPage {
   int64_t peer_offset_ns[2];        // at MPI_Init, at MPI_Finalize
   uint64_t peer_uncertainty_ns[2];  // 0: not measured
   uint64_t peer_at_ns[2];           // our monotonic time when it was
+  RecordedFrom recorded_from;
 };
 static_assert(sizeof(ProcessPage) <= kPageSizeBytes);
 static_assert(std::is_trivially_copyable_v<ProcessPage>);

@@ -6,6 +6,7 @@
 
 #include "hook/path.h"
 #include "hook/syscall.h"
+#include "trace/preload/link_kind.h"
 #include "trace/preload/recorder.h"
 #include "trace/preload/text.h"
 
@@ -25,28 +26,6 @@ std::string_view current_directory() {
     working_directory.store(static_cast<uint32_t>(id), std::memory_order_relaxed);
   }
   return recorder.names.text(id);
-}
-
-// How the kernel's names of things without a path are kept: by kind, not by number, or each socket
-// would be a file of its own.
-std::string_view kind_of(std::string_view link) {
-  static constexpr struct {
-    std::string_view begin;
-    std::string_view name;
-  } kKinds[] = {
-      {"pipe:", "<pipe>"},
-      {"socket:", "<socket>"},
-      {"anon_inode:[eventfd]", "<eventfd>"},
-      {"anon_inode:[eventpoll]", "<epoll>"},
-      {"anon_inode:[timerfd]", "<timerfd>"},
-      {"anon_inode:[signalfd]", "<signalfd>"},
-      {"anon_inode:inotify", "<inotify>"},
-      {"anon_inode:[io_uring]", "<io_uring>"},
-  };
-  for (const auto& kind : kKinds) {
-    if (link.starts_with(kind.begin)) return kind.name;
-  }
-  return "<other>";
 }
 
 }  // namespace
@@ -82,7 +61,7 @@ hook::Description* describe(int fd) {
   if (size <= 0) return nullptr;  // not open, or no /proc
   const std::string_view target(text, static_cast<size_t>(size));
   const bool has_path = target.starts_with('/');
-  const NameId name = intern(has_path ? target : kind_of(target));
+  const NameId name = intern(name_of_link(target));
   uint32_t flags = has_path ? hook::kPositionUnknown : hook::kNotSeekable;
   if (recorder.names.filtered(name)) flags |= hook::kIgnored;
   return recorder.descriptors.opened(fd, static_cast<uint32_t>(name), flags);

@@ -1,0 +1,306 @@
+"""What --all promises: the system calls of programs that have nothing of ours in them, seen from outside, with
+the programs none the wiser.
+
+Usage: all_test.py DRIVER STATIC_WORKLOAD DYNAMIC_WORKLOAD RAW_CALLS LIBRARY [unittest arguments]"""
+
+import collections
+import errno
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import recording
+
+DRIVER, STATIC, DYNAMIC, RAW, LIBRARY = sys.argv[1:6]
+
+
+class AllModeTest(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.directory = os.path.realpath(self.scratch.name)
+        self.trace = os.path.join(self.directory, "trace")
+        self.file = os.path.join(self.directory, "data")
+        with open(self.file, "wb") as file:
+            file.write(os.urandom(4096))
+
+    def driver(self, command, library="-"):
+        return [DRIVER, self.trace, library, *command]
+
+    def run_all(self, command, library="-", **more):
+        return subprocess.run(self.driver(command, library), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, cwd=self.directory, timeout=120, env=dict(os.environ, **more))
+
+    def workload(self, mode, *counts, program=STATIC, library="-", **more):
+        return self.run_all([program, mode, self.file, *map(str, counts)], library, **more)
+
+    def session(self):
+        sessions = recording.read(self.trace)
+        self.assertEqual(len(sessions), 1)
+        self.assertEqual((sessions[0].lost_events, sessions[0].lost_processes), (0, 0))
+        for process in sessions[0].processes:
+            self.assertEqual((process["lost"], process["lost_names"]), (0, 0), process)
+        return sessions[0]
+
+    def events(self, call=None, file=None):
+        return [event for event in self.session().events
+                if (call is None or event.call == call) and (file is None or event.file == file)]
+
+    def reads_by(self, key):
+        return collections.Counter(getattr(event, key) for event in self.events("pread", self.file))
+
+
+class CallsTest(AllModeTest):
+    def test_each_raw_call_is_found_ten_times_with_file_offset_size_and_result(self):
+        os.mkdir(os.path.join(self.directory, "sub"))
+        run = self.run_all([RAW])
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        found = collections.Counter()
+        for event in self.events():
+            key = (event.call, os.path.relpath(event.file, self.directory) if event.file else "", event.offset,
+                   event.size, event.result, event.error)
+            if event.call == "getdents64":
+                key = key[:4]
+            elif event.call in ("start", "exit"):
+                continue
+            found[key] += 1
+        expected = collections.Counter()
+        for i in range(10):
+            expected.update(self.expected_calls(i))
+        self.assertEqual(found, expected)
+
+    @staticmethod
+    def expected_calls(i):
+        p = 1000 + i
+        yield from [("openat", "data", None, 0, 3, 0), ("read", "data", 0, 100, 100, 0),
+                    ("read", "data", 100, 50, 50, 0), ("lseek", "data", p, 0, p, 0),
+                    ("readv", "data", p, 30, 30, 0), ("pread", "data", 256 * i, 64, 64, 0),
+                    ("preadv", "data", 8 * i, 30, 30, 0), ("preadv2", "data", p + 30, 30, 30, 0),
+                    ("write", "data", p + 60, 5, 5, 0), ("pwrite", "data", 2000 + i, 7, 7, 0),
+                    ("writev", "data", p + 65, 30, 30, 0), ("pwritev", "data", 3000 + i, 30, 30, 0),
+                    ("dup", "data", None, 0, 4, 0), ("read", "data", p + 95, 11, 11, 0),
+                    ("fcntl", "data", None, 0, 100, 0), ("read", "data", p + 106, 12, 12, 0),
+                    ("dup3", "data", None, 0, 200, 0), ("read", "data", p + 118, 13, 13, 0),
+                    ("close", "data", None, 0, 0, 0), ("close", "data", None, 0, 0, 0),
+                    ("close_range", "", 200, 0, 0, 0), ("read", "", None, 1, -1, 9)]
+        yield from [("openat", "out", None, 0, 4, 0), ("sendfile", "data", 300, 40, 40, 0),
+                    ("copy_file_range", "data", 500, 20, 20, 0), ("ftruncate", "out", None, 4000, 0, 0),
+                    ("fallocate", "out", 16, 6000, 0, 0), ("fadvise", "out", 0, 100, 0, 0),
+                    ("fsync", "out", None, 0, 0, 0), ("fdatasync", "out", None, 0, 0, 0),
+                    ("close", "out", None, 0, 0, 0), ("openat", "log", None, 0, 4, 0),
+                    ("write", "log", 9 * i, 9, 9, 0), ("close", "log", None, 0, 0, 0),
+                    ("mmap", "data", 0, 4096, 0, 0), ("msync", "data", 0, 4096, 0, 0),
+                    ("mapped", "data", 0, 4096, 4096, 0), ("munmap", "data", 0, 4096, 0, 0)]
+        yield from [("fstat", "data", None, 0, 0, 0), ("fstatat", "data", None, 0, 0, 0),
+                    ("fstat", "data", None, 0, 0, 0), ("statx", "data", None, 0, 0, 0),
+                    ("faccessat", "missing", None, 0, -1, 2), ("mkdirat", "new", None, 0, 0, 0),
+                    ("openat", "new", None, 0, 4, 0), ("openat", "new/file", None, 0, 5, 0),
+                    ("close", "new/file", None, 0, 0, 0), ("renameat2", "new/file", None, 0, 0, 0),
+                    ("linkat", "new/moved", None, 0, 0, 0), ("symlinkat", "new/pointer", None, 0, 0, 0),
+                    ("readlinkat", "new/pointer", None, 100, 5, 0), ("getdents64", "new", None, 4096),
+                    ("chdir", "new", None, 0, 0, 0), ("chdir", ".", None, 0, 0, 0),
+                    ("unlinkat", "new/moved", None, 0, 0, 0), ("unlinkat", "new/linked", None, 0, 0, 0),
+                    ("unlinkat", "new/pointer", None, 0, 0, 0), ("unlinkat", "new", None, 0, 0, 0),
+                    ("close", "new", None, 0, 0, 0), ("openat", "", None, 0, -1, 14),
+                    ("close", "data", None, 0, 0, 0)]
+
+    def test_the_second_file_of_a_call_and_its_flags_are_there(self):
+        os.mkdir(os.path.join(self.directory, "sub"))
+        self.run_all([RAW])
+        out = os.path.join(self.directory, "out")
+        self.assertEqual({(e.other_file, e.other_offset) for e in self.events("sendfile")}, {(out, 0)})
+        self.assertEqual({(e.other_file, e.other_offset) for e in self.events("copy_file_range")}, {(out, 40)})
+        self.assertEqual({os.path.basename(e.other_file) for e in self.events("renameat2")}, {"moved"})
+        self.assertEqual({e.detail for e in self.events("openat", out)}, {os.O_RDWR | os.O_CREAT | os.O_TRUNC})
+
+    def test_calls_of_32_bit_programs_are_counted_as_not_seen(self):
+        program = os.path.join(os.path.dirname(RAW), "trace_foreign_calls")
+        if not os.path.exists(program):
+            self.skipTest("this architecture has none")
+        code = self.run_all([program]).returncode
+        if code == 77:
+            self.skipTest("this kernel runs no 32-bit calls")
+        self.assertEqual(code, 0)
+        process, = recording.read(self.trace)[0].processes
+        self.assertEqual((process["lost"], process["lost_error"]), (11, errno.ENOSYS))
+
+    def test_filters_leave_files_out(self):
+        self.workload("files", 5, 1, ALL_INCLUDE="*data.3")
+        self.assertEqual({e.file for e in self.events() if e.call in ("openat", "open", "read", "close")},
+                         {self.file + ".3"})
+        self.assertEqual(len(self.events("read")), 1)
+
+    def test_positions_of_a_file_shared_by_processes_go_on(self):
+        self.assertEqual(self.workload("shared_position").returncode, 0)
+        self.assertEqual([(e.offset, e.size) for e in self.events("read", self.file)],
+                         [(0, 100), (100, 200), (300, 300)])
+
+    def test_what_was_open_before_is_named_and_placed(self):
+        with open(self.file) as opened:
+            os.lseek(opened.fileno(), 1000, os.SEEK_SET)
+            subprocess.run(self.driver(["sh", "-c", "read line; exec cat"]), stdin=opened, stdout=subprocess.DEVNULL,
+                           timeout=60)
+        reads = [e for e in self.events("read", self.file) if e.result > 0]
+        self.assertTrue(reads and reads[0].offset == 1000, reads[:2])
+        ends = {e.offset + e.result for e in reads}
+        self.assertIn(4096, ends)
+
+
+class LifeTest(AllModeTest):
+    def test_threads_keep_their_events(self):
+        self.assertEqual(self.workload("parallel", 8, 200).returncode, 0)
+        self.assertEqual(sorted(self.reads_by("tid").values()), [200] * 8)
+        self.assertEqual(len(self.reads_by("pid")), 1)
+
+    def test_many_short_threads(self):
+        self.assertEqual(self.workload("threads", 300, 3).returncode, 0)
+        self.assertEqual(sum(self.reads_by("tid").values()), 900)
+
+    def test_forked_children_record_under_their_own_number(self):
+        self.assertEqual(self.workload("forks", 50, 60).returncode, 0)
+        self.assertEqual(sorted(self.reads_by("pid").values()), [5] + [60] * 50)
+        session = self.session()
+        parent = next(p for p in session.processes if p["origin"] == 0)
+        self.assertEqual({p["parent"] for p in session.processes if p["origin"] == 1}, {parent["pid"]})
+        self.assertEqual(sorted(p["code"] for p in session.processes if p["origin"] == 1), list(range(50)))
+
+    def test_children_of_the_kernels_own_clone(self):
+        self.assertEqual(self.workload("raw_fork", 10, 30).returncode, 0)
+        self.assertEqual(sorted(self.reads_by("pid").values()), [30] * 10)
+
+    def test_chains_of_static_and_dynamic_programs_by_exec_and_spawn(self):
+        script = "%s preads %s 11; sh -c '%s preads %s 12'; env -i %s preads %s 13; exec %s preads %s 14" % (
+            STATIC, self.file, DYNAMIC, self.file, DYNAMIC, self.file, STATIC, self.file)
+        run = self.run_all(["sh", "-c", script], LIBRARY)
+        self.assertEqual((run.returncode, run.stderr), (7, ""))
+        self.assertEqual(sorted(self.reads_by("pid").values()), [11, 12, 13, 14])
+        starts = [os.path.basename(e.file) for e in self.events("start")]
+        self.assertEqual(starts.count(os.path.basename(STATIC)), 2)
+        execs = [e for e in self.events("exec") if e.result == 0 and e.file in (STATIC, DYNAMIC)]
+        self.assertEqual(len(execs), 4)
+
+    def test_a_library_in_the_program_adds_its_levels_and_no_calls_of_its_own(self):
+        program = "import subprocess; subprocess.run(['%s', 'preads', '%s', '20'])" % (DYNAMIC, self.file)
+        run = self.run_all([sys.executable, "-S", "-c", program], LIBRARY)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertEqual(len(self.events("pread", self.file)), 20)
+        self.assertEqual(len(self.events("vfork")) + len(self.events("fork")), 1)
+        self.assertEqual([e.file for e in self.events() if e.file.startswith(self.trace)], [])
+        self.assertEqual([e.file for e in self.events() if e.file.startswith("/proc/self/stat")], [])
+        stdio = self.workload("errors", program=DYNAMIC, library=LIBRARY)
+        self.assertEqual(stdio.returncode, 3)
+        self.assertEqual(len(self.events("fopen", self.file)), 1)
+
+    def test_every_call_of_a_killed_process_is_there(self):
+        run = self.workload("killed", 5000)
+        self.assertEqual(run.returncode, -signal.SIGKILL)
+        self.assertEqual(len(self.events("pread", self.file)), 5000)
+        process, = self.session().processes
+        self.assertEqual(process["code"], signal.SIGKILL)
+
+    def test_the_end_of_the_command_is_the_commands_own(self):
+        self.assertEqual(self.workload("preads", 3).returncode, 7)
+        self.assertEqual(self.workload("aborted", 3).returncode, -signal.SIGABRT)
+        for number in (signal.SIGTERM, signal.SIGSEGV, signal.SIGTRAP):
+            self.assertEqual(self.run_all(["sh", "-c", "kill -%d $$" % number]).returncode, -number)
+
+    def test_a_command_that_is_not_there(self):
+        run = self.run_all(["/nowhere/at/all"])
+        self.assertEqual(run.returncode, 127)
+        self.assertIn("/nowhere/at/all: cannot start", run.stderr)
+
+    def test_results_and_errors_are_the_same_as_without(self):
+        plain = subprocess.run([STATIC, "errors", self.file], stdout=subprocess.PIPE, text=True)
+        watched = self.workload("errors")
+        self.assertEqual((watched.returncode, watched.stdout), (plain.returncode, plain.stdout))
+
+    def test_handlers_that_interrupt_calls_lose_none_and_double_none(self):
+        run = self.workload("handlers", 3000)
+        self.assertEqual(run.returncode, 0)
+        self.assertEqual(len([e for e in self.events("pread", self.file) if e.size == 512]), 3000)
+        self.assertEqual(len([e for e in self.events("pread", self.file) if e.size == 64]), int(run.stdout))
+
+    def test_an_interrupted_read_that_the_kernel_makes_again_is_one_read(self):
+        program = ("import os, signal, threading\n"
+                   "signal.signal(signal.SIGUSR1, lambda *_: None)\n"
+                   "signal.siginterrupt(signal.SIGUSR1, False)\n"
+                   "a, b = os.pipe()\n"
+                   "if os.fork() == 0:\n"
+                   "    import time\n"
+                   "    for _ in range(3):\n"
+                   "        time.sleep(0.1); os.kill(os.getppid(), signal.SIGUSR1)\n"
+                   "    time.sleep(0.1); os.write(b, b'x' * 77); os._exit(0)\n"
+                   "os.read(a, 4321)\n")
+        self.assertEqual(self.run_all([sys.executable, "-S", "-c", program]).returncode, 0)
+        reads = [e for e in self.events("read", "<pipe>") if e.size == 4321]
+        self.assertEqual([(e.result, e.error) for e in reads], [(77, 0)])
+
+    def test_a_stopped_command_is_seen_to_stop_and_goes_on(self):
+        process = subprocess.Popen([STATIC, "preads", self.file, "10"])  # what follows also works without
+        process.wait()
+        script = ("%s preads %s 5; kill -STOP $$; %s preads %s 6" % (STATIC, self.file, STATIC, self.file))
+        watched = subprocess.Popen(self.driver(["sh", "-c", script]))
+        command = self.wait_until(lambda: self.child_of(watched.pid))
+        self.wait_until(lambda: self.state_of(command) in "Tt" and len(self.quiet_reads()) == 5)
+        time.sleep(0.2)
+        self.assertIn(self.state_of(command), "Tt")
+        os.kill(command, signal.SIGCONT)
+        self.assertEqual(watched.wait(timeout=60), 7)
+        self.assertEqual(len(self.events("pread", self.file)), 11)
+
+    def test_a_daemon_outlives_the_launcher_and_is_recorded_to_its_end(self):
+        run = self.workload("daemon", 500)
+        self.assertEqual(run.returncode, 0)
+        self.wait_until(lambda: len(self.quiet_reads()) == 500)
+        self.wait_until(lambda: all(p["exited"] for p in recording.read(self.trace)[0].processes))
+
+    def test_a_launcher_that_is_killed_does_not_take_the_command_along(self):
+        launcher = subprocess.Popen(self.driver(["sh", "-c", "sleep 0.5; %s preads %s 30" % (STATIC, self.file)]))
+        self.wait_until(lambda: self.child_of(launcher.pid))
+        time.sleep(0.1)
+        launcher.kill()
+        launcher.wait()
+        self.wait_until(lambda: len(self.quiet_reads()) == 30)
+
+    def test_a_program_without_descriptors_is_recorded(self):
+        self.assertEqual(self.workload("descriptors", 500, 100).returncode, 0)
+        self.assertEqual(len(self.events("pread", self.file)), 100)
+        dynamic = self.workload("descriptors", 500, 100, program=DYNAMIC, library=LIBRARY)
+        self.assertEqual(dynamic.returncode, 0, dynamic.stderr)
+
+    # Of a recording that may still be being made.
+    def quiet_reads(self):
+        try:
+            return [e for e in recording.events(self.trace) if e.call == "pread" and e.file == self.file]
+        except (OSError, AssertionError, ValueError):
+            return []
+
+    def wait_until(self, condition):
+        for _ in range(600):
+            value = condition()
+            if value:
+                return value
+            time.sleep(0.05)
+        self.fail("it did not happen in 30 seconds")
+
+    @staticmethod
+    def child_of(pid):
+        with open("/proc/%d/task/%d/children" % (pid, pid)) as children:
+            pids = children.read().split()
+        if len(pids) != 1:
+            return None
+        with open("/proc/%s/comm" % pids[0]) as name:
+            return int(pids[0]) if name.read().strip() == "sh" else None
+
+    @staticmethod
+    def state_of(pid):
+        with open("/proc/%d/stat" % pid) as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0]
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[6:])
