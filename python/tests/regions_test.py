@@ -280,7 +280,7 @@ class RegionsTest(TracedTest):
             """)
         self.assertEqual([region.tags for region in recording.named("grüße")],
                          [{"file": "\udcff.bin", "none": "None"}])
-        self.assertIn((3, 4), [(process["rank"], process["world"])
+        self.assertIn((3, 4), [(process.rank, process.world_size)
                                for process in recording.processes])
 
     def test_nothing_is_leaked(self):

@@ -174,7 +174,7 @@ class TorchTest(TracedTest):
             distributed.destroy_process_group()
             """)
         recording = self.record_script(script)
-        self.assertIn((0, 1), [(process["rank"], process["world"])
+        self.assertIn((0, 1), [(process.rank, process.world_size)
                                for process in recording.processes])
 
     @unittest.skipUnless(importlib.util.find_spec("torchvision"),

@@ -79,7 +79,7 @@ class RegionTest(unittest.TestCase):
         self.assertEqual((in_parent.process, in_parent.origin), (fetch.process, None))
         self.assertEqual(in_child.origin, (fetch.process, fetch.thread))
         self.assertNotEqual(in_child.process, fetch.process)
-        self.assertIn((5, 8), [(process["rank"], process["world"])
+        self.assertIn((5, 8), [(process.rank, process.world_size)
                                for process in recording.processes])
 
     def test_cpp_regions_end_with_their_scope_and_keep_the_types_of_tags(self):
