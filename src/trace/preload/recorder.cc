@@ -239,7 +239,8 @@ wire::TraceSlot* take_slots_blocked(Writer& w, uint32_t count) {
   if (w.end == nullptr) w.next -= count;
   int error = 0;
   if (!make_room(w, count + 1, &error)) {
-    process.last_error.store(error, std::memory_order_relaxed);
+    // Without files there was nothing to try, and why there are none is known already.
+    if (error != 0) process.last_error.store(error, std::memory_order_relaxed);
     return nullptr;
   }
   const Owner owner = current_owner(w);
