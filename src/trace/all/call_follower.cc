@@ -524,6 +524,10 @@ void CallFollower::forked(TracedProcess& child, const TracedProcess& parent, uin
       (flags & CLONE_VM) != 0 ? parent.memory : std::make_shared<AddressSpace>(*parent.memory);
 }
 
+void CallFollower::started(TracedProcess& child) {
+  if (child.recorded) writer_of(child);
+}
+
 void CallFollower::ending(TracedThread& thread) {
   TracedProcess& process = *thread.process;
   if (!process.recorded || thread.tid != process.pid) return;

@@ -158,7 +158,10 @@ void SystemCallTracer::on_child(TracedThread& parent, uint32_t tid) {
   TracedProcess& child = *(is_new ? add_child(parent, tid, flags) : found->second).process;
   if ((flags & CLONE_THREAD) != 0) return;
   if (parent.clone_is_ours) child.recorded = false;
-  if (is_new) return;
+  if (is_new) {
+    follower_.started(child);
+    return;
+  }
   // It was adopted: it stopped before its parent told of it.
   if ((flags & CLONE_FILES) != 0) child.files = parent.process->files;
   if ((flags & CLONE_FS) != 0) child.directory = parent.process->directory;
