@@ -103,6 +103,7 @@ bool CallFollower::begin(TracedThread& thread, const CallEntry& entry) {
     // The library's own tasks end without a signal; the vfork it makes for the program does not.
     ours = ours && (thread.clone_flags & CSIGNAL) == 0;
     thread.clone_is_ours = ours;
+    thread.cloning = true;
   }
   if (ours || !process.recorded) return false;
   auto call = std::make_unique<PendingCall>();
