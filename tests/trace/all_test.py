@@ -1,7 +1,7 @@
 """What --all promises: the system calls of programs that have nothing of ours in them, seen from outside, with
 the programs none the wiser.
 
-Usage: all_test.py DRIVER STATIC_WORKLOAD DYNAMIC_WORKLOAD RAW_CALLS LIBRARY [unittest arguments]"""
+Usage: all_test.py DRIVER STATIC_WORKLOAD DYNAMIC_WORKLOAD RAW_CALLS REFUSING LIBRARY [unittest arguments]"""
 
 import collections
 import errno
@@ -15,7 +15,7 @@ import unittest
 
 import recording
 
-DRIVER, STATIC, DYNAMIC, RAW, LIBRARY = sys.argv[1:6]
+DRIVER, STATIC, DYNAMIC, RAW, REFUSING, LIBRARY = sys.argv[1:7]
 
 
 class AllModeTest(unittest.TestCase):
@@ -127,6 +127,21 @@ class CallsTest(AllModeTest):
         self.assertEqual(code, 0)
         process, = recording.read(self.trace)[0].processes
         self.assertEqual((process.lost, process.lost_error), (11, errno.ENOSYS))
+
+    def test_where_memory_may_not_be_read_at_once_paths_are_still_there(self):
+        run = subprocess.run([REFUSING, "process_vm_readv", *self.driver([STATIC, "preads", "data", "5"])],
+                             cwd=self.directory, timeout=60)
+        self.assertEqual(run.returncode, 7)
+        self.assertEqual(len(self.events("pread", self.file)), 5)
+
+    def test_a_machine_that_refuses_says_what_and_what_to_do(self):
+        for call, words in (("ptrace", "ptrace is refused (operation not permitted"),
+                            ("seccomp", "the kernel refuses a seccomp filter (operation not permitted")):
+            run = subprocess.run([REFUSING, call, *self.driver([STATIC, "preads", self.file, "5"])],
+                                 stderr=subprocess.PIPE, text=True, timeout=60)
+            self.assertEqual(run.returncode, 125)
+            self.assertIn(words, run.stderr)
+            self.assertIn("or trace without --all", run.stderr)
 
     def test_filters_leave_files_out(self):
         self.workload("files", 5, 1, ALL_INCLUDE="*data.3")
@@ -303,4 +318,4 @@ class LifeTest(AllModeTest):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[6:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[7:])
