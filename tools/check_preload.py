@@ -15,7 +15,7 @@ LIBRARIES = re.compile(r"^(libc\.so\.6|libdl\.so\.2|libpthread\.so\.0|librt\.so\
 # adds one must have looked.
 CALLS = set("""
 __errno_location __environ environ clock_gettime uname on_exit strerrordesc_np getpagesize
-dlsym dladdr dlopen dl_iterate_phdr
+dlsym dladdr dlopen dlclose dlerror dl_iterate_phdr
 pthread_key_create pthread_setspecific __register_atfork
 dirfd fileno_unlocked stdin stdout
 memchr memcmp memcpy memmove memset stpcpy strchr strcmp strcspn strlen strncat strncmp strrchr strstr wcslen

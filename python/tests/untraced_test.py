@@ -2,13 +2,19 @@
 """millrace.trace where nothing records: it does what it says, takes the same arguments, costs nothing."""
 
 import copy
+import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
 import unittest
+from pathlib import Path
 
+import millrace
 from millrace import trace
+
+SOURCE = Path(os.environ["MILLRACE_SOURCE"])
 
 
 def module_level(value):
@@ -100,6 +106,15 @@ class UntracedTest(unittest.TestCase):
         before = sys.getallocatedblocks()
         work()
         self.assertLess(sys.getallocatedblocks() - before, 50)
+
+    def test_names_and_version_are_those_of_c_and_cmake(self):
+        header = (SOURCE / "include" / "millrace" / "trace.h").read_text()
+        in_c = dict(re.findall(r'^#define MILLRACE_(\w+) "(\w+)"', header, re.MULTILINE))
+        in_python = {name: value for name, value in vars(trace.names).items() if name.isupper()}
+        self.assertGreater(len(in_c), 10)
+        self.assertEqual(in_python, in_c)
+        cmake = (SOURCE / "CMakeLists.txt").read_text()
+        self.assertIn(f"VERSION {millrace.__version__}\n", cmake)
 
     def test_importing_millrace_imports_nothing_else(self):
         code = ("import sys; before = set(sys.modules); import millrace; "

@@ -8,9 +8,9 @@ namespace millrace::cli {
 
 Command completion_command();
 Command doctor_command();
-Command info_command();
 Command export_command();
 Command import_command();
+Command info_command();
 Command manual_command();
 Command pack_command();
 Command trace_command();

@@ -23,7 +23,7 @@ Result<int64_t> first_time(const std::string& path) {
     lines.remove_prefix(newline == std::string_view::npos ? lines.size() : newline + 1);
     if (!scan_pfw_line(text, line)) continue;
     const PfwValue* value = line.argument("value");
-    if (line.name.raw == "CM" && value != nullptr && value->raw == "NS") ns_per_unit = 1;
+    if (line.name.raw == "CM" && value != nullptr) ns_per_unit = pfw_unit_ns(value->raw);
     uint64_t wall_ns = 0;
     if (!line.is_metadata() && to_nanoseconds(line.time, ns_per_unit, wall_ns) &&
         wall_ns < static_cast<uint64_t>(earliest)) {

@@ -12,7 +12,7 @@
 namespace millrace::exchange {
 namespace {
 
-// The sixteen digits that DFTracer 2 writes, or -1: then the text is hashed instead.
+// The sixteen digits that DFTracer 2 writes. False for others: their text is hashed instead.
 bool parse_hash(std::string_view text, uint64_t& hash) {
   if (text.size() != 16) return false;
   hash = 0;
@@ -22,13 +22,6 @@ bool parse_hash(std::string_view text, uint64_t& hash) {
     hash = hash << 4 | static_cast<uint64_t>(digit ? letter - '0' : letter - 'a' + 10);
   }
   return true;
-}
-
-uint64_t unit_of(std::string_view metric) {
-  if (metric == "NS") return 1;
-  if (metric == "MS") return 1'000'000;
-  if (metric == "SEC") return 1'000'000'000;
-  return 1000;
 }
 
 }  // namespace
@@ -110,7 +103,7 @@ void PfwImport::take_metadata(const PfwLine& line) {
   if (name == nullptr || value == nullptr) return;
   const std::string_view kind = line.name.raw;
   if (kind == "CM") {
-    if (name->raw == "time_metric") ns_per_unit_ = unit_of(value->raw);
+    if (name->raw == "time_metric") ns_per_unit_ = pfw_unit_ns(value->raw);
     return;
   }
   if (kind == "PR") return take_process_metadata(line);

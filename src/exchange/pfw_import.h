@@ -96,7 +96,6 @@ class PfwImport {
   uint64_t bad_lines_ = 0;       // of the file
   std::string first_bad_;
   std::vector<std::string> warnings_;
-  std::vector<std::pair<std::string, uint64_t>> bad_by_file_;
 
   PfwLine line_;
   Draft draft_;

@@ -107,6 +107,13 @@ std::optional<wire::Call> pfw_call(std::string_view category, std::string_view n
   return std::nullopt;
 }
 
+uint64_t pfw_unit_ns(std::string_view metric) {
+  if (metric == "NS") return 1;
+  if (metric == "MS") return 1'000'000;
+  if (metric == "SEC") return 1'000'000'000;
+  return 1000;
+}
+
 PfwArgument pfw_argument(std::string_view key) {
   // Some twenty short words, of which most lines have the first five: a look along the list is
   // quicker than a hash.

@@ -21,6 +21,9 @@ uint32_t pfw_type(wire::Call call);
 // None for what has no number of its own here: such events are kept as regions.
 std::optional<wire::Call> pfw_call(std::string_view category, std::string_view name);
 
+// Nanoseconds in the unit of time that a file declares (CM time_metric): US, NS, MS or SEC.
+uint64_t pfw_unit_ns(std::string_view metric);
+
 // The arguments that become columns. Others are kept as tags.
 enum class PfwArgument : uint8_t {
   kNone,  // not one of these

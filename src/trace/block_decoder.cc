@@ -47,6 +47,7 @@ struct BlockDecoder::State {
   Status read_column(ByteReader& in, std::vector<uint64_t>& column, size_t count,
                      uint64_t value_max, const char* what);
   void fill(EventColumns& columns);
+  void fill_from_shapes(EventColumns& columns);
 
   NumbersDecoder numbers;
   uint8_t flags = 0;
@@ -92,6 +93,7 @@ Status BlockDecoder::State::decode(ByteReader& in, EventColumns& columns, uint64
   RETURN_IF_ERROR(read_times(in, base_ns, columns));
   RETURN_IF_ERROR(read_explicit(in, count));
   fill(columns);
+  fill_from_shapes(columns);
   if ((flags & kBlockHasTags) != 0) RETURN_IF_ERROR(read_tags(in, columns));
   return {};
 }
@@ -215,13 +217,11 @@ void BlockDecoder::State::fill(EventColumns& columns) {
   std::fill(std::begin(size_by_call), std::end(size_by_call), 0);
   std::fill(std::begin(end_by_file), std::end(end_by_file), 0);
   const bool one_shape = shapes.size() == 1;
-  const bool has_details = (flags & kBlockHasDetails) != 0;
   const bool offsets_differ = (flags & kBlockOffsetsDiffer) != 0;
   const uint64_t* next_file = files.data();
   const uint64_t* next_size = sizes.data();
   const uint64_t* next_result = results.data();
   const uint64_t* next_offset = offsets.data();
-  size_t next_other = 0;
   uint32_t file = 0;
   const size_t count = columns.size_events();
   for (size_t i = 0; i < count; ++i) {
@@ -251,21 +251,43 @@ void BlockDecoder::State::fill(EventColumns& columns) {
       end = offset + (static_cast<int64_t>(result) > 0 ? result : 0);
     }
     if (shape.result == ResultForm::kOffset) result = offset;
-    columns.call[i] = shape.call;
-    columns.flags[i] = shape.flags;
-    columns.error[i] = shape.error;
     columns.file[i] = static_cast<NameIndex>(file);
     columns.size[i] = size;
     columns.offset[i] = offset;
     columns.result[i] = static_cast<int64_t>(result);
-    columns.detail[i] = has_details ? static_cast<uint32_t>(details[i]) : shape.detail;
-    columns.other_file[i] = NameIndex{};
-    columns.other_offset[i] = shape.other == OtherForm::kNone ? wire::kNoOffset : 0;
-    if (shape.other == OtherForm::kExplicit) [[unlikely]] {
-      columns.other_file[i] = static_cast<NameIndex>(other_files[next_other]);
-      columns.other_offset[i] = other_offsets[next_other++];
+  }
+}
+
+// What follows from the shape alone: one fill a column where there is one shape.
+void BlockDecoder::State::fill_from_shapes(EventColumns& columns) {
+  const size_t count = columns.size_events();
+  if (shapes.size() == 1 && shapes[0].other != OtherForm::kExplicit) {
+    const Shape& shape = shapes[0];
+    const uint64_t other_offset = shape.other == OtherForm::kNone ? wire::kNoOffset : 0;
+    std::fill(columns.call.begin(), columns.call.end(), shape.call);
+    std::fill(columns.flags.begin(), columns.flags.end(), shape.flags);
+    std::fill(columns.error.begin(), columns.error.end(), shape.error);
+    std::fill(columns.detail.begin(), columns.detail.end(), shape.detail);
+    std::fill(columns.other_file.begin(), columns.other_file.end(), NameIndex{});
+    std::fill(columns.other_offset.begin(), columns.other_offset.end(), other_offset);
+  } else {
+    size_t next_other = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const Shape& shape = shapes[shapes.size() == 1 ? 0 : shape_of[i]];
+      columns.call[i] = shape.call;
+      columns.flags[i] = shape.flags;
+      columns.error[i] = shape.error;
+      columns.detail[i] = shape.detail;
+      columns.other_file[i] = NameIndex{};
+      columns.other_offset[i] = shape.other == OtherForm::kNone ? wire::kNoOffset : 0;
+      if (shape.other == OtherForm::kExplicit) [[unlikely]] {
+        columns.other_file[i] = static_cast<NameIndex>(other_files[next_other]);
+        columns.other_offset[i] = other_offsets[next_other++];
+      }
     }
   }
+  if ((flags & kBlockHasDetails) == 0) return;
+  for (size_t i = 0; i < count; ++i) columns.detail[i] = static_cast<uint32_t>(details[i]);
 }
 
 Status BlockDecoder::State::read_tags(ByteReader& in, EventColumns& columns) {

@@ -15,12 +15,32 @@
 
 #include "base/mapped_file.h"
 #include "base/text.h"
+#include "trace/all_mode.h"
 #include "trace/session_directory.h"
 
 namespace millrace::trace {
 namespace {
 
 constexpr std::chrono::milliseconds kPackInterval{250};
+
+// As the recorder takes them: separated by colons, a colon within one behind a backslash.
+std::string glob_list(const std::vector<std::string>& globs) {
+  std::string list;
+  for (const std::string& glob : globs) {
+    if (!list.empty()) list += ':';
+    for (const char c : glob) {
+      if (c == ':') list += '\\';
+      list += c;
+    }
+  }
+  return list;
+}
+
+// What is seen from outside is not recorded a second time inside.
+uint32_t inside_levels(const LaunchOptions& options) {
+  constexpr uint32_t kPosix = 1u << static_cast<uint32_t>(wire::Level::kPosix);
+  return options.all_calls ? options.levels & ~kPosix : options.levels;
+}
 
 // LD_PRELOAD and the variables of the recorder (trace/preload/settings.h), on top of ours.
 class ChildEnvironment {
@@ -30,22 +50,25 @@ class ChildEnvironment {
     for (char** entry = environ; *entry != nullptr; ++entry) {
       const std::string_view text = *entry;
       if (text.starts_with("LD_PRELOAD=")) {
-        preload += ":" + std::string(text.substr(std::strlen("LD_PRELOAD=")));
+        preload += fmt::format(":{}", text.substr(std::strlen("LD_PRELOAD=")));
       } else if (!text.starts_with("MILLRACE_TRACE_") && !text.starts_with("MILLRACE_TRACE=")) {
         entries_.emplace_back(text);
       }
     }
-    entries_.push_back("LD_PRELOAD=" + preload);
-    entries_.push_back("MILLRACE_TRACE_DIR=" + options.directory.string());
-    entries_.push_back("MILLRACE_TRACE_SESSION=" + session.string());
-    entries_.push_back("MILLRACE_TRACE_LEVELS=" + level_list(options.levels));
-    add_globs("MILLRACE_TRACE_INCLUDE=", options.include);
-    add_globs("MILLRACE_TRACE_EXCLUDE=", options.exclude);
+    entries_.push_back(fmt::format("LD_PRELOAD={}", preload));
+    entries_.push_back(fmt::format("MILLRACE_TRACE_DIR={}", options.directory.string()));
+    entries_.push_back(fmt::format("MILLRACE_TRACE_SESSION={}", session.string()));
+    entries_.push_back(fmt::format("MILLRACE_TRACE_LEVELS={}", level_list(inside_levels(options))));
+    const std::string include = glob_list(options.include);
+    const std::string exclude = glob_list(options.exclude);
+    if (!include.empty()) entries_.push_back(fmt::format("MILLRACE_TRACE_INCLUDE={}", include));
+    if (!exclude.empty()) entries_.push_back(fmt::format("MILLRACE_TRACE_EXCLUDE={}", exclude));
     for (std::string& entry : entries_) pointers_.push_back(entry.data());
     pointers_.push_back(nullptr);
   }
 
   char** get() { return pointers_.data(); }
+  const std::vector<std::string>& entries() const { return entries_; }
 
  private:
   static std::string level_list(uint32_t levels) {
@@ -56,26 +79,24 @@ class ChildEnvironment {
     return join(names, ",");
   }
 
-  void add_globs(const std::string& name, const std::vector<std::string>& globs) {
-    if (globs.empty()) return;
-    std::string value;
-    for (const std::string& glob : globs) {
-      if (!value.empty()) value += ':';
-      for (const char c : glob) {
-        if (c == ':') value += '\\';
-        value += c;
-      }
-    }
-    entries_.push_back(name + value);
-  }
-
   std::vector<std::string> entries_;
   std::vector<char*> pointers_;
 };
 
+Result<pid_t> start_watched(const LaunchOptions& options, const ChildEnvironment& environment,
+                            const std::filesystem::path& session) {
+  return start_with_system_calls({.argv = options.command,
+                                  .environment = environment.entries(),
+                                  .session = session.string(),
+                                  .include = glob_list(options.include),
+                                  .exclude = glob_list(options.exclude),
+                                  .own_libraries = {options.library.string()}});
+}
+
 // Starts the command. What fails in the child comes back through a pipe that exec closes.
 Result<pid_t> start(const LaunchOptions& options, const std::filesystem::path& session) {
   ChildEnvironment environment(options, session);
+  if (options.all_calls) return start_watched(options, environment, session);
   std::vector<char*> arguments;
   for (const std::string& word : options.command)
     arguments.push_back(const_cast<char*>(word.c_str()));

@@ -23,6 +23,7 @@ struct LaunchOptions {
   std::vector<std::string> include;
   std::vector<std::string> exclude;
   bool pack = true;
+  bool all_calls = false;  // POSIX calls from outside: also of static programs (trace/all_mode.h)
 };
 
 struct LaunchOutcome {

@@ -19,9 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Blocks that are encoded side by side; each holds some ten megabytes of columns.
-constexpr size_t kBlocksAtOnce = 4;
-
 // The columns of one block on their way into the file.
 struct PendingBlock {
   EventColumns columns;
@@ -83,6 +80,7 @@ struct Packer::State final : Registry {
   std::vector<std::unique_ptr<PendingBlock>> pending;
   size_t pending_count = 0;
   std::unique_ptr<ThreadPool> pool;
+  std::vector<Chunk> chunks;  // memory that is used again
 };
 
 Packer::Packer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -282,7 +280,7 @@ Status Packer::State::pack_group(const ProcessRecording& recording, const std::s
   const wire::ProcessPage& page = recording.page();
   std::set<uint32_t> pids;
   uint32_t last_pid = 0;
-  std::vector<Chunk> chunks(group.count);
+  if (chunks.size() < group.count) chunks.resize(group.count);
   for (size_t i = 0; i < group.count; ++i) {
     RETURN_IF_ERROR(recording.read_chunk(recording.chunks()[group.first + i], chunks[i]));
     visit_events(chunks[i], [&](std::span<const wire::TraceSlot>, Place place) {
@@ -299,7 +297,7 @@ Status Packer::State::pack_group(const ProcessRecording& recording, const std::s
     RegisteringNames names(*index);
     RegisteringThreads threads(*index, block.process);
     EventAppender appender(ticks, names, threads, block.columns);
-    for (const Chunk& chunk : chunks) {
+    for (const Chunk& chunk : std::span(chunks).first(group.count)) {
       visit_events(chunk, [&](std::span<const wire::TraceSlot> slots, Place place) {
         if (place.pid == pid) appender.append(slots, place);
       });
@@ -311,7 +309,9 @@ Status Packer::State::pack_group(const ProcessRecording& recording, const std::s
       entry.end_ns =
           std::max(entry.end_ns, block.columns.begin_ns[i] + block.columns.duration_ns[i]);
     }
-    if (pending_count >= kBlocksAtOnce) RETURN_IF_ERROR(write_pending());
+    // A block a thread: each holds some five megabytes, and touching fresh memory costs as much as
+    // encoding it.
+    if (pending_count >= std::max<size_t>(1, options.threads)) RETURN_IF_ERROR(write_pending());
   }
   return {};
 }

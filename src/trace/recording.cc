@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 namespace millrace::trace {
 namespace {
@@ -223,8 +224,9 @@ void ProcessRecording::find_chunks(const Consumed& consumed, Extent extent) {
                        .sequence = header.sequence,
                        .slot_count = header.slot_count});
   }
-  std::stable_sort(chunks_.begin(), chunks_.end(), [](const ChunkPlace& a, const ChunkPlace& b) {
-    return std::pair(a.ring, a.sequence) < std::pair(b.ring, b.sequence);
+  std::sort(chunks_.begin(), chunks_.end(), [](const ChunkPlace& a, const ChunkPlace& b) {
+    return std::tuple(a.ring, a.sequence, a.log_offset) <
+           std::tuple(b.ring, b.sequence, b.log_offset);
   });
 }
 

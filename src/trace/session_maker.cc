@@ -30,8 +30,8 @@ wire::SessionPage describe(const LaunchOptions& options) {
   copy_text(page.host, this_host().name);
   copy_text(page.boot_id, this_host().boot_id);
   std::string filters;
-  for (const std::string& glob : options.include) filters += "+" + glob + "\n";
-  for (const std::string& glob : options.exclude) filters += "-" + glob + "\n";
+  for (const std::string& glob : options.include) filters += fmt::format("+{}\n", glob);
+  for (const std::string& glob : options.exclude) filters += fmt::format("-{}\n", glob);
   copy_text(page.filters, filters);
   return page;
 }

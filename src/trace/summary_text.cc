@@ -72,8 +72,8 @@ std::string calls_text(const Summary& summary, const Terminal& terminal) {
     level.duration_ns += totals.duration_ns;
     level.bytes += totals.bytes;
   }
-  std::stable_sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
-    return a.second.duration_ns > b.second.duration_ns;
+  std::sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
+    return std::pair(b.second.duration_ns, a.first) < std::pair(a.second.duration_ns, b.first);
   });
   const auto right = Table::Align::kRight;
   Table table({{.title = "level"},
@@ -107,8 +107,8 @@ std::string end_of(const Process& process) {
 std::string processes_text(const Trace& trace, const Summary& summary, const Terminal& terminal) {
   std::vector<size_t> order(trace.processes().size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return summary.process_events[a] > summary.process_events[b];
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(summary.process_events[b], a) < std::pair(summary.process_events[a], b);
   });
   const auto right = Table::Align::kRight;
   Table table({{.title = "process", .align = right},

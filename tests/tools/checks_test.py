@@ -499,7 +499,7 @@ class PathsTest(CheckTest):
                                "none with a path of one machine")
 
     def test_every_folder_of_one_machine(self) -> None:
-        for folder in ("home", "root", "work", "Users", "mnt", "scratch", "data", "opt", "srv",
+        for folder in ("home", "root", "work", "Users", "mnt", "scratch", "opt", "srv",
                        "build"):
             with self.subTest(folder):
                 self.assert_line(f"see {machine(folder)} there", machine(folder))
@@ -512,11 +512,11 @@ class PathsTest(CheckTest):
                 self.assert_line(f"{before}{path}", path)
 
     def test_two_on_a_line_are_two_findings(self) -> None:
-        first, second = machine("opt"), machine("data")
+        first, second = machine("opt"), machine("mnt")
         self.assert_line(f"PATH={first}:{second}", first, second)
 
     def test_the_middle_of_something_else_passes(self) -> None:
-        path = machine("data")
+        path = machine("mnt")
         for before in ("https://example.org", "a", "${VAR}", "$VAR", "$(pwd)", ".", "..", "build",
                        "\"$root\"", "\"${root}\"", "{}", "~", "<dir>", "@PREFIX@", "**", "%h",
                        "/var", "/usr/local"):
@@ -547,7 +547,7 @@ class PathsTest(CheckTest):
         self.assert_passes("paths: 1 text files and 0 binaries, none with a path of one machine")
 
     def test_a_link_out_of_the_tree(self) -> None:
-        (self.root / "link").symlink_to(machine("data"))
+        (self.root / "link").symlink_to(machine("mnt"))
         self.assert_finds(f"link:1: {machine('data')} is a path of one machine. ")
         (self.root / "link").unlink()
         (self.root / "link").symlink_to("notes.md")

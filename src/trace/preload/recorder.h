@@ -96,7 +96,7 @@ inline void record(const Event& event, const Outcome& outcome) {
     size = static_cast<uint32_t>(outcome.result);
   } else if (outcome.result == 0) {
     form = wire::ResultForm::kZero;
-  } else if (outcome.result == static_cast<int64_t>(event.offset)) {
+  } else if (outcome.result > 0 && outcome.result == static_cast<int64_t>(event.offset)) {
     form = wire::ResultForm::kOffset;
   }
   const bool fits = form != wire::ResultForm::kExtended && outcome.error == 0 &&

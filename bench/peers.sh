@@ -1,0 +1,20 @@
+#!/bin/sh
+# Makes an environment with a peer to measure against, from PyPI: bench/peers.sh dftracer DIR.
+# Not part of ./quickstart or ./test: what Millrace itself needs comes from the distribution.
+set -eu
+
+usage() {
+  echo "usage: bench/peers.sh dftracer|perfetto DIR" >&2
+  exit 2
+}
+
+[ $# -eq 2 ] || usage
+case "$1" in
+  dftracer) package="dftracer==2.2.0" ;;
+  perfetto) package="perfetto==0.59.0 protobuf" ;;
+  *) usage ;;
+esac
+python3 -m venv "$2"
+# shellcheck disable=SC2086  # two words are two packages
+"$2/bin/pip" install --quiet $package
+echo "$1 is in $2"

@@ -1,0 +1,42 @@
+# the command's output, errors and exit code are its own
+$ millrace trace -o t -- sh -c 'echo out; echo err >&2; exit 3'
+> out
+! err
+? 3
+$ ls t | wc -l
+> 1
+# two runs are not mixed unless one says so
+$ millrace trace -o t -- true
+! millrace: .../t already holds a trace (...); give another directory with -o, or --append
+? 1
+$ millrace trace -o t --append -- true && ls t | wc -l
+> 2
+# a command that is not there ends as in a shell, and leaves nothing
+$ millrace trace -o u -- no-such-command
+! millrace: cannot run 'no-such-command': no such file or directory
+? 127
+$ ls u
+# a signal ends it as it ended the command
+$ millrace trace -o v -- sh -c 'kill -TERM $$'; echo $?
+...
+> 143
+# wrong usage
+$ millrace trace -o w
+! millrace: ...
+! Try: millrace trace --help
+? 2
+$ millrace trace --levels posix,stdoi -- true
+! millrace: ...'stdoi' is not a level; did you mean 'stdio'?; there are posix, stdio, mpiio, hdf5, app
+! Try: millrace trace --help
+? 2
+# only what is asked for
+$ echo hello > f; millrace trace -o x --levels stdio --include '*/f' -- sh -c 'cat f; wc -c < f' > /dev/null
+$ millrace export x --to csv | cut -d, -f3 | sort -u
+> level
+# without a launcher
+$ MILLRACE_TRACE_DIR=y LD_PRELOAD="$MILLRACE_BUILD/lib/libmillrace_trace.so" cat f
+> hello
+$ millrace pack y
+...
+$ ls y
+> ....mrt

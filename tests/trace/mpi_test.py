@@ -1,0 +1,181 @@
+"""MPI-IO under the recorder: every call of tests/trace/mpi_io.c is found on its rank, POSIX calls lie within,
+clocks are compared, and a job of which one rank alone is traced goes on.
+
+Usage: mpi_test.py MPI_PROGRAM LIBRARY MPIRUN [unittest arguments]"""
+
+import collections
+import glob
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import recording
+from foreign_expectations import compare, inside
+
+PROGRAM, LIBRARY, MPIRUN = sys.argv[1:4]
+PEER_FIELDS_AT = 184  # ProcessPage::peer_offset_ns; docs/formats/recording.md
+PEER_FIELDS = "<qqQQQQ"
+
+MPI4PY_SCRIPT = """
+import sys
+from mpi4py import MPI
+file = MPI.File.Open(MPI.COMM_WORLD, sys.argv[1], MPI.MODE_RDONLY)
+buffer = bytearray(100)
+for i in range(10):
+    file.Read_at(i * 1000 + MPI.COMM_WORLD.rank, buffer)
+file.Close()
+"""
+
+
+def python_with(module):
+    for python in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([python, "-c", "import " + module], stderr=subprocess.DEVNULL).returncode == 0:
+            return python
+    return None
+
+
+class MpiTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.directory = os.path.join(os.path.realpath(scratch.name), "files")
+        self.trace = os.path.join(os.path.realpath(scratch.name), "trace")
+        os.mkdir(self.directory)
+        self.data = os.path.join(self.directory, "data")
+        with open(self.data, "wb") as file:
+            file.write(os.urandom(65536))
+
+    def mpirun(self, *command, ranks=2, **environment):
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                           OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1", **environment)
+        return subprocess.run([MPIRUN, "-n", str(ranks), *command], env=environment, timeout=100,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def traced(self, *command, **environment):
+        settings = " ".join("%s=%s" % pair for pair in environment.items())
+        run = self.mpirun("env", *settings.split(), "LD_PRELOAD=" + LIBRARY, "MILLRACE_TRACE_DIR=" + self.trace,
+                          *command)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        return run
+
+    def sessions(self):
+        self.assertEqual(len(recording.read(self.trace)), 1)
+        return recording.read(self.trace)[0]
+
+    def ranks(self, session):
+        """Each rank's process number, of the program (which `env` became) alone."""
+        callers = {event.pid for event in session.events if event.call.startswith("MPI_File")}
+        return {process.rank: process.pid for process in session.processes if process.pid in callers}
+
+    def test_every_call_is_recorded_on_its_rank(self):
+        self.traced(PROGRAM, self.directory)
+        session = self.sessions()
+        self.assertEqual(set(self.ranks(session)), {0, 1})
+        for rank, pid in self.ranks(session).items():
+            with open(os.path.join(self.directory, "expected.%d" % rank)) as file:
+                lines = file.readlines()
+            names = collections.Counter(line.split("\t")[0] for line in lines)
+            self.assertEqual(set(names), set(recording.CALLS[3]))
+            self.assertGreaterEqual(min(names.values()), 2)  # open and close of shared files; the rest ten
+            events = [event for event in session.events if event.pid == pid]
+            self.assertEqual(compare(lines, events, "MPI_"), [])
+
+    def test_posix_calls_lie_within_the_mpi_calls(self):
+        self.traced(PROGRAM, self.directory)
+        events = self.sessions().events
+        for outer_call, inner_calls in (("MPI_File_read_at", ("pread", "preadv", "read", "readv")),
+                                        ("MPI_File_write_at", ("pwrite", "pwritev", "write", "writev"))):
+            outer = [event for event in events if event.call == outer_call]
+            self.assertTrue(outer)
+            for event in outer:
+                within = inside(event, events, inner_calls)
+                self.assertTrue(within, event)
+                self.assertEqual(sum(max(0, each.result) for each in within), event.result)
+                self.assertEqual(within[0].offset, event.offset)
+
+    def test_the_program_writes_the_same_file(self):
+        self.assertEqual(self.mpirun(PROGRAM, self.directory).returncode, 0)
+        with open(os.path.join(self.directory, "out"), "rb") as file:
+            size = len(file.read())
+        with open(os.path.join(self.directory, "expected.0")) as file:
+            expected = file.read()
+        os.unlink(os.path.join(self.directory, "out"))
+        self.traced(PROGRAM, self.directory)
+        self.assertEqual(os.path.getsize(os.path.join(self.directory, "out")), size)
+        with open(os.path.join(self.directory, "expected.0")) as file:
+            self.assertEqual(file.read(), expected)
+
+    def test_levels_and_filters_leave_out_what_they_say(self):
+        self.traced(PROGRAM, self.directory, MILLRACE_TRACE_EXCLUDE="*/out")
+        files = {event.file for event in self.sessions().events if event.call.startswith("MPI_File")}
+        self.assertIn(self.data, files)
+        self.assertNotIn(os.path.join(self.directory, "out"), files)
+        shutil.rmtree(self.trace)
+        self.traced(PROGRAM, self.directory, MILLRACE_TRACE_LEVELS="posix")
+        self.assertFalse([event for event in self.sessions().events if event.call.startswith("MPI_File")])
+
+    def peer_clocks(self):
+        """Of each rank: offsets, uncertainties and times, at MPI_Init and at MPI_Finalize."""
+        clocks = {}
+        for path in glob.glob(os.path.join(self.trace, "*", "*.rings")):
+            with open(path, "rb") as file:
+                page = file.read(4096)
+            rank, = struct.unpack_from("<i", page, 24)
+            fields = struct.unpack_from(PEER_FIELDS, page, PEER_FIELDS_AT)
+            if fields[2] != 0:
+                clocks[rank] = fields
+        return clocks
+
+    def test_clocks_of_one_host_agree_within_the_stated_uncertainty(self):
+        self.traced(PROGRAM, self.directory, MILLRACE_TRACE_MPI_CLOCK="1")
+        clocks = self.peer_clocks()
+        self.assertEqual(set(clocks), {0, 1})
+        for offset_begin, offset_end, doubt_begin, doubt_end, at_begin, at_end in clocks.values():
+            self.assertGreater(doubt_begin, 0)
+            self.assertGreater(doubt_end, 0)
+            self.assertLessEqual(abs(offset_begin), doubt_begin)
+            self.assertLessEqual(abs(offset_end), doubt_end)
+            self.assertLess(at_begin, at_end)
+
+    def test_clocks_are_not_compared_on_one_node(self):
+        self.traced(PROGRAM, self.directory)
+        self.assertEqual(self.peer_clocks(), {})
+        self.assertEqual([name for name in os.listdir(self.trace) if name.startswith(".mpi")], [])
+
+    # The launcher is made to say that each rank has a node of its own.
+    def test_a_job_of_which_one_rank_is_traced_goes_on(self):
+        for traced_rank in (0, 1):
+            script = ('if [ "$OMPI_COMM_WORLD_RANK" = %d ]; then export LD_PRELOAD=%s; fi; '
+                      'export OMPI_COMM_WORLD_LOCAL_SIZE=1; exec %s %s quiet'
+                      % (traced_rank, LIBRARY, PROGRAM, self.directory))
+            run = self.mpirun("sh", "-c", script, MILLRACE_TRACE_DIR=self.trace)
+            self.assertEqual((run.returncode, run.stderr), (0, ""))
+            self.assertEqual({process.rank for process in self.sessions().processes}, {traced_rank})
+            self.assertEqual([name for name in os.listdir(self.trace) if name.startswith(".mpi")], [])
+            shutil.rmtree(self.trace)
+
+    def test_ranks_that_are_all_traced_agree(self):
+        run = self.mpirun("sh", "-c", "export OMPI_COMM_WORLD_LOCAL_SIZE=1 LD_PRELOAD=%s; exec %s %s quiet"
+                          % (LIBRARY, PROGRAM, self.directory), MILLRACE_TRACE_DIR=self.trace)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        verdicts = [event for event in self.sessions().events if event.call == "exit"]
+        self.assertEqual(len(verdicts), 2)
+        self.assertEqual([name for name in os.listdir(self.trace) if name.startswith(".mpi")], [])
+
+    def test_mpi4py_is_seen(self):
+        python = python_with("mpi4py")
+        if python is None:
+            self.skipTest("no Python here has mpi4py (package python3-mpi4py)")
+        self.traced(python, "-c", MPI4PY_SCRIPT, self.data)
+        session = self.sessions()
+        for rank, pid in self.ranks(session).items():
+            offsets = [event.offset for event in session.events
+                       if event.pid == pid and event.call == "MPI_File_read_at" and event.file == self.data]
+            self.assertEqual(offsets, [i * 1000 + rank for i in range(10)])
+
+
+unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
