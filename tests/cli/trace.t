@@ -29,8 +29,8 @@ $ millrace trace --levels posix,stdoi -- true
 ! Try: millrace trace --help
 ? 2
 # only what is asked for
-$ echo hello > f; millrace trace -o x --levels stdio --include '*/f' -- sh -c 'cat f; wc -c < f' > /dev/null
-$ millrace export x --to csv -o x.csv && cut -d, -f3,5 x.csv | sed 's|/.*/||' | sort -u
+$ echo hello > f; millrace trace -o x --levels stdio --include '*/f' -- sh -c 'cat f; sed -n p f' > out
+$ millrace export x --to csv -o x.csv > out && cut -d, -f3,6 x.csv | sed 's|/.*/||' | sort -u
 > level,file
 > stdio,f
 # without a launcher

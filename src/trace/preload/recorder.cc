@@ -407,6 +407,6 @@ void set_peer_clock(PeerMoment moment, const PeerClock& clock) {
 namespace {
 
 // The program's start is recorded even where it makes no call that is hooked.
-[[gnu::constructor]] void start_of_library() { millrace::trace::begin_recording(); }
+[[gnu::constructor]] void start_of_library() { static_cast<void>(millrace::trace::tracking()); }
 
 }  // namespace
