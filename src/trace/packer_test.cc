@@ -190,6 +190,22 @@ TEST_F(PackerTest, ALogIsPackedWhileItsProcessRuns) {
   EXPECT_EQ(Trace::open(output_.string())->processes()[0].exit_code, 3);
 }
 
+TEST_F(PackerTest, AProgramRecordedFromInsideAndOutsideHasEndedInNeither) {
+  wire::ProcessPage outside = living();
+  outside.recorded_from = wire::RecordedFrom::kOutside;
+  wire::ProcessPage inside = outside;
+  inside.recorded_from = wire::RecordedFrom::kInside;
+  inside.start_ticks = outside.start_ticks + 100;
+  const auto pid = outside.pid;
+  sample_.write_process("7-1", outside, {ring(0, 0, pid, 1000, 10)}, {});
+  sample_.write_process("7-2", inside, {ring(0, 0, pid, 1500, 10)}, {});
+  sample_.write_session();
+  const auto outcome = open().finish();
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message();
+  EXPECT_THAT(outcome->running, SizeIs(2));
+  EXPECT_TRUE(fs::exists(sample_.directory() / "7-1.rings"));
+}
+
 TEST_F(PackerTest, AProcessOnAnotherHostIsLeftUnlessSaidToHaveEnded) {
   wire::ProcessPage page = RecordedSample::process(42);
   page.exited = 0;

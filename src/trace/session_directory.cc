@@ -120,13 +120,16 @@ Life SessionDirectory::life_of(const wire::ProcessPage& page,
   if (!is_of_this_boot()) {
     const std::string host(page_.host, strnlen(page_.host, sizeof(page_.host)));
     // This machine, before it was started anew; or a process that said itself that it ended.
-    return host == this_host().name || page.exited == 1 ? Life::kEnded : Life::kElsewhere;
+    return host == this_host().name || page.exited != 0 ? Life::kEnded : Life::kElsewhere;
   }
   const auto state = state_of(page.pid);
   if (!state || state->letter == 'Z' || state->letter == 'X') return Life::kEnded;
   if (page.start_time != 0 && state->start_time != page.start_time) return Life::kEnded;
   for (const wire::ProcessPage& other : pages) {
+    // A program that is recorded from inside and from outside has two pages, and neither ends the
+    // other.
     if (other.pid == page.pid && other.start_time == page.start_time &&
+        other.recorded_from == page.recorded_from &&
         other.origin == wire::ProcessOrigin::kProgram && other.start_ticks > page.start_ticks) {
       return Life::kEnded;
     }

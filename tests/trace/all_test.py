@@ -1,7 +1,7 @@
 """What --all promises: the system calls of programs that have nothing of ours in them, seen from outside, with
 the programs none the wiser.
 
-Usage: all_test.py DRIVER STATIC_WORKLOAD DYNAMIC_WORKLOAD RAW_CALLS LIBRARY [unittest arguments]"""
+Usage: all_test.py DRIVER STATIC_WORKLOAD DYNAMIC_WORKLOAD RAW_CALLS REFUSING LIBRARY [unittest arguments]"""
 
 import collections
 import errno
@@ -15,7 +15,7 @@ import unittest
 
 import recording
 
-DRIVER, STATIC, DYNAMIC, RAW, LIBRARY = sys.argv[1:6]
+DRIVER, STATIC, DYNAMIC, RAW, REFUSING, LIBRARY = sys.argv[1:7]
 
 
 class AllModeTest(unittest.TestCase):
@@ -43,7 +43,7 @@ class AllModeTest(unittest.TestCase):
         self.assertEqual(len(sessions), 1)
         self.assertEqual((sessions[0].lost_events, sessions[0].lost_processes), (0, 0))
         for process in sessions[0].processes:
-            self.assertEqual((process["lost"], process["lost_names"]), (0, 0), process)
+            self.assertEqual((process.lost, process.lost_names), (0, 0), process)
         return sessions[0]
 
     def events(self, call=None, file=None):
@@ -126,7 +126,22 @@ class CallsTest(AllModeTest):
             self.skipTest("this kernel runs no 32-bit calls")
         self.assertEqual(code, 0)
         process, = recording.read(self.trace)[0].processes
-        self.assertEqual((process["lost"], process["lost_error"]), (11, errno.ENOSYS))
+        self.assertEqual((process.lost, process.lost_error), (11, errno.ENOSYS))
+
+    def test_where_memory_may_not_be_read_at_once_paths_are_still_there(self):
+        run = subprocess.run([REFUSING, "process_vm_readv", *self.driver([STATIC, "preads", "data", "5"])],
+                             cwd=self.directory, timeout=60)
+        self.assertEqual(run.returncode, 7)
+        self.assertEqual(len(self.events("pread", self.file)), 5)
+
+    def test_a_machine_that_refuses_says_what_and_what_to_do(self):
+        for call, words in (("ptrace", "ptrace is refused (operation not permitted"),
+                            ("seccomp", "the kernel refuses a seccomp filter (operation not permitted")):
+            run = subprocess.run([REFUSING, call, *self.driver([STATIC, "preads", self.file, "5"])],
+                                 stderr=subprocess.PIPE, text=True, timeout=60)
+            self.assertEqual(run.returncode, 125)
+            self.assertIn(words, run.stderr)
+            self.assertIn("or trace without --all", run.stderr)
 
     def test_filters_leave_files_out(self):
         self.workload("files", 5, 1, ALL_INCLUDE="*data.3")
@@ -164,9 +179,9 @@ class LifeTest(AllModeTest):
         self.assertEqual(self.workload("forks", 50, 60).returncode, 0)
         self.assertEqual(sorted(self.reads_by("pid").values()), [5] + [60] * 50)
         session = self.session()
-        parent = next(p for p in session.processes if p["origin"] == 0)
-        self.assertEqual({p["parent"] for p in session.processes if p["origin"] == 1}, {parent["pid"]})
-        self.assertEqual(sorted(p["code"] for p in session.processes if p["origin"] == 1), list(range(50)))
+        parent = next(p for p in session.processes if p.origin == 0)
+        self.assertEqual({p.parent_pid for p in session.processes if p.origin == 1}, {parent.pid})
+        self.assertEqual(sorted(p.exit_code for p in session.processes if p.origin == 1), list(range(50)))
 
     def test_children_of_the_kernels_own_clone(self):
         self.assertEqual(self.workload("raw_fork", 10, 30).returncode, 0)
@@ -200,7 +215,7 @@ class LifeTest(AllModeTest):
         self.assertEqual(run.returncode, -signal.SIGKILL)
         self.assertEqual(len(self.events("pread", self.file)), 5000)
         process, = self.session().processes
-        self.assertEqual(process["code"], signal.SIGKILL)
+        self.assertEqual(process.exit_code, signal.SIGKILL)
 
     def test_the_end_of_the_command_is_the_commands_own(self):
         self.assertEqual(self.workload("preads", 3).returncode, 7)
@@ -256,7 +271,7 @@ class LifeTest(AllModeTest):
         run = self.workload("daemon", 500)
         self.assertEqual(run.returncode, 0)
         self.wait_until(lambda: len(self.quiet_reads()) == 500)
-        self.wait_until(lambda: all(p["exited"] for p in recording.read(self.trace)[0].processes))
+        self.wait_until(lambda: all(p.exited for p in recording.read(self.trace)[0].processes))
 
     def test_a_launcher_that_is_killed_does_not_take_the_command_along(self):
         launcher = subprocess.Popen(self.driver(["sh", "-c", "sleep 0.5; %s preads %s 30" % (STATIC, self.file)]))
@@ -303,4 +318,4 @@ class LifeTest(AllModeTest):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[6:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[7:])

@@ -1,5 +1,5 @@
-// Reads by the system calls of 32-bit programs, as a 64-bit one may. Usage: foreign_calls. Runs in a
-// directory with a file `data`. Exits with 77 where the kernel has no such calls.
+// Reads by the system calls of 32-bit programs, as a 64-bit one may. Usage: foreign_calls. Runs in
+// a directory with a file `data`. Exits with 77 where the kernel has no such calls.
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>

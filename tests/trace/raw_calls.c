@@ -39,7 +39,8 @@ static long call(long number, long a, long b, long c, long d, long e, long f) {
 #endif
 }
 
-#define CALL(number, a, b, c, d, e) call(SYS_##number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
+#define CALL(number, a, b, c, d, e) \
+  call(SYS_##number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
 
 static void leave(int code) { CALL(exit_group, code, 0, 0, 0, 0); }
 

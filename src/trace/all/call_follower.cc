@@ -103,6 +103,7 @@ bool CallFollower::begin(TracedThread& thread, const CallEntry& entry) {
     // The library's own tasks end without a signal; the vfork it makes for the program does not.
     ours = ours && (thread.clone_flags & CSIGNAL) == 0;
     thread.clone_is_ours = ours;
+    thread.cloning = true;
   }
   if (ours || !process.recorded) return false;
   auto call = std::make_unique<PendingCall>();
@@ -522,6 +523,10 @@ void CallFollower::forked(TracedProcess& child, const TracedProcess& parent, uin
                                             : std::make_shared<WorkingDirectory>(*parent.directory);
   child.memory =
       (flags & CLONE_VM) != 0 ? parent.memory : std::make_shared<AddressSpace>(*parent.memory);
+}
+
+void CallFollower::started(TracedProcess& child) {
+  if (child.recorded) writer_of(child);
 }
 
 void CallFollower::ending(TracedThread& thread) {

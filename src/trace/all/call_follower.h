@@ -52,6 +52,10 @@ class CallFollower {
   // A process was copied from `parent`, which it may share things with (flags of clone).
   void forked(TracedProcess& child, const TracedProcess& parent, uint64_t flags);
 
+  // Begins a copy's recording, before it has anything to record: its page must be older than that
+  // of the library in it.
+  void started(TracedProcess& child);
+
   // The process is about to go; its memory is still there.
   void ending(TracedThread& thread);
 

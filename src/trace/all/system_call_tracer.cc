@@ -151,43 +151,41 @@ void SystemCallTracer::on_exec(uint32_t pid) {
 }
 
 void SystemCallTracer::on_child(TracedThread& parent, uint32_t tid) {
-  if (tid == 0) return;
-  const uint64_t flags = parent.clone_flags;
-  const auto found = threads_.find(tid);
-  const bool is_new = found == threads_.end();
-  TracedProcess& child = *(is_new ? add_child(parent, tid, flags) : found->second).process;
-  if ((flags & CLONE_THREAD) != 0) return;
-  if (parent.clone_is_ours) child.recorded = false;
-  if (is_new) return;
-  // It was adopted: it stopped before its parent told of it.
-  if ((flags & CLONE_FILES) != 0) child.files = parent.process->files;
-  if ((flags & CLONE_FS) != 0) child.directory = parent.process->directory;
-  if ((flags & CLONE_VM) != 0) child.memory = parent.process->memory;
+  parent.cloning = false;
+  if (tid != 0 && adopted_.erase(tid) == 0) add_child(parent, tid);
 }
 
-TracedThread& SystemCallTracer::add_child(const TracedThread& parent, uint32_t tid,
-                                          uint64_t flags) {
+TracedThread& SystemCallTracer::add_child(const TracedThread& parent, uint32_t tid) {
   TracedThread child{.tid = tid};
-  if ((flags & CLONE_THREAD) != 0) {
+  if ((parent.clone_flags & CLONE_THREAD) != 0) {
     child.process = parent.process;
   } else {
     child.process = std::make_shared<TracedProcess>();
     child.process->pid = tid;
-    follower_.forked(*child.process, *parent.process, flags);
+    follower_.forked(*child.process, *parent.process, parent.clone_flags);
+    if (parent.clone_is_ours) child.process->recorded = false;
+    follower_.started(*child.process);
   }
   return threads_[tid] = std::move(child);
 }
 
-// A thread that nobody told of yet. The kernel says whose it is.
+// A thread that stops before its parent was heard to have made it, which is how the kernel mostly
+// tells of them: it may even end before. The kernel says whose it is; the thread of that process
+// that is making one says how.
 TracedThread& SystemCallTracer::adopt(uint32_t tid) {
   const uint32_t group = read_thread_group(tid);
   const bool is_thread = group != 0 && group != tid;
   const uint32_t parent = is_thread ? group : read_stat(tid).parent_pid;
-  for (auto& [id, thread] : threads_) {
-    if (thread.process->pid == parent) {
-      return add_child(thread, tid, is_thread ? CLONE_THREAD : 0);
-    }
+  adopted_.insert(tid);
+  TracedThread maker{.clone_flags = is_thread ? uint64_t{CLONE_THREAD} : SIGCHLD};
+  for (const auto& [id, thread] : threads_) {
+    if (thread.process->pid != parent) continue;
+    const bool makes_thread = (thread.clone_flags & CLONE_THREAD) != 0;
+    if (thread.cloning && makes_thread == is_thread) return add_child(thread, tid);
+    maker.process = thread.process;  // the thread that was making it is gone
   }
+  if (maker.process) return add_child(maker, tid);
+  // An orphan, or a child given to its parent's own parent (CLONE_PARENT).
   TracedThread& thread = threads_[tid];
   thread.tid = tid;
   thread.process = std::make_shared<TracedProcess>();

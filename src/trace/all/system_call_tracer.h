@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "trace/all/call_follower.h"
 #include "trace/all/traced_process.h"
@@ -35,12 +36,13 @@ class SystemCallTracer {
   void on_exec(uint32_t pid);
   void on_child(TracedThread& parent, uint32_t tid);
 
-  TracedThread& add_child(const TracedThread& parent, uint32_t tid, uint64_t flags);
+  TracedThread& add_child(const TracedThread& parent, uint32_t tid);
   TracedThread& adopt(uint32_t tid);
   void resume(const TracedThread& thread, int signal);
 
   CallFollower follower_;
   std::unordered_map<uint32_t, TracedThread> threads_;
+  std::unordered_set<uint32_t> adopted_;  // whose parents have yet to tell of them
 };
 
 }  // namespace millrace::trace

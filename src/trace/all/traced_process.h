@@ -93,6 +93,7 @@ struct TracedThread {
   std::shared_ptr<TracedProcess> process;
   std::unique_ptr<PendingCall> pending;      // null: not in a followed call
   std::unique_ptr<PendingCall> interrupted;  // by a signal; the kernel may make the call again
+  bool cloning = false;                      // it makes a process or a thread
   uint64_t clone_flags = 0;                  // of the clone it is making
   bool clone_is_ours = false;                // of a task of our library
 };
