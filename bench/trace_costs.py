@@ -184,7 +184,7 @@ class Bench:
         assert status == -signal.SIGKILL, status
         info = subprocess.run([self.millrace, "info", "--json", os.path.join(self.scratch, "trace")], check=True,
                               stdout=subprocess.PIPE)
-        kept = sum(call["count"] for call in json.loads(info.stdout)["calls"] if call["call"] == "pread")
+        kept = sum(call["events"] for call in json.loads(info.stdout)["calls"] if call["call"] == "pread")
         print("events kept of 700,000 at SIGKILL\n  %-24s %d" % ("millrace", kept))
         if self.dftracer:
             run, environment = self.by_dftracer(command)

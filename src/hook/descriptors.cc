@@ -4,6 +4,12 @@
 
 namespace millrace::hook {
 
+std::atomic<uint32_t>& Descriptors::next_free_of(uint32_t index) {
+  Description* description = descriptions_.find(index);
+  if (description == nullptr) __builtin_unreachable();  // what was freed was there
+  return description->next_free;
+}
+
 Description* Descriptors::find(int fd) {
   if (fd < 0) return nullptr;
   const std::atomic<uint32_t>* entry = table_.find(static_cast<size_t>(fd));
@@ -14,10 +20,8 @@ Description* Descriptors::opened(int fd, uint32_t file, uint32_t flags) {
   if (fd < 0) return nullptr;
   std::atomic<uint32_t>* entry = table_.at(static_cast<size_t>(fd));
   if (entry == nullptr) return nullptr;
-  const auto next_of = [this](uint32_t i) -> std::atomic<uint32_t>& {
-    return descriptions_.find(i)->next_free;
-  };
-  uint32_t index = free_.pop(next_of);
+  uint32_t index =
+      free_.pop([this](uint32_t i) -> std::atomic<uint32_t>& { return next_free_of(i); });
   if (index == 0) index = next_index_.fetch_add(1, std::memory_order_relaxed);
   Description* description = descriptions_.at(index);
   if (description == nullptr) return nullptr;
@@ -64,9 +68,7 @@ void Descriptors::release(uint32_t index) {
   if (index == 0) return;
   Description* description = by_index(index);
   if (description->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  free_.push(index, [this](uint32_t i) -> std::atomic<uint32_t>& {
-    return descriptions_.find(i)->next_free;
-  });
+  free_.push(index, [this](uint32_t i) -> std::atomic<uint32_t>& { return next_free_of(i); });
 }
 
 uint64_t Descriptors::moved_from(Description& description, int fd, uint64_t moved) {

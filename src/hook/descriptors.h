@@ -70,6 +70,7 @@ class Descriptors {
  private:
   Description* by_index(uint32_t index) { return index == 0 ? nullptr : descriptions_.find(index); }
   void release(uint32_t index);
+  std::atomic<uint32_t>& next_free_of(uint32_t index);
 
   Arena<std::atomic<uint32_t>, 4096, 4096> table_;  // descriptor -> index of its description
   Arena<Description, 1024, 16384> descriptions_;

@@ -16,30 +16,48 @@ namespace {
 // The working directory, as a name; kNoName: to be asked for.
 constinit std::atomic<uint32_t> working_directory{0};
 
-std::string_view current_directory() {
-  auto id = NameId{working_directory.load(std::memory_order_relaxed)};
-  if (id == kNoName) {
-    char text[4096];
-    const long size = hook::sys_getcwd(text, sizeof(text));
-    if (size <= 1) return "/";
-    id = intern({text, static_cast<size_t>(size) - 1});
-    working_directory.store(static_cast<uint32_t>(id), std::memory_order_relaxed);
-  }
-  return recorder.names.text(id);
+[[gnu::noinline]] NameId ask_for_working_directory() {
+  char text[4096];
+  const long size = hook::sys_getcwd(text, sizeof(text));
+  const NameId id = intern(size <= 1 ? "/" : std::string_view(text, static_cast<size_t>(size) - 1));
+  working_directory.store(static_cast<uint32_t>(id), std::memory_order_relaxed);
+  return id;
 }
 
+std::string_view current_directory() { return recorder.names.text(working_directory_name()); }
+
+NameId intern_new_path(std::string_view text);
+
 }  // namespace
+
+NameId working_directory_name() {
+  const auto known = NameId{working_directory.load(std::memory_order_relaxed)};
+  return known != kNoName ? known : ask_for_working_directory();
+}
 
 void forget_working_directory() { working_directory.store(0, std::memory_order_relaxed); }
 
 NameId intern_path(const char* path) {
   if (path == nullptr) return kNoName;
-  hook::PathBuffer buffer;
   const std::string_view text(path);
+  // Paths in the table are normal: one that is there as it is given needs no work.
+  if (text.starts_with('/')) {
+    const NameId known = recorder.names.find(text);
+    if (known != kNoName) return known;
+  }
+  return intern_new_path(text);
+}
+
+namespace {
+
+[[gnu::noinline]] NameId intern_new_path(std::string_view text) {
+  hook::PathBuffer buffer;
   hook::normalise_path(text.starts_with('/') ? std::string_view() : current_directory(), text,
                        buffer);
   return intern(buffer.view());
 }
+
+}  // namespace
 
 NameId intern_path_at(int directory, const char* path) {
   if (path == nullptr) return directory == AT_FDCWD ? kNoName : file_of(describe(directory));

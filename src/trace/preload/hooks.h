@@ -17,6 +17,12 @@ namespace millrace::trace {
 
 using hook::Real;
 
+// Looks up the calls that forked children usually make, once, in their parent: each would otherwise
+// do it for itself, and pay for the loader's pages.
+void find_data_calls();
+void find_open_calls();
+void find_exit_call();
+
 // A call on a descriptor, at no particular place in the file.
 template <typename Body>
 auto on_descriptor(Call call, int fd, Body body, uint32_t detail = 0) {

@@ -17,7 +17,18 @@ size_t total_size(const iovec* parts, int count) {
 
 Range range(off_t offset, size_t size) { return {static_cast<uint64_t>(offset), size}; }
 
+constinit Real<ssize_t(int, void*, size_t)> real_read{"read"};
+constinit Real<ssize_t(int, void*, size_t, off_t)> real_pread{"pread"};
+constinit Real<ssize_t(int, const void*, size_t)> real_write{"write"};
+
 }  // namespace
+
+void find_data_calls() {
+  real_read.get();
+  real_pread.get();
+  real_write.get();
+}
+
 }  // namespace millrace::trace
 
 using namespace millrace::trace;
@@ -25,8 +36,7 @@ using namespace millrace::trace;
 extern "C" {
 
 ssize_t read(int fd, void* buffer, size_t size) {
-  static constinit Real<ssize_t(int, void*, size_t)> real{"read"};
-  return at_position(Call::kRead, fd, size, [&] { return real(fd, buffer, size); });
+  return at_position(Call::kRead, fd, size, [&] { return real_read(fd, buffer, size); });
 }
 
 ssize_t __read_chk(int fd, void* buffer, size_t size, size_t room) {
@@ -35,9 +45,8 @@ ssize_t __read_chk(int fd, void* buffer, size_t size, size_t room) {
 }
 
 ssize_t pread(int fd, void* buffer, size_t size, off_t offset) {
-  static constinit Real<ssize_t(int, void*, size_t, off_t)> real{"pread"};
   return on_range(Call::kPread, fd, range(offset, size),
-                  [&] { return real(fd, buffer, size, offset); });
+                  [&] { return real_pread(fd, buffer, size, offset); });
 }
 
 ssize_t __pread_chk(int fd, void* buffer, size_t size, off_t offset, size_t room) {
@@ -67,8 +76,7 @@ ssize_t preadv2(int fd, const iovec* parts, int count, off_t offset, int flags) 
 }
 
 ssize_t write(int fd, const void* buffer, size_t size) {
-  static constinit Real<ssize_t(int, const void*, size_t)> real{"write"};
-  return at_position(Call::kWrite, fd, size, [&] { return real(fd, buffer, size); });
+  return at_position(Call::kWrite, fd, size, [&] { return real_write(fd, buffer, size); });
 }
 
 ssize_t pwrite(int fd, const void* buffer, size_t size, off_t offset) {

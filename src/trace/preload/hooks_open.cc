@@ -17,6 +17,10 @@
 namespace millrace::trace {
 namespace {
 
+constinit Real<int(const char*, int, ...)> real_open{"open"};
+constinit Real<int(int, const char*, int, ...)> real_openat{"openat"};
+constinit Real<int(int)> real_close{"close"};
+
 // Flags that tell nothing about the I/O.
 constexpr int kDullFlags = O_CLOEXEC | O_NOCTTY;
 
@@ -80,6 +84,13 @@ int making_temporary(char* name_template, Body body) {
 }
 
 }  // namespace
+
+void find_open_calls() {
+  real_open.get();
+  real_openat.get();
+  real_close.get();
+}
+
 }  // namespace millrace::trace
 
 using namespace millrace::trace;
@@ -87,12 +98,12 @@ using namespace millrace::trace;
 extern "C" {
 
 int open(const char* path, int flags, ...) {
-  static constinit Real<int(const char*, int, ...)> real{"open"};
   va_list arguments;
   va_start(arguments, flags);
   const mode_t mode = mode_of(flags, arguments);
   va_end(arguments);
-  return opening(Call::kOpen, AT_FDCWD, path, flags, [&] { return real.get()(path, flags, mode); });
+  return opening(Call::kOpen, AT_FDCWD, path, flags,
+                 [&] { return real_open.get()(path, flags, mode); });
 }
 
 int __open_2(const char* path, int flags) {
@@ -101,13 +112,12 @@ int __open_2(const char* path, int flags) {
 }
 
 int openat(int directory, const char* path, int flags, ...) {
-  static constinit Real<int(int, const char*, int, ...)> real{"openat"};
   va_list arguments;
   va_start(arguments, flags);
   const mode_t mode = mode_of(flags, arguments);
   va_end(arguments);
   return opening(Call::kOpenat, directory, path, flags,
-                 [&] { return real.get()(directory, path, flags, mode); });
+                 [&] { return real_openat.get()(directory, path, flags, mode); });
 }
 
 int __openat_2(int directory, const char* path, int flags) {
@@ -171,8 +181,7 @@ int mkostemps(char* name, int suffix, int flags) {
 }
 
 int close(int fd) {
-  static constinit Real<int(int)> real{"close"};
-  if (!tracking()) return real(fd);
+  if (!tracking()) return real_close(fd);
   // Not describe(): programs close thousands of numbers that were never open.
   const millrace::hook::Description* description = recorder.descriptors.find(fd);
   const bool unwanted =
@@ -180,8 +189,8 @@ int close(int fd) {
   const NameId file = file_of(description);
   // Before the call: afterwards another thread may already have opened a file under this number.
   note_closed(fd);
-  if (unwanted || !recording(Level::kPosix)) return real(fd);
-  return traced({.call = Call::kClose, .file = file}, [&] { return real(fd); });
+  if (unwanted || !recording(Level::kPosix)) return real_close(fd);
+  return traced({.call = Call::kClose, .file = file}, [&] { return real_close(fd); });
 }
 
 int close_range(unsigned first, unsigned last, int flags) {

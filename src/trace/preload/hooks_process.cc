@@ -94,12 +94,17 @@ int spawning(Function real, pid_t* pid, const char* file, const posix_spawn_file
 
 namespace {
 
+constinit Real<void(int)> real_exit{"_exit"};
+
 struct VforkStart {
   uint64_t ticks;
 };
 thread_local constinit VforkStart vfork_start{};
 
 }  // namespace
+
+void find_exit_call() { real_exit.get(); }
+
 }  // namespace millrace::trace
 
 using namespace millrace::trace;
@@ -254,9 +259,8 @@ int system(const char* command) {
 }
 
 void _exit(int code) {
-  static constinit Real<void(int)> real{"_exit"};
   if (tracking()) end_recording(code);
-  real(code);
+  real_exit(code);
   __builtin_unreachable();
 }
 

@@ -139,6 +139,22 @@ NameId NameTable::intern(std::string_view name) {
   return wire::kNoName;
 }
 
+NameId NameTable::find(std::string_view name) {
+  if (name.size() > wire::kNameLengthMax) return wire::kNoName;
+  const uint64_t hash = wire::name_hash(name.data(), name.size());
+  for (size_t level = 0; level < wire::kNameIndexLevels; ++level) {
+    const IndexSlot* slots = levels_[level].load(std::memory_order_acquire);
+    if (slots == nullptr) break;
+    const size_t first = (hash & (slots_of_level(level) - 1)) & ~(kNameProbes - 1);
+    for (size_t probe = 0; probe < kNameProbes; ++probe) {
+      const uint64_t content = slots[first + probe].load(std::memory_order_acquire);
+      if (content == 0) return wire::kNoName;
+      if (matches(content, name, hash)) return NameId{static_cast<uint32_t>(content)};
+    }
+  }
+  return wire::kNoName;
+}
+
 std::string_view NameTable::text(NameId id) {
   if (id == wire::kNoName) return {};
   const NameEntry* found = entry(id);

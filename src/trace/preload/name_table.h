@@ -25,6 +25,9 @@ class NameTable {
   // The name's number. kNoName where there is no space for it.
   wire::NameId intern(std::string_view name);
 
+  // The name's number where it is known already, else kNoName.
+  wire::NameId find(std::string_view name);
+
   std::string_view text(wire::NameId id);
   bool filtered(wire::NameId id);
 

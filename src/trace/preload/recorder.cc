@@ -12,6 +12,7 @@
 #include "hook/syscall.h"
 #include "trace/preload/exec_environment.h"
 #include "trace/preload/file_access.h"
+#include "trace/preload/hooks.h"
 #include "trace/preload/mappings.h"
 #include "trace/preload/rings.h"
 #include "trace/preload/session.h"
@@ -24,8 +25,6 @@ constinit Recorder recorder;
 thread_local constinit Writer writer{};
 
 namespace {
-
-constinit Rings rings;
 
 enum class Phase : int { kNew, kStarting, kReady, kOff };
 
@@ -42,7 +41,15 @@ struct Process {
   NameId executable = kNoName;
   NameId command_line = kNoName;
 };
-constinit Process process;
+
+// On a page of their own, which is all that a forked child copies to begin its recording.
+struct alignas(4096) State {
+  Process process;
+  Rings rings;
+};
+constinit State state;
+constexpr Process& process = state.process;
+constexpr Rings& rings = state.rings;
 
 thread_local constinit bool starting = false;
 
@@ -86,7 +93,7 @@ void fill_page(wire::ProcessPage& page, uint64_t ticks) {
   page.first = sample_clocks(recorder.ticks_from_cpu);
   page.executable = process.executable;
   page.command_line = process.command_line;
-  page.working_directory = intern_path(".");
+  page.working_directory = working_directory_name();
   page.start_time = start_time_of_self();
   std::atomic_ref<uint64_t>(page.magic).store(wire::kProcessMagic, std::memory_order_release);
 }
@@ -94,16 +101,8 @@ void fill_page(wire::ProcessPage& page, uint64_t ticks) {
 // Makes this process's files. False where that fails: its events are lost, and counted.
 bool make_files() {
   const uint64_t ticks = now();
-  char stem[4160];
-  TextBuilder(stem)
-      .add(recorder.settings.session)
-      .add("/")
-      .add(process.pid)
-      .add("-")
-      .add(ticks, 16)
-      .end();
   int error = 0;
-  wire::ProcessPage* page = rings.create(stem, process.pid, &error);
+  wire::ProcessPage* page = rings.create(recorder.settings.session, process.pid, ticks, &error);
   if (page == nullptr) {
     process.last_error.store(error, std::memory_order_relaxed);
     return false;
@@ -134,7 +133,13 @@ void on_thread_end(void*) {
 
 void on_exit_of_program(int code, void*) { end_recording(code); }
 
-void on_fork_in_parent() { recorder.descriptors.shared_with_child(); }
+// Before a fork, in the parent.
+void on_fork() {
+  recorder.descriptors.shared_with_child();
+  find_data_calls();
+  find_open_calls();
+  find_exit_call();
+}
 
 // One line, once: a program that asked to be traced and is not should know. Not through stdio.
 void complain(const char* what, int error) {
@@ -175,7 +180,7 @@ bool initialise() {
   remember_environment(recorder.settings);
   recorder.gate.install();
   pthread_key_create(&process.thread_end_key, &on_thread_end);
-  pthread_atfork(&on_fork_in_parent, nullptr, [] { recorder.gate.set(0); });
+  pthread_atfork(&on_fork, nullptr, [] { recorder.gate.set(0); });
   on_exit(&on_exit_of_program, nullptr);
   return true;
 }

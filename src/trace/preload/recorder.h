@@ -149,6 +149,9 @@ NameId intern(std::string_view name);
 NameId intern_path(const char* path);
 NameId intern_path_at(int directory, const char* path);
 
+// The working directory's name.
+NameId working_directory_name();
+
 // The directory has changed; ask the kernel when it is next needed.
 void forget_working_directory();
 

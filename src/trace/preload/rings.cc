@@ -51,15 +51,34 @@ void add_loss(wire::LossCounters& counters, uint64_t events, uint64_t first_tick
       .compare_exchange_strong(no_error, static_cast<uint32_t>(error));
 }
 
-wire::ProcessPage* Rings::create(const char* stem, uint32_t process, int* error) {
-  TextBuilder(rings_path_).add(stem).add(".rings").end();
-  TextBuilder(log_path_).add(stem).add(".log").end();
-  void* memory = map_file({.path = rings_path_,
-                           .offset = 0,
-                           .size = wire::ring_offset(1),
-                           .create = true,
-                           .exclusive = true},
-                          error);
+template <typename Use>
+auto Rings::with_path(const char* ending, Use use) {
+  const size_t size = std::strlen(directory_) + 64;
+  auto* path = static_cast<char*>(__builtin_alloca(size));
+  TextBuilder(path, size)
+      .add(directory_)
+      .add("/")
+      .add(process_)
+      .add("-")
+      .add(ticks_, 16)
+      .add(ending)
+      .end();
+  return use(static_cast<const char*>(path));
+}
+
+wire::ProcessPage* Rings::create(const char* directory, uint32_t process, uint64_t ticks,
+                                 int* error) {
+  directory_ = directory;
+  process_ = process;
+  ticks_ = ticks;
+  void* memory = with_path(".rings", [&](const char* path) {
+    return map_file({.path = path,
+                     .offset = 0,
+                     .size = wire::ring_offset(1),
+                     .create = true,
+                     .exclusive = true},
+                    error);
+  });
   if (memory == nullptr) return nullptr;
   page_ = static_cast<wire::ProcessPage*>(memory);
   page_->pid = process;
@@ -91,8 +110,10 @@ void Rings::forget() {
 }
 
 wire::Ring* Rings::map_ring(uint32_t number, int* error) {
-  void* memory = map_file(
-      {.path = rings_path_, .offset = wire::ring_offset(number), .size = kRingSizeBytes}, error);
+  void* memory = with_path(".rings", [&](const char* path) {
+    return map_file({.path = path, .offset = wire::ring_offset(number), .size = kRingSizeBytes},
+                    error);
+  });
   if (memory == nullptr) return nullptr;
   return static_cast<wire::Ring*>(memory);
 }
@@ -151,7 +172,8 @@ void Rings::leave(Writer& from) {
 void Rings::write_out(Writer& of) {
   wire::Ring& ring = *of.ring;
   // All slots: those at the end that were too few for an event are empty, and skipped.
-  const int error = append_file(log_path_, &ring, sizeof(ring));
+  const int error =
+      with_path(".log", [&](const char* path) { return append_file(path, &ring, sizeof(ring)); });
   if (error != 0) {
     const Lost lost = events_of(ring);
     add_loss(page_->lost, lost.events, lost.first_ticks, lost.last_ticks, error);

@@ -16,9 +16,9 @@ namespace millrace::trace {
 
 class Rings {
  public:
-  // Makes the process's files, with one ring, for this process and thread. `stem` is the files'
-  // path up to the dot. Null where that fails; *error is then the errno value.
-  wire::ProcessPage* create(const char* stem, uint32_t process, int* error);
+  // Makes the process's files in the session's directory, with one ring, for this process and
+  // thread. `directory` must stay. Null where that fails; *error is then the errno value.
+  wire::ProcessPage* create(const char* directory, uint32_t process, uint64_t ticks, int* error);
 
   // Gives the thread a ring: one that another has left, or a new one.
   bool take(Writer& to, int* error);
@@ -50,12 +50,18 @@ class Rings {
     };
   }
 
+  // Calls use(path) with the path of one of the process's files, made on the stack: kept, it would
+  // be a page more for every forked child to copy.
+  template <typename Use>
+  auto with_path(const char* ending, Use use);
+
   wire::ProcessPage* page_ = nullptr;
+  const char* directory_ = nullptr;
+  uint64_t ticks_ = 0;
+  uint32_t process_ = 0;
   std::atomic<uint32_t> count_{0};
   hook::TaggedStack free_;  // numbers + 1
   hook::Arena<Info, 1024, 4096> infos_;
-  char rings_path_[4200] = {};
-  char log_path_[4200] = {};
 };
 
 // Adds to loss counters that other threads and processes add to as well.

@@ -11,7 +11,8 @@ namespace millrace::trace {
 class TextBuilder {
  public:
   template <size_t kSize>
-  explicit TextBuilder(char (&buffer)[kSize]) : begin_(buffer), at_(buffer), end_(buffer + kSize) {}
+  explicit TextBuilder(char (&buffer)[kSize]) : TextBuilder(buffer, kSize) {}
+  TextBuilder(char* buffer, size_t size) : begin_(buffer), at_(buffer), end_(buffer + size) {}
 
   TextBuilder& add(std::string_view text) {
     const auto room = static_cast<size_t>(end_ - at_) - 1;

@@ -21,7 +21,7 @@ bool was_seen(unsigned fd) {
 }
 
 void set_seen(unsigned fd, bool value) {
-  if (fd >= kDescriptors) return;
+  if (fd >= kDescriptors || was_seen(fd) == value) return;  // no page is copied for nothing
   const uint64_t bit = uint64_t{1} << fd % 64;
   if (value) {
     seen[fd / 64].fetch_or(bit, std::memory_order_relaxed);
