@@ -287,6 +287,17 @@ class LifeTest(AllModeTest):
         dynamic = self.workload("descriptors", 500, 100, program=DYNAMIC, library=LIBRARY)
         self.assertEqual(dynamic.returncode, 0, dynamic.stderr)
 
+    def test_the_verb_packs_both_recordings_of_a_program_as_one_process(self):
+        millrace = os.environ.get("MILLRACE")
+        if not millrace:
+            self.skipTest("MILLRACE does not name the program")
+        run = subprocess.run([millrace, "trace", "--all", "-o", self.trace, "--", DYNAMIC, "preads", self.file, "20"],
+                             timeout=120)
+        self.assertEqual(run.returncode, 7)
+        info = subprocess.run([millrace, "info", self.trace], stdout=subprocess.PIPE, text=True, timeout=120).stdout
+        self.assertIn("1 session, 1 process, 1 thread", info)
+        self.assertRegex(info, r"pread +2\d ")  # the dynamic linker makes some of its own
+
     # Of a recording that may still be being made.
     def quiet_reads(self):
         try:
