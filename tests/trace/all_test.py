@@ -210,6 +210,16 @@ class LifeTest(AllModeTest):
         self.assertEqual(stdio.returncode, 3)
         self.assertEqual(len(self.events("fopen", self.file)), 1)
 
+    def test_a_crowd_of_threads_that_start_processes_loses_and_doubles_none(self):
+        run = self.run_all([os.path.join(os.path.dirname(RAW), "trace_crowd"), self.file])
+        self.assertEqual((run.returncode, run.stderr), (6, ""))
+        sizes = collections.Counter(e.size for e in self.events("pread", self.file))
+        self.assertEqual((sizes[32], sizes[64]), (1000, 10))
+        self.assertEqual(len(self.events("vfork")), 48)
+        self.assertEqual(len(self.events("fork")), 52)
+        self.assertEqual(len(self.events("exit")), 101)
+        self.assertEqual(len(self.events("start")), 202)  # of copies, of what they became, and of the two programs
+
     def test_every_call_of_a_killed_process_is_there(self):
         run = self.workload("killed", 5000)
         self.assertEqual(run.returncode, -signal.SIGKILL)
