@@ -17,8 +17,7 @@ $ millrace trace -o u -- no-such-command
 ? 127
 $ ls u
 # a signal ends it as it ended the command
-$ millrace trace -o v -- sh -c 'kill -TERM $$'; echo $?
-...
+$ sh -c 'millrace trace -o v -- sh -c "kill -TERM \$\$"; echo $?' 2> /dev/null
 > 143
 # wrong usage
 $ millrace trace -o w
@@ -30,13 +29,13 @@ $ millrace trace --levels posix,stdoi -- true
 ! Try: millrace trace --help
 ? 2
 # only what is asked for
-$ echo hello > f; millrace trace -o x --levels stdio --include '*/f' -- sh -c 'cat f; wc -c < f' > /dev/null
-$ millrace export x --to csv | cut -d, -f3 | sort -u
-> level
+$ echo hello > f; millrace trace -o x --levels stdio --include '*/f' -- sh -c 'cat f; sed -n p f' > out
+$ millrace export x --to csv -o x.csv > out && cut -d, -f3,6 x.csv | sed 's|/.*/||' | sort -u
+> level,file
+> stdio,f
 # without a launcher
-$ MILLRACE_TRACE_DIR=y LD_PRELOAD="$MILLRACE_BUILD/lib/libmillrace_trace.so" cat f
+$ MILLRACE_TRACE_DIR=y LD_PRELOAD="$(dirname "$(command -v millrace)")/../lib/libmillrace_trace.so" cat f
 > hello
-$ millrace pack y
-...
+$ millrace pack y > packed
 $ ls y
 > ....mrt

@@ -548,7 +548,7 @@ class PathsTest(CheckTest):
 
     def test_a_link_out_of_the_tree(self) -> None:
         (self.root / "link").symlink_to(machine("mnt"))
-        self.assert_finds(f"link:1: {machine('data')} is a path of one machine. ")
+        self.assert_finds(f"link:1: {machine('mnt')} is a path of one machine. ")
         (self.root / "link").unlink()
         (self.root / "link").symlink_to("notes.md")
         self.write("notes.md", "")

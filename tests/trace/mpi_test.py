@@ -30,6 +30,12 @@ for i in range(10):
 file.Close()
 """
 
+AGENT = """#!/bin/sh
+host="$1"
+shift
+exec unshare --map-root-user --uts sh -c "hostname $host && exec sh -c '$*'"
+"""
+
 
 def python_with(module):
     for python in (sys.executable, "/usr/bin/python3"):
@@ -158,12 +164,25 @@ class MpiTest(unittest.TestCase):
             self.assertEqual([name for name in os.listdir(self.trace) if name.startswith(".mpi")], [])
             shutil.rmtree(self.trace)
 
-    def test_ranks_that_are_all_traced_agree(self):
-        run = self.mpirun("sh", "-c", "export OMPI_COMM_WORLD_LOCAL_SIZE=1 LD_PRELOAD=%s; exec %s %s quiet"
-                          % (LIBRARY, PROGRAM, self.directory), MILLRACE_TRACE_DIR=self.trace)
+    # Two hosts by name: mpirun starts each rank where another host name is in force.
+    def test_clocks_of_two_hosts_are_compared(self):
+        agent = os.path.join(self.directory, "agent")
+        with open(agent, "w") as file:
+            file.write(AGENT)
+        os.chmod(agent, 0o755)
+        if subprocess.run([agent, "name", "true"], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("host names cannot be set here, not even in a namespace")
+        options = ("--mca plm rsh --mca btl self,tcp --mca pml ob1 --host one:1,two:1 "
+                   "-x LD_PRELOAD -x MILLRACE_TRACE_DIR").split()
+        run = self.mpirun("--mca", "plm_rsh_agent", agent, *options, PROGRAM, self.directory, "quiet",
+                          LD_PRELOAD=LIBRARY, MILLRACE_TRACE_DIR=self.trace)
         self.assertEqual((run.returncode, run.stderr), (0, ""))
-        verdicts = [event for event in self.sessions().events if event.call == "exit"]
-        self.assertEqual(len(verdicts), 2)
+        clocks = self.peer_clocks()
+        self.assertEqual(set(clocks), {0, 1})
+        for offset_begin, offset_end, doubt_begin, doubt_end, _, _ in clocks.values():
+            self.assertGreater(min(doubt_begin, doubt_end), 0)
+            self.assertLessEqual(abs(offset_begin), doubt_begin)  # they are one clock
+            self.assertLessEqual(abs(offset_end), doubt_end)
         self.assertEqual([name for name in os.listdir(self.trace) if name.startswith(".mpi")], [])
 
     def test_mpi4py_is_seen(self):

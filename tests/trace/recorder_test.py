@@ -175,6 +175,13 @@ class RecorderTest(unittest.TestCase):
                                         if event.call == "pread" and event.file == self.file)
             self.assertEqual(found, expected, method)
 
+    def test_a_program_whose_libraries_read_before_main_is_one_process(self):
+        # libselinux, which sed is linked with, reads in its constructor: before ours ran.
+        self.assertEqual(self.run_traced(["sed", "-n", "1p", self.file]).returncode, 0)
+        starts = [event for event in recording.events(self.trace) if event.call == "start"]
+        self.assertEqual(len(starts), 1)
+        self.assertEqual(len(recording.read(self.trace)[0].processes), 1)
+
     def test_filters_keep_what_is_wanted(self):
         self.workload("preads", 10, MILLRACE_TRACE_INCLUDE="*/data")
         self.assertEqual({event.file for event in recording.events(self.trace)

@@ -1,7 +1,8 @@
 // The table of functions through which programs mark their own regions: millrace/trace_api.h.
+#include <millrace/trace_api.h>
+
 #include <cstring>
 
-#include <millrace/trace_api.h>
 #include "trace/preload/recorder.h"
 
 namespace millrace::trace {

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "trace/preload/foreign.h"
+#include "trace/preload/handle_table.h"
 #include "trace/preload/recorder.h"
 
 namespace millrace::trace {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "trace/preload/foreign.h"
+#include "trace/preload/handle_table.h"
 #include "trace/preload/mpi_library.h"
 #include "trace/preload/recorder.h"
 

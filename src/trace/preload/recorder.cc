@@ -239,7 +239,8 @@ wire::TraceSlot* take_slots_blocked(Writer& w, uint32_t count) {
   if (w.end == nullptr) w.next -= count;
   int error = 0;
   if (!make_room(w, count + 1, &error)) {
-    process.last_error.store(error, std::memory_order_relaxed);
+    // Without files there was nothing to try, and why there are none is known already.
+    if (error != 0) process.last_error.store(error, std::memory_order_relaxed);
     return nullptr;
   }
   const Owner owner = current_owner(w);
@@ -406,6 +407,6 @@ void set_peer_clock(PeerMoment moment, const PeerClock& clock) {
 namespace {
 
 // The program's start is recorded even where it makes no call that is hooked.
-[[gnu::constructor]] void start_of_library() { millrace::trace::begin_recording(); }
+[[gnu::constructor]] void start_of_library() { static_cast<void>(millrace::trace::tracking()); }
 
 }  // namespace

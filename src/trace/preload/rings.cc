@@ -106,8 +106,9 @@ bool Rings::take(Writer& to, int* error) {
   }
   const uint32_t number = count_.fetch_add(1, std::memory_order_relaxed);
   Info* info = infos_.at(number);
-  info->ring = info == nullptr ? nullptr : map_ring(number, error);
-  if (info == nullptr || info->ring == nullptr) return false;
+  if (info == nullptr) return false;
+  info->ring = map_ring(number, error);
+  if (info->ring == nullptr) return false;
   std::atomic_ref<uint32_t>(page_->ring_count).fetch_add(1, std::memory_order_relaxed);
   enter(to, number, info->ring->slots);
   return true;

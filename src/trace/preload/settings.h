@@ -5,6 +5,7 @@
 //   MILLRACE_TRACE_LEVELS   posix,stdio,mpiio,hdf5,app; all where it is not set
 //   MILLRACE_TRACE_INCLUDE  globs, separated by ':' (a backslash before it makes it part of a glob)
 //   MILLRACE_TRACE_EXCLUDE  the same
+//   MILLRACE_TRACE_MPI_CLOCK  0, 1 or not set: whether MPI ranks compare clocks (mpi_clock.cc)
 //   MILLRACE_TRACE=0        switches off, also for children
 #pragma once
 

@@ -42,7 +42,7 @@ bool is_ring(unsigned fd) {
 // Descriptors whose opening was seen are no rings: those are not opened by a call that is hooked.
 bool may_be_ring(unsigned fd) {
   const hook::Description* known = recorder.descriptors.find(static_cast<int>(fd));
-  return known == nullptr || file_of(known) == intern("<io_uring>");
+  return known == nullptr || recorder.names.text(file_of(known)) == "<io_uring>";
 }
 
 template <typename Visit>
