@@ -210,6 +210,7 @@ Status Packer::State::pack(const std::vector<std::string>& recordings, bool at_e
     }
   }
   if (auto names = session.names(); names.ok()) index->set_names(*std::move(names));
+  index->set_joined(find_joined(pages));
   const TickMap ticks = session.tick_map(samples, all_pages);
   for (const auto& [name, page] : pages) {
     if (consumed[name].done) continue;
@@ -348,13 +349,23 @@ void Packer::State::end_process(const ProcessRecording& recording, const std::st
   const wire::ProcessPage& page = recording.page();
   const ProcessIndex process = index->process(page, page.pid, name, ticks);
   ProcessEntry& entry = writer->process(process);
-  const Process before = entry.process;
-  entry = process_entry(page, page.pid, name, ticks);
-  entry.process.session = before.session;
-  entry.process.end_ns = before.end_ns;
-  entry.process.executable = before.executable;
-  entry.process.command_line = before.command_line;
-  entry.process.working_directory = before.working_directory;
+  if (index->is_joined(name)) {
+    take_from_inside(entry, page);
+  } else {
+    const ProcessEntry before = entry;
+    entry = process_entry(page, page.pid, name, ticks);
+    entry.process.session = before.process.session;
+    entry.process.end_ns = before.process.end_ns;
+    entry.process.executable = before.process.executable;
+    entry.process.command_line = before.process.command_line;
+    entry.process.working_directory = before.process.working_directory;
+    if (page.recorded_from == wire::RecordedFrom::kOutside) {
+      // What a page from inside has said before.
+      if (entry.process.rank < 0) entry.process.rank = before.process.rank;
+      if (entry.process.world_size < 0) entry.process.world_size = before.process.world_size;
+      std::copy(std::begin(before.peer), std::end(before.peer), entry.peer);
+    }
+  }
   if (page.lost.events == 0 && page.lost.names == 0) return;
   writer->add_loss({.process = process,
                     .events = page.lost.events,

@@ -206,6 +206,28 @@ TEST_F(PackerTest, AProgramRecordedFromInsideAndOutsideHasEndedInNeither) {
   EXPECT_TRUE(fs::exists(sample_.directory() / "7-1.rings"));
 }
 
+TEST_F(PackerTest, AProgramRecordedFromInsideAndOutsideIsPackedAsOneProcess) {
+  wire::ProcessPage outside = RecordedSample::process(42);
+  outside.recorded_from = wire::RecordedFrom::kOutside;
+  outside.exit_code = 3;
+  wire::ProcessPage inside = RecordedSample::process(42);
+  inside.start_ticks += 100;
+  inside.rank = 5;
+  inside.world_size = 8;
+  sample_.write_process("42-1", outside, {ring(0, 0, 42, 1000, 10)}, {});
+  sample_.write_process("42-2", inside, {ring(0, 0, 42, 1500, 10)}, {});
+  sample_.write_session();
+  ASSERT_TRUE(open().finish().ok());
+  EXPECT_FALSE(fs::exists(sample_.directory()));
+  EXPECT_THAT(all_begins(), SizeIs(20));
+  const auto trace = Trace::open(output_.string());
+  ASSERT_TRUE(trace.ok());
+  ASSERT_THAT(trace->processes(), SizeIs(1));
+  EXPECT_EQ(trace->processes()[0].exit_code, 3);
+  EXPECT_EQ(trace->processes()[0].rank, 5);
+  EXPECT_THAT(trace->threads(), SizeIs(1));
+}
+
 TEST_F(PackerTest, AProcessOnAnotherHostIsLeftUnlessSaidToHaveEnded) {
   wire::ProcessPage page = RecordedSample::process(42);
   page.exited = 0;

@@ -1,5 +1,7 @@
 #include "trace/recording_index.h"
 
+#include <tuple>
+
 namespace millrace::trace {
 
 ProcessEntry process_entry(const wire::ProcessPage& page, uint32_t pid,
@@ -26,6 +28,40 @@ ProcessEntry process_entry(const wire::ProcessPage& page, uint32_t pid,
     entry.peer[i] = {page.peer_offset_ns[i], page.peer_uncertainty_ns[i], page.peer_at_ns[i]};
   }
   return entry;
+}
+
+std::map<std::string, std::string> find_joined(
+    const std::map<std::string, wire::ProcessPage>& pages) {
+  using Life = std::tuple<uint32_t, uint64_t, uint64_t>;  // process, when it began, the program did
+  const auto life_of = [](const wire::ProcessPage& page) {
+    return Life(page.pid, page.start_time, page.start_ticks);
+  };
+  std::map<Life, std::string> outside;
+  for (const auto& [name, page] : pages) {
+    if (page.recorded_from == wire::RecordedFrom::kOutside) outside.emplace(life_of(page), name);
+  }
+  std::map<std::string, std::string> joined;
+  for (const auto& [name, page] : pages) {
+    if (page.recorded_from == wire::RecordedFrom::kOutside) continue;
+    const auto after = outside.upper_bound(life_of(page));
+    if (after == outside.begin()) continue;
+    const auto& [life, outside_name] = *std::prev(after);
+    if (std::get<0>(life) == page.pid && std::get<1>(life) == page.start_time) {
+      joined[name] = outside_name;
+    }
+  }
+  return joined;
+}
+
+void take_from_inside(ProcessEntry& entry, const wire::ProcessPage& inside) {
+  if (inside.rank >= 0) {
+    entry.process.rank = inside.rank;
+    entry.process.world_size = inside.world_size;
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    if (inside.peer_uncertainty_ns[i] == 0) continue;
+    entry.peer[i] = {inside.peer_offset_ns[i], inside.peer_uncertainty_ns[i], inside.peer_at_ns[i]};
+  }
 }
 
 void RecordingIndex::remember(const Tables& tables) {
@@ -57,9 +93,11 @@ NameIndex RecordingIndex::name(wire::NameId id) {
 
 ProcessIndex RecordingIndex::process(const wire::ProcessPage& page, uint32_t pid,
                                      const std::string& recording, const TickMap& ticks) {
-  const auto key = std::pair(recording, pid);
+  const auto join = joined_.find(recording);
+  const std::string& name_of_process = join == joined_.end() ? recording : join->second;
+  const auto key = std::pair(name_of_process, pid);
   if (const auto found = processes_.find(key); found != processes_.end()) return found->second;
-  ProcessEntry entry = process_entry(page, pid, recording, ticks);
+  ProcessEntry entry = process_entry(page, pid, name_of_process, ticks);
   entry.process.executable = name(page.executable);
   entry.process.command_line = name(page.command_line);
   entry.process.working_directory = name(page.working_directory);

@@ -30,6 +30,14 @@ class Registry {
 ProcessEntry process_entry(const wire::ProcessPage& page, uint32_t pid,
                            const std::string& recording, const TickMap& ticks);
 
+// The recordings of one program from inside and from outside: for the name of each inside, that of
+// the outside it belongs to. docs/design/all-mode.md has the rule.
+std::map<std::string, std::string> find_joined(
+    const std::map<std::string, wire::ProcessPage>& pages);
+
+// What a page from inside knows that one from outside does not: the rank, and the clocks of MPI.
+void take_from_inside(ProcessEntry& entry, const wire::ProcessPage& inside);
+
 class RecordingIndex {
  public:
   RecordingIndex(Registry& registry, Source names)
@@ -37,6 +45,10 @@ class RecordingIndex {
 
   // What a packed file has already of `recording`.
   void remember(const Tables& tables);
+
+  // The events of these recordings are those of the process that the other one is of.
+  void set_joined(std::map<std::string, std::string> joined) { joined_ = std::move(joined); }
+  bool is_joined(const std::string& recording) const { return joined_.contains(recording); }
 
   NameIndex name(wire::NameId id);
   ProcessIndex process(const wire::ProcessPage& page, uint32_t pid, const std::string& recording,
@@ -56,6 +68,7 @@ class RecordingIndex {
  private:
   Registry& registry_;
   Source names_source_;
+  std::map<std::string, std::string> joined_;
   std::unordered_map<uint32_t, NameIndex> names_;
   std::map<std::pair<std::string, uint32_t>, ProcessIndex> processes_;
   std::map<std::pair<uint32_t, uint32_t>, ThreadIndex> threads_;

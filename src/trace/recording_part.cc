@@ -66,6 +66,7 @@ RecordingPart::RecordingPart(RecordingInput input)
   // The two tags of regions that began elsewhere; registered first, so that reading finds them.
   index_.origin_pid();
   index_.origin_tid();
+  join_recordings();
   for (size_t i = 0; i < input_.recordings.size(); ++i) survey(i);
   const wire::LossCounters& lost = input_.session_lost;
   if (lost.events != 0 || lost.names != 0) {
@@ -99,6 +100,18 @@ ThreadIndex RecordingPart::add_thread(const Thread& thread) {
   return static_cast<ThreadIndex>(tables_.threads.size() - 1);
 }
 
+void RecordingPart::join_recordings() {
+  std::map<std::string, wire::ProcessPage> pages;
+  for (const OpenedRecording& opened : input_.recordings) {
+    pages.emplace(opened.name, opened.recording.page());
+  }
+  index_.set_joined(find_joined(pages));
+  // Those from outside first: they know the whole life of the process.
+  std::stable_partition(
+      input_.recordings.begin(), input_.recordings.end(),
+      [&](const OpenedRecording& opened) { return !index_.is_joined(opened.name); });
+}
+
 void RecordingPart::survey(size_t recording) {
   const OpenedRecording& opened = input_.recordings[recording];
   for (const std::string& problem : opened.recording.problems()) {
@@ -106,7 +119,11 @@ void RecordingPart::survey(size_t recording) {
         fmt::format("{}/{}: {}", input_.session.directory, opened.name, problem));
   }
   // Also one without events is known to have been there.
-  index_.process(opened.recording.page(), opened.recording.page().pid, opened.name, input_.ticks);
+  const wire::ProcessPage& page = opened.recording.page();
+  const ProcessIndex process = index_.process(page, page.pid, opened.name, input_.ticks);
+  if (index_.is_joined(opened.name)) {
+    take_from_inside(tables_.processes[static_cast<size_t>(process)], page);
+  }
   for (const ChunkGroup& group : group_chunks(opened.recording.chunks())) {
     survey_chunks(recording, group.first, group.count);
   }

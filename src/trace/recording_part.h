@@ -62,6 +62,7 @@ class RecordingPart final : public Part, private Registry {
 
   void survey(size_t recording);
   void survey_chunks(size_t recording, size_t first, size_t count);
+  void join_recordings();
   void add_losses(const OpenedRecording& opened);
 
   RecordingInput input_;

@@ -161,6 +161,38 @@ TEST_F(RecordingTest, ExtensionSlotsFillTheirColumns) {
   EXPECT_EQ(columns.flags[1], wire::kFlagForeignOrigin);
 }
 
+// What exec put in a process's place is another program: each has the recording from inside that
+// began in its time.
+TEST_F(RecordingTest, RecordingsOfOneProgramFromInsideAndOutsideAreOneProcess) {
+  const wire::NameId file = sample_.name("dataset/a");
+  const auto page = [](wire::RecordedFrom from, uint64_t start_ticks, int32_t rank) {
+    wire::ProcessPage made = RecordedSample::process(42);
+    made.recorded_from = from;
+    made.start_ticks = start_ticks;
+    made.start_time = 7;
+    made.rank = rank;
+    made.exit_code = from == wire::RecordedFrom::kOutside ? 3 : 0;
+    return made;
+  };
+  const auto ring_at = [&](uint64_t ns) {
+    Ring ring = RecordedSample::ring(0, 0, 42, 42);
+    ring.slots[0] = RecordedSample::read_event(ns, file, 0);
+    return ring;
+  };
+  using wire::RecordedFrom;
+  sample_.write_process("42-1", page(RecordedFrom::kOutside, 100, -1), {ring_at(1000)}, {});
+  sample_.write_process("42-2", page(RecordedFrom::kInside, 110, 5), {ring_at(1100)}, {});
+  sample_.write_process("42-3", page(RecordedFrom::kOutside, 200, -1), {ring_at(2000)}, {});
+  sample_.write_process("42-4", page(RecordedFrom::kInside, 210, 6), {ring_at(2100)}, {});
+  const Trace trace = open();
+  ASSERT_EQ(trace.processes().size(), 2u);
+  EXPECT_EQ(trace.processes()[0].rank, 5);
+  EXPECT_EQ(trace.processes()[1].rank, 6);
+  EXPECT_EQ(trace.processes()[1].exit_code, 3);
+  EXPECT_EQ(trace.threads().size(), 2u);
+  EXPECT_EQ(trace.event_count(), 4u);
+}
+
 TEST_F(RecordingTest, AVforkChildIsAProcessOfItsOwn) {
   const wire::NameId file = sample_.name("dataset/a");
   Ring ring = RecordedSample::ring(0, 0, 42, 42);

@@ -138,7 +138,8 @@ class CallsTest(AllModeTest):
         for call, words in (("ptrace", "ptrace is refused (operation not permitted"),
                             ("seccomp", "the kernel refuses a seccomp filter (operation not permitted")):
             run = subprocess.run([REFUSING, call, *self.driver([STATIC, "preads", self.file, "5"])],
-                                 stderr=subprocess.PIPE, text=True, timeout=60)
+                                 stderr=subprocess.PIPE, text=True, timeout=60,
+                                 env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))  # which needs ptrace itself
             self.assertEqual(run.returncode, 125)
             self.assertIn(words, run.stderr)
             self.assertIn("or trace without --all", run.stderr)
@@ -209,6 +210,16 @@ class LifeTest(AllModeTest):
         stdio = self.workload("errors", program=DYNAMIC, library=LIBRARY)
         self.assertEqual(stdio.returncode, 3)
         self.assertEqual(len(self.events("fopen", self.file)), 1)
+
+    def test_a_crowd_of_threads_that_start_processes_loses_and_doubles_none(self):
+        run = self.run_all([os.path.join(os.path.dirname(RAW), "trace_crowd"), self.file])
+        self.assertEqual((run.returncode, run.stderr), (6, ""))
+        sizes = collections.Counter(e.size for e in self.events("pread", self.file))
+        self.assertEqual((sizes[32], sizes[64]), (1000, 10))
+        self.assertEqual(len(self.events("vfork")), 48)
+        self.assertEqual(len(self.events("fork")), 52)
+        self.assertEqual(len(self.events("exit")), 101)
+        self.assertEqual(len(self.events("start")), 202)  # of copies, of what they became, and of the two programs
 
     def test_every_call_of_a_killed_process_is_there(self):
         run = self.workload("killed", 5000)
@@ -286,6 +297,17 @@ class LifeTest(AllModeTest):
         self.assertEqual(len(self.events("pread", self.file)), 100)
         dynamic = self.workload("descriptors", 500, 100, program=DYNAMIC, library=LIBRARY)
         self.assertEqual(dynamic.returncode, 0, dynamic.stderr)
+
+    def test_the_verb_packs_both_recordings_of_a_program_as_one_process(self):
+        millrace = os.environ.get("MILLRACE")
+        if not millrace:
+            self.skipTest("MILLRACE does not name the program")
+        run = subprocess.run([millrace, "trace", "--all", "-o", self.trace, "--", DYNAMIC, "preads", self.file, "20"],
+                             timeout=120)
+        self.assertEqual(run.returncode, 7)
+        info = subprocess.run([millrace, "info", self.trace], stdout=subprocess.PIPE, text=True, timeout=120).stdout
+        self.assertIn("1 session, 1 process, 1 thread", info)
+        self.assertRegex(info, r"pread +2\d ")  # the dynamic linker makes some of its own
 
     # Of a recording that may still be being made.
     def quiet_reads(self):

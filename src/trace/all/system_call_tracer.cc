@@ -50,16 +50,24 @@ int SystemCallTracer::attach(uint32_t pid) {
   return 0;
 }
 
+// Looks before it takes: the kernel tells a process's parent of its end when we take note of it,
+// and then all of its recording must be there.
 void SystemCallTracer::run() {
   for (;;) {
+    siginfo_t next{};
+    if (waitid(P_ALL, 0, &next, WEXITED | WSTOPPED | WNOWAIT | __WALL) != 0) {
+      if (errno == EINTR) continue;
+      return;
+    }
+    const auto tid = static_cast<uint32_t>(next.si_pid);
+    if (next.si_code == CLD_EXITED) on_gone(tid, next.si_status << 8);
+    if (next.si_code == CLD_KILLED || next.si_code == CLD_DUMPED) on_gone(tid, next.si_status);
     int status = 0;
-    const pid_t tid = waitpid(-1, &status, __WALL);
-    if (tid < 0 && errno == EINTR) continue;
-    if (tid < 0) return;
+    if (waitpid(next.si_pid, &status, __WALL) < 0) continue;
     if (WIFSTOPPED(status)) {
-      on_stop(static_cast<uint32_t>(tid), status);
-    } else if (WIFEXITED(status) || WIFSIGNALED(status)) {
-      on_gone(static_cast<uint32_t>(tid), status);
+      on_stop(tid, status);
+    } else {
+      on_gone(tid, status);  // killed between the two; otherwise known already
     }
   }
 }
