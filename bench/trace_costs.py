@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -54,6 +53,8 @@ class Bench:
         self.load = os.path.join(self.build, "bin", "bench_trace_load")
         self.dftracer = arguments.dftracer
         self.data = os.path.join(scratch, "data")
+        self.traces = 0
+        self.trace = None
 
     def prepare(self):
         with open(self.data, "wb") as file:
@@ -69,9 +70,10 @@ class Bench:
     # -- the ways to run -------------------------------------------------------------------------
 
     def trace_directory(self):
-        path = os.path.join(self.scratch, "trace")
-        shutil.rmtree(path, ignore_errors=True)
-        return path
+        """A new one each time. Nothing is deleted between runs: for a minute after, ext4 is slower to make files."""
+        self.traces += 1
+        self.trace = os.path.join(self.scratch, "trace%d" % self.traces)
+        return self.trace
 
     def plain(self, command):
         return command, None
@@ -152,8 +154,7 @@ class Bench:
         print("the same with packing, 1 thread, CPU of all processes")
         print("  %-24s + %.0f ns an event" % ("millrace trace",
                                              (best["millrace trace"] - best["plain"]) / EVENTS * 1e9))
-        size = sum(os.path.getsize(os.path.join(self.scratch, "trace", name))
-                   for name in os.listdir(os.path.join(self.scratch, "trace")))
+        size = sum(os.path.getsize(os.path.join(self.trace, name)) for name in os.listdir(self.trace))
         print("  %-24s %.2f bytes an event at 1 ns" % ("trace size", size / EVENTS))
 
     def ratio(self, title, command, figure, ways):
@@ -182,7 +183,7 @@ class Bench:
         run, environment = self.launched(command)
         status = subprocess.run(run, env=dict(os.environ, **(environment or {})), check=False).returncode
         assert status == -signal.SIGKILL, status
-        info = subprocess.run([self.millrace, "info", "--json", os.path.join(self.scratch, "trace")], check=True,
+        info = subprocess.run([self.millrace, "info", "--json", self.trace], check=True,
                               stdout=subprocess.PIPE)
         kept = sum(call["events"] for call in json.loads(info.stdout)["calls"] if call["call"] == "pread")
         print("events kept of 700,000 at SIGKILL\n  %-24s %d" % ("millrace", kept))
@@ -193,9 +194,8 @@ class Bench:
 
     def count_dftracer(self):
         count = 0
-        folder = os.path.join(self.scratch, "trace")
-        for name in os.listdir(folder):
-            path = os.path.join(folder, name)
+        for name in os.listdir(self.trace):
+            path = os.path.join(self.trace, name)
             reader = ["zcat", path] if name.endswith(".gz") else ["cat", path]
             text = subprocess.run(reader, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout
             count += text.count(b'"name":"pread')

@@ -72,6 +72,9 @@ void* map_file(const MapRequest& request, int* error) {
     if (result == 0) {
       memory = hook::sys_mmap(request.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, request.offset,
                               &result);
+      // The first touch of a page would make the kernel read ahead, which here is to clear pages
+      // that a short process never uses.
+      if (memory != nullptr) hook::sys_madvise(memory, request.size, MADV_RANDOM);
     }
     sys_close(fd);
     if (result != 0 && request.exclusive) hook::sys_unlink(request.path);
