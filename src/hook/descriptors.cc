@@ -16,21 +16,41 @@ Description* Descriptors::find(int fd) {
   return entry == nullptr ? nullptr : by_index(entry->load(std::memory_order_acquire));
 }
 
+uint32_t Descriptors::free_index_for(int fd) {
+  const uint32_t home = static_cast<uint32_t>(fd) + 1;
+  if (home <= kHomes) {
+    const Description* description = descriptions_.at(home);
+    if (description == nullptr || description->references.load(std::memory_order_acquire) == 0) {
+      return home;
+    }
+  }
+  const uint32_t index =
+      free_.pop([this](uint32_t i) -> std::atomic<uint32_t>& { return next_free_of(i); });
+  return index != 0 ? index : next_index_.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Nobody else changes a descriptor's entry at the same time, or the program itself would not know
+// what the descriptor is.
+void Descriptors::replace(std::atomic<uint32_t>& entry, uint32_t index) {
+  const uint32_t before = entry.load(std::memory_order_acquire);
+  entry.store(index, std::memory_order_release);
+  release(before);
+}
+
 Description* Descriptors::opened(int fd, uint32_t file, uint32_t flags) {
   if (fd < 0) return nullptr;
   std::atomic<uint32_t>* entry = table_.at(static_cast<size_t>(fd));
   if (entry == nullptr) return nullptr;
-  uint32_t index =
-      free_.pop([this](uint32_t i) -> std::atomic<uint32_t>& { return next_free_of(i); });
-  if (index == 0) index = next_index_.fetch_add(1, std::memory_order_relaxed);
+  replace(*entry, 0);
+  const uint32_t index = free_index_for(fd);
   Description* description = descriptions_.at(index);
   if (description == nullptr) return nullptr;
   description->position.store(0, std::memory_order_relaxed);
   description->file.store(file, std::memory_order_relaxed);
   description->flags.store(flags, std::memory_order_relaxed);
-  description->references.store(1, std::memory_order_relaxed);
   description->epoch.store(epoch_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  release(entry->exchange(index, std::memory_order_acq_rel));
+  description->references.store(1, std::memory_order_release);
+  entry->store(index, std::memory_order_release);
   return description;
 }
 
@@ -42,18 +62,14 @@ void Descriptors::duplicated(int from, int to) {
   if (const auto* source = from < 0 ? nullptr : table_.find(static_cast<size_t>(from))) {
     index = source->load(std::memory_order_acquire);
   }
-  if (index != 0) {
-    by_index(index)->references.fetch_add(1, std::memory_order_relaxed);
-  }
-  release(target->exchange(index, std::memory_order_acq_rel));
+  if (index != 0) by_index(index)->references.fetch_add(1, std::memory_order_relaxed);
+  replace(*target, index);
 }
 
 void Descriptors::closed(int fd) {
   if (fd < 0) return;
   std::atomic<uint32_t>* entry = table_.find(static_cast<size_t>(fd));
-  if (entry != nullptr && entry->load(std::memory_order_relaxed) != 0) {
-    release(entry->exchange(0, std::memory_order_acq_rel));
-  }
+  if (entry != nullptr) replace(*entry, 0);
 }
 
 void Descriptors::closed_range(unsigned first, unsigned last) {
@@ -67,7 +83,13 @@ void Descriptors::closed_range(unsigned first, unsigned last) {
 void Descriptors::release(uint32_t index) {
   if (index == 0) return;
   Description* description = by_index(index);
-  if (description->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  // The last descriptor of a description is nobody else's to duplicate.
+  if (description->references.load(std::memory_order_acquire) == 1) {
+    description->references.store(0, std::memory_order_release);
+  } else if (description->references.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+    return;
+  }
+  if (index <= kHomes) return;
   free_.push(index, [this](uint32_t i) -> std::atomic<uint32_t>& { return next_free_of(i); });
 }
 

@@ -69,13 +69,19 @@ class Descriptors {
 
  private:
   Description* by_index(uint32_t index) { return index == 0 ? nullptr : descriptions_.find(index); }
+  // Each descriptor has a description of its own at hand, so that opening and closing, which is
+  // what nearly all do, touches no list that threads share. Only where a duplicate still holds it
+  // is another one taken from the rest.
+  static constexpr uint32_t kHomes = 8u << 20;
+  uint32_t free_index_for(int fd);
+  void replace(std::atomic<uint32_t>& entry, uint32_t index);
   void release(uint32_t index);
   std::atomic<uint32_t>& next_free_of(uint32_t index);
 
   Arena<std::atomic<uint32_t>, 4096, 4096> table_;  // descriptor -> index of its description
   Arena<Description, 1024, 16384> descriptions_;
   TaggedStack free_;
-  std::atomic<uint32_t> next_index_{1};
+  std::atomic<uint32_t> next_index_{kHomes + 1};
   std::atomic<uint32_t> epoch_{1};
 };
 

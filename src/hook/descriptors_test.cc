@@ -83,6 +83,27 @@ TEST_F(DescriptorsTest, OpeningAndClosingForEverTakesNoMoreMemory) {
   EXPECT_EQ(descriptors().find(3), first);
 }
 
+TEST_F(DescriptorsTest, ADescriptionHeldByADuplicateSurvivesTheReuseOfItsDescriptor) {
+  descriptors().opened(5, 42, 0);
+  descriptors().duplicated(5, 9);
+  descriptors().closed(5);
+  descriptors().opened(5, 43, 0);
+  EXPECT_EQ(file(5), 43u);
+  EXPECT_EQ(file(9), 42u);
+  descriptors().closed(9);
+  descriptors().closed(5);
+  descriptors().opened(5, 44, 0);
+  EXPECT_EQ(file(5), 44u);
+}
+
+TEST_F(DescriptorsTest, OpeningOverOneWhoseClosingWasNotSeenReplacesIt) {
+  descriptors().opened(5, 42, 0);
+  descriptors().opened(5, 43, 0);
+  EXPECT_EQ(file(5), 43u);
+  descriptors().closed(5);
+  EXPECT_EQ(file(5), 0u);
+}
+
 TEST_F(DescriptorsTest, AfterAForkTheKernelIsAskedForThePosition) {
   const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   ASSERT_GE(fd, 0);

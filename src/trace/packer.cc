@@ -416,8 +416,7 @@ void Packer::State::remove_packed(PackOutcome& outcome) {
       anything_left = true;
       continue;
     }
-    fs::remove(session.log_path(name), error);
-    fs::remove(session.rings_path(name), error);
+    session.remove(name);
   }
   if (anything_left || !has_index) return;
   fs::remove_all(session.path(), error);

@@ -1,5 +1,6 @@
 #include "trace/session_directory.h"
 
+#include <fcntl.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -37,6 +38,44 @@ std::optional<ProcessState> state_of(uint32_t pid) {
   at = stat->find(' ', at);
   state.start_time = std::strtoull(stat->c_str() + at, nullptr, 10);
   return state;
+}
+
+constexpr std::string_view kAreasBeginning = "areas-";
+constexpr char kAreaMark = '@';
+
+// A recording that lies in an area: its file and its number there.
+struct AreaName {
+  std::string file;
+  uint32_t number = 0;
+};
+
+std::optional<AreaName> area_of(const std::string& recording) {
+  const size_t mark = recording.rfind(kAreaMark);
+  if (mark == std::string::npos || !recording.starts_with(kAreasBeginning)) return std::nullopt;
+  return AreaName{recording.substr(0, mark),
+                  static_cast<uint32_t>(std::strtoul(recording.c_str() + mark + 1, nullptr, 10))};
+}
+
+// The areas of a file that processes have begun to use.
+std::vector<std::string> areas_in_use(const fs::path& path) {
+  std::vector<std::string> found;
+  const auto source = Source::from_file(path.string());
+  std::vector<std::byte> scratch;
+  if (!source.ok()) return found;
+  const auto head = source->view(0, sizeof(wire::AreasHeader), scratch);
+  if (!head.ok()) return found;
+  wire::AreasHeader header;
+  std::memcpy(&header, head->data(), sizeof(header));
+  if (header.magic != wire::kAreasMagic || header.version != wire::kRecordingVersion) return found;
+  const uint32_t count = std::min(header.area_count, header.taken);
+  for (uint32_t number = 0; number < count; ++number) {
+    const auto page = source->view(wire::area_offset(number), sizeof(uint64_t), scratch);
+    if (!page.ok()) break;
+    uint64_t magic = 0;
+    std::memcpy(&magic, page->data(), sizeof(magic));
+    if (magic != 0) found.push_back(fmt::format("{}@{}", path.stem().string(), number));
+  }
+  return found;
 }
 
 std::string read_boot_id() {
@@ -77,7 +116,13 @@ std::vector<std::string> SessionDirectory::recordings() const {
   std::vector<std::string> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(path_, error)) {
-    if (entry.path().extension() == kRingsEnding) found.push_back(entry.path().stem().string());
+    if (entry.path().extension() != kRingsEnding) continue;
+    const std::string stem = entry.path().stem().string();
+    if (!stem.starts_with(kAreasBeginning)) {
+      found.push_back(stem);
+    } else if (stem.find(kAreaMark) == std::string::npos) {
+      for (std::string& area : areas_in_use(entry.path())) found.push_back(std::move(area));
+    }
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -91,9 +136,36 @@ fs::path SessionDirectory::log_path(const std::string& recording) const {
   return path_ / (recording + ".log");
 }
 
+Result<Source> SessionDirectory::open_rings(const std::string& recording) const {
+  const auto area = area_of(recording);
+  if (!area) return Source::from_file(rings_path(recording).string());
+  return Source::from_piece({.path = rings_path(area->file).string(),
+                             .offset = wire::area_offset(area->number),
+                             .size_bytes = wire::kAreaSizeBytes,
+                             .more_path = rings_path(recording).string()});
+}
+
+// An area's page loses its magic, so that nobody looks at it again, and its space is given back.
+void SessionDirectory::remove(const std::string& recording) const {
+  std::error_code error;
+  fs::remove(log_path(recording), error);
+  fs::remove(rings_path(recording), error);
+  const auto area = area_of(recording);
+  if (!area) return;
+  const auto file = File::open(rings_path(area->file), O_WRONLY);
+  if (!file.ok()) return;
+  const uint64_t nothing = 0;
+  const uint64_t offset = wire::area_offset(area->number);
+  if (!file->write_at(offset, ByteView(reinterpret_cast<const std::byte*>(&nothing), 8)).ok())
+    return;
+  static_cast<void>(fallocate(file->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                              static_cast<off_t>(offset),
+                              static_cast<off_t>(wire::kAreaSizeBytes)));
+}
+
 Result<wire::ProcessPage> SessionDirectory::read_process(const std::string& recording) const {
   const std::string path = rings_path(recording).string();
-  ASSIGN_OR_RETURN(const Source source, Source::from_file(path));
+  ASSIGN_OR_RETURN(const Source source, open_rings(recording));
   return read_process_page(source).within(path);
 }
 
@@ -101,7 +173,7 @@ Result<ProcessRecording> SessionDirectory::read(const std::string& recording,
                                                 const Consumed& consumed,
                                                 ProcessRecording::Extent extent) const {
   const std::string path = rings_path(recording).string();
-  ASSIGN_OR_RETURN(const Source rings, Source::from_file(path));
+  ASSIGN_OR_RETURN(const Source rings, open_rings(recording));
   const auto open_log = [&]() -> Result<std::unique_ptr<Source>> {
     auto log = Source::from_file(log_path(recording).string());
     if (log.ok()) return std::make_unique<Source>(*std::move(log));

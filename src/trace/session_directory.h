@@ -36,11 +36,15 @@ class SessionDirectory {
   SessionEntry entry() const { return session_entry(page_, path_.filename().string()); }
   bool is_of_this_boot() const;
 
-  // The names of its processes' files without their endings, in order. Looks each time.
+  // The names of its processes' files without their endings, in order; of a process in an area of
+  // its parent's, the file's and the area's number behind '@'. Looks each time.
   std::vector<std::string> recordings() const;
 
   std::filesystem::path rings_path(const std::string& recording) const;
   std::filesystem::path log_path(const std::string& recording) const;
+
+  // All of it was packed, and its process has ended.
+  void remove(const std::string& recording) const;
 
   Result<wire::ProcessPage> read_process(const std::string& recording) const;
   Result<ProcessRecording> read(const std::string& recording, const Consumed& consumed,
@@ -57,6 +61,8 @@ class SessionDirectory {
                    const std::vector<wire::ProcessPage>& pages) const;
 
  private:
+  Result<Source> open_rings(const std::string& recording) const;
+
   SessionDirectory(std::filesystem::path path, const wire::SessionPage& page)
       : path_(std::move(path)), page_(page) {}
 

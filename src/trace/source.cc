@@ -2,12 +2,31 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+
 namespace millrace::trace {
 
 Result<Source> Source::from_file(const std::string& path) {
   ASSIGN_OR_RETURN(File file, File::open(path, O_RDONLY));
   ASSIGN_OR_RETURN(const uint64_t size_bytes, file.size_bytes());
   return Source(std::move(file), size_bytes);
+}
+
+Result<Source> Source::from_piece(const Piece& piece) {
+  ASSIGN_OR_RETURN(Source source, from_file(piece.path));
+  if (piece.offset > source.size_bytes_ || piece.size_bytes > source.size_bytes_ - piece.offset) {
+    return fail(Errc::kCorrupt, "{} bytes are needed at byte {}, but the file ends at {}",
+                piece.size_bytes, piece.offset, source.size_bytes_);
+  }
+  source.begin_ = piece.offset;
+  source.piece_bytes_ = piece.size_bytes;
+  source.size_bytes_ = piece.size_bytes;
+  if (auto more = File::open(piece.more_path, O_RDONLY); more.ok()) {
+    ASSIGN_OR_RETURN(const uint64_t more_bytes, more->size_bytes());
+    source.size_bytes_ = std::max(source.size_bytes_, more_bytes);
+    source.more_ = *std::move(more);
+  }
+  return source;
 }
 
 Result<ByteView> Source::view(uint64_t offset, size_t size_bytes,
@@ -19,7 +38,10 @@ Result<ByteView> Source::view(uint64_t offset, size_t size_bytes,
   if (!file_.is_open()) return bytes_.subspan(offset, size_bytes);
   if (scratch.size() < size_bytes) scratch.resize(size_bytes);
   const MutableByteView out = MutableByteView(scratch).first(size_bytes);
-  RETURN_IF_ERROR(file_.read_exactly_at(offset, out));
+  // Readers ask for a page or a ring at a time, which lie in one piece or in the other.
+  const bool behind = piece_bytes_ != 0 && offset >= piece_bytes_;
+  RETURN_IF_ERROR(behind ? more_.read_exactly_at(offset, out)
+                         : file_.read_exactly_at(begin_ + offset, out));
   return ByteView(out);
 }
 

@@ -16,6 +16,15 @@ class Source {
   // Takes over an open file. Read as it goes, not mapped: a trace may still be written, and one
   // that is cut short must not end the reader with a signal.
   static Result<Source> from_file(const std::string& path);
+  // A part of a file, and behind it, from its size on, another file where there is one: an area of
+  // a recording with its further rings.
+  struct Piece {
+    std::string path;
+    uint64_t offset = 0;
+    uint64_t size_bytes = 0;
+    std::string more_path;
+  };
+  static Result<Source> from_piece(const Piece& piece);
   // `bytes` must outlive the source.
   explicit Source(ByteView bytes) : bytes_(bytes), size_bytes_(bytes.size()) {}
 
@@ -31,6 +40,9 @@ class Source {
   File file_;
   ByteView bytes_;
   uint64_t size_bytes_ = 0;
+  uint64_t begin_ = 0;        // where in file_ it begins
+  uint64_t piece_bytes_ = 0;  // how much of file_ it has, where more_ follows; 0: all
+  File more_;
 };
 
 }  // namespace millrace::trace

@@ -6,6 +6,7 @@
 //   names.index        a hash table over them, shared by all processes
 //   PID-TICKS.rings    ProcessPage, then rings: what a process's threads write now
 //   PID-TICKS.log      full rings, one after the other, each as it was
+//   areas-PID-TICKS.rings  AreasHeader, then areas: places for the children a process forks
 // All are written through shared mappings or by single appends, so that what a killed process had
 // recorded is there. Every file's space is allocated before it is mapped: a full disk shows as a
 // failed call, never as a signal.
@@ -25,6 +26,7 @@ inline constexpr uint32_t kRecordingVersion = 1;
 inline constexpr uint64_t kSessionMagic = 0x5353'4553'4d52'0a00;  // "\0\nRMSESS" on disk
 inline constexpr uint64_t kProcessMagic = 0x434f'5250'4d52'0a00;  // "\0\nRMPROC"
 inline constexpr uint64_t kNamesMagic = 0x454d'414e'4d52'0a00;    // "\0\nRMNAME"
+inline constexpr uint64_t kAreasMagic = 0x5341'4552'4d52'0a00;    // "\0\nRMREAS"
 inline constexpr uint32_t kRingMagic = 0x474e4952;                // "RING"
 
 inline constexpr size_t kPageSizeBytes = 4096;
@@ -128,6 +130,23 @@ static_assert(sizeof(Ring) == kRingSizeBytes);
 // Where a ring lies in its .rings file. The ProcessPage has the first 64 KiB to itself, so that all
 // can be mapped also where pages are that large.
 constexpr uint64_t ring_offset(uint32_t ring) { return (uint64_t{ring} + 1) * kRingSizeBytes; }
+
+// Making a file costs more than a forked child's whole recording. A process that forks again and
+// again therefore makes one with room for many children, which inherit it mapped. An area is laid
+// out as a .rings file with one ring; its recording is called areas-PID-TICKS@NUMBER, and what
+// follows (a log, further rings) lies in files of that name.
+struct AreasHeader {
+  uint64_t magic;       // kAreasMagic, written last
+  uint32_t version;     // kRecordingVersion
+  uint32_t area_count;  // that there is room for
+  uint32_t taken;       // by children so far, by atomic additions; may go beyond area_count
+  uint32_t reserved[11];
+};
+static_assert(sizeof(AreasHeader) == 64);
+inline constexpr uint64_t kAreaSizeBytes = ring_offset(1);
+constexpr uint64_t area_offset(uint32_t area) {
+  return kRingSizeBytes + uint64_t{area} * kAreaSizeBytes;
+}
 
 struct NamesHeader {
   uint64_t magic;    // kNamesMagic

@@ -65,6 +65,15 @@ class RecorderTest(unittest.TestCase):
             event.pid for event in recording.events(self.trace) if event.call == "pread")
         self.assertEqual(sorted(per_process.values()), [5] + [60] * 50)
 
+    def test_forked_children_with_threads_outgrow_their_area(self):
+        self.assertEqual(self.workload("forked_threads", 12, 5000).returncode, 0)
+        threads = collections.Counter((event.pid, event.tid) for event in recording.events(self.trace)
+                                      if event.call == "pread")
+        self.assertEqual(sorted(threads.values()), [5000] * 60)
+        self.assertEqual(len({pid for pid, _ in threads}), 12)
+        names = os.listdir(recording.read(self.trace)[0].path)
+        self.assertTrue(any(name.startswith("areas-") and "@" in name for name in names), names)
+
     def test_children_of_the_kernels_own_fork_are_told_from_their_parent(self):
         self.assertEqual(self.workload("raw_fork", 10, 30).returncode, 0)
         per_process = collections.Counter(

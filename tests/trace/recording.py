@@ -49,8 +49,15 @@ class Session:
         self.processes = []
         self.events = []
         for entry in sorted(os.listdir(path)):
-            if entry.endswith(".rings"):
-                self._read_process(os.path.join(path, entry[:-len(".rings")]))
+            stem = entry[:-len(".rings")]
+            if not entry.endswith(".rings") or "@" in stem:
+                continue
+            with open(os.path.join(path, entry), "rb") as file:
+                rings = file.read()
+            if stem.startswith("areas-"):
+                self._read_areas(os.path.join(path, stem), rings)
+            else:
+                self._read_process(os.path.join(path, stem), rings)
         self.events.sort(key=lambda event: (event.begin, -event.duration))
 
     def name(self, number):
@@ -59,9 +66,20 @@ class Session:
         length, = struct.unpack_from("<I", self._names, number * 8)
         return os.fsdecode(self._names[number * 8 + 16:number * 8 + 16 + length])
 
-    def _read_process(self, stem):
-        with open(stem + ".rings", "rb") as file:
-            rings = file.read()
+    def _read_areas(self, stem, file):
+        magic, version, count, taken = struct.unpack_from("<QIII", file)
+        assert magic == 0x534145524d520a00 and version == 1, (stem, hex(magic), version)
+        for number in range(min(count, taken)):
+            area = file[RING_BYTES * (1 + 2 * number):RING_BYTES * (3 + 2 * number)]
+            if not any(area[:8]):
+                continue  # taken, and not begun
+            own = "%s@%d" % (stem, number)
+            if os.path.exists(own + ".rings"):
+                with open(own + ".rings", "rb") as more:
+                    area += more.read()[len(area):]
+            self._read_process(own, area)
+
+    def _read_process(self, stem, rings):
         log = b""
         if os.path.exists(stem + ".log"):
             with open(stem + ".log", "rb") as file:

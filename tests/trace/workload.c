@@ -47,6 +47,11 @@ static int killed(void) {
   return 1;
 }
 
+static void* short_thread(void* argument) {
+  read_times((int)(long)argument, second);
+  return NULL;
+}
+
 static int forks(void) {
   const int fd = open_file();
   for (long i = 0; i < first; ++i) {
@@ -60,6 +65,23 @@ static int forks(void) {
     if (WEXITSTATUS(status) != i % 100) return 1;
   }
   read_times(fd, 5);
+  return 0;
+}
+
+// Children with threads, whose recordings outgrow what their parent made for them.
+static int forked_threads(void) {
+  const int fd = open_file();
+  for (long i = 0; i < first; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      pthread_t all[4];
+      for (int k = 0; k < 4; ++k) pthread_create(&all[k], NULL, short_thread, (void*)(long)fd);
+      for (int k = 0; k < 4; ++k) pthread_join(all[k], NULL);
+      read_times(fd, second);
+      _exit(0);
+    }
+    waitpid(child, NULL, 0);
+  }
   return 0;
 }
 
@@ -87,11 +109,6 @@ static int shared_position(void) {
   }
   waitpid(child, NULL, 0);
   return read(fd, block, 300) == 300 ? 0 : 1;
-}
-
-static void* short_thread(void* argument) {
-  read_times((int)(long)argument, second);
-  return NULL;
 }
 
 static int threads(void) {
@@ -218,6 +235,7 @@ int main(int argc, char** argv) {
   } kModes[] = {
       {"preads", preads},       {"killed", killed},
       {"forks", forks},         {"raw_fork", raw_fork},
+      {"forked_threads", forked_threads},
       {"threads", threads},     {"parallel", parallel},
       {"files", files},         {"descriptors", descriptors},
       {"handlers", handlers},   {"errors", errors},

@@ -40,7 +40,7 @@ void write_tags(wire::TraceSlot* slot, const millrace_tag* tags, size_t count) {
 }
 
 void api_record(const millrace_event* event) {
-  if (!recording(Level::kApp)) return;
+  if (!recording(Level::kApp) || !settle_writer()) return;
   const uint64_t duration = event->end_ticks - event->begin_ticks;
   const bool wide = duration > UINT32_MAX;
   const bool foreign = event->origin != 0 && event->origin != this_place();

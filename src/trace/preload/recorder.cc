@@ -37,6 +37,7 @@ struct Process {
   std::atomic<uint32_t> lost_since_retry{0};
   std::atomic<int> last_error{0};  // why the last ring could not be made
   wire::ProcessOrigin origin = wire::ProcessOrigin::kProgram;
+  uint32_t generation = 0;  // forks between the first traced program and this process
   RankInfo rank;
   NameId executable = kNoName;
   NameId command_line = kNoName;
@@ -45,9 +46,11 @@ struct Process {
 // On a page of their own, which is all that a forked child copies to begin its recording.
 struct alignas(4096) State {
   Process process;
+  Areas areas;
   Rings rings;
 };
 constinit State state;
+constexpr Areas& areas = state.areas;
 constexpr Process& process = state.process;
 constexpr Rings& rings = state.rings;
 
@@ -102,7 +105,11 @@ void fill_page(wire::ProcessPage& page, uint64_t ticks) {
 bool make_files() {
   const uint64_t ticks = now();
   int error = 0;
-  wire::ProcessPage* page = rings.create(recorder.settings.session, process.pid, ticks, &error);
+  Areas::Area area;
+  wire::ProcessPage* page =
+      process.origin == wire::ProcessOrigin::kFork && areas.take(&area)
+          ? rings.adopt(recorder.settings.session, process.pid, area)
+          : rings.create(recorder.settings.session, process.pid, ticks, &error);
   if (page == nullptr) {
     process.last_error.store(error, std::memory_order_relaxed);
     return false;
@@ -111,16 +118,19 @@ bool make_files() {
   return true;
 }
 
+constexpr uint32_t kGenerationShift = 8;
+
 void start_process(wire::ProcessOrigin origin) {
   rings.forget();
   writer = Writer{};
   process.pid = hook::sys_getpid();
   process.origin = origin;
-  recorder.gate.set(recorder.settings.levels | kReady);
   if (origin == wire::ProcessOrigin::kProgram) name_program();
   if (!make_files()) {
     std::atomic_ref<uint64_t>(process.session->lost_processes).fetch_add(1);
   }
+  writer.gate = recorder.settings.levels | kReady | ++process.generation << kGenerationShift;
+  recorder.gate.set(writer.gate);
   if (!recording(Level::kPosix)) return;
   const uint64_t at = now();
   record({.call = Call::kStart, .file = process.executable}, {at, at, 0});
@@ -128,7 +138,8 @@ void start_process(wire::ProcessOrigin origin) {
 
 void on_thread_end(void*) {
   const hook::SignalsBlocked blocked;
-  if (recorder.gate.value() != 0) rings.leave(writer);
+  const uint32_t gate = recorder.gate.value();
+  if (gate != 0 && gate == writer.gate) rings.leave(writer);
 }
 
 void on_exit_of_program(int code, void*) { end_recording(code); }
@@ -136,9 +147,21 @@ void on_exit_of_program(int code, void*) { end_recording(code); }
 // Before a fork, in the parent.
 void on_fork() {
   recorder.descriptors.shared_with_child();
+  if (recorder.gate.value() != 0) {
+    const hook::SignalsBlocked blocked;
+    areas.prepare(recorder.settings.session, process.pid, now(), rings.page());
+  }
   find_data_calls();
   find_open_calls();
   find_exit_call();
+}
+
+void on_fork_in_child() {
+  recorder.gate.set(0);
+  // A thread that is not here any more was just beginning to record.
+  if (process.session != nullptr && process.phase == Phase::kStarting) {
+    process.phase = Phase::kReady;
+  }
 }
 
 // One line, once: a program that asked to be traced and is not should know. Not through stdio.
@@ -180,7 +203,7 @@ bool initialise() {
   remember_environment(recorder.settings);
   recorder.gate.install();
   pthread_key_create(&process.thread_end_key, &on_thread_end);
-  pthread_atfork(&on_fork, nullptr, [] { recorder.gate.set(0); });
+  pthread_atfork(&on_fork, nullptr, &on_fork_in_child);
   on_exit(&on_exit_of_program, nullptr);
   return true;
 }
@@ -199,11 +222,13 @@ uint32_t begin_recording() {
     if (on) start_process(wire::ProcessOrigin::kProgram);
     starting = false;
     process.phase.store(on ? Phase::kReady : Phase::kOff, std::memory_order_release);
-  } else if (phase == Phase::kReady) {
-    // A forked child: it has this thread only.
+  } else if (phase == Phase::kReady &&
+             process.phase.compare_exchange_strong(phase, Phase::kStarting)) {
+    // A forked child; another of its threads may have been here first.
     starting = true;
-    start_process(wire::ProcessOrigin::kFork);
+    if (recorder.gate.value() == 0) start_process(wire::ProcessOrigin::kFork);
     starting = false;
+    process.phase.store(Phase::kReady, std::memory_order_release);
   } else {
     while (process.phase.load(std::memory_order_acquire) == Phase::kStarting) hook::sys_yield();
   }
@@ -286,8 +311,20 @@ bool needs_wide(const Event& event, const Outcome& outcome, uint64_t duration) {
 
 }  // namespace
 
+bool settle_writer() {
+  uint32_t gate = recorder.gate.value();
+  if (__builtin_expect(gate == writer.gate && gate != 0, 1)) return true;
+  if (gate == 0) gate = begin_recording();
+  if (gate == 0) return false;
+  if (writer.gate != gate) {
+    writer = Writer{};
+    writer.gate = gate;
+  }
+  return true;
+}
+
 wire::TraceSlot* record_wide(const Event& event, const Outcome& outcome) {
-  if (recorder.gate.value() == 0 && begin_recording() == 0) return nullptr;
+  if (!settle_writer()) return nullptr;
   const uint64_t duration = outcome.end_ticks - outcome.begin_ticks;
   const bool wide = needs_wide(event, outcome, duration);
   const bool two_files = event.other_file != kNoName;
@@ -375,6 +412,7 @@ void end_recording(int exit_code) {
 }
 
 void enter_vfork() {
+  settle_writer();
   writer.in_vfork = true;
   writer.end = nullptr;
 }
@@ -386,6 +424,7 @@ void leave_vfork() {
 }
 
 uint64_t this_place() {
+  settle_writer();
   if (writer.thread == 0) writer.thread = hook::sys_gettid();
   return uint64_t{process.pid} << 32 | writer.thread;
 }

@@ -33,7 +33,8 @@ using wire::NameId;
 // What there is one of in a process. Plain memory, constructed at compile time: hooks run before
 // any constructor.
 struct Recorder {
-  // The levels recorded, with kReady; 0 where this process has not begun to record.
+  // The levels recorded, with kReady, and in the upper bits a number that no ancestor has; 0 where
+  // this process has not begun to record.
   hook::ForkSentinel gate;
   bool ticks_from_cpu = false;
   Settings settings;
@@ -84,6 +85,10 @@ struct Outcome {
 wire::TraceSlot* record_wide(const Event& event, const Outcome& outcome);
 void count_lost_event(uint64_t begin_ticks);
 
+// Before a thread takes slots: what its writer points to may be of the process that this one was
+// forked from. False where nothing is recorded.
+bool settle_writer();
+
 // One slot, where everything fits it; which is nearly always.
 inline void record(const Event& event, const Outcome& outcome) {
   const uint64_t duration = outcome.end_ticks - outcome.begin_ticks;
@@ -101,7 +106,7 @@ inline void record(const Event& event, const Outcome& outcome) {
   }
   const bool fits = form != wire::ResultForm::kExtended && outcome.error == 0 &&
                     (duration | event.size) <= UINT32_MAX && event.detail == 0 &&
-                    event.other_file == kNoName && recorder.gate.value() != 0;
+                    event.other_file == kNoName && recorder.gate.value() == writer.gate;
   if (__builtin_expect(!fits, 0)) {
     record_wide(event, outcome);
     return;

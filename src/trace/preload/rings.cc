@@ -53,24 +53,22 @@ void add_loss(wire::LossCounters& counters, uint64_t events, uint64_t first_tick
 
 template <typename Use>
 auto Rings::with_path(const char* ending, Use use) {
-  const size_t size = std::strlen(directory_) + 64;
+  const size_t size = std::strlen(directory_) + 96;
   auto* path = static_cast<char*>(__builtin_alloca(size));
-  TextBuilder(path, size)
-      .add(directory_)
-      .add("/")
-      .add(process_)
-      .add("-")
-      .add(ticks_, 16)
-      .add(ending)
-      .end();
+  TextBuilder text(path, size);
+  text.add(directory_).add(area_ == kNoArea ? "/" : "/areas-").add(name_process_).add("-");
+  text.add(name_ticks_, 16);
+  if (area_ != kNoArea) text.add("@").add(area_);
+  text.add(ending).end();
   return use(static_cast<const char*>(path));
 }
 
 wire::ProcessPage* Rings::create(const char* directory, uint32_t process, uint64_t ticks,
                                  int* error) {
   directory_ = directory;
-  process_ = process;
-  ticks_ = ticks;
+  name_process_ = process;
+  name_ticks_ = ticks;
+  area_ = kNoArea;
   void* memory = with_path(".rings", [&](const char* path) {
     return map_file({.path = path,
                      .offset = 0,
@@ -80,13 +78,24 @@ wire::ProcessPage* Rings::create(const char* directory, uint32_t process, uint64
                     error);
   });
   if (memory == nullptr) return nullptr;
+  wire::ProcessPage* page = begin(memory, process);
+  if (page == nullptr) *error = ENOMEM;
+  return page;
+}
+
+wire::ProcessPage* Rings::adopt(const char* directory, uint32_t process, const Areas::Area& area) {
+  directory_ = directory;
+  name_process_ = area.file_process;
+  name_ticks_ = area.file_ticks;
+  area_ = area.number;
+  return begin(area.page, process);
+}
+
+wire::ProcessPage* Rings::begin(void* memory, uint32_t process) {
+  Info* info = infos_.at(0);
+  if (info == nullptr) return nullptr;
   page_ = static_cast<wire::ProcessPage*>(memory);
   page_->pid = process;
-  Info* info = infos_.at(0);
-  if (info == nullptr) {
-    *error = ENOMEM;
-    return nullptr;
-  }
   info->ring = reinterpret_cast<wire::Ring*>(static_cast<char*>(memory) + wire::ring_offset(0));
   count_.store(1, std::memory_order_relaxed);
   page_->ring_count = 1;
@@ -95,15 +104,8 @@ wire::ProcessPage* Rings::create(const char* directory, uint32_t process, uint64
 }
 
 void Rings::forget() {
-  // Its other threads' rings stay mapped: which they were is not worth the time a fork would take.
-  // So does this thread's own, where the fork came from a signal handler in the middle of an event:
-  // the interrupted event will yet be written, into a slot that its parent fills with the same.
-  if (page_ != nullptr && writer.depth == 0) {
-    if (writer.ring != nullptr && writer.ring_number != 0) {
-      hook::sys_munmap(writer.ring, kRingSizeBytes);
-    }
-    hook::sys_munmap(page_, wire::ring_offset(1));
-  }
+  // They stay mapped. A fork in a signal handler may have come in the middle of an event, which
+  // will yet be written here too: into a slot that the parent fills with the same.
   page_ = nullptr;
   count_.store(0, std::memory_order_relaxed);
   free_.clear();
@@ -111,7 +113,11 @@ void Rings::forget() {
 
 wire::Ring* Rings::map_ring(uint32_t number, int* error) {
   void* memory = with_path(".rings", [&](const char* path) {
-    return map_file({.path = path, .offset = wire::ring_offset(number), .size = kRingSizeBytes},
+    // An area has one ring; further ones lie in a file of their own, where they would in any.
+    return map_file({.path = path,
+                     .offset = wire::ring_offset(number),
+                     .size = kRingSizeBytes,
+                     .create = area_ != kNoArea},
                     error);
   });
   if (memory == nullptr) return nullptr;

@@ -9,6 +9,7 @@
 
 #include "hook/arena.h"
 #include "hook/tagged_stack.h"
+#include "trace/preload/areas.h"
 #include "trace/preload/writer.h"
 #include "wire/trace_session.h"
 
@@ -19,6 +20,9 @@ class Rings {
   // Makes the process's files in the session's directory, with one ring, for this process and
   // thread. `directory` must stay. Null where that fails; *error is then the errno value.
   wire::ProcessPage* create(const char* directory, uint32_t process, uint64_t ticks, int* error);
+
+  // The same in an area that the parent made. Makes no system call.
+  wire::ProcessPage* adopt(const char* directory, uint32_t process, const Areas::Area& area);
 
   // Gives the thread a ring: one that another has left, or a new one.
   bool take(Writer& to, int* error);
@@ -42,6 +46,7 @@ class Rings {
     uint32_t reserved;
   };
 
+  wire::ProcessPage* begin(void* memory, uint32_t process);
   void enter(Writer& to, uint32_t number, wire::TraceSlot* next);
   wire::Ring* map_ring(uint32_t number, int* error);
   auto next_of() {
@@ -57,8 +62,11 @@ class Rings {
 
   wire::ProcessPage* page_ = nullptr;
   const char* directory_ = nullptr;
-  uint64_t ticks_ = 0;
-  uint32_t process_ = 0;
+  // The name of the process's files: PID-TICKS, or areas-PID-TICKS@AREA.
+  static constexpr uint32_t kNoArea = ~uint32_t{0};
+  uint64_t name_ticks_ = 0;
+  uint32_t name_process_ = 0;
+  uint32_t area_ = kNoArea;
   std::atomic<uint32_t> count_{0};
   hook::TaggedStack free_;  // numbers + 1
   hook::Arena<Info, 1024, 4096> infos_;

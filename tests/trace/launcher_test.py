@@ -1,0 +1,143 @@
+"""Real programs under `millrace trace`, read back by `millrace export`.
+
+Usage: launcher_test.py MILLRACE WORKLOAD_PROGRAM PYTHON [unittest arguments]. PYTHON is one with numpy, h5py, PIL and
+torch, as far as there is one; tests of modules that it lacks are skipped."""
+
+import collections
+import csv
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+MILLRACE, WORKLOAD, PYTHON = sys.argv[1:4]
+
+
+def has_module(name):
+    return subprocess.run([PYTHON, "-c", "import " + name], stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+class LauncherTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.directory = os.path.realpath(scratch.name)
+        self.trace = os.path.join(self.directory, "trace")
+        self.file = os.path.join(self.directory, "data")
+        with open(self.file, "wb") as file:
+            file.write(os.urandom(4096))
+
+    def run_traced(self, command, *options):
+        return subprocess.run([MILLRACE, "trace", "-o", self.trace, *options, "--", *command], cwd=self.directory,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+
+    def run_python(self, code):
+        script = os.path.join(self.directory, "script.py")
+        with open(script, "w") as file:
+            file.write(code)
+        plain = subprocess.run([PYTHON, script], cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, check=False)
+        traced = self.run_traced([PYTHON, script])
+        self.assertEqual((traced.returncode, traced.stdout), (plain.returncode, plain.stdout), traced.stderr)
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+
+    def events(self):
+        output = os.path.join(self.directory, "events.csv")
+        subprocess.run([MILLRACE, "export", self.trace, "--to", "csv", "-o", output], check=True,
+                       stdout=subprocess.DEVNULL)
+        with open(output, newline="") as file:
+            return list(csv.DictReader(file))
+
+    def test_forked_children_with_threads_are_packed_whole(self):
+        self.assertEqual(self.run_traced([WORKLOAD, "forked_threads", self.file, "12", "5000"]).returncode, 0)
+        threads = collections.Counter((event["pid"], event["tid"]) for event in self.events()
+                                      if event["call"] == "pread")
+        self.assertEqual(sorted(threads.values()), [5000] * 60)
+        self.assertEqual([name for name in os.listdir(self.trace) if not name.endswith(".mrt")], [])
+
+    def test_a_killed_command_loses_nothing_and_is_told_as_killed(self):
+        self.assertEqual(self.run_traced([WORKLOAD, "killed", self.file, "700000"]).returncode, -signal.SIGKILL)
+        self.assertEqual(sum(1 for event in self.events() if event["call"] == "pread"), 700_000)
+
+    def test_signals_sent_to_the_launcher_reach_the_command(self):
+        process = subprocess.Popen(
+            [MILLRACE, "trace", "-o", self.trace, "--", "sh", "-c",
+             "trap 'echo caught; exit 5' TERM; echo ready; while :; do sleep 0.05; done"],
+            stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.communicate()[0], "caught\n")
+        self.assertEqual(process.returncode, 5)
+
+    def test_a_daemon_outlives_the_launcher_and_can_be_packed_later(self):
+        self.assertEqual(self.run_traced([WORKLOAD, "daemon", self.file, "5000"]).returncode, 0)
+        deadline = time.time() + 30
+        while time.time() < deadline:
+            subprocess.run([MILLRACE, "pack", self.trace], stdout=subprocess.DEVNULL, check=True)
+            if sum(1 for event in self.events() if event["call"] == "pread") == 5000:
+                break
+            time.sleep(0.1)
+        self.assertEqual(sum(1 for event in self.events() if event["call"] == "pread"), 5000)
+
+    def test_a_launcher_that_is_killed_leaves_a_readable_recording(self):
+        process = subprocess.Popen([MILLRACE, "trace", "-o", self.trace, "--", WORKLOAD, "preads", self.file, "300000000"])
+        time.sleep(0.7)
+        process.kill()
+        process.wait()
+        subprocess.run(["pkill", "-KILL", "-f", self.file], check=True)
+        time.sleep(0.1)
+        offsets = [int(event["offset"]) for event in self.events() if event["call"] == "pread"]
+        self.assertGreater(len(offsets), 1000)
+        self.assertEqual(offsets, [i % 8 * 512 for i in range(len(offsets))])
+
+    @unittest.skipUnless(has_module("numpy"), "this Python has no numpy")
+    def test_numpy(self):
+        self.run_python("import numpy\n"
+                        "numpy.save('a.npy', numpy.arange(100000))\n"
+                        "print(numpy.load('a.npy').sum(), numpy.load('a.npy', mmap_mode='r')[5])\n")
+        files = collections.Counter((event["call"], os.path.basename(event["file"])) for event in self.events())
+        self.assertGreaterEqual(files["read", "a.npy"], 1)
+        self.assertGreaterEqual(files["mmap", "a.npy"], 1)
+        self.assertGreaterEqual(files["mapped", "a.npy"], 1)
+        written = sum(int(event["result"]) for event in self.events()
+                      if event["file"].endswith("a.npy") and event["call"] in ("write", "fwrite"))
+        self.assertGreaterEqual(written, 800_000)
+
+    @unittest.skipUnless(has_module("h5py"), "this Python has no h5py")
+    def test_h5py(self):
+        self.run_python("import h5py, numpy\n"
+                        "with h5py.File('a.h5', 'w') as f: f['x'] = numpy.arange(1000)\n"
+                        "with h5py.File('a.h5') as f: print(f['x'][10:20].sum())\n")
+        calls = {event["call"] for event in self.events() if event["level"] == "hdf5"}
+        self.assertLessEqual({"H5Fcreate", "H5Fopen", "H5Dwrite", "H5Dread"}, calls)
+
+    @unittest.skipUnless(has_module("PIL"), "this Python has no PIL")
+    def test_pil(self):
+        self.run_python("from PIL import Image\n"
+                        "Image.new('RGB', (64, 64), (1, 2, 3)).save('a.png')\n"
+                        "print(Image.open('a.png').getpixel((3, 3)))\n")
+        calls = collections.Counter(event["call"] for event in self.events() if event["file"].endswith("a.png"))
+        self.assertGreater(calls["read"], 0)
+        self.assertGreater(calls["write"], 0)
+
+    @unittest.skipUnless(has_module("torch"), "this Python has no torch")
+    def test_a_torch_data_loader_with_four_workers(self):
+        self.run_python("import os, torch\n"
+                        "class Files(torch.utils.data.Dataset):\n"
+                        "    def __len__(self): return 64\n"
+                        "    def __getitem__(self, i):\n"
+                        "        with open('data', 'rb', buffering=0) as f:\n"
+                        "            f.seek(i * 64); return torch.frombuffer(bytearray(f.read(64)), dtype=torch.uint8)\n"
+                        "if __name__ == '__main__':\n"
+                        "    loader = torch.utils.data.DataLoader(Files(), batch_size=4, num_workers=4)\n"
+                        "    print(sum(int(batch.sum()) for batch in loader))\n")
+        reads = [event for event in self.events() if event["call"] == "read" and event["file"] == self.file]
+        self.assertEqual(sorted(int(event["offset"]) for event in reads), [i * 64 for i in range(64)])
+        self.assertEqual(len({event["pid"] for event in reads}), 4)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]] + sys.argv[4:], verbosity=2)
