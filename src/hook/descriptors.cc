@@ -10,12 +10,6 @@ std::atomic<uint32_t>& Descriptors::next_free_of(uint32_t index) {
   return description->next_free;
 }
 
-Description* Descriptors::find(int fd) {
-  if (fd < 0) return nullptr;
-  const std::atomic<uint32_t>* entry = table_.find(static_cast<size_t>(fd));
-  return entry == nullptr ? nullptr : by_index(entry->load(std::memory_order_acquire));
-}
-
 uint32_t Descriptors::free_index_for(int fd) {
   const uint32_t home = static_cast<uint32_t>(fd) + 1;
   if (home <= kHomes) {

@@ -44,7 +44,11 @@ static_assert(sizeof(Description) == 32);
 class Descriptors {
  public:
   // Null where nothing is known of the descriptor.
-  Description* find(int fd);
+  Description* find(int fd) {
+    if (fd < 0) return nullptr;
+    const std::atomic<uint32_t>* entry = table_.find(static_cast<size_t>(fd));
+    return entry == nullptr ? nullptr : by_index(entry->load(std::memory_order_acquire));
+  }
 
   // A new description, known by one descriptor. Null where memory is refused.
   Description* opened(int fd, uint32_t file, uint32_t flags);

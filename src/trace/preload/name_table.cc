@@ -28,6 +28,7 @@ constexpr size_t entry_bytes(size_t length) { return (sizeof(NameEntry) + length
 
 bool NameTable::open(const char* directory, Filter filter, int* error) {
   filter_ = filter;
+  has_filter_ = filter != nullptr;
   if (std::strlen(directory) + 16 > sizeof(names_path_)) return false;
   stpcpy(stpcpy(names_path_, directory), "/names");
   stpcpy(stpcpy(index_path_, directory), "/names.index");
@@ -61,10 +62,8 @@ NameTable::IndexSlot* NameTable::index_level(size_t level) {
   return slots;
 }
 
-char* NameTable::chunk(size_t number) {
-  if (number >= kChunks) return nullptr;
-  char* base = chunks_[number].load(std::memory_order_acquire);
-  if (__builtin_expect(base != nullptr, 1)) return base;
+char* NameTable::map_chunk(size_t number) {
+  char* base = nullptr;
   int error = 0;
   void* memory = map_file(
       {.path = names_path_, .offset = number * kNamesChunkBytes, .size = kNamesChunkBytes}, &error);
@@ -76,14 +75,7 @@ char* NameTable::chunk(size_t number) {
   return base;
 }
 
-NameEntry* NameTable::entry(NameId id) {
-  const uint64_t place = uint64_t{static_cast<uint32_t>(id)} * 8;
-  char* base = chunk(place / kNamesChunkBytes);
-  if (base == nullptr) return nullptr;
-  return reinterpret_cast<NameEntry*>(base + place % kNamesChunkBytes);
-}
-
-bool NameTable::matches(uint64_t slot, std::string_view name, uint64_t hash) {
+inline bool NameTable::matches(uint64_t slot, std::string_view name, uint64_t hash) {
   if (slot >> 32 != hash >> 32) return false;
   const NameEntry* candidate = entry(NameId{static_cast<uint32_t>(slot)});
   return candidate != nullptr && candidate->length == name.size() &&
@@ -160,12 +152,6 @@ std::string_view NameTable::text(NameId id) {
   const NameEntry* found = entry(id);
   if (found == nullptr) return {};
   return {reinterpret_cast<const char*>(found + 1), found->length};
-}
-
-bool NameTable::filtered(NameId id) {
-  if (id == wire::kNoName) return false;
-  const NameEntry* found = entry(id);
-  return found != nullptr && (found->flags & wire::kNameFiltered) != 0;
 }
 
 }  // namespace millrace::trace

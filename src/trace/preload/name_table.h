@@ -19,7 +19,8 @@ class NameTable {
   // The verdict of the filters on a name that was not known before.
   using Filter = bool (*)(std::string_view name);
 
-  // `directory` is the session's, absolute. False where the table cannot be mapped.
+  // `directory` is the session's, absolute; `filter` is null where every file is wanted. False
+  // where the table cannot be mapped.
   bool open(const char* directory, Filter filter, int* error);
 
   // The name's number. kNoName where there is no space for it.
@@ -29,7 +30,11 @@ class NameTable {
   wire::NameId find(std::string_view name);
 
   std::string_view text(wire::NameId id);
-  bool filtered(wire::NameId id);
+  bool filtered(wire::NameId id) {
+    if (!has_filter_ || id == wire::kNoName) return false;
+    const wire::NameEntry* found = entry(id);
+    return found != nullptr && (found->flags & wire::kNameFiltered) != 0;
+  }
 
  private:
   static constexpr size_t kChunks = 32768;  // of kNamesChunkBytes: what 32 bits of NameId reach
@@ -37,14 +42,25 @@ class NameTable {
   using IndexSlot = std::atomic<uint64_t>;
 
   IndexSlot* index_level(size_t level);
-  wire::NameEntry* entry(wire::NameId id);
-  char* chunk(size_t number);
+  char* map_chunk(size_t number);
+  char* chunk(size_t number) {
+    if (number >= kChunks) return nullptr;
+    char* base = chunks_[number].load(std::memory_order_acquire);
+    return __builtin_expect(base != nullptr, 1) ? base : map_chunk(number);
+  }
+  wire::NameEntry* entry(wire::NameId id) {
+    const uint64_t place = uint64_t{static_cast<uint32_t>(id)} * 8;
+    char* base = chunk(place / wire::kNamesChunkBytes);
+    if (base == nullptr) return nullptr;
+    return reinterpret_cast<wire::NameEntry*>(base + place % wire::kNamesChunkBytes);
+  }
   wire::NameId append(std::string_view name, uint64_t hash);
   bool matches(uint64_t slot, std::string_view name, uint64_t hash);
 
   char names_path_[4096] = {};
   char index_path_[4096] = {};
   Filter filter_ = nullptr;
+  bool has_filter_ = false;
   std::atomic<IndexSlot*> levels_[wire::kNameIndexLevels] = {};
   std::atomic<char*> chunks_[kChunks] = {};
 };

@@ -195,7 +195,9 @@ bool initialise() {
     // Paths, and what has none (<pipe>); not the names of regions.
     return (name.starts_with('/') || name.starts_with('<')) && is_filtered(recorder.settings, name);
   };
-  if (!recorder.names.open(recorder.settings.session, filtered, &error)) {
+  const bool any = recorder.settings.include[0] != '\0' || recorder.settings.exclude[0] != '\0';
+  if (!recorder.names.open(recorder.settings.session,
+                           any ? static_cast<NameTable::Filter>(filtered) : nullptr, &error)) {
     complain("the table of names cannot be made", error);
     return false;
   }
