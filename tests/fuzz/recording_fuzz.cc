@@ -22,7 +22,7 @@ std::string_view take(std::string_view& rest, size_t size) {
 size_t take_length(std::string_view& rest) {
   const std::string_view bytes = take(rest, 2);
   uint16_t length = 0;
-  std::memcpy(&length, bytes.data(), bytes.size());
+  if (bytes.size() == sizeof(length)) std::memcpy(&length, bytes.data(), sizeof(length));
   return length;
 }
 
