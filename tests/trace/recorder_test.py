@@ -1,6 +1,6 @@
 """What the recorder promises: nothing lost, nothing changed, in processes of every kind.
 
-Usage: recorder_test.py WORKLOAD_PROGRAM LIBRARY [unittest arguments]"""
+Usage: recorder_test.py WORKLOAD_PROGRAM LIBRARY OTHER_LIBRARY [unittest arguments]"""
 
 import collections
 import os
@@ -13,7 +13,7 @@ import unittest
 
 import recording
 
-WORKLOAD, LIBRARY = sys.argv[1:3]
+WORKLOAD, LIBRARY, OTHER = sys.argv[1:4]
 
 
 class RecorderTest(unittest.TestCase):
@@ -191,6 +191,13 @@ class RecorderTest(unittest.TestCase):
         self.assertEqual(len(starts), 1)
         self.assertEqual(len(recording.read(self.trace)[0].processes), 1)
 
+    def test_another_tool_is_no_hindrance_in_either_order(self):
+        for number, order in enumerate((LIBRARY + ":" + OTHER, OTHER + " " + LIBRARY)):
+            trace = self.trace + str(number)
+            run = self.workload("preads", 3000, trace=trace, LD_PRELOAD=order)
+            self.assertEqual((run.returncode, run.stderr), (7, "other tool: 3000\n"))
+            self.assertEqual(self.count("pread", trace), 3000)
+
     def test_filters_keep_what_is_wanted(self):
         self.workload("preads", 10, MILLRACE_TRACE_INCLUDE="*/data")
         self.assertEqual({event.file for event in recording.events(self.trace)
@@ -268,4 +275,4 @@ for name in list(vars(RecorderTest)):
         setattr(FullDiskTest, name, None)
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0]] + sys.argv[3:], verbosity=2)
+    unittest.main(argv=[sys.argv[0]] + sys.argv[4:], verbosity=2)
