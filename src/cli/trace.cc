@@ -134,7 +134,7 @@ Command trace_command() {
           "Recorded are POSIX and stdio calls, MPI-IO, HDF5, and the regions that the program marks "
           "itself (millrace/trace.h, millrace.trace). What could not be recorded is counted and "
           "said.\n\n"
-          "Programs are recorded from inside, by a preloaded library, which costs some 60 ns a call. "
+          "Programs are recorded from inside, by a preloaded library, which costs some 70 ns a call. "
           "Static programs and system calls that do not go through the C library are not seen so; "
           "--all watches the POSIX calls of every process from outside instead, at microseconds a "
           "call.\n\n"

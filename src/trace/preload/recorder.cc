@@ -313,9 +313,8 @@ bool needs_wide(const Event& event, const Outcome& outcome, uint64_t duration) {
 
 }  // namespace
 
-bool settle_writer() {
+bool settle_writer_slowly() {
   uint32_t gate = recorder.gate.value();
-  if (__builtin_expect(gate == writer.gate && gate != 0, 1)) return true;
   if (gate == 0) gate = begin_recording();
   if (gate == 0) return false;
   if (writer.gate != gate) {
@@ -425,10 +424,9 @@ void leave_vfork() {
   forget_working_directory();
 }
 
-uint64_t this_place() {
-  settle_writer();
+uint64_t ask_for_place() {
   if (writer.thread == 0) writer.thread = hook::sys_gettid();
-  return uint64_t{process.pid} << 32 | writer.thread;
+  return writer.place = uint64_t{process.pid} << 32 | writer.thread;
 }
 
 void set_rank(int rank, int world_size) {

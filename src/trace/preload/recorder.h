@@ -87,7 +87,11 @@ void count_lost_event(uint64_t begin_ticks);
 
 // Before a thread takes slots: what its writer points to may be of the process that this one was
 // forked from. False where nothing is recorded.
-bool settle_writer();
+bool settle_writer_slowly();
+inline bool settle_writer() {
+  const uint32_t gate = recorder.gate.value();
+  return __builtin_expect(gate == writer.gate && gate != 0, 1) || settle_writer_slowly();
+}
 
 // One slot, where everything fits it; which is nearly always.
 inline void record(const Event& event, const Outcome& outcome) {
@@ -197,7 +201,11 @@ void enter_vfork();
 void leave_vfork();
 
 // This process and thread: process << 32 | thread.
-uint64_t this_place();
+uint64_t ask_for_place();
+inline uint64_t this_place() {
+  settle_writer();
+  return __builtin_expect(writer.place != 0, 1) ? writer.place : ask_for_place();
+}
 
 // Which rank of how many this process is; -1: unknown.
 void set_rank(int rank, int world_size);

@@ -20,6 +20,7 @@ struct Writer {
   uint32_t thread;           // of the kernel; 0: not asked for yet
   uint32_t context_process;  // whose events the ring now holds, for its reader
   uint32_t context_thread;
+  uint64_t place;  // this process << 32 | this thread; 0: not asked for yet
   uint32_t gate;   // Recorder::gate when this was set up: another value is another process's
   uint32_t depth;  // events being written on this thread: more than one inside a signal handler
   bool in_vfork;   // a child runs in our memory
