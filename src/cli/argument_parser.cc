@@ -144,6 +144,12 @@ Status ArgumentParser::check_complete() const {
     const Positional& missing = command_.positionals[given];
     return fail(Errc::kInvalidArgument, "{} is missing: {}", missing.name, missing.help);
   }
+  for (const Option& option : command_.options) {
+    if (!option.required || arguments_.has(option.name)) continue;
+    const std::string shown = option.letter != '\0' ? fmt::format("-{}", option.letter)
+                                                    : fmt::format("--{}", option.name);
+    return fail(Errc::kInvalidArgument, "{} {} is missing: {}", shown, option.value, option.help);
+  }
   if (command_.runs_program && arguments_.program_.empty()) {
     return fail(Errc::kInvalidArgument, "the program to run is missing; put it after --");
   }

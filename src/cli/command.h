@@ -30,6 +30,7 @@ struct Option {
   // Looks at the value before the verb runs, so that a wrong one is wrong usage.
   Status (*check)(std::string_view) = nullptr;
   bool repeatable = false;
+  bool required = false;
 };
 
 struct Positional {

@@ -60,11 +60,6 @@ void warn(std::string_view message) {
 Result<int> run_export(const Arguments& arguments, Output& output) {
   const auto format = arguments.value("to");
   const auto path = arguments.value("output");
-  if (!format) {
-    return fail(Errc::kInvalidArgument, "to which format? give --to with one of {}",
-                join(format_names(), ", "));
-  }
-  if (!path) return fail(Errc::kInvalidArgument, "into which file? give -o FILE");
   ASSIGN_OR_RETURN(const exchange::Selection selection, selection_of(arguments));
   ASSIGN_OR_RETURN(const trace::Trace trace, trace::Trace::open(arguments.positionals().front()));
   for (const std::string& problem : trace.problems()) warn(problem);
@@ -91,29 +86,33 @@ Command export_command() {
           "A file whose name ends in .gz is compressed. A browser holds about ten million slices: "
           "take a part of a larger trace by time, rank or level. Times count from the trace's "
           "first event; an event is taken that lies at least partly between them.",
-      .options =
-          {{.name = "to", .value = "FORMAT", .help = "what to write", .choices = format_names()},
-           {.name = "output",
-            .letter = 'o',
-            .value = "FILE",
-            .help = "the file to write",
-            .kind = ValueKind::kFile},
-           {.name = "from",
-            .value = "TIME",
-            .help = "leave out what ended before, as 1.5s",
-            .check = check_time},
-           {.name = "until",
-            .value = "TIME",
-            .help = "leave out what began at this time or later",
-            .check = check_time},
-           {.name = "ranks",
-            .value = "LIST",
-            .help = "only these ranks, as 0,3-5",
-            .check = check_ranks},
-           {.name = "levels",
-            .value = "LIST",
-            .help = "only these of posix,stdio,mpiio,hdf5,app",
-            .check = check_levels}},
+      .options = {{.name = "to",
+                   .value = "FORMAT",
+                   .help = "what to write",
+                   .choices = format_names(),
+                   .required = true},
+                  {.name = "output",
+                   .letter = 'o',
+                   .value = "FILE",
+                   .help = "the file to write",
+                   .kind = ValueKind::kFile,
+                   .required = true},
+                  {.name = "from",
+                   .value = "TIME",
+                   .help = "leave out what ended before, as 1.5s",
+                   .check = check_time},
+                  {.name = "until",
+                   .value = "TIME",
+                   .help = "leave out what began at this time or later",
+                   .check = check_time},
+                  {.name = "ranks",
+                   .value = "LIST",
+                   .help = "only these ranks, as 0,3-5",
+                   .check = check_ranks},
+                  {.name = "levels",
+                   .value = "LIST",
+                   .help = "only these of posix,stdio,mpiio,hdf5,app",
+                   .check = check_levels}},
       .positionals = {{.name = "TRACE",
                        .help = "a trace's directory, or one .mrt file",
                        .kind = ValueKind::kFile}},

@@ -54,7 +54,6 @@ std::filesystem::path packed_path(const std::string& directory, const std::strin
 
 Result<int> run_import(const Arguments& arguments, Output& output) {
   const auto directory = arguments.value("output");
-  if (!directory) return fail(Errc::kInvalidArgument, "into which directory? give -o DIR");
   ASSIGN_OR_RETURN(const std::vector<std::string> files, files_of(arguments.positionals()));
   std::error_code error;
   std::filesystem::create_directories(*directory, error);
@@ -95,7 +94,8 @@ Command import_command() {
                    .letter = 'o',
                    .value = "DIR",
                    .help = "the directory to leave the trace in; made where it is missing",
-                   .kind = ValueKind::kDirectory}},
+                   .kind = ValueKind::kDirectory,
+                   .required = true}},
       .positionals = {{.name = "FILE",
                        .help = ".pfw and .pfw.gz files, or directories of them",
                        .kind = ValueKind::kFile,

@@ -36,8 +36,9 @@ $ millrace export t --to csv --from 10 -o t.csv
 ! Try: millrace export --help
 ? 2
 $ millrace export t --to csv
-! millrace: into which file? give -o FILE
-? 1
+! millrace: -o FILE is missing: the file to write
+! Try: millrace export --help
+? 2
 $ millrace export t --to pfw -o t.txt
 ! millrace: t.txt: tools that read pfw files look for names that end in .pfw or .pfw.gz; choose such a name
 ? 1

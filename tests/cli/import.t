@@ -38,5 +38,6 @@ $ millrace import logs/other -o t
 ! millrace: warning: logs/other: there is no event in it
 ! millrace: warning: logs/other:1: ...; the line was left out
 $ millrace import logs/torn.pfw
-! millrace: into which directory? give -o DIR
-? 1
+! millrace: -o DIR is missing: the directory to leave the trace in; made where it is missing
+! Try: millrace import --help
+? 2
