@@ -52,6 +52,15 @@ TEST(ArgumentParser, ADashAloneIsAnArgumentAndDashesEndOptions) {
               ElementsAre("-", "--all"));
 }
 
+TEST(ArgumentParser, ARequiredOptionMustBeThere) {
+  Command command = trace_like();
+  command.options[0].required = true;
+  command.options[0].help = "where it goes";
+  EXPECT_EQ(ArgumentParser(command).parse({"f"}).error().message(),
+            "-o DIR is missing: where it goes");
+  EXPECT_TRUE(ArgumentParser(command).parse({"f", "-o", "x"}).ok());
+}
+
 TEST(ArgumentParser, AProgramKeepsItsOwnOptions) {
   Command command = trace_like();
   command.positionals.clear();
