@@ -11,7 +11,7 @@ namespace millrace::exchange {
 namespace {
 
 constexpr int kGzipWindow = 15 + 16;  // the largest window, gzip's header and not zlib's
-// On JSON of events level 4 is within 10 % of level 6 in size at twice the speed.
+// On 5 MB of a job's events level 4 was 7 % larger than level 6, at 1.6 times the speed.
 constexpr int kLevel = 4;
 constexpr size_t kChunkBytes = 256 * 1024;
 
