@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/mapped_file.h"
@@ -22,6 +23,7 @@ namespace millrace::trace {
 namespace {
 
 constexpr std::chrono::milliseconds kPackInterval{250};
+constexpr int kPassedSignals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM};
 
 // As the recorder takes them: separated by colons, a colon within one behind a backslash.
 std::string glob_list(const std::vector<std::string>& globs) {
@@ -93,8 +95,27 @@ Result<pid_t> start_watched(const LaunchOptions& options, const ChildEnvironment
                                   .own_libraries = {options.library.string()}});
 }
 
+// Between the command's start and the moment its signals can be passed on, they wait: one that came
+// then would end the launcher, or be taken by the thread that packs.
+class SignalsHeld {
+ public:
+  explicit SignalsHeld(bool hold) {
+    sigset_t held;
+    sigemptyset(&held);
+    for (const int signal : kPassedSignals) sigaddset(&held, signal);
+    pthread_sigmask(hold ? SIG_BLOCK : SIG_UNBLOCK, hold ? &held : nullptr, &before_);
+  }
+  ~SignalsHeld() { release(); }
+
+  void release() const { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_ = {};
+};
+
 // Starts the command. What fails in the child comes back through a pipe that exec closes.
-Result<pid_t> start(const LaunchOptions& options, const std::filesystem::path& session) {
+Result<pid_t> start(const LaunchOptions& options, const std::filesystem::path& session,
+                    const SignalsHeld& held) {
   ChildEnvironment environment(options, session);
   if (options.all_calls) return start_watched(options, environment, session);
   std::vector<char*> arguments;
@@ -105,6 +126,7 @@ Result<pid_t> start(const LaunchOptions& options, const std::filesystem::path& s
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot make a pipe");
   const pid_t child = fork();
   if (child == 0) {
+    held.release();
     execvpe(arguments[0], arguments.data(), environment.get());
     const int error = errno;
     static_cast<void>(!write(pipe_ends[1], &error, sizeof(error)));
@@ -133,22 +155,22 @@ class SignalsPassedOn {
  public:
   explicit SignalsPassedOn(pid_t child) {
     command_pid = child;
-    for (size_t i = 0; i < std::size(kSignals); ++i) {
-      sigaction(kSignals[i], nullptr, &before_[i]);
+    for (size_t i = 0; i < std::size(kPassedSignals); ++i) {
+      sigaction(kPassedSignals[i], nullptr, &before_[i]);
       if (before_[i].sa_handler == SIG_IGN) continue;
       struct sigaction action{};
       action.sa_sigaction = pass_on;
       action.sa_flags = SA_SIGINFO | SA_RESTART;
-      sigaction(kSignals[i], &action, nullptr);
+      sigaction(kPassedSignals[i], &action, nullptr);
     }
   }
   ~SignalsPassedOn() {
-    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+    for (size_t i = 0; i < std::size(kPassedSignals); ++i)
+      sigaction(kPassedSignals[i], &before_[i], nullptr);
   }
 
  private:
-  static constexpr int kSignals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM};
-  struct sigaction before_[std::size(kSignals)] = {};
+  struct sigaction before_[std::size(kPassedSignals)] = {};
 };
 
 // Packs every now and then, at the lowest priority: the cores belong to the command.
@@ -214,16 +236,17 @@ Status pack_rest(Packer& packer, LaunchOutcome& outcome) {
 Result<int> run_and_pack(const LaunchOptions& options, LaunchOutcome& outcome) {
   outcome.packed_file = Packer::default_output(outcome.session);
   auto packer = Packer::open(outcome.session, outcome.packed_file);
-  ASSIGN_OR_RETURN(const pid_t child, start(options, outcome.session));
+  // The watcher of --all starts the command itself, and hands its own mask on.
+  const SignalsHeld held(!options.all_calls);
+  ASSIGN_OR_RETURN(const pid_t child, start(options, outcome.session, held));
   Result<int> status = 0;
   {
     const SignalsPassedOn passed_on(child);
-    if (packer.ok()) {
-      const BackgroundPacking background(*packer);
-      status = wait_for(child);
-    } else {
-      status = wait_for(child);
-    }
+    std::optional<BackgroundPacking> background;
+    if (packer.ok()) background.emplace(*packer);
+    held.release();
+    status = wait_for(child);
+    background.reset();
     read_session_losses(outcome.session, outcome);
     const Status packed = packer.ok() ? pack_rest(*packer, outcome) : Status(packer.error());
     if (!packed.ok()) outcome.pack_error = packed.error().message();
@@ -268,8 +291,10 @@ Result<LaunchOutcome> launch(const LaunchOptions& options) {
     outcome.wait_status = *status;
     return outcome;
   }
-  ASSIGN_OR_RETURN(const pid_t child, start(options, outcome.session));
+  const SignalsHeld held(!options.all_calls);
+  ASSIGN_OR_RETURN(const pid_t child, start(options, outcome.session, held));
   const SignalsPassedOn passed_on(child);
+  held.release();
   ASSIGN_OR_RETURN(outcome.wait_status, wait_for(child));
   read_session_losses(outcome.session, outcome);
   return outcome;

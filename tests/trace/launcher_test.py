@@ -69,7 +69,7 @@ class LauncherTest(unittest.TestCase):
             stdout=subprocess.PIPE, text=True)
         self.assertEqual(process.stdout.readline(), "ready\n")
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.communicate()[0], "caught\n")
+        self.assertEqual(process.communicate(timeout=60)[0], "caught\n")
         self.assertEqual(process.returncode, 5)
 
     def test_a_daemon_outlives_the_launcher_and_can_be_packed_later(self):
