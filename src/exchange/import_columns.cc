@@ -16,24 +16,6 @@ void append_tags(trace::EventColumns& columns, std::span<const trace::Tag> tags)
   columns.tag_begin.push_back(static_cast<uint32_t>(columns.tags.size()));
 }
 
-void clear(trace::EventColumns& columns) {
-  columns.begin_ns.clear();
-  columns.duration_ns.clear();
-  columns.call.clear();
-  columns.file.clear();
-  columns.offset.clear();
-  columns.size.clear();
-  columns.result.clear();
-  columns.error.clear();
-  columns.thread.clear();
-  columns.detail.clear();
-  columns.other_file.clear();
-  columns.other_offset.clear();
-  columns.flags.clear();
-  columns.tag_begin.clear();
-  columns.tags.clear();
-}
-
 }  // namespace
 
 void append_event(trace::EventColumns& columns, const Event& event, trace::ThreadIndex thread) {

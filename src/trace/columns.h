@@ -47,4 +47,23 @@ struct EventColumns {
   size_t size_events() const { return begin_ns.size(); }
 };
 
+// Empties all columns and keeps their memory.
+inline void clear(EventColumns& columns) {
+  columns.begin_ns.clear();
+  columns.duration_ns.clear();
+  columns.call.clear();
+  columns.file.clear();
+  columns.offset.clear();
+  columns.size.clear();
+  columns.result.clear();
+  columns.error.clear();
+  columns.thread.clear();
+  columns.detail.clear();
+  columns.other_file.clear();
+  columns.other_offset.clear();
+  columns.flags.clear();
+  columns.tag_begin.clear();
+  columns.tags.clear();
+}
+
 }  // namespace millrace::trace

@@ -178,22 +178,4 @@ class EventAppender {
   EventColumns& columns_;
 };
 
-inline void clear(EventColumns& columns) {
-  columns.begin_ns.clear();
-  columns.duration_ns.clear();
-  columns.call.clear();
-  columns.file.clear();
-  columns.offset.clear();
-  columns.size.clear();
-  columns.result.clear();
-  columns.error.clear();
-  columns.thread.clear();
-  columns.detail.clear();
-  columns.other_file.clear();
-  columns.other_offset.clear();
-  columns.flags.clear();
-  columns.tag_begin.clear();
-  columns.tags.clear();
-}
-
 }  // namespace millrace::trace

@@ -62,9 +62,11 @@ size_t count_arguments(va_list arguments) {
   return count;
 }
 
-void collect_arguments(const char* first, va_list arguments, size_t count, char** out) {
+// By pointer: where a va_list is a struct, a copy would leave the caller's where it was, and execle
+// finds its environment behind the arguments.
+void collect_arguments(const char* first, va_list* arguments, size_t count, char** out) {
   out[0] = const_cast<char*>(first);
-  for (size_t i = 1; i < count; ++i) out[i] = va_arg(arguments, char*);
+  for (size_t i = 1; i < count; ++i) out[i] = va_arg(*arguments, char*);
   out[count] = nullptr;
 }
 
@@ -183,7 +185,7 @@ int execl(const char* path, const char* argument, ...) {
   va_end(arguments);
   auto** array = static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*)));
   va_start(arguments, argument);
-  collect_arguments(argument, arguments, count, array);
+  collect_arguments(argument, &arguments, count, array);
   va_end(arguments);
   return execve(path, array, environ);
 }
@@ -195,7 +197,7 @@ int execlp(const char* file, const char* argument, ...) {
   va_end(arguments);
   auto** array = static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*)));
   va_start(arguments, argument);
-  collect_arguments(argument, arguments, count, array);
+  collect_arguments(argument, &arguments, count, array);
   va_end(arguments);
   return execvpe(file, array, environ);
 }
@@ -207,7 +209,7 @@ int execle(const char* path, const char* argument, ...) {
   va_end(arguments);
   auto** array = static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*)));
   va_start(arguments, argument);
-  collect_arguments(argument, arguments, count, array);
+  collect_arguments(argument, &arguments, count, array);
   // The environment follows the null that ends the arguments.
   if (argument != nullptr) static_cast<void>(va_arg(arguments, char*));
   char* const* environment = va_arg(arguments, char* const*);
