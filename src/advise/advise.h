@@ -1,0 +1,69 @@
+// advise: what to change in a job, with the evidence for it.
+//
+// A rule looks at a profile, and at what is known of the machine, and finds a fault or none. It
+// says what it saw, against which threshold and why that one, what to change in the framework in
+// use, and what that would gain, with how the gain was estimated. No rule speaks without evidence:
+// a job with no problem gets no findings. One rule a file in rules/, one line in the table of
+// advise.cc.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "advise/machine.h"
+#include "analyze/profile.h"
+
+namespace millrace::advise {
+
+enum class Severity : uint8_t {
+  kNote,     // worth knowing; costs little or nothing now
+  kWarning,  // costs time, or will at scale
+  kProblem,  // the job waits for this
+};
+inline constexpr std::string_view kSeverityNames[] = {"note", "warning", "problem"};
+
+// A fact of the profile. `where` names the part of the report that shows it, as a path into the
+// JSON: "functions", "files:/data/x.h5", "time.mean", "epochs:3", "heat", "steps".
+struct Evidence {
+  std::string text;  // "97 % of 12,000 reads are under 4 KiB"
+  std::string where;
+};
+
+struct Change {
+  std::string framework;  // "pytorch", "tf.data", "hdf5", "lustre", "store", "loader", "any"
+  std::string text;       // what to do, with the call or command
+};
+
+// At most what would be saved, and how that was worked out.
+struct Gain {
+  uint64_t saved_ns = 0;  // of the wall time; 0: not estimated
+  double share = 0;       // of the wall time
+  std::string how;
+};
+
+struct Finding {
+  std::string rule;  // "small-reads"
+  Severity severity{};
+  std::string title;
+  std::vector<Evidence> evidence;
+  std::string threshold;  // "most reads under 64 KiB", and why this one
+  std::vector<Change> changes;
+  Gain gain;
+};
+
+struct Rule {
+  std::string_view name;
+  std::string_view summary;  // what it looks for, for `advise --rules`
+  std::optional<Finding> (*judge)(const analyze::Profile& profile, const Machine& machine);
+};
+
+std::span<const Rule> rules();
+
+// The findings of all rules, the most worth first.
+std::vector<Finding> advise(const analyze::Profile& profile, const Machine& machine);
+
+}  // namespace millrace::advise

@@ -1,0 +1,79 @@
+// Context: what is known of a trace before its events are scanned, and does not change meanwhile.
+//
+// Made in a first pass that decodes only blocks with regions: groups of processes (a rank and its
+// workers), what each region's name means, when epochs and steps were. Threads may share it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analyze/epochs.h"
+#include "analyze/roles.h"
+#include "analyze/vocabulary.h"
+#include "base/result.h"
+#include "trace/trace.h"
+
+namespace millrace::analyze {
+
+// What the user may say about the trace.
+struct Options {
+  std::vector<RoleRule> roles;  // before the known names
+  size_t threads = 0;           // 0: as many as CPUs
+};
+
+// One rank with its workers; or, where no rank is known, a process with all its descendants.
+enum class GroupIndex : uint32_t {};
+
+struct Group {
+  std::string name;  // "rank 3"; without ranks "process 1234 (python train.py)", or "job" if alone
+  int32_t rank = -1;
+  uint32_t host = 0;  // index into Context::hosts
+  uint64_t begin_ns = 0;
+  uint64_t end_ns = 0;
+  trace::ProcessIndex main{};  // the process that trains: the one with compute, else the oldest
+};
+
+// A region that began before the events that stand before it in its block: children of it may be
+// in earlier blocks.
+struct LongRegion {
+  trace::ThreadIndex thread{};
+  trace::NameIndex name{};
+  uint64_t begin_ns = 0;
+  uint64_t end_ns = 0;
+};
+
+struct Context {
+  explicit Context(const trace::Trace& of) : trace(of) {}
+
+  const trace::Trace& trace;
+  uint64_t begin_ns = 0;  // of the first event
+  uint64_t end_ns = 0;    // of the last
+  std::vector<std::string> hosts;
+  std::vector<Group> groups;
+  std::vector<GroupIndex> group_of;   // by process
+  std::vector<Role> role_of;          // by name; kNone for names of files
+  std::vector<bool> thread_computes;  // by thread: has regions of computing
+  bool has_wait_regions = false;      // some region has the role kWait
+  bool bytes_below_posix = true;      // HDF5's and MPI-IO's bytes are seen again in POSIX calls
+  EpochIndex epochs;
+  std::vector<LongRegion> long_regions;  // by thread, then begin, the outer first
+
+  GroupIndex group(trace::ProcessIndex process) const {
+    return group_of[static_cast<size_t>(process)];
+  }
+  Role role(trace::NameIndex name) const { return role_of[static_cast<size_t>(name)]; }
+};
+
+// Whether an event is a call that does I/O: not a region, not process control, not an estimate.
+bool is_io(wire::Call call);
+
+// Whether time of such a region counts as waiting for data.
+bool is_waiting(const Context& context, Role role, trace::ThreadIndex thread);
+
+// Blocks of regions that cannot be read are sentences in `problems`.
+Context make_context(const trace::Trace& trace, const Options& options,
+                     std::vector<std::string>& problems);
+
+}  // namespace millrace::analyze

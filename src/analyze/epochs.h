@@ -1,0 +1,60 @@
+// EpochIndex: which epoch and step of a rank a moment belongs to.
+//
+// Made from the epochs and steps that regions carry. Reads of worker processes carry none: they are
+// placed by time, in the epoch their rank was in then. An epoch of a rank goes from the begin of
+// its first region to the begin of the next epoch's, or to its own end where none follows; a step
+// likewise.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace millrace::analyze {
+
+struct Interval {
+  uint64_t begin_ns = 0;
+  uint64_t end_ns = 0;
+};
+
+struct EpochSpan {
+  int64_t epoch = -1;
+  uint64_t begin_ns = 0;
+  uint64_t end_ns = 0;
+};
+
+struct StepSpan {
+  int64_t epoch = -1;
+  int64_t step = -1;
+  uint64_t begin_ns = 0;
+  uint64_t end_ns = 0;
+};
+
+class EpochIndex {
+ public:
+  // A region of `group` that carries an epoch, a step or both (-1: not). Any order.
+  void add(uint32_t group, int64_t epoch, int64_t step, Interval time);
+
+  // After the last add() and before the first question.
+  void finish();
+
+  // In the order of time, not overlapping; empty for groups without.
+  std::span<const EpochSpan> epochs(uint32_t group) const;
+  std::span<const StepSpan> steps(uint32_t group) const;
+
+  // -1: none.
+  int64_t epoch_at(uint32_t group, uint64_t time_ns) const;
+  // Null: none.
+  const StepSpan* step_at(uint32_t group, uint64_t time_ns) const;
+
+  bool empty() const { return groups_.empty(); }
+
+ private:
+  struct OfGroup {
+    std::vector<EpochSpan> epochs;
+    std::vector<StepSpan> steps;
+  };
+  std::vector<OfGroup> groups_;
+};
+
+}  // namespace millrace::analyze
