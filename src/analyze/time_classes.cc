@@ -33,11 +33,6 @@ static_assert(layer_set(Layer::kPosix) ==
 
 }  // namespace
 
-TimeClass class_of_io(Layer layer, bool of_main_process) {
-  const auto place = static_cast<unsigned>(layer) - static_cast<unsigned>(Layer::kFormat);
-  return static_cast<TimeClass>(place + (of_main_process ? 4 : 0));
-}
-
 TimeClass class_of_region(Role role, bool waiting) {
   switch (role) {
     case Role::kCompute:

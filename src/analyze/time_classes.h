@@ -46,7 +46,11 @@ using TimeSet = uint32_t;  // bit n: TimeClass n
 
 constexpr TimeSet set_of(TimeClass of) { return TimeSet{1} << static_cast<unsigned>(of); }
 
-TimeClass class_of_io(Layer layer, bool of_main_process);
+// REQUIRES: a layer of calls.
+constexpr TimeClass class_of_io(Layer layer, bool of_main_process) {
+  const auto place = static_cast<unsigned>(layer) - static_cast<unsigned>(Layer::kFormat);
+  return static_cast<TimeClass>(place + (of_main_process ? 4 : 0));
+}
 TimeClass class_of_region(Role role, bool waiting);
 
 // A union to measure.

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "analyze/radix_sort.h"
+#include "base/radix_sort.h"
 #include "base/thread_pool.h"
 
 namespace millrace::analyze {
@@ -18,8 +18,16 @@ constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
 struct Slice {
   Interval time;
-  std::vector<uint32_t> chunks;  // that may have spans in it
+  std::vector<const TaggedRun*> runs;  // that may have spans in it
 };
+
+// Where regions carry steps, those tell more than regions around a whole step.
+uint32_t swept_tag(const Context& context, uint32_t tag) {
+  const uint32_t group = tag >> kTimeClassBits;
+  if (tag != time_tag(GroupIndex{group}, TimeClass::kStepRegion)) return tag;
+  if (context.epochs.steps(group).empty()) return tag;
+  return time_tag(GroupIndex{group}, TimeClass::kApplication);
+}
 
 // How far a union is covered, and how much of it there is.
 struct Cover {
@@ -46,36 +54,39 @@ struct Element {
 };
 constexpr uint32_t kIsLong = 0x80000000;
 
-std::vector<Slice> make_slices(const Context& context, const SpanStore& store) {
-  const std::vector<SpanChunk>& chunks = store.chunks();
-  std::vector<uint32_t> order(chunks.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return chunks[a].begin_ns < chunks[b].begin_ns; });
+std::vector<Slice> make_slices(const Context& context, const TimeRuns& runs) {
+  std::vector<const TaggedRun*> order;
   Interval whole{context.begin_ns, context.end_ns};
-  for (const SpanChunk& chunk : chunks) {
-    whole.begin_ns = std::min(whole.begin_ns, chunk.begin_ns);
-    whole.end_ns = std::max(whole.end_ns, chunk.end_ns);
+  for (const TaggedRun& tagged : runs.runs()) {
+    if (tagged.run.empty()) continue;
+    order.push_back(&tagged);
+    whole.begin_ns = std::min(whole.begin_ns, tagged.run.begin_ns());
+    whole.end_ns = std::max(whole.end_ns, tagged.run.end_ns());
   }
+  std::sort(order.begin(), order.end(), [](const TaggedRun* a, const TaggedRun* b) {
+    return a->run.begin_ns() < b->run.begin_ns();
+  });
   std::vector<Slice> slices;
   uint64_t begin_ns = whole.begin_ns;
   uint64_t spans = 0;
-  for (const uint32_t index : order) {
-    const SpanChunk& chunk = chunks[index];
-    if (spans >= kSliceSpans && chunk.begin_ns > begin_ns) {
-      slices.push_back({{begin_ns, chunk.begin_ns}, {}});
-      begin_ns = chunk.begin_ns;
+  for (const TaggedRun* tagged : order) {
+    const uint64_t next_ns = tagged->run.begin_ns();
+    if (spans >= kSliceSpans && next_ns > begin_ns) {
+      slices.push_back({{begin_ns, next_ns}, {}});
+      begin_ns = next_ns;
       spans = 0;
     }
-    spans += chunk.span_count;
+    spans += tagged->run.count();
   }
   slices.push_back({{begin_ns, whole.end_ns}, {}});
-  size_t first = 0;  // the slice in which the chunk at hand begins
-  for (const uint32_t index : order) {
-    const SpanChunk& chunk = chunks[index];
-    while (first + 1 < slices.size() && slices[first].time.end_ns <= chunk.begin_ns) ++first;
-    for (size_t i = first; i < slices.size() && slices[i].time.begin_ns < chunk.end_ns; ++i) {
-      slices[i].chunks.push_back(index);
+  size_t first = 0;  // the slice in which the run at hand begins
+  for (const TaggedRun* tagged : order) {
+    while (first + 1 < slices.size() && slices[first].time.end_ns <= tagged->run.begin_ns()) {
+      ++first;
+    }
+    for (size_t i = first;
+         i < slices.size() && slices[i].time.begin_ns < tagged->run.end_ns(); ++i) {
+      slices[i].runs.push_back(tagged);
     }
   }
   return slices;
@@ -84,7 +95,6 @@ std::vector<Slice> make_slices(const Context& context, const SpanStore& store) {
 // What does not change during a sweep.
 struct Scene {
   const Context& context;
-  const SpanStore& store;
   const TimePlan& plan;
   std::vector<uint32_t> host_of;                  // by group; kNoHost: does not train
   std::vector<std::vector<uint32_t>> epochs_of;   // by group and span: place in SweptTime::epochs
@@ -129,7 +139,12 @@ class Sweeper {
 
   void sweep(const Slice& slice) {
     collect(slice);
-    radix_sort(elements_, scratch_, [](const Element& element) { return element.begin_ns; });
+    const auto begin_of = [](const Element& element) { return element.begin_ns; };
+    if (!std::is_sorted(elements_.begin(), elements_.end(), [](const Element& a, const Element& b) {
+          return a.begin_ns < b.begin_ns;
+        })) {
+      radix_sort(std::span(elements_), begin_of);
+    }
     begin(slice.time);
     measure();
     end(slice.time);
@@ -177,7 +192,6 @@ class Sweeper {
   std::vector<Marks> marks_;                // by group
   std::vector<uint64_t> epoch_before_ns_;  // by group and slot, when the epoch began
   std::vector<Element> elements_;
-  std::vector<Element> scratch_;
   std::vector<uint64_t> long_ends_;
 };
 
@@ -197,19 +211,12 @@ void Sweeper::collect(const Slice& slice) {
   elements_.clear();
   long_ends_.clear();
   const EpochIndex& epochs = scene_.context.epochs;
-  for (const uint32_t index : slice.chunks) {
-    const SpanChunk& chunk = scene_.store.chunks()[index];
-    const uint32_t group = chunk.tag >> kTimeClassBits;
-    uint32_t tag = chunk.tag;
-    // Where regions carry steps, those tell more than regions around a whole step.
-    if (tag == time_tag(GroupIndex{group}, TimeClass::kStepRegion) && !epochs.steps(group).empty()) {
-      tag = time_tag(GroupIndex{group}, TimeClass::kApplication);
+  for (const TaggedRun* tagged : slice.runs) {
+    const uint32_t tag = swept_tag(scene_.context, tagged->tag);
+    RunCursor cursor(tagged->run);
+    for (Interval span; cursor.next(span) && span.begin_ns < slice.time.end_ns;) {
+      if (span.end_ns > slice.time.begin_ns) push(span, slice.time, tag);
     }
-    scene_.store.visit(chunk, [&](uint64_t begin_ns, uint64_t end_ns) {
-      if (begin_ns >= slice.time.end_ns) return false;
-      if (end_ns > slice.time.begin_ns) push({begin_ns, end_ns}, slice.time, tag);
-      return true;
-    });
   }
   for (uint32_t group = 0; group < scene_.context.groups.size(); ++group) {
     const auto steps = epochs.steps(group);
@@ -291,7 +298,7 @@ void Sweeper::measure() {
                                 ? begin_ns + element.length
                                 : long_ends_[element.length & ~kIsLong];
     const uint32_t group = element.tag >> kTimeClassBits;
-    const uint32_t of = element.tag & ((1U << kTimeClassBits) - 1);
+    const uint32_t of = element.tag & kTimeClassMask;
     if (begin_ns >= marks_[group].next_ns) [[unlikely]] pass_edges(group, begin_ns);
     Cover* covers = &groups_[group * slot_count_];
     for (const uint8_t slot : scene_.plan.slots_with[of]) covers[slot].add(begin_ns, end_ns);
@@ -396,12 +403,23 @@ void copy_levels(const Scene& scene, SweptTime& time) {
 
 }  // namespace
 
-SweptTime sweep_time(const Context& context, const SpanStore& store, const TimePlan& plan,
+TimeSet swept_classes(const Context& context, const TimeRuns& runs) {
+  TimeSet present = 0;
+  for (const TaggedRun& tagged : runs.runs()) {
+    present |= TimeSet{1} << (swept_tag(context, tagged.tag) & kTimeClassMask);
+  }
+  for (uint32_t group = 0; group < context.groups.size(); ++group) {
+    if (!context.epochs.steps(group).empty()) present |= set_of(TimeClass::kStep);
+  }
+  return present;
+}
+
+SweptTime sweep_time(const Context& context, const TimeRuns& runs, const TimePlan& plan,
                      size_t threads) {
-  Scene scene{.context = context, .store = store, .plan = plan, .host_of = {}, .epochs_of = {}};
+  Scene scene{.context = context, .plan = plan, .host_of = {}, .epochs_of = {}};
   find_levels(scene);
   SweptTime total = make_shape(scene);
-  const std::vector<Slice> slices = make_slices(context, store);
+  const std::vector<Slice> slices = make_slices(context, runs);
   std::vector<Sweeper> sweepers;
   sweepers.reserve(threads);
   for (size_t i = 0; i < std::min(threads, slices.size()); ++i) sweepers.emplace_back(scene, total);

@@ -15,13 +15,14 @@
 #include <vector>
 
 #include "analyze/context.h"
-#include "analyze/span_store.h"
+#include "analyze/time_runs.h"
 #include "analyze/time_classes.h"
 
 namespace millrace::analyze {
 
-// A tag of the store: a group and a class.
+// A tag of the runs: a group and a class.
 inline constexpr uint32_t kTimeClassBits = 5;
+inline constexpr uint32_t kTimeClassMask = (1U << kTimeClassBits) - 1;
 static_assert(kTimeClassCount <= size_t{1} << kTimeClassBits);
 
 constexpr uint32_t time_tag(GroupIndex group, TimeClass of) {
@@ -45,7 +46,10 @@ struct SweptTime {
   std::vector<std::vector<uint64_t>> step_wait_ns;  // by group, as EpochIndex::steps()
 };
 
-SweptTime sweep_time(const Context& context, const SpanStore& store, const TimePlan& plan,
+// The classes that a plan is to be made for.
+TimeSet swept_classes(const Context& context, const TimeRuns& runs);
+
+SweptTime sweep_time(const Context& context, const TimeRuns& runs, const TimePlan& plan,
                      size_t threads);
 
 }  // namespace millrace::analyze
