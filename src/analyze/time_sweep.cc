@@ -3,23 +3,15 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
-#include <mutex>
-#include <numeric>
+#include <utility>
 
-#include "base/radix_sort.h"
+#include "analyze/ordered_spans.h"
 #include "base/thread_pool.h"
 
 namespace millrace::analyze {
 namespace {
 
-// So many that sorting them stays in the second cache.
-constexpr uint64_t kSliceSpans = 1 << 16;
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
-
-struct Slice {
-  Interval time;
-  std::vector<const TaggedRun*> runs;  // that may have spans in it
-};
 
 // Where regions carry steps, those tell more than regions around a whole step.
 uint32_t swept_tag(const Context& context, uint32_t tag) {
@@ -29,15 +21,29 @@ uint32_t swept_tag(const Context& context, uint32_t tag) {
   return time_tag(GroupIndex{group}, TimeClass::kApplication);
 }
 
+TimeRuns steps_of(const Context& context) {
+  TimeRuns runs;
+  for (uint32_t group = 0; group < context.groups.size(); ++group) {
+    std::vector<Interval> spans;
+    for (const StepSpan& step : context.epochs.steps(group)) {
+      spans.push_back({step.begin_ns, step.end_ns});
+    }
+    runs.add(time_tag(GroupIndex{group}, TimeClass::kStep), spans);
+  }
+  return runs;
+}
+
 // How far a union is covered, and how much of it there is.
 struct Cover {
   uint64_t until_ns = 0;
   uint64_t total_ns = 0;
 
-  void add(uint64_t begin_ns, uint64_t end_ns) {
-    const uint64_t from = std::max(begin_ns, until_ns);
-    total_ns += end_ns > from ? end_ns - from : 0;
-    until_ns = std::max(until_ns, end_ns);
+  // Whether there is more of it now.
+  bool add(uint64_t begin_ns, uint64_t end_ns) {
+    if (end_ns <= until_ns) return false;
+    total_ns += end_ns - std::max(begin_ns, until_ns);
+    until_ns = end_ns;
+    return true;
   }
 
   // The part before `time_ns`. REQUIRES: all that was added begins before it.
@@ -45,52 +51,6 @@ struct Cover {
     return total_ns - (until_ns > time_ns ? until_ns - time_ns : 0);
   }
 };
-
-// A span within a slice, in 16 bytes. Lengths of 2 s and more do not fit and stand in a list.
-struct Element {
-  uint64_t begin_ns;
-  uint32_t length;  // or kIsLong and the place of its end in the list
-  uint32_t tag;
-};
-constexpr uint32_t kIsLong = 0x80000000;
-
-std::vector<Slice> make_slices(const Context& context, const TimeRuns& runs) {
-  std::vector<const TaggedRun*> order;
-  Interval whole{context.begin_ns, context.end_ns};
-  for (const TaggedRun& tagged : runs.runs()) {
-    if (tagged.run.empty()) continue;
-    order.push_back(&tagged);
-    whole.begin_ns = std::min(whole.begin_ns, tagged.run.begin_ns());
-    whole.end_ns = std::max(whole.end_ns, tagged.run.end_ns());
-  }
-  std::sort(order.begin(), order.end(), [](const TaggedRun* a, const TaggedRun* b) {
-    return a->run.begin_ns() < b->run.begin_ns();
-  });
-  std::vector<Slice> slices;
-  uint64_t begin_ns = whole.begin_ns;
-  uint64_t spans = 0;
-  for (const TaggedRun* tagged : order) {
-    const uint64_t next_ns = tagged->run.begin_ns();
-    if (spans >= kSliceSpans && next_ns > begin_ns) {
-      slices.push_back({{begin_ns, next_ns}, {}});
-      begin_ns = next_ns;
-      spans = 0;
-    }
-    spans += tagged->run.count();
-  }
-  slices.push_back({{begin_ns, whole.end_ns}, {}});
-  size_t first = 0;  // the slice in which the run at hand begins
-  for (const TaggedRun* tagged : order) {
-    while (first + 1 < slices.size() && slices[first].time.end_ns <= tagged->run.begin_ns()) {
-      ++first;
-    }
-    for (size_t i = first;
-         i < slices.size() && slices[i].time.begin_ns < tagged->run.end_ns(); ++i) {
-      slices[i].runs.push_back(tagged);
-    }
-  }
-  return slices;
-}
 
 // What does not change during a sweep.
 struct Scene {
@@ -137,16 +97,10 @@ class Sweeper {
         marks_(scene.context.groups.size()),
         epoch_before_ns_(groups_.size()) {}
 
-  void sweep(const Slice& slice) {
-    collect(slice);
-    const auto begin_of = [](const Element& element) { return element.begin_ns; };
-    if (!std::is_sorted(elements_.begin(), elements_.end(), [](const Element& a, const Element& b) {
-          return a.begin_ns < b.begin_ns;
-        })) {
-      radix_sort(std::span(elements_), begin_of);
-    }
+  void sweep(const TimeSlice& slice) {
     begin(slice.time);
-    measure();
+    spans_.begin(slice);
+    while (spans_.next_batch()) measure();
     end(slice.time);
   }
 
@@ -161,8 +115,6 @@ class Sweeper {
     uint64_t wait_before_ns = 0;  // waited when the step began
   };
 
-  void collect(const Slice& slice);
-  void push(Interval span, const Interval& slice, uint32_t tag);
   void begin(const Interval& slice);
   void measure();
   void end(const Interval& slice);
@@ -191,42 +143,8 @@ class Sweeper {
   std::vector<Cover> job_;
   std::vector<Marks> marks_;                // by group
   std::vector<uint64_t> epoch_before_ns_;  // by group and slot, when the epoch began
-  std::vector<Element> elements_;
-  std::vector<uint64_t> long_ends_;
+  OrderedSpans spans_;
 };
-
-void Sweeper::push(Interval span, const Interval& slice, uint32_t tag) {
-  const uint64_t begin_ns = std::max(span.begin_ns, slice.begin_ns);
-  const uint64_t end_ns = std::min(span.end_ns, slice.end_ns);
-  if (begin_ns >= end_ns) return;
-  if (end_ns - begin_ns < kIsLong) [[likely]] {
-    elements_.push_back({begin_ns, static_cast<uint32_t>(end_ns - begin_ns), tag});
-    return;
-  }
-  elements_.push_back({begin_ns, kIsLong | static_cast<uint32_t>(long_ends_.size()), tag});
-  long_ends_.push_back(end_ns);
-}
-
-void Sweeper::collect(const Slice& slice) {
-  elements_.clear();
-  long_ends_.clear();
-  const EpochIndex& epochs = scene_.context.epochs;
-  for (const TaggedRun* tagged : slice.runs) {
-    const uint32_t tag = swept_tag(scene_.context, tagged->tag);
-    RunCursor cursor(tagged->run);
-    for (Interval span; cursor.next(span) && span.begin_ns < slice.time.end_ns;) {
-      if (span.end_ns > slice.time.begin_ns) push(span, slice.time, tag);
-    }
-  }
-  for (uint32_t group = 0; group < scene_.context.groups.size(); ++group) {
-    const auto steps = epochs.steps(group);
-    const uint32_t tag = time_tag(GroupIndex{group}, TimeClass::kStep);
-    for (size_t i = place_at(steps, slice.time.begin_ns).next;
-         i < steps.size() && steps[i].begin_ns < slice.time.end_ns; ++i) {
-      push({steps[i].begin_ns, steps[i].end_ns}, slice.time, tag);
-    }
-  }
-}
 
 void Sweeper::begin(const Interval& slice) {
   std::fill(groups_.begin(), groups_.end(), Cover{});
@@ -292,23 +210,24 @@ void Sweeper::pass_edges(uint32_t group, uint64_t time_ns) {
 }
 
 void Sweeper::measure() {
-  for (const Element& element : elements_) {
-    const uint64_t begin_ns = element.begin_ns;
-    const uint64_t end_ns = (element.length & kIsLong) == 0
-                                ? begin_ns + element.length
-                                : long_ends_[element.length & ~kIsLong];
-    const uint32_t group = element.tag >> kTimeClassBits;
-    const uint32_t of = element.tag & kTimeClassMask;
+  for (const OrderedSpan& span : spans_.batch()) {
+    const uint64_t begin_ns = span.begin_ns;
+    const uint64_t end_ns = spans_.end_of(span);
+    const uint32_t group = span.tag >> kTimeClassBits;
+    const uint32_t of = span.tag & kTimeClassMask;
     if (begin_ns >= marks_[group].next_ns) [[unlikely]] pass_edges(group, begin_ns);
     Cover* covers = &groups_[group * slot_count_];
-    for (const uint8_t slot : scene_.plan.slots_with[of]) covers[slot].add(begin_ns, end_ns);
-    if (!scene_.sweeps_hosts && !scene_.sweeps_job) continue;
     const uint32_t host = scene_.host_of[group];
-    if (host == kNoHost) continue;
-    covers = &hosts_[host * wide_count_];
-    for (const uint8_t slot : scene_.plan.wide_slots_with[of]) {
-      if (scene_.sweeps_hosts) covers[slot].add(begin_ns, end_ns);
-      if (scene_.sweeps_job) job_[slot].add(begin_ns, end_ns);
+    if (host == kNoHost || !(scene_.sweeps_hosts || scene_.sweeps_job)) {
+      for (const uint8_t slot : scene_.plan.slots_with[of]) covers[slot].add(begin_ns, end_ns);
+      continue;
+    }
+    Cover* host_covers = &hosts_[host * wide_count_];
+    for (const uint8_t slot : scene_.plan.slots_with[of]) {
+      // What adds nothing to a rank adds nothing to its node, nor that to the job.
+      if (!covers[slot].add(begin_ns, end_ns) || slot >= wide_count_) continue;
+      if (!host_covers[slot].add(begin_ns, end_ns)) continue;
+      job_[slot].add(begin_ns, end_ns);
     }
   }
 }
@@ -419,7 +338,16 @@ SweptTime sweep_time(const Context& context, const TimeRuns& runs, const TimePla
   Scene scene{.context = context, .plan = plan, .host_of = {}, .epochs_of = {}};
   find_levels(scene);
   SweptTime total = make_shape(scene);
-  const std::vector<Slice> slices = make_slices(context, runs);
+  const TimeRuns steps = steps_of(context);
+  std::vector<RunView> views;
+  for (const TimeRuns* source : {&runs, &steps}) {
+    for (const TaggedRun& tagged : source->runs()) {
+      if (!tagged.run.empty()) views.push_back({&tagged.run, swept_tag(context, tagged.tag)});
+    }
+  }
+  // More slices than threads, as some take longer.
+  const std::vector<TimeSlice> slices =
+      make_slices(std::move(views), {context.begin_ns, context.end_ns}, threads * 8);
   std::vector<Sweeper> sweepers;
   sweepers.reserve(threads);
   for (size_t i = 0; i < std::min(threads, slices.size()); ++i) sweepers.emplace_back(scene, total);
