@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,11 @@ namespace millrace::analyze {
 struct Options {
   std::vector<RoleRule> roles;  // before the known names
   size_t threads = 0;           // 0: as many as CPUs
+  // Only a part of the trace: which blocks to read at all, and which of their rows to leave in. The
+  // job then goes from the window's begin to its end, on the trace's clock.
+  std::function<bool(const trace::BlockInfo& block)> wants_block;
+  std::function<void(trace::EventColumns& columns)> keep_wanted;
+  std::optional<Interval> window;
 };
 
 // One rank with its workers; or, where no rank is known, a process with all its descendants.
@@ -56,6 +63,7 @@ struct Context {
   std::vector<Group> groups;
   std::vector<GroupIndex> group_of;   // by process
   std::vector<Role> role_of;          // by name; kNone for names of files
+  std::vector<bool> system_file;      // by name: is_system_path()
   std::vector<bool> thread_computes;  // by thread: has regions of computing
   bool has_wait_regions = false;      // some region has the role kWait
   bool bytes_below_posix = true;      // HDF5's and MPI-IO's bytes are seen again in POSIX calls
@@ -77,6 +85,10 @@ inline bool counts_bytes(const Context& context, Layer layer) {
   return layer == Layer::kPosix || layer == Layer::kStdio ||
          (!context.bytes_below_posix && (layer == Layer::kFormat || layer == Layer::kMpiio));
 }
+
+// A block as Options have it: its events, less those that are not wanted. False: none are.
+Result<bool> read_wanted(const trace::Trace& trace, const Options& options, size_t index,
+                         trace::EventColumns& columns);
 
 // Whether time of such a region counts as waiting for data.
 bool is_waiting(const Context& context, Role role, trace::ThreadIndex thread);

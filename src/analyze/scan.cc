@@ -17,13 +17,8 @@ using MetricMaker = std::unique_ptr<Metric> (*)(const Context& context, const Li
 constexpr MetricMaker kMetrics[] = {
     make_job_metric,
     make_functions_metric,
-    make_time_metric,
-    make_epochs_metric,
-    make_checkpoints_metric,
     make_files_metric,
     make_order_metric,
-    make_timeline_metric,
-    make_tree_metric,
 };
 
 }  // namespace
@@ -40,7 +35,8 @@ struct Scan::State {
     // Kept from block to block: its memory is some megabytes.
     thread_local trace::EventColumns columns;
     const trace::Trace& trace = context.trace;
-    RETURN_IF_ERROR(trace.read_block(index, columns));
+    ASSIGN_OR_RETURN(const bool wanted, read_wanted(trace, options, index, columns));
+    if (!wanted) return {};
     const trace::ProcessIndex process = trace.blocks()[index].process;
     const Block block{.context = context,
                       .columns = columns,
