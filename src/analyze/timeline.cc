@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "analyze/block_threads.h"
+#include "analyze/busy_bins.h"
 #include "analyze/scan.h"
 #include "analyze/time_bins.h"
 
@@ -45,17 +46,8 @@ static_assert(sizeof(Bin) == 64);
 enum Activity : uint8_t { kIo = 0, kCompute, kWait };
 constexpr size_t kActivityCount = 3;
 
-// What threads of one rank did, one by one, in one bin of the heat map.
-struct HeatBin {
-  std::array<uint64_t, kActivityCount> busy_ns = {};
-  std::array<uint64_t, kActivityCount> step = {};  // intervals that fill this bin and the next
-};
-
-// From the job's begin.
-struct Span {
-  uint64_t begin_ns = 0;
-  uint64_t end_ns = 0;
-};
+// What threads of one rank did, each of the activities, in one bin of the heat map.
+using HeatBins = std::array<std::vector<BusyBin>, kActivityCount>;
 
 struct Found {
   uint64_t begin_ns = 0;
@@ -89,7 +81,7 @@ bool is_drawn(Role role) {
 
 struct Seen {
   std::vector<Bin> bins;
-  std::vector<HeatBin> heat;  // the bins of each rank that is shown, one after the other
+  HeatBins heat;  // of each, the bins of the ranks that are shown, one after the other
   std::vector<Found> stretches;
 
   void add(const Seen& other, size_t heat_at) {
@@ -105,10 +97,10 @@ struct Seen {
       to.written_step += from.written_step;
       to.busy_step += from.busy_step;
     }
-    for (size_t i = 0; i < other.heat.size(); ++i) {
-      for (size_t of = 0; of < kActivityCount; ++of) {
-        heat[heat_at + i].busy_ns[of] += other.heat[i].busy_ns[of];
-        heat[heat_at + i].step[of] += other.heat[i].step[of];
+    for (size_t of = 0; of < kActivityCount; ++of) {
+      for (size_t i = 0; i < other.heat[of].size(); ++i) {
+        heat[of][heat_at + i].busy_ns += other.heat[of][i].busy_ns;
+        heat[of][heat_at + i].step += other.heat[of][i].step;
       }
     }
     stretches.insert(stretches.end(), other.stretches.begin(), other.stretches.end());
@@ -146,6 +138,14 @@ struct Plan {
 // Looks at one block from its end: the events of a thread then end ever earlier, which is the order
 // in which a union needs no sorting.
 class BlockGatherer {
+  using Unions = std::array<BackwardUnion, kActivityCount>;
+
+  auto heater(size_t activity) {
+    return [this, activity](const Span& span) {
+      add_busy(plan_.heat, heat_cursor_, span, seen_.heat[activity]);
+    };
+  }
+
  public:
   BlockGatherer(const Plan& plan, const Block& block)
       : plan_(plan),
@@ -156,7 +156,8 @@ class BlockGatherer {
         is_main_(group().main == block.process),
         is_shown_(plan.heat_place[static_cast<size_t>(block.group)] != Plan::kNotShown) {
     seen_.bins.resize(plan.time.count());
-    if (is_shown_) seen_.heat.resize(plan.heat.count());
+    if (!is_shown_) return;
+    for (auto& bins : seen_.heat) bins.resize(plan.heat.count());
   }
 
   Seen gather() {
@@ -167,20 +168,18 @@ class BlockGatherer {
       if (traits.io) {
         const Span span = span_of(i);
         if (counts[static_cast<size_t>(traits.layer)]) count_call(traits.kind, i, span);
-        if (is_shown_) add_busy(kIo, columns.thread[i], span);
+        if (is_shown_) heat_up(kIo, columns.thread[i], span);
       } else if (traits.region) {
         look_at_region(i);
       }
     }
-    for (Open& open : threads_.values()) {
-      for (size_t of = 0; of < kActivityCount; ++of) heat_up(static_cast<Activity>(of), open[of]);
+    for (Unions& unions : threads_.values()) {
+      for (size_t of = 0; of < kActivityCount; ++of) unions[of].finish(heater(of));
     }
     return std::move(seen_);
   }
 
  private:
-  using Open = std::array<Span, kActivityCount>;  // of each activity, what may still grow
-
   const Group& group() const { return block_.context.groups[static_cast<size_t>(block_.group)]; }
 
   std::array<bool, kLayerCount> counted_layers() const {
@@ -192,13 +191,7 @@ class BlockGatherer {
   }
 
   Span span_of(size_t i) const {
-    const uint64_t begin_ns = block_.columns.begin_ns[i];
-    const uint64_t from_ns = block_.context.begin_ns;
-    Span span;
-    span.begin_ns = begin_ns < from_ns ? 0 : std::min(begin_ns - from_ns, plan_.length_ns);
-    span.end_ns =
-        span.begin_ns + std::min(block_.columns.duration_ns[i], plan_.length_ns - span.begin_ns);
-    return span;
+    return span_in_job(block_.context, block_.columns.begin_ns[i], block_.columns.duration_ns[i]);
   }
 
   void count_call(wire::CallKind kind, size_t i, const Span& span) {
@@ -242,9 +235,9 @@ class BlockGatherer {
     const Role role = block_.context.role(columns.file[i]);
     if (role == Role::kNone) return;
     const Span span = span_of(i);
-    if (is_shown_ && role == Role::kCompute) add_busy(kCompute, columns.thread[i], span);
+    if (is_shown_ && role == Role::kCompute) heat_up(kCompute, columns.thread[i], span);
     if (is_shown_ && is_waiting(block_.context, role, columns.thread[i])) {
-      add_busy(kWait, columns.thread[i], span);
+      heat_up(kWait, columns.thread[i], span);
     }
     if (!is_main_ || !group().trains || !is_drawn(role) || span.begin_ns == span.end_ns) return;
     const uint64_t epoch = columns.size[i];
@@ -255,35 +248,14 @@ class BlockGatherer {
                                .name = static_cast<uint32_t>(columns.file[i])});
   }
 
-  void add_busy(Activity activity, trace::ThreadIndex thread, const Span& span) {
-    Span& open = threads_.of(thread)[activity];
-    // The second condition fails only where somebody else's events are not in their order.
-    if (span.end_ns >= open.begin_ns && span.end_ns <= open.end_ns) {
-      open.begin_ns = std::min(open.begin_ns, span.begin_ns);
-      return;
-    }
-    heat_up(activity, open);
-    open = span;
-  }
-
-  void heat_up(Activity activity, const Span& span) {
-    if (span.begin_ns == span.end_ns) return;
-    const size_t first = heat_cursor_.at(span.begin_ns);
-    if (span.end_ns <= heat_cursor_.end_ns()) {
-      seen_.heat[first].busy_ns[activity] += span.end_ns - span.begin_ns;
-      return;
-    }
-    const size_t last = plan_.heat.at(span.end_ns - 1);
-    seen_.heat[first].busy_ns[activity] += heat_cursor_.end_ns() - span.begin_ns;
-    seen_.heat[first + 1].step[activity] += 1;
-    seen_.heat[last].step[activity] -= 1;
-    seen_.heat[last].busy_ns[activity] += span.end_ns - plan_.heat.begin_of(last);
+  void heat_up(Activity activity, trace::ThreadIndex thread, const Span& span) {
+    threads_.of(thread)[activity].add(span, heater(activity));
   }
 
   const Plan& plan_;
   const Block& block_;
   Seen seen_;
-  BlockThreads<Open> threads_;
+  BlockThreads<Unions> threads_;
   BinCursor cursor_;
   BinCursor heat_cursor_;
   bool is_main_;
@@ -316,34 +288,34 @@ class TimelineMetric final : public Metric {
   TimelineMetric(const Context& context, const Limits& limits)
       : context_(context), plan_(context, limits) {
     seen_.bins.resize(plan_.time.count());
-    seen_.heat.resize(plan_.shown.size() * plan_.heat.count());
+    for (auto& bins : seen_.heat) bins.resize(plan_.shown.size() * plan_.heat.count());
   }
 
   void observe(const Block& block) override {
     const Seen of_block = BlockGatherer(plan_, block).gather();
     const size_t place = plan_.heat_place[static_cast<size_t>(block.group)];
     const std::lock_guard lock(mutex_);
-    seen_.add(of_block, of_block.heat.empty() ? 0 : place * plan_.heat.count());
+    seen_.add(of_block, place == Plan::kNotShown ? 0 : place * plan_.heat.count());
   }
 
   void save(std::vector<std::byte>& out) const override {
     const std::lock_guard lock(mutex_);
     put_list(seen_.bins, out);
-    put_list(seen_.heat, out);
+    for (const auto& bins : seen_.heat) put_list(bins, out);
     put_list(seen_.stretches, out);
   }
 
   Status merge(ByteReader& saved) override {
     Seen other;
     ASSIGN_OR_RETURN(other.bins, take_list<Bin>(saved));
-    ASSIGN_OR_RETURN(other.heat, take_list<HeatBin>(saved));
+    for (auto& bins : other.heat) {
+      ASSIGN_OR_RETURN(bins, take_list<BusyBin>(saved));
+    }
     ASSIGN_OR_RETURN(other.stretches, take_list<Found>(saved));
     const std::lock_guard lock(mutex_);
-    if (other.bins.size() != seen_.bins.size() || other.heat.size() != seen_.heat.size()) {
-      return fail(Errc::kCorrupt,
-                  "a timeline of {} and {} bins is to be merged with one of {} and {}: it is of "
-                  "another trace",
-                  other.bins.size(), other.heat.size(), seen_.bins.size(), seen_.heat.size());
+    RETURN_IF_ERROR(check_count(other.bins.size(), seen_.bins.size()));
+    for (size_t of = 0; of < kActivityCount; ++of) {
+      RETURN_IF_ERROR(check_count(other.heat[of].size(), seen_.heat[of].size()));
     }
     for (const Found& found : other.stretches) RETURN_IF_ERROR(check(found));
     seen_.add(other, 0);
@@ -358,6 +330,13 @@ class TimelineMetric final : public Metric {
   }
 
  private:
+  static Status check_count(size_t count, size_t own_count) {
+    if (count == own_count) return {};
+    return fail(Errc::kCorrupt,
+                "a timeline of {} bins is to be merged with one of {}: it is of another trace",
+                count, own_count);
+  }
+
   Status check(const Found& found) const {
     if (found.group >= context_.groups.size() || found.name >= context_.role_of.size() ||
         !is_drawn(context_.role_of[found.name])) {
@@ -393,24 +372,16 @@ class TimelineMetric final : public Metric {
     for (size_t place = 0; place < plan_.shown.size(); ++place) {
       RankActivity rank;
       rank.name = context.groups[plan_.shown[place]].name;
-      rank.io = thousandths(place, kIo);
-      rank.compute = thousandths(place, kCompute);
-      rank.wait = thousandths(place, kWait);
+      rank.io = heat_of(place, kIo);
+      rank.compute = heat_of(place, kCompute);
+      rank.wait = heat_of(place, kWait);
       heat.ranks.push_back(std::move(rank));
     }
   }
 
-  std::vector<uint16_t> thousandths(size_t place, Activity activity) const {
-    std::vector<uint16_t> list;
-    uint64_t step = 0;
-    for (size_t i = 0; i < plan_.heat.count(); ++i) {
-      const HeatBin& bin = seen_.heat[place * plan_.heat.count() + i];
-      step += bin.step[activity];
-      const uint64_t width_ns = plan_.heat.width_of(i);
-      const uint64_t busy_ns = step != 0 ? width_ns : std::min(bin.busy_ns[activity], width_ns);
-      list.push_back(static_cast<uint16_t>((busy_ns * 1000 + width_ns / 2) / width_ns));
-    }
-    return list;
+  std::vector<uint16_t> heat_of(size_t place, Activity activity) const {
+    const size_t count = plan_.heat.count();
+    return thousandths(plan_.heat, std::span(seen_.heat[activity]).subspan(place * count, count));
   }
 
   void finish_stretches(const Context& context, std::vector<Stretch>& stretches) {
