@@ -83,7 +83,7 @@ Result<analyze::Options> options_of(const Arguments& arguments, const trace::Tra
   };
   const uint64_t start = exchange::start_of(trace);
   options.window =
-      analyze::Interval{.begin_ns = start + selection.from_ns.value_or(0),
+      Interval{.begin_ns = start + selection.from_ns.value_or(0),
                         .end_ns = selection.until_ns ? start + *selection.until_ns : ~uint64_t{0}};
   return options;
 }
