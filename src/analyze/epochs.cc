@@ -14,8 +14,9 @@ void sort_by_begin(std::vector<Span>& spans) {
 
 template <typename Span>
 const Span* find(const std::vector<Span>& spans, uint64_t time_ns) {
-  auto after = std::upper_bound(spans.begin(), spans.end(), time_ns,
-                                [](uint64_t time, const Span& span) { return time < span.begin_ns; });
+  auto after =
+      std::upper_bound(spans.begin(), spans.end(), time_ns,
+                       [](uint64_t time, const Span& span) { return time < span.begin_ns; });
   if (after == spans.begin()) return nullptr;
   const Span& span = *--after;
   return time_ns < span.end_ns ? &span : nullptr;
@@ -48,7 +49,8 @@ void EpochIndex::finish() {
     of.epoch_places.clear();
     of.step_places.clear();
     sort_by_begin(of.epochs);
-    for (size_t i = 0; i + 1 < of.epochs.size(); ++i) of.epochs[i].end_ns = of.epochs[i + 1].begin_ns;
+    for (size_t i = 0; i + 1 < of.epochs.size(); ++i)
+      of.epochs[i].end_ns = of.epochs[i + 1].begin_ns;
     sort_by_begin(of.steps);
     for (size_t i = 0; i + 1 < of.steps.size(); ++i) {
       of.steps[i].end_ns = std::min(of.steps[i].end_ns, of.steps[i + 1].begin_ns);
@@ -70,6 +72,21 @@ int64_t EpochIndex::epoch_at(uint32_t group, uint64_t time_ns) const {
   if (group >= groups_.size()) return -1;
   const EpochSpan* span = find(groups_[group].epochs, time_ns);
   return span == nullptr ? -1 : span->epoch;
+}
+
+int64_t EpochCursor::search(uint64_t time_ns) {
+  const auto after =
+      std::upper_bound(spans_.begin(), spans_.end(), time_ns,
+                       [](uint64_t time, const EpochSpan& span) { return time < span.begin_ns; });
+  const uint64_t next_ns = after == spans_.end() ? ~uint64_t{0} : after->begin_ns;
+  if (after == spans_.begin()) {
+    known_ = {-1, 0, next_ns};
+  } else if (const EpochSpan& span = *(after - 1); time_ns < span.end_ns) {
+    known_ = span;
+  } else {
+    known_ = {-1, span.end_ns, next_ns};
+  }
+  return known_.epoch;
 }
 
 const StepSpan* EpochIndex::step_at(uint32_t group, uint64_t time_ns) const {

@@ -93,8 +93,7 @@ void join(OfBlock&& of, trace::ProcessIndex process, RegionsPass& pass) {
       span.end_ns = std::max(span.end_ns, time.end_ns);
     }
   }
-  pass.long_regions.insert(pass.long_regions.end(), of.long_regions.begin(),
-                           of.long_regions.end());
+  pass.long_regions.insert(pass.long_regions.end(), of.long_regions.begin(), of.long_regions.end());
 }
 
 bool stands_before(const LongRegion& a, const LongRegion& b) {
@@ -115,10 +114,7 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
   const size_t threads = options.threads != 0 ? options.threads : usable_cpu_count();
   ThreadPool pool(threads);
   const auto read_one = [&](size_t index) -> Status {
-    constexpr uint32_t kAppBit = 1U << static_cast<unsigned>(wire::Level::kApp);
     // A block that cannot be read is told by the scan, which meets it again.
-    const auto levels = trace.block_levels(index);
-    if (!levels.ok() || (*levels & kAppBit) == 0) return {};
     thread_local EventColumns columns;
     if (!trace.read_block(index, columns).ok()) return {};
     OfBlock of = reader.read(columns);
