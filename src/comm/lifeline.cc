@@ -25,9 +25,9 @@ using namespace std::chrono_literals;
 using wire::LifelineKind;
 using wire::LifelineMessage;
 
-constexpr auto kSigtermDelay = 300ms;          // the news of a loss may come after the signal
+constexpr auto kSigtermDelay = 300ms;            // the news of a loss may come after the signal
 constexpr auto kSigtermDelayAfterLoss = 3000ms;  // to tell it and end
-constexpr auto kGreetingTime = 2s;             // for a stranger on the port, who says nothing
+constexpr auto kGreetingTime = 2s;               // for a stranger on the port, who says nothing
 constexpr Deadline kNever = Deadline::max();
 
 JobKey random_key() {
@@ -157,7 +157,7 @@ class TcpLifeline : public Lifeline {
   LifelineOptions options_;
   RankName own_;
   JobKey key_;
-  Listener listener_;       // rank 0, until all have come
+  Listener listener_;        // rank 0, until all have come
   std::vector<Peer> peers_;  // rank 0: all others; others: rank 0
   File wake_in_;
   File wake_out_;
@@ -246,10 +246,11 @@ Status TcpLifeline::join_at(std::vector<std::string> addresses, uint16_t port,
     tried += fmt::format("{}:{}: {}", addresses[i], port,
                          status.ok() ? "another rank answered" : status.error().message());
   }
-  return fail(Errc::kIo,
-              "{} cannot be reached by TCP, so that a dead rank would not be noticed ({}); open the "
-              "ports between the hosts, or set MILLRACE_LIFELINE=off to rely on the launcher alone",
-              hub.text(), tried);
+  return fail(
+      Errc::kIo,
+      "{} cannot be reached by TCP, so that a dead rank would not be noticed ({}); open the "
+      "ports between the hosts, or set MILLRACE_LIFELINE=off to rely on the launcher alone",
+      hub.text(), tried);
 }
 
 Status TcpLifeline::start_watching() {

@@ -63,9 +63,8 @@ Result<LifelineMessage> read_message(ByteView bytes, const JobKey& key, uint32_t
   if (message.key[0] != key[0] || message.key[1] != key[1]) {
     return fail(Errc::kPermission, "a lifeline message is of another job");
   }
-  const bool known_kind =
-      message.kind >= static_cast<uint32_t>(wire::LifelineKind::kHello) &&
-      message.kind <= static_cast<uint32_t>(wire::LifelineKind::kBye);
+  const bool known_kind = message.kind >= static_cast<uint32_t>(wire::LifelineKind::kHello) &&
+                          message.kind <= static_cast<uint32_t>(wire::LifelineKind::kBye);
   if (!known_kind || message.rank >= world_size || message.host[sizeof(message.host) - 1] != 0) {
     return fail(Errc::kCorrupt, "a lifeline message of kind {} and rank {} makes no sense",
                 message.kind, message.rank);

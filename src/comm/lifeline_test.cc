@@ -163,7 +163,8 @@ TEST(Lifeline, AnInvitationThatIsCutShortIsRefused) {
   const std::string whole = hub->invitation();
   for (size_t length = 0; length < sizeof(wire::LifelineMessage) + 18; length += 9) {
     EXPECT_FALSE(
-        Lifeline::join({.rank = Rank{1}, .size = 2, .patience = 100ms}, whole.substr(0, length)).ok());
+        Lifeline::join({.rank = Rank{1}, .size = 2, .patience = 100ms}, whole.substr(0, length))
+            .ok());
   }
 }
 
@@ -199,8 +200,8 @@ TEST(LifelineMessage, AnotherJobAndARankBeyondTheLastAreRefused) {
 
 TEST(LifelineMessage, ALongHostNameIsCut) {
   const JobKey key = {3, 4};
-  const auto message =
-      make_message(wire::LifelineKind::kHello, key, {.rank = Rank{0}, .host = std::string(300, 'h')});
+  const auto message = make_message(wire::LifelineKind::kHello, key,
+                                    {.rank = Rank{0}, .host = std::string(300, 'h')});
   const auto read = read_message(std::as_bytes(std::span(&message, 1)), key, 1);
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(name_in(*read).host, std::string(67, 'h'));

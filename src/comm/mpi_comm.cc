@@ -151,7 +151,7 @@ class MpiComm : public Comm {
   std::optional<Error> failure_;
   bool mpi_is_whole_ = true;  // all ranks are in it, in step: it can be finalized
   Proposal all_;              // of the last meeting
-  uint64_t small_[2] = {};    // what a call of MPI reads and writes must outlive the call that fails
+  uint64_t small_[2] = {};  // what a call of MPI reads and writes must outlive the call that fails
   // Buffers of calls that were given up: MPI may still write to them.
   std::vector<std::string> given_up_;
 };
@@ -295,8 +295,8 @@ Result<std::vector<uint64_t>> MpiComm::gather_sizes(uint64_t size_bytes, Rank ro
 Status MpiComm::send_pieces(ByteView bytes, Rank to) {
   return in_pieces(bytes.size(), [&](size_t at, int length) {
     MPI_Request request = MPI_REQUEST_NULL;
-    const int started = MPI_Isend(bytes.data() + at, length, MPI_BYTE, root_number(to), kGatherTag,
-                                  mpi_, &request);
+    const int started =
+        MPI_Isend(bytes.data() + at, length, MPI_BYTE, root_number(to), kGatherTag, mpi_, &request);
     return wait(request, started, Pace::kPayload);
   });
 }
