@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "base/units.h"
 #include "report/compare_scale.h"
@@ -125,13 +128,15 @@ void note_circumstances(const Profile& before, const Profile& after, const Compa
       [](const auto& epoch) { return fmt::format("epoch {}", epoch.epoch); }, "epoch", notes);
 }
 
-// Subjects by their largest effect; the differences of one stay together, as they were found.
+// The job first, for the rest is read against it; then subjects by their largest effect. The
+// differences of one stay together, as they were found.
 void order(std::vector<Difference>& differences) {
   using Key = std::pair<By, std::string>;
   std::map<Key, double> effects;
   for (const Difference& one : differences) {
     double& largest = effects[{one.by, one.name}];
-    largest = std::max(largest, std::fabs(one.effect_ns));
+    largest = one.by == By::kJob ? std::numeric_limits<double>::infinity()
+                                 : std::max(largest, std::fabs(one.effect_ns));
   }
   std::stable_sort(differences.begin(), differences.end(),
                    [&](const Difference& a, const Difference& b) {

@@ -89,7 +89,7 @@ struct Comparison {
   double threshold = 0;
   bool strict = false;
   bool lengths_differ = false;  // by more than kLengthRatioMax
-  // One subject (`by` and `name`) after the other, the one with the largest effect first.
+  // One subject (`by` and `name`) after the other: the job, then the one with the largest effect.
   std::vector<Difference> differences;
   std::vector<std::string> notes;  // what to know to judge them, as sentences
 

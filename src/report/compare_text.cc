@@ -139,10 +139,17 @@ std::string wrapped(const std::string& text, size_t columns) {
   return out;
 }
 
-std::string verdict(const Comparison& comparison) {
+std::string verdict(const Comparison& comparison,
+                    const std::vector<std::vector<Difference>>& shown) {
   const size_t count = comparison.regression_count();
+  size_t hidden = count;
+  for (const auto& subject : shown) {
+    for (const Difference& one : subject) hidden -= one.regression ? 1 : 0;
+  }
   if (count != 0) {
-    return fmt::format("{} regression{}, marked with !", count, count == 1 ? "" : "s");
+    return fmt::format("{} regression{}, {}", count, count == 1 ? "" : "s",
+                       hidden == 0 ? "marked with !"
+                                   : fmt::format("{} not shown with this --by or --top", hidden));
   }
   if (comparison.differences.empty()) {
     return fmt::format("no difference of {} or more", format_percent(comparison.threshold));
@@ -172,7 +179,7 @@ std::string compare_text(const Comparison& comparison, const CompareView& view,
   }
   const bool bad = comparison.regression_count() != 0;
   return out + "\n" +
-         styled(verdict(comparison), bad ? Style::kBad : Style::kGood, terminal.color) + "\n";
+         styled(verdict(comparison, subjects), bad ? Style::kBad : Style::kGood, terminal.color) + "\n";
 }
 
 }  // namespace millrace::report
