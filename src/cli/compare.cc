@@ -5,12 +5,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 
-#include "analyze/profile_read.h"
-#include "analyze/scan.h"
-#include "base/file.h"
 #include "base/text.h"
+#include "cli/inputs.h"
 #include "cli/verbs.h"
 
 namespace millrace::cli {
@@ -56,27 +53,10 @@ Enum choice(std::string_view word, const std::string_view (&names)[count]) {
   return static_cast<Enum>(at - std::begin(names));
 }
 
-// Saved profiles are known by their first byte: their name may be anything.
-bool is_saved_profile(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return false;
-  const auto file = File::open(path, 0);
-  char first = '\0';
-  return file.ok() && file->read_at(0, std::as_writable_bytes(std::span(&first, 1))).ok() &&
-         first == '{';
-}
-
-Result<analyze::Profile> profile_at(const std::string& path) {
-  if (is_saved_profile(path)) {
-    ASSIGN_OR_RETURN(analyze::Profile profile, analyze::read_profile(path));
-    profile.job.traces = {path};
-    return profile;
-  }
-  ASSIGN_OR_RETURN(const trace::Trace trace, trace::Trace::open(path));
-  analyze::Profile profile = analyze::profile_of(trace);
-  for (const std::string& problem : profile.problems) {
-    fmt::print(stderr, "millrace: warning: {}\n", printable(problem));
-  }
+// The name of a saved profile is what the user gave here, not the trace it was made from.
+Result<analyze::Profile> named_profile_at(const std::string& path, const Arguments& arguments,
+                                          comm::Comm& comm) {
+  ASSIGN_OR_RETURN(analyze::Profile profile, profile_at(path, arguments, comm));
   profile.job.traces = {path};
   return profile;
 }
@@ -96,8 +76,13 @@ Result<int> run_compare(const Arguments& arguments, Output& output) {
   if (const auto text = arguments.value("top")) {
     ASSIGN_OR_RETURN(view.top, parse_number<size_t>(*text, "a whole number"));
   }
-  ASSIGN_OR_RETURN(const analyze::Profile before, profile_at(arguments.positionals()[0]));
-  ASSIGN_OR_RETURN(const analyze::Profile after, profile_at(arguments.positionals()[1]));
+  ASSIGN_OR_RETURN(const auto comm, connect_ranks());
+  const auto& paths = arguments.positionals();
+  ASSIGN_OR_RETURN(const analyze::Profile before, named_profile_at(paths[0], arguments, *comm));
+  ASSIGN_OR_RETURN(const analyze::Profile after, named_profile_at(paths[1], arguments, *comm));
+  if (comm->rank() != comm::kFirstRank) return kExitSuccess;
+  warn_of(before.problems);
+  warn_of(after.problems);
   const report::Comparison comparison = report::compare(before, after, options);
   output.print(arguments.has("json") ? report::compare_json(comparison, view)
                                      : report::compare_text(comparison, view, output.terminal()));
@@ -105,7 +90,7 @@ Result<int> run_compare(const Arguments& arguments, Output& output) {
 }
 
 std::vector<Option> options() {
-  return {
+  std::vector<Option> all = {
       {.name = "threshold",
        .value = "PERCENT",
        .help = "a change of less is none (10%)",
@@ -127,6 +112,11 @@ std::vector<Option> options() {
            "more calls, more bytes and slower I/O are regressions even where compute hides them"},
       json_option(),
   };
+  // Those that choose a part of a trace are left out: a saved profile could not obey them.
+  for (Option& option : input_options()) {
+    if (option.name == "role" || option.name == "threads") all.push_back(std::move(option));
+  }
+  return all;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "cli/inputs.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -81,9 +82,9 @@ Result<analyze::Options> options_of(const Arguments& arguments, const trace::Tra
     exchange::keep_wanted(*filter, columns);
   };
   const uint64_t start = exchange::start_of(trace);
-  options.window = analyze::Interval{
-      .begin_ns = start + selection.from_ns.value_or(0),
-      .end_ns = selection.until_ns ? start + *selection.until_ns : ~uint64_t{0}};
+  options.window =
+      analyze::Interval{.begin_ns = start + selection.from_ns.value_or(0),
+                        .end_ns = selection.until_ns ? start + *selection.until_ns : ~uint64_t{0}};
   return options;
 }
 
@@ -158,7 +159,10 @@ std::vector<Option> input_options() {
            .value = "TIME",
            .help = "leave out what began at this time or later",
            .check = check_time},
-          {.name = "ranks", .value = "LIST", .help = "only these ranks, as 0,3-5", .check = check_ranks},
+          {.name = "ranks",
+           .value = "LIST",
+           .help = "only these ranks, as 0,3-5",
+           .check = check_ranks},
           {.name = "role",
            .value = "ROLE=NAME",
            .help = "what regions of that name mean, as compute=fwd_*",

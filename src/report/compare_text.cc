@@ -179,7 +179,8 @@ std::string compare_text(const Comparison& comparison, const CompareView& view,
   }
   const bool bad = comparison.regression_count() != 0;
   return out + "\n" +
-         styled(verdict(comparison, subjects), bad ? Style::kBad : Style::kGood, terminal.color) + "\n";
+         styled(verdict(comparison, subjects), bad ? Style::kBad : Style::kGood, terminal.color) +
+         "\n";
 }
 
 }  // namespace millrace::report

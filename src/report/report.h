@@ -1,12 +1,11 @@
-// report: what people and programs get to see of profiles: on a terminal, in a page, compared.
+// report: how profiles and findings are shown to people, one by one and against each other.
 //
-// Everything here is a function of profiles (and of findings about them): no trace is read, nothing
-// is printed. Figures that are shown are those of the profile's JSON; what is worked out on the way
-// (a share, a speed-up) is explained in docs/design.
-//
-//   compare.h   what differs between two jobs, and what that cost
-//   scaling.h   how a job gets on with more nodes
+// What is shown is worked out elsewhere (analyze, advise); this only writes it. The functions
+// return text and touch no file and no terminal.
 #pragma once
 
 #include "report/compare.h"  // IWYU pragma: export
+#include "report/html.h"     // IWYU pragma: export
 #include "report/scaling.h"  // IWYU pragma: export
+#include "report/tables.h"   // IWYU pragma: export
+#include "report/text.h"     // IWYU pragma: export
