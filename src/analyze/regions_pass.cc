@@ -119,7 +119,8 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
     const auto levels = trace.block_levels(index);
     if (!levels.ok() || (*levels & kAppBit) == 0) return {};
     thread_local EventColumns columns;
-    if (!trace.read_block(index, columns).ok()) return {};
+    const auto wanted = read_wanted(trace, options, index, columns);
+    if (!wanted.ok() || !*wanted) return {};
     OfBlock of = reader.read(columns);
     const std::lock_guard lock(mutex);
     join(std::move(of), trace.blocks()[index].process, pass);
