@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "analyze/call_traits.h"
 #include "analyze/epochs.h"
 #include "analyze/roles.h"
 #include "analyze/vocabulary.h"
@@ -29,7 +30,8 @@ enum class GroupIndex : uint32_t {};
 struct Group {
   std::string name;  // "rank 3"; without ranks "process 1234 (python train.py)", or "job" if alone
   int32_t rank = -1;
-  uint32_t host = 0;  // index into Context::hosts
+  bool trains = true;  // false: the processes around the ranks of a job with ranks, as mpirun's
+  uint32_t host = 0;   // index into Context::hosts
   uint64_t begin_ns = 0;
   uint64_t end_ns = 0;
   trace::ProcessIndex main{};  // the process that trains: the one with compute, else the oldest
@@ -67,7 +69,14 @@ struct Context {
 };
 
 // Whether an event is a call that does I/O: not a region, not process control, not an estimate.
-bool is_io(wire::Call call);
+inline bool is_io(wire::Call call) { return traits_of(call).io; }
+
+// Whether the bytes of a call of this layer count for the job: not those of a library whose own
+// reads are seen again below it.
+inline bool counts_bytes(const Context& context, Layer layer) {
+  return layer == Layer::kPosix || layer == Layer::kStdio ||
+         (!context.bytes_below_posix && (layer == Layer::kFormat || layer == Layer::kMpiio));
+}
 
 // Whether time of such a region counts as waiting for data.
 bool is_waiting(const Context& context, Role role, trace::ThreadIndex thread);

@@ -2,12 +2,14 @@
 //
 // Made from the epochs and steps that regions carry. Reads of worker processes carry none: they are
 // placed by time, in the epoch their rank was in then. An epoch of a rank goes from the begin of
-// its first region to the begin of the next epoch's, or to its own end where none follows; a step
-// likewise.
+// its first region to the begin of the next epoch's, or to its own end where none follows. A step ends
+// with its last region: a checkpoint between two steps is of neither.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace millrace::analyze {
@@ -53,6 +55,8 @@ class EpochIndex {
   struct OfGroup {
     std::vector<EpochSpan> epochs;
     std::vector<StepSpan> steps;
+    std::map<int64_t, size_t> epoch_places;  // until finish()
+    std::map<std::pair<int64_t, int64_t>, size_t> step_places;
   };
   std::vector<OfGroup> groups_;
 };
