@@ -12,10 +12,10 @@ namespace millrace::analyze {
 struct CallTraits {
   Layer layer = Layer::kPosix;
   wire::CallKind kind = wire::CallKind::kOther;
-  bool io = false;        // a call that does I/O: not a region, not process control, not an estimate
+  bool io = false;  // a call that does I/O: not a region, not process control, not an estimate
   bool region = false;
-  bool line = false;      // reads a line, a character or a word at a time
-  bool opens = false;     // a file's opening; of HDF5, not that of a dataset in it
+  bool line = false;   // reads a line, a character or a word at a time
+  bool opens = false;  // a file's opening; of HDF5, not that of a dataset in it
 };
 
 inline constexpr size_t kCallTableSize = 0x600;
@@ -44,7 +44,8 @@ constexpr CallTraits traits(wire::Call call) {
   traits.kind = info->kind;
   traits.region = wire::level_of(call) == wire::Level::kApp;
   traits.layer = traits.region ? Layer::kApplication : layer_of(wire::level_of(call));
-  traits.io = !traits.region && info->kind != wire::CallKind::kProcess && call != wire::Call::kMapped;
+  traits.io =
+      !traits.region && info->kind != wire::CallKind::kProcess && call != wire::Call::kMapped;
   traits.line = reads_lines(call);
   traits.opens = info->kind == wire::CallKind::kOpen && call != wire::Call::kH5Dopen &&
                  call != wire::Call::kH5Dcreate;

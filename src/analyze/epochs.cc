@@ -14,8 +14,9 @@ void sort_by_begin(std::vector<Span>& spans) {
 
 template <typename Span>
 const Span* find(const std::vector<Span>& spans, uint64_t time_ns) {
-  auto after = std::upper_bound(spans.begin(), spans.end(), time_ns,
-                                [](uint64_t time, const Span& span) { return time < span.begin_ns; });
+  auto after =
+      std::upper_bound(spans.begin(), spans.end(), time_ns,
+                       [](uint64_t time, const Span& span) { return time < span.begin_ns; });
   if (after == spans.begin()) return nullptr;
   const Span& span = *--after;
   return time_ns < span.end_ns ? &span : nullptr;
@@ -48,7 +49,8 @@ void EpochIndex::finish() {
     of.epoch_places.clear();
     of.step_places.clear();
     sort_by_begin(of.epochs);
-    for (size_t i = 0; i + 1 < of.epochs.size(); ++i) of.epochs[i].end_ns = of.epochs[i + 1].begin_ns;
+    for (size_t i = 0; i + 1 < of.epochs.size(); ++i)
+      of.epochs[i].end_ns = of.epochs[i + 1].begin_ns;
     sort_by_begin(of.steps);
     for (size_t i = 0; i + 1 < of.steps.size(); ++i) {
       of.steps[i].end_ns = std::min(of.steps[i].end_ns, of.steps[i + 1].begin_ns);

@@ -2,8 +2,8 @@
 //
 // Made from the epochs and steps that regions carry. Reads of worker processes carry none: they are
 // placed by time, in the epoch their rank was in then. An epoch of a rank goes from the begin of
-// its first region to the begin of the next epoch's, or to its own end where none follows. A step ends
-// with its last region: a checkpoint between two steps is of neither.
+// its first region to the begin of the next epoch's, or to its own end where none follows. A step
+// ends with its last region: a checkpoint between two steps is of neither.
 #pragma once
 
 #include <cstdint>

@@ -93,8 +93,7 @@ void join(OfBlock&& of, trace::ProcessIndex process, RegionsPass& pass) {
       span.end_ns = std::max(span.end_ns, time.end_ns);
     }
   }
-  pass.long_regions.insert(pass.long_regions.end(), of.long_regions.begin(),
-                           of.long_regions.end());
+  pass.long_regions.insert(pass.long_regions.end(), of.long_regions.begin(), of.long_regions.end());
 }
 
 bool stands_before(const LongRegion& a, const LongRegion& b) {
