@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analyze/file_kinds.h"
 #include "analyze/regions_pass.h"
 #include "base/cpus.h"
 #include "base/text.h"
@@ -203,6 +204,8 @@ Context make_context(const trace::Trace& trace, const Options& options,
         constexpr uint32_t kPosixBit = 1U << static_cast<unsigned>(wire::Level::kPosix);
         return session.levels != 0 && (session.levels & kPosixBit) == 0;
       });
+  context.system_file.reserve(trace.names().size());
+  for (const std::string& name : trace.names()) context.system_file.push_back(is_system_path(name));
   RegionsPass pass = read_regions(trace, options);
   problems.insert(problems.end(), pass.problems.begin(), pass.problems.end());
   context.role_of.assign(trace.names().size(), Role::kNone);

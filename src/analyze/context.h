@@ -56,6 +56,7 @@ struct Context {
   std::vector<Group> groups;
   std::vector<GroupIndex> group_of;   // by process
   std::vector<Role> role_of;          // by name; kNone for names of files
+  std::vector<bool> system_file;      // by name: is_system_path()
   std::vector<bool> thread_computes;  // by thread: has regions of computing
   bool has_wait_regions = false;      // some region has the role kWait
   bool bytes_below_posix = true;      // HDF5's and MPI-IO's bytes are seen again in POSIX calls

@@ -74,6 +74,21 @@ int64_t EpochIndex::epoch_at(uint32_t group, uint64_t time_ns) const {
   return span == nullptr ? -1 : span->epoch;
 }
 
+int64_t EpochCursor::search(uint64_t time_ns) {
+  const auto after =
+      std::upper_bound(spans_.begin(), spans_.end(), time_ns,
+                       [](uint64_t time, const EpochSpan& span) { return time < span.begin_ns; });
+  const uint64_t next_ns = after == spans_.end() ? ~uint64_t{0} : after->begin_ns;
+  if (after == spans_.begin()) {
+    known_ = {-1, 0, next_ns};
+  } else if (const EpochSpan& span = *(after - 1); time_ns < span.end_ns) {
+    known_ = span;
+  } else {
+    known_ = {-1, span.end_ns, next_ns};
+  }
+  return known_.epoch;
+}
+
 const StepSpan* EpochIndex::step_at(uint32_t group, uint64_t time_ns) const {
   if (group >= groups_.size()) return nullptr;
   return find(groups_[group].steps, time_ns);

@@ -61,4 +61,22 @@ class EpochIndex {
   std::vector<OfGroup> groups_;
 };
 
+// Asks for one moment after another: those near the last one are answered without a search.
+class EpochCursor {
+ public:
+  EpochCursor(const EpochIndex& index, uint32_t group) : spans_(index.epochs(group)) {}
+
+  // -1: none.
+  int64_t at(uint64_t time_ns) {
+    if (time_ns >= known_.begin_ns && time_ns < known_.end_ns) return known_.epoch;
+    return spans_.empty() ? -1 : search(time_ns);
+  }
+
+ private:
+  int64_t search(uint64_t time_ns);
+
+  std::span<const EpochSpan> spans_;
+  EpochSpan known_;  // also of stretches without an epoch
+};
+
 }  // namespace millrace::analyze

@@ -50,6 +50,9 @@ class PackedFile {
   // Events with the file's own indices and times.
   Status read(size_t event_block, EventColumns& columns) const;
 
+  // The levels of its calls, as block_levels() says them, without decoding it.
+  Result<uint32_t> levels(size_t event_block) const;
+
  private:
   PackedFile(Source source, std::string name)
       : source_(std::move(source)), name_(std::move(name)) {}
@@ -64,6 +67,8 @@ class PackedFile {
   void keep_committed();
   Status take_table(const PackedBlock& block);
   Result<std::vector<std::byte>> payload(const PackedBlock& block) const;
+  Result<ByteView> checked_body(const PackedBlock& block) const;
+  Error lost(const PackedBlock& block, const Error& error) const;
   Status check_references(const EventColumns& columns) const;
   void note(const Error& error) { problems_.push_back(name_ + ": " + error.message()); }
 

@@ -36,6 +36,7 @@ class PackedPart final : public Part {
   Status read(size_t block, EventColumns& columns) const override {
     return file_.read(block, columns);
   }
+  Result<uint32_t> levels(size_t block) const override { return file_.levels(block); }
 
  private:
   PackedFile file_;

@@ -24,6 +24,9 @@ class Part {
 
   // As Trace::read_block, with the part's indices and times. Several threads may read at once.
   virtual Status read(size_t block, EventColumns& columns) const = 0;
+
+  // As Trace::block_levels.
+  virtual Result<uint32_t> levels(size_t block) const = 0;
 };
 
 }  // namespace millrace::trace

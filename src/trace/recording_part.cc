@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trace/block_codec.h"
 #include "trace/chunk_groups.h"
 
 namespace millrace::trace {
@@ -56,6 +57,7 @@ struct Survey {
   uint64_t events = 0;
   uint64_t begin_ns = ~uint64_t{0};
   uint64_t end_ns = 0;
+  uint32_t levels = 0;
 };
 
 }  // namespace
@@ -153,6 +155,7 @@ void RecordingPart::survey_chunks(size_t recording, size_t first, size_t count) 
       appender.append(slots, place);
       Survey& survey = surveys[place.pid];
       ++survey.events;
+      survey.levels |= level_bit(columns.call[0]);
       survey.begin_ns = std::min(survey.begin_ns, columns.begin_ns[0]);
       survey.end_ns = std::max(survey.end_ns, columns.begin_ns[0] + columns.duration_ns[0]);
     });
@@ -166,7 +169,7 @@ void RecordingPart::survey_chunks(size_t recording, size_t first, size_t count) 
     Process& entry = tables_.processes[static_cast<size_t>(process)].process;
     entry.end_ns = std::max(entry.end_ns, survey.end_ns);
     blocks_.push_back({survey.events, survey.begin_ns, survey.end_ns, process});
-    sources_.push_back({recording, first, count, pid});
+    sources_.push_back({recording, first, count, pid, survey.levels});
   }
 }
 

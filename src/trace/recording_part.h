@@ -46,6 +46,7 @@ class RecordingPart final : public Part, private Registry {
   const std::vector<std::string>& problems() const override { return input_.problems; }
   int64_t origin_wall_ns() const override { return input_.session.clock.first.wall_ns; }
   Status read(size_t block, EventColumns& columns) const override;
+  Result<uint32_t> levels(size_t block) const override { return sources_[block].levels; }
 
  private:
   // The chunks of one block, all of one process's files.
@@ -54,6 +55,7 @@ class RecordingPart final : public Part, private Registry {
     size_t first_chunk = 0;
     size_t chunk_count = 0;
     uint32_t pid = 0;
+    uint32_t levels = 0;
   };
 
   NameIndex add_name(std::string_view name) override;

@@ -217,6 +217,15 @@ Trace::~Trace() = default;
 
 Result<Trace> Trace::open(const std::string& path) {
   ASSIGN_OR_RETURN(OpenedParts opened, open_parts(path));
+  return of_parts(std::move(opened));
+}
+
+Result<Trace> Trace::open_all(const std::vector<std::string>& paths) {
+  ASSIGN_OR_RETURN(OpenedParts opened, open_parts(without_repeats(paths)));
+  return of_parts(std::move(opened));
+}
+
+Trace Trace::of_parts(OpenedParts opened) {
   auto state = std::make_unique<State>();
   state->parts = std::move(opened.parts);
   state->problems = std::move(opened.problems);
@@ -237,6 +246,11 @@ const std::vector<BlockInfo>& Trace::blocks() const { return state_->blocks; }
 const std::vector<std::string>& Trace::problems() const { return state_->problems; }
 uint64_t Trace::event_count() const { return state_->event_count; }
 int64_t Trace::origin_wall_ns() const { return state_->origin_wall_ns; }
+
+Result<uint32_t> Trace::block_levels(size_t index) const {
+  const BlockPlace& place = state_->places[index];
+  return state_->parts[place.part]->levels(place.block);
+}
 
 Status Trace::read_block(size_t index, EventColumns& columns) const {
   const BlockPlace& place = state_->places[index];
