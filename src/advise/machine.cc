@@ -54,12 +54,13 @@ bool ran_here(const analyze::Job& job) {
          job.hosts.end();
 }
 
+constexpr uint64_t kSlowReadNs = 1'000'000;  // a disk that turns needs several milliseconds
+
 // Virtual disks call themselves rotating: it is believed where reads were slow as well.
 bool reads_were_slow(const analyze::Profile& profile) {
-  constexpr uint64_t kSlow = 1'000'000;  // ns; a disk that turns needs several milliseconds
   return std::any_of(profile.functions.begin(), profile.functions.end(), [](const auto& function) {
     return function.layer == analyze::Layer::kPosix && function.kind == wire::CallKind::kRead &&
-           function.latency_ns.p95 >= kSlow;
+           function.latency_ns.p95 >= kSlowReadNs;
   });
 }
 

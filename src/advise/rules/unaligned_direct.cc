@@ -1,6 +1,8 @@
 // unaligned-direct: transfers of files opened with O_DIRECT that are not aligned.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
 #include "base/units.h"
@@ -8,7 +10,7 @@
 namespace millrace::advise {
 
 Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& machine) {
-  constexpr uint64_t kCountMin = 100;  // the ends of some files are no habit
+  constexpr uint64_t kCountMin = 100;
   constexpr double kShareMin = 0.01;
   const analyze::FileStats* worst = nullptr;
   uint64_t unaligned = 0;
@@ -18,9 +20,11 @@ Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& ma
   for (const analyze::FileStats& file : profile.files) {
     if (file.direct_opens == 0) continue;
     transfers += file.io.reads + file.io.writes;
-    if (file.unaligned_direct == 0) continue;
+    // The end of a file need not be aligned: one transfer of each opening is let pass.
+    const uint64_t habit = file.unaligned_direct - std::min(file.unaligned_direct, file.io.opens);
+    if (habit == 0) continue;
     ++files;
-    unaligned += file.unaligned_direct;
+    unaligned += habit;
     errors += file.io.errors;
     if (worst == nullptr || file.unaligned_direct > worst->unaligned_direct) worst = &file;
   }
@@ -39,7 +43,7 @@ Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& ma
                                 "files:" + worst->path});
   }
   finding.threshold =
-      "one in a hundred, a hundred at least (the ends of files do not count as a habit): what "
+      "one in a hundred, a hundred at least, ends of files left out: what "
       "is not aligned to 512 bytes (4 KiB on some disks) fails, or goes through the page "
       "cache after all, a page at a time";
   finding.changes =
