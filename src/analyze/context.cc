@@ -143,9 +143,14 @@ void make_groups(Context& context, const std::vector<uint32_t>& host_of_session)
   }
 }
 
-void find_times(Context& context) {
+void find_times(Context& context, const Options& options) {
   context.begin_ns = ~uint64_t{0};
-  for (const trace::BlockInfo& block : context.trace.blocks()) {
+  for (trace::BlockInfo block : context.trace.blocks()) {
+    if (options.wants_block && !options.wants_block(block)) continue;
+    if (options.window) {
+      block.begin_ns = std::max(block.begin_ns, options.window->begin_ns);
+      block.end_ns = std::min(block.end_ns, options.window->end_ns);
+    }
     Group& group = context.groups[static_cast<size_t>(context.group(block.process))];
     group.begin_ns = std::min(group.begin_ns, block.begin_ns);
     group.end_ns = std::max(group.end_ns, block.end_ns);
@@ -186,6 +191,14 @@ void make_epochs(Context& context, const RegionsPass& pass) {
 
 }  // namespace
 
+Result<bool> read_wanted(const trace::Trace& trace, const Options& options, size_t index,
+                         trace::EventColumns& columns) {
+  if (options.wants_block && !options.wants_block(trace.blocks()[index])) return false;
+  RETURN_IF_ERROR(trace.read_block(index, columns));
+  if (options.keep_wanted) options.keep_wanted(columns);
+  return columns.size_events() > 0;
+}
+
 bool is_waiting(const Context& context, Role role, trace::ThreadIndex thread) {
   if (role == Role::kWait) return true;
   return role == Role::kFetch && !context.has_wait_regions &&
@@ -198,7 +211,7 @@ Context make_context(const trace::Trace& trace, const Options& options,
   std::vector<uint32_t> host_of_session;
   find_hosts(context, host_of_session);
   make_groups(context, host_of_session);
-  find_times(context);
+  find_times(context, options);
   context.bytes_below_posix =
       std::none_of(trace.sessions().begin(), trace.sessions().end(), [](const auto& session) {
         constexpr uint32_t kPosixBit = 1U << static_cast<unsigned>(wire::Level::kPosix);

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,11 @@ namespace millrace::analyze {
 struct Options {
   std::vector<RoleRule> roles;  // before the known names
   size_t threads = 0;           // 0: as many as CPUs
+  // Only a part of the trace: which blocks to read at all, and which of their rows to leave in. The
+  // job then goes from the window's begin to its end, on the trace's clock.
+  std::function<bool(const trace::BlockInfo& block)> wants_block;
+  std::function<void(trace::EventColumns& columns)> keep_wanted;
+  std::optional<Interval> window;
 };
 
 // One rank with its workers; or, where no rank is known, a process with all its descendants.
@@ -78,6 +85,10 @@ inline bool counts_bytes(const Context& context, Layer layer) {
   return layer == Layer::kPosix || layer == Layer::kStdio ||
          (!context.bytes_below_posix && (layer == Layer::kFormat || layer == Layer::kMpiio));
 }
+
+// A block as Options have it: its events, less those that are not wanted. False: none are.
+Result<bool> read_wanted(const trace::Trace& trace, const Options& options, size_t index,
+                         trace::EventColumns& columns);
 
 // Whether time of such a region counts as waiting for data.
 bool is_waiting(const Context& context, Role role, trace::ThreadIndex thread);

@@ -12,12 +12,9 @@
 #include <utility>
 #include <vector>
 
-namespace millrace::analyze {
+#include "base/interval_set.h"
 
-struct Interval {
-  uint64_t begin_ns = 0;
-  uint64_t end_ns = 0;
-};
+namespace millrace::analyze {
 
 struct EpochSpan {
   int64_t epoch = -1;

@@ -114,9 +114,13 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
   const size_t threads = options.threads != 0 ? options.threads : usable_cpu_count();
   ThreadPool pool(threads);
   const auto read_one = [&](size_t index) -> Status {
+    constexpr uint32_t kAppBit = 1U << static_cast<unsigned>(wire::Level::kApp);
     // A block that cannot be read is told by the scan, which meets it again.
+    const auto levels = trace.block_levels(index);
+    if (!levels.ok() || (*levels & kAppBit) == 0) return {};
     thread_local EventColumns columns;
-    if (!trace.read_block(index, columns).ok()) return {};
+    const auto wanted = read_wanted(trace, options, index, columns);
+    if (!wanted.ok() || !*wanted) return {};
     OfBlock of = reader.read(columns);
     const std::lock_guard lock(mutex);
     join(std::move(of), trace.blocks()[index].process, pass);

@@ -35,7 +35,8 @@ struct Scan::State {
     // Kept from block to block: its memory is some megabytes.
     thread_local trace::EventColumns columns;
     const trace::Trace& trace = context.trace;
-    RETURN_IF_ERROR(trace.read_block(index, columns));
+    ASSIGN_OR_RETURN(const bool wanted, read_wanted(trace, options, index, columns));
+    if (!wanted) return {};
     const trace::ProcessIndex process = trace.blocks()[index].process;
     const Block block{.context = context,
                       .columns = columns,

@@ -1,7 +1,7 @@
 // The contract of Comm as clauses that every implementation is held to, written once.
 //
-// Every rank of a job calls a clause's check with its own Comm; each returns what was broken, as that
-// rank saw it. By threads in comm_test.cc, over MPI in tests/comm.
+// Every rank of a job calls a clause's check with its own Comm; each returns what was broken, as
+// that rank saw it. By threads in comm_test.cc, over MPI in tests/comm.
 #pragma once
 
 #include <memory>

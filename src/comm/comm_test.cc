@@ -1,4 +1,5 @@
-// The contract, held by the implementations that need no launcher. Over MPI: tests/comm/mpi_test.py.
+// The contract, held by the implementations that need no launcher. Over MPI:
+// tests/comm/mpi_test.py.
 #include "comm/comm.h"
 
 #include <gtest/gtest.h>
@@ -33,12 +34,12 @@ TEST_P(CommContract, Holds) {
   std::vector<Status> outcomes(ranks.size());
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    threads.emplace_back([&outcome = outcomes[rank], comm = std::move(ranks[rank]),
-                          check = clause.check]() mutable {
-      outcome = check(comm);
-      // A rank whose check is broken goes, so that the others do not wait for it.
-      comm.reset();
-    });
+    threads.emplace_back(
+        [&outcome = outcomes[rank], comm = std::move(ranks[rank]), check = clause.check]() mutable {
+          outcome = check(comm);
+          // A rank whose check is broken goes, so that the others do not wait for it.
+          comm.reset();
+        });
   }
   for (std::thread& thread : threads) thread.join();
   for (size_t rank = 0; rank < outcomes.size(); ++rank) {
@@ -46,15 +47,16 @@ TEST_P(CommContract, Holds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Of, CommContract,
-    testing::Combine(testing::Values(Job{"Single", 1, make_single}, Job{"Threads1", 1, threads_comm},
-                                     Job{"Threads2", 2, threads_comm},
-                                     Job{"Threads5", 5, threads_comm}),
-                     testing::ValuesIn(contract().begin(), contract().end())),
-    [](const auto& tried) {
-      return std::get<0>(tried.param).name + std::string(std::get<1>(tried.param).name);
-    });
+INSTANTIATE_TEST_SUITE_P(Of, CommContract,
+                         testing::Combine(testing::Values(Job{"Single", 1, make_single},
+                                                          Job{"Threads1", 1, threads_comm},
+                                                          Job{"Threads2", 2, threads_comm},
+                                                          Job{"Threads5", 5, threads_comm}),
+                                          testing::ValuesIn(contract().begin(), contract().end())),
+                         [](const auto& tried) {
+                           return std::get<0>(tried.param).name +
+                                  std::string(std::get<1>(tried.param).name);
+                         });
 
 }  // namespace
 }  // namespace millrace::comm

@@ -1,8 +1,8 @@
 // connect: the Comm of this process, as whoever started it meant: alone, or a rank of several.
 //
 // MPI is not asked who we are: MPI_Init takes tens of milliseconds, starts threads and daemons, and
-// fails where a container or root may not. The launcher's variables in the environment tell. Without
-// any of them this is one rank, and no MPI library is even loaded.
+// fails where a container or root may not. The launcher's variables in the environment tell.
+// Without any of them this is one rank, and no MPI library is even loaded.
 #pragma once
 
 #include <functional>

@@ -1,15 +1,15 @@
 // Lifeline: how a rank learns that another has died, whatever MPI and the launcher do about it.
 //
 // A star of TCP connections: every rank holds one to rank 0. A process that ends, however it does,
-// has its connections closed by the kernel, and rank 0 tells all others. One thread a rank sleeps in
-// poll(2) for that, so that it is noticed also while a rank computes; it calls no MPI.
+// has its connections closed by the kernel, and rank 0 tells all others. One thread a rank sleeps
+// in poll(2) for that, so that it is noticed also while a rank computes; it calls no MPI.
 //
 //   rank 0: open(), bring invitation() to the others, admit()
 //   others: join(invitation)
 //
-// The thread also takes SIGTERM, where the program has no use of its own for it: launchers send it to
-// the ranks that are left, in a race with the news, and a rank that ended on the spot could not say
-// why. It ends the program 300 ms later, or 3 s later where a rank is lost.
+// The thread also takes SIGTERM, where the program has no use of its own for it: launchers send it
+// to the ranks that are left, in a race with the news, and a rank that ended on the spot could not
+// say why. It ends the program 300 ms later, or 3 s later where a rank is lost.
 #pragma once
 
 #include <chrono>
@@ -28,9 +28,9 @@ namespace millrace::comm {
 struct LifelineOptions {
   Rank rank = kFirstRank;
   uint32_t size = 1;
-  bool one_host = true;                            // all ranks are processes of this host
-  std::chrono::milliseconds patience{20'000};      // for the others to come
-  std::chrono::milliseconds taking_time{250};      // before on_loss is called
+  bool one_host = true;                        // all ranks are processes of this host
+  std::chrono::milliseconds patience{20'000};  // for the others to come
+  std::chrono::milliseconds taking_time{250};  // before on_loss is called
   bool takes_sigterm = false;
   LossFunction on_loss;
 };

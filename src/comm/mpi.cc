@@ -38,10 +38,11 @@ Result<const MpiEntry*> load_entry(const std::filesystem::path& path) {
   // threads and handlers behind.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
-    return fail(Errc::kUnsupported,
-                "cannot be loaded ({}); install the MPI it was built with (Debian: libopenmpi3), or "
-                "build Millrace with the MPI of this machine",
-                printable(dlerror()));
+    return fail(
+        Errc::kUnsupported,
+        "cannot be loaded ({}); install the MPI it was built with (Debian: libopenmpi3), or "
+        "build Millrace with the MPI of this machine",
+        printable(dlerror()));
   }
   const auto* entry = static_cast<const MpiEntry*>(dlsym(library, kMpiEntryName));
   if (entry == nullptr || std::strcmp(entry->version, MILLRACE_VERSION) != 0) {

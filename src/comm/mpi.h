@@ -1,4 +1,5 @@
-// The Comm over MPI: an optional part, in the library libmillrace_mpi.so, loaded where it is needed.
+// The Comm over MPI: an optional part, in the library libmillrace_mpi.so, loaded where it is
+// needed.
 //
 // Not linked into the program: a program linked with one MPI does not start where that is missing,
 // and its start would take half as long again (docs/design/ranks.md). A build without the part has

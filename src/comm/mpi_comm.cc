@@ -72,6 +72,15 @@ enum class Pace {
   kMeeting,  // another may come in a minute
 };
 
+void pause_after(uint32_t round, Pace pace) {
+  if (pace == Pace::kPayload || round < 200) {
+    if (round % 16 == 15) sched_yield();
+    return;
+  }
+  const timespec pause = {.tv_sec = 0, .tv_nsec = round < 2000 ? 50'000 : 1'000'000};
+  nanosleep(&pause, nullptr);
+}
+
 class MpiComm : public Comm {
  public:
   MpiComm(MPI_Comm mpi, size_t piece_bytes) : mpi_(mpi), piece_bytes_(piece_bytes) {
@@ -151,7 +160,7 @@ class MpiComm : public Comm {
   std::optional<Error> failure_;
   bool mpi_is_whole_ = true;  // all ranks are in it, in step: it can be finalized
   Proposal all_;              // of the last meeting
-  uint64_t small_[2] = {};    // what a call of MPI reads and writes must outlive the call that fails
+  uint64_t small_[2] = {};  // what a call of MPI reads and writes must outlive the call that fails
   // Buffers of calls that were given up: MPI may still write to them.
   std::vector<std::string> given_up_;
 };
@@ -166,12 +175,7 @@ Status MpiComm::wait(MPI_Request& request, int started, Pace pace) {
     if (code != MPI_SUCCESS) break;
     if (done != 0) return {};
     if (lifeline_ && lifeline_->lost()) break;
-    if (pace == Pace::kPayload || round < 200) {
-      sched_yield();
-    } else {
-      const timespec pause = {.tv_sec = 0, .tv_nsec = round < 2000 ? 50'000 : 1'000'000};
-      nanosleep(&pause, nullptr);
-    }
+    pause_after(round, pace);
   }
   mpi_is_whole_ = false;
   const auto until = monotonic_now() + kNewsTime;
@@ -295,8 +299,8 @@ Result<std::vector<uint64_t>> MpiComm::gather_sizes(uint64_t size_bytes, Rank ro
 Status MpiComm::send_pieces(ByteView bytes, Rank to) {
   return in_pieces(bytes.size(), [&](size_t at, int length) {
     MPI_Request request = MPI_REQUEST_NULL;
-    const int started = MPI_Isend(bytes.data() + at, length, MPI_BYTE, root_number(to), kGatherTag,
-                                  mpi_, &request);
+    const int started =
+        MPI_Isend(bytes.data() + at, length, MPI_BYTE, root_number(to), kGatherTag, mpi_, &request);
     return wait(request, started, Pace::kPayload);
   });
 }

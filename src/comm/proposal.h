@@ -1,4 +1,5 @@
-// Proposal: what a rank brings to a collective call, folded with those of all others into a verdict.
+// Proposal: what a rank brings to a collective call, folded with those of all others into a
+// verdict.
 //
 // Before any payload moves, the ranks compare what they are about to do. So a rank that has failed,
 // one that ends, and two that have lost step with each other are found at the start of a call, on
@@ -45,9 +46,9 @@ class Proposal {
   Proposal() = default;
   Proposal(Rank rank, const CallShape& shape);
 
-  void has_failed();                            // with kAgree
-  void has_bytes(uint64_t size_bytes);          // of the root of a broadcast
-  void fold_with(const Proposal& other);        // what MPI_MIN does with the words
+  void has_failed();                      // with kAgree
+  void has_bytes(uint64_t size_bytes);    // of the root of a broadcast
+  void fold_with(const Proposal& other);  // what MPI_MIN does with the words
   std::array<uint64_t, kWordCount>& words() { return words_; }
 
   // ---- of the fold of all ranks ----

@@ -25,8 +25,10 @@ TEST(Proposal, ADifferenceInAnyPartOfTheShapeIsFound) {
     if (part == 2) other.fold = Fold::kMax;
     if (part == 3) other.floating_point = true;
     if (part == 4) other.value_count = 999;
-    EXPECT_FALSE(fold_of({Proposal(Rank{0}, shape), Proposal(Rank{1}, other)}).check(2).ok()) << part;
-    EXPECT_FALSE(fold_of({Proposal(Rank{1}, other), Proposal(Rank{0}, shape)}).check(2).ok()) << part;
+    EXPECT_FALSE(fold_of({Proposal(Rank{0}, shape), Proposal(Rank{1}, other)}).check(2).ok())
+        << part;
+    EXPECT_FALSE(fold_of({Proposal(Rank{1}, other), Proposal(Rank{0}, shape)}).check(2).ok())
+        << part;
   }
 }
 
@@ -42,17 +44,17 @@ TEST(Proposal, TheLowestRankThatFailedIsTheOneToTell) {
 }
 
 TEST(Proposal, ARankThatEndsIsNamedWithOneThatWaits) {
-  const Proposal all = fold_of({Proposal(Rank{0}, {.call = Call::kEnd}),
-                                Proposal(Rank{1}, {.call = Call::kGather}),
-                                Proposal(Rank{2}, {.call = Call::kEnd})});
+  const Proposal all =
+      fold_of({Proposal(Rank{0}, {.call = Call::kEnd}), Proposal(Rank{1}, {.call = Call::kGather}),
+               Proposal(Rank{2}, {.call = Call::kEnd})});
   EXPECT_EQ(all.check(3).error().message(), "rank 0 ended while rank 1 waited in a gathering");
 }
 
 TEST(Proposal, RanksThatAllEndHaveNoQuarrel) {
-  EXPECT_TRUE(fold_of({Proposal(Rank{0}, {.call = Call::kEnd}),
-                       Proposal(Rank{1}, {.call = Call::kEnd})})
-                  .check(2)
-                  .ok());
+  EXPECT_TRUE(
+      fold_of({Proposal(Rank{0}, {.call = Call::kEnd}), Proposal(Rank{1}, {.call = Call::kEnd})})
+          .check(2)
+          .ok());
 }
 
 TEST(Proposal, TheLengthIsTheRootsAlone) {

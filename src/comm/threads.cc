@@ -82,7 +82,8 @@ class Table {
 
  private:
   std::optional<Rank> ended_rank() const {
-    const auto ended = std::find_if(seats_.begin(), seats_.end(), [](auto& seat) { return seat.ended; });
+    const auto ended =
+        std::find_if(seats_.begin(), seats_.end(), [](auto& seat) { return seat.ended; });
     if (ended == seats_.end()) return std::nullopt;
     return static_cast<Rank>(ended - seats_.begin());
   }
@@ -178,8 +179,7 @@ class ThreadsComm : public Comm {
   }
 
   Status reduce(Values values, Fold fold, Rank root) override {
-    return meet_at(root,
-                   {.shape = reduction(Call::kReduce, values, fold, root), .values = values});
+    return meet_at(root, {.shape = reduction(Call::kReduce, values, fold, root), .values = values});
   }
 
   Status reduce_to_all(Values values, Fold fold) override {

@@ -1,6 +1,7 @@
 // A rank of a job, for tests/comm/mpi_test.py to start under mpirun.
 //
-// usage: comm_ranks names                   the clauses of the contract, and whether they end in failure
+// usage: comm_ranks names                   the clauses of the contract, and whether they end in
+// failure
 //        comm_ranks check CLAUSE...         with PIECE_BYTES from the environment
 //        comm_ranks work HOW RANK           what a verb does, in which RANK comes to harm:
 //          fail         it returns an error
