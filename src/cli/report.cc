@@ -104,7 +104,7 @@ std::string several_of(const std::vector<Reported>& jobs, const Arguments& argum
   const bool summary = !arguments.has("by") && !arguments.has("csv") && !arguments.has("to");
   std::string out = summary ? report::scaling_text(scaling, output.terminal()) : "";
   for (const Reported& reported : jobs) {
-    if (summary) out += fmt::format("\n== {}\n", printable(reported.job.job.title));
+    if (summary) out += fmt::format("\n== {}\n", printable(reported.job.job->title));
     out += text_of(reported, arguments, output);
   }
   return out;
