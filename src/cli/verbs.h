@@ -6,6 +6,8 @@
 
 namespace millrace::cli {
 
+Command compare_command();
+Command advise_command();
 Command completion_command();
 Command doctor_command();
 Command export_command();

@@ -11,7 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <mutex>
-#include <random>
+#include <system_error>
 #include <thread>
 
 #include "base/clock.h"
@@ -28,12 +28,6 @@ constexpr auto kSigtermDelay = 300ms;            // the news of a loss may come 
 constexpr auto kSigtermDelayAfterLoss = 3000ms;  // to tell it and end
 constexpr auto kGreetingTime = 2s;               // for a stranger on the port, who says nothing
 constexpr Deadline kNever = Deadline::max();
-
-JobKey random_key() {
-  std::random_device device;
-  const auto word = [&] { return uint64_t{device()} << 32 | device(); };
-  return {word(), word()};
-}
 
 // The descriptor through which the handler of SIGTERM wakes the thread that watches.
 std::atomic<int> sigterm_fd = -1;
@@ -261,9 +255,14 @@ Status TcpLifeline::start_watching() {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited: signals are for the program's threads
-  watch_ = std::thread([this] { watch(); });
+  Status started;
+  try {
+    watch_ = std::thread([this] { watch(); });
+  } catch (const std::system_error& error) {
+    started = fail_os(error.code().value(), "cannot start a thread");
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return {};
+  return started;
 }
 
 void TcpLifeline::watch() {
@@ -391,7 +390,9 @@ Error loss_error(const RankName& lost) {
 }
 
 Result<std::unique_ptr<Lifeline>> Lifeline::open(const LifelineOptions& options) {
-  auto lifeline = std::make_unique<TcpLifeline>(options, random_key());
+  JobKey key;
+  if (getentropy(&key, sizeof(key)) != 0) return fail_os(errno, "cannot get random bytes");
+  auto lifeline = std::make_unique<TcpLifeline>(options, key);
   RETURN_IF_ERROR(lifeline->listen());
   return std::unique_ptr<Lifeline>(std::move(lifeline));
 }

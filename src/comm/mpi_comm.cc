@@ -389,7 +389,7 @@ Status MpiComm::connect_lifeline(const ConnectOptions& options) {
 
 MpiComm::~MpiComm() {
   // In step with the others: whoever still waits in a call learns that this rank has ended. After a
-  // failure all know it already.
+  // failure all know it already. A rank that is lost from here on had done its work.
   static_cast<void>(meet(Proposal(rank_, {.call = Call::kEnd})).ok());
   const bool all_leave = !mpi_is_whole_ ? false : lifeline_ ? lifeline_->leave() : true;
   // With a dead rank MPI_Finalize would wait for it. Ending without it is an abnormal end to the
