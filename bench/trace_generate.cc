@@ -351,8 +351,8 @@ class RankRun {
   void checkpoint(uint64_t epoch) {
     Process& writing = trainer();
     const uint64_t begin_ns = writing.now_ns;
-    const NameIndex path = name(fmt::format("/scratch/checkpoints/epoch{:03}.pt", epoch));
-    const NameIndex partial = name(fmt::format("/scratch/checkpoints/epoch{:03}.pt.tmp", epoch));
+    const NameIndex path = name(fmt::format("/data/checkpoints/epoch{:03}.pt", epoch));
+    const NameIndex partial = name(fmt::format("/data/checkpoints/epoch{:03}.pt.tmp", epoch));
     writing.call({.call = wire::Call::kAccess, .file = path, .result = -1, .error = ENOENT},
                  noisy(3'000));
     writing.call({.call = wire::Call::kOpen,
@@ -412,7 +412,7 @@ Result<uint64_t> write_rank(const Options& options, uint64_t rank, TraceWriter& 
          .exited = true,
          .executable = names("/usr/bin/python3"),
          .command_line = names("python3 train.py"),
-         .working_directory = names("/home/user/job")});
+         .working_directory = names("/data/job")});
     const ThreadIndex thread = writer.add_thread({.process = process, .tid = pid});
     processes.emplace_back(start_of(rank, i), writer, thread);
   }

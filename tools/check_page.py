@@ -43,7 +43,9 @@ def main() -> int:
 
 
 def page_sources(root: Path) -> list[str]:
-    return [name for name in list_files(root) if name.startswith(f"{PAGE}/") and name != BUILT]
+    # Where there is no git, nothing else tells that these are not sources.
+    outputs = (f"{PAGE}/dist/", f"{PAGE}/node_modules/")
+    return [name for name in list_files(root) if name.startswith(f"{PAGE}/") and not name.startswith(outputs)]
 
 
 def hash_of(root: Path, sources: list[str]) -> str:

@@ -35,7 +35,7 @@ static_assert(sizeof(CallNode) == 40);
 
 class CallTree {
  public:
-  CallTree() : nodes_(1), table_(kTableSizeFirst, 0) {}
+  CallTree() : nodes_(1), table_(kTableSizeFirst) {}
 
   static constexpr uint32_t kRoot = 0;
 
@@ -44,10 +44,11 @@ class CallTree {
 
   // The node of `key` under `parent`, made if it is not there.
   uint32_t child(uint32_t parent, CallKey key) {
-    for (size_t i = place_of(parent, key);; ++i) {
-      const uint32_t found = table_[i & (table_.size() - 1)];
-      if (found == 0) return make(parent, key);
-      if (nodes_[found].parent == parent && nodes_[found].key == key) return found;
+    const uint64_t id = id_of(parent, key);
+    for (size_t i = place_of(id);; ++i) {
+      const Entry& entry = table_[i & (table_.size() - 1)];
+      if (entry.id == id) return entry.index;
+      if (entry.id == 0) return make(parent, key);
     }
   }
 
@@ -66,11 +67,18 @@ class CallTree {
  private:
   static constexpr size_t kTableSizeFirst = 64;
 
-  size_t place_of(uint32_t parent, CallKey key) const {
-    const uint64_t mixed =
-        (static_cast<uint64_t>(key) ^ uint64_t{parent} << 33) * 0x9e3779b97f4a7c15;
-    return static_cast<size_t>(mixed >> 32);
+  // One entry is one look into memory: the node itself is not asked.
+  struct Entry {
+    uint64_t id = 0;  // 0: free; no call has the key 0
+    uint32_t index = 0;
+  };
+
+  // A parent and a key, whole: there are fewer than 2^31 nodes.
+  static uint64_t id_of(uint32_t parent, CallKey key) {
+    return uint64_t{parent} << 33 | static_cast<uint64_t>(key);
   }
+
+  static size_t place_of(uint64_t id) { return static_cast<size_t>(id * 0x9e3779b97f4a7c15 >> 32); }
 
   uint32_t make(uint32_t parent, CallKey key) {
     if (2 * nodes_.size() >= table_.size()) grow();
@@ -81,18 +89,19 @@ class CallTree {
   }
 
   void enter(uint32_t index) {
-    size_t i = place_of(nodes_[index].parent, nodes_[index].key);
-    while (table_[i & (table_.size() - 1)] != 0) ++i;
-    table_[i & (table_.size() - 1)] = index;
+    const uint64_t id = id_of(nodes_[index].parent, nodes_[index].key);
+    size_t i = place_of(id);
+    while (table_[i & (table_.size() - 1)].id != 0) ++i;
+    table_[i & (table_.size() - 1)] = {id, index};
   }
 
   void grow() {
-    table_.assign(4 * table_.size(), 0);
+    table_.assign(4 * table_.size(), {});
     for (uint32_t i = 1; i < nodes_.size(); ++i) enter(i);
   }
 
   std::vector<CallNode> nodes_;
-  std::vector<uint32_t> table_;  // open addressing, a power of two; 0: free
+  std::vector<Entry> table_;  // open addressing, a power of two
 };
 
 }  // namespace millrace::analyze

@@ -19,6 +19,8 @@ constexpr MetricMaker kMetrics[] = {
     make_functions_metric,
     make_files_metric,
     make_order_metric,
+    make_timeline_metric,
+    make_tree_metric,
 };
 
 }  // namespace

@@ -193,12 +193,13 @@ Result<std::unique_ptr<comm::Comm>> connect_ranks() {
 Result<ProfiledJob> profile_job(const exchange::JobPaths& job, const Arguments& arguments,
                                 const analyze::Limits& limits, comm::Comm& comm) {
   ASSIGN_OR_RETURN(exchange::OpenedJob opened, open_shared(job, comm));
-  ASSIGN_OR_RETURN(analyze::Options options, options_of(arguments, opened.trace));
-  ProfiledJob profiled{.job = std::move(opened), .scan = nullptr, .profile = {}};
-  const trace::Trace& trace = profiled.job.trace;
+  ProfiledJob profiled;
+  profiled.job = std::make_unique<exchange::OpenedJob>(std::move(opened));
+  const trace::Trace& trace = profiled.job->trace;
   if (trace.blocks().empty() && !trace.problems().empty()) {
     return fail(Errc::kCorrupt, "{}", join(trace.problems(), "; "));
   }
+  ASSIGN_OR_RETURN(analyze::Options options, options_of(arguments, trace));
   profiled.scan = std::make_unique<analyze::Scan>(trace, std::move(options), limits);
   {
     Progress progress({.label = "reading", .total = trace.event_count() / comm.size()});
@@ -210,7 +211,7 @@ Result<ProfiledJob> profile_job(const exchange::JobPaths& job, const Arguments& 
   profiled.profile = profiled.scan->finish();
   profiled.profile.job.traces = job.paths;
   auto& problems = profiled.profile.problems;
-  problems.insert(problems.begin(), profiled.job.problems.begin(), profiled.job.problems.end());
+  problems.insert(problems.begin(), profiled.job->problems.begin(), profiled.job->problems.end());
   if (profiled.profile.job.events == 0 && trace.event_count() > 0 && !problems.empty() &&
       !profiled.scan->context().trace.blocks().empty() && !arguments.has("ranks") &&
       !arguments.has("from") && !arguments.has("until")) {

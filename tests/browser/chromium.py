@@ -115,6 +115,8 @@ class Chromium:
         with urllib.request.urlopen(request, timeout=60) as answer:
             target = json.load(answer)
         page = Page(target["webSocketDebuggerUrl"])
+        # Pages then scroll at once and not smoothly, so that a test need not wait.
+        page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
         page.navigate(path)
         return page
 
@@ -143,6 +145,10 @@ class Page:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
+    def close(self) -> None:
+        self.call("Page.close")
+        self.socket.socket.close()
+
     def call(self, method: str, **parameters) -> dict:
         number = next(self.numbers)
         self.socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
@@ -168,7 +174,7 @@ class Page:
 
     def navigate(self, path: Path) -> None:
         self.call("Page.navigate", url=path.resolve().as_uri())
-        self.wait_for("document.documentElement.dataset.ready !== undefined || document.getElementById('failure') !== null",
+        self.wait_for("document.documentElement?.dataset.ready !== undefined || document.getElementById('failure') !== null",
                       "the page is built")
 
     def evaluate(self, expression: str):

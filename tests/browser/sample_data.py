@@ -279,13 +279,13 @@ class Job:
             step = length // (per_thread // 4 + 1)
             for i in range(per_thread // 4):
                 begin = i * step + draw.randrange(step // 10)
-                inner = step * 8 // 10
+                inner = int(step * draw.uniform(0.6, 0.8))
                 file = 7 + draw.randrange(len(names) - 7)
                 size = draw.choice([4096, 65536, 131_072])
                 rows = [(1, 1, begin, inner, -1, -1, -1, 0, 0),
-                        (3, 5, begin + inner // 20, inner // 10, file, -1, -1, 3 if i % 50 else -1, 0 if i % 50 else 2),
+                        (3, 5, begin + inner // 20, int(inner * draw.uniform(0.02, 0.12)), file, -1, -1, 3 if i % 50 else -1, 0 if i % 50 else 2),
                         (2, 5, begin + inner // 5, int(inner * draw.uniform(0.1, 0.5)), file, draw.randrange(1 << 24) * 4096, size, size, 0),
-                        (6, 5, begin + inner * 9 // 10, inner // 20, file, -1, -1, 0, 0)]
+                        (6, 5, begin + inner * 9 // 10, int(inner * draw.uniform(0.01, 0.09)), file, -1, -1, 0, 0)]
                 for row in rows:
                     for key, value in zip(("name", "layer", "begin", "duration", "file", "offset", "size", "result",
                                            "error"), row, strict=True):
@@ -298,7 +298,8 @@ class Job:
         return [{"bin_ns": self.wall // bins, "rows": [
             {"thread": thread, "layer": layer, "busy": [self.random.randrange(1001) if self.random.random() < 0.7 else 0
                                                         for _ in range(bins)]}
-            for thread in range(len(threads)) for layer in (1, 5)]} for bins in (self.heat_bins,)]
+            for thread in range(min(rows, len(threads))) for layer in (1, 5)]}
+            for bins, rows in ((self.heat_bins, len(threads)), (self.heat_bins * 4, 32))]
 
 
 def findings(profile: dict) -> dict:

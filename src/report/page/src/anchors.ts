@@ -29,10 +29,9 @@ export function follow(where: string): void {
   const colon = where.indexOf(":");
   const anchor = find(colon < 0 ? where : where.slice(0, colon));
   if (!anchor) return;
-  anchor.element.scrollIntoView({ block: "start" });
   const row = colon < 0 ? null : (anchor.show?.(where.slice(colon + 1)) ?? null);
   const target = row ?? anchor.element;
-  if (row) row.scrollIntoView({ block: "nearest" });
+  target.scrollIntoView({ block: row ? "center" : "start" });
   highlight(target);
 }
 

@@ -80,7 +80,7 @@ class Chart {
                 y: { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] } },
       axes: [
         { ...axis, size: 24, splits: () => ticks(range, width).at, values: (_, at) => at.map((tick) => format.moment(tick, ticks(range, width).step)) },
-        { ...axis, size: LEFT, values: (_, at) => at.map(options.write) }],
+        { ...axis, size: LEFT, space: 26, values: (_, at) => at.map(options.write) }],
       series: [{}, ...options.series.map((series) => ({
         label: series.label, stroke: color(series.color), fill: `${color(series.color)}33`, width: 1.25,
         paths: uPlot.paths.stepped!({ align: 1 }), points: { show: false },

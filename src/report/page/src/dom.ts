@@ -24,7 +24,7 @@ export function h<Tag extends keyof HTMLElementTagNameMap>(
 export function append(parent: Node, ...children: Child[]): void {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
-    parent.appendChild(child instanceof Node ? child : document.createTextNode(String(child)));
+    parent.appendChild(child instanceof Node ? child : document.createTextNode(printable(String(child))));
   }
 }
 
@@ -42,6 +42,19 @@ export function printable(text: string): string {
 // A name that somebody else chose, kept from changing the direction of the text around it.
 export function foreign(text: string, attributes: Attributes = {}): HTMLElement {
   return h("bdi", { title: printable(text), ...attributes }, printable(text));
+}
+
+// A path of which the directory is cut where there is no room, and the name of the file is kept.
+export function pathOf(path: string): HTMLElement {
+  const text = printable(path);
+  const slash = text.lastIndexOf("/") + 1;
+  return h("span", { class: "code path", title: text }, h("bdi", { class: "path-folder" }, text.slice(0, slash)),
+    h("bdi", { class: "path-name" }, text.slice(slash)));
+}
+
+// Lines, each a name or sentence of its own.
+export function lines(text: string): HTMLElement {
+  return h("span", {}, ...text.split("\n").flatMap((line, index) => [index > 0 && h("br"), foreign(line, { title: "" })]));
 }
 
 // A figure with the place in the JSON that it comes from and its exact value, for tests and for the curious.

@@ -1,7 +1,7 @@
 // Findings: what to change, each with its evidence, which leads to the part of the page that shows it.
 import { follow, isKnown } from "./anchors";
 import type { Finding, Findings, Job } from "./data";
-import { type Child, empty, foreign, h, printable, section } from "./dom";
+import { type Child, empty, foreign, h, lines, printable, section } from "./dom";
 import * as format from "./format";
 
 export function makeFindings({ findings }: Findings, job: Job): HTMLElement {
@@ -22,8 +22,8 @@ function makeCard(finding: Finding, index: number, job: Job): HTMLElement {
     h("details", {}, h("summary", {}, "Why this was judged so"),
       h("dl", { class: "facts" },
         h("dt", {}, "Rule"), h("dd", {}, foreign(finding.rule, { class: "code" })),
-        h("dt", {}, "Threshold"), h("dd", {}, printable(finding.threshold)),
-        h("dt", {}, "Gain"), h("dd", {}, printable(finding.gain.how || "not estimated")))));
+        h("dt", {}, "Threshold"), h("dd", {}, lines(finding.threshold)),
+        h("dt", {}, "Gain"), h("dd", {}, lines(finding.gain.how || "not estimated")))));
 }
 
 // A class name is made of known words only.
@@ -54,5 +54,5 @@ function changesOf({ changes }: Finding, job: Job): Child {
   const fits = (framework: string): number => (framework === job.framework ? 0 : framework === "any" ? 1 : 2);
   const ordered = changes.slice().sort((a, b) => fits(a.framework) - fits(b.framework));
   return h("dl", { class: "changes" }, ...ordered.flatMap(({ framework, text }) => [
-    h("dt", {}, framework === "any" ? "do" : printable(framework)), h("dd", {}, foreign(text, { title: "" }))]));
+    h("dt", {}, framework === "any" ? "do" : printable(framework)), h("dd", {}, lines(text))]));
 }

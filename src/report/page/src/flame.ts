@@ -86,7 +86,7 @@ class Flame {
     const name = this.nameOf(node);
     return h("button", {
       type: "button", role: "treeitem", "data-node": node, tabindex: node === this.root ? 0 : -1,
-      "aria-level": depth + 1, "aria-label": `${name}, ${node === 0 ? "" : `${layer}, `}${format.duration(total_ns || this.totals[node])}`,
+      "aria-level": depth + 1, "aria-label": `${name}, ${node === 0 ? "" : `${printable(layer)}, `}${format.duration(total_ns || this.totals[node])}`,
       class: `flame-box fill-layer-${node === 0 ? "root" : /^[a-z]+$/.test(layer) ? layer : "root"}${depth < this.depthOf(this.root) ? " flame-above" : ""}`,
       style: `left:${100 * left}%;width:calc(${100 * width}% - 1px);top:${depth * ROW}px`,
       click: () => this.zoom(node),
@@ -106,7 +106,7 @@ class Flame {
     const { layer, count, self_ns, bytes } = this.tree[node];
     const total = this.totals[node];
     if (node === 0) return `${format.duration(total)} in all calls of the top`;
-    return `${layer}; ${format.exact(count)} times; ${format.duration(total)} (${format.percent(format.share(total, this.totals[0]))}), ${format.duration(self_ns)} of it its own${bytes ? `; ${format.bytes(bytes)}` : ""}`;
+    return `${printable(layer)}; ${format.exact(count)} times; ${format.duration(total)} (${format.percent(format.share(total, this.totals[0]))}), ${format.duration(self_ns)} of it its own${bytes ? `; ${format.bytes(bytes)}` : ""}`;
   }
 
   private tell(node: number): void {

@@ -18,7 +18,7 @@ export function makeFunctions(profile: Profile): HTMLElement {
   const table = functionTable(profile.functions, (row) => chosen.replaceChildren(...describe(row)));
   element.append(h("h3", {}, "Functions"),
     h("p", { class: "lead" }, "Choose a row for its sizes and latencies."), table.element, chosen);
-  table.choose(profile.functions[0]);
+  table.choose(profile.functions.find(({ bytes }) => bytes > 0) ?? profile.functions[0]);
   register("functions", element, (key) => table.show(key));
   return element;
 }
@@ -28,22 +28,22 @@ const layerBadge = (layer: string): HTMLElement =>
 
 function functionTable(rows: FunctionStats[], select: (row: FunctionStats) => void): DataTable<FunctionStats> {
   const time = (title: string, key: string, value: (row: FunctionStats) => number): Column<FunctionStats> =>
-    ({ key, title, width: "6.2em", value, cell: (row) => format.duration(value(row)) });
+    ({ key, title, width: 6.2, value, cell: (row) => format.duration(value(row)) });
   const size = (title: string, key: string, value: (row: FunctionStats) => number): Column<FunctionStats> =>
-    ({ key, title, width: "6.2em", value, cell: (row) => (row.size_bytes.count ? format.bytes(value(row)) : "") });
+    ({ key, title, width: 6.2, value, cell: (row) => (row.size_bytes.count ? format.bytes(value(row)) : "") });
   return new DataTable<FunctionStats>({
     label: "Functions", rows, select, minWidth: "74em", sort: { key: "time_ns", descending: true },
     rowKey: ({ name }) => name,
     filter: { placeholder: "filter by function, layer, kind", text: ({ name, layer, kind, role }) => `${name} ${layer} ${kind} ${role}` },
     columns: [
       { key: "name", title: "Function", value: ({ name }) => name, cell: ({ name }) => foreign(name, { class: "code" }) },
-      { key: "layer", title: "Layer", width: "7em", value: ({ layer }) => layer, cell: ({ layer }) => layerBadge(layer) },
-      { key: "kind", title: "Kind", width: "6.5em", value: kindOf },
-      { key: "count", title: "Calls", width: "7em", value: ({ count }) => count, cell: ({ count }) => format.exact(count) },
-      { key: "errors", title: "Errors", width: "5em", value: ({ errors }) => errors, cell: ({ errors }) => errors ? h("span", { class: "bad" }, format.exact(errors)) : "" },
+      { key: "layer", title: "Layer", width: 8.5, value: ({ layer }) => layer, cell: ({ layer }) => layerBadge(layer) },
+      { key: "kind", title: "Kind", width: 6.5, value: kindOf },
+      { key: "count", title: "Calls", width: 7, value: ({ count }) => count, cell: ({ count }) => format.exact(count) },
+      { key: "errors", title: "Errors", width: 5, optional: true, value: ({ errors }) => errors, cell: ({ errors }) => errors ? h("span", { class: "bad" }, format.exact(errors)) : "" },
       time("Time", "time_ns", ({ time_ns }) => time_ns),
-      { key: "bytes", title: "Bytes", width: "6.2em", value: ({ bytes }) => bytes, cell: ({ bytes }) => (bytes ? format.bytes(bytes) : "") },
-      { key: "bandwidth", title: "Bandwidth", width: "6.5em", value: speedOf, cell: (row) => (row.bytes ? format.bandwidth(speedOf(row)) : ""), help: "bytes over the time in the calls" },
+      { key: "bytes", title: "Bytes", width: 6.2, value: ({ bytes }) => bytes, cell: ({ bytes }) => (bytes ? format.bytes(bytes) : "") },
+      { key: "bandwidth", title: "Bandwidth", width: 6.5, value: speedOf, cell: (row) => (row.bytes ? format.bandwidth(speedOf(row)) : ""), help: "bytes over the time in the calls" },
       size("Size p50", "size_median", (row) => row.size_bytes.median),
       time("p50", "latency_median", (row) => row.latency_ns.median),
       time("p99", "latency_p99", (row) => row.latency_ns.p99),

@@ -10,9 +10,10 @@ import { drawSelection, fitCanvas, fitText, hideTip, LEFT, onDrag, onWheel, RIGH
 type Activity = "io" | "compute" | "wait";
 const ACTIVITIES: [Activity, string][] = [["io", "I/O"], ["wait", "waiting for data"], ["compute", "computing"]];
 
-export function makeHeat(heat: HeatMap, range: TimeRange): { element: HTMLElement; redraw: () => void } | null {
+// A click on a rank shows its events.
+export function makeHeat(heat: HeatMap, range: TimeRange, showRank: (name: string) => void): { element: HTMLElement; redraw: () => void } | null {
   if (heat.ranks.length === 0 || heat.bin_ns === 0) return null;
-  const view = new HeatView(heat, range);
+  const view = new HeatView(heat, range, showRank);
   register("heat", view.element);
   return { element: view.element, redraw: () => view.draw() };
 }
@@ -25,7 +26,7 @@ class HeatView {
   private readonly drag: { selection: () => [number, number] | null };
   private shown: Activity = "io";
 
-  constructor(private readonly heat: HeatMap, private readonly range: TimeRange) {
+  constructor(private readonly heat: HeatMap, private readonly range: TimeRange, showRank: (name: string) => void) {
     const count = heat.ranks.length;
     this.rowHeight = Math.max(2, Math.min(20, Math.floor(480 / count)));
     this.canvas = h("canvas", { tabindex: 0, role: "img", "aria-label": this.describe(),
@@ -33,7 +34,7 @@ class HeatView {
     this.place = h("div", { class: "view" }, this.canvas);
     this.element = h("div", { class: "heat", id: "heat" },
       h("div", { class: "chart-title" }, h("h4", {}, count === 1 ? "Activity" : "Activity by rank"), this.makeChoice()), this.place);
-    this.drag = onDrag(this.canvas, range, { click: () => this.canvas.focus(), hover: (x, y, event) => this.hover(x, y, event), leave: hideTip });
+    this.drag = onDrag(this.canvas, range, { click: (_, y) => this.click(y, showRank), hover: (x, y, event) => this.hover(x, y, event), leave: hideTip });
     onWheel(this.canvas, range, (x) => timeAt(range, x - this.canvas.getBoundingClientRect().left, this.canvas.clientWidth));
     range.subscribe(() => this.draw());
     onTheme(() => this.draw());
@@ -98,6 +99,12 @@ class HeatView {
           this.draw();
         },
       }, h("span", { class: `swatch fill-${key}` }), title)));
+  }
+
+  private click(y: number, showRank: (name: string) => void): void {
+    this.canvas.focus({ preventScroll: true });
+    const rank = this.heat.ranks[Math.floor(y / this.rowHeight)];
+    if (rank) showRank(rank.name);
   }
 
   private hover(x: number, y: number, event: PointerEvent): void {

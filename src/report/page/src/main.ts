@@ -2,7 +2,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { loadData, type PageData } from "./data";
-import { type Child, h, printable } from "./dom";
+import { empty, h, printable, section } from "./dom";
 import { makeEpochs } from "./epochs";
 import { makeFiles, makeRanks } from "./files";
 import { makeFindings } from "./findings";
@@ -22,21 +22,40 @@ const PARTS: [string, string][] = [["summary", "Summary"], ["findings", "Finding
 
 function build({ profile, findings, detail }: PageData): void {
   const range = new TimeRange(Math.max(1, profile.job.wall_ns));
-  const overTime = makeOverTime(profile, detail, range);
+  let redraw = (): void => undefined;
   const help = startKeys(range);
-  // The evidence is registered before the findings ask for it.
-  const parts: Record<string, Child> = {
-    "time": makeSplit(profile), "over-time": overTime.element, "epochs": makeEpochs(profile, range),
-    "functions": makeFunctions(profile), "access": makePatterns(profile), "files": makeFiles(profile),
-    "ranks": makeRanks(profile), "tree": makeFlame(profile.tree), "summary": makeSummary(profile, findings),
+  const makers: Record<string, () => HTMLElement | null> = {
+    "time": () => makeSplit(profile),
+    "over-time": () => {
+      const views = makeOverTime(profile, detail, range);
+      redraw = views.redraw;
+      return views.element;
+    },
+    "epochs": () => makeEpochs(profile, range), "functions": () => makeFunctions(profile),
+    "access": () => makePatterns(profile), "files": () => makeFiles(profile), "ranks": () => makeRanks(profile),
+    "tree": () => makeFlame(profile.tree), "summary": () => makeSummary(profile, findings),
+    // Last: the evidence is registered before the findings ask for it.
+    "findings": () => makeFindings(findings, profile.job),
   };
-  parts["findings"] = makeFindings(findings, profile.job);
+  const parts: Record<string, HTMLElement | null> = {};
+  for (const [id, make] of Object.entries(makers)) parts[id] = guarded(id, make);
   const there = PARTS.filter(([id]) => parts[id]);
   document.title = `Millrace: ${printable(profile.job.command || profile.job.traces.join(" ") || "report").slice(0, 120)}`;
   document.body.replaceChildren(makeHeader(there, findings.findings.length, () => help.showModal()),
     h("main", { id: "main" }, ...there.map(([id]) => parts[id])),
     h("footer", {}, "Made by millrace report. The same figures are in millrace report --json."), help);
-  startPrinting(() => overTime.redraw());
+  startPrinting(() => redraw());
+}
+
+// Data that one part cannot show, of another version of Millrace for instance, must not hide the other parts.
+function guarded(id: string, make: () => HTMLElement | null): HTMLElement | null {
+  try {
+    return make();
+  } catch (error) {
+    console.error(error);
+    const title = PARTS.find(([part]) => part === id)?.[1] ?? id;
+    return section(id, title, null, empty(`This part cannot be shown: ${error instanceof Error ? error.message : String(error)}`));
+  }
 }
 
 function makeHeader(parts: [string, string][], findings: number, showHelp: () => void): HTMLElement {

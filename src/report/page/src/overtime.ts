@@ -17,8 +17,9 @@ export function makeOverTime(profile: Profile, detail: Detail, range: TimeRange)
     element.append(empty("The trace covers no time."));
     return { element, redraw: () => undefined };
   }
-  const views = [makeCharts(profile.timeline, range), makeStretches(profile, range), makeHeat(profile.heat, range),
-    makeTimeline(detail, range, profile.job.traces)].filter((view) => view !== null);
+  const events = makeTimeline(detail, range, profile.job.traces);
+  const views = [makeCharts(profile.timeline, range), makeStretches(profile, range),
+    makeHeat(profile.heat, range, events.showRank), events].filter((view) => view !== null);
   element.append(makeBar(profile, detail, range), ...views.map((view) => view.element));
   return { element, redraw: () => views.forEach((view) => view.redraw()) };
 }

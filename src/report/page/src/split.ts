@@ -1,7 +1,7 @@
 // Split of time: what the job, its nodes and its ranks did, as bars whose parts do not overlap.
 import { register } from "./anchors";
 import type { Profile, TimeSplit } from "./data";
-import { type Child, figure, foreign, h, section } from "./dom";
+import { type Child, empty, figure, foreign, h, section } from "./dom";
 import * as format from "./format";
 import { type Column, DataTable } from "./tables";
 
@@ -24,8 +24,17 @@ export function makeSplit({ time }: Profile): HTMLElement {
   const basis = time.basis === "regions" ? "Waiting is told by regions of the program."
     : time.basis === "io time" ? "The program marks no regions: time in I/O calls of the main process stands for waiting."
       : "Nothing in the trace says when training computes or waits.";
+  if (time.job.wall_ns === 0) {
+    const nothing = section("time", "Split of time", null, empty("The trace covers no time."));
+    register("time", nothing);
+    return nothing;
+  }
+  const waits = (split: TimeSplit): string => (time.basis === "none" ? "" : `waits ${format.percent(split.wait_share)}`);
+  const rows = time.ranks.length > 1
+    ? [row(time.job, "time.job", "Job", waits), row(time.mean, "time.mean", "Mean of the ranks", waits)]
+    : [row(time.mean, "time.mean", "Job", waits)];
   const element = section("time", "Split of time", `Every part is the length of a union of intervals: two threads that read at the same time count once. ${basis}`,
-    legend(), h("div", { class: "split-rows" }, row(time.job, "time.job", "Job"), row(time.mean, "time.mean", "Mean of the ranks")),
+    legend(), h("div", { class: "split-rows" }, ...rows),
     figures(time.mean));
   if (time.nodes.length > 1) element.append(h("h3", {}, "Nodes"), group(time.nodes, "time.nodes", "nodes"));
   if (time.ranks.length > 1) element.append(h("h3", {}, "Ranks"), group(time.ranks, "time.ranks", "ranks"));
@@ -45,10 +54,10 @@ export function bar(split: TimeSplit): HTMLElement {
     ...PARTS.map(({ key, of }) => h("span", { class: `fill-${key}`, style: `width:${(100 * of(split)) / wall}%` })));
 }
 
-function row(split: TimeSplit, path: string, title: string): HTMLElement {
+function row(split: TimeSplit, path: string, title: string, waits: (split: TimeSplit) => string): HTMLElement {
   const element = h("div", { class: "split-row", id: path.replace(".", "-") },
     h("span", { class: "split-name" }, title), bar(split),
-    h("span", { class: "split-wait" }, `waits ${format.percent(split.wait_share)}`));
+    h("span", { class: "split-wait" }, waits(split)));
   register(path, element);
   return element;
 }
@@ -69,17 +78,17 @@ function figures(mean: TimeSplit): Child {
 
 function group(splits: TimeSplit[], path: string, label: string): HTMLElement {
   const time = (key: keyof TimeSplit, title: string): Column<TimeSplit> => ({
-    key, title, width: "7.5em", value: (split) => split[key], cell: (split) => format.duration(split[key] as number),
+    key, title, width: 7.5, value: (split) => split[key], cell: (split) => format.duration(split[key] as number),
   });
   const table = new DataTable<TimeSplit>({
     label: `Split of time by ${label}`, rows: splits, minWidth: "60em", rowKey: ({ name }) => name,
     ...(splits.length > 20 ? { filter: { placeholder: `filter ${label}`, text: ({ name }: TimeSplit) => name } } : {}),
     columns: [
-      { key: "name", title: label === "ranks" ? "Rank" : "Node", width: "9em", value: ({ name }) => name, cell: ({ name }) => foreign(name) },
-      { key: "bar", title: "Split", value: (split) => format.share(split.io_unhidden_ns, split.wall_ns), cell: bar, help: "sorts by the share of I/O that nothing hides" },
+      { key: "name", title: label === "ranks" ? "Rank" : "Node", width: 9, value: ({ name }) => name, cell: ({ name }) => foreign(name) },
+      { key: "bar", title: "Split", value: (split) => format.share(split.io_unhidden_ns, split.wall_ns), cell: bar, left: true, help: "sorts by the share of I/O that nothing hides" },
       time("wall_ns", "Wall"), time("compute_ns", "Compute"), time("io_ns", "I/O"),
       time("io_unhidden_ns", "I/O alone"),
-      { key: "wait_share", title: "Waits", width: "6em", value: (split) => split.wait_share, cell: (split) => format.percent(split.wait_share) },
+      { key: "wait_share", title: "Waits", width: 6, value: (split) => split.wait_share, cell: (split) => format.percent(split.wait_share) },
     ],
   });
   register(path, table.element, (key) => table.show(key));

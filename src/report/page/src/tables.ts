@@ -7,8 +7,10 @@ export interface Column<Row> {
   title: string;
   value: (row: Row) => number | string;  // what it sorts by
   cell?: (row: Row) => Child;            // what it shows, where that is not the value
-  width?: string;                        // of the column, in CSS; the columns without one share the rest
+  width?: number;                        // in em; the columns without one share the rest
   help?: string;
+  optional?: boolean;                    // left out where all its values are 0
+  left?: boolean;                        // not aligned as a number although it sorts as one
 }
 
 export interface TableOptions<Row> {
@@ -17,7 +19,8 @@ export interface TableOptions<Row> {
   rows: Row[];
   sort?: { key: string; descending: boolean };
   filter?: { placeholder: string; text: (row: Row) => string };
-  select?: (row: Row) => void;
+  select?: (row: Row) => void;  // shows more of a chosen row
+  visit?: (row: Row) => void;   // leads away to what the row is about: only if the reader chose it
   rowKey?: (row: Row) => string;
   minWidth?: string;
   note?: string;  // why there are not more rows
@@ -26,7 +29,7 @@ export interface TableOptions<Row> {
 const ROW_HEIGHT = 27;
 const VIEW_ROWS = 14;
 const SPARE_ROWS = 6;
-const PRINTED_ROWS = 40;
+const PRINTED_ROWS = 25;
 // One for all comparisons: localeCompare makes one each time. file9 comes before file10.
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
@@ -42,8 +45,12 @@ export class DataTable<Row> {
   private descending: boolean;
   private words: string[] = [];
   private printing = false;
+  private drawnFirst = 0;
+  private drawn = new Map<Row, HTMLElement>();
+  private readonly columns: Column<Row>[];
 
   constructor(private readonly options: TableOptions<Row>) {
+    this.columns = options.columns.filter(({ optional, value }) => !optional || options.rows.some((row) => value(row) !== 0));
     this.sortKey = options.sort?.key ?? "";
     this.descending = options.sort?.descending ?? false;
     this.shown = options.rows;
@@ -51,7 +58,7 @@ export class DataTable<Row> {
     this.status = h("span", { class: "table-status", role: "status" });
     this.scroller = h("div", {
       class: "table-scroller", tabindex: 0, role: "region", "aria-label": options.label,
-      scroll: () => this.draw(), keydown: (event: KeyboardEvent) => this.onKey(event),
+      scroll: () => this.onScroll(), keydown: (event: KeyboardEvent) => this.onKey(event),
     }, this.makeTable());
     this.element = h("div", { class: "table" }, this.makeBar(), this.scroller);
     this.update();
@@ -74,6 +81,15 @@ export class DataTable<Row> {
     this.selected = row;
     this.draw();
     this.options.select?.(row);
+  }
+
+  private visit(row: Row): void {
+    this.choose(row);
+    this.options.visit?.(row);
+  }
+
+  private get isSelectable(): boolean {
+    return this.options.select !== undefined || this.options.visit !== undefined;
   }
 
   setFilter(text: string): void {
@@ -101,10 +117,11 @@ export class DataTable<Row> {
   }
 
   private makeTable(): HTMLTableElement {
-    const columns = this.options.columns;
+    const columns = this.columns;
     const head = h("tr", {}, ...columns.map((column) => this.makeHeading(column)));
+    const width = ({ width: wanted, title }: Column<Row>): string => `width:${Math.max(wanted!, title.length * 0.52 + 2.1)}em`;
     return h("table", { "aria-label": this.options.label, style: `min-width:${this.options.minWidth ?? "auto"}` },
-      h("colgroup", {}, ...columns.map((column) => h("col", column.width ? { style: `width:${column.width}` } : {}))),
+      h("colgroup", {}, ...columns.map((column) => h("col", column.width ? { style: width(column) } : {}))),
       h("thead", {}, head), this.body);
   }
 
@@ -116,12 +133,12 @@ export class DataTable<Row> {
   }
 
   private isNumeric(column: Column<Row>): boolean {
-    return this.options.rows.length > 0 && typeof column.value(this.options.rows[0]) === "number";
+    return !column.left && this.options.rows.length > 0 && typeof column.value(this.options.rows[0]) === "number";
   }
 
   // Numbers begin with the greatest: that is what one looks for.
   private sortBy(column: Column<Row>): void {
-    this.descending = this.sortKey === column.key ? !this.descending : this.isNumeric(column);
+    this.descending = this.sortKey === column.key ? !this.descending : column.left === true || this.isNumeric(column);
     this.sortKey = column.key;
     this.update();
   }
@@ -135,7 +152,7 @@ export class DataTable<Row> {
         return words.every((word) => text.includes(word));
       })
       : rows.slice();
-    const column = this.options.columns.find(({ key }) => key === this.sortKey);
+    const column = this.columns.find(({ key }) => key === this.sortKey);
     if (column) this.shown.sort(comparison(column.value, this.descending));
     for (const [key, heading] of this.headings) {
       heading.setAttribute("aria-sort",
@@ -152,16 +169,41 @@ export class DataTable<Row> {
     this.status.textContent = this.options.note ? `${text}; ${this.options.note}` : text;
   }
 
+  private firstRow(): number {
+    return this.printing ? 0 : Math.max(0, Math.floor(this.scroller.scrollTop / ROW_HEIGHT) - SPARE_ROWS);
+  }
+
+  private onScroll(): void {
+    if (this.firstRow() !== this.drawnFirst) this.draw();
+  }
+
   private draw(): void {
     const total = this.shown.length;
-    const first = this.printing ? 0 : Math.max(0, Math.floor(this.scroller.scrollTop / ROW_HEIGHT) - SPARE_ROWS);
+    const first = this.firstRow();
+    this.drawnFirst = first;
     const last = this.printing ? Math.min(total, PRINTED_ROWS)
       : Math.min(total, first + VIEW_ROWS + 2 * SPARE_ROWS + 1);
+    const focused = document.activeElement;
+    const old = this.drawn;
+    this.drawn = new Map();
     const drawn = document.createDocumentFragment();
     append(drawn, this.spacer(first));
-    for (let index = first; index < last; ++index) drawn.appendChild(this.makeRow(this.shown[index], index));
+    for (let index = first; index < last; ++index) drawn.appendChild(this.rowAt(index, old));
     append(drawn, this.printing ? this.remainder(total - last) : this.spacer(total - last));
     this.body.replaceChildren(drawn);
+    if (focused instanceof HTMLElement && this.body.contains(focused)) focused.focus({ preventScroll: true });
+  }
+
+  // Rows that stay are not made anew: one of them may have the focus, or be shown as evidence.
+  private rowAt(index: number, old: Map<Row, HTMLElement>): HTMLElement {
+    const row = this.shown[index];
+    const element = old.get(row) ?? this.makeRow(row);
+    element.dataset["index"] = String(index);
+    element.setAttribute("aria-rowindex", String(index + 2));
+    element.classList.toggle("selected", row === this.selected);
+    if (this.isSelectable) element.setAttribute("aria-selected", String(row === this.selected));
+    this.drawn.set(row, element);
+    return element;
   }
 
   private spacer(rows: number): Child {
@@ -169,24 +211,21 @@ export class DataTable<Row> {
   }
 
   private remainder(rows: number): Child {
-    return rows > 0 && h("tr", {}, h("td", { colspan: this.options.columns.length }, `and ${rows} more`));
+    return rows > 0 && h("tr", {}, h("td", { colspan: this.columns.length }, `and ${rows} more`));
   }
 
-  private makeRow(row: Row, index: number): HTMLElement {
-    const select = this.options.select !== undefined;
-    return h("tr", {
-      "data-index": index, "aria-rowindex": index + 2,
-      class: [select ? "selectable" : "", row === this.selected ? "selected" : ""].join(" ").trim(),
-      "aria-selected": select ? String(row === this.selected) : undefined,
-      click: () => { if (select) this.choose(row); },
-    }, ...this.options.columns.map((column) => {
+  private makeRow(row: Row): HTMLElement {
+    const select = this.isSelectable;
+    return h("tr", { class: select ? "selectable" : "", click: () => { if (select) this.visit(row); } }, ...this.columns.map((column) => {
       const value = column.value(row);
-      return h("td", { class: typeof value === "number" ? "number" : "" }, column.cell ? column.cell(row) : value);
+      const number = typeof value === "number" && !column.left;
+      return h("td", { class: number ? "number" : "" }, column.cell ? column.cell(row) : value);
     }));
   }
 
   private onKey(event: KeyboardEvent): void {
-    if (!this.options.select || (event.key !== "ArrowDown" && event.key !== "ArrowUp")) return;
+    if (event.key === "Enter" && this.selected) this.options.visit?.(this.selected);
+    if (!this.isSelectable || (event.key !== "ArrowDown" && event.key !== "ArrowUp")) return;
     event.preventDefault();
     const now = this.selected ? this.shown.indexOf(this.selected) : -1;
     const next = Math.min(this.shown.length - 1, Math.max(0, now + (event.key === "ArrowDown" ? 1 : -1)));

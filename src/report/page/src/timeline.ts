@@ -18,16 +18,18 @@ const HEIGHT_MAX = 460;
 // Bins wider than this many pixels tell less than events would.
 const BIN_PIXELS_MAX = 60;
 
-export function makeTimeline(detail: Detail, range: TimeRange, traces: string[]): { element: HTMLElement; redraw: () => void } {
+export interface Timeline { element: HTMLElement; redraw: () => void; showRank: (name: string) => void }
+
+export function makeTimeline(detail: Detail, range: TimeRange, traces: string[]): Timeline {
   const tracks = makeTracks(detail);
   if (tracks.length === 0) {
     const element = h("div", { id: "events" }, h("h4", {}, "Events"), empty("The page holds no events."));
     register("events", element);
-    return { element, redraw: () => undefined };
+    return { element, redraw: () => undefined, showRank: () => undefined };
   }
   const view = new EventView(detail, tracks, range, traces);
   register("events", view.element);
-  return { element: view.element, redraw: () => view.draw() };
+  return { element: view.element, redraw: () => view.draw(), showRank: (name) => view.showRank(name) };
 }
 
 class EventView {
@@ -214,13 +216,24 @@ class EventView {
 
   private makeSearch(): HTMLElement {
     return h("input", {
-      type: "search", placeholder: "find a function or file", "aria-label": "find events by function or file",
+      type: "search", placeholder: "find a function, file or rank", "aria-label": "find events by function or file, or go to a rank",
       input: (event: Event) => {
         const text = (event.target as HTMLInputElement).value.toLowerCase();
+        if (this.showRank(text)) return;
         this.matches = text ? new Set(this.names.flatMap((name, index) => (name.toLowerCase().includes(text) ? [index] : []))) : null;
         this.draw();
       },
     });
+  }
+
+  // Scrolls to the first thread of a rank; false where there is none of that name.
+  showRank(name: string): boolean {
+    const index = this.tracks.findIndex(({ thread }) => thread.rank.toLowerCase() === name.toLowerCase());
+    if (index < 0) return false;
+    this.matches = null;
+    this.scroller.scrollTop = this.tops[index] - AXIS;
+    this.draw();
+    return true;
   }
 
   private at(x: number, y: number): EventAt | null {
@@ -280,7 +293,7 @@ class EventView {
     if (zoomByKey(event, this.range)) event.preventDefault();
     else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
       event.preventDefault();
-      this.scroller.scrollTop += event.key === "ArrowDown" ? 2 * LANE : -2 * LANE;
+      this.move(event.key === "ArrowDown" ? 1 : -1);
     } else if (plain && (event.key === "n" || event.key === "p")) this.step(event.key === "n" ? 1 : -1);
     else if (event.key === "Enter" && this.chosen) this.zoomToChosen(this.chosen);
     else if (event.key === "Escape") this.choose(null);
@@ -295,6 +308,33 @@ class EventView {
     const begin = lane.begin[hit.position];
     if (begin < this.range.begin || begin > this.range.end) this.range.set(begin - this.range.span / 2, begin + this.range.span / 2);
     this.choose(hit);
+  }
+
+  // From a chosen event to the one below or above it; without one the threads scroll.
+  private move(by: number): void {
+    if (!this.chosen) {
+      this.scroller.scrollTop += by * 2 * LANE;
+      return;
+    }
+    const { track, piece, lane, position } = this.chosen;
+    const time = piece.lanes[lane].begin[position];
+    let row = this.tracks.indexOf(track);
+    for (let next = lane + by; row >= 0 && row < this.tracks.length; next += by) {
+      const below = this.tracks[row].pieces.find(({ begin, end }) => time >= begin && time <= end);
+      if (below?.lanes[next]) return this.chooseNear(this.tracks[row], below, next, time);
+      if (next >= 0 && next < this.tracks[row].laneCount) continue;
+      row += by;
+      next = by > 0 ? -1 : this.tracks[row]?.laneCount ?? 0;
+    }
+  }
+
+  private chooseNear(track: Track, piece: Piece, lane: number, time: number): void {
+    const position = Math.min(firstAfter(piece.lanes[lane], time), piece.lanes[lane].index.length - 1);
+    const top = this.tops[this.tracks.indexOf(track)] + lane * LANE;
+    const { scrollTop, clientHeight } = this.scroller;
+    if (top - AXIS < scrollTop) this.scroller.scrollTop = top - AXIS;
+    if (top + LANE > scrollTop + clientHeight) this.scroller.scrollTop = top + LANE - clientHeight;
+    this.choose({ track, piece, lane, position, event: piece.lanes[lane].index[position] });
   }
 
   private firstSeen(): EventAt | null {

@@ -143,11 +143,15 @@ export function hideTip(): void {
   tip.hidden = true;
 }
 
-// Moments to write on an axis: whole steps of 1, 2 or 5, about one a hundred pixels.
+// Above ten seconds people count by sixties.
+const LONG_STEPS_S = [10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
+
+// Moments to write on an axis: whole steps of 1, 2 or 5, or of a clock's, about one a hundred pixels.
 export function ticks(range: TimeRange, width: number): { at: number[]; step: number } {
   const wanted = range.span / Math.max(2, Math.floor(plotWidth(width) / 100));
   const power = 10 ** Math.floor(Math.log10(Math.max(1, wanted)));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= wanted) ?? power;
+  const round = wanted > 5e9 ? LONG_STEPS_S.map((seconds) => seconds * 1e9) : [1, 2, 5, 10].map((factor) => factor * power);
+  const step = round.find((candidate) => candidate >= wanted) ?? Math.ceil(wanted / 86400e9) * 86400e9;
   const at: number[] = [];
   for (let tick = Math.ceil(range.begin / step) * step; tick <= range.end; tick += step) at.push(tick);
   return { at, step };
