@@ -26,8 +26,8 @@ struct TimeSlice {
   std::vector<uint64_t> batch_ends;  // the last is time.end_ns
 };
 
-// `whole` is what the slices cover at least. REQUIRES: no run is empty.
-std::vector<TimeSlice> make_slices(std::vector<RunView> runs, Interval whole, size_t slice_count);
+// `whole` is what the slices cover: what lies outside is left out. REQUIRES: no run is empty.
+std::vector<TimeSlice> make_slices(std::vector<RunView> runs, const Interval& whole, size_t slice_count);
 
 // A span cut to its slice. In 16 bytes, because they are moved about: lengths of 2 s and more stand
 // aside.

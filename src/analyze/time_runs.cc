@@ -40,6 +40,7 @@ void TimeRuns::add(uint32_t tag, std::vector<Interval>& spans) {
     const size_t end = std::min(spans.size(), at + kRunSpans);
     TaggedRun& tagged = runs_.emplace_back();
     tagged.tag = tag;
+    tagged.run.reserve(end - at);
     for (size_t i = at; i < end; ++i) tagged.run.append(spans[i]);
     tagged.run.finish();
   }

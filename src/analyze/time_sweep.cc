@@ -290,7 +290,9 @@ SweptTime make_shape(Scene& scene) {
       SweptEpoch& epoch = shape.epochs[scene.epochs_of[group].back()];
       epoch.begin_ns = std::min(epoch.begin_ns, span.begin_ns);
       epoch.end_ns = std::max(epoch.end_ns, span.end_ns);
-      epoch.wall_ns += span.end_ns - span.begin_ns;
+      const uint64_t begin_ns = std::max(span.begin_ns, context.begin_ns);
+      const uint64_t end_ns = std::min(span.end_ns, context.end_ns);
+      epoch.wall_ns += end_ns > begin_ns ? end_ns - begin_ns : 0;
       ++epoch.ranks;
     }
   }
@@ -347,7 +349,7 @@ SweptTime sweep_time(const Context& context, const TimeRuns& runs, const TimePla
   }
   // More slices than threads, as some take longer.
   const std::vector<TimeSlice> slices =
-      make_slices(std::move(views), {context.begin_ns, context.end_ns}, threads * 8);
+      make_slices(std::move(views), Interval{context.begin_ns, context.end_ns}, threads * 8);
   std::vector<Sweeper> sweepers;
   sweepers.reserve(threads);
   for (size_t i = 0; i < std::min(threads, slices.size()); ++i) sweepers.emplace_back(scene, total);
