@@ -30,6 +30,9 @@ function(millrace_part name)
       if(NOT version)
         set(version "${${part_FIND}_VERSION_STRING}")  # FindZLIB before CMake 3.26
       endif()
+      if(NOT version)
+        set(version "${${part_FIND}_C_VERSION}")  # FindMPI
+      endif()
       set(reason "${part_FIND} ${version}")
     elseif(MILLRACE_${upper} STREQUAL "AUTO")
       set(reason "${part_FIND} was not found when this was built; install ${part_PACKAGE} and build again")

@@ -5,10 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "analyze/call_traits.h"
 #include "analyze/epochs.h"
 #include "analyze/roles.h"
 #include "analyze/vocabulary.h"
@@ -21,6 +24,11 @@ namespace millrace::analyze {
 struct Options {
   std::vector<RoleRule> roles;  // before the known names
   size_t threads = 0;           // 0: as many as CPUs
+  // Only a part of the trace: which blocks to read at all, and which of their rows to leave in. The
+  // job then goes from the window's begin to its end, on the trace's clock.
+  std::function<bool(const trace::BlockInfo& block)> wants_block;
+  std::function<void(trace::EventColumns& columns)> keep_wanted;
+  std::optional<Interval> window;
 };
 
 // One rank with its workers; or, where no rank is known, a process with all its descendants.
@@ -29,7 +37,8 @@ enum class GroupIndex : uint32_t {};
 struct Group {
   std::string name;  // "rank 3"; without ranks "process 1234 (python train.py)", or "job" if alone
   int32_t rank = -1;
-  uint32_t host = 0;  // index into Context::hosts
+  bool trains = true;  // false: the processes around the ranks of a job with ranks, as mpirun's
+  uint32_t host = 0;   // index into Context::hosts
   uint64_t begin_ns = 0;
   uint64_t end_ns = 0;
   trace::ProcessIndex main{};  // the process that trains: the one with compute, else the oldest
@@ -44,6 +53,12 @@ struct LongRegion {
   uint64_t end_ns = 0;
 };
 
+// A region in which a rank saved its state.
+struct CheckpointRegion {
+  GroupIndex group{};
+  StepSpan span;  // epoch and step -1 where it carries none
+};
+
 struct Context {
   explicit Context(const trace::Trace& of) : trace(of) {}
 
@@ -54,11 +69,13 @@ struct Context {
   std::vector<Group> groups;
   std::vector<GroupIndex> group_of;   // by process
   std::vector<Role> role_of;          // by name; kNone for names of files
+  std::vector<bool> system_file;      // by name: is_system_path()
   std::vector<bool> thread_computes;  // by thread: has regions of computing
   bool has_wait_regions = false;      // some region has the role kWait
   bool bytes_below_posix = true;      // HDF5's and MPI-IO's bytes are seen again in POSIX calls
   EpochIndex epochs;
   std::vector<LongRegion> long_regions;  // by thread, then begin, the outer first
+  std::vector<CheckpointRegion> checkpoints;  // by begin
 
   GroupIndex group(trace::ProcessIndex process) const {
     return group_of[static_cast<size_t>(process)];
@@ -67,7 +84,18 @@ struct Context {
 };
 
 // Whether an event is a call that does I/O: not a region, not process control, not an estimate.
-bool is_io(wire::Call call);
+inline bool is_io(wire::Call call) { return traits_of(call).io; }
+
+// Whether the bytes of a call of this layer count for the job: not those of a library whose own
+// reads are seen again below it.
+inline bool counts_bytes(const Context& context, Layer layer) {
+  return layer == Layer::kPosix || layer == Layer::kStdio ||
+         (!context.bytes_below_posix && (layer == Layer::kFormat || layer == Layer::kMpiio));
+}
+
+// A block as Options have it: its events, less those that are not wanted. False: none are.
+Result<bool> read_wanted(const trace::Trace& trace, const Options& options, size_t index,
+                         trace::EventColumns& columns);
 
 // Whether time of such a region counts as waiting for data.
 bool is_waiting(const Context& context, Role role, trace::ThreadIndex thread);

@@ -2,20 +2,19 @@
 //
 // Made from the epochs and steps that regions carry. Reads of worker processes carry none: they are
 // placed by time, in the epoch their rank was in then. An epoch of a rank goes from the begin of
-// its first region to the begin of the next epoch's, or to its own end where none follows; a step
-// likewise.
+// its first region to the begin of the next epoch's, or to its own end where none follows. A step
+// ends with its last region: a checkpoint between two steps is of neither.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
-namespace millrace::analyze {
+#include "base/interval_set.h"
 
-struct Interval {
-  uint64_t begin_ns = 0;
-  uint64_t end_ns = 0;
-};
+namespace millrace::analyze {
 
 struct EpochSpan {
   int64_t epoch = -1;
@@ -53,8 +52,28 @@ class EpochIndex {
   struct OfGroup {
     std::vector<EpochSpan> epochs;
     std::vector<StepSpan> steps;
+    std::map<int64_t, size_t> epoch_places;  // until finish()
+    std::map<std::pair<int64_t, int64_t>, size_t> step_places;
   };
   std::vector<OfGroup> groups_;
+};
+
+// Asks for one moment after another: those near the last one are answered without a search.
+class EpochCursor {
+ public:
+  EpochCursor(const EpochIndex& index, uint32_t group) : spans_(index.epochs(group)) {}
+
+  // -1: none.
+  int64_t at(uint64_t time_ns) {
+    if (time_ns >= known_.begin_ns && time_ns < known_.end_ns) return known_.epoch;
+    return spans_.empty() ? -1 : search(time_ns);
+  }
+
+ private:
+  int64_t search(uint64_t time_ns);
+
+  std::span<const EpochSpan> spans_;
+  EpochSpan known_;  // also of stretches without an epoch
 };
 
 }  // namespace millrace::analyze

@@ -66,7 +66,6 @@ Profile profile_of(const trace::Trace& trace, const Options& options = {},
 std::unique_ptr<Metric> make_job_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_functions_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_files_metric(const Context& context, const Limits& limits);
-std::unique_ptr<Metric> make_access_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_order_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_time_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_epochs_metric(const Context& context, const Limits& limits);

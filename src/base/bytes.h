@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "base/base.h"
 #include "base/result.h"
@@ -121,5 +122,11 @@ class ByteWriter {
   MutableByteView bytes_;
   size_t position_ = 0;
 };
+
+// The same number as ByteWriter::write_varint writes, at the end of bytes that grow.
+inline void append_varint(std::vector<std::byte>& out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<std::byte>(value | 0x80));
+  out.push_back(static_cast<std::byte>(value));
+}
 
 }  // namespace millrace

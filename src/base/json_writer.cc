@@ -34,17 +34,20 @@ std::string JsonWriter::finish() && {
   return std::move(out_);
 }
 
-void JsonWriter::begin(char bracket) {
+void JsonWriter::begin(char bracket, JsonLayout layout) {
   before_value();
   out_ += bracket;
   filled_.push_back(false);
+  if (layout == JsonLayout::kOneLine && line_level_ == 0) line_level_ = filled_.size();
 }
 
 void JsonWriter::end(char bracket) {
   assert(!filled_.empty() && !after_key_);
   const bool filled = filled_.back();
+  const bool on_line = line_level_ != 0;
+  if (line_level_ == filled_.size()) line_level_ = 0;
   filled_.pop_back();
-  if (filled) new_line();
+  if (filled && !on_line) new_line();
   out_ += bracket;
 }
 
@@ -59,9 +62,14 @@ void JsonWriter::before_value() {
     return;
   }
   if (filled_.empty()) return;
-  if (filled_.back()) out_ += ',';
+  const bool filled = filled_.back();
   filled_.back() = true;
-  new_line();
+  if (filled) out_ += ',';
+  if (line_level_ == 0) {
+    new_line();
+  } else if (filled) {
+    out_ += ' ';
+  }
 }
 
 void JsonWriter::new_line() {

@@ -2,9 +2,11 @@
 //
 // The calls mirror the text: begin_object, key, value, ..., end_object. Wrong nesting is a mistake
 // of ours and asserted. Bytes that are not UTF-8 (file names can be anything) become U+FFFD, and
-// numbers that JSON lacks (NaN, infinities) become null: the text is always valid.
+// numbers that JSON lacks (NaN, infinities) become null: the text is always valid. What is many and
+// small (a thousand counts, a pair) may stand on one line.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,11 +15,14 @@
 
 namespace millrace {
 
+// How an object or a list is laid out. All that stands within one on a line stands there too.
+enum class JsonLayout { kLines, kOneLine };
+
 class JsonWriter {
  public:
-  void begin_object() { begin('{'); }
+  void begin_object(JsonLayout layout = JsonLayout::kLines) { begin('{', layout); }
   void end_object() { end('}'); }
-  void begin_list() { begin('['); }
+  void begin_list(JsonLayout layout = JsonLayout::kLines) { begin('[', layout); }
   void end_list() { end(']'); }
 
   void key(std::string_view name);
@@ -43,7 +48,7 @@ class JsonWriter {
   std::string finish() &&;
 
  private:
-  void begin(char bracket);
+  void begin(char bracket, JsonLayout layout);
   void end(char bracket);
   void raw(std::string_view text);
   void before_value();
@@ -52,6 +57,7 @@ class JsonWriter {
 
   std::string out_;
   std::vector<bool> filled_;  // a level a bracket: whether it has a value already
+  size_t line_level_ = 0;     // the level whose bracket began a line; 0: not on one line
   bool after_key_ = false;
 };
 

@@ -37,6 +37,28 @@ TEST(JsonWriter, WritesNestedValuesReadably) {
             "}\n");
 }
 
+TEST(JsonWriter, WhatBeginsOnOneLineStaysOnItToItsEnd) {
+  JsonWriter json;
+  json.begin_object();
+  json.key("pairs");
+  json.begin_list(JsonLayout::kOneLine);
+  json.begin_object();
+  json.field("a", 1);
+  json.field("b", 2);
+  json.end_object();
+  json.begin_list(JsonLayout::kOneLine);
+  json.end_list();
+  json.value(3);
+  json.end_list();
+  json.field("after", true);
+  json.end_object();
+  EXPECT_EQ(std::move(json).finish(),
+            "{\n"
+            "  \"pairs\": [{\"a\": 1, \"b\": 2}, [], 3],\n"
+            "  \"after\": true\n"
+            "}\n");
+}
+
 TEST(JsonWriter, AnyBytesGiveTextThatReadsBack) {
   JsonWriter json;
   json.begin_list();

@@ -108,6 +108,42 @@ bool EventFilter::wants(const Event& event) const {
          wants_level(static_cast<uint32_t>(wire::level_of(event.call)));
 }
 
+void keep_wanted(const EventFilter& filter, trace::EventColumns& columns) {
+  std::vector<uint32_t> rows;
+  for (uint32_t row = 0; row < columns.size_events(); ++row) {
+    if (filter.wants(event_at(columns, row))) rows.push_back(row);
+  }
+  if (rows.size() == columns.size_events()) return;
+  const auto keep = [&rows](auto& column) {
+    for (size_t i = 0; i < rows.size(); ++i) column[i] = column[rows[i]];
+    column.resize(rows.size());
+  };
+  if (!columns.tag_begin.empty()) {
+    std::vector<uint32_t> begins = {0};
+    std::vector<trace::Tag> tags;
+    for (const uint32_t row : rows) {
+      tags.insert(tags.end(), columns.tags.begin() + columns.tag_begin[row],
+                  columns.tags.begin() + columns.tag_begin[row + 1]);
+      begins.push_back(static_cast<uint32_t>(tags.size()));
+    }
+    columns.tag_begin = std::move(begins);
+    columns.tags = std::move(tags);
+  }
+  keep(columns.begin_ns);
+  keep(columns.duration_ns);
+  keep(columns.call);
+  keep(columns.file);
+  keep(columns.offset);
+  keep(columns.size);
+  keep(columns.result);
+  keep(columns.error);
+  keep(columns.thread);
+  keep(columns.detail);
+  keep(columns.other_file);
+  keep(columns.other_offset);
+  keep(columns.flags);
+}
+
 bool EventFilter::wants_level(uint32_t level) const {
   // Of a level that only a later version knows nothing is said by name: it comes with the whole.
   if (level >= wire::kLevelCount) return levels_ == kAllLevels;

@@ -55,6 +55,9 @@ class EventFilter {
   std::vector<bool> threads_;
 };
 
+// Leaves only the rows that the filter wants.
+void keep_wanted(const EventFilter& filter, trace::EventColumns& columns);
+
 // Calls visit(event) for each selected event, block after block, until one fails.
 template <typename Visit>
 Status visit_events(const trace::Trace& trace, const Selection& selection, Visit&& visit) {

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "trace/bytes_out.h"
 #include "trace/columns.h"
+#include "wire/trace_call.h"
 
 namespace millrace::trace {
 
@@ -22,6 +23,16 @@ struct EventRun {
 
 // Whether all columns are equally long, and the tags fit them.
 Status check_columns(const EventColumns& columns);
+
+// The levels of a payload's calls, bit n for wire::Level n, from its first bytes alone. Bit 0
+// stands for calls of levels that this version does not know.
+Result<uint32_t> block_levels(ByteView payload, uint32_t count);
+
+// The bit of one call.
+constexpr uint32_t level_bit(wire::Call call) {
+  const auto level = static_cast<uint32_t>(wire::level_of(call));
+  return level < wire::kLevelCount ? 1u << level : 1u;
+}
 
 class BlockEncoder {
  public:

@@ -33,7 +33,51 @@ uint64_t greatest(std::span<const uint64_t> values) {
   return greatest;
 }
 
+Result<uint8_t> read_flags(ByteReader& in) {
+  ASSIGN_OR_RETURN(const uint8_t flags, in.read<uint8_t>());
+  if ((flags & ~kBlockFlagsKnown) != 0) {
+    return fail(Errc::kCorrupt, "the block has the unknown flags {:#x}", flags);
+  }
+  return flags;
+}
+
+Result<uint64_t> read_shape_count(ByteReader& in, size_t count) {
+  ASSIGN_OR_RETURN(const uint64_t shape_count, in.read_varint());
+  if (shape_count == 0 || shape_count > count) {
+    return fail(Errc::kCorrupt, "{} events claim {} shapes", count, shape_count);
+  }
+  return shape_count;
+}
+
+Result<Shape> read_shape(ByteReader& in) {
+  Shape shape;
+  ASSIGN_OR_RETURN(const uint64_t call, in.read_varint());
+  ASSIGN_OR_RETURN(shape.flags, in.read<uint8_t>());
+  ASSIGN_OR_RETURN(const uint64_t forms, in.read_varint());
+  ASSIGN_OR_RETURN(const uint64_t error, in.read_varint());
+  ASSIGN_OR_RETURN(const uint64_t detail, in.read_varint());
+  if (!shape.set_forms(forms) || call > UINT16_MAX || error > UINT16_MAX || detail > UINT32_MAX) {
+    return fail(Errc::kCorrupt, "the shape that ends at byte {} is none", in.position());
+  }
+  shape.call = static_cast<wire::Call>(call);
+  shape.error = static_cast<uint16_t>(error);
+  shape.detail = static_cast<uint32_t>(detail);
+  return shape;
+}
+
 }  // namespace
+
+Result<uint32_t> block_levels(ByteView payload, uint32_t count) {
+  ByteReader in(payload);
+  RETURN_IF_ERROR(read_flags(in));
+  ASSIGN_OR_RETURN(const uint64_t shape_count, read_shape_count(in, count));
+  uint32_t levels = 0;
+  for (uint64_t i = 0; i < shape_count; ++i) {
+    ASSIGN_OR_RETURN(const Shape shape, read_shape(in));
+    levels |= level_bit(shape.call);
+  }
+  return levels;
+}
 
 struct BlockDecoder::State {
   Status decode(ByteReader& in, EventColumns& columns, uint64_t base_ns);
@@ -83,10 +127,7 @@ Status BlockDecoder::decode(ByteView payload, uint32_t count, uint64_t base_ns,
 
 Status BlockDecoder::State::decode(ByteReader& in, EventColumns& columns, uint64_t base_ns) {
   const size_t count = columns.size_events();
-  ASSIGN_OR_RETURN(flags, in.read<uint8_t>());
-  if ((flags & ~kBlockFlagsKnown) != 0) {
-    return fail(Errc::kCorrupt, "the block has the unknown flags {:#x}", flags);
-  }
+  ASSIGN_OR_RETURN(flags, read_flags(in));
   RETURN_IF_ERROR(read_shapes(in, count));
   RETURN_IF_ERROR(read_threads(in, count));
   RETURN_IF_ERROR(read_shape_numbers(in, count));
@@ -109,23 +150,10 @@ Status BlockDecoder::State::read_column(ByteReader& in, std::vector<uint64_t>& c
 }
 
 Status BlockDecoder::State::read_shapes(ByteReader& in, size_t count) {
-  ASSIGN_OR_RETURN(const uint64_t shape_count, in.read_varint());
-  if (shape_count == 0 || shape_count > count) {
-    return fail(Errc::kCorrupt, "{} events claim {} shapes", count, shape_count);
-  }
+  ASSIGN_OR_RETURN(const uint64_t shape_count, read_shape_count(in, count));
   shapes.resize(shape_count);
   for (Shape& shape : shapes) {
-    ASSIGN_OR_RETURN(const uint64_t call, in.read_varint());
-    ASSIGN_OR_RETURN(shape.flags, in.read<uint8_t>());
-    ASSIGN_OR_RETURN(const uint64_t forms, in.read_varint());
-    ASSIGN_OR_RETURN(const uint64_t error, in.read_varint());
-    ASSIGN_OR_RETURN(const uint64_t detail, in.read_varint());
-    if (!shape.set_forms(forms) || call > UINT16_MAX || error > UINT16_MAX || detail > UINT32_MAX) {
-      return fail(Errc::kCorrupt, "the shape that ends at byte {} is none", in.position());
-    }
-    shape.call = static_cast<wire::Call>(call);
-    shape.error = static_cast<uint16_t>(error);
-    shape.detail = static_cast<uint32_t>(detail);
+    ASSIGN_OR_RETURN(shape, read_shape(in));
   }
   return {};
 }

@@ -215,6 +215,7 @@ void PackedFile::take_blocks() {
       note(fail(Errc::kCorrupt, "the block at byte {}: {}", block.offset, taken.error().message()));
     }
   }
+  name_count_ = tables_.names.size();
   // Losses may name processes of a table that could not be read; events are checked when read.
   std::erase_if(event_blocks_, [&](const PackedBlock& block) {
     if (block.header.process < tables_.processes.size()) return false;
@@ -272,38 +273,56 @@ Status PackedFile::check_references(const EventColumns& columns) const {
     if (greatest < limit) return {};
     return fail(Errc::kCorrupt, "{} {} is named where there are {}", what, greatest, limit);
   };
-  RETURN_IF_ERROR(check(columns.file, tables_.names.size(), "name"));
-  RETURN_IF_ERROR(check(columns.other_file, tables_.names.size(), "name"));
+  RETURN_IF_ERROR(check(columns.file, name_count_, "name"));
+  RETURN_IF_ERROR(check(columns.other_file, name_count_, "name"));
   RETURN_IF_ERROR(check(columns.thread, tables_.threads.size(), "thread"));
   for (const Tag& tag : columns.tags) {
     const uint64_t text = tag.kind == wire::TagKind::kText ? tag.value : 0;
-    if (static_cast<uint32_t>(tag.key) < tables_.names.size() && text < tables_.names.size())
-      continue;
+    if (static_cast<uint32_t>(tag.key) < name_count_ && text < name_count_) continue;
     return fail(Errc::kCorrupt, "a tag names a text that is not in the tables");
   }
   return {};
 }
 
+// A view of memory that the thread uses again for the next block.
+Result<ByteView> PackedFile::checked_body(const PackedBlock& block) const {
+  thread_local std::vector<std::byte> scratch;
+  const size_t head = sizeof(TraceBlockHeader);
+  ASSIGN_OR_RETURN(const ByteView bytes,
+                   source_.view(block.offset, head + block.header.payload_bytes, scratch));
+  const ByteView body = bytes.subspan(head);
+  if (std::memcmp(bytes.data(), &block.header, head) != 0 ||
+      crc32c(body) != block.header.payload_crc32c) {
+    return fail(Errc::kCorrupt, "its checksum does not agree");
+  }
+  return body;
+}
+
+Error PackedFile::lost(const PackedBlock& block, const Error& error) const {
+  return fail(Errc::kCorrupt, "{}: the {} events at byte {} are lost: {}", name_,
+              block.header.count, block.offset, error.message());
+}
+
 Status PackedFile::read(size_t event_block, EventColumns& columns) const {
   thread_local BlockDecoder decoder;
-  thread_local std::vector<std::byte> scratch;
   const PackedBlock& block = event_blocks_[event_block];
   const auto read_it = [&]() -> Status {
-    const size_t head = sizeof(TraceBlockHeader);
-    ASSIGN_OR_RETURN(const ByteView bytes,
-                     source_.view(block.offset, head + block.header.payload_bytes, scratch));
-    const ByteView body = bytes.subspan(head);
-    if (std::memcmp(bytes.data(), &block.header, head) != 0 ||
-        crc32c(body) != block.header.payload_crc32c) {
-      return fail(Errc::kCorrupt, "its checksum does not agree");
-    }
+    ASSIGN_OR_RETURN(const ByteView body, checked_body(block));
     RETURN_IF_ERROR(decoder.decode(body, block.header.count, block.header.begin_ns, columns));
     return check_references(columns);
   };
   const Status status = read_it();
-  if (status.ok()) return {};
-  return fail(Errc::kCorrupt, "{}: the {} events at byte {} are lost: {}", name_,
-              block.header.count, block.offset, status.error().message());
+  if (!status.ok()) return lost(block, status.error());
+  return {};
+}
+
+Result<uint32_t> PackedFile::levels(size_t event_block) const {
+  const PackedBlock& block = event_blocks_[event_block];
+  const auto body = checked_body(block);
+  if (!body.ok()) return lost(block, body.error());
+  const auto levels = block_levels(*body, block.header.count);
+  if (!levels.ok()) return lost(block, levels.error());
+  return *levels;
 }
 
 }  // namespace millrace::trace

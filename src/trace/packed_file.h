@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -44,11 +45,18 @@ class PackedFile {
   bool is_packed_recording() const { return (header_.flags & wire::kTraceFileNeedsCommit) != 0; }
   uint64_t size_bytes() const { return source_.size_bytes(); }
 
+  // The names of tables(), which has none afterwards; events are still checked against their
+  // number.
+  std::vector<std::string> release_names() { return std::exchange(tables_.names, {}); }
+
   // Every block, for a writer that goes on with this file: its index lists them all.
   const std::vector<PackedBlock>& blocks() const { return blocks_; }
 
   // Events with the file's own indices and times.
   Status read(size_t event_block, EventColumns& columns) const;
+
+  // The levels of its calls, as block_levels() says them, without decoding it.
+  Result<uint32_t> levels(size_t event_block) const;
 
  private:
   PackedFile(Source source, std::string name)
@@ -64,6 +72,8 @@ class PackedFile {
   void keep_committed();
   Status take_table(const PackedBlock& block);
   Result<std::vector<std::byte>> payload(const PackedBlock& block) const;
+  Result<ByteView> checked_body(const PackedBlock& block) const;
+  Error lost(const PackedBlock& block, const Error& error) const;
   Status check_references(const EventColumns& columns) const;
   void note(const Error& error) { problems_.push_back(name_ + ": " + error.message()); }
 
@@ -73,6 +83,7 @@ class PackedFile {
   std::vector<PackedBlock> blocks_;
   std::vector<PackedBlock> event_blocks_;
   Tables tables_;
+  size_t name_count_ = 0;
   std::vector<wire::ClockSample> clock_samples_;
   std::map<std::string, Consumed> consumed_;
   std::vector<std::string> problems_;

@@ -1,8 +1,11 @@
 #include "trace/parts.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "trace/packed_part.h"
 #include "trace/recording_part.h"
@@ -116,6 +119,9 @@ Result<OpenedParts> open_once(const std::string& path) {
     note_unfinished(opened);
     return opened;
   }
+  if (fs::directory_iterator(path, error); error) {
+    return fail_os(error.value(), "cannot list the directory").within(path);
+  }
   // A session's directory may be given itself; what is packed of it lies beside it.
   const bool is_session = SessionDirectory::is_one(path);
   const fs::path session = fs::path(path).lexically_normal();
@@ -141,6 +147,48 @@ Result<OpenedParts> open_parts(const std::string& path) {
     auto opened = open_once(path);
     if (attempt == kAttempts || packed_bytes(path) == before) return opened;
   }
+}
+
+Result<OpenedParts> open_parts(const std::vector<std::string>& paths) {
+  OpenedParts all;
+  for (const std::string& path : paths) {
+    auto opened = open_parts(path);
+    if (!opened.ok()) {
+      all.problems.push_back(opened.error().message());
+      continue;
+    }
+    for (auto& part : opened->parts) all.parts.push_back(std::move(part));
+    for (auto& problem : opened->problems) all.problems.push_back(std::move(problem));
+  }
+  if (!all.parts.empty()) return all;
+  if (all.problems.empty()) return fail(Errc::kInvalidArgument, "no trace is given");
+  return fail(Errc::kNotFound, "{}", fmt::join(all.problems, "; "));
+}
+
+std::vector<std::string> without_repeats(const std::vector<std::string>& paths) {
+  std::error_code error;
+  const auto canonical = [&](const std::string& path) {
+    const fs::path found = fs::weakly_canonical(path, error);
+    return error ? fs::path(path) : found;
+  };
+  std::set<fs::path> directories;
+  for (const std::string& path : paths) {
+    if (fs::is_directory(path, error)) directories.insert(canonical(path));
+  }
+  std::set<fs::path> taken;
+  std::vector<std::string> kept;
+  for (const std::string& path : paths) {
+    const fs::path place = canonical(path);
+    const bool is_session = SessionDirectory::is_one(place);
+    const bool is_packed = place.extension() == ".mrt" && fs::is_regular_file(place, error);
+    // A session's directory takes what is packed of it, which lies beside it.
+    const fs::path session = place.parent_path() / place.stem();
+    const bool is_in_another =
+        ((is_session || is_packed) && directories.contains(place.parent_path())) ||
+        (is_packed && directories.contains(session) && SessionDirectory::is_one(session));
+    if (!is_in_another && taken.insert(place).second) kept.push_back(path);
+  }
+  return kept;
 }
 
 }  // namespace millrace::trace

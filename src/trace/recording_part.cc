@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trace/block_codec.h"
 #include "trace/chunk_groups.h"
 
 namespace millrace::trace {
@@ -56,6 +57,7 @@ struct Survey {
   uint64_t events = 0;
   uint64_t begin_ns = ~uint64_t{0};
   uint64_t end_ns = 0;
+  uint32_t levels = 0;
 };
 
 }  // namespace
@@ -64,8 +66,8 @@ RecordingPart::RecordingPart(RecordingInput input)
     : input_(std::move(input)), index_(*this, std::move(input_.names)) {
   tables_.sessions.push_back(input_.session);
   // The two tags of regions that began elsewhere; registered first, so that reading finds them.
-  index_.origin_pid();
-  index_.origin_tid();
+  origin_pid_ = index_.origin_pid();
+  origin_tid_ = index_.origin_tid();
   join_recordings();
   for (size_t i = 0; i < input_.recordings.size(); ++i) survey(i);
   const wire::LossCounters& lost = input_.session_lost;
@@ -77,6 +79,7 @@ RecordingPart::RecordingPart(RecordingInput input)
                               .last_ns = input_.ticks.since_first_ns(lost.last_ticks),
                               .error = static_cast<int>(lost.error)});
   }
+  name_index_ = {};
   for (std::string& problem : index_.take_problems()) {
     input_.problems.push_back(input_.session.directory + ": " + std::move(problem));
   }
@@ -153,6 +156,7 @@ void RecordingPart::survey_chunks(size_t recording, size_t first, size_t count) 
       appender.append(slots, place);
       Survey& survey = surveys[place.pid];
       ++survey.events;
+      survey.levels |= level_bit(columns.call[0]);
       survey.begin_ns = std::min(survey.begin_ns, columns.begin_ns[0]);
       survey.end_ns = std::max(survey.end_ns, columns.begin_ns[0] + columns.duration_ns[0]);
     });
@@ -166,7 +170,7 @@ void RecordingPart::survey_chunks(size_t recording, size_t first, size_t count) 
     Process& entry = tables_.processes[static_cast<size_t>(process)].process;
     entry.end_ns = std::max(entry.end_ns, survey.end_ns);
     blocks_.push_back({survey.events, survey.begin_ns, survey.end_ns, process});
-    sources_.push_back({recording, first, count, pid});
+    sources_.push_back({recording, first, count, pid, survey.levels});
   }
 }
 
@@ -186,7 +190,7 @@ Status RecordingPart::read(size_t block, EventColumns& columns) const {
   const OpenedRecording& opened = input_.recordings[source.recording];
   clear(columns);
   KnownNames names(index_);
-  names.set_origins(name_index_.at("origin_pid"), name_index_.at("origin_tid"));
+  names.set_origins(origin_pid_, origin_tid_);
   KnownThreads threads(index_, blocks_[block].process);
   EventAppender appender(input_.ticks, names, threads, columns);
   Chunk chunk;

@@ -66,6 +66,18 @@ TEST_F(RecordingTest, EventsOfLogAndRingsAreReadOnce) {
   EXPECT_EQ(columns.duration_ns[0], 500u);
   EXPECT_EQ(columns.result[0], 4096);
   EXPECT_EQ(columns.offset[1], 4096u);
+  EXPECT_EQ(*trace.block_levels(0), 1u << static_cast<unsigned>(wire::Level::kPosix));
+}
+
+TEST_F(RecordingTest, ASessionBesideItsDirectoryIsReadOnce) {
+  Ring now = RecordedSample::ring(0, 1, 42, 42);
+  RecordedSample::fill(now, 9000, sample_.name("dataset/a"), 2);
+  sample_.write_process("42-f4240", RecordedSample::process(42), {now}, {});
+  sample_.write_session();
+  const std::string directory = directory_->path().string();
+  const auto trace = Trace::open_all({directory + "/node7-11111111", directory});
+  ASSERT_TRUE(trace.ok()) << trace.error().message();
+  EXPECT_EQ(trace->event_count(), 2u);
 }
 
 TEST_F(RecordingTest, ARingKilledWhileBeingWrittenOutIsTakenFromTheLog) {

@@ -81,10 +81,17 @@ struct BlockInfo {
   ProcessIndex process{};
 };
 
+struct OpenedParts;
+
 class Trace {
  public:
   // A directory with *.mrt files and session directories, a session directory, or one *.mrt file.
   static Result<Trace> open(const std::string& path);
+
+  // Several of those as one trace. A path of which nothing can be read is named by problems(), and
+  // so are files of it; it fails only where nothing at all can be used, with all of that in its
+  // error. What is given twice, or lies in a directory that is given too, is read once.
+  static Result<Trace> open_all(const std::vector<std::string>& paths);
 
   Trace(Trace&&) noexcept;
   Trace& operator=(Trace&&) noexcept;
@@ -108,9 +115,15 @@ class Trace {
   // threads may read at once. `columns` is overwritten, and its memory used again.
   Status read_block(size_t index, EventColumns& columns) const;
 
+  // Which levels a block has events of: bit n for wire::Level n, bit 0 for levels that this version
+  // does not know. Far cheaper than reading the block, for those who want some levels alone; fails
+  // where read_block would for a damaged block.
+  Result<uint32_t> block_levels(size_t index) const;
+
  private:
   struct State;
   explicit Trace(std::unique_ptr<State> state);
+  static Trace of_parts(OpenedParts opened);
   std::unique_ptr<State> state_;
 };
 

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -176,6 +178,158 @@ TEST_F(TraceTest, ColumnsOfUnequalLengthAreRefused) {
   const Status status = writer.append(events);
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.error().message(), HasSubstr("9 entries where there are 10 events"));
+}
+
+// Writes one finished file of `count` events.
+void write_events(TraceWriter writer, size_t count) {
+  ASSERT_TRUE(writer.append(random_preads(count)).ok());
+  ASSERT_TRUE(writer.finish().ok());
+}
+
+TEST_F(TraceTest, SeveralPathsAreReadAsOneTrace) {
+  std::filesystem::create_directory(path("job"));
+  write_events(new_writer("job/a.mrt"), 10);
+  write_events(new_writer("job/b.mrt"), 20);
+  write_events(new_writer("c.mrt"), 40);
+  const auto trace = Trace::open_all({path("c.mrt"), path("job")});
+  ASSERT_TRUE(trace.ok()) << trace.error().message();
+  EXPECT_THAT(trace->problems(), IsEmpty());
+  EXPECT_EQ(trace->event_count(), 70u);
+  EXPECT_EQ(trace->processes().size(), 3u);
+  EXPECT_EQ(trace->names().size(), 1001u);
+  EventColumns columns;
+  for (size_t i = 0; i < trace->blocks().size(); ++i) {
+    ASSERT_TRUE(trace->read_block(i, columns).ok());
+    const auto thread = static_cast<size_t>(columns.thread[0]);
+    EXPECT_EQ(trace->threads()[thread].process, trace->blocks()[i].process);
+  }
+}
+
+TEST_F(TraceTest, WhatIsGivenTwiceIsReadOnce) {
+  std::filesystem::create_directory(path("job"));
+  write_events(new_writer("job/a.mrt"), 10);
+  std::filesystem::create_directory_symlink(path("job"), path("link"));
+  const auto trace = Trace::open_all(
+      {path("job/a.mrt"), path("job"), path("link/"), path("link/a.mrt"), path("job/../job")});
+  ASSERT_TRUE(trace.ok()) << trace.error().message();
+  EXPECT_EQ(trace->event_count(), 10u);
+  const auto files = Trace::open_all({path("job/a.mrt"), path("link/a.mrt")});
+  ASSERT_TRUE(files.ok()) << files.error().message();
+  EXPECT_EQ(files->event_count(), 10u);
+}
+
+TEST_F(TraceTest, WhatCannotBeReadIsNamedAndTheRestIsUsed) {
+  write_events(new_writer("good.mrt"), 10);
+  std::filesystem::create_directory(path("job"));
+  write_events(new_writer("job/whole.mrt"), 20);
+  const std::string whole = *read_file(path("job/whole.mrt"));
+  std::ofstream(path("job/cut.mrt")) << whole.substr(0, 20);
+  std::ofstream(path("job/foreign.mrt")) << std::string(5000, 'x');
+  std::ofstream(path("job/empty.mrt"));
+  std::ofstream(path("job/notes.txt")) << "not of a trace, and no harm";
+  std::filesystem::create_directory(path("nothing"));
+  std::filesystem::create_directory(path("directory.mrt"));
+  std::ofstream(path("notes.txt")) << std::string(5000, 'y');
+  const auto trace =
+      Trace::open_all({path("missing"), path("good.mrt"), path("job"), path("nothing"),
+                       path("directory.mrt"), path("notes.txt"), path("job/missing.mrt")});
+  ASSERT_TRUE(trace.ok()) << trace.error().message();
+  EXPECT_EQ(trace->event_count(), 30u);
+  EXPECT_THAT(
+      trace->problems(),
+      ElementsAre(HasSubstr("missing: no such file or directory"),
+                  HasSubstr("job/cut.mrt: 20 bytes are too few"),
+                  HasSubstr("job/empty.mrt: 0 bytes are too few"),
+                  HasSubstr("job/foreign.mrt: this is no packed trace"),
+                  HasSubstr("nothing: holds no trace"), HasSubstr("directory.mrt: holds no trace"),
+                  HasSubstr("notes.txt: this is no packed trace"),
+                  HasSubstr("job/missing.mrt: no such file or directory")));
+}
+
+TEST_F(TraceTest, WhereNothingCanBeUsedEveryReasonIsSaid) {
+  std::ofstream(path("notes.mrt")) << std::string(5000, 'y');
+  std::filesystem::create_directory(path("job"));
+  std::ofstream(path("job/cut.mrt")) << "short";
+  const auto trace = Trace::open_all({path("notes.mrt"), path("missing"), path("job")});
+  ASSERT_FALSE(trace.ok());
+  EXPECT_THAT(trace.error().message(), HasSubstr("notes.mrt: this is no packed trace"));
+  EXPECT_THAT(trace.error().message(), HasSubstr("missing: no such file"));
+  EXPECT_THAT(trace.error().message(), HasSubstr("job/cut.mrt: 5 bytes are too few"));
+  EXPECT_EQ(Trace::open_all({}).error().message(), "no trace is given");
+}
+
+TEST_F(TraceTest, WhatMayNotBeReadIsNamed) {
+  write_events(new_writer("good.mrt"), 10);
+  write_events(new_writer("secret.mrt"), 10);
+  std::filesystem::create_directory(path("closed"));
+  namespace fs = std::filesystem;
+  fs::permissions(directory_->path(), fs::perms::all);
+  fs::permissions(path("secret.mrt"), fs::perms::none);
+  fs::permissions(path("closed"), fs::perms::none);
+  // Permissions do not bind root, and so not root's tests.
+  const bool is_root = geteuid() == 0;
+  if (is_root) {
+    ASSERT_EQ(seteuid(65534), 0);
+  }
+  const auto trace = Trace::open_all({path("good.mrt"), path("secret.mrt"), path("closed")});
+  if (is_root) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
+  ASSERT_TRUE(trace.ok()) << trace.error().message();
+  EXPECT_EQ(trace->event_count(), 10u);
+  EXPECT_THAT(trace->problems(), ElementsAre(HasSubstr("secret.mrt: cannot open"),
+                                             HasSubstr("closed: cannot list the directory")));
+}
+
+TEST_F(TraceTest, LevelsOfABlockAreKnownWithoutReadingIt) {
+  TraceWriter writer = new_writer("t.mrt");
+  EventColumns events = random_preads(300);
+  ASSERT_TRUE(writer.append(events).ok());
+  ASSERT_TRUE(writer.append(regions(300)).ok());
+  events.call[7] = wire::Call::kFread;
+  events.call[8] = static_cast<wire::Call>(0xff01);
+  ASSERT_TRUE(writer.append(events).ok());
+  ASSERT_TRUE(writer.finish().ok());
+  const auto trace = Trace::open(path("t.mrt"));
+  ASSERT_TRUE(trace.ok());
+  ASSERT_EQ(trace->blocks().size(), 3u);
+  EventColumns columns;
+  for (size_t block = 0; block < 3; ++block) {
+    ASSERT_TRUE(trace->read_block(block, columns).ok());
+    uint32_t expected = 0;
+    for (const wire::Call call : columns.call) {
+      const auto level = static_cast<uint32_t>(wire::level_of(call));
+      expected |= level < wire::kLevelCount ? 1u << level : 1u;
+    }
+    EXPECT_EQ(*trace->block_levels(block), expected);
+  }
+  EXPECT_EQ(*trace->block_levels(0), 1u << static_cast<unsigned>(wire::Level::kPosix));
+}
+
+TEST_F(TraceTest, LevelsOfADamagedBlockAreRefusedAsItsEventsAre) {
+  write_events(new_writer("t.mrt"), 500);
+  std::string bytes = *read_file(path("t.mrt"));
+  size_t place = 0;
+  {
+    const auto trace = Trace::open(path("t.mrt"));
+    ASSERT_TRUE(trace.ok());
+    // The first shape lies behind the head of the events' block, which is the first of its kind.
+    wire::TraceBlockHeader header{};
+    for (place = sizeof(wire::TraceFileHeader);; place += sizeof(header) + header.payload_bytes) {
+      std::memcpy(&header, bytes.data() + place, sizeof(header));
+      if (header.kind == wire::TraceBlockKind::kEvents) break;
+    }
+  }
+  bytes[place + sizeof(wire::TraceBlockHeader) + 3] ^= 1;
+  std::ofstream(path("t.mrt")) << bytes;
+  const auto trace = Trace::open(path("t.mrt"));
+  ASSERT_TRUE(trace.ok());
+  ASSERT_EQ(trace->blocks().size(), 1u);
+  const auto levels = trace->block_levels(0);
+  ASSERT_FALSE(levels.ok());
+  EventColumns columns;
+  EXPECT_EQ(levels.error().message(), trace->read_block(0, columns).error().message());
+  EXPECT_THAT(levels.error().message(), HasSubstr("its checksum does not agree"));
 }
 
 }  // namespace

@@ -95,8 +95,8 @@ class CallsTest(AllModeTest):
                     ("write", "log", 9 * i, 9, 9, 0), ("close", "log", None, 0, 0, 0),
                     ("mmap", "data", 0, 4096, 0, 0), ("msync", "data", 0, 4096, 0, 0),
                     ("mapped", "data", 0, 4096, 4096, 0), ("munmap", "data", 0, 4096, 0, 0)]
-        yield from [("fstat", "data", None, 0, 0, 0), ("fstatat", "data", None, 0, 0, 0),
-                    ("fstat", "data", None, 0, 0, 0), ("statx", "data", None, 0, 0, 0),
+        yield from [("fstat", "data", None, 4096, 0, 0), ("fstatat", "data", None, 4096, 0, 0),
+                    ("fstat", "data", None, 4096, 0, 0), ("statx", "data", None, 4096, 0, 0),
                     ("faccessat", "missing", None, 0, -1, 2), ("mkdirat", "new", None, 0, 0, 0),
                     ("openat", "new", None, 0, 4, 0), ("openat", "new/file", None, 0, 5, 0),
                     ("close", "new/file", None, 0, 0, 0), ("renameat2", "new/file", None, 0, 0, 0),

@@ -23,6 +23,8 @@ def make_files(directory):
     with open(os.path.join(directory, "lines"), "wb") as file:
         for number in range(1000):
             file.write(b"%07d\n" % number)
+    with open(os.path.join(directory, "large"), "wb") as file:
+        file.truncate(5 << 30)  # a size that 32 bits do not hold; nothing is allocated
     os.mkdir(os.path.join(directory, "sub"))
     open(os.path.join(directory, "sub", "file"), "w").close()
     shutil.copy(shutil.which("true"), os.path.join(directory, "program"))

@@ -337,6 +337,10 @@ void CallFollower::finish(TracedThread& thread, int64_t result) {
     return;
   }
   apply(thread, call, result);
+  if (call.system_call->at.attributes >= 0 && result == 0 && !call.ignored) {
+    const uint64_t address = call.arguments[call.system_call->at.attributes];
+    call.record.size = read_file_size(thread.tid, address, call.record.call == Call::kStatx);
+  }
   if (call.record.call != Call::kEmpty && !call.ignored) record(thread, call.record);
 }
 

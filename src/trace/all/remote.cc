@@ -84,6 +84,17 @@ uint64_t read_parts_size(uint32_t tid, uint64_t address, uint64_t count) {
   return total;
 }
 
+uint64_t read_file_size(uint32_t tid, uint64_t address, bool is_statx) {
+  if (is_statx) {
+    constexpr uint32_t kNeeded = STATX_TYPE | STATX_SIZE;
+    const auto status = read_value<struct statx>(tid, address);
+    const bool is_file = status && (status->stx_mask & kNeeded) == kNeeded;
+    return is_file && S_ISREG(status->stx_mode) ? status->stx_size : 0;
+  }
+  const auto status = read_value<struct stat>(tid, address);
+  return status && S_ISREG(status->st_mode) ? static_cast<uint64_t>(status->st_size) : 0;
+}
+
 std::string read_link(uint32_t tid, const char* name) {
   char text[PATH_MAX];
   const ssize_t size = readlink(fmt::format("/proc/{}/{}", tid, name).c_str(), text, sizeof(text));

@@ -30,6 +30,9 @@ std::optional<std::string> read_text(uint32_t tid, uint64_t address);
 // The bytes that an iovec of `count` parts asks for.
 uint64_t read_parts_size(uint32_t tid, uint64_t address, uint64_t count);
 
+// What the attributes at an address say of a regular file's size; 0 of anything else.
+uint64_t read_file_size(uint32_t tid, uint64_t address, bool is_statx);
+
 // Where a link of /proc/TID points; empty where it cannot be read.
 std::string read_link(uint32_t tid, const char* name);
 std::string read_descriptor_link(uint32_t tid, int fd);

@@ -46,6 +46,7 @@ struct ArgumentPlaces {
   int8_t size = -1;
   int8_t parts = -1;  // an iovec, its count in the argument after
   int8_t detail = -1;
+  int8_t attributes = -1;  // where the call writes a struct stat, or statx
 };
 
 struct SystemCall {

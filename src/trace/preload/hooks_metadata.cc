@@ -9,57 +9,107 @@
 
 #include "trace/preload/hooks.h"
 
+namespace millrace::trace {
+namespace {
+
+// How large a regular file is; 0 for what is none, whose number would mean something else.
+uint64_t size_of(const struct stat& status) {
+  return S_ISREG(status.st_mode) ? static_cast<uint64_t>(status.st_size) : 0;
+}
+uint64_t size_of(const struct statx& status) {
+  constexpr uint32_t kNeeded = STATX_TYPE | STATX_SIZE;
+  const bool known = (status.stx_mask & kNeeded) == kNeeded;
+  return known && S_ISREG(status.stx_mode) ? status.stx_size : 0;
+}
+
+// A call that asks for the attributes of a file. Its size is recorded with it: analyses learn from
+// no other call how large a file is that was read in part.
+template <typename Body, typename Attributes>
+int asked(Event event, const Attributes* attributes, Body body) {
+  const uint64_t begin = now();
+  const int result = body();
+  const uint64_t end = now();
+  if (result == 0) event.size = size_of(*attributes);
+  record(event, {begin, end, result, result < 0 ? errno : 0});
+  return result;
+}
+
+struct Asked {
+  int directory = AT_FDCWD;
+  const char* path;
+};
+template <typename Body, typename Attributes>
+int asked_by_path(Call call, Asked of, const Attributes* attributes, Body body) {
+  if (!recording(Level::kPosix)) return body();
+  const NameId name = intern_path_at(of.directory, of.path);
+  if (ignored(name)) return body();
+  return asked({.call = call, .file = name}, attributes, body);
+}
+
+template <typename Body>
+int asked_by_descriptor(int fd, const struct stat* attributes, Body body) {
+  if (!recording(Level::kPosix)) return body();
+  const hook::Description* description = describe(fd);
+  if (ignored(description)) return body();
+  return asked({.call = Call::kFstat, .file = file_of(description)}, attributes, body);
+}
+
+}  // namespace
+}  // namespace millrace::trace
+
 using namespace millrace::trace;
 
 extern "C" {
 
 int stat(const char* path, struct stat* result) {
   static constinit Real<int(const char*, struct stat*)> real{"stat"};
-  return on_path(Call::kStat, path, [&] { return real(path, result); });
+  return asked_by_path(Call::kStat, {.path = path}, result, [&] { return real(path, result); });
 }
 
 int lstat(const char* path, struct stat* result) {
   static constinit Real<int(const char*, struct stat*)> real{"lstat"};
-  return on_path(Call::kLstat, path, [&] { return real(path, result); });
+  return asked_by_path(Call::kLstat, {.path = path}, result, [&] { return real(path, result); });
 }
 
 int fstat(int fd, struct stat* result) {
   static constinit Real<int(int, struct stat*)> real{"fstat"};
-  return on_descriptor(Call::kFstat, fd, [&] { return real(fd, result); });
+  return asked_by_descriptor(fd, result, [&] { return real(fd, result); });
 }
 
 int fstatat(int directory, const char* path, struct stat* result, int flags) {
   static constinit Real<int(int, const char*, struct stat*, int)> real{"fstatat"};
-  return on_path_at(Call::kFstatat, directory, path,
-                    [&] { return real(directory, path, result, flags); });
+  return asked_by_path(Call::kFstatat, {directory, path}, result,
+                       [&] { return real(directory, path, result, flags); });
 }
 
 // Before glibc 2.33 these were the functions behind the inline ones above.
 int __xstat(int version, const char* path, struct stat* result) {
   static constinit Real<int(int, const char*, struct stat*)> real{"__xstat"};
-  return on_path(Call::kStat, path, [&] { return real(version, path, result); });
+  return asked_by_path(Call::kStat, {.path = path}, result,
+                       [&] { return real(version, path, result); });
 }
 
 int __lxstat(int version, const char* path, struct stat* result) {
   static constinit Real<int(int, const char*, struct stat*)> real{"__lxstat"};
-  return on_path(Call::kLstat, path, [&] { return real(version, path, result); });
+  return asked_by_path(Call::kLstat, {.path = path}, result,
+                       [&] { return real(version, path, result); });
 }
 
 int __fxstat(int version, int fd, struct stat* result) {
   static constinit Real<int(int, int, struct stat*)> real{"__fxstat"};
-  return on_descriptor(Call::kFstat, fd, [&] { return real(version, fd, result); });
+  return asked_by_descriptor(fd, result, [&] { return real(version, fd, result); });
 }
 
 int __fxstatat(int version, int directory, const char* path, struct stat* result, int flags) {
   static constinit Real<int(int, int, const char*, struct stat*, int)> real{"__fxstatat"};
-  return on_path_at(Call::kFstatat, directory, path,
-                    [&] { return real(version, directory, path, result, flags); });
+  return asked_by_path(Call::kFstatat, {directory, path}, result,
+                       [&] { return real(version, directory, path, result, flags); });
 }
 
 int statx(int directory, const char* path, int flags, unsigned mask, struct statx* result) {
   static constinit Real<int(int, const char*, int, unsigned, struct statx*)> real{"statx"};
-  return on_path_at(Call::kStatx, directory, path,
-                    [&] { return real(directory, path, flags, mask, result); });
+  return asked_by_path(Call::kStatx, {directory, path}, result,
+                       [&] { return real(directory, path, flags, mask, result); });
 }
 
 int statfs(const char* path, struct statfs* result) {

@@ -1,0 +1,252 @@
+#include "analyze/context.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "analyze/file_kinds.h"
+#include "analyze/regions_pass.h"
+#include "base/cpus.h"
+#include "base/text.h"
+
+namespace millrace::analyze {
+namespace {
+
+using trace::Process;
+using trace::ProcessIndex;
+
+void find_hosts(Context& context, std::vector<uint32_t>& host_of_session) {
+  for (const trace::Session& session : context.trace.sessions()) {
+    const auto found = std::find(context.hosts.begin(), context.hosts.end(), session.host);
+    host_of_session.push_back(static_cast<uint32_t>(found - context.hosts.begin()));
+    if (found == context.hosts.end()) context.hosts.push_back(session.host);
+  }
+}
+
+// The process that started another: of the same session, alive when the other began. Pids are used
+// again, so the latest such counts.
+class Parents {
+ public:
+  explicit Parents(const trace::Trace& trace) : trace_(trace) {
+    for (uint32_t i = 0; i < trace.processes().size(); ++i) {
+      const Process& process = trace.processes()[i];
+      by_pid_[{process.session, process.pid}].push_back(i);
+    }
+  }
+
+  // Its own index where there is none.
+  uint32_t parent(uint32_t index) const {
+    const Process& child = trace_.processes()[index];
+    uint32_t best = index;
+    // A program that called exec was another one before, in the same process.
+    for (const uint32_t pid : {child.pid, child.parent_pid}) {
+      const auto found = by_pid_.find({child.session, pid});
+      if (found == by_pid_.end()) continue;
+      for (const uint32_t candidate : found->second) {
+        if (candidate == index || !is_older(candidate, index)) continue;
+        if (best == index || is_older(best, candidate)) best = candidate;
+      }
+      if (best != index) return best;
+    }
+    return best;
+  }
+
+ private:
+  bool is_older(uint32_t a, uint32_t b) const {
+    const uint64_t start_a = trace_.processes()[a].start_ns;
+    const uint64_t start_b = trace_.processes()[b].start_ns;
+    return start_a != start_b ? start_a < start_b : a < b;
+  }
+
+  const trace::Trace& trace_;
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> by_pid_;
+};
+
+// What a process is grouped by: a rank, or the oldest of its ancestors.
+struct GroupKey {
+  int32_t rank = -1;
+  uint32_t root = 0;
+
+  auto operator<=>(const GroupKey&) const = default;
+};
+
+std::vector<GroupKey> group_keys(const trace::Trace& trace) {
+  const Parents parents(trace);
+  const size_t count = trace.processes().size();
+  std::vector<GroupKey> keys(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    uint32_t at = i;
+    // As many steps as there are processes: a table of somebody else's may have a circle.
+    for (size_t steps = 0; steps < count; ++steps) {
+      if (trace.processes()[at].rank >= 0) break;
+      const uint32_t parent = parents.parent(at);
+      if (parent == at) break;
+      at = parent;
+    }
+    keys[i] = {.rank = trace.processes()[at].rank, .root = at};
+    if (keys[i].rank >= 0) keys[i].root = 0;
+  }
+  return keys;
+}
+
+std::string name_of(const trace::Trace& trace, const GroupKey& key, bool alone) {
+  if (key.rank >= 0) return fmt::format("rank {}", key.rank);
+  if (alone) return "job";
+  const Process& root = trace.processes()[key.root];
+  return fmt::format("process {} ({})", root.pid,
+                     shorten(printable(trace.name(root.command_line)), 40));
+}
+
+void make_groups(Context& context, const std::vector<uint32_t>& host_of_session) {
+  const trace::Trace& trace = context.trace;
+  std::vector<GroupKey> keys = group_keys(trace);
+  const bool has_ranks =
+      std::any_of(keys.begin(), keys.end(), [](const GroupKey& key) { return key.rank >= 0; });
+  if (has_ranks) {
+    for (GroupKey& key : keys) {
+      if (key.rank < 0) key.root = 0;
+    }
+  }
+  std::map<GroupKey, uint32_t> places;
+  for (const GroupKey& key : keys) places.try_emplace(key, 0);
+  // Ranks in their order, then what is around them.
+  uint32_t next = 0;
+  for (auto& [key, place] : places) {
+    if (key.rank >= 0) place = next++;
+  }
+  for (auto& [key, place] : places) {
+    if (key.rank < 0) place = next++;
+  }
+  context.groups.resize(places.size());
+  for (const auto& [key, place] : places) {
+    Group& group = context.groups[place];
+    group.rank = key.rank;
+    group.trains = !has_ranks || key.rank >= 0;
+    group.name = group.trains ? name_of(trace, key, places.size() == 1) : "outside the ranks";
+    group.begin_ns = ~uint64_t{0};
+    group.main = trace::kNoProcess;
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const uint32_t place = places[keys[i]];
+    context.group_of.push_back(GroupIndex{place});
+    Group& group = context.groups[place];
+    const Process& process = trace.processes()[i];
+    if (group.main == trace::kNoProcess ||
+        process.start_ns < trace.processes()[static_cast<size_t>(group.main)].start_ns) {
+      group.main = static_cast<ProcessIndex>(i);
+      group.host = process.session < host_of_session.size() ? host_of_session[process.session] : 0;
+    }
+  }
+}
+
+void find_times(Context& context, const Options& options) {
+  context.begin_ns = ~uint64_t{0};
+  for (trace::BlockInfo block : context.trace.blocks()) {
+    if (options.wants_block && !options.wants_block(block)) continue;
+    if (options.window) {
+      block.begin_ns = std::max(block.begin_ns, options.window->begin_ns);
+      block.end_ns = std::min(block.end_ns, options.window->end_ns);
+    }
+    Group& group = context.groups[static_cast<size_t>(context.group(block.process))];
+    group.begin_ns = std::min(group.begin_ns, block.begin_ns);
+    group.end_ns = std::max(group.end_ns, block.end_ns);
+    context.begin_ns = std::min(context.begin_ns, block.begin_ns);
+    context.end_ns = std::max(context.end_ns, block.end_ns);
+  }
+  if (context.begin_ns > context.end_ns) context.begin_ns = context.end_ns;
+  for (Group& group : context.groups) {
+    if (group.begin_ns > group.end_ns) group.begin_ns = group.end_ns = context.begin_ns;
+  }
+}
+
+// The process of each group with most regions of computing becomes its main one.
+void find_main_processes(Context& context, const RegionsPass& pass) {
+  std::vector<uint64_t> most(context.groups.size(), 0);
+  for (size_t i = 0; i < context.group_of.size(); ++i) {
+    const auto group = static_cast<size_t>(context.group_of[i]);
+    if (pass.compute_regions[i] <= most[group]) continue;
+    most[group] = pass.compute_regions[i];
+    context.groups[group].main = static_cast<ProcessIndex>(i);
+  }
+}
+
+// Of the process that trains where it has any; workers run ahead of it.
+void make_epochs(Context& context, const RegionsPass& pass) {
+  std::vector<bool> main_has_any(context.groups.size(), false);
+  for (const auto& [process, spans] : pass.spans) {
+    const auto group = static_cast<size_t>(context.group(process));
+    if (context.groups[group].main == process && !spans.empty()) main_has_any[group] = true;
+  }
+  for (const auto& [process, spans] : pass.spans) {
+    const auto group = static_cast<uint32_t>(context.group(process));
+    if (main_has_any[group] && context.groups[group].main != process) continue;
+    for (const auto& [key, time] : spans) context.epochs.add(group, key.first, key.second, time);
+  }
+  context.epochs.finish();
+}
+
+void make_checkpoints(Context& context, const RegionsPass& pass) {
+  for (const auto& [process, spans] : pass.checkpoints) {
+    for (const StepSpan& span : spans) {
+      context.checkpoints.push_back({context.group(process), span});
+    }
+  }
+  const auto key = [](const CheckpointRegion& region) {
+    return std::tuple(region.span.begin_ns, region.group, region.span.end_ns, region.span.epoch,
+                      region.span.step);
+  };
+  std::sort(context.checkpoints.begin(), context.checkpoints.end(),
+            [&](const auto& a, const auto& b) { return key(a) < key(b); });
+}
+
+}  // namespace
+
+Result<bool> read_wanted(const trace::Trace& trace, const Options& options, size_t index,
+                         trace::EventColumns& columns) {
+  if (options.wants_block && !options.wants_block(trace.blocks()[index])) return false;
+  RETURN_IF_ERROR(trace.read_block(index, columns));
+  if (options.keep_wanted) options.keep_wanted(columns);
+  return columns.size_events() > 0;
+}
+
+bool is_waiting(const Context& context, Role role, trace::ThreadIndex thread) {
+  if (role == Role::kWait) return true;
+  return role == Role::kFetch && !context.has_wait_regions &&
+         context.thread_computes[static_cast<size_t>(thread)];
+}
+
+Context make_context(const trace::Trace& trace, const Options& options,
+                     std::vector<std::string>& problems) {
+  Context context(trace);
+  std::vector<uint32_t> host_of_session;
+  find_hosts(context, host_of_session);
+  make_groups(context, host_of_session);
+  find_times(context, options);
+  context.bytes_below_posix =
+      std::none_of(trace.sessions().begin(), trace.sessions().end(), [](const auto& session) {
+        constexpr uint32_t kPosixBit = 1U << static_cast<unsigned>(wire::Level::kPosix);
+        return session.levels != 0 && (session.levels & kPosixBit) == 0;
+      });
+  context.system_file.reserve(trace.names().size());
+  for (const std::string& name : trace.names()) context.system_file.push_back(is_system_path(name));
+  RegionsPass pass = read_regions(trace, options);
+  problems.insert(problems.end(), pass.problems.begin(), pass.problems.end());
+  context.role_of.assign(trace.names().size(), Role::kNone);
+  for (const auto& [name, role] : pass.roles) context.role_of[static_cast<size_t>(name)] = role;
+  context.thread_computes = pass.thread_computes;
+  context.has_wait_regions =
+      std::any_of(pass.roles.begin(), pass.roles.end(),
+                  [](const auto& entry) { return entry.second == Role::kWait; });
+  find_main_processes(context, pass);
+  make_epochs(context, pass);
+  context.long_regions = std::move(pass.long_regions);
+  make_checkpoints(context, pass);
+  return context;
+}
+
+}  // namespace millrace::analyze

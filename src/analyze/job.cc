@@ -1,0 +1,153 @@
+// The job metric: who took part, when, and with which means.
+#include <fcntl.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "analyze/scan.h"
+#include "trace/bytes_out.h"
+
+namespace millrace::analyze {
+namespace {
+
+using wire::Call;
+using wire::CallKind;
+
+// Bits of what was seen.
+enum Seen : uint8_t { kDirect = 1, kMapped = 2, kUring = 4 };
+
+struct FrameworkSign {
+  std::string_view part;  // of a path
+  std::string_view framework;
+};
+
+// The first that is found in a path the job touched. TensorFlow and JAX before PyTorch: their
+// programs often import torch for its data loaders, not the other way round.
+constexpr FrameworkSign kFrameworks[] = {
+    {"/tensorflow/", "tensorflow"}, {"libtensorflow", "tensorflow"}, {"/jaxlib/", "jax"},
+    {"/torch/", "pytorch"},         {"libtorch", "pytorch"},
+};
+
+std::string find_framework(const trace::Trace& trace) {
+  size_t best = std::size(kFrameworks);
+  for (const std::string& name : trace.names()) {
+    for (size_t i = 0; i < best; ++i) {
+      if (name.find(kFrameworks[i].part) != std::string::npos) best = i;
+    }
+    if (best == 0) break;
+  }
+  return best == std::size(kFrameworks) ? "" : std::string(kFrameworks[best].framework);
+}
+
+uint8_t seen_in(Call call, uint32_t detail) {
+  switch (traits_of(call).kind) {
+    case CallKind::kOpen:
+      return (detail & O_DIRECT) != 0 && wire::level_of(call) == wire::Level::kPosix ? kDirect : 0;
+    case CallKind::kMap:
+      return kMapped;
+    default:
+      return 0;
+  }
+}
+
+class JobMetric : public Metric {
+ public:
+  void observe(const Block& block) override {
+    std::set<uint32_t> threads;
+    auto last = trace::ThreadIndex{~uint32_t{0}};
+    uint8_t seen = 0;
+    const trace::EventColumns& columns = block.columns;
+    for (size_t i = 0; i < columns.size_events(); ++i) {
+      const CallTraits& traits = traits_of(columns.call[i]);
+      if (traits.kind == CallKind::kRead || traits.kind == CallKind::kWrite ||
+          traits.kind == CallKind::kTransfer) {
+        if (columns.thread[i] != last) threads.insert(static_cast<uint32_t>(columns.thread[i]));
+        last = columns.thread[i];
+      } else if (columns.call[i] == Call::kIoUringSetup || columns.call[i] == Call::kIoUringEnter) {
+        seen |= kUring;
+      } else {
+        if (block.context.system_file[static_cast<size_t>(columns.file[i])]) continue;
+        seen |= seen_in(columns.call[i], columns.detail[i]);
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    io_threads_.insert(threads.begin(), threads.end());
+    seen_ |= seen;
+    events_ += columns.size_events();
+  }
+
+  void save(std::vector<std::byte>& out) const override {
+    trace::BytesOut bytes;
+    bytes.put(seen_);
+    bytes.put(events_);
+    bytes.put_varint(io_threads_.size());
+    for (const uint32_t thread : io_threads_) bytes.put_varint(thread);
+    out.insert(out.end(), bytes.view().begin(), bytes.view().end());
+  }
+
+  Status merge(ByteReader& saved) override {
+    ASSIGN_OR_RETURN(const auto seen, saved.read<uint8_t>());
+    ASSIGN_OR_RETURN(const auto events, saved.read<uint64_t>());
+    ASSIGN_OR_RETURN(const uint64_t count, saved.read_varint());
+    for (uint64_t i = 0; i < count; ++i) {
+      ASSIGN_OR_RETURN(const uint64_t thread, saved.read_varint());
+      io_threads_.insert(static_cast<uint32_t>(thread));
+    }
+    seen_ |= seen;
+    events_ += events;
+    return {};
+  }
+
+  void finish(const Context& context, Profile& profile) override {
+    const trace::Trace& trace = context.trace;
+    Job& job = profile.job;
+    job.hosts = context.hosts;
+    std::sort(job.hosts.begin(), job.hosts.end());
+    job.ranks =
+        static_cast<uint32_t>(std::count_if(context.groups.begin(), context.groups.end(),
+                                            [](const Group& group) { return group.trains; }));
+    job.processes = trace.processes().size();
+    job.threads = trace.threads().size();
+    job.compute_threads = static_cast<uint64_t>(
+        std::count(context.thread_computes.begin(), context.thread_computes.end(), true));
+    job.io_threads = io_threads_.size();
+    job.begin_ns = context.begin_ns;
+    job.begin_wall_ns = trace.origin_wall_ns() + static_cast<int64_t>(context.begin_ns);
+    job.wall_ns = context.end_ns - context.begin_ns;
+    job.events = events_;
+    for (const trace::Loss& loss : trace.losses()) job.lost_events += loss.events;
+    job.framework = find_framework(trace);
+    if (!context.groups.empty() && context.groups[0].main != trace::kNoProcess) {
+      const auto main = static_cast<size_t>(context.groups[0].main);
+      job.command = trace.name(trace.processes()[main].command_line);
+    }
+    job.direct_io = (seen_ & kDirect) != 0;
+    job.mapped_io = (seen_ & kMapped) != 0;
+    job.uring_io = (seen_ & kUring) != 0;
+    count_epochs(context, job);
+  }
+
+ private:
+  static void count_epochs(const Context& context, Job& job) {
+    std::set<int64_t> epochs;
+    for (uint32_t group = 0; group < context.groups.size(); ++group) {
+      for (const EpochSpan& span : context.epochs.epochs(group)) epochs.insert(span.epoch);
+      job.steps = std::max<uint64_t>(job.steps, context.epochs.steps(group).size());
+    }
+    job.epochs = epochs.size();
+  }
+
+  std::mutex mutex_;
+  std::set<uint32_t> io_threads_;
+  uint64_t events_ = 0;
+  uint8_t seen_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Metric> make_job_metric(const Context& /*context*/, const Limits& /*limits*/) {
+  return std::make_unique<JobMetric>();
+}
+
+}  // namespace millrace::analyze

@@ -1,0 +1,77 @@
+// MetricRun: a few metrics over a trace, without all the others. For tests and benchmarks of one.
+//
+//   MetricRun run(trace, {make_time_metric}, limits);
+//   run.observe({});
+//   const Profile profile = run.finish();
+//
+// One thread; Scan is for the rest.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyze/scan.h"
+
+namespace millrace::analyze {
+
+class MetricRun {
+ public:
+  using Maker = std::unique_ptr<Metric> (*)(const Context& context, const Limits& limits);
+
+  // `trace` must live as long.
+  MetricRun(const trace::Trace& trace, const std::vector<Maker>& makers, const Limits& limits = {},
+            const Options& options = {})
+      : context_(make_context(trace, options, problems_)) {
+    for (const Maker make : makers) metrics_.push_back(make(context_, limits));
+  }
+
+  const Context& context() const { return context_; }
+  Metric& metric(size_t index) { return *metrics_[index]; }
+
+  // The last block first, where `backwards`: no order must matter.
+  Status observe(Share share, bool backwards = false) {
+    const trace::Trace& trace = context_.trace;
+    trace::EventColumns columns;
+    for (size_t i = 0; i < trace.blocks().size(); ++i) {
+      const size_t index = backwards ? trace.blocks().size() - 1 - i : i;
+      if (index % share.count != share.index) continue;
+      RETURN_IF_ERROR(trace.read_block(index, columns));
+      const trace::ProcessIndex process = trace.blocks()[index].process;
+      const Block block{.context = context_,
+                        .columns = columns,
+                        .index = index,
+                        .process = process,
+                        .group = context_.group(process)};
+      for (const auto& metric : metrics_) metric->observe(block);
+    }
+    return {};
+  }
+
+  std::vector<std::byte> save(size_t index) const {
+    std::vector<std::byte> bytes;
+    metrics_[index]->save(bytes);
+    return bytes;
+  }
+
+  Status merge(size_t index, ByteView saved) {
+    ByteReader reader(saved);
+    RETURN_IF_ERROR(metrics_[index]->merge(reader));
+    if (!reader.at_end()) return fail(Errc::kCorrupt, "{} bytes are left over", reader.remaining());
+    return {};
+  }
+
+  // `profile`: what metrics before these would have written.
+  Profile finish(Profile profile = {}) {
+    for (const auto& metric : metrics_) metric->finish(context_, profile);
+    return profile;
+  }
+
+ private:
+  std::vector<std::string> problems_;  // before context_, which adds to them
+  Context context_;
+  std::vector<std::unique_ptr<Metric>> metrics_;
+};
+
+}  // namespace millrace::analyze

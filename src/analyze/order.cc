@@ -1,0 +1,224 @@
+// The order metric: whether samples were read in a new order every epoch, or in the old one.
+//
+// A sample is taken to begin where a process goes on to another file, or jumps within one. The
+// order of a rank in an epoch is a hash of the sequence of these beginnings, one for each of its
+// processes. The hash is a polynomial, so that blocks are hashed by themselves and joined later.
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "analyze/scan.h"
+#include "trace/bytes_out.h"
+
+namespace millrace::analyze {
+namespace {
+
+using wire::CallKind;
+
+constexpr uint64_t kBase = 0x9e3779b97f4a7c15U;  // odd
+
+uint64_t power(uint64_t exponent) {
+  uint64_t result = 1;
+  for (uint64_t base = kBase; exponent != 0; exponent >>= 1, base *= base) {
+    if ((exponent & 1) != 0) result *= base;
+  }
+  return result;
+}
+
+uint64_t mix(uint64_t value) {
+  value ^= value >> 31;
+  value *= 0x7fb5d329728ea185U;
+  value ^= value >> 27;
+  value *= 0x81dadef4bc2dd44dU;
+  return value ^ value >> 33;
+}
+
+// What one block tells of one epoch.
+struct Piece {
+  uint64_t hash = 0;
+  uint64_t samples = 0;
+  uint64_t file_steps = 0;  // from file to file
+  uint64_t file_steps_up = 0;
+  uint64_t jumps = 0;  // within a file
+  uint64_t jumps_up = 0;
+
+  void add_sample(uint64_t sample) {
+    hash = hash * kBase + mix(sample);
+    ++samples;
+  }
+
+  // What comes after this one.
+  void append(const Piece& next) {
+    hash = hash * power(next.samples) + next.hash;
+    samples += next.samples;
+    add_steps(next);
+  }
+
+  void add_steps(const Piece& other) {
+    file_steps += other.file_steps;
+    file_steps_up += other.file_steps_up;
+    jumps += other.jumps;
+    jumps_up += other.jumps_up;
+  }
+};
+static_assert(std::is_trivially_copyable_v<Piece>);
+
+struct Key {
+  uint32_t process = 0;
+  int64_t epoch = -1;
+  uint64_t block = 0;
+
+  auto operator<=>(const Key&) const = default;
+};
+
+class OrderMetric : public Metric {
+ public:
+  void observe(const Block& block) override {
+    std::map<int64_t, Piece> pieces;
+    gather(block, pieces);
+    const std::lock_guard lock(mutex_);
+    for (const auto& [epoch, piece] : pieces) {
+      pieces_[{static_cast<uint32_t>(block.process), epoch, block.index}] = piece;
+    }
+  }
+
+  void save(std::vector<std::byte>& out) const override {
+    trace::BytesOut bytes;
+    bytes.put_varint(pieces_.size());
+    for (const auto& [key, piece] : pieces_) {
+      bytes.put_varint(key.process);
+      bytes.put_signed(key.epoch);
+      bytes.put_varint(key.block);
+      bytes.put(piece);
+    }
+    out.insert(out.end(), bytes.view().begin(), bytes.view().end());
+  }
+
+  Status merge(ByteReader& saved) override {
+    ASSIGN_OR_RETURN(const uint64_t count, saved.read_varint());
+    for (uint64_t i = 0; i < count; ++i) {
+      Key key;
+      ASSIGN_OR_RETURN(const uint64_t process, saved.read_varint());
+      ASSIGN_OR_RETURN(const uint64_t epoch, saved.read_varint());
+      key.process = static_cast<uint32_t>(process);
+      key.epoch = trace::unzigzag(epoch);
+      ASSIGN_OR_RETURN(key.block, saved.read_varint());
+      ASSIGN_OR_RETURN(pieces_[key], saved.read<Piece>());
+    }
+    return {};
+  }
+
+  void finish(const Context& context, Profile& profile) override {
+    Piece all;
+    // By rank and epoch: the orders of its processes, added up, so that it does not matter which
+    // worker process had which share.
+    std::map<std::pair<uint32_t, int64_t>, std::pair<uint64_t, uint64_t>> orders;
+    for (auto it = pieces_.begin(); it != pieces_.end();) {
+      const Key first = it->first;
+      if (first.process >= context.group_of.size()) break;  // of bytes that made no sense
+      Piece sequence;
+      for (; it != pieces_.end() && it->first.process == first.process &&
+             it->first.epoch == first.epoch;
+           ++it) {
+        sequence.append(it->second);
+      }
+      all.add_steps(sequence);
+      all.samples += sequence.samples;
+      if (first.epoch < 0) continue;
+      const auto group = static_cast<uint32_t>(context.group_of[first.process]);
+      auto& [hash, samples] = orders[{group, first.epoch}];
+      hash += mix(sequence.hash);
+      samples += sequence.samples;
+    }
+    judge(all, orders, profile.data);
+  }
+
+ private:
+  static void gather(const Block& block, std::map<int64_t, Piece>& pieces) {
+    const trace::EventColumns& columns = block.columns;
+    EpochCursor epochs(block.context.epochs, static_cast<uint32_t>(block.group));
+    trace::NameIndex file{};
+    uint64_t at = 0;
+    int64_t last_epoch = -2;
+    Piece* piece = nullptr;
+    for (size_t i = 0; i < columns.size_events(); ++i) {
+      const CallTraits& traits = traits_of(columns.call[i]);
+      if (traits.kind != CallKind::kRead || columns.result[i] <= 0 ||
+          !counts_bytes(block.context, traits.layer) ||
+          block.context.system_file[static_cast<size_t>(columns.file[i])]) {
+        continue;
+      }
+      const bool same = columns.file[i] == file;
+      const bool known = columns.offset[i] != wire::kNoOffset;
+      const uint64_t offset = known ? columns.offset[i] : (same ? at : 0);
+      if (same && offset == at) {
+        at = offset + static_cast<uint64_t>(columns.result[i]);
+        continue;
+      }
+      const int64_t epoch = epochs.at(columns.begin_ns[i]);
+      if (piece == nullptr || epoch != last_epoch) piece = &pieces[epoch];
+      last_epoch = epoch;
+      if (same) {
+        ++piece->jumps;
+        if (offset > at) ++piece->jumps_up;
+      } else if (file != trace::NameIndex{}) {
+        ++piece->file_steps;
+        if (block.context.trace.name(file) < block.context.trace.name(columns.file[i])) {
+          ++piece->file_steps_up;
+        }
+      }
+      piece->add_sample(static_cast<uint64_t>(columns.file[i]) * kBase + offset);
+      file = columns.file[i];
+      at = offset + static_cast<uint64_t>(columns.result[i]);
+    }
+  }
+
+  static double share(uint64_t part, uint64_t whole) {
+    return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+  }
+
+  static void judge(
+      const Piece& all,
+      const std::map<std::pair<uint32_t, int64_t>, std::pair<uint64_t, uint64_t>>& orders,
+      DataUse& data) {
+    // A dozen samples by chance in order is one in 479 million; a handful tells nothing.
+    constexpr uint64_t kSamplesMin = 12;
+    constexpr double kUp = 0.9;
+    uint64_t compared = 0;
+    uint64_t repeated = 0;
+    for (auto it = orders.begin(); it != orders.end(); ++it) {
+      const auto next = std::next(it);
+      if (next == orders.end() || next->first.first != it->first.first) continue;
+      if (it->second.second < kSamplesMin) continue;
+      ++compared;
+      if (next->second == it->second) ++repeated;
+    }
+    data.order_repeated = share(repeated, compared);
+    data.ascending = share(all.file_steps_up, all.file_steps);
+    data.ascending_within = share(all.jumps_up, all.jumps);
+    if (all.samples < kSamplesMin) return;
+    const bool files_up = all.file_steps < kSamplesMin || data.ascending >= kUp;
+    const bool within_up = all.jumps < kSamplesMin || data.ascending_within >= kUp;
+    if (files_up && within_up) {
+      data.order = ReadOrder::kSequential;
+    } else if (compared > 0 && data.order_repeated > 0.5) {
+      data.order = ReadOrder::kFixed;
+    } else if (all.jumps >= kSamplesMin && within_up) {
+      data.order = ReadOrder::kFilesShuffled;
+    } else {
+      data.order = ReadOrder::kShuffled;
+    }
+  }
+
+  std::mutex mutex_;
+  std::map<Key, Piece> pieces_;
+};
+
+}  // namespace
+
+std::unique_ptr<Metric> make_order_metric(const Context& /*context*/, const Limits& /*limits*/) {
+  return std::make_unique<OrderMetric>();
+}
+
+}  // namespace millrace::analyze

@@ -1,0 +1,144 @@
+#include "analyze/regions_pass.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/cpus.h"
+#include "base/thread_pool.h"
+
+namespace millrace::analyze {
+namespace {
+
+using trace::EventColumns;
+using trace::NameIndex;
+using trace::ThreadIndex;
+
+// What one block tells.
+struct OfBlock {
+  std::unordered_map<uint32_t, Role> roles;
+  std::vector<ThreadIndex> computing;
+  uint64_t compute_regions = 0;
+  std::map<std::pair<int64_t, int64_t>, Interval> spans;
+  std::vector<LongRegion> long_regions;
+  std::vector<StepSpan> checkpoints;
+};
+
+int64_t epoch_of(const EventColumns& columns, size_t i) {
+  return columns.size[i] == wire::kNoEpoch ? -1 : static_cast<int64_t>(columns.size[i]);
+}
+
+int64_t step_of(const EventColumns& columns, size_t i) {
+  return columns.offset[i] == wire::kNoStep ? -1 : static_cast<int64_t>(columns.offset[i]);
+}
+
+class BlockReader {
+ public:
+  BlockReader(const trace::Trace& trace, const Options& options)
+      : trace_(trace), options_(options) {}
+
+  OfBlock read(const EventColumns& columns) const {
+    OfBlock of;
+    std::unordered_map<uint32_t, uint64_t> first_begin;  // of each thread's first event here
+    std::pair<int64_t, int64_t> last_key{-2, -2};
+    Interval* span = nullptr;
+    for (size_t i = 0; i < columns.size_events(); ++i) {
+      const uint64_t begin_ns = columns.begin_ns[i];
+      const auto [first, is_first] =
+          first_begin.try_emplace(static_cast<uint32_t>(columns.thread[i]), begin_ns);
+      if (columns.call[i] != wire::Call::kRegion) continue;
+      const uint64_t end_ns = begin_ns + columns.duration_ns[i];
+      note_role(columns, i, of);
+      if (is_first || begin_ns < first->second) {
+        of.long_regions.push_back({columns.thread[i], columns.file[i], begin_ns, end_ns});
+      }
+      const std::pair key{epoch_of(columns, i), step_of(columns, i)};
+      if (key.first < 0 && key.second < 0) continue;
+      if (span == nullptr || key != last_key) {
+        span = &of.spans.try_emplace(key, Interval{begin_ns, end_ns}).first->second;
+        last_key = key;
+      }
+      span->begin_ns = std::min(span->begin_ns, begin_ns);
+      span->end_ns = std::max(span->end_ns, end_ns);
+    }
+    return of;
+  }
+
+ private:
+  void note_role(const EventColumns& columns, size_t i, OfBlock& of) const {
+    const NameIndex name = columns.file[i];
+    const auto [found, is_new] = of.roles.try_emplace(static_cast<uint32_t>(name), Role::kNone);
+    if (is_new) found->second = role_of_name(trace_.name(name), options_.roles);
+    if (found->second == Role::kCheckpoint) {
+      const uint64_t begin_ns = columns.begin_ns[i];
+      of.checkpoints.push_back({epoch_of(columns, i), step_of(columns, i), begin_ns,
+                                begin_ns + columns.duration_ns[i]});
+    }
+    if (found->second != Role::kCompute) return;
+    ++of.compute_regions;
+    if (of.computing.empty() || of.computing.back() != columns.thread[i]) {
+      of.computing.push_back(columns.thread[i]);
+    }
+  }
+
+  const trace::Trace& trace_;
+  const Options& options_;
+};
+
+void join(OfBlock&& of, trace::ProcessIndex process, RegionsPass& pass) {
+  for (const auto& [name, role] : of.roles) pass.roles[NameIndex{name}] = role;
+  for (const ThreadIndex thread : of.computing) {
+    pass.thread_computes[static_cast<size_t>(thread)] = true;
+  }
+  pass.compute_regions[static_cast<size_t>(process)] += of.compute_regions;
+  if (!of.spans.empty()) {
+    auto& spans = pass.spans[process];
+    for (const auto& [key, time] : of.spans) {
+      Interval& span = spans.try_emplace(key, time).first->second;
+      span.begin_ns = std::min(span.begin_ns, time.begin_ns);
+      span.end_ns = std::max(span.end_ns, time.end_ns);
+    }
+  }
+  pass.long_regions.insert(pass.long_regions.end(), of.long_regions.begin(), of.long_regions.end());
+  if (!of.checkpoints.empty()) {
+    auto& checkpoints = pass.checkpoints[process];
+    checkpoints.insert(checkpoints.end(), of.checkpoints.begin(), of.checkpoints.end());
+  }
+}
+
+bool stands_before(const LongRegion& a, const LongRegion& b) {
+  if (a.thread != b.thread) return a.thread < b.thread;
+  if (a.begin_ns != b.begin_ns) return a.begin_ns < b.begin_ns;
+  if (a.end_ns != b.end_ns) return a.end_ns > b.end_ns;
+  return a.name < b.name;
+}
+
+}  // namespace
+
+RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
+  RegionsPass pass;
+  pass.thread_computes.assign(trace.threads().size(), false);
+  pass.compute_regions.assign(trace.processes().size(), 0);
+  std::mutex mutex;
+  const BlockReader reader(trace, options);
+  const size_t threads = options.threads != 0 ? options.threads : usable_cpu_count();
+  ThreadPool pool(threads);
+  const auto read_one = [&](size_t index) -> Status {
+    constexpr uint32_t kAppBit = 1U << static_cast<unsigned>(wire::Level::kApp);
+    // A block that cannot be read is told by the scan, which meets it again.
+    const auto levels = trace.block_levels(index);
+    if (!levels.ok() || (*levels & kAppBit) == 0) return {};
+    thread_local EventColumns columns;
+    const auto wanted = read_wanted(trace, options, index, columns);
+    if (!wanted.ok() || !*wanted) return {};
+    OfBlock of = reader.read(columns);
+    const std::lock_guard lock(mutex);
+    join(std::move(of), trace.blocks()[index].process, pass);
+    return {};
+  };
+  (void)pool.parallel_for(trace.blocks().size(), read_one);
+  std::sort(pass.long_regions.begin(), pass.long_regions.end(), stands_before);
+  return pass;
+}
+
+}  // namespace millrace::analyze

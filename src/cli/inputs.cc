@@ -1,0 +1,242 @@
+#include "cli/inputs.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "analyze/profile_read.h"
+#include "base/file.h"
+#include "base/progress.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "comm/connect.h"
+#include "exchange/selection.h"
+
+namespace millrace::cli {
+namespace {
+
+constexpr size_t kProblemsShown = 20;
+
+Status check_time(std::string_view text) {
+  ASSIGN_OR_RETURN(const auto time, parse_duration(text));
+  if (time.count() >= 0) return {};
+  return fail(Errc::kInvalidArgument, "times count from the trace's start and are not negative");
+}
+
+Status check_ranks(std::string_view text) {
+  RETURN_IF_ERROR(exchange::parse_ranks(text));
+  return {};
+}
+
+Status check_role(std::string_view text) {
+  RETURN_IF_ERROR(analyze::parse_role_rule(text));
+  return {};
+}
+
+Result<size_t> parse_threads(std::string_view text) {
+  size_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count == 0 || count > 4096) {
+    return fail(Errc::kInvalidArgument, "'{}' is no number of threads", printable(text));
+  }
+  return count;
+}
+
+Status check_threads(std::string_view text) {
+  RETURN_IF_ERROR(parse_threads(text));
+  return {};
+}
+
+Result<std::optional<uint64_t>> time_of(const Arguments& arguments, std::string_view option) {
+  const auto given = arguments.value(option);
+  if (!given) return std::optional<uint64_t>();
+  ASSIGN_OR_RETURN(const auto time, parse_duration(*given));
+  return std::optional<uint64_t>(static_cast<uint64_t>(time.count()));
+}
+
+// What the user asked to look at, for this trace.
+Result<analyze::Options> options_of(const Arguments& arguments, const trace::Trace& trace) {
+  analyze::Options options;
+  for (const std::string& rule : arguments.values("role")) {
+    ASSIGN_OR_RETURN(auto parsed, analyze::parse_role_rule(rule));
+    options.roles.push_back(std::move(parsed));
+  }
+  if (const auto threads = arguments.value("threads")) {
+    ASSIGN_OR_RETURN(options.threads, parse_threads(*threads));
+  }
+  exchange::Selection selection;
+  ASSIGN_OR_RETURN(selection.from_ns, time_of(arguments, "from"));
+  ASSIGN_OR_RETURN(selection.until_ns, time_of(arguments, "until"));
+  if (const auto ranks = arguments.value("ranks")) {
+    ASSIGN_OR_RETURN(selection.ranks, exchange::parse_ranks(*ranks));
+  }
+  if (!selection.from_ns && !selection.until_ns && selection.ranks.empty()) return options;
+  const auto filter = std::make_shared<exchange::EventFilter>(trace, selection);
+  options.wants_block = [filter](const trace::BlockInfo& block) {
+    return filter->wants_block(block);
+  };
+  options.keep_wanted = [filter](trace::EventColumns& columns) {
+    exchange::keep_wanted(*filter, columns);
+  };
+  const uint64_t start = exchange::start_of(trace);
+  options.window =
+      Interval{.begin_ns = start + selection.from_ns.value_or(0),
+                        .end_ns = selection.until_ns ? start + *selection.until_ns : ~uint64_t{0}};
+  return options;
+}
+
+// DFTracer's files refer to names in each other, so that one rank imports them all.
+Result<exchange::OpenedJob> open_shared(const exchange::JobPaths& job, comm::Comm& comm) {
+  if (comm.size() == 1) return exchange::open_job(job);
+  exchange::JobFiles files = exchange::files_of(job);
+  std::vector<std::string> problems = std::move(files.problems);
+  std::optional<TemporaryDirectory> imported;
+  Status status;
+  std::string packed;
+  if (!files.pfw.empty() && comm.rank() == comm::kFirstRank) {
+    auto directory = TemporaryDirectory::create();
+    if (directory.ok()) {
+      imported = *std::move(directory);
+      auto path = exchange::import_job(files.pfw, imported->path().string(), problems);
+      if (path.ok()) {
+        packed = *std::move(path);
+      } else if (files.traces.empty()) {
+        status = std::move(path).error();
+      }
+    } else {
+      status = std::move(directory).error();
+    }
+  }
+  RETURN_IF_ERROR(comm.agree(status));
+  RETURN_IF_ERROR(comm.broadcast(packed, comm::kFirstRank));
+  if (!packed.empty()) files.traces.push_back(packed);
+  auto trace = trace::Trace::open_all(files.traces);
+  RETURN_IF_ERROR(comm.agree(trace.ok() ? Status() : Status(trace.error())));
+  return exchange::OpenedJob{.title = job.title,
+                             .trace = *std::move(trace),
+                             .problems = std::move(problems),
+                             .imported = std::move(imported)};
+}
+
+// What the others have seen becomes rank 0's.
+Status gather_scans(analyze::Scan& scan, comm::Comm& comm) {
+  const bool first = comm.rank() == comm::kFirstRank;
+  const std::vector<std::byte> mine = first ? std::vector<std::byte>() : scan.save();
+  ASSIGN_OR_RETURN(const auto all, comm.gather(mine, comm::kFirstRank));
+  Status status;
+  for (size_t rank = 1; rank < all.size() && status.ok(); ++rank) {
+    status = scan.merge(bytes_of(all[rank])).within(fmt::format("what rank {} sent", rank));
+  }
+  return comm.agree(status);
+}
+
+Result<bool> is_saved_profile(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  ASSIGN_OR_RETURN(const File file, File::open(path, O_RDONLY));
+  std::byte first[64] = {};
+  ASSIGN_OR_RETURN(const size_t length, file.read_at(0, first).within(path));
+  for (size_t i = 0; i < length; ++i) {
+    const auto c = std::to_integer<char>(first[i]);
+    if (c == ' ' || c == '\n' || c == '\t' || c == '\r') continue;
+    // DFTracer's lines begin so too, but their files have a name that says so.
+    return c == '{' && !path.ends_with(".pfw");
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Option> input_options() {
+  return {{.name = "from",
+           .value = "TIME",
+           .help = "leave out what ended before, as 1.5s",
+           .check = check_time},
+          {.name = "until",
+           .value = "TIME",
+           .help = "leave out what began at this time or later",
+           .check = check_time},
+          {.name = "ranks",
+           .value = "LIST",
+           .help = "only these ranks, as 0,3-5",
+           .check = check_ranks},
+          {.name = "role",
+           .value = "ROLE=NAME",
+           .help = "what regions of that name mean, as compute=fwd_*",
+           .check = check_role,
+           .repeatable = true},
+          {.name = "threads",
+           .value = "COUNT",
+           .help = "threads to read with; as many as CPUs where not given",
+           .check = check_threads}};
+}
+
+Positional traces_positional() {
+  return {.name = "TRACE",
+          .help = "directories, .mrt files, or DFTracer's .pfw and .pfw.gz",
+          .kind = ValueKind::kFile,
+          .repeatable = true};
+}
+
+Result<std::unique_ptr<comm::Comm>> connect_ranks() {
+  comm::ConnectOptions options;
+  options.on_loss = [](const comm::Loss& loss) {
+    if (loss.speaks) fmt::print(stderr, "millrace: {}\n", printable(loss.error.message()));
+    _exit(kExitFailure);
+  };
+  return comm::connect(options);
+}
+
+Result<ProfiledJob> profile_job(const exchange::JobPaths& job, const Arguments& arguments,
+                                const analyze::Limits& limits, comm::Comm& comm) {
+  ASSIGN_OR_RETURN(exchange::OpenedJob opened, open_shared(job, comm));
+  ProfiledJob profiled;
+  profiled.job = std::make_unique<exchange::OpenedJob>(std::move(opened));
+  const trace::Trace& trace = profiled.job->trace;
+  if (trace.blocks().empty() && !trace.problems().empty()) {
+    return fail(Errc::kCorrupt, "{}", join(trace.problems(), "; "));
+  }
+  ASSIGN_OR_RETURN(analyze::Options options, options_of(arguments, trace));
+  profiled.scan = std::make_unique<analyze::Scan>(trace, std::move(options), limits);
+  {
+    Progress progress({.label = "reading", .total = trace.event_count() / comm.size()});
+    const analyze::Share share{.index = comm::index_of(comm.rank()), .count = comm.size()};
+    profiled.scan->run(share, [&](uint64_t events) { progress.add(events); });
+  }
+  RETURN_IF_ERROR(gather_scans(*profiled.scan, comm));
+  if (comm.rank() != comm::kFirstRank) return profiled;
+  profiled.profile = profiled.scan->finish();
+  profiled.profile.job.traces = job.paths;
+  auto& problems = profiled.profile.problems;
+  problems.insert(problems.begin(), profiled.job->problems.begin(), profiled.job->problems.end());
+  if (profiled.profile.job.events == 0 && trace.event_count() > 0 && !problems.empty() &&
+      !profiled.scan->context().trace.blocks().empty() && !arguments.has("ranks") &&
+      !arguments.has("from") && !arguments.has("until")) {
+    return fail(Errc::kCorrupt, "{}", join(problems, "; "));
+  }
+  return profiled;
+}
+
+Result<analyze::Profile> profile_at(const std::string& path, const Arguments& arguments,
+                                    comm::Comm& comm) {
+  ASSIGN_OR_RETURN(const bool saved, is_saved_profile(path));
+  if (saved) return analyze::read_profile(path);
+  ASSIGN_OR_RETURN(ProfiledJob profiled, profile_job({.title = path, .paths = {path}}, arguments,
+                                                     analyze::Limits(), comm));
+  return std::move(profiled.profile);
+}
+
+void warn_of(const std::vector<std::string>& problems) {
+  for (size_t i = 0; i < problems.size() && i < kProblemsShown; ++i) {
+    fmt::print(stderr, "millrace: warning: {}\n", printable(problems[i]));
+  }
+  if (problems.size() > kProblemsShown) {
+    fmt::print(stderr, "millrace: warning: and {} more like these\n",
+               problems.size() - kProblemsShown);
+  }
+}
+
+}  // namespace millrace::cli

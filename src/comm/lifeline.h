@@ -1,0 +1,69 @@
+// Lifeline: how a rank learns that another has died, whatever MPI and the launcher do about it.
+//
+// A star of TCP connections: every rank holds one to rank 0. A process that ends, however it does,
+// has its connections closed by the kernel, and rank 0 tells all others. One thread a rank sleeps
+// in poll(2) for that, so that it is noticed also while a rank computes; it calls no MPI.
+//
+//   rank 0: open(), bring invitation() to the others, admit()
+//   others: join(invitation)
+//
+// The thread also takes SIGTERM, where the program has no use of its own for it: launchers send it
+// to the ranks that are left, in a race with the news, and a rank that ended on the spot could not
+// say why. It ends the program 300 ms later, or 3 s later where a rank is lost.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "comm/comm.h"
+#include "comm/connect.h"
+#include "comm/lifeline_message.h"
+
+namespace millrace::comm {
+
+struct LifelineOptions {
+  Rank rank = kFirstRank;
+  uint32_t size = 1;
+  bool one_host = true;                        // all ranks are processes of this host
+  std::chrono::milliseconds patience{20'000};  // for the others to come
+  std::chrono::milliseconds taking_time{250};  // before on_loss is called
+  bool takes_sigterm = false;
+  LossFunction on_loss;
+};
+
+class Lifeline {
+ public:
+  static Result<std::unique_ptr<Lifeline>> open(const LifelineOptions& options);
+  static Result<std::unique_ptr<Lifeline>> join(const LifelineOptions& options,
+                                                const std::string& invitation);
+
+  virtual ~Lifeline() = default;  // closes the connections; without leave(), a loss to the others
+
+  // ---- rank 0 ----
+  virtual std::string invitation() const = 0;
+  virtual Status admit() = 0;  // waits for all others; from then on they are watched
+
+  // ---- any thread ----
+
+  // From now on on_loss is called: not before all ranks know that they are connected, since a job
+  // that could not connect has a better sentence to tell.
+  virtual void start_telling() = 0;
+
+  // The first rank that went without leave(); the same on all ranks unless two went at once.
+  virtual std::optional<RankName> lost() const = 0;
+
+  // As lost(), for the caller to tell: on_loss is then not called any more.
+  virtual std::optional<RankName> take_lost() = 0;
+
+  // The last call. Waits until all ranks have made it, or a rank is lost: then false.
+  virtual bool leave() = 0;
+};
+
+// The sentence about a rank that is lost.
+Error loss_error(const RankName& lost);
+
+}  // namespace millrace::comm

@@ -1,0 +1,217 @@
+#include "comm/lifeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/clock.h"
+#include "comm/lifeline_socket.h"
+
+namespace millrace::comm {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+// The ranks of one process, connected. Their names differ by the rank alone.
+std::vector<std::unique_ptr<Lifeline>> connected(uint32_t size, const LossFunction& on_loss = {}) {
+  std::vector<std::unique_ptr<Lifeline>> lifelines(size);
+  LifelineOptions options = {.size = size, .patience = 5s, .on_loss = on_loss};
+  lifelines[0] = *Lifeline::open(options);
+  const std::string invitation = lifelines[0]->invitation();
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 1; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      LifelineOptions own = options;
+      own.rank = static_cast<Rank>(rank);
+      lifelines[rank] = *Lifeline::join(own, invitation);
+    });
+  }
+  EXPECT_TRUE(lifelines[0]->admit().ok());
+  for (std::thread& thread : threads) thread.join();
+  return lifelines;
+}
+
+std::optional<RankName> wait_for_loss(const Lifeline& lifeline) {
+  const auto until = monotonic_now() + 5s;
+  while (!lifeline.lost() && monotonic_now() < until) std::this_thread::sleep_for(1ms);
+  return lifeline.lost();
+}
+
+TEST(Lifeline, ARankThatGoesIsLostToAllOthers) {
+  auto lifelines = connected(4);
+  lifelines[2].reset();
+  for (const size_t other : {0, 1, 3}) {
+    const auto lost = wait_for_loss(*lifelines[other]);
+    ASSERT_TRUE(lost) << other;
+    EXPECT_EQ(lost->rank, Rank{2}) << other;
+    EXPECT_THAT(loss_error(*lost).message(), HasSubstr("rank 2 (process "));
+  }
+}
+
+TEST(Lifeline, RankZeroIsMissedToo) {
+  auto lifelines = connected(3);
+  lifelines[0].reset();
+  EXPECT_EQ(wait_for_loss(*lifelines[1])->rank, Rank{0});
+  EXPECT_EQ(wait_for_loss(*lifelines[2])->rank, Rank{0});
+}
+
+TEST(Lifeline, RanksThatLeaveTogetherAreNotLost) {
+  auto lifelines = connected(5);
+  std::atomic<int> whole = 0;
+  std::vector<std::thread> threads;
+  for (auto& lifeline : lifelines) {
+    threads.emplace_back([&whole, &lifeline] {
+      if (lifeline->leave()) ++whole;
+      lifeline.reset();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(whole, 5);
+}
+
+TEST(Lifeline, WhoLeavesLearnsOfARankThatDoesNot) {
+  auto lifelines = connected(3);
+  std::thread leaving([&] { EXPECT_FALSE(lifelines[1]->leave()); });
+  std::this_thread::sleep_for(20ms);
+  lifelines[2].reset();
+  EXPECT_FALSE(lifelines[0]->leave());
+  leaving.join();
+}
+
+TEST(Lifeline, ALossThatNobodyTakesIsTold) {
+  std::atomic<int> told = 0;
+  std::atomic<int> spoken = 0;
+  auto lifelines = connected(3, [&](const Loss& loss) {
+    EXPECT_THAT(loss.error.message(), HasSubstr("rank 1 "));
+    if (loss.speaks) ++spoken;
+    ++told;
+  });
+  lifelines[0]->start_telling();
+  lifelines[2]->start_telling();
+  lifelines[1].reset();
+  const auto until = monotonic_now() + 5s;
+  while (told < 2 && monotonic_now() < until) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(told, 2);
+  EXPECT_EQ(spoken, 1);
+}
+
+TEST(Lifeline, ALossThatIsTakenIsNotToldAgain) {
+  std::atomic<int> told = 0;
+  auto lifelines = connected(2, [&](const Loss&) { ++told; });
+  lifelines[0]->start_telling();
+  lifelines[1].reset();
+  ASSERT_TRUE(wait_for_loss(*lifelines[0]));
+  EXPECT_EQ(lifelines[0]->take_lost()->rank, Rank{1});
+  std::this_thread::sleep_for(400ms);
+  EXPECT_EQ(told, 0);
+}
+
+uint16_t port_in(const std::string& invitation) { return read_invitation(invitation, 2)->port; }
+
+TEST(Lifeline, StrangersOnThePortAreDropped) {
+  const LifelineOptions options = {.size = 2, .patience = 10s};
+  auto hub = *Lifeline::open(options);
+  const std::string invitation = hub->invitation();
+  const Deadline soon = monotonic_now() + 5s;
+  // One that sends nonsense, and one that knows the format and not the key.
+  const File scanner = *connect_to("127.0.0.1", port_in(invitation), soon);
+  ASSERT_TRUE(send_all(scanner, bytes_of(std::string(200, 'x')), soon).ok());
+  const File other_job = *connect_to("127.0.0.1", port_in(invitation), soon);
+  const auto forged = make_message(wire::LifelineKind::kHello, {1, 2}, own_name(Rank{1}));
+  ASSERT_TRUE(send_all(other_job, std::as_bytes(std::span(&forged, 1)), soon).ok());
+  std::thread rank_1([&] {
+    auto joined = Lifeline::join({.rank = Rank{1}, .size = 2, .patience = 10s}, invitation);
+    ASSERT_TRUE(joined.ok()) << joined.error().message();
+    EXPECT_TRUE((*joined)->leave());
+  });
+  EXPECT_TRUE(hub->admit().ok());
+  EXPECT_TRUE(hub->leave());
+  rank_1.join();
+}
+
+TEST(Lifeline, ARankThatDoesNotComeIsNamed) {
+  auto hub = *Lifeline::open({.size = 3, .patience = 50ms});
+  const Status admitted = hub->admit();
+  ASSERT_FALSE(admitted.ok());
+  EXPECT_THAT(admitted.error().message(), HasSubstr("rank 1 did not connect"));
+  EXPECT_THAT(admitted.error().message(), HasSubstr("MILLRACE_LIFELINE=off"));
+}
+
+TEST(Lifeline, AHubThatCannotBeReachedIsNamedWithItsAddresses) {
+  std::string invitation;
+  {
+    auto hub = *Lifeline::open({.size = 2, .patience = 50ms});
+    invitation = hub->invitation();
+  }
+  const auto joined = Lifeline::join({.rank = Rank{1}, .size = 2, .patience = 1s}, invitation);
+  ASSERT_FALSE(joined.ok());
+  EXPECT_THAT(joined.error().message(), HasSubstr("127.0.0.1:"));
+  EXPECT_THAT(joined.error().message(), HasSubstr("refused"));
+}
+
+TEST(LifelineMessage, AnInvitationGoesRound) {
+  const Invitation made = {.hub = {.rank = Rank{0}, .pid = 7, .host = "node1"},
+                           .key = {3, 4},
+                           .port = 4711,
+                           .addresses = {"10.0.0.1", "127.0.0.1"}};
+  const auto read = read_invitation(made.text(), 2);
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_EQ(read->hub.host, "node1");
+  EXPECT_EQ(read->key, made.key);
+  EXPECT_EQ(read->port, 4711);
+  EXPECT_EQ(read->addresses, made.addresses);
+}
+
+TEST(LifelineMessage, AnInvitationThatIsCutShortIsRefused) {
+  const std::string whole =
+      Invitation{.hub = own_name(Rank{0}), .key = {3, 4}, .port = 4711, .addresses = {"10.0.0.1"}}
+          .text();
+  for (size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_FALSE(read_invitation(whole.substr(0, length), 2).ok()) << length;
+  }
+}
+
+TEST(LifelineMessage, GoesRound) {
+  const JobKey key = {3, 4};
+  const RankName name = {.rank = Rank{7}, .pid = 4711, .host = "node7"};
+  const auto made = make_message(wire::LifelineKind::kLost, key, name);
+  const auto read = read_message(std::as_bytes(std::span(&made, 1)), key, 8);
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_EQ(name_in(*read).text(), "rank 7 (process 4711 on node7)");
+}
+
+TEST(LifelineMessage, EveryFlippedBitIsNoticed) {
+  const JobKey key = {3, 4};
+  auto message = make_message(wire::LifelineKind::kBye, key, own_name(Rank{1}));
+  const auto bytes = std::as_writable_bytes(std::span(&message, 1));
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    const auto mask = static_cast<std::byte>(1 << bit % 8);
+    bytes[bit / 8] ^= mask;
+    EXPECT_FALSE(read_message(bytes, key, 2).ok()) << "bit " << bit;
+    bytes[bit / 8] ^= mask;
+  }
+}
+
+TEST(LifelineMessage, AnotherJobAndARankBeyondTheLastAreRefused) {
+  const JobKey key = {3, 4};
+  const auto message = make_message(wire::LifelineKind::kHello, key, own_name(Rank{5}));
+  const auto bytes = std::as_bytes(std::span(&message, 1));
+  EXPECT_TRUE(read_message(bytes, key, 6).ok());
+  EXPECT_FALSE(read_message(bytes, key, 5).ok());
+  EXPECT_FALSE(read_message(bytes, {3, 5}, 6).ok());
+}
+
+TEST(LifelineMessage, ALongHostNameIsCut) {
+  const JobKey key = {3, 4};
+  const auto message = make_message(wire::LifelineKind::kHello, key,
+                                    {.rank = Rank{0}, .host = std::string(300, 'h')});
+  const auto read = read_message(std::as_bytes(std::span(&message, 1)), key, 1);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(name_in(*read).host, std::string(67, 'h'));
+}
+
+}  // namespace
+}  // namespace millrace::comm

@@ -1,0 +1,12 @@
+#include "comm/mpi.h"
+
+namespace millrace::comm {
+
+Result<std::unique_ptr<Comm>> connect_mpi(const ConnectOptions&, const Launch& launch) {
+  return fail(Errc::kUnsupported,
+              "started as a rank of several ({}), but this build has no MPI; install Open MPI "
+              "(libopenmpi-dev) and build again, or run it without mpirun (MILLRACE_COMM=single)",
+              launch.by);
+}
+
+}  // namespace millrace::comm

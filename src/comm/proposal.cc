@@ -1,0 +1,113 @@
+#include "comm/proposal.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace millrace::comm {
+namespace {
+
+constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
+
+// A call and a rank in one word, so that the least of all words names a rank that calls it.
+constexpr uint64_t call_by(Call call, Rank rank) {
+  return static_cast<uint64_t>(call) << 32 | index_of(rank);
+}
+Call call_of(uint64_t word) { return static_cast<Call>(word >> 32); }
+uint32_t rank_of(uint64_t word) { return static_cast<uint32_t>(word); }
+
+// The rest of a shape in one word. Roots differ in 24 bits and counts in 36: enough to find a
+// mistake of ours, which is all this is for.
+uint64_t rest_of(const CallShape& shape) {
+  return shape.value_count << 28 | uint64_t{index_of(shape.root) & 0xffffff} << 4 |
+         uint64_t{static_cast<uint8_t>(shape.fold)} << 1 | uint64_t{shape.floating_point};
+}
+
+}  // namespace
+
+std::string_view call_name(Call call) {
+  switch (call) {
+    case Call::kBarrier:
+      return "a barrier";
+    case Call::kBroadcast:
+      return "a broadcast";
+    case Call::kReduce:
+      return "a reduction";
+    case Call::kReduceToAll:
+      return "a reduction to all";
+    case Call::kGather:
+      return "a gathering";
+    case Call::kAgree:
+      return "an agreement";
+    case Call::kEnd:
+      return "the end";
+  }
+  return "an unknown call";
+}
+
+Proposal::Proposal(Rank rank, const CallShape& shape) {
+  const bool ends = shape.call == Call::kEnd;
+  const uint64_t call = call_by(shape.call, rank);
+  words_[kFailed] = kNone;
+  words_[kEnded] = ends ? index_of(rank) : kNone;
+  words_[kSizeBytes] = kNone;
+  words_[kLowestCall] = call;
+  words_[kHighestCall] = ~call;
+  words_[kLowestShape] = rest_of(shape);
+  words_[kHighestShape] = ~rest_of(shape);
+  words_[kNotEnded] = ends ? kNone : call;
+}
+
+void Proposal::has_failed() { words_[kFailed] = rank_of(words_[kLowestCall]); }
+
+void Proposal::has_bytes(uint64_t size_bytes) { words_[kSizeBytes] = size_bytes; }
+
+void Proposal::fold_with(const Proposal& other) {
+  for (size_t i = 0; i < kWordCount; ++i) words_[i] = std::min(words_[i], other.words_[i]);
+}
+
+std::optional<Rank> Proposal::failed_rank() const {
+  if (words_[kFailed] == kNone) return std::nullopt;
+  return static_cast<Rank>(words_[kFailed]);
+}
+
+Status Proposal::check(uint32_t world_size) const {
+  if (failed_rank()) return {};
+  const uint64_t lowest = words_[kLowestCall];
+  const uint64_t highest = ~words_[kHighestCall];
+  if (call_of(lowest) == call_of(highest)) {
+    if (words_[kLowestShape] == ~words_[kHighestShape]) return {};
+    return fail(Errc::kInvalidArgument,
+                "the {} ranks met in {} with different roots, folds or counts; this is a mistake "
+                "in the program, please report it",
+                world_size, call_name(call_of(lowest)));
+  }
+  if (words_[kEnded] != kNone) {
+    return fail(Errc::kCancelled, "rank {} ended while rank {} waited in {}", words_[kEnded],
+                rank_of(words_[kNotEnded]), call_name(call_of(words_[kNotEnded])));
+  }
+  return fail(Errc::kInvalidArgument,
+              "rank {} is in {} while rank {} is in {}; this is a mistake in the program, please "
+              "report it",
+              rank_of(lowest), call_name(call_of(lowest)), rank_of(highest),
+              call_name(call_of(highest)));
+}
+
+Error named(Error error, Rank rank, uint32_t world_size) {
+  if (world_size == 1) return error;
+  return std::move(error).within(fmt::format("rank {}", index_of(rank)));
+}
+
+Status check_root(Rank root, uint32_t world_size) {
+  if (index_of(root) < world_size) return {};
+  return fail(Errc::kInvalidArgument, "there is no rank {} among {}", index_of(root), world_size);
+}
+
+CallShape reduction(Call call, const Values& values, Fold fold, Rank root) {
+  return {.call = call,
+          .root = root,
+          .fold = fold,
+          .floating_point = std::holds_alternative<std::span<double>>(values),
+          .value_count = std::visit([](auto span) { return uint64_t{span.size()}; }, values)};
+}
+
+}  // namespace millrace::comm

@@ -1,0 +1,251 @@
+#include "report/text.h"
+
+#include <fmt/core.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "base/table.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace millrace::report {
+namespace {
+
+using analyze::FunctionStats;
+using analyze::Layer;
+using analyze::Profile;
+using analyze::TimeSplit;
+using std::chrono::nanoseconds;
+
+constexpr size_t kFunctionRows = 12;
+constexpr size_t kBarColumns = 24;
+
+std::string duration(uint64_t ns) {
+  return format_duration(nanoseconds(static_cast<int64_t>(std::min<uint64_t>(ns, INT64_MAX))));
+}
+
+std::string plural(uint64_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", format_exact(count), count == 1 ? one : many);
+}
+
+double share(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string wall_text(int64_t wall_ns) {
+  const time_t seconds = wall_ns / 1'000'000'000;
+  tm parts{};
+  if (gmtime_r(&seconds, &parts) == nullptr) return "an unknown time";
+  char text[64];
+  const size_t length = strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &parts);
+  return std::string(text, length);
+}
+
+void add_wrapped(std::string& out, const std::string& text, const Terminal& terminal) {
+  for (const std::string& line : wrap(printable(text), terminal.columns)) out += line + "\n";
+}
+
+std::string opening(const Profile& profile, const Terminal& terminal) {
+  const analyze::Job& job = profile.job;
+  std::string out;
+  if (!job.command.empty()) {
+    out += styled(shorten(printable(job.command), terminal.columns), Style::kBold, terminal.color);
+    out += "\n";
+  }
+  std::string facts =
+      fmt::format("{}, {} from {}; {}, {}, {}, {}, {}", duration(job.wall_ns),
+                  job.framework.empty() ? "" : job.framework, wall_text(job.begin_wall_ns),
+                  plural(job.hosts.size(), "host", "hosts"), plural(job.ranks, "rank", "ranks"),
+                  plural(job.processes, "process", "processes"),
+                  plural(job.threads, "thread", "threads"), plural(job.events, "event", "events"));
+  if (job.framework.empty()) facts.replace(facts.find(",  from"), 7, ", from");
+  if (job.lost_events > 0) facts += fmt::format(" ({} lost)", format_exact(job.lost_events));
+  add_wrapped(out, facts, terminal);
+  return out;
+}
+
+std::string data_lines(const Profile& profile, const Terminal& terminal) {
+  const analyze::Job& job = profile.job;
+  std::string out;
+  std::string data =
+      fmt::format("data     {} of {}, read {}", plural(job.dataset_files, "file", "files"),
+                  format_bytes(job.dataset_bytes), format_bytes(job.dataset_bytes_read));
+  if (job.amplification > 0) {
+    data += fmt::format(" ({:.2f} of it{})", job.amplification, job.epochs > 0 ? " an epoch" : "");
+  }
+  data += fmt::format("; written {}", format_bytes(job.bytes_written));
+  add_wrapped(out, data, terminal);
+  const analyze::AccessCounts& reads = profile.data_reads.counts;
+  if (reads.count == 0) return out;
+  std::string access = fmt::format("access   {} reads", format_exact(reads.count));
+  if (!profile.data_reads.common_sizes.empty()) {
+    const analyze::CommonValue& common = profile.data_reads.common_sizes.front();
+    access += fmt::format(", {} of {}", format_percent(share(common.count, reads.count)),
+                          format_bytes(common.value));
+  }
+  access += fmt::format(", {} under 64 KiB", format_percent(share(reads.small, reads.count)));
+  if (reads.transitions > 0) {
+    access += fmt::format("; within files {} consecutive",
+                          format_percent(share(reads.consecutive, reads.transitions)));
+  }
+  if (profile.data.order != analyze::ReadOrder::kUnknown) {
+    access += fmt::format("; order {}",
+                          analyze::kReadOrderNames[static_cast<size_t>(profile.data.order)]);
+  }
+  add_wrapped(out, access, terminal);
+  return out;
+}
+
+void add_share(Table& table, const std::string& name, uint64_t part, const TimeSplit& split,
+               const std::string& note, const Terminal& terminal) {
+  const double of_wall = share(part, split.wall_ns);
+  table.add_row({"  " + name, duration(part), format_percent(of_wall),
+                 bar(of_wall, kBarColumns, terminal.utf8), note});
+}
+
+std::string time_table(const Profile& profile, const Terminal& terminal) {
+  const TimeSplit& split = profile.time.mean;
+  if (split.wall_ns == 0) return "";
+  const auto right = Table::Align::kRight;
+  Table table({{.title = ""},
+               {.title = "", .align = right},
+               {.title = "", .align = right},
+               {.title = ""},
+               {.title = "", .may_shrink = true}});
+  if (split.compute_ns > 0) {
+    add_share(table, "compute", split.compute_ns, split, "", terminal);
+  }
+  if (profile.time.basis == analyze::WaitBasis::kRegions) {
+    add_share(
+        table, "waiting for data", split.wait_ns, split,
+        split.step_ns > 0 ? fmt::format("{} of the steps", format_percent(split.wait_share)) : "",
+        terminal);
+  }
+  add_share(table, "I/O calls", split.io_ns, split,
+            split.compute_ns > 0
+                ? fmt::format("{} hidden", format_percent(share(split.io_hidden_ns, split.io_ns)))
+                : "",
+            terminal);
+  if (split.compute_ns > 0) {
+    add_share(table, "I/O not hidden", split.io_unhidden_ns, split, "", terminal);
+  }
+  const std::pair<std::string, uint64_t> rest[] = {{"fetching", split.fetch_ns},
+                                                   {"decoding", split.decode_ns},
+                                                   {"checkpoints", split.checkpoint_ns},
+                                                   {"communication", split.communicate_ns}};
+  for (const auto& [name, part] : rest) {
+    if (part > 0) add_share(table, name, part, split, "", terminal);
+  }
+  add_share(table, "none of these", split.idle_ns, split, "", terminal);
+  std::string out = fmt::format(
+      "\n{}\n",
+      styled(profile.job.ranks > 1 ? fmt::format("Time of a rank, mean of {}", profile.job.ranks)
+                                   : "Time",
+             Style::kBold, terminal.color));
+  return out + table.render(terminal);
+}
+
+std::string sizes_of(const FunctionStats& function) {
+  return function.size_bytes.count == 0 ? "" : format_bytes(function.size_bytes.median);
+}
+
+std::string rate_of(const FunctionStats& function) {
+  if (function.bytes == 0 || function.time_ns == 0) return "";
+  return format_bandwidth(static_cast<double>(function.bytes) * 1e9 /
+                          static_cast<double>(function.time_ns));
+}
+
+std::string function_table(const Profile& profile, const Terminal& terminal) {
+  if (profile.functions.empty()) return "";
+  const auto right = Table::Align::kRight;
+  Table table({{.title = "function", .may_shrink = true},
+               {.title = "calls", .align = right},
+               {.title = "time", .align = right},
+               {.title = "bytes", .align = right},
+               {.title = "size", .align = right},
+               {.title = "median", .align = right},
+               {.title = "p99", .align = right},
+               {.title = "rate", .align = right}});
+  size_t shown = 0;
+  size_t left = 0;
+  for (const analyze::LayerStats& layer : profile.layers) {
+    std::vector<const FunctionStats*> functions;
+    for (const FunctionStats& function : profile.functions) {
+      if (function.layer == layer.layer) functions.push_back(&function);
+    }
+    table.add_row(
+        {{std::string(analyze::kLayerNames[static_cast<size_t>(layer.layer)]), Style::kBold},
+         format_count(static_cast<double>(layer.count)),
+         duration(layer.time_ns),
+         layer.bytes_read + layer.bytes_written == 0
+             ? ""
+             : format_bytes(layer.bytes_read + layer.bytes_written),
+         "",
+         "",
+         "",
+         ""});
+    const size_t room = std::max<size_t>(2, kFunctionRows / profile.layers.size());
+    for (size_t i = 0; i < functions.size(); ++i) {
+      if (i >= room) {
+        ++left;
+        continue;
+      }
+      const FunctionStats& function = *functions[i];
+      table.add_row({"  " + printable(function.name),
+                     format_count(static_cast<double>(function.count)), duration(function.time_ns),
+                     function.bytes == 0 ? "" : format_bytes(function.bytes), sizes_of(function),
+                     duration(function.latency_ns.median), duration(function.latency_ns.p99),
+                     rate_of(function)});
+      ++shown;
+    }
+  }
+  std::string out = "\n" + table.render(terminal);
+  if (left > 0) out += fmt::format("and {}: --by function\n", plural(left, "other", "others"));
+  return out;
+}
+
+}  // namespace
+
+std::string answer(const Profile& profile) {
+  const TimeSplit& split = profile.time.mean;
+  const double io = share(split.io_ns, split.wall_ns);
+  switch (profile.time.basis) {
+    case analyze::WaitBasis::kRegions: {
+      const std::string waits = format_percent(split.wait_share);
+      const char* of = split.step_ns > 0 ? "its steps" : "its time";
+      if (split.wait_share < 0.05) {
+        return fmt::format("no: training waits for data {} of {}", waits, of);
+      }
+      if (split.io_unhidden_ns * 2 < split.wait_ns && split.decode_ns > split.io_ns) {
+        return fmt::format("training waits for data {} of {}, but for decoding more than for I/O",
+                           waits, of);
+      }
+      return fmt::format("{}: training waits for data {} of {}",
+                         split.wait_share < 0.15 ? "a little" : "yes", waits, of);
+    }
+    case analyze::WaitBasis::kIoTime:
+      return fmt::format(
+          "{}: the main process is in I/O calls {} of its time; regions would tell whether it "
+          "waits for them",
+          io < 0.05 ? "hardly" : (io < 0.2 ? "perhaps" : "probably"),
+          format_percent(share(split.wait_ns, split.wall_ns)));
+    case analyze::WaitBasis::kNone:
+      break;
+  }
+  return profile.job.events == 0 ? "nothing was recorded" : "there was no I/O to wait for";
+}
+
+std::string report_text(const Profile& profile, const Terminal& terminal) {
+  std::string out = opening(profile, terminal);
+  out += data_lines(profile, terminal);
+  out += "\n" + styled("Is I/O the problem?", Style::kBold, terminal.color) + "\n";
+  for (const std::string& line : wrap(answer(profile), terminal.columns - 2)) {
+    out += "  " + line + "\n";
+  }
+  out += time_table(profile, terminal);
+  out += function_table(profile, terminal);
+  return out;
+}
+
+}  // namespace millrace::report

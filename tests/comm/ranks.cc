@@ -1,0 +1,175 @@
+// A rank of a job, for tests/comm/mpi_test.py to start under mpirun.
+//
+// usage: comm_ranks names                   the clauses of the contract, and whether they end in
+// failure
+//        comm_ranks check CLAUSE...         with PIECE_BYTES from the environment
+//        comm_ranks work HOW RANK           what a verb does, in which RANK comes to harm:
+//          fail         it returns an error
+//          kill         it is killed while the others wait for it
+//          kill-busy    it is killed while the others compute
+//          kill-moving  it is killed while megabytes move
+//          exit         it leaves by _exit(0), without a word
+//          sigterm      nothing happens to any rank; all wait to be killed
+//        comm_ranks gather SIZE_BYTES       the last rank brings that much to rank 0
+// Exit code: 0, 1 as the program's, 3 for a broken clause.
+#include <fmt/core.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "comm/comm_contract.h"
+#include "comm/connect.h"
+
+namespace millrace::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+// What the command line does with an error: one rank prints it.
+void print(const Error& error) { fmt::print(stderr, "millrace: {}\n", error.message()); }
+
+void end_by_loss(const Loss& loss) {
+  if (loss.speaks) print(loss.error);
+  _exit(1);
+}
+
+int print_names() {
+  for (const ContractClause& clause : contract()) {
+    fmt::print("{} {}\n", clause.name, clause.ends_in_failure ? "fails" : "succeeds");
+  }
+  return 0;
+}
+
+int check_clauses(const std::vector<std::string>& words) {
+  ConnectOptions options;
+  const char* piece = std::getenv("PIECE_BYTES");
+  if (piece != nullptr) options.piece_bytes = std::stoull(piece);
+  auto comm = connect(options);
+  if (!comm.ok()) {
+    print(comm.error());
+    return 1;
+  }
+  int exit_code = 0;
+  for (const ContractClause& clause : contract()) {
+    if (std::find(words.begin(), words.end(), clause.name) == words.end()) continue;
+    if (!*comm) continue;
+    const uint32_t rank = index_of((*comm)->rank());
+    const Status status = clause.check(*comm);
+    if (!status.ok()) {
+      fmt::print(stderr, "{}: rank {}: {}\n", clause.name, rank, status.error().message());
+      exit_code = 3;
+    } else {
+      fmt::print("{} holds on rank {}\n", clause.name, rank);
+    }
+  }
+  return exit_code;
+}
+
+[[noreturn]] void die() {
+  kill(getpid(), SIGKILL);
+  while (true) pause();
+}
+
+Status compute_for(std::chrono::seconds duration) {
+  const auto until = monotonic_now() + duration;
+  while (monotonic_now() < until) std::this_thread::sleep_for(10ms);
+  return {};
+}
+
+Status move_for_ever(Comm& comm, bool harmed) {
+  std::thread killer;
+  if (harmed) {
+    killer = std::thread([] {
+      std::this_thread::sleep_for(300ms);
+      die();
+    });
+    killer.detach();
+  }
+  while (true) {
+    std::string bytes(size_t{8} << 20, 'x');
+    RETURN_IF_ERROR(comm.broadcast(bytes, kFirstRank));
+    RETURN_IF_ERROR(comm.gather(bytes_of(bytes), kFirstRank));
+  }
+}
+
+Status do_work(Comm& comm, const std::string& how, bool harmed) {
+  RETURN_IF_ERROR(comm.barrier());
+  if (how == "kill-moving") return move_for_ever(comm, harmed);
+  if (how == "sigterm") return compute_for(30s);
+  if (harmed) {
+    std::this_thread::sleep_for(200ms);
+    if (how == "fail") return fail(Errc::kCorrupt, "a/b.mrt: is cut short");
+    if (how == "exit") _exit(0);
+    die();
+  }
+  if (how == "kill-busy") RETURN_IF_ERROR(compute_for(30s));
+  uint64_t count = 1;
+  return comm.reduce(std::span(&count, 1), Fold::kSum, kFirstRank);
+}
+
+int work(const std::string& how, uint32_t harmed) {
+  const auto comm = connect({.on_loss = end_by_loss});
+  if (!comm.ok()) {
+    print(comm.error());
+    return 1;
+  }
+  if ((*comm)->rank() == kFirstRank) fmt::print("{} ranks work\n", (*comm)->size());
+  std::fflush(stdout);
+  const Status status = (*comm)->agree(do_work(**comm, how, index_of((*comm)->rank()) == harmed));
+  if (status.ok()) return 0;
+  if ((*comm)->speaks()) print(status.error());
+  return 1;
+}
+
+int gather(uint64_t size_bytes) {
+  const auto connected = connect();
+  if (!connected.ok()) {
+    print(connected.error());
+    return 1;
+  }
+  Comm& comm = **connected;
+  std::string mine;
+  if (index_of(comm.rank()) == comm.size() - 1) {
+    mine.resize(size_bytes);
+    for (size_t i = 0; i < mine.size(); i += 4096) mine[i] = static_cast<char>(i >> 12);
+  }
+  uint64_t checksums[2] = {crc32c(bytes_of(mine)), 0};
+  const auto before = monotonic_now();
+  const auto gathered = comm.gather(bytes_of(mine), kFirstRank);
+  if (!gathered.ok()) {
+    if (comm.speaks()) print(gathered.error());
+    return 1;
+  }
+  const std::chrono::duration<double> took = monotonic_now() - before;
+  if (comm.rank() == kFirstRank) {
+    checksums[0] = 0;
+    checksums[1] = crc32c(bytes_of(gathered->back()));
+    fmt::print("{} bytes in {:.2f} s\n", gathered->back().size(), took.count());
+  }
+  if (!comm.reduce_to_all(std::span(checksums), Fold::kMax).ok()) return 1;
+  return checksums[0] == checksums[1] ? 0 : 3;
+}
+
+}  // namespace
+}  // namespace millrace::comm
+
+int main(int argc, char** argv) {
+  using namespace millrace::comm;
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.size() == 1 && words[0] == "names") return print_names();
+  if (words.size() > 1 && words[0] == "check") return check_clauses(words);
+  if (words.size() == 3 && words[0] == "work") {
+    return work(words[1], static_cast<uint32_t>(std::stoul(words[2])));
+  }
+  if (words.size() == 2 && words[0] == "gather") return gather(std::stoull(words[1]));
+  fmt::print(stderr, "usage: comm_ranks names | check CLAUSE... | work HOW RANK | gather SIZE\n");
+  return 2;
+}
