@@ -46,7 +46,7 @@ struct Gain {
 };
 
 struct Finding {
-  std::string rule;  // "small-reads"
+  std::string rule;  // "small-reads"; advise() fills it in
   Severity severity{};
   std::string title;
   std::vector<Evidence> evidence;
@@ -55,15 +55,20 @@ struct Finding {
   Gain gain;
 };
 
+// What a fault costs. Time of reading costs nothing where compute hides it.
+enum class Cost : uint8_t { kReading, kDecoding, kWriting, kAccuracy, kNone };
+
 struct Rule {
   std::string_view name;
   std::string_view summary;  // what it looks for, for `advise --rules`
   std::optional<Finding> (*judge)(const analyze::Profile& profile, const Machine& machine);
+  Cost cost = Cost::kReading;
 };
 
 std::span<const Rule> rules();
 
-// The findings of all rules, the most worth first.
+// The findings of all rules, the most worth first. What one finding explains another does not
+// repeat. Gains do not add up: several may save the same waiting.
 std::vector<Finding> advise(const analyze::Profile& profile, const Machine& machine);
 
 }  // namespace millrace::advise

@@ -207,6 +207,27 @@ TEST(ProfileJson, OthersMayPutMoreBesideTheProfile) {
   EXPECT_EQ(profile_json(*read), profile_json(full_profile()));
 }
 
+TEST(ProfileRead, TheGoldenProfileReadsAsItsMakerWroteIt) {
+  const auto profile = read_profile("tests/golden/profile.json");
+  ASSERT_TRUE(profile.ok()) << profile.error().message();
+  EXPECT_EQ(profile->job.framework, "pytorch");
+  EXPECT_EQ(profile->job.begin_wall_ns, 1'700'000'000'000'000'000);
+  EXPECT_EQ(profile->time.basis, WaitBasis::kRegions);
+  EXPECT_EQ(profile->time.ranks[1].name, "rank 1");
+  EXPECT_EQ(profile->time.mean.wait_share, 0.15);
+  ASSERT_EQ(profile->functions.size(), 3u);
+  EXPECT_EQ(profile->functions[0].role, Role::kCompute);
+  EXPECT_EQ(profile->functions[1].kind, wire::CallKind::kRead);
+  EXPECT_EQ(profile->functions[1].size_bins.bins()[LogHistogram::bin_of(100'000)], 15'000u);
+  EXPECT_EQ(profile->functions[1].latency_ns.p99, 5'000'000u);
+  EXPECT_EQ(profile->ranks[0].reads_in_flight, 1.5);
+  EXPECT_EQ(profile->heat.ranks[1].compute, std::vector<uint16_t>{750});
+  EXPECT_EQ(profile->stretches[1].epoch, 1);
+  EXPECT_EQ(profile->epochs[1].actions[0].mean_ns, 7'500'000'000u);
+  EXPECT_EQ(profile->tree[1].layer, Layer::kPosix);
+  EXPECT_EQ(profile->checkpoints[0].file, "c.pt");
+}
+
 TEST(ProfileRead, UnknownKeysAreSkippedAndMissingOnesLeaveTheirMemberEmpty) {
   const auto read = parse(with_job(R"("ranks": 4, "phase_of_moon": {"full": [true]})"));
   ASSERT_TRUE(read.ok()) << read.error().message();
@@ -270,9 +291,11 @@ TEST(ProfileRead, LengthsAndIndicesThatDisagreeAreRefused) {
 }
 
 TEST(ProfileRead, NoFlippedBitOrMissingEndDoesHarm) {
-  const std::string text = profile_json(full_profile());
+  const auto golden = read_file("tests/golden/profile.json");
+  ASSERT_TRUE(golden.ok()) << golden.error().message();
+  const std::string& text = *golden;
   Random random(5);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 2000; ++round) {
     std::string flipped = text;
     char& at = flipped[random.below(text.size())];
     at = static_cast<char>(at ^ (1 << random.below(8)));

@@ -22,6 +22,8 @@ constexpr MetricMaker kMetrics[] = {
     make_checkpoints_metric,
     make_files_metric,
     make_order_metric,
+    make_timeline_metric,
+    make_tree_metric,
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "cli/inputs.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -81,9 +82,9 @@ Result<analyze::Options> options_of(const Arguments& arguments, const trace::Tra
     exchange::keep_wanted(*filter, columns);
   };
   const uint64_t start = exchange::start_of(trace);
-  options.window = analyze::Interval{
-      .begin_ns = start + selection.from_ns.value_or(0),
-      .end_ns = selection.until_ns ? start + *selection.until_ns : ~uint64_t{0}};
+  options.window =
+      Interval{.begin_ns = start + selection.from_ns.value_or(0),
+                        .end_ns = selection.until_ns ? start + *selection.until_ns : ~uint64_t{0}};
   return options;
 }
 
@@ -158,7 +159,10 @@ std::vector<Option> input_options() {
            .value = "TIME",
            .help = "leave out what began at this time or later",
            .check = check_time},
-          {.name = "ranks", .value = "LIST", .help = "only these ranks, as 0,3-5", .check = check_ranks},
+          {.name = "ranks",
+           .value = "LIST",
+           .help = "only these ranks, as 0,3-5",
+           .check = check_ranks},
           {.name = "role",
            .value = "ROLE=NAME",
            .help = "what regions of that name mean, as compute=fwd_*",
@@ -189,12 +193,13 @@ Result<std::unique_ptr<comm::Comm>> connect_ranks() {
 Result<ProfiledJob> profile_job(const exchange::JobPaths& job, const Arguments& arguments,
                                 const analyze::Limits& limits, comm::Comm& comm) {
   ASSIGN_OR_RETURN(exchange::OpenedJob opened, open_shared(job, comm));
-  ASSIGN_OR_RETURN(analyze::Options options, options_of(arguments, opened.trace));
-  ProfiledJob profiled{.job = std::move(opened), .scan = nullptr, .profile = {}};
-  const trace::Trace& trace = profiled.job.trace;
+  ProfiledJob profiled;
+  profiled.job = std::make_unique<exchange::OpenedJob>(std::move(opened));
+  const trace::Trace& trace = profiled.job->trace;
   if (trace.blocks().empty() && !trace.problems().empty()) {
     return fail(Errc::kCorrupt, "{}", join(trace.problems(), "; "));
   }
+  ASSIGN_OR_RETURN(analyze::Options options, options_of(arguments, trace));
   profiled.scan = std::make_unique<analyze::Scan>(trace, std::move(options), limits);
   {
     Progress progress({.label = "reading", .total = trace.event_count() / comm.size()});
@@ -206,7 +211,7 @@ Result<ProfiledJob> profile_job(const exchange::JobPaths& job, const Arguments& 
   profiled.profile = profiled.scan->finish();
   profiled.profile.job.traces = job.paths;
   auto& problems = profiled.profile.problems;
-  problems.insert(problems.begin(), profiled.job.problems.begin(), profiled.job.problems.end());
+  problems.insert(problems.begin(), profiled.job->problems.begin(), profiled.job->problems.end());
   if (profiled.profile.job.events == 0 && trace.event_count() > 0 && !problems.empty() &&
       !profiled.scan->context().trace.blocks().empty() && !arguments.has("ranks") &&
       !arguments.has("from") && !arguments.has("until")) {

@@ -26,8 +26,8 @@ Positional traces_positional();
 Result<std::unique_ptr<comm::Comm>> connect_ranks();
 
 struct ProfiledJob {
-  exchange::OpenedJob job;
-  std::unique_ptr<analyze::Scan> scan;  // its context is asked for details
+  std::unique_ptr<exchange::OpenedJob> job;  // stays where it is: the scan refers to its trace
+  std::unique_ptr<analyze::Scan> scan;       // its context is asked for details
   analyze::Profile profile;             // on rank 0
 };
 

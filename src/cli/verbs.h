@@ -6,6 +6,8 @@
 
 namespace millrace::cli {
 
+Command compare_command();
+Command advise_command();
 Command completion_command();
 Command doctor_command();
 Command export_command();
@@ -13,6 +15,7 @@ Command import_command();
 Command info_command();
 Command manual_command();
 Command pack_command();
+Command report_command();
 Command trace_command();
 
 }  // namespace millrace::cli

@@ -47,7 +47,9 @@ Status ranks_are_counted(Ours& comm) {
   RETURN_IF_ERROR(comm->reduce_to_all(seen, Fold::kSum));
   RETURN_IF_ERROR(
       expect(seen == std::vector<uint64_t>(comm->size(), 1), "each rank is there once"));
-  return expect(comm->speaks() == (comm->rank() == kFirstRank), "rank 0 alone speaks");
+  const bool speaks = comm->speaks();
+  RETURN_IF_ERROR(comm->barrier());  // one that has gone speaks no more
+  return expect(speaks == (comm->rank() == kFirstRank), "rank 0 alone speaks");
 }
 
 Status barrier_waits_for_the_last(Ours& comm) {

@@ -5,6 +5,8 @@
 
 #include <map>
 
+#include "comm/mpi.h"
+
 namespace millrace::comm {
 namespace {
 
@@ -72,6 +74,16 @@ TEST(Connect, WithoutALauncherItConnectsAlone) {
   const auto comm = connect();
   ASSERT_TRUE(comm.ok()) << comm.error().message();
   EXPECT_EQ((*comm)->size(), 1u);
+}
+
+TEST(Connect, ABuildWithoutMpiSaysHowToHaveIt) {
+#ifdef MILLRACE_HAVE_MPI
+  GTEST_SKIP() << "this build has MPI";
+#endif
+  const auto comm = connect_mpi({}, {.by_mpi = true, .size = 4, .by = "PMI_SIZE=4"});
+  ASSERT_FALSE(comm.ok());
+  EXPECT_THAT(comm.error().message(), HasSubstr("(PMI_SIZE=4), but this build has no MPI"));
+  EXPECT_THAT(comm.error().message(), HasSubstr("libopenmpi-dev"));
 }
 
 }  // namespace

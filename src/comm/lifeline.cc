@@ -11,10 +11,9 @@
 #include <atomic>
 #include <cerrno>
 #include <mutex>
-#include <random>
+#include <system_error>
 #include <thread>
 
-#include "base/bytes.h"
 #include "base/clock.h"
 #include "comm/lifeline_socket.h"
 
@@ -29,12 +28,6 @@ constexpr auto kSigtermDelay = 300ms;            // the news of a loss may come 
 constexpr auto kSigtermDelayAfterLoss = 3000ms;  // to tell it and end
 constexpr auto kGreetingTime = 2s;               // for a stranger on the port, who says nothing
 constexpr Deadline kNever = Deadline::max();
-
-JobKey random_key() {
-  std::random_device device;
-  const auto word = [&] { return uint64_t{device()} << 32 | device(); };
-  return {word(), word()};
-}
 
 // The descriptor through which the handler of SIGTERM wakes the thread that watches.
 std::atomic<int> sigterm_fd = -1;
@@ -106,16 +99,13 @@ class TcpLifeline : public Lifeline {
   }
 
   std::string invitation() const override {
-    const LifelineMessage hello = make_message(LifelineKind::kHello, key_, own_);
-    std::string text(reinterpret_cast<const char*>(&hello), sizeof(hello));
-    text.append(reinterpret_cast<const char*>(&key_), sizeof(key_));
-    text.append(reinterpret_cast<const char*>(&listener_.port), sizeof(listener_.port));
-    for (const std::string& address : listener_.addresses) text += address + '\n';
-    return text;
+    return Invitation{
+        .hub = own_, .key = key_, .port = listener_.port, .addresses = listener_.addresses}
+        .text();
   }
 
   Status admit() override;
-  Status join_at(std::vector<std::string> addresses, uint16_t port, const RankName& hub);
+  Status join_at(const Invitation& invitation);
 
   void start_telling() override { telling_ = true; }
 
@@ -221,10 +211,12 @@ Status TcpLifeline::admit() {
   return start_watching();
 }
 
-Status TcpLifeline::join_at(std::vector<std::string> addresses, uint16_t port,
-                            const RankName& hub) {
+Status TcpLifeline::join_at(const Invitation& invitation) {
   // On the same host the last one, the loopback, is sure; elsewhere it leads to the wrong host.
-  if (hub.host == own_.host) std::rotate(addresses.begin(), addresses.end() - 1, addresses.end());
+  std::vector<std::string> addresses = invitation.addresses;
+  if (invitation.hub.host == own_.host) {
+    std::rotate(addresses.begin(), addresses.end() - 1, addresses.end());
+  }
   const Deadline deadline = monotonic_now() + options_.patience * 3 / 4;
   std::string tried;
   for (size_t i = 0; i < addresses.size(); ++i) {
@@ -232,7 +224,7 @@ Status TcpLifeline::join_at(std::vector<std::string> addresses, uint16_t port,
     const Deadline until = monotonic_now() + share;
     Peer peer;
     Status status;
-    if (Result<File> socket = connect_to(addresses[i], port, until); socket.ok()) {
+    if (Result<File> socket = connect_to(addresses[i], invitation.port, until); socket.ok()) {
       peer.socket = *std::move(socket);
       status = greet(peer, until);
     } else {
@@ -243,14 +235,14 @@ Status TcpLifeline::join_at(std::vector<std::string> addresses, uint16_t port,
       return start_watching();
     }
     if (!tried.empty()) tried += "; ";
-    tried += fmt::format("{}:{}: {}", addresses[i], port,
+    tried += fmt::format("{}:{}: {}", addresses[i], invitation.port,
                          status.ok() ? "another rank answered" : status.error().message());
   }
   return fail(
       Errc::kIo,
       "{} cannot be reached by TCP, so that a dead rank would not be noticed ({}); open the "
       "ports between the hosts, or set MILLRACE_LIFELINE=off to rely on the launcher alone",
-      hub.text(), tried);
+      invitation.hub.text(), tried);
 }
 
 Status TcpLifeline::start_watching() {
@@ -263,9 +255,14 @@ Status TcpLifeline::start_watching() {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited: signals are for the program's threads
-  watch_ = std::thread([this] { watch(); });
+  Status started;
+  try {
+    watch_ = std::thread([this] { watch(); });
+  } catch (const std::system_error& error) {
+    started = fail_os(error.code().value(), "cannot start a thread");
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return {};
+  return started;
 }
 
 void TcpLifeline::watch() {
@@ -393,26 +390,18 @@ Error loss_error(const RankName& lost) {
 }
 
 Result<std::unique_ptr<Lifeline>> Lifeline::open(const LifelineOptions& options) {
-  auto lifeline = std::make_unique<TcpLifeline>(options, random_key());
+  JobKey key;
+  if (getentropy(&key, sizeof(key)) != 0) return fail_os(errno, "cannot get random bytes");
+  auto lifeline = std::make_unique<TcpLifeline>(options, key);
   RETURN_IF_ERROR(lifeline->listen());
   return std::unique_ptr<Lifeline>(std::move(lifeline));
 }
 
 Result<std::unique_ptr<Lifeline>> Lifeline::join(const LifelineOptions& options,
                                                  const std::string& invitation) {
-  ByteReader reader(bytes_of(invitation));
-  ASSIGN_OR_RETURN(const ByteView hello_bytes, reader.take(sizeof(LifelineMessage)));
-  ASSIGN_OR_RETURN(const JobKey key, reader.read<JobKey>());
-  ASSIGN_OR_RETURN(const uint16_t port, reader.read<uint16_t>());
-  ASSIGN_OR_RETURN(const LifelineMessage hello, read_message(hello_bytes, key, options.size));
-  std::vector<std::string> addresses;
-  ASSIGN_OR_RETURN(std::string_view lines, reader.take_text(reader.remaining()));
-  while (!lines.empty()) {
-    addresses.emplace_back(lines.substr(0, lines.find('\n')));
-    lines.remove_prefix(std::min(addresses.back().size() + 1, lines.size()));
-  }
-  auto lifeline = std::make_unique<TcpLifeline>(options, key);
-  RETURN_IF_ERROR(lifeline->join_at(std::move(addresses), port, name_in(hello)));
+  ASSIGN_OR_RETURN(const Invitation read, read_invitation(invitation, options.size));
+  auto lifeline = std::make_unique<TcpLifeline>(options, read.key);
+  RETURN_IF_ERROR(lifeline->join_at(read));
   return std::unique_ptr<Lifeline>(std::move(lifeline));
 }
 

@@ -6,6 +6,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/text.h"
 
@@ -74,6 +75,35 @@ Result<LifelineMessage> read_message(ByteView bytes, const JobKey& key, uint32_t
 
 RankName name_in(const LifelineMessage& message) {
   return {.rank = static_cast<Rank>(message.rank), .pid = message.pid, .host = message.host};
+}
+
+std::string Invitation::text() const {
+  const LifelineMessage hello = make_message(wire::LifelineKind::kHello, key, hub);
+  std::string out(reinterpret_cast<const char*>(&hello), sizeof(hello));
+  out.append(reinterpret_cast<const char*>(&port), sizeof(port));
+  for (const std::string& address : addresses) out += address + '\n';
+  return out;
+}
+
+Result<Invitation> read_invitation(std::string_view text, uint32_t world_size) {
+  ByteReader reader(bytes_of(text));
+  Invitation invitation;
+  ASSIGN_OR_RETURN(const ByteView hello_bytes, reader.take(sizeof(LifelineMessage)));
+  std::memcpy(&invitation.key, hello_bytes.data() + offsetof(LifelineMessage, key),
+              sizeof(invitation.key));
+  ASSIGN_OR_RETURN(const LifelineMessage hello,
+                   read_message(hello_bytes, invitation.key, world_size));
+  invitation.hub = name_in(hello);
+  ASSIGN_OR_RETURN(invitation.port, reader.read<uint16_t>());
+  ASSIGN_OR_RETURN(std::string_view lines, reader.take_text(reader.remaining()));
+  while (!lines.empty()) {
+    const size_t end = lines.find('\n');
+    if (end == std::string_view::npos) return fail(Errc::kCorrupt, "an invitation is cut short");
+    invitation.addresses.emplace_back(lines.substr(0, end));
+    lines.remove_prefix(end + 1);
+  }
+  if (invitation.addresses.empty()) return fail(Errc::kCorrupt, "an invitation has no address");
+  return invitation;
 }
 
 }  // namespace millrace::comm

@@ -3,6 +3,8 @@
 
 #include <array>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/base.h"
 #include "base/result.h"
@@ -32,5 +34,18 @@ wire::LifelineMessage make_message(wire::LifelineKind kind, const JobKey& key,
 Result<wire::LifelineMessage> read_message(ByteView bytes, const JobKey& key, uint32_t world_size);
 
 RankName name_in(const wire::LifelineMessage& message);
+
+// How the others find rank 0: its hello with the key in it, its port, its addresses. Brought to
+// them by MPI.
+struct Invitation {
+  RankName hub;
+  JobKey key = {};
+  uint16_t port = 0;
+  std::vector<std::string> addresses;  // the last one is good on the hub's own host alone
+
+  std::string text() const;
+};
+
+Result<Invitation> read_invitation(std::string_view text, uint32_t world_size);
 
 }  // namespace millrace::comm

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstring>
 #include <thread>
 
 #include "base/clock.h"
@@ -110,12 +109,7 @@ TEST(Lifeline, ALossThatIsTakenIsNotToldAgain) {
   EXPECT_EQ(told, 0);
 }
 
-uint16_t port_in(const std::string& invitation) {
-  uint16_t port = 0;
-  std::memcpy(&port, invitation.data() + sizeof(wire::LifelineMessage) + sizeof(JobKey),
-              sizeof(port));
-  return port;
-}
+uint16_t port_in(const std::string& invitation) { return read_invitation(invitation, 2)->port; }
 
 TEST(Lifeline, StrangersOnThePortAreDropped) {
   const LifelineOptions options = {.size = 2, .patience = 10s};
@@ -158,13 +152,25 @@ TEST(Lifeline, AHubThatCannotBeReachedIsNamedWithItsAddresses) {
   EXPECT_THAT(joined.error().message(), HasSubstr("refused"));
 }
 
-TEST(Lifeline, AnInvitationThatIsCutShortIsRefused) {
-  auto hub = *Lifeline::open({.size = 2, .patience = 50ms});
-  const std::string whole = hub->invitation();
-  for (size_t length = 0; length < sizeof(wire::LifelineMessage) + 18; length += 9) {
-    EXPECT_FALSE(
-        Lifeline::join({.rank = Rank{1}, .size = 2, .patience = 100ms}, whole.substr(0, length))
-            .ok());
+TEST(LifelineMessage, AnInvitationGoesRound) {
+  const Invitation made = {.hub = {.rank = Rank{0}, .pid = 7, .host = "node1"},
+                           .key = {3, 4},
+                           .port = 4711,
+                           .addresses = {"10.0.0.1", "127.0.0.1"}};
+  const auto read = read_invitation(made.text(), 2);
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_EQ(read->hub.host, "node1");
+  EXPECT_EQ(read->key, made.key);
+  EXPECT_EQ(read->port, 4711);
+  EXPECT_EQ(read->addresses, made.addresses);
+}
+
+TEST(LifelineMessage, AnInvitationThatIsCutShortIsRefused) {
+  const std::string whole =
+      Invitation{.hub = own_name(Rank{0}), .key = {3, 4}, .port = 4711, .addresses = {"10.0.0.1"}}
+          .text();
+  for (size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_FALSE(read_invitation(whole.substr(0, length), 2).ok()) << length;
   }
 }
 

@@ -72,6 +72,15 @@ enum class Pace {
   kMeeting,  // another may come in a minute
 };
 
+void pause_after(uint32_t round, Pace pace) {
+  if (pace == Pace::kPayload || round < 200) {
+    if (round % 16 == 15) sched_yield();
+    return;
+  }
+  const timespec pause = {.tv_sec = 0, .tv_nsec = round < 2000 ? 50'000 : 1'000'000};
+  nanosleep(&pause, nullptr);
+}
+
 class MpiComm : public Comm {
  public:
   MpiComm(MPI_Comm mpi, size_t piece_bytes) : mpi_(mpi), piece_bytes_(piece_bytes) {
@@ -166,12 +175,7 @@ Status MpiComm::wait(MPI_Request& request, int started, Pace pace) {
     if (code != MPI_SUCCESS) break;
     if (done != 0) return {};
     if (lifeline_ && lifeline_->lost()) break;
-    if (pace == Pace::kPayload || round < 200) {
-      sched_yield();
-    } else {
-      const timespec pause = {.tv_sec = 0, .tv_nsec = round < 2000 ? 50'000 : 1'000'000};
-      nanosleep(&pause, nullptr);
-    }
+    pause_after(round, pace);
   }
   mpi_is_whole_ = false;
   const auto until = monotonic_now() + kNewsTime;
@@ -385,7 +389,7 @@ Status MpiComm::connect_lifeline(const ConnectOptions& options) {
 
 MpiComm::~MpiComm() {
   // In step with the others: whoever still waits in a call learns that this rank has ended. After a
-  // failure all know it already.
+  // failure all know it already. A rank that is lost from here on had done its work.
   static_cast<void>(meet(Proposal(rank_, {.call = Call::kEnd})).ok());
   const bool all_leave = !mpi_is_whole_ ? false : lifeline_ ? lifeline_->leave() : true;
   // With a dead rank MPI_Finalize would wait for it. Ending without it is an abnormal end to the

@@ -1,53 +1,18 @@
 #include <fmt/core.h>
 #include <sys/statvfs.h>
 
-#include <algorithm>
-#include <charconv>
-#include <optional>
-
-#include "base/file.h"
+#include "base/memory.h"
 #include "base/units.h"
 #include "doctor/checks.h"
 
 namespace millrace::doctor {
 namespace {
 
-std::optional<uint64_t> number_in(std::string_view text) {
-  const size_t start = text.find_first_of("0123456789");
-  if (start == std::string_view::npos) return std::nullopt;
-  uint64_t value = 0;
-  std::from_chars(text.data() + start, text.data() + text.size(), value);
-  return value;
-}
-
-std::optional<uint64_t> meminfo_bytes(std::string_view key) {
-  const auto meminfo = read_file("/proc/meminfo", 64 << 10);
-  if (!meminfo.ok()) return std::nullopt;
-  const size_t at = meminfo->find(key);
-  if (at == std::string::npos) return std::nullopt;
-  const auto kib = number_in(std::string_view(*meminfo).substr(at + key.size()));
-  if (!kib) return std::nullopt;
-  return *kib * 1024;
-}
-
-// The bound a container sets: also the bound of its page cache. "max" has no digits; v1 says "none"
-// as a number near 2^63.
-std::optional<uint64_t> cgroup_limit_bytes() {
-  for (const char* path :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    const auto content = read_file(path, 64);
-    if (!content.ok()) continue;
-    const auto limit = number_in(*content);
-    if (limit && *limit < uint64_t{1} << 60) return limit;
-  }
-  return std::nullopt;
-}
-
 Finding memory_finding() {
   Finding finding;
   finding.name = "memory";
-  const auto total = meminfo_bytes("MemTotal:");
-  const auto available = meminfo_bytes("MemAvailable:");
+  const auto total = memory_total_bytes();
+  const auto available = memory_available_bytes();
   if (!total || !available) {
     finding.state = State::kFailed;
     finding.fact = "/proc/meminfo cannot be read";
@@ -58,7 +23,7 @@ Finding memory_finding() {
   finding.fact = fmt::format("{} available of {}", format_bytes(*available), format_bytes(*total));
   finding.figures = {{"total_bytes", static_cast<double>(*total)},
                      {"available_bytes", static_cast<double>(*available)}};
-  if (const auto limit = cgroup_limit_bytes(); limit && *limit < *total) {
+  if (const auto limit = memory_limit_bytes(); limit && *limit < *total) {
     finding.state = State::kLimited;
     finding.fact += fmt::format("; the cgroup allows {}", format_bytes(*limit));
     finding.without =

@@ -8,66 +8,13 @@
 #include <cerrno>
 #include <system_error>
 
-#include "base/file.h"
+#include "base/mounts.h"
 #include "base/units.h"
 
 namespace millrace::doctor {
 namespace {
 
 constexpr uint64_t kFreeBytesWanted = uint64_t{1} << 30;
-
-std::vector<std::string> words_of(std::string_view line) {
-  std::vector<std::string> words;
-  while (!line.empty()) {
-    const size_t end = std::min(line.find(' '), line.size());
-    if (end > 0) words.emplace_back(line.substr(0, end));
-    line.remove_prefix(std::min(end + 1, line.size()));
-  }
-  return words;
-}
-
-// The kernel writes spaces, tabs, newlines and backslashes as three octal digits.
-std::string unescaped(std::string_view text) {
-  const auto octal = [](char c) { return c >= '0' && c <= '7'; };
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool escape = text[i] == '\\' && i + 3 < text.size() && octal(text[i + 1]) &&
-                        octal(text[i + 2]) && octal(text[i + 3]);
-    if (!escape) {
-      out += text[i];
-      continue;
-    }
-    const int code = (text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0');
-    out += static_cast<char>(code);
-    i += 3;
-  }
-  return out;
-}
-
-// "36 35 98:0 /root /point opts optional... - ext4 /dev/sda rw"
-std::optional<Mount> parse_mount(std::string_view line) {
-  const std::vector<std::string> words = words_of(line);
-  const auto dash = std::find(words.begin(), words.end(), "-");
-  if (words.size() < 6 || words.end() - dash < 3) return std::nullopt;
-  return Mount{.point = unescaped(words[4]),
-               .device = words[2],
-               .file_system = *(dash + 1),
-               .source = unescaped(*(dash + 2))};
-}
-
-bool holds(const std::filesystem::path& point, const std::filesystem::path& path) {
-  const auto mismatch = std::mismatch(point.begin(), point.end(), path.begin(), path.end());
-  return mismatch.first == point.end() || point == "/";
-}
-
-std::optional<bool> is_rotating(const std::string& device) {
-  // A partition has no queue of its own; its disk, one folder up, has.
-  for (const char* queue : {"queue/rotational", "../queue/rotational"}) {
-    const auto content = read_file(fmt::format("/sys/dev/block/{}/{}", device, queue), 16);
-    if (content.ok() && !content->empty()) return content->front() == '1';
-  }
-  return std::nullopt;
-}
 
 Finding failed(std::string fact, std::string mend) {
   return {.name = "directory",
@@ -104,20 +51,6 @@ void look_at_room(DirectoryFindings& directory) {
 
 }  // namespace
 
-std::optional<Mount> find_mount(std::string_view mountinfo, const std::filesystem::path& path) {
-  std::optional<Mount> best;
-  while (!mountinfo.empty()) {
-    const size_t end = std::min(mountinfo.find('\n'), mountinfo.size());
-    auto mount = parse_mount(mountinfo.substr(0, end));
-    mountinfo.remove_prefix(std::min(end + 1, mountinfo.size()));
-    if (!mount || !holds(mount->point, path)) continue;
-    const bool at_least_as_deep =
-        !best || mount->point.native().size() >= best->point.native().size();
-    if (at_least_as_deep) best = std::move(mount);
-  }
-  return best;
-}
-
 DirectoryFindings look_at_directory(const std::filesystem::path& path) {
   DirectoryFindings directory;
   directory.path = path;
@@ -139,12 +72,10 @@ DirectoryFindings look_at_directory(const std::filesystem::path& path) {
     return directory;
   }
   const auto absolute = std::filesystem::canonical(path, error);
-  if (const auto mounts = read_file("/proc/self/mountinfo"); mounts.ok()) {
-    if (const auto mount = find_mount(*mounts, absolute)) {
-      directory.file_system = mount->file_system;
-      directory.source = mount->source;
-      directory.rotating = is_rotating(mount->device);
-    }
+  if (const auto mount = mount_of(absolute)) {
+    directory.file_system = mount->file_system;
+    directory.source = mount->source;
+    directory.rotating = is_rotating(mount->device);
   }
   look_at_room(directory);
   if (access(path.c_str(), W_OK | X_OK) != 0) {

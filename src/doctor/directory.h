@@ -34,17 +34,4 @@ DirectoryFindings look_at_directory(const std::filesystem::path& path);
 // where the directory has little room.
 void measure_directory(DirectoryFindings& directory, SpeedOptions options);
 
-// A line of /proc/self/mountinfo.
-struct Mount {
-  std::filesystem::path point;
-  std::string device;  // "254:0"
-  std::string file_system;
-  std::string source;
-};
-
-// The mount that holds `path` (absolute, without links), from the text of mountinfo; the last of
-// several on one point wins, as it does in the kernel. Lines that are not understood are passed
-// over.
-std::optional<Mount> find_mount(std::string_view mountinfo, const std::filesystem::path& path);
-
 }  // namespace millrace::doctor

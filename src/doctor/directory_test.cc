@@ -101,22 +101,5 @@ TEST_F(DirectoryTest, TooLittleRoomIsSaidAsSuch) {
   EXPECT_EQ(findings.findings.back().mend, "free some space");
 }
 
-constexpr std::string_view kMountInfo =
-    "21 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
-    "nonsense\n"
-    "30 21 0:26 / /var/data\\040sets rw shared:1 master:2 - nfs4 server:/export rw\n"
-    "31 21 0:27 / /var/data rw - tmpfs tmpfs rw\n"
-    "32 21 0:28 / /var/data rw - xfs /dev/vdb rw\n"
-    "33 21 0:29 / /var/short rw -\n";
-
-TEST(FindMount, TakesTheDeepestAndTheLast) {
-  EXPECT_EQ(find_mount(kMountInfo, "/var/x")->file_system, "ext4");
-  EXPECT_EQ(find_mount(kMountInfo, "/var/data/train")->file_system, "xfs");
-  EXPECT_EQ(find_mount(kMountInfo, "/var/data sets/a")->source, "server:/export");
-  EXPECT_EQ(find_mount(kMountInfo, "/var/database")->file_system, "ext4");
-  EXPECT_EQ(find_mount(kMountInfo, "/var/short/x")->file_system, "ext4");
-  EXPECT_FALSE(find_mount("", "/").has_value());
-}
-
 }  // namespace
 }  // namespace millrace::doctor

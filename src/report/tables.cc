@@ -107,13 +107,20 @@ ProfileTable by_layer(const Profile& profile) {
 
 void add_io_columns(std::vector<TableColumn>& columns) {
   const TableColumn io[] = {
-      {"opens", "opens", Unit::kCount},        {"reads", "reads", Unit::kCount},
-      {"writes", "writes", Unit::kCount},      {"seeks", "", Unit::kCount},
-      {"syncs", "", Unit::kCount},             {"metadata", "", Unit::kCount},
-      {"maps", "", Unit::kCount},              {"errors", "", Unit::kCount},
-      {"bytes_read", "read", Unit::kBytes},    {"bytes_written", "written", Unit::kBytes},
-      {"read_ns", "reading", Unit::kDuration}, {"write_ns", "writing", Unit::kDuration},
-      {"metadata_ns", "meta", Unit::kDuration}, {"first_ns", "", Unit::kDuration},
+      {"opens", "opens", Unit::kCount},
+      {"reads", "reads", Unit::kCount},
+      {"writes", "writes", Unit::kCount},
+      {"seeks", "", Unit::kCount},
+      {"syncs", "", Unit::kCount},
+      {"metadata", "", Unit::kCount},
+      {"maps", "", Unit::kCount},
+      {"errors", "", Unit::kCount},
+      {"bytes_read", "read", Unit::kBytes},
+      {"bytes_written", "written", Unit::kBytes},
+      {"read_ns", "reading", Unit::kDuration},
+      {"write_ns", "writing", Unit::kDuration},
+      {"metadata_ns", "meta", Unit::kDuration},
+      {"first_ns", "", Unit::kDuration},
       {"last_ns", "", Unit::kDuration},
   };
   columns.insert(columns.end(), std::begin(io), std::end(io));
@@ -133,14 +140,11 @@ ProfileTable by_file(const Profile& profile) {
                      .columns = {{"path", "file", Unit::kText}, {"kind", "kind", Unit::kText}},
                      .rows = {}};
   add_io_columns(table.columns);
-  const TableColumn more[] = {{"size_bytes", "size", Unit::kBytes},
-                              {"unique_bytes_read", "", Unit::kBytes},
-                              {"shared_bytes_read", "", Unit::kBytes},
-                              {"readers", "ranks", Unit::kCount},
-                              {"epochs", "epochs", Unit::kCount},
-                              {"reads_per_epoch", "", Unit::kCount},
-                              {"consecutive", "", Unit::kCount},
-                              {"sequential", "", Unit::kCount}};
+  const TableColumn more[] = {
+      {"size_bytes", "size", Unit::kBytes},    {"unique_bytes_read", "", Unit::kBytes},
+      {"shared_bytes_read", "", Unit::kBytes}, {"readers", "ranks", Unit::kCount},
+      {"epochs", "epochs", Unit::kCount},      {"reads_per_epoch", "", Unit::kCount},
+      {"consecutive", "", Unit::kCount},       {"sequential", "", Unit::kCount}};
   table.columns.insert(table.columns.end(), std::begin(more), std::end(more));
   for (const analyze::FileStats& file : profile.files) {
     Row row = {text(file.path), text(analyze::kFileKindNames[static_cast<size_t>(file.kind)])};
@@ -191,10 +195,9 @@ void add_time_columns(std::vector<TableColumn>& columns) {
 }
 
 void add_time(const TimeSplit& split, Row& row) {
-  for (const uint64_t value :
-       {split.wall_ns, split.compute_ns, split.io_ns, split.io_unhidden_ns,
-        split.compute_unhidden_ns, split.fetch_ns, split.decode_ns, split.checkpoint_ns,
-        split.wait_ns}) {
+  for (const uint64_t value : {split.wall_ns, split.compute_ns, split.io_ns, split.io_unhidden_ns,
+                               split.compute_unhidden_ns, split.fetch_ns, split.decode_ns,
+                               split.checkpoint_ns, split.wait_ns}) {
     row.push_back(number(value));
   }
   row.push_back(number(split.wait_share));
@@ -223,9 +226,10 @@ ProfileTable by_rank(const Profile& profile) {
 }
 
 ProfileTable by_epoch(const Profile& profile) {
-  ProfileTable table{.name = "epoch",
-                     .columns = {{"epoch", "epoch", Unit::kCount}, {"steps", "steps", Unit::kCount}},
-                     .rows = {}};
+  ProfileTable table{
+      .name = "epoch",
+      .columns = {{"epoch", "epoch", Unit::kCount}, {"steps", "steps", Unit::kCount}},
+      .rows = {}};
   add_time_columns(table.columns);
   table.columns.push_back({"files", "files", Unit::kCount});
   table.columns.push_back({"bytes_read", "read", Unit::kBytes});
@@ -286,7 +290,8 @@ constexpr TableEntry kTables[] = {
     {"function", by_function},
     {"layer", by_layer},
     {"file", by_file},
-    {"directory", [](const Profile& profile) { return by_group("directory", profile.directories); }},
+    {"directory",
+     [](const Profile& profile) { return by_group("directory", profile.directories); }},
     {"extension", [](const Profile& profile) { return by_group("extension", profile.extensions); }},
     {"kind", [](const Profile& profile) { return by_group("kind", profile.kinds); }},
     {"host", [](const Profile& profile) { return by_group("host", profile.hosts); }},
@@ -405,7 +410,7 @@ std::string table_json(const ProfileTable& table) {
   json.key("left_out");
   json.value(static_cast<uint64_t>(table.cut));
   json.end_object();
-  return json.take() + "\n";
+  return std::move(json).finish();
 }
 
 }  // namespace millrace::report

@@ -21,7 +21,7 @@ std::vector<std::string> table_names();
 enum class Unit { kText, kCount, kBytes, kDuration, kShare, kRate };
 
 struct TableColumn {
-  std::string title;  // as in CSV: "read_ns"
+  std::string title;    // as in CSV: "read_ns"
   std::string heading;  // for people: "read"
   Unit unit{};
 };

@@ -53,14 +53,12 @@ std::string opening(const Profile& profile, const Terminal& terminal) {
     out += styled(shorten(printable(job.command), terminal.columns), Style::kBold, terminal.color);
     out += "\n";
   }
-  std::string facts = fmt::format("{}, {} from {}; {}, {}, {}, {}, {}", duration(job.wall_ns),
-                                  job.framework.empty() ? "" : job.framework,
-                                  wall_text(job.begin_wall_ns),
-                                  plural(job.hosts.size(), "host", "hosts"),
-                                  plural(job.ranks, "rank", "ranks"),
-                                  plural(job.processes, "process", "processes"),
-                                  plural(job.threads, "thread", "threads"),
-                                  plural(job.events, "event", "events"));
+  std::string facts =
+      fmt::format("{}, {} from {}; {}, {}, {}, {}, {}", duration(job.wall_ns),
+                  job.framework.empty() ? "" : job.framework, wall_text(job.begin_wall_ns),
+                  plural(job.hosts.size(), "host", "hosts"), plural(job.ranks, "rank", "ranks"),
+                  plural(job.processes, "process", "processes"),
+                  plural(job.threads, "thread", "threads"), plural(job.events, "event", "events"));
   if (job.framework.empty()) facts.replace(facts.find(",  from"), 7, ", from");
   if (job.lost_events > 0) facts += fmt::format(" ({} lost)", format_exact(job.lost_events));
   add_wrapped(out, facts, terminal);
@@ -70,8 +68,9 @@ std::string opening(const Profile& profile, const Terminal& terminal) {
 std::string data_lines(const Profile& profile, const Terminal& terminal) {
   const analyze::Job& job = profile.job;
   std::string out;
-  std::string data = fmt::format("data     {} of {}, read {}", plural(job.dataset_files, "file", "files"),
-                                 format_bytes(job.dataset_bytes), format_bytes(job.dataset_bytes_read));
+  std::string data =
+      fmt::format("data     {} of {}, read {}", plural(job.dataset_files, "file", "files"),
+                  format_bytes(job.dataset_bytes), format_bytes(job.dataset_bytes_read));
   if (job.amplification > 0) {
     data += fmt::format(" ({:.2f} of it{})", job.amplification, job.epochs > 0 ? " an epoch" : "");
   }
@@ -118,10 +117,10 @@ std::string time_table(const Profile& profile, const Terminal& terminal) {
     add_share(table, "compute", split.compute_ns, split, "", terminal);
   }
   if (profile.time.basis == analyze::WaitBasis::kRegions) {
-    add_share(table, "waiting for data", split.wait_ns, split,
-              split.step_ns > 0 ? fmt::format("{} of the steps", format_percent(split.wait_share))
-                                : "",
-              terminal);
+    add_share(
+        table, "waiting for data", split.wait_ns, split,
+        split.step_ns > 0 ? fmt::format("{} of the steps", format_percent(split.wait_share)) : "",
+        terminal);
   }
   add_share(table, "I/O calls", split.io_ns, split,
             split.compute_ns > 0
@@ -140,10 +139,10 @@ std::string time_table(const Profile& profile, const Terminal& terminal) {
   }
   add_share(table, "none of these", split.idle_ns, split, "", terminal);
   std::string out = fmt::format(
-      "\n{}\n", styled(profile.job.ranks > 1
-                           ? fmt::format("Time of a rank, mean of {}", profile.job.ranks)
-                           : "Time",
-                       Style::kBold, terminal.color));
+      "\n{}\n",
+      styled(profile.job.ranks > 1 ? fmt::format("Time of a rank, mean of {}", profile.job.ranks)
+                                   : "Time",
+             Style::kBold, terminal.color));
   return out + table.render(terminal);
 }
 
@@ -175,13 +174,17 @@ std::string function_table(const Profile& profile, const Terminal& terminal) {
     for (const FunctionStats& function : profile.functions) {
       if (function.layer == layer.layer) functions.push_back(&function);
     }
-    table.add_row({{std::string(analyze::kLayerNames[static_cast<size_t>(layer.layer)]), Style::kBold},
-                   format_count(static_cast<double>(layer.count)),
-                   duration(layer.time_ns),
-                   layer.bytes_read + layer.bytes_written == 0
-                       ? ""
-                       : format_bytes(layer.bytes_read + layer.bytes_written),
-                   "", "", "", ""});
+    table.add_row(
+        {{std::string(analyze::kLayerNames[static_cast<size_t>(layer.layer)]), Style::kBold},
+         format_count(static_cast<double>(layer.count)),
+         duration(layer.time_ns),
+         layer.bytes_read + layer.bytes_written == 0
+             ? ""
+             : format_bytes(layer.bytes_read + layer.bytes_written),
+         "",
+         "",
+         "",
+         ""});
     const size_t room = std::max<size_t>(2, kFunctionRows / profile.layers.size());
     for (size_t i = 0; i < functions.size(); ++i) {
       if (i >= room) {

@@ -9,7 +9,8 @@
 
 namespace millrace::report {
 
-// The answer in a sentence: "yes: training waits for data 38 % of its time", with the ground for it.
+// The answer in a sentence: "yes: training waits for data 38 % of its time", with the ground for
+// it.
 std::string answer(const analyze::Profile& profile);
 
 // Without findings: the caller puts them below.

@@ -215,6 +215,7 @@ void PackedFile::take_blocks() {
       note(fail(Errc::kCorrupt, "the block at byte {}: {}", block.offset, taken.error().message()));
     }
   }
+  name_count_ = tables_.names.size();
   // Losses may name processes of a table that could not be read; events are checked when read.
   std::erase_if(event_blocks_, [&](const PackedBlock& block) {
     if (block.header.process < tables_.processes.size()) return false;
@@ -272,13 +273,12 @@ Status PackedFile::check_references(const EventColumns& columns) const {
     if (greatest < limit) return {};
     return fail(Errc::kCorrupt, "{} {} is named where there are {}", what, greatest, limit);
   };
-  RETURN_IF_ERROR(check(columns.file, tables_.names.size(), "name"));
-  RETURN_IF_ERROR(check(columns.other_file, tables_.names.size(), "name"));
+  RETURN_IF_ERROR(check(columns.file, name_count_, "name"));
+  RETURN_IF_ERROR(check(columns.other_file, name_count_, "name"));
   RETURN_IF_ERROR(check(columns.thread, tables_.threads.size(), "thread"));
   for (const Tag& tag : columns.tags) {
     const uint64_t text = tag.kind == wire::TagKind::kText ? tag.value : 0;
-    if (static_cast<uint32_t>(tag.key) < tables_.names.size() && text < tables_.names.size())
-      continue;
+    if (static_cast<uint32_t>(tag.key) < name_count_ && text < name_count_) continue;
     return fail(Errc::kCorrupt, "a tag names a text that is not in the tables");
   }
   return {};

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -44,6 +45,10 @@ class PackedFile {
   bool is_packed_recording() const { return (header_.flags & wire::kTraceFileNeedsCommit) != 0; }
   uint64_t size_bytes() const { return source_.size_bytes(); }
 
+  // The names of tables(), which has none afterwards; events are still checked against their
+  // number.
+  std::vector<std::string> release_names() { return std::exchange(tables_.names, {}); }
+
   // Every block, for a writer that goes on with this file: its index lists them all.
   const std::vector<PackedBlock>& blocks() const { return blocks_; }
 
@@ -78,6 +83,7 @@ class PackedFile {
   std::vector<PackedBlock> blocks_;
   std::vector<PackedBlock> event_blocks_;
   Tables tables_;
+  size_t name_count_ = 0;
   std::vector<wire::ClockSample> clock_samples_;
   std::map<std::string, Consumed> consumed_;
   std::vector<std::string> problems_;

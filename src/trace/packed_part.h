@@ -33,6 +33,7 @@ class PackedPart final : public Part {
   const std::vector<BlockInfo>& blocks() const override { return blocks_; }
   const std::vector<std::string>& problems() const override { return file_.problems(); }
   int64_t origin_wall_ns() const override { return file_.header().origin_wall_ns; }
+  std::vector<std::string> release_names() override { return file_.release_names(); }
   Status read(size_t block, EventColumns& columns) const override {
     return file_.read(block, columns);
   }

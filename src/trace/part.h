@@ -22,6 +22,9 @@ class Part {
   virtual const std::vector<std::string>& problems() const = 0;
   virtual int64_t origin_wall_ns() const = 0;
 
+  // Its names, which tables() then has no more: a trace of a million files has them once.
+  virtual std::vector<std::string> release_names() = 0;
+
   // As Trace::read_block, with the part's indices and times. Several threads may read at once.
   virtual Status read(size_t block, EventColumns& columns) const = 0;
 

@@ -66,8 +66,8 @@ RecordingPart::RecordingPart(RecordingInput input)
     : input_(std::move(input)), index_(*this, std::move(input_.names)) {
   tables_.sessions.push_back(input_.session);
   // The two tags of regions that began elsewhere; registered first, so that reading finds them.
-  index_.origin_pid();
-  index_.origin_tid();
+  origin_pid_ = index_.origin_pid();
+  origin_tid_ = index_.origin_tid();
   join_recordings();
   for (size_t i = 0; i < input_.recordings.size(); ++i) survey(i);
   const wire::LossCounters& lost = input_.session_lost;
@@ -79,6 +79,7 @@ RecordingPart::RecordingPart(RecordingInput input)
                               .last_ns = input_.ticks.since_first_ns(lost.last_ticks),
                               .error = static_cast<int>(lost.error)});
   }
+  name_index_ = {};
   for (std::string& problem : index_.take_problems()) {
     input_.problems.push_back(input_.session.directory + ": " + std::move(problem));
   }
@@ -189,7 +190,7 @@ Status RecordingPart::read(size_t block, EventColumns& columns) const {
   const OpenedRecording& opened = input_.recordings[source.recording];
   clear(columns);
   KnownNames names(index_);
-  names.set_origins(name_index_.at("origin_pid"), name_index_.at("origin_tid"));
+  names.set_origins(origin_pid_, origin_tid_);
   KnownThreads threads(index_, blocks_[block].process);
   EventAppender appender(input_.ticks, names, threads, columns);
   Chunk chunk;

@@ -45,6 +45,7 @@ class RecordingPart final : public Part, private Registry {
   const std::vector<BlockInfo>& blocks() const override { return blocks_; }
   const std::vector<std::string>& problems() const override { return input_.problems; }
   int64_t origin_wall_ns() const override { return input_.session.clock.first.wall_ns; }
+  std::vector<std::string> release_names() override { return std::exchange(tables_.names, {}); }
   Status read(size_t block, EventColumns& columns) const override;
   Result<uint32_t> levels(size_t block) const override { return sources_[block].levels; }
 
@@ -69,7 +70,9 @@ class RecordingPart final : public Part, private Registry {
 
   RecordingInput input_;
   Tables tables_;
-  std::unordered_map<std::string, NameIndex> name_index_;
+  std::unordered_map<std::string, NameIndex> name_index_;  // empty once it is open
+  NameIndex origin_pid_{};
+  NameIndex origin_tid_{};
   RecordingIndex index_;
   std::vector<BlockInfo> blocks_;
   std::vector<BlockSource> sources_;

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 
 #include "trace/alignment.h"
 #include "trace/part.h"
@@ -29,6 +28,42 @@ struct PartMaps {
   bool threads_are_equal = false;
 };
 
+// The names of all parts, each once. Places of an own table rather than nodes of an unordered_map:
+// those of a million names would take as much memory as the names.
+class NameTable {
+ public:
+  NameIndex add(std::string name) {
+    if (name.empty()) return NameIndex{};
+    if (2 * names_.size() >= places_.size()) grow();
+    const size_t place = place_of(name);
+    if (places_[place] == 0) {
+      places_[place] = static_cast<uint32_t>(names_.size());
+      names_.push_back(std::move(name));
+    }
+    return static_cast<NameIndex>(places_[place]);
+  }
+  std::vector<std::string> take() { return std::move(names_); }
+
+ private:
+  // Where the name is, or where it would be.
+  size_t place_of(std::string_view name) const {
+    const size_t mask = places_.size() - 1;
+    size_t place = std::hash<std::string_view>()(name) & mask;
+    while (places_[place] != 0 && names_[places_[place]] != name) place = (place + 1) & mask;
+    return place;
+  }
+
+  void grow() {
+    places_.assign(std::max<size_t>(64, 2 * places_.size()), 0);
+    for (size_t i = 1; i < names_.size(); ++i) {
+      places_[place_of(names_[i])] = static_cast<uint32_t>(i);
+    }
+  }
+
+  std::vector<std::string> names_ = {""};
+  std::vector<uint32_t> places_;  // a power of two of them; 0: free
+};
+
 template <typename Index>
 bool is_identity(const std::vector<Index>& map) {
   for (size_t i = 0; i < map.size(); ++i) {
@@ -40,7 +75,7 @@ bool is_identity(const std::vector<Index>& map) {
 }  // namespace
 
 struct Trace::State {
-  void join(const Part& part);
+  void join(Part& part, NameTable& name_table);
   void join_processes(const Tables& tables, PartMaps& maps);
   uint32_t join_session(const SessionEntry& entry, int64_t origin_wall_ns);
   void align();
@@ -48,7 +83,7 @@ struct Trace::State {
 
   std::vector<std::unique_ptr<Part>> parts;
   std::vector<PartMaps> maps;
-  std::vector<std::string> names = {""};
+  std::vector<std::string> names;
   std::vector<SessionEntry> session_entries;
   std::vector<int64_t> session_origins;  // of the files they come from
   std::vector<ProcessEntry> process_entries;
@@ -63,7 +98,6 @@ struct Trace::State {
   uint64_t event_count = 0;
   int64_t origin_wall_ns = 0;
 
-  std::unordered_map<std::string_view, NameIndex> name_index;  // views of the parts' names
   std::map<std::tuple<uint32_t, std::string, uint32_t>, ProcessIndex> recorded_processes;
   std::map<std::pair<uint32_t, uint32_t>, ThreadIndex> thread_index;
 };
@@ -108,15 +142,12 @@ void Trace::State::join_processes(const Tables& tables, PartMaps& map) {
   }
 }
 
-void Trace::State::join(const Part& part) {
+void Trace::State::join(Part& part, NameTable& name_table) {
   const Tables& tables = part.tables();
   PartMaps map;
-  for (const std::string& name : tables.names) {
-    const auto next = static_cast<NameIndex>(names.size());
-    const auto [found, is_new] = name_index.try_emplace(name, name.empty() ? NameIndex{} : next);
-    if (is_new && !name.empty()) names.push_back(name);
-    map.names.push_back(found->second);
-  }
+  std::vector<std::string> part_names = part.release_names();
+  map.names.reserve(part_names.size());
+  for (std::string& name : part_names) map.names.push_back(name_table.add(std::move(name)));
   for (const SessionEntry& entry : tables.sessions) {
     map.sessions.push_back(join_session(entry, part.origin_wall_ns()));
   }
@@ -229,7 +260,9 @@ Trace Trace::of_parts(OpenedParts opened) {
   auto state = std::make_unique<State>();
   state->parts = std::move(opened.parts);
   state->problems = std::move(opened.problems);
-  for (const auto& part : state->parts) state->join(*part);
+  NameTable name_table;
+  for (const auto& part : state->parts) state->join(*part, name_table);
+  state->names = name_table.take();
   state->align();
   return Trace(std::move(state));
 }

@@ -1,10 +1,10 @@
 // Any text may stand in mountinfo; a found mount holds the path.
 #include <cstdint>
 
-#include "doctor/directory.h"
+#include "base/mounts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  static_cast<void>(millrace::doctor::find_mount(text, "/tmp/some where/below"));
+  static_cast<void>(millrace::find_mount(text, "/tmp/some where/below"));
   return 0;
 }

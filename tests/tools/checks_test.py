@@ -823,5 +823,50 @@ class FormatTest(CheckTest):
         self.assert_finds("there is no file to check. Give the repository as --root")
 
 
+class PageCheckTest(CheckTest):
+    script = "check_page.py"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("src/report/page/src/main.ts", "let a = 1;\n")
+        self.write("src/report/page/package.json", "{}\n")
+        self.write(".gitignore", "node_modules/\n")
+        self.git("init", "-q")
+        self.write("src/report/page/node_modules/uplot/LICENSE", "the licence\n")
+        self.build("let a=1;")
+
+    def build(self, script: str) -> None:
+        """As tools/build_page.sh does: a page from a bundler, then the stamp."""
+        self.write("src/report/page/dist/index.html", "<!--millrace:head-->\n<script type=\"module\" crossorigin>"
+                   f"{script}</script>\n<!--millrace:data-->\n")
+        self.run_check("--stamp")
+
+    def test_a_page_built_from_the_present_sources_passes(self) -> None:
+        self.assert_passes("page: src/report/page/dist/index.html is built from the 2 sources as they are")
+        self.assertIn("the licence", self.read("src/report/page/dist/index.html"))
+
+    def test_a_forgotten_rebuild(self) -> None:
+        self.write("src/report/page/src/main.ts", "let a = 2;\n")
+        self.assert_finds("src/report/page/dist/index.html: it was not built from the present sources")
+
+    def test_a_new_source_that_was_not_built_in(self) -> None:
+        self.write("src/report/page/src/new.ts", "")
+        self.assert_finds("src/report/page/dist/index.html: it was not built from the present sources")
+
+    def test_a_built_page_that_was_edited_by_hand(self) -> None:
+        page = self.read("src/report/page/dist/index.html")
+        self.write("src/report/page/dist/index.html", page.replace("let a=1", "let a=3"))
+        self.assert_finds("src/report/page/dist/index.html: its script is not the one it allows")
+
+    def test_a_page_without_a_place_for_data(self) -> None:
+        page = self.read("src/report/page/dist/index.html")
+        self.write("src/report/page/dist/index.html", page.replace("<!--millrace:data-->", ""))
+        self.assert_finds("src/report/page/dist/index.html: it has 0 places for data")
+
+    def test_a_page_that_was_never_built(self) -> None:
+        (self.root / "src/report/page/dist/index.html").unlink()
+        self.assert_finds("src/report/page/dist/index.html: the file is missing. Run tools/build_page.sh")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,80 @@
+// checkpoint-stall: training stands still while a checkpoint is written.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "advise/judging.h"
+#include "advise/rules/rules.h"
+#include "base/units.h"
+
+namespace millrace::advise {
+namespace {
+
+struct Saved {
+  uint64_t count = 0;
+  uint64_t alone = 0;  // written by one rank
+  uint64_t stalled_ns = 0;
+  uint64_t bytes = 0;
+  size_t longest = 0;  // index of the one that stalled most
+};
+
+Saved saved_of(const analyze::Profile& profile) {
+  Saved saved;
+  for (size_t i = 0; i < profile.checkpoints.size(); ++i) {
+    const analyze::Checkpoint& checkpoint = profile.checkpoints[i];
+    saved.count += 1;
+    saved.alone += checkpoint.ranks_writing <= 1 ? 1 : 0;
+    saved.stalled_ns += checkpoint.stalled_ns;
+    saved.bytes += checkpoint.bytes;
+    if (checkpoint.stalled_ns > profile.checkpoints[saved.longest].stalled_ns) saved.longest = i;
+  }
+  return saved;
+}
+
+}  // namespace
+
+Judged judge_checkpoint_stall(const analyze::Profile& profile, const Machine& machine) {
+  const Waiting waiting = waiting_of(profile);
+  const Saved saved = saved_of(profile);
+  // Where nothing says when training computes, it seems to stand still all the time.
+  if (profile.time.job.compute_ns == 0 || saved.stalled_ns < kSecond) return {};
+  if (waiting.share(saved.stalled_ns) < kWaitShareMin) return {};
+
+  const uint64_t ranks = std::max<uint32_t>(profile.job.ranks, 1);
+  const bool others_wait = ranks > 1 && 2 * saved.alone > saved.count;
+  const uint64_t writers = others_wait ? 1 : ranks;
+  const uint64_t left_ns = saved.bytes / writers * kSecond / kCacheBytesPerSecond;
+  const analyze::Checkpoint& longest = profile.checkpoints[saved.longest];
+  Finding finding;
+  finding.title = others_wait
+                      ? fmt::format("{} ranks wait while one writes the checkpoint", ranks - 1)
+                      : "training stands still while a checkpoint is written";
+  finding.evidence = {
+      {fmt::format("in {} {} nobody computed for {}, {} of the wall time", saved.count,
+                   saved.count == 1 ? "checkpoint" : "checkpoints", duration(saved.stalled_ns),
+                   format_percent(waiting.share(saved.stalled_ns))),
+       "checkpoints"},
+      {fmt::format("the longest stopped training for {}: {} by {} of {} ranks",
+                   duration(longest.stalled_ns), format_bytes(longest.bytes), longest.ranks_writing,
+                   ranks),
+       fmt::format("checkpoints:{}", saved.longest)}};
+  finding.threshold =
+      "5 % of the wall time: a copy of the state in memory takes a fraction of a second, and "
+      "writing can go on beside training";
+  finding.changes =
+      Changes(profile, machine)
+          .pytorch(
+              "torch.distributed.checkpoint.async_save(state, ...): every rank copies and writes its "
+              "part beside training; else copy the state to the CPU and torch.save in a thread")
+          .tf_data("tf.train.CheckpointOptions(enable_async=True); Orbax does the same for JAX")
+          .hdf5("write in parallel: H5Pset_fapl_mpio, each rank its hyperslab, collectively")
+          .any("write to a local disk first, and copy from there beside training")
+          .take();
+  finding.gain =
+      gain_of(waiting, saved.stalled_ns - std::min(saved.stalled_ns, left_ns),
+              "the time in which nobody computed, less a copy of the state in memory at 2 GB/s");
+  finding.severity = severity_of(finding.gain, Severity::kWarning);
+  return finding;
+}
+
+}  // namespace millrace::advise

@@ -1,0 +1,94 @@
+// hot-small-file: a small file that is read again and again.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "advise/judging.h"
+#include "advise/rules/rules.h"
+#include "base/units.h"
+
+namespace millrace::advise {
+namespace {
+
+constexpr uint64_t kSizeMax = 64 * kMiB;
+constexpr double kPassesMin = 5;
+
+// How often a rank reads the whole of it in an epoch.
+double passes(const analyze::Profile& profile, const analyze::FileStats& file) {
+  const uint64_t size = std::max(file.size_bytes, file.unique_bytes_read);
+  const uint64_t once = size * std::max<uint64_t>(file.readers, 1) * epochs_of(profile);
+  return ratio(file.io.bytes_read, once);
+}
+
+bool is_hot(const analyze::Profile& profile, const analyze::FileStats& file, double usual) {
+  if (file.kind != analyze::FileKind::kData || file.io.bytes_read == 0) return false;
+  if (std::max(file.size_bytes, file.unique_bytes_read) > kSizeMax) return false;
+  return passes(profile, file) >= kPassesMin * std::max(1.0, usual);
+}
+
+}  // namespace
+
+Judged judge_hot_small_file(const analyze::Profile& profile, const Machine& machine) {
+  const Waiting waiting = waiting_of(profile);
+  const analyze::Job& job = profile.job;
+  // Epochs that nobody marked read every file again: only what is read more often than the rest is
+  // hot.
+  uint64_t hot_bytes = 0;
+  uint64_t hot_unique = 0;
+  for (const analyze::FileStats& file : profile.files) {
+    if (!is_hot(profile, file, 1)) continue;
+    hot_bytes += file.io.bytes_read;
+    hot_unique += file.unique_bytes_read;
+  }
+  const uint64_t rest_bytes = job.dataset_bytes_read - std::min(job.dataset_bytes_read, hot_bytes);
+  const uint64_t rest_unique =
+      job.dataset_unique_bytes - std::min(job.dataset_unique_bytes, hot_unique);
+  const uint64_t rank_epochs = epochs_of(profile) * std::max<uint64_t>(job.ranks, 1);
+  const double usual = ratio(rest_bytes, rest_unique) / static_cast<double>(rank_epochs);
+  const analyze::FileStats* worst = nullptr;
+  uint64_t time_ns = 0;
+  uint64_t count = 0;
+  double again = 0;
+  for (const analyze::FileStats& file : profile.files) {
+    if (!is_hot(profile, file, usual)) continue;
+    ++count;
+    time_ns += time_of(file.io);
+    again = std::max(again, passes(profile, file));
+    if (worst == nullptr || time_of(file.io) > time_of(worst->io)) worst = &file;
+  }
+  // Many such files are a dataset whose epochs are not marked.
+  const bool few = count <= 8 || 10 * count <= job.dataset_files;
+  if (worst == nullptr || !few || !waiting.matters(time_ns)) return {};
+
+  Finding finding;
+  finding.title = count == 1 ? "a small file is read again and again"
+                             : fmt::format("{} small files are read again and again", count);
+  finding.evidence = {
+      {fmt::format("{} ({}) was read {:.0f} times a rank and epoch: {} in {} reads", worst->path,
+                   format_bytes(worst->size_bytes), passes(profile, *worst),
+                   format_bytes(worst->io.bytes_read), format_exact(worst->io.reads)),
+       "files:" + worst->path},
+      {fmt::format("calls on {} took {}", count == 1 ? "it" : "such files", duration(time_ns)),
+       "files"}};
+  finding.threshold =
+      "five times an epoch, five times as often as the other data, and at most 64 MiB: so much "
+      "every process can keep";
+  finding.changes =
+      Changes(profile, machine)
+          .pytorch(
+              "load it once in Dataset.__init__ (or under functools.lru_cache) and keep the values; "
+              "workers that are forked share the pages")
+          .tf_data(
+              "read it once before the pipeline and capture the tensor, or .cache() the dataset "
+              "made of it")
+          .hdf5(
+              "H5Pset_fapl_core(fapl, 1 << 20, 0) (h5py: driver='core', backing_store=False) holds the "
+              "file in memory from one reading on")
+          .take();
+  finding.gain = gain_of(waiting, waiting.due_to(scaled(time_ns, 1 - 1 / again)),
+                         "the part of waiting that all but the first reading accounts for");
+  finding.severity = severity_of(finding.gain, Severity::kWarning);
+  return finding;
+}
+
+}  // namespace millrace::advise

@@ -1,0 +1,71 @@
+// line-reads: data are read a line, a word or a character at a time.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "advise/judging.h"
+#include "advise/rules/rules.h"
+#include "base/units.h"
+
+namespace millrace::advise {
+namespace {
+
+constexpr std::string_view kLineCalls[] = {"fgets",  "fgetc",  "getline", "getdelim",
+                                           "fscanf", "fgetws", "fgetwc"};
+
+}  // namespace
+
+Judged judge_line_reads(const analyze::Profile& profile, const Machine& machine) {
+  const Waiting waiting = waiting_of(profile);
+  const analyze::AccessCounts& counts = profile.data_reads.counts;
+  if (counts.lines < kCallsMin || 2 * counts.lines < counts.count) return {};
+  uint64_t calls = 0;
+  uint64_t time_ns = 0;
+  uint64_t bytes = 0;
+  std::string most;
+  for (const analyze::FunctionStats& function : profile.functions) {
+    if (std::find(std::begin(kLineCalls), std::end(kLineCalls), function.name) ==
+        std::end(kLineCalls)) {
+      continue;
+    }
+    if (calls == 0) most = function.name;  // they are in the order of time
+    calls += function.count;
+    time_ns += function.time_ns;
+    bytes += function.bytes;
+  }
+  // Some of these calls may read what is no data.
+  time_ns = scaled(time_ns, ratio(counts.lines, calls));
+  if (!waiting.matters(time_ns)) return {};
+
+  const uint64_t left_ns = bytes * kSecond / kCacheBytesPerSecond;
+  Finding finding;
+  finding.title = "data are read line by line";
+  finding.evidence = {{fmt::format("{} of {} reads of data are calls like {}, of {} on average",
+                                   format_exact(counts.lines), format_exact(counts.count), most,
+                                   format_bytes(bytes / std::max<uint64_t>(calls, 1))),
+                       "functions"},
+                      {fmt::format("they took {}", duration(time_ns)), "functions"}};
+  finding.threshold =
+      "half of the reads of data, and 2 % of the ranks' time: a call for each line costs "
+      "more than its bytes";
+  finding.changes =
+      Changes(profile, machine)
+          .pytorch(
+              "read blocks of 1 MiB and split them, or a parser that does (pandas.read_csv, "
+              "pyarrow.csv); better: convert to a binary format once")
+          .tf_data(
+              "tf.data.TextLineDataset(files, buffer_size=1 << 20, num_parallel_reads=4), or convert "
+              "to TFRecord")
+          .any(
+              "in C: setvbuf(file, NULL, _IOFBF, 1 << 20) and loops over blocks of fread(); "
+              "numbers by from_chars or strtod from the block")
+          .take();
+  finding.gain =
+      gain_of(waiting, waiting.unhidden_due_to(time_ns - std::min(time_ns, left_ns)),
+              "the part of I/O that compute does not hide which these calls account for, less "
+              "copying the bytes");
+  finding.severity = severity_of(finding.gain, Severity::kWarning);
+  return finding;
+}
+
+}  // namespace millrace::advise

@@ -1,0 +1,57 @@
+// many-small-files: a dataset of many small files, whose opening costs as much as their reading.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "advise/judging.h"
+#include "advise/rules/rules.h"
+#include "base/units.h"
+
+namespace millrace::advise {
+
+Judged judge_many_small_files(const analyze::Profile& profile, const Machine& machine) {
+  constexpr double kMetadataShareMin = 0.2;
+  const Waiting waiting = waiting_of(profile);
+  const analyze::IoTotals io = data_totals(profile);
+  const analyze::DataUse& data = profile.data;
+  const double small_share = ratio(data.files_small, data.files_read);
+  const double metadata_share = ratio(io.metadata_ns, time_of(io));
+  if (data.files_read < kCallsMin || small_share <= 0.5) return {};
+  if (metadata_share < kMetadataShareMin || !waiting.matters(io.metadata_ns)) return {};
+
+  const uint64_t mean_bytes =
+      profile.job.dataset_bytes / std::max<uint64_t>(profile.job.dataset_files, 1);
+  Finding finding;
+  finding.title = fmt::format("{} small files: opening them costs {} of their I/O",
+                              format_count(static_cast<double>(data.files_small)),
+                              format_percent(metadata_share));
+  finding.evidence = {{fmt::format("{} of {} data files are under 1 MiB; the mean is {}",
+                                   format_percent(small_share), format_exact(data.files_read),
+                                   format_bytes(mean_bytes)),
+                       "data"},
+                      {fmt::format("opening, closing and asking for them took {}, reading {}",
+                                   duration(io.metadata_ns), duration(io.read_ns)),
+                       "kinds:data"}};
+  finding.threshold =
+      "a thousand files, most under 1 MiB, and a fifth of their I/O time without bytes: "
+      "an open on a parallel file system is a question to one metadata server, which "
+      "all nodes ask";
+  finding.changes =
+      Changes(profile, machine)
+          .pytorch(
+              "pack them into files of 100 MiB to 1 GiB: tar with WebDataset, or one HDF5 or LMDB file "
+              "a shard with an index")
+          .tf_data("pack them into TFRecord files of 100 MiB to 1 GiB (tf.io.TFRecordWriter)")
+          .lustre(fmt::format(
+              "until they are packed: lfs setstripe -c 1 {}, so that each open asks one "
+              "server; -E 64K -L mdt puts the first 64 KiB beside the metadata",
+              data_directory(profile)))
+          .store("millrace store (coming) packs them as it loads them, and keeps their paths")
+          .take();
+  finding.gain = gain_of(waiting, waiting.due_to(io.metadata_ns),
+                         "the part of waiting that opening, closing and stat account for");
+  finding.severity = severity_of(finding.gain, Severity::kWarning);
+  return finding;
+}
+
+}  // namespace millrace::advise

@@ -1,0 +1,51 @@
+// Rules: the functions that judge, one a file of this folder. rules() of advise.cc lists them.
+#pragma once
+
+#include <optional>
+
+#include "advise/advise.h"
+
+namespace millrace::advise {
+
+using Judged = std::optional<Finding>;
+
+Judged judge_checkpoint_shared(const analyze::Profile& profile, const Machine& machine);
+Judged judge_checkpoint_small_writes(const analyze::Profile& profile, const Machine& machine);
+Judged judge_checkpoint_stall(const analyze::Profile& profile, const Machine& machine);
+Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machine);
+Judged judge_few_reads_in_flight(const analyze::Profile& profile, const Machine& machine);
+Judged judge_file_shuffle(const analyze::Profile& profile, const Machine& machine);
+Judged judge_fits_local_disk(const analyze::Profile& profile, const Machine& machine);
+Judged judge_fits_memory(const analyze::Profile& profile, const Machine& machine);
+Judged judge_hot_small_file(const analyze::Profile& profile, const Machine& machine);
+Judged judge_io_hidden(const analyze::Profile& profile, const Machine& machine);
+Judged judge_large_shared_file(const analyze::Profile& profile, const Machine& machine);
+Judged judge_line_reads(const analyze::Profile& profile, const Machine& machine);
+Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& machine);
+Judged judge_many_small_files(const analyze::Profile& profile, const Machine& machine);
+Judged judge_metadata_storm(const analyze::Profile& profile, const Machine& machine);
+Judged judge_no_shuffle(const analyze::Profile& profile, const Machine& machine);
+Judged judge_partial_use(const analyze::Profile& profile, const Machine& machine);
+Judged judge_random_access(const analyze::Profile& profile, const Machine& machine);
+Judged judge_read_amplification(const analyze::Profile& profile, const Machine& machine);
+Judged judge_repeated_opens(const analyze::Profile& profile, const Machine& machine);
+Judged judge_same_bytes(const analyze::Profile& profile, const Machine& machine);
+Judged judge_small_reads(const analyze::Profile& profile, const Machine& machine);
+Judged judge_stats_file_pieces(const analyze::Profile& profile, const Machine& machine);
+Judged judge_text_parsing(const analyze::Profile& profile, const Machine& machine);
+Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& machine);
+Judged judge_uneven_shards(const analyze::Profile& profile, const Machine& machine);
+
+// Whether a file is a small one beside the dataset, read whole in small pieces: what
+// stats-file-pieces tells, and small-reads need not tell again.
+bool is_small_file_in_pieces(const analyze::Profile& profile, const analyze::FileStats& file);
+
+// Whether the dataset is read again and again, and those later readings wait for storage: what
+// keeping it nearer would end. The time is what they cost of the wall time.
+struct Rereading {
+  uint64_t bytes = 0;     // read after the first time
+  uint64_t saved_ns = 0;  // at most
+};
+std::optional<Rereading> rereading_of(const analyze::Profile& profile);
+
+}  // namespace millrace::advise

@@ -1,0 +1,71 @@
+// same-bytes: every rank reads the same bytes.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "advise/judging.h"
+#include "advise/rules/rules.h"
+#include "base/units.h"
+
+namespace millrace::advise {
+namespace {
+
+// The least share of the dataset that a rank reads in an epoch. Over several epochs shuffled shards
+// meet in all ranks as well, so what a rank reads is held against what an epoch of it would be.
+double least_share(const analyze::Profile& profile) {
+  const analyze::Job& job = profile.job;
+  double least = 1;
+  for (const analyze::RankLoad& rank : profile.ranks) {
+    const double bytes = ratio(rank.data_bytes_read, job.dataset_unique_bytes * epochs_of(profile));
+    const double files = ratio(rank.data_files, profile.data.files_read);
+    least = std::min({least, bytes, files});
+  }
+  return profile.ranks.empty() ? 0 : least;
+}
+
+}  // namespace
+
+Judged judge_same_bytes(const analyze::Profile& profile, const Machine& machine) {
+  constexpr double kShareMin = 0.9;
+  const Waiting waiting = waiting_of(profile);
+  const analyze::Job& job = profile.job;
+  const analyze::IoTotals io = data_totals(profile);
+  if (job.ranks < 2 || job.dataset_unique_bytes == 0 || !waiting.matters(time_of(io))) return {};
+  const double shared = ratio(profile.data.shared_bytes, job.dataset_unique_bytes);
+  const double least = least_share(profile);
+  if (shared < kShareMin || least < kShareMin) return {};
+
+  Finding finding;
+  finding.title = fmt::format("each of {} ranks reads the whole dataset", job.ranks);
+  finding.evidence = {
+      {fmt::format("every rank read at least {} of the dataset's {}{}", format_percent(least),
+                   format_bytes(job.dataset_unique_bytes), job.epochs > 1 ? " in an epoch" : ""),
+       "ranks"},
+      {fmt::format("{} were read in all, and {} of the different bytes by several ranks",
+                   format_bytes(job.dataset_bytes_read), format_percent(shared)),
+       "data"}};
+  finding.threshold =
+      "every rank, 90 % of the bytes and of the files: with the data shared out, a rank "
+      "reads a part of each epoch as large as all others'";
+  finding.changes =
+      Changes(profile, machine)
+          .pytorch(
+              "DataLoader(..., sampler=torch.utils.data.distributed.DistributedSampler(dataset)), and "
+              "sampler.set_epoch(epoch) before each epoch")
+          .tf_data(
+              "dataset.shard(num_shards=size, index=rank) right behind the list of files, before "
+              "anything is read")
+          .hdf5(
+              "read it once and broadcast, or collectively: H5Pset_dxpl_mpio(dxpl, "
+              "H5FD_MPIO_COLLECTIVE), each rank its own hyperslab")
+          .any(
+              "where every rank needs all of it (tables, a validation set): read it on one rank of a "
+              "node and broadcast")
+          .take();
+  finding.gain = gain_of(waiting, scaled(waiting.io_ns, 1 - 1 / static_cast<double>(job.ranks)),
+                         fmt::format("waiting for I/O, if a rank read one of {} parts", job.ranks));
+  finding.severity = severity_of(finding.gain, Severity::kWarning);
+  return finding;
+}
+
+}  // namespace millrace::advise

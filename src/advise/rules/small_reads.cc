@@ -1,0 +1,129 @@
+// small-reads: transfers too small for the file system, where larger ones are possible.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "advise/judging.h"
+#include "advise/rules/rules.h"
+#include "base/units.h"
+
+namespace millrace::advise {
+namespace {
+
+// A size under which the time of a read is its latency, not its bytes.
+struct Limit {
+  uint64_t size_bytes = 0;
+  std::string_view reason;
+};
+
+Limit limit_of(const Machine& machine) {
+  if (machine.data_storage == Storage::kParallel) {
+    return {kMiB, "a Lustre server is asked in requests of 1 MiB to 4 MiB, each with a round trip"};
+  }
+  if (machine.data_storage == Storage::kNetwork) {
+    return {256 * kKiB, "each request to a server costs a round trip; NFS asks for up to 1 MiB"};
+  }
+  return {64 * kKiB,
+          "a solid-state disk needs about 64 KiB a read to reach its bandwidth, and Linux reads "
+          "ahead 128 KiB"};
+}
+
+// Reads that other rules do not account for: not of lines, not of a small file in pieces.
+struct Reads {
+  uint64_t count = 0;
+  uint64_t small = 0;  // under the limit
+  uint64_t bytes = 0;
+  uint64_t time_ns = 0;
+  uint64_t opens = 0;
+};
+
+uint64_t count_below(const LogHistogram& sizes, uint64_t limit_bytes) {
+  uint64_t count = 0;
+  for (size_t bin = 0; bin < LogHistogram::bin_of(limit_bytes); ++bin) count += sizes.bins()[bin];
+  return count;
+}
+
+Reads reads_of(const analyze::Profile& profile, uint64_t limit_bytes) {
+  const analyze::IoTotals io = data_totals(profile);
+  Reads reads{.count = profile.data_reads.counts.count,
+              .small = count_below(profile.data_reads.sizes, limit_bytes),
+              .bytes = io.bytes_read,
+              .time_ns = io.read_ns,
+              .opens = io.opens};
+  const auto without = [](uint64_t& from, uint64_t what) { from -= std::min(from, what); };
+  for (const analyze::FileStats& file : profile.files) {
+    if (!is_small_file_in_pieces(profile, file)) continue;
+    without(reads.count, file.read.count);
+    without(reads.small, file.read.small);
+    without(reads.bytes, file.io.bytes_read);
+    without(reads.time_ns, file.io.read_ns);
+    without(reads.opens, file.io.opens);
+  }
+  return reads;
+}
+
+std::vector<Change> changes(const analyze::Profile& profile, const Machine& machine,
+                            uint64_t wanted_bytes) {
+  const uint64_t mean_file =
+      profile.job.dataset_bytes / std::max<uint64_t>(profile.job.dataset_files, 1);
+  return Changes(profile, machine)
+      .pytorch(
+          fmt::format("read a file in pieces of {}: open(path, 'rb', buffering={}), or read() it "
+                      "whole and slice in memory",
+                      format_bytes(wanted_bytes), wanted_bytes))
+      .tf_data(fmt::format("tf.data.TFRecordDataset(files, buffer_size={}); the same argument of "
+                           "FixedLengthRecordDataset and TextLineDataset",
+                           wanted_bytes))
+      .hdf5(fmt::format(
+          "rewrite the datasets in chunks of about 1 MiB (h5repack -l CHUNK=...), and give "
+          "the chunk cache room for a row of them: H5Pset_chunk_cache(fapl, 12421, {}, "
+          "1.0), in h5py rdcc_nbytes={}",
+          64 * kMiB, 64 * kMiB))
+      .lustre(
+          fmt::format("{} before the data are copied there again, so that one request meets one "
+                      "server; then read in multiples of it",
+                      stripe_command(profile, wanted_bytes, mean_file)))
+      .take();
+}
+
+}  // namespace
+
+Judged judge_small_reads(const analyze::Profile& profile, const Machine& machine) {
+  // What would be one read of a whole small file is the subject of many-small-files.
+  constexpr uint64_t kReadsPerOpenMin = 4;
+  const Waiting waiting = waiting_of(profile);
+  const Limit limit = limit_of(machine);
+  const Reads reads = reads_of(profile, limit.size_bytes);
+  const double small_share = ratio(reads.small, reads.count);
+  const uint64_t mean_bytes = reads.count == 0 ? 0 : reads.bytes / reads.count;
+  const bool mergeable = reads.count >= kReadsPerOpenMin * reads.opens;
+  if (reads.count < kCallsMin || small_share <= 0.5 || mean_bytes >= limit.size_bytes) return {};
+  if (2 * profile.data_reads.counts.lines > reads.count) return {};
+  if (!mergeable || !waiting.matters(reads.time_ns)) return {};
+
+  const uint64_t wanted = std::max<uint64_t>(limit.size_bytes, kMiB);
+  // Fewer calls, but the bytes still have to be copied.
+  const uint64_t left_ns = std::max(scaled(reads.time_ns, ratio(mean_bytes, wanted)),
+                                    reads.bytes * kSecond / kCacheBytesPerSecond);
+  const uint64_t saved_ns = waiting.due_to(reads.time_ns - std::min(reads.time_ns, left_ns));
+  Finding finding;
+  finding.title = fmt::format("the data are read {} at a time", format_bytes(mean_bytes));
+  finding.evidence = {{fmt::format("{} of {} reads of data files are under {}; the mean is {}",
+                                   format_percent(small_share), format_exact(reads.count),
+                                   format_bytes(limit.size_bytes), format_bytes(mean_bytes)),
+                       "data_reads"},
+                      {fmt::format("they took {} in all, {} each", duration(reads.time_ns),
+                                   duration(reads.time_ns / reads.count)),
+                       "kinds:data"}};
+  finding.threshold = fmt::format("more than half of the reads, and the mean, under {}: {}",
+                                  format_bytes(limit.size_bytes), limit.reason);
+  finding.changes = changes(profile, machine, wanted);
+  finding.gain = gain_of(waiting, saved_ns,
+                         fmt::format("the part of waiting that these reads account for, less what "
+                                     "reads of {} would still take",
+                                     format_bytes(wanted)));
+  finding.severity = severity_of(finding.gain, Severity::kWarning);
+  return finding;
+}
+
+}  // namespace millrace::advise

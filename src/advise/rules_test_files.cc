@@ -1,0 +1,302 @@
+// Which files: many small ones, hot ones, large shared ones, text, and where they could lie.
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "advise/workloads.h"
+
+namespace millrace::advise {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+analyze::Profile epoch_of_small_files(uint64_t files, uint64_t size, nanoseconds opening) {
+  JobSketch job;
+  job.rank().epoch(0, [&] {
+    job.rank().batch({.compute = 500ms}, [&](Team& team) {
+      for (const uint64_t i : shuffled(files, 1)) {
+        team.next().read_file(fmt::format("/data/{:05}.jpg", i),
+                              {.size = size, .takes = 2ms, .opening = opening});
+      }
+    });
+  });
+  return job.profile();
+}
+
+TEST(ManySmallFiles, WhoseOpeningCostsAsMuchAsReading) {
+  const analyze::Profile profile = epoch_of_small_files(4000, 100'000, 2ms);
+  ASSERT_THAT(rules_found(profile), ElementsAre("many-small-files"));
+  EXPECT_THAT(advise(profile, {}).front().evidence[0].text,
+              HasSubstr("100.0 % of 4,000 data files"));
+}
+
+TEST(ManySmallFiles, WhoseOpeningIsLittleOfTheirIo) {
+  EXPECT_THAT(rules_found(epoch_of_small_files(4000, 100'000, 450us)), IsEmpty());
+}
+
+TEST(ManySmallFiles, OfSomeMegabytesAreNotSmall) {
+  EXPECT_THAT(rules_found(epoch_of_small_files(2000, 2'000'000, 2ms)), IsEmpty());
+}
+
+TEST(ManySmallFiles, AFewHundredAreNotMany) {
+  EXPECT_THAT(rules_found(epoch_of_small_files(990, 100'000, 2ms)), IsEmpty());
+}
+
+// Three epochs of ten seconds; `early` opens and stats at their begin, `late` over the rest.
+analyze::Profile epochs_with_metadata(uint64_t early, uint64_t late) {
+  JobSketch job;
+  Rank& rank = job.rank();
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    rank.epoch(epoch, [&] {
+      for (uint64_t i = 0; i < early; ++i) {
+        rank.main.call(wire::Call::kStat, fmt::format("/data/{}.rec", i % 100), 250us, 100 * kMiB);
+      }
+      for (int step = 0; step < 20; ++step) {
+        rank.batch({.compute = 450ms}, [&](Team& team) {
+          Hand& hand = team.next();
+          for (uint64_t i = 0; i < late / 20; ++i) {
+            hand.call(wire::Call::kStat, fmt::format("/data/{}.rec", i % 100), 10us, 100 * kMiB);
+          }
+          const auto file = static_cast<uint64_t>((step + epoch * 7) * 31 % 100);
+          hand.read_file(fmt::format("/data/{}.rec", file), {.size = 100 * kMiB, .takes = 50ms});
+        });
+      }
+    });
+  }
+  return job.profile();
+}
+
+TEST(MetadataStorm, AtTheBeginOfEveryEpoch) {
+  const analyze::Profile profile = epochs_with_metadata(3000, 0);
+  ASSERT_THAT(rules_found(profile), ElementsAre("metadata-storm"));
+  EXPECT_THAT(advise(profile, {}).front().evidence[0].text, HasSubstr("3 of 3 epochs"));
+}
+
+TEST(MetadataStorm, SpreadOverTheEpochIsNone) {
+  EXPECT_THAT(rules_found(epochs_with_metadata(3000, 4000)), IsEmpty());
+}
+
+// Beside large files, `name` of `size` is read whole `times`, each time opened or not.
+analyze::Profile beside_large_files(uint64_t size, uint64_t times, bool open_each_time) {
+  JobSketch job;
+  const std::string path = "/data/means.bin";
+  job.rank().epoch(0, [&] {
+    job.rank().batch({.compute = 500ms}, [&](Team& team) {
+      for (uint64_t i = 0; i < 40; ++i) {
+        team.next().read_file(fmt::format("/data/{}.rec", i),
+                              {.size = 100 * kMiB, .piece = 10 * kMiB, .takes = 15ms});
+      }
+      Hand& hand = team.next();
+      if (!open_each_time) hand.open(path, size);
+      for (uint64_t i = 0; i < times; ++i) {
+        if (open_each_time) hand.open(path, size);
+        for (uint64_t at = 0; at < size; at += kMiB) {
+          hand.read(path, at, std::min(kMiB, size - at), 3ms);
+        }
+        if (open_each_time) hand.close(path);
+      }
+    });
+  });
+  return job.profile();
+}
+
+TEST(HotSmallFile, ReadForEverySample) {
+  const analyze::Profile profile = beside_large_files(100'000, 1000, true);
+  ASSERT_THAT(rules_found(profile), ElementsAre("hot-small-file"));
+  EXPECT_EQ(advise(profile, {}).front().evidence[0].where, "files:/data/means.bin");
+}
+
+TEST(HotSmallFile, FiveTimesAnEpoch) {
+  EXPECT_THAT(rules_found(beside_large_files(64 * kMiB, 6, false)), ElementsAre("hot-small-file"));
+}
+
+TEST(HotSmallFile, FourTimesAnEpoch) {
+  EXPECT_THAT(rules_found(beside_large_files(64 * kMiB, 4, false)), IsEmpty());
+}
+
+// Opened for each of `samples`, of which one is read each time.
+analyze::Profile opened_for_each_sample(uint64_t samples, nanoseconds opening) {
+  JobSketch job;
+  job.rank().epoch(0, [&] {
+    job.rank().batch({.compute = 500ms}, [&](Team& team) {
+      for (const uint64_t sample : shuffled(samples, 3)) {
+        for (int file = 0; file < 32; ++file) {
+          const std::string path = fmt::format("/data/{}.h5", file);
+          Hand& hand = team.next();
+          hand.open(path, samples * 256 * kKiB, opening);
+          hand.read(path, sample * 256 * kKiB, 256 * kKiB, 2ms);
+          hand.close(path);
+        }
+      }
+    });
+  });
+  return job.profile();
+}
+
+TEST(RepeatedOpens, AFileOpenedForEverySample) {
+  const analyze::Profile profile = opened_for_each_sample(100, 1ms);
+  ASSERT_THAT(rules_found(profile), ElementsAre("repeated-opens"));
+  EXPECT_THAT(advise(profile, {}).front().evidence[0].text, HasSubstr("100 times by a rank"));
+}
+
+TEST(RepeatedOpens, OncePerWorkerIsNotRepeated) {
+  EXPECT_THAT(rules_found(opened_for_each_sample(31, 1ms)), IsEmpty());
+}
+
+analyze::Profile setup_with_stats(uint64_t piece, uint64_t size) {
+  JobSketch job;
+  Rank& rank = job.rank();
+  rank.within("setup", [&] {
+    rank.main.read_file("/data/stats.h5", {.size = size, .piece = piece, .takes = 500us});
+  });
+  rank.epoch(0, [&] {
+    rank.batch({.compute = 10s}, [&](Team& team) {
+      for (int i = 0; i < 40; ++i) {
+        team.next().read_file(fmt::format("/data/{}.h5", i),
+                              {.size = 100 * kMiB, .piece = 10 * kMiB, .takes = 20ms});
+      }
+    });
+  });
+  return job.profile();
+}
+
+TEST(StatsFilePieces, ThousandsOfSmallReadsBeforeTraining) {
+  const analyze::Profile profile = setup_with_stats(512, 4 * kMiB);
+  ASSERT_THAT(rules_found(profile), ElementsAre("stats-file-pieces"));
+  EXPECT_EQ(advise(profile, {}).front().evidence[0].where, "files:/data/stats.h5");
+}
+
+TEST(StatsFilePieces, OfFourKibAreNotSmall) {
+  EXPECT_THAT(rules_found(setup_with_stats(4096, 32 * kMiB)), Not(Contains("stats-file-pieces")));
+}
+
+analyze::Profile shared_file(uint32_t ranks, uint64_t size) {
+  JobSketch job(ranks, 2);
+  for (Rank& rank : job.ranks()) {
+    rank.epoch(0, [&] {
+      rank.batch({.compute = 1s}, [&](Team& team) {
+        const uint64_t part = size / ranks;
+        const uint64_t begin = rank.index() * part;
+        for (uint64_t at = begin; at < begin + part; at += 4 * kMiB) {
+          Hand& hand = team.next();
+          hand.read("/data/all.h5", at, 4 * kMiB, 100ms);
+        }
+      });
+    });
+  }
+  return job.profile();
+}
+
+const Machine kLustre{.data_storage = Storage::kParallel, .data_file_system = "lustre"};
+
+TEST(LargeSharedFile, OfFourRanksOnLustre) {
+  const analyze::Profile profile = shared_file(4, 2 * kGiB);
+  ASSERT_THAT(rules_found(profile, kLustre), ElementsAre("large-shared-file"));
+  const Finding finding = advise(profile, kLustre).front();
+  EXPECT_THAT(change_for(finding, "lustre"), HasSubstr("lfs setstripe -S 4M -c 2 /data"));
+}
+
+TEST(LargeSharedFile, OfThreeRanksIsNotSharedByMany) {
+  EXPECT_THAT(rules_found(shared_file(3, 3 * kGiB / 2), kLustre), IsEmpty());
+}
+
+TEST(LargeSharedFile, OfLessThanAGibIsNotLarge) {
+  EXPECT_THAT(rules_found(shared_file(4, 1000 * kMiB), kLustre), IsEmpty());
+}
+
+TEST(LargeSharedFile, OnALocalDiskHasNoServerToSpread) {
+  EXPECT_THAT(rules_found(shared_file(4, 2 * kGiB), {.data_storage = Storage::kLocal}), IsEmpty());
+}
+
+analyze::Profile text_files(const std::string& extension, uint64_t bytes, nanoseconds compute) {
+  JobSketch job;
+  job.rank().epoch(0, [&] {
+    job.rank().batch({.compute = compute}, [&](Team& team) {
+      for (uint64_t i = 0; i < 8; ++i) {
+        Hand& hand = team.next();
+        hand.read_file(fmt::format("/data/{}{}", i, extension),
+                       {.size = bytes / 8, .piece = 8 * kMiB, .takes = 3ms});
+        hand.region("decode", 1s);
+      }
+    });
+  });
+  return job.profile();
+}
+
+TEST(TextParsing, OfAGigabyteOfCsv) {
+  const analyze::Profile profile = text_files(".csv", kGiB, 1s);
+  ASSERT_THAT(rules_found(profile), Contains("text-parsing"));
+}
+
+TEST(TextParsing, OfLittleCsvIsNotWorthAWord) {
+  EXPECT_THAT(rules_found(text_files(".csv", 100 * kMiB, 1s)), Not(Contains("text-parsing")));
+}
+
+TEST(TextParsing, BinaryFilesAreNotParsed) {
+  EXPECT_THAT(rules_found(text_files(".npy", kGiB, 1s)), Not(Contains("text-parsing")));
+}
+
+// Two epochs over a dataset, read at `takes` a MiB the second time, in a new order.
+analyze::Profile two_epochs(nanoseconds takes, uint64_t epochs = 2) {
+  JobSketch job(2, 2);
+  for (Rank& rank : job.ranks()) {
+    for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
+      rank.epoch(static_cast<int64_t>(epoch), [&] {
+        rank.batch({.compute = 300ms}, [&](Team& team) {
+          const auto order = shuffled(400, epoch);
+          for (size_t i = rank.index() * 200; i < rank.index() * 200 + 200; ++i) {
+            team.next().read_file(fmt::format("/data/{:03}.npy", order[i]),
+                                  {.size = 2 * kMiB, .takes = epoch == 0 ? 20ms : takes});
+          }
+        });
+      });
+    }
+  }
+  return job.profile();
+}
+
+TEST(FitsMemory, AndIsFetchedAgain) {
+  const Machine machine{.memory_bytes = 8 * kGiB};
+  EXPECT_THAT(rules_found(two_epochs(20ms), machine), ElementsAre("fits-memory"));
+}
+
+TEST(FitsMemory, OfAllNodesTogether) {
+  const analyze::Profile profile = two_epochs(20ms);
+  const Machine machine{.memory_bytes = kGiB};
+  ASSERT_THAT(rules_found(profile, machine), ElementsAre("fits-memory"));
+  EXPECT_THAT(advise(profile, machine).front().title, HasSubstr("together"));
+}
+
+TEST(FitsMemory, ThatIsNotLargeEnough) {
+  EXPECT_THAT(rules_found(two_epochs(20ms), {.memory_bytes = 700 * kMiB}), IsEmpty());
+}
+
+TEST(FitsMemory, WhereThePageCacheHasItAlready) {
+  EXPECT_THAT(rules_found(two_epochs(800us), {.memory_bytes = 8 * kGiB}), IsEmpty());
+}
+
+TEST(FitsMemory, ReadOnceIsNotWorthCopying) {
+  EXPECT_THAT(rules_found(two_epochs(20ms, 1), {.memory_bytes = 8 * kGiB}), IsEmpty());
+}
+
+TEST(FitsLocalDisk, AndIsReadOverTheNetworkEveryEpoch) {
+  const Machine machine{.local_disk_bytes = kGiB, .data_storage = Storage::kNetwork};
+  EXPECT_THAT(rules_found(two_epochs(20ms), machine), ElementsAre("fits-local-disk"));
+}
+
+TEST(FitsLocalDisk, ThatHasNoRoom) {
+  const Machine machine{.local_disk_bytes = 400 * kMiB, .data_storage = Storage::kNetwork};
+  EXPECT_THAT(rules_found(two_epochs(20ms), machine), IsEmpty());
+}
+
+TEST(FitsLocalDisk, FromWhichItIsReadAlready) {
+  const Machine machine{.local_disk_bytes = 8 * kGiB, .data_storage = Storage::kLocal};
+  EXPECT_THAT(rules_found(two_epochs(20ms), machine), IsEmpty());
+}
+
+}  // namespace
+}  // namespace millrace::advise

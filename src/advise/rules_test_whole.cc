@@ -1,0 +1,136 @@
+// Advice as a whole: healthy jobs, empty ones, what hides what, and in which order.
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "advise/workloads.h"
+
+namespace millrace::advise {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(Advise, AnEmptyProfileHasNoFindings) { EXPECT_THAT(advise({}, {}), IsEmpty()); }
+
+TEST(Advise, ATraceOfOneEventHasNone) {
+  JobSketch job;
+  job.rank().main.read("/data/a", 0, 100, 10s);
+  EXPECT_THAT(rules_found(job.profile()), IsEmpty());
+}
+
+// Two ranks on two nodes, shuffled samples of their own shards, reads beside computing. Nothing is
+// wrong with it, on any storage.
+analyze::Profile healthy(nanoseconds read, nanoseconds compute) {
+  JobSketch job(2, 2);
+  job.import("torch");
+  for (Rank& rank : job.ranks()) {
+    for (int64_t epoch = 0; epoch < 3; ++epoch) {
+      rank.epoch(epoch, [&] {
+        const auto order = shuffled(1000, static_cast<uint64_t>(epoch));
+        for (uint64_t step = 0; step < 10; ++step) {
+          rank.batch({.compute = compute}, [&](Team& team) {
+            for (uint64_t i = 0; i < 50; ++i) {
+              const uint64_t sample = order[rank.index() * 500 + step * 50 + i];
+              team.next().read_file(fmt::format("/data/{:04}.npy", sample),
+                                    {.size = 2 * kMiB, .takes = read});
+            }
+          });
+        }
+      });
+    }
+    rank.within("checkpoint", [&] {
+      rank.main.write(fmt::format("/out/checkpoint-{}.pt", rank.index()), 0, 64 * kMiB, 100ms);
+    });
+  }
+  return job.profile();
+}
+
+TEST(Advise, AHealthyJobHasNoFindingsOnAnyStorage) {
+  const analyze::Profile profile = healthy(1ms, 500ms);
+  for (size_t i = 0; i < std::size(kStorageNames); ++i) {
+    Machine machine{.memory_bytes = 256 * kGiB, .local_disk_bytes = 1000 * kGiB};
+    machine.data_storage = machine.checkpoint_storage = static_cast<Storage>(i);
+    EXPECT_THAT(rules_found(profile, machine), IsEmpty()) << kStorageNames[i];
+  }
+}
+
+TEST(IoHidden, IsToldWhereMuchIoCostsNothing) {
+  const analyze::Profile profile = healthy(30ms, 500ms);
+  ASSERT_THAT(rules_found(profile), ElementsAre("io-hidden"));
+  const Finding finding = advise(profile, {}).front();
+  EXPECT_EQ(finding.severity, Severity::kNote);
+  EXPECT_EQ(finding.gain.saved_ns, 0u);
+}
+
+TEST(IoHidden, IsNotToldWhereTrainingWaits) {
+  EXPECT_THAT(rules_found(healthy(45ms, 500ms)), testing::Not(Contains("io-hidden")));
+}
+
+TEST(IoHidden, MakesNotesOfWhatItHides) {
+  JobSketch job;
+  job.rank().epoch(0, [&] {
+    job.rank().batch({.compute = 10s}, [&](Team& team) {
+      for (int i = 0; i < 8; ++i) {
+        team.next().read_file(fmt::format("/data/{}.bin", i),
+                              {.size = 64 * kMiB, .piece = 16 * kKiB, .takes = 1ms});
+      }
+    });
+  });
+  const auto findings = advise(job.profile(), {});
+  ASSERT_EQ(findings.size(), 2u);
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(finding.severity, Severity::kNote) << finding.rule;
+    EXPECT_EQ(finding.gain.saved_ns, 0u) << finding.rule;
+  }
+}
+
+TEST(Advise, PutsWhatGainsMostFirstAndGainsNoMoreThanWaiting) {
+  JobSketch job;
+  job.rank().epoch(0, [&] {
+    for (int step = 0; step < 4; ++step) {
+      job.rank().batch({.compute = 1s, .readers = 1, .prefetch = false}, [&](Team& team) {
+        for (int i = 0; i < 500; ++i) {
+          team.next().read_file(fmt::format("/data/{}-{}.jpg", step, i),
+                                {.size = 100'000, .takes = 4ms, .opening = 3ms});
+        }
+      });
+    }
+  });
+  const analyze::Profile profile = job.profile();
+  const auto findings = advise(profile, {});
+  ASSERT_GE(findings.size(), 2u);
+  for (size_t i = 0; i < findings.size(); ++i) {
+    EXPECT_LE(findings[i].gain.saved_ns, profile.time.mean.wait_ns) << findings[i].rule;
+    if (i == 0) continue;
+    EXPECT_LE(findings[i].gain.saved_ns, findings[i - 1].gain.saved_ns);
+  }
+}
+
+TEST(Advise, ASecondOfIoInAnHourIsNotNoise) {
+  JobSketch job;
+  job.rank().epoch(0, [&] {
+    for (int i = 0; i < 2000; ++i) {
+      job.rank().main.read_file(fmt::format("/data/{}.csv", i),
+                                {.size = 10'000, .piece = 1000, .takes = 50us});
+    }
+    job.rank().compute(60min);
+  });
+  EXPECT_THAT(rules_found(job.profile()), IsEmpty());
+}
+
+TEST(Rules, HaveNamesOfTheirOwnAndSayWhatTheyLookFor) {
+  std::set<std::string_view> names;
+  for (const Rule& rule : rules()) {
+    EXPECT_TRUE(names.insert(rule.name).second) << rule.name;
+    EXPECT_FALSE(rule.summary.empty());
+    EXPECT_LE(rule.summary.size(), 60u) << rule.name;
+  }
+  EXPECT_EQ(names.size(), 26u);
+}
+
+}  // namespace
+}  // namespace millrace::advise

@@ -1,0 +1,205 @@
+#include "analyze/detail_levels.h"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "analyze/block_threads.h"
+#include "analyze/busy_bins.h"
+#include "base/cpus.h"
+#include "base/thread_pool.h"
+
+namespace millrace::analyze {
+namespace {
+
+using trace::ProcessIndex;
+using trace::ThreadIndex;
+
+// From one level to the next finer one.
+constexpr size_t kFiner = 8;
+constexpr size_t kCoarsestBins = 64;
+// 20 bins a pixel of a wide screen: what is finer is for windows.
+constexpr size_t kFinestBins = 40'000;
+
+// Whether time in such a region says that its layer did something.
+bool is_work(Role role) { return role != Role::kEpoch && role != Role::kStep; }
+
+struct Choice {
+  std::vector<ThreadIndex> threads;
+  std::vector<size_t> blocks;
+};
+
+// Adds one group after the other, from places evenly apart, as long as all of it fits.
+class Chooser {
+ public:
+  Chooser(const Context& context, const DetailLimits& limits)
+      : context_(context),
+        limits_(limits),
+        threads_(context.groups.size()),
+        blocks_(context.groups.size()) {
+    const auto& threads = context.trace.threads();
+    for (uint32_t i = 0; i < threads.size(); ++i) {
+      threads_[group_of(threads[i].process)].push_back(ThreadIndex{i});
+    }
+    const auto& blocks = context.trace.blocks();
+    for (size_t i = 0; i < blocks.size(); ++i) blocks_[group_of(blocks[i].process)].push_back(i);
+  }
+
+  Choice choose() const {
+    Choice choice;
+    const size_t count = context_.groups.size();
+    std::vector<bool> is_taken(count, false);
+    // 0, then the half, then the quarters, ...: evenly apart wherever it ends.
+    for (size_t parts = 1; parts < 2 * count; parts *= 2) {
+      for (size_t part = 0; part < parts; ++part) {
+        const size_t group = part * count / parts;
+        if (is_taken[group]) continue;
+        is_taken[group] = true;
+        if (!fits(choice, group)) continue;
+        choice.threads.insert(choice.threads.end(), threads_[group].begin(), threads_[group].end());
+        choice.blocks.insert(choice.blocks.end(), blocks_[group].begin(), blocks_[group].end());
+      }
+    }
+    std::sort(choice.threads.begin(), choice.threads.end());
+    return choice;
+  }
+
+ private:
+  size_t group_of(ProcessIndex process) const {
+    return static_cast<size_t>(context_.group(process));
+  }
+
+  bool fits(const Choice& choice, size_t group) const {
+    return choice.threads.size() + threads_[group].size() <= limits_.level_threads &&
+           choice.blocks.size() + blocks_[group].size() <= limits_.level_blocks;
+  }
+
+  const Context& context_;
+  const DetailLimits& limits_;
+  std::vector<std::vector<ThreadIndex>> threads_;  // by group
+  std::vector<std::vector<size_t>> blocks_;        // by group
+};
+
+// The busy time of the chosen threads in the finest bins.
+class LevelRows {
+ public:
+  LevelRows(const Context& context, const Choice& choice, size_t bin_count)
+      : context_(context),
+        choice_(choice),
+        bins_(context.end_ns - context.begin_ns, bin_count),
+        rows_(choice.threads.size()) {}
+
+  void read() {
+    ThreadPool pool(std::max<size_t>(1, usable_cpu_count() - 1));
+    (void)pool.parallel_for(choice_.blocks.size(), [this](size_t i) -> Status {
+      thread_local trace::EventColumns columns;
+      // A block that cannot be read was told of by the scan.
+      if (context_.trace.read_block(choice_.blocks[i], columns).ok()) take(columns);
+      return {};
+    });
+  }
+
+  size_t row_count() const {
+    size_t count = 0;
+    for (const auto& layers : rows_) {
+      for (const auto& row : layers) count += row.empty() ? 0 : 1;
+    }
+    return count;
+  }
+
+  std::vector<LevelRow> rows(size_t join) const {
+    std::vector<LevelRow> made;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      for (size_t layer = 0; layer < kLayerCount; ++layer) {
+        if (rows_[i][layer].empty()) continue;
+        made.push_back({choice_.threads[i], static_cast<Layer>(layer),
+                        thousandths(bins_, rows_[i][layer], join)});
+      }
+    }
+    return made;
+  }
+
+  const TimeBins& bins() const { return bins_; }
+
+ private:
+  struct OfLayer {
+    BackwardUnion busy;
+    std::vector<Span> spans;
+
+    void add(const Span& span) {
+      busy.add(span, [this](const Span& united) { spans.push_back(united); });
+    }
+    void finish() {
+      busy.finish([this](const Span& united) { spans.push_back(united); });
+    }
+  };
+  struct OfThread {
+    ThreadIndex thread{};
+    std::array<OfLayer, kLayerCount> layers;
+  };
+
+  void take(const trace::EventColumns& columns) {
+    BlockThreads<OfThread> threads(columns.thread);
+    for (size_t i = columns.size_events(); i-- > 0;) {
+      const CallTraits& traits = traits_of(columns.call[i]);
+      if (!traits.io && !traits.region) continue;
+      Layer layer = traits.layer;
+      if (traits.region) {
+        const Role role = context_.role(columns.file[i]);
+        if (!is_work(role)) continue;
+        layer = layer_of(role);
+      }
+      OfThread& of = threads.of(columns.thread[i]);
+      of.thread = columns.thread[i];
+      of.layers[static_cast<size_t>(layer)].add(
+          span_in_job(context_, columns.begin_ns[i], columns.duration_ns[i]));
+    }
+    const std::lock_guard lock(mutex_);
+    for (OfThread& of : threads.values()) add(of);
+  }
+
+  void add(OfThread& of) {
+    const auto place = std::lower_bound(choice_.threads.begin(), choice_.threads.end(), of.thread);
+    if (place == choice_.threads.end() || *place != of.thread) return;
+    auto& layers = rows_[static_cast<size_t>(place - choice_.threads.begin())];
+    BinCursor cursor(bins_);
+    for (size_t layer = 0; layer < kLayerCount; ++layer) {
+      of.layers[layer].finish();
+      if (of.layers[layer].spans.empty()) continue;
+      if (layers[layer].empty()) layers[layer].resize(bins_.count());
+      for (const Span& span : of.layers[layer].spans) add_busy(bins_, cursor, span, layers[layer]);
+    }
+  }
+
+  const Context& context_;
+  const Choice& choice_;
+  const TimeBins bins_;
+  std::mutex mutex_;
+  // By place in the choice's threads; empty: did nothing in that layer. Guarded by mutex_.
+  std::vector<std::array<std::vector<BusyBin>, kLayerCount>> rows_;
+};
+
+}  // namespace
+
+std::vector<DetailLevel> make_levels(const Context& context, const DetailLimits& limits) {
+  std::vector<DetailLevel> levels;
+  if (context.groups.empty()) return levels;
+  const Choice choice = Chooser(context, limits).choose();
+  if (choice.threads.empty() || choice.blocks.empty()) return levels;
+  const size_t of_thread = limits.level_bins / choice.threads.size();
+  LevelRows rows(context, choice, std::clamp<size_t>(of_thread, 1, kFinestBins));
+  rows.read();
+  // How many rows there are is known only now. All levels of a row together have 8/7 of the finest
+  // one's bins.
+  const size_t bin_count = rows.row_count() * rows.bins().count() * kFiner / (kFiner - 1);
+  if (bin_count == 0) return levels;
+  const size_t finest = (bin_count - 1) / std::max<size_t>(limits.level_bins, 1) + 1;
+  size_t join = finest;
+  while (rows.bins().count() / (join * kFiner) >= kCoarsestBins) join *= kFiner;
+  for (; join >= finest; join /= kFiner) {
+    levels.push_back({.bin_ns = rows.bins().bin_ns() * join, .rows = rows.rows(join)});
+  }
+  return levels;
+}
+
+}  // namespace millrace::analyze

@@ -1,0 +1,46 @@
+#include "base/memory.h"
+
+#include <charconv>
+#include <string_view>
+
+#include "base/file.h"
+
+namespace millrace {
+namespace {
+
+std::optional<uint64_t> number_in(std::string_view text) {
+  const size_t start = text.find_first_of("0123456789");
+  if (start == std::string_view::npos) return std::nullopt;
+  uint64_t value = 0;
+  std::from_chars(text.data() + start, text.data() + text.size(), value);
+  return value;
+}
+
+std::optional<uint64_t> meminfo_bytes(std::string_view key) {
+  const auto meminfo = read_file("/proc/meminfo", 64 << 10);
+  if (!meminfo.ok()) return std::nullopt;
+  const size_t at = meminfo->find(key);
+  if (at == std::string::npos) return std::nullopt;
+  const auto kib = number_in(std::string_view(*meminfo).substr(at + key.size()));
+  if (!kib) return std::nullopt;
+  return *kib * 1024;
+}
+
+}  // namespace
+
+std::optional<uint64_t> memory_total_bytes() { return meminfo_bytes("MemTotal:"); }
+std::optional<uint64_t> memory_available_bytes() { return meminfo_bytes("MemAvailable:"); }
+
+std::optional<uint64_t> memory_limit_bytes() {
+  // "max" has no digits; v1 says "none" as a number near 2^63.
+  for (const char* path :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    const auto content = read_file(path, 64);
+    if (!content.ok()) continue;
+    const auto limit = number_in(*content);
+    if (limit && *limit < uint64_t{1} << 60) return limit;
+  }
+  return std::nullopt;
+}
+
+}  // namespace millrace

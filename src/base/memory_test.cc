@@ -1,0 +1,18 @@
+#include "base/memory.h"
+
+#include <gtest/gtest.h>
+
+namespace millrace {
+namespace {
+
+TEST(Memory, NoMoreIsAvailableThanThereIs) {
+  ASSERT_TRUE(memory_total_bytes().has_value());
+  ASSERT_TRUE(memory_available_bytes().has_value());
+  EXPECT_GT(*memory_available_bytes(), 0u);
+  EXPECT_LE(*memory_available_bytes(), *memory_total_bytes());
+}
+
+TEST(Memory, ALimitIsSomeBytesOrNone) { EXPECT_GT(memory_limit_bytes().value_or(1), 0u); }
+
+}  // namespace
+}  // namespace millrace

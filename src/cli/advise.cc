@@ -1,0 +1,73 @@
+// The verb `advise`: what to change in a job, and why.
+#include "advise/findings_json.h"
+#include "advise/findings_text.h"
+#include "cli/inputs.h"
+#include "cli/machine_options.h"
+#include "cli/verbs.h"
+
+namespace millrace::cli {
+namespace {
+
+Result<int> run_advise(const Arguments& arguments, Output& output) {
+  if (arguments.has("rules")) {
+    output.print(arguments.has("json") ? advise::rules_json()
+                                       : advise::rules_text(output.terminal()));
+    return kExitSuccess;
+  }
+  if (arguments.positionals().empty()) {
+    return fail(Errc::kInvalidArgument, "name a trace, or ask for --rules");
+  }
+  const advise::MachineWords words = machine_words(arguments);
+  ASSIGN_OR_RETURN(const auto comm, connect_ranks());
+  const auto& paths = arguments.positionals();
+  analyze::Profile profile;
+  if (paths.size() == 1) {
+    ASSIGN_OR_RETURN(profile, profile_at(paths.front(), arguments, *comm));
+  } else {
+    const auto jobs = exchange::jobs_of(paths, /*one_job=*/true);
+    ASSIGN_OR_RETURN(ProfiledJob profiled,
+                     profile_job(jobs.front(), arguments, analyze::Limits(), *comm));
+    profile = std::move(profiled.profile);
+  }
+  if (comm->rank() != comm::kFirstRank) return kExitSuccess;
+  warn_of(profile.problems);
+  ASSIGN_OR_RETURN(const advise::Machine machine,
+                   advise::apply_overrides(advise::detect_machine(profile), words));
+  const std::vector<advise::Finding> findings = advise::advise(profile, machine);
+  output.print(arguments.has("json")
+                   ? advise::findings_json(findings, machine)
+                   : advise::findings_text(findings, machine, output.terminal()));
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Command advise_command() {
+  std::vector<Option> options = {json_option(),
+                                 {.name = "rules", .help = "list what is looked for, and end"}};
+  for (Option& option : input_options()) options.push_back(std::move(option));
+  for (Option& option : machine_options()) options.push_back(std::move(option));
+  Positional traces = traces_positional();
+  traces.help = "a trace, or what `report --json` wrote";
+  traces.required = false;
+  return {
+      .name = "advise",
+      .summary = "what to change in a job, with the evidence and the gain",
+      .description =
+          "Looks for known faults of training jobs in a trace: each finding has the evidence, the "
+          "threshold and its reason, what to change for the framework in use, and what that would "
+          "gain at most. A job without fault gets no findings.\n\n"
+          "Memory and disk of the nodes, and the kind of storage, are looked up on this machine "
+          "where the job's files are here too; say them where the job ran elsewhere. Rules that "
+          "need what is not known stay silent, and the end says which.",
+      .options = std::move(options),
+      .positionals = {std::move(traces)},
+      .examples = {{"millrace advise t/", "what to change in the job recorded into t/"},
+                   {"millrace advise t/ --data-storage lustre --memory 256GiB",
+                    "of a job that ran on a cluster"},
+                   {"millrace advise --rules", "all that is looked for"}},
+      .run = run_advise,
+  };
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,152 @@
+// The verb `compare`: what changed between two jobs, for people and for CI.
+#include "report/compare.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/text.h"
+#include "cli/inputs.h"
+#include "cli/verbs.h"
+
+namespace millrace::cli {
+namespace {
+
+template <typename Number>
+Result<Number> parse_number(std::string_view text, std::string_view what) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc() && stop == end && !text.empty()) return number;
+  return fail(Errc::kInvalidArgument, "'{}' is not {}", printable(text), what);
+}
+
+// A bare number is refused: 10 could be ten times or a tenth.
+Result<double> parse_threshold(std::string_view text) {
+  constexpr std::string_view kWhat = "a share in percent, as 10% or 2.5%";
+  std::string_view digits = text;
+  if (!digits.ends_with('%'))
+    return fail(Errc::kInvalidArgument, "'{}' is not {}", printable(text), kWhat);
+  digits.remove_suffix(1);
+  if (digits.ends_with(' ')) digits.remove_suffix(1);
+  ASSIGN_OR_RETURN(const double percent, parse_number<double>(digits, kWhat));
+  if (!(percent >= 0 && percent <= 1e6)) {
+    return fail(Errc::kInvalidArgument, "'{}' is not {}", printable(text), kWhat);
+  }
+  return percent / 100;
+}
+
+Status check_threshold(std::string_view text) {
+  RETURN_IF_ERROR(parse_threshold(text));
+  return {};
+}
+
+Status check_top(std::string_view text) {
+  RETURN_IF_ERROR(parse_number<size_t>(text, "a whole number"));
+  return {};
+}
+
+template <typename Enum, size_t count>
+Enum choice(std::string_view word, const std::string_view (&names)[count]) {
+  const auto at = std::find(std::begin(names), std::end(names), word);
+  return static_cast<Enum>(at - std::begin(names));
+}
+
+// The name of a saved profile is what the user gave here, not the trace it was made from.
+Result<analyze::Profile> named_profile_at(const std::string& path, const Arguments& arguments,
+                                          comm::Comm& comm) {
+  ASSIGN_OR_RETURN(analyze::Profile profile, profile_at(path, arguments, comm));
+  profile.job.traces = {path};
+  return profile;
+}
+
+Result<int> run_compare(const Arguments& arguments, Output& output) {
+  report::CompareOptions options{.strict = arguments.has("strict")};
+  if (const auto text = arguments.value("threshold")) {
+    ASSIGN_OR_RETURN(options.threshold, parse_threshold(*text));
+  }
+  if (const auto word = arguments.value("per")) {
+    options.per = choice<report::Per>(*word, report::kPerNames);
+  }
+  report::CompareView view;
+  if (const auto word = arguments.value("by")) {
+    view.by = choice<report::By>(*word, report::kByNames);
+  }
+  if (const auto text = arguments.value("top")) {
+    ASSIGN_OR_RETURN(view.top, parse_number<size_t>(*text, "a whole number"));
+  }
+  ASSIGN_OR_RETURN(const auto comm, connect_ranks());
+  const auto& paths = arguments.positionals();
+  ASSIGN_OR_RETURN(const analyze::Profile before, named_profile_at(paths[0], arguments, *comm));
+  ASSIGN_OR_RETURN(const analyze::Profile after, named_profile_at(paths[1], arguments, *comm));
+  if (comm->rank() != comm::kFirstRank) return kExitSuccess;
+  warn_of(before.problems);
+  warn_of(after.problems);
+  const report::Comparison comparison = report::compare(before, after, options);
+  output.print(arguments.has("json") ? report::compare_json(comparison, view)
+                                     : report::compare_text(comparison, view, output.terminal()));
+  return comparison.regression_count() == 0 ? kExitSuccess : kExitFailure;
+}
+
+std::vector<Option> options() {
+  std::vector<Option> all = {
+      {.name = "threshold",
+       .value = "PERCENT",
+       .help = "a change of less is none (10%)",
+       .check = check_threshold},
+      {.name = "per",
+       .value = "UNIT",
+       .help = "unit of work to compare by (the first of step, epoch, job that both know)",
+       .choices = {"step", "epoch", "gigabyte", "job"}},
+      {.name = "by",
+       .value = "WHAT",
+       .help = "show only the job and these, all of them",
+       .choices = {"function", "layer", "kind", "extension", "rank", "epoch"}},
+      {.name = "top",
+       .value = "N",
+       .help = "show the N things with the largest effect; 0 is all (20)",
+       .check = check_top},
+      {.name = "strict",
+       .help =
+           "more calls, more bytes and slower I/O are regressions even where compute hides them"},
+      json_option(),
+  };
+  // Those that choose a part of a trace are left out: a saved profile could not obey them.
+  for (Option& option : input_options()) {
+    if (option.name == "role" || option.name == "threads") all.push_back(std::move(option));
+  }
+  return all;
+}
+
+}  // namespace
+
+Command compare_command() {
+  return {
+      .name = "compare",
+      .summary = "what became slower, faster, more, fewer, new or gone between two jobs",
+      .description =
+          "Holds one job against another: the wall time and how it was spent, steps, layers, "
+          "functions, kinds of files, ranks and epochs. Jobs of different lengths and ranks are "
+          "compared by step or epoch, and by rank. Differences are ordered by their effect on the "
+          "wall time, which is an estimate: I/O that compute hides costs nothing.\n\n"
+          "A regression is something that became slower by the threshold or more, and costs at "
+          "least 1 % of the wall time and 10 ms. The exit code is 0 where there is none, 1 where "
+          "there is one, for use in CI, and 2 for wrong usage. It is 1 as well where a job cannot "
+          "be read; then nothing is printed, and standard error says why.\n\n"
+          "A job is a trace (a directory or a *.mrt file) or a profile saved by `millrace report "
+          "--json`, which is small and quick to read: keep one as the baseline.",
+      .options = options(),
+      .positionals = {{.name = "BEFORE",
+                       .help = "trace or saved profile",
+                       .kind = ValueKind::kFile},
+                      {.name = "AFTER", .help = "the one to judge", .kind = ValueKind::kFile}},
+      .examples = {{"millrace compare old/ new/", "what changed"},
+                   {"millrace compare --threshold 5% baseline.json new/",
+                    "in CI: fails where something costs over 5 %"},
+                   {"millrace compare --by rank old/ new/", "each rank against itself"}},
+      .run = run_compare,
+  };
+}
+
+}  // namespace millrace::cli

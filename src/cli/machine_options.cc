@@ -1,0 +1,40 @@
+#include "cli/machine_options.h"
+
+namespace millrace::cli {
+namespace {
+
+Status check_storage(std::string_view text) {
+  RETURN_IF_ERROR(advise::parse_storage(text));
+  return {};
+}
+
+}  // namespace
+
+std::vector<Option> machine_options() {
+  return {{.name = "memory",
+           .value = "SIZE",
+           .help = "memory of a node, as 256GiB",
+           .check = check_bytes},
+          {.name = "local-disk",
+           .value = "SIZE",
+           .help = "free on a node's own disk, as 1TB",
+           .check = check_bytes},
+          {.name = "data-storage",
+           .value = "KIND",
+           .help = "where the data lie: local, rotating, lustre, nfs, ...",
+           .check = check_storage},
+          {.name = "checkpoint-storage",
+           .value = "KIND",
+           .help = "where checkpoints go, likewise",
+           .check = check_storage}};
+}
+
+advise::MachineWords machine_words(const Arguments& arguments) {
+  return advise::MachineWords{
+      .memory = arguments.value("memory").value_or(""),
+      .local_disk = arguments.value("local-disk").value_or(""),
+      .data_storage = arguments.value("data-storage").value_or(""),
+      .checkpoint_storage = arguments.value("checkpoint-storage").value_or("")};
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,16 @@
+// Options by which a user tells about the machine a job ran on, for advice.
+#pragma once
+
+#include <vector>
+
+#include "advise/machine.h"
+#include "cli/command.h"
+
+namespace millrace::cli {
+
+// --memory, --local-disk, --data-storage, --checkpoint-storage.
+std::vector<Option> machine_options();
+
+advise::MachineWords machine_words(const Arguments& arguments);
+
+}  // namespace millrace::cli

@@ -1,0 +1,193 @@
+// The verb `report`: what a job did, and where it waited.
+#include "report/report.h"
+#include "report/scaling.h"
+
+#include <fmt/core.h>
+
+#include "advise/findings_json.h"
+#include "advise/findings_text.h"
+#include "analyze/detail.h"
+#include "analyze/folded.h"
+#include "analyze/profile_json.h"
+#include "base/atomic_file.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/inputs.h"
+#include "cli/machine_options.h"
+#include "cli/verbs.h"
+
+namespace millrace::cli {
+namespace {
+
+constexpr size_t kRows = 20;
+constexpr size_t kFindingsShown = 5;
+
+analyze::Limits limits_of(const Arguments& arguments) {
+  analyze::Limits limits;
+  limits.all_steps = arguments.value("by") == "step";
+  return limits;
+}
+
+// A job with what was found out about it.
+struct Reported {
+  ProfiledJob job;
+  std::vector<advise::Finding> findings;
+};
+
+std::string summary_of(const Reported& reported, const Output& output) {
+  const analyze::Profile& profile = reported.job.profile;
+  return report::report_text(profile, output.terminal()) + "\n" +
+         advise::findings_brief(reported.findings, kFindingsShown, output.terminal());
+}
+
+std::string json_of(const Reported& reported) {
+  JsonWriter json;
+  json.begin_object();
+  analyze::write_profile(json, reported.job.profile);
+  json.key("findings");
+  advise::write_findings(json, reported.findings);
+  json.end_object();
+  return std::move(json).finish();
+}
+
+// What was asked for, of one job.
+std::string text_of(const Reported& reported, const Arguments& arguments, const Output& output) {
+  const analyze::Profile& profile = reported.job.profile;
+  if (arguments.value("to") == "folded") return analyze::folded_stacks(profile);
+  if (const auto by = arguments.value("by")) {
+    const report::ProfileTable table = report::table_by(profile, *by);
+    if (arguments.has("csv")) return report::table_csv(table);
+    if (arguments.has("json")) return report::table_json(table);
+    return report::table_text(table, kRows, output.terminal());
+  }
+  if (arguments.has("csv")) return report::table_csv(report::table_by(profile, "function"));
+  return arguments.has("json") ? json_of(reported) : summary_of(reported, output);
+}
+
+Status write_page(const Reported& reported, const std::string& path) {
+  const std::string detail =
+      analyze::detail_json(reported.job.scan->context(), reported.job.profile);
+  JsonWriter findings;
+  findings.begin_object();
+  findings.key("findings");
+  advise::write_findings(findings, reported.findings);
+  findings.end_object();
+  ASSIGN_OR_RETURN(const std::string page,
+                   report::report_html(analyze::profile_json(reported.job.profile),
+                                       std::move(findings).finish(), detail));
+  return write_file_atomically(path, bytes_of(page));
+}
+
+// Several jobs: how they compare in size and speed, then each of them.
+std::string several_of(const std::vector<Reported>& jobs, const Arguments& arguments,
+                       const Output& output) {
+  std::vector<analyze::Profile> profiles;
+  for (const Reported& reported : jobs) profiles.push_back(reported.job.profile);
+  const report::Scaling scaling = report::scaling_of(profiles);
+  if (arguments.has("json") && !arguments.has("by")) {
+    JsonWriter json;
+    json.begin_object();
+    report::write_scaling(json, scaling);
+    json.key("jobs");
+    json.begin_list();
+    for (const Reported& reported : jobs) {
+      json.begin_object();
+      analyze::write_profile(json, reported.job.profile);
+      json.key("findings");
+      advise::write_findings(json, reported.findings);
+      json.end_object();
+    }
+    json.end_list();
+    json.end_object();
+    return std::move(json).finish();
+  }
+  const bool summary = !arguments.has("by") && !arguments.has("csv") && !arguments.has("to");
+  std::string out = summary ? report::scaling_text(scaling, output.terminal()) : "";
+  for (const Reported& reported : jobs) {
+    if (summary) out += fmt::format("\n== {}\n", printable(reported.job.job->title));
+    out += text_of(reported, arguments, output);
+  }
+  return out;
+}
+
+Result<int> run_report(const Arguments& arguments, Output& output) {
+  ASSIGN_OR_RETURN(const auto comm, connect_ranks());
+  const auto paths = exchange::jobs_of(arguments.positionals(), arguments.has("one-job"));
+  const auto html = arguments.value("html");
+  if (html && paths.size() > 1) {
+    return fail(Errc::kInvalidArgument,
+                "a page shows one job, and {} are given; name one, or give --one-job",
+                paths.size());
+  }
+  const advise::MachineWords words = machine_words(arguments);
+  std::vector<Reported> jobs;
+  for (const exchange::JobPaths& job : paths) {
+    ASSIGN_OR_RETURN(ProfiledJob profiled,
+                     profile_job(job, arguments, limits_of(arguments), *comm));
+    if (comm->rank() != comm::kFirstRank) continue;
+    warn_of(profiled.profile.problems);
+    ASSIGN_OR_RETURN(const advise::Machine machine,
+                     advise::apply_overrides(advise::detect_machine(profiled.profile), words));
+    auto findings = advise::advise(profiled.profile, machine);
+    jobs.push_back({.job = std::move(profiled), .findings = std::move(findings)});
+  }
+  if (jobs.empty()) return kExitSuccess;
+  if (html) {
+    RETURN_IF_ERROR(write_page(jobs.front(), *html));
+    output.print(fmt::format("{}\n", printable(*html)));
+    const bool only_page =
+        !arguments.has("json") && !arguments.has("csv") && !arguments.has("by");
+    if (only_page) return kExitSuccess;
+  }
+  output.print(jobs.size() == 1 ? text_of(jobs.front(), arguments, output)
+                                : several_of(jobs, arguments, output));
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Command report_command() {
+  std::vector<Option> options = {
+      json_option(),
+      {.name = "by",
+       .value = "WHAT",
+       .help = "a table by this instead of the summary",
+       .choices = report::table_names()},
+      {.name = "csv", .help = "the table as CSV; of functions where --by says nothing else"},
+      {.name = "html",
+       .value = "FILE",
+       .help = "write one page with everything, to open in a browser",
+       .kind = ValueKind::kFile},
+      {.name = "to",
+       .value = "FORMAT",
+       .help = "folded: the call tree for flame graph tools",
+       .choices = {"folded"}},
+      {.name = "one-job", .help = "all paths are of one job, also several directories"},
+  };
+  for (Option& option : input_options()) options.push_back(std::move(option));
+  for (Option& option : machine_options()) options.push_back(std::move(option));
+  return {
+      .name = "report",
+      .summary = "what a job did, where it waited, and for what",
+      .description =
+          "Reads traces, ours or DFTracer's, and says what the job did: how its time was split "
+          "between computing, I/O and waiting, by unions of intervals; what each function and layer "
+          "did; which files were read how often, by whom and in which order; and, at the end, what to "
+          "change (`millrace advise` has the reasons).\n\n"
+          "Files given together are one job; each directory is a job of its own, and several are "
+          "set side by side, by their number of nodes and ranks. What cannot be read is named, and "
+          "the rest is used. Under mpirun the work is shared out.",
+      .options = std::move(options),
+      .positionals = {traces_positional()},
+      .examples = {{"millrace report t/", "one screen about the job recorded into t/"},
+                   {"millrace report t/ --html t.html", "everything, to look at in a browser"},
+                   {"millrace report t/ --by file", "the files it spent most time on"},
+                   {"millrace report t/ --json > before.json", "to compare with later"},
+                   {"millrace report 1node/ 2nodes/ 4nodes/", "how the job scales"},
+                   {"millrace report t/ --to folded | flamegraph.pl > t.svg", "a flame graph"},
+                   {"mpirun -n 8 millrace report t/", "a large trace, by eight processes"}},
+      .run = run_report,
+  };
+}
+
+}  // namespace millrace::cli

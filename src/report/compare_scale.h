@@ -1,0 +1,99 @@
+// compare_scale: two jobs on one scale, and the judge of what differs on it. Of compare.cc and its
+// parts alone.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analyze/profile.h"
+#include "report/compare.h"
+
+namespace millrace::report {
+
+// One job, measured in units of work.
+struct Side {
+  Side(const analyze::Profile& of, Per per);
+
+  const analyze::Profile& profile;
+  double ranks = 1;
+  double units = 1;       // of work of a rank: what times are divided by
+  double work_units = 1;  // of all ranks together: what counts and bytes are divided by
+
+  // A sum over all ranks, as that of a rank in a unit.
+  double time(double sum_ns) const { return sum_ns / ranks / units; }
+  double amount(double sum) const { return sum / work_units; }
+};
+
+// A value on both sides.
+struct Pair {
+  double before = 0;
+  double after = 0;
+
+  double rise() const { return after - before; }
+};
+
+// What a difference is about, and whether it may be a regression.
+struct Subject {
+  By by{};
+  std::string name;
+  bool judged = true;
+  bool minor = false;
+};
+
+// Decides what is a difference and what is a regression, and gathers them.
+class Judge {
+ public:
+  Judge(const Side& before, const Side& after, const CompareOptions& options,
+        std::vector<Difference>& out)
+      : before_(before), after_(after), options_(options), out_(out) {}
+
+  const Side& before() const { return before_; }
+  const Side& after() const { return after_; }
+  double threshold() const { return options_.threshold; }
+
+  // A time that the later job has `times` times. `exposed` is the share of the change that
+  // computing does not hide.
+  void time(const Subject& subject, std::string measure, Pair ns, double times, double exposed = 1);
+
+  // A quantile that stands for `times` durations of the later job.
+  void quantile(const Subject& subject, std::string measure, Pair ns, double times,
+                double exposed = 1);
+
+  // An amount in a unit.
+  void amount(const Subject& subject, std::string measure, Quantity quantity, Pair per_unit);
+
+  // The size of one of `count` calls of the later job.
+  void size(const Subject& subject, std::string measure, Pair bytes, double count);
+
+  // Something that only one side has: kNew or kGone. `ns` is of a rank and unit, `count` how often
+  // it was in its job.
+  void appearance(const Subject& subject, Change change, double ns, double exposed, double count);
+
+  // What a change of a time in the whole later job must be to be one.
+  double time_floor_ns() const;
+
+  // Whether a change of this size is over the threshold.
+  bool differs(Pair pair) const;
+
+ private:
+  void add(const Subject& subject, std::string measure, Quantity quantity, Pair pair,
+           double effect_ns);
+
+  const Side& before_;
+  const Side& after_;
+  const CompareOptions& options_;
+  std::vector<Difference>& out_;
+};
+
+// The parts, one a dimension.
+void compare_job(Judge& judge);
+void compare_layers(Judge& judge, bool judged);
+void compare_functions(Judge& judge, bool judged);
+void compare_kinds(Judge& judge, bool judged);
+void compare_ranks(Judge& judge, bool judged);
+void compare_epochs(Judge& judge);
+
+// Steps of one rank; 0: unknown.
+double steps_of_rank(const analyze::Profile& profile);
+
+}  // namespace millrace::report

@@ -1,0 +1,56 @@
+#include "report/html.h"
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "report/pack.h"
+#include "report/page.h"
+
+namespace millrace::report {
+namespace {
+
+// RFC 4648. Its alphabet has nothing that HTML gives a meaning to, which is why the JSON is not
+// written into the page as it is: a file may be called "</script>".
+void append_base64(std::string_view bytes, std::string& out) {
+  constexpr std::string_view kAlphabet =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  out.reserve(out.size() + (bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t group = 0;
+    const size_t taken = std::min<size_t>(3, bytes.size() - i);
+    for (size_t k = 0; k < 3; ++k) {
+      group = group << 8 | (k < taken ? static_cast<unsigned char>(bytes[i + k]) : 0);
+    }
+    for (size_t k = 0; k < 4; ++k) {
+      out += k <= taken ? kAlphabet[group >> (18 - 6 * k) & 63] : '=';
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::string> report_html(std::string_view profile_json, std::string_view findings_json,
+                                std::string_view detail_json) {
+  const std::string_view page = built_page();
+  const size_t place = page.find(kDataPlace);
+  if (place == std::string_view::npos) {
+    return fail(Errc::kCorrupt, "the built page has no {}; run tools/build_page.sh", kDataPlace);
+  }
+  const std::array<std::pair<std::string_view, std::string_view>, 3> documents = {
+      {{"profile", profile_json}, {"findings", findings_json}, {"detail", detail_json}}};
+  std::string html(page.substr(0, place));
+  for (const auto& [name, json] : documents) {
+    ASSIGN_OR_RETURN(const Packed packed, pack(json));
+    // A type that no browser runs.
+    html += fmt::format(
+        "<script type=\"application/octet-stream\" id=\"data-{}\" data-encoding=\"{}\">", name,
+        packed.encoding);
+    append_base64(packed.bytes, html);
+    html += "</script>\n";
+  }
+  html += page.substr(place + kDataPlace.size());
+  return html;
+}
+
+}  // namespace millrace::report

@@ -1,0 +1,19 @@
+// Html: the report as one page that needs no network, with its data inside.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace millrace::report {
+
+// The built page (report/page) with three JSON documents in it: the profile
+// (docs/formats/report.md), the findings, and single events for zooming
+// (docs/formats/page-data.md). They may hold any bytes: none of them can end the element they lie
+// in. About half a byte of page for each byte of JSON where zlib is there, 4/3 of a byte where it
+// is not.
+Result<std::string> report_html(std::string_view profile_json, std::string_view findings_json,
+                                std::string_view detail_json);
+
+}  // namespace millrace::report

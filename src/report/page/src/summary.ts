@@ -1,0 +1,130 @@
+// Summary: the answer to "is I/O my problem, and which", then the figures of the job.
+import type { Finding, Findings, FunctionStats, Profile } from "./data";
+import { type Child, empty, figure, foreign, h, printable, section } from "./dom";
+import * as format from "./format";
+import { register } from "./anchors";
+
+// From which share of the step on waiting is a problem, or worth a look.
+const WAIT_PROBLEM = 0.2;
+const WAIT_SOME = 0.05;
+
+interface Answer { state: "problem" | "warning" | "fine" | "unknown"; text: string }
+
+export function makeSummary(profile: Profile, findings: Findings): HTMLElement {
+  const answer = answerOf(profile, findings);
+  const element = section("summary", "Summary", null,
+    h("div", { class: `answer answer-${answer.state}`, id: "answer" },
+      h("p", { class: "answer-text" }, answer.text), ...reasons(profile, findings)),
+    problems(profile),
+    h("dl", { class: "tiles" }, ...tiles(profile)),
+    jobLine(profile));
+  register("job", element);
+  return element;
+}
+
+function answerOf(profile: Profile, findings: Findings): Answer {
+  const worst = findings.findings.some(({ severity }) => severity === "problem");
+  const own = ownAnswer(profile);
+  return { state: worst ? "problem" : own.state, text: findings.answer ? printable(findings.answer) : own.text };
+}
+
+function ownAnswer({ job, time }: Profile): Answer {
+  if (job.events === 0) return { state: "unknown", text: "The trace has no events: there is nothing to judge by." };
+  const waits = format.percent(time.mean.wait_share);
+  if (time.basis === "none") {
+    const busy = format.percent(format.share(time.job.io_ns, time.job.wall_ns));
+    return { state: "unknown", text: `I/O was under way in ${busy} of the time. Nothing in the trace says when training computes or waits; mark regions to learn whether that costs time.` };
+  }
+  const of = time.basis === "regions" ? "of its step" : "of its time in I/O calls";
+  if (time.mean.wait_share >= WAIT_PROBLEM) {
+    return { state: "problem", text: `Yes, data is the problem: a rank spends ${waits} ${time.basis === "regions" ? `${of} waiting for data` : of}.` };
+  }
+  if (time.mean.wait_share >= WAIT_SOME) {
+    return { state: "warning", text: `Data costs some time: a rank spends ${waits} ${time.basis === "regions" ? `${of} waiting for data` : of}.` };
+  }
+  return { state: "fine", text: `No, data is not the problem: a rank spends ${waits} ${time.basis === "regions" ? `${of} waiting for data` : of}.` };
+}
+
+function reasons(profile: Profile, findings: Findings): Child[] {
+  const lines: Child[] = [];
+  const first: Finding | undefined = findings.findings[0];
+  if (first) {
+    lines.push(h("p", {}, "First of all: ", h("a", { href: "#findings" }, printable(first.title)),
+      first.gain.saved_ns > 0 ? ` (up to ${format.duration(first.gain.saved_ns)}, ${format.percent(first.gain.share)} of the time)` : "", "."));
+  }
+  const top = topCall(profile);
+  if (top) {
+    const all = ioFunctions(profile).reduce((sum, { time_ns }) => sum + time_ns, 0);
+    lines.push(h("p", {}, "Most time in I/O calls goes to ", foreign(top.name, { class: "code" }),
+      ` (${top.layer}): ${format.duration(top.time_ns)} over all threads, ${format.percent(format.share(top.time_ns, all))} of that of its layer, in ${format.exact(top.count)} calls.`));
+  }
+  return lines;
+}
+
+// The calls of the layer that has the most time: layers lie over each other, and must not be added.
+function ioFunctions(profile: Profile): FunctionStats[] {
+  const layers = profile.layers.filter(({ layer }) => layer !== "application" && layer !== "loader");
+  const busiest = layers.sort((a, b) => b.busy_ns - a.busy_ns)[0];
+  return busiest ? profile.functions.filter(({ layer }) => layer === busiest.layer) : [];
+}
+
+function topCall(profile: Profile): FunctionStats | undefined {
+  return ioFunctions(profile).sort((a, b) => b.time_ns - a.time_ns)[0];
+}
+
+function problems({ problems: list, job }: Profile): Child {
+  const lost = job.lost_events > 0 ? [`${format.exact(job.lost_events)} events were lost while recording: the figures are of the rest`] : [];
+  const all = [...lost, ...list];
+  if (all.length === 0) return null;
+  const box = h("div", { class: "problems", role: "note", id: "problems" },
+    h("h3", {}, all.length === 1 ? "One thing to know about this trace" : `${all.length} things to know about this trace`),
+    h("ul", {}, ...all.map((text) => h("li", {}, foreign(text)))));
+  register("problems", box);
+  return box;
+}
+
+function tile(title: string, value: Child, detail: Child = null): HTMLElement {
+  return h("div", { class: "tile" }, h("dt", {}, title), h("dd", {}, value),
+    detail ? h("dd", { class: "detail" }, detail) : null);
+}
+
+function tiles({ job, time }: Profile): Child[] {
+  const speed = (bytes: number): string => format.bandwidth(format.share(bytes, job.wall_ns / 1e9));
+  const many = (value: number, one: string): string => `${format.exact(value)} ${value === 1 ? one : `${one}s`}`;
+  return [
+    tile("Wall time", figure("job.wall_ns", job.wall_ns, format.duration(job.wall_ns)),
+      job.begin_wall_ns > 0 ? `from ${format.date(job.begin_wall_ns)}` : null),
+    tile("Waiting for data", figure("time.mean.wait_share", time.mean.wait_share,
+      time.basis === "none" ? "unknown" : format.percent(time.mean.wait_share)),
+      time.basis === "regions" ? "of a rank's steps, by regions" : time.basis === "io time" ? "by time in I/O calls" : "no regions say so"),
+    tile("Read", figure("job.bytes_read", job.bytes_read, format.bytes(job.bytes_read)), speed(job.bytes_read)),
+    tile("Written", figure("job.bytes_written", job.bytes_written, format.bytes(job.bytes_written)), speed(job.bytes_written)),
+    tile("Dataset", figure("job.dataset_bytes", job.dataset_bytes, format.bytes(job.dataset_bytes)),
+      many(job.dataset_files, "file")),
+    tile("Read amplification", figure("job.amplification", job.amplification,
+      job.amplification > 0 ? `${job.amplification.toFixed(2)} x` : "unknown"), "bytes read in an epoch over the dataset's"),
+    tile("Ranks", figure("job.ranks", job.ranks, format.exact(job.ranks)),
+      `on ${many(job.hosts.length, "host")}, ${many(job.processes, "process").replace("processs", "processes")}`),
+    tile("Threads", figure("job.threads", job.threads, format.exact(job.threads)),
+      `${format.exact(job.io_threads)} did I/O, ${format.exact(job.compute_threads)} computed`),
+    tile("Events", figure("job.events", job.events, format.exact(job.events)), `of ${many(job.files, "file")}`),
+    tile("Epochs", figure("job.epochs", job.epochs, job.epochs ? format.exact(job.epochs) : "not marked"),
+      job.steps ? many(job.steps, "step") : null),
+  ];
+}
+
+function jobLine({ job }: Profile): Child {
+  const kinds = [job.direct_io && "O_DIRECT", job.mapped_io && "mapped files, whose reads are not itemised", job.uring_io && "io_uring"].filter(Boolean);
+  const rows: [string, Child][] = [];
+  if (job.command) rows.push(["Command", foreign(job.command, { class: "code" })]);
+  if (job.framework) rows.push(["Framework", printable(job.framework)]);
+  if (job.traces.length) rows.push([job.traces.length === 1 ? "Trace" : "Traces", foreign(job.traces.join(", "), { class: "code" })]);
+  if (job.hosts.length) rows.push([job.hosts.length === 1 ? "Host" : "Hosts", foreign(shortList(job.hosts))]);
+  if (kinds.length) rows.push(["Also used", kinds.join("; ")]);
+  if (rows.length === 0) return empty("The trace names no command, host or framework.");
+  return h("dl", { class: "facts" }, ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+function shortList(names: string[]): string {
+  return names.length <= 12 ? names.join(", ") : `${names.slice(0, 12).join(", ")} and ${names.length - 12} more`;
+}

@@ -1,0 +1,13 @@
+// How the page is built: all modules and styles in one file, dist/index.html, that asks for nothing else.
+import { defineConfig } from "vite";
+import { viteSingleFile } from "vite-plugin-singlefile";
+
+export default defineConfig({
+  plugins: [viteSingleFile()],
+  build: {
+    target: "es2022",
+    reportCompressedSize: false,
+    // The preload helper is for pages of several files.
+    modulePreload: false,
+  },
+});

@@ -1,0 +1,35 @@
+// Makes a report's page of three JSON files, as `millrace report --html` does of a trace: the tests
+// of the page try data that no trace of theirs would give.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "base/file.h"
+#include "report/html.h"
+
+namespace {
+
+millrace::Result<std::string> page_of(char** paths) {
+  ASSIGN_OR_RETURN(const std::string profile, millrace::read_file(paths[0]));
+  ASSIGN_OR_RETURN(const std::string findings, millrace::read_file(paths[1]));
+  ASSIGN_OR_RETURN(const std::string detail, millrace::read_file(paths[2]));
+  return millrace::report::report_html(profile, findings, detail);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) {
+    fmt::print(stderr, "usage: make_page PROFILE.json FINDINGS.json DETAIL.json PAGE.html\n");
+    return 2;
+  }
+  const auto page = page_of(argv + 1);
+  if (!page.ok()) {
+    fmt::print(stderr, "make_page: {}\n", page.error().message());
+    return 1;
+  }
+  std::ofstream(argv[4], std::ios::binary) << *page;
+  return 0;
+}

@@ -1,0 +1,627 @@
+#!/usr/bin/env python3
+"""The report's page in a real browser: it opens from file://, shows the figures of its JSON, zooms, sorts, filters,
+leads from a finding to its evidence, and logs no error.
+
+Run without arguments by ctest, which gives the program that makes pages (MAKE_PAGE) and millrace (MILLRACE).
+`page_test.py PAGE.html PROFILE.json` looks at a page that is already there.
+"""
+
+import base64
+import copy
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import sample_data  # noqa: E402  (they lie beside this file, which the line above makes known)
+from chromium import Chromium, Page, find_chromium  # noqa: E402
+
+SKIPPED = 77
+SOURCE = Path(__file__).resolve().parents[2]
+LEFT, RIGHT = 110, 14  # the margins of the views over time (view.ts)
+
+browser: Chromium
+folder: Path
+
+
+def make_page(name: str, profile: dict, findings: dict, detail: dict) -> Path:
+    paths = []
+    for part, value in (("profile", profile), ("findings", findings), ("detail", detail)):
+        paths.append(folder / f"{name}.{part}.json")
+        paths[-1].write_text(json.dumps(value, separators=(",", ":")), encoding="utf-8")
+    page = folder / f"{name}.html"
+    subprocess.run([os.environ["MAKE_PAGE"], *paths, page], check=True)
+    return page
+
+
+def lookup(profile: dict, path: str):
+    """The value of a figure: "job.events", "functions:read.count"."""
+    name, _, rest = path.partition(":")
+    if rest:
+        key, _, field = rest.rpartition(".")
+        row = next(row for row in profile[name] if row.get("name", row.get("layer")) == key)
+        return row[field]
+    value = profile
+    for part in path.split("."):
+        value = value[part]
+    return value
+
+
+class PageTest(unittest.TestCase):
+    """One page a class, opened anew for each test; a test fails if the page logged anything or asked for anything."""
+
+    expects_errors = False
+
+    @classmethod
+    def make(cls) -> Path:
+        raise NotImplementedError
+
+    @classmethod
+    def setUpClass(cls):
+        if cls is PageTest:
+            raise unittest.SkipTest("only the classes below it have pages")
+        cls.path = cls.make()
+
+    def setUp(self):
+        self.page: Page = browser.open(self.path)
+        self.page.settle()
+        self.addCleanup(self.check_and_close)
+
+    def check_and_close(self):
+        self.page.settle()
+        errors, requests = self.page.errors, self.page.requests
+        self.page.close()
+        if not self.expects_errors:
+            self.assertEqual(errors, [])
+        self.assertEqual({url for url in requests if not url.startswith("data:")}, {self.path.resolve().as_uri()})
+
+    def text(self, selector: str) -> str:
+        return self.page.evaluate(f"document.querySelector({json.dumps(selector)}).innerText")
+
+    def texts(self, selector: str) -> list[str]:
+        return self.page.evaluate(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.innerText)")
+
+    def count(self, selector: str) -> int:
+        return self.page.evaluate(f"document.querySelectorAll({json.dumps(selector)}).length")
+
+    def visible_range(self) -> tuple[float, float]:
+        shown = self.page.evaluate("({...document.querySelector('#range').dataset})")
+        return float(shown["begin"]), float(shown["end"])
+
+    def plot(self, selector: str = "#events canvas") -> dict:
+        """The part of a view that shows time."""
+        box = self.page.box(selector)
+        return box | {"x": box["x"] + LEFT, "width": box["width"] - LEFT - RIGHT}
+
+    def assert_figures_are_those_of(self, profile: dict):
+        figures = self.page.evaluate("[...document.querySelectorAll('.figure')].map(e => [e.dataset.path, e.dataset.value, e.innerText])")
+        self.assertGreater(len(figures), 5)
+        for path, value, text in figures:
+            self.assertEqual(float(value), float(lookup(profile, path)), path)
+            self.assertNotEqual(text, "", path)
+
+    def assert_nothing_is_wider_than_the_window(self):
+        width, inner = self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        self.assertLessEqual(width, inner)
+
+
+class AJobsPage(PageTest):
+    @classmethod
+    def make(cls) -> Path:
+        job = sample_data.Job()
+        cls.profile, cls.detail = job.profile(), job.detail()
+        cls.findings = sample_data.findings(cls.profile)
+        cls.wall = cls.profile["job"]["wall_ns"]
+        return make_page("job", cls.profile, cls.findings, cls.detail)
+
+    def test_it_shows_the_figures_of_the_json(self):
+        self.assert_figures_are_those_of(self.profile)
+        summary = self.text("#summary")
+        for figure in ("1 min 30 s", "1,234,567", "45 GiB", "34.0 %", "1.37 x", "python3 train.py --epochs 3"):
+            self.assertIn(figure, summary)
+        self.assert_nothing_is_wider_than_the_window()
+
+    def test_the_answer_comes_first(self):
+        self.assertIn("waiting for data", self.text("main > section:first-child .answer-text"))
+        self.assertIn(self.findings["findings"][0]["title"], self.text("#answer"))
+
+    def test_the_function_table_has_the_rows_of_the_json(self):
+        rows = self.texts("#functions .table tbody tr")
+        self.assertEqual(len(rows), len(self.profile["functions"]))
+        for row, function in zip(rows, self.profile["functions"], strict=True):
+            self.assertIn(function["name"], row)
+            self.assertIn(f"{function['count']:,}", row)
+
+    def test_the_parts_of_a_bar_are_its_shares(self):
+        widths = self.page.evaluate("[...document.querySelectorAll('#time-mean .bar span')].map(e => parseFloat(e.style.width))")
+        mean = self.profile["time"]["mean"]
+        self.assertAlmostEqual(sum(widths), 100, places=3)
+        self.assertAlmostEqual(widths[2], 100 * mean["io_unhidden_ns"] / mean["wall_ns"], places=3)
+
+    # ---- zooming --------------------------------------------------------------------------------
+    def test_a_drag_in_the_events_zooms_to_what_was_dragged_over(self):
+        self.assertEqual(self.visible_range(), (0, self.wall))
+        plot = self.plot()
+        y = plot["y"] + 60
+        self.page.drag(plot["x"] + plot["width"] * 0.25, y, plot["x"] + plot["width"] * 0.5, y)
+        begin, end = self.visible_range()
+        self.assertAlmostEqual(begin / self.wall, 0.25, delta=0.005)
+        self.assertAlmostEqual(end / self.wall, 0.5, delta=0.005)
+        self.assertIn("22.5", self.text("#range"))
+
+    def test_a_drag_in_a_chart_zooms_all_views(self):
+        box = self.page.box(".chart .u-over")
+        before = self.page.evaluate("document.querySelector('#heat canvas').toDataURL()")
+        self.page.drag(box["x"] + box["width"] * 0.6, box["y"] + 40, box["x"] + box["width"] * 0.7, box["y"] + 40)
+        begin, end = self.visible_range()
+        self.assertAlmostEqual(begin / self.wall, 0.6, delta=0.005)
+        self.assertAlmostEqual(end / self.wall, 0.7, delta=0.005)
+        self.assertNotEqual(self.page.evaluate("document.querySelector('#heat canvas').toDataURL()"), before)
+
+    def test_the_wheel_zooms_around_the_pointer_once_the_view_was_clicked(self):
+        plot = self.plot()
+        x, y = plot["x"] + plot["width"] * 0.75, plot["y"] + 10
+        self.page.click_at(x, y)
+        self.page.wheel(x, y, -300)
+        begin, end = self.visible_range()
+        self.assertLess(end - begin, self.wall * 0.8)
+        self.assertAlmostEqual((0.75 * self.wall - begin) / (end - begin), 0.75, delta=0.01)
+        self.page.wheel(x, y, 3000)
+        self.page.wheel(x, y, 3000)
+        self.assertEqual(self.visible_range(), (0, self.wall))
+
+    def test_keys_zoom_move_and_reset(self):
+        self.page.key("+")
+        begin, end = self.visible_range()
+        self.assertAlmostEqual(end - begin, self.wall / 2, delta=2)
+        self.page.evaluate("document.querySelector('#events canvas').focus()")
+        self.page.key("ArrowRight")
+        moved, _ = self.visible_range()
+        self.assertAlmostEqual(moved - begin, self.wall / 10, delta=2)
+        self.page.key("-")
+        self.page.key("0")
+        self.assertEqual(self.visible_range(), (0, self.wall))
+
+    def go_to_the_window(self) -> dict:
+        window = self.detail["windows"][0]
+        self.page.evaluate("(() => { const list = document.querySelector('#places'); list.value = '0';"
+                           " list.dispatchEvent(new Event('change')); })()")
+        self.page.settle()
+        self.assertEqual(self.visible_range(), (window["begin_ns"], window["end_ns"]))
+        return window
+
+    def test_from_the_whole_job_to_one_event_and_its_fields(self):
+        window = self.go_to_the_window()
+        read = next(i for i, name in enumerate(window["name"]) if self.detail["names"][name] == "read")
+        begin = window["begin_ns"] + window["begin"][read]
+        for _ in range(3):
+            self.page.key("+")
+        self.page.evaluate("document.querySelector('#events canvas').focus()")
+        for _ in range(40):
+            if self.visible_range()[0] <= begin:
+                break
+            self.page.key("ArrowLeft")
+        first, last = self.visible_range()
+        plot = self.plot()
+        x = plot["x"] + plot["width"] * (begin + window["duration"][read] / 2 - first) / (last - first)
+        self.page.mouse("mouseMoved", x, plot["y"] + 22 + 15 + 7)  # the first thread's second lane
+        self.page.settle()
+        tip = self.text(".tip")
+        for field in ("read", self.detail["names"][window["file"][read]], f"{window['offset'][read]:,}",
+                      f"{window['size'][read]:,} bytes", "rank 0, process 4000, thread 4000"):
+            self.assertIn(field, tip)
+        self.page.click_at(x, plot["y"] + 22 + 15 + 7)
+        self.assertIn(f"{window['offset'][read]:,}", self.text("#chosen-event"))
+
+    def test_the_keyboard_goes_from_event_to_event(self):
+        self.go_to_the_window()
+        self.page.evaluate("document.querySelector('#events canvas').focus()")
+        self.page.key("n")
+        first = self.text("#chosen-event")
+        self.assertIn("fetch", first)
+        self.page.key("n")
+        self.assertNotEqual(self.text("#chosen-event"), first)
+        self.page.key("ArrowDown")
+        self.assertIn("posix", self.text("#chosen-event"))
+        span = self.visible_range()
+        self.page.key("Enter")
+        self.assertLess(self.visible_range()[1] - self.visible_range()[0], (span[1] - span[0]) / 10)
+
+    def test_where_the_events_are_not_in_the_page_it_says_what_command_gives_them(self):
+        self.assertEqual(self.text("#events-notice"), "")
+        plot = self.plot()
+        y = plot["y"] + 60
+        self.page.drag(plot["x"] + plot["width"] * 0.1, y, plot["x"] + plot["width"] * 0.12, y)
+        plot = self.plot()
+        self.page.drag(plot["x"] + plot["width"] * 0.4, plot["y"] + 60, plot["x"] + plot["width"] * 0.6, plot["y"] + 60)
+        notice = self.text("#events-notice")
+        begin, end = self.visible_range()
+        self.assertRegex(notice, r"millrace report traces/resnet --html part\.html --from [\d.]+s --until [\d.]+s --ranks 0,1,2,3")
+        told = [float(number) * 1e9 for number in re.findall(r"--(?:from|until) ([\d.]+)s", notice)]
+        self.assertAlmostEqual(told[0], begin, delta=2)
+        self.assertAlmostEqual(told[1], end, delta=2)
+
+    def test_a_row_of_the_epochs_shows_the_epoch_over_time(self):
+        self.page.click("#epochs .table tbody tr:nth-child(2)")
+        epoch = self.profile["epochs"][1]
+        begin, end = self.visible_range()
+        self.assertLess(begin, epoch["begin_ns"])
+        self.assertGreater(end, epoch["end_ns"])
+        self.assertLess(end - begin, self.wall / 2)
+
+    # ---- tables ---------------------------------------------------------------------------------
+    def first_function(self) -> str:
+        return self.text("#functions .table tbody tr:first-child td:first-child")
+
+    def test_a_table_sorts_both_ways(self):
+        by_count = sorted(self.profile["functions"], key=lambda row: row["count"])
+        self.page.click("#functions th[data-key=count] button")
+        self.assertEqual(self.first_function(), by_count[-1]["name"])
+        self.page.click("#functions th[data-key=count] button")
+        self.assertEqual(self.first_function(), by_count[0]["name"])
+        self.assertEqual(self.page.evaluate("document.querySelector('#functions th[data-key=count]').ariaSort"), "ascending")
+        self.page.click("#functions th[data-key=name] button")
+        names = sorted((row["name"] for row in self.profile["functions"]), key=str.lower)
+        self.assertEqual(self.first_function(), names[0])
+
+    def test_a_table_filters_by_all_words(self):
+        wanted = self.profile["files"][17]["path"]
+        self.page.type("#files input", f"IMAGE_000017 {wanted[-8:-4]}")
+        self.assertIn("1 of 60 rows", self.text("#files .table-status"))
+        self.assertEqual([text.replace("\n", "") for text in self.texts("#files .table:first-of-type tbody tr td:first-child")], [wanted])
+        self.page.evaluate("document.querySelector('#files input').value = ''")
+        self.page.type("#files input", "no such file")
+        self.assertIn("0 of 60 rows", self.text("#files .table-status"))
+
+    def test_a_chosen_function_shows_its_histograms(self):
+        openat = next(row for row in self.profile["functions"] if row["name"] == "openat")
+        self.page.click("#functions .table tbody tr:nth-child(3)")
+        self.assertIn("openat", self.text("#chosen-function h3"))
+        counts = self.page.evaluate("[...document.querySelectorAll('#chosen-function .histogram-column')].map(e => +e.dataset.count)")
+        first = next(i for i, count in enumerate(openat["latency_bins"]) if count)
+        self.assertEqual(counts, openat["latency_bins"][first:])
+
+    # ---- findings -------------------------------------------------------------------------------
+    def follow(self, where: str) -> str:
+        self.page.click(f'[data-where="{where}"]')
+        shown = self.page.evaluate("(() => { const e = document.querySelector('.evidence-shown'); const b = e.getBoundingClientRect();"
+                                   " return {text: e.innerText, top: b.top, focused: e === document.activeElement}; })()")
+        self.assertTrue(shown["focused"])
+        self.assertGreaterEqual(shown["top"], 0)
+        self.assertLess(shown["top"], self.page.evaluate("innerHeight"))
+        return shown["text"].replace("\n", "")
+
+    def test_a_finding_leads_to_its_evidence(self):
+        path = self.profile["files"][-1]["path"]
+        self.assertIn(path, self.follow(f"files:{path}"))
+        self.assertIn("Mean of the ranks", self.follow("time.mean"))
+        self.assertIn("Reads of data files", self.follow("data_reads"))
+        self.assertIn("checkpoint_0.pt", self.follow("checkpoints"))
+        self.assertRegex(self.follow("epochs:1"), "^1\\t30 s")
+        self.assertIn("128 KiB", self.follow("functions:read"))
+        self.assertIn("read", self.text("#chosen-function h3"))
+
+    def test_evidence_of_a_part_that_is_not_there_is_told_without_a_link(self):
+        self.assertIn("a fact of a part that the page does not know", self.text("#finding-1"))
+        self.assertEqual(self.count('[data-where^="nowhere"]'), 0)
+
+    def test_the_change_for_the_jobs_framework_comes_first(self):
+        self.assertEqual(self.texts("#finding-0 .changes dt"), ["pytorch", "lustre"])
+
+    # ---- looks ----------------------------------------------------------------------------------
+    def test_dark_and_light(self):
+        back = "getComputedStyle(document.body).backgroundColor"
+        canvas = "document.querySelector('#heat canvas').toDataURL()"
+        light, drawn = self.page.evaluate(back), self.page.evaluate(canvas)
+        self.page.click("#theme-button")
+        self.assertNotEqual(self.page.evaluate(back), light)
+        self.assertNotEqual(self.page.evaluate(canvas), drawn)
+        self.page.key("d")
+        self.assertEqual(self.page.evaluate(back), light)
+
+    def test_it_is_dark_where_the_system_is(self):
+        self.page.evaluate("localStorage.clear()")
+        self.page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        self.page.navigate(self.path)
+        self.page.wait_for("document.documentElement.dataset.theme === 'dark'", "the page is dark")
+
+    def test_the_flame_graph_zooms_by_click_and_keys(self):
+        before = self.count(".flame-box")
+        self.page.click('.flame-box[aria-level="2"]')
+        self.assertLess(self.count(".flame-box"), before)
+        self.assertEqual(self.page.evaluate("document.activeElement.getAttribute('aria-level')"), "2")
+        self.page.key("ArrowDown")
+        self.assertEqual(self.page.evaluate("document.activeElement.getAttribute('aria-level')"), "3")
+        self.page.key("Escape")
+        self.assertEqual(self.count(".flame-box"), before)
+
+    def test_the_help_lists_the_keys(self):
+        self.page.key("?")
+        self.assertTrue(self.page.evaluate("document.querySelector('#help').open"))
+        self.assertIn("whole job", self.text("#help"))
+        self.page.key("Escape")
+        self.assertFalse(self.page.evaluate("document.querySelector('#help').open"))
+
+    def test_everything_that_is_drawn_or_pressed_has_a_name(self):
+        nameless = self.page.evaluate(
+            "[...document.querySelectorAll('button, select, input, canvas, [role=img], a')]"
+            ".filter(e => !(e.ariaLabel || e.innerText || e.title || '').trim() && !e.closest('[aria-hidden=true], [role=img]'))"
+            ".map(e => e.outerHTML.slice(0, 200))")
+        self.assertEqual(nameless, [])
+
+    def test_it_prints_light_and_whole(self):
+        self.page.click("#theme-button")
+        pdf = self.page.pdf()
+        self.assertTrue(pdf.startswith(b"%PDF"))
+        self.assertGreaterEqual(len(re.findall(rb"/Type\s*/Page\b", pdf)), 3)
+        self.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        self.assertEqual(self.page.evaluate("document.documentElement.dataset.theme"), "light")
+        self.assertEqual(self.count("#files .table:first-of-type tbody tr"), 26)  # twenty-five, and how many more
+        self.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+        self.assertEqual(self.page.evaluate("document.documentElement.dataset.theme"), "dark")
+
+
+class AnEmptyProfilesPage(PageTest):
+    @classmethod
+    def make(cls) -> Path:
+        cls.profile = sample_data.empty_profile()
+        return make_page("empty", cls.profile, {"findings": []}, sample_data.empty_detail())
+
+    def test_every_part_says_that_it_is_empty(self):
+        self.assertIn("no events", self.text("#answer"))
+        for part in ("findings", "time", "over-time", "epochs", "functions", "access", "files", "tree"):
+            self.assertEqual(self.count(f"#{part} .empty"), 1, part)
+        self.assertNotRegex(self.text("body"), "NaN|undefined|Infinity|null")
+        for path in ("job.events", "job.bytes_read", "job.wall_ns"):
+            self.assertEqual(self.page.evaluate(f"document.querySelector('[data-path=\"{path}\"]').dataset.value"), "0")
+
+    def test_keys_do_no_harm(self):
+        for key in ("+", "-", "0", "/", "d"):
+            self.page.key(key)
+
+
+class ASmallProgramsPage(PageTest):
+    """One rank, no regions, no checkpoints, a trace with a part that could not be read."""
+
+    @classmethod
+    def make(cls) -> Path:
+        job = sample_data.Job(ranks=1, epochs=1, files=1, heat_ranks=1, threads_per_rank=1, events=40)
+        cls.profile = job.profile()
+        for name in ("epochs", "stretches", "checkpoints", "extensions", "hosts"):
+            cls.profile[name] = []
+        cls.profile["steps"] = sample_data.empty_profile()["steps"]
+        cls.profile["time"]["basis"] = "none"
+        cls.profile["time"]["nodes"] = []
+        cls.profile["job"] |= {"epochs": 0, "steps": 0, "lost_events": 17}
+        cls.profile["problems"] = ["t/a.mrt: block 3 is damaged: its checksum is wrong; the rest was used"]
+        detail = job.detail()
+        detail["levels"] = []
+        return make_page("small", cls.profile, {"findings": [], "answer": "No: 0.1 % of the time."}, detail)
+
+    def test_it_shows_its_figures_and_what_could_not_be_read(self):
+        self.assert_figures_are_those_of(self.profile)
+        self.assertIn("block 3 is damaged", self.text("#problems"))
+        self.assertIn("17 events were lost", self.text("#problems"))
+        self.assertEqual(self.text(".answer-text"), "No: 0.1 % of the time.")
+        self.assertNotRegex(self.text("body"), "NaN|undefined|Infinity")
+
+    def test_without_bins_the_events_are_still_there(self):
+        self.page.evaluate("(() => { const list = document.querySelector('#places'); list.value = '0';"
+                           " list.dispatchEvent(new Event('change')); })()")
+        self.page.evaluate("document.querySelector('#events canvas').focus()")
+        self.page.settle()
+        self.page.key("n")
+        self.assertIn("fetch", self.text("#chosen-event"))
+
+
+EVIL = ["</script><script>window.pwned = 1</script>", "<img src=x onerror=\"window.pwned = 1\">", "'\"><b>bold</b>&amp;&lt;",
+        "/data/\u202egpj.exe", "/data/\x1b[31mred\x07\x00\x9b", "/data/a\nb\r\tc\u2028d", "/data/\u05d0\u05d1\u05d2 \u0645\u0631\u062d\u0628\u0627.jpg",
+        "__proto__", "constructor", "/" + "x" * 4096, "", "\ufffd\ufffd", "${7*7}{{7*7}}", "javascript:window.pwned=1"]
+
+
+def poisoned(value, names):
+    """The same value with every name in it replaced by an evil one."""
+    if isinstance(value, dict):
+        return {key: poisoned(part, names) for key, part in value.items()}
+    if isinstance(value, list):
+        return [poisoned(part, names) for part in value]
+    if isinstance(value, str):
+        return next(names)
+    return value
+
+
+class AnAdversarialPage(PageTest):
+    """All that others may choose (files, regions, hosts, commands, and here even the words of our own) is hostile."""
+
+    @classmethod
+    def make(cls) -> Path:
+        job = sample_data.Job(files=len(EVIL) * 2, groups=20)
+        names = iter(lambda: next(cls.cycle), None)
+        cls.cycle = (EVIL[i % len(EVIL)] for i in range(10**9))
+        profile = poisoned(job.profile(), names)
+        profile["time"]["basis"] = "regions"
+        cls.profile = profile
+        findings = poisoned(sample_data.findings(copy.deepcopy(profile)), names)
+        findings["findings"][0]["evidence"] = [{"text": evil, "where": f"files:{evil}"} for evil in EVIL]
+        return make_page("evil", profile, findings, poisoned(job.detail(), names))
+
+    def test_names_are_text_and_nothing_else(self):
+        self.assertIsNone(self.page.evaluate("window.pwned ?? null"))
+        self.assertEqual(self.count("img, b, iframe, main script"), 0)
+        self.page.type("#files input", "script")
+        self.assertIn("window.pwned = 1", self.text("#files .table tbody"))
+        self.assert_nothing_is_wider_than_the_window()
+
+    def test_what_turns_or_hides_text_is_shown(self):
+        text = self.page.evaluate("document.body.textContent")
+        self.assertEqual(set(text) & set("\u202e\u2028\x1b\x07\x9b\x00"), set())
+        for shown in ("\\u202egpj.exe", "\\x1b[31m", "a\\x0ab", "\\u2028d"):
+            self.assertTrue(shown in text, shown)
+
+    def test_evidence_of_any_name_can_be_followed(self):
+        for index in range(len(EVIL)):
+            self.page.evaluate(f"document.querySelectorAll('#finding-0 .evidence a')[{index}].click()")
+        self.page.settle()
+        self.assertIsNone(self.page.evaluate("window.pwned ?? null"))
+
+    def test_the_views_draw_and_zoom(self):
+        self.page.key("+")
+        self.page.evaluate("document.querySelector('#events canvas').focus()")
+        self.page.key("n")
+        self.page.key("Enter")
+        box = self.plot()
+        self.page.mouse("mouseMoved", box["x"] + 100, box["y"] + 40)
+
+
+class ALargePage(PageTest):
+    """The most that a profile holds (Limits of scan.h), and 100,000 events."""
+
+    @classmethod
+    def make(cls) -> Path:
+        job = sample_data.Job(ranks=256, epochs=20, files=1000, groups=500, bins=1000, heat_ranks=256, heat_bins=240, nodes=2000,
+                              events=100_000, threads_per_rank=1, wall=3600 * sample_data.SECOND, windows=3, functions=60)
+        cls.profile = job.profile()
+        return make_page("large", cls.profile, sample_data.findings(cls.profile), job.detail())
+
+    def test_it_is_at_most_five_megabytes_and_says_how_long_it_took(self):
+        size = self.path.stat().st_size
+        print(f"large page: {size / 1e6:.2f} MB, built {self.page.evaluate('document.documentElement.dataset.ready')} ms after the navigation")
+        self.assertLess(size, 5_000_000)
+        self.assert_figures_are_those_of(self.profile)
+
+    def test_only_rows_that_are_seen_are_there(self):
+        self.assertLess(self.count("#files .table:first-of-type tbody tr"), 50)
+        by_time = sorted(self.profile["files"], key=lambda row: row["io"]["read_ns"])
+        self.page.evaluate("document.querySelector('#files .table-scroller').scrollTop = 1e9")
+        self.page.settle()
+        self.assertIn(by_time[0]["io"]["read_ns"], {row["io"]["read_ns"] for row in self.profile["files"]
+                      if row["path"] == self.texts("#files .table:first-of-type tbody tr:last-child td:first-child")[0].replace("\n", "")})
+
+    def test_a_rank_far_down_is_found_among_the_threads(self):
+        top = "document.querySelector('.events-scroller').scrollTop"
+        self.page.type("#events input", "rank 200")
+        found = self.page.evaluate(top)
+        self.assertGreater(found, 1000)
+        self.page.evaluate(f"{top} = 0")
+        box = self.page.box("#heat canvas")
+        self.page.click_at(box["x"] + 500, box["y"] + box["height"] * 200.5 / 256)
+        self.assertEqual(self.page.evaluate(top), found)
+
+    def test_a_finding_leads_to_a_row_far_down(self):
+        path = self.profile["files"][-1]["path"]
+        self.page.evaluate(f"document.querySelector('[data-where=\"files:{path}\"]').click()")
+        self.page.settle()
+        self.assertIn(path, self.text(".evidence-shown").replace("\n", ""))
+
+
+class APlainPage(PageTest):
+    """As a build without zlib makes it."""
+
+    @classmethod
+    def make(cls) -> Path:
+        job = sample_data.Job()
+        cls.profile = job.profile()
+        page = make_page("plain", cls.profile, sample_data.findings(cls.profile), job.detail())
+        unpack = lambda match: f'data-encoding="plain">{base64.b64encode(gzip.decompress(base64.b64decode(match[1]))).decode()}</script>'
+        text = re.sub(r'data-encoding="gzip">([^<]*)</script>', unpack, page.read_text(encoding="utf-8"))
+        page.write_text(text, encoding="utf-8")
+        return page
+
+    def test_it_shows_the_same_figures(self):
+        self.assertIn('data-encoding="plain"', self.path.read_text(encoding="utf-8"))
+        self.assert_figures_are_those_of(self.profile)
+
+
+class ADamagedPage(PageTest):
+    expects_errors = True
+
+    @classmethod
+    def make(cls) -> Path:
+        page = make_page("damaged", sample_data.empty_profile(), {"findings": []}, sample_data.empty_detail())
+        text = page.read_text(encoding="utf-8")
+        page.write_text(text.replace('data-encoding="gzip">H4sI', 'data-encoding="gzip">H4sJ', 1).replace('data-encoding="plain">', 'data-encoding="plain">e3t7', 1), encoding="utf-8")
+        return page
+
+    def test_it_says_that_it_cannot_be_shown(self):
+        self.assertIn("cannot be shown", self.text("main"))
+        self.assertNotEqual(self.text("#failure"), "")
+
+
+class APageOfAnotherVersion(PageTest):
+    """A part of the profile is not as the page knows it."""
+
+    expects_errors = True
+
+    @classmethod
+    def make(cls) -> Path:
+        job = sample_data.Job()
+        cls.profile = job.profile()
+        del cls.profile["tree"]
+        cls.profile["ranks"][0]["reads_in_flight"] = None
+        return make_page("version", cls.profile, sample_data.findings(cls.profile), job.detail())
+
+    def test_that_part_says_so_and_the_others_are_shown(self):
+        self.assertIn("cannot be shown", self.text("#tree"))
+        self.assertIn("cannot be shown", self.text("#ranks"))
+        self.assert_figures_are_those_of(self.profile)
+        self.assertEqual(self.count(".empty"), 2)
+        self.page.key("+")
+        self.assertLess(self.visible_range()[1], self.profile["job"]["wall_ns"])
+
+
+class ARealTracesPage(PageTest):
+    """What `millrace report --html` makes of the golden trace, against its own --json."""
+
+    @classmethod
+    def make(cls) -> Path:
+        millrace = os.environ.get("MILLRACE", "")
+        if not millrace or subprocess.run([millrace, "report", "--help"], capture_output=True, check=False).returncode != 0:
+            raise unittest.SkipTest("this build has no verb report")
+        page = folder / "real.html"
+        trace = SOURCE / "tests/golden/trace.mrt"
+        subprocess.run([millrace, "report", trace, "--html", page], check=True, capture_output=True)
+        printed = subprocess.run([millrace, "report", trace, "--json"], check=True, capture_output=True, text=True).stdout
+        cls.profile = json.loads(printed)
+        return page
+
+    def test_it_shows_the_figures_of_the_json(self):
+        self.assert_figures_are_those_of(self.profile)
+        self.assertNotRegex(self.text("body"), "NaN|undefined|Infinity")
+        self.assert_nothing_is_wider_than_the_window()
+
+    def test_it_zooms(self):
+        before = self.visible_range()
+        self.page.key("+")
+        self.assertNotEqual(self.visible_range(), before)
+
+
+class AGivenPage(ARealTracesPage):
+    @classmethod
+    def make(cls) -> Path:
+        if len(given) != 2:
+            raise unittest.SkipTest("no page was given")
+        cls.profile = json.loads(Path(given[1]).read_text(encoding="utf-8"))
+        return Path(given[0])
+
+
+given: list[str] = []
+
+if __name__ == "__main__":
+    program = find_chromium()
+    if program is None:
+        print("there is no Chromium to test the page in; install the package chromium")
+        sys.exit(SKIPPED)
+    arguments = sys.argv[1:]
+    if len(arguments) == 2 and arguments[0].endswith(".html"):
+        given, arguments = arguments, ["AGivenPage"]
+    with tempfile.TemporaryDirectory() as name, Chromium(program) as browser:
+        folder = Path(name)
+        unittest.main(argv=[sys.argv[0], *arguments], verbosity=2)

@@ -1,0 +1,95 @@
+# a job does not differ from itself
+$ cp "$SOURCE/tests/golden/profile.json" old.json; cp old.json same.json
+$ millrace compare old.json same.json
+>         job        hosts  ranks  epochs  steps  wall time  waiting
+> before  old.json       1      2       2    100       20 s   15.0 %
+> after   same.json      1      2       2    100       20 s   15.0 %
+> 
+> Times are of one step of a rank, counts and bytes of one step. Differences under
+> 10.0 % are not shown.
+> 
+> no difference of 10.0 % or more
+
+# small reads make training wait: what changed, what it cost, and exit code 1
+$ python3 "$SOURCE/tests/golden/make_profile.py" job.wall_ns=28e9 time.mean.wait_ns=105e8 time.ranks.0.wait_ns=105e8 time.ranks.1.wait_ns=105e8 functions.1.count=160000 functions.1.time_ns=48e9 functions.1.size_bytes.median=12288 layers.1.time_ns=50e9 layers.1.busy_ns=40e9 layers.1.hidden_ns=16e9 > slow.json
+$ millrace compare old.json slow.json
+>         job        hosts  ranks  epochs  steps  wall time  waiting
+> before  old.json       1      2       2    100       20 s   15.0 %
+> after   slow.json      1      2       2    100       28 s   15.0 %
+> 
+> Times are of one step of a rank, counts and bytes of one step. Differences under
+> 10.0 % are not shown.
+> 
+>                          before   after    change
+> job: +8 s of the wall time (28.6 %)
+>   !  wall time           200 ms  280 ms   +40.0 %  slower
+>   !  waiting for data     30 ms  105 ms  +250.0 %  slower
+> layer posix: +9 s of the wall time (32.1 %)
+>   !  time not hidden      30 ms  120 ms  +300.0 %  slower
+> function posix read: +7.2 s of the wall time (25.7 %)
+>   !  time                 90 ms  240 ms  +166.7 %  slower
+>      calls                  100     800  +700.0 %  more
+>      median size       97.7 KiB  12 KiB   -87.7 %  fewer
+> 
+> 4 regressions, marked with !
+? 1
+
+# the other way round it is a gain
+$ millrace compare slow.json old.json | tail -1
+> no regression
+
+# a threshold of the user's own, and one dimension
+$ millrace compare --threshold 400% --by function old.json slow.json | tail -6
+> 
+>             before  after    change
+> function posix read
+>      calls     100    800  +700.0 %  more
+> 
+> no regression
+$ millrace compare --threshold 300% --by function old.json slow.json | tail -1
+> 1 regression, 1 not shown with this --by or --top
+
+# JSON that programs read
+$ millrace compare --json old.json slow.json > c.json
+? 1
+$ python3 -c 'import json; d=json.load(open("c.json")); f=d["differences"][0]; print(d["format"], d["version"], d["per"], d["regressions"], f["by"], f["measure"], f["change"], f["after"], f["effect_ns"])'
+> millrace-comparison 1 step 4 job wall time slower 280000000 8000000000
+
+# traces, and a trace against a profile
+$ millrace compare "$SOURCE/tests/golden/trace.mrt" "$SOURCE/tests/golden/trace.mrt" | tail -1
+> no difference of 10.0 % or more
+$ millrace compare "$SOURCE/tests/golden/trace.mrt" old.json | grep note
+> note: ...
+> ...
+
+# a job that cannot be read is a failure, not a regression: nothing is printed
+$ millrace compare nowhere old.json
+! millrace: nowhere: no such file or directory; a trace is what `millrace trace -o` wrote
+? 1
+$ head -c 3000 old.json > cut.json; millrace compare cut.json old.json
+! millrace: cut.json:1: ...
+? 1
+$ echo '{"format": "millrace-info", "version": 1}' > info.json; millrace compare info.json old.json
+! millrace: info.json: is no saved profile ("format" is not "millrace-report"); `millrace report --json` makes one
+? 1
+$ echo '{"format": "millrace-report", "version": 9}' > new.json; millrace compare new.json old.json
+! millrace: new.json: is a profile of version 9; this build reads version 1. Upgrade, or make it again from the trace
+? 1
+
+# wrong usage
+$ millrace compare old.json
+! millrace: AFTER is missing...
+! Try: millrace compare --help
+? 2
+$ millrace compare --threshold 10 old.json slow.json
+! millrace: --threshold: '10' is not a share in percent, as 10% or 2.5%
+! Try: millrace compare --help
+? 2
+$ millrace compare --by moon old.json slow.json
+! millrace: ...moon...
+! Try: millrace compare --help
+? 2
+$ millrace compare --top many old.json slow.json
+! millrace: --top: 'many' is not a whole number
+! Try: millrace compare --help
+? 2

@@ -1,0 +1,187 @@
+"""Ranks over MPI, under the real mpirun: the contract of src/comm/comm_contract.h, and ranks that die.
+
+Usage: mpi_test.py COMM_RANKS MPIRUN [unittest arguments]"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+RANKS, MPIRUN = sys.argv[1:3]
+RANK_COUNT = 4
+ENDED = r"millrace: rank {} \(process \d+ on \S+\) ended without a word: "
+# Ranks whose end mpirun does not see: it sees shells, which write down the exit code and wait for each other.
+KEEP_EXIT_CODE = """
+echo $? > "$EXIT_CODES/.$OMPI_COMM_WORLD_RANK"
+mv "$EXIT_CODES/.$OMPI_COMM_WORLD_RANK" "$EXIT_CODES/$OMPI_COMM_WORLD_RANK"
+for i in $(seq 150); do [ $(ls "$EXIT_CODES" | wc -l) = $OMPI_COMM_WORLD_SIZE ] && exit 0; sleep 0.1; done
+"""
+BLIND = '"$@"' + KEEP_EXIT_CODE
+RANK_1_TERMINATED = """
+"$@" & pid=$!
+if [ $OMPI_COMM_WORLD_RANK = 1 ]; then sleep 1; kill -TERM $pid; fi
+wait $pid""" + KEEP_EXIT_CODE
+
+
+def environment(**more: str) -> dict:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMI", "MILLRACE_"))}
+    # Leaks of Open MPI itself are not ours.
+    return dict(inherited, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                OMPI_MCA_mpi_yield_when_idle="1", ASAN_OPTIONS="detect_leaks=0", **more)
+
+
+def mpirun(*command: str, ranks: int = RANK_COUNT, options: tuple = (), **more: str) -> subprocess.CompletedProcess:
+    return subprocess.run([MPIRUN, "-np", str(ranks), "--oversubscribe", *options, *command], env=environment(**more),
+                          capture_output=True, text=True, timeout=100, check=False)
+
+
+def clauses(kind: str) -> list[str]:
+    lines = subprocess.run([RANKS, "names"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [line.split()[0] for line in lines if line.split()[1] == kind]
+
+
+class ContractTest(unittest.TestCase):
+    def check(self, names: list[str], ranks: int = RANK_COUNT, **more: str) -> None:
+        done = mpirun(RANKS, "check", *names, ranks=ranks, **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in names:
+            for rank in range(ranks):
+                self.assertIn(f"{name} holds on rank {rank}\n", done.stdout)
+
+    def test_the_clauses_that_succeed_hold(self):
+        names = clauses("succeeds")
+        self.assertGreater(len(names), 8)
+        self.check(names)
+
+    def test_they_hold_for_two_ranks(self):
+        self.check(clauses("succeeds"), ranks=2)
+
+    def test_they_hold_for_messages_in_many_pieces(self):
+        self.check(clauses("succeeds"), PIECE_BYTES="1000")
+
+    def test_each_clause_that_fails_holds(self):
+        names = clauses("fails")
+        self.assertGreater(len(names), 8)
+        for name in names:
+            with self.subTest(name):
+                self.check([name])
+
+    def test_they_hold_without_the_lifeline(self):
+        self.check(clauses("succeeds"), MILLRACE_LIFELINE="off")
+        self.check(["ARankThatEndsIsNamedToThoseWhoWait"], MILLRACE_LIFELINE="off")
+
+    @unittest.skipIf(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") < 8 << 30, "needs 8 GiB of memory")
+    def test_a_message_over_two_gigabytes_arrives(self):
+        done = mpirun(RANKS, "gather", str((2 << 30) + 12345), ranks=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("2147495993 bytes", done.stdout)
+
+
+class FailureTest(unittest.TestCase):
+    def setUp(self):
+        self.exit_codes = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.exit_codes)
+
+    def work(self, how: str, rank: int, shell: str | None = None) -> tuple[str, dict[int, int]]:
+        """What was said on standard error and, by a shell that keeps them, the exit codes of the ranks."""
+        for file in self.exit_codes.iterdir():
+            file.unlink()
+        before = time.monotonic()
+        if shell:
+            done = mpirun("sh", "-c", shell, "sh", RANKS, "work", how, str(rank), EXIT_CODES=str(self.exit_codes))
+        else:
+            done = mpirun(RANKS, "work", how, str(rank))
+            self.assertNotEqual(done.returncode, 0)
+        self.assertIn("4 ranks work", done.stdout)
+        self.assertLess(time.monotonic() - before, 20)  # they would work for 30 s, or for ever
+        return done.stderr, {int(file.name): int(file.read_text()) for file in self.exit_codes.iterdir()}
+
+    def assert_said_once(self, pattern: str, said: str) -> None:
+        lines = [line for line in said.splitlines() if line.startswith("millrace:")]
+        self.assertEqual(len(lines), 1, said)
+        self.assertRegex(lines[0], pattern)
+
+    def test_the_error_of_one_rank_is_printed_once_and_all_exit_1(self):
+        for rank in (0, 2):
+            said, codes = self.work("fail", rank, BLIND)
+            self.assert_said_once(f"^millrace: rank {rank}: a/b.mrt: is cut short$", said)
+            self.assertEqual(codes, {0: 1, 1: 1, 2: 1, 3: 1})
+
+    def test_the_error_is_printed_before_mpirun_ends_the_ranks(self):
+        said, _ = self.work("fail", 3)
+        self.assert_said_once("^millrace: rank 3: a/b.mrt: is cut short$", said)
+
+    def test_a_killed_rank_is_named_and_the_others_exit_1_whatever_mpirun_knows(self):
+        for how in ("kill", "kill-busy", "kill-moving"):
+            for rank in (0, 2):
+                with self.subTest(how=how, rank=rank):
+                    said, codes = self.work(how, rank, BLIND)
+                    self.assert_said_once(ENDED.format(rank), said)
+                    expected = {other: 1 for other in range(RANK_COUNT)}
+                    expected[rank] = 128 + signal.SIGKILL
+                    self.assertEqual(codes, expected)
+
+    def test_a_killed_rank_is_named_before_mpirun_ends_the_others(self):
+        for how in ("kill", "kill-busy", "kill-moving"):
+            for rank in (0, 3):
+                with self.subTest(how=how, rank=rank):
+                    said, _ = self.work(how, rank)
+                    self.assert_said_once(ENDED.format(rank), said)
+
+    def test_a_rank_that_leaves_with_exit_code_0_is_missed(self):
+        said, codes = self.work("exit", 1, BLIND)
+        self.assert_said_once(ENDED.format(1), said)
+        self.assertEqual(codes, {0: 1, 1: 0, 2: 1, 3: 1})
+
+    def test_sigterm_still_ends_a_rank(self):
+        said, codes = self.work("sigterm", 0, RANK_1_TERMINATED)
+        self.assert_said_once(ENDED.format(1), said)
+        self.assertEqual(codes, {0: 1, 1: 128 + signal.SIGTERM, 2: 1, 3: 1})
+
+
+class ConnectTest(unittest.TestCase):
+    def run_alone(self, **more: str) -> subprocess.CompletedProcess:
+        return subprocess.run([RANKS, "check", "RanksAreCounted"], env=environment(**more), capture_output=True,
+                              text=True, timeout=60, check=False)
+
+    def test_without_a_launcher_no_mpi_is_loaded(self):
+        trace = self.run_alone(LD_DEBUG="files")
+        self.assertIn("RanksAreCounted holds on rank 0\n", trace.stdout)
+        self.assertNotRegex(trace.stderr, r"libmpi\.|libmillrace_mpi")
+        under_mpirun = mpirun(RANKS, "check", "RanksAreCounted", ranks=2, LD_DEBUG="files")
+        self.assertRegex(under_mpirun.stderr, r"libmpi\.")
+
+    def test_one_rank_under_mpirun_loads_no_mpi_either(self):
+        trace = mpirun(RANKS, "check", "RanksAreCounted", ranks=1, options=("-x", "LD_DEBUG=files"))
+        self.assertIn("RanksAreCounted holds on rank 0\n", trace.stdout)
+        self.assertNotRegex(trace.stderr, "libmillrace_mpi")
+
+    def test_the_user_can_have_ranks_that_know_nothing_of_each_other(self):
+        done = mpirun(RANKS, "check", "RanksAreCounted", ranks=2, MILLRACE_COMM="single")
+        self.assertEqual(re.findall("holds on rank (.)", done.stdout), ["0", "0"])
+
+    def test_a_launcher_of_another_mpi_is_named(self):
+        done = self.run_alone(PMI_SIZE="4")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the launcher says PMI_SIZE=4, but MPI found 1 rank(s)", done.stderr)
+
+    def test_a_library_that_is_not_there_is_named(self):
+        done = self.run_alone(MILLRACE_COMM="mpi", MILLRACE_MPI_LIBRARY="/nowhere/lib.so")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("MILLRACE_MPI_LIBRARY names /nowhere/lib.so, which does not exist", done.stderr)
+
+    def test_a_library_that_is_none_is_named(self):
+        with tempfile.NamedTemporaryFile(suffix=".so") as file:
+            done = self.run_alone(MILLRACE_COMM="mpi", MILLRACE_MPI_LIBRARY=file.name)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"{file.name}: cannot be loaded (", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
