@@ -74,7 +74,7 @@ struct Context {
   bool has_wait_regions = false;      // some region has the role kWait
   bool bytes_below_posix = true;      // HDF5's and MPI-IO's bytes are seen again in POSIX calls
   EpochIndex epochs;
-  std::vector<LongRegion> long_regions;  // by thread, then begin, the outer first
+  std::vector<LongRegion> long_regions;       // by thread, then begin, the outer first
   std::vector<CheckpointRegion> checkpoints;  // by begin
 
   GroupIndex group(trace::ProcessIndex process) const {

@@ -93,8 +93,8 @@ void EpochsMetric::observe(const Block& block) {
     if (columns.call[i] == wire::Call::kRegion) {
       if (context_.role(columns.file[i]) == Role::kEpoch) continue;
       const bool carries_epoch = columns.size[i] != wire::kNoEpoch;
-      const int64_t epoch = carries_epoch ? static_cast<int64_t>(columns.size[i])
-                                          : epochs.at(columns.begin_ns[i]);
+      const int64_t epoch =
+          carries_epoch ? static_cast<int64_t>(columns.size[i]) : epochs.at(columns.begin_ns[i]);
       if (epoch < 0) continue;
       ActionSum& sum = actions.at(epoch, columns.file[i]);
       ++sum.count;

@@ -71,8 +71,8 @@ class BlockReader {
     if (is_new) found->second = role_of_name(trace_.name(name), options_.roles);
     if (found->second == Role::kCheckpoint) {
       const uint64_t begin_ns = columns.begin_ns[i];
-      of.checkpoints.push_back({epoch_of(columns, i), step_of(columns, i), begin_ns,
-                                begin_ns + columns.duration_ns[i]});
+      of.checkpoints.push_back(
+          {epoch_of(columns, i), step_of(columns, i), begin_ns, begin_ns + columns.duration_ns[i]});
     }
     if (found->second != Role::kCompute) return;
     ++of.compute_regions;
