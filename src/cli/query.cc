@@ -80,8 +80,8 @@ std::string schema_text(const Terminal& terminal) {
     for (const query::ColumnSchema& column : table.columns) {
       std::string name = fmt::format("  {}", column.name);
       std::string type(column.type);
-      const size_t width = terminal.columns > 2 * kSchemaIndent ? terminal.columns - kSchemaIndent
-                                                                : kSchemaIndent;
+      const size_t width =
+          terminal.columns > 2 * kSchemaIndent ? terminal.columns - kSchemaIndent : kSchemaIndent;
       for (const std::string& line : wrap(column.meaning, width)) {
         columns.add_row({std::exchange(name, ""), std::exchange(type, ""), line});
       }
@@ -155,7 +155,7 @@ Result<int> run_query(const Arguments& arguments, Output& output) {
   }
   Asked asked{.traces = arguments.positionals(), .sql = ""};
   if (const auto path = arguments.value("file")) {
-    ASSIGN_OR_RETURN(asked.sql, read_file(*path).within(*path));
+    ASSIGN_OR_RETURN(asked.sql, read_file(*path));
   } else if (asked.traces.size() >= 2) {
     asked.sql = asked.traces.back();
     asked.traces.pop_back();

@@ -143,8 +143,10 @@ void EventScan::prepare_processes(const Match& match) {
     switch (match.column) {
       case EventColumn::kPid:
         return has_integer(match, process.pid);
-      case EventColumn::kRank:
-        return process.rank >= 0 && has_integer(match, process.rank);
+      case EventColumn::kRank: {
+        const int32_t rank = source_.rank_of(static_cast<trace::ProcessIndex>(i));
+        return rank >= 0 && has_integer(match, rank);
+      }
       case EventColumn::kProcess:
         return has_integer(match, static_cast<int64_t>(i));
       case EventColumn::kHost:

@@ -162,8 +162,8 @@ std::optional<int64_t> EventValues::integer(EventColumn column, const EventRow& 
   if (column == EventColumn::kPid) return process->pid;
   if (column == EventColumn::kTid) return thread.tid;
   if (column == EventColumn::kProcess) return static_cast<int64_t>(thread.process);
-  if (process->rank < 0) return std::nullopt;
-  return process->rank;
+  const int32_t rank = source_.rank_of(thread.process);
+  return rank < 0 ? std::nullopt : std::optional<int64_t>(rank);
 }
 
 uint32_t EventValues::group_of(const EventRow& event) {

@@ -146,6 +146,23 @@ TEST_F(Query, ProcessesAreATable) {
               ElementsAre("python train.py|8"));
 }
 
+TEST(QueryOfWorkers, AWorkerCountsToTheRankThatStartedIt) {
+  const auto directory = TemporaryDirectory::create();
+  TraceBuilder job((directory->path() / "t.mrt").string());
+  const Program rank3 = job.program({.rank = 3, .world_size = 4});
+  const Program worker = job.program({.parent_pid = rank3.pid()});
+  rank3.region("compute", {.at = 1ms, .takes = 5ms, .epoch = 2, .step = 9});
+  worker.read("/data/a", {.at = 2ms, .size = 10});
+  const trace::Trace trace = job.finish();
+  auto database = Database::open(trace, {});
+  ASSERT_TRUE(database.ok());
+  EXPECT_THAT(ask(*database, "select pid, rank, epoch, step from events where kind = 'read'"),
+              ElementsAre("1001|3|2|9"));
+  EXPECT_THAT(ask(*database, "select count(*) from events where rank = 3"), ElementsAre("2"));
+  EXPECT_THAT(ask(*database, "select pid, rank from processes order by pid"),
+              ElementsAre("1000|3", "1001|3"));
+}
+
 TEST_F(Query, NamesThatAreNotUtf8KeepTheirBytes) {
   EXPECT_THAT(ask("select file from events where name = 'pwrite'"), ElementsAre("/out/log\xff"));
   EXPECT_THAT(ask("select writes from files where path = '/out/log\xff'"), ElementsAre("1"));

@@ -80,7 +80,7 @@ class ProcessRows : public Rows {
       case 2:
         return integer(process.parent_pid);
       case 3:
-        return integer_unless_negative(process.rank);
+        return integer_unless_negative(source_.rank_of(static_cast<trace::ProcessIndex>(row)));
       case 4:
         return text(source_.host_of(process));
       case 5:

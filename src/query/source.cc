@@ -118,6 +118,22 @@ const trace::Process* Source::process_of(trace::ThreadIndex thread) const {
   return process < trace_.processes().size() ? &trace_.processes()[process] : nullptr;
 }
 
+int32_t Source::rank_of(trace::ProcessIndex process) {
+  if (!ranks_) {
+    // Groups come from the table of processes; no block need be read for them.
+    analyze::Options options;
+    options.wants_block = [](const trace::BlockInfo&) { return false; };
+    std::vector<std::string> problems;
+    const analyze::Context groups = analyze::make_context(trace_, options, problems);
+    ranks_.emplace();
+    for (const analyze::GroupIndex group : groups.group_of) {
+      ranks_->push_back(groups.groups[static_cast<size_t>(group)].rank);
+    }
+  }
+  const auto index = static_cast<size_t>(process);
+  return index < ranks_->size() ? (*ranks_)[index] : -1;
+}
+
 std::string_view Source::host_of(const trace::Process& process) const {
   if (process.session >= trace_.sessions().size()) return {};
   return trace_.sessions()[process.session].host;

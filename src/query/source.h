@@ -42,6 +42,8 @@ class Source {
   // Null: no process, or no host, of that number.
   const trace::Process* process_of(trace::ThreadIndex thread) const;
   std::string_view host_of(const trace::Process& process) const;
+  // Of the process, or of the rank whose worker it is, as the report groups them; -1: none.
+  int32_t rank_of(trace::ProcessIndex process);
 
   const std::vector<std::string>& problems() const { return problems_; }
   Counters& counters() { return counters_; }
@@ -59,6 +61,7 @@ class Source {
   Options options_;
   uint64_t begin_ns_ = 0;
   std::optional<analyze::Context> context_;
+  std::optional<std::vector<int32_t>> ranks_;  // by process
   std::optional<std::vector<analyze::FileStats>> files_;
   std::list<Kept> kept_;  // the last used first
   std::set<size_t> bad_blocks_;
