@@ -185,7 +185,9 @@ void make_epochs(Context& context, const RegionsPass& pass) {
   for (const auto& [process, spans] : pass.spans) {
     const auto group = static_cast<uint32_t>(context.group(process));
     if (main_has_any[group] && context.groups[group].main != process) continue;
-    for (const auto& [key, time] : spans) context.epochs.add(group, key.first, key.second, time);
+    for (const StepSpan& span : spans) {
+      context.epochs.add(group, span.epoch, span.step, {span.begin_ns, span.end_ns});
+    }
   }
   context.epochs.finish();
 }
