@@ -106,8 +106,8 @@ int dispatch(const std::vector<std::string>& arguments, Output& output) {
 
 std::span<const Command> commands() {
   static const std::vector<Command> all = {
-      trace_command(),  info_command(),   pack_command(),       export_command(),
-      import_command(), doctor_command(), completion_command(), manual_command(),
+      trace_command(),  info_command(), pack_command(),       export_command(), import_command(),
+      doctor_command(), top_command(),  completion_command(), manual_command(),
   };
   return all;
 }

@@ -13,6 +13,7 @@ Command import_command();
 Command info_command();
 Command manual_command();
 Command pack_command();
+Command top_command();
 Command trace_command();
 
 }  // namespace millrace::cli
