@@ -25,6 +25,8 @@ using watch::Snapshot;
 constexpr nanoseconds kIntervalDefault = std::chrono::seconds(1);
 constexpr nanoseconds kIntervalMin = std::chrono::milliseconds(50);
 constexpr nanoseconds kIntervalMax = std::chrono::hours(1);
+// Before the job begins there is little to look at, and a short one must not be missed.
+constexpr nanoseconds kWaitingInterval = std::chrono::milliseconds(100);
 constexpr size_t kProblemsShown = 3;
 
 Result<nanoseconds> parse_interval(std::string_view text) {
@@ -233,7 +235,9 @@ Result<int> run_on(watch::JobWatch& job, const Arguments& arguments, nanoseconds
   nanoseconds next = monotonic_now();
   while (true) {
     // By the clock, so that intervals do not add up to more than the time; but none is made up for.
-    next = std::max(next + interval, monotonic_now());
+    const bool waits = snapshot.state == JobState::kWaiting;
+    next =
+        std::max(next + (waits ? std::min(interval, kWaitingInterval) : interval), monotonic_now());
     if (!keys.wait_until(next)) return kExitSuccess;
     snapshot = job.look();
     if (snapshot.state == JobState::kWaiting) continue;

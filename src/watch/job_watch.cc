@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <tuple>
 
 #include "base/clock.h"
@@ -140,7 +141,7 @@ void JobWatch::find_sessions() {
     candidates.push_back(path_.has_filename() ? path_ : path_.parent_path());
   } else {
     for (const auto& entry : fs::directory_iterator(path_, error)) {
-      if (entry.path().extension() == ".mrt") has_packed_files_ = true;
+      if (entry.path().extension() == ".mrt") note_packed(entry.path());
       if (trace::SessionDirectory::is_one(entry.path())) candidates.push_back(entry.path());
     }
   }
@@ -159,6 +160,19 @@ void JobWatch::find_sessions() {
   }
 }
 
+// What a session is packed into lies beside it, under its name. One that nobody saw running came
+// and went between two looks.
+void JobWatch::note_packed(const fs::path& file) {
+  const bool is_new = packed_files_.insert(file.string()).second;
+  if (!is_new || !has_looked_) return;
+  fs::path session = file;
+  session.replace_extension();
+  std::error_code error;
+  if (sessions_.contains(session.string()) || fs::exists(session, error)) return;
+  found_problems_.push_back(fmt::format(
+      "{}: was recorded and packed between two looks, and is not counted", file.string()));
+}
+
 void JobWatch::read(Session& session) {
   const uint64_t now_ns = session.follower.now_ns();
   session.window = {session.looked_at_ns, now_ns};
@@ -166,10 +180,14 @@ void JobWatch::read(Session& session) {
   session.files.clear();
   for (ProcessActivity& activity : session.activities) activity.begin_window();
   const auto& processes = session.follower.processes();
-  const bool has_outside = std::any_of(processes.begin(), processes.end(), [](const auto& each) {
-    return each.page.recorded_from == wire::RecordedFrom::kOutside;
-  });
-  const CountedLevels levels = counted_levels(session.follower.page().levels, has_outside);
+  // Known when the first events come: the look itself finds the processes.
+  std::optional<CountedLevels> levels;
+  const auto find_levels = [&] {
+    const bool has_outside = std::any_of(processes.begin(), processes.end(), [](const auto& each) {
+      return each.page.recorded_from == wire::RecordedFrom::kOutside;
+    });
+    return counted_levels(session.follower.page().levels, has_outside);
+  };
   const auto role_of = [&](NameIndex name) {
     const auto [known, is_new] = session.roles.try_emplace(static_cast<uint32_t>(name));
     if (is_new) {
@@ -182,7 +200,8 @@ void JobWatch::read(Session& session) {
   };
   session.follower.look([&](size_t process, const trace::EventColumns& events) {
     if (session.activities.size() <= process) session.activities.resize(process + 1);
-    session.activities[process].add(events, levels, session.window, role_of, session.files);
+    if (!levels) levels = find_levels();
+    session.activities[process].add(events, *levels, session.window, role_of, session.files);
   });
   session.activities.resize(processes.size());
   for (std::string& problem : session.follower.take_problems()) {
@@ -241,7 +260,7 @@ void JobWatch::describe_sessions(Snapshot& snapshot) {
   if (has_running) {
     snapshot.state = JobState::kRunning;
   } else {
-    const bool had_any = !sessions_.empty() || has_packed_files_;
+    const bool had_any = !sessions_.empty() || !packed_files_.empty();
     snapshot.state = had_any ? JobState::kEnded : JobState::kWaiting;
   }
 }

@@ -57,6 +57,7 @@ class JobWatch {
   explicit JobWatch(std::filesystem::path path) : path_(std::move(path)) {}
 
   void find_sessions();
+  void note_packed(const std::filesystem::path& file);
   void read(Session& session);
   Groups group_processes();
   void describe_sessions(Snapshot& snapshot);
@@ -70,7 +71,7 @@ class JobWatch {
   std::map<std::string, int> refusals_;                       // directories that cannot be opened
   std::vector<std::string> found_problems_;
   std::set<std::string> told_problems_;
-  bool has_packed_files_ = false;
+  std::set<std::string> packed_files_;
   OperationKinds total_;
 };
 

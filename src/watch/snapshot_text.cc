@@ -94,28 +94,39 @@ std::string number_or_nothing(bool known, uint64_t number) {
 
 std::string workers_table(const Snapshot& snapshot, const Terminal& terminal) {
   if (snapshot.workers.empty()) return "";
-  const bool has_ranks = std::any_of(snapshot.workers.begin(), snapshot.workers.end(),
-                                     [](const Worker& worker) { return worker.rank >= 0; });
-  Table table({{has_ranks ? "rank" : "process", Align::kRight},
-               {"epoch", Align::kRight},
-               {"step", Align::kRight},
-               {"read", Align::kRight},
-               {"written", Align::kRight},
-               {"calls/s", Align::kRight},
-               {"waits", Align::kRight},
-               {"host", Align::kLeft, true},
-               {"command", Align::kLeft, true}});
+  const auto any = [&](auto is_so) {
+    return std::any_of(snapshot.workers.begin(), snapshot.workers.end(), is_so);
+  };
+  const bool has_ranks = any([](const Worker& worker) { return worker.rank >= 0; });
+  const bool by_regions =
+      any([](const Worker& worker) { return worker.waiting_by == WaitingBy::kRegions; });
+  const bool has_hosts = snapshot.hosts > 1;
+  std::vector<Table::Column> columns = {{has_ranks ? "rank" : "process", Align::kRight},
+                                        {"epoch", Align::kRight},
+                                        {"step", Align::kRight},
+                                        {"read", Align::kRight},
+                                        {"written", Align::kRight},
+                                        {"calls/s", Align::kRight},
+                                        {by_regions ? "waits" : "in I/O", Align::kRight}};
+  if (has_hosts) columns.push_back({"host", Align::kLeft, true});
+  columns.push_back({"command", Align::kLeft, true});
+  Table table(std::move(columns));
   for (const Worker& worker : snapshot.workers) {
-    const uint64_t calls = worker.operations.all().count;
     const std::string self = worker.rank >= 0 ? std::to_string(worker.rank)
                              : has_ranks      ? fmt::format("({})", worker.pid)
                                               : std::to_string(worker.pid);
-    table.add_row({self, number_or_nothing(worker.has_epoch, worker.epoch),
-                   number_or_nothing(worker.has_step, worker.step),
-                   byte_rate(worker.operations.reads.bytes, snapshot.window_ns),
-                   byte_rate(worker.operations.writes.bytes, snapshot.window_ns),
-                   count_rate(calls, snapshot.window_ns), format_percent(worker.waiting_share),
-                   printable(worker.host), printable(worker.command)});
+    const bool has_share = !by_regions || worker.waiting_by == WaitingBy::kRegions;
+    std::vector<Table::Cell> cells = {
+        self,
+        number_or_nothing(worker.has_epoch, worker.epoch),
+        number_or_nothing(worker.has_step, worker.step),
+        byte_rate(worker.operations.reads.bytes, snapshot.window_ns),
+        byte_rate(worker.operations.writes.bytes, snapshot.window_ns),
+        count_rate(worker.operations.all().count, snapshot.window_ns),
+        has_share ? format_percent(worker.waiting_share) : ""};
+    if (has_hosts) cells.emplace_back(printable(worker.host));
+    cells.emplace_back(printable(worker.command));
+    table.add_row(std::move(cells));
   }
   std::string text = "\n" + table.render(terminal);
   if (snapshot.workers_more > 0) {
