@@ -32,11 +32,6 @@ struct RecordedThreads {
   trace::ThreadIndex operator()(trace::Place place) const { return trace::ThreadIndex{place.tid}; }
 };
 
-bool is_running(uint32_t pid) {
-  std::error_code error;
-  return fs::exists(fmt::format("/proc/{}", pid), error);
-}
-
 wire::ProcessPage page_from(const trace::Process& process) {
   wire::ProcessPage page{};
   page.pid = process.pid;
@@ -375,10 +370,11 @@ bool SessionFollower::has_ended() const {
   const bool runs = std::any_of(processes_.begin(), processes_.end(),
                                 [](const auto& process) { return process.life != Life::kEnded; });
   if (runs) return false;
-  const uint32_t launcher = session_.page().launcher_pid;
-  if (launcher == 0) return !processes_.empty();
-  if (session_.is_of_this_boot()) return !is_running(launcher);
-  return !processes_.empty() || entry_.session.host == trace::this_host().name;
+  wire::ProcessPage launcher{};
+  launcher.pid = session_.page().launcher_pid;
+  if (launcher.pid == 0) return !processes_.empty();
+  const Life life = session_.life_of(launcher, {});
+  return life == Life::kEnded || (life == Life::kElsewhere && !processes_.empty());
 }
 
 uint64_t SessionFollower::now_ns() const {
