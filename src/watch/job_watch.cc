@@ -108,6 +108,27 @@ Worker describe_worker(const std::vector<Member>& members, uint64_t window_ns) {
   return worker;
 }
 
+// How much a job without regions is in I/O: the mean of its ranks; where there are none, of the
+// program with the most calls, which is likelier the one that trains than the shell around it.
+class IoShare {
+ public:
+  void add(const Worker& worker, const Member& main) {
+    if (worker.rank >= 0) {
+      ranks_.add(worker.waiting_share);
+    } else if (is_program(main) && main.activity->calls_total() > calls_) {
+      calls_ = main.activity->calls_total();
+      share_ = worker.waiting_share;
+    }
+  }
+  bool is_known() const { return ranks_.count > 0 || calls_ > 0; }
+  double share() const { return ranks_.count > 0 ? ranks_.mean() : share_; }
+
+ private:
+  MeanWaiting ranks_;
+  uint64_t calls_ = 0;
+  double share_ = 0;
+};
+
 // Keeps the greatest by `key`, in order.
 template <typename Item, typename Key>
 void keep_greatest(std::vector<Item>& items, size_t count, Key key) {
@@ -289,7 +310,7 @@ void JobWatch::describe_workers(Snapshot& snapshot) {
   const Groups groups = group_processes();
   uint64_t busy_ns = 0;
   MeanWaiting by_regions;
-  MeanWaiting by_io;
+  IoShare io;
   std::vector<std::pair<Worker, const Group*>> workers;
   for (const auto& [key, group] : groups) {
     Worker worker = describe_worker(group.members, snapshot.window_ns);
@@ -297,9 +318,8 @@ void JobWatch::describe_workers(Snapshot& snapshot) {
     busy_ns += worker.busy_ns;
     if (worker.waiting_by == WaitingBy::kRegions) {
       by_regions.add(worker.waiting_share);
-    } else if (worker.busy_ns > 0) {
-      // Without a call there is nothing to say of it: a shell, a launcher.
-      by_io.add(worker.waiting_share);
+    } else {
+      io.add(worker, main_member(group.members));
     }
     workers.emplace_back(std::move(worker), &group);
   }
@@ -309,9 +329,9 @@ void JobWatch::describe_workers(Snapshot& snapshot) {
   if (by_regions.count > 0) {
     snapshot.waiting_by = WaitingBy::kRegions;
     snapshot.waiting_share = by_regions.mean();
-  } else if (by_io.count > 0) {
+  } else if (io.is_known()) {
     snapshot.waiting_by = WaitingBy::kIo;
-    snapshot.waiting_share = by_io.mean();
+    snapshot.waiting_share = io.share();
   }
   const size_t all = workers.size();
   keep_greatest(workers, kWorkersShown, [](const auto& each) {

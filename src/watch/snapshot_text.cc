@@ -116,14 +116,13 @@ std::string workers_table(const Snapshot& snapshot, const Terminal& terminal) {
                              : has_ranks      ? fmt::format("({})", worker.pid)
                                               : std::to_string(worker.pid);
     const bool has_share = !by_regions || worker.waiting_by == WaitingBy::kRegions;
-    std::vector<Table::Cell> cells = {
-        self,
-        number_or_nothing(worker.has_epoch, worker.epoch),
-        number_or_nothing(worker.has_step, worker.step),
-        byte_rate(worker.operations.reads.bytes, snapshot.window_ns),
-        byte_rate(worker.operations.writes.bytes, snapshot.window_ns),
-        count_rate(worker.operations.all().count, snapshot.window_ns),
-        has_share ? format_percent(worker.waiting_share) : ""};
+    std::vector<Table::Cell> cells = {self,
+                                      number_or_nothing(worker.has_epoch, worker.epoch),
+                                      number_or_nothing(worker.has_step, worker.step),
+                                      byte_rate(worker.operations.reads.bytes, snapshot.window_ns),
+                                      byte_rate(worker.operations.writes.bytes, snapshot.window_ns),
+                                      count_rate(worker.operations.all().count, snapshot.window_ns),
+                                      has_share ? format_percent(worker.waiting_share) : ""};
     if (has_hosts) cells.emplace_back(printable(worker.host));
     cells.emplace_back(printable(worker.command));
     table.add_row(std::move(cells));
@@ -161,7 +160,9 @@ std::string files_table(const Snapshot& snapshot, const Terminal& terminal) {
 
 std::string snapshot_text(const Snapshot& snapshot, const std::string& directory,
                           const Terminal& terminal) {
-  const std::string elapsed = duration(snapshot.elapsed_ns / 1'000'000'000 * 1'000'000'000);
+  // Whole seconds, which stand still between two looks; tenths of the first one.
+  const uint64_t step_ns = snapshot.elapsed_ns < 1'000'000'000 ? 100'000'000 : 1'000'000'000;
+  const std::string elapsed = duration(snapshot.elapsed_ns / step_ns * step_ns);
   const std::string rest =
       fmt::format(": {} since its begin, {} shown", elapsed, duration(snapshot.window_ns));
   const size_t room = terminal.columns > rest.size() + 8 ? terminal.columns - rest.size() : 8;
