@@ -69,6 +69,7 @@ Status write_page(const Reported& reported, const std::string& path) {
       analyze::detail_json(reported.job.scan->context(), reported.job.profile);
   JsonWriter findings;
   findings.begin_object();
+  findings.field("answer", report::answer(reported.job.profile));
   findings.key("findings");
   advise::write_findings(findings, reported.findings);
   findings.end_object();
