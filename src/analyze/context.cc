@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -189,6 +190,20 @@ void make_epochs(Context& context, const RegionsPass& pass) {
   context.epochs.finish();
 }
 
+void make_checkpoints(Context& context, const RegionsPass& pass) {
+  for (const auto& [process, spans] : pass.checkpoints) {
+    for (const StepSpan& span : spans) {
+      context.checkpoints.push_back({context.group(process), span});
+    }
+  }
+  const auto key = [](const CheckpointRegion& region) {
+    return std::tuple(region.span.begin_ns, region.group, region.span.end_ns, region.span.epoch,
+                      region.span.step);
+  };
+  std::sort(context.checkpoints.begin(), context.checkpoints.end(),
+            [&](const auto& a, const auto& b) { return key(a) < key(b); });
+}
+
 }  // namespace
 
 Result<bool> read_wanted(const trace::Trace& trace, const Options& options, size_t index,
@@ -230,6 +245,7 @@ Context make_context(const trace::Trace& trace, const Options& options,
   find_main_processes(context, pass);
   make_epochs(context, pass);
   context.long_regions = std::move(pass.long_regions);
+  make_checkpoints(context, pass);
   return context;
 }
 

@@ -53,6 +53,12 @@ struct LongRegion {
   uint64_t end_ns = 0;
 };
 
+// A region in which a rank saved its state.
+struct CheckpointRegion {
+  GroupIndex group{};
+  StepSpan span;  // epoch and step -1 where it carries none
+};
+
 struct Context {
   explicit Context(const trace::Trace& of) : trace(of) {}
 
@@ -68,7 +74,8 @@ struct Context {
   bool has_wait_regions = false;      // some region has the role kWait
   bool bytes_below_posix = true;      // HDF5's and MPI-IO's bytes are seen again in POSIX calls
   EpochIndex epochs;
-  std::vector<LongRegion> long_regions;  // by thread, then begin, the outer first
+  std::vector<LongRegion> long_regions;       // by thread, then begin, the outer first
+  std::vector<CheckpointRegion> checkpoints;  // by begin
 
   GroupIndex group(trace::ProcessIndex process) const {
     return group_of[static_cast<size_t>(process)];

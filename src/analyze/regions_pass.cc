@@ -21,6 +21,7 @@ struct OfBlock {
   uint64_t compute_regions = 0;
   std::map<std::pair<int64_t, int64_t>, Interval> spans;
   std::vector<LongRegion> long_regions;
+  std::vector<StepSpan> checkpoints;
 };
 
 int64_t epoch_of(const EventColumns& columns, size_t i) {
@@ -68,6 +69,11 @@ class BlockReader {
     const NameIndex name = columns.file[i];
     const auto [found, is_new] = of.roles.try_emplace(static_cast<uint32_t>(name), Role::kNone);
     if (is_new) found->second = role_of_name(trace_.name(name), options_.roles);
+    if (found->second == Role::kCheckpoint) {
+      const uint64_t begin_ns = columns.begin_ns[i];
+      of.checkpoints.push_back(
+          {epoch_of(columns, i), step_of(columns, i), begin_ns, begin_ns + columns.duration_ns[i]});
+    }
     if (found->second != Role::kCompute) return;
     ++of.compute_regions;
     if (of.computing.empty() || of.computing.back() != columns.thread[i]) {
@@ -94,6 +100,10 @@ void join(OfBlock&& of, trace::ProcessIndex process, RegionsPass& pass) {
     }
   }
   pass.long_regions.insert(pass.long_regions.end(), of.long_regions.begin(), of.long_regions.end());
+  if (!of.checkpoints.empty()) {
+    auto& checkpoints = pass.checkpoints[process];
+    checkpoints.insert(checkpoints.end(), of.checkpoints.begin(), of.checkpoints.end());
+  }
 }
 
 bool stands_before(const LongRegion& a, const LongRegion& b) {
