@@ -43,7 +43,7 @@ TEST(FindingsText, HasEverythingWithinEightyColumns) {
   EXPECT_THAT(text, HasSubstr("  seen    97 % of 12,000 reads"));
   EXPECT_THAT(text, HasSubstr("  pytorch open(path, 'rb', buffering=1048576)"));
   EXPECT_THAT(text, HasSubstr("  change  think twice"));
-  EXPECT_THAT(text, HasSubstr("  gain    up to 12.5 s, 31 % of the wall time: by a sum"));
+  EXPECT_THAT(text, HasSubstr("  gain    up to 12.5 s, 31.0 % of the wall time: by a sum"));
   EXPECT_THAT(text, HasSubstr("--local-disk"));
   EXPECT_THAT(text, testing::Not(HasSubstr("--memory")));
   for (const std::string& line : lines_of(text)) EXPECT_LE(display_width(line), 80u) << line;

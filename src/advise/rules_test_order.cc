@@ -25,7 +25,7 @@ analyze::Profile epochs_of_files(int64_t epochs, uint64_t (*seed)(uint64_t epoch
         rank.batch({.compute = 200ms, .readers = 1}, [&](Team& team) {
           for (size_t i = step * 100; i < step * 100 + 100; ++i) {
             team.next().read_file(fmt::format("/data/{:04}.npy", order[i]),
-                                  {.size = 2 * kMiB, .takes = 500us});
+                                  {.size = 2 * kMiB, .takes = 300us});
           }
         });
       }
@@ -70,7 +70,7 @@ analyze::Profile epochs_of_shards(Within within, uint64_t samples_per_step = 8) 
               const uint64_t at = order[step * samples_per_step + i] * kMiB;
               // An index jumps over what lies between samples.
               const uint64_t size = within == Within::kStreamed ? kMiB : kMiB - 4096;
-              team.next().read(path, at, size, 500us);
+              team.next().read(path, at, size, 200us);
             }
           });
         }

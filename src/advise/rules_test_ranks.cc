@@ -18,17 +18,18 @@ struct Part {
   uint64_t files = 0;
 };
 
-analyze::Profile ranks_read(const std::vector<Part>& parts, uint64_t epochs = 1) {
+analyze::Profile ranks_read(const std::vector<Part>& parts, uint64_t epochs = 1,
+                            nanoseconds takes = 20ms) {
   JobSketch job(static_cast<uint32_t>(parts.size()));
   for (Rank& rank : job.ranks()) {
     for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
       rank.epoch(static_cast<int64_t>(epoch), [&] {
-        rank.batch({.compute = 200ms}, [&](Team& team) {
+        rank.batch({.compute = 10 * takes}, [&](Team& team) {
           const auto order = shuffled(100, epoch);
           const Part part = parts[rank.index()];
           for (uint64_t i = part.first; i < part.first + part.files; ++i) {
             team.next().read_file(fmt::format("/data/{:03}.npy", order[i % 100]),
-                                  {.size = 10 * kMiB, .piece = 2 * kMiB, .takes = 20ms});
+                                  {.size = 10 * kMiB, .piece = 2 * kMiB, .takes = takes});
           }
         });
       });
@@ -58,13 +59,14 @@ TEST(SameBytes, EightyFivePercentInCommonIsNotEverything) {
 }
 
 TEST(UnevenShards, OneRankHasAThirdMore) {
-  const analyze::Profile profile = ranks_read({{0, 37}, {37, 21}, {58, 21}, {79, 21}});
+  const analyze::Profile profile = ranks_read({{0, 37}, {37, 21}, {58, 21}, {79, 21}}, 1, 100ms);
   ASSERT_THAT(rules_found(profile), ElementsAre("uneven-shards"));
   EXPECT_THAT(advise(profile, {}).front().title, HasSubstr("rank 0"));
 }
 
 TEST(UnevenShards, AFifthMoreIsWhatFilesOfDifferentSizesMake) {
-  EXPECT_THAT(rules_found(ranks_read({{0, 30}, {30, 24}, {54, 23}, {77, 23}})), IsEmpty());
+  EXPECT_THAT(rules_found(ranks_read({{0, 30}, {30, 24}, {54, 23}, {77, 23}}, 1, 100ms)),
+              IsEmpty());
 }
 
 }  // namespace

@@ -143,6 +143,13 @@ std::vector<std::string> rules_found(const analyze::Profile& profile, const Mach
   return names;
 }
 
+std::string change_for(const Finding& finding, std::string_view framework) {
+  for (const Change& change : finding.changes) {
+    if (change.framework == framework) return change.text;
+  }
+  return "";
+}
+
 std::vector<uint64_t> shuffled(uint64_t count, uint64_t seed) {
   std::vector<uint64_t> numbers(count);
   std::iota(numbers.begin(), numbers.end(), 0);

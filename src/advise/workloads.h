@@ -127,6 +127,9 @@ class JobSketch {
 // Names of the rules, in the order of advise().
 std::vector<std::string> rules_found(const analyze::Profile& profile, const Machine& machine = {});
 
+// The text of a finding's change for a framework; empty where there is none.
+std::string change_for(const Finding& finding, std::string_view framework);
+
 // Numbers 0 to count - 1 in an order that depends on the seed.
 std::vector<uint64_t> shuffled(uint64_t count, uint64_t seed);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -189,7 +190,32 @@ void make_epochs(Context& context, const RegionsPass& pass) {
   context.epochs.finish();
 }
 
+void make_checkpoints(Context& context, const RegionsPass& pass) {
+  for (const auto& [process, spans] : pass.checkpoints) {
+    for (const StepSpan& span : spans) {
+      context.checkpoints.push_back({context.group(process), span});
+    }
+  }
+  const auto key = [](const CheckpointRegion& region) {
+    return std::tuple(region.span.begin_ns, region.group, region.span.end_ns, region.span.epoch,
+                      region.span.step);
+  };
+  std::sort(context.checkpoints.begin(), context.checkpoints.end(),
+            [&](const auto& a, const auto& b) { return key(a) < key(b); });
+}
+
 }  // namespace
+
+Context::Context(const trace::Trace& of, std::vector<RoleRule> rules)
+    : trace(of), role_rules_(std::move(rules)), role_of_(of.names().size()) {
+  for (auto& role : role_of_) role.store(kUnknownRole, std::memory_order_relaxed);
+}
+
+Role Context::find_role(trace::NameIndex name) const {
+  const Role role = role_of_name(trace.name(name), role_rules_);
+  role_of_[static_cast<size_t>(name)].store(static_cast<uint8_t>(role), std::memory_order_relaxed);
+  return role;
+}
 
 Result<bool> read_wanted(const trace::Trace& trace, const Options& options, size_t index,
                          trace::EventColumns& columns) {
@@ -207,7 +233,7 @@ bool is_waiting(const Context& context, Role role, trace::ThreadIndex thread) {
 
 Context make_context(const trace::Trace& trace, const Options& options,
                      std::vector<std::string>& problems) {
-  Context context(trace);
+  Context context(trace, options.roles);
   std::vector<uint32_t> host_of_session;
   find_hosts(context, host_of_session);
   make_groups(context, host_of_session);
@@ -221,8 +247,6 @@ Context make_context(const trace::Trace& trace, const Options& options,
   for (const std::string& name : trace.names()) context.system_file.push_back(is_system_path(name));
   RegionsPass pass = read_regions(trace, options);
   problems.insert(problems.end(), pass.problems.begin(), pass.problems.end());
-  context.role_of.assign(trace.names().size(), Role::kNone);
-  for (const auto& [name, role] : pass.roles) context.role_of[static_cast<size_t>(name)] = role;
   context.thread_computes = pass.thread_computes;
   context.has_wait_regions =
       std::any_of(pass.roles.begin(), pass.roles.end(),
@@ -230,6 +254,7 @@ Context make_context(const trace::Trace& trace, const Options& options,
   find_main_processes(context, pass);
   make_epochs(context, pass);
   context.long_regions = std::move(pass.long_regions);
+  make_checkpoints(context, pass);
   return context;
 }
 

@@ -16,6 +16,7 @@ std::vector<uint64_t> batch_ends(const std::vector<RunView>& runs, const Interva
   uint64_t spans = 0;
   for (const RunView& view : runs) {
     const uint64_t next_ns = view.run->begin_ns();
+    if (next_ns >= whole.end_ns) break;
     if (spans >= kBatchSpans && next_ns > begin_ns) {
       ends.push_back(next_ns);
       begin_ns = next_ns;
@@ -29,14 +30,11 @@ std::vector<uint64_t> batch_ends(const std::vector<RunView>& runs, const Interva
 
 }  // namespace
 
-std::vector<TimeSlice> make_slices(std::vector<RunView> runs, Interval whole, size_t slice_count) {
+std::vector<TimeSlice> make_slices(std::vector<RunView> runs, const Interval& whole,
+                                   size_t slice_count) {
   std::sort(runs.begin(), runs.end(), [](const RunView& a, const RunView& b) {
     return a.run->begin_ns() < b.run->begin_ns();
   });
-  for (const RunView& view : runs) {
-    whole.begin_ns = std::min(whole.begin_ns, view.run->begin_ns());
-    whole.end_ns = std::max(whole.end_ns, view.run->end_ns());
-  }
   const std::vector<uint64_t> ends = batch_ends(runs, whole);
   const size_t batches_each = (ends.size() + slice_count - 1) / slice_count;
   std::vector<TimeSlice> slices;
@@ -50,8 +48,7 @@ std::vector<TimeSlice> make_slices(std::vector<RunView> runs, Interval whole, si
   size_t first = 0;  // the slice in which the run at hand begins
   for (const RunView& view : runs) {
     while (first + 1 < slices.size() && slices[first].time.end_ns <= view.run->begin_ns()) ++first;
-    for (size_t i = first;
-         i < slices.size() && slices[i].time.begin_ns < view.run->end_ns(); ++i) {
+    for (size_t i = first; i < slices.size() && slices[i].time.begin_ns < view.run->end_ns(); ++i) {
       slices[i].runs.push_back(view);
     }
   }

@@ -21,6 +21,7 @@ struct OfBlock {
   uint64_t compute_regions = 0;
   std::map<std::pair<int64_t, int64_t>, Interval> spans;
   std::vector<LongRegion> long_regions;
+  std::vector<StepSpan> checkpoints;
 };
 
 int64_t epoch_of(const EventColumns& columns, size_t i) {
@@ -68,6 +69,11 @@ class BlockReader {
     const NameIndex name = columns.file[i];
     const auto [found, is_new] = of.roles.try_emplace(static_cast<uint32_t>(name), Role::kNone);
     if (is_new) found->second = role_of_name(trace_.name(name), options_.roles);
+    if (found->second == Role::kCheckpoint) {
+      const uint64_t begin_ns = columns.begin_ns[i];
+      of.checkpoints.push_back(
+          {epoch_of(columns, i), step_of(columns, i), begin_ns, begin_ns + columns.duration_ns[i]});
+    }
     if (found->second != Role::kCompute) return;
     ++of.compute_regions;
     if (of.computing.empty() || of.computing.back() != columns.thread[i]) {
@@ -94,6 +100,10 @@ void join(OfBlock&& of, trace::ProcessIndex process, RegionsPass& pass) {
     }
   }
   pass.long_regions.insert(pass.long_regions.end(), of.long_regions.begin(), of.long_regions.end());
+  if (!of.checkpoints.empty()) {
+    auto& checkpoints = pass.checkpoints[process];
+    checkpoints.insert(checkpoints.end(), of.checkpoints.begin(), of.checkpoints.end());
+  }
 }
 
 bool stands_before(const LongRegion& a, const LongRegion& b) {
@@ -101,6 +111,49 @@ bool stands_before(const LongRegion& a, const LongRegion& b) {
   if (a.begin_ns != b.begin_ns) return a.begin_ns < b.begin_ns;
   if (a.end_ns != b.end_ns) return a.end_ns > b.end_ns;
   return a.name < b.name;
+}
+
+// Which blocks have regions, by process.
+std::map<trace::ProcessIndex, std::vector<size_t>> region_blocks(const trace::Trace& trace,
+                                                                 const Options& options,
+                                                                 ThreadPool& pool) {
+  std::vector<uint8_t> has_regions(trace.blocks().size(), 0);
+  (void)pool.parallel_for(trace.blocks().size(), [&](size_t index) -> Status {
+    constexpr uint32_t kAppBit = 1U << static_cast<unsigned>(wire::Level::kApp);
+    if (options.wants_block && !options.wants_block(trace.blocks()[index])) return {};
+    // A block that cannot be read is told by the scan, which meets it again.
+    const auto levels = trace.block_levels(index);
+    if (levels.ok() && (*levels & kAppBit) != 0) has_regions[index] = 1;
+    return {};
+  });
+  std::map<trace::ProcessIndex, std::vector<size_t>> blocks;
+  for (size_t i = 0; i < has_regions.size(); ++i) {
+    if (has_regions[i] != 0) blocks[trace.blocks()[i].process].push_back(i);
+  }
+  return blocks;
+}
+
+struct Chosen {
+  std::vector<size_t> first;  // of every process, enough to see whether it trains
+  std::map<trace::ProcessIndex, std::vector<size_t>> rest;
+};
+
+// Decoding all regions of a large trace would cost as much as a third of the scan, and most of them
+// are of workers, which tell neither epochs nor steps. Of those with many blocks, some are enough;
+// what is missed is only which region some calls at the end of a block were in.
+Chosen choose(std::map<trace::ProcessIndex, std::vector<size_t>> blocks) {
+  constexpr size_t kAllBlocks = 256;
+  constexpr size_t kEnds = 3;
+  size_t total = 0;
+  for (const auto& [process, of] : blocks) total += of.size();
+  Chosen chosen;
+  for (const auto& [process, of] : blocks) {
+    for (size_t i = 0; i < of.size(); ++i) {
+      const bool at_end = i < kEnds || i + kEnds >= of.size();
+      (at_end || total <= kAllBlocks ? chosen.first : chosen.rest[process]).push_back(of[i]);
+    }
+  }
+  return chosen;
 }
 
 }  // namespace
@@ -112,21 +165,28 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
   std::mutex mutex;
   const BlockReader reader(trace, options);
   const size_t threads = options.threads != 0 ? options.threads : usable_cpu_count();
-  ThreadPool pool(threads);
-  const auto read_one = [&](size_t index) -> Status {
-    constexpr uint32_t kAppBit = 1U << static_cast<unsigned>(wire::Level::kApp);
-    // A block that cannot be read is told by the scan, which meets it again.
-    const auto levels = trace.block_levels(index);
-    if (!levels.ok() || (*levels & kAppBit) == 0) return {};
-    thread_local EventColumns columns;
-    const auto wanted = read_wanted(trace, options, index, columns);
-    if (!wanted.ok() || !*wanted) return {};
-    OfBlock of = reader.read(columns);
-    const std::lock_guard lock(mutex);
-    join(std::move(of), trace.blocks()[index].process, pass);
-    return {};
+  ThreadPool pool(std::max<size_t>(1, threads - 1));  // the caller works as well
+  const auto read_all = [&](const std::vector<size_t>& blocks) {
+    (void)pool.parallel_for(blocks.size(), [&](size_t i) -> Status {
+      thread_local EventColumns columns;
+      const auto wanted = read_wanted(trace, options, blocks[i], columns);
+      if (!wanted.ok() || !*wanted) return {};
+      OfBlock of = reader.read(columns);
+      const std::lock_guard lock(mutex);
+      join(std::move(of), trace.blocks()[blocks[i]].process, pass);
+      return {};
+    });
   };
-  (void)pool.parallel_for(trace.blocks().size(), read_one);
+  Chosen chosen = choose(region_blocks(trace, options, pool));
+  read_all(chosen.first);
+  const bool some_train = std::any_of(pass.compute_regions.begin(), pass.compute_regions.end(),
+                                      [](uint64_t count) { return count > 0; });
+  std::vector<size_t> rest;
+  for (const auto& [process, blocks] : chosen.rest) {
+    if (some_train && pass.compute_regions[static_cast<size_t>(process)] == 0) continue;
+    rest.insert(rest.end(), blocks.begin(), blocks.end());
+  }
+  read_all(rest);
   std::sort(pass.long_regions.begin(), pass.long_regions.end(), stands_before);
   return pass;
 }

@@ -20,6 +20,7 @@ struct RegionsPass {
   // By process: (epoch, step), -1 where there is none, and from when to when.
   std::map<trace::ProcessIndex, std::map<std::pair<int64_t, int64_t>, Interval>> spans;
   std::vector<LongRegion> long_regions;  // by thread, then begin, the outer first
+  std::map<trace::ProcessIndex, std::vector<StepSpan>> checkpoints;  // in no order
   std::vector<std::string> problems;
 };
 

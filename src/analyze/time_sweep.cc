@@ -56,10 +56,10 @@ struct Cover {
 struct Scene {
   const Context& context;
   const TimePlan& plan;
-  std::vector<uint32_t> host_of;                  // by group; kNoHost: does not train
-  std::vector<std::vector<uint32_t>> epochs_of;   // by group and span: place in SweptTime::epochs
-  bool sweeps_hosts = false;                      // otherwise a node is its only rank
-  bool sweeps_job = false;                        // otherwise the job is its only node
+  std::vector<uint32_t> host_of;                 // by group; kNoHost: does not train
+  std::vector<std::vector<uint32_t>> epochs_of;  // by group and span: place in SweptTime::epochs
+  bool sweeps_hosts = false;                     // otherwise a node is its only rank
+  bool sweeps_job = false;                       // otherwise the job is its only node
 };
 constexpr uint32_t kNoHost = ~uint32_t{0};
 
@@ -141,7 +141,7 @@ class Sweeper {
   std::vector<Cover> groups_;  // by group and slot
   std::vector<Cover> hosts_;
   std::vector<Cover> job_;
-  std::vector<Marks> marks_;                // by group
+  std::vector<Marks> marks_;               // by group
   std::vector<uint64_t> epoch_before_ns_;  // by group and slot, when the epoch began
   OrderedSpans spans_;
 };
@@ -215,7 +215,8 @@ void Sweeper::measure() {
     const uint64_t end_ns = spans_.end_of(span);
     const uint32_t group = span.tag >> kTimeClassBits;
     const uint32_t of = span.tag & kTimeClassMask;
-    if (begin_ns >= marks_[group].next_ns) [[unlikely]] pass_edges(group, begin_ns);
+    if (begin_ns >= marks_[group].next_ns) [[unlikely]]
+      pass_edges(group, begin_ns);
     Cover* covers = &groups_[group * slot_count_];
     const uint32_t host = scene_.host_of[group];
     if (host == kNoHost || !(scene_.sweeps_hosts || scene_.sweeps_job)) {
@@ -290,21 +291,25 @@ SweptTime make_shape(Scene& scene) {
       SweptEpoch& epoch = shape.epochs[scene.epochs_of[group].back()];
       epoch.begin_ns = std::min(epoch.begin_ns, span.begin_ns);
       epoch.end_ns = std::max(epoch.end_ns, span.end_ns);
-      epoch.wall_ns += span.end_ns - span.begin_ns;
+      const uint64_t begin_ns = std::max(span.begin_ns, context.begin_ns);
+      const uint64_t end_ns = std::min(span.end_ns, context.end_ns);
+      epoch.wall_ns += end_ns > begin_ns ? end_ns - begin_ns : 0;
       ++epoch.ranks;
     }
   }
   return shape;
 }
 
-// Which levels there are to sweep: a node with one rank is that rank, a job with one node that node.
+// Which levels there are to sweep: a node with one rank is that rank, a job with one node that
+// node.
 void find_levels(Scene& scene) {
   std::vector<uint32_t> ranks_of(scene.context.hosts.size());
   for (const Group& group : scene.context.groups) {
     scene.host_of.push_back(group.trains ? group.host : kNoHost);
     if (group.trains) ++ranks_of[group.host];
   }
-  scene.sweeps_hosts = std::any_of(ranks_of.begin(), ranks_of.end(), [](uint32_t n) { return n > 1; });
+  scene.sweeps_hosts =
+      std::any_of(ranks_of.begin(), ranks_of.end(), [](uint32_t n) { return n > 1; });
   scene.sweeps_job =
       std::count_if(ranks_of.begin(), ranks_of.end(), [](uint32_t n) { return n > 0; }) > 1;
 }
@@ -347,7 +352,7 @@ SweptTime sweep_time(const Context& context, const TimeRuns& runs, const TimePla
   }
   // More slices than threads, as some take longer.
   const std::vector<TimeSlice> slices =
-      make_slices(std::move(views), {context.begin_ns, context.end_ns}, threads * 8);
+      make_slices(std::move(views), Interval{context.begin_ns, context.end_ns}, threads * 8);
   std::vector<Sweeper> sweepers;
   sweepers.reserve(threads);
   for (size_t i = 0; i < std::min(threads, slices.size()); ++i) sweepers.emplace_back(scene, total);

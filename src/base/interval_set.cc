@@ -26,6 +26,10 @@ IntervalRun IntervalRun::of(std::span<Interval> intervals) {
   return run;
 }
 
+void IntervalRun::reserve(size_t count) {
+  bytes_.reserve(bytes_.size() + count * (1 + 2 * sizeof(uint64_t)) + kPaddingBytes);
+}
+
 void IntervalRun::append(Interval interval) {
   if (last_.begin_ns < last_.end_ns) {
     if (interval.begin_ns <= last_.end_ns) {

@@ -27,9 +27,11 @@ void Judge::time(const Subject& subject, std::string measure, Pair ns, double ti
   add(subject, std::move(measure), Quantity::kTime, ns, whole_rise_ns * exposed);
 }
 
-void Judge::quantile(const Subject& subject, std::string measure, Pair ns, double times) {
-  if (!differs(ns) || std::fabs(ns.rise()) < kQuantileFloorNs) return;
-  add(subject, std::move(measure), Quantity::kTime, ns, ns.rise() * times);
+void Judge::quantile(const Subject& subject, std::string measure, Pair ns, double times,
+                     double exposed) {
+  if (std::fabs(ns.rise()) >= kQuantileFloorNs) {
+    time(subject, std::move(measure), ns, times, exposed);
+  }
 }
 
 void Judge::amount(const Subject& subject, std::string measure, Quantity quantity, Pair per_unit) {
@@ -38,11 +40,12 @@ void Judge::amount(const Subject& subject, std::string measure, Quantity quantit
   add(subject, std::move(measure), quantity, per_unit, 0);
 }
 
-void Judge::size(const Subject& subject, std::string measure, Pair bytes) {
+void Judge::size(const Subject& subject, std::string measure, Pair bytes, double count) {
   // Neither way is worse in itself.
   Subject unjudged = subject;
   unjudged.judged = false;
-  if (differs(bytes)) add(unjudged, std::move(measure), Quantity::kBytes, bytes, 0);
+  if (!differs(bytes) || std::fabs(bytes.rise()) * count < kBytesFloor) return;
+  add(unjudged, std::move(measure), Quantity::kBytes, bytes, 0);
 }
 
 void Judge::appearance(const Subject& subject, Change change, double ns, double exposed,

@@ -103,13 +103,15 @@ void compare_split(Judge& judge, const Subject& job) {
 
 void compare_quantiles(Judge& judge, const Subject& subject, const std::string& what,
                        const analyze::Distribution& before, const analyze::Distribution& after,
-                       double times) {
+                       double times, double exposed = 1) {
   const uint64_t count = std::min(before.count, after.count);
   if (count >= kMedianCountMin) {
-    judge.quantile(subject, "median " + what, {number(before.median), number(after.median)}, times);
+    judge.quantile(subject, "median " + what, {number(before.median), number(after.median)}, times,
+                   exposed);
   }
   if (count >= kTailCountMin) {
-    judge.quantile(subject, "p99 " + what, {number(before.p99), number(after.p99)}, times * 0.01);
+    judge.quantile(subject, "p99 " + what, {number(before.p99), number(after.p99)}, times * 0.01,
+                   exposed);
   }
 }
 
@@ -118,7 +120,8 @@ void compare_quantiles(Judge& judge, const Subject& subject, const std::string& 
 double exposed_share(const Profile& profile, Layer layer) {
   if (layer == Layer::kApplication) return 1;
   for (const LayerStats& stats : profile.layers) {
-    if (stats.layer != layer || stats.time_ns == 0) continue;
+    // Where the union is not known, nothing is known to hide it.
+    if (stats.layer != layer || stats.time_ns == 0 || stats.busy_ns == 0) continue;
     return std::clamp((number(stats.busy_ns) - number(stats.hidden_ns)) / number(stats.time_ns),
                       0.0, 1.0);
   }
@@ -126,6 +129,7 @@ double exposed_share(const Profile& profile, Layer layer) {
 }
 
 double exposed_ns(const LayerStats& stats) {
+  if (stats.busy_ns == 0) return number(stats.time_ns);
   if (stats.layer == Layer::kApplication) return number(stats.busy_ns);
   return std::max(0.0, number(stats.busy_ns) - number(stats.hidden_ns));
 }
@@ -160,8 +164,12 @@ void compare_function(Judge& judge, const FunctionStats& old_stats, const Functi
     subject.judged = false;
   }
   judge.time(subject, "time", time, after.units, exposed);
-  compare_quantiles(judge, subject, "latency", old_stats.latency_ns, new_stats.latency_ns,
-                    number(new_stats.count) / after.ranks * exposed);
+  // Of the calls that both have: the quantiles of more calls are about others.
+  compare_quantiles(
+      judge, subject, "latency", old_stats.latency_ns, new_stats.latency_ns,
+      std::min(before.time(number(old_stats.count)), after.time(number(new_stats.count))) *
+          after.units,
+      exposed);
   judge.amount(subject, "calls", Quantity::kCount,
                {before.amount(number(old_stats.count)), after.amount(number(new_stats.count))});
   judge.amount(subject, "bytes", Quantity::kBytes,
@@ -170,7 +178,8 @@ void compare_function(Judge& judge, const FunctionStats& old_stats, const Functi
                {before.amount(number(old_stats.errors)), after.amount(number(new_stats.errors))});
   if (std::min(old_stats.size_bytes.count, new_stats.size_bytes.count) >= kMedianCountMin) {
     judge.size(subject, "median size",
-               {number(old_stats.size_bytes.median), number(new_stats.size_bytes.median)});
+               {number(old_stats.size_bytes.median), number(new_stats.size_bytes.median)},
+               number(new_stats.size_bytes.count));
   }
 }
 
@@ -187,7 +196,7 @@ double calls(const IoTotals& io) {
 double exposed_io_share(const Side& side) {
   double sum_ns = 0;
   for (const GroupStats& kind : side.profile.kinds) sum_ns += io_ns(kind.io);
-  if (sum_ns <= 0) return 1;
+  if (sum_ns <= 0 || side.profile.time.mean.wall_ns == 0) return 1;
   return std::clamp(number(side.profile.time.mean.io_unhidden_ns) * side.ranks / sum_ns, 0.0, 1.0);
 }
 

@@ -19,7 +19,7 @@ struct Side {
   double units = 1;       // of work of a rank: what times are divided by
   double work_units = 1;  // of all ranks together: what counts and bytes are divided by
 
-  // A sum over all ranks, as time of a rank in a unit.
+  // A sum over all ranks, as that of a rank in a unit.
   double time(double sum_ns) const { return sum_ns / ranks / units; }
   double amount(double sum) const { return sum / work_units; }
 };
@@ -56,13 +56,14 @@ class Judge {
   void time(const Subject& subject, std::string measure, Pair ns, double times, double exposed = 1);
 
   // A quantile that stands for `times` durations of the later job.
-  void quantile(const Subject& subject, std::string measure, Pair ns, double times);
+  void quantile(const Subject& subject, std::string measure, Pair ns, double times,
+                double exposed = 1);
 
   // An amount in a unit.
   void amount(const Subject& subject, std::string measure, Quantity quantity, Pair per_unit);
 
-  // An amount that is no sum, as the size of a call.
-  void size(const Subject& subject, std::string measure, Pair bytes);
+  // The size of one of `count` calls of the later job.
+  void size(const Subject& subject, std::string measure, Pair bytes, double count);
 
   // Something that only one side has: kNew or kGone. `ns` is of a rank and unit, `count` how often
   // it was in its job.

@@ -257,6 +257,16 @@ TEST(Compare, QuantilesShiftWhereSumsStayTheSame) {
   EXPECT_NEAR(comparison.differences.front().effect_ns, 60e6 * 100, 1);
 }
 
+TEST(Compare, QuantilesStandForTheCallsThatBothHave) {
+  Profile after = training();
+  after.functions[1].count *= 100;
+  after.functions[1].latency_ns.p99 /= 10;
+  const Comparison comparison = compare(training(), after);
+  EXPECT_THAT(told(comparison), ElementsAre("function posix read: p99 latency faster",
+                                            "function posix read: calls more"));
+  EXPECT_NEAR(comparison.differences.front().effect_ns, -4.5e6 * 100 * 6 / 20, 1);
+}
+
 TEST(Compare, QuantilesOfFewCallsAreNoise) {
   Profile before = training();
   before.functions[1].latency_ns.count = kTailCountMin - 1;

@@ -333,6 +333,14 @@ class AJobsPage(PageTest):
         self.page.navigate(self.path)
         self.page.wait_for("document.documentElement.dataset.theme === 'dark'", "the page is dark")
 
+    def test_it_fits_a_narrow_window_and_a_wide_one(self):
+        for width in (390, 800, 2560):
+            self.page.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+            self.page.settle()
+            self.assert_nothing_is_wider_than_the_window()
+            drawn = self.page.evaluate("document.querySelector('#events canvas').clientWidth")
+            self.assertLess(abs(drawn - min(width, 1440)), 130)
+
     def test_the_flame_graph_zooms_by_click_and_keys(self):
         before = self.count(".flame-box")
         self.page.click('.flame-box[aria-level="2"]')

@@ -22,7 +22,7 @@ std::optional<Rereading> rereading_of(const analyze::Profile& profile) {
     bytes += profile.epochs[i].io.bytes_read;
     time_ns += profile.epochs[i].io.read_ns + profile.epochs[i].io.metadata_ns;
   }
-  if (profile.epochs.size() < 2) {
+  if (bytes == 0) {
     bytes = io.bytes_read - once;
     time_ns = scaled(time_of(io), ratio(bytes, io.bytes_read));
   }

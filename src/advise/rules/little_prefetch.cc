@@ -24,7 +24,7 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
                    std::min(std::max(mean.fetch_ns, mean.decode_ns), mean.fetch_unhidden_ns));
   const double hidden_share = ratio(hidden_ns, hidden_ns + unhidden_ns);
   if (unhidden_ns == 0 || hidden_share >= kHiddenShareMax) return {};
-  const uint64_t free_compute_ns = mean.compute_unhidden_ns;
+  const uint64_t free_compute_ns = mean.compute_ns - std::min(mean.compute_ns, hidden_ns);
   const uint64_t saved_ns = std::min({waiting.data_ns, free_compute_ns, unhidden_ns});
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 

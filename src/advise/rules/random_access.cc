@@ -18,7 +18,7 @@ uint64_t straight_bytes_per_second(Storage storage) {
 }  // namespace
 
 Judged judge_random_access(const analyze::Profile& profile, const Machine& machine) {
-  constexpr double kSequentialMax = 0.5;
+  constexpr double kForwardMax = 0.75;  // at random, half of them go forward
   const Waiting waiting = waiting_of(profile);
   const bool rotating = machine.data_storage == Storage::kRotating;
   const bool parallel =
@@ -27,9 +27,14 @@ Judged judge_random_access(const analyze::Profile& profile, const Machine& machi
   const analyze::AccessCounts& counts = profile.data_reads.counts;
   const analyze::IoTotals io = data_totals(profile);
   if (io.reads < kCallsMin || io.bytes_read / io.reads >= kMiB) return {};
-  const double sequential = ratio(counts.sequential, counts.transitions);
-  const bool within = counts.transitions >= kCallsMin && sequential < kSequentialMax;
-  const bool between = profile.data.order == analyze::ReadOrder::kShuffled;
+  const double forward = ratio(counts.sequential, counts.transitions);
+  const bool within = counts.transitions >= kCallsMin && forward < kForwardMax;
+  // From file to file it matters where files are small: a large one is read straight on.
+  const uint64_t mean_file =
+      profile.job.dataset_bytes / std::max<uint64_t>(profile.job.dataset_files, 1);
+  const bool between = profile.data.order == analyze::ReadOrder::kShuffled &&
+                       profile.job.epochs > 1 && profile.data.files_read >= kCallsMin &&
+                       mean_file < 4 * kMiB;
   if (!within && !between) return {};
   const uint64_t straight_ns =
       io.bytes_read * kSecond / straight_bytes_per_second(machine.data_storage);
@@ -41,8 +46,10 @@ Judged judge_random_access(const analyze::Profile& profile, const Machine& machi
       fmt::format("random reads of {} from {} storage", format_bytes(io.bytes_read / io.reads),
                   kStorageNames[static_cast<size_t>(machine.data_storage)]);
   finding.evidence = {
-      {within ? fmt::format("{} of the reads within files went on from the one before",
-                            format_percent(sequential))
+      {within ? fmt::format(
+                    "{} of the reads within files go forward, {} straight on from the one before",
+                    format_percent(forward),
+                    format_percent(ratio(counts.consecutive, counts.transitions)))
               : fmt::format("{} files are read in a new order every epoch",
                             format_exact(profile.data.files_read)),
        within ? "data_reads" : "data"},
@@ -51,9 +58,9 @@ Judged judge_random_access(const analyze::Profile& profile, const Machine& machi
        "kinds:data"}};
   finding.threshold =
       rotating
-          ? "reads under 1 MiB, under half of them straight on: a seek of 8 ms costs as much as "
+          ? "reads under 1 MiB, under three quarters of them forward (half are by chance): a seek of 8 ms costs as much as "
             "1 MiB of reading straight on"
-          : "reads under 1 MiB, under half of them straight on: the client cannot read ahead, and the "
+          : "reads under 1 MiB, under three quarters of them forward (half are by chance): the client cannot read ahead, and the "
             "servers seek for all jobs at once; 1 MiB is one request";
   finding.changes =
       Changes(profile, machine)

@@ -15,6 +15,7 @@ bool is_small_file_in_pieces(const analyze::Profile& profile, const analyze::Fil
   if (file.kind != analyze::FileKind::kData || file.size_bytes > kSizeMax) return false;
   if (file.read.count < kCallsMin || file.io.bytes_read / file.read.count >= kPieceMax)
     return false;
+  if (2 * file.read.lines > file.read.count) return false;  // line-reads tells these
   // Beside the dataset: not the dataset itself, nor one of its many files.
   if (10 * file.size_bytes > profile.job.dataset_bytes) return false;
   return 10 * file.unique_bytes_read >= 9 * file.size_bytes;

@@ -80,10 +80,10 @@ function quantiles(row: FunctionStats): HTMLElement {
 export type QuantileRow = [string, Distribution, (value: number) => string];
 
 export function quantileTable(rows: QuantileRow[]): HTMLElement {
-  return h("table", { class: "plain quantiles" },
+  return h("div", { class: "wide" }, h("table", { class: "plain" },
     h("thead", {}, h("tr", {}, h("th", {}, ""), ...QUANTILES.map(([, title]) => h("th", { scope: "col", class: "number" }, title)))),
     h("tbody", {}, ...rows.map(([title, distribution, write]) => h("tr", {}, h("th", { scope: "row" }, title),
-      ...QUANTILES.map(([key]) => h("td", { class: "number" }, write(distribution[key])))))));
+      ...QUANTILES.map(([key]) => h("td", { class: "number" }, write(distribution[key]))))))));
 }
 
 function layerTable(layers: LayerStats[]): HTMLElement {

@@ -1,0 +1,58 @@
+#include "analyze/epochs.h"
+
+#include <gtest/gtest.h>
+
+namespace millrace::analyze {
+namespace {
+
+EpochIndex two_epochs() {
+  EpochIndex index;
+  index.add(0, 1, 0, {100, 120});
+  index.add(0, 0, 1, {30, 50});
+  index.add(0, 0, 0, {10, 25});
+  index.add(0, 1, 0, {118, 130});
+  index.finish();
+  return index;
+}
+
+TEST(EpochIndex, AnEpochGoesOnToTheNext) {
+  const EpochIndex index = two_epochs();
+  ASSERT_EQ(index.epochs(0).size(), 2u);
+  EXPECT_EQ(index.epoch_at(0, 9), -1);
+  EXPECT_EQ(index.epoch_at(0, 10), 0);
+  EXPECT_EQ(index.epoch_at(0, 99), 0);
+  EXPECT_EQ(index.epoch_at(0, 100), 1);
+  EXPECT_EQ(index.epoch_at(0, 129), 1);
+  EXPECT_EQ(index.epoch_at(0, 130), -1);
+}
+
+TEST(EpochIndex, AStepEndsWithItsLastRegion) {
+  const EpochIndex index = two_epochs();
+  ASSERT_EQ(index.steps(0).size(), 3u);
+  EXPECT_EQ(index.step_at(0, 27), nullptr);
+  ASSERT_NE(index.step_at(0, 49), nullptr);
+  EXPECT_EQ(index.step_at(0, 49)->step, 1);
+  ASSERT_NE(index.step_at(0, 125), nullptr);
+  EXPECT_EQ(index.step_at(0, 125)->epoch, 1);
+}
+
+TEST(EpochIndex, AGroupWithoutAnyHasNone) {
+  const EpochIndex index = two_epochs();
+  EXPECT_EQ(index.epoch_at(7, 20), -1);
+  EXPECT_EQ(index.step_at(7, 20), nullptr);
+  EXPECT_TRUE(index.epochs(7).empty());
+  EXPECT_TRUE(EpochIndex().empty());
+}
+
+TEST(EpochCursor, AnswersAsTheIndexDoesWhereverItIsAsked) {
+  const EpochIndex index = two_epochs();
+  EpochCursor cursor(index, 0);
+  for (const uint64_t time : {5, 15, 10, 99, 100, 130, 200, 129, 0, 131, 12}) {
+    EXPECT_EQ(cursor.at(time), index.epoch_at(0, time)) << time;
+  }
+  EpochCursor none(index, 3);
+  EXPECT_EQ(none.at(15), -1);
+}
+
+}  // namespace
+}  // namespace millrace::analyze
