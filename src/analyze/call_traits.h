@@ -58,8 +58,8 @@ constexpr std::array<CallTraits, kCallTableSize> make_table() {
   return table;
 }
 
-// Not constexpr: gcc 12 with UBSan takes no comparison of an address with null for constant. Without
-// it, the table is made by the compiler all the same.
+// Not constexpr: gcc 12 with UBSan takes no comparison of an address with null for constant.
+// Without it, the table is made by the compiler all the same.
 inline const std::array<CallTraits, kCallTableSize> kTraits = make_table();
 
 }  // namespace detail
