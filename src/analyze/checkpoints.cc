@@ -208,8 +208,7 @@ Status CheckpointsMetric::merge(ByteReader& saved) {
                 value, limit);
   };
   TimeRuns compute;
-  RETURN_IF_ERROR(
-      compute.merge(saved, [this](uint64_t tag) { return tag < clusters_.size(); }));
+  RETURN_IF_ERROR(compute.merge(saved, [this](uint64_t tag) { return tag < clusters_.size(); }));
   std::map<uint32_t, Written> written;
   ASSIGN_OR_RETURN(const uint64_t count, saved.read_varint());
   for (uint64_t i = 0; i < count; ++i) {
@@ -224,7 +223,7 @@ Status CheckpointsMetric::merge(ByteReader& saved) {
     }
     ASSIGN_OR_RETURN(const uint64_t file_count, saved.read_varint());
     for (uint64_t k = 0; k < file_count; ++k) {
-      ASSIGN_OR_RETURN(const uint32_t file, read_below(context_.role_of.size()));
+      ASSIGN_OR_RETURN(const uint32_t file, read_below(context_.trace.names().size()));
       ASSIGN_OR_RETURN(of.bytes_of[file], saved.read_varint());
     }
   }
@@ -249,8 +248,9 @@ void CheckpointsMetric::finish(const Context& context, Profile& profile) {
     checkpoint.ranks_writing = static_cast<uint32_t>(of.groups.size());
     checkpoint.bytes = of.bytes;
     checkpoint.writes = of.writes;
-    checkpoint.stalled_ns = cluster.time.end_ns - cluster.time.begin_ns -
-                            measure_ns(IntervalUnion(std::span<const IntervalRun* const>(compute_of[i])));
+    checkpoint.stalled_ns =
+        cluster.time.end_ns - cluster.time.begin_ns -
+        measure_ns(IntervalUnion(std::span<const IntervalRun* const>(compute_of[i])));
     uint64_t most = 0;
     for (const auto& [file, bytes] : of.bytes_of) {
       if (bytes <= most) continue;

@@ -93,8 +93,8 @@ void EpochsMetric::observe(const Block& block) {
     if (columns.call[i] == wire::Call::kRegion) {
       if (context_.role(columns.file[i]) == Role::kEpoch) continue;
       const bool carries_epoch = columns.size[i] != wire::kNoEpoch;
-      const int64_t epoch = carries_epoch ? static_cast<int64_t>(columns.size[i])
-                                          : epochs.at(columns.begin_ns[i]);
+      const int64_t epoch =
+          carries_epoch ? static_cast<int64_t>(columns.size[i]) : epochs.at(columns.begin_ns[i]);
       if (epoch < 0) continue;
       ActionSum& sum = actions.at(epoch, columns.file[i]);
       ++sum.count;
@@ -148,7 +148,7 @@ Status EpochsMetric::merge(ByteReader& saved) {
     ASSIGN_OR_RETURN(key.epoch, saved.read<int64_t>());
     ASSIGN_OR_RETURN(const auto name, saved.read<uint32_t>());
     ASSIGN_OR_RETURN(key.group, saved.read<uint32_t>());
-    if (name >= context_.role_of.size() || key.group >= context_.groups.size()) {
+    if (name >= context_.trace.names().size() || key.group >= context_.groups.size()) {
       return fail(Errc::kCorrupt, "saved actions name {} of rank {}, which this trace has not",
                   name, key.group);
     }

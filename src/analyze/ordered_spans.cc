@@ -30,7 +30,8 @@ std::vector<uint64_t> batch_ends(const std::vector<RunView>& runs, const Interva
 
 }  // namespace
 
-std::vector<TimeSlice> make_slices(std::vector<RunView> runs, const Interval& whole, size_t slice_count) {
+std::vector<TimeSlice> make_slices(std::vector<RunView> runs, const Interval& whole,
+                                   size_t slice_count) {
   std::sort(runs.begin(), runs.end(), [](const RunView& a, const RunView& b) {
     return a.run->begin_ns() < b.run->begin_ns();
   });
@@ -47,8 +48,7 @@ std::vector<TimeSlice> make_slices(std::vector<RunView> runs, const Interval& wh
   size_t first = 0;  // the slice in which the run at hand begins
   for (const RunView& view : runs) {
     while (first + 1 < slices.size() && slices[first].time.end_ns <= view.run->begin_ns()) ++first;
-    for (size_t i = first;
-         i < slices.size() && slices[i].time.begin_ns < view.run->end_ns(); ++i) {
+    for (size_t i = first; i < slices.size() && slices[i].time.begin_ns < view.run->end_ns(); ++i) {
       slices[i].runs.push_back(view);
     }
   }

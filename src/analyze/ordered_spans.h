@@ -27,7 +27,8 @@ struct TimeSlice {
 };
 
 // `whole` is what the slices cover: what lies outside is left out. REQUIRES: no run is empty.
-std::vector<TimeSlice> make_slices(std::vector<RunView> runs, const Interval& whole, size_t slice_count);
+std::vector<TimeSlice> make_slices(std::vector<RunView> runs, const Interval& whole,
+                                   size_t slice_count);
 
 // A span cut to its slice. In 16 bytes, because they are moved about: lengths of 2 s and more stand
 // aside.
@@ -51,7 +52,8 @@ class OrderedSpans {
   std::span<const OrderedSpan> batch() const { return batch_; }
 
   uint64_t end_of(const OrderedSpan& span) const {
-    if ((span.length & OrderedSpan::kIsLong) == 0) [[likely]] return span.begin_ns + span.length;
+    if ((span.length & OrderedSpan::kIsLong) == 0) [[likely]]
+      return span.begin_ns + span.length;
     return long_ends_[span.length & ~OrderedSpan::kIsLong];
   }
 

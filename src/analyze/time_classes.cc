@@ -8,8 +8,7 @@ namespace {
 constexpr TimeSet kFetchSet = set_of(TimeClass::kFetch) | set_of(TimeClass::kFetchWaiting);
 constexpr TimeSet kDecodeSet = set_of(TimeClass::kDecode) | set_of(TimeClass::kDecodeWaiting);
 constexpr TimeSet kWaitSet = set_of(TimeClass::kWait) | set_of(TimeClass::kFetchWaiting) |
-                             set_of(TimeClass::kDecodeWaiting) |
-                             set_of(TimeClass::kLoaderWaiting);
+                             set_of(TimeClass::kDecodeWaiting) | set_of(TimeClass::kLoaderWaiting);
 constexpr TimeSet kMainIoSet = 0xf0;
 constexpr TimeSet kIoSet = 0xff;
 constexpr TimeSet kComputeSet = set_of(TimeClass::kCompute);
@@ -25,7 +24,8 @@ constexpr TimeSet layer_set(Layer layer) {
     case Layer::kLoader:
       return kFetchSet | kDecodeSet | kWaitSet | set_of(TimeClass::kLoader);
     default:
-      return TimeSet{0x11} << (static_cast<unsigned>(layer) - static_cast<unsigned>(Layer::kFormat));
+      return TimeSet{0x11} << (static_cast<unsigned>(layer) -
+                               static_cast<unsigned>(Layer::kFormat));
   }
 }
 static_assert(layer_set(Layer::kPosix) ==

@@ -70,7 +70,7 @@ enum class Measure : uint8_t {
   kNotWait,
   kWaitOrNotOrStep,
   kNotWaitOrStep,
-  kLayer,                              // one each layer
+  kLayer,                                  // one each layer
   kLayerOrCompute = kLayer + kLayerCount,  // likewise
 };
 inline constexpr size_t kMeasureCount = static_cast<size_t>(Measure::kLayerOrCompute) + kLayerCount;
@@ -85,8 +85,8 @@ struct TimePlan {
   // `present`: the classes there are.
   TimePlan(TimeSet present, WaitBasis basis);
 
-  std::vector<TimeSet> slots;    // the different unions
-  size_t wide_slot_count = 0;    // the first so many are all that nodes and the job need
+  std::vector<TimeSet> slots;  // the different unions
+  size_t wide_slot_count = 0;  // the first so many are all that nodes and the job need
   std::array<uint8_t, kMeasureCount> slot_of{};
   std::array<std::vector<uint8_t>, kTimeClassCount> slots_with;       // by class
   std::array<std::vector<uint8_t>, kTimeClassCount> wide_slots_with;  // likewise

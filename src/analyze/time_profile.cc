@@ -34,7 +34,8 @@ TimeSplit split_of(std::string name, const Lengths& of, uint64_t wall_ns, uint64
   const bool has_steps = of[Measure::kStep] > 0;
   const uint64_t waited_ns = has_steps ? of.wait_in_steps() : of.wait();
   const uint64_t whole_ns = has_steps ? of[Measure::kStep] : wall_ns;
-  if (whole_ns > 0) split.wait_share = static_cast<double>(waited_ns) / static_cast<double>(whole_ns);
+  if (whole_ns > 0)
+    split.wait_share = static_cast<double>(waited_ns) / static_cast<double>(whole_ns);
   return split;
 }
 
@@ -65,8 +66,8 @@ void write_layers(const TimePlan& plan, const SweptTime& swept, std::vector<Laye
       const Lengths of(plan, of_slot.data());
       const uint64_t busy_ns = of[of_layer(Measure::kLayer, stats.layer)];
       stats.busy_ns += busy_ns;
-      stats.hidden_ns += busy_ns + of[Measure::kCompute] -
-                         of[of_layer(Measure::kLayerOrCompute, stats.layer)];
+      stats.hidden_ns +=
+          busy_ns + of[Measure::kCompute] - of[of_layer(Measure::kLayerOrCompute, stats.layer)];
     }
   }
 }
@@ -121,8 +122,8 @@ void write_time(const Context& context, const TimePlan& plan, const SweptTime& s
   for (size_t i = 0; i < context.groups.size(); ++i) {
     const Group& group = context.groups[i];
     if (!group.trains) continue;
-    time.ranks.push_back(split_of(group.name, {plan, swept.groups[i].data()},
-                                  group.end_ns - group.begin_ns, 1));
+    time.ranks.push_back(
+        split_of(group.name, {plan, swept.groups[i].data()}, group.end_ns - group.begin_ns, 1));
     wall_ns += group.end_ns - group.begin_ns;
     for (size_t slot = 0; slot < sum.size(); ++slot) sum[slot] += swept.groups[i][slot];
   }

@@ -11,7 +11,9 @@ namespace {
 // The union, at the end of `spans`; returns where it begins there. From the last to the first: in
 // the order of ends, a span stands after those within it.
 size_t unite(std::vector<Interval>& spans) {
-  const auto ends_earlier = [](const Interval& a, const Interval& b) { return a.end_ns < b.end_ns; };
+  const auto ends_earlier = [](const Interval& a, const Interval& b) {
+    return a.end_ns < b.end_ns;
+  };
   if (!std::is_sorted(spans.begin(), spans.end(), ends_earlier)) {
     radix_sort(std::span(spans), [](const Interval& span) { return span.end_ns; });
   }

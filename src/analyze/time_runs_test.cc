@@ -98,8 +98,8 @@ TEST(TimeRuns, CutBytesAreRefused) {
   }
 }
 
-// Many runs that overlap, some spans longer than fits the short form, in slices of any number: every
-// nanosecond of every span comes once, cut to the window, each slice in order.
+// Many runs that overlap, some spans longer than fits the short form, in slices of any number:
+// every nanosecond of every span comes once, cut to the window, each slice in order.
 TEST(OrderedSpans, GiveEverySpanInOrderWhateverTheSlices) {
   Random random(7);
   TimeRuns runs;

@@ -56,10 +56,10 @@ struct Cover {
 struct Scene {
   const Context& context;
   const TimePlan& plan;
-  std::vector<uint32_t> host_of;                  // by group; kNoHost: does not train
-  std::vector<std::vector<uint32_t>> epochs_of;   // by group and span: place in SweptTime::epochs
-  bool sweeps_hosts = false;                      // otherwise a node is its only rank
-  bool sweeps_job = false;                        // otherwise the job is its only node
+  std::vector<uint32_t> host_of;                 // by group; kNoHost: does not train
+  std::vector<std::vector<uint32_t>> epochs_of;  // by group and span: place in SweptTime::epochs
+  bool sweeps_hosts = false;                     // otherwise a node is its only rank
+  bool sweeps_job = false;                       // otherwise the job is its only node
 };
 constexpr uint32_t kNoHost = ~uint32_t{0};
 
@@ -141,7 +141,7 @@ class Sweeper {
   std::vector<Cover> groups_;  // by group and slot
   std::vector<Cover> hosts_;
   std::vector<Cover> job_;
-  std::vector<Marks> marks_;                // by group
+  std::vector<Marks> marks_;               // by group
   std::vector<uint64_t> epoch_before_ns_;  // by group and slot, when the epoch began
   OrderedSpans spans_;
 };
@@ -215,7 +215,8 @@ void Sweeper::measure() {
     const uint64_t end_ns = spans_.end_of(span);
     const uint32_t group = span.tag >> kTimeClassBits;
     const uint32_t of = span.tag & kTimeClassMask;
-    if (begin_ns >= marks_[group].next_ns) [[unlikely]] pass_edges(group, begin_ns);
+    if (begin_ns >= marks_[group].next_ns) [[unlikely]]
+      pass_edges(group, begin_ns);
     Cover* covers = &groups_[group * slot_count_];
     const uint32_t host = scene_.host_of[group];
     if (host == kNoHost || !(scene_.sweeps_hosts || scene_.sweeps_job)) {
@@ -299,14 +300,16 @@ SweptTime make_shape(Scene& scene) {
   return shape;
 }
 
-// Which levels there are to sweep: a node with one rank is that rank, a job with one node that node.
+// Which levels there are to sweep: a node with one rank is that rank, a job with one node that
+// node.
 void find_levels(Scene& scene) {
   std::vector<uint32_t> ranks_of(scene.context.hosts.size());
   for (const Group& group : scene.context.groups) {
     scene.host_of.push_back(group.trains ? group.host : kNoHost);
     if (group.trains) ++ranks_of[group.host];
   }
-  scene.sweeps_hosts = std::any_of(ranks_of.begin(), ranks_of.end(), [](uint32_t n) { return n > 1; });
+  scene.sweeps_hosts =
+      std::any_of(ranks_of.begin(), ranks_of.end(), [](uint32_t n) { return n > 1; });
   scene.sweeps_job =
       std::count_if(ranks_of.begin(), ranks_of.end(), [](uint32_t n) { return n > 0; }) > 1;
 }

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "analyze/context.h"
-#include "analyze/time_runs.h"
 #include "analyze/time_classes.h"
+#include "analyze/time_runs.h"
 
 namespace millrace::analyze {
 
@@ -39,10 +39,10 @@ struct SweptEpoch {
 };
 
 struct SweptTime {
-  std::vector<std::vector<uint64_t>> groups;  // by slot
-  std::vector<std::vector<uint64_t>> hosts;   // by slot, up to wide_slot_count
-  std::vector<uint64_t> job;                  // likewise
-  std::vector<SweptEpoch> epochs;             // by number
+  std::vector<std::vector<uint64_t>> groups;        // by slot
+  std::vector<std::vector<uint64_t>> hosts;         // by slot, up to wide_slot_count
+  std::vector<uint64_t> job;                        // likewise
+  std::vector<SweptEpoch> epochs;                   // by number
   std::vector<std::vector<uint64_t>> step_wait_ns;  // by group, as EpochIndex::steps()
 };
 
