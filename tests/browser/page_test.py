@@ -43,15 +43,10 @@ def make_page(name: str, profile: dict, findings: dict, detail: dict) -> Path:
 
 
 def lookup(profile: dict, path: str):
-    """The value of a figure: "job.events", "functions:read.count"."""
-    name, _, rest = path.partition(":")
-    if rest:
-        key, _, field = rest.rpartition(".")
-        row = next(row for row in profile[name] if row.get("name", row.get("layer")) == key)
-        return row[field]
+    """The value of a figure: "job.events", "functions.3.count"."""
     value = profile
     for part in path.split("."):
-        value = value[part]
+        value = value[int(part)] if isinstance(value, list) else value[part]
     return value
 
 
@@ -256,6 +251,17 @@ class AJobsPage(PageTest):
         self.assertLess(begin, epoch["begin_ns"])
         self.assertGreater(end, epoch["end_ns"])
         self.assertLess(end - begin, self.wall / 2)
+
+    def test_an_epoch_of_many_ranks_is_one_stretch(self):
+        label = self.page.evaluate("document.querySelector('.stretches canvas').ariaLabel")
+        self.assertEqual(label, "Stretches over time: 3 epochs, 3 checkpoints")
+        plot = self.plot(".stretches canvas")
+        self.page.mouse("mouseMoved", plot["x"] + plot["width"] * 0.1, plot["y"] + 10)
+        self.page.settle()
+        self.assertIn("4 ranks", self.text(".tip"))
+        self.page.click_at(plot["x"] + plot["width"] * 0.5, plot["y"] + 10)
+        epoch = self.profile["epochs"][1]
+        self.assertEqual(self.visible_range(), (epoch["begin_ns"], epoch["end_ns"]))
 
     # ---- tables ---------------------------------------------------------------------------------
     def first_function(self) -> str:

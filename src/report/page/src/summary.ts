@@ -51,7 +51,7 @@ function reasons(profile: Profile, findings: Findings): Child[] {
   if (top) {
     const all = ioFunctions(profile).reduce((sum, { time_ns }) => sum + time_ns, 0);
     lines.push(h("p", {}, "Most time in I/O calls goes to ", foreign(top.name, { class: "code" }),
-      ` (${top.layer}): ${format.duration(top.time_ns)} over all threads, ${format.percent(format.share(top.time_ns, all))} of that of its layer, in ${format.exact(top.count)} calls.`));
+      ` (${top.layer}): ${format.duration(top.time_ns)} over all threads, ${format.percent(format.share(top.time_ns, all))} of all ${top.layer} calls, in ${format.exact(top.count)} calls.`));
   }
   return lines;
 }

@@ -67,11 +67,13 @@ export class DataTable<Row> {
 
   // Scrolls to the row of a key, drops a filter that hides it, and returns it.
   show(key: string): HTMLElement | null {
-    const rowKey = this.options.rowKey;
-    if (!rowKey) return null;
-    if (!this.shown.some((row) => rowKey(row) === key)) this.setFilter("");
-    const index = this.shown.findIndex((row) => rowKey(row) === key);
-    if (index < 0) return null;
+    const row = this.options.rows.find((candidate) => this.options.rowKey?.(candidate) === key);
+    return row ? this.showRow(row) : null;
+  }
+
+  showRow(row: Row): HTMLElement | null {
+    if (!this.shown.includes(row)) this.setFilter("");
+    const index = this.shown.indexOf(row);
     this.scroller.scrollTop = Math.max(0, (index - VIEW_ROWS / 2) * ROW_HEIGHT);
     this.choose(this.shown[index]);
     return this.body.querySelector<HTMLElement>(`[data-index="${index}"]`);
