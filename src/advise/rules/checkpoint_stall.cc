@@ -43,7 +43,7 @@ Judged judge_checkpoint_stall(const analyze::Profile& profile, const Machine& ma
   const uint64_t ranks = std::max<uint32_t>(profile.job.ranks, 1);
   const bool others_wait = ranks > 1 && 2 * saved.alone > saved.count;
   const uint64_t writers = others_wait ? 1 : ranks;
-  const uint64_t left_ns = saved.bytes / writers * kSecond / kCacheBytesPerSecond;
+  const uint64_t left_ns = time_at(saved.bytes / writers, kCacheBytesPerSecond);
   const analyze::Checkpoint& longest = profile.checkpoints[saved.longest];
   Finding finding;
   finding.title = others_wait

@@ -27,8 +27,8 @@ std::optional<Rereading> rereading_of(const analyze::Profile& profile) {
     time_ns = scaled(time_of(io), ratio(bytes, io.bytes_read));
   }
   // As quick as the page cache: it is in memory already, whatever it was read from.
-  if (bytes == 0 || time_ns <= bytes * kSecond / kCacheBytesPerSecond) return {};
-  const uint64_t left_ns = bytes * kSecond / kCacheBytesPerSecond;
+  if (bytes == 0 || time_ns <= time_at(bytes, kCacheBytesPerSecond)) return {};
+  const uint64_t left_ns = time_at(bytes, kCacheBytesPerSecond);
   return Rereading{.bytes = bytes, .saved_ns = waiting.due_to(time_ns - left_ns)};
 }
 
