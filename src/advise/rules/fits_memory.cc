@@ -62,9 +62,10 @@ Judged judge_fits_memory(const analyze::Profile& profile, const Machine& machine
       "times or more, and slower than 2 GB/s, so the page cache did not keep it";
   finding.changes =
       Changes(profile, machine)
-          .pytorch(
-              "before training: cp -r DATA /dev/shm, and read it there; or hold the samples in one "
-              "shared tensor that the workers inherit")
+          .pytorch(fmt::format(
+              "before training: cp -r {} /dev/shm/, and read it there; or hold the samples "
+              "in one shared tensor that the workers inherit",
+              data_directory(profile)))
           .tf_data(
               ".cache() behind decoding where the values fit, before it where only the bytes do")
           .hdf5("driver='core' in h5py (H5Pset_fapl_core) reads a file into memory as it is opened")
