@@ -32,7 +32,7 @@ function functionTable(rows: FunctionStats[], select: (row: FunctionStats) => vo
   const size = (title: string, key: string, value: (row: FunctionStats) => number): Column<FunctionStats> =>
     ({ key, title, width: 6.2, value, cell: (row) => (row.size_bytes.count ? format.bytes(value(row)) : "") });
   return new DataTable<FunctionStats>({
-    label: "Functions", rows, select, minWidth: "74em", sort: { key: "time_ns", descending: true },
+    label: "Functions", rows, select, sort: { key: "time_ns", descending: true },
     rowKey: ({ name }) => name,
     filter: { placeholder: "filter by function, layer, kind", text: ({ name, layer, kind, role }) => `${name} ${layer} ${kind} ${role}` },
     columns: [
