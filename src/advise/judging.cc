@@ -51,6 +51,11 @@ double ratio(uint64_t a, uint64_t b) {
   return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
 }
 
+uint64_t time_at(uint64_t bytes, uint64_t bytes_per_second) {
+  // In floating point: a product of bytes and nanoseconds overflows at 18 GB.
+  return static_cast<uint64_t>(ratio(bytes, bytes_per_second) * 1e9);
+}
+
 uint64_t scaled(uint64_t whole, double share) {
   return static_cast<uint64_t>(static_cast<double>(whole) * std::clamp(share, 0.0, 1.0));
 }
@@ -68,7 +73,10 @@ uint64_t Waiting::unhidden_due_to(uint64_t time_ns) const {
 double Waiting::share(uint64_t time_ns) const { return ratio(time_ns, wall_ns); }
 
 bool Waiting::matters(uint64_t time_ns) const {
-  return time_ns >= kSecond && ratio(time_ns, rank_ns) >= kTimeShareMin;
+  const double time_share = ratio(time_ns, rank_ns);
+  if (time_ns < kSecond || time_share < kTimeShareMin) return false;
+  const uint64_t cost_ns = std::max(due_to(time_ns), unhidden_due_to(time_ns));
+  return time_share >= kMuchTimeShare || share(cost_ns) >= kCostShareMin;
 }
 
 Waiting waiting_of(const Profile& profile) {

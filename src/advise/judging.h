@@ -26,6 +26,11 @@ inline constexpr double kWaitShareMin = 0.05;
 // Of the wall time of all ranks. A fault in less of it may be mended, and nobody would notice.
 inline constexpr double kTimeShareMin = 0.02;
 
+// Of the wall time: what calls must cost that are not many.
+inline constexpr double kCostShareMin = 0.01;
+// Of the wall time of all ranks: what is told also where compute hides it.
+inline constexpr double kMuchTimeShare = 0.1;
+
 // One copy out of the page cache by one thread runs at 2 GB/s and more on any current machine: what
 // is slower waited for a device or a server.
 inline constexpr uint64_t kCacheBytesPerSecond = 2'000'000'000;
@@ -48,7 +53,8 @@ struct Waiting {
   // Of the wall time.
   double share(uint64_t time_ns) const;
   // Whether calls that took so long together, over all threads, are worth a word: a second at
-  // least, and kTimeShareMin of the ranks' time.
+  // least, and either kTimeShareMin of the ranks' time of which a part of kCostShareMin costs wall
+  // time, or so much of it that it will cost some as soon as computing becomes faster.
   bool matters(uint64_t time_ns) const;
 };
 
@@ -77,7 +83,10 @@ std::string duration(uint64_t time_ns);
 // a / b; 0 where b is.
 double ratio(uint64_t a, uint64_t b);
 
-// `part` of `whole` as a count would be: whole * share, rounded down.
+// How long so many bytes take at a rate, in ns.
+uint64_t time_at(uint64_t bytes, uint64_t bytes_per_second);
+
+// whole * share, rounded down; the share is cut to 0 and 1.
 uint64_t scaled(uint64_t whole, double share);
 
 // The changes of a finding, of which only those are kept that fit the job.
