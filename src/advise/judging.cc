@@ -32,13 +32,15 @@ uint64_t region_time(const Profile& profile, std::initializer_list<Role> roles) 
   return time_ns;
 }
 
-// Regions of decoding where there are some; else what fetching took beyond its I/O.
+// Regions of decoding, or what fetching took beyond its I/O where that is more: libraries decode
+// while they read. Not where much of the I/O may be unseen, as that of mapped files is.
 uint64_t decode_time(const Profile& profile, uint64_t calls_ns) {
   const uint64_t named = region_time(profile, {Role::kDecode, Role::kTransform, Role::kCollate});
-  if (named > 0) return named;
+  const analyze::IoTotals data = data_totals(profile);
+  if (4 * data.maps > data.reads || profile.job.uring_io) return named;
   const uint64_t fetching =
       std::max(region_time(profile, {Role::kFetch}), region_time(profile, {Role::kRead}));
-  return fetching - std::min(fetching, calls_ns);
+  return std::max(named, fetching - std::min(fetching, calls_ns));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ struct Waiting {
   uint64_t rank_ns = 0;       // wall time of all ranks together
   uint64_t data_ns = 0;       // a mean rank stood still for data
   uint64_t io_ns = 0;         // at most so much of it for I/O on data files
-  uint64_t decode_ns = 0;     // in making samples of bytes, summed over threads
+  uint64_t decode_ns = 0;     // in making samples of bytes, I/O aside, summed over threads
   uint64_t calls_ns = 0;      // in calls on data files, summed over threads
   uint64_t all_calls_ns = 0;  // in calls on files of any kind
   uint64_t unhidden_ns = 0;   // a mean rank was in I/O of any kind and did not compute

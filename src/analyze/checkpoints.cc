@@ -223,7 +223,7 @@ Status CheckpointsMetric::merge(ByteReader& saved) {
     }
     ASSIGN_OR_RETURN(const uint64_t file_count, saved.read_varint());
     for (uint64_t k = 0; k < file_count; ++k) {
-      ASSIGN_OR_RETURN(const uint32_t file, read_below(context_.role_of.size()));
+      ASSIGN_OR_RETURN(const uint32_t file, read_below(context_.trace.names().size()));
       ASSIGN_OR_RETURN(of.bytes_of[file], saved.read_varint());
     }
   }

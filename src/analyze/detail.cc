@@ -76,7 +76,7 @@ class ThreadList {
  public:
   ThreadList(const Context& context, const std::vector<Window>& windows,
              const std::vector<DetailLevel>& levels)
-      : context_(context) {
+      : context_(context), workers_(worker_numbers(context)) {
     for (const Window& window : windows) {
       for (const WindowEvent& event : window.events) places_.try_emplace(event.thread, 0);
     }
@@ -138,14 +138,33 @@ class ThreadList {
             index};
   }
 
+  // By process: 0 for the main one of its group, the others from 1 as they began.
+  static std::vector<uint32_t> worker_numbers(const Context& context) {
+    const std::vector<trace::Process>& processes = context.trace.processes();
+    std::vector<uint32_t> by_start;
+    for (uint32_t i = 0; i < processes.size(); ++i) by_start.push_back(i);
+    std::stable_sort(by_start.begin(), by_start.end(), [&](uint32_t a, uint32_t b) {
+      return processes[a].start_ns < processes[b].start_ns;
+    });
+    std::vector<uint32_t> met(context.groups.size(), 0);
+    std::vector<uint32_t> numbers(processes.size(), 0);
+    for (const uint32_t i : by_start) {
+      const trace::ProcessIndex process{i};
+      const auto group = static_cast<size_t>(context.group(process));
+      if (context.groups[group].main != process) numbers[i] = ++met[group];
+    }
+    return numbers;
+  }
+
   std::string title(const trace::Thread& thread) const {
     const trace::Process& process = process_of(thread);
-    const bool is_main = group_of(thread).main == thread.process;
-    const std::string who = is_main ? "main" : fmt::format("process {}", process.pid);
+    const uint32_t worker = workers_[static_cast<size_t>(thread.process)];
+    const std::string who = worker == 0 ? "main" : fmt::format("worker {}", worker);
     return thread.tid == process.pid ? who : fmt::format("{}, thread {}", who, thread.tid);
   }
 
   const Context& context_;
+  const std::vector<uint32_t> workers_;
   std::map<ThreadIndex, size_t> places_;
   std::vector<ThreadIndex> threads_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <utility>
 
 #include "analyze/block_threads.h"
 #include "analyze/busy_bins.h"
@@ -112,8 +113,9 @@ class LevelRows {
     for (size_t i = 0; i < rows_.size(); ++i) {
       for (size_t layer = 0; layer < kLayerCount; ++layer) {
         if (rows_[i][layer].empty()) continue;
-        made.push_back({choice_.threads[i], static_cast<Layer>(layer),
-                        thousandths(bins_, rows_[i][layer], join)});
+        std::vector<uint16_t> busy = thousandths(bins_, rows_[i][layer], join);
+        while (!busy.empty() && busy.back() == 0) busy.pop_back();
+        made.push_back({choice_.threads[i], static_cast<Layer>(layer), std::move(busy)});
       }
     }
     return made;

@@ -15,7 +15,7 @@ namespace millrace::analyze {
 struct LevelRow {
   trace::ThreadIndex thread{};
   Layer layer{};
-  std::vector<uint16_t> busy;  // in thousandths
+  std::vector<uint16_t> busy;  // in thousandths; zeros at the end are left out
 };
 
 struct DetailLevel {

@@ -3,6 +3,7 @@
 // Several threads may add at once. Memory is taken by the thousand files, as they are used.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -17,7 +18,8 @@
 
 namespace millrace::analyze {
 
-struct FileEntry {
+// On cache lines of its own, so that a look at one takes as few as can be.
+struct alignas(64) FileEntry {
   FileTotals totals;
   Coverage coverage;
 };
@@ -25,6 +27,9 @@ struct FileEntry {
 class FileTable {
  public:
   explicit FileTable(size_t name_count);
+  ~FileTable();
+  FileTable(const FileTable&) = delete;
+  FileTable& operator=(const FileTable&) = delete;
 
   // What a block of that group did. `bit` stands for the group.
   void add(std::span<const FileUse> uses, uint32_t group, uint64_t bit);
@@ -37,15 +42,15 @@ class FileTable {
 
  private:
   static constexpr size_t kChunkFiles = 1024;
-  struct Chunk {
-    std::mutex mutex;
-    std::vector<FileEntry> entries;  // empty until one is used
-  };
+  static constexpr size_t kLocks = 256;
 
-  FileEntry& entry(Chunk& chunk, size_t name);
+  // Null: none of its thousand is used yet.
+  FileEntry* find(size_t name) const;
+  FileEntry& entry(size_t name);
 
   size_t name_count_;
-  std::vector<std::unique_ptr<Chunk>> chunks_;
+  std::vector<std::atomic<FileEntry*>> chunks_;
+  std::unique_ptr<std::mutex[]> locks_;  // of the files whose number is the lock's, modulo
 };
 
 }  // namespace millrace::analyze

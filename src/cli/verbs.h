@@ -16,6 +16,7 @@ Command info_command();
 Command manual_command();
 Command pack_command();
 Command report_command();
+Command top_command();
 Command trace_command();
 
 }  // namespace millrace::cli

@@ -32,7 +32,7 @@ function functionTable(rows: FunctionStats[], select: (row: FunctionStats) => vo
   const size = (title: string, key: string, value: (row: FunctionStats) => number): Column<FunctionStats> =>
     ({ key, title, width: 6.2, value, cell: (row) => (row.size_bytes.count ? format.bytes(value(row)) : "") });
   return new DataTable<FunctionStats>({
-    label: "Functions", rows, select, minWidth: "74em", sort: { key: "time_ns", descending: true },
+    label: "Functions", rows, select, sort: { key: "time_ns", descending: true },
     rowKey: ({ name }) => name,
     filter: { placeholder: "filter by function, layer, kind", text: ({ name, layer, kind, role }) => `${name} ${layer} ${kind} ${role}` },
     columns: [
@@ -80,10 +80,10 @@ function quantiles(row: FunctionStats): HTMLElement {
 export type QuantileRow = [string, Distribution, (value: number) => string];
 
 export function quantileTable(rows: QuantileRow[]): HTMLElement {
-  return h("table", { class: "plain quantiles" },
+  return h("div", { class: "wide" }, h("table", { class: "plain" },
     h("thead", {}, h("tr", {}, h("th", {}, ""), ...QUANTILES.map(([, title]) => h("th", { scope: "col", class: "number" }, title)))),
     h("tbody", {}, ...rows.map(([title, distribution, write]) => h("tr", {}, h("th", { scope: "row" }, title),
-      ...QUANTILES.map(([key]) => h("td", { class: "number" }, write(distribution[key])))))));
+      ...QUANTILES.map(([key]) => h("td", { class: "number" }, write(distribution[key]))))))));
 }
 
 function layerTable(layers: LayerStats[]): HTMLElement {

@@ -84,6 +84,7 @@ class HeatView {
     const every = Math.max(1, Math.ceil(13 / this.rowHeight));
     for (let row = 0; row < this.heat.ranks.length; row += every) {
       const middle = row * this.rowHeight + Math.max(this.rowHeight, 12) / 2;
+      if (middle + 5 > this.heat.ranks.length * this.rowHeight && row > 0) break;
       context.fillText(fitText(context, printable(this.heat.ranks[row].name), LEFT - 12), LEFT - 8, middle);
     }
   }

@@ -5,7 +5,7 @@ import * as format from "./format";
 import { register } from "./anchors";
 
 // From which share of the step on waiting is a problem, or worth a look.
-const WAIT_PROBLEM = 0.2;
+const WAIT_PROBLEM = 0.15;
 const WAIT_SOME = 0.05;
 
 interface Answer { state: "problem" | "warning" | "fine" | "unknown"; text: string }
@@ -14,7 +14,8 @@ export function makeSummary(profile: Profile, findings: Findings): HTMLElement {
   const answer = answerOf(profile, findings);
   const element = section("summary", "Summary", null,
     h("div", { class: `answer answer-${answer.state}`, id: "answer" },
-      h("p", { class: "answer-text" }, answer.text), ...reasons(profile, findings)),
+      h("p", { class: "question" }, "Is I/O the problem?"),
+      h("p", { class: "answer-text" }, answer.text.charAt(0).toUpperCase() + answer.text.slice(1)), ...reasons(profile, findings)),
     problems(profile),
     h("dl", { class: "tiles" }, ...tiles(profile)),
     jobLine(profile));
@@ -25,24 +26,18 @@ export function makeSummary(profile: Profile, findings: Findings): HTMLElement {
 function answerOf(profile: Profile, findings: Findings): Answer {
   const worst = findings.findings.some(({ severity }) => severity === "problem");
   const own = ownAnswer(profile);
-  return { state: worst ? "problem" : own.state, text: findings.answer ? printable(findings.answer) : own.text };
+  return { state: worst ? "problem" : own.state, text: findings.answer || own.text };
 }
 
+// As the terminal says it (src/report/text.cc), for data that bring no answer.
 function ownAnswer({ job, time }: Profile): Answer {
-  if (job.events === 0) return { state: "unknown", text: "The trace has no events: there is nothing to judge by." };
-  const waits = format.percent(time.mean.wait_share);
-  if (time.basis === "none") {
-    const busy = format.percent(format.share(time.job.io_ns, time.job.wall_ns));
-    return { state: "unknown", text: `I/O was under way in ${busy} of the time. Nothing in the trace says when training computes or waits; mark regions to learn whether that costs time.` };
-  }
-  const of = time.basis === "regions" ? "of its step" : "of its time in I/O calls";
-  if (time.mean.wait_share >= WAIT_PROBLEM) {
-    return { state: "problem", text: `Yes, data is the problem: a rank spends ${waits} ${time.basis === "regions" ? `${of} waiting for data` : of}.` };
-  }
-  if (time.mean.wait_share >= WAIT_SOME) {
-    return { state: "warning", text: `Data costs some time: a rank spends ${waits} ${time.basis === "regions" ? `${of} waiting for data` : of}.` };
-  }
-  return { state: "fine", text: `No, data is not the problem: a rank spends ${waits} ${time.basis === "regions" ? `${of} waiting for data` : of}.` };
+  if (job.events === 0) return { state: "unknown", text: "nothing was recorded" };
+  if (time.basis === "none") return { state: "unknown", text: "nothing in the trace says when training computes or waits" };
+  const share = time.mean.wait_share;
+  const does = time.basis === "regions" ? "training waits for data" : "the main process is in I/O calls";
+  const text = `${does} ${format.percent(share)} of its ${time.mean.step_ns > 0 ? "steps" : "time"}`;
+  if (share >= WAIT_PROBLEM) return { state: "problem", text: `yes: ${text}` };
+  return share >= WAIT_SOME ? { state: "warning", text: `a little: ${text}` } : { state: "fine", text: `no: ${text}` };
 }
 
 function reasons(profile: Profile, findings: Findings): Child[] {

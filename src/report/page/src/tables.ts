@@ -22,7 +22,6 @@ export interface TableOptions<Row> {
   select?: (row: Row) => void;  // shows more of a chosen row
   visit?: (row: Row) => void;   // leads away to what the row is about: only if the reader chose it
   rowKey?: (row: Row) => string;
-  minWidth?: string;
   note?: string;  // why there are not more rows
 }
 
@@ -30,6 +29,7 @@ const ROW_HEIGHT = 27;
 const VIEW_ROWS = 14;
 const SPARE_ROWS = 6;
 const PRINTED_ROWS = 25;
+const WIDTH_FREE = 22;  // at least, of a column without a width, in em
 // One for all comparisons: localeCompare makes one each time. file9 comes before file10.
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
@@ -119,9 +119,11 @@ export class DataTable<Row> {
   private makeTable(): HTMLTableElement {
     const columns = this.columns;
     const head = h("tr", {}, ...columns.map((column) => this.makeHeading(column)));
-    const width = ({ width: wanted, title }: Column<Row>): string => `width:${Math.max(wanted!, title.length * 0.52 + 2.1)}em`;
-    return h("table", { "aria-label": this.options.label, style: `min-width:${this.options.minWidth ?? "auto"}` },
-      h("colgroup", {}, ...columns.map((column) => h("col", column.width ? { style: width(column) } : {}))),
+    // Room for the heading, and the mark of the one that sorts.
+    const width = ({ width: wanted, title }: Column<Row>): number => (wanted ? Math.max(wanted, title.length * 0.52 + 2.1) : WIDTH_FREE);
+    const total = columns.reduce((sum, column) => sum + width(column), 0);
+    return h("table", { "aria-label": this.options.label, style: `min-width:${total}em` },
+      h("colgroup", {}, ...columns.map((column) => h("col", column.width ? { style: `width:${width(column)}em` } : {}))),
       h("thead", {}, head), this.body);
   }
 
