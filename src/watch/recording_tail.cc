@@ -198,8 +198,11 @@ bool RecordingTail::pass_damage(const Source& log) {
     if (!bytes.ok()) return false;
     const size_t at = text_of(*bytes).find(wanted);
     if (at != std::string_view::npos) {
-      problems_.push_back(fmt::format("the log has no ring at byte {}; it goes on at byte {}",
-                                      log_offset_, offset + at));
+      if (!has_told_damage_) {
+        problems_.push_back(fmt::format("the log has no ring at byte {}; it goes on at byte {}",
+                                        log_offset_, offset + at));
+      }
+      has_told_damage_ = true;
       log_offset_ = offset + at;
       return true;
     }

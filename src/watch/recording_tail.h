@@ -89,6 +89,7 @@ class RecordingTail {
   uint64_t log_offset_ = 0;
   std::deque<LoggedChunk> logged_;  // since the last settle()
   bool is_behind_ = false;
+  bool has_told_damage_ = false;
   std::vector<std::string> problems_;
   std::vector<std::byte> scratch_;
 };
