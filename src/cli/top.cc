@@ -189,7 +189,7 @@ class Display {
 std::string end_sentence(const std::string& directory, const Snapshot& snapshot) {
   return fmt::format(
       "{}: the job has ended; while it was watched {} were read and {} written by {} "
-      "calls. `millrace info` says what it did in all",
+      "calls. `millrace report` says what it did in all",
       printable(directory), format_bytes(snapshot.total.reads.bytes),
       format_bytes(snapshot.total.writes.bytes), format_exact(snapshot.total.all().count));
 }
@@ -206,7 +206,7 @@ Result<int> run_once(watch::JobWatch& job, const Arguments& arguments, nanosecon
     if (arguments.has("json")) return kExitFailure;
     return fail(Errc::kNotFound, "{}: {}", directory,
                 waits ? "nothing is recorded yet; the job has not begun"
-                      : "the job has ended; `millrace info` says what it did");
+                      : "the job has ended; `millrace report` says what it did");
   }
   display.tell_problems(first);
   const Keys keys(false);
@@ -227,7 +227,7 @@ Result<int> run_on(watch::JobWatch& job, const Arguments& arguments, nanoseconds
   }
   if (snapshot.state == JobState::kEnded) {
     if (arguments.has("json")) RETURN_IF_ERROR(display.show(snapshot));
-    display.say(fmt::format("{}: the job has ended; `millrace info` says what it did",
+    display.say(fmt::format("{}: the job has ended; `millrace report` says what it did",
                             printable(directory)));
     return kExitSuccess;
   }

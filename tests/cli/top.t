@@ -10,12 +10,12 @@ $ millrace top --once --json empty >/dev/null
 # one that has ended, as a recording and packed
 $ python3 "$SOURCE/tests/golden/make_recording.py" recording t
 $ millrace top t
-> t: the job has ended; `millrace info` says what it did
+> t: the job has ended; `millrace report` says what it did
 $ millrace top --once t
-! millrace: t: the job has ended; `millrace info` says what it did
+! millrace: t: the job has ended; `millrace report` says what it did
 ? 1
 $ mkdir packed; cp "$SOURCE/tests/golden/trace.mrt" packed/; millrace top packed
-> packed: the job has ended; `millrace info` says what it did
+> packed: the job has ended; `millrace report` says what it did
 
 # one that runs: reads of 4096 bytes, again and again
 $ (millrace trace -o live -- sh -c 'while ! test -e stop; do dd if=/dev/zero of=/dev/null bs=4096 count=100 2>/dev/null; done' >/dev/null 2>&1 &) ; until test -d live && ls live/*/*.rings >/dev/null 2>&1; do sleep 0.05; done
@@ -38,7 +38,7 @@ $ millrace top --once --interval 500ms live
 $ millrace top --once --json --interval 200ms live > live.json; touch stop; python3 -c 'import json; d = json.load(open("live.json")); print(d["format"], d["version"], d["state"], d["window"]["reads"]["bytes"] > 0, d["window"]["reads"]["bytes"] % 4096 == 0 or d["files"][0]["path"])'
 > millrace-top 1 running True ...
 $ until test -z "$(ls live | grep -v mrt)"; do sleep 0.05; done; millrace top --interval 50ms live
-> live: the job has ended; `millrace info` says what it did
+> live: the job has ended; `millrace report` says what it did
 
 # what is no job
 $ mkdir other; touch other/notes.txt; millrace top other

@@ -104,7 +104,7 @@ class TopTest(unittest.TestCase):
         self.expect_reads(8 * 40_000, "parallel", 8, 40_000)
 
     def test_also_of_threads_one_after_another(self):
-        self.expect_reads(200 * 300, "threads", 200, 300)
+        self.expect_reads(200 * 5000, "threads", 200, 5000)
 
     def test_also_of_forked_children_with_threads(self):
         self.expect_reads(12 * 5 * 5000, "forked_threads", 12, 5000)
