@@ -1,6 +1,6 @@
 # Parts: what a build may have or lack, depending on the libraries of the machine.
 #
-# millrace_part(NAME PROVIDES text FIND package TARGETS target... PACKAGE debian-package) makes a cache
+# millrace_part(NAME PROVIDES text FIND package [VERSION least] TARGETS target... PACKAGE debian-package) makes a cache
 # variable MILLRACE_<NAME> (AUTO, ON or OFF) and sets
 #   MILLRACE_HAVE_<NAME>    whether the part is in
 #   MILLRACE_<NAME>_TARGET  what to link
@@ -10,15 +10,19 @@
 set(MILLRACE_PARTS "")
 
 function(millrace_part name)
-  cmake_parse_arguments(PARSE_ARGV 1 part "" "PROVIDES;FIND;PACKAGE" "TARGETS")
+  cmake_parse_arguments(PARSE_ARGV 1 part "" "PROVIDES;FIND;VERSION;PACKAGE" "TARGETS")
   string(TOUPPER "${name}" upper)
   set(MILLRACE_${upper} AUTO CACHE STRING "${part_PROVIDES}: AUTO, ON or OFF")
   set_property(CACHE MILLRACE_${upper} PROPERTY STRINGS AUTO ON OFF)
 
   set(have FALSE)
   set(target "")
+  set(wanted "${part_FIND}")
+  if(part_VERSION)
+    set(wanted "${part_FIND} ${part_VERSION} or newer")
+  endif()
   if(MILLRACE_${upper} STREQUAL "AUTO" OR MILLRACE_${upper})
-    find_package(${part_FIND} QUIET)
+    find_package(${part_FIND} ${part_VERSION} QUIET)
     foreach(candidate IN LISTS part_TARGETS)
       if(TARGET ${candidate} AND NOT target)
         set(target ${candidate})
@@ -35,9 +39,9 @@ function(millrace_part name)
       endif()
       set(reason "${part_FIND} ${version}")
     elseif(MILLRACE_${upper} STREQUAL "AUTO")
-      set(reason "${part_FIND} was not found when this was built; install ${part_PACKAGE} and build again")
+      set(reason "${wanted} was not found when this was built; install ${part_PACKAGE} and build again")
     else()
-      message(FATAL_ERROR "MILLRACE_${upper}=ON, but ${part_FIND} was not found. "
+      message(FATAL_ERROR "MILLRACE_${upper}=ON, but ${wanted} was not found. "
         "Install ${part_PACKAGE}, or configure with -DMILLRACE_${upper}=AUTO to build without ${part_PROVIDES}")
     endif()
   else()

@@ -39,6 +39,13 @@ class MinimalTest(unittest.TestCase):
                                 text=True, check=True).stdout
         self.assertNotIn("yaml", linked)
         self.assertNotIn("libz.", linked)
+        self.assertNotIn("sqlite", linked)
+
+    def test_sql_is_refused_with_what_to_do(self):
+        refused = self.millrace("query", str(SOURCE / "tests/golden/trace.mrt"), "select 1")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("libsqlite3-dev", refused.stderr)
+        self.assertEqual(self.millrace("query", "--schema").returncode, 0)
 
     def test_compressed_traces_are_refused_with_what_to_do_and_plain_ones_taken(self):
         with tempfile.TemporaryDirectory() as folder:

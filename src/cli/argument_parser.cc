@@ -129,7 +129,9 @@ Status ArgumentParser::take_positional(const std::string& word) {
   const size_t index = arguments_.positionals_.size();
   const auto& expected = command_.positionals;
   const bool beyond = index >= expected.size();
-  if (expected.empty() || (beyond && !expected.back().repeatable)) {
+  const bool repeats = std::any_of(expected.begin(), expected.end(),
+                                   [](const Positional& each) { return each.repeatable; });
+  if (beyond && !repeats) {
     return fail(Errc::kInvalidArgument, "unexpected argument '{}'", printable(word));
   }
   const Positional& positional = beyond ? expected.back() : expected[index];

@@ -39,7 +39,7 @@ struct Positional {
   ValueKind kind = ValueKind::kText;
   std::vector<std::string> choices = {};
   bool required = true;
-  bool repeatable = false;  // only the last may be
+  bool repeatable = false;  // one may be; where it is not the last, its verb tells them apart
 };
 
 struct Example {

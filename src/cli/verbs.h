@@ -15,6 +15,7 @@ Command import_command();
 Command info_command();
 Command manual_command();
 Command pack_command();
+Command query_command();
 Command report_command();
 Command top_command();
 Command trace_command();

@@ -4,11 +4,12 @@ $ millrace --version
 >   o... yaml: YAML workload and configuration files (...)
 >   o... gzip: compressed traces of other tools (.gz) (...)
 >   o... mpi: runs of several ranks under mpirun or srun (...)
+>   o... sqlite: SQL over traces (millrace query) (...)
 >   o... python: the Python package in the build tree (...)
 $ millrace -V | head -1
 > millrace 0.1.0 (...)
 $ millrace --version --json | python3 -c 'import json,sys; d=json.load(sys.stdin); print(d["version"], [p["name"] for p in d["parts"]])'
-> 0.1.0 ['yaml', 'gzip', 'mpi', 'python']
+> 0.1.0 ['yaml', 'gzip', 'mpi', 'sqlite', 'python']
 $ millrace --version --all
 ! millrace: --version takes --json and nothing else, not '--all'
 ! Try: millrace --help

@@ -1,0 +1,222 @@
+// The verb `query`: SQL over a trace.
+#include "query/query.h"
+
+#include <fmt/core.h>
+#include <signal.h>
+
+#include <atomic>
+#include <optional>
+#include <utility>
+
+#include "base/file.h"
+#include "base/json_writer.h"
+#include "base/progress.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "cli/inputs.h"
+#include "cli/query_output.h"
+#include "cli/verbs.h"
+#include "query/schema.h"
+
+namespace millrace::cli {
+namespace {
+
+// What stands before the meaning of the column with the longest name.
+constexpr size_t kSchemaIndent = 30;
+
+std::atomic<bool> interrupted = false;
+
+// While this lives, Ctrl-C ends the query, not the program: what was imported is then removed.
+class Interruptible {
+ public:
+  Interruptible() {
+    struct sigaction action{};
+    action.sa_handler = [](int) { interrupted = true; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second one ends it in any case
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~Interruptible() { sigaction(SIGINT, &before_, nullptr); }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+ private:
+  struct sigaction before_{};
+};
+
+int wrong_usage(std::string_view message) {
+  fmt::print(stderr, "millrace: {}\nTry: millrace query --help\n", message);
+  return kExitUsage;
+}
+
+std::string schema_json() {
+  JsonWriter json;
+  json.begin_list();
+  for (const query::TableSchema& table : query::tables()) {
+    json.begin_object();
+    json.field("table", table.name);
+    json.field("meaning", table.meaning);
+    json.key("columns");
+    json.begin_list();
+    for (const query::ColumnSchema& column : table.columns) {
+      json.begin_object(JsonLayout::kOneLine);
+      json.field("name", column.name);
+      json.field("type", column.type);
+      json.field("meaning", column.meaning);
+      json.end_object();
+    }
+    json.end_list();
+    json.end_object();
+  }
+  json.end_list();
+  return std::move(json).finish();
+}
+
+std::string schema_text(const Terminal& terminal) {
+  std::string out;
+  for (const query::TableSchema& table : query::tables()) {
+    if (!out.empty()) out += '\n';
+    out += fmt::format("{}: {}\n", styled(table.name, Style::kBold, terminal.color), table.meaning);
+    Table columns({{.title = ""}, {.title = ""}, {.title = ""}});
+    for (const query::ColumnSchema& column : table.columns) {
+      std::string name = fmt::format("  {}", column.name);
+      std::string type(column.type);
+      const size_t width =
+          terminal.columns > 2 * kSchemaIndent ? terminal.columns - kSchemaIndent : kSchemaIndent;
+      for (const std::string& line : wrap(column.meaning, width)) {
+        columns.add_row({std::exchange(name, ""), std::exchange(type, ""), line});
+      }
+    }
+    out += columns.render(terminal);
+  }
+  return out;
+}
+
+// Shows how far reading is, until a row is printed where the line would be in its way.
+class WatchedPrinter : public query::RowSink {
+ public:
+  WatchedPrinter(query::RowSink& sink, std::optional<Progress>& progress, bool prints_at_once)
+      : sink_(sink), progress_(progress), prints_at_once_(prints_at_once) {}
+
+  Status begin(const std::vector<std::string>& columns) override { return sink_.begin(columns); }
+  Status row(std::span<const query::Value> values) override {
+    if (prints_at_once_) progress_.reset();
+    return sink_.row(values);
+  }
+
+ private:
+  query::RowSink& sink_;
+  std::optional<Progress>& progress_;
+  bool prints_at_once_;
+};
+
+struct Asked {
+  std::vector<std::string> traces;
+  std::string sql;
+};
+
+Status run_on(const Asked& asked, const Arguments& arguments, Output& output) {
+  const auto jobs = exchange::jobs_of(asked.traces, /*one_job=*/true);
+  ASSIGN_OR_RETURN(const exchange::OpenedJob job, exchange::open_job(jobs.front()));
+  warn_of(job.problems);
+  warn_of(job.trace.problems());
+  const ResultFormat format = arguments.has("csv")    ? ResultFormat::kCsv
+                              : arguments.has("json") ? ResultFormat::kJson
+                                                      : ResultFormat::kTable;
+  query::Options options;
+  for (const std::string& rule : arguments.values("role")) {
+    ASSIGN_OR_RETURN(auto parsed, analyze::parse_role_rule(rule));
+    options.analyze.roles.push_back(std::move(parsed));
+  }
+  const Interruptible interruptible;
+  options.stop = &interrupted;
+  std::optional<Progress> progress;
+  progress.emplace(Progress::Options{.label = "reading", .total = job.trace.event_count()});
+  options.progress = [&progress](uint64_t events) {
+    if (progress) progress->add(events);
+  };
+  ASSIGN_OR_RETURN(query::Database database, query::Database::open(job.trace, std::move(options)));
+  const auto printer = make_printer(format, output);
+  WatchedPrinter watched(*printer, progress, format != ResultFormat::kTable);
+  const Status status = database.run(asked.sql, watched);
+  progress.reset();
+  if (!status.ok()) return status.error();
+  printer->finish();
+  warn_of(database.problems());
+  return {};
+}
+
+Result<int> run_query(const Arguments& arguments, Output& output) {
+  if (arguments.has("schema")) {
+    output.print(arguments.has("json") ? schema_json() : schema_text(output.terminal()));
+    return kExitSuccess;
+  }
+  if (arguments.has("csv") && arguments.has("json")) {
+    return wrong_usage("--csv and --json exclude each other");
+  }
+  Asked asked{.traces = arguments.positionals(), .sql = ""};
+  if (const auto path = arguments.value("file")) {
+    ASSIGN_OR_RETURN(asked.sql, read_file(*path).within(*path));
+  } else if (asked.traces.size() >= 2) {
+    asked.sql = asked.traces.back();
+    asked.traces.pop_back();
+  } else {
+    return wrong_usage("TRACE and SQL are needed, as in: millrace query t/ 'select ...'");
+  }
+  if (asked.traces.empty()) return wrong_usage("TRACE is missing: what to ask about");
+  const Status status = run_on(asked, arguments, output);
+  // As without us; by now what was imported is removed.
+  if (interrupted) raise(SIGINT);
+  if (!status.ok()) return status.error();
+  return kExitSuccess;
+}
+
+Status check_role(std::string_view text) {
+  RETURN_IF_ERROR(analyze::parse_role_rule(text));
+  return {};
+}
+
+}  // namespace
+
+Command query_command() {
+  Positional traces = traces_positional();
+  traces.required = false;
+  return {
+      .name = "query",
+      .summary = "ask a trace in SQL",
+      .description =
+          "The trace's events, files, regions and processes are tables of an SQLite database that "
+          "can only be read. All paths together are one job. Times are in ns, `begin` from the job's "
+          "first event. What a query says about begin, name, kind, layer, file, pid, rank and host is "
+          "used to read less. `--schema` shows all columns.",
+      .options = {json_option(),
+                  {.name = "csv", .help = "print the rows as CSV"},
+                  {.name = "file",
+                   .letter = 'f',
+                   .value = "FILE",
+                   .help = "the query is in this file; then all arguments are traces",
+                   .kind = ValueKind::kFile},
+                  {.name = "schema", .help = "show the tables, their columns, types and meanings"},
+                  {.name = "role",
+                   .value = "ROLE=NAME",
+                   .help = "what regions of that name mean, as compute=fwd_*",
+                   .check = check_role,
+                   .repeatable = true}},
+      .positionals = {std::move(traces),
+                      {.name = "SQL",
+                       .help = "one SELECT, in quotes",
+                       .kind = ValueKind::kFile,  // shells complete the paths before it
+                       .required = false}},
+      .examples =
+          {{"millrace query --schema", "what can be asked for"},
+           {"millrace query t/ 'select name, count(*), sum(duration) from events group by name'",
+            "calls and their time"},
+           {"millrace query t/ 'select * from files order by read_time desc limit 10'",
+            "the files that took longest to read"},
+           {"millrace query t/ --csv -f stalls.sql > stalls.csv", "a longer query, for a table"},
+           {"millrace query node*.mrt 'select rank, max(duration) from events group by rank'",
+            "several files of one job"}},
+      .run = run_query,
+  };
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,153 @@
+#include "query/rows.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace millrace::query {
+namespace {
+
+Value integer(int64_t value) { return {.kind = ValueKind::kInteger, .integer = value}; }
+Value unsigned_integer(uint64_t value) {
+  return integer(
+      static_cast<int64_t>(std::min<uint64_t>(value, std::numeric_limits<int64_t>::max())));
+}
+Value text(std::string_view value) { return {.kind = ValueKind::kText, .bytes = value}; }
+Value integer_unless_negative(int64_t value) { return value < 0 ? Value() : integer(value); }
+
+class FileRows : public Rows {
+ public:
+  explicit FileRows(const std::vector<analyze::FileStats>& files) : files_(files) {}
+
+  size_t count() const override { return files_.size(); }
+
+  Value cell(size_t row, size_t column) const override {
+    const analyze::FileStats& file = files_[row];
+    const analyze::IoTotals& io = file.io;
+    if (column == 0) return text(file.path);
+    if (column == 1) return text(analyze::kFileKindNames[static_cast<size_t>(file.kind)]);
+    const uint64_t figures[] = {io.opens,
+                                io.reads,
+                                io.writes,
+                                io.seeks,
+                                io.syncs,
+                                io.metadata,
+                                io.maps,
+                                io.errors,
+                                io.bytes_read,
+                                io.bytes_written,
+                                io.read_ns,
+                                io.write_ns,
+                                io.metadata_ns,
+                                io.first_ns,
+                                io.last_ns,
+                                file.size_bytes,
+                                file.size_known ? 1U : 0U,
+                                file.unique_bytes_read,
+                                file.shared_bytes_read,
+                                file.ranks,
+                                file.readers,
+                                file.epochs,
+                                file.read.consecutive,
+                                file.read.sequential,
+                                file.read.small};
+    return column - 2 < std::size(figures) ? unsigned_integer(figures[column - 2]) : Value();
+  }
+
+ private:
+  const std::vector<analyze::FileStats>& files_;
+};
+
+class ProcessRows : public Rows {
+ public:
+  explicit ProcessRows(Source& source)
+      : source_(source), events_(source.trace().processes().size()) {
+    for (const trace::BlockInfo& block : source.trace().blocks()) {
+      const auto process = static_cast<size_t>(block.process);
+      if (process < events_.size()) events_[process] += block.event_count;
+    }
+  }
+
+  size_t count() const override { return events_.size(); }
+
+  Value cell(size_t row, size_t column) const override {
+    const trace::Trace& trace = source_.trace();
+    const trace::Process& process = trace.processes()[row];
+    switch (column) {
+      case 0:
+        return unsigned_integer(row);
+      case 1:
+        return integer(process.pid);
+      case 2:
+        return integer(process.parent_pid);
+      case 3:
+        return integer_unless_negative(process.rank);
+      case 4:
+        return text(source_.host_of(process));
+      case 5:
+        return text(trace.name(process.command_line));
+      case 6:
+        return integer(from_begin(process.start_ns));
+      case 7:
+        return integer(from_begin(process.end_ns));
+      case 8:
+        return process.exited ? integer(process.exit_code) : Value();
+      case 9:
+        return unsigned_integer(events_[row]);
+      case 10:
+        return text(trace.name(process.executable));
+      case 11:
+        return text(trace.name(process.working_directory));
+      case 12:
+        return integer_unless_negative(process.world_size);
+      default:
+        return {};
+    }
+  }
+
+ private:
+  // A process may start before its first event.
+  int64_t from_begin(uint64_t time_ns) const {
+    return static_cast<int64_t>(time_ns - source_.begin_ns());
+  }
+
+  Source& source_;
+  std::vector<uint64_t> events_;
+};
+
+// Integers before texts, as SQLite has them.
+bool is_less(const Value& a, const Value& b) {
+  if (a.kind != b.kind) return a.kind < b.kind;
+  return a.kind == ValueKind::kInteger ? a.integer < b.integer : a.bytes < b.bytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Rows>> make_files(Source& source) {
+  ASSIGN_OR_RETURN(const auto* files, source.files());
+  return std::unique_ptr<Rows>(std::make_unique<FileRows>(*files));
+}
+
+Result<std::unique_ptr<Rows>> make_processes(Source& source) {
+  return std::unique_ptr<Rows>(std::make_unique<ProcessRows>(source));
+}
+
+RowIndex::RowIndex(const Rows& rows, size_t column) : rows_(rows), column_(column) {
+  for (uint32_t row = 0; row < rows.count(); ++row) {
+    if (rows.cell(row, column).kind != ValueKind::kNull) order_.push_back(row);
+  }
+  std::stable_sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
+    return is_less(rows_.cell(a, column_), rows_.cell(b, column_));
+  });
+}
+
+std::vector<uint32_t> RowIndex::find(const Value& value) const {
+  if (value.kind != ValueKind::kInteger && value.kind != ValueKind::kText) return {};
+  const auto first = std::lower_bound(
+      order_.begin(), order_.end(), value,
+      [&](uint32_t row, const Value& wanted) { return is_less(rows_.cell(row, column_), wanted); });
+  auto last = first;
+  while (last != order_.end() && !is_less(value, rows_.cell(*last, column_))) ++last;
+  return {first, last};
+}
+
+}  // namespace millrace::query

@@ -1,0 +1,42 @@
+// Rows: a table that is made whole before it is read: files, processes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "query/query.h"
+#include "query/source.h"
+
+namespace millrace::query {
+
+class Rows {
+ public:
+  virtual ~Rows() = default;
+  virtual size_t count() const = 0;
+  // Texts live as long as this. REQUIRES: both are there.
+  virtual Value cell(size_t row, size_t column) const = 0;
+};
+
+// The columns are in the order of schema.h. Making files reads the whole trace.
+Result<std::unique_ptr<Rows>> make_files(Source& source);
+Result<std::unique_ptr<Rows>> make_processes(Source& source);
+
+// The rows of which a column equals a value, by binary search.
+class RowIndex {
+ public:
+  RowIndex(const Rows& rows, size_t column);
+
+  // A text or an integer; of others, nothing is found.
+  std::vector<uint32_t> find(const Value& value) const;
+
+ private:
+  const Rows& rows_;
+  size_t column_;
+  std::vector<uint32_t> order_;  // rows by their value; NULLs are left out
+};
+
+}  // namespace millrace::query

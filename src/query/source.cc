@@ -1,0 +1,126 @@
+#include "query/source.h"
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "analyze/scan.h"
+#include "base/cpus.h"
+#include "base/thread_pool.h"
+
+namespace millrace::query {
+namespace {
+
+// Of 65,536 events each, some five megabytes: enough for one window of time of some processes.
+constexpr size_t kKeptBlocks = 16;
+
+}  // namespace
+
+Source::Source(const trace::Trace& trace, Options options)
+    : trace_(trace), options_(std::move(options)) {
+  begin_ns_ = std::numeric_limits<uint64_t>::max();
+  for (const trace::BlockInfo& block : trace.blocks()) {
+    begin_ns_ = std::min(begin_ns_, block.begin_ns);
+  }
+  if (trace.blocks().empty()) begin_ns_ = 0;
+}
+
+void Source::note_problem(size_t block, const std::string& sentence) {
+  if (bad_blocks_.insert(block).second) problems_.push_back(sentence);
+}
+
+const analyze::Context& Source::context() {
+  if (!context_) {
+    // What it cannot read is told by whoever reads the same blocks for their events.
+    std::vector<std::string> problems;
+    context_.emplace(analyze::make_context(trace_, options_.analyze, problems));
+  }
+  return *context_;
+}
+
+Result<const std::vector<analyze::FileStats>*> Source::files() {
+  if (!files_) RETURN_IF_ERROR(read_files());
+  return &*files_;
+}
+
+// By the metrics of the report, so that both say the same of a file; without a bound, so that all
+// files are told.
+Status Source::read_files() {
+  analyze::Limits limits;
+  limits.files = std::numeric_limits<size_t>::max();
+  limits.groups = 0;
+  const analyze::Context& of = context();
+  const auto checkpoints = analyze::make_checkpoints_metric(of, limits);
+  const auto files = analyze::make_files_metric(of, limits);
+  const size_t threads =
+      options_.analyze.threads != 0 ? options_.analyze.threads : usable_cpu_count();
+  ThreadPool pool(std::max<size_t>(1, threads - 1));  // the caller works as well
+  std::mutex mutex;
+  RETURN_IF_ERROR(pool.parallel_for(trace_.blocks().size(), [&](size_t index) -> Status {
+    if (stopped()) return fail(Errc::kCancelled, "interrupted");
+    thread_local trace::EventColumns columns;
+    if (const Status read = trace_.read_block(index, columns); !read.ok()) {
+      const std::lock_guard lock(mutex);
+      note_problem(index, read.error().message());
+      return {};
+    }
+    const trace::ProcessIndex process = trace_.blocks()[index].process;
+    const analyze::Block block{.context = of,
+                               .columns = columns,
+                               .index = index,
+                               .process = process,
+                               .group = of.group(process)};
+    checkpoints->observe(block);
+    files->observe(block);
+    if (options_.progress) options_.progress(columns.size_events());
+    return {};
+  }));
+  analyze::Profile profile;
+  checkpoints->finish(of, profile);
+  files->finish(of, profile);
+  files_ = std::move(profile.files);
+  return {};
+}
+
+const trace::EventColumns* Source::read_block(size_t index, trace::EventColumns& columns) {
+  const Status read = trace_.read_block(index, columns);
+  if (!read.ok()) {
+    note_problem(index, read.error().message());
+    return nullptr;
+  }
+  ++counters_.blocks_read;
+  if (options_.progress) options_.progress(columns.size_events());
+  return &columns;
+}
+
+std::shared_ptr<const trace::EventColumns> Source::read_kept_block(size_t index) {
+  const auto found = std::find_if(kept_.begin(), kept_.end(),
+                                  [&](const Kept& kept) { return kept.index == index; });
+  if (found != kept_.end()) {
+    kept_.splice(kept_.begin(), kept_, found);
+    return found->columns;
+  }
+  Kept fresh{.index = index, .columns = nullptr};
+  if (kept_.size() >= kKeptBlocks) {
+    if (kept_.back().columns.use_count() == 1) fresh.columns = std::move(kept_.back().columns);
+    kept_.pop_back();
+  }
+  if (fresh.columns == nullptr) fresh.columns = std::make_shared<trace::EventColumns>();
+  if (read_block(index, *fresh.columns) == nullptr) return nullptr;
+  kept_.push_front(fresh);
+  return fresh.columns;
+}
+
+const trace::Process* Source::process_of(trace::ThreadIndex thread) const {
+  if (static_cast<size_t>(thread) >= trace_.threads().size()) return nullptr;
+  const auto process = static_cast<size_t>(trace_.threads()[static_cast<size_t>(thread)].process);
+  return process < trace_.processes().size() ? &trace_.processes()[process] : nullptr;
+}
+
+std::string_view Source::host_of(const trace::Process& process) const {
+  if (process.session >= trace_.sessions().size()) return {};
+  return trace_.sessions()[process.session].host;
+}
+
+}  // namespace millrace::query
