@@ -221,7 +221,7 @@ Role Context::find_role(trace::NameIndex name) const {
 
 Result<bool> read_wanted(const trace::Trace& trace, const Options& options, size_t index,
                          trace::EventColumns& columns) {
-  if (options.wants_block && !options.wants_block(trace.blocks()[index])) return false;
+  if (!wants(options, trace.blocks()[index])) return false;
   RETURN_IF_ERROR(trace.read_block(index, columns));
   if (options.keep_wanted) options.keep_wanted(columns);
   return columns.size_events() > 0;
@@ -236,6 +236,7 @@ bool is_waiting(const Context& context, Role role, trace::ThreadIndex thread) {
 Context make_context(const trace::Trace& trace, const Options& options,
                      std::vector<std::string>& problems) {
   Context context(trace, options.roles);
+  context.options = options;
   std::vector<uint32_t> host_of_session;
   find_hosts(context, host_of_session);
   make_groups(context, host_of_session);

@@ -64,6 +64,7 @@ struct Context {
   Context(const trace::Trace& of, std::vector<RoleRule> rules);
 
   const trace::Trace& trace;
+  Options options;        // which part of the trace is wanted
   uint64_t begin_ns = 0;  // of the first event
   uint64_t end_ns = 0;    // of the last
   std::vector<std::string> hosts;
@@ -108,6 +109,10 @@ inline bool counts_bytes(const Context& context, Layer layer) {
 // A block as Options have it: its events, less those that are not wanted. False: none are.
 Result<bool> read_wanted(const trace::Trace& trace, const Options& options, size_t index,
                          trace::EventColumns& columns);
+
+inline bool wants(const Options& options, const trace::BlockInfo& block) {
+  return !options.wants_block || options.wants_block(block);
+}
 
 // Whether time of such a region counts as waiting for data.
 bool is_waiting(const Context& context, Role role, trace::ThreadIndex thread);

@@ -418,6 +418,7 @@ class ASmallProgramsPage(PageTest):
         cls.profile["problems"] = ["t/a.mrt: block 3 is damaged: its checksum is wrong; the rest was used"]
         detail = job.detail()
         detail["levels"] = []
+        detail["origin_ns"] = 5 * sample_data.SECOND
         return make_page("small", cls.profile, {"findings": [], "answer": "No: 0.1 % of the time."}, detail)
 
     def test_it_shows_its_figures_and_what_could_not_be_read(self):
@@ -426,6 +427,14 @@ class ASmallProgramsPage(PageTest):
         self.assertIn("17 events were lost", self.text("#problems"))
         self.assertEqual(self.text(".answer-text"), "No: 0.1 % of the time.")
         self.assertNotRegex(self.text("body"), "NaN|undefined|Infinity")
+
+    def test_a_page_of_a_part_asks_for_parts_of_the_whole_trace(self):
+        self.assertIn("from 5s on", self.text("#summary"))
+        self.page.key("+")
+        begin, end = self.visible_range()
+        told = [float(number) for number in re.findall(r"--(?:from|until) ([\d.]+)s", self.text("#events-notice"))]
+        self.assertAlmostEqual(told[0], 5 + begin / 1e9, delta=1e-8)
+        self.assertAlmostEqual(told[1], 5 + end / 1e9, delta=1e-8)
 
     def test_without_bins_the_events_are_still_there(self):
         self.page.evaluate("(() => { const list = document.querySelector('#places'); list.value = '0';"

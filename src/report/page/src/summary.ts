@@ -10,7 +10,7 @@ const WAIT_SOME = 0.05;
 
 interface Answer { state: "problem" | "warning" | "fine" | "unknown"; text: string }
 
-export function makeSummary(profile: Profile, findings: Findings): HTMLElement {
+export function makeSummary(profile: Profile, findings: Findings, originNs: number): HTMLElement {
   const answer = answerOf(profile, findings);
   const element = section("summary", "Summary", null,
     h("div", { class: `answer answer-${answer.state}`, id: "answer" },
@@ -18,7 +18,7 @@ export function makeSummary(profile: Profile, findings: Findings): HTMLElement {
       h("p", { class: "answer-text" }, answer.text.charAt(0).toUpperCase() + answer.text.slice(1)), ...reasons(profile, findings)),
     problems(profile),
     h("dl", { class: "tiles" }, ...tiles(profile)),
-    jobLine(profile));
+    jobLine(profile, originNs));
   register("job", element);
   return element;
 }
@@ -108,12 +108,13 @@ function tiles({ job, time }: Profile): Child[] {
   ];
 }
 
-function jobLine({ job }: Profile): Child {
+function jobLine({ job }: Profile, originNs: number): Child {
   const kinds = [job.direct_io && "O_DIRECT", job.mapped_io && "mapped files, whose reads are not itemised", job.uring_io && "io_uring"].filter(Boolean);
   const rows: [string, Child][] = [];
   if (job.command) rows.push(["Command", foreign(job.command, { class: "code" })]);
   if (job.framework) rows.push(["Framework", printable(job.framework)]);
   if (job.traces.length) rows.push([job.traces.length === 1 ? "Trace" : "Traces", foreign(job.traces.join(", "), { class: "code" })]);
+  if (originNs > 0) rows.push(["Part", `of the trace, from ${format.seconds(originNs)} on; times here count from there`]);
   if (job.hosts.length) rows.push([job.hosts.length === 1 ? "Host" : "Hosts", foreign(shortList(job.hosts))]);
   if (kinds.length) rows.push(["Also used", kinds.join("; ")]);
   if (rows.length === 0) return empty("The trace names no command, host or framework.");

@@ -388,7 +388,10 @@ class EventView {
     const numbers = ranks.map((rank) => /^rank (\d+)$/.exec(rank)?.[1]).filter((number) => number !== undefined);
     const trace = this.traces.length ? this.traces.map(shellWord).join(" ") : "TRACE";
     const wanted = numbers.length === ranks.length && numbers.length <= 16 ? ` --ranks ${numbers.join(",")}` : "";
-    return `millrace report ${trace} --html part.html --from ${format.seconds(Math.floor(this.range.begin))} --until ${format.seconds(Math.ceil(this.range.end))}${wanted}`;
+    const origin = this.detail.origin_ns;
+    const from = format.seconds(origin + Math.floor(this.range.begin));
+    const until = format.seconds(origin + Math.ceil(this.range.end));
+    return `millrace report ${trace} --html part.html --from ${from} --until ${until}${wanted}`;
   }
 }
 
