@@ -84,7 +84,7 @@ std::vector<Change> changes(const analyze::Profile& profile, const Machine& mach
                            wanted_bytes))
       .hdf5(fmt::format(
           "rewrite the datasets in chunks of about 1 MiB (h5repack -l CHUNK=...), and give "
-          "the chunk cache room for a row of them: H5Pset_chunk_cache(fapl, 12421, {}, "
+          "the chunk cache room for a row of them: H5Pset_chunk_cache(dapl, 12421, {}, "
           "1.0), in h5py rdcc_nbytes={}",
           64 * kMiB, 64 * kMiB))
       .lustre(
