@@ -1,5 +1,7 @@
 #include "analyze/file_table.h"
 
+#include <mutex>
+
 #include "trace/bytes_out.h"
 
 namespace millrace::analyze {
@@ -7,7 +9,7 @@ namespace millrace::analyze {
 FileTable::FileTable(size_t name_count)
     : name_count_(name_count),
       chunks_((name_count + kChunkFiles - 1) / kChunkFiles),
-      locks_(std::make_unique<std::mutex[]>(kLocks)) {}
+      locks_(std::make_unique<SpinLock[]>(kLocks)) {}
 
 FileTable::~FileTable() {
   for (const auto& chunk : chunks_) delete[] chunk.load();

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "analyze/file_gather.h"
@@ -22,6 +22,18 @@ namespace millrace::analyze {
 struct alignas(64) FileEntry {
   FileTotals totals;
   Coverage coverage;
+};
+
+// Held for some nanoseconds, millions of times: a mutex would cost more than what it guards.
+class SpinLock {
+ public:
+  void lock() {
+    while (held_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+  }
+  void unlock() { held_.clear(std::memory_order_release); }
+
+ private:
+  std::atomic_flag held_;
 };
 
 class FileTable {
@@ -50,7 +62,7 @@ class FileTable {
 
   size_t name_count_;
   std::vector<std::atomic<FileEntry*>> chunks_;
-  std::unique_ptr<std::mutex[]> locks_;  // of the files whose number is the lock's, modulo
+  std::unique_ptr<SpinLock[]> locks_;  // of the files whose number is the lock's, modulo
 };
 
 }  // namespace millrace::analyze

@@ -1,4 +1,6 @@
 // The verb `advise`: what to change in a job, and why.
+#include <fmt/core.h>
+
 #include "advise/findings_json.h"
 #include "advise/findings_text.h"
 #include "cli/inputs.h"
@@ -37,7 +39,8 @@ Result<int> run_advise(const Arguments& arguments, Output& output) {
     return kExitSuccess;
   }
   if (arguments.positionals().empty()) {
-    return fail(Errc::kInvalidArgument, "name a trace, or ask for --rules");
+    fmt::print(stderr, "millrace: advise needs a trace, or --rules\nTry: millrace advise --help\n");
+    return kExitUsage;
   }
   return with_ranks([&](comm::Comm& comm) { return advise_with(arguments, output, comm); });
 }
