@@ -22,8 +22,7 @@ constexpr Rule kRules[] = {
     {"partial-use", "whole files read where parts of them are used", judge_partial_use},
     {"line-reads", "data read line by line", judge_line_reads},
     {"unaligned-direct", "O_DIRECT with transfers that are not aligned", judge_unaligned_direct},
-    {"many-small-files", "many small files, whose opening costs as much as reading",
-     judge_many_small_files},
+    {"many-small-files", "many small files, whose opening costs much", judge_many_small_files},
     {"metadata-storm", "listing, stat and open at the start of every epoch", judge_metadata_storm},
     {"repeated-opens", "one file opened again and again", judge_repeated_opens},
     {"hot-small-file", "a small file read again and again", judge_hot_small_file},
@@ -44,7 +43,7 @@ constexpr Rule kRules[] = {
      judge_checkpoint_stall, Cost::kWriting},
     {"checkpoint-small-writes", "checkpoints in many small writes", judge_checkpoint_small_writes,
      Cost::kWriting},
-    {"checkpoint-shared", "checkpoints on shared storage where a local disk has room",
+    {"checkpoint-shared", "checkpoints on shared storage beside a local disk",
      judge_checkpoint_shared, Cost::kWriting},
     {kHidden, "I/O that compute hides already: nothing to gain", judge_io_hidden, Cost::kNone},
 };

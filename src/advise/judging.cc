@@ -32,13 +32,15 @@ uint64_t region_time(const Profile& profile, std::initializer_list<Role> roles) 
   return time_ns;
 }
 
-// Regions of decoding where there are some; else what fetching took beyond its I/O.
+// Regions of decoding, or what fetching took beyond its I/O where that is more: libraries decode
+// while they read. Not where much of the I/O may be unseen, as that of mapped files is.
 uint64_t decode_time(const Profile& profile, uint64_t calls_ns) {
   const uint64_t named = region_time(profile, {Role::kDecode, Role::kTransform, Role::kCollate});
-  if (named > 0) return named;
+  const analyze::IoTotals data = data_totals(profile);
+  if (4 * data.maps > data.reads || profile.job.uring_io) return named;
   const uint64_t fetching =
       std::max(region_time(profile, {Role::kFetch}), region_time(profile, {Role::kRead}));
-  return fetching - std::min(fetching, calls_ns);
+  return std::max(named, fetching - std::min(fetching, calls_ns));
 }
 
 }  // namespace
@@ -47,6 +49,11 @@ uint64_t time_of(const analyze::IoTotals& io) { return io.read_ns + io.write_ns 
 
 double ratio(uint64_t a, uint64_t b) {
   return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
+}
+
+uint64_t time_at(uint64_t bytes, uint64_t bytes_per_second) {
+  // In floating point: a product of bytes and nanoseconds overflows at 18 GB.
+  return static_cast<uint64_t>(ratio(bytes, bytes_per_second) * 1e9);
 }
 
 uint64_t scaled(uint64_t whole, double share) {
@@ -66,7 +73,10 @@ uint64_t Waiting::unhidden_due_to(uint64_t time_ns) const {
 double Waiting::share(uint64_t time_ns) const { return ratio(time_ns, wall_ns); }
 
 bool Waiting::matters(uint64_t time_ns) const {
-  return time_ns >= kSecond && ratio(time_ns, rank_ns) >= kTimeShareMin;
+  const double time_share = ratio(time_ns, rank_ns);
+  if (time_ns < kSecond || time_share < kTimeShareMin) return false;
+  const uint64_t cost_ns = std::max(due_to(time_ns), unhidden_due_to(time_ns));
+  return time_share >= kMuchTimeShare || share(cost_ns) >= kCostShareMin;
 }
 
 Waiting waiting_of(const Profile& profile) {

@@ -26,6 +26,11 @@ inline constexpr double kWaitShareMin = 0.05;
 // Of the wall time of all ranks. A fault in less of it may be mended, and nobody would notice.
 inline constexpr double kTimeShareMin = 0.02;
 
+// Of the wall time: what calls must cost that are not many.
+inline constexpr double kCostShareMin = 0.01;
+// Of the wall time of all ranks: what is told also where compute hides it.
+inline constexpr double kMuchTimeShare = 0.1;
+
 // One copy out of the page cache by one thread runs at 2 GB/s and more on any current machine: what
 // is slower waited for a device or a server.
 inline constexpr uint64_t kCacheBytesPerSecond = 2'000'000'000;
@@ -36,7 +41,7 @@ struct Waiting {
   uint64_t rank_ns = 0;       // wall time of all ranks together
   uint64_t data_ns = 0;       // a mean rank stood still for data
   uint64_t io_ns = 0;         // at most so much of it for I/O on data files
-  uint64_t decode_ns = 0;     // in making samples of bytes, summed over threads
+  uint64_t decode_ns = 0;     // in making samples of bytes, I/O aside, summed over threads
   uint64_t calls_ns = 0;      // in calls on data files, summed over threads
   uint64_t all_calls_ns = 0;  // in calls on files of any kind
   uint64_t unhidden_ns = 0;   // a mean rank was in I/O of any kind and did not compute
@@ -48,7 +53,8 @@ struct Waiting {
   // Of the wall time.
   double share(uint64_t time_ns) const;
   // Whether calls that took so long together, over all threads, are worth a word: a second at
-  // least, and kTimeShareMin of the ranks' time.
+  // least, and either kTimeShareMin of the ranks' time of which a part of kCostShareMin costs wall
+  // time, or so much of it that it will cost some as soon as computing becomes faster.
   bool matters(uint64_t time_ns) const;
 };
 
@@ -77,7 +83,10 @@ std::string duration(uint64_t time_ns);
 // a / b; 0 where b is.
 double ratio(uint64_t a, uint64_t b);
 
-// `part` of `whole` as a count would be: whole * share, rounded down.
+// How long so many bytes take at a rate, in ns.
+uint64_t time_at(uint64_t bytes, uint64_t bytes_per_second);
+
+// whole * share, rounded down; the share is cut to 0 and 1.
 uint64_t scaled(uint64_t whole, double share);
 
 // The changes of a finding, of which only those are kept that fit the job.

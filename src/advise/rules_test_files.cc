@@ -147,6 +147,20 @@ TEST(RepeatedOpens, OncePerWorkerIsNotRepeated) {
   EXPECT_THAT(rules_found(opened_for_each_sample(31, 1ms)), IsEmpty());
 }
 
+// Fifty epochs that nobody marked, each of which opens and reads each file once.
+TEST(RepeatedOpens, OnceInEachEpochThatNobodyMarked) {
+  JobSketch job;
+  for (uint64_t epoch = 0; epoch < 50; ++epoch) {
+    job.rank().batch({.compute = 50ms}, [&](Team& team) {
+      for (const uint64_t file : shuffled(40, epoch)) {
+        team.next().read_file(fmt::format("/data/{}.npz", file),
+                              {.size = 8 * kMiB, .takes = 10ms, .opening = 10ms});
+      }
+    });
+  }
+  EXPECT_THAT(rules_found(job.profile()), IsEmpty());
+}
+
 analyze::Profile setup_with_stats(uint64_t piece, uint64_t size) {
   JobSketch job;
   Rank& rank = job.rank();
@@ -241,16 +255,18 @@ TEST(TextParsing, BinaryFilesAreNotParsed) {
 }
 
 // Two epochs over a dataset, read at `takes` a MiB the second time, in a new order.
-analyze::Profile two_epochs(nanoseconds takes, uint64_t epochs = 2) {
+analyze::Profile two_epochs(nanoseconds takes, uint64_t epochs = 2, uint64_t times = 1) {
   JobSketch job(2, 2);
   for (Rank& rank : job.ranks()) {
     for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
       rank.epoch(static_cast<int64_t>(epoch), [&] {
-        rank.batch({.compute = 300ms}, [&](Team& team) {
+        rank.batch({.compute = static_cast<int64_t>(times) * 300ms}, [&](Team& team) {
           const auto order = shuffled(400, epoch);
           for (size_t i = rank.index() * 200; i < rank.index() * 200 + 200; ++i) {
-            team.next().read_file(fmt::format("/data/{:03}.npy", order[i]),
-                                  {.size = 2 * kMiB, .takes = epoch == 0 ? 20ms : takes});
+            team.next().read_file(
+                fmt::format("/data/{:03}.npy", order[i]),
+                {.size = times * 2 * kMiB,
+                 .takes = static_cast<int64_t>(times) * (epoch == 0 ? 20ms : takes)});
           }
         });
       });
@@ -269,6 +285,11 @@ TEST(FitsMemory, OfAllNodesTogether) {
   const Machine machine{.memory_bytes = kGiB};
   ASSERT_THAT(rules_found(profile, machine), ElementsAre("fits-memory"));
   EXPECT_THAT(advise(profile, machine).front().title, HasSubstr("together"));
+}
+
+TEST(FitsMemory, OfTerabytes) {
+  EXPECT_THAT(rules_found(two_epochs(20ms, 2, 4000), {.memory_bytes = 8000 * kGiB}),
+              ElementsAre("fits-memory"));
 }
 
 TEST(FitsMemory, ThatIsNotLargeEnough) {

@@ -53,6 +53,24 @@ TEST(SameBytes, ShardsThatAreDrawnAnewEveryEpochAreNotTheSame) {
   EXPECT_THAT(rules_found(ranks_read({{0, 25}, {25, 25}, {50, 25}, {75, 25}}, 8)), IsEmpty());
 }
 
+// Ten epochs that nobody marked: every rank meets nearly all files, and reads two and a half
+// datasets.
+TEST(SameBytes, ShardsOfEpochsThatNobodyMarkedAreNotTheSame) {
+  JobSketch job(4);
+  for (Rank& rank : job.ranks()) {
+    for (uint64_t epoch = 0; epoch < 10; ++epoch) {
+      const auto order = shuffled(100, epoch);
+      rank.batch({.compute = 100ms}, [&](Team& team) {
+        for (uint64_t i = rank.index() * 25; i < rank.index() * 25 + 25; ++i) {
+          team.next().read_file(fmt::format("/data/{:03}.npy", order[i]),
+                                {.size = 2 * kMiB, .takes = 40ms});
+        }
+      });
+    }
+  }
+  EXPECT_THAT(rules_found(job.profile()), IsEmpty());
+}
+
 TEST(SameBytes, EightyFivePercentInCommonIsNotEverything) {
   EXPECT_THAT(rules_found(ranks_read({{0, 85}, {15, 85}, {0, 85}, {15, 85}})),
               testing::Not(testing::Contains("same-bytes")));

@@ -58,7 +58,9 @@ constexpr std::array<CallTraits, kCallTableSize> make_table() {
   return table;
 }
 
-inline constexpr std::array<CallTraits, kCallTableSize> kTraits = make_table();
+// Not constexpr: gcc 12 with UBSan takes no comparison of an address with null for constant.
+// Without it, the table is made by the compiler all the same.
+inline const std::array<CallTraits, kCallTableSize> kTraits = make_table();
 
 }  // namespace detail
 

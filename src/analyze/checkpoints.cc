@@ -223,7 +223,7 @@ Status CheckpointsMetric::merge(ByteReader& saved) {
     }
     ASSIGN_OR_RETURN(const uint64_t file_count, saved.read_varint());
     for (uint64_t k = 0; k < file_count; ++k) {
-      ASSIGN_OR_RETURN(const uint32_t file, read_below(context_.role_of.size()));
+      ASSIGN_OR_RETURN(const uint32_t file, read_below(context_.trace.names().size()));
       ASSIGN_OR_RETURN(of.bytes_of[file], saved.read_varint());
     }
   }
@@ -248,9 +248,9 @@ void CheckpointsMetric::finish(const Context& context, Profile& profile) {
     checkpoint.ranks_writing = static_cast<uint32_t>(of.groups.size());
     checkpoint.bytes = of.bytes;
     checkpoint.writes = of.writes;
-    checkpoint.stalled_ns =
-        cluster.time.end_ns - cluster.time.begin_ns -
-        measure_ns(IntervalUnion(std::span<const IntervalRun* const>(compute_of[i])));
+    const uint64_t length_ns = cluster.time.end_ns - cluster.time.begin_ns;
+    const std::span<const IntervalRun* const> compute(compute_of[i]);
+    checkpoint.stalled_ns = length_ns - std::min(length_ns, measure_ns(IntervalUnion(compute)));
     uint64_t most = 0;
     for (const auto& [file, bytes] : of.bytes_of) {
       if (bytes <= most) continue;

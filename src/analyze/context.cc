@@ -185,7 +185,9 @@ void make_epochs(Context& context, const RegionsPass& pass) {
   for (const auto& [process, spans] : pass.spans) {
     const auto group = static_cast<uint32_t>(context.group(process));
     if (main_has_any[group] && context.groups[group].main != process) continue;
-    for (const auto& [key, time] : spans) context.epochs.add(group, key.first, key.second, time);
+    for (const StepSpan& span : spans) {
+      context.epochs.add(group, span.epoch, span.step, {span.begin_ns, span.end_ns});
+    }
   }
   context.epochs.finish();
 }
@@ -206,9 +208,20 @@ void make_checkpoints(Context& context, const RegionsPass& pass) {
 
 }  // namespace
 
+Context::Context(const trace::Trace& of, std::vector<RoleRule> rules)
+    : trace(of), role_rules_(std::move(rules)), role_of_(of.names().size()) {
+  for (auto& role : role_of_) role.store(kUnknownRole, std::memory_order_relaxed);
+}
+
+Role Context::find_role(trace::NameIndex name) const {
+  const Role role = role_of_name(trace.name(name), role_rules_);
+  role_of_[static_cast<size_t>(name)].store(static_cast<uint8_t>(role), std::memory_order_relaxed);
+  return role;
+}
+
 Result<bool> read_wanted(const trace::Trace& trace, const Options& options, size_t index,
                          trace::EventColumns& columns) {
-  if (options.wants_block && !options.wants_block(trace.blocks()[index])) return false;
+  if (!wants(options, trace.blocks()[index])) return false;
   RETURN_IF_ERROR(trace.read_block(index, columns));
   if (options.keep_wanted) options.keep_wanted(columns);
   return columns.size_events() > 0;
@@ -222,7 +235,8 @@ bool is_waiting(const Context& context, Role role, trace::ThreadIndex thread) {
 
 Context make_context(const trace::Trace& trace, const Options& options,
                      std::vector<std::string>& problems) {
-  Context context(trace);
+  Context context(trace, options.roles);
+  context.options = options;
   std::vector<uint32_t> host_of_session;
   find_hosts(context, host_of_session);
   make_groups(context, host_of_session);
@@ -236,8 +250,6 @@ Context make_context(const trace::Trace& trace, const Options& options,
   for (const std::string& name : trace.names()) context.system_file.push_back(is_system_path(name));
   RegionsPass pass = read_regions(trace, options);
   problems.insert(problems.end(), pass.problems.begin(), pass.problems.end());
-  context.role_of.assign(trace.names().size(), Role::kNone);
-  for (const auto& [name, role] : pass.roles) context.role_of[static_cast<size_t>(name)] = role;
   context.thread_computes = pass.thread_computes;
   context.has_wait_regions =
       std::any_of(pass.roles.begin(), pass.roles.end(),

@@ -4,6 +4,7 @@
 // workers), what each region's name means, when epochs and steps were. Threads may share it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -60,15 +61,15 @@ struct CheckpointRegion {
 };
 
 struct Context {
-  explicit Context(const trace::Trace& of) : trace(of) {}
+  Context(const trace::Trace& of, std::vector<RoleRule> rules);
 
   const trace::Trace& trace;
+  Options options;        // which part of the trace is wanted
   uint64_t begin_ns = 0;  // of the first event
   uint64_t end_ns = 0;    // of the last
   std::vector<std::string> hosts;
   std::vector<Group> groups;
   std::vector<GroupIndex> group_of;   // by process
-  std::vector<Role> role_of;          // by name; kNone for names of files
   std::vector<bool> system_file;      // by name: is_system_path()
   std::vector<bool> thread_computes;  // by thread: has regions of computing
   bool has_wait_regions = false;      // some region has the role kWait
@@ -80,7 +81,19 @@ struct Context {
   GroupIndex group(trace::ProcessIndex process) const {
     return group_of[static_cast<size_t>(process)];
   }
-  Role role(trace::NameIndex name) const { return role_of[static_cast<size_t>(name)]; }
+  // Of a region's name.
+  Role role(trace::NameIndex name) const {
+    const uint8_t known = role_of_[static_cast<size_t>(name)].load(std::memory_order_relaxed);
+    return known != kUnknownRole ? static_cast<Role>(known) : find_role(name);
+  }
+
+ private:
+  static constexpr uint8_t kUnknownRole = 0xff;
+  Role find_role(trace::NameIndex name) const;
+
+  std::vector<RoleRule> role_rules_;
+  // By name, worked out when first asked for: most names are those of files.
+  mutable std::vector<std::atomic<uint8_t>> role_of_;
 };
 
 // Whether an event is a call that does I/O: not a region, not process control, not an estimate.
@@ -96,6 +109,10 @@ inline bool counts_bytes(const Context& context, Layer layer) {
 // A block as Options have it: its events, less those that are not wanted. False: none are.
 Result<bool> read_wanted(const trace::Trace& trace, const Options& options, size_t index,
                          trace::EventColumns& columns);
+
+inline bool wants(const Options& options, const trace::BlockInfo& block) {
+  return !options.wants_block || options.wants_block(block);
+}
 
 // Whether time of such a region counts as waiting for data.
 bool is_waiting(const Context& context, Role role, trace::ThreadIndex thread);

@@ -251,7 +251,11 @@ std::string detail_json(const Context& context, const Profile& profile,
     put_level(levels[i], threads, shown);
   }
   shown += ']';
-  std::string out = "{";
+  uint64_t first_ns = context.begin_ns;
+  for (const trace::BlockInfo& block : context.trace.blocks()) {
+    first_ns = std::min(first_ns, block.begin_ns);
+  }
+  std::string out = fmt::format("{{\"origin_ns\":{},", exact(context.begin_ns - first_ns));
   put_list("names", names.names(), quoted, out);
   out += ',';
   threads.put(out);

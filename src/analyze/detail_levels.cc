@@ -38,12 +38,15 @@ class Chooser {
         limits_(limits),
         threads_(context.groups.size()),
         blocks_(context.groups.size()) {
+    const auto& blocks = context.trace.blocks();
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (wants(context.options, blocks[i])) blocks_[group_of(blocks[i].process)].push_back(i);
+    }
     const auto& threads = context.trace.threads();
     for (uint32_t i = 0; i < threads.size(); ++i) {
-      threads_[group_of(threads[i].process)].push_back(ThreadIndex{i});
+      const size_t group = group_of(threads[i].process);
+      if (!blocks_[group].empty()) threads_[group].push_back(ThreadIndex{i});
     }
-    const auto& blocks = context.trace.blocks();
-    for (size_t i = 0; i < blocks.size(); ++i) blocks_[group_of(blocks[i].process)].push_back(i);
   }
 
   Choice choose() const {
@@ -95,7 +98,8 @@ class LevelRows {
     (void)pool.parallel_for(choice_.blocks.size(), [this](size_t i) -> Status {
       thread_local trace::EventColumns columns;
       // A block that cannot be read was told of by the scan.
-      if (context_.trace.read_block(choice_.blocks[i], columns).ok()) take(columns);
+      const auto wanted = read_wanted(context_.trace, context_.options, choice_.blocks[i], columns);
+      if (wanted.ok() && *wanted) take(columns);
       return {};
     });
   }

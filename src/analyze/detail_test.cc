@@ -145,6 +145,36 @@ TEST_F(DetailTest, HoldsNothingThatJsonOrADoubleCannot) {
   EXPECT_EQ(texts(in(found, "names"))[1], "/data/\uFFFD\uFFFD\"\n");
 }
 
+TEST_F(DetailTest, APartOfATraceIsOneWindowWithAllThatIsWanted) {
+  const Program rank0 = job().program({.rank = 0, .world_size = 2});
+  const Program rank1 = job().program({.rank = 1, .world_size = 2});
+  for (int i = 0; i < 100; ++i) {
+    rank0.read("/data/a", {.at = 1000ns + i * 100ns, .takes = 50ns, .size = 8, .result = 8});
+    rank1.read("/data/b", {.at = 1000ns + i * 100ns, .takes = 50ns, .size = 8, .result = 8});
+  }
+  // What --from 2us --until 3.99us --ranks 1 makes of it.
+  Options options;
+  options.window = Interval{3000, 4990};
+  const trace::Trace& trace = context().trace;
+  options.wants_block = [&](const trace::BlockInfo& block) {
+    return trace.processes()[static_cast<size_t>(block.process)].rank == 1;
+  };
+  std::vector<std::string> problems;
+  const Context part = make_context(trace, options, problems);
+  Profile profile;
+  profile.job.events = 20;
+  const auto parsed = parse_json(detail_json(part, profile, {.events = 50}), "detail");
+  ASSERT_TRUE(parsed.ok());
+  const Node& found = parsed->root;
+  EXPECT_EQ(in(found, "origin_ns").text(), "2000");
+  ASSERT_THAT(in(found, "windows").items(), SizeIs(1));
+  const Node& window = in(found, "windows").items()[0];
+  EXPECT_EQ(in(window, "why").text(), "whole job");
+  EXPECT_THAT(in(window, "thread").items(), SizeIs(20));
+  ASSERT_THAT(in(found, "threads").items(), SizeIs(1));
+  EXPECT_EQ(in(in(found, "threads").items()[0], "rank").text(), "rank 1");
+}
+
 TEST_F(DetailTest, OfNothingIsEmpty) {
   job().program({});
   const Node& found = detail();

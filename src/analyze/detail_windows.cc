@@ -36,6 +36,7 @@ class WindowReader {
       : context_(context), events_max_(events_max), blocks_of_(context.trace.processes().size()) {
     const std::vector<BlockInfo>& blocks = context.trace.blocks();
     for (size_t i = 0; i < blocks.size(); ++i) {
+      if (!wants(context.options, blocks[i])) continue;
       blocks_of_[static_cast<size_t>(blocks[i].process)].push_back(i);
     }
   }
@@ -51,7 +52,8 @@ class WindowReader {
     for (const size_t block : blocks_in(wish)) {
       // By begin; what begins after the window cannot come into it, however far it is cut.
       if (context_.trace.blocks()[block].begin_ns >= window.end_ns) break;
-      if (context_.trace.read_block(block, columns_).ok()) take_block(window);
+      const auto wanted = read_wanted(context_.trace, context_.options, block, columns_);
+      if (wanted.ok() && *wanted) take_block(window);
     }
     cut(window);
     take_long_regions(window);
@@ -150,6 +152,19 @@ class WindowReader {
   trace::EventColumns columns_;
 };
 
+// Those of which something is wanted, in their order.
+std::vector<ProcessIndex> wanted_processes(const Context& context) {
+  std::vector<bool> is_wanted(context.trace.processes().size(), !context.options.wants_block);
+  for (const BlockInfo& block : context.trace.blocks()) {
+    if (wants(context.options, block)) is_wanted[static_cast<size_t>(block.process)] = true;
+  }
+  std::vector<ProcessIndex> processes;
+  for (uint32_t i = 0; i < is_wanted.size(); ++i) {
+    if (is_wanted[i]) processes.push_back(ProcessIndex{i});
+  }
+  return processes;
+}
+
 // What is worth a window.
 class Wishes {
  public:
@@ -158,8 +173,8 @@ class Wishes {
         profile_(profile),
         processes_max_(processes_max),
         processes_of_(context.groups.size()) {
-    for (uint32_t i = 0; i < context.group_of.size(); ++i) {
-      processes_of_[static_cast<size_t>(context.group_of[i])].push_back(ProcessIndex{i});
+    for (const ProcessIndex process : wanted_processes(context)) {
+      processes_of_[static_cast<size_t>(context.group(process))].push_back(process);
     }
     for (size_t i = 0; i < context.groups.size(); ++i) {
       const auto main =
@@ -243,8 +258,8 @@ class Wishes {
 
   std::vector<size_t> first_groups() const {
     std::vector<size_t> groups;
-    for (size_t i = 0; i < std::min(context_.groups.size(), processes_max_); ++i) {
-      groups.push_back(i);
+    for (size_t i = 0; i < context_.groups.size() && groups.size() < processes_max_; ++i) {
+      if (!processes_of_[i].empty()) groups.push_back(i);
     }
     return groups;
   }
@@ -283,15 +298,14 @@ class Wishes {
 std::vector<Window> make_windows(const Context& context, const Profile& profile,
                                  const DetailLimits& limits) {
   std::vector<Wish> wishes;
-  if (context.trace.event_count() <= limits.events) {
-    Wish whole{.begin_ns = context.begin_ns,
-               .end_ns = context.end_ns + 1,
-               .why = "whole job",
-               .processes = {}};
-    for (uint32_t i = 0; i < context.trace.processes().size(); ++i) {
-      whole.processes.push_back(ProcessIndex{i});
-    }
-    wishes.push_back(std::move(whole));
+  // The profile counts what is wanted; one without events was not made of this trace.
+  const bool has_part = context.options.wants_block && profile.job.events > 0;
+  const uint64_t events = has_part ? profile.job.events : context.trace.event_count();
+  if (events <= limits.events) {
+    wishes.push_back({.begin_ns = context.begin_ns,
+                      .end_ns = context.end_ns + 1,
+                      .why = "whole job",
+                      .processes = wanted_processes(context)});
   } else {
     wishes = Wishes(context, profile, limits.processes).make();
   }

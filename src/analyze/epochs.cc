@@ -1,6 +1,7 @@
 #include "analyze/epochs.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace millrace::analyze {
 namespace {
@@ -10,6 +11,36 @@ void sort_by_begin(std::vector<Span>& spans) {
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns < b.end_ns;
   });
+}
+
+std::pair<int64_t, int64_t> key_of(const EpochSpan& span) { return {span.epoch, 0}; }
+std::pair<int64_t, int64_t> key_of(const StepSpan& span) { return {span.epoch, span.step}; }
+
+template <typename Span>
+void join(Span& span, const Span& other) {
+  span.begin_ns = std::min(span.begin_ns, other.begin_ns);
+  span.end_ns = std::max(span.end_ns, other.end_ns);
+}
+
+// Regions of one step mostly follow each other.
+template <typename Span>
+void join_last(std::vector<Span>& spans, const Span& span) {
+  if (spans.empty() || key_of(spans.back()) != key_of(span)) {
+    spans.push_back(span);
+  } else {
+    join(spans.back(), span);
+  }
+}
+
+// One span of each epoch or step, in the order of their begins.
+template <typename Span>
+void join_equal(std::vector<Span>& spans) {
+  std::sort(spans.begin(), spans.end(),
+            [](const Span& a, const Span& b) { return key_of(a) < key_of(b); });
+  std::vector<Span> joined;
+  for (const Span& span : spans) join_last(joined, span);
+  spans = std::move(joined);
+  sort_by_begin(spans);
 }
 
 template <typename Span>
@@ -28,30 +59,17 @@ void EpochIndex::add(uint32_t group, int64_t epoch, int64_t step, Interval time)
   if (epoch < 0 && step < 0) return;
   if (groups_.size() <= group) groups_.resize(group + 1);
   OfGroup& of = groups_[group];
-  if (epoch >= 0) {
-    const auto [found, is_new] = of.epoch_places.try_emplace(epoch, of.epochs.size());
-    if (is_new) of.epochs.push_back({epoch, time.begin_ns, time.end_ns});
-    EpochSpan& span = of.epochs[found->second];
-    span.begin_ns = std::min(span.begin_ns, time.begin_ns);
-    span.end_ns = std::max(span.end_ns, time.end_ns);
-  }
-  if (step >= 0) {
-    const auto [found, is_new] = of.step_places.try_emplace({epoch, step}, of.steps.size());
-    if (is_new) of.steps.push_back({epoch, step, time.begin_ns, time.end_ns});
-    StepSpan& span = of.steps[found->second];
-    span.begin_ns = std::min(span.begin_ns, time.begin_ns);
-    span.end_ns = std::max(span.end_ns, time.end_ns);
-  }
+  if (epoch >= 0) join_last(of.epochs, EpochSpan{epoch, time.begin_ns, time.end_ns});
+  if (step >= 0) join_last(of.steps, StepSpan{epoch, step, time.begin_ns, time.end_ns});
 }
 
 void EpochIndex::finish() {
   for (OfGroup& of : groups_) {
-    of.epoch_places.clear();
-    of.step_places.clear();
-    sort_by_begin(of.epochs);
-    for (size_t i = 0; i + 1 < of.epochs.size(); ++i)
+    join_equal(of.epochs);
+    for (size_t i = 0; i + 1 < of.epochs.size(); ++i) {
       of.epochs[i].end_ns = of.epochs[i + 1].begin_ns;
-    sort_by_begin(of.steps);
+    }
+    join_equal(of.steps);
     for (size_t i = 0; i + 1 < of.steps.size(); ++i) {
       of.steps[i].end_ns = std::min(of.steps[i].end_ns, of.steps[i + 1].begin_ns);
     }

@@ -7,9 +7,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "base/interval_set.h"
@@ -52,8 +50,6 @@ class EpochIndex {
   struct OfGroup {
     std::vector<EpochSpan> epochs;
     std::vector<StepSpan> steps;
-    std::map<int64_t, size_t> epoch_places;  // until finish()
-    std::map<std::pair<int64_t, int64_t>, size_t> step_places;
   };
   std::vector<OfGroup> groups_;
 };

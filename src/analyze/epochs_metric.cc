@@ -148,7 +148,7 @@ Status EpochsMetric::merge(ByteReader& saved) {
     ASSIGN_OR_RETURN(key.epoch, saved.read<int64_t>());
     ASSIGN_OR_RETURN(const auto name, saved.read<uint32_t>());
     ASSIGN_OR_RETURN(key.group, saved.read<uint32_t>());
-    if (name >= context_.role_of.size() || key.group >= context_.groups.size()) {
+    if (name >= context_.trace.names().size() || key.group >= context_.groups.size()) {
       return fail(Errc::kCorrupt, "saved actions name {} of rank {}, which this trace has not",
                   name, key.group);
     }

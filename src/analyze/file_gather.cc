@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/radix_sort.h"
+
 namespace millrace::analyze {
 namespace {
 
@@ -24,48 +26,33 @@ bool is_stat(Call call) {
          call == Call::kFstatat || call == Call::kStatx;
 }
 
-// What follows an access in the same opening.
-void note_access(Extent now, Extent& last, SmallAccess& access, PatternTotals& pattern) {
-  ++access.count;
-  const uint64_t size = now.end - now.begin;
-  if (now.begin % kPageBytes != 0) ++access.unaligned_offset;
-  if (size % kPageBytes != 0) ++access.unaligned_size;
-  if (size < kSmallBytes) ++access.small;
-  pattern.sizes.add(size);
-  pattern.common_sizes.add(size);
-  if (!last.empty()) {
-    ++access.transitions;
-    if (now.begin == last.end) {
-      ++access.consecutive;
-      ++access.sequential;
-    } else if (now.begin > last.end) {
-      ++access.sequential;
-      pattern.common_strides.add(now.begin - last.begin);
-    }
-  }
-  last = now;
+// Of one block.
+constexpr size_t kCommonMax = 64;
+
+bool is_commoner(const CommonValue& a, const CommonValue& b) {
+  return a.count != b.count ? a.count > b.count : a.value < b.value;
+}
+
+void keep_most(std::vector<CommonValue>& values, size_t count) {
+  const size_t kept = std::min(count, values.size());
+  std::partial_sort(values.begin(), values.begin() + static_cast<ptrdiff_t>(kept), values.end(),
+                    is_commoner);
+  values.resize(kept);
 }
 
 }  // namespace
 
-void CommonCounts::find(uint64_t value) {
-  last_value_ = value;
-  const auto found = values_.find(value);
-  if (found != values_.end()) {
-    last_count_ = &found->second;
-  } else {
-    last_count_ = values_.size() < kValuesMax ? &values_[value] : nullptr;
+void CommonCounts::add_block(std::vector<uint64_t>& values) {
+  radix_sort(std::span(values), [](uint64_t value) { return value; });
+  std::vector<CommonValue> counts;
+  for (size_t i = 0; i < values.size();) {
+    size_t end = i + 1;
+    while (end < values.size() && values[end] == values[i]) ++end;
+    counts.push_back({values[i], end - i});
+    i = end;
   }
-}
-
-void CommonCounts::add(uint64_t value, uint64_t count) {
-  find(value);
-  if (last_count_ != nullptr) *last_count_ += count;
-}
-
-void CommonCounts::clear() {
-  values_.clear();
-  last_count_ = nullptr;
+  keep_most(counts, kCommonMax);
+  for (const CommonValue& common : counts) add(common.value, common.count);
 }
 
 void CommonCounts::merge(const CommonCounts& other) {
@@ -75,12 +62,7 @@ void CommonCounts::merge(const CommonCounts& other) {
 std::vector<CommonValue> CommonCounts::most(size_t count) const {
   std::vector<CommonValue> values;
   for (const auto& [value, times] : values_) values.push_back({value, times});
-  const size_t kept = std::min(count, values.size());
-  std::partial_sort(values.begin(), values.begin() + static_cast<ptrdiff_t>(kept), values.end(),
-                    [](const CommonValue& a, const CommonValue& b) {
-                      return a.count != b.count ? a.count > b.count : a.value < b.value;
-                    });
-  values.resize(kept);
+  keep_most(values, count);
   return values;
 }
 
@@ -94,6 +76,33 @@ void PatternTotals::merge(const PatternTotals& other) {
   sizes.merge(other.sizes);
   common_sizes.merge(other.common_sizes);
   common_strides.merge(other.common_strides);
+}
+
+// What follows an access in the same opening.
+void FileGatherer::note_access(Extent now, Extent& last, SmallAccess& access, Accesses& all) {
+  ++access.count;
+  const uint64_t size = now.end - now.begin;
+  if (now.begin % kPageBytes != 0) ++access.unaligned_offset;
+  if (size % kPageBytes != 0) ++access.unaligned_size;
+  if (size < kSmallBytes) ++access.small;
+  all.sizes.push_back(size);
+  if (!last.empty()) {
+    ++access.transitions;
+    if (now.begin == last.end) {
+      ++access.consecutive;
+      ++access.sequential;
+    } else if (now.begin > last.end) {
+      ++access.sequential;
+      all.strides.push_back(now.begin - last.begin);
+    }
+  }
+  last = now;
+}
+
+void FileGatherer::count(Accesses& accesses, PatternTotals& totals) {
+  for (const uint64_t size : accesses.sizes) totals.sizes.add(size);
+  totals.common_sizes.add_block(accesses.sizes);
+  totals.common_strides.add_block(accesses.strides);
 }
 
 struct FileGatherer::Event {
@@ -143,9 +152,20 @@ void FileGatherer::grow_table() {
 void FileGatherer::gather(const Block& block) {
   used_ = 0;
   ++round_;
+  for (Accesses* accesses : {&read_accesses_, &write_accesses_, &data_read_accesses_}) {
+    accesses->sizes.clear();
+    accesses->strides.clear();
+  }
+  gather_events(block);
   reads_.clear();
   writes_.clear();
   data_reads_.clear();
+  count(read_accesses_, reads_);
+  count(write_accesses_, writes_);
+  count(data_read_accesses_, data_reads_);
+}
+
+void FileGatherer::gather_events(const Block& block) {
   const trace::EventColumns& columns = block.columns;
   const Context& context = block.context;
   EpochCursor epochs(context.epochs, static_cast<uint32_t>(block.group));
@@ -220,11 +240,8 @@ void FileGatherer::note_read(const Event& event, FileUse& use) {
   totals.size_bytes = std::max(totals.size_bytes, now.end);
   if (known && moved < event.size && !event.traits.line) totals.size_known = 1;
   if (now.begin % kSectorBytes != 0 || moved % kSectorBytes != 0) ++totals.unaligned_sector;
-  if (event.data) {
-    data_reads_.sizes.add(moved);
-    data_reads_.common_sizes.add(moved);
-  }
-  note_access(now, use.last_read, totals.read, reads_);
+  if (event.data) data_read_accesses_.sizes.push_back(moved);
+  note_access(now, use.last_read, totals.read, read_accesses_);
   if (!use.extents.empty() && use.extents.back().touches(now)) {
     use.extents.back().begin = std::min(use.extents.back().begin, now.begin);
     use.extents.back().end = std::max(use.extents.back().end, now.end);
@@ -246,7 +263,7 @@ void FileGatherer::note_write(const Event& event, FileUse& use) {
   totals.bytes_written += moved;
   totals.size_bytes = std::max(totals.size_bytes, begin + moved);
   if (begin % kSectorBytes != 0 || moved % kSectorBytes != 0) ++totals.unaligned_sector;
-  note_access({begin, begin + moved}, use.last_write, totals.write, writes_);
+  note_access({begin, begin + moved}, use.last_write, totals.write, write_accesses_);
 }
 
 void FileGatherer::note_other(const Event& event, FileUse& use) {

@@ -16,28 +16,22 @@
 
 namespace millrace::analyze {
 
-// How often each value came; beyond so many different ones, new ones are not counted.
+// How often each of the more common values came. Of a block only the most common count: values that
+// are all different would fill the memory, and no list of common ones needs them. A value that is
+// common in some blocks and rare in others is therefore counted too low, the same in any order.
 class CommonCounts {
  public:
-  void add(uint64_t value) {
-    if (last_count_ == nullptr || last_value_ != value) find(value);
-    if (last_count_ != nullptr) ++*last_count_;
-  }
+  // The values of one block, which are left sorted.
+  void add_block(std::vector<uint64_t>& values);
+  void add(uint64_t value, uint64_t count) { values_[value] += count; }
   void merge(const CommonCounts& other);
   std::vector<CommonValue> most(size_t count) const;
 
   const std::unordered_map<uint64_t, uint64_t>& values() const { return values_; }
-  void add(uint64_t value, uint64_t count);
-  void clear();
+  void clear() { values_.clear(); }
 
  private:
-  static constexpr size_t kValuesMax = 1 << 16;
-
-  void find(uint64_t value);
-
   std::unordered_map<uint64_t, uint64_t> values_;
-  uint64_t last_value_ = 0;
-  uint64_t* last_count_ = nullptr;  // null: not counted; entries of the map stay where they are
 };
 
 struct PatternTotals {
@@ -72,6 +66,7 @@ class FileGatherer {
  private:
   struct Event;
 
+  void gather_events(const Block& block);
   FileUse& use_of(trace::NameIndex file);
   void grow_table();
   void note(const Event& event, FileUse& use);
@@ -88,6 +83,17 @@ class FileGatherer {
   };
   std::vector<Place> table_;
   uint32_t round_ = 0;
+  // A block's accesses of one direction, before they are counted.
+  struct Accesses {
+    std::vector<uint64_t> sizes;
+    std::vector<uint64_t> strides;
+  };
+  static void note_access(Extent now, Extent& last, SmallAccess& access, Accesses& all);
+  static void count(Accesses& accesses, PatternTotals& totals);
+
+  Accesses read_accesses_;
+  Accesses write_accesses_;
+  Accesses data_read_accesses_;
   PatternTotals reads_;
   PatternTotals writes_;
   PatternTotals data_reads_;

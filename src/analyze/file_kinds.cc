@@ -41,6 +41,9 @@ std::string lower(std::string_view text) {
 
 bool is_system_path(std::string_view path) {
   if (path.empty() || path == "/" || path == ".") return true;
+  if (path.front() == '<') return true;  // "<pipe>", "<socket>": the recorder's word for them
+  // Tensors that PyTorch's workers hand over.
+  if (path.starts_with("/dev/shm/torch_")) return true;
   // A relative path of the recorder's is one it could not resolve; a foreign trace has nothing
   // else.
   for (const std::string_view prefix : kSystemPrefixes) {

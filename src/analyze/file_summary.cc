@@ -33,11 +33,14 @@ FileSummary::FileSummary(const Context& context, const Limits& limits, Profile& 
   for (size_t i = 0; i < kFileKindCount; ++i) kinds_[i].name = kFileKindNames[i];
 }
 
-FileKind FileSummary::kind_of(std::string_view path, const FileTotals& totals) const {
-  const bool saved = std::any_of(profile_.checkpoints.begin(), profile_.checkpoints.end(),
-                                 [&](const Checkpoint& one) { return one.file == path; });
-  if (saved) return FileKind::kCheckpoint;
-  if (is_system_path(path)) return FileKind::kSystem;
+FileKind FileSummary::kind_of(trace::NameIndex name, const FileTotals& totals) const {
+  const std::string_view path = context_.trace.name(name);
+  const auto is_this = [&](const Checkpoint& one) { return one.file == path; };
+  if (totals.writes > 0 &&
+      std::any_of(profile_.checkpoints.begin(), profile_.checkpoints.end(), is_this)) {
+    return FileKind::kCheckpoint;
+  }
+  if (context_.system_file[static_cast<size_t>(name)]) return FileKind::kSystem;
   if (totals.bytes_written > 0 || totals.writes > 0) {
     return is_checkpoint_name(path) ? FileKind::kCheckpoint : FileKind::kOutput;
   }
@@ -51,7 +54,7 @@ FileKind FileSummary::kind_of(std::string_view path, const FileTotals& totals) c
 void FileSummary::add(trace::NameIndex name, const FileEntry& file) {
   const FileTotals& totals = file.totals;
   const std::string_view path = context_.trace.name(name);
-  const FileKind kind = kind_of(path, totals);
+  const FileKind kind = kind_of(name, totals);
   const IoTotals io = totals.io(context_.begin_ns);
   ++profile_.job.files;
   profile_.job.bytes_read += totals.bytes_read;
@@ -63,8 +66,13 @@ void FileSummary::add(trace::NameIndex name, const FileEntry& file) {
     if (total_ns(totals) > 0) note_candidates(name, file);
     return;
   }
-  GroupStats& directory = directories_[std::string(directory_of(path))];
-  add_to(directory, io, totals.size_bytes);
+  // Files of a directory mostly follow each other.
+  if (const std::string_view directory = directory_of(path);
+      last_directory_ == nullptr || directory != last_directory_name_) {
+    last_directory_ = &directories_[std::string(directory)];
+    last_directory_name_ = directory;
+  }
+  add_to(*last_directory_, io, totals.size_bytes);
   if (kind == FileKind::kOther) {
     if (totals.opens > 0) ++profile_.data.files_opened_unread;
   } else {
@@ -129,7 +137,7 @@ FileStats FileSummary::stats_of(trace::NameIndex name, const FileEntry& file) co
   const FileTotals& totals = file.totals;
   FileStats stats;
   stats.path = context_.trace.name(name);
-  stats.kind = kind_of(stats.path, totals);
+  stats.kind = kind_of(name, totals);
   stats.io = totals.io(context_.begin_ns);
   stats.read = totals.read.counts();
   stats.write = totals.write.counts();

@@ -37,7 +37,7 @@ class FileSummary {
   };
   using Groups = std::unordered_map<std::string, GroupStats>;
 
-  FileKind kind_of(std::string_view path, const FileTotals& totals) const;
+  FileKind kind_of(trace::NameIndex name, const FileTotals& totals) const;
   void add_data(const FileEntry& file, const FileTotals& totals);
   void note_candidates(trace::NameIndex name, const FileEntry& file);
   static void keep(std::vector<Candidate>& best, const Candidate& candidate, size_t limit);
@@ -52,6 +52,8 @@ class FileSummary {
   std::vector<Candidate> by_bytes_;
   std::vector<Candidate> by_opens_;
   Groups directories_;
+  GroupStats* last_directory_ = nullptr;  // entries of the map stay where they are
+  std::string_view last_directory_name_;
   Groups extensions_;
   GroupStats kinds_[kFileKindCount];
   uint64_t data_files_by_bit_[64] = {};

@@ -3,11 +3,12 @@
 // Several threads may add at once. Memory is taken by the thousand files, as they are used.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "analyze/file_gather.h"
@@ -17,14 +18,30 @@
 
 namespace millrace::analyze {
 
-struct FileEntry {
+// On cache lines of its own, so that a look at one takes as few as can be.
+struct alignas(64) FileEntry {
   FileTotals totals;
   Coverage coverage;
+};
+
+// Held for some nanoseconds, millions of times: a mutex would cost more than what it guards.
+class SpinLock {
+ public:
+  void lock() {
+    while (held_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+  }
+  void unlock() { held_.clear(std::memory_order_release); }
+
+ private:
+  std::atomic_flag held_;
 };
 
 class FileTable {
  public:
   explicit FileTable(size_t name_count);
+  ~FileTable();
+  FileTable(const FileTable&) = delete;
+  FileTable& operator=(const FileTable&) = delete;
 
   // What a block of that group did. `bit` stands for the group.
   void add(std::span<const FileUse> uses, uint32_t group, uint64_t bit);
@@ -37,15 +54,15 @@ class FileTable {
 
  private:
   static constexpr size_t kChunkFiles = 1024;
-  struct Chunk {
-    std::mutex mutex;
-    std::vector<FileEntry> entries;  // empty until one is used
-  };
+  static constexpr size_t kLocks = 256;
 
-  FileEntry& entry(Chunk& chunk, size_t name);
+  // Null: none of its thousand is used yet.
+  FileEntry* find(size_t name) const;
+  FileEntry& entry(size_t name);
 
   size_t name_count_;
-  std::vector<std::unique_ptr<Chunk>> chunks_;
+  std::vector<std::atomic<FileEntry*>> chunks_;
+  std::unique_ptr<SpinLock[]> locks_;  // of the files whose number is the lock's, modulo
 };
 
 }  // namespace millrace::analyze

@@ -52,30 +52,31 @@ AccessCounts SmallAccess::counts() const {
 }
 
 void FileTotals::merge(const FileTotals& other) {
-  opens += other.opens;
-  reads += other.reads;
-  writes += other.writes;
-  seeks += other.seeks;
-  syncs += other.syncs;
-  metadata += other.metadata;
-  maps += other.maps;
-  errors += other.errors;
-  direct_opens += other.direct_opens;
-  unaligned_sector += other.unaligned_sector;
-  bytes_read += other.bytes_read;
-  bytes_written += other.bytes_written;
-  read_ns += other.read_ns;
-  write_ns += other.write_ns;
-  metadata_ns += other.metadata_ns;
   first_ns = std::min(first_ns, other.first_ns);
   last_ns = std::max(last_ns, other.last_ns);
+  bytes_read += other.bytes_read;
+  read_ns += other.read_ns;
+  metadata_ns += other.metadata_ns;
   size_bytes = std::max(size_bytes, other.size_bytes);
   epochs |= other.epochs;
   readers |= other.readers;
   users |= other.users;
-  read.merge(other.read);
-  write.merge(other.write);
+  opens += other.opens;
+  reads += other.reads;
+  metadata += other.metadata;
   size_known |= other.size_known;
+  if (other.read.count != 0) read.merge(other.read);
+  seeks += other.seeks;
+  maps += other.maps;
+  errors += other.errors;
+  direct_opens += other.direct_opens;
+  unaligned_sector += other.unaligned_sector;
+  if (other.writes == 0 && other.syncs == 0) return;
+  writes += other.writes;
+  syncs += other.syncs;
+  bytes_written += other.bytes_written;
+  write_ns += other.write_ns;
+  write.merge(other.write);
 }
 
 IoTotals FileTotals::io(uint64_t begin_ns) const {

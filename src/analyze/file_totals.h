@@ -34,31 +34,33 @@ struct SmallAccess {
   AccessCounts counts() const;
 };
 
+// What reading touches stands first: an entry of a file that is only read is three cache lines, not
+// four.
 struct FileTotals {
-  uint32_t opens = 0;
-  uint32_t reads = 0;
-  uint32_t writes = 0;
-  uint32_t seeks = 0;
-  uint32_t syncs = 0;
-  uint32_t metadata = 0;
-  uint32_t maps = 0;
-  uint32_t errors = 0;
-  uint32_t direct_opens = 0;
-  uint32_t unaligned_sector = 0;  // transfers not aligned to 512 bytes
-  uint64_t bytes_read = 0;
-  uint64_t bytes_written = 0;
-  uint64_t read_ns = 0;
-  uint64_t write_ns = 0;
-  uint64_t metadata_ns = 0;
   uint64_t first_ns = ~uint64_t{0};  // on the trace's clock
   uint64_t last_ns = 0;
+  uint64_t bytes_read = 0;
+  uint64_t read_ns = 0;
+  uint64_t metadata_ns = 0;
   uint64_t size_bytes = 0;
   uint64_t epochs = 0;   // bit n: read in an epoch of that number modulo 64
   uint64_t readers = 0;  // bits of groups, see group_bit()
   uint64_t users = 0;
-  SmallAccess read;
-  SmallAccess write;
+  uint32_t opens = 0;
+  uint32_t reads = 0;
+  uint32_t metadata = 0;
   uint32_t size_known = 0;
+  SmallAccess read;
+  uint32_t seeks = 0;
+  uint32_t maps = 0;
+  uint32_t errors = 0;
+  uint32_t direct_opens = 0;
+  uint32_t unaligned_sector = 0;  // transfers not aligned to 512 bytes
+  uint32_t writes = 0;
+  uint32_t syncs = 0;
+  uint64_t bytes_written = 0;
+  uint64_t write_ns = 0;
+  SmallAccess write;
 
   bool used() const { return last_ns != 0; }
   void merge(const FileTotals& other);

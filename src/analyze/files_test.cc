@@ -67,10 +67,10 @@ TEST_F(FilesTest, TellsConsecutiveSequentialAndBackward) {
   const Program program = job.program({});
   program.open("/data/x", {.at = 0ms});
   program.read("/data/x", {.at = 1ms, .offset = 0, .size = 4096});
-  program.read("/data/x", {.at = 2ms, .offset = 4096, .size = 4096});   // consecutive
-  program.read("/data/x", {.at = 3ms, .offset = 65536, .size = 100});   // sequential
-  program.read("/data/x", {.at = 4ms, .offset = 8192, .size = 4096});   // backward
-  program.open("/data/x", {.at = 5ms});                                 // begins anew
+  program.read("/data/x", {.at = 2ms, .offset = 4096, .size = 4096});  // consecutive
+  program.read("/data/x", {.at = 3ms, .offset = 65536, .size = 100});  // sequential
+  program.read("/data/x", {.at = 4ms, .offset = 8192, .size = 4096});  // backward
+  program.open("/data/x", {.at = 5ms});                                // begins anew
   program.read("/data/x", {.at = 6ms, .offset = 12288, .size = 4096});
   const trace::Trace trace = job.finish();
   const Profile profile = profile_of(trace);

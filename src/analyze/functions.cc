@@ -190,7 +190,7 @@ class FunctionsMetric : public Metric {
     function.kind = traits.kind;
     function.layer = traits.layer;
     function.name = trace::call_name(key.call);
-    if (traits.region && static_cast<size_t>(key.name) < context.role_of.size()) {
+    if (traits.region && static_cast<size_t>(key.name) < context.trace.names().size()) {
       function.role = context.role(key.name);
       function.layer = layer_of(function.role);
       function.name = key.name == trace::NameIndex{} ? "(other regions)"

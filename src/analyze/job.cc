@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "analyze/scan.h"
 #include "trace/bytes_out.h"
@@ -107,7 +108,12 @@ class JobMetric : public Metric {
     job.ranks =
         static_cast<uint32_t>(std::count_if(context.groups.begin(), context.groups.end(),
                                             [](const Group& group) { return group.trains; }));
-    job.processes = trace.processes().size();
+    // A process that called exec is two programs, and one process.
+    std::set<std::pair<uint32_t, uint32_t>> processes;
+    for (const trace::Process& process : trace.processes()) {
+      processes.insert({process.session, process.pid});
+    }
+    job.processes = processes.size();
     job.threads = trace.threads().size();
     job.compute_threads = static_cast<uint64_t>(
         std::count(context.thread_computes.begin(), context.thread_computes.end(), true));

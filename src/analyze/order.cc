@@ -1,12 +1,12 @@
 // The order metric: whether samples were read in a new order every epoch, or in the old one.
 //
-// A sample is taken to begin where a process goes on to another file, or jumps within one. The
+// A sample is taken to begin where a thread goes on to another file, or jumps within one. The
 // order of a rank in an epoch is a hash of the sequence of these beginnings, one for each of its
-// processes. The hash is a polynomial, so that blocks are hashed by themselves and joined later.
+// threads. The hash is a polynomial, so that blocks are hashed by themselves and joined later.
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <tuple>
+#include <unordered_map>
 
 #include "analyze/scan.h"
 #include "trace/bytes_out.h"
@@ -38,7 +38,7 @@ uint64_t mix(uint64_t value) {
 struct Piece {
   uint64_t hash = 0;
   uint64_t samples = 0;
-  uint64_t file_steps = 0;  // from file to file
+  uint64_t file_steps = 0;  // from file to file, of which names were compared
   uint64_t file_steps_up = 0;
   uint64_t jumps = 0;  // within a file
   uint64_t jumps_up = 0;
@@ -65,21 +65,27 @@ struct Piece {
 static_assert(std::is_trivially_copyable_v<Piece>);
 
 struct Key {
-  uint32_t process = 0;
+  uint32_t thread = 0;
   int64_t epoch = -1;
   uint64_t block = 0;
 
   auto operator<=>(const Key&) const = default;
 };
 
+// Names of a million files lie all over the memory: after some hundred steps of a block, a
+// sixteenth of the rest tells the share as well.
+bool is_compared(uint64_t step) { return step < 512 || step % 16 == 0; }
+
 class OrderMetric : public Metric {
  public:
   void observe(const Block& block) override {
-    std::map<int64_t, Piece> pieces;
-    gather(block, pieces);
+    Readers readers;
+    gather(block, readers);
     const std::lock_guard lock(mutex_);
-    for (const auto& [epoch, piece] : pieces) {
-      pieces_[{static_cast<uint32_t>(block.process), epoch, block.index}] = piece;
+    for (const auto& [thread, reader] : readers) {
+      for (const auto& [epoch, piece] : reader.pieces) {
+        pieces_[{thread, epoch, block.index}] = piece;
+      }
     }
   }
 
@@ -87,7 +93,7 @@ class OrderMetric : public Metric {
     trace::BytesOut bytes;
     bytes.put_varint(pieces_.size());
     for (const auto& [key, piece] : pieces_) {
-      bytes.put_varint(key.process);
+      bytes.put_varint(key.thread);
       bytes.put_signed(key.epoch);
       bytes.put_varint(key.block);
       bytes.put(piece);
@@ -99,9 +105,9 @@ class OrderMetric : public Metric {
     ASSIGN_OR_RETURN(const uint64_t count, saved.read_varint());
     for (uint64_t i = 0; i < count; ++i) {
       Key key;
-      ASSIGN_OR_RETURN(const uint64_t process, saved.read_varint());
+      ASSIGN_OR_RETURN(const uint64_t thread, saved.read_varint());
       ASSIGN_OR_RETURN(const uint64_t epoch, saved.read_varint());
-      key.process = static_cast<uint32_t>(process);
+      key.thread = static_cast<uint32_t>(thread);
       key.epoch = trace::unzigzag(epoch);
       ASSIGN_OR_RETURN(key.block, saved.read_varint());
       ASSIGN_OR_RETURN(pieces_[key], saved.read<Piece>());
@@ -111,14 +117,14 @@ class OrderMetric : public Metric {
 
   void finish(const Context& context, Profile& profile) override {
     Piece all;
-    // By rank and epoch: the orders of its processes, added up, so that it does not matter which
+    // By rank and epoch: the orders of its threads, added up, so that it does not matter which
     // worker process had which share.
     std::map<std::pair<uint32_t, int64_t>, std::pair<uint64_t, uint64_t>> orders;
     for (auto it = pieces_.begin(); it != pieces_.end();) {
       const Key first = it->first;
-      if (first.process >= context.group_of.size()) break;  // of bytes that made no sense
+      if (first.thread >= context.trace.threads().size()) break;  // of bytes that made no sense
       Piece sequence;
-      for (; it != pieces_.end() && it->first.process == first.process &&
+      for (; it != pieces_.end() && it->first.thread == first.thread &&
              it->first.epoch == first.epoch;
            ++it) {
         sequence.append(it->second);
@@ -126,7 +132,8 @@ class OrderMetric : public Metric {
       all.add_steps(sequence);
       all.samples += sequence.samples;
       if (first.epoch < 0) continue;
-      const auto group = static_cast<uint32_t>(context.group_of[first.process]);
+      const auto group =
+          static_cast<uint32_t>(context.group(context.trace.threads()[first.thread].process));
       auto& [hash, samples] = orders[{group, first.epoch}];
       hash += mix(sequence.hash);
       samples += sequence.samples;
@@ -135,43 +142,61 @@ class OrderMetric : public Metric {
   }
 
  private:
-  static void gather(const Block& block, std::map<int64_t, Piece>& pieces) {
-    const trace::EventColumns& columns = block.columns;
-    EpochCursor epochs(block.context.epochs, static_cast<uint32_t>(block.group));
+  // Where one thread of a block stands.
+  struct Reader {
     trace::NameIndex file{};
     uint64_t at = 0;
-    int64_t last_epoch = -2;
-    Piece* piece = nullptr;
+    uint64_t steps = 0;
+    int64_t epoch = -2;
+    Piece* piece = nullptr;  // of that epoch
+    std::map<int64_t, Piece> pieces;
+  };
+  using Readers = std::unordered_map<uint32_t, Reader>;
+
+  static bool is_data_read(const Block& block, size_t i) {
+    const trace::EventColumns& columns = block.columns;
+    const CallTraits& traits = traits_of(columns.call[i]);
+    return traits.kind == CallKind::kRead && columns.result[i] > 0 &&
+           counts_bytes(block.context, traits.layer) &&
+           !block.context.system_file[static_cast<size_t>(columns.file[i])];
+  }
+
+  static void gather(const Block& block, Readers& readers) {
+    const trace::EventColumns& columns = block.columns;
+    EpochCursor epochs(block.context.epochs, static_cast<uint32_t>(block.group));
+    Reader* reader = nullptr;
+    auto thread = trace::ThreadIndex{~uint32_t{0}};
     for (size_t i = 0; i < columns.size_events(); ++i) {
-      const CallTraits& traits = traits_of(columns.call[i]);
-      if (traits.kind != CallKind::kRead || columns.result[i] <= 0 ||
-          !counts_bytes(block.context, traits.layer) ||
-          block.context.system_file[static_cast<size_t>(columns.file[i])]) {
-        continue;
+      if (!is_data_read(block, i)) continue;
+      if (reader == nullptr || columns.thread[i] != thread) {
+        thread = columns.thread[i];
+        reader = &readers[static_cast<uint32_t>(thread)];
       }
-      const bool same = columns.file[i] == file;
+      const bool same = columns.file[i] == reader->file;
       const bool known = columns.offset[i] != wire::kNoOffset;
-      const uint64_t offset = known ? columns.offset[i] : (same ? at : 0);
-      if (same && offset == at) {
-        at = offset + static_cast<uint64_t>(columns.result[i]);
-        continue;
+      const uint64_t offset = known ? columns.offset[i] : (same ? reader->at : 0);
+      if (!same || offset != reader->at) {
+        note_sample(block, columns.file[i], offset, epochs.at(columns.begin_ns[i]), *reader);
       }
-      const int64_t epoch = epochs.at(columns.begin_ns[i]);
-      if (piece == nullptr || epoch != last_epoch) piece = &pieces[epoch];
-      last_epoch = epoch;
-      if (same) {
-        ++piece->jumps;
-        if (offset > at) ++piece->jumps_up;
-      } else if (file != trace::NameIndex{}) {
-        ++piece->file_steps;
-        if (block.context.trace.name(file) < block.context.trace.name(columns.file[i])) {
-          ++piece->file_steps_up;
-        }
-      }
-      piece->add_sample(static_cast<uint64_t>(columns.file[i]) * kBase + offset);
-      file = columns.file[i];
-      at = offset + static_cast<uint64_t>(columns.result[i]);
+      reader->file = columns.file[i];
+      reader->at = offset + static_cast<uint64_t>(columns.result[i]);
     }
+  }
+
+  static void note_sample(const Block& block, trace::NameIndex file, uint64_t offset, int64_t epoch,
+                          Reader& reader) {
+    if (reader.piece == nullptr || epoch != reader.epoch) reader.piece = &reader.pieces[epoch];
+    reader.epoch = epoch;
+    Piece& piece = *reader.piece;
+    if (file == reader.file) {
+      ++piece.jumps;
+      if (offset > reader.at) ++piece.jumps_up;
+    } else if (reader.file != trace::NameIndex{} && is_compared(reader.steps++)) {
+      ++piece.file_steps;
+      const trace::Trace& trace = block.context.trace;
+      if (trace.name(reader.file) < trace.name(file)) ++piece.file_steps_up;
+    }
+    piece.add_sample(static_cast<uint64_t>(file) * kBase + offset);
   }
 
   static double share(uint64_t part, uint64_t whole) {

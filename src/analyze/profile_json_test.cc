@@ -64,7 +64,11 @@ Profile full_profile() {
   Filler fill;
   visit_fields(fill, profile);
   for (TreeNode& node : profile.tree) node.parent = 0;
-  for (size_t i = 0; i < 2; ++i) profile.stretches[i].rank = static_cast<uint32_t>(i);
+  for (uint32_t i = 0; i < 2; ++i) {
+    profile.stretches[i].rank = i;
+    profile.steps.slowest[i].rank = i;
+    profile.steps.all[i].rank = i;
+  }
   return profile;
 }
 
@@ -288,6 +292,10 @@ TEST(ProfileRead, LengthsAndIndicesThatDisagreeAreRefused) {
             "p.json: heat.ranks: their lists differ in length");
   EXPECT_EQ(complaint(with(R"("stretches": [{"rank": 3}])")),
             "p.json: stretches[0].rank: 3 of 0 ranks");
+  EXPECT_EQ(complaint(with(R"("steps": {"slowest": [{"rank": 0}]})")),
+            "p.json: steps.slowest[0].rank: 0 of 0 ranks");
+  EXPECT_EQ(complaint(with(R"("time": {"ranks": [{}]}, "steps": {"all": [{}, {"rank": 1}]})")),
+            "p.json: steps.all[1].rank: 1 of 1 ranks");
 }
 
 TEST(ProfileRead, NoFlippedBitOrMissingEndDoesHarm) {

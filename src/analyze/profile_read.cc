@@ -190,13 +190,17 @@ Status check_sense(const Profile& profile) {
       return corrupt("heat.ranks: their lists differ in length");
     }
   }
-  for (size_t i = 0; i < profile.stretches.size(); ++i) {
-    if (profile.stretches[i].rank >= profile.time.ranks.size()) {
-      return corrupt("stretches[{}].rank: {} of {} ranks", i, profile.stretches[i].rank,
+  const auto check_ranks = [&](std::string_view name, const auto& items) -> Status {
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (items[i].rank < profile.time.ranks.size()) continue;
+      return corrupt("{}[{}].rank: {} of {} ranks", name, i, items[i].rank,
                      profile.time.ranks.size());
     }
-  }
-  return {};
+    return {};
+  };
+  RETURN_IF_ERROR(check_ranks("stretches", profile.stretches));
+  RETURN_IF_ERROR(check_ranks("steps.slowest", profile.steps.slowest));
+  return check_ranks("steps.all", profile.steps.all);
 }
 
 }  // namespace

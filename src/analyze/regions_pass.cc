@@ -1,7 +1,9 @@
 #include "analyze/regions_pass.h"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "base/cpus.h"
@@ -19,7 +21,7 @@ struct OfBlock {
   std::unordered_map<uint32_t, Role> roles;
   std::vector<ThreadIndex> computing;
   uint64_t compute_regions = 0;
-  std::map<std::pair<int64_t, int64_t>, Interval> spans;
+  std::vector<StepSpan> spans;
   std::vector<LongRegion> long_regions;
   std::vector<StepSpan> checkpoints;
 };
@@ -40,41 +42,62 @@ class BlockReader {
   OfBlock read(const EventColumns& columns) const {
     OfBlock of;
     std::unordered_map<uint32_t, uint64_t> first_begin;  // of each thread's first event here
-    std::pair<int64_t, int64_t> last_key{-2, -2};
-    Interval* span = nullptr;
+    std::optional<ThreadIndex> thread;
+    uint64_t first_ns = 0;
+    KnownRoles known{};
     for (size_t i = 0; i < columns.size_events(); ++i) {
       const uint64_t begin_ns = columns.begin_ns[i];
-      const auto [first, is_first] =
-          first_begin.try_emplace(static_cast<uint32_t>(columns.thread[i]), begin_ns);
+      bool is_first = false;
+      if (thread != columns.thread[i]) {
+        thread = columns.thread[i];
+        const auto [first, is_new] =
+            first_begin.try_emplace(static_cast<uint32_t>(*thread), begin_ns);
+        is_first = is_new;
+        first_ns = first->second;
+      }
       if (columns.call[i] != wire::Call::kRegion) continue;
       const uint64_t end_ns = begin_ns + columns.duration_ns[i];
-      note_role(columns, i, of);
-      if (is_first || begin_ns < first->second) {
+      note_role(columns, i, known, of);
+      if (is_first || begin_ns < first_ns) {
         of.long_regions.push_back({columns.thread[i], columns.file[i], begin_ns, end_ns});
       }
-      const std::pair key{epoch_of(columns, i), step_of(columns, i)};
-      if (key.first < 0 && key.second < 0) continue;
-      if (span == nullptr || key != last_key) {
-        span = &of.spans.try_emplace(key, Interval{begin_ns, end_ns}).first->second;
-        last_key = key;
+      const StepSpan span{epoch_of(columns, i), step_of(columns, i), begin_ns, end_ns};
+      if (span.epoch < 0 && span.step < 0) continue;
+      if (of.spans.empty() || of.spans.back().epoch != span.epoch ||
+          of.spans.back().step != span.step) {
+        of.spans.push_back(span);
       }
-      span->begin_ns = std::min(span->begin_ns, begin_ns);
-      span->end_ns = std::max(span->end_ns, end_ns);
+      of.spans.back().begin_ns = std::min(of.spans.back().begin_ns, begin_ns);
+      of.spans.back().end_ns = std::max(of.spans.back().end_ns, end_ns);
     }
     return of;
   }
 
  private:
-  void note_role(const EventColumns& columns, size_t i, OfBlock& of) const {
-    const NameIndex name = columns.file[i];
+  // Names met before in this block, by their number modulo.
+  struct KnownRole {
+    NameIndex name{};
+    Role role{};
+  };
+  using KnownRoles = std::array<KnownRole, 64>;
+
+  Role role_of(NameIndex name, KnownRoles& known, OfBlock& of) const {
+    KnownRole& place = known[static_cast<size_t>(name) % known.size()];
+    if (place.name == name && name != NameIndex{}) return place.role;
     const auto [found, is_new] = of.roles.try_emplace(static_cast<uint32_t>(name), Role::kNone);
     if (is_new) found->second = role_of_name(trace_.name(name), options_.roles);
-    if (found->second == Role::kCheckpoint) {
+    place = {name, found->second};
+    return found->second;
+  }
+
+  void note_role(const EventColumns& columns, size_t i, KnownRoles& known, OfBlock& of) const {
+    const Role role = role_of(columns.file[i], known, of);
+    if (role == Role::kCheckpoint) {
       const uint64_t begin_ns = columns.begin_ns[i];
       of.checkpoints.push_back(
           {epoch_of(columns, i), step_of(columns, i), begin_ns, begin_ns + columns.duration_ns[i]});
     }
-    if (found->second != Role::kCompute) return;
+    if (role != Role::kCompute) return;
     ++of.compute_regions;
     if (of.computing.empty() || of.computing.back() != columns.thread[i]) {
       of.computing.push_back(columns.thread[i]);
@@ -93,11 +116,7 @@ void join(OfBlock&& of, trace::ProcessIndex process, RegionsPass& pass) {
   pass.compute_regions[static_cast<size_t>(process)] += of.compute_regions;
   if (!of.spans.empty()) {
     auto& spans = pass.spans[process];
-    for (const auto& [key, time] : of.spans) {
-      Interval& span = spans.try_emplace(key, time).first->second;
-      span.begin_ns = std::min(span.begin_ns, time.begin_ns);
-      span.end_ns = std::max(span.end_ns, time.end_ns);
-    }
+    spans.insert(spans.end(), of.spans.begin(), of.spans.end());
   }
   pass.long_regions.insert(pass.long_regions.end(), of.long_regions.begin(), of.long_regions.end());
   if (!of.checkpoints.empty()) {
@@ -113,6 +132,49 @@ bool stands_before(const LongRegion& a, const LongRegion& b) {
   return a.name < b.name;
 }
 
+// Which blocks have regions, by process.
+std::map<trace::ProcessIndex, std::vector<size_t>> region_blocks(const trace::Trace& trace,
+                                                                 const Options& options,
+                                                                 ThreadPool& pool) {
+  std::vector<uint8_t> has_regions(trace.blocks().size(), 0);
+  (void)pool.parallel_for(trace.blocks().size(), [&](size_t index) -> Status {
+    constexpr uint32_t kAppBit = 1U << static_cast<unsigned>(wire::Level::kApp);
+    if (options.wants_block && !options.wants_block(trace.blocks()[index])) return {};
+    // A block that cannot be read is told by the scan, which meets it again.
+    const auto levels = trace.block_levels(index);
+    if (levels.ok() && (*levels & kAppBit) != 0) has_regions[index] = 1;
+    return {};
+  });
+  std::map<trace::ProcessIndex, std::vector<size_t>> blocks;
+  for (size_t i = 0; i < has_regions.size(); ++i) {
+    if (has_regions[i] != 0) blocks[trace.blocks()[i].process].push_back(i);
+  }
+  return blocks;
+}
+
+struct Chosen {
+  std::vector<size_t> first;  // of every process, enough to see whether it trains
+  std::map<trace::ProcessIndex, std::vector<size_t>> rest;
+};
+
+// Decoding all regions of a large trace would cost as much as a third of the scan, and most of them
+// are of workers, which tell neither epochs nor steps. Of those with many blocks, some are enough;
+// what is missed is only which region some calls at the end of a block were in.
+Chosen choose(std::map<trace::ProcessIndex, std::vector<size_t>> blocks) {
+  constexpr size_t kAllBlocks = 256;
+  constexpr size_t kEnds = 3;
+  size_t total = 0;
+  for (const auto& [process, of] : blocks) total += of.size();
+  Chosen chosen;
+  for (const auto& [process, of] : blocks) {
+    for (size_t i = 0; i < of.size(); ++i) {
+      const bool at_end = i < kEnds || i + kEnds >= of.size();
+      (at_end || total <= kAllBlocks ? chosen.first : chosen.rest[process]).push_back(of[i]);
+    }
+  }
+  return chosen;
+}
+
 }  // namespace
 
 RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
@@ -122,21 +184,28 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
   std::mutex mutex;
   const BlockReader reader(trace, options);
   const size_t threads = options.threads != 0 ? options.threads : usable_cpu_count();
-  ThreadPool pool(threads);
-  const auto read_one = [&](size_t index) -> Status {
-    constexpr uint32_t kAppBit = 1U << static_cast<unsigned>(wire::Level::kApp);
-    // A block that cannot be read is told by the scan, which meets it again.
-    const auto levels = trace.block_levels(index);
-    if (!levels.ok() || (*levels & kAppBit) == 0) return {};
-    thread_local EventColumns columns;
-    const auto wanted = read_wanted(trace, options, index, columns);
-    if (!wanted.ok() || !*wanted) return {};
-    OfBlock of = reader.read(columns);
-    const std::lock_guard lock(mutex);
-    join(std::move(of), trace.blocks()[index].process, pass);
-    return {};
+  ThreadPool pool(std::max<size_t>(1, threads - 1));  // the caller works as well
+  const auto read_all = [&](const std::vector<size_t>& blocks) {
+    (void)pool.parallel_for(blocks.size(), [&](size_t i) -> Status {
+      thread_local EventColumns columns;
+      const auto wanted = read_wanted(trace, options, blocks[i], columns);
+      if (!wanted.ok() || !*wanted) return {};
+      OfBlock of = reader.read(columns);
+      const std::lock_guard lock(mutex);
+      join(std::move(of), trace.blocks()[blocks[i]].process, pass);
+      return {};
+    });
   };
-  (void)pool.parallel_for(trace.blocks().size(), read_one);
+  Chosen chosen = choose(region_blocks(trace, options, pool));
+  read_all(chosen.first);
+  const bool some_train = std::any_of(pass.compute_regions.begin(), pass.compute_regions.end(),
+                                      [](uint64_t count) { return count > 0; });
+  std::vector<size_t> rest;
+  for (const auto& [process, blocks] : chosen.rest) {
+    if (some_train && pass.compute_regions[static_cast<size_t>(process)] == 0) continue;
+    rest.insert(rest.end(), blocks.begin(), blocks.end());
+  }
+  read_all(rest);
   std::sort(pass.long_regions.begin(), pass.long_regions.end(), stands_before);
   return pass;
 }

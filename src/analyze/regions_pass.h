@@ -17,8 +17,8 @@ struct RegionsPass {
   std::map<trace::NameIndex, Role> roles;  // of the names that regions have
   std::vector<bool> thread_computes;       // by thread
   std::vector<uint64_t> compute_regions;   // by process
-  // By process: (epoch, step), -1 where there is none, and from when to when.
-  std::map<trace::ProcessIndex, std::map<std::pair<int64_t, int64_t>, Interval>> spans;
+  // By process: when a region carried an epoch or a step (-1: not), in no order, several times.
+  std::map<trace::ProcessIndex, std::vector<StepSpan>> spans;
   std::vector<LongRegion> long_regions;  // by thread, then begin, the outer first
   std::map<trace::ProcessIndex, std::vector<StepSpan>> checkpoints;  // in no order
   std::vector<std::string> problems;

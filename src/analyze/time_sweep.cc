@@ -167,8 +167,8 @@ void Sweeper::set_next(uint32_t group) {
 
 void Sweeper::pass_epoch_edge(uint32_t group, uint64_t time_ns) {
   Place& place = marks_[group].epoch;
-  const Cover* covers = &groups_[group * slot_count_];
-  uint64_t* before_ns = &epoch_before_ns_[group * slot_count_];
+  const Cover* covers = groups_.data() + group * slot_count_;
+  uint64_t* before_ns = epoch_before_ns_.data() + group * slot_count_;
   if (place.inside) {
     auto& lengths = sum_.epochs[scene_.epochs_of[group][place.next]].lengths;
     for (size_t slot = 0; slot < slot_count_; ++slot) {
@@ -217,13 +217,13 @@ void Sweeper::measure() {
     const uint32_t of = span.tag & kTimeClassMask;
     if (begin_ns >= marks_[group].next_ns) [[unlikely]]
       pass_edges(group, begin_ns);
-    Cover* covers = &groups_[group * slot_count_];
+    Cover* covers = groups_.data() + group * slot_count_;
     const uint32_t host = scene_.host_of[group];
     if (host == kNoHost || !(scene_.sweeps_hosts || scene_.sweeps_job)) {
       for (const uint8_t slot : scene_.plan.slots_with[of]) covers[slot].add(begin_ns, end_ns);
       continue;
     }
-    Cover* host_covers = &hosts_[host * wide_count_];
+    Cover* host_covers = hosts_.data() + host * wide_count_;
     for (const uint8_t slot : scene_.plan.slots_with[of]) {
       // What adds nothing to a rank adds nothing to its node, nor that to the job.
       if (!covers[slot].add(begin_ns, end_ns) || slot >= wide_count_) continue;

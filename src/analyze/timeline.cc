@@ -338,8 +338,8 @@ class TimelineMetric final : public Metric {
   }
 
   Status check(const Found& found) const {
-    if (found.group >= context_.groups.size() || found.name >= context_.role_of.size() ||
-        !is_drawn(context_.role_of[found.name])) {
+    if (found.group >= context_.groups.size() || found.name >= context_.trace.names().size() ||
+        !is_drawn(context_.role(trace::NameIndex{found.name}))) {
       return fail(Errc::kCorrupt, "a stretch of the timeline has group {} and name {}", found.group,
                   found.name);
     }

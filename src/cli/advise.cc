@@ -1,4 +1,6 @@
 // The verb `advise`: what to change in a job, and why.
+#include <fmt/core.h>
+
 #include "advise/findings_json.h"
 #include "advise/findings_text.h"
 #include "cli/inputs.h"
@@ -8,6 +10,28 @@
 namespace millrace::cli {
 namespace {
 
+Result<int> advise_with(const Arguments& arguments, Output& output, comm::Comm& comm) {
+  const advise::MachineWords words = machine_words(arguments);
+  const auto& paths = arguments.positionals();
+  analyze::Profile profile;
+  if (paths.size() == 1) {
+    ASSIGN_OR_RETURN(profile, profile_at(paths.front(), arguments, comm));
+  } else {
+    const auto jobs = exchange::jobs_of(paths, /*one_job=*/true);
+    ASSIGN_OR_RETURN(ProfiledJob profiled,
+                     profile_job(jobs.front(), arguments, analyze::Limits(), comm));
+    profile = std::move(profiled.profile);
+  }
+  if (comm.rank() != comm::kFirstRank) return kExitSuccess;
+  warn_of(profile.problems);
+  ASSIGN_OR_RETURN(const advise::Machine machine,
+                   advise::apply_overrides(advise::detect_machine(profile), words));
+  const std::vector<advise::Finding> findings = advise::advise(profile, machine);
+  output.print(arguments.has("json") ? advise::findings_json(findings, machine)
+                                     : advise::findings_text(findings, machine, output.terminal()));
+  return kExitSuccess;
+}
+
 Result<int> run_advise(const Arguments& arguments, Output& output) {
   if (arguments.has("rules")) {
     output.print(arguments.has("json") ? advise::rules_json()
@@ -15,29 +39,10 @@ Result<int> run_advise(const Arguments& arguments, Output& output) {
     return kExitSuccess;
   }
   if (arguments.positionals().empty()) {
-    return fail(Errc::kInvalidArgument, "name a trace, or ask for --rules");
+    fmt::print(stderr, "millrace: advise needs a trace, or --rules\nTry: millrace advise --help\n");
+    return kExitUsage;
   }
-  const advise::MachineWords words = machine_words(arguments);
-  ASSIGN_OR_RETURN(const auto comm, connect_ranks());
-  const auto& paths = arguments.positionals();
-  analyze::Profile profile;
-  if (paths.size() == 1) {
-    ASSIGN_OR_RETURN(profile, profile_at(paths.front(), arguments, *comm));
-  } else {
-    const auto jobs = exchange::jobs_of(paths, /*one_job=*/true);
-    ASSIGN_OR_RETURN(ProfiledJob profiled,
-                     profile_job(jobs.front(), arguments, analyze::Limits(), *comm));
-    profile = std::move(profiled.profile);
-  }
-  if (comm->rank() != comm::kFirstRank) return kExitSuccess;
-  warn_of(profile.problems);
-  ASSIGN_OR_RETURN(const advise::Machine machine,
-                   advise::apply_overrides(advise::detect_machine(profile), words));
-  const std::vector<advise::Finding> findings = advise::advise(profile, machine);
-  output.print(arguments.has("json")
-                   ? advise::findings_json(findings, machine)
-                   : advise::findings_text(findings, machine, output.terminal()));
-  return kExitSuccess;
+  return with_ranks([&](comm::Comm& comm) { return advise_with(arguments, output, comm); });
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ Result<analyze::Profile> named_profile_at(const std::string& path, const Argumen
   return profile;
 }
 
-Result<int> run_compare(const Arguments& arguments, Output& output) {
+Result<int> compare_with(const Arguments& arguments, Output& output, comm::Comm& comm) {
   report::CompareOptions options{.strict = arguments.has("strict")};
   if (const auto text = arguments.value("threshold")) {
     ASSIGN_OR_RETURN(options.threshold, parse_threshold(*text));
@@ -76,11 +76,10 @@ Result<int> run_compare(const Arguments& arguments, Output& output) {
   if (const auto text = arguments.value("top")) {
     ASSIGN_OR_RETURN(view.top, parse_number<size_t>(*text, "a whole number"));
   }
-  ASSIGN_OR_RETURN(const auto comm, connect_ranks());
   const auto& paths = arguments.positionals();
-  ASSIGN_OR_RETURN(const analyze::Profile before, named_profile_at(paths[0], arguments, *comm));
-  ASSIGN_OR_RETURN(const analyze::Profile after, named_profile_at(paths[1], arguments, *comm));
-  if (comm->rank() != comm::kFirstRank) return kExitSuccess;
+  ASSIGN_OR_RETURN(const analyze::Profile before, named_profile_at(paths[0], arguments, comm));
+  ASSIGN_OR_RETURN(const analyze::Profile after, named_profile_at(paths[1], arguments, comm));
+  if (comm.rank() != comm::kFirstRank) return kExitSuccess;
   warn_of(before.problems);
   warn_of(after.problems);
   const report::Comparison comparison = report::compare(before, after, options);
@@ -117,6 +116,10 @@ std::vector<Option> options() {
     if (option.name == "role" || option.name == "threads") all.push_back(std::move(option));
   }
   return all;
+}
+
+Result<int> run_compare(const Arguments& arguments, Output& output) {
+  return with_ranks([&](comm::Comm& comm) { return compare_with(arguments, output, comm); });
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ Result<analyze::Options> options_of(const Arguments& arguments, const trace::Tra
   const uint64_t start = exchange::start_of(trace);
   options.window =
       Interval{.begin_ns = start + selection.from_ns.value_or(0),
-                        .end_ns = selection.until_ns ? start + *selection.until_ns : ~uint64_t{0}};
+               .end_ns = selection.until_ns ? start + *selection.until_ns : ~uint64_t{0}};
   return options;
 }
 
@@ -181,13 +181,19 @@ Positional traces_positional() {
           .repeatable = true};
 }
 
-Result<std::unique_ptr<comm::Comm>> connect_ranks() {
+Result<int> with_ranks(const std::function<Result<int>(comm::Comm& comm)>& work) {
   comm::ConnectOptions options;
   options.on_loss = [](const comm::Loss& loss) {
     if (loss.speaks) fmt::print(stderr, "millrace: {}\n", printable(loss.error.message()));
     _exit(kExitFailure);
   };
-  return comm::connect(options);
+  ASSIGN_OR_RETURN(const auto comm, comm::connect(options));
+  Result<int> result = work(*comm);
+  if (comm->size() == 1) return result;
+  const Status status = comm->agree(result.ok() ? Status() : Status(result.error()));
+  if (status.ok()) return result;
+  if (comm->speaks()) fmt::print(stderr, "millrace: {}\n", printable(status.error().message()));
+  return kExitFailure;
 }
 
 Result<ProfiledJob> profile_job(const exchange::JobPaths& job, const Arguments& arguments,

@@ -4,6 +4,7 @@
 // gets the whole profile.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,13 +23,14 @@ std::vector<Option> input_options();
 // TRACE..., one or more.
 Positional traces_positional();
 
-// The ranks this process works with; ends the program with a sentence where one of them is lost.
-Result<std::unique_ptr<comm::Comm>> connect_ranks();
+// Does the work of a verb with the ranks it was started on: alone, or under mpirun. An error of one
+// is all ranks' error, told once, while the others can still hear it; so is the loss of a rank.
+Result<int> with_ranks(const std::function<Result<int>(comm::Comm& comm)>& work);
 
 struct ProfiledJob {
   std::unique_ptr<exchange::OpenedJob> job;  // stays where it is: the scan refers to its trace
   std::unique_ptr<analyze::Scan> scan;       // its context is asked for details
-  analyze::Profile profile;             // on rank 0
+  analyze::Profile profile;                  // on rank 0
 };
 
 // Opens one job and profiles it, showing progress on a terminal. What could not be read is in the

@@ -1,6 +1,5 @@
 // The verb `report`: what a job did, and where it waited.
 #include "report/report.h"
-#include "report/scaling.h"
 
 #include <fmt/core.h>
 
@@ -15,6 +14,7 @@
 #include "cli/inputs.h"
 #include "cli/machine_options.h"
 #include "cli/verbs.h"
+#include "report/scaling.h"
 
 namespace millrace::cli {
 namespace {
@@ -69,6 +69,7 @@ Status write_page(const Reported& reported, const std::string& path) {
       analyze::detail_json(reported.job.scan->context(), reported.job.profile);
   JsonWriter findings;
   findings.begin_object();
+  findings.field("answer", report::answer(reported.job.profile));
   findings.key("findings");
   advise::write_findings(findings, reported.findings);
   findings.end_object();
@@ -110,8 +111,7 @@ std::string several_of(const std::vector<Reported>& jobs, const Arguments& argum
   return out;
 }
 
-Result<int> run_report(const Arguments& arguments, Output& output) {
-  ASSIGN_OR_RETURN(const auto comm, connect_ranks());
+Result<int> report_with(const Arguments& arguments, Output& output, comm::Comm& comm) {
   const auto paths = exchange::jobs_of(arguments.positionals(), arguments.has("one-job"));
   const auto html = arguments.value("html");
   if (html && paths.size() > 1) {
@@ -122,9 +122,8 @@ Result<int> run_report(const Arguments& arguments, Output& output) {
   const advise::MachineWords words = machine_words(arguments);
   std::vector<Reported> jobs;
   for (const exchange::JobPaths& job : paths) {
-    ASSIGN_OR_RETURN(ProfiledJob profiled,
-                     profile_job(job, arguments, limits_of(arguments), *comm));
-    if (comm->rank() != comm::kFirstRank) continue;
+    ASSIGN_OR_RETURN(ProfiledJob profiled, profile_job(job, arguments, limits_of(arguments), comm));
+    if (comm.rank() != comm::kFirstRank) continue;
     warn_of(profiled.profile.problems);
     ASSIGN_OR_RETURN(const advise::Machine machine,
                      advise::apply_overrides(advise::detect_machine(profiled.profile), words));
@@ -135,13 +134,16 @@ Result<int> run_report(const Arguments& arguments, Output& output) {
   if (html) {
     RETURN_IF_ERROR(write_page(jobs.front(), *html));
     output.print(fmt::format("{}\n", printable(*html)));
-    const bool only_page =
-        !arguments.has("json") && !arguments.has("csv") && !arguments.has("by");
+    const bool only_page = !arguments.has("json") && !arguments.has("csv") && !arguments.has("by");
     if (only_page) return kExitSuccess;
   }
   output.print(jobs.size() == 1 ? text_of(jobs.front(), arguments, output)
                                 : several_of(jobs, arguments, output));
   return kExitSuccess;
+}
+
+Result<int> run_report(const Arguments& arguments, Output& output) {
+  return with_ranks([&](comm::Comm& comm) { return report_with(arguments, output, comm); });
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ Command manual_command();
 Command pack_command();
 Command query_command();
 Command report_command();
+Command top_command();
 Command trace_command();
 
 }  // namespace millrace::cli

@@ -99,7 +99,7 @@ void note_circumstances(const Profile& before, const Profile& after, const Compa
            0.01 * static_cast<double>(std::max(a, b));
   };
   if (far_apart(before.job.dataset_bytes, after.job.dataset_bytes)) {
-    notes.push_back(fmt::format("the dataset is another one: {} before, {} after",
+    notes.push_back(fmt::format("other data was read: files of {} before, of {} after",
                                 format_bytes(before.job.dataset_bytes),
                                 format_bytes(after.job.dataset_bytes)));
   }
@@ -120,9 +120,12 @@ void note_circumstances(const Profile& before, const Profile& after, const Compa
     notes.push_back(fmt::format("the job {} lost {} events: its figures are too low", side,
                                 format_exact(lost)));
   }
-  note_unmatched(
-      before.time.ranks, after.time.ranks, [](const auto& rank) { return rank.name; }, "rank",
-      notes);
+  // A single one has the job's name, or whatever its launcher said.
+  if (before.job.ranks > 1 && after.job.ranks > 1) {
+    note_unmatched(
+        before.time.ranks, after.time.ranks, [](const auto& rank) { return rank.name; }, "rank",
+        notes);
+  }
   note_unmatched(
       before.epochs, after.epochs,
       [](const auto& epoch) { return fmt::format("epoch {}", epoch.epoch); }, "epoch", notes);

@@ -518,7 +518,15 @@ TEST(Compare, LostEventsAndOtherDatasetsAreNoted) {
   after.job.dataset_bytes *= 2;
   EXPECT_THAT(compare(training(), after).notes,
               UnorderedElementsAre("the job after lost 1,234 events: its figures are too low",
-                                   HasSubstr("the dataset is another one: 954 MiB before, ")));
+                                   HasSubstr("other data was read: files of 954 MiB before, of ")));
+}
+
+TEST(Compare, ASingleRankIsNotMissedByItsName) {
+  Profile before = training();
+  before.job.ranks = 1;
+  before.time.ranks = {split("job")};
+  before.ranks.clear();
+  EXPECT_THAT(compare(before, training()).notes, IsEmpty());
 }
 
 TEST(Compare, TheTextFitsEightyColumnsAndNamesTheRegressions) {

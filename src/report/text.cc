@@ -19,7 +19,7 @@ using analyze::TimeSplit;
 using std::chrono::nanoseconds;
 
 constexpr size_t kFunctionRows = 12;
-constexpr size_t kBarColumns = 24;
+constexpr size_t kBarColumns = 20;
 
 std::string duration(uint64_t ns) {
   return format_duration(nanoseconds(static_cast<int64_t>(std::min<uint64_t>(ns, INT64_MAX))));
@@ -117,10 +117,9 @@ std::string time_table(const Profile& profile, const Terminal& terminal) {
     add_share(table, "compute", split.compute_ns, split, "", terminal);
   }
   if (profile.time.basis == analyze::WaitBasis::kRegions) {
-    add_share(
-        table, "waiting for data", split.wait_ns, split,
-        split.step_ns > 0 ? fmt::format("{} of the steps", format_percent(split.wait_share)) : "",
-        terminal);
+    add_share(table, "waiting for data", split.wait_ns, split,
+              split.step_ns > 0 ? fmt::format("{} of steps", format_percent(split.wait_share)) : "",
+              terminal);
   }
   add_share(table, "I/O calls", split.io_ns, split,
             split.compute_ns > 0
@@ -150,12 +149,6 @@ std::string sizes_of(const FunctionStats& function) {
   return function.size_bytes.count == 0 ? "" : format_bytes(function.size_bytes.median);
 }
 
-std::string rate_of(const FunctionStats& function) {
-  if (function.bytes == 0 || function.time_ns == 0) return "";
-  return format_bandwidth(static_cast<double>(function.bytes) * 1e9 /
-                          static_cast<double>(function.time_ns));
-}
-
 std::string function_table(const Profile& profile, const Terminal& terminal) {
   if (profile.functions.empty()) return "";
   const auto right = Table::Align::kRight;
@@ -165,9 +158,7 @@ std::string function_table(const Profile& profile, const Terminal& terminal) {
                {.title = "bytes", .align = right},
                {.title = "size", .align = right},
                {.title = "median", .align = right},
-               {.title = "p99", .align = right},
-               {.title = "rate", .align = right}});
-  size_t shown = 0;
+               {.title = "p99", .align = right}});
   size_t left = 0;
   for (const analyze::LayerStats& layer : profile.layers) {
     std::vector<const FunctionStats*> functions;
@@ -183,7 +174,6 @@ std::string function_table(const Profile& profile, const Terminal& terminal) {
              : format_bytes(layer.bytes_read + layer.bytes_written),
          "",
          "",
-         "",
          ""});
     const size_t room = std::max<size_t>(2, kFunctionRows / profile.layers.size());
     for (size_t i = 0; i < functions.size(); ++i) {
@@ -195,9 +185,7 @@ std::string function_table(const Profile& profile, const Terminal& terminal) {
       table.add_row({"  " + printable(function.name),
                      format_count(static_cast<double>(function.count)), duration(function.time_ns),
                      function.bytes == 0 ? "" : format_bytes(function.bytes), sizes_of(function),
-                     duration(function.latency_ns.median), duration(function.latency_ns.p99),
-                     rate_of(function)});
-      ++shown;
+                     duration(function.latency_ns.median), duration(function.latency_ns.p99)});
     }
   }
   std::string out = "\n" + table.render(terminal);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
@@ -43,7 +44,7 @@ Result<PackedFile> PackedFile::open(Source source, std::string name) {
   PackedFile file(std::move(source), std::move(name));
   RETURN_IF_ERROR(file.read_header().within(file.name_));
   file.has_index_ = file.read_index();
-  if (!file.has_index_) file.scan();
+  if (!file.has_index_) file.scan(sizeof(TraceFileHeader));
   file.take_blocks();
   return file;
 }
@@ -125,8 +126,8 @@ Status PackedFile::take_index(const PackedBlock& index) {
   return {};
 }
 
-void PackedFile::scan() {
-  uint64_t offset = sizeof(TraceFileHeader);
+void PackedFile::scan(uint64_t from_offset) {
+  uint64_t offset = from_offset;
   while (offset < source_.size_bytes()) {
     const auto block = block_at(offset);
     if (block.ok()) {
@@ -188,6 +189,7 @@ void PackedFile::keep_committed() {
       if (blocks_[first_pending].offset >= commit.from_offset)
         kept.push_back(blocks_[first_pending]);
     }
+    committed_bytes_ = end_of(blocks_[i]);
     for (auto& [recording, news] : commit.consumed) {
       Consumed& known = consumed_[recording];
       known.log_bytes = std::max(known.log_bytes, news.log_bytes);
@@ -224,6 +226,19 @@ void PackedFile::take_blocks() {
               block.header.count, block.offset, block.header.process));
     return true;
   });
+}
+
+Status PackedFile::read_on() {
+  RETURN_IF_ERROR(source_.look_again());
+  std::vector<PackedBlock> before = std::exchange(blocks_, {});
+  // What is half written at the end is no damage here.
+  const size_t known_problems = problems_.size();
+  scan(committed_bytes_);
+  problems_.resize(known_problems);
+  take_blocks();
+  before.insert(before.end(), blocks_.begin(), blocks_.end());
+  blocks_ = std::move(before);
+  return {};
 }
 
 Status PackedFile::take_table(const PackedBlock& block) {

@@ -52,6 +52,10 @@ class PackedFile {
   // Every block, for a writer that goes on with this file: its index lists them all.
   const std::vector<PackedBlock>& blocks() const { return blocks_; }
 
+  // Reads on after the last commit, in a file that a packer still writes: tables, event_blocks()
+  // and consumed() grow. What is not committed yet is left for the next time.
+  Status read_on();
+
   // Events with the file's own indices and times.
   Status read(size_t event_block, EventColumns& columns) const;
 
@@ -65,7 +69,7 @@ class PackedFile {
   Status read_header();
   bool read_index();
   Status take_index(const PackedBlock& index);
-  void scan();
+  void scan(uint64_t from_offset);
   Result<PackedBlock> block_at(uint64_t offset) const;
   uint64_t find_block(uint64_t from_offset) const;
   void take_blocks();
@@ -88,6 +92,7 @@ class PackedFile {
   std::map<std::string, Consumed> consumed_;
   std::vector<std::string> problems_;
   bool has_index_ = false;
+  uint64_t committed_bytes_ = sizeof(wire::TraceFileHeader);  // where the last commit ends
 };
 
 }  // namespace millrace::trace

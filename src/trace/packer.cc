@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <set>
 
 #include "base/thread_pool.h"
@@ -174,7 +175,8 @@ Result<PackOutcome> Packer::State::run(bool at_end) {
   if (status.ok()) status = commit(at_end);
   if (!status.ok()) {
     // What was written since the last commit counts for nothing: give the space back.
-    static_cast<void>(truncate(output.c_str(), static_cast<off_t>(committed_bytes)));
+    std::error_code ignored;
+    std::filesystem::resize_file(output, committed_bytes, ignored);
     start_over();
     return fail(status.error().code(),
                 "{}: {}; the recording in {} stays as it is, and can be read "

@@ -96,6 +96,39 @@ TEST_F(PackerTest, PackingKeepsEveryEventAndRemovesTheRecording) {
   EXPECT_EQ(trace->threads().size(), 2u);
 }
 
+TEST_F(PackerTest, APackedFileIsReadOnWhileItsPackerWrites) {
+  wire::ProcessPage page = RecordedSample::process(42);
+  page.exited = 0;
+  sample_.write_process("42-f4240", page, {ring(0, 1, 42, 90'000'000, 0)},
+                        {ring(0, 0, 42, 1000, 2046)});
+  sample_.write_session();
+  Packer packer = open();
+  auto source = Source::from_file(output_.string());
+  ASSERT_TRUE(source.ok());
+  auto file = PackedFile::open(*std::move(source), "t");
+  ASSERT_TRUE(file.ok()) << file.error().message();
+  EXPECT_THAT(file->event_blocks(), IsEmpty());
+
+  ASSERT_TRUE(packer.pack_available().ok());
+  ASSERT_TRUE(file->read_on().ok());
+  ASSERT_THAT(file->event_blocks(), SizeIs(1));
+  EXPECT_EQ(file->event_blocks()[0].header.count, 2046u);
+  EXPECT_EQ(file->consumed().at("42-f4240").log_bytes, sizeof(Ring));
+
+  ASSERT_TRUE(file->read_on().ok());
+  EXPECT_THAT(file->event_blocks(), SizeIs(1));
+  sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 1, 42, 90'000'000, 5)},
+                        {});
+  ASSERT_TRUE(packer.finish().ok());
+  ASSERT_TRUE(file->read_on().ok());
+  EXPECT_THAT(file->event_blocks(), SizeIs(2));
+  EXPECT_TRUE(file->consumed().at("42-f4240").done);
+  EventColumns columns;
+  ASSERT_TRUE(file->read(1, columns).ok());
+  EXPECT_EQ(columns.size_events(), 5u);
+  EXPECT_THAT(file->problems(), IsEmpty());
+}
+
 // A packer stopped between its commit and the removal leaves the files; nothing is there twice.
 TEST_F(PackerTest, FilesLeftAfterTheCommitAreNotReadAgain) {
   sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 1, 42, 90'000'000, 10)},

@@ -49,6 +49,7 @@ class SessionDirectory {
   Result<wire::ProcessPage> read_process(const std::string& recording) const;
   Result<ProcessRecording> read(const std::string& recording, const Consumed& consumed,
                                 ProcessRecording::Extent extent) const;
+  Result<Source> open_rings(const std::string& recording) const;
   Result<Source> names() const;
 
   // Of a process whose page is given. A program that was replaced by exec has ended; whether it was
@@ -61,8 +62,6 @@ class SessionDirectory {
                    const std::vector<wire::ProcessPage>& pages) const;
 
  private:
-  Result<Source> open_rings(const std::string& recording) const;
-
   SessionDirectory(std::filesystem::path path, const wire::SessionPage& page)
       : path_(std::move(path)), page_(page) {}
 

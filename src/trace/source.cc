@@ -29,6 +29,12 @@ Result<Source> Source::from_piece(const Piece& piece) {
   return source;
 }
 
+Status Source::look_again() {
+  if (!file_.is_open() || piece_bytes_ != 0) return {};
+  ASSIGN_OR_RETURN(size_bytes_, file_.size_bytes());
+  return {};
+}
+
 Result<ByteView> Source::view(uint64_t offset, size_t size_bytes,
                               std::vector<std::byte>& scratch) const {
   if (offset > size_bytes_ || size_bytes > size_bytes_ - offset) {

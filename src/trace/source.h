@@ -28,7 +28,10 @@ class Source {
   // `bytes` must outlive the source.
   explicit Source(ByteView bytes) : bytes_(bytes), size_bytes_(bytes.size()) {}
 
-  uint64_t size_bytes() const { return size_bytes_; }  // when it was opened
+  uint64_t size_bytes() const { return size_bytes_; }  // when it was opened, or last looked at
+
+  // Looks again how large the file is: it may be written on. Nothing changes for memory and pieces.
+  Status look_again();
 
   // The bytes from `offset` on: a view of memory, or of `scratch`, which they are read into. Fails
   // where the source ends earlier, before anything is allocated.

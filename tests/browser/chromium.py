@@ -94,9 +94,11 @@ class Chromium:
 
     def __init__(self, program: str, width: int = 1400, height: int = 1000):
         self.profile = tempfile.mkdtemp(prefix="millrace_chromium_")
-        self.process = subprocess.Popen([program, *FLAGS, f"--window-size={width},{height}",
-                                         f"--user-data-dir={self.profile}", "about:blank"],
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.words = Path(self.profile) / "stderr"
+        with self.words.open("wb") as words:
+            self.process = subprocess.Popen([program, *FLAGS, f"--window-size={width},{height}",
+                                             f"--user-data-dir={self.profile}", "about:blank"],
+                                            stdout=subprocess.DEVNULL, stderr=words)
         self.port = self.wait_for_port()
 
     def wait_for_port(self) -> int:
@@ -106,11 +108,18 @@ class Chromium:
             if file.is_file() and "\n" in (text := file.read_text()):
                 return int(text.split("\n")[0])
             if self.process.poll() is not None:
-                raise RuntimeError(f"the browser ended with {self.process.returncode} before it listened")
+                raise RuntimeError(self.obituary())
             time.sleep(0.05)
         raise TimeoutError("the browser did not listen within 60 s")
 
+    def obituary(self) -> str:
+        """Why the browser is not there: a signal is a negative status."""
+        last = self.words.read_text(errors="replace")[-2000:]
+        return f"the browser ended with status {self.process.poll()}; its last words: {last}"
+
     def open(self, path: Path) -> "Page":
+        if self.process.poll() is not None:
+            raise RuntimeError(self.obituary())
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/json/new?about:blank", method="PUT")
         with urllib.request.urlopen(request, timeout=60) as answer:
             target = json.load(answer)

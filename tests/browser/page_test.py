@@ -43,15 +43,10 @@ def make_page(name: str, profile: dict, findings: dict, detail: dict) -> Path:
 
 
 def lookup(profile: dict, path: str):
-    """The value of a figure: "job.events", "functions:read.count"."""
-    name, _, rest = path.partition(":")
-    if rest:
-        key, _, field = rest.rpartition(".")
-        row = next(row for row in profile[name] if row.get("name", row.get("layer")) == key)
-        return row[field]
+    """The value of a figure: "job.events", "functions.3.count"."""
     value = profile
     for part in path.split("."):
-        value = value[part]
+        value = value[int(part)] if isinstance(value, list) else value[part]
     return value
 
 
@@ -130,7 +125,7 @@ class AJobsPage(PageTest):
         self.assert_nothing_is_wider_than_the_window()
 
     def test_the_answer_comes_first(self):
-        self.assertIn("waiting for data", self.text("main > section:first-child .answer-text"))
+        self.assertEqual(self.text("main > section:first-child .answer-text"), "Yes: training waits for data 34.0 % of its steps")
         self.assertIn(self.findings["findings"][0]["title"], self.text("#answer"))
 
     def test_the_function_table_has_the_rows_of_the_json(self):
@@ -256,6 +251,17 @@ class AJobsPage(PageTest):
         self.assertLess(begin, epoch["begin_ns"])
         self.assertGreater(end, epoch["end_ns"])
         self.assertLess(end - begin, self.wall / 2)
+
+    def test_an_epoch_of_many_ranks_is_one_stretch(self):
+        label = self.page.evaluate("document.querySelector('.stretches canvas').ariaLabel")
+        self.assertEqual(label, "Stretches over time: 3 epochs, 3 checkpoints")
+        plot = self.plot(".stretches canvas")
+        self.page.mouse("mouseMoved", plot["x"] + plot["width"] * 0.1, plot["y"] + 10)
+        self.page.settle()
+        self.assertIn("4 ranks", self.text(".tip"))
+        self.page.click_at(plot["x"] + plot["width"] * 0.5, plot["y"] + 10)
+        epoch = self.profile["epochs"][1]
+        self.assertEqual(self.visible_range(), (epoch["begin_ns"], epoch["end_ns"]))
 
     # ---- tables ---------------------------------------------------------------------------------
     def first_function(self) -> str:
@@ -384,7 +390,7 @@ class AnEmptyProfilesPage(PageTest):
         return make_page("empty", cls.profile, {"findings": []}, sample_data.empty_detail())
 
     def test_every_part_says_that_it_is_empty(self):
-        self.assertIn("no events", self.text("#answer"))
+        self.assertIn("Nothing was recorded", self.text("#answer"))
         for part in ("findings", "time", "over-time", "epochs", "functions", "access", "files", "tree"):
             self.assertEqual(self.count(f"#{part} .empty"), 1, part)
         self.assertNotRegex(self.text("body"), "NaN|undefined|Infinity|null")
@@ -412,6 +418,7 @@ class ASmallProgramsPage(PageTest):
         cls.profile["problems"] = ["t/a.mrt: block 3 is damaged: its checksum is wrong; the rest was used"]
         detail = job.detail()
         detail["levels"] = []
+        detail["origin_ns"] = 5 * sample_data.SECOND
         return make_page("small", cls.profile, {"findings": [], "answer": "No: 0.1 % of the time."}, detail)
 
     def test_it_shows_its_figures_and_what_could_not_be_read(self):
@@ -420,6 +427,14 @@ class ASmallProgramsPage(PageTest):
         self.assertIn("17 events were lost", self.text("#problems"))
         self.assertEqual(self.text(".answer-text"), "No: 0.1 % of the time.")
         self.assertNotRegex(self.text("body"), "NaN|undefined|Infinity")
+
+    def test_a_page_of_a_part_asks_for_parts_of_the_whole_trace(self):
+        self.assertIn("from 5s on", self.text("#summary"))
+        self.page.key("+")
+        begin, end = self.visible_range()
+        told = [float(number) for number in re.findall(r"--(?:from|until) ([\d.]+)s", self.text("#events-notice"))]
+        self.assertAlmostEqual(told[0], 5 + begin / 1e9, delta=1e-8)
+        self.assertAlmostEqual(told[1], 5 + end / 1e9, delta=1e-8)
 
     def test_without_bins_the_events_are_still_there(self):
         self.page.evaluate("(() => { const list = document.querySelector('#places'); list.value = '0';"

@@ -227,8 +227,9 @@ class Job:
     def stretches(self, epochs: list[dict]) -> list[dict]:
         rows = []
         for epoch in epochs:
-            rows.append({"role": "epoch", "name": "epoch", "epoch": epoch["epoch"], "rank": 0, "begin_ns": epoch["begin_ns"],
-                         "end_ns": epoch["end_ns"]})
+            rows += [{"role": "epoch", "name": "epoch", "epoch": epoch["epoch"], "rank": rank,
+                      "begin_ns": epoch["begin_ns"] + rank * 1000, "end_ns": epoch["end_ns"] - rank * 1000}
+                     for rank in range(min(self.ranks, 32))]
             rows.append({"role": "checkpoint", "name": "checkpoint", "epoch": epoch["epoch"], "rank": 0,
                          "begin_ns": epoch["end_ns"] - SECOND, "end_ns": epoch["end_ns"]})
         return rows

@@ -58,6 +58,8 @@ $ python3 -c 'import json; d=json.load(open("c.json")); f=d["differences"][0]; p
 # traces, and a trace against a profile
 $ millrace compare "$SOURCE/tests/golden/trace.mrt" "$SOURCE/tests/golden/trace.mrt" | tail -1
 > no difference of 10.0 % or more
+$ millrace report --json "$SOURCE/tests/golden/trace.mrt" > t.json; millrace compare t.json "$SOURCE/tests/golden/trace.mrt" | tail -1
+> no difference of 10.0 % or more
 $ millrace compare "$SOURCE/tests/golden/trace.mrt" old.json | grep note
 > note: ...
 > ...

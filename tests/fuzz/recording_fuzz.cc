@@ -8,6 +8,7 @@
 
 #include "trace/block_codec.h"
 #include "trace/recording_part.h"
+#include "watch/recording_tail.h"
 
 namespace {
 
@@ -26,6 +27,25 @@ size_t take_length(std::string_view& rest) {
   return length;
 }
 
+// The same bytes, followed as if their process ran, and then as if it had ended.
+void follow(const std::string& rings, const std::string& log) {
+  watch::RecordingTail tail;
+  const auto open_log = [&]() -> Result<std::unique_ptr<trace::Source>> {
+    return std::make_unique<trace::Source>(bytes_of(log));
+  };
+  uint64_t events = 0;
+  const auto count = [&](std::span<const wire::TraceSlot> slots, trace::Place) {
+    if (slots.empty()) __builtin_trap();
+    ++events;
+  };
+  for (const bool is_over : {false, false, true}) {
+    tail.read(trace::Source(bytes_of(rings)), open_log, is_over, count);
+  }
+  const uint64_t seen = events;
+  tail.read(trace::Source(bytes_of(rings)), open_log, true, count);
+  if (events != seen) __builtin_trap();  // nothing is delivered twice
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -39,6 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   rings += take(rest, ring_length);
   rings.resize(wire::ring_offset(1));
   const std::string log(rest);
+  follow(rings, log);
   auto recording = trace::ProcessRecording::read(
       trace::Source(bytes_of(rings)),
       [&]() -> Result<std::unique_ptr<trace::Source>> {

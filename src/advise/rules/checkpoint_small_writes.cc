@@ -30,7 +30,7 @@ Judged judge_checkpoint_small_writes(const analyze::Profile& profile, const Mach
   if (mean_bytes >= kSizeMax || !waiting.matters(io->write_ns)) return {};
 
   const uint64_t left_ns = std::max(scaled(io->write_ns, ratio(mean_bytes, kMiB)),
-                                    io->bytes_written * kSecond / kCacheBytesPerSecond);
+                                    time_at(io->bytes_written, kCacheBytesPerSecond));
   const uint64_t needless_ns = io->write_ns - std::min(io->write_ns, left_ns);
   Finding finding;
   finding.title = fmt::format("checkpoints are written {} at a time", format_bytes(mean_bytes));

@@ -43,12 +43,12 @@ Judged judge_checkpoint_stall(const analyze::Profile& profile, const Machine& ma
   const uint64_t ranks = std::max<uint32_t>(profile.job.ranks, 1);
   const bool others_wait = ranks > 1 && 2 * saved.alone > saved.count;
   const uint64_t writers = others_wait ? 1 : ranks;
-  const uint64_t left_ns = saved.bytes / writers * kSecond / kCacheBytesPerSecond;
+  const uint64_t left_ns = time_at(saved.bytes / writers, kCacheBytesPerSecond);
   const analyze::Checkpoint& longest = profile.checkpoints[saved.longest];
   Finding finding;
-  finding.title = others_wait
-                      ? fmt::format("{} ranks wait while one writes the checkpoint", ranks - 1)
-                      : "training stands still while a checkpoint is written";
+  finding.title = others_wait ? fmt::format("{} {} while one writes the checkpoint", ranks - 1,
+                                            ranks == 2 ? "rank waits" : "ranks wait")
+                              : "training stands still while a checkpoint is written";
   finding.evidence = {
       {fmt::format("in {} {} nobody computed for {}, {} of the wall time", saved.count,
                    saved.count == 1 ? "checkpoint" : "checkpoints", duration(saved.stalled_ns),
@@ -57,7 +57,7 @@ Judged judge_checkpoint_stall(const analyze::Profile& profile, const Machine& ma
       {fmt::format("the longest stopped training for {}: {} by {} of {} ranks",
                    duration(longest.stalled_ns), format_bytes(longest.bytes), longest.ranks_writing,
                    ranks),
-       fmt::format("checkpoints:{}", saved.longest)}};
+       "checkpoints:" + longest.file}};
   finding.threshold =
       "5 % of the wall time: a copy of the state in memory takes a fraction of a second, and "
       "writing can go on beside training";

@@ -24,7 +24,7 @@ Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machin
       {fmt::format("a rank waits {} for data, {} of the wall time", duration(waiting.data_ns),
                    format_percent(waiting.share(waiting.data_ns))),
        "time.mean"},
-      {fmt::format("making samples took {} of CPU time, I/O on data files {}",
+      {fmt::format("making samples took {} beside their I/O, which took {}",
                    duration(waiting.decode_ns), duration(waiting.calls_ns)),
        "functions"}};
   finding.threshold =

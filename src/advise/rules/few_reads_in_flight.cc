@@ -36,7 +36,7 @@ Judged judge_few_reads_in_flight(const analyze::Profile& profile, const Machine&
   if (!waiting.matters(io.read_ns) || waiting.share(waiting.io_ns) < kWaitShareMin) return {};
   const uint64_t latency_ns = io.read_ns / io.reads;
   // More readers do not make copying quicker.
-  if (latency_ns < kLatencyMin || io.bytes_read * kSecond / kCacheBytesPerSecond > io.read_ns / 2) {
+  if (latency_ns < kLatencyMin || time_at(io.bytes_read, kCacheBytesPerSecond) > io.read_ns / 2) {
     return {};
   }
   const uint64_t reading_ns = waiting.due_to(io.read_ns);

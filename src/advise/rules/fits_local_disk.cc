@@ -21,7 +21,7 @@ Judged judge_fits_local_disk(const analyze::Profile& profile, const Machine& mac
 
   constexpr uint64_t kDiskBytesPerSecond = 1'000'000'000;
   const Waiting waiting = waiting_of(profile);
-  const uint64_t left_ns = again->bytes / nodes * kSecond / kDiskBytesPerSecond;
+  const uint64_t left_ns = time_at(again->bytes / nodes, kDiskBytesPerSecond);
   Finding finding;
   finding.title = size <= room
                       ? "the dataset fits onto a node's own disk, and is read over the network"

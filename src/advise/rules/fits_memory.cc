@@ -27,8 +27,8 @@ std::optional<Rereading> rereading_of(const analyze::Profile& profile) {
     time_ns = scaled(time_of(io), ratio(bytes, io.bytes_read));
   }
   // As quick as the page cache: it is in memory already, whatever it was read from.
-  if (bytes == 0 || time_ns <= bytes * kSecond / kCacheBytesPerSecond) return {};
-  const uint64_t left_ns = bytes * kSecond / kCacheBytesPerSecond;
+  if (bytes == 0 || time_ns <= time_at(bytes, kCacheBytesPerSecond)) return {};
+  const uint64_t left_ns = time_at(bytes, kCacheBytesPerSecond);
   return Rereading{.bytes = bytes, .saved_ns = waiting.due_to(time_ns - left_ns)};
 }
 
@@ -62,9 +62,10 @@ Judged judge_fits_memory(const analyze::Profile& profile, const Machine& machine
       "times or more, and slower than 2 GB/s, so the page cache did not keep it";
   finding.changes =
       Changes(profile, machine)
-          .pytorch(
-              "before training: cp -r DATA /dev/shm, and read it there; or hold the samples in one "
-              "shared tensor that the workers inherit")
+          .pytorch(fmt::format(
+              "before training: cp -r {} /dev/shm/, and read it there; or hold the samples "
+              "in one shared tensor that the workers inherit",
+              data_directory(profile)))
           .tf_data(
               ".cache() behind decoding where the values fit, before it where only the bytes do")
           .hdf5("driver='core' in h5py (H5Pset_fapl_core) reads a file into memory as it is opened")

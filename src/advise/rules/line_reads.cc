@@ -37,7 +37,7 @@ Judged judge_line_reads(const analyze::Profile& profile, const Machine& machine)
   time_ns = scaled(time_ns, ratio(counts.lines, calls));
   if (!waiting.matters(time_ns)) return {};
 
-  const uint64_t left_ns = bytes * kSecond / kCacheBytesPerSecond;
+  const uint64_t left_ns = time_at(bytes, kCacheBytesPerSecond);
   Finding finding;
   finding.title = "data are read line by line";
   finding.evidence = {{fmt::format("{} of {} reads of data are calls like {}, of {} on average",

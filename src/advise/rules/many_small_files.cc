@@ -43,8 +43,9 @@ Judged judge_many_small_files(const analyze::Profile& profile, const Machine& ma
               "a shard with an index")
           .tf_data("pack them into TFRecord files of 100 MiB to 1 GiB (tf.io.TFRecordWriter)")
           .lustre(fmt::format(
-              "until they are packed: lfs setstripe -c 1 {}, so that each open asks one "
-              "server; -E 64K -L mdt puts the first 64 KiB beside the metadata",
+              "until they are packed: lfs setstripe -E 64K -L mdt -E -1 -c 1 {} before they are "
+              "copied there; the first 64 KiB then lie beside the metadata, the rest on one "
+              "server",
               data_directory(profile)))
           .store("millrace store (coming) packs them as it loads them, and keeps their paths")
           .take();

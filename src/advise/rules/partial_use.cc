@@ -57,6 +57,7 @@ bool is_read_whole_each_time(const analyze::Profile& profile, const analyze::Fil
 
 Use file_use(const analyze::Profile& profile) {
   Use use;
+  if (profile.job.epochs == 0) return use;  // each time may have been an epoch
   const analyze::FileStats* worst = nullptr;
   for (const analyze::FileStats& file : profile.files) {
     if (!is_read_whole_each_time(profile, file)) continue;

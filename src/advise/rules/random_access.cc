@@ -37,7 +37,7 @@ Judged judge_random_access(const analyze::Profile& profile, const Machine& machi
                        mean_file < 4 * kMiB;
   if (!within && !between) return {};
   const uint64_t straight_ns =
-      io.bytes_read * kSecond / straight_bytes_per_second(machine.data_storage);
+      time_at(io.bytes_read, straight_bytes_per_second(machine.data_storage));
   if (straight_ns >= io.read_ns || !waiting.matters(io.read_ns - straight_ns)) return {};
   if (waiting.share(waiting.io_ns) < kWaitShareMin) return {};
 

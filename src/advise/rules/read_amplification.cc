@@ -26,11 +26,14 @@ Judged judge_read_amplification(const analyze::Profile& profile, const Machine& 
       {fmt::format("{} were read in {} {}, of {} of different bytes",
                    format_bytes(job.dataset_bytes_read), job.epochs,
                    job.epochs == 1 ? "epoch" : "epochs", format_bytes(job.dataset_unique_bytes)),
-       "job"},
-      {fmt::format("{} of the reads went back or skipped within a file",
-                   format_percent(1 - ratio(profile.data_reads.counts.consecutive,
-                                            profile.data_reads.counts.transitions))),
-       "data_reads"}};
+       "job"}};
+  if (const analyze::AccessCounts& reads = profile.data_reads.counts; reads.transitions > 0) {
+    finding.evidence.push_back(
+        {fmt::format("of {} reads that followed another in their file, {} went back or skipped",
+                     format_exact(reads.transitions),
+                     format_percent(1 - ratio(reads.consecutive, reads.transitions))),
+         "data_reads"});
+  }
   finding.threshold =
       "1.5 times: a pass over a dataset reads each byte once, and heads and indexes of "
       "formats add a few percent";

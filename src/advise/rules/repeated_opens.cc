@@ -17,6 +17,11 @@ double opens_a_rank_and_epoch(const analyze::Profile& profile, const analyze::Fi
   return ratio(file.io.opens, std::max<uint64_t>(file.ranks, 1) * epochs_of(profile));
 }
 
+// Without epochs, an opening that reads the whole file may be an epoch.
+bool may_be_an_epoch(const analyze::Profile& profile, const analyze::FileStats& file) {
+  return profile.job.epochs == 0 && 2 * (file.io.bytes_read / file.io.opens) >= file.size_bytes;
+}
+
 }  // namespace
 
 Judged judge_repeated_opens(const analyze::Profile& profile, const Machine& machine) {
@@ -28,6 +33,7 @@ Judged judge_repeated_opens(const analyze::Profile& profile, const Machine& mach
   for (const analyze::FileStats& file : profile.files) {
     if (file.kind != analyze::FileKind::kData) continue;
     if (opens_a_rank_and_epoch(profile, file) < kOpensMin) continue;
+    if (may_be_an_epoch(profile, file)) continue;
     ++files;
     opens += file.io.opens;
     time_ns += file.io.metadata_ns;

@@ -19,6 +19,8 @@ double least_share(const analyze::Profile& profile) {
     const double bytes = ratio(rank.data_bytes_read, job.dataset_unique_bytes * epochs_of(profile));
     const double files = ratio(rank.data_files, profile.data.files_read);
     least = std::min({least, bytes, files});
+    // Shards of several epochs that nobody marked come to more than one dataset.
+    if (job.epochs == 0 && bytes > 1.1) return 0;
   }
   return profile.ranks.empty() ? 0 : least;
 }

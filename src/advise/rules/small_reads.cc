@@ -66,17 +66,25 @@ std::vector<Change> changes(const analyze::Profile& profile, const Machine& mach
                             uint64_t wanted_bytes) {
   const uint64_t mean_file =
       profile.job.dataset_bytes / std::max<uint64_t>(profile.job.dataset_files, 1);
+  const analyze::AccessCounts& counts = profile.data_reads.counts;
+  const bool straight_on = 2 * counts.consecutive >= counts.transitions;
   return Changes(profile, machine)
       .pytorch(
-          fmt::format("read a file in pieces of {}: open(path, 'rb', buffering={}), or read() it "
-                      "whole and slice in memory",
-                      format_bytes(wanted_bytes), wanted_bytes))
+          straight_on
+              ? fmt::format(
+                    "read a file in pieces of {}: open(path, 'rb', buffering={}), or read() "
+                    "it whole and slice in memory",
+                    format_bytes(wanted_bytes), wanted_bytes)
+              : fmt::format("read neighbours together: blocks of about {} in random order, and "
+                            "shuffle the samples of some blocks in memory; a larger buffer alone "
+                            "would read what is not used",
+                            format_bytes(wanted_bytes)))
       .tf_data(fmt::format("tf.data.TFRecordDataset(files, buffer_size={}); the same argument of "
                            "FixedLengthRecordDataset and TextLineDataset",
                            wanted_bytes))
       .hdf5(fmt::format(
           "rewrite the datasets in chunks of about 1 MiB (h5repack -l CHUNK=...), and give "
-          "the chunk cache room for a row of them: H5Pset_chunk_cache(fapl, 12421, {}, "
+          "the chunk cache room for a row of them: H5Pset_chunk_cache(dapl, 12421, {}, "
           "1.0), in h5py rdcc_nbytes={}",
           64 * kMiB, 64 * kMiB))
       .lustre(
@@ -104,7 +112,7 @@ Judged judge_small_reads(const analyze::Profile& profile, const Machine& machine
   const uint64_t wanted = std::max<uint64_t>(limit.size_bytes, kMiB);
   // Fewer calls, but the bytes still have to be copied.
   const uint64_t left_ns = std::max(scaled(reads.time_ns, ratio(mean_bytes, wanted)),
-                                    reads.bytes * kSecond / kCacheBytesPerSecond);
+                                    time_at(reads.bytes, kCacheBytesPerSecond));
   const uint64_t saved_ns = waiting.due_to(reads.time_ns - std::min(reads.time_ns, left_ns));
   Finding finding;
   finding.title = fmt::format("the data are read {} at a time", format_bytes(mean_bytes));

@@ -44,7 +44,7 @@ Judged judge_text_parsing(const analyze::Profile& profile, const Machine& machin
   constexpr uint64_t kParseBytesPerSecond = 200'000'000;
   const Waiting waiting = waiting_of(profile);
   const Text text = text_of(profile);
-  const uint64_t parse_ns = text.bytes / kParseBytesPerSecond * kSecond;
+  const uint64_t parse_ns = time_at(text.bytes, kParseBytesPerSecond);
   if (!waiting.matters(parse_ns)) return {};
   const uint64_t parse_a_rank_ns = parse_ns / std::max<uint32_t>(profile.job.ranks, 1);
   if (waiting.share(parse_a_rank_ns) < kWaitShareMin) return {};

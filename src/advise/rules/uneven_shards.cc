@@ -54,7 +54,7 @@ Judged judge_uneven_shards(const analyze::Profile& profile, const Machine& machi
       {fmt::format("{} read {} in {} files; the mean is {}", loads.most->name,
                    format_bytes(loads.most->data_bytes_read), format_exact(loads.most->data_files),
                    format_bytes(loads.mean_bytes)),
-       "ranks"},
+       "ranks:" + loads.most->name},
       {fmt::format("it was {} in I/O, a mean rank {}", duration(loads.io_most_ns),
                    duration(loads.io_mean_ns)),
        "time.ranks"}};

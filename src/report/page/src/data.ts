@@ -118,7 +118,8 @@ export interface DetailWindow {
   offset: number[]; size: number[]; result: number[]; error: number[];
 }
 export interface DetailLevel { bin_ns: number; rows: { thread: number; layer: number; busy: number[] }[] }
-export interface Detail { names: string[]; threads: DetailThread[]; windows: DetailWindow[]; levels: DetailLevel[] }
+// The origin is the job's begin, seen from the trace's first event: above 0 where the page is of a part (--from).
+export interface Detail { origin_ns: number; names: string[]; threads: DetailThread[]; windows: DetailWindow[]; levels: DetailLevel[] }
 
 export interface PageData { profile: Profile; findings: Findings; detail: Detail }
 
@@ -127,7 +128,7 @@ export async function loadData(): Promise<PageData> {
   return {
     profile: profile as Profile,
     findings: { findings: [], ...(findings as object) },
-    detail: { names: [], threads: [], windows: [], levels: [], ...(detail as object) },
+    detail: { origin_ns: 0, names: [], threads: [], windows: [], levels: [], ...(detail as object) },
   };
 }
 

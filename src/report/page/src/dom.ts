@@ -48,7 +48,7 @@ export function foreign(text: string, attributes: Attributes = {}): HTMLElement 
 export function pathOf(path: string): HTMLElement {
   const text = printable(path);
   const slash = text.lastIndexOf("/") + 1;
-  return h("span", { class: "code path", title: text }, h("bdi", { class: "path-folder" }, text.slice(0, slash)),
+  return h("span", { class: "code path", title: text }, slash > 0 && h("bdi", { class: "path-folder" }, text.slice(0, slash)),
     h("bdi", { class: "path-name" }, text.slice(slash)));
 }
 

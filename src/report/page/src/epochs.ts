@@ -40,7 +40,7 @@ function actionNames(epochs: EpochStats[]): string[] {
 function epochTable(epochs: EpochStats[], range: TimeRange): DataTable<EpochStats> {
   const names = actionNames(epochs);
   return new DataTable<EpochStats>({
-    label: "Epochs", rows: epochs, minWidth: `${52 + 8 * names.length}em`, rowKey: ({ epoch }) => String(epoch),
+    label: "Epochs", rows: epochs, rowKey: ({ epoch }) => String(epoch),
     visit: ({ begin_ns, end_ns }) => goTo(range, begin_ns, end_ns),
     columns: [
       { key: "epoch", title: "Epoch", width: 5, value: ({ epoch }) => epoch },
@@ -74,18 +74,18 @@ function makeSteps({ steps, time }: Profile, range: TimeRange): HTMLElement | nu
   if (steps.duration_ns.count === 0) return null;
   const rows = steps.all.length ? steps.all : steps.slowest;
   const table = new DataTable<StepStats>({
-    label: "Steps", rows, minWidth: "44em", rowKey: ({ step }) => String(step),
+    label: "Steps", rows, rowKey: ({ step }) => String(step),
     sort: { key: "duration_ns", descending: true },
     visit: ({ begin_ns, duration_ns }) => goTo(range, begin_ns, begin_ns + duration_ns),
     ...(steps.all.length ? {} : { note: `the slowest of ${format.exact(steps.duration_ns.count)} steps` }),
     columns: [
-      { key: "epoch", title: "Epoch", value: ({ epoch }) => epoch, cell: ({ epoch }) => (epoch < 0 ? "" : epoch) },
-      { key: "step", title: "Step", value: ({ step }) => step, cell: ({ step }) => (step < 0 ? "" : step) },
+      { key: "epoch", width: 8, title: "Epoch", value: ({ epoch }) => epoch, cell: ({ epoch }) => (epoch < 0 ? "" : epoch) },
+      { key: "step", width: 8, title: "Step", value: ({ step }) => step, cell: ({ step }) => (step < 0 ? "" : step) },
       { key: "rank", title: "Rank", left: true, value: ({ rank }) => rank, cell: ({ rank }) => foreign(time.ranks[rank]?.name ?? `rank ${rank}`) },
-      { key: "begin_ns", title: "Begin", value: ({ begin_ns }) => begin_ns, cell: ({ begin_ns }) => format.moment(begin_ns, 1e6) },
-      { key: "duration_ns", title: "Time", value: ({ duration_ns }) => duration_ns, cell: ({ duration_ns }) => format.duration(duration_ns) },
-      { key: "wait_ns", title: "Waited", value: ({ wait_ns }) => wait_ns, cell: ({ wait_ns }) => format.duration(wait_ns) },
-      { key: "wait_share", title: "Waits", value: (row) => format.share(row.wait_ns, row.duration_ns), cell: (row) => format.percent(format.share(row.wait_ns, row.duration_ns)) },
+      { key: "begin_ns", width: 8, title: "Begin", value: ({ begin_ns }) => begin_ns, cell: ({ begin_ns }) => format.moment(begin_ns, 1e6) },
+      { key: "duration_ns", width: 8, title: "Time", value: ({ duration_ns }) => duration_ns, cell: ({ duration_ns }) => format.duration(duration_ns) },
+      { key: "wait_ns", width: 8, title: "Waited", value: ({ wait_ns }) => wait_ns, cell: ({ wait_ns }) => format.duration(wait_ns) },
+      { key: "wait_share", width: 8, title: "Waits", value: (row) => format.share(row.wait_ns, row.duration_ns), cell: (row) => format.percent(format.share(row.wait_ns, row.duration_ns)) },
     ],
   });
   const element = h("div", { id: "steps" }, h("h3", {}, "Steps"),
@@ -97,7 +97,7 @@ function makeSteps({ steps, time }: Profile, range: TimeRange): HTMLElement | nu
 function makeCheckpoints({ checkpoints, job }: Profile, range: TimeRange): HTMLElement | null {
   if (checkpoints.length === 0) return null;
   const table = new DataTable<Checkpoint>({
-    label: "Checkpoints", rows: checkpoints, minWidth: "64em", rowKey: ({ file }) => file,
+    label: "Checkpoints", rows: checkpoints, rowKey: ({ file }) => file,
     visit: ({ begin_ns, end_ns }) => goTo(range, begin_ns, end_ns),
     columns: [
       { key: "begin_ns", title: "Begin", width: 7, value: ({ begin_ns }) => begin_ns, cell: ({ begin_ns }) => format.moment(begin_ns, job.wall_ns / 1000) },

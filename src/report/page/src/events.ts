@@ -19,13 +19,14 @@ export interface Track {
 export interface EventAt { track: Track; piece: Piece; lane: number; position: number; event: number }
 
 const LANES_MAX = 16;
+const LANES_MIN = 2;  // room for the names of rank and thread
 
 export function makeTracks(detail: Detail): Track[] {
-  const tracks: Track[] = detail.threads.map((thread, index) => ({ thread, index, pieces: [], bins: [], laneCount: 1 }));
+  const tracks: Track[] = detail.threads.map((thread, index) => ({ thread, index, pieces: [], bins: [], laneCount: LANES_MIN }));
   for (const window of detail.windows) addWindow(tracks, window);
   for (const level of detail.levels.slice().sort((a, b) => a.bin_ns - b.bin_ns)) addLevel(tracks, level);
   for (const track of tracks) {
-    track.laneCount = Math.max(1, ...track.pieces.map(({ lanes }) => lanes.length), ...track.bins.map(({ rows }) => Math.ceil(rows.length / 2)));
+    track.laneCount = Math.max(LANES_MIN, ...track.pieces.map(({ lanes }) => lanes.length), ...track.bins.map(({ rows }) => Math.ceil(rows.length / 2)));
   }
   return tracks.filter(({ pieces, bins }) => bins.length > 0 || pieces.some(({ lanes }) => lanes.length > 0));
 }

@@ -41,7 +41,7 @@ function fileTable(profile: Profile): DataTable<FileStats> {
   const moment = (key: "first_ns" | "last_ns", title: string): Column<FileStats> =>
     ({ key, title, width: 5.6, value: ({ io }) => (format.isMoment(io[key]) ? io[key] : -1), cell: ({ io }) => when(io[key], wall) });
   return new DataTable<FileStats>({
-    label: "Files", rows: profile.files, minWidth: "100em", sort: { key: "read_ns", descending: true },
+    label: "Files", rows: profile.files, sort: { key: "read_ns", descending: true },
     rowKey: ({ path }) => path,
     filter: { placeholder: "filter by path or kind", text: ({ path, kind }) => `${path} ${kind}` },
     ...(cut ? { note: `the most of time, bytes and opens of ${format.exact(profile.job.files)} files` } : {}),
@@ -65,7 +65,7 @@ const SINGULAR: Record<string, string> = { directories: "Directory", extensions:
 
 function groupTable(path: string, title: string, rows: GroupStats[]): HTMLElement {
   const table = new DataTable<GroupStats>({
-    label: title, rows, minWidth: "70em", rowKey: ({ name }) => name,
+    label: title, rows, rowKey: ({ name }) => name,
     ...(rows.length > 10 ? { filter: { placeholder: "filter", text: ({ name }: GroupStats) => name } } : {}),
     columns: [
       { key: "name", title: SINGULAR[path], value: ({ name }) => name, cell: ({ name }) => pathOf(name || "(none)") },
@@ -81,7 +81,7 @@ function groupTable(path: string, title: string, rows: GroupStats[]): HTMLElemen
 export function makeRanks(profile: Profile): HTMLElement | null {
   if (profile.ranks.length === 0) return null;
   const table = new DataTable<RankLoad>({
-    label: "Ranks", rows: profile.ranks, minWidth: "88em", rowKey: ({ name }) => name,
+    label: "Ranks", rows: profile.ranks, rowKey: ({ name }) => name,
     ...(profile.ranks.length > 20 ? { filter: { placeholder: "filter by rank or host", text: ({ name, host }: RankLoad) => `${name} ${host}` } } : {}),
     columns: [
       { key: "name", title: "Rank", width: 8, value: ({ name }) => name, cell: ({ name }) => foreign(name) },

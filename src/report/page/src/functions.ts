@@ -15,11 +15,16 @@ export function makeFunctions(profile: Profile): HTMLElement {
     return element;
   }
   const chosen = h("div", { class: "chosen", id: "chosen-function", "aria-live": "polite" });
-  const table = functionTable(profile.functions, (row) => chosen.replaceChildren(...describe(row)));
+  const table = functionTable(profile.functions, (row) => chosen.replaceChildren(...describe(row, `functions.${profile.functions.indexOf(row)}`)));
   element.append(h("h3", {}, "Functions"),
     h("p", { class: "lead" }, "Choose a row for its sizes and latencies."), table.element, chosen);
   table.choose(profile.functions.find(({ bytes }) => bytes > 0) ?? profile.functions[0]);
-  register("functions", element, (key) => table.show(key));
+  // A region may be called like a call ("read"); evidence is of the call.
+  register("functions", element, (key) => {
+    const named = profile.functions.filter(({ name }) => name === key);
+    const row = named.find(({ kind }) => kind !== "region") ?? named[0];
+    return row ? table.showRow(row) : null;
+  });
   return element;
 }
 
@@ -32,7 +37,7 @@ function functionTable(rows: FunctionStats[], select: (row: FunctionStats) => vo
   const size = (title: string, key: string, value: (row: FunctionStats) => number): Column<FunctionStats> =>
     ({ key, title, width: 6.2, value, cell: (row) => (row.size_bytes.count ? format.bytes(value(row)) : "") });
   return new DataTable<FunctionStats>({
-    label: "Functions", rows, select, minWidth: "74em", sort: { key: "time_ns", descending: true },
+    label: "Functions", rows, select, sort: { key: "time_ns", descending: true },
     rowKey: ({ name }) => name,
     filter: { placeholder: "filter by function, layer, kind", text: ({ name, layer, kind, role }) => `${name} ${layer} ${kind} ${role}` },
     columns: [
@@ -55,10 +60,10 @@ function functionTable(rows: FunctionStats[], select: (row: FunctionStats) => vo
 const kindOf = ({ kind, role }: FunctionStats): string => (kind === "region" && role !== "none" ? role : kind);
 const speedOf = ({ bytes, time_ns }: FunctionStats): number => format.share(bytes, time_ns / 1e9);
 
-function describe(row: FunctionStats): Node[] {
+function describe(row: FunctionStats, path: string): Node[] {
   const title = h("h3", {}, foreign(row.name, { class: "code" }), " ", layerBadge(row.layer));
-  const figures = h("p", {}, figure(`functions:${row.name}.count`, row.count, format.exact(row.count)), " calls, ",
-    figure(`functions:${row.name}.time_ns`, row.time_ns, format.duration(row.time_ns)), ", ",
+  const figures = h("p", {}, figure(`${path}.count`, row.count, format.exact(row.count)), " calls, ",
+    figure(`${path}.time_ns`, row.time_ns, format.duration(row.time_ns)), ", ",
     `${format.count(format.share(row.count, row.time_ns / 1e9))} calls a second of calling`,
     row.errors ? `, ${format.exact(row.errors)} failed` : "");
   const parts: Node[] = [title, figures,
@@ -92,7 +97,7 @@ function layerTable(layers: LayerStats[]): HTMLElement {
   const table = h("div", { class: "wide" }, h("table", { class: "plain", "aria-label": "Layers" },
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Layer"), ...titles.map((title) => h("th", { scope: "col", class: "number" }, title)))),
     h("tbody", {}, ...layers.map((row) => h("tr", {}, h("th", { scope: "row" }, layerBadge(row.layer)),
-      cell(figure(`layers:${row.layer}.count`, row.count, format.exact(row.count))), cell(format.duration(row.time_ns)),
+      cell(figure(`layers.${layers.indexOf(row)}.count`, row.count, format.exact(row.count))), cell(format.duration(row.time_ns)),
       cell(format.duration(row.busy_ns)), cell(format.percent(format.share(row.hidden_ns, row.busy_ns))),
       cell(format.bytes(row.bytes_read)), cell(format.bytes(row.bytes_written)),
       cell(format.exact(row.metadata_count)), cell(format.duration(row.metadata_ns)))))));

@@ -24,7 +24,7 @@ function column(bin: number, count: number, most: number, total: number, value: 
                 className: string): Child {
   const text = `${range(bin, value)}: ${format.exact(count)} (${format.percent(count / total)})`;
   return h("div", { class: "histogram-column", title: text, "data-count": count },
-    h("span", { class: "histogram-count" }, count > 0 && count / total >= 0.01 ? format.percent(count / total).replace(/\.\d /, " ") : ""),
+    h("span", { class: "histogram-count" }, count / total >= 0.01 ? `${Math.round((100 * count) / total)}%` : ""),
     h("span", { class: `histogram-bar ${className}`, style: `height:${count ? Math.max(1.5, (110 * count) / most) : 0}px` }),
     h("span", { class: "histogram-name" }, value(least(bin)).replace(" ", "\u202f")));
 }

@@ -33,7 +33,7 @@ function build({ profile, findings, detail }: PageData): void {
     },
     "epochs": () => makeEpochs(profile, range), "functions": () => makeFunctions(profile),
     "access": () => makePatterns(profile), "files": () => makeFiles(profile), "ranks": () => makeRanks(profile),
-    "tree": () => makeFlame(profile.tree), "summary": () => makeSummary(profile, findings),
+    "tree": () => makeFlame(profile.tree), "summary": () => makeSummary(profile, findings, detail.origin_ns),
     // Last: the evidence is registered before the findings ask for it.
     "findings": () => makeFindings(findings, profile.job),
   };

@@ -81,7 +81,7 @@ function group(splits: TimeSplit[], path: string, label: string): HTMLElement {
     key, title, width: 7.5, value: (split) => split[key], cell: (split) => format.duration(split[key] as number),
   });
   const table = new DataTable<TimeSplit>({
-    label: `Split of time by ${label}`, rows: splits, minWidth: "60em", rowKey: ({ name }) => name,
+    label: `Split of time by ${label}`, rows: splits, rowKey: ({ name }) => name,
     ...(splits.length > 20 ? { filter: { placeholder: `filter ${label}`, text: ({ name }: TimeSplit) => name } } : {}),
     columns: [
       { key: "name", title: label === "ranks" ? "Rank" : "Node", width: 9, value: ({ name }) => name, cell: ({ name }) => foreign(name) },

@@ -19,11 +19,11 @@ export function makeStretches(profile: Profile, range: TimeRange): { element: HT
 class StretchView {
   readonly element: HTMLElement;
   private readonly canvas: HTMLCanvasElement;
-  private readonly lanes: { role: string; stretches: Stretch[] }[];
+  private readonly lanes: { role: string; stretches: Drawn[] }[];
   private readonly drag: { selection: () => [number, number] | null };
 
   constructor(private readonly profile: Profile, private readonly range: TimeRange) {
-    this.lanes = ROLES.map((role) => ({ role, stretches: profile.stretches.filter((stretch) => stretch.role === role) }))
+    this.lanes = ROLES.map((role) => ({ role, stretches: ofOneRank(profile.stretches.filter((stretch) => stretch.role === role)) }))
       .filter(({ stretches }) => stretches.length > 0);
     const label = this.lanes.map(({ role, stretches }) => `${stretches.length} ${TITLES[role]}`).join(", ");
     this.canvas = h("canvas", { role: "img", "aria-label": `Stretches over time: ${label}`, tabindex: -1 });
@@ -68,7 +68,7 @@ class StretchView {
     context.fillText(fitText(context, label(stretch), end - begin - 8), begin + 4, lane * LANE + LANE / 2 + 0.5);
   }
 
-  private at(x: number, y: number): Stretch | undefined {
+  private at(x: number, y: number): Drawn | undefined {
     const lane = this.lanes[Math.floor(y / LANE)];
     const time = timeAt(this.range, x, this.canvas.clientWidth);
     const slack = (2 / this.canvas.clientWidth) * this.range.span;
@@ -81,8 +81,29 @@ class StretchView {
     if (!hit) return hideTip();
     const rank = this.profile.time.ranks[hit.rank]?.name;
     showTip(event.clientX, event.clientY, h("strong", {}, label(hit)), h("br"),
-      `${format.moment(hit.begin_ns, this.range.full / 1000)}, ${format.duration(hit.end_ns - hit.begin_ns)}${rank ? `, ${printable(rank)}` : ""}`);
+      `${format.moment(hit.begin_ns, this.range.full / 1000)}, ${format.duration(hit.end_ns - hit.begin_ns)}${rank ? `, ${printable(rank)}` : ""}`,
+      ...(hit.ranks > 1 ? [h("br"), `${hit.ranks} ranks: ${format.moment(hit.first_ns, this.range.full / 1000)} to ${format.moment(hit.last_ns, this.range.full / 1000)}`] : []));
   }
+}
+
+// Ranks do much the same at much the same time: of each stretch the one of the first rank that has it is drawn, and the
+// others are counted in.
+interface Drawn extends Stretch { ranks: number; first_ns: number; last_ns: number }
+
+function ofOneRank(stretches: Stretch[]): Drawn[] {
+  const groups = new Map<string, Drawn>();
+  for (const stretch of stretches.slice().sort((a, b) => a.rank - b.rank || a.begin_ns - b.begin_ns)) {
+    const key = stretch.epoch >= 0 ? `${stretch.epoch} ${stretch.name}` : `at ${stretch.begin_ns} ${stretch.rank}`;
+    const group = groups.get(key);
+    if (!group || group.rank === stretch.rank) {
+      groups.set(group ? `${key} ${stretch.begin_ns}` : key, { ...stretch, ranks: 1, first_ns: stretch.begin_ns, last_ns: stretch.end_ns });
+      continue;
+    }
+    group.ranks += 1;
+    group.first_ns = Math.min(group.first_ns, stretch.begin_ns);
+    group.last_ns = Math.max(group.last_ns, stretch.end_ns);
+  }
+  return [...groups.values()].sort((a, b) => a.begin_ns - b.begin_ns);
 }
 
 function label(stretch: Stretch): string {

@@ -5,19 +5,20 @@ import * as format from "./format";
 import { register } from "./anchors";
 
 // From which share of the step on waiting is a problem, or worth a look.
-const WAIT_PROBLEM = 0.2;
+const WAIT_PROBLEM = 0.15;
 const WAIT_SOME = 0.05;
 
 interface Answer { state: "problem" | "warning" | "fine" | "unknown"; text: string }
 
-export function makeSummary(profile: Profile, findings: Findings): HTMLElement {
+export function makeSummary(profile: Profile, findings: Findings, originNs: number): HTMLElement {
   const answer = answerOf(profile, findings);
   const element = section("summary", "Summary", null,
     h("div", { class: `answer answer-${answer.state}`, id: "answer" },
-      h("p", { class: "answer-text" }, answer.text), ...reasons(profile, findings)),
+      h("p", { class: "question" }, "Is I/O the problem?"),
+      h("p", { class: "answer-text" }, answer.text.charAt(0).toUpperCase() + answer.text.slice(1)), ...reasons(profile, findings)),
     problems(profile),
     h("dl", { class: "tiles" }, ...tiles(profile)),
-    jobLine(profile));
+    jobLine(profile, originNs));
   register("job", element);
   return element;
 }
@@ -25,24 +26,18 @@ export function makeSummary(profile: Profile, findings: Findings): HTMLElement {
 function answerOf(profile: Profile, findings: Findings): Answer {
   const worst = findings.findings.some(({ severity }) => severity === "problem");
   const own = ownAnswer(profile);
-  return { state: worst ? "problem" : own.state, text: findings.answer ? printable(findings.answer) : own.text };
+  return { state: worst ? "problem" : own.state, text: findings.answer || own.text };
 }
 
+// As the terminal says it (src/report/text.cc), for data that bring no answer.
 function ownAnswer({ job, time }: Profile): Answer {
-  if (job.events === 0) return { state: "unknown", text: "The trace has no events: there is nothing to judge by." };
-  const waits = format.percent(time.mean.wait_share);
-  if (time.basis === "none") {
-    const busy = format.percent(format.share(time.job.io_ns, time.job.wall_ns));
-    return { state: "unknown", text: `I/O was under way in ${busy} of the time. Nothing in the trace says when training computes or waits; mark regions to learn whether that costs time.` };
-  }
-  const of = time.basis === "regions" ? "of its step" : "of its time in I/O calls";
-  if (time.mean.wait_share >= WAIT_PROBLEM) {
-    return { state: "problem", text: `Yes, data is the problem: a rank spends ${waits} ${time.basis === "regions" ? `${of} waiting for data` : of}.` };
-  }
-  if (time.mean.wait_share >= WAIT_SOME) {
-    return { state: "warning", text: `Data costs some time: a rank spends ${waits} ${time.basis === "regions" ? `${of} waiting for data` : of}.` };
-  }
-  return { state: "fine", text: `No, data is not the problem: a rank spends ${waits} ${time.basis === "regions" ? `${of} waiting for data` : of}.` };
+  if (job.events === 0) return { state: "unknown", text: "nothing was recorded" };
+  if (time.basis === "none") return { state: "unknown", text: "nothing in the trace says when training computes or waits" };
+  const share = time.mean.wait_share;
+  const does = time.basis === "regions" ? "training waits for data" : "the main process is in I/O calls";
+  const text = `${does} ${format.percent(share)} of its ${time.mean.step_ns > 0 ? "steps" : "time"}`;
+  if (share >= WAIT_PROBLEM) return { state: "problem", text: `yes: ${text}` };
+  return share >= WAIT_SOME ? { state: "warning", text: `a little: ${text}` } : { state: "fine", text: `no: ${text}` };
 }
 
 function reasons(profile: Profile, findings: Findings): Child[] {
@@ -56,7 +51,7 @@ function reasons(profile: Profile, findings: Findings): Child[] {
   if (top) {
     const all = ioFunctions(profile).reduce((sum, { time_ns }) => sum + time_ns, 0);
     lines.push(h("p", {}, "Most time in I/O calls goes to ", foreign(top.name, { class: "code" }),
-      ` (${top.layer}): ${format.duration(top.time_ns)} over all threads, ${format.percent(format.share(top.time_ns, all))} of that of its layer, in ${format.exact(top.count)} calls.`));
+      ` (${top.layer}): ${format.duration(top.time_ns)} over all threads, ${format.percent(format.share(top.time_ns, all))} of all ${top.layer} calls, in ${format.exact(top.count)} calls.`));
   }
   return lines;
 }
@@ -113,12 +108,13 @@ function tiles({ job, time }: Profile): Child[] {
   ];
 }
 
-function jobLine({ job }: Profile): Child {
+function jobLine({ job }: Profile, originNs: number): Child {
   const kinds = [job.direct_io && "O_DIRECT", job.mapped_io && "mapped files, whose reads are not itemised", job.uring_io && "io_uring"].filter(Boolean);
   const rows: [string, Child][] = [];
   if (job.command) rows.push(["Command", foreign(job.command, { class: "code" })]);
   if (job.framework) rows.push(["Framework", printable(job.framework)]);
   if (job.traces.length) rows.push([job.traces.length === 1 ? "Trace" : "Traces", foreign(job.traces.join(", "), { class: "code" })]);
+  if (originNs > 0) rows.push(["Part", `of the trace, from ${format.seconds(originNs)} on; times here count from there`]);
   if (job.hosts.length) rows.push([job.hosts.length === 1 ? "Host" : "Hosts", foreign(shortList(job.hosts))]);
   if (kinds.length) rows.push(["Also used", kinds.join("; ")]);
   if (rows.length === 0) return empty("The trace names no command, host or framework.");

@@ -22,7 +22,6 @@ export interface TableOptions<Row> {
   select?: (row: Row) => void;  // shows more of a chosen row
   visit?: (row: Row) => void;   // leads away to what the row is about: only if the reader chose it
   rowKey?: (row: Row) => string;
-  minWidth?: string;
   note?: string;  // why there are not more rows
 }
 
@@ -30,6 +29,7 @@ const ROW_HEIGHT = 27;
 const VIEW_ROWS = 14;
 const SPARE_ROWS = 6;
 const PRINTED_ROWS = 25;
+const WIDTH_FREE = 22;  // at least, of a column without a width, in em
 // One for all comparisons: localeCompare makes one each time. file9 comes before file10.
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
@@ -67,11 +67,13 @@ export class DataTable<Row> {
 
   // Scrolls to the row of a key, drops a filter that hides it, and returns it.
   show(key: string): HTMLElement | null {
-    const rowKey = this.options.rowKey;
-    if (!rowKey) return null;
-    if (!this.shown.some((row) => rowKey(row) === key)) this.setFilter("");
-    const index = this.shown.findIndex((row) => rowKey(row) === key);
-    if (index < 0) return null;
+    const row = this.options.rows.find((candidate) => this.options.rowKey?.(candidate) === key);
+    return row ? this.showRow(row) : null;
+  }
+
+  showRow(row: Row): HTMLElement | null {
+    if (!this.shown.includes(row)) this.setFilter("");
+    const index = this.shown.indexOf(row);
     this.scroller.scrollTop = Math.max(0, (index - VIEW_ROWS / 2) * ROW_HEIGHT);
     this.choose(this.shown[index]);
     return this.body.querySelector<HTMLElement>(`[data-index="${index}"]`);
@@ -119,9 +121,11 @@ export class DataTable<Row> {
   private makeTable(): HTMLTableElement {
     const columns = this.columns;
     const head = h("tr", {}, ...columns.map((column) => this.makeHeading(column)));
-    const width = ({ width: wanted, title }: Column<Row>): string => `width:${Math.max(wanted!, title.length * 0.52 + 2.1)}em`;
-    return h("table", { "aria-label": this.options.label, style: `min-width:${this.options.minWidth ?? "auto"}` },
-      h("colgroup", {}, ...columns.map((column) => h("col", column.width ? { style: width(column) } : {}))),
+    // Room for the heading, and the mark of the one that sorts.
+    const width = ({ width: wanted, title }: Column<Row>): number => (wanted ? Math.max(wanted, title.length * 0.52 + 2.1) : WIDTH_FREE);
+    const total = columns.reduce((sum, column) => sum + width(column), 0);
+    return h("table", { "aria-label": this.options.label, style: `min-width:${total}em` },
+      h("colgroup", {}, ...columns.map((column) => h("col", column.width ? { style: `width:${width(column)}em` } : {}))),
       h("thead", {}, head), this.body);
   }
 

@@ -107,7 +107,7 @@ class EventView {
     const name = printable(track.thread.title || `thread ${track.thread.tid}`);
     context.fillText(fitText(context, printable(track.thread.rank), LEFT - 12), LEFT - 8, top + LANE / 2);
     context.fillStyle = color("muted");
-    if (track.laneCount > 1) context.fillText(fitText(context, name, LEFT - 12), LEFT - 8, top + LANE * 1.4);
+    context.fillText(fitText(context, name, LEFT - 12), LEFT - 8, top + LANE * 1.4);
   }
 
   // The finest bins that are at least two pixels wide; the finest there are where all are wider.
@@ -118,7 +118,12 @@ class EventView {
 
   private drawBins(context: CanvasRenderingContext2D, track: Track, top: number, height: number, width: number): void {
     const bins = this.binsFor(track, width);
-    if (!bins) return;
+    if (!bins) {
+      // Not the same as idle.
+      context.fillStyle = color("unknown");
+      context.fillRect(LEFT, top, width - LEFT - RIGHT, height);
+      return;
+    }
     const strip = height / bins.rows.length;
     const first = Math.max(0, Math.floor(this.range.begin / bins.binNs));
     const last = Math.ceil(this.range.end / bins.binNs);
@@ -211,7 +216,8 @@ class EventView {
     const used = new Set<number>();
     for (const { layer } of this.detail.windows) for (const value of layer) used.add(value);
     for (const { rows } of this.detail.levels) for (const { layer } of rows) used.add(layer);
-    return h("ul", { class: "legend" }, ...LAYERS.map((name, layer) => used.has(layer) && h("li", {}, h("span", { class: `swatch fill-layer-${name}` }), name)));
+    return h("ul", { class: "legend" }, ...LAYERS.map((name, layer) => used.has(layer) && h("li", {}, h("span", { class: `swatch fill-layer-${name}` }), name)),
+      this.tracks.some(({ bins }) => bins.length === 0) && h("li", {}, h("span", { class: "swatch fill-unknown" }), "not in this page"));
   }
 
   private makeSearch(): HTMLElement {
@@ -375,14 +381,17 @@ class EventView {
     const free = track.pieces.some(({ begin, end }) => begin <= this.range.begin && end >= this.range.end);
     const finest = track.bins[0];
     if (free) return false;
-    return !finest || finest.binNs * ((width - LEFT - RIGHT) / this.range.span) > BIN_PIXELS_MAX;
+    return !finest ? !this.range.isFull : finest.binNs * ((width - LEFT - RIGHT) / this.range.span) > BIN_PIXELS_MAX;
   }
 
   private commandFor(ranks: string[]): string {
     const numbers = ranks.map((rank) => /^rank (\d+)$/.exec(rank)?.[1]).filter((number) => number !== undefined);
     const trace = this.traces.length ? this.traces.map(shellWord).join(" ") : "TRACE";
     const wanted = numbers.length === ranks.length && numbers.length <= 16 ? ` --ranks ${numbers.join(",")}` : "";
-    return `millrace report ${trace} --html part.html --from ${format.seconds(Math.floor(this.range.begin))} --until ${format.seconds(Math.ceil(this.range.end))}${wanted}`;
+    const origin = this.detail.origin_ns;
+    const from = format.seconds(origin + Math.floor(this.range.begin));
+    const until = format.seconds(origin + Math.ceil(this.range.end));
+    return `millrace report ${trace} --html part.html --from ${from} --until ${until}${wanted}`;
   }
 }
 

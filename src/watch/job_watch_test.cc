@@ -1,0 +1,166 @@
+#include "watch/job_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/temporary_directory.h"
+#include "trace/recorded_sample.h"
+
+namespace millrace::watch {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using trace::RecordedSample;
+
+class JobWatchTest : public testing::Test {
+ protected:
+  JobWatch watch() {
+    auto job = JobWatch::open(path_);
+    EXPECT_TRUE(job.ok()) << job.error().message();
+    return *std::move(job);
+  }
+
+  static wire::TraceSlot region(wire::NameId name, uint64_t begin_ns, uint32_t duration_ns,
+                                uint32_t epoch, uint64_t step) {
+    wire::TraceSlot slot{};
+    slot.record = {.begin_ticks = RecordedSample::ticks_at(begin_ns),
+                   .offset = step,
+                   .duration_ticks = 2 * duration_ns,
+                   .file = name,
+                   .size = epoch,
+                   .call = wire::Call::kRegion,
+                   .slots = 1,
+                   .flags = static_cast<uint8_t>(wire::ResultForm::kZero)};
+    return slot;
+  }
+
+  // A host whose process of a rank has made some reads.
+  void write_host(const std::string& host, int32_t rank, size_t reads, bool exited = false) {
+    RecordedSample sample(path_ / host);
+    std::strcpy(sample.page.host, host.c_str());
+    sample.page.first.counter_ticks += static_cast<uint64_t>(rank);
+    const wire::NameId file = sample.name("/data/" + host);
+    const wire::NameId wait = sample.name("batch_wait");
+    wire::ProcessPage page = RecordedSample::process(42);
+    page.rank = rank;
+    page.world_size = 2;
+    page.exited = exited ? 1 : 0;
+    page.lost.events = 3;
+    wire::Ring ring = RecordedSample::ring(0, 0, 42, 42);
+    RecordedSample::fill(ring, 0, file, reads);
+    ring.slots[reads] = region(wait, 10, 100, 4, reads);
+    sample.write_session();
+    sample.write_process("42-f", page, {ring}, {});
+  }
+
+  Result<TemporaryDirectory> directory_ = TemporaryDirectory::create();
+  fs::path path_ = directory_->path() / "t";
+};
+
+TEST_F(JobWatchTest, WaitsForADirectoryThatIsNotThereOrEmpty) {
+  JobWatch job = watch();
+  EXPECT_EQ(job.look().state, JobState::kWaiting);
+  fs::create_directory(path_);
+  EXPECT_EQ(job.look().state, JobState::kWaiting);
+  EXPECT_EQ(watch().look().state, JobState::kWaiting);
+}
+
+TEST_F(JobWatchTest, RefusesFilesAndDirectoriesOfOtherThings) {
+  fs::create_directory(path_);
+  std::ofstream(path_ / "notes.txt") << "no trace";
+  const auto foreign = JobWatch::open(path_);
+  ASSERT_FALSE(foreign.ok());
+  EXPECT_THAT(foreign.error().message(), HasSubstr("holds files, but no trace"));
+  const auto file = JobWatch::open(path_ / "notes.txt");
+  ASSERT_FALSE(file.ok());
+  EXPECT_THAT(file.error().message(), HasSubstr("is no directory"));
+}
+
+TEST_F(JobWatchTest, CountsHostsThatAppearFromTheirBeginning) {
+  JobWatch job = watch();
+  job.look();
+  write_host("node1", 0, 10);
+  Snapshot snapshot = job.look();
+  EXPECT_EQ(snapshot.state, JobState::kRunning);
+  EXPECT_EQ(snapshot.window.reads.count, 10u);
+  EXPECT_EQ(snapshot.window.reads.bytes, 40960u);
+  EXPECT_EQ(snapshot.hosts, 1u);
+  EXPECT_EQ(snapshot.lost_events, 3u);
+  write_host("node2", 1, 5);
+  snapshot = job.look();
+  EXPECT_EQ(snapshot.window.reads.count, 5u);
+  EXPECT_EQ(snapshot.total.reads.count, 15u);
+  EXPECT_EQ(snapshot.hosts, 2u);
+  EXPECT_EQ(snapshot.ranks, 2u);
+  EXPECT_EQ(snapshot.world_size, 2);
+  ASSERT_EQ(snapshot.files.size(), 1u);
+  EXPECT_EQ(snapshot.files[0].path, "/data/node2");
+}
+
+TEST_F(JobWatchTest, WhatWasThereAtTheFirstLookIsThePast) {
+  write_host("node1", 0, 10);
+  JobWatch job = watch();
+  EXPECT_EQ(job.look().window.reads.count, 0u);
+  write_host("node1", 0, 10);
+  EXPECT_EQ(job.look().total.all().count, 0u);
+}
+
+TEST_F(JobWatchTest, RegionsTellEpochStepAndWaitingOfARank) {
+  JobWatch job = watch();
+  job.look();
+  write_host("node1", 0, 10);
+  const Snapshot snapshot = job.look();
+  ASSERT_EQ(snapshot.workers.size(), 1u);
+  EXPECT_EQ(snapshot.workers[0].rank, 0);
+  EXPECT_EQ(snapshot.workers[0].epoch, 4u);
+  EXPECT_EQ(snapshot.workers[0].step, 10u);
+  EXPECT_EQ(snapshot.waiting_by, WaitingBy::kRegions);
+  EXPECT_GT(snapshot.waiting_share, 0);
+}
+
+TEST_F(JobWatchTest, EndsWhenAllProcessesHave) {
+  JobWatch job = watch();
+  job.look();
+  write_host("node1", 0, 10);
+  write_host("node2", 1, 10);
+  EXPECT_EQ(job.look().state, JobState::kRunning);
+  write_host("node1", 0, 12, /*exited=*/true);
+  EXPECT_EQ(job.look().state, JobState::kRunning);
+  write_host("node2", 1, 12, /*exited=*/true);
+  EXPECT_EQ(job.look().state, JobState::kEnded);
+}
+
+TEST_F(JobWatchTest, AJobThatHadEndedIsSaidToHave) {
+  write_host("node1", 0, 10, /*exited=*/true);
+  JobWatch job = watch();
+  const Snapshot snapshot = job.look();
+  EXPECT_EQ(snapshot.state, JobState::kEnded);
+  EXPECT_EQ(snapshot.processes, 0u);
+}
+
+TEST_F(JobWatchTest, ASessionsOwnDirectoryIsAJobToo) {
+  write_host("node1", 0, 1);
+  auto job = JobWatch::open(path_ / "node1");
+  ASSERT_TRUE(job.ok());
+  EXPECT_EQ(job->look().state, JobState::kRunning);
+}
+
+TEST_F(JobWatchTest, GarbageIsNamedOnceAndTheRestIsUsed) {
+  fs::create_directories(path_ / "broken");
+  std::ofstream(path_ / "broken" / "session") << "nonsense";
+  JobWatch job = watch();
+  job.look();
+  write_host("node1", 0, 10);
+  const Snapshot snapshot = job.look();
+  EXPECT_EQ(snapshot.window.reads.count, 10u);
+  EXPECT_THAT(snapshot.problems, ElementsAre(HasSubstr("broken/session")));
+  EXPECT_THAT(job.look().problems, IsEmpty());
+}
+
+}  // namespace
+}  // namespace millrace::watch

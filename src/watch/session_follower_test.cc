@@ -1,0 +1,191 @@
+#include "watch/session_follower.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/temporary_directory.h"
+#include "trace/packer.h"
+#include "trace/recorded_sample.h"
+
+namespace millrace::watch {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using trace::RecordedSample;
+using wire::kRingSlots;
+using wire::Ring;
+
+class SessionFollowerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    file_ = sample_.name("dataset/a");
+    process_.exited = 0;  // on another host, and running as far as one can see
+    sample_.write_session();
+  }
+
+  // Reads number `first` and on, a microsecond apart.
+  Ring ring(uint64_t sequence, uint64_t first, size_t count) {
+    Ring ring = RecordedSample::ring(0, sequence, 42, 42);
+    RecordedSample::fill(ring, 1000 * first, file_, count);
+    return ring;
+  }
+
+  void write(const Ring& now, const std::vector<Ring>& log = {}) {
+    sample_.write_process("42-f", process_, {now}, log);
+  }
+
+  SessionFollower follow(SessionFollower::Start start = SessionFollower::Start::kBeginning) {
+    auto follower = SessionFollower::open(sample_.directory(), start);
+    EXPECT_TRUE(follower.ok()) << follower.error().message();
+    return *std::move(follower);
+  }
+
+  // The numbers of the reads that a look delivers, and where their file is not what it should be.
+  static std::vector<uint64_t> look(SessionFollower& follower) {
+    std::vector<uint64_t> numbers;
+    follower.look([&](size_t, const trace::EventColumns& events) {
+      for (size_t i = 0; i < events.size_events(); ++i) {
+        numbers.push_back(events.begin_ns[i] / 1000);
+        EXPECT_EQ(follower.name(events.file[i]), "dataset/a");
+        EXPECT_EQ(events.result[i], 4096);
+        EXPECT_EQ(events.thread[i], trace::ThreadIndex{42});
+      }
+    });
+    return numbers;
+  }
+
+  static std::vector<uint64_t> numbers(uint64_t first, uint64_t end) {
+    std::vector<uint64_t> all;
+    for (uint64_t i = first; i < end; ++i) all.push_back(i);
+    return all;
+  }
+
+  trace::Packer packer() {
+    auto packer = trace::Packer::open(sample_.directory(), packed_,
+                                      {.threads = 1, .others_ended = true, .batch_bytes = 0});
+    EXPECT_TRUE(packer.ok()) << packer.error().message();
+    return *std::move(packer);
+  }
+
+  Result<TemporaryDirectory> directory_ = TemporaryDirectory::create();
+  RecordedSample sample_{directory_->path() / "node7-1"};
+  fs::path packed_ = directory_->path() / "node7-1.mrt";
+  wire::NameId file_{};
+  wire::ProcessPage process_ = RecordedSample::process(42);
+};
+
+TEST_F(SessionFollowerTest, DeliversWhatIsNewSinceTheLookBefore) {
+  SessionFollower follower = follow();
+  EXPECT_THAT(look(follower), IsEmpty());
+  write(ring(0, 0, 10));
+  EXPECT_EQ(look(follower), numbers(0, 10));
+  write(ring(0, 0, 25));
+  EXPECT_EQ(look(follower), numbers(10, 25));
+  write(ring(1, kRingSlots, 5), {ring(0, 0, kRingSlots)});
+  EXPECT_EQ(look(follower), numbers(25, kRingSlots + 5));
+  EXPECT_THAT(follower.take_problems(), IsEmpty());
+  EXPECT_FALSE(follower.has_ended());
+}
+
+TEST_F(SessionFollowerTest, FromNowOnLeavesOutWhatWasThere) {
+  write(ring(0, 0, 10));
+  SessionFollower follower = follow(SessionFollower::Start::kNow);
+  EXPECT_THAT(look(follower), IsEmpty());
+  write(ring(0, 0, 12));
+  EXPECT_EQ(look(follower), numbers(10, 12));
+}
+
+TEST_F(SessionFollowerTest, TakesFromThePackedFileWhatAPackerTookFirst) {
+  SessionFollower follower = follow();
+  write(ring(0, 0, 100));
+  EXPECT_EQ(look(follower), numbers(0, 100));
+  write(ring(2, 2 * kRingSlots, 7), {ring(0, 0, kRingSlots), ring(1, kRingSlots, kRingSlots)});
+  trace::Packer packer = this->packer();
+  ASSERT_TRUE(packer.pack_available().ok());
+  EXPECT_EQ(look(follower), numbers(100, 2 * kRingSlots + 7));
+  EXPECT_THAT(look(follower), IsEmpty());
+  EXPECT_THAT(follower.take_problems(), IsEmpty());
+}
+
+TEST_F(SessionFollowerTest, DeliversNothingTwiceThatIsPackedAfterwards) {
+  SessionFollower follower = follow();
+  write(ring(1, kRingSlots, 3), {ring(0, 0, kRingSlots)});
+  EXPECT_EQ(look(follower), numbers(0, kRingSlots + 3));
+  trace::Packer packer = this->packer();
+  ASSERT_TRUE(packer.pack_available().ok());
+  EXPECT_THAT(look(follower), IsEmpty());
+  ASSERT_TRUE(packer.finish().ok());
+  EXPECT_THAT(look(follower), IsEmpty());
+  EXPECT_TRUE(follower.has_ended());
+  EXPECT_THAT(follower.take_problems(), IsEmpty());
+}
+
+TEST_F(SessionFollowerTest, ASessionThatWasPackedAndRemovedIsReadToItsEnd) {
+  SessionFollower follower = follow();
+  write(ring(0, 0, 100));
+  look(follower);
+  write(ring(1, kRingSlots, 3), {ring(0, 0, kRingSlots)});
+  // Another process came and went, and was never seen.
+  Ring other = RecordedSample::ring(0, 0, 42, 42);
+  RecordedSample::fill(other, 1000 * 9000, file_, 2);
+  sample_.write_process("77-f", RecordedSample::process(77), {other}, {});
+  trace::Packer packer = this->packer();
+  const auto packed = packer.finish();
+  ASSERT_TRUE(packed.ok() && packed->session_removed);
+  std::vector<uint64_t> expected = numbers(100, kRingSlots + 3);
+  expected.push_back(9000);
+  expected.push_back(9001);
+  EXPECT_THAT(look(follower), testing::UnorderedElementsAreArray(expected));
+  EXPECT_TRUE(follower.has_ended());
+  EXPECT_THAT(look(follower), IsEmpty());
+  EXPECT_THAT(follower.take_problems(), IsEmpty());
+}
+
+TEST_F(SessionFollowerTest, ARemovedRecordingThatNobodyPackedIsTold) {
+  SessionFollower follower = follow();
+  write(ring(0, 0, 5));
+  look(follower);
+  fs::remove_all(sample_.directory());
+  EXPECT_THAT(look(follower), IsEmpty());
+  EXPECT_TRUE(follower.has_ended());
+  EXPECT_THAT(follower.take_problems(),
+              ElementsAre(HasSubstr("does not hold the end of 1 of its processes")));
+}
+
+TEST_F(SessionFollowerTest, GarbageIsNamedAndTheRestIsRead) {
+  write(ring(0, 0, 5));
+  std::ofstream(sample_.directory() / "99-f.rings") << "this is no recording";
+  std::ofstream(sample_.directory() / "98-f.rings") << "";
+  SessionFollower follower = follow();
+  EXPECT_EQ(look(follower), numbers(0, 5));
+  look(follower);
+  EXPECT_THAT(follower.take_problems(),
+              testing::UnorderedElementsAre(HasSubstr("99-f.rings"), HasSubstr("98-f.rings")));
+}
+
+TEST_F(SessionFollowerTest, ALogThatIsCutShortIsReadWhenItsProcessHasEnded) {
+  process_.exited = 1;
+  sample_.write_process("42-f", process_, {ring(1, kRingSlots, 3)}, {ring(0, 0, kRingSlots)},
+                        /*log_bytes_cut=*/32 * 46);
+  SessionFollower follower = follow();
+  std::vector<uint64_t> expected = numbers(0, 2000);
+  for (const uint64_t number : numbers(kRingSlots, kRingSlots + 3)) expected.push_back(number);
+  EXPECT_EQ(look(follower), expected);
+  EXPECT_TRUE(follower.has_ended());
+}
+
+TEST_F(SessionFollowerTest, AFileThatIsNoSessionIsRefused) {
+  std::ofstream(sample_.directory() / "session") << "nonsense";
+  const auto follower =
+      SessionFollower::open(sample_.directory(), SessionFollower::Start::kBeginning);
+  ASSERT_FALSE(follower.ok());
+  EXPECT_THAT(follower.error().message(), HasSubstr("session"));
+}
+
+}  // namespace
+}  // namespace millrace::watch

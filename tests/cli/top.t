@@ -1,0 +1,59 @@
+# a job that has not begun: with --once that is said, and monitoring gets its state
+$ millrace top --once nowhere
+! millrace: nowhere: nothing is recorded yet; the job has not begun
+? 1
+$ mkdir empty; millrace top --once --json empty | grep state
+>   "state": "waiting",
+$ millrace top --once --json empty >/dev/null
+? 1
+
+# one that has ended, as a recording and packed
+$ python3 "$SOURCE/tests/golden/make_recording.py" recording t
+$ millrace top t
+> t: the job has ended; `millrace report` says what it did
+$ millrace top --once t
+! millrace: t: the job has ended; `millrace report` says what it did
+? 1
+$ mkdir packed; cp "$SOURCE/tests/golden/trace.mrt" packed/; millrace top packed
+> packed: the job has ended; `millrace report` says what it did
+
+# one that runs: reads of 4096 bytes, again and again
+$ (millrace trace -o live -- sh -c 'while ! test -e stop; do dd if=/dev/zero of=/dev/null bs=4096 count=100 2>/dev/null; done' >/dev/null 2>&1 &) ; until test -d live && ls live/*/*.rings >/dev/null 2>&1; do sleep 0.05; done
+$ millrace top --once --interval 500ms live
+> live: ... since its begin, ... shown
+> 1 host, ... no ranks; no events lost
+> 
+> calls ... a second ... bandwidth ... mean ... longest
+> reads ...B/s ...
+> writes ...B/s ...
+> opens ...
+> metadata ...
+> others ...
+> 
+> ... calls at a time
+> in I/O ... of the time (any thread of the main process)
+> 
+> process  epoch  step ... in I/O  command
+> ...
+$ millrace top --once --json --interval 200ms live > live.json; touch stop; python3 -c 'import json; d = json.load(open("live.json")); print(d["format"], d["version"], d["state"], d["window"]["reads"]["bytes"] > 0, d["window"]["reads"]["bytes"] % 4096 == 0 or d["files"][0]["path"])'
+> millrace-top 1 running True ...
+$ until test -z "$(ls live | grep -v mrt)"; do sleep 0.05; done; millrace top --interval 50ms live
+> live: the job has ended; `millrace report` says what it did
+
+# what is no job
+$ mkdir other; touch other/notes.txt; millrace top other
+! millrace: other: holds files, but no trace: neither *.mrt files nor recordings. Name the directory that `millrace trace -o` records into
+? 1
+$ millrace top other/notes.txt
+! millrace: other/notes.txt: is no directory; name the one that `millrace trace -o` records into
+? 1
+
+# intervals are durations, neither too short nor too long
+$ millrace top --interval 5 t
+! millrace: --interval: ...
+! Try: millrace top --help
+? 2
+$ millrace top --interval 1ms t
+! millrace: --interval: 1 ms is not between 50 ms and 1 h ...
+! Try: millrace top --help
+? 2

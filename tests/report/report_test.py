@@ -1,0 +1,239 @@
+"""`millrace report` on real traces, on broken ones, and under mpirun.
+
+Usage: report_test.py MILLRACE MPIEXEC PYTHON EXAMPLES [unittest arguments]. MPIEXEC may be empty: then the tests of
+ranks are skipped. PYTHON is one with numpy, as far as there is one. EXAMPLES is python/examples."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MILLRACE, MPIEXEC, PYTHON, EXAMPLES = sys.argv[1:5]
+
+READER = """
+import os, sys
+for name in sys.argv[1:]:
+    with open(name, "rb", buffering=0) as file:
+        while file.read(1000):
+            pass
+if not os.environ.get("CHILD"):
+    os.environ["CHILD"] = "1"
+    for i in range(6):
+        os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-S", __file__] + sys.argv[1:])
+"""
+
+
+def run(*command, **options):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, **options)
+
+
+class ReportTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.shared = os.path.realpath(scratch.name)
+        cls.files = []
+        for i in range(5):
+            cls.files.append(os.path.join(cls.shared, f"sample{i}.bin"))
+            with open(cls.files[-1], "wb") as file:
+                file.write(os.urandom(7000))
+        script = os.path.join(cls.shared, "reader.py")
+        with open(script, "w") as file:
+            file.write(READER)
+        cls.trace = os.path.join(cls.shared, "trace")
+        traced = run(MILLRACE, "trace", "-o", cls.trace, "--", sys.executable, "-S", script, *cls.files)
+        assert traced.returncode == 0, traced.stderr
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.directory = os.path.realpath(scratch.name)
+
+    def packed(self):
+        (name,) = [name for name in os.listdir(self.trace) if name.endswith(".mrt")]
+        return os.path.join(self.trace, name)
+
+    def report(self, *arguments, code=0):
+        made = run(MILLRACE, "report", *arguments)
+        self.assertEqual(made.returncode, code, made.stderr)
+        return made
+
+    def test_the_figures_are_those_of_the_program(self):
+        profile = json.loads(self.report("--json", self.trace).stdout)
+        files = {file["path"]: file for file in profile["files"]}
+        for name in self.files:
+            file = files[name]
+            self.assertEqual(file["io"]["opens"], 7)
+            self.assertEqual(file["io"]["reads"], 7 * 8)
+            self.assertEqual(file["io"]["bytes_read"], 7 * 7000)
+            self.assertEqual(file["unique_bytes_read"], 7000)
+            self.assertEqual(file["size_bytes"], 7000)
+            self.assertEqual(file["kind"], "data")
+        self.assertEqual(profile["job"]["processes"], 7)
+        self.assertEqual(profile["job"]["dataset_files"], 5)
+        self.assertEqual(profile["job"]["dataset_bytes"], 35000)
+
+    def test_every_table_is_there_in_every_form(self):
+        for table in ("function layer file directory extension kind host rank epoch action step").split():
+            self.report("--by", table, self.trace)
+            rows = json.loads(self.report("--by", table, "--json", self.trace).stdout)["rows"]
+            lines = self.report("--by", table, "--csv", self.trace).stdout.splitlines()
+            self.assertEqual(len(lines), len(rows) + 1, table)
+
+    def test_it_is_readable_at_80_columns_without_colour(self):
+        text = self.report(self.trace).stdout
+        self.assertLessEqual(max(len(line) for line in text.splitlines()), 80)
+        self.assertNotIn("\x1b", text)
+        self.assertIn("Is I/O the problem?", text)
+
+    def test_a_part_by_time_and_rank(self):
+        whole = json.loads(self.report("--json", self.trace).stdout)["job"]
+        half = json.loads(self.report("--json", "--until", f"{whole['wall_ns'] // 2}ns", self.trace).stdout)["job"]
+        self.assertLess(half["events"], whole["events"])
+        self.assertGreater(half["events"], 0)
+        none = json.loads(self.report("--json", "--ranks", "7", self.trace).stdout)["job"]
+        self.assertEqual(none["events"], 0)
+
+    def test_a_file_without_its_end_is_used_and_named(self):
+        torn = os.path.join(self.directory, "torn.mrt")
+        with open(self.packed(), "rb") as file:
+            content = file.read()
+        with open(torn, "wb") as file:
+            file.write(content[:-100])  # the trailer and a part of the index
+        made = self.report(torn, "--json")
+        self.assertIn("torn.mrt", made.stderr)
+        self.assertGreater(json.loads(made.stdout)["job"]["events"], 0)
+
+    def test_flipped_bits_cost_their_block_and_are_named(self):
+        broken = os.path.join(self.directory, "broken.mrt")
+        with open(self.packed(), "rb") as file:
+            content = bytearray(file.read())
+        content[len(content) // 2] ^= 0x10
+        with open(broken, "wb") as file:
+            file.write(content)
+        made = self.report(broken, "--json")
+        self.assertIn("broken.mrt", made.stderr)
+        self.assertGreater(json.loads(made.stdout)["job"]["events"], 0)
+
+    def test_the_rest_is_used_where_files_are_foreign_empty_or_of_another_version(self):
+        shutil.copy(self.packed(), os.path.join(self.directory, "good.mrt"))
+        with open(os.path.join(self.directory, "good.mrt"), "rb") as file:
+            newer = bytearray(file.read())
+        newer[8] = 99
+        for name, content in (("newer.mrt", newer), ("empty.mrt", b""), ("foreign.mrt", b"not a trace\n"),
+                              ("notes.txt", b"not meant as one\n"), ("broken.pfw.gz", b"\x1f\x8b\x08\x00no")):
+            with open(os.path.join(self.directory, name), "wb") as file:
+                file.write(content)
+        made = self.report(self.directory, "--json")
+        for name in ("newer.mrt", "empty.mrt", "foreign.mrt", "broken.pfw.gz"):
+            self.assertIn(name, made.stderr)
+        self.assertNotIn("notes.txt", made.stderr)
+        whole = json.loads(self.report("--json", self.trace).stdout)
+        self.assertEqual(json.loads(made.stdout)["job"]["events"], whole["job"]["events"])
+
+    def test_where_nothing_can_be_used_it_fails_and_names_each(self):
+        for name in ("a.mrt", "b.mrt"):
+            with open(os.path.join(self.directory, name), "wb") as file:
+                file.write(b"nothing")
+        made = self.report(self.directory, code=1)
+        self.assertIn("a.mrt", made.stderr)
+        self.assertIn("b.mrt", made.stderr)
+        self.assertIn("no such file", self.report(os.path.join(self.directory, "none"), code=1).stderr)
+        empty = os.path.join(self.directory, "empty")
+        os.mkdir(empty)
+        self.assertIn("holds no trace", self.report(empty, code=1).stderr)
+
+    @unittest.skipIf(os.geteuid() == 0 and not shutil.which("setpriv"), "root may read everything")
+    def test_a_file_without_permission_is_named(self):
+        os.chmod(self.directory, 0o755)
+        shutil.copy(self.packed(), os.path.join(self.directory, "good.mrt"))
+        shutil.copy(self.packed(), os.path.join(self.directory, "secret.mrt"))
+        os.chmod(os.path.join(self.directory, "secret.mrt"), 0)
+        os.chmod(os.path.join(self.directory, "good.mrt"), 0o644)
+        other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+        if other and run(*other, MILLRACE, "--version").returncode != 0:
+            self.skipTest("another user cannot run the program where it is")
+        made = run(*other, MILLRACE, "report", "--json", self.directory)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertIn("secret.mrt", made.stderr)
+
+    def test_other_tools_files_give_the_same_counts(self):
+        pfw = os.path.join(self.directory, "log.pfw.gz")
+        self.assertEqual(run(MILLRACE, "export", self.trace, "--to", "pfw", "-o", pfw).returncode, 0)
+        ours = json.loads(self.report("--json", self.trace).stdout)
+        theirs = json.loads(self.report("--json", pfw).stdout)
+        for figure in ("events", "processes", "dataset_files", "dataset_bytes_read", "bytes_read"):
+            self.assertEqual(theirs["job"][figure], ours["job"][figure], figure)
+        self.assertEqual([row["count"] for row in theirs["functions"]], [row["count"] for row in ours["functions"]])
+        self.assertEqual(json.loads(self.report("--json", self.directory).stdout)["job"]["events"],
+                         ours["job"]["events"])
+
+    def test_several_jobs_stand_side_by_side(self):
+        copy = os.path.join(self.directory, "copy")
+        shutil.copytree(self.trace, copy)
+        made = json.loads(self.report("--json", self.trace, copy).stdout)
+        self.assertEqual(len(made["scaling"]), 2)
+        self.assertEqual(len(made["jobs"]), 2)
+        self.assertIn("== ", self.report(self.trace, copy).stdout)
+
+    def test_folded_stacks_have_the_calls(self):
+        lines = self.report("--to", "folded", self.trace).stdout.splitlines()
+        self.assertTrue(any(line.split()[0].endswith("read") for line in lines), lines)
+
+    def test_a_page_is_written_whole(self):
+        page = os.path.join(self.directory, "t.html")
+        self.report("--html", page, self.trace)
+        self.assertLess(os.path.getsize(page), 5_000_000)
+        missing = os.path.join(self.directory, "none", "t.html")
+        self.assertIn("t.html", self.report("--html", missing, self.trace, code=1).stderr)
+
+    @unittest.skipUnless(MPIEXEC, "no mpirun")
+    def test_ranks_share_the_work_and_find_the_same(self):
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        shared = run(MPIEXEC, "--oversubscribe", "-n", "3", MILLRACE, "report", "--json", self.trace, env=environment)
+        self.assertEqual(shared.returncode, 0, shared.stderr)
+        self.assertEqual(json.loads(shared.stdout), json.loads(self.report("--json", self.trace).stdout))
+
+    @unittest.skipUnless(MPIEXEC, "no mpirun")
+    def test_an_error_is_told_once_by_all_ranks(self):
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        missing = os.path.join(self.directory, "missing")
+        shared = run(MPIEXEC, "--oversubscribe", "-n", "3", MILLRACE, "report", missing, env=environment)
+        self.assertNotEqual(shared.returncode, 0)
+        self.assertEqual(shared.stderr.count("no such file"), 1, shared.stderr)
+
+
+@unittest.skipUnless(run(PYTHON, "-c", "import numpy").returncode == 0, "no numpy")
+class ExampleTest(unittest.TestCase):
+    def test_the_example_of_the_quickstart_is_traced_and_understood(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            data = os.path.join(scratch, "data")
+            made = run(PYTHON, os.path.join(EXAMPLES, "make_dataset.py"), data, "--samples", "120", "--size", "16")
+            self.assertEqual(made.returncode, 0, made.stderr)
+            package = os.path.join(os.path.dirname(os.path.dirname(MILLRACE)), "python")
+            environment = dict(os.environ, PYTHONPATH=package)
+            trace = os.path.join(scratch, "trace")
+            trained = run(MILLRACE, "trace", "-o", trace, "--", PYTHON, os.path.join(EXAMPLES, "train.py"), data,
+                          "--epochs", "2", "--batch", "20", "--checkpoint", os.path.join(scratch, "net.npz"),
+                          env=environment)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            profile = json.loads(run(MILLRACE, "report", "--json", trace).stdout)
+            files = [file for file in profile["files"] if file["path"].startswith(data) and file["io"]["reads"]]
+            self.assertEqual(len(files), 120)
+            if not os.path.isdir(package):
+                return
+            self.assertEqual(profile["job"]["epochs"], 2)
+            self.assertEqual(profile["job"]["steps"], 12)
+            self.assertEqual(profile["time"]["basis"], "regions")
+            self.assertEqual(profile["data"]["order"], "shuffled")
+            self.assertEqual(profile["data"]["files_every_epoch"], 120)
+            self.assertGreater(profile["time"]["mean"]["wait_share"], 0)
+            self.assertEqual(len(profile["checkpoints"]), 2)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[5:])
