@@ -104,8 +104,10 @@ Place place_of_kind(const analyze::Profile& profile, analyze::FileKind kind) {
 
 // The most room of the places where clusters have their nodes' own disks.
 std::optional<uint64_t> local_disk_room(const analyze::Profile& profile) {
-  std::vector<std::string> places = {"/tmp",      "/local",     "/localscratch", "/nvme",
-                                     "/mnt/nvme", "/mnt/local", "/scratch",      "/local/scratch"};
+  std::vector<std::string> places = {
+      "/tmp",     "/local",    "/nvme",      "/localscratch", "/local/scratch",
+      "/scratch", "/mnt/nvme", "/mnt/local",  // path-check: allow, where clusters mount them
+  };
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets variables here
   if (const char* directory = std::getenv("TMPDIR"); directory != nullptr) {
     places.emplace_back(directory);

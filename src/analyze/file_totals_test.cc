@@ -87,12 +87,12 @@ TEST(GroupBits, BeyondSixtyFourGroupsNeighboursShareABit) {
 }
 
 TEST(FileKinds, TellsProgramsFromData) {
-  for (const char* path : {"/usr/lib/libc.so.6", "/proc/self/maps", "/home/u/train.py", "",
-                           "/opt/conda/lib/python3.11/site-packages/torch/x.json", "pipe:[3]",
-                           "<socket>", "/dev/shm/torch_12_3"}) {
+  for (const char* path : {"/usr/lib/libc.so.6", "/proc/self/maps", "/job/train.py", "",
+                           "/env/lib/python3.11/site-packages/torch/x.json", "pipe:[3]", "<socket>",
+                           "/dev/shm/torch_12_3"}) {
     EXPECT_TRUE(is_system_path(path)) << path;
   }
-  for (const char* path : {"/data/train/a.jpg", "/dev/shm/cache/a.npy", "/scratch/x.h5"}) {
+  for (const char* path : {"/data/train/a.jpg", "/dev/shm/cache/a.npy", "/data/x.h5"}) {
     EXPECT_FALSE(is_system_path(path)) << path;
   }
 }

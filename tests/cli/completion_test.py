@@ -44,7 +44,7 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(self.bash("millrace", "doctor", "--no"), {"--no-speed"})
         self.assertEqual(self.bash("millrace", "completion", "z"), {"zsh"})
         self.assertEqual(self.bash("millrace", "doctor", "a_"), {"a_folder"})
-        self.assertEqual(self.bash("millrace", "help", "comp"), {"completion"})
+        self.assertEqual(self.bash("millrace", "help", "comp"), {"compare", "completion"})
 
     def test_bash_offers_nothing_where_a_size_is_wanted(self):
         self.assertEqual(self.bash("millrace", "doctor", "--size", ""), set())
