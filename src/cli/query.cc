@@ -33,7 +33,8 @@ class Interruptible {
     struct sigaction action{};
     action.sa_handler = [](int) { interrupted = true; };
     action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second one ends it in any case
-    sigaction(SIGINT, &action, &before_);
+    sigaction(SIGINT, nullptr, &before_);
+    if (before_.sa_handler != SIG_IGN) sigaction(SIGINT, &action, nullptr);
   }
   ~Interruptible() { sigaction(SIGINT, &before_, nullptr); }
   Interruptible(const Interruptible&) = delete;

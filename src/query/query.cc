@@ -128,6 +128,7 @@ Result<Database> Database::open(const trace::Trace& trace, Options options) {
   }
   if (code == SQLITE_OK) code = register_events(raw, state->source);
   if (code == SQLITE_OK) code = register_rows(raw, state->source);
+  if (code == SQLITE_OK) code = register_functions(raw);
   // Named once, tables are there: declaring them later would be refused as a change of the schema.
   for (const TableSchema& table : tables()) {
     if (code != SQLITE_OK) break;

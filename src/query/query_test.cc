@@ -169,6 +169,22 @@ TEST_F(Query, NamesThatAreNotUtf8KeepTheirBytes) {
   EXPECT_THAT(ask("select path from files where kind = 'output'"), ElementsAre("/out/log\xff"));
 }
 
+TEST_F(Query, PercentilesLieBetweenNeighbours) {
+  EXPECT_THAT(ask("with v(x) as (values (10), (40), (NULL), (20), (30)) select percentile(x, 0), "
+                  "percentile(x, 50), percentile(x, 90), percentile(x, 100) from v"),
+              ElementsAre("10|25|37|40"));
+  EXPECT_THAT(ask("select name, percentile(duration, 50) from events where errno = 0 and rank = 0 "
+                  "and kind = 'read' group by name"),
+              ElementsAre("pread|50000"));
+  EXPECT_THAT(ask("select percentile(size, 99) from events where kind = 'region'"),
+              ElementsAre("NULL"));
+  EXPECT_THAT(ask("select percentile(size, 99) from events where pid = 0"), ElementsAre("NULL"));
+  EXPECT_THAT(wrongly("select percentile(size, 101) from events"), HasSubstr("from 0 to 100"));
+  EXPECT_THAT(wrongly("select percentile(size, 'x') from events"), HasSubstr("from 0 to 100"));
+  EXPECT_THAT(wrongly("select percentile(size, pid % 100) from events"), HasSubstr("the same P"));
+  EXPECT_THAT(wrongly("select percentile(name, 5) from events"), HasSubstr("wants numbers"));
+}
+
 TEST_F(Query, LimitsAndOffsetsCountRows) {
   EXPECT_THAT(ask("select name from events where rank = 0 order by begin, name limit 2 offset 1"),
               ElementsAre("compute", "pread"));

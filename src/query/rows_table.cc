@@ -34,6 +34,9 @@ struct RowsCursor : sqlite3_vtab_cursor {
   RowsTable& table;
   bool all = false;  // every row; else those of `found`
   std::vector<uint32_t> found;
+  // What was found by: events of one file mostly come together, and ask for it again.
+  int found_plan = 0;
+  std::string found_text;
   size_t place = 0;
 
   size_t count() const { return all ? table.rows->count() : found.size(); }
@@ -120,6 +123,11 @@ int filter(sqlite3_vtab_cursor* vcursor, int plan, const char*, int,
     table.rows = *std::move(made);
   }
   cursor.place = 0;
+  if (plan != 0 && plan == cursor.found_plan && sqlite3_value_type(values[0]) == SQLITE_TEXT &&
+      wanted_value(values[0], true).bytes == cursor.found_text) {
+    return SQLITE_OK;
+  }
+  cursor.found_plan = 0;
   cursor.found.clear();
   cursor.all = plan == 0;
   if (cursor.all) return SQLITE_OK;
@@ -131,6 +139,10 @@ int filter(sqlite3_vtab_cursor* vcursor, int plan, const char*, int,
   if (cursor.all) return SQLITE_OK;
   const auto index = table.indices.try_emplace(column, *table.rows, column).first;
   cursor.found = index->second.find(wanted);
+  if (text) {
+    cursor.found_plan = plan;
+    cursor.found_text = wanted.bytes;
+  }
   return SQLITE_OK;
 }
 

@@ -15,6 +15,9 @@ namespace millrace::query {
 int register_events(sqlite3* connection, Source& source);  // events, regions
 int register_rows(sqlite3* connection, Source& source);    // files, processes
 
+// percentile(X, P).
+int register_functions(sqlite3* connection);
+
 // A message for the error that a virtual table's function is about to return.
 inline void set_error(sqlite3_vtab& table, const char* message) {
   sqlite3_free(table.zErrMsg);
