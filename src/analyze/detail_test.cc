@@ -7,7 +7,7 @@
 #include <chrono>
 #include <optional>
 
-#include "analyze/observe_blocks.h"
+#include "analyze/metric_run.h"
 #include "analyze/trace_builder.h"
 #include "base/json.h"
 #include "base/temporary_directory.h"
@@ -231,7 +231,7 @@ TEST_F(DetailTest, ALargeTraceIsWindowsWithoutHoles) {
 
 TEST_F(DetailTest, EpochsCheckpointsAndTheBusiestMomentHaveWindows) {
   make_long_job(job());
-  Profile profile = profile_by(context(), make_timeline_metric, {.timeline_bins = 100});
+  Profile profile = profile_by(context().trace, make_timeline_metric, {.timeline_bins = 100});
   for (int64_t epoch = 0; epoch < 5; ++epoch) {
     const auto begin_ns = static_cast<uint64_t>(20'000'000 * epoch);
     profile.epochs.push_back(

@@ -74,4 +74,24 @@ class MetricRun {
   std::vector<std::unique_ptr<Metric>> metrics_;
 };
 
+// What one metric finds in all blocks.
+inline Profile profile_by(const trace::Trace& trace, MetricRun::Maker make,
+                          const Limits& limits = {}) {
+  MetricRun run(trace, {make}, limits);
+  return run.observe({}).ok() ? run.finish() : Profile();
+}
+
+// Two see every other block; a third one, which saw none, takes in both, the later one first. A
+// merge that fails shows as a profile that lacks everything.
+inline Profile profile_by_shares(const trace::Trace& trace, MetricRun::Maker make,
+                                 const Limits& limits = {}) {
+  MetricRun whole(trace, {make}, limits);
+  for (const size_t index : {size_t{1}, size_t{0}}) {
+    MetricRun share(trace, {make}, limits);
+    if (!share.observe({.index = index, .count = 2}).ok()) return {};
+    if (!whole.merge(0, share.save(0)).ok()) return {};
+  }
+  return whole.finish();
+}
+
 }  // namespace millrace::analyze

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <numeric>
 
-#include "analyze/observe_blocks.h"
+#include "analyze/metric_run.h"
 #include "analyze/trace_builder.h"
 #include "base/temporary_directory.h"
 
@@ -32,7 +32,7 @@ class TimelineTest : public testing::Test {
   }
 
   Profile profile(const Limits& limits) {
-    return profile_by(context(), make_timeline_metric, limits);
+    return profile_by(context().trace, make_timeline_metric, limits);
   }
 
  private:
@@ -276,7 +276,7 @@ TEST_F(TimelineTest, IsTheSameWhateverTheOrderAndTheSharesOfBlocks) {
   ASSERT_EQ(context().trace.blocks().size(), 5u);
   const Limits limits{.timeline_bins = 333, .heat_bins = 77};
   const Profile forwards = profile(limits);
-  const Profile in_shares = profile_by_shares(context(), make_timeline_metric, limits);
+  const Profile in_shares = profile_by_shares(context().trace, make_timeline_metric, limits);
   EXPECT_EQ(sum(forwards.timeline.operations), 1000u);
   EXPECT_EQ(sum(forwards.timeline.bytes_read), 1000u * 4099u);
   expect_same(forwards, in_shares);
@@ -284,10 +284,9 @@ TEST_F(TimelineTest, IsTheSameWhateverTheOrderAndTheSharesOfBlocks) {
 
 TEST_F(TimelineTest, RefusesBytesThatAreNoTimeline) {
   make_busy_ranks(job());
-  const auto metric = make_timeline_metric(context(), kTenBins);
-  observe_blocks(context(), {}, *metric);
-  std::vector<std::byte> saved;
-  metric->save(saved);
+  MetricRun run(context().trace, {make_timeline_metric}, kTenBins);
+  ASSERT_TRUE(run.observe({}).ok());
+  const std::vector<std::byte> saved = run.save(0);
   const auto merges = [&](ByteView bytes, const Limits& limits = kTenBins) {
     ByteReader reader(bytes);
     const auto other = make_timeline_metric(context(), limits);

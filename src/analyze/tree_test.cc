@@ -4,7 +4,7 @@
 #include <chrono>
 #include <map>
 
-#include "analyze/observe_blocks.h"
+#include "analyze/metric_run.h"
 #include "analyze/trace_builder.h"
 #include "base/temporary_directory.h"
 
@@ -31,7 +31,7 @@ class TreeTest : public testing::Test {
   }
 
   std::vector<TreeNode> tree(const Limits& limits = {}) {
-    return profile_by(context(), make_tree_metric, limits).tree;
+    return profile_by(context().trace, make_tree_metric, limits).tree;
   }
 
  private:
@@ -224,7 +224,7 @@ TEST_F(TreeTest, IsTheSameWhateverTheOrderAndTheSharesOfBlocks) {
   ASSERT_EQ(context().trace.blocks().size(), 5u);
   for (const size_t nodes_max : {2000, 15, 3}) {
     const Limits limits{.tree_nodes = nodes_max};
-    const Profile in_shares = profile_by_shares(context(), make_tree_metric, limits);
+    const Profile in_shares = profile_by_shares(context().trace, make_tree_metric, limits);
     EXPECT_EQ(lines(tree(limits)), lines(in_shares.tree));
   }
   EXPECT_EQ(tree().size(), 1u + 11u * 3u);
@@ -232,10 +232,9 @@ TEST_F(TreeTest, IsTheSameWhateverTheOrderAndTheSharesOfBlocks) {
 
 TEST_F(TreeTest, RefusesBytesThatAreNoTree) {
   make_varied_ranks(job());
-  const auto metric = make_tree_metric(context(), {});
-  observe_blocks(context(), {}, *metric);
-  std::vector<std::byte> saved;
-  metric->save(saved);
+  MetricRun run(context().trace, {make_tree_metric}, {});
+  ASSERT_TRUE(run.observe({}).ok());
+  const std::vector<std::byte> saved = run.save(0);
   const auto merges = [&](ByteView bytes) {
     ByteReader reader(bytes);
     const auto other = make_tree_metric(context(), {});
