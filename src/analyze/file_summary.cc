@@ -26,6 +26,24 @@ void add_to(GroupStats& group, const IoTotals& io, uint64_t size_bytes) {
   group.size_bytes += size_bytes;
 }
 
+// "0-3,7". Groups stand in the order of their ranks.
+std::string ranks_of(const std::vector<Group>& groups, uint64_t bits) {
+  std::string text;
+  if (groups.size() > 64) return text;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const auto is_reader = [&](size_t at) {
+      return at < groups.size() && groups[at].rank >= 0 && (bits >> at & 1) != 0;
+    };
+    if (!is_reader(i)) continue;
+    const size_t first = i;
+    while (is_reader(i + 1) && groups[i + 1].rank == groups[i].rank + 1) ++i;
+    if (!text.empty()) text += ',';
+    text += std::to_string(groups[first].rank);
+    if (i > first) text += '-' + std::to_string(groups[i].rank);
+  }
+  return text;
+}
+
 }  // namespace
 
 FileSummary::FileSummary(const Context& context, const Limits& limits, Profile& profile)
@@ -147,6 +165,7 @@ FileStats FileSummary::stats_of(trace::NameIndex name, const FileEntry& file) co
   stats.shared_bytes_read = std::min(stats.unique_bytes_read, file.coverage.shared_bytes());
   stats.ranks = count_groups(totals.users, context_.groups.size());
   stats.readers = count_groups(totals.readers, context_.groups.size());
+  stats.reader_ranks = ranks_of(context_.groups, totals.readers);
   stats.epochs = static_cast<uint32_t>(std::popcount(totals.epochs));
   stats.direct_opens = totals.direct_opens;
   // Where only some openings were direct, the trace does not tell which transfers were.

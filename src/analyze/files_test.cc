@@ -155,6 +155,8 @@ TEST_F(FilesTest, TellsWhichFilesRanksShare) {
   EXPECT_EQ(profile.data.files_one_rank, 1u);
   EXPECT_EQ(profile.data.shared_bytes, 1000u);
   EXPECT_EQ(find(profile, "/data/both")->readers, 2u);
+  EXPECT_EQ(find(profile, "/data/both")->reader_ranks, "0-1");
+  EXPECT_EQ(find(profile, "/data/own")->reader_ranks, "0");
   ASSERT_EQ(profile.ranks.size(), 2u);
   EXPECT_EQ(profile.ranks[0].data_bytes_read, 2000u);
   EXPECT_EQ(profile.ranks[1].data_files, 1u);

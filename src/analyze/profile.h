@@ -166,6 +166,7 @@ struct FileStats {
   uint64_t shared_bytes_read = 0;  // of those, read by several ranks
   uint32_t ranks = 0;              // that read or wrote it
   uint32_t readers = 0;            // ranks that read it
+  std::string reader_ranks;        // which: "0-3,7"; empty beyond 64 ranks, or without ranks
   uint32_t epochs = 0;             // in which it was read
   uint64_t direct_opens = 0;       // with O_DIRECT
   uint64_t unaligned_direct = 0;   // transfers of such openings that were not aligned to 512 bytes

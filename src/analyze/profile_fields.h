@@ -179,6 +179,7 @@ void visit_fields(auto& visit, Of<FileStats> auto& of) {
   visit("shared_bytes_read", of.shared_bytes_read);
   visit("ranks", of.ranks);
   visit("readers", of.readers);
+  visit("reader_ranks", of.reader_ranks);
   visit("epochs", of.epochs);
   visit("direct_opens", of.direct_opens);
   visit("unaligned_direct", of.unaligned_direct);

@@ -143,8 +143,9 @@ ProfileTable by_file(const Profile& profile) {
   const TableColumn more[] = {
       {"size_bytes", "size", Unit::kBytes},    {"unique_bytes_read", "", Unit::kBytes},
       {"shared_bytes_read", "", Unit::kBytes}, {"readers", "ranks", Unit::kCount},
-      {"epochs", "epochs", Unit::kCount},      {"reads_per_epoch", "", Unit::kCount},
-      {"consecutive", "", Unit::kCount},       {"sequential", "", Unit::kCount}};
+      {"reader_ranks", "", Unit::kText},       {"epochs", "epochs", Unit::kCount},
+      {"reads_per_epoch", "", Unit::kCount},   {"consecutive", "", Unit::kCount},
+      {"sequential", "", Unit::kCount}};
   table.columns.insert(table.columns.end(), std::begin(more), std::end(more));
   for (const analyze::FileStats& file : profile.files) {
     Row row = {text(file.path), text(analyze::kFileKindNames[static_cast<size_t>(file.kind)])};
@@ -153,6 +154,7 @@ ProfileTable by_file(const Profile& profile) {
     row.push_back(number(file.unique_bytes_read));
     row.push_back(number(file.shared_bytes_read));
     row.push_back(number(file.readers));
+    row.push_back(text(file.reader_ranks));
     row.push_back(number(file.epochs));
     row.push_back(number(static_cast<double>(file.io.reads) /
                          static_cast<double>(std::max<uint32_t>(1, file.epochs))));
