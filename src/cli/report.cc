@@ -14,6 +14,7 @@
 #include "cli/inputs.h"
 #include "cli/machine_options.h"
 #include "cli/verbs.h"
+#include "exchange/gzip.h"
 #include "report/scaling.h"
 
 namespace millrace::cli {
@@ -65,8 +66,11 @@ std::string text_of(const Reported& reported, const Arguments& arguments, const 
 }
 
 Status write_page(const Reported& reported, const std::string& path) {
+  analyze::DetailLimits limits;
+  // Without compression the page has three times the bytes.
+  if (!exchange::GzipWriter::create().ok()) limits.events = 30'000;
   const std::string detail =
-      analyze::detail_json(reported.job.scan->context(), reported.job.profile);
+      analyze::detail_json(reported.job.scan->context(), reported.job.profile, limits);
   JsonWriter findings;
   findings.begin_object();
   findings.field("answer", report::answer(reported.job.profile));
