@@ -1,7 +1,7 @@
 """`millrace report` on real traces, on broken ones, and under mpirun.
 
-Usage: report_test.py MILLRACE MPIEXEC PYTHON EXAMPLES [unittest arguments]. MPIEXEC may be empty: then the tests of
-ranks are skipped. PYTHON is one with numpy, as far as there is one, or empty: then the example is not run. EXAMPLES is
+Usage: report_test.py MILLRACE MPIEXEC PYTHON EXAMPLES [unittest arguments]. MPIEXEC may be "none": then the tests of
+ranks are skipped. PYTHON is one with numpy, as far as there is one, or "none": then the example is not run. EXAMPLES is
 python/examples."""
 
 import json
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-MILLRACE, MPIEXEC, PYTHON, EXAMPLES = sys.argv[1:5]
+MILLRACE, MPIEXEC, PYTHON, EXAMPLES = ["" if argument == "none" else argument for argument in sys.argv[1:5]]
 
 READER = """
 import os, sys
