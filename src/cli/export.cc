@@ -3,22 +3,12 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/part_options.h"
 #include "cli/verbs.h"
 #include "exchange/exchange.h"
 
 namespace millrace::cli {
 namespace {
-
-Status check_time(std::string_view text) {
-  ASSIGN_OR_RETURN(const auto time, parse_duration(text));
-  if (time.count() >= 0) return {};
-  return fail(Errc::kInvalidArgument, "times count from the trace's start and are not negative");
-}
-
-Status check_ranks(std::string_view text) {
-  RETURN_IF_ERROR(exchange::parse_ranks(text));
-  return {};
-}
 
 Status check_levels(std::string_view text) {
   RETURN_IF_ERROR(exchange::parse_levels(text));
@@ -33,20 +23,8 @@ std::vector<std::string> format_names() {
   return names;
 }
 
-Result<std::optional<uint64_t>> time_of(const Arguments& arguments, std::string_view option) {
-  const auto given = arguments.value(option);
-  if (!given) return std::optional<uint64_t>();
-  ASSIGN_OR_RETURN(const auto time, parse_duration(*given));
-  return std::optional<uint64_t>(static_cast<uint64_t>(time.count()));
-}
-
 Result<exchange::Selection> selection_of(const Arguments& arguments) {
-  exchange::Selection selection;
-  ASSIGN_OR_RETURN(selection.from_ns, time_of(arguments, "from"));
-  ASSIGN_OR_RETURN(selection.until_ns, time_of(arguments, "until"));
-  if (const auto ranks = arguments.value("ranks")) {
-    ASSIGN_OR_RETURN(selection.ranks, exchange::parse_ranks(*ranks));
-  }
+  ASSIGN_OR_RETURN(exchange::Selection selection, part_of(arguments));
   if (const auto levels = arguments.value("levels")) {
     ASSIGN_OR_RETURN(selection.levels, exchange::parse_levels(*levels));
   }
@@ -75,6 +53,22 @@ Result<int> run_export(const Arguments& arguments, Output& output) {
 }  // namespace
 
 Command export_command() {
+  std::vector<Option> options = {{.name = "to",
+                                  .value = "FORMAT",
+                                  .help = "what to write",
+                                  .choices = format_names(),
+                                  .required = true},
+                                 {.name = "output",
+                                  .letter = 'o',
+                                  .value = "FILE",
+                                  .help = "the file to write",
+                                  .kind = ValueKind::kFile,
+                                  .required = true}};
+  for (Option& option : part_options()) options.push_back(std::move(option));
+  options.push_back({.name = "levels",
+                     .value = "LIST",
+                     .help = "only these of posix,stdio,mpiio,hdf5,app",
+                     .check = check_levels});
   return {
       .name = "export",
       .summary = "a trace as another tool's file: Perfetto, DFTracer, Chrome JSON, CSV",
@@ -86,33 +80,7 @@ Command export_command() {
           "A file whose name ends in .gz is compressed. A browser holds about ten million slices: "
           "take a part of a larger trace by time, rank or level. Times count from the trace's "
           "first event; an event is taken that lies at least partly between them.",
-      .options = {{.name = "to",
-                   .value = "FORMAT",
-                   .help = "what to write",
-                   .choices = format_names(),
-                   .required = true},
-                  {.name = "output",
-                   .letter = 'o',
-                   .value = "FILE",
-                   .help = "the file to write",
-                   .kind = ValueKind::kFile,
-                   .required = true},
-                  {.name = "from",
-                   .value = "TIME",
-                   .help = "leave out what ended before, as 1.5s",
-                   .check = check_time},
-                  {.name = "until",
-                   .value = "TIME",
-                   .help = "leave out what began at this time or later",
-                   .check = check_time},
-                  {.name = "ranks",
-                   .value = "LIST",
-                   .help = "only these ranks, as 0,3-5",
-                   .check = check_ranks},
-                  {.name = "levels",
-                   .value = "LIST",
-                   .help = "only these of posix,stdio,mpiio,hdf5,app",
-                   .check = check_levels}},
+      .options = std::move(options),
       .positionals = {{.name = "TRACE",
                        .help = "a trace's directory, or one .mrt file",
                        .kind = ValueKind::kFile}},

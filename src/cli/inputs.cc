@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/part_options.h"
 #include "comm/connect.h"
 #include "exchange/selection.h"
 
@@ -19,17 +20,6 @@ namespace millrace::cli {
 namespace {
 
 constexpr size_t kProblemsShown = 20;
-
-Status check_time(std::string_view text) {
-  ASSIGN_OR_RETURN(const auto time, parse_duration(text));
-  if (time.count() >= 0) return {};
-  return fail(Errc::kInvalidArgument, "times count from the trace's start and are not negative");
-}
-
-Status check_ranks(std::string_view text) {
-  RETURN_IF_ERROR(exchange::parse_ranks(text));
-  return {};
-}
 
 Status check_role(std::string_view text) {
   RETURN_IF_ERROR(analyze::parse_role_rule(text));
@@ -50,13 +40,6 @@ Status check_threads(std::string_view text) {
   return {};
 }
 
-Result<std::optional<uint64_t>> time_of(const Arguments& arguments, std::string_view option) {
-  const auto given = arguments.value(option);
-  if (!given) return std::optional<uint64_t>();
-  ASSIGN_OR_RETURN(const auto time, parse_duration(*given));
-  return std::optional<uint64_t>(static_cast<uint64_t>(time.count()));
-}
-
 // What the user asked to look at, for this trace.
 Result<analyze::Options> options_of(const Arguments& arguments, const trace::Trace& trace) {
   analyze::Options options;
@@ -67,12 +50,7 @@ Result<analyze::Options> options_of(const Arguments& arguments, const trace::Tra
   if (const auto threads = arguments.value("threads")) {
     ASSIGN_OR_RETURN(options.threads, parse_threads(*threads));
   }
-  exchange::Selection selection;
-  ASSIGN_OR_RETURN(selection.from_ns, time_of(arguments, "from"));
-  ASSIGN_OR_RETURN(selection.until_ns, time_of(arguments, "until"));
-  if (const auto ranks = arguments.value("ranks")) {
-    ASSIGN_OR_RETURN(selection.ranks, exchange::parse_ranks(*ranks));
-  }
+  ASSIGN_OR_RETURN(const exchange::Selection selection, part_of(arguments));
   if (!selection.from_ns && !selection.until_ns && selection.ranks.empty()) return options;
   const auto filter = std::make_shared<exchange::EventFilter>(trace, selection);
   options.wants_block = [filter](const trace::BlockInfo& block) {
@@ -151,27 +129,17 @@ Result<bool> is_saved_profile(const std::string& path) {
 }  // namespace
 
 std::vector<Option> input_options() {
-  return {{.name = "from",
-           .value = "TIME",
-           .help = "leave out what ended before, as 1.5s",
-           .check = check_time},
-          {.name = "until",
-           .value = "TIME",
-           .help = "leave out what began at this time or later",
-           .check = check_time},
-          {.name = "ranks",
-           .value = "LIST",
-           .help = "only these ranks, as 0,3-5",
-           .check = check_ranks},
-          {.name = "role",
-           .value = "ROLE=NAME",
-           .help = "what regions of that name mean, as compute=fwd_*",
-           .check = check_role,
-           .repeatable = true},
-          {.name = "threads",
-           .value = "COUNT",
-           .help = "threads to read with; as many as CPUs where not given",
-           .check = check_threads}};
+  std::vector<Option> options = part_options();
+  options.push_back({.name = "role",
+                     .value = "ROLE=NAME",
+                     .help = "what regions of that name mean, as compute=fwd_*",
+                     .check = check_role,
+                     .repeatable = true});
+  options.push_back({.name = "threads",
+                     .value = "COUNT",
+                     .help = "threads to read with; as many as CPUs where not given",
+                     .check = check_threads});
+  return options;
 }
 
 Positional traces_positional() {

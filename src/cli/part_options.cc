@@ -1,0 +1,53 @@
+#include "cli/part_options.h"
+
+#include "base/units.h"
+
+namespace millrace::cli {
+namespace {
+
+Status check_time(std::string_view text) {
+  ASSIGN_OR_RETURN(const auto time, parse_duration(text));
+  if (time.count() >= 0) return {};
+  return fail(Errc::kInvalidArgument, "times count from the trace's start and are not negative");
+}
+
+Status check_ranks(std::string_view text) {
+  RETURN_IF_ERROR(exchange::parse_ranks(text));
+  return {};
+}
+
+Result<std::optional<uint64_t>> time_of(const Arguments& arguments, std::string_view option) {
+  const auto given = arguments.value(option);
+  if (!given) return std::optional<uint64_t>();
+  ASSIGN_OR_RETURN(const auto time, parse_duration(*given));
+  return std::optional<uint64_t>(static_cast<uint64_t>(time.count()));
+}
+
+}  // namespace
+
+std::vector<Option> part_options() {
+  return {{.name = "from",
+           .value = "TIME",
+           .help = "leave out what ended before, as 1.5s",
+           .check = check_time},
+          {.name = "until",
+           .value = "TIME",
+           .help = "leave out what began at this time or later",
+           .check = check_time},
+          {.name = "ranks",
+           .value = "LIST",
+           .help = "only these ranks, as 0,3-5",
+           .check = check_ranks}};
+}
+
+Result<exchange::Selection> part_of(const Arguments& arguments) {
+  exchange::Selection selection;
+  ASSIGN_OR_RETURN(selection.from_ns, time_of(arguments, "from"));
+  ASSIGN_OR_RETURN(selection.until_ns, time_of(arguments, "until"));
+  if (const auto ranks = arguments.value("ranks")) {
+    ASSIGN_OR_RETURN(selection.ranks, exchange::parse_ranks(*ranks));
+  }
+  return selection;
+}
+
+}  // namespace millrace::cli

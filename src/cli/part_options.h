@@ -1,0 +1,16 @@
+// Options by which a user takes a part of a trace: --from, --until, --ranks.
+#pragma once
+
+#include <vector>
+
+#include "cli/command.h"
+#include "exchange/selection.h"
+
+namespace millrace::cli {
+
+std::vector<Option> part_options();
+
+// What they say; everything where none is given.
+Result<exchange::Selection> part_of(const Arguments& arguments);
+
+}  // namespace millrace::cli
