@@ -1,0 +1,69 @@
+// Messages: bytes from one rank to another, moved by a thread of their own while the caller works.
+//
+//   ASSIGN_OR_RETURN(auto messages, comm.open_messages());     // collective
+//   const Ticket sent = messages->send(Rank{1}, Tag{7}, bytes);        // returns at once
+//   const Ticket due = messages->receive(Rank{1}, Tag{7});
+//   RETURN_IF_ERROR(messages->wait(due));  ... messages->take(due) ...
+//
+// MPI moves nothing by itself: without a thread that drives it, what was sent arrives when the
+// sender next calls MPI (docs/design/ranks.md). The thread sleeps when nothing is under way, and
+// gives the core away when it is needed; it must not starve the training.
+//
+// Promises, which messages_contract.h checks of every implementation:
+//  - send and receive return at once and take any length; messages of one pair of ranks and one tag
+//    arrive in the order in which they were sent; a rank may send to itself;
+//  - a rank that dies, ends or fails makes every ticket that waits for it, and every later call,
+//    fail with an error that names it: nothing waits for ever;
+//  - any thread may call; the collective calls of the Comm go on beside it.
+// Ends before its Comm does; what was sent and waited for has then left.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/base.h"
+#include "base/result.h"
+#include "comm/comm.h"
+
+namespace millrace::comm {
+
+enum class Tag : uint32_t {};     // whose conversation this is; below 2^15
+enum class Ticket : uint64_t {};  // one message under way; used up by the call that finds it done
+
+class Messages {
+ public:
+  virtual ~Messages() = default;
+
+  virtual Rank rank() const = 0;
+  virtual uint32_t size() const = 0;
+
+  // `bytes` must stay as they are until the ticket is done.
+  virtual Ticket send(Rank to, Tag tag, ByteView bytes) = 0;
+
+  // The next message of `from` with this tag, of whatever length it is.
+  virtual Ticket receive(Rank from, Tag tag) = 0;
+
+  // Whether it is done, or has failed: then wait() returns at once.
+  virtual bool is_done(Ticket ticket) = 0;
+
+  // Fails with kTimeout where `patience` ends first; the ticket then stays good.
+  virtual Status wait(Ticket ticket, std::chrono::nanoseconds patience) = 0;
+  Status wait(Ticket ticket) { return wait(ticket, std::chrono::nanoseconds::max()); }
+
+  // Waits for a receive, and gives its bytes.
+  virtual Result<std::string> take(Ticket ticket) = 0;
+
+  // Every message with this tag, from anybody, goes to `answer` on the thread that moves them, and
+  // what it returns goes back under the same tag: how a rank serves what it holds. It must be
+  // quick. Call it before any rank asks; a tag that is served cannot be received.
+  using Answer = std::function<std::string(Rank from, std::string question)>;
+  virtual void serve(Tag tag, Answer answer) = 0;
+
+  // The answer of `from` to one question, by a ticket for take().
+  virtual Ticket ask(Rank whom, Tag tag, std::string question) = 0;
+};
+
+}  // namespace millrace::comm

@@ -1,0 +1,73 @@
+// Arrays: elements of one type in a shape, as bytes in memory; the words DLPack and numpy have too.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/base.h"
+#include "base/result.h"
+
+namespace millrace::data {
+
+enum class ElementType : uint8_t {
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kU64,
+  kI64,
+  kF16,
+  kBf16,
+  kF32,
+  kF64,
+  kBool
+};
+
+size_t element_bytes(ElementType type);
+std::string_view element_name(ElementType type);  // "uint8", "float32", as numpy and torch say it
+
+// The lengths of the axes, slowest first (C order). No axes: one element.
+class Shape {
+ public:
+  static constexpr size_t kMaxAxes = 8;
+
+  Shape() = default;
+  // REQUIRES: at most kMaxAxes.
+  Shape(std::initializer_list<uint64_t> lengths);
+  static Result<Shape> make(std::span<const uint64_t> lengths);  // checked, for lengths from a file
+
+  std::span<const uint64_t> lengths() const { return {lengths_.data(), axis_count_}; }
+  size_t axis_count() const { return axis_count_; }
+  uint64_t element_count() const;  // make() has seen that it fits into 63 bits
+  std::string text() const;        // "[3, 224, 224]"
+
+  bool operator==(const Shape&) const = default;
+
+ private:
+  std::array<uint64_t, kMaxAxes> lengths_{};
+  uint8_t axis_count_ = 0;
+};
+
+// What one field of every sample is, once decoded.
+struct FieldSpec {
+  std::string name;
+  ElementType type = ElementType::kU8;
+  Shape shape;  // of one sample
+
+  uint64_t size_bytes() const { return shape.element_count() * element_bytes(type); }
+  bool operator==(const FieldSpec&) const = default;
+};
+
+// Elements in somebody's memory.
+struct ArrayView {
+  ElementType type = ElementType::kU8;
+  Shape shape;
+  ByteView bytes;
+};
+
+}  // namespace millrace::data

@@ -1,0 +1,53 @@
+// SampleSource: where samples come from, as encoded bytes by their number.
+//
+// The loader reads through this alone, whether a sample is a file, a record in a file of many, or
+// lies in a store on the nodes' disks. Every implementation guarantees, and source_contract.h
+// checks:
+//  - the count, the labels and the groups do not change; reads may be made by many threads at once;
+//  - reading a sample twice gives the same bytes, or an error when the data changed underneath;
+//  - errors name the sample as a user knows it: the file, and the place in it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/base.h"
+#include "base/result.h"
+#include "data/buffer.h"
+#include "data/sample.h"
+
+namespace millrace::data {
+
+class SampleSource {
+ public:
+  virtual ~SampleSource() = default;
+
+  virtual uint64_t sample_count() const = 0;
+
+  // As a user finds it: "train/cat/7.jpg", "shards/000.tar: sample 'n01_7' at byte 10240".
+  virtual std::string name(SampleId sample) const = 0;
+
+  // The class of the sample, where the source knows it without reading it.
+  virtual std::optional<int64_t> label(SampleId sample) const = 0;
+
+  // The encoded bytes: in `room`, or where they lie in mapped memory (valid while the source lives
+  // and `room` is not used again).
+  virtual Result<ByteView> read(SampleId sample, Buffer& room) const = 0;
+
+  // The encoded bytes straight into `out`, without a copy: how many they were. A sample longer than
+  // `out` fails with kExhausted.
+  virtual Result<size_t> read_into(SampleId sample, MutableByteView out) const = 0;
+
+  // A hint that these are read soon, in this order.
+  virtual void prepare(std::span<const SampleId> soon) const { static_cast<void>(soon); }
+
+  // Samples that lie together, such as those of one file: group g holds the samples from
+  // group_begin(g) to group_begin(g + 1). What file-level shuffling permutes.
+  virtual uint64_t group_count() const = 0;
+  virtual SampleId group_begin(
+      uint64_t group) const = 0;  // group_count(): one past the last sample
+};
+
+}  // namespace millrace::data

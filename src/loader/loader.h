@@ -1,0 +1,95 @@
+// Loader: the batches of a rank, one after another, read and decoded ahead by threads.
+//
+//   ASSIGN_OR_RETURN(auto loader, Loader::open({.source = ..., .decoder = ..., .batch_size = 64}));
+//   RETURN_IF_ERROR(loader->start_epoch(Epoch{0}));
+//   while (true) {
+//     ASSIGN_OR_RETURN(const std::optional<data::Batch> batch, loader->next());
+//     if (!batch) break;
+//     ...
+//   }
+//
+// Batches come in the order of the sampler, whatever the threads do. Memory is bounded: as many
+// batches are under way as the options say, in buffers that are used again when the consumer lets
+// go of them. Threads, not processes; after a fork the child's calls fail and say why.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "data/batch.h"
+#include "data/decoder.h"
+#include "data/source.h"
+#include "loader/order.h"
+#include "loader/share.h"
+
+namespace millrace::loader {
+
+// Where a job stands: a few numbers, the same on all ranks. Everything that decides the order is in
+// it, so that a state of another dataset or another seed is refused and not continued.
+struct LoaderState {
+  OrderOptions order;  // without the group_begins, which come from the source
+  data::Epoch epoch{};
+  uint64_t done = 0;  // positions of the epoch that all ranks together have used up
+
+  std::string text() const;  // one line of JSON, with a version
+  static Result<LoaderState> parse(std::string_view text);
+};
+
+struct LoaderOptions {
+  std::shared_ptr<const data::SampleSource> source;  // shared with the caller
+  std::shared_ptr<const data::Decoder> decoder;      // likewise
+  Shuffle shuffle = Shuffle::kGlobal;
+  double fraction = 0.1;     // partial
+  uint32_t shard_count = 0;  // local, partial; 0: the ranks of the world
+  uint64_t seed = 0;
+  World world;
+  uint64_t batch_size = 1;
+  Tail tail = Tail::kUneven;
+  uint32_t thread_count = 0;                  // 0: tuned from the time the consumer waits
+  uint32_t prefetch_batches = 0;              // 0: likewise
+  uint64_t memory_bytes = uint64_t{1} << 30;  // the most that batches under way may take
+  bool skips_bad_samples = false;  // counted and left out, and the batch is shorter; else an error
+  std::chrono::nanoseconds read_deadline = std::chrono::seconds(60);  // then a stuck read is named
+};
+
+struct LoaderStats {
+  uint64_t batches = 0;  // handed out
+  uint64_t samples = 0;
+  uint64_t bytes_read = 0;
+  uint64_t bad_samples = 0;
+  std::string first_bad_sample;        // the error of the first one
+  std::chrono::nanoseconds read{};     // by all threads together
+  std::chrono::nanoseconds decode{};   // likewise
+  std::chrono::nanoseconds waited{};   // the consumer, for a batch that was not ready
+  std::chrono::nanoseconds blocked{};  // threads, for the consumer to let go of a buffer
+  uint32_t thread_count = 0;           // now
+  uint32_t prefetch_batches = 0;       // now
+};
+
+class Loader {
+ public:
+  static Result<std::unique_ptr<Loader>> open(LoaderOptions options);
+  virtual ~Loader() = default;  // ends the threads; batches that are held stay good
+
+  // Begins an epoch, from its start; what was under way of another one is dropped.
+  virtual Status start_epoch(data::Epoch epoch) = 0;
+
+  // The next batch; nothing at the end of the epoch. One thread at a time.
+  virtual Result<std::optional<data::Batch>> next() = 0;
+
+  // Makes a next() that waits, now or later, return kCancelled: for Ctrl-C. Any thread.
+  virtual void cancel() = 0;
+
+  virtual uint64_t batch_count() const = 0;  // of the epoch that was begun, from its start
+  virtual const Order& order() const = 0;
+  virtual LoaderState state() const = 0;  // as of the batches that next() has returned
+  // The next batch is the one after those that `state` has seen, also if it was another world's.
+  virtual Status restore(const LoaderState& state) = 0;
+  virtual LoaderStats stats() const = 0;
+};
+
+}  // namespace millrace::loader

@@ -1,0 +1,62 @@
+// Share: the positions of an epoch that one rank visits, batch by batch, from any point on.
+//
+// Ranks take turns: of what is left of the epoch after `done` positions, rank r takes every size-th
+// position from the r-th on. A step of all ranks therefore uses up the next batch_size * size
+// positions of the order, and `done` alone says where a job stands, for any number of ranks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace millrace::loader {
+
+struct World {
+  uint32_t rank = 0;
+  uint32_t size = 1;
+};
+
+// What happens where the samples do not fill the last step.
+enum class Tail : uint8_t {
+  kDrop,    // samples that do not fill a batch of every rank are left out of this epoch
+  kPad,     // the batch is filled up with samples from the start of the epoch, marked as not real
+  kUneven,  // ranks may have one sample, and so one batch, more than others; no batch is padded
+};
+
+Result<Tail> tail_from(std::string_view name);  // "drop", "pad", "uneven"
+std::string_view tail_name(Tail tail);
+
+struct ShareOptions {
+  uint64_t sample_count = 0;
+  uint64_t done = 0;  // positions of the epoch that all ranks together have used up
+  World world;
+  uint64_t batch_size = 1;  // of one rank
+  Tail tail = Tail::kUneven;
+};
+
+struct BatchPlan {
+  uint64_t first_position = 0;  // of this rank's first row; the next ones are world.size further
+  uint64_t row_count = 0;       // 0: past the end
+  uint64_t real_count = 0;      // rows after these pad: their positions begin at 0 again
+};
+
+class Share {
+ public:
+  // REQUIRES: world.rank < world.size, batch_size > 0, done <= sample_count
+  explicit Share(const ShareOptions& options);
+
+  uint64_t batch_count() const { return batch_count_; }
+  BatchPlan batch(uint64_t index) const;
+  // The position of a row, also of one that pads.
+  uint64_t position(const BatchPlan& plan, uint64_t row) const;
+  // `done` after all ranks have taken their batches 0 to index - 1.
+  uint64_t done_after(uint64_t batches) const;
+
+ private:
+  ShareOptions options_;
+  uint64_t batch_count_ = 0;
+};
+
+}  // namespace millrace::loader
