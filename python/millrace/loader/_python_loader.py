@@ -92,6 +92,13 @@ class PythonLoader:
         done = run.share.done_after(run.handed)
         return native.state_text(self._options.order, run.epoch, done)
 
+    def state_at(self, epoch: int, done: int) -> str:
+        return native.state_text(self._options.order, epoch, done)
+
+    @property
+    def epoch(self) -> int:
+        return self._run.epoch
+
     def restore(self, text: str) -> None:
         told = native.parse_state(text)  # says what is wrong with a text that is no state
         own = json.loads(native.state_text(self._options.order, told["epoch"], told["done"]))
