@@ -81,10 +81,6 @@ class Loader {
   // The next batch; nothing at the end of the epoch. One thread at a time.
   virtual Result<std::optional<data::Batch>> next() = 0;
 
-  // Waits until next() would return at once, or `patience` has passed: whether it would. For
-  // callers that must look up now and then, such as Python for Ctrl-C.
-  virtual bool wait(std::chrono::nanoseconds patience) = 0;
-
   // Makes a next() that waits, now or later, return kCancelled: for Ctrl-C. Any thread.
   virtual void cancel() = 0;
 
