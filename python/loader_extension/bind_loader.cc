@@ -20,9 +20,6 @@ using loader::OrderOptions;
 using loader::Share;
 using loader::ShareOptions;
 
-// How long a wait lasts before Ctrl-C and other signals are looked for.
-constexpr std::chrono::milliseconds kSlice{50};
-
 // ---- Batch --------------------------------------------------------------------------------------
 
 // Everything in it is good for as long as the batch's memory: each array holds that.
@@ -141,10 +138,17 @@ void bind_share(py::module_& module) {
 // A Loader, and what is counted beside it.
 class PyLoader {
  public:
-  explicit PyLoader(LoaderOptions options) : share_{.world = options.world,
-                                                    .batch_size = options.batch_size,
-                                                    .tail = options.tail} {
-    share_.sample_count = options.source->sample_count();
+  explicit PyLoader(LoaderOptions options)
+      : share_{.sample_count = options.source->sample_count(),
+               .world = options.world,
+               .batch_size = options.batch_size,
+               .tail = options.tail} {
+    // Asked by the thread that waits in next(), which has let go of the GIL.
+    options.is_interrupted = [this] {
+      const py::gil_scoped_acquire python;
+      if (PyErr_CheckSignals() != 0) interruption_ = std::make_unique<py::error_already_set>();
+      return interruption_ != nullptr;
+    };
     const py::gil_scoped_release nobody_waits;
     auto opened = Loader::open(std::move(options));
     if (opened.ok()) loader_ = *std::move(opened);
@@ -161,11 +165,11 @@ class PyLoader {
 
   std::optional<data::Batch> next() {
     Loader& loader = open_loader();
-    wait(loader);
     auto batch = [&] {
       const py::gil_scoped_release nobody_waits;
       return loader.next();
     }();
+    if (const auto interruption = std::exchange(interruption_, nullptr)) throw *interruption;
     if (!batch.ok()) raise(batch.error(), /*of_sample=*/true);
     if (*batch) left_ -= left_ > 0 ? 1 : 0;
     return *std::move(batch);
@@ -226,19 +230,9 @@ class PyLoader {
     left_ = Share(share_).batch_count();
   }
 
-  // In slices, so that Ctrl-C is heard: a handler of Python runs only when somebody asks for it.
-  void wait(Loader& loader) {
-    while (true) {
-      {
-        const py::gil_scoped_release nobody_waits;
-        if (loader.wait(kSlice)) return;
-      }
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-    }
-  }
-
   std::unique_ptr<Loader> loader_;
   std::optional<Error> error_;  // why there is none
+  std::unique_ptr<py::error_already_set> interruption_;  // what a handler of a signal raised
   ShareOptions share_;
   uint64_t epoch_ = 0;
   uint64_t left_ = 0;
@@ -288,13 +282,6 @@ py::dict describe(const LoaderStats& stats) {
   return told;
 }
 
-py::dict describe(const LoaderState& state) {
-  py::dict told;
-  told["epoch"] = data::number_of(state.epoch);
-  told["done"] = state.done;
-  return told;
-}
-
 }  // namespace
 
 void bind_loader(py::module_& module) {
@@ -318,8 +305,7 @@ void bind_loader(py::module_& module) {
     options.group_begins.clear();
     return LoaderState{.order = std::move(options), .epoch = data::Epoch{epoch}, .done = done}.text();
   });
-  module.def("parse_state",
-             [](const std::string& text) { return describe(take(LoaderState::parse(text))); });
+  module.def("check_state", [](const std::string& text) { take(LoaderState::parse(text)); });
 }
 
 }  // namespace millrace::python

@@ -38,6 +38,8 @@ class PythonBatch:
 class PythonOptions:
     dataset: Any
     order: Any  # native.Order
+    # The order with another number of shards, where none was asked for: None of a fixed number.
+    reshard: Optional[Callable[[int], Any]]
     rank: int
     world_size: int
     batch_size: int
@@ -69,7 +71,8 @@ class PythonLoader:
             return None
         self._start_threads()
         began = time.monotonic()
-        result = self._shared.wait(run, began + self._options.timeout_seconds)
+        with trace.region(trace.names.BATCH_WAIT, epoch=run.epoch, step=run.handed):
+            result = self._shared.wait(run, began + self._options.timeout_seconds)
         self._shared.stats["wait_seconds"] += time.monotonic() - began
         if isinstance(result, BaseException):
             raise result
@@ -100,15 +103,20 @@ class PythonLoader:
         return self._run.epoch
 
     def restore(self, text: str) -> None:
-        told = native.parse_state(text)  # says what is wrong with a text that is no state
-        own = json.loads(native.state_text(self._options.order, told["epoch"], told["done"]))
+        self._check_process()
+        native.check_state(text)  # says what is wrong with a text that is no state
         given = json.loads(text)
-        for key in own.keys() | given.keys():
-            if own.get(key) != given.get(key):
-                raise ValueError(f"the state is of another job: its {key} is {given.get(key)}, here "
-                                 f"it is {own.get(key)}. Give the dataset, the seed and the "
-                                 "shuffling it was saved with")
-        self._start(told["epoch"], told["done"])
+        order = self._options.order
+        if self._options.reshard is not None:
+            order = self._options.reshard(given["shards"])  # saved by another number of ranks
+        own = json.loads(native.state_text(order, given["epoch"], given["done"]))
+        for key, value in own.items():
+            if given[key] != value:
+                raise ValueError(f"the state is of another job: its {key} is {given[key]}, here it "
+                                 f"is {value}. Give the dataset, the seed and the shuffling it was "
+                                 "saved with")
+        self._options.order = order
+        self._start(given["epoch"], given["done"])
 
     def stats(self) -> dict:
         return dict(self._shared.stats, threads=len(self._threads), prefetch=self._options.prefetch)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Optional, Union
 
-from millrace import trace
+from millrace import _trace, trace
 from millrace.loader import _outputs
 from millrace.loader._collate import Collate
 from millrace.loader._native import native
@@ -97,7 +97,7 @@ class DataLoader:
                 skips_bad_samples=bool(skip_bad_samples), timeout_seconds=float(timeout))
         else:
             self._loader = PythonLoader(PythonOptions(
-                dataset, _python_order(dataset, order), **common,
+                dataset, *_python_order(dataset, order, self.world), **common,
                 thread_count=threads or min(4, os.cpu_count() or 1), prefetch=ahead or 4,
                 collate=collate_fn or Collate.of(self._kind), transform=transform,
                 skips_bad_samples=bool(skip_bad_samples), timeout_seconds=float(timeout)))
@@ -227,9 +227,9 @@ class _Iterator(Iterator):
         if not trace.enabled():
             batch = loader._next()
         else:
-            trace._follow(self.epoch, None)
-            with trace.region(trace.names.BATCH_WAIT, epoch=self.epoch):
-                batch = loader._next()
+            _trace._follow(self.epoch, None)
+            batch = loader._next()
+            _trace._follow(self.epoch, loader.batch.index if batch is not None else None)
         if batch is None:
             self.is_over = True
             loader._epoch = self.epoch + 1
@@ -246,14 +246,26 @@ def _is_native(dataset: Any) -> bool:
     return isinstance(dataset, Dataset) and dataset._decoder is not None
 
 
-def _python_order(dataset: Any, order: dict) -> Any:
+def _python_order(dataset: Any, order: dict, world: World) -> tuple:
+    """The order, and what makes it for another number of shards (None where that is fixed)."""
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
         raise TypeError(f"a {type(dataset).__name__} is no dataset that can be shuffled: it needs "
                         "__len__ and __getitem__. An iterable of unknown length is not taken")
     if order["shuffle"] == "file":
         raise ValueError("shuffle='file' needs a dataset of files (ImageFolder, Files): of a Python "
                          "dataset it is not known which samples lie in one file")
-    return native.Order(sample_count=len(dataset), **order)
+    options = {"shuffle": order["shuffle"], "seed": order["seed"], "sample_count": len(dataset)}
+    if order["shuffle"] == "partial":
+        options["fraction"] = order["fraction"]
+    if order["shuffle"] not in ("local", "partial"):
+        return native.Order(**options), None
+
+    def of_shards(count: int) -> Any:
+        return native.Order(shard_count=count, **options)
+
+    if order["shard_count"] != 0:
+        return of_shards(order["shard_count"]), None
+    return of_shards(world.size), of_shards
 
 
 def _of_sampler(sampler: Any, shuffle: Union[bool, str, None]) -> tuple:
@@ -276,9 +288,9 @@ def _shuffle_name(shuffle: Union[bool, str, None]) -> str:
 
 
 def _shards(world: World, shard: str) -> tuple:
-    """How many hold samples of their own, and the place of this rank in the order."""
+    """How many hold samples of their own (0: every rank), and the place of this rank."""
     if shard == "rank":
-        return world.size, world.rank
+        return 0, world.rank
     if shard != "node":
         raise ValueError(f"shard={shard!r}: there are 'rank' and 'node'")
     if world.node_count == 0:
