@@ -12,19 +12,32 @@ struct Words {
 
 Words words_of(ElementType type) {
   switch (type) {
-    case ElementType::kU8: return {"B", kDLUInt};
-    case ElementType::kI8: return {"b", kDLInt};
-    case ElementType::kU16: return {"H", kDLUInt};
-    case ElementType::kI16: return {"h", kDLInt};
-    case ElementType::kU32: return {"I", kDLUInt};
-    case ElementType::kI32: return {"i", kDLInt};
-    case ElementType::kU64: return {"Q", kDLUInt};
-    case ElementType::kI64: return {"q", kDLInt};
-    case ElementType::kF16: return {"e", kDLFloat};
-    case ElementType::kBf16: return {nullptr, kDLBfloat};
-    case ElementType::kF32: return {"f", kDLFloat};
-    case ElementType::kF64: return {"d", kDLFloat};
-    case ElementType::kBool: return {"?", kDLBool};
+    case ElementType::kU8:
+      return {"B", kDLUInt};
+    case ElementType::kI8:
+      return {"b", kDLInt};
+    case ElementType::kU16:
+      return {"H", kDLUInt};
+    case ElementType::kI16:
+      return {"h", kDLInt};
+    case ElementType::kU32:
+      return {"I", kDLUInt};
+    case ElementType::kI32:
+      return {"i", kDLInt};
+    case ElementType::kU64:
+      return {"Q", kDLUInt};
+    case ElementType::kI64:
+      return {"q", kDLInt};
+    case ElementType::kF16:
+      return {"e", kDLFloat};
+    case ElementType::kBf16:
+      return {nullptr, kDLBfloat};
+    case ElementType::kF32:
+      return {"f", kDLFloat};
+    case ElementType::kF64:
+      return {"d", kDLFloat};
+    case ElementType::kBool:
+      return {"?", kDLBool};
   }
   return {nullptr, kDLUInt};
 }

@@ -1,9 +1,10 @@
 // Loader, Batch, Order and Share for Python.
-#include "loader/loader.h"
-
 #include <chrono>
+#include <mutex>
 #include <optional>
+#include <utility>
 
+#include "loader/loader.h"
 #include "loader/order.h"
 #include "loader/share.h"
 #include "loader_extension/bindings.h"
@@ -54,10 +55,10 @@ void bind_batch(py::module_& module) {
       .def_readonly("index", &Batch::index)
       .def_readonly("row_count", &Batch::row_count)
       .def("fields", &fields_of, "The arrays by name, of row_count rows each.")
-      .def_property_readonly(
-          "samples", [](const Batch& b) { return column(b, b.samples, ElementType::kI64); })
-      .def_property_readonly(
-          "labels", [](const Batch& b) { return column(b, b.labels, ElementType::kI64); })
+      .def_property_readonly("samples",
+                             [](const Batch& b) { return column(b, b.samples, ElementType::kI64); })
+      .def_property_readonly("labels",
+                             [](const Batch& b) { return column(b, b.labels, ElementType::kI64); })
       .def_property_readonly(
           "is_real", [](const Batch& b) { return column(b, b.is_real, ElementType::kBool); })
       .def("__len__", [](const Batch& b) { return b.row_count; });
@@ -151,24 +152,26 @@ class PyLoader {
     };
     const py::gil_scoped_release nobody_waits;
     auto opened = Loader::open(std::move(options));
-    if (opened.ok()) loader_ = *std::move(opened);
-    else error_.emplace(std::move(opened).error());
+    if (opened.ok())
+      loader_ = *std::move(opened);
+    else
+      error_.emplace(std::move(opened).error());
   }
 
   ~PyLoader() { close(); }
 
   void start_epoch(uint64_t epoch) {
-    run([&] { return open_loader().start_epoch(data::Epoch{epoch}); });
+    run([&](Loader& loader) { return loader.start_epoch(data::Epoch{epoch}); });
     epoch_ = epoch;
     begin_at(0);
   }
 
   std::optional<data::Batch> next() {
-    Loader& loader = open_loader();
-    auto batch = [&] {
-      const py::gil_scoped_release nobody_waits;
-      return loader.next();
-    }();
+    Result<std::optional<data::Batch>> batch = std::optional<data::Batch>();
+    run([&](Loader& loader) -> Status {
+      batch = loader.next();
+      return {};
+    });
     if (const auto interruption = std::exchange(interruption_, nullptr)) throw *interruption;
     if (!batch.ok()) raise(batch.error(), /*of_sample=*/true);
     if (*batch) left_ -= left_ > 0 ? 1 : 0;
@@ -192,7 +195,7 @@ class PyLoader {
 
   void restore(const std::string& text) {
     const LoaderState state = take(LoaderState::parse(text));
-    run([&] { return open_loader().restore(state); });
+    run([&](Loader& loader) { return loader.restore(state); });
     epoch_ = data::number_of(state.epoch);
     begin_at(state.done);
   }
@@ -201,8 +204,15 @@ class PyLoader {
   uint64_t epoch() const { return epoch_; }
   uint64_t batches_left() const { return left_; }
 
+  // A next() that waits in another thread ends first.
   void close() {
     const py::gil_scoped_release nobody_waits;
+    {
+      const std::lock_guard lock(loader_mutex_);
+      if (loader_) loader_->cancel();
+    }
+    const std::lock_guard lock(use_mutex_);
+    const std::lock_guard lock_loader(loader_mutex_);
     loader_.reset();
   }
 
@@ -211,16 +221,23 @@ class PyLoader {
   }
 
  private:
+  static Error closed() {
+    return fail(Errc::kCancelled, "the loader was closed; make another DataLoader");
+  }
+
   Loader& open_loader() {
-    if (!loader_) throw std::runtime_error("the loader was closed; make another DataLoader");
+    if (!loader_) raise(closed());
     return *loader_;
   }
 
+  // One call at a time, without the GIL: the loader has one consumer.
   template <typename Work>
   void run(Work work) {
-    Status done = [&] {
+    const Status done = [&]() -> Status {
       const py::gil_scoped_release nobody_waits;
-      return work();
+      const std::lock_guard lock(use_mutex_);
+      if (!loader_) return closed();
+      return work(*loader_);
     }();
     if (!done.ok()) raise(done.error());
   }
@@ -230,8 +247,10 @@ class PyLoader {
     left_ = Share(share_).batch_count();
   }
 
+  std::mutex use_mutex_;     // held by a call that may wait
+  std::mutex loader_mutex_;  // held to end or to cancel the loader
   std::unique_ptr<Loader> loader_;
-  std::optional<Error> error_;  // why there is none
+  std::optional<Error> error_;                           // why there is none
   std::unique_ptr<py::error_already_set> interruption_;  // what a handler of a signal raised
   ShareOptions share_;
   uint64_t epoch_ = 0;
@@ -303,7 +322,8 @@ void bind_loader(py::module_& module) {
   module.def("state_text", [](const Order& order, uint64_t epoch, uint64_t done) {
     OrderOptions options = order.options();
     options.group_begins.clear();
-    return LoaderState{.order = std::move(options), .epoch = data::Epoch{epoch}, .done = done}.text();
+    return LoaderState{.order = std::move(options), .epoch = data::Epoch{epoch}, .done = done}
+        .text();
   });
   module.def("check_state", [](const std::string& text) { take(LoaderState::parse(text)); });
 }

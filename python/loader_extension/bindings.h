@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "data/decoder.h"
 #include "data/source.h"
+#include "format/file_source.h"
 #include "loader_extension/array.h"
 
 namespace millrace::python {
@@ -31,8 +32,7 @@ T take(Result<T> result) {
 
 // Shared with the loaders that read through them.
 struct Source {
-  std::shared_ptr<const data::SampleSource> source;
-  std::vector<std::string> class_names;
+  std::shared_ptr<const format::FileSource> source;
 };
 
 struct Decoder {

@@ -1,7 +1,8 @@
 // DLPack: how libraries hand each other tensors, as a struct of C behind a pointer.
 //
-// The layout is DLPack's (github.com/dmlc/dlpack, the unversioned DLManagedTensor), which torch 1.13
-// to 2.x and numpy from 1.22 on all take. Written here because it is all that is needed of it.
+// The layout is DLPack's (github.com/dmlc/dlpack, the unversioned DLManagedTensor), which
+// torch 1.13 to 2.x and numpy from 1.22 on all take. Written here because it is all that is needed
+// of it.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // The extension millrace._loader: the loader of C++ and what it takes and gives, for Python.
 //
-// The package's Python is the interface for users; this is as thin as it can be. Nothing waits while
-// it holds the GIL.
+// The package's Python is the interface for users; this is as thin as it can be. Nothing waits
+// while it holds the GIL.
 #include <pybind11/pybind11.h>
 
 #include "base/units.h"
@@ -14,16 +14,31 @@ void raise(const Error& error, bool of_sample) {
   const std::string& message = error.message();
   PyObject* kind = PyExc_RuntimeError;
   switch (error.code()) {
-    case Errc::kInvalidArgument: kind = PyExc_ValueError; break;
-    case Errc::kNotFound: kind = PyExc_FileNotFoundError; break;
-    case Errc::kAlreadyExists: kind = PyExc_FileExistsError; break;
-    case Errc::kPermission: kind = PyExc_PermissionError; break;
-    case Errc::kCorrupt: kind = PyExc_ValueError; break;
-    case Errc::kIo: kind = PyExc_OSError; break;
-    case Errc::kTimeout: kind = PyExc_TimeoutError; break;
+    case Errc::kInvalidArgument:
+      kind = PyExc_ValueError;
+      break;
+    case Errc::kNotFound:
+      kind = PyExc_FileNotFoundError;
+      break;
+    case Errc::kAlreadyExists:
+      kind = PyExc_FileExistsError;
+      break;
+    case Errc::kPermission:
+      kind = PyExc_PermissionError;
+      break;
+    case Errc::kCorrupt:
+      kind = PyExc_ValueError;
+      break;
+    case Errc::kIo:
+      kind = PyExc_OSError;
+      break;
+    case Errc::kTimeout:
+      kind = PyExc_TimeoutError;
+      break;
     case Errc::kUnsupported:
     case Errc::kExhausted:
-    case Errc::kCancelled: break;
+    case Errc::kCancelled:
+      break;
   }
   const bool is_of_data = error.code() != Errc::kTimeout && error.code() != Errc::kCancelled;
   if (of_sample && is_of_data) {
@@ -83,9 +98,8 @@ void bind_array(py::module_& module) {
                     "Elements in memory of the loader: for numpy.asarray, torch.from_dlpack and "
                     "memoryview, none of which copies.")
       .def_buffer(&buffer_of)
-      .def(
-          "__dlpack__",
-          [](const Array& array, const py::args&, const py::kwargs&) { return to_dlpack(array); })
+      .def("__dlpack__",
+           [](const Array& array, const py::args&, const py::kwargs&) { return to_dlpack(array); })
       .def("__dlpack_device__",
            [](const Array&) { return py::make_tuple(static_cast<int32_t>(kDLCPU), 0); })
       .def("as_bytes",
@@ -113,8 +127,7 @@ void bind_array(py::module_& module) {
              if (array.shape.empty()) throw py::type_error("an array without axes has no length");
              return array.shape.front();
            })
-      .def("tolist",
-           [](const py::object& self) { return py::memoryview(self).attr("tolist")(); })
+      .def("tolist", [](const py::object& self) { return py::memoryview(self).attr("tolist")(); })
       .def("__repr__", [](const py::object& self) {
         return py::str("Array({}, {})").format(self.attr("dtype"), self.attr("shape"));
       });

@@ -32,8 +32,10 @@ bool is_text_for(const Field& field, const FieldSpec& spec) {
 
 // "7", as WebDataset writes a class; white space around it is left by many writers.
 Status read_text(const Field& field, MutableByteView out) {
-  const std::string_view text =
-      trim({reinterpret_cast<const char*>(field.array.bytes.data()), field.array.bytes.size()});
+  std::string_view text(reinterpret_cast<const char*>(field.array.bytes.data()),
+                        field.array.bytes.size());
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
@@ -143,10 +145,10 @@ Status FieldsDecoder::decode(ByteView sample, const data::DecodeContext& context
     if (part.decoder == nullptr) {
       RETURN_IF_ERROR(take_elements(*field, part.spec, outputs[i]));
     } else {
-      RETURN_IF_ERROR(part.decoder
-                          ->decode(field->array.bytes, context, outputs.subspan(i, 1),
-                                   kept.scratches[i].get())
-                          .within(fmt::format("field '{}'", printable(field->name))));
+      RETURN_IF_ERROR(
+          part.decoder
+              ->decode(field->array.bytes, context, outputs.subspan(i, 1), kept.scratches[i].get())
+              .within(fmt::format("field '{}'", printable(field->name))));
     }
   }
   return {};

@@ -1,5 +1,6 @@
 // Decoders of samples that are arrays already: one that takes them as they are, and one that takes
-// the named fields of a format (npz, TFRecord, tar), each by what it is: elements, text or an image.
+// the named fields of a format (npz, TFRecord, tar), each by what it is: elements, text or an
+// image.
 #pragma once
 
 #include <memory>
@@ -30,7 +31,8 @@ class ArrayDecoder final : public data::Decoder {
 
 // What is wanted of a sample.
 struct FieldWish {
-  std::string names;  // the first of these that is there: "jpg;jpeg;png"; the first names the output
+  std::string
+      names;  // the first of these that is there: "jpg;jpeg;png"; the first names the output
   // Elements of this type and shape; what is not said is as the first sample has it. A field may
   // have the same elements in another shape, be their bytes, or spell one integer as text ("7").
   std::optional<data::ElementType> type;
