@@ -254,6 +254,9 @@ void bind_sources(py::module_& module) {
   module.def("array_decoder", &array_decoder, py::arg("name"), py::arg("dtype"), py::arg("shape"));
   module.def("image_decoder", &image_decoder);
   module.def("fields_decoder", &fields_decoder, py::arg("source"), py::arg("wishes"));
+  module.def("size_bytes", [](const std::string& dtype, const std::vector<uint64_t>& shape) {
+    return data::FieldSpec{"", type_from(dtype), shape_from(shape)}.size_bytes();
+  });
   module.def("format_names", &format::format_names);
 }
 
