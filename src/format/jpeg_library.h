@@ -4,13 +4,15 @@
 // libjpeg there are only frames without destructors. Included by those two files alone.
 #pragma once
 
-#include <jerror.h>
+// clang-format off: each of these needs those before it
+#include <cstdio>
 #include <jpeglib.h>
+#include <jerror.h>
+// clang-format on
 
 #include <algorithm>
 #include <cctype>
 #include <csetjmp>
-#include <cstdio>  // jpeglib.h wants FILE
 #include <string>
 
 #include "base/result.h"
