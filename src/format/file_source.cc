@@ -81,6 +81,17 @@ Result<size_t> FileSource::read_part(const Extent& extent, MutableByteView out) 
   return size;
 }
 
+Result<ByteView> FileSource::view_or_read(const Extent& extent, data::Buffer& room) const {
+  // A view ends with its reader, so only of readers that stay.
+  if (readers_.keeps_all()) {
+    ASSIGN_OR_RETURN(const auto reader, readers_.get(extent.file));
+    if (const auto view = reader->view(extent.offset_bytes, extent.size_bytes)) return *view;
+  }
+  const MutableByteView place = room.room(static_cast<size_t>(extent.size_bytes));
+  RETURN_IF_ERROR(read_part(extent, place));
+  return ByteView(place);
+}
+
 Status FileSource::check(SampleId sample, ByteView bytes) const {
   const auto wanted = dataset_.checksum(sample);
   if (!wanted) return {};
@@ -92,14 +103,22 @@ Status FileSource::check(SampleId sample, ByteView bytes) const {
               bytes.size(), found, *wanted);
 }
 
+// Not within(name()): a name is made only where there is an error to put it before. Errors of
+// opening have the path already, and what is in it is not what failed.
+Error FileSource::named(SampleId sample, Error error) const {
+  if (error.message().starts_with(dataset_.path(dataset_.file_of(sample)))) return error;
+  return std::move(error).within(name(sample));
+}
+
 Result<ByteView> FileSource::read(SampleId sample, data::Buffer& room) const {
   const Extent extent = dataset_.extent(sample);
   // The engine's errors begin with the path, which is the sample's name.
   if (extent.size_bytes == Extent::kToTheEnd) return read_file(extent.file, room);
-  const MutableByteView place = room.room(static_cast<size_t>(extent.size_bytes));
-  RETURN_IF_ERROR(read_part(extent, place).within(name(sample)));
-  RETURN_IF_ERROR(check(sample, place).within(name(sample)));
-  return ByteView(place);
+  const auto bytes = view_or_read(extent, room);
+  if (!bytes.ok()) return named(sample, bytes.error());
+  const Status checked = check(sample, *bytes);
+  if (!checked.ok()) return named(sample, checked.error());
+  return *bytes;
 }
 
 Result<size_t> FileSource::read_into(SampleId sample, MutableByteView out) const {
@@ -114,9 +133,11 @@ Result<size_t> FileSource::read_into(SampleId sample, MutableByteView out) const
                 extent.size_bytes, out.size());
   }
   const MutableByteView place = out.first(static_cast<size_t>(extent.size_bytes));
-  RETURN_IF_ERROR(read_part(extent, place).within(name(sample)));
-  RETURN_IF_ERROR(check(sample, place).within(name(sample)));
-  return place.size();
+  const auto size = read_part(extent, place);
+  if (!size.ok()) return named(sample, size.error());
+  const Status checked = check(sample, place);
+  if (!checked.ok()) return named(sample, checked.error());
+  return size;
 }
 
 }  // namespace millrace::format

@@ -73,6 +73,8 @@ class FileSource final : public data::SampleSource {
   Result<std::unique_ptr<io::Reader>> open(data::FileIndex file) const;
   Result<ByteView> read_file(data::FileIndex file, data::Buffer& room) const;
   Result<size_t> read_part(const data::Extent& extent, MutableByteView out) const;
+  Result<ByteView> view_or_read(const data::Extent& extent, data::Buffer& room) const;
+  Error named(data::SampleId sample, Error error) const;
   Status check(data::SampleId sample, ByteView bytes) const;
 
   data::Dataset dataset_;

@@ -98,7 +98,7 @@ Result<std::string_view> format_of(const std::filesystem::path& path) {
     }
   }
   // TensorFlow's own names: "train.tfrecord-00001-of-00064".
-  if (file.find(".tfrecord-") != std::string::npos) return "tfrecord";
+  if (file.find(".tfrecord-") != std::string::npos) return std::string_view("tfrecord");
   return fail(Errc::kInvalidArgument, "{}: the name does not tell the format; name one of {}",
               printable(path.string()), join(format_names(), ", "));
 }

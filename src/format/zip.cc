@@ -182,7 +182,7 @@ std::string common_head(uint64_t size_bytes, uint32_t crc32, size_t name_bytes, 
   put<uint16_t>(out, 0);
   put<uint16_t>(out, kStored);
   put<uint16_t>(out, 0);       // time, and
-  put<uint16_t>(out, 0x0021);  // date: 1980-01-01, so that equal arrays give equal files
+  put<uint16_t>(out, 0x0021);  // day: 1 January 1980, so that equal arrays give equal files
   put<uint32_t>(out, crc32);
   const uint32_t size = is_64 ? kIn64 : static_cast<uint32_t>(size_bytes);
   put<uint32_t>(out, size);

@@ -17,9 +17,7 @@ inline constexpr uint64_t kIndexedDataMagic = 0x41544144494d5200;   // "\0RMIDAT
 inline constexpr uint64_t kIndexedIndexMagic = 0x5845444e494d5200;  // "\0RMINDEX" on disk
 inline constexpr uint32_t kIndexedVersion = 1;
 
-enum IndexedFlags : uint32_t {
-  kIndexedHasLabels = 1,
-};
+inline constexpr uint32_t kIndexedHasLabels = 1;  // of the flags
 
 // At the start of the data file; the samples follow, the first right behind it.
 struct IndexedDataHeader {
@@ -42,7 +40,7 @@ static_assert(std::is_trivially_copyable_v<IndexedDataHeader>);
 struct IndexedIndexHeader {
   uint64_t magic;    // kIndexedIndexMagic
   uint32_t version;  // kIndexedVersion
-  uint32_t flags;    // IndexedFlags
+  uint32_t flags;    // kIndexedHasLabels, or none
   uint64_t identity;
   uint64_t sample_count;
   uint64_t data_bytes;
