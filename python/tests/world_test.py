@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Which rank of how many a process is, as launchers say it."""
 
+import os
+import tempfile
 import unittest
+from unittest import mock
 
 from millrace.loader._world import World
 from millrace.loader.data_loader import _shards
@@ -40,18 +43,13 @@ class WorldTest(unittest.TestCase):
             World.of_environment({"RANK": "2", "WORLD_SIZE": "2"})
 
     def test_torch_distributed_is_asked_first(self):
-        import tempfile
         import torch
-        with tempfile.NamedTemporaryFile() as file:
-            torch.distributed.init_process_group("gloo", init_method=f"file://{file.name}", rank=0,
-                                                 world_size=1)
-            try:
-                import os
-                os.environ |= {"RANK": "3", "WORLD_SIZE": "4"}
+        with tempfile.TemporaryDirectory() as folder:
+            torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store",
+                                                 rank=0, world_size=1)
+            self.addCleanup(torch.distributed.destroy_process_group)
+            with mock.patch.dict(os.environ, {"RANK": "3", "WORLD_SIZE": "4"}):
                 self.assertEqual(World.find(), World(0, 1))
-            finally:
-                del os.environ["RANK"], os.environ["WORLD_SIZE"]
-                torch.distributed.destroy_process_group()
 
     def test_the_ranks_of_a_node_share_its_shard(self):
         # Two nodes of three ranks: of six positions in a row, a node has those of its own shard.

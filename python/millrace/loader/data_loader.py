@@ -108,14 +108,15 @@ class DataLoader:
         self._last = 0.0
 
     def __iter__(self) -> "_Iterator":
-        if self._is_resumed:
-            self._is_resumed = False
-        else:
-            if self._iterator is not None:
-                self._epoch = self._iterator.epoch + 1 if not self._iterator.is_over else self._epoch
+        before = self._iterator
+        is_under_way = before is not None and not before.is_over
+        # A pass that has given nothing is taken over as it stands; else the next epoch begins.
+        if not self._is_resumed and not (is_under_way and before.is_fresh):
+            self._epoch = before.epoch + 1 if is_under_way else self._epoch
             self._loader.start_epoch(self._epoch)
-        if self._iterator is not None:
-            self._iterator.is_over = True
+        self._is_resumed = False
+        if before is not None:
+            before.is_over = True
         self._iterator = _Iterator(self, self._epoch)
         return self._iterator
 
@@ -212,6 +213,7 @@ class _Iterator(Iterator):
     def __init__(self, loader: DataLoader, epoch: int) -> None:
         self.epoch = epoch
         self.is_over = False
+        self.is_fresh = True  # has given nothing yet
         self._loader = loader
 
     def __iter__(self) -> "_Iterator":
@@ -223,6 +225,7 @@ class _Iterator(Iterator):
                 raise RuntimeError("this pass ended when another one began: a DataLoader has one "
                                    "position. Make a second DataLoader for a second pass beside it")
             raise StopIteration
+        self.is_fresh = False
         loader = self._loader
         if not trace.enabled():
             batch = loader._next()

@@ -215,6 +215,8 @@ class Files(Dataset):
                 raise ValueError("give shape and dtype, or fields, not both")
             decoder = native.array_decoder("data", dtype, _shape(shape))
             record_bytes = native.size_bytes(dtype, _shape(shape))
+        # Who names the fields gets those, a class among them or not.
+        self._adds_label = fields is None
         self._source = native.open_files(paths=paths, directory=directory, format=format or "",
                                          record_bytes=record_bytes, rows=rows)
         if shape is not None:
@@ -223,6 +225,10 @@ class Files(Dataset):
             self._decoder = native.array_decoder(*self._source.element)
         else:
             self._decoder = native.fields_decoder(self._source, _wishes(fields))
+
+    @property
+    def has_labels(self) -> bool:
+        return self._adds_label and self._source.has_labels
 
 
 class Samples(Sequence):
