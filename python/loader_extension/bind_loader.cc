@@ -8,6 +8,7 @@
 #include "loader/order.h"
 #include "loader/share.h"
 #include "loader_extension/bindings.h"
+#include "loader_extension/pinned_memory.h"
 
 namespace millrace::python {
 namespace {
@@ -277,6 +278,11 @@ std::unique_ptr<PyLoader> open_loader(const Source& source, const Decoder& decod
       .memory_bytes = options["memory_bytes"].cast<uint64_t>(),
       .skips_bad_samples = options["skips_bad_samples"].cast<bool>(),
       .read_deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(seconds)};
+  if (const py::object cuda = options["cuda"]; !cuda.is_none()) {
+    const auto [set_device, host_register, host_unregister, device] =
+        cuda.cast<std::tuple<uintptr_t, uintptr_t, uintptr_t, int>>();
+    wanted.memory_hooks = pinned_memory({set_device, host_register, host_unregister, device});
+  }
   auto opened = std::make_unique<PyLoader>(std::move(wanted));
   opened->check_opened();
   return opened;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The loader of C++ from Python: files of every kind, tensors without copies, orders, states, errors."""
+"""The loader of C++ from Python: files, tensors without copies, orders, states, errors."""
 
 import gc
 import io
