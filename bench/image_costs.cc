@@ -105,8 +105,8 @@ std::vector<Contender> contenders(const Samples& samples, std::vector<uint8_t>& 
                                     .pixels = {.layout = Layout::kNhwc}})},
       {"decode nchw", decoding(samples, {.size = whole, .transform = ImageTransform::kNone})},
       {"crop", decoding(samples, {.size = square, .flip_probability = 0.5})},
-      {"crop f32", decoding(samples, {.size = square, .flip_probability = 0.5,
-                                      .pixels = normalised})},
+      {"crop f32",
+       decoding(samples, {.size = square, .flip_probability = 0.5, .pixels = normalised})},
       {"centre", decoding(samples, {.size = square, .transform = ImageTransform::kCentreCrop})},
   };
 }
@@ -121,8 +121,8 @@ int run(const std::string& directory, int rounds) {
       const auto start = process_cpu_time();
       contender.run();
       const auto spent = static_cast<double>((process_cpu_time() - start).count());
-      contender.best_us = std::min(contender.best_us,
-                                   spent / 1000 / static_cast<double>(samples.size()));
+      contender.best_us =
+          std::min(contender.best_us, spent / 1000 / static_cast<double>(samples.size()));
     }
   }
   for (const Contender& contender : all) {
