@@ -215,6 +215,11 @@ Status DatasetBuilder::add_file(std::string_view path, const FileSamples& sample
     return fail(Errc::kInvalidArgument,
                 "{}: files with and without checksums cannot be in one dataset", path);
   }
+  uint64_t total = 0;
+  if (__builtin_add_overflow(dataset_.sample_count_, samples.count(), &total)) {
+    return fail(Errc::kCorrupt, "{}: {} samples are more than 64 bits can count", path,
+                samples.count());
+  }
   const bool only_whole_files = dataset_.entries_.empty() && samples.kind == Kind::kWhole;
   if (!only_whole_files) begin_entries();
   RETURN_IF_ERROR(add_name(directory, name));
@@ -228,7 +233,7 @@ Status DatasetBuilder::add_file(std::string_view path, const FileSamples& sample
                                  .kind = samples.kind});
     dataset_.spans_.insert(dataset_.spans_.end(), samples.spans.begin(), samples.spans.end());
   }
-  dataset_.sample_count_ += samples.count();
+  dataset_.sample_count_ = total;
   return {};
 }
 
