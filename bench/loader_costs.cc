@@ -4,10 +4,10 @@
 //   bench_loader_costs [ROUNDS] [SAMPLES]
 //
 // 4,000 samples, a file each and all in one file, in a temporary directory (TMPDIR; 1 GB), warm in
-// the page cache. The floor is as many threads that open, read and close, or pread, the same samples
-// in the same order into a ring as long as the loader's. Floor and loader take turns; the best round
-// of each counts. Then the time to the first batch of the first epoch, from before the loader is
-// opened, and of a later one.
+// the page cache. The floor is as many threads that open, read and close, or pread, the same
+// samples in the same order into a ring as long as the loader's. Floor and loader take turns; the
+// best round of each counts. Then the time to the first batch of the first epoch, from before the
+// loader is opened, and of a later one.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -19,12 +19,13 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "base/table.h"
 #include "base/temporary_directory.h"
 #include "bench/measure.h"
-#include "data/buffer.h"
 #include "format/file_source.h"
+#include "loader/batch_memory.h"
 #include "loader/loader.h"
 
 namespace millrace::bench {
@@ -37,6 +38,7 @@ using loader::LoaderOptions;
 constexpr size_t kSampleBytes = 128 << 10;
 constexpr uint64_t kBatchSize = 64;
 constexpr uint64_t kRingBatches = 4;  // what the loader has at work, ready and in use
+constexpr size_t kRingBytes = kRingBatches * kBatchSize * kSampleBytes;
 constexpr uint64_t kEpochs = 3;
 
 struct Cost {
@@ -113,8 +115,8 @@ std::vector<Samples> open_samples(const std::filesystem::path& directory, uint64
   for (uint64_t i = 0; i < count; ++i) {
     files.files.push_back(directory / "files" / fmt::format("{:06}.raw", i));
   }
-  files.source = must(
-      format::open_folder({.directory = directory / "files", .extensions = {}, .has_classes = false}));
+  files.source = must(format::open_folder(
+      {.directory = directory / "files", .extensions = {}, .has_classes = false}));
   Samples one{.name = "all in one file"};
   one.files.push_back(directory / "all.raw");
   one.source = must(format::open_files({.format = "raw",
@@ -129,8 +131,9 @@ class Floor {
   Floor(const Samples& samples, uint32_t thread_count)
       : samples_(samples), thread_count_(thread_count) {
     if (samples.files.size() == 1) file_ = must(File::open(samples.files[0], O_RDONLY));
-    ring_ = room_.room(kRingBatches * kBatchSize * kSampleBytes);
-    std::ranges::fill(ring_, std::byte{0});  // the pages are there before the clock runs
+    memory_ = must(loader::BatchMemory({.buffer_bytes = kRingBytes}).take());
+    // The pages are there before the clock runs.
+    std::fill_n(memory_.get(), kRingBytes, std::byte{0});
     auto loader = must(Loader::open(options()));
     const auto& order = loader->order();
     for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
@@ -166,7 +169,7 @@ class Floor {
 
   void read(uint64_t position) const {
     const uint64_t sample = order_[position];
-    std::byte* const place = ring_.data() + position % (kRingBatches * kBatchSize) * kSampleBytes;
+    std::byte* const place = memory_.get() + position % (kRingBatches * kBatchSize) * kSampleBytes;
     ssize_t size = 0;
     if (file_.is_open()) {
       size = pread(file_.fd(), place, kSampleBytes, static_cast<off_t>(sample * kSampleBytes));
@@ -181,8 +184,7 @@ class Floor {
   const Samples& samples_;
   uint32_t thread_count_;
   File file_;
-  data::Buffer room_;
-  MutableByteView ring_;
+  std::shared_ptr<std::byte> memory_;  // the loader's kind, so that huge pages serve both
   std::vector<uint64_t> order_;
 };
 
@@ -216,7 +218,8 @@ LoaderRun run_loader(const Samples& samples, uint32_t thread_count) {
       bool is_first = true;
       while (const auto batch = must(loader->next())) {
         if (is_first && epoch == 0) run.first.first_ms = ms_since(opened);
-        if (is_first && epoch > 0) run.first.later_ms = std::max(run.first.later_ms, ms_since(begun));
+        if (is_first && epoch > 0)
+          run.first.later_ms = std::max(run.first.later_ms, ms_since(begun));
         is_first = false;
         rows += batch->row_count;
         keep(batch->fields[0].bytes[0]);
@@ -254,9 +257,8 @@ void run(int rounds, uint64_t count) {
   make_samples(directory.path(), count);
   const auto kinds = open_samples(directory.path(), count);
   std::vector<Table::Column> columns = {{.title = fmt::format("{} samples of 128 KiB", count)}};
-  for (const char* title :
-       {"threads", "floor/s", "loader/s", "ratio", "floor CPU s/1k", "loader CPU s/1k", "ratio",
-        "first batch ms", "of a later epoch ms"}) {
+  for (const char* title : {"threads", "floor/s", "loader/s", "ratio", "floor CPU s/1k",
+                            "loader CPU s/1k", "ratio", "first batch ms", "of a later epoch ms"}) {
     columns.push_back({.title = title, .align = Table::Align::kRight});
   }
   Table table(columns);
