@@ -1,6 +1,7 @@
 #include "base/permutation.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace millrace {
@@ -22,8 +23,11 @@ uint64_t mixed(uint64_t z) {
   return z ^ (z >> 31);
 }
 
+// Both words take part before they are mixed, each time in another way: keys that agree in one
+// number do not in the next.
 uint64_t drawn(PermutationKey key, uint64_t index) {
-  return mixed(key.low + index * 0x9e3779b97f4a7c15) ^ mixed(key.high ^ index);
+  return mixed((key.low + index * 0x9e3779b97f4a7c15) ^
+               std::rotl(key.high, static_cast<int>(7 * index)));
 }
 
 }  // namespace

@@ -461,9 +461,12 @@ Status MpiComm::connect_lifeline(const ConnectOptions& options) {
 
 MpiComm::~MpiComm() {
   for (const auto& post : posts_) post->close();
+  const bool has_failed = failure_.has_value();
   // In step with the others: whoever still waits in a call learns that this rank has ended. After a
   // failure all know it already. A rank that is lost from here on had done its work.
   static_cast<void>(meet(Proposal(rank_, {.call = Call::kEnd})).ok());
+  // After a loss ranks cannot meet: the lifeline keeps the order in which they go.
+  if (has_failed && lifeline_ && lifeline_->lost() && !speaks()) lifeline_->await_speaker();
   end_messages();
   const bool all_leave = !mpi_is_whole_ ? false : lifeline_ ? lifeline_->leave() : true;
   // With a dead rank MPI_Finalize would wait for it. Ending without it is an abnormal end to the

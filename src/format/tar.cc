@@ -132,7 +132,8 @@ class TarWriter final : public SampleWriter {
   explicit TarWriter(std::unique_ptr<io::Writer> writer) : out_(std::move(writer)) {}
 
   Status add(std::string_view key, std::span<const Field> fields) override {
-    const auto name = split_member_name(fmt::format("{}.x", key));
+    const std::string path = fmt::format("{}.x", key);
+    const auto name = split_member_name(path);
     if (!name || name->key != key || fields.empty()) {
       return fail(
           Errc::kInvalidArgument,

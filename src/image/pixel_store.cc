@@ -9,35 +9,35 @@
 namespace millrace::image {
 namespace {
 
-template <typename T, typename Convert>
+template <size_t kPixelBytes, typename T, typename Convert>
 void store_planes(const uint8_t* pixels, uint32_t y, Size size, T* out, Convert convert) {
   const size_t plane = size_t{size.width} * size.height;
   T* red = out + size_t{y} * size.width;
   T* green = red + plane;
   T* blue = green + plane;
   for (size_t x = 0; x < size.width; ++x) {
-    red[x] = convert(0, pixels[x * kWidePixelBytes]);
-    green[x] = convert(1, pixels[x * kWidePixelBytes + 1]);
-    blue[x] = convert(2, pixels[x * kWidePixelBytes + 2]);
+    red[x] = convert(0, pixels[x * kPixelBytes]);
+    green[x] = convert(1, pixels[x * kPixelBytes + 1]);
+    blue[x] = convert(2, pixels[x * kPixelBytes + 2]);
   }
 }
 
-template <typename T, typename Convert>
+template <size_t kPixelBytes, typename T, typename Convert>
 void store_pixels(const uint8_t* pixels, uint32_t y, Size size, T* out, Convert convert) {
   T* row = out + size_t{y} * size.width * kChannels;
   for (size_t x = 0; x < size.width; ++x) {
     for (size_t c = 0; c < kChannels; ++c) {
-      row[x * kChannels + c] = convert(c, pixels[x * kWidePixelBytes + c]);
+      row[x * kChannels + c] = convert(c, pixels[x * kPixelBytes + c]);
     }
   }
 }
 
-template <typename T, typename Convert>
+template <size_t kPixelBytes, typename T, typename Convert>
 void store_as(Layout layout, const uint8_t* pixels, uint32_t y, Size size, std::byte* out,
               Convert convert) {
   auto* elements = reinterpret_cast<T*>(out);
-  if (layout == Layout::kNchw) return store_planes(pixels, y, size, elements, convert);
-  return store_pixels(pixels, y, size, elements, convert);
+  if (layout == Layout::kNchw) return store_planes<kPixelBytes>(pixels, y, size, elements, convert);
+  return store_pixels<kPixelBytes>(pixels, y, size, elements, convert);
 }
 
 }  // namespace
@@ -90,18 +90,34 @@ size_t PixelStore::size_bytes(Size size) const {
   return size_t{size.width} * size.height * kChannels * pixel_type_bytes(format_.type);
 }
 
-void PixelStore::store(const uint8_t* wide_pixels, uint32_t y, Size size, std::byte* out) const {
+void PixelStore::store(const uint8_t* pixels, uint32_t y, Size size, std::byte* out) const {
+  if (format_.type == PixelType::kU8 && format_.layout == Layout::kNchw) {
+    const size_t plane = size_t{size.width} * size.height;
+    auto* red = reinterpret_cast<uint8_t*>(out) + size_t{y} * size.width;
+    return row_kernels().split_row(pixels, size.width, red, red + plane, red + 2 * plane);
+  }
+  store_row<kChannels>(pixels, y, size, out);
+}
+
+void PixelStore::store_wide(const uint8_t* wide_pixels, uint32_t y, Size size,
+                            std::byte* out) const {
+  store_row<kWidePixelBytes>(wide_pixels, y, size, out);
+}
+
+template <size_t kPixelBytes>
+void PixelStore::store_row(const uint8_t* pixels, uint32_t y, Size size, std::byte* out) const {
   switch (format_.type) {
     case PixelType::kU8:
-      return store_as<uint8_t>(format_.layout, wide_pixels, y, size, out,
-                               [](size_t, uint8_t byte) { return byte; });
+      return store_as<kPixelBytes, uint8_t>(format_.layout, pixels, y, size, out,
+                                            [](size_t, uint8_t byte) { return byte; });
     case PixelType::kF16:
     case PixelType::kBf16:
-      return store_as<uint16_t>(format_.layout, wide_pixels, y, size, out,
-                                [this](size_t c, uint8_t byte) { return f16_[c][byte]; });
+      return store_as<kPixelBytes, uint16_t>(
+          format_.layout, pixels, y, size, out,
+          [this](size_t c, uint8_t byte) { return f16_[c][byte]; });
     case PixelType::kF32:
-      return store_as<float>(format_.layout, wide_pixels, y, size, out,
-                             [this](size_t c, uint8_t byte) { return f32_[c][byte]; });
+      return store_as<kPixelBytes, float>(format_.layout, pixels, y, size, out,
+                                          [this](size_t c, uint8_t byte) { return f32_[c][byte]; });
   }
 }
 

@@ -36,13 +36,18 @@ class PixelStore {
   // REQUIRES: no deviation is 0.
   explicit PixelStore(const PixelFormat& format);
 
-  // Row y of an image of `size`, from wide pixels (row_kernels.h), into the image's place `out`.
-  void store(const uint8_t* wide_pixels, uint32_t y, Size size, std::byte* out) const;
+  // Row y of an image of `size` into the image's place `out`, from pixels of three bytes,
+  void store(const uint8_t* pixels, uint32_t y, Size size, std::byte* out) const;
+  // or from wide ones (row_kernels.h).
+  void store_wide(const uint8_t* wide_pixels, uint32_t y, Size size, std::byte* out) const;
 
   size_t size_bytes(Size size) const;
   const PixelFormat& format() const { return format_; }
 
  private:
+  template <size_t kPixelBytes>
+  void store_row(const uint8_t* pixels, uint32_t y, Size size, std::byte* out) const;
+
   PixelFormat format_;
   std::array<std::array<float, 256>, kChannels> f32_{};
   std::array<std::array<uint16_t, 256>, kChannels> f16_{};  // or bf16

@@ -19,7 +19,7 @@ std::vector<T> stored(const PixelFormat& format) {
   const PixelStore store(format);
   std::vector<T> out(store.size_bytes(kSize) / sizeof(T));
   for (uint32_t y = 0; y < 2; ++y) {
-    store.store(kRows[y], y, kSize, reinterpret_cast<std::byte*>(out.data()));
+    store.store_wide(kRows[y], y, kSize, reinterpret_cast<std::byte*>(out.data()));
   }
   return out;
 }
@@ -34,6 +34,20 @@ TEST(PixelStore, WritesPixelByPixel) {
   const std::vector<uint8_t> expected{1,  2,  3,  4,  5,  6,  7,  8,  9,
                                       11, 12, 13, 14, 15, 16, 17, 18, 19};
   EXPECT_EQ(stored<uint8_t>({.layout = Layout::kNhwc}), expected);
+}
+
+TEST(PixelStore, PixelsOfThreeBytesAreStoredAsWideOnesAre) {
+  const uint8_t narrow[2][9] = {{1, 2, 3, 4, 5, 6, 7, 8, 9}, {11, 12, 13, 14, 15, 16, 17, 18, 19}};
+  for (const PixelType type : {PixelType::kU8, PixelType::kF16, PixelType::kF32}) {
+    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      const PixelStore store({.type = type, .layout = layout});
+      std::vector<uint8_t> out(store.size_bytes(kSize));
+      for (uint32_t y = 0; y < 2; ++y) {
+        store.store(narrow[y], y, kSize, reinterpret_cast<std::byte*>(out.data()));
+      }
+      EXPECT_EQ(out, stored<uint8_t>({.type = type, .layout = layout}));
+    }
+  }
 }
 
 TEST(PixelStore, NormalisesEachChannelByItsOwnNumbers) {

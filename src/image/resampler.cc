@@ -83,8 +83,9 @@ void Resampler::emit(uint32_t output) {
                         rows_.precision_bits(), width * kChannels, blended_.data());
     row = blended_.data();
   }
+  if (columns_.is_identity()) return store_->store(row, output, target_, out_);
   kernels_.resample_row(row, columns_, wide_.data());
-  store_->store(wide_.data(), output, target_, out_);
+  store_->store_wide(wide_.data(), output, target_, out_);
 }
 
 }  // namespace millrace::image

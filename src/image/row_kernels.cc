@@ -52,6 +52,15 @@ void resample_row_plain(const uint8_t* row, const Taps& taps, uint8_t* out) {
   }
 }
 
+void split_row_plain(const uint8_t* row, size_t pixel_count, uint8_t* red, uint8_t* green,
+                     uint8_t* blue) {
+  for (size_t x = 0; x < pixel_count; ++x) {
+    red[x] = row[x * 3];
+    green[x] = row[x * 3 + 1];
+    blue[x] = row[x * 3 + 2];
+  }
+}
+
 #ifdef __x86_64__
 
 // Two weights beside each other in each 32 bits, as madd takes them.
@@ -96,58 +105,114 @@ void resample_row_plain(const uint8_t* row, const Taps& taps, uint8_t* out) {
   }
 }
 
-// The sums of one output: four taps at a time, two in each half of a register.
-[[gnu::target("avx2")]] inline __m128i resample_pixel(const uint8_t* pixel, const int16_t* weights,
-                                                      uint32_t stride, __m128i half) {
+// Four taps: their pixels spread to words, two taps in each half of a register.
+[[gnu::target("avx2")]] inline __m256i four_taps(const uint8_t* pixel, const int16_t* weights) {
   constexpr char kNone = -128;
   const __m256i spread = _mm256_setr_epi8(
       0, kNone, 3, kNone, 1, kNone, 4, kNone, 2, kNone, 5, kNone, kNone, kNone, kNone, kNone,  //
       6, kNone, 9, kNone, 7, kNone, 10, kNone, 8, kNone, 11, kNone, kNone, kNone, kNone, kNone);
   const __m256i pairs = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3,  //
                                          4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
-  __m256i sum = _mm256_zextsi128_si256(half);
-  for (uint32_t k = 0; k < stride; k += 4) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(pixel + k * 3));
-    int64_t four;
-    std::memcpy(&four, weights + k, sizeof four);
-    const __m256i words = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(bytes), spread);
-    const __m256i factors = _mm256_shuffle_epi8(_mm256_set1_epi64x(four), pairs);
-    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(words, factors));
-  }
-  return _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(pixel));
+  int64_t four;
+  std::memcpy(&four, weights, sizeof four);
+  const __m256i words = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(bytes), spread);
+  const __m256i factors = _mm256_shuffle_epi8(_mm256_set1_epi64x(four), pairs);
+  return _mm256_madd_epi16(words, factors);
 }
 
-[[gnu::target("avx2")]] void resample_row_avx2(const uint8_t* row, const Taps& taps, uint8_t* out) {
-  const __m128i half = _mm_set1_epi32(1 << (taps.precision_bits() - 1));
-  const __m128i bits = _mm_cvtsi32_si128(static_cast<int>(taps.precision_bits()));
-  const uint32_t stride = taps.stride();
-  const uint32_t last = taps.output_count() - 1;
+// What a loop reads of the taps, in registers: a store through a byte pointer may change anything,
+// and the compiler would read it all again after each.
+struct TapsView {
+  const uint32_t* begins;
+  const int16_t* weights;
+  uint32_t stride;
+};
+
+template <bool kHasFour>  // no more than four taps, the usual case
+[[gnu::target("avx2")]] inline __m128i resample_pixel(const uint8_t* row, const TapsView& taps,
+                                                      uint32_t output, __m128i half) {
+  const uint8_t* pixel = row + size_t{taps.begins[output]} * 3;
+  const uint32_t stride = kHasFour ? 4 : taps.stride;
+  const int16_t* weights = taps.weights + size_t{output} * stride;
+  __m256i sum = four_taps(pixel, weights);
+  for (uint32_t k = 4; k < stride; k += 4) {
+    sum = _mm256_add_epi32(sum, four_taps(pixel + k * 3, weights + k));
+  }
+  const __m128i upper = _mm_add_epi32(_mm256_extracti128_si256(sum, 1), half);
+  return _mm_add_epi32(_mm256_castsi256_si128(sum), upper);
+}
+
+template <bool kHasFour>
+[[gnu::target("avx2")]] void resample_outputs(const uint8_t* row, const TapsView& taps,
+                                              uint32_t output_count, uint32_t precision_bits,
+                                              uint8_t* out) {
+  const __m128i half = _mm_set1_epi32(1 << (precision_bits - 1));
+  const __m128i bits = _mm_cvtsi32_si128(static_cast<int>(precision_bits));
+  const uint32_t last = output_count - 1;
   for (uint32_t i = 0; i <= last; i += 4) {
     __m128i sums[4];
     for (uint32_t j = 0; j < 4; ++j) {
-      const uint32_t at = std::min(i + j, last);
-      const __m128i sum =
-          resample_pixel(row + size_t{taps.begin(at)} * 3, taps.weights(at), stride, half);
+      const __m128i sum = resample_pixel<kHasFour>(row, taps, std::min(i + j, last), half);
       sums[j] = _mm_sra_epi32(sum, bits);
     }
     const __m128i words01 = _mm_packs_epi32(sums[0], sums[1]);
     const __m128i words23 = _mm_packs_epi32(sums[2], sums[3]);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i * kWidePixelBytes),
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + size_t{i} * kWidePixelBytes),
                      _mm_packus_epi16(words01, words23));
   }
+}
+
+[[gnu::target("avx2")]] void resample_row_avx2(const uint8_t* row, const Taps& taps, uint8_t* out) {
+  const TapsView view{taps.begins(), taps.weights(0), taps.stride()};
+  const auto resample = view.stride == 4 ? &resample_outputs<true> : &resample_outputs<false>;
+  resample(row, view, taps.output_count(), taps.precision_bits(), out);
+}
+
+// Of 16 pixels in three registers, the bytes of the channel whose first one is byte `first`.
+[[gnu::target("avx2")]] inline __m128i channel_of(const __m128i (&pixels)[3], int first) {
+  __m128i channel = _mm_setzero_si128();
+  for (int r = 0; r < 3; ++r) {
+    alignas(16) char from[16];
+    for (int i = 0; i < 16; ++i) {
+      const int at = i * 3 + first - r * 16;
+      from[i] = static_cast<char>(at >= 0 && at < 16 ? at : -128);
+    }
+    const __m128i order = _mm_load_si128(reinterpret_cast<const __m128i*>(from));
+    channel = _mm_or_si128(channel, _mm_shuffle_epi8(pixels[r], order));
+  }
+  return channel;
+}
+
+[[gnu::target("avx2")]] void split_row_avx2(const uint8_t* row, size_t pixel_count, uint8_t* red,
+                                            uint8_t* green, uint8_t* blue) {
+  size_t x = 0;
+  for (; x + 16 <= pixel_count; x += 16) {
+    __m128i pixels[3];
+    for (size_t r = 0; r < 3; ++r) {
+      pixels[r] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + x * 3 + r * 16));
+    }
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(red + x), channel_of(pixels, 0));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(green + x), channel_of(pixels, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(blue + x), channel_of(pixels, 2));
+  }
+  split_row_plain(row + x * 3, pixel_count - x, red + x, green + x, blue + x);
 }
 
 #endif
 
 }  // namespace
 
-RowKernels plain_row_kernels() { return {&blend_rows_plain, &resample_row_plain}; }
+RowKernels plain_row_kernels() {
+  return {&blend_rows_plain, &resample_row_plain, &split_row_plain};
+}
 
 const RowKernels& row_kernels() {
   static const RowKernels kernels = [] {
 #ifdef __x86_64__
     // Not function versions by the compiler (ifunc): ThreadSanitizer dies of them at the start.
-    if (__builtin_cpu_supports("avx2")) return RowKernels{&blend_rows_avx2, &resample_row_avx2};
+    if (__builtin_cpu_supports("avx2"))
+      return RowKernels{&blend_rows_avx2, &resample_row_avx2, &split_row_avx2};
 #endif
     return plain_row_kernels();
   }();

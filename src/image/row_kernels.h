@@ -1,4 +1,4 @@
-// Row kernels: the two inner loops of a resize, over rows of interleaved bytes.
+// Row kernels: the inner loops of a resize, over rows of interleaved bytes.
 //
 // Plain loops that compilers vectorise (SSE2, NEON), and the same in AVX2 where the machine has it,
 // chosen when the program runs. Both give equal bytes; row_kernels_test.cc holds them together.
@@ -27,6 +27,9 @@ struct RowKernels {
   // Each output of `taps` from the three-byte pixels of `row` (the window of the taps), as a wide
   // pixel. `out` has room for a multiple of four of them.
   void (*resample_row)(const uint8_t* row, const Taps& taps, uint8_t* out);
+  // Pixels of three bytes to a row of each channel, which need no padding.
+  void (*split_row)(const uint8_t* row, size_t pixel_count, uint8_t* red, uint8_t* green,
+                    uint8_t* blue);
 };
 
 RowKernels plain_row_kernels();

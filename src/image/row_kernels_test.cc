@@ -61,6 +61,21 @@ TEST(RowKernels, ThisMachinesGiveTheSameResampledRowAsThePlainOnes) {
   }
 }
 
+TEST(RowKernels, ThisMachinesSplitARowAsThePlainOnesDo) {
+  for (const size_t pixels : {1u, 15u, 16u, 17u, 100u}) {
+    const auto row = noise(pixels * 3, pixels);
+    // A byte more than the row has: it must stay as it is.
+    std::vector<std::vector<uint8_t>> plain(3, std::vector<uint8_t>(pixels + 1, 7));
+    auto own = plain;
+    plain_row_kernels().split_row(row.data(), pixels, plain[0].data(), plain[1].data(),
+                                  plain[2].data());
+    row_kernels().split_row(row.data(), pixels, own[0].data(), own[1].data(), own[2].data());
+    EXPECT_EQ(plain, own);
+    EXPECT_EQ(own[2][pixels - 1], row[pixels * 3 - 1]);
+    EXPECT_EQ(own[2][pixels], 7);
+  }
+}
+
 TEST(RowKernels, ALevelRowStaysLevelAtEveryBrightness) {
   const Taps taps = taps_of(300, 224);
   std::vector<uint8_t> out(224 * kWidePixelBytes);

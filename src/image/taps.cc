@@ -20,7 +20,8 @@ double radius_of(const Axis& axis) {
 
 void Taps::make(const Axis& axis) {
   assert(axis.bounds_begin < axis.bounds_end && axis.size > 0 && axis.output_count > 0);
-  const auto most = static_cast<uint32_t>(std::ceil(radius_of(axis))) * 2 + 1;
+  // An interval of length 2r that is open at one end holds the middles of at most ceil(2r) pixels.
+  const auto most = static_cast<uint32_t>(std::ceil(2 * radius_of(axis)));
   stride_ = (most + 3) / 4 * 4;
   begins_.resize(axis.output_count);
   counts_.resize(axis.output_count);
@@ -36,9 +37,11 @@ void Taps::make(const Axis& axis) {
 
   window_begin_ = *std::min_element(begins_.begin(), begins_.end());
   window_end_ = 0;
+  is_identity_ = true;
   for (uint32_t i = 0; i < axis.output_count; ++i) {
     window_end_ = std::max(window_end_, begins_[i] + counts_[i]);
     begins_[i] -= window_begin_;
+    is_identity_ = is_identity_ && begins_[i] == i && counts_[i] == 1;
   }
 }
 

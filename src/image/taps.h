@@ -35,6 +35,9 @@ class Taps {
   // Of output i: the first pixel, counted from window_begin(), and how many it has.
   uint32_t begin(uint32_t i) const { return begins_[i]; }
   uint32_t count(uint32_t i) const { return counts_[i]; }
+  const uint32_t* begins() const { return begins_.data(); }  // of all outputs
+  // Whether output i is pixel i of the window, for all of them.
+  bool is_identity() const { return is_identity_; }
   // stride() weights, a multiple of four; those from count() on are zero.
   const int16_t* weights(uint32_t i) const { return weights_.data() + size_t{i} * stride_; }
   uint32_t stride() const { return stride_; }
@@ -52,6 +55,7 @@ class Taps {
   uint32_t precision_bits_ = 0;
   uint32_t window_begin_ = 0;
   uint32_t window_end_ = 0;
+  bool is_identity_ = false;
 };
 
 }  // namespace millrace::image

@@ -20,18 +20,19 @@ ExchangePlan plan_exchange(const PartialMoves& moves, data::Epoch epoch, uint32_
   ExchangePlan plan{.epoch = epoch, .rank = rank, .turn_count = moves.turn_count()};
   plan.sends.reserve(plan.turn_count);
   plan.receives.reserve(plan.turn_count);
-  const KeyedPermutation slots = moves.slots(epoch, rank);
+  const KeyedPermutation slots = moves.slots(moves.cycle_of(epoch), rank);
   for (uint64_t turn = 0; turn < plan.turn_count; ++turn) {
+    const PartialMoves::Move move{.place = moves.first_place(epoch) + turn, .epoch = epoch};
     const auto target = static_cast<uint32_t>(moves.targets(epoch, turn).at(rank));
     if (target == rank) continue;  // the giver is the rank itself as well
-    const uint64_t slot = slots.at(turn);
-    const Slot given = moves.given(epoch, turn, rank);
-    plan.sends.push_back({.turn = turn,
-                          .peer = target,
-                          .slot = slot,
-                          .sample = moves.sample_in(epoch, {.shard = rank, .index = slot})});
-    plan.receives.push_back(
-        {.turn = turn, .peer = given.shard, .slot = slot, .sample = moves.sample_in(epoch, given)});
+    const Slot mine{.shard = rank, .index = slots.at(move.place)};
+    const Slot given = moves.giver_of(move, rank);
+    plan.sends.push_back(
+        {.turn = turn, .peer = target, .slot = mine.index, .sample = moves.sample_in(epoch, mine)});
+    plan.receives.push_back({.turn = turn,
+                             .peer = given.shard,
+                             .slot = mine.index,
+                             .sample = moves.sample_in(epoch, given)});
   }
   return plan;
 }

@@ -7,6 +7,8 @@
 #include <set>
 #include <vector>
 
+#include "loader/partial_memory.h"
+
 namespace millrace::loader {
 namespace {
 
@@ -110,13 +112,33 @@ INSTANTIATE_TEST_SUITE_P(Cases, ExchangePlans,
                                          Case{100, 1, 0.3}, Case{100, 4, 0}, Case{103, 4, 0.1},
                                          Case{1000, 7, 0.3}, Case{600, 20, 1}));
 
-TEST(PartialMoves, AfterAndBeforeAreInverse) {
+TEST(PartialMoves, AreWalkedBackAndForth) {
   const PartialMoves moves(partial(1003, 7, 0.4));
-  for (uint64_t sample = 0; sample < 1003; ++sample) {
-    const Slot slot = moves.shards().home_of(SampleId{sample});
-    EXPECT_EQ(moves.before(Epoch{5}, moves.after(Epoch{5}, slot)), slot);
-    EXPECT_EQ(moves.sample_in(Epoch{6}, moves.slot_of(Epoch{6}, SampleId{sample})),
-              SampleId{sample});
+  for (const uint64_t e : {0, 1, 2, 3, 6, 7, 50}) {
+    for (uint64_t sample = 0; sample < 1003; ++sample) {
+      const Slot slot = moves.slot_of(Epoch{e}, SampleId{sample});
+      ASSERT_EQ(moves.sample_in(Epoch{e}, slot), SampleId{sample}) << e;
+    }
+  }
+}
+
+TEST(PartialMoves, GiveEverySampleItsTurnInACycle) {
+  const PartialMoves moves(partial(4000, 4, 0.1));
+  ASSERT_EQ(moves.cycle_epochs(), 10u);
+  for (uint64_t slot = 0; slot < 1000; ++slot) {
+    EXPECT_TRUE(moves.move_of(3, {.shard = 2, .index = slot}).has_value());
+  }
+}
+
+TEST(PartialMemory, SaysWhatTheWalksSayInAnyOrderOfAsking) {
+  const PartialMoves moves(partial(1003, 7, 0.3));
+  PartialMemory memory(moves, 2);
+  for (const uint64_t e : {0, 1, 2, 3, 2, 7, 4, 8, 30, 31, 0, 32}) {
+    for (uint64_t slot = e % 3; slot < moves.shards().size_of(2); slot += 1 + e % 2) {
+      ASSERT_EQ(memory.sample_in(Epoch{e}, slot),
+                moves.sample_in(Epoch{e}, {.shard = 2, .index = slot}))
+          << e << " " << slot;
+    }
   }
 }
 

@@ -23,8 +23,9 @@ bool has_shards(Shuffle shuffle) {
 Status check(const LoaderOptions& options) {
   if (!options.source) return fail(Errc::kInvalidArgument, "a loader needs a source of samples");
   if (!options.decoder) return fail(Errc::kInvalidArgument, "a loader needs a decoder");
-  if (options.batch_size == 0) {
-    return fail(Errc::kInvalidArgument, "batch_size is 0; a batch has at least one sample");
+  if (options.batch_size == 0 || options.batch_size > Share::kBatchSizeMax) {
+    return fail(Errc::kInvalidArgument, "batch_size is {}; a batch has 1 to {} samples",
+                options.batch_size, Share::kBatchSizeMax);
   }
   if (options.world.rank >= options.world.size) {
     return fail(Errc::kInvalidArgument, "rank {} does not exist in a world of {}; ranks begin at 0",

@@ -232,7 +232,7 @@ TEST(Loader, NoSamplesAreNoBatches) {
 }
 
 TEST(Loader, OneSampleIsOneBatchAndABatchMayBeLargerThanTheDataset) {
-  const auto loader = open(options(1, uint64_t{1} << 60));
+  const auto loader = open(options(1, Share::kBatchSizeMax));
   const auto batches = whole_epoch(*loader, 0);
   ASSERT_EQ(batches.size(), 1u);
   EXPECT_THAT(batches[0].samples, ElementsAre(0));
@@ -380,9 +380,10 @@ TEST(Loader, RefusesOptionsThatMakeNoSense) {
   wrong = options(10'000, 1000);
   wrong.memory_bytes = 10'000;
   EXPECT_THAT(refused(wrong), HasSubstr("memory_bytes"));
-  wrong = options(10, uint64_t{1} << 60);
+  wrong = options(10, Share::kBatchSizeMax);
   wrong.tail = Tail::kPad;
   EXPECT_THAT(refused(wrong), HasSubstr("smaller batch_size"));
+  EXPECT_THAT(refused(options(10, Share::kBatchSizeMax + 1)), HasSubstr("a batch has 1 to"));
 }
 
 }  // namespace

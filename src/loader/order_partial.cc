@@ -32,13 +32,13 @@ class PartialOrder : public Order {
 
   void fill(data::Epoch epoch, uint64_t first, uint64_t stride,
             std::span<data::SampleId> out) const override {
-    if (stride % options_.shard_count != 0 || out.size() < 2) {
+    const auto shard = static_cast<uint32_t>(first % options_.shard_count);
+    if (stride % options_.shard_count != 0 || out.size() < 2 || !is_remembered(shard)) {
       orders_.each_slot(epoch, first, stride, out.size(),
                         [&](uint64_t i, Slot slot) { out[i] = moves_.sample_in(epoch, slot); });
       return;
     }
     const std::lock_guard lock(mutex_);
-    const auto shard = static_cast<uint32_t>(first % options_.shard_count);
     if (!memory_ || memory_->shard() != shard) {
       memory_ = std::make_unique<PartialMemory>(moves_, shard);
     }
@@ -48,6 +48,11 @@ class PartialOrder : public Order {
   }
 
  private:
+  bool is_remembered(uint32_t shard) const {
+    return moves_.shards().size_of(shard) <= PartialMemory::kSlotCountMax &&
+           options_.sample_count <= PartialMemory::kSampleCountMax;
+  }
+
   OrderOptions options_;
   PartialMoves moves_;
   ShardOrders orders_;

@@ -19,34 +19,27 @@ PartialMoves::PartialMoves(const OrderOptions& options)
     : shards_(options.sample_count, options.shard_count),
       seed_(options.seed),
       turn_count_(turns_of(options.fraction, shards_.even_size())),
+      cycle_epochs_(turn_count_ == 0 ? 1 : shards_.even_size() / turn_count_),
       slots_(shards_.even_size(), {}),
       targets_(options.shard_count, {}) {}
 
-Slot PartialMoves::after(data::Epoch epoch, Slot slot) const {
-  if (turn_count_ == 0 || slot.index >= shards_.even_size()) return slot;
-  const uint64_t turn = slots(epoch, slot.shard).inverse(slot.index);
-  if (turn >= turn_count_) return slot;
-  const auto target = static_cast<uint32_t>(targets(epoch, turn).at(slot.shard));
-  return {.shard = target, .index = slots(epoch, target).at(turn)};
-}
-
-Slot PartialMoves::before(data::Epoch epoch, Slot slot) const {
-  if (turn_count_ == 0 || slot.index >= shards_.even_size()) return slot;
-  const uint64_t turn = slots(epoch, slot.shard).inverse(slot.index);
-  if (turn >= turn_count_) return slot;
-  return given(epoch, turn, slot.shard);
-}
-
 data::SampleId PartialMoves::sample_in(data::Epoch epoch, Slot slot) const {
   if (turn_count_ == 0) return shards_.at_home(slot);
-  for (uint64_t e = data::number_of(epoch); e > 0; --e) slot = before(data::Epoch{e - 1}, slot);
+  // A slot moves once a cycle at most: before its move, its sample is what it was at the begin.
+  for (uint64_t cycle = cycle_of(epoch) + 1; cycle-- > 0;) {
+    const auto move = move_of(cycle, slot);
+    if (move && move->epoch < epoch) slot = giver_of(*move, slot.shard);
+  }
   return shards_.at_home(slot);
 }
 
 Slot PartialMoves::slot_of(data::Epoch epoch, data::SampleId sample) const {
   Slot slot = shards_.home_of(sample);
   if (turn_count_ == 0) return slot;
-  for (uint64_t e = 0; e < data::number_of(epoch); ++e) slot = after(data::Epoch{e}, slot);
+  for (uint64_t cycle = 0; cycle <= cycle_of(epoch); ++cycle) {
+    const auto move = move_of(cycle, slot);
+    if (move && move->epoch < epoch) slot = target_of(*move, slot.shard);
+  }
   return slot;
 }
 

@@ -1,43 +1,48 @@
 #include "loader/partial_memory.h"
 
 namespace millrace::loader {
+namespace {
+
+constexpr data::Epoch kEpochMax{(uint64_t{1} << 24) - 1};
+
+}  // namespace
 
 PartialMemory::PartialMemory(const PartialMoves& moves, uint32_t shard)
-    : moves_(&moves),
-      shard_(shard),
-      known_(moves.shards().size_of(shard)),
-      first_step_slots_(moves.slots(data::Epoch{0}, shard)) {
-  for (uint64_t slot = 0; slot < known_.size(); ++slot) {
-    known_[slot].sample = moves.shards().at_home({.shard = shard, .index = slot});
+    : moves_(&moves), shard_(shard), slots_(moves.slots(0, shard)) {
+  known_.reserve(moves.shards().size_of(shard));
+  for (uint64_t slot = 0; slot < moves.shards().size_of(shard); ++slot) {
+    known_.emplace_back(data::Epoch{0}, moves.shards().at_home({.shard = shard, .index = slot}));
   }
 }
 
 data::SampleId PartialMemory::sample_in(data::Epoch epoch, uint64_t slot) {
   Known& known = known_[slot];
-  const uint64_t asked = data::number_of(epoch);
-  if (moves_->turn_count() == 0 || slot >= moves_->shards().even_size()) return known.sample;
-  if (asked < known.epoch) return moves_->sample_in(epoch, {.shard = shard_, .index = slot});
-  known = {.epoch = asked, .sample = walked_back(asked, slot)};
-  return known.sample;
+  if (epoch < known.epoch() || epoch > kEpochMax) {
+    return moves_->sample_in(epoch, {.shard = shard_, .index = slot});
+  }
+  const data::SampleId sample = walked_back(epoch, slot);
+  known = Known(epoch, sample);
+  return sample;
 }
 
-data::SampleId PartialMemory::walked_back(uint64_t epoch, uint64_t slot) {
-  Slot where{.shard = shard_, .index = slot};
-  for (uint64_t e = epoch; e > 0; --e) {
-    if (where.shard == shard_ && known_[where.index].epoch == e) return known_[where.index].sample;
-    where = e == epoch ? first_step(e - 1, slot) : moves_->before(data::Epoch{e - 1}, where);
+data::SampleId PartialMemory::walked_back(data::Epoch epoch, uint64_t slot) {
+  const data::Epoch since = known_[slot].epoch();
+  for (uint64_t cycle = moves_->cycle_of(epoch);; --cycle) {
+    const auto move = moves_->move_of(cycle, slots_of(cycle), slot);
+    if (move && move->epoch < epoch && move->epoch >= since) {
+      // What came by this move lay elsewhere until then, and there is no memory of that.
+      return moves_->sample_in(move->epoch, moves_->giver_of(*move, shard_));
+    }
+    if (cycle <= moves_->cycle_of(since)) return known_[slot].sample();
   }
-  return moves_->shards().at_home(where);
 }
 
-Slot PartialMemory::first_step(uint64_t epoch, uint64_t slot) {
-  if (first_step_epoch_ != epoch) {
-    first_step_epoch_ = epoch;
-    first_step_slots_ = moves_->slots(data::Epoch{epoch}, shard_);
+const KeyedPermutation& PartialMemory::slots_of(uint64_t cycle) {
+  if (cycle != cycle_) {
+    cycle_ = cycle;
+    slots_ = moves_->slots(cycle, shard_);
   }
-  const uint64_t turn = first_step_slots_.inverse(slot);
-  if (turn >= moves_->turn_count()) return {.shard = shard_, .index = slot};
-  return moves_->given(data::Epoch{epoch}, turn, shard_);
+  return slots_;
 }
 
 }  // namespace millrace::loader

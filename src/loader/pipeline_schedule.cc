@@ -51,7 +51,9 @@ std::optional<ScheduledBatch> BatchSchedule::next() {
 
 void ScheduledBatch::fill(std::span<data::SampleId> samples, std::span<uint8_t> is_real) const {
   const uint64_t real_count = std::min(plan.real_count, plan.row_count);
-  order->fill(epoch, plan.first_position, world_size, samples.first(real_count));
+  if (real_count > 0) {
+    order->fill(epoch, plan.first_position, world_size, samples.first(real_count));
+  }
   for (uint64_t row = real_count; row < plan.row_count; ++row) {
     samples[row] = order->at(epoch, share->position(plan, row));
   }
