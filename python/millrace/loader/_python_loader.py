@@ -119,7 +119,8 @@ class PythonLoader:
         self._start(given["epoch"], given["done"])
 
     def stats(self) -> dict:
-        return dict(self._shared.stats, threads=len(self._threads), prefetch=self._options.prefetch_batches)
+        return dict(self._shared.stats, threads=len(self._threads),
+                    prefetch=self._options.prefetch_batches)
 
     def close(self) -> None:
         self._finalizer()
