@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 import unittest
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -139,6 +140,15 @@ class OrderTest(FolderTest):
         with self.assertRaisesRegex(FileNotFoundError, "empty"):
             millrace.RawFolder(self.folder / "empty", shape=SHAPE)
         self.assertEqual(visited(millrace.DataLoader(self.raw(1), batch_size=4, shuffle=True)), [0])
+
+    def test_shards_of_few_classes_are_warned_of(self):
+        data = millrace.ImageFolder(self.make_images(per_class=20), size=8)
+        options = {"batch_size": 4, "rank": 0, "world_size": 3}
+        with self.assertWarnsRegex(UserWarning, "class"):
+            millrace.DataLoader(data, shuffle="local", **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            millrace.DataLoader(data, shuffle="global", **options)
 
     def test_breaking_off_begins_the_next_epoch(self):
         data = self.raw(40)

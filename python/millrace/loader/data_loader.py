@@ -11,6 +11,7 @@ Every pass is the next epoch. Batches are read ahead by threads, never by worker
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Optional, Union
 
@@ -96,6 +97,7 @@ class DataLoader:
             _refuse_collate(dataset, collate_fn)
             self._loader = native.Loader(dataset._source, dataset._decoder, **order, **common, **pace,
                                          memory_bytes=size_of(memory), cuda=cuda)
+            self._warn_of_skew(place)
         else:
             self._loader = self._open_python(order, {**common, **pace}, collate_fn, cuda is not None)
         self._epoch = 0
@@ -103,6 +105,14 @@ class DataLoader:
         self._iterator: Optional["_Iterator"] = None
         self._began: Optional[float] = None
         self._last = 0.0
+
+    def _warn_of_skew(self, place: int) -> None:
+        # One rank for all: where shards are sorted by class, all of them are.
+        is_sharded = self.shuffle in ("local", "partial") and self.world.size > 1
+        if is_sharded and place == 0 and self.dataset.has_labels:
+            warning = self._loader.skew_warning(self.dataset._source, place)
+            if warning is not None:
+                warnings.warn(warning, stacklevel=3)
 
     def _open_python(self, order: dict, options: dict, collate_fn: Optional[Callable[[list], Any]],
                      pins: bool) -> PythonLoader:
