@@ -122,7 +122,8 @@ void bind_source(py::module_& module) {
 
 // What the bytes that `read` gives become. Without the GIL but for the arrays.
 template <typename Read>
-py::dict decode_what(const Decoder& decoder, const data::DecodeContext& context, Read read) {
+py::dict decode_what(const Decoder& decoder, const data::DecodeContext& context,
+                     const std::string& name, Read read) {
   py::dict fields;
   std::vector<MutableByteView> outputs;
   for (const data::FieldSpec& spec : decoder.decoder->fields()) {
@@ -134,7 +135,7 @@ py::dict decode_what(const Decoder& decoder, const data::DecodeContext& context,
     const py::gil_scoped_release nobody_waits;
     ASSIGN_OR_RETURN(const ByteView bytes, read());
     const auto scratch = decoder.decoder->make_scratch();
-    return decoder.decoder->decode(bytes, context, outputs, scratch.get());
+    return decoder.decoder->decode(bytes, context, outputs, scratch.get()).within(name);
   }();
   if (!done.ok()) raise(done.error(), /*of_sample=*/true);
   return fields;
@@ -146,7 +147,7 @@ py::dict decode_sample(const Decoder& decoder, const Source& source, uint64_t sa
   const SampleId id = checked(source, sample);
   data::Buffer room;
   return decode_what(decoder, {.sample = id, .epoch = data::Epoch{epoch}, .seed = seed},
-                     [&] { return source.source->read(id, room); });
+                     source.source->name(id), [&] { return source.source->read(id, room); });
 }
 
 py::dict decode_bytes(const Decoder& decoder, const py::bytes& bytes, uint64_t sample,
@@ -154,6 +155,7 @@ py::dict decode_bytes(const Decoder& decoder, const py::bytes& bytes, uint64_t s
   const auto text = static_cast<std::string_view>(bytes);
   return decode_what(
       decoder, {.sample = SampleId{sample}, .epoch = data::Epoch{epoch}, .seed = seed},
+      fmt::format("sample {}", sample),
       [&]() -> Result<ByteView> { return std::as_bytes(std::span(text.data(), text.size())); });
 }
 
