@@ -1,0 +1,197 @@
+#include "format/png.h"
+
+#include <png.h>
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstring>
+#include <new>
+#include <string>
+
+namespace millrace::format {
+namespace {
+
+// libpng leaves a failed call by longjmp; guarded() is the one place it lands, and between it and
+// libpng there are only frames without destructors.
+struct PngErrors {
+  std::jmp_buf landing;
+  char message[256] = {};
+};
+
+[[noreturn]] void leave(png_structp handle, png_const_charp message) {
+  auto* errors = static_cast<PngErrors*>(png_get_error_ptr(handle));
+  std::strncpy(errors->message, message, sizeof errors->message - 1);
+  std::longjmp(errors->landing, 1);
+}
+
+void on_warning(png_structp, png_const_charp) {}  // libraries do not print
+
+template <typename Work>
+Status guarded(PngErrors& errors, const Work& work) {
+  if (setjmp(errors.landing) != 0) return fail(Errc::kCorrupt, "PNG: {}", errors.message);
+  work();
+  return {};
+}
+
+struct Input {
+  ByteView rest;
+};
+
+void take_bytes(png_structp handle, png_bytep out, size_t count) {
+  auto* input = static_cast<Input*>(png_get_io_ptr(handle));
+  if (count > input->rest.size()) png_error(handle, "the data ends before the image does");
+  std::memcpy(out, input->rest.data(), count);
+  input->rest = input->rest.subspan(count);
+}
+
+void put_bytes(png_structp handle, png_bytep bytes, size_t count) {
+  auto* out = static_cast<std::vector<std::byte>*>(png_get_io_ptr(handle));
+  const auto* first = reinterpret_cast<const std::byte*>(bytes);
+  bool is_kept = true;
+  try {
+    out->insert(out->end(), first, first + count);
+  } catch (const std::bad_alloc&) {
+    is_kept = false;  // libpng is C: nothing may be thrown through it
+  }
+  if (!is_kept) png_error(handle, "no memory left for the encoded image");
+}
+
+void no_flush(png_structp) {}
+
+class Reader final : public PngReader {
+ public:
+  explicit Reader(const PngOptions& options) : options_(options) {}
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+  ~Reader() override { close(); }
+
+  Result<image::Size> open(ByteView bytes) override {
+    close();  // libpng has no way to use a handle again
+    if (!is_png(bytes)) return fail(Errc::kCorrupt, "not a PNG: its first eight bytes differ");
+    input_.rest = bytes;
+    handle_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &errors_, &leave, &on_warning);
+    if (handle_ != nullptr) info_ = png_create_info_struct(handle_);
+    if (info_ == nullptr) return fail(Errc::kExhausted, "PNG: no memory left for a decoder");
+    RETURN_IF_ERROR(guarded(errors_, [&] {
+      png_set_read_fn(handle_, &input_, &take_bytes);
+      png_set_user_limits(handle_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+      png_read_info(handle_, info_);
+    }));
+    const image::Size size{png_get_image_width(handle_, info_),
+                           png_get_image_height(handle_, info_)};
+    if (uint64_t{size.width} * size.height > options_.max_pixels) {
+      return fail(Errc::kExhausted,
+                  "PNG: the header claims {} x {} pixels, and at most {} are allowed (max_pixels)",
+                  size.width, size.height, options_.max_pixels);
+    }
+    return size;
+  }
+
+  Status read(const image::Rect& window, image::RowSink& sink) override {
+    int passes = 1;
+    size_t row_bytes = 0;
+    RETURN_IF_ERROR(guarded(errors_, [&] { passes = start_decoding(&row_bytes); }));
+    const uint32_t width = png_get_image_width(handle_, info_);
+    if (row_bytes != size_t{width} * image::kChannels) {
+      return fail(Errc::kUnsupported, "PNG: a row of {} pixels would have {} bytes, not three each",
+                  width, row_bytes);
+    }
+    sink.begin({.lead_pixels = window.x, .total_pixels = width, .row_count = window.height});
+    if (passes > 1) return read_interlaced(window, passes, sink);
+    row_.resize(row_bytes);
+    return guarded(errors_, [&] {
+      for (uint32_t y = 0; y < window.y; ++y) png_read_row(handle_, row_.data(), nullptr);
+      for (uint32_t y = 0; y < window.height; ++y) {
+        png_read_row(handle_, sink.room(), nullptr);
+        sink.row_done();
+      }
+    });
+  }
+
+ private:
+  // Says how many passes there are.
+  int start_decoding(size_t* row_bytes) {
+    png_set_expand(handle_);  // palettes, and gray of fewer than eight bits
+    png_set_strip_16(handle_);
+    png_set_gray_to_rgb(handle_);
+    png_set_strip_alpha(handle_);
+    const int passes = png_set_interlace_handling(handle_);
+    png_read_update_info(handle_, info_);
+    *row_bytes = png_get_rowbytes(handle_, info_);
+    return passes;
+  }
+
+  Status read_interlaced(const image::Rect& window, int passes, image::RowSink& sink) {
+    const uint32_t height = png_get_image_height(handle_, info_);
+    const size_t row_bytes = png_get_rowbytes(handle_, info_);
+    whole_.resize(row_bytes * height);
+    RETURN_IF_ERROR(guarded(errors_, [&] {
+      for (int pass = 0; pass < passes; ++pass) {
+        for (uint32_t y = 0; y < height; ++y) {
+          png_read_row(handle_, whole_.data() + y * row_bytes, nullptr);
+        }
+      }
+    }));
+    for (uint32_t y = 0; y < window.height; ++y) {
+      std::memcpy(sink.room(), whole_.data() + (window.y + y) * row_bytes, row_bytes);
+      sink.row_done();
+    }
+    return {};
+  }
+
+  void close() {
+    png_destroy_read_struct(&handle_, &info_, nullptr);
+    handle_ = nullptr;
+    info_ = nullptr;
+  }
+
+  PngOptions options_;
+  PngErrors errors_{};
+  Input input_;
+  png_structp handle_ = nullptr;
+  png_infop info_ = nullptr;
+  std::vector<uint8_t> row_;    // rows above the window
+  std::vector<uint8_t> whole_;  // of an interlaced image
+};
+
+struct Encoder {
+  PngErrors errors{};
+  std::vector<std::byte> out;
+  png_structp handle = nullptr;
+  png_infop info = nullptr;
+
+  Encoder() = default;
+  Encoder(const Encoder&) = delete;
+  Encoder& operator=(const Encoder&) = delete;
+  ~Encoder() { png_destroy_write_struct(&handle, &info); }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<PngReader>> PngReader::create(const PngOptions& options) {
+  return std::unique_ptr<PngReader>(std::make_unique<Reader>(options));
+}
+
+Result<std::vector<std::byte>> write_png(const image::ImageView& image) {
+  if (image.size.width == 0 || image.size.height == 0) {
+    return fail(Errc::kInvalidArgument, "a PNG has at least one pixel, not {} x {}",
+                image.size.width, image.size.height);
+  }
+  const auto encoder = std::make_unique<Encoder>();
+  encoder->handle =
+      png_create_write_struct(PNG_LIBPNG_VER_STRING, &encoder->errors, &leave, &on_warning);
+  if (encoder->handle != nullptr) encoder->info = png_create_info_struct(encoder->handle);
+  if (encoder->info == nullptr) return fail(Errc::kExhausted, "PNG: no memory left for an encoder");
+  RETURN_IF_ERROR(guarded(encoder->errors, [&] {
+    png_set_write_fn(encoder->handle, &encoder->out, &put_bytes, &no_flush);
+    png_set_IHDR(encoder->handle, encoder->info, image.size.width, image.size.height, 8,
+                 PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+                 PNG_FILTER_TYPE_DEFAULT);
+    png_write_info(encoder->handle, encoder->info);
+    for (uint32_t y = 0; y < image.size.height; ++y) png_write_row(encoder->handle, image.row(y));
+    png_write_end(encoder->handle, nullptr);
+  }));
+  return std::move(encoder->out);
+}
+
+}  // namespace millrace::format
