@@ -43,7 +43,10 @@ bool is_tuned(const TunerOptions& options) {
 struct Pipeline::Core {
   explicit Core(PipelineOptions made_of, const TunerSetting& setting)
       : options(std::move(made_of)),
-        queue({.source = options.lane.source, .hooks = options.hooks}, options.layout, setting) {}
+        queue({.source = options.lane.source,
+               .buffer_count_max = options.tuner.prefetch_batches_max,
+               .hooks = options.hooks},
+              options.layout, setting) {}
 
   const PipelineOptions options;
   WorkQueue queue;

@@ -25,6 +25,7 @@ class WorkQueue {
  public:
   struct Options {
     std::shared_ptr<const data::SampleSource> source;  // told what is read soon
+    uint32_t buffer_count_max = 1;                     // what the memory allows
     MemoryHooks hooks;
   };
 
@@ -65,7 +66,8 @@ class WorkQueue {
   Front look() const;
   std::shared_ptr<BatchWork> oldest_unclaimed() const;
   std::shared_ptr<BatchWork> begin_next();
-  void prepare(BatchWork& work, uint32_t thread_count);
+  Status prepare(BatchWork& work, uint32_t thread_count);
+  void prepare_unlocked(const std::shared_ptr<BatchWork>& work, std::unique_lock<std::mutex>& lock);
   bool is_full() const { return schedule_ && entries_.size() >= setting_.prefetch_batches; }
   void count_blocked() const;
   void wake_one();

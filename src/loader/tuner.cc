@@ -5,12 +5,15 @@
 namespace millrace::loader {
 namespace {
 
-constexpr double kWaitsShare = 0.02;    // of the time: a consumer that waits more is to be helped
-constexpr double kCalmShare = 0.005;    // one that waits less is served
-constexpr double kIdleShare = 0.5;      // of the threads' time: they are more than are needed
-constexpr double kUsedShare = 0.75;     // of the CPUs' time: more threads would only take turns
-constexpr double kWorthwhile = 1.03;    // the speed that a thread more must bring
-constexpr uint32_t kThreadsPerCpu = 4;  // where threads wait for a device and not for a CPU
+constexpr double kWaitsShare = 0.02;  // of the time: a consumer that waits more is to be helped
+constexpr double kCalmShare = 0.005;  // one that waits less is served
+constexpr double kIdleShare = 0.5;    // of the threads' time: they are more than are needed
+constexpr double kUsedShare = 0.75;   // of the CPUs' time: more threads would only take turns
+constexpr double kWorthwhile = 1.03;  // the speed that a thread more must bring
+// Other ranks of the node may count on the same CPUs; who needs more grows within some tenths of a
+// second.
+constexpr uint32_t kFirstThreadCountMax = 16;
+constexpr uint32_t kThreadsPerCpu = 4;       // where threads wait for a device and not for a CPU
 constexpr uint32_t kPrefetchBatchesMin = 3;  // one taken, one filled, one begun
 constexpr uint32_t kPrefetchBatchesMax = 64;
 constexpr uint32_t kCalmIntervals = 8;
@@ -35,7 +38,8 @@ uint32_t first_prefetch_batches(uint32_t thread_count, uint64_t batch_size) {
 Tuner::Tuner(const TunerOptions& options) : options_(options) {
   const uint32_t cpus = std::max(options.cpu_count, 1u);
   thread_count_max_ = kThreadsPerCpu * cpus;
-  setting_.thread_count = options.fixed_thread_count > 0 ? options.fixed_thread_count : cpus;
+  setting_.thread_count = options.fixed_thread_count > 0 ? options.fixed_thread_count
+                                                         : std::min(cpus, kFirstThreadCountMax);
   const uint32_t wanted = options.fixed_prefetch_batches > 0
                               ? options.fixed_prefetch_batches
                               : first_prefetch_batches(setting_.thread_count, options.batch_size);
