@@ -25,6 +25,12 @@ double share(std::chrono::nanoseconds part, std::chrono::nanoseconds whole) {
              : static_cast<double>(part.count()) / static_cast<double>(whole.count());
 }
 
+// REQUIRES: the interval is not empty.
+double samples_per_second(const TunerInterval& interval) {
+  return static_cast<double>(interval.samples) /
+         std::chrono::duration<double>(interval.wall).count();
+}
+
 // Enough batches that every thread has a row and the consumer's next batch is whole.
 uint32_t first_prefetch_batches(uint32_t thread_count, uint64_t batch_size) {
   const uint64_t rows = uint64_t{2} * thread_count;
@@ -52,8 +58,7 @@ const TunerSetting& Tuner::observe(const TunerInterval& interval) {
     thread_count_min_ = 1;
     thread_count_max_ = kThreadsPerCpu * std::max(options_.cpu_count, 1u);
   }
-  judge_last_step(static_cast<double>(interval.samples) /
-                  std::chrono::duration<double>(interval.wall).count());
+  judge_last_step(samples_per_second(interval));
   const double waits = share(interval.waited, interval.wall);
   const bool is_idle = share(interval.blocked, interval.wall * setting_.thread_count) > kIdleShare;
   calm_intervals_ = waits < kCalmShare && is_idle ? calm_intervals_ + 1 : 0;
@@ -94,11 +99,10 @@ void Tuner::grow_threads(const TunerInterval& interval) {
     // for a device does not; whether more requests at once are faster is tried out.
     const bool has_free_cpus = share(interval.cpu, interval.wall * options_.cpu_count) < kUsedShare;
     if (!has_free_cpus) wanted = std::max(options_.cpu_count, setting_.thread_count);
-    if (wanted > setting_.thread_count) {
-      grown_from_ = setting_.thread_count;
-      rate_before_ = static_cast<double>(interval.samples) /
-                     std::chrono::duration<double>(interval.wall).count();
-    }
+  }
+  if (wanted > std::max(options_.cpu_count, setting_.thread_count)) {
+    grown_from_ = setting_.thread_count;
+    rate_before_ = samples_per_second(interval);
   }
   setting_.thread_count = wanted;
   if (options_.fixed_prefetch_batches == 0) {
@@ -108,9 +112,9 @@ void Tuner::grow_threads(const TunerInterval& interval) {
   }
 }
 
-void Tuner::judge_last_step(double samples_per_second) {
+void Tuner::judge_last_step(double rate) {
   if (grown_from_ == 0) return;
-  if (samples_per_second < rate_before_ * kWorthwhile) {
+  if (rate < rate_before_ * kWorthwhile) {
     setting_.thread_count = grown_from_;
     thread_count_max_ = grown_from_;
     patience_ = kPatience;
