@@ -50,8 +50,8 @@ std::shared_ptr<BatchWork> WorkQueue::take(uint32_t thread) {
       wake_one();
       return work;
     }
-    if (const auto begun = begin_next()) {
-      prepare_unlocked(begun, lock);
+    if (auto begun = begin_next()) {
+      prepare_unlocked(std::move(begun), lock);
       continue;
     }
     count_blocked();
@@ -85,7 +85,7 @@ std::shared_ptr<BatchWork> WorkQueue::begin_next() {
 }
 
 // Finding the samples of a large batch takes longer than others may wait for the lock.
-void WorkQueue::prepare_unlocked(const std::shared_ptr<BatchWork>& work,
+void WorkQueue::prepare_unlocked(std::shared_ptr<BatchWork> work,
                                  std::unique_lock<std::mutex>& lock) {
   const uint32_t thread_count = setting_.thread_count;
   lock.unlock();
@@ -99,8 +99,15 @@ void WorkQueue::prepare_unlocked(const std::shared_ptr<BatchWork>& work,
   }
   lock.lock();
   const auto entry = std::ranges::find(entries_, work, &Entry::work);
-  if (entry != entries_.end()) entry->is_prepared = true;
-  if (work->is_done() && consumer_waits_) ready_.notify_one();
+  if (entry != entries_.end()) {
+    entry->is_prepared = true;
+    if (work->is_done() && consumer_waits_) ready_.notify_one();
+    return;
+  }
+  // Dropped meanwhile, and this is its last holder.
+  lock.unlock();
+  work.reset();
+  lock.lock();
 }
 
 Status WorkQueue::prepare(BatchWork& work, uint32_t thread_count) {
@@ -188,10 +195,10 @@ bool WorkQueue::skip_to(data::Epoch epoch) {
 }
 
 void WorkQueue::set(const TunerSetting& setting) {
+  memory_.set_kept_count(kept_count(setting, options_.buffer_count_max));
   const std::lock_guard lock(mutex_);
   count_blocked();
   setting_ = setting;
-  memory_.set_kept_count(kept_count(setting, options_.buffer_count_max));
   parked_.notify_all();
   work_.notify_all();
 }
