@@ -1,0 +1,39 @@
+#include "loader/exchange_plan.h"
+
+#include <algorithm>
+
+namespace millrace::loader {
+
+std::span<const ExchangeMove> ExchangePlan::of_round(const std::vector<ExchangeMove>& moves,
+                                                     uint64_t round) const {
+  // Not round * turn_count / round_count, whose product may not fit.
+  const uint64_t rounds = round_count();
+  const auto first_turn = [&](uint64_t r) {
+    return turn_count / rounds * r + std::min(r, turn_count % rounds);
+  };
+  const auto begin = std::ranges::lower_bound(moves, first_turn(round), {}, &ExchangeMove::turn);
+  const auto end = std::ranges::lower_bound(moves, first_turn(round + 1), {}, &ExchangeMove::turn);
+  return {begin, end};
+}
+
+ExchangePlan plan_exchange(const PartialMoves& moves, data::Epoch epoch, uint32_t rank) {
+  ExchangePlan plan{.epoch = epoch, .rank = rank, .turn_count = moves.turn_count()};
+  plan.sends.reserve(plan.turn_count);
+  plan.receives.reserve(plan.turn_count);
+  const KeyedPermutation slots = moves.slots(epoch, rank);
+  for (uint64_t turn = 0; turn < plan.turn_count; ++turn) {
+    const auto target = static_cast<uint32_t>(moves.targets(epoch, turn).at(rank));
+    if (target == rank) continue;  // the giver is the rank itself as well
+    const uint64_t slot = slots.at(turn);
+    const Slot given = moves.given(epoch, turn, rank);
+    plan.sends.push_back({.turn = turn,
+                          .peer = target,
+                          .slot = slot,
+                          .sample = moves.sample_in(epoch, {.shard = rank, .index = slot})});
+    plan.receives.push_back(
+        {.turn = turn, .peer = given.shard, .slot = slot, .sample = moves.sample_in(epoch, given)});
+  }
+  return plan;
+}
+
+}  // namespace millrace::loader
