@@ -27,6 +27,8 @@
 #include "base/crc32c.h"
 #include "comm/comm_contract.h"
 #include "comm/connect.h"
+#include "comm/messages.h"
+#include "comm/messages_contract.h"
 
 namespace millrace::comm {
 namespace {
@@ -41,8 +43,14 @@ void end_by_loss(const Loss& loss) {
   _exit(1);
 }
 
+std::vector<ContractClause> all_clauses() {
+  std::vector<ContractClause> clauses(contract().begin(), contract().end());
+  clauses.insert(clauses.end(), messages_contract().begin(), messages_contract().end());
+  return clauses;
+}
+
 int print_names() {
-  for (const ContractClause& clause : contract()) {
+  for (const ContractClause& clause : all_clauses()) {
     fmt::print("{} {}\n", clause.name, clause.ends_in_failure ? "fails" : "succeeds");
   }
   return 0;
@@ -58,7 +66,7 @@ int check_clauses(const std::vector<std::string>& words) {
     return 1;
   }
   int exit_code = 0;
-  for (const ContractClause& clause : contract()) {
+  for (const ContractClause& clause : all_clauses()) {
     if (std::find(words.begin(), words.end(), clause.name) == words.end()) continue;
     if (!*comm) continue;
     const uint32_t rank = index_of((*comm)->rank());

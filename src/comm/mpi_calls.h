@@ -1,0 +1,29 @@
+// What the files that call MPI share. Not for others: it includes an mpi.h.
+#pragma once
+
+#include <mpi.h>
+
+#include <exception>
+#include <string>
+
+#include "base/result.h"
+
+namespace millrace::comm {
+
+inline std::string mpi_text(int code) {
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return std::string(text, static_cast<size_t>(length));
+}
+
+inline Status make_room(std::string& bytes, uint64_t size_bytes) {
+  try {
+    bytes.resize(size_bytes);
+    return {};
+  } catch (const std::exception&) {  // bad_alloc, or length_error
+    return fail(Errc::kExhausted, "there is no memory for a message of {} bytes", size_bytes);
+  }
+}
+
+}  // namespace millrace::comm
