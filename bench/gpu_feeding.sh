@@ -5,9 +5,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 folder=build/gpu
-cmake -S . -B "$folder" -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE="$(command -v "$python")" \
+cmake -S . -B "$folder" -DCMAKE_BUILD_TYPE=Release -DMILLRACE_PYTHON_EXECUTABLE="$(command -v "$python")" \
   ${CMAKE_ARGS:-} > "$folder.log" 2>&1 || { tail -20 "$folder.log"; exit 1; }
 grep 'part ' "$folder.log" || true
-cmake --build "$folder" --parallel "$(nproc)" --target millrace_python > "$folder.build.log" 2>&1 ||
+cmake --build "$folder" --parallel "$(nproc)" --target python_package > "$folder.build.log" 2>&1 ||
   { tail -20 "$folder.build.log"; exit 1; }
 PYTHONPATH="$folder/python" exec "$python" bench/gpu_feeding.py "$@"

@@ -4,10 +4,12 @@
 #include <optional>
 #include <utility>
 
+#include "loader/class_skew.h"
 #include "loader/loader.h"
 #include "loader/order.h"
 #include "loader/share.h"
 #include "loader_extension/bindings.h"
+#include "loader_extension/pinned_memory.h"
 
 namespace millrace::python {
 namespace {
@@ -200,6 +202,27 @@ class PyLoader {
     begin_at(state.done);
   }
 
+  // Whether the shard of `rank` has other classes than the dataset: what to tell the user.
+  std::optional<std::string> skew_warning(const Source& source, uint32_t rank) {
+    std::optional<std::string> warning;
+    run([&](Loader& loader) -> Status {
+      const Order& order = loader.order();
+      loader::ClassCounts whole;
+      loader::ClassCounts shard;
+      for (uint64_t i = 0; i < order.size(); ++i) {
+        ++whole[source.source->label(data::SampleId{i}).value_or(-1)];
+      }
+      const uint32_t shard_count = std::max(order.options().shard_count, 1U);
+      for (uint64_t i = rank % shard_count; i < order.size(); i += shard_count) {
+        ++shard[source.source->label(order.at(data::Epoch{0}, i)).value_or(-1)];
+      }
+      warning = loader::class_skew_warning(loader::class_skew(shard, whole),
+                                           {.fraction = order.options().fraction, .rank = rank});
+      return {};
+    });
+    return warning;
+  }
+
   LoaderStats stats() { return open_loader().stats(); }
   uint64_t epoch() const { return epoch_; }
   uint64_t batches_left() const { return left_; }
@@ -277,6 +300,11 @@ std::unique_ptr<PyLoader> open_loader(const Source& source, const Decoder& decod
       .memory_bytes = options["memory_bytes"].cast<uint64_t>(),
       .skips_bad_samples = options["skips_bad_samples"].cast<bool>(),
       .read_deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(seconds)};
+  if (const py::object cuda = options["cuda"]; !cuda.is_none()) {
+    const auto [set_device, host_register, host_unregister, device] =
+        cuda.cast<std::tuple<uintptr_t, uintptr_t, uintptr_t, int>>();
+    wanted.memory_hooks = pinned_memory({set_device, host_register, host_unregister, device});
+  }
   auto opened = std::make_unique<PyLoader>(std::move(wanted));
   opened->check_opened();
   return opened;
@@ -318,6 +346,7 @@ void bind_loader(py::module_& module) {
       .def("state_at", &PyLoader::state_at)
       .def("restore", &PyLoader::restore)
       .def("stats", [](PyLoader& self) { return describe(self.stats()); })
+      .def("skew_warning", &PyLoader::skew_warning, py::arg("source"), py::arg("rank"))
       .def("close", &PyLoader::close);
   module.def("state_text", [](const Order& order, uint64_t epoch, uint64_t done) {
     OrderOptions options = order.options();

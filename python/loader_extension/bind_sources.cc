@@ -1,5 +1,5 @@
 // Sources of samples and what decodes them, for Python.
-#include "format/fields_decoder.h"
+#include "format/array_decoder.h"
 #include "format/image_decoder.h"
 #include "loader_extension/bindings.h"
 
@@ -164,8 +164,7 @@ py::list describe_fields(const Decoder& decoder) {
 
 Decoder array_decoder(const std::string& name, const std::string& dtype,
                       const std::vector<uint64_t>& shape) {
-  return {std::make_shared<format::ArrayDecoder>(
-      data::FieldSpec{name, type_from(dtype), shape_from(shape)})};
+  return {format::make_raw_decoder({name, type_from(dtype), shape_from(shape)})};
 }
 
 image::PixelType pixel_type_from(const std::string& dtype) {
@@ -216,23 +215,48 @@ Decoder image_decoder(const py::kwargs& options) {
 using Wish = std::tuple<std::string, std::optional<std::string>,
                         std::optional<std::vector<uint64_t>>, const Decoder*>;
 
+// "jpg;png": the field of the first sample that is meant, or an error that says what there is.
+Result<format::FieldChoice> find_choice(const std::vector<format::FieldChoice>& first,
+                                        const std::string& names) {
+  std::string known;
+  for (const format::FieldChoice& choice : first) {
+    if (fmt::format(";{};", names).find(fmt::format(";{};", choice.from)) != std::string::npos) {
+      format::FieldChoice found = choice;
+      found.from = names;
+      found.spec.name = names.substr(0, names.find(';'));
+      return found;
+    }
+    known += fmt::format("{}'{}'", known.empty() ? "" : ", ", choice.from);
+  }
+  return fail(Errc::kNotFound, "has no field '{}'; it has {}", names, known);
+}
+
+Result<std::vector<format::FieldChoice>> describe_first(const Source& source) {
+  data::Buffer room;
+  ASSIGN_OR_RETURN(const ByteView first, source.source->read(SampleId{0}, room));
+  return format::describe_sample(*source.source->format(), first)
+      .within(source.source->name(SampleId{0}));
+}
+
 Decoder fields_decoder(const Source& source, const std::vector<Wish>& wishes) {
   if (source.source->sample_count() == 0) throw py::value_error("there are no samples");
-  std::vector<format::FieldWish> wanted;
+  const auto first = opened([&] { return describe_first(source); });
+  if (wishes.empty()) return {format::make_field_decoder(source.source->format(), first)};
+  std::vector<format::FieldChoice> choices;
   for (const auto& [names, dtype, shape, decoder] : wishes) {
-    format::FieldWish wish{.names = names};
-    if (dtype) wish.type = type_from(*dtype);
-    if (shape) wish.shape = shape_from(*shape);
-    if (decoder != nullptr) wish.decoder = decoder->decoder;
-    wanted.push_back(std::move(wish));
+    format::FieldChoice choice =
+        take(find_choice(first, names).within(source.source->name(SampleId{0})));
+    const std::string name = choice.spec.name;
+    if (decoder != nullptr) {
+      choice.decoder = decoder->decoder;
+      choice.spec = decoder->decoder->fields().at(0);
+      choice.spec.name = name;
+    }
+    if (dtype) choice.spec.type = type_from(*dtype);
+    if (shape) choice.spec.shape = shape_from(*shape);
+    choices.push_back(std::move(choice));
   }
-  return {std::shared_ptr<const data::Decoder>(
-      opened([&]() -> Result<std::unique_ptr<format::FieldsDecoder>> {
-        data::Buffer room;
-        ASSIGN_OR_RETURN(const ByteView first, source.source->read(SampleId{0}, room));
-        return format::FieldsDecoder::create(source.source->format(), std::move(wanted), first)
-            .within(source.source->name(SampleId{0}));
-      }))};
+  return {format::make_field_decoder(source.source->format(), std::move(choices))};
 }
 
 void bind_decoder(py::module_& module) {

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from millrace._version import __version__
 
 if TYPE_CHECKING:
-    from millrace.loader import (DataLoader, Dataset, Files, Image, ImageFolder, RawFolder, SampleError,
-                                 Stats, World)
+    from millrace.loader import (DataLoader, Dataset, Files, Image, ImageFolder, RawFolder,
+                                 SampleError, Stats, World)
 
-_OF_LOADER = ("DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder", "SampleError", "Stats",
-              "World")
+_OF_LOADER = ("DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder", "SampleError",
+              "Stats", "World")
 __all__ = ["__version__", *_OF_LOADER]
 
 

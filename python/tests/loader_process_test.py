@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The loader and its process: signals, forks, a kill, an exit, a trace, and Pythons without torch or numpy."""
+"""The loader and its process: signals, forks, kills, traces, no torch and no numpy."""
 
 import os
 import signal

@@ -6,8 +6,8 @@ import tempfile
 import unittest
 from unittest import mock
 
+from millrace.loader._options import shards
 from millrace.loader._world import World
-from millrace.loader.data_loader import _shards
 
 
 class WorldTest(unittest.TestCase):
@@ -53,7 +53,7 @@ class WorldTest(unittest.TestCase):
 
     def test_the_ranks_of_a_node_share_its_shard(self):
         # Two nodes of three ranks: of six positions in a row, a node has those of its own shard.
-        places = {rank: _shards(World(rank, 6, rank % 3, 3), "node") for rank in range(6)}
+        places = {rank: shards(World(rank, 6, rank % 3, 3), "node") for rank in range(6)}
         self.assertEqual({count for count, _ in places.values()}, {2})
         self.assertEqual(sorted(place for _, place in places.values()), list(range(6)))
         for rank, (_, place) in places.items():
@@ -61,7 +61,7 @@ class WorldTest(unittest.TestCase):
 
     def test_uneven_nodes_are_refused(self):
         with self.assertRaisesRegex(ValueError, "as many ranks"):
-            _shards(World(0, 5, 0, 2), "node")
+            shards(World(0, 5, 0, 2), "node")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ using data::FieldSpec;
 class FieldsScratch final : public data::Scratch {
  public:
   Fields fields;
-  std::unique_ptr<data::Scratch> inner;  // of the decoder that one field goes to
+  std::vector<std::unique_ptr<data::Scratch>> inners;  // of the decoders that fields go to
 };
 
 std::string description(ElementType type, const data::Shape& shape) {
@@ -162,18 +162,29 @@ class FieldDecoder final : public data::Decoder {
   }
 
   std::unique_ptr<data::Scratch> make_scratch() const override {
-    return std::make_unique<FieldsScratch>();
+    auto scratch = std::make_unique<FieldsScratch>();
+    for (const FieldChoice& choice : choices_) {
+      scratch->inners.push_back(choice.decoder ? choice.decoder->make_scratch() : nullptr);
+    }
+    return scratch;
   }
 
   Status decode(ByteView sample, const data::DecodeContext& context,
                 std::span<const MutableByteView> outputs, data::Scratch* scratch) const override {
-    static_cast<void>(context);
-    Fields& fields = static_cast<FieldsScratch*>(scratch)->fields;
-    RETURN_IF_ERROR(format_->split(sample, fields));
+    auto& own = *static_cast<FieldsScratch*>(scratch);
+    RETURN_IF_ERROR(format_->split(sample, own.fields));
     for (size_t i = 0; i < choices_.size(); ++i) {
-      const Field* field = fields.find(choices_[i].from);
-      if (field == nullptr) return no_field(choices_[i].from, fields);
-      RETURN_IF_ERROR(place_field(*field, choices_[i].spec, outputs[i]));
+      const FieldChoice& choice = choices_[i];
+      const Field* field = own.fields.find(choice.from);
+      if (field == nullptr) return no_field(choice.from, own.fields);
+      if (choice.decoder == nullptr) {
+        RETURN_IF_ERROR(place_field(*field, choice.spec, outputs[i]));
+      } else {
+        RETURN_IF_ERROR(
+            choice.decoder
+                ->decode(field->array.bytes, context, outputs.subspan(i, 1), own.inners[i].get())
+                .within(printable(field->name)));
+      }
     }
     return {};
   }
@@ -193,7 +204,7 @@ class OneFieldDecoder final : public data::Decoder {
 
   std::unique_ptr<data::Scratch> make_scratch() const override {
     auto scratch = std::make_unique<FieldsScratch>();
-    scratch->inner = decoder_->make_scratch();
+    scratch->inners.push_back(decoder_->make_scratch());
     return scratch;
   }
 
@@ -203,7 +214,7 @@ class OneFieldDecoder final : public data::Decoder {
     RETURN_IF_ERROR(format_->split(sample, own.fields));
     const Field* field = own.fields.find(from_);
     if (field == nullptr) return no_field(from_, own.fields);
-    return decoder_->decode(field->array.bytes, context, outputs, own.inner.get())
+    return decoder_->decode(field->array.bytes, context, outputs, own.inners[0].get())
         .within(printable(field->name));
   }
 

@@ -3,7 +3,7 @@
 //
 // Every sample must be what the first one was, or what was asked for; one that is not is an error
 // with its shape and the expected one. Images within such samples go to an image decoder
-// (decode_field).
+// (FieldChoice::decoder, decode_field).
 #pragma once
 
 #include <memory>
@@ -26,6 +26,9 @@ std::shared_ptr<const data::Decoder> make_raw_decoder(data::FieldSpec field);
 struct FieldChoice {
   std::string from;      // its name in the sample; several: the first that is there ("jpg;png")
   data::FieldSpec spec;  // in the batch
+  // What makes it of the field's bytes, such as an image; its one field is like `spec`. Null: the
+  // field is the elements. Shared with the caller.
+  std::shared_ptr<const data::Decoder> decoder = nullptr;
 };
 
 // A field fits its spec where

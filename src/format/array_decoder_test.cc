@@ -154,6 +154,26 @@ TEST(FieldDecoder, RefusesAClassThatIsNoNumberOrDoesNotFit) {
   }
 }
 
+TEST(FieldDecoder, HandsSomeFieldsToDecodersOfTheirOwn) {
+  const auto format = *open_format("tar");
+  const std::vector<Field> fields = {bytes_field("bin", bytes_of("ab")),
+                                     bytes_field("cls", bytes_of("7"))};
+  const std::string sample = sample_of(*format, fields);
+  const FieldSpec pair{.name = "pair", .type = ElementType::kU8, .shape = {2}};
+  const auto decoder = make_field_decoder(
+      *open_format("tar"),
+      {{.from = "bin", .spec = pair, .decoder = make_raw_decoder(pair)},
+       {.from = "cls", .spec = {.name = "class", .type = ElementType::kI64, .shape = {}}}});
+  std::vector<std::string> outputs;
+  EXPECT_EQ(decode(*decoder, sample, outputs), "");
+  EXPECT_EQ(outputs[0], "ab");
+  EXPECT_EQ(values_of<int64_t>(outputs[1]), std::vector<int64_t>{7});
+
+  const std::vector<Field> longer = {bytes_field("bin", bytes_of("abc")), fields[1]};
+  EXPECT_THAT(decode(*decoder, sample_of(*format, longer), outputs),
+              HasSubstr("bin: has 3 bytes, but [2] of uint8 takes 2"));
+}
+
 TEST(DecodeField, HandsOneFieldToAnotherDecoder) {
   const std::shared_ptr<const Format> tar = *open_format("tar");
   const Field fields[] = {bytes_field("png", bytes_of("abcd")), bytes_field("cls", bytes_of("1"))};

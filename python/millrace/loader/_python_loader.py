@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -45,8 +45,8 @@ class PythonOptions:
     batch_size: int
     tail: str
     thread_count: int
-    prefetch: int
-    collate: Callable[[Sequence], Any]
+    prefetch_batches: int
+    collate: Callable[[list], Any]
     transform: Optional[Callable[[Any], Any]]
     skips_bad_samples: bool
     timeout_seconds: float
@@ -119,7 +119,8 @@ class PythonLoader:
         self._start(given["epoch"], given["done"])
 
     def stats(self) -> dict:
-        return dict(self._shared.stats, threads=len(self._threads), prefetch=self._options.prefetch)
+        return dict(self._shared.stats, threads=len(self._threads),
+                    prefetch=self._options.prefetch_batches)
 
     def close(self) -> None:
         self._finalizer()
@@ -172,7 +173,7 @@ class _Run:
                                   options.batch_size, options.tail)
 
     def has_work(self) -> bool:
-        return self.taken < min(self.share.batch_count, self.handed + self.options.prefetch)
+        return self.taken < min(self.share.batch_count, self.handed + self.options.prefetch_batches)
 
 
 class _Shared:
@@ -183,9 +184,10 @@ class _Shared:
         self.changed = threading.Condition()
         self.run: Optional[_Run] = None
         self.is_closed = False
-        self.stats = {"batches": 0, "samples": 0, "bytes_read": 0, "bad_samples": 0,
-                      "first_bad_sample": "", "read_seconds": 0.0, "decode_seconds": 0.0,
-                      "wait_seconds": 0.0, "blocked_seconds": 0.0}
+        self.stats: dict[str, Any] = {"batches": 0, "samples": 0, "bytes_read": 0,
+                                      "bad_samples": 0, "first_bad_sample": "", "read_seconds": 0.0,
+                                      "decode_seconds": 0.0, "wait_seconds": 0.0,
+                                      "blocked_seconds": 0.0}
 
     def begin(self, run: _Run) -> None:
         with self.changed:

@@ -11,6 +11,7 @@ Every pass is the next epoch. Batches are read ahead by threads, never by worker
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Optional, Union
 
@@ -18,12 +19,13 @@ from millrace import _trace, trace
 from millrace.loader import _outputs
 from millrace.loader._collate import Collate
 from millrace.loader._native import native
+from millrace.loader._options import (natural, of_sampler, positive, shards, shuffle_name,
+                                      size_of)
+from millrace.loader._pinned import find_cuda, then_pin
 from millrace.loader._python_loader import PythonLoader, PythonOptions
 from millrace.loader._stats import Stats
 from millrace.loader._world import World
 from millrace.loader.datasets import Dataset
-
-SHUFFLES = ("off", "global", "local", "partial", "file")
 
 
 class DataLoader:
@@ -67,52 +69,68 @@ class DataLoader:
                  collate_fn: Optional[Callable[[list], Any]] = None, sampler: Any = None,
                  num_workers: Optional[int] = None) -> None:
         if sampler is not None:
-            shuffle, seed, drop_last, rank, world_size = _of_sampler(sampler, shuffle)
+            shuffle, seed, drop_last, rank, world_size = of_sampler(sampler, shuffle)
         self.dataset = dataset
-        self.batch_size = _positive("batch_size", batch_size)
+        self.batch_size = positive("batch_size", batch_size)
         self.world = World.find(rank, world_size)
-        self.shuffle = _shuffle_name(shuffle)
+        self.shuffle = shuffle_name(shuffle)
         self.tail = tail or ("drop" if drop_last else "uneven" if self.world.size == 1 else "pad")
         self.batch: Any = None  # the last batch handed out, with .samples, .is_real, .epoch, .index
         self._is_dict = output == "dict"
         self._kind = _outputs.choose(None if self._is_dict else output)
         self._convert = _outputs.converter(self._kind)
         self._transform = transform
-        self._pin = _pinning(self._kind) if pin_memory else None
-        shard_count, place = _shards(self.world, shard)
+        shard_count, place = shards(self.world, shard)
+        order = {"shuffle": self.shuffle, "seed": natural("seed", seed), "fraction": float(fraction),
+                 "shard_count": shard_count}
         common = {"rank": place, "world_size": self.world.size, "batch_size": self.batch_size,
-                  "tail": self.tail}
-        order = {"shuffle": self.shuffle, "seed": _natural("seed", seed),
-                 "fraction": float(fraction), "shard_count": shard_count}
-        threads = _positive("num_threads", num_threads or num_workers or 0, or_zero=True)
-        ahead = _positive("prefetch", prefetch or 0, or_zero=True)
+                  "tail": self.tail, "skips_bad_samples": bool(skip_bad_samples),
+                  "timeout_seconds": float(timeout)}
+        threads = positive("num_threads", num_threads or num_workers or 0, or_zero=True)
+        ahead = positive("prefetch", prefetch or 0, or_zero=True)
+        pace: dict[str, Any] = {"thread_count": threads, "prefetch_batches": ahead}
+        if pin_memory and self._kind != "torch":
+            raise ValueError("pin_memory=True needs output='torch'")
+        cuda = find_cuda() if pin_memory else None
+        self._loader: Any
         if _is_native(dataset):
-            if collate_fn is not None:
-                raise ValueError(f"collate_fn is for Python datasets; batches of a "
-                                 f"{type(dataset).__name__} are made by C++. Give transform=, a "
-                                 "function of the whole batch")
-            self._loader: Any = native.Loader(
-                dataset._source, dataset._decoder, **order, **common, thread_count=threads,
-                prefetch_batches=ahead, memory_bytes=_bytes(memory),
-                skips_bad_samples=bool(skip_bad_samples), timeout_seconds=float(timeout))
+            _refuse_collate(dataset, collate_fn)
+            self._loader = native.Loader(dataset._source, dataset._decoder, **order, **common, **pace,
+                                         memory_bytes=size_of(memory), cuda=cuda)
+            self._warn_of_skew(place)
         else:
-            self._loader = PythonLoader(PythonOptions(
-                dataset, *_python_order(dataset, order, self.world), **common,
-                thread_count=threads or min(4, os.cpu_count() or 1), prefetch=ahead or 4,
-                collate=collate_fn or Collate.of(self._kind), transform=transform,
-                skips_bad_samples=bool(skip_bad_samples), timeout_seconds=float(timeout)))
+            self._loader = self._open_python(order, {**common, **pace}, collate_fn, cuda is not None)
         self._epoch = 0
         self._is_resumed = False  # the next pass goes on where the loader stands
         self._iterator: Optional["_Iterator"] = None
         self._began: Optional[float] = None
         self._last = 0.0
 
+    def _warn_of_skew(self, place: int) -> None:
+        # One rank for all: where shards are sorted by class, all of them are.
+        is_sharded = self.shuffle in ("local", "partial") and self.world.size > 1
+        if is_sharded and place == 0 and self.dataset.has_labels:
+            warning = self._loader.skew_warning(self.dataset._source, place)
+            if warning is not None:
+                warnings.warn(warning, stacklevel=3)
+
+    def _open_python(self, order: dict, options: dict, collate_fn: Optional[Callable[[list], Any]],
+                     pins: bool) -> PythonLoader:
+        made, reshard = _python_order(self.dataset, order, self.world)
+        # Threads beyond a few only queue for the GIL.
+        options["thread_count"] = options["thread_count"] or min(4, os.cpu_count() or 1)
+        options["prefetch_batches"] = options["prefetch_batches"] or options["thread_count"] + 2
+        return PythonLoader(PythonOptions(
+            dataset=self.dataset, order=made, reshard=reshard,
+            collate=collate_fn or Collate.of(self._kind),
+            transform=then_pin(self._transform) if pins else self._transform, **options))
+
     def __iter__(self) -> "_Iterator":
         before = self._iterator
         is_under_way = before is not None and not before.is_over
         # A pass that has given nothing is taken over as it stands; else the next epoch begins.
-        if not self._is_resumed and not (is_under_way and before.is_fresh):
-            self._epoch = before.epoch + 1 if is_under_way else self._epoch
+        if not self._is_resumed and not (before is not None and is_under_way and before.is_fresh):
+            self._epoch = before.epoch + 1 if before is not None and is_under_way else self._epoch
             self._loader.start_epoch(self._epoch)
         self._is_resumed = False
         if before is not None:
@@ -128,7 +146,7 @@ class DataLoader:
         """The epoch of the next pass. A state that was loaded in the middle of it stays."""
         if self._is_resumed and epoch == self._epoch:
             return
-        self._epoch = _natural("epoch", epoch)
+        self._epoch = natural("epoch", epoch)
         self._is_resumed = False
         if self._iterator is not None:
             self._iterator.is_over = True
@@ -191,20 +209,16 @@ class DataLoader:
         return batch.data if isinstance(self._loader, PythonLoader) else self._deliver(batch)
 
     def _deliver(self, batch: Any) -> Any:
-        values = {name: self._out(array) for name, array in batch.fields().items()}
+        values = {name: self._convert(array) for name, array in batch.fields().items()}
         if self.dataset.has_labels:
-            values.setdefault("label", self._out(batch.labels))
+            values.setdefault("label", self._convert(batch.labels))
         if self._is_dict:
-            values["sample"] = self._out(batch.samples)
-            values["is_real"] = self._out(batch.is_real)
+            values["sample"] = self._convert(batch.samples)
+            values["is_real"] = self._convert(batch.is_real)
             result: Any = values
         else:
             result = tuple(values.values()) if len(values) > 1 else next(iter(values.values()))
         return result if self._transform is None else self._transform(result)
-
-    def _out(self, array: Any) -> Any:
-        value = self._convert(array)
-        return value if self._pin is None else self._pin(value)
 
 
 class _Iterator(Iterator):
@@ -249,6 +263,12 @@ def _is_native(dataset: Any) -> bool:
     return isinstance(dataset, Dataset) and dataset._decoder is not None
 
 
+def _refuse_collate(dataset: Any, collate_fn: Any) -> None:
+    if collate_fn is not None:
+        raise ValueError(f"collate_fn is for Python datasets; batches of a {type(dataset).__name__} "
+                         "are made by C++. Give transform=, a function of the whole batch")
+
+
 def _python_order(dataset: Any, order: dict, world: World) -> tuple:
     """The order, and what makes it for another number of shards (None where that is fixed)."""
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
@@ -269,62 +289,3 @@ def _python_order(dataset: Any, order: dict, world: World) -> tuple:
     if order["shard_count"] != 0:
         return of_shards(order["shard_count"]), None
     return of_shards(world.size), of_shards
-
-
-def _of_sampler(sampler: Any, shuffle: Union[bool, str, None]) -> tuple:
-    if shuffle:
-        raise ValueError("give a sampler or shuffle, not both")
-    wanted = ("num_replicas", "rank", "shuffle", "seed", "drop_last")
-    if not all(hasattr(sampler, name) for name in wanted):
-        raise ValueError(f"sampler={type(sampler).__name__}: only a DistributedSampler can be taken "
-                         "over. Leave it out, and give shuffle= and seed=; the loader shards by rank "
-                         "itself")
-    return sampler.shuffle, sampler.seed, sampler.drop_last, sampler.rank, sampler.num_replicas
-
-
-def _shuffle_name(shuffle: Union[bool, str, None]) -> str:
-    name = {False: "off", None: "off", True: "global"}.get(shuffle, shuffle)  # type: ignore[arg-type]
-    if name not in SHUFFLES:
-        raise ValueError(f"shuffle={shuffle!r}: there are False, True, "
-                         + ", ".join(repr(known) for known in SHUFFLES))
-    return name
-
-
-def _shards(world: World, shard: str) -> tuple:
-    """How many hold samples of their own (0: every rank), and the place of this rank."""
-    if shard == "rank":
-        return 0, world.rank
-    if shard != "node":
-        raise ValueError(f"shard={shard!r}: there are 'rank' and 'node'")
-    if world.node_count == 0:
-        raise ValueError(f"shard='node' needs as many ranks on every node, and there are {world.size} "
-                         f"ranks, {world.local_size} of them here. Take shard='rank'")
-    # Shard s has the positions s, s + nodes, ...; ranks are numbered so that those of a node have
-    # only such positions, whatever the launcher's numbering is within its blocks of a node each.
-    node = world.rank // world.local_size
-    return world.node_count, world.local_rank * world.node_count + node
-
-
-def _positive(name: str, value: Any, or_zero: bool = False) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < (not or_zero):
-        raise ValueError(f"{name}={value!r} is not a number of at least 1")
-    return int(value)
-
-
-def _natural(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 0:
-        raise ValueError(f"{name}={value!r} is not a number from 0 on")
-    return int(value)
-
-
-def _bytes(memory: Union[int, str]) -> int:
-    return native.parse_size(memory) if isinstance(memory, str) else _positive("memory", memory)
-
-
-def _pinning(kind: str) -> Callable[[Any], Any]:
-    if kind != "torch":
-        raise ValueError("pin_memory=True needs output='torch'")
-    import torch
-    if not torch.cuda.is_available():
-        return lambda tensor: tensor  # as torch: no accelerator, nothing to pin for
-    return lambda tensor: tensor.pin_memory()

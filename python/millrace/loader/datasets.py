@@ -47,7 +47,7 @@ class Image:
     accept_damage: bool = False
 
     def decoder(self) -> Any:
-        size = (self.size, self.size) if isinstance(self.size, int) else tuple(self.size)
+        height, width = (self.size, self.size) if isinstance(self.size, int) else self.size
         is_normalised = self.mean is not None or self.std is not None
         if is_normalised and self.dtype == "uint8":
             raise ValueError("mean and std are for dtype='float32', 'float16' or 'bfloat16'; bytes "
@@ -56,7 +56,7 @@ class Image:
             raise ValueError(f"layout={self.layout!r}: there are 'NCHW' and 'NHWC'")
         flip = self.flip if self.flip is not None else 0.5 * (self.transform == "random_resized_crop")
         return native.image_decoder(
-            size=size, transform=self.transform, flip=float(flip),
+            size=(height, width), transform=self.transform, flip=float(flip),
             dtype=self.dtype or ("float32" if is_normalised else "uint8"), layout=self.layout,
             mean=_channels("mean", self.mean, 0.0), std=_channels("std", self.std, 1.0),
             resize_to=self.resize_to, scale=self.scale, ratio=self.ratio, antialias=self.antialias,
