@@ -47,10 +47,12 @@ data::Shape shape_from(const std::vector<uint64_t>& lengths) {
 // ---- Source -------------------------------------------------------------------------------------
 
 Source open_folder(const std::string& directory, std::vector<std::string> extensions,
-                   bool has_classes) {
+                   bool has_classes, const std::string& format_name) {
   return {opened([&] {
-    return format::open_folder(
-        {.directory = directory, .extensions = std::move(extensions), .has_classes = has_classes});
+    return format::open_folder({.directory = directory,
+                                .extensions = std::move(extensions),
+                                .format = format_name,
+                                .has_classes = has_classes});
   })};
 }
 
@@ -279,7 +281,7 @@ void bind_sources(py::module_& module) {
   bind_source(module);
   bind_decoder(module);
   module.def("open_folder", &open_folder, py::arg("directory"), py::arg("extensions"),
-             py::arg("has_classes"));
+             py::arg("has_classes"), py::arg("format") = "");
   module.def("open_files", &open_files, py::kw_only(), py::arg("paths"), py::arg("directory"),
              py::arg("format"), py::arg("record_bytes"), py::arg("rows"));
   module.def("array_decoder", &array_decoder, py::arg("name"), py::arg("dtype"), py::arg("shape"));

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from millrace._version import __version__
 
 if TYPE_CHECKING:
-    from millrace.loader import (DataLoader, Dataset, Files, Image, ImageFolder, RawFolder,
+    from millrace.loader import (ArrayFolder, DataLoader, Dataset, Files, Image, ImageFolder, RawFolder,
                                  SampleError, Stats, World)
 
-_OF_LOADER = ("DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder", "SampleError",
+_OF_LOADER = ("ArrayFolder", "DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder", "SampleError",
               "Stats", "World")
 __all__ = ["__version__", *_OF_LOADER]
 

@@ -145,9 +145,10 @@ void Mailbox::wait_for_sends(std::chrono::nanoseconds patience) {
   }
 }
 
-bool Mailbox::expects_arrivals() const {
+Mailbox::Expects Mailbox::expects() const {
   const std::lock_guard lock(mutex_);
-  return open_receives_ > 0 || !served_.empty();
+  if (open_receives_ > 0) return Expects::kMessages;
+  return served_.empty() ? Expects::kNothing : Expects::kQuestions;
 }
 
 // ---- what comes ----

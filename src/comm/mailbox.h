@@ -67,8 +67,9 @@ class Mailbox {
   // Until none is under way any more; those that are left then have failed.
   void wait_for_sends(std::chrono::nanoseconds patience);
 
-  // Whether anybody waits, or may come to wait, for what others send.
-  bool expects_arrivals() const;
+  // What others may send that is waited for.
+  enum class Expects { kNothing, kQuestions, kMessages };
+  Expects expects() const;
 
   // ---- what comes ----
 

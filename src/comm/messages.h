@@ -65,6 +65,10 @@ class Messages {
   // Waits for a receive, and gives its bytes.
   virtual Result<std::string> take(Ticket ticket) = 0;
 
+  // Bytes that take() gave and that are not needed any more, to be filled again. Not a duty; but
+  // fresh memory costs several times what the message does (docs/measurements.md).
+  virtual void give_back(std::string /*bytes*/) {}
+
   // Every question asked under this tag, by anybody, goes to `answer` on a thread of ours, one at
   // a time, and what it returns goes back to who asked: how a rank serves what it holds. It must
   // be quick, and must not wait for a ticket. Questions that came before wait for this call.

@@ -19,7 +19,13 @@ inline std::string mpi_text(int code) {
 
 inline Status make_room(std::string& bytes, uint64_t size_bytes) {
   try {
+    // Not filled with zeros where that can be had: MPI writes to all of it.
+#ifdef __cpp_lib_string_resize_and_overwrite
+    // The library of g++ 12 gives the function the capacity, and not the size.
+    bytes.resize_and_overwrite(size_bytes, [size_bytes](char*, size_t) { return size_bytes; });
+#else
     bytes.resize(size_bytes);
+#endif
     return {};
   } catch (const std::exception&) {  // bad_alloc, or length_error
     return fail(Errc::kExhausted, "there is no memory for a message of {} bytes", size_bytes);

@@ -16,6 +16,7 @@
 #include <optional>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "comm/lifeline.h"
@@ -32,7 +33,9 @@ using namespace std::chrono_literals;
 
 constexpr int kGatherTag = 1;
 constexpr int kHighestMpiTag = (1 << 18) - 1;  // ours have 15 bits, and 3 for what they are about
-std::atomic<bool> is_connected = false;
+
+class MpiComm;
+std::atomic<MpiComm*> the_comm = nullptr;  // a process has one at a time
 // The connection of a dead rank fails in MPI before or after its lifeline does.
 constexpr auto kNewsTime = 500ms;
 
@@ -83,7 +86,13 @@ class MpiComm : public Comm {
     size_ = static_cast<uint32_t>(number);
   }
 
-  ~MpiComm() override;
+  ~MpiComm() override {
+    end();
+    the_comm = nullptr;
+  }
+
+  // In step with the others. Every later call fails.
+  void end();
 
   Status connect_lifeline(const ConnectOptions& options);
 
@@ -166,6 +175,7 @@ class MpiComm : public Comm {
   std::shared_ptr<Lifeline> lifeline_;           // shared with the messages; null: switched off
   std::vector<std::shared_ptr<MpiPost>> posts_;  // shared with the Messages, which may go later
   std::optional<Error> failure_;
+  bool has_ended_ = false;
   bool mpi_is_whole_ = true;  // all ranks are in it, in step: it can be finalized
   Proposal all_;              // of the last meeting
   uint64_t small_[2] = {};  // what a call of MPI reads and writes must outlive the call that fails
@@ -374,7 +384,11 @@ Status check_mpi_for_messages() {
 
 Status MpiComm::find_bells(const Doorbell& own, std::vector<std::optional<Doorbell>>& bells) {
   ASSIGN_OR_RETURN(const auto addresses, gather_to_all(bytes_of(own.address())));
-  for (const std::string& address : addresses) bells.push_back(Doorbell::find(address));
+  const char* wish = std::getenv("MILLRACE_DOORBELL");
+  const bool is_off = wish != nullptr && std::strcmp(wish, "off") == 0;
+  for (const std::string& address : addresses) {
+    bells.push_back(is_off ? std::nullopt : Doorbell::find(address));
+  }
   return {};
 }
 
@@ -459,11 +473,13 @@ Status MpiComm::connect_lifeline(const ConnectOptions& options) {
   return connected;
 }
 
-MpiComm::~MpiComm() {
+void MpiComm::end() {
+  if (has_ended_) return;
+  has_ended_ = true;
   for (const auto& post : posts_) post->close();
   const bool has_failed = failure_.has_value();
-  // In step with the others: whoever still waits in a call learns that this rank has ended. After a
-  // failure all know it already. A rank that is lost from here on had done its work.
+  // Whoever still waits in a call learns that this rank has ended. After a failure all know it
+  // already. A rank that is lost from here on had done its work.
   static_cast<void>(meet(Proposal(rank_, {.call = Call::kEnd})).ok());
   // After a loss ranks cannot meet: the lifeline keeps the order in which they go.
   if (has_failed && lifeline_ && lifeline_->lost() && !speaks()) lifeline_->await_speaker();
@@ -475,7 +491,22 @@ MpiComm::~MpiComm() {
     MPI_Comm_free(&mpi_);
     if (owns_mpi_) MPI_Finalize();
   }
-  is_connected = false;
+  if (!failure_) failure_ = fail(Errc::kCancelled, "MPI has ended in this process");
+}
+
+// MPI_Finalize deletes the attributes of MPI_COMM_SELF before all else, and may still be called
+// then: the last moment at which the thread of the messages can be stopped.
+int on_finalize(MPI_Comm, int, void*, void*) {
+  if (MpiComm* const comm = the_comm) comm->end();
+  return MPI_SUCCESS;
+}
+
+void watch_for_finalize() {
+  static bool watches = false;
+  if (std::exchange(watches, true)) return;
+  int key = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &key, nullptr);
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
 }
 
 // Whether this process was the one to initialize MPI. Python's mpi4py does it when it is imported.
@@ -497,7 +528,7 @@ Result<bool> initialize_mpi(const Launch& launch) {
 }
 
 Result<std::unique_ptr<Comm>> connect_by_mpi(const ConnectOptions& options, const Launch& launch) {
-  if (is_connected) {
+  if (the_comm != nullptr) {
     return fail(Errc::kInvalidArgument, "a process connects to the other ranks once");
   }
   ASSIGN_OR_RETURN(const bool owns_mpi, initialize_mpi(launch));
@@ -505,9 +536,10 @@ Result<std::unique_ptr<Comm>> connect_by_mpi(const ConnectOptions& options, cons
   MPI_Comm mpi = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &mpi);
   MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN);
-  is_connected = true;
+  if (!owns_mpi) watch_for_finalize();
   auto comm =
       std::make_unique<MpiComm>(mpi, std::max<size_t>(options.piece_bytes / 8 * 8, 8), owns_mpi);
+  the_comm = comm.get();
   if (launch.size != 0 && launch.size != comm->size()) {
     return fail(Errc::kUnsupported,
                 "the launcher says {}, but MPI found {} rank(s): the launcher and {} do not know "

@@ -31,7 +31,13 @@ constexpr uint32_t kEagerRounds = 20;
 constexpr nanoseconds kFirstPause = 5us;
 constexpr nanoseconds kLongestPauseMoving = 200us;  // while MPI moves bytes, in steps it must drive
 constexpr nanoseconds kLongestPauseBlind = 1ms;     // where a rank that sends cannot ring
-constexpr nanoseconds kLongestPauseIdle = 20ms;
+constexpr nanoseconds kLongestPauseWaiting = 20ms;  // for who can ring: to see that it has died
+constexpr nanoseconds kLongestPauseIdle = 100ms;
+
+// Below, memory is cheap; over, it is better given to somebody else.
+constexpr size_t kKeptBytesMin = size_t{32} << 10;
+constexpr size_t kKeptBytesMax = size_t{16} << 20;
+constexpr size_t kKeptCountMax = 64;
 
 constexpr auto kNewsTime = 500ms;          // MPI may fail before the lifeline says why
 constexpr auto kGraceTime = 1s;            // for sends to ranks that live, after one was lost
@@ -171,6 +177,33 @@ void MpiPost::serve(Tag tag, Messages::Answer answer) {
   own_bell_.ring();
 }
 
+// ---- memory ----
+
+void MpiPost::give_back(std::string bytes) {
+  if (bytes.capacity() < kKeptBytesMin || bytes.capacity() > kKeptBytesMax) return;
+  const std::lock_guard lock(keeping_);
+  if (kept_.size() < kKeptCountMax) kept_.push_back(std::move(bytes));
+}
+
+// What was given back and is long enough, but not much too long; or new memory.
+Status MpiPost::make_room_for(std::string& bytes, uint64_t size_bytes) {
+  if (size_bytes >= kKeptBytesMin) {
+    const std::lock_guard lock(keeping_);
+    const auto fits = [size_bytes](const std::string& kept) {
+      return kept.capacity() >= size_bytes && kept.capacity() / 4 <= size_bytes;
+    };
+    const auto kept = std::find_if(kept_.rbegin(), kept_.rend(), fits);
+    if (kept != kept_.rend()) {
+      bytes = std::move(*kept);
+      std::swap(*kept, kept_.back());
+      kept_.pop_back();
+    } else if (kept_.size() == kKeptCountMax) {
+      kept_.erase(kept_.begin());  // it is of a length that does not come any more
+    }
+  }
+  return make_room(bytes, size_bytes);
+}
+
 // ---- waiting: any thread ----
 
 // The caller has been told of a lost rank: it needs not be told on another thread.
@@ -220,8 +253,10 @@ void MpiPost::pause(uint32_t rings_seen, uint32_t& quiet_rounds) {
 
 nanoseconds MpiPost::longest_pause() const {
   if (!requests_.empty() && mpi_error_ == MPI_SUCCESS) return kLongestPauseMoving;
-  if (all_have_bells_ || !mailbox_.expects_arrivals()) return kLongestPauseIdle;
-  return kLongestPauseBlind;
+  const Mailbox::Expects expects = mailbox_.expects();
+  if (expects == Mailbox::Expects::kNothing) return kLongestPauseIdle;
+  if (!all_have_bells_) return kLongestPauseBlind;
+  return expects == Mailbox::Expects::kQuestions ? kLongestPauseIdle : kLongestPauseWaiting;
 }
 
 void MpiPost::adopt_sends() {
@@ -260,7 +295,7 @@ void MpiPost::begin_arrival(MPI_Message message, const MPI_Status& status) {
       job->peer = from;
       job->arrival = mailbox_.begin(
           {.from = from, .kind = static_cast<MessageKind>(kind), .tag = tag_of(status.MPI_TAG)});
-      if (const Status room = make_room(job->arrival->bytes, size_bytes); !room.ok()) {
+      if (const Status room = make_room_for(job->arrival->bytes, size_bytes); !room.ok()) {
         return mailbox_.fail(named(room.error(), options_.rank, options_.size));
       }
       auto* at = reinterpret_cast<std::byte*>(job->arrival->bytes.data());
@@ -292,7 +327,7 @@ void MpiPost::announce_arrival(MPI_Message message, const MPI_Status& status) {
   job->arrival = mailbox_.begin({.from = job->peer,
                                  .kind = static_cast<MessageKind>(job->announcement[1]),
                                  .tag = tag_of(status.MPI_TAG)});
-  const Status room = make_room(job->arrival->bytes, job->announcement[0]);
+  const Status room = make_room_for(job->arrival->bytes, job->announcement[0]);
   if (!room.ok()) mailbox_.fail(named(room.error(), options_.rank, options_.size));
   in_pieces_[index_of(job->peer)] = job;
 }
@@ -464,6 +499,7 @@ class MpiMessages : public Messages {
     return post_->wait(ticket, patience);
   }
   Result<std::string> take(Ticket ticket) override { return post_->take(ticket); }
+  void give_back(std::string bytes) override { post_->give_back(std::move(bytes)); }
   void serve(Tag tag, Answer answer) override { post_->serve(tag, std::move(answer)); }
   Ticket ask(Rank whom, Tag tag, std::string question) override {
     return post_->ask(whom, tag, std::move(question));

@@ -47,6 +47,7 @@ class MpiPost {
   void serve(Tag tag, Messages::Answer answer);
   Status wait(Ticket ticket, std::chrono::nanoseconds patience);
   Result<std::string> take(Ticket ticket);
+  void give_back(std::string bytes);
   Mailbox& mailbox() { return mailbox_; }
   const MpiPostOptions& options() const { return options_; }
 
@@ -82,6 +83,7 @@ class MpiPost {
     JobPointer job;
   };
 
+  Status make_room_for(std::string& bytes, uint64_t size_bytes);
   void post(WireKind kind, Tag tag, ByteView bytes, const JobPointer& job);
   void post_piece(WireKind kind, Tag tag, ByteView bytes, const JobPointer& job,
                   std::vector<Request>& open);
@@ -108,10 +110,12 @@ class MpiPost {
   Doorbell own_bell_;
   bool all_have_bells_ = true;
   Mailbox mailbox_;
-  std::mutex asking_;            // answers come in the order of the questions
-  std::mutex posting_;           // the pieces of a message follow each other
-  std::mutex handing_;           // of posted_
-  std::vector<Request> posted_;  // by callers, not yet seen by the thread
+  std::mutex asking_;              // answers come in the order of the questions
+  std::mutex posting_;             // the pieces of a message follow each other
+  std::mutex handing_;             // of posted_
+  std::vector<Request> posted_;    // by callers, not yet seen by the thread
+  std::mutex keeping_;             // of kept_
+  std::vector<std::string> kept_;  // given back, to be filled again
   std::atomic<int> mpi_error_ = MPI_SUCCESS;
   std::atomic<bool> told_ = false;
   std::atomic<bool> closed_ = false;

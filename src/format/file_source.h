@@ -37,6 +37,7 @@ struct FilesOptions {
 struct FolderOptions {
   std::filesystem::path directory;
   std::vector<std::string> extensions;  // ".jpg", in any case; none: all files
+  std::string format;  // what splits a file into fields: "npy", "npz"; empty: a file is its bytes
   bool has_classes = true;  // the directories in `directory` are classes, labelled in their order
   std::shared_ptr<io::Engine> engine;  // shared with the caller; null: posix
   size_t thread_count = 0;             // that list; 0: as many as there are CPUs
@@ -56,7 +57,7 @@ class FileSource final : public data::SampleSource {
 
   const data::Dataset& dataset() const { return dataset_; }
 
-  // What splits a sample into fields; null of a folder. Shared with decoders.
+  // What splits a sample into fields; null of a folder of plain bytes. Shared with decoders.
   const std::shared_ptr<const Format>& format() const { return format_; }
 
   // What each sample is, where the files say so for all of them (rows of npy): then a sample's

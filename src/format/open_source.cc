@@ -176,6 +176,17 @@ Result<std::shared_ptr<FileSource>> open_files(FilesOptions options) {
 
 Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options) {
   ASSIGN_OR_RETURN(const auto engine, engine_or_posix(std::move(options.engine)));
+  std::shared_ptr<const Format> format;
+  if (!options.format.empty()) {
+    ASSIGN_OR_RETURN(format, open_format(options.format, {.rows = false}));
+    if (!format->is_file_a_sample()) {
+      return fail(Errc::kInvalidArgument,
+                  "a file of {} holds many samples; open the files, not a folder of samples",
+                  options.format);
+    }
+    const auto ends = extensions_of(options.format);
+    if (options.extensions.empty()) options.extensions.assign(ends.begin(), ends.end());
+  }
   ASSIGN_OR_RETURN(data::Dataset dataset,
                    options.has_classes ? list_classes(options) : list_plain(options));
   if (dataset.sample_count() == 0) {
@@ -183,7 +194,8 @@ Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options) {
                 described(options.extensions));
   }
   // No file is kept open: each is read in one go.
-  return std::shared_ptr<FileSource>(new FileSource(std::move(dataset), engine, nullptr, 1));
+  return std::shared_ptr<FileSource>(
+      new FileSource(std::move(dataset), engine, std::move(format), 1));
 }
 
 }  // namespace millrace::format

@@ -26,8 +26,9 @@ std::map<uint32_t, std::vector<ExchangeMove>> by_peer(std::span<const ExchangeMo
 }  // namespace
 
 double ExchangeStats::hidden_share() const {
-  if (moving.count() == 0) return 1;
-  return 1 - static_cast<double>(waited.count()) / static_cast<double>(moving.count());
+  const std::chrono::nanoseconds worked = moving + preparing;
+  if (worked.count() == 0) return 1;
+  return 1 - static_cast<double>(waited.count()) / static_cast<double>(worked.count());
 }
 
 Exchange::Exchange(comm::Comm& comm, comm::Messages& messages, LocalStorage& storage, comm::Tag tag)
@@ -108,21 +109,21 @@ void Exchange::run(data::Epoch epoch) {
 
 Status Exchange::move_all(data::Epoch epoch) {
   auto begin = monotonic_now();
-  const auto add_time = [&] {
+  const auto add_time = [&](std::chrono::nanoseconds ExchangeStats::* to) {
     const std::lock_guard lock(mutex_);
-    stats_.moving += monotonic_now() - begin;
+    stats_.*to += monotonic_now() - begin;
   };
   const ExchangePlan plan = plan_exchange(moves_, epoch, storage_->options().rank);
-  add_time();
+  add_time(&ExchangeStats::moving);
   for (uint64_t round = 0; round < plan.round_count(); ++round) {
     if (!may_go(round, plan.round_count())) return fail(Errc::kCancelled, "given up");
     begin = monotonic_now();
     RETURN_IF_ERROR(move_round(plan, round));
-    add_time();
+    add_time(&ExchangeStats::moving);
   }
   begin = monotonic_now();
   RETURN_IF_ERROR(storage_->prepare(data::Epoch{data::number_of(epoch) + 1}));
-  add_time();
+  add_time(&ExchangeStats::preparing);
   return {};
 }
 

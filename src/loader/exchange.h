@@ -42,9 +42,10 @@ struct ExchangeStats {
   uint64_t bytes_sent = 0;  // of messages
   uint64_t bytes_received = 0;
   uint64_t messages_sent = 0;
-  std::chrono::nanoseconds moving{};    // by the thread: plan, rounds and making durable
-  std::chrono::nanoseconds waited{};    // for the thread, in finish(): what was not hidden
-  std::chrono::nanoseconds agreeing{};  // for the other ranks and the commit, in finish()
+  std::chrono::nanoseconds moving{};     // by the thread: the plan and the rounds
+  std::chrono::nanoseconds preparing{};  // by the thread: making the next epoch durable
+  std::chrono::nanoseconds waited{};     // for the thread, in finish(): what was not hidden
+  std::chrono::nanoseconds agreeing{};   // for the other ranks and the commit, in finish()
 
   // The part of the work that nobody waited for; 1 where there was none.
   double hidden_share() const;

@@ -1,4 +1,4 @@
-// Loader: the batches of a rank, one after another, read and decoded ahead by threads.
+// loader: the batches of a rank, one after another, read and decoded ahead by threads.
 //
 //   ASSIGN_OR_RETURN(auto loader, Loader::open({.source = ..., .decoder = ..., .batch_size = 64}));
 //   RETURN_IF_ERROR(loader->start_epoch(Epoch{0}));

@@ -26,16 +26,9 @@
 #include "base/result.h"
 #include "data/sample.h"
 #include "loader/local_places.h"
-#include "loader/order.h"
-#include "wire/local_storage.h"
+#include "loader/ownership.h"
 
 namespace millrace::loader {
-
-struct StorageOptions {
-  std::filesystem::path directory;  // of this rank alone; made where it is not there
-  OrderOptions order;               // partial
-  uint32_t rank = 0;                // below order.shard_count
-};
 
 class LocalStorage {
  public:
@@ -47,7 +40,7 @@ class LocalStorage {
 
   // The epoch that the samples are of, and the one that is prepared; nothing: none yet.
   std::optional<data::Epoch> epoch() const;
-  std::optional<data::Epoch> prepared() const { return prepared_; }
+  std::optional<data::Epoch> prepared() const;
 
   // ---- of the epoch ----
 
@@ -78,36 +71,25 @@ class LocalStorage {
   uint64_t file_size_bytes() const { return places_.end_bytes(); }
 
  private:
-  using Entry = wire::OwnershipEntry;
-
-  // What an epoch holds; it does not change, and readers keep it while it is replaced.
-  struct Owned {
-    data::Epoch epoch{};
-    std::vector<Entry> entries;    // by slot
-    std::vector<uint64_t> lookup;  // slots, by sample
-  };
+  using Entry = Ownership::Entry;
+  using Shared = std::shared_ptr<const Ownership>;  // readers keep it while it is replaced
 
   explicit LocalStorage(const StorageOptions& options);
 
   std::filesystem::path path(std::string_view name) const { return options_.directory / name; }
   Status lock();
   void remove_unfinished() const;
-  Result<std::shared_ptr<const Owned>> load(const std::filesystem::path& path) const;
-  Status check_head(const wire::OwnershipHead& head) const;
-  Status check_entries(const std::vector<Entry>& entries) const;
-  std::string encoded(const Owned& owned) const;
-  std::shared_ptr<const Owned> owned() const;
+  Result<Shared> load(std::string_view name) const;
+  Shared owned() const;
   void free_unused();
-  static void make_lookup(Owned& owned);
 
   StorageOptions options_;
   uint64_t slot_count_ = 0;
   File file_;
   LocalPlaces places_;
   mutable std::mutex mutex_;
-  std::shared_ptr<const Owned> owned_;  // shared with readers; under mutex_
-  std::shared_ptr<const Owned> next_;   // prepared
-  std::optional<data::Epoch> prepared_;
+  Shared owned_;                                    // under mutex_
+  Shared next_;                                     // prepared
   std::vector<std::pair<uint64_t, Entry>> staged_;  // slot, entry
   uint64_t stored_count_max_ = 0;
 };

@@ -209,6 +209,20 @@ TEST_F(Storage, LeftoversOfAWriterThatWasKilledAreRemoved) {
   EXPECT_FALSE(std::filesystem::exists(leftover));
 }
 
+TEST(Ownership, ReadsTheGoldenFile) {
+  const std::string bytes = *read_file("tests/golden/owned.bin");
+  const StorageOptions options{.order = partial_order(6, 2, 0.5), .rank = 1};
+  const auto owned = Ownership::parse(bytes_of(bytes), options, /*samples_size_bytes=*/128);
+  ASSERT_TRUE(owned.ok()) << owned.error().message();
+  EXPECT_EQ(owned->epoch(), Epoch{9});
+  ASSERT_NE(owned->find(SampleId{3}), nullptr);
+  EXPECT_EQ(owned->find(SampleId{3})->offset_bytes, 64u);
+  EXPECT_EQ(owned->find(SampleId{0})->crc32c, 0x22222222u);
+  EXPECT_EQ(owned->entries()[2].sample, 5u);
+  EXPECT_EQ(owned->find(SampleId{4}), nullptr);
+  EXPECT_EQ(owned->bytes(options), bytes);
+}
+
 TEST(LocalPlaces, TakesTheSmallestPartThatFits) {
   LocalPlaces places;
   places.reset({{.offset_bytes = 256, .size_bytes = 60}, {.offset_bytes = 448, .size_bytes = 64}});

@@ -43,7 +43,20 @@ bool is_tuned(const TunerOptions& options) {
 struct Pipeline::Core {
   explicit Core(PipelineOptions made_of, const TunerSetting& setting)
       : options(std::move(made_of)),
-        queue({.source = options.lane.source, .hooks = options.hooks}, options.layout, setting) {}
+        queue({.source = options.lane.source,
+               .buffer_count_max = options.tuner.prefetch_batches_max,
+               .hooks = options.hooks},
+              options.layout, setting) {}
+
+  // A copy, so that nobody else's code (the name of a sample) is called with the lock.
+  std::vector<LaneActivity> activities() const {
+    std::vector<LaneActivity> activities;
+    const std::lock_guard lock(mutex);
+    for (const auto& lane : lanes) {
+      if (const auto activity = lane->activity()) activities.push_back(*activity);
+    }
+    return activities;
+  }
 
   const PipelineOptions options;
   WorkQueue queue;
@@ -184,15 +197,13 @@ Status Pipeline::check_stuck(std::chrono::nanoseconds waits_since) const {
   const auto now = monotonic_now();
   size_t stuck_count = 0;
   std::string names;
-  const std::lock_guard lock(core_->mutex);
-  for (const auto& lane : core_->lanes) {
-    const auto activity = lane->activity();
+  for (const LaneActivity& activity : core_->activities()) {
     // Who has waited once may wait again: the time counts from this wait on.
-    if (!activity || now - std::max(activity->since, waits_since) < options.read_deadline) continue;
+    if (now - std::max(activity.since, waits_since) < options.read_deadline) continue;
     if (++stuck_count > kNamedStuckSamples) continue;
     names += fmt::format(
-        "{}{} ({} for {})", names.empty() ? "" : ", ", options.lane.source->name(activity->sample),
-        activity->is_decoding ? "decoded" : "read", format_duration(now - activity->since));
+        "{}{} ({} for {})", names.empty() ? "" : ", ", options.lane.source->name(activity.sample),
+        activity.is_decoding ? "decoded" : "read", format_duration(now - activity.since));
   }
   if (stuck_count == 0) return {};
   if (stuck_count > kNamedStuckSamples) {

@@ -1,6 +1,7 @@
 #include "loader/pipeline_queue.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "base/clock.h"
@@ -12,11 +13,19 @@ constexpr uint64_t kRowsAtOnceMax = 64;
 // Each thread comes back for rows this often in a batch, so that a slow sample at the end of one
 // holds up few.
 constexpr uint64_t kClaimsPerThread = 4;
-constexpr size_t kHeldByConsumer = 2;  // the batch that is used, and the one before
+constexpr uint32_t kHeldByConsumer = 2;  // the batch that is used, and the one before
 
 uint64_t rows_at_once(uint64_t row_count, uint32_t thread_count) {
   const uint64_t claims = kClaimsPerThread * std::max(thread_count, 1u);
   return std::clamp<uint64_t>(row_count / claims, 1, kRowsAtOnceMax);
+}
+
+// Of the buffers that a consumer held for long and lets go of at once, as many as it may need
+// again, as far as the memory allows.
+size_t kept_count(const TunerSetting& setting, uint32_t buffer_count_max) {
+  const uint32_t most = setting.prefetch_batches + kHeldByConsumer;
+  const uint32_t left = buffer_count_max - std::min(buffer_count_max, setting.prefetch_batches);
+  return std::clamp(left, kHeldByConsumer, most);
 }
 
 }  // namespace
@@ -25,7 +34,7 @@ WorkQueue::WorkQueue(Options options, const BatchLayout& layout, const TunerSett
     : options_(std::move(options)),
       layout_(layout),
       memory_({.buffer_bytes = layout.size_bytes,
-               .kept_count = setting.prefetch_batches + kHeldByConsumer,
+               .kept_count = kept_count(setting, options_.buffer_count_max),
                .hooks = options_.hooks}),
       setting_(setting) {}
 
@@ -42,13 +51,7 @@ std::shared_ptr<BatchWork> WorkQueue::take(uint32_t thread) {
       return work;
     }
     if (auto begun = begin_next()) {
-      const uint32_t thread_count = setting_.thread_count;
-      lock.unlock();
-      prepare(*begun, thread_count);
-      lock.lock();
-      const auto entry = std::ranges::find(entries_, begun, &Entry::work);
-      if (entry != entries_.end()) entry->is_prepared = true;
-      if (begun->is_done() && consumer_waits_) ready_.notify_one();
+      prepare_unlocked(std::move(begun), lock);
       continue;
     }
     count_blocked();
@@ -81,10 +84,36 @@ std::shared_ptr<BatchWork> WorkQueue::begin_next() {
   return work;
 }
 
-// Outside the lock: finding the samples of a large batch takes longer than taking a small one.
-void WorkQueue::prepare(BatchWork& work, uint32_t thread_count) {
-  work.prepare(memory_, rows_at_once(work.row_count(), thread_count));
-  if (!work.failure()) options_.source->prepare(work.samples());
+// Finding the samples of a large batch takes longer than others may wait for the lock.
+void WorkQueue::prepare_unlocked(std::shared_ptr<BatchWork> work,
+                                 std::unique_lock<std::mutex>& lock) {
+  const uint32_t thread_count = setting_.thread_count;
+  lock.unlock();
+  // What is called is also the code of others: a source's, an allocator's.
+  try {
+    if (auto status = prepare(*work, thread_count); !status.ok()) {
+      work->fail_wholly(std::move(status).error());
+    }
+  } catch (const std::exception& exception) {
+    work->fail_wholly(fail(Errc::kExhausted, "a batch cannot be begun: {}", exception.what()));
+  }
+  lock.lock();
+  const auto entry = std::ranges::find(entries_, work, &Entry::work);
+  if (entry != entries_.end()) {
+    entry->is_prepared = true;
+    if (work->is_done() && consumer_waits_) ready_.notify_one();
+    return;
+  }
+  // Dropped meanwhile, and this is its last holder.
+  lock.unlock();
+  work.reset();
+  lock.lock();
+}
+
+Status WorkQueue::prepare(BatchWork& work, uint32_t thread_count) {
+  RETURN_IF_ERROR(work.prepare(memory_, rows_at_once(work.row_count(), thread_count)));
+  options_.source->prepare(work.samples());
+  return {};
 }
 
 // Before the number of idle threads changes, and before there is or is no room: a thread that waits
@@ -166,10 +195,10 @@ bool WorkQueue::skip_to(data::Epoch epoch) {
 }
 
 void WorkQueue::set(const TunerSetting& setting) {
+  memory_.set_kept_count(kept_count(setting, options_.buffer_count_max));
   const std::lock_guard lock(mutex_);
   count_blocked();
   setting_ = setting;
-  memory_.set_kept_count(setting.prefetch_batches + kHeldByConsumer);
   parked_.notify_all();
   work_.notify_all();
 }

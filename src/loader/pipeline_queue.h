@@ -3,7 +3,8 @@
 //
 // A thread always works on the oldest batch that has rows left, and begins the next one only where
 // there is none and room for it. One lock, taken once a batch and thread, never a sample; the rows
-// of a batch are claimed without it (pipeline_work.h).
+// of a batch are claimed without it (pipeline_work.h). No code of others (sources, allocators) is
+// called with it, since that may wait for a lock of its own, such as Python's.
 #pragma once
 
 #include <chrono>
@@ -25,6 +26,7 @@ class WorkQueue {
  public:
   struct Options {
     std::shared_ptr<const data::SampleSource> source;  // told what is read soon
+    uint32_t buffer_count_max = 1;                     // what the memory allows
     MemoryHooks hooks;
   };
 
@@ -65,7 +67,8 @@ class WorkQueue {
   Front look() const;
   std::shared_ptr<BatchWork> oldest_unclaimed() const;
   std::shared_ptr<BatchWork> begin_next();
-  void prepare(BatchWork& work, uint32_t thread_count);
+  Status prepare(BatchWork& work, uint32_t thread_count);
+  void prepare_unlocked(std::shared_ptr<BatchWork> work, std::unique_lock<std::mutex>& lock);
   bool is_full() const { return schedule_ && entries_.size() >= setting_.prefetch_batches; }
   void count_blocked() const;
   void wake_one();

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <thread>
 
-#include "base/file.h"
+#include "base/cpus.h"
 #include "loader/loader.h"
 #include "loader/pipeline_fakes.h"
 
@@ -258,6 +258,12 @@ TEST(Pipeline, MemoryThatIsRefusedIsAnErrorOfTheBatch) {
   EXPECT_EQ(error.code(), Errc::kExhausted);
 }
 
+TEST(Pipeline, MemoryThatThrowsIsAnErrorOfTheBatch) {
+  LoaderOptions options = in_order(std::make_shared<FakeSource>(10), 5);
+  options.memory_hooks.allocate = [](size_t) -> void* { throw std::runtime_error("out of pins"); };
+  EXPECT_THAT(next_error(*begun(options)).message(), HasSubstr("out of pins"));
+}
+
 TEST(Pipeline, AConsumerMayStopAtAnyTime) {
   for (int batches = 0; batches < 8; ++batches) {
     const auto source = std::make_shared<FakeSource>(100'000);
@@ -283,6 +289,17 @@ TEST(Pipeline, EpochsMayBeBegunInAnyOrderAtAnyTime) {
       }
     }
   }
+}
+
+TEST(Pipeline, ThreadsOverTheCpusAreStartedWhereReadsWaitForADevice) {
+  const auto source = std::make_shared<FakeSource>(1'000'000);
+  source->delay = milliseconds(2);
+  LoaderOptions options = in_order(source, 8);
+  options.thread_count = 0;
+  const auto loader = begun(options);
+  const uint32_t at_first = loader->stats().thread_count;
+  while (loader->stats().thread_count <= at_first) next_samples(*loader);
+  EXPECT_LE(loader->stats().thread_count, 4 * usable_cpu_count());
 }
 
 // What ps shows of the threads of this process that load.

@@ -62,20 +62,21 @@ BatchWork::BatchWork(ScheduledBatch batch, const BatchLayout& layout)
       rows_kept_(batch_.plan.row_count),
       rows_left_(batch_.plan.row_count) {}
 
-void BatchWork::prepare(BatchMemory& memory, uint64_t rows_at_once) {
-  auto taken = memory.take();
-  if (!taken.ok()) {
-    failure_ = std::move(taken).error();
-    rows_left_.store(0, std::memory_order_release);
-    return;
-  }
-  memory_ = *std::move(taken);
+Status BatchWork::prepare(BatchMemory& memory, uint64_t rows_at_once) {
+  ASSIGN_OR_RETURN(memory_, memory.take());
   samples_ = span_at<data::SampleId>(memory_.get(), layout_.samples_offset, row_count());
   labels_ = span_at<int64_t>(memory_.get(), layout_.labels_offset, row_count());
   is_real_ = span_at<uint8_t>(memory_.get(), layout_.is_real_offset, row_count());
   batch_.fill(samples_, is_real_);
   rows_at_once_ = std::max<uint64_t>(rows_at_once, 1);
   claimable_rows_ = row_count();
+  return {};
+}
+
+void BatchWork::fail_wholly(Error error) {
+  failure_ = std::move(error);
+  claimable_rows_ = 0;
+  rows_left_.store(0, std::memory_order_release);
 }
 
 RowRange BatchWork::claim() {

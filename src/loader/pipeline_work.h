@@ -56,9 +56,10 @@ class BatchWork {
   const ScheduledBatch& scheduled() const { return batch_; }
   uint64_t row_count() const { return batch_.plan.row_count; }
 
-  // Gets the memory and says which sample comes into which row. A failure is kept as the batch's;
-  // it then has no rows to claim and is done.
-  void prepare(BatchMemory& memory, uint64_t rows_at_once);
+  // Gets the memory and says which sample comes into which row.
+  Status prepare(BatchMemory& memory, uint64_t rows_at_once);
+  // The whole batch cannot be made: it then has no rows to claim and is done.
+  void fail_wholly(Error error);
 
   // Some rows that nobody else has; none: all have been claimed.
   RowRange claim();

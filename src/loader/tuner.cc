@@ -5,12 +5,15 @@
 namespace millrace::loader {
 namespace {
 
-constexpr double kWaitsShare = 0.02;    // of the time: a consumer that waits more is to be helped
-constexpr double kCalmShare = 0.005;    // one that waits less is served
-constexpr double kIdleShare = 0.5;      // of the threads' time: they are more than are needed
-constexpr double kUsedShare = 0.75;     // of the CPUs' time: more threads would only take turns
-constexpr double kWorthwhile = 1.03;    // the speed that a thread more must bring
-constexpr uint32_t kThreadsPerCpu = 4;  // where threads wait for a device and not for a CPU
+constexpr double kWaitsShare = 0.02;  // of the time: a consumer that waits more is to be helped
+constexpr double kCalmShare = 0.005;  // one that waits less is served
+constexpr double kIdleShare = 0.5;    // of the threads' time: they are more than are needed
+constexpr double kUsedShare = 0.75;   // of the CPUs' time: more threads would only take turns
+constexpr double kWorthwhile = 1.03;  // the speed that a thread more must bring
+// Other ranks of the node may count on the same CPUs; who needs more grows within some tenths of a
+// second.
+constexpr uint32_t kFirstThreadCountMax = 16;
+constexpr uint32_t kThreadsPerCpu = 4;       // where threads wait for a device and not for a CPU
 constexpr uint32_t kPrefetchBatchesMin = 3;  // one taken, one filled, one begun
 constexpr uint32_t kPrefetchBatchesMax = 64;
 constexpr uint32_t kCalmIntervals = 8;
@@ -20,6 +23,12 @@ double share(std::chrono::nanoseconds part, std::chrono::nanoseconds whole) {
   return whole.count() <= 0
              ? 0
              : static_cast<double>(part.count()) / static_cast<double>(whole.count());
+}
+
+// REQUIRES: the interval is not empty.
+double samples_per_second(const TunerInterval& interval) {
+  return static_cast<double>(interval.samples) /
+         std::chrono::duration<double>(interval.wall).count();
 }
 
 // Enough batches that every thread has a row and the consumer's next batch is whole.
@@ -35,7 +44,8 @@ uint32_t first_prefetch_batches(uint32_t thread_count, uint64_t batch_size) {
 Tuner::Tuner(const TunerOptions& options) : options_(options) {
   const uint32_t cpus = std::max(options.cpu_count, 1u);
   thread_count_max_ = kThreadsPerCpu * cpus;
-  setting_.thread_count = options.fixed_thread_count > 0 ? options.fixed_thread_count : cpus;
+  setting_.thread_count = options.fixed_thread_count > 0 ? options.fixed_thread_count
+                                                         : std::min(cpus, kFirstThreadCountMax);
   const uint32_t wanted = options.fixed_prefetch_batches > 0
                               ? options.fixed_prefetch_batches
                               : first_prefetch_batches(setting_.thread_count, options.batch_size);
@@ -48,8 +58,7 @@ const TunerSetting& Tuner::observe(const TunerInterval& interval) {
     thread_count_min_ = 1;
     thread_count_max_ = kThreadsPerCpu * std::max(options_.cpu_count, 1u);
   }
-  judge_last_step(static_cast<double>(interval.samples) /
-                  std::chrono::duration<double>(interval.wall).count());
+  judge_last_step(samples_per_second(interval));
   const double waits = share(interval.waited, interval.wall);
   const bool is_idle = share(interval.blocked, interval.wall * setting_.thread_count) > kIdleShare;
   calm_intervals_ = waits < kCalmShare && is_idle ? calm_intervals_ + 1 : 0;
@@ -90,11 +99,10 @@ void Tuner::grow_threads(const TunerInterval& interval) {
     // for a device does not; whether more requests at once are faster is tried out.
     const bool has_free_cpus = share(interval.cpu, interval.wall * options_.cpu_count) < kUsedShare;
     if (!has_free_cpus) wanted = std::max(options_.cpu_count, setting_.thread_count);
-    if (wanted > setting_.thread_count) {
-      grown_from_ = setting_.thread_count;
-      rate_before_ = static_cast<double>(interval.samples) /
-                     std::chrono::duration<double>(interval.wall).count();
-    }
+  }
+  if (wanted > std::max(options_.cpu_count, setting_.thread_count)) {
+    grown_from_ = setting_.thread_count;
+    rate_before_ = samples_per_second(interval);
   }
   setting_.thread_count = wanted;
   if (options_.fixed_prefetch_batches == 0) {
@@ -104,9 +112,9 @@ void Tuner::grow_threads(const TunerInterval& interval) {
   }
 }
 
-void Tuner::judge_last_step(double samples_per_second) {
+void Tuner::judge_last_step(double rate) {
   if (grown_from_ == 0) return;
-  if (samples_per_second < rate_before_ * kWorthwhile) {
+  if (rate < rate_before_ * kWorthwhile) {
     setting_.thread_count = grown_from_;
     thread_count_max_ = grown_from_;
     patience_ = kPatience;

@@ -48,7 +48,7 @@ class Tuner {
  private:
   void grow(const TunerInterval& interval);
   void grow_threads(const TunerInterval& interval);
-  void judge_last_step(double samples_per_second);
+  void judge_last_step(double rate);
   void shrink();
 
   TunerOptions options_;

@@ -35,6 +35,15 @@ TEST(Tuner, BeginsWithAThreadACpuAndFewBatches) {
   EXPECT_EQ(Tuner(kEightCpus).setting(), (TunerSetting{.thread_count = 8, .prefetch_batches = 3}));
 }
 
+TEST(Tuner, BeginsWithPartOfManyCpusAndTakesAllWhereTheConsumerWaits) {
+  TunerOptions options = kEightCpus;
+  options.cpu_count = 64;
+  Tuner tuner(options);
+  EXPECT_EQ(tuner.setting().thread_count, 16u);
+  observe(tuner, {.waited_ms = 50, .blocked = 0, .cpus = 60}, 10);
+  EXPECT_EQ(tuner.setting().thread_count, 64u);
+}
+
 TEST(Tuner, SmallBatchesAreBegunInGreaterNumbersSoThatEveryThreadHasOne) {
   TunerOptions options = kEightCpus;
   options.batch_size = 1;

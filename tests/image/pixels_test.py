@@ -2,10 +2,12 @@
 """Decoded and resized pixels beside Pillow's, of every kind of file that datasets have."""
 
 import io
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 from pathlib import Path
 
 import numpy
@@ -40,6 +42,19 @@ def picture(width=WIDTH, height=HEIGHT) -> Image.Image:
     waves = numpy.stack([numpy.sin(x / (7 + c)) + numpy.cos(y / (5 + c)) for c in range(3)], axis=-1)
     noise = random.normal(size=(height, width, 3)) * 10
     return Image.fromarray(numpy.clip(128 + 50 * waves + noise, 0, 255).astype(numpy.uint8))
+
+
+def interlaced_png(values: numpy.ndarray) -> bytes:
+    """Adam7: seven passes, each finer than the last. Pillow reads this but does not write it."""
+    passes = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+    rows = [row for x, y, dx, dy in passes for row in values[y::dy, x::dx]]
+    height, width = values.shape[:2]
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 1)) +
+            chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))) + chunk(b"IEND", b""))
 
 
 class PixelsTest(unittest.TestCase):
@@ -97,6 +112,16 @@ class PixelsTest(unittest.TestCase):
             path = self.saved(f"{name}.png", kind)
             with self.subTest(name):
                 self.assertEqual(difference(self.whole(path), pixels(path)), 0)
+
+    def test_an_interlaced_png_has_the_pixels_of_a_plain_one(self):
+        image = picture()
+        path = self.base / "interlaced.png"
+        path.write_bytes(interlaced_png(numpy.asarray(image)))
+        self.assertEqual(difference(pixels(path), numpy.asarray(image)), 0)  # well made
+        self.assertEqual(difference(self.whole(path), numpy.asarray(image)), 0)
+        plain = self.saved("plain.png", image)
+        for index in range(5):
+            self.assertTrue((sample(path, 40, 40, sample=index) == sample(plain, 40, 40, sample=index)).all())
 
     def test_sixteen_bits_lose_their_lower_eight(self):
         values = (numpy.arange(WIDTH * HEIGHT) * 37 % 65536).astype(numpy.uint16).reshape(HEIGHT, WIDTH)

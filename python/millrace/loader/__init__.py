@@ -12,5 +12,5 @@ from millrace.loader._world import World
 from millrace.loader.data_loader import DataLoader
 from millrace.loader.datasets import Dataset, Files, Image, ImageFolder, RawFolder
 
-__all__ = ["DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder", "SampleError",
+__all__ = ["ArrayFolder", "DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder", "SampleError",
            "Stats", "World"]

@@ -188,6 +188,26 @@ class RawFolder(Dataset):
         self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
 
 
+class ArrayFolder(Dataset):
+    """A directory in which every file is one sample: an array (npy), or several by name (npz).
+
+        data = millrace.ArrayFolder("train")              # train/cat/7.npy: (array, label)
+
+    With has_classes, by default where there are directories, these are classes. fields: as of `Files`.
+    """
+
+    def __init__(self, root: PathLike, format: str = "npy",
+                 fields: Union[Iterable[str], Mapping[str, Any], None] = None, *,
+                 extensions: Iterable[str] = (), has_classes: Optional[bool] = None) -> None:
+        self.root = os.fspath(root)
+        if has_classes is None:
+            has_classes = _has_directories(self.root)
+        self._source = native.open_folder(self.root, list(extensions), has_classes, format)
+        self._decoder = native.fields_decoder(self._source, _wishes(fields))
+        self.classes: list = self._source.class_names
+        self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
+
+
 class Files(Dataset):
     """Files of many samples: raw, npy, npz, tfrecord, tar (WebDataset), indexed.
 

@@ -1,0 +1,42 @@
+// Any bytes are an image or an error; what is decoded is as large as was said.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "format/image_decoder.h"
+
+namespace {
+
+using namespace millrace;
+
+// The first byte chooses the way: each has its own path through the decoders.
+std::unique_ptr<format::ImageDecoder> decoder_of(uint8_t choice) {
+  format::ImageOptions options{.size = {24, 20}, .flip_probability = 0.5};
+  constexpr format::ImageTransform kTransforms[] = {
+      format::ImageTransform::kNone, format::ImageTransform::kResize,
+      format::ImageTransform::kCentreCrop, format::ImageTransform::kRandomResizedCrop};
+  options.transform = kTransforms[choice & 3];
+  options.accept_damage = (choice & 4) != 0;
+  options.pixels.type = (choice & 8) != 0 ? image::PixelType::kF32 : image::PixelType::kU8;
+  options.pixels.layout = (choice & 16) != 0 ? image::Layout::kNhwc : image::Layout::kNchw;
+  options.max_pixels = 1 << 20;  // a round must not take seconds
+  return *format::ImageDecoder::create(options);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const auto decoder = decoder_of(data[0]);
+  const auto scratch = decoder->make_scratch();
+  // Exactly as large as promised, so that a sanitizer sees a byte too many.
+  std::vector<std::byte> out(decoder->fields()[0].size_bytes());
+  const MutableByteView outputs[] = {out};
+  const std::vector<uint8_t> sample(data + 1, data + size);
+  for (uint64_t epoch = 0; epoch < 2; ++epoch) {
+    const data::DecodeContext context{.epoch = data::Epoch{epoch}};
+    static_cast<void>(
+        decoder->decode(std::as_bytes(std::span(sample)), context, outputs, scratch.get()));
+  }
+  return 0;
+}
