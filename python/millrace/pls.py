@@ -59,7 +59,7 @@ class ImageFolder:
     def __getitem__(self, index: int) -> tuple:
         sample = self._held()[index]
         data = self._exchange.read(sample)
-        label = self._labels[self._source.label(sample)]
+        label = self._label(sample)
         if self._decoder is not None:
             arrays = self._decoder.decode_bytes(data, sample, self._exchange.epoch)
             return _outputs.converter(_outputs.choose(None))(next(iter(arrays.values()))), label
@@ -68,8 +68,12 @@ class ImageFolder:
     @property
     def samples(self) -> list:
         """(path, label) of what this rank holds now."""
-        return [(self._source.name(sample), self._labels[self._source.label(sample)])
-                for sample in self._held()]
+        return [(self._source.name(sample), self._label(sample)) for sample in self._held()]
+
+    def _label(self, sample: int) -> int:
+        label = self._source.label(sample)
+        assert label is not None  # every file lies in the directory of a class
+        return self._labels[label]
 
     def _open_image(self, data: bytes) -> Any:
         import io
