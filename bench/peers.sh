@@ -4,17 +4,19 @@
 set -eu
 
 usage() {
-  echo "usage: bench/peers.sh dftracer|perfetto DIR" >&2
+  echo "usage: bench/peers.sh dftracer|perfetto|loaders DIR" >&2
   exit 2
 }
 
 [ $# -eq 2 ] || usage
 case "$1" in
   dftracer) package="dftracer==2.2.0" ;;
+  # 6.6 GB where CUDA comes along with torch.
+  loaders) package="torch torchvision webdataset litdata mosaicml-streaming spdl" ;;
   perfetto) package="perfetto==0.59.0 protobuf" ;;
   *) usage ;;
 esac
 python3 -m venv "$2"
-# shellcheck disable=SC2086  # two words are two packages
+# shellcheck disable=SC2086  # each word is a package
 "$2/bin/pip" install --quiet $package
 echo "$1 is in $2"

@@ -19,6 +19,8 @@ print(score, sys.executable, "%d.%d.%d" % sys.version_info[:3], include, sysconf
 
 if(MILLRACE_PYTHON_EXECUTABLE)
   set(PythonHeaders_candidates "${MILLRACE_PYTHON_EXECUTABLE}")
+elseif(SKBUILD AND Python_EXECUTABLE)
+  set(PythonHeaders_candidates "${Python_EXECUTABLE}")  # the one that pip installs into
 else()
   set(PythonHeaders_candidates python3 /usr/bin/python3)
 endif()

@@ -1,23 +1,38 @@
-# The Python package in the build tree: what tests and benchmarks import, with PYTHONPATH=<build>/python.
+# The Python package: in the build tree, where tests and benchmarks import it with PYTHONPATH=<build>/python, and
+# installed (component `python`), by pip or by `cmake --install <build> --component python --prefix SITE_PACKAGES`.
 #
-# millrace_python_module(NAME SOURCES cc... [INCLUDES folder...])
-#   makes the extension <build>/python/millrace/<NAME>.<suffix>. It links nothing of ours and no C++ runtime.
+# millrace_python_module(NAME SOURCES cc... [INCLUDES folder...] [LINKS target...])
+#   makes the extension <build>/python/millrace/<NAME>.<suffix>. Without LINKS it links nothing of ours and no C++
+#   runtime; with them it shows nothing of what it links but its own entry.
 # millrace_python_package(FOLDER)
 #   puts the sources of the package beside it, as links, so that an edit needs no build.
+# The target python_package builds all that is installed.
 
 set(MILLRACE_PYTHON_TREE "${PROJECT_BINARY_DIR}/python")
+add_custom_target(python_package)
+
+# Only where it is asked for: neither the .deb nor a plain `cmake --install` has a place for it.
+function(millrace_python_install target destination)
+  add_dependencies(python_package ${target})
+  install(TARGETS ${target} LIBRARY DESTINATION "${destination}" COMPONENT python EXCLUDE_FROM_ALL)
+endfunction()
 
 function(millrace_python_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 module "" "" "SOURCES;INCLUDES")
+  cmake_parse_arguments(PARSE_ARGV 1 module "" "" "SOURCES;INCLUDES;LINKS")
   set(target millrace_python${name})
   add_library(${target} MODULE ${module_SOURCES})
-  target_link_libraries(${target} PRIVATE ${MILLRACE_PYTHON_TARGET})
+  target_link_libraries(${target} PRIVATE ${MILLRACE_PYTHON_TARGET} ${module_LINKS})
   target_include_directories(${target} PRIVATE ${module_INCLUDES})
-  target_compile_options(${target} PRIVATE -fno-exceptions -fno-rtti)
+  if(module_LINKS)
+    target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
+  else()
+    target_compile_options(${target} PRIVATE -fno-exceptions -fno-rtti)
+  endif()
   target_link_options(${target} PRIVATE -Wl,--as-needed)
   set_target_properties(${target} PROPERTIES
     PREFIX "" OUTPUT_NAME ${name} SUFFIX "${PythonHeaders_SUFFIX}"
     LIBRARY_OUTPUT_DIRECTORY "${MILLRACE_PYTHON_TREE}/millrace")
+  millrace_python_install(${target} millrace)
 endfunction()
 
 function(millrace_python_package folder)
@@ -27,6 +42,19 @@ function(millrace_python_package folder)
   foreach(entry IN LISTS entries)
     file(CREATE_LINK "${folder}/${entry}" "${MILLRACE_PYTHON_TREE}/millrace/${entry}" SYMBOLIC)
   endforeach()
-  # Where the package looks for the preload library first.
+  # Where the package looks for the libraries that are loaded by name.
   file(CREATE_LINK "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}" "${MILLRACE_PYTHON_TREE}/millrace/lib" SYMBOLIC)
+  foreach(library millrace_trace_preload millrace_mpi)
+    if(TARGET ${library})
+      millrace_python_install(${library} millrace/lib)
+    endif()
+  endforeach()
+
+  # One place says the version: project().
+  file(CONFIGURE OUTPUT "${MILLRACE_PYTHON_TREE}/millrace/_version.py" CONTENT "__version__ = \"${PROJECT_VERSION}\"\n")
+  install(FILES "${MILLRACE_PYTHON_TREE}/millrace/_version.py" DESTINATION millrace COMPONENT python EXCLUDE_FROM_ALL)
+  if(NOT SKBUILD)  # pip takes the sources itself, so that `pip install -e` finds them where they are
+    install(DIRECTORY "${folder}/" DESTINATION millrace COMPONENT python EXCLUDE_FROM_ALL
+      FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
+  endif()
 endfunction()

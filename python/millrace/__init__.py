@@ -2,7 +2,32 @@
 
     from millrace import trace      # mark what a program does; `millrace trace` records it
 
-Importing this package needs nothing but Python. docs/guide/trace-python.md.
+    import millrace                 # batches that are there when training wants them
+    loader = millrace.DataLoader(millrace.ImageFolder("train"), batch_size=256, shuffle=True)
+
+Importing this package needs nothing but Python, and loads none of it: the parts come with their
+first use. docs/guide/loader-python.md, docs/guide/trace-python.md.
 """
 
-__version__ = "0.1.0"
+from typing import TYPE_CHECKING
+
+from millrace._version import __version__
+
+if TYPE_CHECKING:
+    from millrace.loader import (ArrayFolder, DataLoader, Dataset, Files, Image, ImageFolder, RawFolder,
+                                 SampleError, Stats, World)
+
+_OF_LOADER = ("ArrayFolder", "DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder", "SampleError",
+              "Stats", "World")
+__all__ = ["__version__", *_OF_LOADER]
+
+
+def __getattr__(name: str):
+    if name in _OF_LOADER:
+        from millrace import loader
+        return getattr(loader, name)
+    raise AttributeError(f"module 'millrace' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted([*globals(), *_OF_LOADER])

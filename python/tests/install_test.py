@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""pip install . without network, into an environment of its own: what is installed works there."""
+"""The package where it is installed: by CMake alone, and by pip where its backend can be had."""
 
+import importlib.util
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import unittest
 from pathlib import Path
 
 SOURCE = Path(os.environ["MILLRACE_SOURCE"])
+BUILD = Path(os.environ["MILLRACE_BUILD"])
 # Not this process's: the package must be found where it was installed.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+HAS_LOADER = bool(list((BUILD / "python" / "millrace").glob("_loader*.so")))
 
 PROGRAM = """\
 from millrace import trace
@@ -19,26 +23,23 @@ with trace.region("fetch"):
 print(trace.enabled(), trace.__file__)
 """
 
+LOADING = """\
+import millrace
+loader = millrace.DataLoader(list(range(8)), batch_size=4, shuffle=True, output="array")
+print(sorted(i for batch in loader for i in batch))
+print(millrace.DataLoader(millrace.RawFolder("raw", shape=(4,)), output="array").dataset)
+"""
 
-class InstallTest(unittest.TestCase):
+
+class Installed:
+    """What holds of the package however it came into the environment."""
+
     @classmethod
     def setUpClass(cls):
         holder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(holder.cleanup)
         cls.folder = Path(holder.name)
-        # Debian's setuptools and wheel, as --no-build-isolation takes them.
-        cls.run_command(sys.executable, "-m", "venv", "--system-site-packages", cls.folder / "venv")
-        cls.python = cls.folder / "venv" / "bin" / "python"
-        # A copy, so that nothing is written into the tree and nothing of it is used by chance.
-        files = cls.run_command("git", "-C", SOURCE, "ls-files", "-z", "--cached", "--others",
-                                "--exclude-standard").stdout.split("\0")
-        for file in filter(None, files):
-            if (SOURCE / file).is_file():
-                target = cls.folder / "source" / file
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes((SOURCE / file).read_bytes())
-        cls.run_command(cls.python, "-m", "pip", "install", "--no-build-isolation", "--no-index",
-                        "--no-deps", cls.folder / "source", MILLRACE_PRELOAD="1")
+        cls.make_environment()
 
     @classmethod
     def run_command(cls, *command, **environment) -> subprocess.CompletedProcess:
@@ -58,11 +59,57 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(len(list(self.folder.glob("trace/**/session"))), 1)
 
     def test_types_and_version_come_along(self):
-        listed = self.run_command(self.python, "-m", "pip", "show", "-f", "millrace").stdout
-        for file in ("millrace/py.typed", "millrace/_trace.pyi", "millrace/trace/_site/sitecustomize.py"):
-            self.assertIn(file, listed)
+        (package,) = self.folder.glob("venv/lib/python3*/site-packages/millrace")
+        for file in ("py.typed", "_trace.pyi", "_loader.pyi", "trace/_site/sitecustomize.py",
+                     "lib/libmillrace_trace.so"):
+            self.assertTrue((package / file).is_file(), f"{file} is missing")
         told = self.run_command(self.python, "-c", "import millrace; print(millrace.__version__)")
-        self.assertIn(f"Version: {told.stdout.strip()}\n", listed)
+        self.assertIn(f"VERSION {told.stdout.strip()}\n", (SOURCE / "CMakeLists.txt").read_text())
+
+    def test_the_loader_works_without_numpy_and_torch(self):
+        if not HAS_LOADER:
+            self.skipTest("this build has no loader for Python: pybind11 was not found")
+        (self.folder / "raw").mkdir()
+        (self.folder / "raw" / "0.bin").write_bytes(b"1234")
+        (self.folder / "loading.py").write_text(LOADING)
+        done = self.run_command(self.python, "loading.py")
+        self.assertEqual(done.stdout, "[0, 1, 2, 3, 4, 5, 6, 7]\nRawFolder(1 samples)\n")
+
+
+class InstalledByCmakeTest(Installed, unittest.TestCase):
+    @classmethod
+    def make_environment(cls):
+        cls.run_command(sys.executable, "-m", "venv", "--without-pip", cls.folder / "venv")
+        cls.python = cls.folder / "venv" / "bin" / "python"
+        place = sysconfig.get_path("platlib", "venv", {"platbase": str(cls.folder / "venv")})
+        cls.run_command("cmake", "--build", BUILD, "--target", "python_package")
+        cls.run_command("cmake", "--install", BUILD, "--component", "python", "--prefix", place)
+
+
+class InstalledByPipTest(Installed, unittest.TestCase):
+    """`pip install .` as users do it. Debian has no scikit-build-core: skipped where it is missing."""
+
+    @classmethod
+    def make_environment(cls):
+        if not all(importlib.util.find_spec(name) for name in ("scikit_build_core", "pybind11", "pip")):
+            raise unittest.SkipTest("pip install . needs scikit-build-core, pybind11 and pip in "
+                                    f"{sys.executable}; docs/design/python-package.md")
+        cls.run_command(sys.executable, "-m", "venv", "--system-site-packages", cls.folder / "venv")
+        cls.python = cls.folder / "venv" / "bin" / "python"
+        cls.copy_sources()
+        cls.run_command(cls.python, "-m", "pip", "install", "--no-build-isolation", "--no-index",
+                        "--no-deps", cls.folder / "source")
+
+    @classmethod
+    def copy_sources(cls):
+        """So that nothing is written into the tree and nothing of it is used by chance."""
+        files = cls.run_command("git", "-C", SOURCE, "ls-files", "-z", "--cached", "--others",
+                                "--exclude-standard").stdout.split("\0")
+        for file in filter(None, files):
+            if (SOURCE / file).is_file():
+                target = cls.folder / "source" / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes((SOURCE / file).read_bytes())
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -35,6 +36,8 @@ enum class Fold : uint8_t { kSum, kMin, kMax };
 // floating-point numbers may be added in any order, but all ranks get the same bits; the least and
 // the greatest of numbers with a NaN among them is unspecified.
 using Values = std::variant<std::span<uint64_t>, std::span<double>>;
+
+class Messages;  // messages.h
 
 class Comm {
  public:
@@ -71,6 +74,9 @@ class Comm {
   // with its error. After a failed call it returns that call's error, whatever it is given, so that
   // `status = comm.agree(work(comm))` ends the work of a rank in all cases.
   virtual Status agree(const Status& mine) = 0;
+
+  // What moves bytes from one rank to another while the ranks work. Include messages.h to use it.
+  virtual Result<std::unique_ptr<Messages>> open_messages() = 0;
 
   // ---- not collective ----
 

@@ -1,5 +1,5 @@
-// The contract, held by the implementations that need no launcher. Over MPI:
-// tests/comm/mpi_test.py.
+// The contracts of Comm and of Messages, held by the implementations that need no launcher. Over
+// MPI: tests/comm/mpi_test.py.
 #include "comm/comm.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "comm/comm_contract.h"
+#include "comm/messages_contract.h"
 #include "comm/single.h"
 #include "comm/threads.h"
 
@@ -53,6 +54,18 @@ INSTANTIATE_TEST_SUITE_P(Of, CommContract,
                                                           Job{"Threads2", 2, threads_comm},
                                                           Job{"Threads5", 5, threads_comm}),
                                           testing::ValuesIn(contract().begin(), contract().end())),
+                         [](const auto& tried) {
+                           return std::get<0>(tried.param).name +
+                                  std::string(std::get<1>(tried.param).name);
+                         });
+
+INSTANTIATE_TEST_SUITE_P(OfMessages, CommContract,
+                         testing::Combine(testing::Values(Job{"Single", 1, make_single},
+                                                          Job{"Threads1", 1, threads_comm},
+                                                          Job{"Threads2", 2, threads_comm},
+                                                          Job{"Threads5", 5, threads_comm}),
+                                          testing::ValuesIn(messages_contract().begin(),
+                                                            messages_contract().end())),
                          [](const auto& tried) {
                            return std::get<0>(tried.param).name +
                                   std::string(std::get<1>(tried.param).name);

@@ -26,6 +26,7 @@ using wire::LifelineMessage;
 
 constexpr auto kSigtermDelay = 300ms;            // the news of a loss may come after the signal
 constexpr auto kSigtermDelayAfterLoss = 3000ms;  // to tell it and end
+constexpr auto kTellDelayAfterSigterm = 50ms;    // the launcher will kill: no time for a call
 constexpr auto kGreetingTime = 2s;               // for a stranger on the port, who says nothing
 constexpr Deadline kNever = Deadline::max();
 
@@ -117,8 +118,15 @@ class TcpLifeline : public Lifeline {
 
   std::optional<RankName> take_lost() override {
     const auto lost_rank = lost();
+    // While it is told, whoever asks for it waits: it would be told twice.
+    const std::lock_guard lock(tell_mutex_);
     if (lost_rank) taken_ = true;
     return lost_rank;
+  }
+
+  void await_speaker() override {
+    const Deadline until = monotonic_now() + options_.speaking_time;
+    while (!speaker_gone_ && monotonic_now() < until) std::this_thread::sleep_for(5ms);
   }
 
   bool leave() override {
@@ -141,6 +149,11 @@ class TcpLifeline : public Lifeline {
   void say_bye();
   bool all_said_bye() const;
   void act_on_time();
+  // Once a rank is lost: the lowest that is left.
+  Rank speaker() const { return lost_->rank == kFirstRank ? Rank{1} : kFirstRank; }
+  bool speaks() const { return options_.rank == speaker(); }
+  void go_missing(const RankName& name);
+  void hurry_to_tell();
   int poll_timeout_ms() const;
   void say(Peer& peer, LifelineKind kind, const RankName& about);
 
@@ -157,7 +170,9 @@ class TcpLifeline : public Lifeline {
   mutable std::mutex mutex_;
   std::optional<RankName> lost_;
   std::atomic<bool> is_lost_ = false;  // the same, cheap to ask in a loop
-  std::atomic<bool> taken_ = false;
+  std::atomic<bool> speaker_gone_ = false;
+  std::mutex tell_mutex_;
+  bool taken_ = false;
   std::atomic<bool> telling_ = false;
 
   // Of the watching thread alone.
@@ -296,6 +311,7 @@ bool TcpLifeline::read_wakes() {
     if (wakes[i] == 'b') leaving_ = true;
     if (wakes[i] == 't' && sigterm_at_ == kNever) {
       sigterm_at_ = monotonic_now() + (is_lost_ ? kSigtermDelayAfterLoss : kSigtermDelay);
+      hurry_to_tell();
     }
   }
   return true;
@@ -307,7 +323,7 @@ void TcpLifeline::read_peer(Peer& peer) {
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count <= 0) {
     peer.open = false;
-    if (!peer.said_bye) lose(peer.name);
+    if (!peer.said_bye) go_missing(peer.name);
     return;
   }
   peer.inbox.append(buffer, static_cast<size_t>(count));
@@ -318,7 +334,7 @@ void TcpLifeline::read_peer(Peer& peer) {
     // A connection that carries nonsense is of no use: what it would tell is not known any more.
     if (!message.ok()) {
       peer.open = false;
-      return lose(peer.name);
+      return go_missing(peer.name);
     }
     take_message(peer, *message);
   }
@@ -337,10 +353,28 @@ void TcpLifeline::lose(const RankName& name) {
     lost_ = name;
   }
   is_lost_ = true;
-  tell_at_ = monotonic_now() + options_.taking_time;
-  if (sigterm_at_ != kNever) sigterm_at_ = monotonic_now() + kSigtermDelayAfterLoss;
+  tell_at_ = monotonic_now() + (speaks() ? options_.taking_time : options_.speaking_time);
+  if (sigterm_at_ != kNever) {
+    sigterm_at_ = monotonic_now() + kSigtermDelayAfterLoss;
+    hurry_to_tell();
+  }
   if (!is_hub()) return;
   for (Peer& peer : peers_) say(peer, LifelineKind::kLost, name);
+}
+
+// The other end of a connection is gone. After the first loss that tells nothing new, unless it is
+// the rank that speaks: it has spoken.
+void TcpLifeline::go_missing(const RankName& name) {
+  if (is_lost_ && name.rank == speaker()) {
+    speaker_gone_ = true;
+    if (tell_at_ != kNever) tell_at_ = monotonic_now();
+  }
+  lose(name);
+}
+
+void TcpLifeline::hurry_to_tell() {
+  if (!is_lost_ || !speaks() || tell_at_ == kNever) return;
+  tell_at_ = std::min(tell_at_, monotonic_now() + kTellDelayAfterSigterm);
 }
 
 void TcpLifeline::say(Peer& peer, LifelineKind kind, const RankName& about) {
@@ -364,10 +398,9 @@ void TcpLifeline::act_on_time() {
   const Deadline now = monotonic_now();
   if (now >= tell_at_) {
     tell_at_ = kNever;
-    // The lowest rank that is left speaks.
-    const Rank speaker = lost_->rank == kFirstRank ? Rank{1} : kFirstRank;
+    const std::lock_guard lock(tell_mutex_);
     if (telling_ && !taken_ && options_.on_loss) {
-      options_.on_loss({.error = loss_error(*lost_), .speaks = options_.rank == speaker});
+      options_.on_loss({.error = loss_error(*lost_), .speaks = speaks()});
     }
   }
   if (now >= sigterm_at_) end_by_sigterm();

@@ -10,6 +10,9 @@
 // The thread also takes SIGTERM, where the program has no use of its own for it: launchers send it
 // to the ranks that are left, in a race with the news, and a rank that ended on the spot could not
 // say why. It ends the program 300 ms later, or 3 s later where a rank is lost.
+//
+// One rank speaks of a loss, the lowest that is left, and the others go after it: the first that
+// goes makes a launcher end the rest at once, among them the one that has something to say.
 #pragma once
 
 #include <chrono>
@@ -30,7 +33,10 @@ struct LifelineOptions {
   uint32_t size = 1;
   bool one_host = true;                        // all ranks are processes of this host
   std::chrono::milliseconds patience{20'000};  // for the others to come
-  std::chrono::milliseconds taking_time{250};  // before on_loss is called
+  std::chrono::milliseconds taking_time{250};  // before on_loss is called on the rank that speaks
+  // How long the others stay where they cannot see it go. Longer than the second that Open MPI
+  // leaves between SIGTERM and SIGKILL, and shorter than SIGTERM is held.
+  std::chrono::milliseconds speaking_time{2000};
   bool takes_sigterm = false;
   LossFunction on_loss;
 };
@@ -56,8 +62,13 @@ class Lifeline {
   // The first rank that went without leave(); the same on all ranks unless two went at once.
   virtual std::optional<RankName> lost() const = 0;
 
-  // As lost(), for the caller to tell: on_loss is then not called any more.
+  // As lost(), for the caller to tell: on_loss is then not called any more. Waits where it is being
+  // called, and must not be called from there.
   virtual std::optional<RankName> take_lost() = 0;
+
+  // After a loss, on a rank that does not speak and is about to go: waits until the one that does
+  // has gone, or could have.
+  virtual void await_speaker() = 0;
 
   // The last call. Waits until all ranks have made it, or a rank is lost: then false.
   virtual bool leave() = 0;

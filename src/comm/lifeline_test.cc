@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <csignal>
 #include <thread>
 
 #include "base/clock.h"
@@ -15,10 +16,13 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
+using Lifelines = std::vector<std::unique_ptr<Lifeline>>;
+
 // The ranks of one process, connected. Their names differ by the rank alone.
-std::vector<std::unique_ptr<Lifeline>> connected(uint32_t size, const LossFunction& on_loss = {}) {
-  std::vector<std::unique_ptr<Lifeline>> lifelines(size);
-  LifelineOptions options = {.size = size, .patience = 5s, .on_loss = on_loss};
+Lifelines connected_by(LifelineOptions options) {
+  const uint32_t size = options.size;
+  Lifelines lifelines(size);
+  options.patience = 5s;
   lifelines[0] = *Lifeline::open(options);
   const std::string invitation = lifelines[0]->invitation();
   std::vector<std::thread> threads;
@@ -26,12 +30,23 @@ std::vector<std::unique_ptr<Lifeline>> connected(uint32_t size, const LossFuncti
     threads.emplace_back([&, rank] {
       LifelineOptions own = options;
       own.rank = static_cast<Rank>(rank);
+      own.takes_sigterm = false;
       lifelines[rank] = *Lifeline::join(own, invitation);
     });
   }
   EXPECT_TRUE(lifelines[0]->admit().ok());
   for (std::thread& thread : threads) thread.join();
   return lifelines;
+}
+
+Lifelines connected(uint32_t size, const LossFunction& on_loss = {}) {
+  return connected_by({.size = size, .on_loss = on_loss});
+}
+
+template <typename Condition>
+void wait_until(Condition condition) {
+  const auto until = monotonic_now() + 5s;
+  while (!condition() && monotonic_now() < until) std::this_thread::sleep_for(1ms);
 }
 
 std::optional<RankName> wait_for_loss(const Lifeline& lifeline) {
@@ -96,6 +111,72 @@ TEST(Lifeline, ALossThatNobodyTakesIsTold) {
   while (told < 2 && monotonic_now() < until) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(told, 2);
   EXPECT_EQ(spoken, 1);
+}
+
+// A launcher that sees a rank go ends the others: the one that speaks must have spoken.
+TEST(Lifeline, TheOthersStayUntilTheRankThatSpeaksHasGone) {
+  std::atomic<int> spoken = 0;
+  std::atomic<int> silent = 0;
+  auto lifelines = connected_by(
+      {.size = 4, .taking_time = 10ms, .speaking_time = 60s, .on_loss = [&](const Loss& loss) {
+         ++(loss.speaks ? spoken : silent);
+       }});
+  for (auto& lifeline : lifelines) lifeline->start_telling();
+  lifelines[3].reset();
+  wait_until([&] { return spoken > 0; });
+  ASSERT_TRUE(wait_for_loss(*lifelines[2]));
+  lifelines[2]->take_lost();
+  std::atomic<bool> left = false;
+  std::thread leaving([&] {
+    lifelines[2]->await_speaker();
+    left = true;
+  });
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(spoken, 1);
+  EXPECT_EQ(silent, 0);
+  EXPECT_FALSE(left);
+  lifelines[0].reset();
+  leaving.join();
+  wait_until([&] { return silent > 0; });
+  EXPECT_EQ(silent, 1);
+}
+
+TEST(Lifeline, WhereNobodySeesTheRankThatSpeaksTheOthersStayForAWhile) {
+  auto lifelines = connected_by({.size = 3, .speaking_time = 100ms});
+  lifelines[0].reset();
+  ASSERT_TRUE(wait_for_loss(*lifelines[2]));
+  const auto before = monotonic_now();
+  lifelines[2]->await_speaker();
+  EXPECT_GE(monotonic_now() - before, 100ms);
+}
+
+TEST(Lifeline, WhoTakesALossThatIsBeingToldWaits) {
+  std::atomic<bool> is_told = false;
+  std::atomic<bool> was_told = false;
+  auto lifelines = connected_by({.size = 2, .taking_time = 0ms, .on_loss = [&](const Loss&) {
+                                   is_told = true;
+                                   std::this_thread::sleep_for(100ms);
+                                   was_told = true;
+                                 }});
+  lifelines[0]->start_telling();
+  lifelines[1].reset();
+  wait_until([&] { return is_told.load(); });
+  EXPECT_TRUE(lifelines[0]->take_lost());
+  EXPECT_TRUE(was_told);
+}
+
+TEST(Lifeline, SigtermAfterALossLeavesNoTimeToTakeIt) {
+  std::atomic<bool> told = false;
+  auto lifelines = connected_by(
+      {.size = 2, .taking_time = 60s, .takes_sigterm = true, .on_loss = [&](const Loss&) {
+         told = true;
+       }});
+  lifelines[0]->start_telling();
+  lifelines[1].reset();
+  ASSERT_TRUE(wait_for_loss(*lifelines[0]));
+  raise(SIGTERM);
+  wait_until([&] { return told.load(); });
+  EXPECT_TRUE(told);
 }
 
 TEST(Lifeline, ALossThatIsTakenIsNotToldAgain) {

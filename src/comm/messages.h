@@ -9,13 +9,17 @@
 // sender next calls MPI (docs/design/ranks.md). The thread sleeps when nothing is under way, and
 // gives the core away when it is needed; it must not starve the training.
 //
+// What arrives before its receive is called for waits in this rank's memory: whoever sends far
+// ahead fills it.
+//
 // Promises, which messages_contract.h checks of every implementation:
 //  - send and receive return at once and take any length; messages of one pair of ranks and one tag
 //    arrive in the order in which they were sent; a rank may send to itself;
-//  - a rank that dies, ends or fails makes every ticket that waits for it, and every later call,
-//    fail with an error that names it: nothing waits for ever;
+//  - nothing waits for ever, and errors name the rank. One that dies, or fails (Comm::agree), makes
+//    whatever is under way fail, and every later call. One that ends its Messages makes those fail
+//    that wait for it; what it had sent still arrives;
 //  - any thread may call; the collective calls of the Comm go on beside it.
-// Ends before its Comm does; what was sent and waited for has then left.
+// Ends before its Comm does: sends that nobody waited for are finished first, receives given up.
 #pragma once
 
 #include <chrono>
@@ -30,8 +34,13 @@
 
 namespace millrace::comm {
 
-enum class Tag : uint32_t {};     // whose conversation this is; below 2^15
-enum class Ticket : uint64_t {};  // one message under way; used up by the call that finds it done
+enum class Tag : uint32_t {};  // whose conversation this is; below 2^15
+
+// One message under way. Used up by take(), by the wait() that finds a send done, and by either
+// that finds a failure.
+enum class Ticket : uint64_t {};
+
+inline constexpr uint32_t kTagLimit = 1u << 15;
 
 class Messages {
  public:
@@ -40,7 +49,7 @@ class Messages {
   virtual Rank rank() const = 0;
   virtual uint32_t size() const = 0;
 
-  // `bytes` must stay as they are until the ticket is done.
+  // `bytes` must stay as they are until the ticket is done, or has failed.
   virtual Ticket send(Rank to, Tag tag, ByteView bytes) = 0;
 
   // The next message of `from` with this tag, of whatever length it is.
@@ -56,9 +65,14 @@ class Messages {
   // Waits for a receive, and gives its bytes.
   virtual Result<std::string> take(Ticket ticket) = 0;
 
-  // Every message with this tag, from anybody, goes to `answer` on the thread that moves them, and
-  // what it returns goes back under the same tag: how a rank serves what it holds. It must be
-  // quick. Call it before any rank asks; a tag that is served cannot be received.
+  // Bytes that take() gave and that are not needed any more, to be filled again. Not a duty; but
+  // fresh memory costs several times what the message does (docs/measurements.md).
+  virtual void give_back(std::string /*bytes*/) {}
+
+  // Every question asked under this tag, by anybody, goes to `answer` on a thread of ours, one at
+  // a time, and what it returns goes back to who asked: how a rank serves what it holds. It must
+  // be quick, and must not wait for a ticket. Questions that came before wait for this call.
+  // Messages that are sent under the same tag are apart. Not called any more once this has ended.
   using Answer = std::function<std::string(Rank from, std::string question)>;
   virtual void serve(Tag tag, Answer answer) = 0;
 

@@ -38,6 +38,8 @@ std::string_view call_name(Call call) {
       return "a gathering";
     case Call::kAgree:
       return "an agreement";
+    case Call::kOpenMessages:
+      return "the opening of messages";
     case Call::kEnd:
       return "the end";
   }

@@ -25,6 +25,7 @@ enum class Call : uint8_t {
   kReduceToAll,
   kGather,
   kAgree,
+  kOpenMessages,
   kEnd,  // the rank has no more to do with the others
 };
 

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "comm/local_messages.h"
 #include "comm/proposal.h"
 
 namespace millrace::comm {
@@ -9,6 +10,10 @@ namespace {
 
 class SingleComm : public Comm {
  public:
+  ~SingleComm() override {
+    for (const auto& post : posts_) post->end(kFirstRank);
+  }
+
   Rank rank() const override { return kFirstRank; }
   uint32_t size() const override { return 1; }
   bool speaks() const override { return true; }
@@ -25,7 +30,16 @@ class SingleComm : public Comm {
 
   Status agree(const Status& mine) override {
     if (!failure_ && !mine.ok()) failure_ = mine.error();
+    for (const auto& post : posts_) {
+      if (failure_) post->fail(kFirstRank, *failure_);
+    }
     return meet(kFirstRank);
+  }
+
+  Result<std::unique_ptr<Messages>> open_messages() override {
+    RETURN_IF_ERROR(meet(kFirstRank));
+    posts_.push_back(std::make_shared<LocalPost>(1));
+    return local_messages(posts_.back(), kFirstRank);
   }
 
  private:
@@ -37,6 +51,7 @@ class SingleComm : public Comm {
   }
 
   std::optional<Error> failure_;
+  std::vector<std::shared_ptr<LocalPost>> posts_;  // shared with the Messages, which may go later
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "comm/local_messages.h"
 #include "comm/proposal.h"
 
 namespace millrace::comm {
@@ -36,6 +37,7 @@ struct Seat {
   Values values;                   // kReduce, kReduceToAll
   ByteView mine;                   // kGather
   std::vector<std::string>* gathered = nullptr;
+  std::shared_ptr<LocalPost>* post = nullptr;  // kOpenMessages
   bool waiting = false;
   bool ended = false;
 };
@@ -133,6 +135,11 @@ class Table {
       case Call::kGather:
         for (const Seat& seat : seats_) root.gathered->emplace_back(text_of(seat.mine));
         return;
+      case Call::kOpenMessages: {
+        const auto post = std::make_shared<LocalPost>(size());
+        for (Seat& seat : seats_) *seat.post = post;
+        return;
+      }
       case Call::kBarrier:
       case Call::kAgree:
       case Call::kEnd:
@@ -166,7 +173,10 @@ class Table {
 class ThreadsComm : public Comm {
  public:
   ThreadsComm(std::shared_ptr<Table> table, Rank rank) : table_(std::move(table)), rank_(rank) {}
-  ~ThreadsComm() override { table_->end(rank_); }
+  ~ThreadsComm() override {
+    for (const auto& post : posts_) post->end(rank_);
+    table_->end(rank_);
+  }
 
   Rank rank() const override { return rank_; }
   uint32_t size() const override { return table_->size(); }
@@ -196,7 +206,22 @@ class ThreadsComm : public Comm {
 
   Status agree(const Status& mine) override {
     const Error* failure = mine.ok() ? nullptr : &mine.error();
+    for (const auto& post : posts_) {
+      // That a message failed because another rank did is that one's to tell.
+      if (post->was_told(rank_)) failure = nullptr;
+    }
+    // First, since who waits for a message of this rank does not come to the table.
+    for (const auto& post : posts_) {
+      if (failure != nullptr) post->fail(rank_, named(*failure, rank_, size()));
+    }
     return table_->meet(rank_, {.shape = {.call = Call::kAgree}, .failure = failure});
+  }
+
+  Result<std::unique_ptr<Messages>> open_messages() override {
+    std::shared_ptr<LocalPost> post;
+    RETURN_IF_ERROR(table_->meet(rank_, {.shape = {.call = Call::kOpenMessages}, .post = &post}));
+    posts_.push_back(post);
+    return local_messages(std::move(post), rank_);
   }
 
  private:
@@ -208,6 +233,7 @@ class ThreadsComm : public Comm {
 
   std::shared_ptr<Table> table_;  // shared by the ranks of the job, whichever goes last
   Rank rank_;
+  std::vector<std::shared_ptr<LocalPost>> posts_;  // shared by the ranks, and by their Messages
 };
 
 }  // namespace

@@ -43,6 +43,12 @@ class SampleSource {
   // A hint that these are read soon, in this order.
   virtual void prepare(std::span<const SampleId> soon) const { static_cast<void>(soon); }
 
+  // An epoch begins, after `done` positions of it that were read before: for sources that look
+  // ahead in the order.
+  virtual void start_epoch(Epoch epoch, uint64_t done) const {
+    static_cast<void>(epoch), static_cast<void>(done);
+  }
+
   // Samples that lie together, such as those of one file: group g holds the samples from
   // group_begin(g) to group_begin(g + 1). What file-level shuffling permutes.
   virtual uint64_t group_count() const = 0;

@@ -3,8 +3,7 @@
 // One interface, so that the loader is measured with each and tests can inject faults. Every
 // implementation guarantees, and engine_contract.cc checks:
 //  - read_at returns all that was asked for, or less only where the file ends; interrupted and
-//  short
-//    transfers are continued inside; any offset, length and address may be asked for;
+//    short transfers are continued inside; any offset, length and address may be asked for;
 //  - many threads may read one Reader at once;
 //  - errors name what was attempted; the functions that take a path put it before the message.
 #pragma once
@@ -74,6 +73,10 @@ class ReadQueue {
 
   // REQUIRES: in_flight() < capacity(); readers of the engine that made the queue.
   virtual Status submit(const ReadRequest& request) = 0;
+
+  // A hint that many reads will go into this memory, which lives longer than the queue: a queue of
+  // the kernel then pins it once, and not for each read.
+  virtual void use_memory(MutableByteView memory) { static_cast<void>(memory); }
 
   // Waits until at least one read is done, and adds all that are to `done`. Nothing in flight: adds
   // nothing.

@@ -1,4 +1,4 @@
-// Loader: the batches of a rank, one after another, read and decoded ahead by threads.
+// loader: the batches of a rank, one after another, read and decoded ahead by threads.
 //
 //   ASSIGN_OR_RETURN(auto loader, Loader::open({.source = ..., .decoder = ..., .batch_size = 64}));
 //   RETURN_IF_ERROR(loader->start_epoch(Epoch{0}));
@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@
 #include "data/batch.h"
 #include "data/decoder.h"
 #include "data/source.h"
+#include "loader/batch_memory.h"
 #include "loader/order.h"
 #include "loader/share.h"
 
@@ -54,6 +56,9 @@ struct LoaderOptions {
   uint64_t memory_bytes = uint64_t{1} << 30;  // the most that batches under way may take
   bool skips_bad_samples = false;  // counted and left out, and the batch is shorter; else an error
   std::chrono::nanoseconds read_deadline = std::chrono::seconds(60);  // then a stuck read is named
+  MemoryHooks memory_hooks;  // where batches lie: pinned memory, for example; empty: the system's
+  // Asked some times a second by a next() that waits; true makes it return kCancelled.
+  std::function<bool()> is_interrupted;
 };
 
 struct LoaderStats {
@@ -85,8 +90,8 @@ class Loader {
   virtual void cancel() = 0;
 
   virtual uint64_t batch_count() const = 0;  // of the epoch that was begun, from its start
-  virtual const Order& order() const = 0;
-  virtual LoaderState state() const = 0;  // as of the batches that next() has returned
+  virtual const Order& order() const = 0;    // good until restore()
+  virtual LoaderState state() const = 0;     // as of the batches that next() has returned
   // The next batch is the one after those that `state` has seen, also if it was another world's.
   virtual Status restore(const LoaderState& state) = 0;
   virtual LoaderStats stats() const = 0;

@@ -61,7 +61,10 @@ class Order {
                     std::span<data::SampleId> out) const;
 };
 
-// Fails where the options make no sense, and says which.
+// Fails where the options make no sense, and says which; group_begins are not looked at.
+Status check_order(const OrderOptions& options);
+
+// Likewise, with the group_begins.
 Result<std::unique_ptr<Order>> make_order(const OrderOptions& options);
 
 }  // namespace millrace::loader

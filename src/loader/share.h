@@ -20,8 +20,10 @@ struct World {
 
 // What happens where the samples do not fill the last step.
 enum class Tail : uint8_t {
-  kDrop,    // samples that do not fill a batch of every rank are left out of this epoch
-  kPad,     // the batch is filled up with samples from the start of the epoch, marked as not real
+  kDrop,    // samples that do not fill a batch of every rank are left out of this epoch; where all
+            // are fewer than that, the epoch has no batch
+  kPad,     // batches are filled up with samples from the start of the epoch, marked as not real,
+            // more than once where they are few; only an epoch without samples has no batch
   kUneven,  // ranks may have one sample, and so one batch, more than others; no batch is padded
 };
 
@@ -39,22 +41,28 @@ struct ShareOptions {
 struct BatchPlan {
   uint64_t first_position = 0;  // of this rank's first row; the next ones are world.size further
   uint64_t row_count = 0;       // 0: past the end
-  uint64_t real_count = 0;      // rows after these pad: their positions begin at 0 again
+  uint64_t real_count = 0;      // the rows after these pad; may be 0 on the last ranks
 };
 
 class Share {
  public:
-  // REQUIRES: world.rank < world.size, batch_size > 0, done <= sample_count
+  static constexpr uint64_t kBatchSizeMax = uint64_t{1} << 30;
+
+  // REQUIRES: world.rank < world.size, 0 < batch_size <= kBatchSizeMax, done <= sample_count,
+  // sample_count <= 2^63
   explicit Share(const ShareOptions& options);
 
   uint64_t batch_count() const { return batch_count_; }
   BatchPlan batch(uint64_t index) const;
   // The position of a row, also of one that pads.
   uint64_t position(const BatchPlan& plan, uint64_t row) const;
-  // `done` after all ranks have taken their batches 0 to index - 1.
+  // `done` after all ranks have taken so many batches.
   uint64_t done_after(uint64_t batches) const;
 
  private:
+  uint64_t step() const { return options_.batch_size * options_.world.size; }
+  uint64_t rows_left(uint64_t positions) const;
+
   ShareOptions options_;
   uint64_t batch_count_ = 0;
 };

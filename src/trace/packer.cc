@@ -98,6 +98,8 @@ fs::path Packer::default_output(const fs::path& session_directory) {
     path += number == 1 ? ".mrt" : fmt::format("-{}.mrt", number);
     std::error_code error;
     if (!fs::exists(path, error) || !session.ok()) return path;
+    // Begun this moment, by a packer of this session: nobody else makes a file of its name.
+    if (fs::file_size(path, error) == 0) return path;
     auto source = Source::from_file(path.string());
     if (!source.ok()) continue;
     const auto file = PackedFile::open(*std::move(source), path.string());

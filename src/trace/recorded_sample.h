@@ -119,6 +119,28 @@ class RecordedSample {
     write(recording + ".log", log_bytes);
   }
 
+  // Children in the areas of a parent, each with one ring: recordings NAME@0, NAME@1 and on.
+  struct Child {
+    wire::ProcessPage page;
+    wire::Ring ring;
+  };
+  void write_areas(const std::string& name, const std::vector<Child>& children) const {
+    const auto count = static_cast<uint32_t>(children.size());
+    std::string bytes(wire::area_offset(count), '\0');
+    wire::AreasHeader header{};
+    header.magic = wire::kAreasMagic;
+    header.version = wire::kRecordingVersion;
+    header.area_count = count;
+    header.taken = count;
+    std::memcpy(bytes.data(), &header, sizeof(header));
+    for (uint32_t i = 0; i < count; ++i) {
+      char* area = bytes.data() + wire::area_offset(i);
+      std::memcpy(area, &children[i].page, sizeof(wire::ProcessPage));
+      std::memcpy(area + wire::ring_offset(0), &children[i].ring, sizeof(wire::Ring));
+    }
+    write(name + ".rings", bytes);
+  }
+
   const std::filesystem::path& directory() const { return directory_; }
 
   wire::SessionPage page{};

@@ -78,6 +78,19 @@ std::vector<std::string> areas_in_use(const fs::path& path) {
   return found;
 }
 
+// An area's page loses its magic, so that nobody looks at it again, and its space is given back.
+void remove_area(const fs::path& path, uint32_t number) {
+  const auto file = File::open(path, O_WRONLY);
+  if (!file.ok()) return;
+  const uint64_t nothing = 0;
+  const uint64_t offset = wire::area_offset(number);
+  if (!file->write_at(offset, ByteView(reinterpret_cast<const std::byte*>(&nothing), 8)).ok())
+    return;
+  static_cast<void>(fallocate(file->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                              static_cast<off_t>(offset),
+                              static_cast<off_t>(wire::kAreaSizeBytes)));
+}
+
 std::string read_boot_id() {
   const auto text = read_file("/proc/sys/kernel/random/boot_id", 4096);
   if (!text.ok()) return "";
@@ -145,22 +158,11 @@ Result<Source> SessionDirectory::open_rings(const std::string& recording) const 
                              .more_path = rings_path(recording).string()});
 }
 
-// An area's page loses its magic, so that nobody looks at it again, and its space is given back.
 void SessionDirectory::remove(const std::string& recording) const {
   std::error_code error;
-  fs::remove(log_path(recording), error);
+  if (const auto area = area_of(recording)) remove_area(rings_path(area->file), area->number);
   fs::remove(rings_path(recording), error);
-  const auto area = area_of(recording);
-  if (!area) return;
-  const auto file = File::open(rings_path(area->file), O_WRONLY);
-  if (!file.ok()) return;
-  const uint64_t nothing = 0;
-  const uint64_t offset = wire::area_offset(area->number);
-  if (!file->write_at(offset, ByteView(reinterpret_cast<const std::byte*>(&nothing), 8)).ok())
-    return;
-  static_cast<void>(fallocate(file->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                              static_cast<off_t>(offset),
-                              static_cast<off_t>(wire::kAreaSizeBytes)));
+  fs::remove(log_path(recording), error);
 }
 
 Result<wire::ProcessPage> SessionDirectory::read_process(const std::string& recording) const {

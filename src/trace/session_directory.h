@@ -30,6 +30,10 @@ class SessionDirectory {
   // Fails where the directory holds no session's page.
   static Result<SessionDirectory> open(const std::filesystem::path& path);
   static bool is_one(const std::filesystem::path& path);
+  // One that was packed and removed, of which the page is left to be told of.
+  static SessionDirectory removed(std::filesystem::path path, const wire::SessionPage& page) {
+    return {std::move(path), page};
+  }
 
   const std::filesystem::path& path() const { return path_; }
   const wire::SessionPage& page() const { return page_; }
@@ -43,7 +47,8 @@ class SessionDirectory {
   std::filesystem::path rings_path(const std::string& recording) const;
   std::filesystem::path log_path(const std::string& recording) const;
 
-  // All of it was packed, and its process has ended.
+  // All of it was packed, and its process has ended. Its page goes first: whoever finds the page
+  // after reading has read the rest whole.
   void remove(const std::string& recording) const;
 
   Result<wire::ProcessPage> read_process(const std::string& recording) const;

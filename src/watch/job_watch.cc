@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kFilesShown = 5;
 constexpr size_t kWorkersShown = 8;
+constexpr int kPackedLooks = 2;  // within which a packed file and its session are in order
 
 // What is in a directory that `top` cannot be about.
 Status check_directory(const fs::path& path) {
@@ -162,7 +163,9 @@ void JobWatch::find_sessions() {
     candidates.push_back(path_.has_filename() ? path_ : path_.parent_path());
   } else {
     for (const auto& entry : fs::directory_iterator(path_, error)) {
-      if (entry.path().extension() == ".mrt") note_packed(entry.path());
+      if (entry.path().extension() == ".mrt") {
+        packed_files_.try_emplace(entry.path().string(), has_looked_ ? kPackedLooks : 0);
+      }
       if (trace::SessionDirectory::is_one(entry.path())) candidates.push_back(entry.path());
     }
   }
@@ -172,26 +175,44 @@ void JobWatch::find_sessions() {
         has_looked_ ? SessionFollower::Start::kBeginning : SessionFollower::Start::kNow;
     auto follower = SessionFollower::open(candidate, start);
     if (follower.ok()) {
-      sessions_.emplace(candidate.string(),
-                        std::make_unique<Session>(Session{.follower = *std::move(follower)}));
+      follow(*std::move(follower));
     } else if (++refusals_[candidate.string()] == 2) {
       // Not at the first time: it may have been in the making.
       found_problems_.push_back(follower.error().message());
     }
   }
+  find_packed();
 }
 
-// What a session is packed into lies beside it, under its name. One that nobody saw running came
-// and went between two looks.
-void JobWatch::note_packed(const fs::path& file) {
-  const bool is_new = packed_files_.insert(file.string()).second;
-  if (!is_new || !has_looked_) return;
-  fs::path session = file;
-  session.replace_extension();
-  std::error_code error;
-  if (sessions_.contains(session.string()) || fs::exists(session, error)) return;
-  found_problems_.push_back(fmt::format(
-      "{}: was recorded and packed between two looks, and is not counted", file.string()));
+void JobWatch::follow(SessionFollower follower) {
+  std::string directory = follower.directory().string();
+  sessions_.emplace(std::move(directory),
+                    std::make_unique<Session>(Session{.follower = std::move(follower)}));
+}
+
+// A packed file is of a session that is followed, or of one that came and went between two looks.
+void JobWatch::find_packed() {
+  for (auto& [file, looks_left] : packed_files_) {
+    if (looks_left == 0) continue;
+    --looks_left;
+    if (settle_packed(file, looks_left == 0)) looks_left = 0;
+  }
+}
+
+// False where the next look will know more: it was begun this moment, or its session was.
+bool JobWatch::settle_packed(const fs::path& file, bool is_last_try) {
+  fs::path usual = file;
+  usual.replace_extension();
+  if (sessions_.contains(usual.string())) return true;
+  auto follower = SessionFollower::open_packed(file);
+  if (!follower.ok()) {
+    if (is_last_try) found_problems_.push_back(follower.error().message());
+    return false;
+  }
+  if (sessions_.contains(follower->directory().string())) return true;
+  if (trace::SessionDirectory::is_one(follower->directory())) return false;
+  follow(*std::move(follower));
+  return true;
 }
 
 void JobWatch::read(Session& session) {
@@ -278,11 +299,14 @@ void JobWatch::describe_sessions(Snapshot& snapshot) {
   }
   snapshot.hosts = hosts.size();
   snapshot.ranks = ranks.size();
-  if (has_running) {
+  // A packed file of which the session was not seen yet belongs to a job that goes on, or begins.
+  const bool has_unsettled = std::any_of(packed_files_.begin(), packed_files_.end(),
+                                         [](const auto& file) { return file.second > 0; });
+  if (has_running || (has_unsettled && !sessions_.empty())) {
     snapshot.state = JobState::kRunning;
   } else {
     const bool had_any = !sessions_.empty() || !packed_files_.empty();
-    snapshot.state = had_any ? JobState::kEnded : JobState::kWaiting;
+    snapshot.state = had_any && !has_unsettled ? JobState::kEnded : JobState::kWaiting;
   }
 }
 

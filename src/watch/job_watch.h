@@ -57,7 +57,9 @@ class JobWatch {
   explicit JobWatch(std::filesystem::path path) : path_(std::move(path)) {}
 
   void find_sessions();
-  void note_packed(const std::filesystem::path& file);
+  void follow(SessionFollower follower);
+  void find_packed();
+  bool settle_packed(const std::filesystem::path& file, bool is_last_try);
   void read(Session& session);
   Groups group_processes();
   void describe_sessions(Snapshot& snapshot);
@@ -71,7 +73,7 @@ class JobWatch {
   std::map<std::string, int> refusals_;                       // directories that cannot be opened
   std::vector<std::string> found_problems_;
   std::set<std::string> told_problems_;
-  std::set<std::string> packed_files_;
+  std::map<std::string, int> packed_files_;  // looks until it must be settled
   OperationKinds total_;
 };
 

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/temporary_directory.h"
+#include "trace/packer.h"
 #include "trace/recorded_sample.h"
 
 namespace millrace::watch {
@@ -56,6 +57,14 @@ class JobWatchTest : public testing::Test {
     ring.slots[reads] = region(wait, 10, 100, 4, reads);
     sample.write_session();
     sample.write_process("42-f", page, {ring}, {});
+  }
+
+  void pack(const std::string& host) {
+    auto packer = trace::Packer::open(path_ / host, path_ / (host + ".mrt"),
+                                      {.threads = 1, .others_ended = true, .batch_bytes = 0});
+    ASSERT_TRUE(packer.ok()) << packer.error().message();
+    const auto packed = packer->finish();
+    ASSERT_TRUE(packed.ok() && packed->session_removed);
   }
 
   Result<TemporaryDirectory> directory_ = TemporaryDirectory::create();
@@ -148,6 +157,60 @@ TEST_F(JobWatchTest, ASessionsOwnDirectoryIsAJobToo) {
   auto job = JobWatch::open(path_ / "node1");
   ASSERT_TRUE(job.ok());
   EXPECT_EQ(job->look().state, JobState::kRunning);
+}
+
+TEST_F(JobWatchTest, AJobThatCameAndWentBetweenTwoLooksIsCounted) {
+  JobWatch job = watch();
+  job.look();
+  write_host("node1", 0, 10, /*exited=*/true);
+  pack("node1");
+  const Snapshot snapshot = job.look();
+  EXPECT_EQ(snapshot.state, JobState::kEnded);
+  EXPECT_EQ(snapshot.total.reads.count, 10u);
+  EXPECT_THAT(snapshot.problems, IsEmpty());
+  EXPECT_EQ(job.look().total.reads.count, 10u);
+}
+
+TEST_F(JobWatchTest, AlsoWhereItsDirectoryIsHalfRemoved) {
+  JobWatch job = watch();
+  job.look();
+  write_host("node1", 0, 10, /*exited=*/true);
+  pack("node1");
+  fs::create_directory(path_ / "node1");
+  EXPECT_EQ(job.look().total.reads.count, 10u);
+}
+
+TEST_F(JobWatchTest, HasNotEndedWhereOnlyAPackedFileIsSeenThatIsBeingBegun) {
+  JobWatch job = watch();
+  job.look();
+  fs::create_directory(path_);
+  std::ofstream(path_ / "node1.mrt").flush();
+  EXPECT_EQ(job.look().state, JobState::kWaiting);
+  write_host("node1", 0, 10);
+  const Snapshot snapshot = job.look();
+  EXPECT_EQ(snapshot.state, JobState::kRunning);
+  EXPECT_EQ(snapshot.total.reads.count, 10u);
+  EXPECT_THAT(snapshot.problems, IsEmpty());
+}
+
+TEST_F(JobWatchTest, ATraceThatWasThereBeforeIsNotCounted) {
+  write_host("node1", 0, 10, /*exited=*/true);
+  pack("node1");
+  JobWatch job = watch();
+  EXPECT_EQ(job.look().state, JobState::kEnded);
+  EXPECT_EQ(job.look().total.all().count, 0u);
+}
+
+TEST_F(JobWatchTest, AFileThatIsNoPackedRecordingIsNamedOnce) {
+  JobWatch job = watch();
+  job.look();
+  write_host("node1", 0, 10);
+  std::ofstream(path_ / "other.mrt") << "nonsense";
+  std::vector<std::string> problems;
+  for (int i = 0; i < 4; ++i) {
+    for (const std::string& problem : job.look().problems) problems.push_back(problem);
+  }
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("other.mrt")));
 }
 
 TEST_F(JobWatchTest, GarbageIsNamedOnceAndTheRestIsUsed) {

@@ -132,7 +132,8 @@ void RecordingTail::read(const Source& rings, const OpenLog& open_log, bool is_o
   const std::vector<RingCopy> copies = copy_rings(rings, is_over);
   const auto log = open_log();
   if (!log.ok()) {
-    problems_.push_back(log.error().message());
+    is_behind_ = log.error().code() == Errc::kNotFound;
+    if (!is_behind_) problems_.push_back(log.error().message());
   } else if (*log != nullptr) {
     read_log(**log, copies, is_over, visit);
   }

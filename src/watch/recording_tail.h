@@ -29,8 +29,9 @@ class RecordingTail {
  public:
   // Called for each event: its slots, and where it happened.
   using Visit = std::function<void(std::span<const wire::TraceSlot>, trace::Place)>;
-  // Null where there is no log. Called after the rings were copied, so that what moves from a ring
-  // to the log meanwhile is found in one of them.
+  // Null where there is no log; kNotFound where the recording has gone, with what was just copied
+  // of it. Called after the rings were copied, so that what moves from a ring to the log meanwhile
+  // is found in one of them.
   using OpenLog = std::function<Result<std::unique_ptr<trace::Source>>()>;
   // Events, by process and thread.
   using Counts = std::map<std::pair<uint32_t, uint32_t>, uint64_t>;
@@ -41,7 +42,7 @@ class RecordingTail {
   // `is_over`: the process had ended before, so that nothing of it is still on its way.
   void read(const trace::Source& rings, const OpenLog& open_log, bool is_over, const Visit& visit);
 
-  // The log was packed further than it was read; read() goes on after settle().
+  // It was packed further than it was read; read() goes on after settle().
   bool is_behind() const { return is_behind_; }
 
   // Whether a packed file that holds `consumed` has events that were not delivered.

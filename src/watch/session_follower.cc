@@ -46,6 +46,23 @@ wire::ProcessPage page_from(const trace::Process& process) {
   return page;
 }
 
+template <size_t kSize>
+void copy_text(const std::string& text, char (&field)[kSize]) {
+  text.copy(field, kSize - 1);
+}
+
+wire::SessionPage page_from(const trace::SessionEntry& entry) {
+  wire::SessionPage page{};
+  copy_text(entry.session.host, page.host);
+  copy_text(entry.session.boot_id, page.boot_id);
+  page.launcher_pid = entry.session.launcher_pid;
+  page.levels = entry.session.levels;
+  page.counter = entry.clock.counter;
+  page.first = entry.clock.first;
+  page.last = entry.clock.last;
+  return page;
+}
+
 void copy_event(const EventColumns& from, size_t event, uint32_t tid, EventColumns& to) {
   const auto packed_name = [](NameIndex name) {
     const auto number = static_cast<uint32_t>(name);
@@ -94,21 +111,35 @@ class SessionFollower::Batch {
 
 Result<SessionFollower> SessionFollower::open(const fs::path& directory, Start start) {
   ASSIGN_OR_RETURN(trace::SessionDirectory session, trace::SessionDirectory::open(directory));
-  return SessionFollower(std::move(session), start);
+  fs::path packed_path = trace::Packer::default_output(directory);
+  return SessionFollower(std::move(session), start, std::move(packed_path));
 }
 
-SessionFollower::SessionFollower(trace::SessionDirectory session, Start start)
+Result<SessionFollower> SessionFollower::open_packed(const fs::path& file) {
+  ASSIGN_OR_RETURN(trace::Source source, trace::Source::from_file(file.string()));
+  ASSIGN_OR_RETURN(const auto packed, trace::PackedFile::open(std::move(source), file.string()));
+  if (!packed.is_packed_recording() || packed.tables().sessions.empty()) {
+    return fail(Errc::kNotFound, "{}: holds no recording of a session", file.string());
+  }
+  const trace::SessionEntry& entry = packed.tables().sessions.front();
+  return SessionFollower(
+      trace::SessionDirectory::removed(file.parent_path() / entry.directory, page_from(entry)),
+      Start::kBeginning, file);
+}
+
+SessionFollower::SessionFollower(trace::SessionDirectory session, Start start, fs::path packed_path)
     : session_(std::move(session)),
       entry_(session_.entry()),
       start_(start),
-      packed_path_(trace::Packer::default_output(session_.path())) {}
+      packed_path_(std::move(packed_path)) {}
 
 void SessionFollower::look(const Visit& visit) {
   if (is_removed_) return;
   // Before the recording, so that at the start nothing of it is beyond what the log still has.
-  if (is_first_look_) open_packed();
+  if (is_first_look_) find_packed();
   is_removed_ = !reopen();
   if (!is_removed_) {
+    look_for_launcher();
     find_processes();
     read_pages();
     read_tails(visit, false);
@@ -135,6 +166,15 @@ bool SessionFollower::reopen() {
   if (!trace::SessionDirectory::is_one(session_.path())) return false;
   note(again.error().message());
   return true;
+}
+
+// Before its processes are looked for: whoever is not found then was not begun by a launcher that
+// had ended.
+void SessionFollower::look_for_launcher() {
+  wire::ProcessPage launcher{};
+  launcher.pid = session_.page().launcher_pid;
+  // Where it is not known, or cannot be seen, it has ended with the processes, once there are some.
+  launcher_ = launcher.pid == 0 ? Life::kElsewhere : session_.life_of(launcher, {});
 }
 
 size_t SessionFollower::add_process(const std::string& recording) {
@@ -214,6 +254,19 @@ void SessionFollower::read_tails(const Visit& visit, bool only_behind) {
   }
 }
 
+Result<std::unique_ptr<trace::Source>> SessionFollower::open_log(
+    const std::string& recording) const {
+  auto log = trace::Source::from_file(session_.log_path(recording).string());
+  // A packer removes the page first. Without it the log may be gone, and the rings that were copied
+  // be holes: all of it is in the packed file.
+  if (const auto page = session_.read_process(recording); !page.ok()) {
+    return fail(Errc::kNotFound, "{}", page.error().message());
+  }
+  if (log.ok()) return std::make_unique<trace::Source>(*std::move(log));
+  if (log.error().code() == Errc::kNotFound) return std::unique_ptr<trace::Source>();
+  return std::move(log).error();
+}
+
 void SessionFollower::read_tail(size_t process, const trace::TickMap& ticks, const Visit& visit) {
   Tail& tail = tails_[process];
   const std::string& recording = processes_[process].recording;
@@ -222,12 +275,7 @@ void SessionFollower::read_tail(size_t process, const trace::TickMap& ticks, con
     if (rings.error().code() != Errc::kNotFound) note(rings.error().message());
     return;
   }
-  const auto open_log = [&]() -> Result<std::unique_ptr<trace::Source>> {
-    auto log = trace::Source::from_file(session_.log_path(recording).string());
-    if (log.ok()) return std::make_unique<trace::Source>(*std::move(log));
-    if (log.error().code() == Errc::kNotFound) return std::unique_ptr<trace::Source>();
-    return std::move(log).error();
-  };
+  const auto open_log = [&] { return this->open_log(recording); };
   const bool is_over = processes_[process].life == Life::kEnded;
   if (is_first_look_ && start_ == Start::kNow) {
     tail.tail.skip(*rings, open_log);
@@ -254,7 +302,7 @@ void SessionFollower::read_tail(size_t process, const trace::TickMap& ticks, con
 
 // ---- what a packer took -------------------------------------------------------------------------
 
-void SessionFollower::open_packed() {
+void SessionFollower::find_packed() {
   std::error_code error;
   if (!fs::exists(packed_path_, error)) return;
   auto source = trace::Source::from_file(packed_path_.string());
@@ -273,7 +321,7 @@ void SessionFollower::open_packed() {
 
 void SessionFollower::read_packed(const Visit& visit) {
   if (!packed_) {
-    open_packed();
+    find_packed();
   } else if (const Status status = packed_->read_on(); !status.ok()) {
     note(status.error().message());
   }
@@ -370,11 +418,7 @@ bool SessionFollower::has_ended() const {
   const bool runs = std::any_of(processes_.begin(), processes_.end(),
                                 [](const auto& process) { return process.life != Life::kEnded; });
   if (runs) return false;
-  wire::ProcessPage launcher{};
-  launcher.pid = session_.page().launcher_pid;
-  if (launcher.pid == 0) return !processes_.empty();
-  const Life life = session_.life_of(launcher, {});
-  return life == Life::kEnded || (life == Life::kElsewhere && !processes_.empty());
+  return launcher_ == Life::kEnded || (launcher_ == Life::kElsewhere && !processes_.empty());
 }
 
 uint64_t SessionFollower::now_ns() const {

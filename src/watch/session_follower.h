@@ -42,16 +42,19 @@ class SessionFollower {
   using Visit = std::function<void(size_t process, const trace::EventColumns&)>;
 
   static Result<SessionFollower> open(const std::filesystem::path& directory, Start start);
+  // A session that was packed into `file` and removed before anybody looked, from its beginning.
+  static Result<SessionFollower> open_packed(const std::filesystem::path& file);
 
   // Delivers what is new. Nothing fails for good: what cannot be read is told by take_problems().
   void look(const Visit& visit);
 
+  const std::filesystem::path& directory() const { return session_.path(); }
   const trace::SessionEntry& entry() const { return entry_; }
   const wire::SessionPage& page() const { return session_.page(); }
   // Those that were ever seen; indices stay.
   const std::vector<FollowedProcess>& processes() const { return processes_; }
 
-  // No process of it runs any more, nor the launcher, or it was packed and removed.
+  // At the last look no process of it ran any more, nor the launcher, or it was packed and removed.
   bool has_ended() const;
 
   // This moment on the session's clock: nanoseconds since it was made.
@@ -74,9 +77,11 @@ class SessionFollower {
   };
   class Batch;
 
-  SessionFollower(trace::SessionDirectory session, Start start);
+  SessionFollower(trace::SessionDirectory session, Start start, std::filesystem::path packed_path);
 
   bool reopen();
+  void look_for_launcher();
+  Result<std::unique_ptr<trace::Source>> open_log(const std::string& recording) const;
   void find_processes();
   size_t add_process(const std::string& recording);
   void read_pages();
@@ -84,7 +89,7 @@ class SessionFollower {
   void miss(size_t process, const std::string& why);
   void read_tails(const Visit& visit, bool only_behind);
   void read_tail(size_t process, const trace::TickMap& ticks, const Visit& visit);
-  void open_packed();
+  void find_packed();
   void read_packed(const Visit& visit);
   void plan_packed();
   void take_block(size_t block, const Visit& visit);
@@ -96,6 +101,7 @@ class SessionFollower {
   trace::SessionEntry entry_;
   Start start_;
   bool is_first_look_ = true;
+  trace::Life launcher_ = trace::Life::kRunning;
   bool is_removed_ = false;
   std::vector<FollowedProcess> processes_;
   std::vector<Tail> tails_;  // by process

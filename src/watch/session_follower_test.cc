@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <fstream>
+#include <utility>
 
 #include "base/temporary_directory.h"
 #include "trace/packer.h"
@@ -144,6 +148,87 @@ TEST_F(SessionFollowerTest, ASessionThatWasPackedAndRemovedIsReadToItsEnd) {
   EXPECT_TRUE(follower.has_ended());
   EXPECT_THAT(look(follower), IsEmpty());
   EXPECT_THAT(follower.take_problems(), IsEmpty());
+}
+
+// Where a packer is fast, or the reader slow: the recordings go while they are read.
+TEST_F(SessionFollowerTest, WhatIsPackedAndRemovedWithinALookIsDeliveredOnce) {
+  std::vector<RecordedSample::Child> children;
+  for (uint32_t pid = 100; pid < 105; ++pid) {
+    Ring ring = RecordedSample::ring(0, 0, pid, 42);
+    RecordedSample::fill(ring, 1000 * (pid - 100) * 10, file_, 10);
+    children.push_back({RecordedSample::process(pid), ring});
+  }
+  sample_.write_areas("areas-42-f", children);
+  write(ring(0, 50, 1));  // their parent, who is still there: so is the file of the areas
+  SessionFollower follower = follow();
+  auto packer = trace::Packer::open(sample_.directory(), packed_);
+  ASSERT_TRUE(packer.ok()) << packer.error().message();
+  std::vector<uint64_t> delivered;
+  const auto take = [&](size_t, const trace::EventColumns& events) {
+    for (const uint64_t begin_ns : events.begin_ns) delivered.push_back(begin_ns / 1000);
+  };
+  bool is_packed = false;
+  follower.look([&](size_t process, const trace::EventColumns& events) {
+    take(process, events);
+    if (std::exchange(is_packed, true)) return;
+    const auto packed = packer->finish();
+    ASSERT_TRUE(packed.ok() && packed->events == 50);
+  });
+  follower.look(take);
+  EXPECT_THAT(delivered, testing::UnorderedElementsAreArray(numbers(0, 51)));
+  EXPECT_THAT(follower.take_problems(), IsEmpty());
+}
+
+TEST_F(SessionFollowerTest, APackedFileThatWasJustBegunIsReadWhenItIsWritten) {
+  write(ring(0, 0, 10));
+  std::ofstream(packed_).flush();
+  SessionFollower follower = follow();
+  trace::Packer packer = this->packer();
+  ASSERT_TRUE(packer.finish().ok());
+  EXPECT_EQ(look(follower), numbers(0, 10));
+  EXPECT_THAT(follower.take_problems(), IsEmpty());
+}
+
+TEST_F(SessionFollowerTest, HasNotEndedWhereItsLauncherEndedAfterTheLook) {
+  wire::SessionPage& page = sample_.page;
+  std::strcpy(page.boot_id, trace::this_host().boot_id.c_str());
+  ASSERT_STRNE(page.boot_id, "");
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    pause();
+    _exit(0);
+  }
+  ASSERT_GT(launcher, 0);
+  page.launcher_pid = static_cast<uint32_t>(launcher);
+  sample_.write_session();
+  SessionFollower follower = follow();
+  EXPECT_THAT(look(follower), IsEmpty());
+  kill(launcher, SIGKILL);
+  waitpid(launcher, nullptr, 0);
+  // What it recorded meanwhile was not looked at.
+  EXPECT_FALSE(follower.has_ended());
+  look(follower);
+  EXPECT_TRUE(follower.has_ended());
+}
+
+TEST_F(SessionFollowerTest, APackedFileAloneIsFollowedAsItsSessionWas) {
+  write(ring(1, kRingSlots, 3), {ring(0, 0, kRingSlots)});
+  ASSERT_TRUE(packer().finish().ok());
+  auto follower = SessionFollower::open_packed(packed_);
+  ASSERT_TRUE(follower.ok()) << follower.error().message();
+  EXPECT_EQ(follower->directory(), sample_.directory());
+  EXPECT_EQ(follower->page().levels, sample_.page.levels);
+  EXPECT_EQ(look(*follower), numbers(0, kRingSlots + 3));
+  EXPECT_TRUE(follower->has_ended());
+  EXPECT_THAT(look(*follower), IsEmpty());
+  EXPECT_THAT(follower->take_problems(), IsEmpty());
+}
+
+TEST_F(SessionFollowerTest, ATraceThatIsNoPackedRecordingIsNotFollowed) {
+  std::ofstream(packed_) << "nonsense";
+  const auto follower = SessionFollower::open_packed(packed_);
+  ASSERT_FALSE(follower.ok());
+  EXPECT_THAT(follower.error().message(), HasSubstr("node7-1.mrt"));
 }
 
 TEST_F(SessionFollowerTest, ARemovedRecordingThatNobodyPackedIsTold) {

@@ -5,11 +5,15 @@ $ millrace --version
 >   o... gzip: compressed traces of other tools (.gz) (...)
 >   o... mpi: runs of several ranks under mpirun or srun (...)
 >   o... sqlite: SQL over traces (millrace query) (...)
+>   o... jpeg: JPEG samples (...)
+>   o... png: PNG samples (...)
+>   o... uring: many reads in flight by io_uring (...)
 >   o... python: the Python package in the build tree (...)
+>   o... bindings: the loader in Python (millrace.DataLoader) (...)
 $ millrace -V | head -1
 > millrace 0.1.0 (...)
 $ millrace --version --json | python3 -c 'import json,sys; d=json.load(sys.stdin); print(d["version"], [p["name"] for p in d["parts"]])'
-> 0.1.0 ['yaml', 'gzip', 'mpi', 'sqlite', 'python']
+> 0.1.0 ['yaml', 'gzip', 'mpi', 'sqlite', 'jpeg', 'png', 'uring', 'python', 'bindings']
 $ millrace --version --all
 ! millrace: --version takes --json and nothing else, not '--all'
 ! Try: millrace --help

@@ -1,6 +1,6 @@
-"""Ranks over MPI, under the real mpirun: the contract of src/comm/comm_contract.h, and ranks that die.
+"""Ranks over MPI, under the real mpirun: the contracts of Comm and Messages in src/comm, and ranks that die.
 
-Usage: mpi_test.py COMM_RANKS MPIRUN [unittest arguments]"""
+Usage: mpi_test.py COMM_RANKS COMM_GUEST MPIRUN [unittest arguments]"""
 
 import os
 import re
@@ -13,7 +13,7 @@ import time
 import unittest
 from pathlib import Path
 
-RANKS, MPIRUN = sys.argv[1:3]
+RANKS, GUEST, MPIRUN = sys.argv[1:4]
 RANK_COUNT = 4
 ENDED = r"millrace: rank {} \(process \d+ on \S+\) ended without a word: "
 # Ranks whose end mpirun does not see: it sees shells, which write down the exit code and wait for each other.
@@ -56,7 +56,7 @@ class ContractTest(unittest.TestCase):
 
     def test_the_clauses_that_succeed_hold(self):
         names = clauses("succeeds")
-        self.assertGreater(len(names), 8)
+        self.assertGreater(len(names), 24)
         self.check(names)
 
     def test_they_hold_for_two_ranks(self):
@@ -67,18 +67,32 @@ class ContractTest(unittest.TestCase):
 
     def test_each_clause_that_fails_holds(self):
         names = clauses("fails")
-        self.assertGreater(len(names), 8)
+        self.assertGreater(len(names), 12)
         for name in names:
             with self.subTest(name):
                 self.check([name])
 
     def test_they_hold_without_the_lifeline(self):
         self.check(clauses("succeeds"), MILLRACE_LIFELINE="off")
-        self.check(["ARankThatEndsIsNamedToThoseWhoWait"], MILLRACE_LIFELINE="off")
+        for name in ("ARankThatEndsIsNamedToThoseWhoWait", "AFailureReachesThoseWhoWaitForAMessage",
+                     "MessagesWithoutTheirCommFail"):
+            self.check([name], MILLRACE_LIFELINE="off")
+
+    def test_they_hold_where_ranks_cannot_wake_each_other(self):
+        self.check(clauses("succeeds"), MILLRACE_DOORBELL="off")
+
+    def test_they_hold_over_tcp(self):
+        names = clauses("succeeds")
+        done = mpirun(RANKS, "check", *names, options=("--mca", "btl", "self,tcp", "--mca", "pml", "ob1"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count(" holds on rank "), RANK_COUNT * len(names))
 
     @unittest.skipIf(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") < 8 << 30, "needs 8 GiB of memory")
     def test_a_message_over_two_gigabytes_arrives(self):
         done = mpirun(RANKS, "gather", str((2 << 30) + 12345), ranks=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("2147495993 bytes", done.stdout)
+        done = mpirun(RANKS, "send", str((2 << 30) + 12345), ranks=2)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("2147495993 bytes", done.stdout)
 
@@ -118,7 +132,7 @@ class FailureTest(unittest.TestCase):
         self.assert_said_once("^millrace: rank 3: a/b.mrt: is cut short$", said)
 
     def test_a_killed_rank_is_named_and_the_others_exit_1_whatever_mpirun_knows(self):
-        for how in ("kill", "kill-busy", "kill-moving"):
+        for how in ("kill", "kill-busy", "kill-moving", "kill-awaited", "kill-serving", "kill-taking"):
             for rank in (0, 2):
                 with self.subTest(how=how, rank=rank):
                     said, codes = self.work(how, rank, BLIND)
@@ -143,6 +157,28 @@ class FailureTest(unittest.TestCase):
         said, codes = self.work("sigterm", 0, RANK_1_TERMINATED)
         self.assert_said_once(ENDED.format(1), said)
         self.assertEqual(codes, {0: 1, 1: 128 + signal.SIGTERM, 2: 1, 3: 1})
+
+
+class GuestTest(unittest.TestCase):
+    """MPI was initialized by the program, which also finalizes it."""
+
+    def guest(self, *arguments: str) -> subprocess.CompletedProcess:
+        return mpirun(GUEST, *arguments, ranks=3)
+
+    def test_mpi_stays_usable_when_we_have_gone(self):
+        done = self.guest("multiple")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "MPI still works: 3\n")
+
+    def test_an_mpi_for_one_thread_is_refused_with_the_reason(self):
+        done = self.guest("funneled")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("messages between ranks need an MPI that several threads may call", done.stderr)
+
+    def test_messages_end_when_mpi_is_finalized_under_them(self):
+        done = self.guest("multiple", "early")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("after MPI: "), 3, done.stdout)
 
 
 class ConnectTest(unittest.TestCase):
@@ -184,4 +220,4 @@ class ConnectTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -8,9 +8,13 @@
 //          kill         it is killed while the others wait for it
 //          kill-busy    it is killed while the others compute
 //          kill-moving  it is killed while megabytes move
+//          kill-awaited   it is killed while the others wait for its message
+//          kill-serving   it is killed while it answers the others, who ask it on and on
+//          kill-taking    it is killed while the others send it megabytes
 //          exit         it leaves by _exit(0), without a word
 //          sigterm      nothing happens to any rank; all wait to be killed
 //        comm_ranks gather SIZE_BYTES       the last rank brings that much to rank 0
+//        comm_ranks send SIZE_BYTES         the same, by a message
 // Exit code: 0, 1 as the program's, 3 for a broken clause.
 #include <fmt/core.h>
 #include <signal.h>
@@ -27,6 +31,8 @@
 #include "base/crc32c.h"
 #include "comm/comm_contract.h"
 #include "comm/connect.h"
+#include "comm/messages.h"
+#include "comm/messages_contract.h"
 
 namespace millrace::comm {
 namespace {
@@ -41,8 +47,14 @@ void end_by_loss(const Loss& loss) {
   _exit(1);
 }
 
+std::vector<ContractClause> all_clauses() {
+  std::vector<ContractClause> clauses(contract().begin(), contract().end());
+  clauses.insert(clauses.end(), messages_contract().begin(), messages_contract().end());
+  return clauses;
+}
+
 int print_names() {
-  for (const ContractClause& clause : contract()) {
+  for (const ContractClause& clause : all_clauses()) {
     fmt::print("{} {}\n", clause.name, clause.ends_in_failure ? "fails" : "succeeds");
   }
   return 0;
@@ -58,7 +70,7 @@ int check_clauses(const std::vector<std::string>& words) {
     return 1;
   }
   int exit_code = 0;
-  for (const ContractClause& clause : contract()) {
+  for (const ContractClause& clause : all_clauses()) {
     if (std::find(words.begin(), words.end(), clause.name) == words.end()) continue;
     if (!*comm) continue;
     const uint32_t rank = index_of((*comm)->rank());
@@ -84,15 +96,16 @@ Status compute_for(std::chrono::seconds duration) {
   return {};
 }
 
+void die_soon() {
+  std::thread killer([] {
+    std::this_thread::sleep_for(300ms);
+    die();
+  });
+  killer.detach();
+}
+
 Status move_for_ever(Comm& comm, bool harmed) {
-  std::thread killer;
-  if (harmed) {
-    killer = std::thread([] {
-      std::this_thread::sleep_for(300ms);
-      die();
-    });
-    killer.detach();
-  }
+  if (harmed) die_soon();
   while (true) {
     std::string bytes(size_t{8} << 20, 'x');
     RETURN_IF_ERROR(comm.broadcast(bytes, kFirstRank));
@@ -100,8 +113,33 @@ Status move_for_ever(Comm& comm, bool harmed) {
   }
 }
 
-Status do_work(Comm& comm, const std::string& how, bool harmed) {
+// Between the ranks and the one that is killed; each returns when that has failed.
+Status talk_for_ever(Comm& comm, const std::string& how, Rank harmed) {
+  ASSIGN_OR_RETURN(const auto messages, comm.open_messages());
+  constexpr Tag kTag{3};
+  const std::string bytes(size_t{4} << 20, 'x');
+  messages->serve(kTag, [&bytes](Rank, std::string) { return bytes; });
   RETURN_IF_ERROR(comm.barrier());
+  if (comm.rank() == harmed) {
+    die_soon();
+    return compute_for(30s);
+  }
+  if (how == "kill-awaited") return messages->wait(messages->receive(harmed, kTag));
+  while (true) {
+    if (how == "kill-serving") {
+      RETURN_IF_ERROR(messages->take(messages->ask(harmed, kTag, "more")));
+    } else {
+      RETURN_IF_ERROR(messages->wait(messages->send(harmed, kTag, bytes_of(bytes))));
+    }
+  }
+}
+
+Status do_work(Comm& comm, const std::string& how, Rank harmed_rank) {
+  const bool harmed = comm.rank() == harmed_rank;
+  RETURN_IF_ERROR(comm.barrier());
+  if (how == "kill-awaited" || how == "kill-serving" || how == "kill-taking") {
+    return talk_for_ever(comm, how, harmed_rank);
+  }
   if (how == "kill-moving") return move_for_ever(comm, harmed);
   if (how == "sigterm") return compute_for(30s);
   if (harmed) {
@@ -123,10 +161,47 @@ int work(const std::string& how, uint32_t harmed) {
   }
   if ((*comm)->rank() == kFirstRank) fmt::print("{} ranks work\n", (*comm)->size());
   std::fflush(stdout);
-  const Status status = (*comm)->agree(do_work(**comm, how, index_of((*comm)->rank()) == harmed));
+  const Status status = (*comm)->agree(do_work(**comm, how, static_cast<Rank>(harmed)));
   if (status.ok()) return 0;
   if ((*comm)->speaks()) print(status.error());
   return 1;
+}
+
+// Of the last rank; the others have none.
+std::string long_bytes(const Comm& comm, uint64_t size_bytes) {
+  std::string bytes;
+  if (index_of(comm.rank()) != comm.size() - 1) return bytes;
+  bytes.resize(size_bytes);
+  for (size_t i = 0; i < bytes.size(); i += 4096) bytes[i] = static_cast<char>(i >> 12);
+  return bytes;
+}
+
+Status send_long(Comm& comm, uint64_t size_bytes) {
+  ASSIGN_OR_RETURN(const auto messages, comm.open_messages());
+  const auto last = static_cast<Rank>(comm.size() - 1);
+  const std::string mine = long_bytes(comm, size_bytes);
+  const uint32_t checksum = crc32c(bytes_of(mine));
+  if (comm.rank() == last) {
+    RETURN_IF_ERROR(
+        messages->wait(messages->send(kFirstRank, Tag{1}, std::as_bytes(std::span(&checksum, 1)))));
+    return messages->wait(messages->send(kFirstRank, Tag{1}, bytes_of(mine)));
+  }
+  if (comm.rank() != kFirstRank) return {};
+  ASSIGN_OR_RETURN(const std::string expected, messages->take(messages->receive(last, Tag{1})));
+  ASSIGN_OR_RETURN(const std::string bytes, messages->take(messages->receive(last, Tag{1})));
+  const uint32_t received = crc32c(bytes_of(bytes));
+  if (expected != text_of(std::as_bytes(std::span(&received, 1)))) {
+    return fail(Errc::kCorrupt, "{} bytes came, and not those that were sent", bytes.size());
+  }
+  fmt::print("{} bytes\n", bytes.size());
+  return {};
+}
+
+int send(uint64_t size_bytes) {
+  const auto comm = connect();
+  const Status status = comm.ok() ? (*comm)->agree(send_long(**comm, size_bytes)) : comm.error();
+  if (!status.ok()) print(status.error());
+  return status.ok() ? 0 : 1;
 }
 
 int gather(uint64_t size_bytes) {
@@ -136,11 +211,7 @@ int gather(uint64_t size_bytes) {
     return 1;
   }
   Comm& comm = **connected;
-  std::string mine;
-  if (index_of(comm.rank()) == comm.size() - 1) {
-    mine.resize(size_bytes);
-    for (size_t i = 0; i < mine.size(); i += 4096) mine[i] = static_cast<char>(i >> 12);
-  }
+  const std::string mine = long_bytes(comm, size_bytes);
   uint64_t checksums[2] = {crc32c(bytes_of(mine)), 0};
   const auto before = monotonic_now();
   const auto gathered = comm.gather(bytes_of(mine), kFirstRank);
@@ -170,6 +241,9 @@ int main(int argc, char** argv) {
     return work(words[1], static_cast<uint32_t>(std::stoul(words[2])));
   }
   if (words.size() == 2 && words[0] == "gather") return gather(std::stoull(words[1]));
-  fmt::print(stderr, "usage: comm_ranks names | check CLAUSE... | work HOW RANK | gather SIZE\n");
+  if (words.size() == 2 && words[0] == "send") return send(std::stoull(words[1]));
+  fmt::print(
+      stderr,
+      "usage: comm_ranks names | check CLAUSE... | work HOW RANK | gather SIZE | send SIZE\n");
   return 2;
 }

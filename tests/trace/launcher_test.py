@@ -20,6 +20,11 @@ def has_module(name):
     return subprocess.run([PYTHON, "-c", "import " + name], stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
+def has_thread_sanitizer():
+    with open(MILLRACE, "rb") as program:
+        return b"__tsan_init" in program.read()
+
+
 class LauncherTest(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -62,6 +67,9 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(self.run_traced([WORKLOAD, "killed", self.file, "700000"]).returncode, -signal.SIGKILL)
         self.assertEqual(sum(1 for event in self.events() if event["call"] == "pread"), 700_000)
 
+    # ThreadSanitizer calls a handler when the call that was interrupted has returned. Of GCC 12 that holds for waitpid()
+    # too, in which the launcher waits for the command: the signal would be passed on when the command has ended.
+    @unittest.skipIf(has_thread_sanitizer(), "ThreadSanitizer keeps signals back while a thread is in waitpid()")
     def test_signals_sent_to_the_launcher_reach_the_command(self):
         process = subprocess.Popen(
             [MILLRACE, "trace", "-o", self.trace, "--", "sh", "-c",

@@ -1,0 +1,167 @@
+// What the exchange of partial local shuffling costs: milliseconds a sample of 100 KB between two
+// ranks, and the share of it that 300 ms of compute hide.
+//
+//   mpirun -np 2 bench_exchange_costs [DIRECTORY]
+//
+// The storages of the ranks are made below DIRECTORY (the temporary directory), as on two nodes
+// each on its own. Back to back: epochs with no compute, so that all of it is waited for. Hidden:
+// epochs of 300 ms of compute in ten iterations, which a core of each rank is busy with. The target
+// is 0.1 ms a sample and 95 % hidden. The floor is a write of the same bytes to the same disk.
+#include <fcntl.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "base/temporary_directory.h"
+#include "comm/connect.h"
+#include "comm/messages.h"
+#include "loader/exchange.h"
+#include "loader/order_shards.h"
+#include "loader/settle.h"
+
+namespace millrace::bench {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace millrace::loader;
+
+constexpr uint64_t kSampleBytes = 100'000;
+constexpr uint64_t kSamplesPerRank = 640;
+constexpr double kFraction = 0.2;  // with two ranks, half of the targets are the rank itself
+constexpr int kRounds = 7;
+
+double ms(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
+
+void compute(std::chrono::nanoseconds time) {
+  const auto end = monotonic_now() + time;
+  volatile double value = 1;
+  while (monotonic_now() < end) {
+    for (int i = 0; i < 1000; ++i) value = std::sqrt(value + 1);
+  }
+}
+
+Status stage(LocalStorage& storage, comm::Comm& comm) {
+  const StorageOptions& options = storage.options();
+  const Shards shards(options.order.sample_count, options.order.shard_count);
+  std::string bytes(kSampleBytes, '\0');
+  Random random(options.rank);
+  const auto put_all = [&]() -> Status {
+    for (uint64_t slot = 0; slot < storage.slot_count(); ++slot) {
+      for (size_t i = 0; i < bytes.size(); i += 8) bytes[i] = static_cast<char>(random.next());
+      RETURN_IF_ERROR(storage.stage(slot, shards.at_home({.shard = options.rank, .index = slot}),
+                                    bytes_of(bytes)));
+    }
+    return storage.prepare(data::Epoch{0});
+  };
+  return commit_together(storage, comm, put_all());
+}
+
+// A sample's bytes to the page cache, in milliseconds: what storing one takes at least.
+Result<double> write_floor(const std::filesystem::path& directory) {
+  ASSIGN_OR_RETURN(const File file, File::open(directory / "floor", O_RDWR | O_CREAT | O_TRUNC));
+  const std::string bytes(kSampleBytes, 'x');
+  double best = 1e9;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto begin = monotonic_now();
+    for (uint64_t i = 0; i < 64; ++i) {
+      RETURN_IF_ERROR(file.write_at(i * kSampleBytes, bytes_of(bytes)));
+    }
+    best = std::min(best, ms(monotonic_now() - begin) / 64);
+  }
+  return best;
+}
+
+// One epoch; what it added to the stats.
+struct Cost {
+  double moving_ms_per_sample = 0;
+  double preparing_ms = 0;
+  double hidden = 0;
+  double agreeing_ms = 0;
+};
+
+Result<Cost> epoch_cost(Exchange& exchange, int iterations) {
+  const ExchangeStats before = exchange.stats();
+  RETURN_IF_ERROR(exchange.start());
+  for (int i = 0; i < iterations; ++i) {
+    // The share of an iteration may go while it is computed.
+    RETURN_IF_ERROR(
+        exchange.advance(static_cast<uint64_t>(i) + 1, static_cast<uint64_t>(iterations)));
+    compute(30ms);
+  }
+  RETURN_IF_ERROR(exchange.finish());
+  const ExchangeStats after = exchange.stats();
+  const auto samples = static_cast<double>(after.samples_sent - before.samples_sent);
+  const double worked = ms(after.moving - before.moving + after.preparing - before.preparing);
+  return Cost{.moving_ms_per_sample = ms(after.moving - before.moving) / samples,
+              .preparing_ms = ms(after.preparing - before.preparing),
+              .hidden = 1 - ms(after.waited - before.waited) / worked,
+              .agreeing_ms = ms(after.agreeing - before.agreeing)};
+}
+
+Status measure(comm::Comm& comm, const std::filesystem::path& directory) {
+  const uint32_t rank = comm::index_of(comm.rank());
+  ASSIGN_OR_RETURN(const auto storage,
+                   LocalStorage::open({.directory = directory / "storage",
+                                       .order = {.shuffle = Shuffle::kPartial,
+                                                 .sample_count = kSamplesPerRank * comm.size(),
+                                                 .seed = 1,
+                                                 .shard_count = comm.size(),
+                                                 .fraction = kFraction},
+                                       .rank = rank}));
+  RETURN_IF_ERROR(settle(*storage, comm));
+  RETURN_IF_ERROR(stage(*storage, comm));
+  ASSIGN_OR_RETURN(const auto messages, comm.open_messages());
+  ASSIGN_OR_RETURN(const double floor, write_floor(directory));
+  Exchange exchange(comm, *messages, *storage);
+  if (rank == 0) {
+    fmt::print("write of 100 KB (floor)   {:.3f} ms\n", floor);
+    fmt::print("                ms a sample   ratio   durable ms   agreeing ms   hidden\n");
+  }
+  for (const int iterations : {0, 10}) {
+    Cost best{.moving_ms_per_sample = 1e9};
+    std::vector<double> hidden;
+    for (int round = 0; round < kRounds; ++round) {
+      ASSIGN_OR_RETURN(const Cost cost, epoch_cost(exchange, iterations));
+      if (cost.moving_ms_per_sample < best.moving_ms_per_sample) best = cost;
+      hidden.push_back(cost.hidden);
+    }
+    std::ranges::sort(hidden);
+    if (rank != 0) continue;
+    fmt::print("{:14} {:12.3f} {:7.1f} {:12.2f} {:13.2f} {:7.1f}%\n",
+               iterations == 0 ? "back to back" : "behind 300 ms", best.moving_ms_per_sample,
+               best.moving_ms_per_sample / floor, best.preparing_ms, best.agreeing_ms,
+               100 * hidden[hidden.size() / 2]);
+  }
+  return {};
+}
+
+int run(const std::filesystem::path& parent) {
+  auto comm = comm::connect();
+  if (!comm.ok()) {
+    fmt::print(stderr, "bench_exchange_costs: {}\n", comm.error().message());
+    return 1;
+  }
+  const auto directory = TemporaryDirectory::create(parent);
+  const Status status = (*comm)->agree(directory.ok() ? measure(**comm, directory->path())
+                                                      : Status(directory.error()));
+  if (status.ok()) return 0;
+  if ((*comm)->speaks()) {
+    fmt::print(stderr, "bench_exchange_costs: {}\n", status.error().message());
+  }
+  return 1;
+}
+
+}  // namespace
+}  // namespace millrace::bench
+
+int main(int count, char** words) {
+  return millrace::bench::run(count > 1 ? words[1] : std::filesystem::temp_directory_path());
+}

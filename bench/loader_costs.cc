@@ -1,0 +1,284 @@
+// What the loader costs: raw samples of 128 KiB to batches of 64, shuffled, beside the same reads
+// without a loader.
+//
+//   bench_loader_costs [ROUNDS] [SAMPLES]
+//
+// 4,000 samples, a file each and all in one file, in a temporary directory (TMPDIR; 1 GB), warm in
+// the page cache. The floor is as many threads that open, read and close, or pread, the same
+// samples in the same order into a ring as long as the loader's. Floor and loader take turns; the
+// best round of each counts. Then the time to the first batch of the first epoch, from before the
+// loader is opened, and of a later one.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "base/table.h"
+#include "base/temporary_directory.h"
+#include "bench/measure.h"
+#include "format/file_source.h"
+#include "loader/batch_memory.h"
+#include "loader/loader.h"
+
+namespace millrace::bench {
+namespace {
+
+using data::Epoch;
+using loader::Loader;
+using loader::LoaderOptions;
+
+constexpr size_t kSampleBytes = 128 << 10;
+constexpr uint64_t kBatchSize = 64;
+constexpr uint64_t kRingBatches = 4;  // what the loader has at work, ready and in use
+constexpr size_t kRingBytes = kRingBatches * kBatchSize * kSampleBytes;
+constexpr uint64_t kEpochs = 3;
+
+struct Cost {
+  double samples_per_second = 0;
+  double cpu_s_per_1k = 1e300;
+
+  void take_best(const Cost& other) {
+    samples_per_second = std::max(samples_per_second, other.samples_per_second);
+    cpu_s_per_1k = std::min(cpu_s_per_1k, other.cpu_s_per_1k);
+  }
+};
+
+template <typename Work>
+Cost measured(uint64_t samples, Work work) {
+  const auto cpu = process_cpu_time();
+  const auto wall = monotonic_now();
+  work();
+  const auto seconds = [](std::chrono::nanoseconds time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  return {static_cast<double>(samples) / seconds(monotonic_now() - wall),
+          seconds(process_cpu_time() - cpu) / static_cast<double>(samples) * 1000};
+}
+
+[[noreturn]] void give_up(std::string_view message) {
+  fmt::print(stderr, "bench_loader_costs: {}\n", message);
+  std::exit(1);
+}
+
+// A value, or the end of the program.
+template <typename T>
+T must(Result<T> result) {
+  if (!result.ok()) give_up(result.error().message());
+  return *std::move(result);
+}
+void must(const Status& status) {
+  if (!status.ok()) give_up(status.error().message());
+}
+
+class Verbatim final : public data::Decoder {
+ public:
+  std::vector<data::FieldSpec> fields() const override {
+    return {{"bytes", data::ElementType::kU8, {kSampleBytes}}};
+  }
+  bool is_verbatim() const override { return true; }
+  Status decode(ByteView, const data::DecodeContext&, std::span<const MutableByteView>,
+                data::Scratch*) const override {
+    return fail(Errc::kUnsupported, "samples are taken as they are");
+  }
+};
+
+struct Samples {
+  std::string name;
+  std::vector<std::string> files;  // one, or one a sample
+  std::shared_ptr<const data::SampleSource> source;
+};
+
+void make_samples(const std::filesystem::path& directory, uint64_t count) {
+  std::filesystem::create_directory(directory / "files");
+  const File all = must(File::open(directory / "all.raw", O_WRONLY | O_CREAT));
+  std::vector<uint64_t> words(kSampleBytes / 8);
+  Random random(1);
+  for (uint64_t i = 0; i < count; ++i) {
+    for (uint64_t& word : words) word = random.next();
+    const ByteView bytes = std::as_bytes(std::span(words));
+    must(all.write_at(i * kSampleBytes, bytes));
+    const auto path = directory / "files" / fmt::format("{:06}.raw", i);
+    must(must(File::open(path, O_WRONLY | O_CREAT)).write_at(0, bytes));
+  }
+}
+
+std::vector<Samples> open_samples(const std::filesystem::path& directory, uint64_t count) {
+  Samples files{.name = "a file a sample"};
+  for (uint64_t i = 0; i < count; ++i) {
+    files.files.push_back(directory / "files" / fmt::format("{:06}.raw", i));
+  }
+  files.source = must(format::open_folder(
+      {.directory = directory / "files", .extensions = {}, .has_classes = false}));
+  Samples one{.name = "all in one file"};
+  one.files.push_back(directory / "all.raw");
+  one.source = must(format::open_files({.format = "raw",
+                                        .format_options = {.record_bytes = kSampleBytes},
+                                        .paths = {directory / "all.raw"}}));
+  return {std::move(files), std::move(one)};
+}
+
+// Open, read and close, or pread: nothing else. The samples of a batch one after another.
+class Floor {
+ public:
+  Floor(const Samples& samples, uint32_t thread_count)
+      : samples_(samples), thread_count_(thread_count) {
+    if (samples.files.size() == 1) file_ = must(File::open(samples.files[0], O_RDONLY));
+    memory_ = must(loader::BatchMemory({.buffer_bytes = kRingBytes}).take());
+    // The pages are there before the clock runs.
+    std::fill_n(memory_.get(), kRingBytes, std::byte{0});
+    auto loader = must(Loader::open(options()));
+    const auto& order = loader->order();
+    for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
+      for (uint64_t i = 0; i < order.size(); ++i) {
+        order_.push_back(data::index_of(order.at(Epoch{epoch}, i)));
+      }
+    }
+  }
+
+  Cost run() {
+    return measured(order_.size(), [&] {
+      std::atomic<uint64_t> next = 0;
+      std::vector<std::thread> threads;
+      for (uint32_t i = 0; i < thread_count_; ++i) {
+        threads.emplace_back([&] {
+          while (true) {
+            const uint64_t begin = next.fetch_add(8);
+            if (begin >= order_.size()) return;
+            for (uint64_t k = begin; k < std::min<uint64_t>(begin + 8, order_.size()); ++k) read(k);
+          }
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+    });
+  }
+
+ private:
+  LoaderOptions options() const {
+    return {.source = samples_.source,
+            .decoder = std::make_shared<Verbatim>(),
+            .batch_size = kBatchSize};
+  }
+
+  void read(uint64_t position) const {
+    const uint64_t sample = order_[position];
+    std::byte* const place = memory_.get() + position % (kRingBatches * kBatchSize) * kSampleBytes;
+    ssize_t size = 0;
+    if (file_.is_open()) {
+      size = pread(file_.fd(), place, kSampleBytes, static_cast<off_t>(sample * kSampleBytes));
+    } else {
+      const int fd = ::open(samples_.files[sample].c_str(), O_RDONLY | O_CLOEXEC);
+      size = ::read(fd, place, kSampleBytes);
+      ::close(fd);
+    }
+    if (size != static_cast<ssize_t>(kSampleBytes)) give_up("the floor could not read a sample");
+  }
+
+  const Samples& samples_;
+  uint32_t thread_count_;
+  File file_;
+  std::shared_ptr<std::byte> memory_;  // the loader's kind, so that huge pages serve both
+  std::vector<uint64_t> order_;
+};
+
+struct FirstBatch {
+  double first_ms = 1e300;
+  double later_ms = 0;  // the worst of the later epochs of the best round
+};
+
+struct LoaderRun {
+  Cost cost;
+  FirstBatch first;
+};
+
+double ms_since(std::chrono::nanoseconds begin) {
+  return std::chrono::duration<double, std::milli>(monotonic_now() - begin).count();
+}
+
+LoaderRun run_loader(const Samples& samples, uint32_t thread_count) {
+  LoaderRun run;
+  const uint64_t count = samples.source->sample_count() * kEpochs;
+  run.cost = measured(count, [&] {
+    const auto opened = monotonic_now();
+    const auto loader = must(Loader::open({.source = samples.source,
+                                           .decoder = std::make_shared<Verbatim>(),
+                                           .batch_size = kBatchSize,
+                                           .thread_count = thread_count}));
+    uint64_t rows = 0;
+    for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
+      const auto begun = monotonic_now();
+      must(loader->start_epoch(Epoch{epoch}));
+      bool is_first = true;
+      while (const auto batch = must(loader->next())) {
+        if (is_first && epoch == 0) run.first.first_ms = ms_since(opened);
+        if (is_first && epoch > 0)
+          run.first.later_ms = std::max(run.first.later_ms, ms_since(begun));
+        is_first = false;
+        rows += batch->row_count;
+        keep(batch->fields[0].bytes[0]);
+      }
+    }
+    if (rows != count) give_up("the loader did not give every sample");
+  });
+  return run;
+}
+
+void compare_with_floor(const Samples& samples, uint32_t thread_count, int rounds, Table& table) {
+  Floor floor(samples, thread_count);
+  Cost floor_best;
+  Cost best;
+  FirstBatch first{.later_ms = 1e300};
+  for (int round = 0; round < rounds; ++round) {
+    floor_best.take_best(floor.run());
+    const LoaderRun run = run_loader(samples, thread_count);
+    best.take_best(run.cost);
+    first.first_ms = std::min(first.first_ms, run.first.first_ms);
+    first.later_ms = std::min(first.later_ms, run.first.later_ms);
+  }
+  table.add_row({samples.name, fmt::format("{}", thread_count),
+                 fmt::format("{:.0f}", floor_best.samples_per_second),
+                 fmt::format("{:.0f}", best.samples_per_second),
+                 fmt::format("{:.2f}", best.samples_per_second / floor_best.samples_per_second),
+                 fmt::format("{:.4f}", floor_best.cpu_s_per_1k),
+                 fmt::format("{:.4f}", best.cpu_s_per_1k),
+                 fmt::format("{:.2f}", best.cpu_s_per_1k / floor_best.cpu_s_per_1k),
+                 fmt::format("{:.2f}", first.first_ms), fmt::format("{:.3f}", first.later_ms)});
+}
+
+void run(int rounds, uint64_t count) {
+  const auto directory = must(TemporaryDirectory::create());
+  make_samples(directory.path(), count);
+  const auto kinds = open_samples(directory.path(), count);
+  std::vector<Table::Column> columns = {{.title = fmt::format("{} samples of 128 KiB", count)}};
+  for (const char* title : {"threads", "floor/s", "loader/s", "ratio", "floor CPU s/1k",
+                            "loader CPU s/1k", "ratio", "first batch ms", "of a later epoch ms"}) {
+    columns.push_back({.title = title, .align = Table::Align::kRight});
+  }
+  Table table(columns);
+  for (const Samples& samples : kinds) {
+    for (const uint32_t thread_count : {1u, 2u}) {
+      compare_with_floor(samples, thread_count, rounds, table);
+    }
+  }
+  fmt::print("{}\n", table.render(inspect_terminal(1)));
+}
+
+}  // namespace
+}  // namespace millrace::bench
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 7;
+  const uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 4000;
+  if (rounds < 1 || count < 1) {
+    fmt::print(stderr, "usage: bench_loader_costs [ROUNDS] [SAMPLES]\n");
+    return 2;
+  }
+  millrace::bench::run(rounds, count);
+}

@@ -1,0 +1,386 @@
+#!/usr/bin/env python3
+"""What feeding a training costs: Millrace's loader beside PyTorch's DataLoader, WebDataset, MosaicML Streaming, litData
+and SPDL, and the C++ floor, in one run.
+
+    bench/peers.sh loaders VENV                       # once: the peers, into an environment of their own
+    bench/loader_peers.py --python VENV/bin/python    # from the root, after cmake --workflow --preset release
+
+Raw samples of 128 KiB (a file each, and in each peer's own format) and JPEGs of 500 x 375 become torch batches of 64 in
+a new order every epoch. Each loader runs in a process of its own; its CPU time is that of the process and of its workers.
+Rounds are interleaved, and the best of each is shown: samples a second of a whole epoch, CPU seconds a thousand
+samples, and milliseconds to the first batch of the first and of a later epoch. A peer that is not installed is left out, and
+said so."""
+
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+BATCH = 64
+RAW_BYTES = 128 * 1024
+
+
+# ---- the datasets, made once ---------------------------------------------------------------------
+
+def make_raw(directory, count):
+    os.makedirs(directory + "/raw/all")
+    block = os.urandom(RAW_BYTES + count)
+    for i in range(count):
+        with open("%s/raw/all/%06d.bin" % (directory, i), "wb") as file:
+            file.write(block[i : i + RAW_BYTES])
+    with open(directory + "/raw.bin", "wb") as file:
+        for i in range(count):
+            file.write(block[i : i + RAW_BYTES])
+
+
+def make_jpegs(directory, count):
+    """Photographs have noise: entropy decoding is most of the work, as it is there."""
+    import numpy
+    from PIL import Image
+    generator = numpy.random.default_rng(0)
+    for label in range(4):
+        os.makedirs("%s/jpeg/class%d" % (directory, label))
+    ramp = numpy.linspace(0, 255, 500)[None, :, None] * numpy.linspace(0.3, 1, 375)[:, None, None]
+    for i in range(count):
+        noise = generator.normal(0, 26, (375, 500, 1)) + generator.normal(0, 6, (375, 500, 3))
+        tint = generator.uniform(0.4, 1, 3)
+        pixels = numpy.clip(ramp * tint + noise + 20, 0, 255).astype(numpy.uint8)
+        Image.fromarray(pixels).save("%s/jpeg/class%d/%06d.jpg" % (directory, i % 4, i), quality=88)
+
+
+def make_webdataset(directory):
+    import webdataset
+    with webdataset.ShardWriter(directory + "/wds-%03d.tar", maxsize=64 << 20, verbose=0) as writer:
+        for i, name in enumerate(sorted(os.listdir(directory + "/raw/all"))):
+            with open(directory + "/raw/all/" + name, "rb") as file:
+                writer.write({"__key__": "%06d" % i, "bin": file.read(), "cls": 0})
+
+
+def make_mds(directory):
+    from streaming import MDSWriter
+    with MDSWriter(out=directory + "/mds", columns={"x": "bytes"}, size_limit=64 << 20) as writer:
+        for name in sorted(os.listdir(directory + "/raw/all")):
+            with open(directory + "/raw/all/" + name, "rb") as file:
+                writer.write({"x": file.read()})
+
+
+def make_litdata(directory):
+    from litdata.streaming import BinaryWriter
+    writer = BinaryWriter(directory + "/lit", chunk_bytes="64MB")
+    for i, name in enumerate(sorted(os.listdir(directory + "/raw/all"))):
+        with open(directory + "/raw/all/" + name, "rb") as file:
+            writer[i] = {"x": file.read()}
+    writer.done()
+    writer.merge()
+
+
+# ---- the loaders: each gives a function that makes the batches of an epoch -----------------------
+
+def of_bytes(raw):
+    import torch
+    return torch.frombuffer(bytearray(raw), dtype=torch.uint8)
+
+
+class RawFiles:
+    def __init__(self, directory):
+        self.paths = sorted(directory + "/raw/all/" + name for name in os.listdir(directory + "/raw/all"))
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        with open(self.paths[index], "rb") as file:
+            return of_bytes(file.read())
+
+
+def torch_raw(directory, workers):
+    from torch.utils.data import DataLoader
+    return DataLoader(RawFiles(directory), BATCH, shuffle=True, num_workers=workers,
+                      persistent_workers=workers > 0)
+
+
+def webdataset_raw(directory, workers):
+    import glob
+    import webdataset
+    shards = sorted(glob.glob(directory + "/wds-*.tar"))
+    data = webdataset.WebDataset(shards, shardshuffle=len(shards), empty_check=False).shuffle(1000)
+    data = data.to_tuple("bin").map(lambda parts: of_bytes(parts[0])).batched(BATCH)
+    return webdataset.WebLoader(data, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
+
+
+def streaming_raw(directory, workers):
+    from streaming import StreamingDataset
+    from torch.utils.data import DataLoader
+    data = StreamingDataset(local=directory + "/mds", shuffle=True, batch_size=BATCH)
+    return DataLoader(data, BATCH, num_workers=workers, persistent_workers=workers > 0,
+                      collate_fn=stack_bytes)
+
+
+def litdata_raw(directory, workers):
+    from litdata import StreamingDataLoader, StreamingDataset
+    data = StreamingDataset(directory + "/lit", shuffle=True)
+    return StreamingDataLoader(data, batch_size=BATCH, num_workers=workers, collate_fn=stack_bytes)
+
+
+def stack_bytes(rows):
+    import torch
+    return torch.stack([of_bytes(row["x"]) for row in rows])
+
+
+def spdl_raw(directory, workers):
+    import torch
+    from spdl.pipeline import PipelineBuilder
+    paths = RawFiles(directory).paths
+
+    def read(path):
+        with open(path, "rb") as file:
+            return of_bytes(file.read())
+
+    class Epochs:
+        def __iter__(self):
+            order = random.sample(paths, len(paths))
+            pipeline = (PipelineBuilder().add_source(order).pipe(read, concurrency=max(workers, 1))
+                        .aggregate(BATCH).pipe(torch.stack).add_sink(4).build(num_threads=max(workers, 1)))
+            with pipeline.auto_stop():
+                yield from pipeline.get_iterator()
+    return Epochs()
+
+
+def millrace_raw(directory, workers):
+    import millrace
+    data = millrace.RawFolder(directory + "/raw", shape=(RAW_BYTES,), dtype="uint8")
+    return millrace.DataLoader(data, BATCH, shuffle=True, num_threads=max(workers, 1))
+
+
+def millrace_raw_packed(directory, workers):
+    import millrace
+    data = millrace.Files([directory + "/raw.bin"], format="raw", shape=(RAW_BYTES,), dtype="uint8")
+    return millrace.DataLoader(data, BATCH, shuffle=True, num_threads=max(workers, 1))
+
+
+def torch_jpeg(directory, workers):
+    from torch.utils.data import DataLoader
+    from torchvision import datasets, io, transforms
+    crop = transforms.RandomResizedCrop(224, antialias=True)
+    flip = transforms.RandomHorizontalFlip()
+    data = datasets.ImageFolder(directory + "/jpeg", loader=lambda path: flip(crop(io.decode_jpeg(io.read_file(path)))))
+    return DataLoader(data, BATCH, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
+
+
+def torch_pil_jpeg(directory, workers):
+    from torch.utils.data import DataLoader
+    from torchvision import datasets, transforms
+    change = transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(),
+                                 transforms.PILToTensor()])
+    data = datasets.ImageFolder(directory + "/jpeg", transform=change)
+    return DataLoader(data, BATCH, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
+
+
+def millrace_jpeg(directory, workers):
+    import millrace
+    data = millrace.ImageFolder(directory + "/jpeg", size=224, transform="random_resized_crop", flip=0.5,
+                                dtype="uint8")
+    return millrace.DataLoader(data, BATCH, shuffle=True, num_threads=max(workers, 1))
+
+
+LOADERS = {
+    "raw": [
+        ("millrace, a file a sample", millrace_raw, None, (1, 2)),
+        ("millrace, many in a file", millrace_raw_packed, None, (1, 2)),
+        ("PyTorch DataLoader", torch_raw, "torch", (0, 2, 4)),
+        ("WebDataset", webdataset_raw, "webdataset", (0, 2, 4)),
+        ("MosaicML Streaming", streaming_raw, "streaming", (0, 2, 4)),
+        ("litData", litdata_raw, "litdata", (0, 2, 4)),
+        ("SPDL", spdl_raw, "spdl.pipeline", (1, 2)),
+    ],
+    "jpeg": [
+        ("millrace", millrace_jpeg, None, (1, 2)),
+        ("DataLoader, torchvision tensors", torch_jpeg, "torchvision", (0, 2)),
+        ("DataLoader, PIL", torch_pil_jpeg, "torchvision", (0, 2)),
+    ],
+}
+
+
+# ---- one loader, in a process of its own ---------------------------------------------------------
+
+def cpu_seconds():
+    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in both)
+
+
+def workers_cpu_seconds():
+    """Of children that still run, which RUSAGE_CHILDREN leaves out."""
+    total = 0
+    ticks = os.sysconf("SC_CLK_TCK")
+    waiting = [os.getpid()]
+    while waiting:
+        pid = waiting.pop()
+        for task in os.listdir("/proc/%d/task" % pid):
+            try:
+                with open("/proc/%d/task/%s/children" % (pid, task)) as children:
+                    for child in map(int, children.read().split()):
+                        waiting.append(child)
+                        with open("/proc/%d/stat" % child) as stat:
+                            fields = stat.read().rsplit(")", 1)[1].split()
+                        total += (int(fields[11]) + int(fields[12])) / ticks
+            except OSError:
+                pass
+    return total
+
+
+def first_tensor(batch):
+    return batch[0] if isinstance(batch, (list, tuple)) else batch
+
+
+def measure(kind, name, workers, directory, epochs):
+    """Runs in the child: the first epoch starts workers and fills caches, and is not counted."""
+    import torch
+    torch.set_num_threads(1)
+    make = next(make for label, make, _, _ in LOADERS[kind] if label == name)
+    begin = time.perf_counter()
+    loader = make(directory, workers)
+    opened = time.perf_counter()
+    firsts, best, cpu = [], 0.0, float("inf")
+    for _ in range(epochs + 1):
+        cpu_before = cpu_seconds() + workers_cpu_seconds()
+        start = time.perf_counter()
+        count = 0
+        for batch in loader:
+            if count == 0:
+                firsts.append((time.perf_counter() - start) * 1e3)
+            count += len(first_tensor(batch))
+        wall = time.perf_counter() - start
+        if len(firsts) > 1:
+            best = max(best, count / wall)
+            cpu = min(cpu, (cpu_seconds() + workers_cpu_seconds() - cpu_before) / count * 1000)
+    print(json.dumps({"rate": best, "cpu": cpu, "open_ms": (opened - begin) * 1e3, "first_ms": firsts[0],
+                      "later_ms": min(firsts[1:]), "samples": count}))
+
+
+def run_child(arguments, kind, name, workers):
+    environment = dict(os.environ, PYTHONPATH=os.path.abspath(arguments.package), OMP_NUM_THREADS="1")
+    command = [arguments.python, os.path.abspath(__file__), "--child", kind, name, str(workers), arguments.directory,
+               str(arguments.epochs)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        return None, done.stderr.strip().splitlines()[-1:]
+    return json.loads(done.stdout.strip().splitlines()[-1]), None
+
+
+def has_module(python, module):
+    return subprocess.run([python, "-c", "import " + module], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          check=False).returncode == 0
+
+
+def better(old, new):
+    if old is None:
+        return new
+    merged = dict(new)
+    merged["rate"] = max(old["rate"], new["rate"])
+    for key in ("cpu", "open_ms", "first_ms", "later_ms"):
+        merged[key] = min(old[key], new[key])
+    return merged
+
+
+def make_datasets(arguments):
+    if os.path.exists(arguments.directory + "/made"):
+        return
+    print("making %d raw samples and %d JPEGs in %s" % (arguments.samples, arguments.jpegs, arguments.directory),
+          file=sys.stderr)
+    make_raw(arguments.directory, arguments.samples)
+    script = "import sys; sys.path.insert(0, %r); import loader_peers as p; " % os.path.dirname(os.path.abspath(__file__))
+    tasks = [("PIL", "p.make_jpegs(%r, %d)" % (arguments.directory, arguments.jpegs)),
+             ("webdataset", "p.make_webdataset(%r)" % arguments.directory),
+             ("streaming", "p.make_mds(%r)" % arguments.directory),
+             ("litdata", "p.make_litdata(%r)" % arguments.directory)]
+    for module, call in tasks:
+        if not has_module(arguments.python, module):
+            continue
+        done = subprocess.run([arguments.python, "-c", script + call], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            print("%s: its dataset was not made: %s" % (module, done.stderr.strip().splitlines()[-1:]), file=sys.stderr)
+    open(arguments.directory + "/made", "w").close()
+
+
+def show_floor(arguments):
+    program = os.path.join(arguments.build, "bin", "bench_loader_costs")
+    if os.path.exists(program):
+        print("\nC++ floor and loader (%s):" % program, flush=True)
+        subprocess.run([program], check=False)
+
+
+def show(kind, results):
+    print("\n%-34s %8s %10s %12s %12s %12s" % (kind, "workers", "samples/s", "CPU s/1k", "first ms", "later ms"))
+    for (name, workers), result in results.items():
+        if result:
+            print("%-34s %8d %10.0f %12.3f %12.1f %12.1f" % (name, workers, result["rate"], result["cpu"],
+                                                             result["first_ms"], result["later_ms"]))
+    ours = max((r["rate"] for (name, _), r in results.items() if r and name.startswith("millrace")), default=0)
+    best = max((r["rate"] for (name, _), r in results.items() if r and not name.startswith("millrace")), default=0)
+    if ours and best:
+        print("Millrace's best is %.1f times the best peer's (%.0f)" % (ours / best, best))
+    least = min((r["cpu"] for (name, _), r in results.items() if r and not name.startswith("millrace")), default=0)
+    own = min((r["cpu"] for (name, _), r in results.items() if r and name.startswith("millrace")), default=0)
+    if own and least:
+        print("samples a CPU second: %.2f times those of the peer that needs least" % (least / own))
+
+
+def main():
+    if len(sys.argv) > 1 and sys.argv[1] == "--child":
+        kind, name, workers, directory, epochs = sys.argv[2:7]
+        measure(kind, name, int(workers), directory, int(epochs))
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", default="/usr/bin/python3", help="the Python that has torch and the peers")
+    parser.add_argument("--build", default="build/release")
+    parser.add_argument("--package", default="build/release/python", help="where the package millrace lies")
+    parser.add_argument("--samples", type=int, default=4000)
+    parser.add_argument("--jpegs", type=int, default=1000)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", choices=sorted(LOADERS), help="one kind of samples")
+    parser.add_argument("--keep", metavar="DIRECTORY", help="where the datasets lie or are left for the next run")
+    parser.add_argument("--json", metavar="FILE")
+    arguments = parser.parse_args()
+    arguments.directory = os.path.abspath(arguments.keep or tempfile.mkdtemp(prefix="millrace-bench-"))
+    os.makedirs(arguments.directory, exist_ok=True)
+    try:
+        make_datasets(arguments)
+        everything = {}
+        for kind in [arguments.only] if arguments.only else LOADERS:
+            results, absent = {}, set()
+            for _ in range(arguments.rounds):
+                for name, _, module, counts in LOADERS[kind]:
+                    if name in absent or (module and not has_module(arguments.python, module)):
+                        absent.add(name)
+                        continue
+                    for workers in counts:
+                        result, error = run_child(arguments, kind, name, workers)
+                        if error:
+                            print("%s, %d workers: %s" % (name, workers, error), file=sys.stderr)
+                            absent.add(name)
+                            break
+                        results[name, workers] = better(results.get((name, workers)), result)
+            show(kind, results)
+            if absent:
+                print("left out: " + ", ".join(sorted(absent)))
+            everything[kind] = [dict(result, name=name, workers=workers) for (name, workers), result in results.items()]
+        if arguments.json:
+            with open(arguments.json, "w") as file:
+                json.dump(everything, file, indent=1)
+        if arguments.only != "jpeg":
+            show_floor(arguments)
+    finally:
+        if not arguments.keep:
+            shutil.rmtree(arguments.directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

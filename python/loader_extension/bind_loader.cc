@@ -1,0 +1,360 @@
+// Loader, Batch, Order and Share for Python.
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "loader/class_skew.h"
+#include "loader/loader.h"
+#include "loader/order.h"
+#include "loader/share.h"
+#include "loader_extension/bindings.h"
+#include "loader_extension/pinned_memory.h"
+
+namespace millrace::python {
+namespace {
+
+using loader::Loader;
+using loader::LoaderOptions;
+using loader::LoaderState;
+using loader::LoaderStats;
+using loader::Order;
+using loader::OrderOptions;
+using loader::Share;
+using loader::ShareOptions;
+
+// ---- Batch --------------------------------------------------------------------------------------
+
+// Everything in it is good for as long as the batch's memory: each array holds that.
+template <typename T>
+Array column(const data::Batch& batch, std::span<const T> values, data::ElementType type) {
+  return {.type = type,
+          .shape = {static_cast<int64_t>(values.size())},
+          .elements = const_cast<void*>(static_cast<const void*>(values.data())),
+          .memory = batch.memory};
+}
+
+py::dict fields_of(const data::Batch& batch) {
+  py::dict fields;
+  for (const data::BatchField& field : batch.fields) {
+    std::vector<int64_t> shape{static_cast<int64_t>(batch.row_count)};
+    for (const uint64_t length : field.spec.shape.lengths()) {
+      shape.push_back(static_cast<int64_t>(length));
+    }
+    fields[py::str(field.spec.name)] = Array{.type = field.spec.type,
+                                             .shape = std::move(shape),
+                                             .elements = field.bytes.data(),
+                                             .memory = batch.memory};
+  }
+  return fields;
+}
+
+void bind_batch(py::module_& module) {
+  using data::Batch;
+  using data::ElementType;
+  py::class_<Batch>(module, "Batch", "The samples of one step, in memory of the loader.")
+      .def_property_readonly("epoch", [](const Batch& b) { return data::number_of(b.epoch); })
+      .def_readonly("index", &Batch::index)
+      .def_readonly("row_count", &Batch::row_count)
+      .def("fields", &fields_of, "The arrays by name, of row_count rows each.")
+      .def_property_readonly("samples",
+                             [](const Batch& b) { return column(b, b.samples, ElementType::kI64); })
+      .def_property_readonly("labels",
+                             [](const Batch& b) { return column(b, b.labels, ElementType::kI64); })
+      .def_property_readonly(
+          "is_real", [](const Batch& b) { return column(b, b.is_real, ElementType::kBool); })
+      .def("__len__", [](const Batch& b) { return b.row_count; });
+}
+
+// ---- Order and Share ----------------------------------------------------------------------------
+
+std::unique_ptr<Order> open_order(const std::string& shuffle, uint64_t sample_count, uint64_t seed,
+                                  uint32_t shard_count, double fraction) {
+  OrderOptions options{.shuffle = take(loader::shuffle_from(shuffle)),
+                       .sample_count = sample_count,
+                       .seed = seed,
+                       .shard_count = shard_count,
+                       .fraction = fraction};
+  return take(loader::make_order(options));
+}
+
+void check_position(const Order& order, uint64_t position) {
+  if (position >= order.size()) {
+    throw py::index_error(
+        fmt::format("{} is past the end: the order has {} samples", position, order.size()));
+  }
+}
+
+void bind_order(py::module_& module) {
+  py::class_<Order>(module, "Order", "Which sample stands at which position of an epoch.")
+      .def(py::init(&open_order), py::kw_only(), py::arg("shuffle"), py::arg("sample_count"),
+           py::arg("seed") = 0, py::arg("shard_count") = 1, py::arg("fraction") = 0.0)
+      .def_property_readonly("size", &Order::size)
+      .def("__len__", &Order::size)
+      .def("at",
+           [](const Order& order, uint64_t epoch, uint64_t position) {
+             check_position(order, position);
+             return data::index_of(order.at(data::Epoch{epoch}, position));
+           })
+      .def("position_of", [](const Order& order, uint64_t epoch, uint64_t sample) {
+        check_position(order, sample);
+        return order.position_of(data::Epoch{epoch}, data::SampleId{sample});
+      });
+}
+
+Share open_share(uint64_t sample_count, uint64_t done, uint32_t rank, uint32_t world_size,
+                 uint64_t batch_size, const std::string& tail) {
+  if (rank >= world_size) throw py::value_error("the rank is not below the number of ranks");
+  if (batch_size == 0) throw py::value_error("the batch size is 0");
+  if (done > sample_count) throw py::value_error("more samples are done than there are");
+  return Share({.sample_count = sample_count,
+                .done = done,
+                .world = {.rank = rank, .size = world_size},
+                .batch_size = batch_size,
+                .tail = take(loader::tail_from(tail))});
+}
+
+// The samples of a batch, and which of them are no padding.
+py::tuple samples_of(const Share& share, const Order& order, uint64_t epoch, uint64_t index) {
+  if (index >= share.batch_count()) throw py::index_error("the share has no such batch");
+  const loader::BatchPlan plan = share.batch(index);
+  py::list samples;
+  py::list is_real;
+  for (uint64_t row = 0; row < plan.row_count; ++row) {
+    samples.append(data::index_of(order.at(data::Epoch{epoch}, share.position(plan, row))));
+    is_real.append(row < plan.real_count);
+  }
+  return py::make_tuple(samples, is_real);
+}
+
+void bind_share(py::module_& module) {
+  py::class_<Share>(module, "Share", "The batches of one rank, from any point of an epoch on.")
+      .def(py::init(&open_share), py::arg("sample_count"), py::arg("done"), py::arg("rank"),
+           py::arg("world_size"), py::arg("batch_size"), py::arg("tail"))
+      .def_property_readonly("batch_count", &Share::batch_count)
+      .def("samples", &samples_of, py::arg("order"), py::arg("epoch"), py::arg("index"))
+      .def("done_after", &Share::done_after, py::arg("batches"));
+}
+
+// ---- Loader -------------------------------------------------------------------------------------
+
+// A Loader, and what is counted beside it.
+class PyLoader {
+ public:
+  explicit PyLoader(LoaderOptions options)
+      : share_{.sample_count = options.source->sample_count(),
+               .world = options.world,
+               .batch_size = options.batch_size,
+               .tail = options.tail} {
+    // Asked by the thread that waits in next(), which has let go of the GIL.
+    options.is_interrupted = [this] {
+      const py::gil_scoped_acquire python;
+      if (PyErr_CheckSignals() != 0) interruption_ = std::make_unique<py::error_already_set>();
+      return interruption_ != nullptr;
+    };
+    const py::gil_scoped_release nobody_waits;
+    auto opened = Loader::open(std::move(options));
+    if (opened.ok())
+      loader_ = *std::move(opened);
+    else
+      error_.emplace(std::move(opened).error());
+  }
+
+  ~PyLoader() { close(); }
+
+  void start_epoch(uint64_t epoch) {
+    run([&](Loader& loader) { return loader.start_epoch(data::Epoch{epoch}); });
+    epoch_ = epoch;
+    begin_at(0);
+  }
+
+  std::optional<data::Batch> next() {
+    Result<std::optional<data::Batch>> batch = std::optional<data::Batch>();
+    run([&](Loader& loader) -> Status {
+      batch = loader.next();
+      return {};
+    });
+    if (const auto interruption = std::exchange(interruption_, nullptr)) throw *interruption;
+    if (!batch.ok()) raise(batch.error(), /*of_sample=*/true);
+    if (*batch) left_ -= left_ > 0 ? 1 : 0;
+    return *std::move(batch);
+  }
+
+  uint64_t batch_count() const {
+    ShareOptions whole = share_;
+    whole.done = 0;
+    return Share(whole).batch_count();
+  }
+
+  std::string state() { return open_loader().state().text(); }
+
+  std::string state_at(uint64_t epoch, uint64_t done) {
+    LoaderState state = open_loader().state();
+    state.epoch = data::Epoch{epoch};
+    state.done = done;
+    return state.text();
+  }
+
+  void restore(const std::string& text) {
+    const LoaderState state = take(LoaderState::parse(text));
+    run([&](Loader& loader) { return loader.restore(state); });
+    epoch_ = data::number_of(state.epoch);
+    begin_at(state.done);
+  }
+
+  // Whether the shard of `rank` has other classes than the dataset: what to tell the user.
+  std::optional<std::string> skew_warning(const Source& source, uint32_t rank) {
+    std::optional<std::string> warning;
+    run([&](Loader& loader) -> Status {
+      const Order& order = loader.order();
+      loader::ClassCounts whole;
+      loader::ClassCounts shard;
+      for (uint64_t i = 0; i < order.size(); ++i) {
+        ++whole[source.source->label(data::SampleId{i}).value_or(-1)];
+      }
+      const uint32_t shard_count = std::max(order.options().shard_count, 1U);
+      for (uint64_t i = rank % shard_count; i < order.size(); i += shard_count) {
+        ++shard[source.source->label(order.at(data::Epoch{0}, i)).value_or(-1)];
+      }
+      warning = loader::class_skew_warning(loader::class_skew(shard, whole),
+                                           {.fraction = order.options().fraction, .rank = rank});
+      return {};
+    });
+    return warning;
+  }
+
+  LoaderStats stats() { return open_loader().stats(); }
+  uint64_t epoch() const { return epoch_; }
+  uint64_t batches_left() const { return left_; }
+
+  // A next() that waits in another thread ends first.
+  void close() {
+    const py::gil_scoped_release nobody_waits;
+    {
+      const std::lock_guard lock(loader_mutex_);
+      if (loader_) loader_->cancel();
+    }
+    const std::lock_guard lock(use_mutex_);
+    const std::lock_guard lock_loader(loader_mutex_);
+    loader_.reset();
+  }
+
+  void check_opened() const {
+    if (error_) raise(*error_);
+  }
+
+ private:
+  static Error closed() {
+    return fail(Errc::kCancelled, "the loader was closed; make another DataLoader");
+  }
+
+  Loader& open_loader() {
+    if (!loader_) raise(closed());
+    return *loader_;
+  }
+
+  // One call at a time, without the GIL: the loader has one consumer.
+  template <typename Work>
+  void run(Work work) {
+    const Status done = [&]() -> Status {
+      const py::gil_scoped_release nobody_waits;
+      const std::lock_guard lock(use_mutex_);
+      if (!loader_) return closed();
+      return work(*loader_);
+    }();
+    if (!done.ok()) raise(done.error());
+  }
+
+  void begin_at(uint64_t done) {
+    share_.done = done;
+    left_ = Share(share_).batch_count();
+  }
+
+  std::mutex use_mutex_;     // held by a call that may wait
+  std::mutex loader_mutex_;  // held to end or to cancel the loader
+  std::unique_ptr<Loader> loader_;
+  std::optional<Error> error_;                           // why there is none
+  std::unique_ptr<py::error_already_set> interruption_;  // what a handler of a signal raised
+  ShareOptions share_;
+  uint64_t epoch_ = 0;
+  uint64_t left_ = 0;
+};
+
+std::unique_ptr<PyLoader> open_loader(const Source& source, const Decoder& decoder,
+                                      const py::kwargs& options) {
+  const auto text = [&](const char* name) { return options[name].cast<std::string>(); };
+  const auto seconds = std::chrono::duration<double>(options["timeout_seconds"].cast<double>());
+  LoaderOptions wanted{
+      .source = source.source,
+      .decoder = decoder.decoder,
+      .shuffle = take(loader::shuffle_from(text("shuffle"))),
+      .fraction = options["fraction"].cast<double>(),
+      .shard_count = options["shard_count"].cast<uint32_t>(),
+      .seed = options["seed"].cast<uint64_t>(),
+      .world = {.rank = options["rank"].cast<uint32_t>(),
+                .size = options["world_size"].cast<uint32_t>()},
+      .batch_size = options["batch_size"].cast<uint64_t>(),
+      .tail = take(loader::tail_from(text("tail"))),
+      .thread_count = options["thread_count"].cast<uint32_t>(),
+      .prefetch_batches = options["prefetch_batches"].cast<uint32_t>(),
+      .memory_bytes = options["memory_bytes"].cast<uint64_t>(),
+      .skips_bad_samples = options["skips_bad_samples"].cast<bool>(),
+      .read_deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(seconds)};
+  if (const py::object cuda = options["cuda"]; !cuda.is_none()) {
+    const auto [set_device, host_register, host_unregister, device] =
+        cuda.cast<std::tuple<uintptr_t, uintptr_t, uintptr_t, int>>();
+    wanted.memory_hooks = pinned_memory({set_device, host_register, host_unregister, device});
+  }
+  auto opened = std::make_unique<PyLoader>(std::move(wanted));
+  opened->check_opened();
+  return opened;
+}
+
+py::dict describe(const LoaderStats& stats) {
+  const auto seconds = [](std::chrono::nanoseconds time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  py::dict told;
+  told["batches"] = stats.batches;
+  told["samples"] = stats.samples;
+  told["bytes_read"] = stats.bytes_read;
+  told["bad_samples"] = stats.bad_samples;
+  told["first_bad_sample"] = stats.first_bad_sample;
+  told["read_seconds"] = seconds(stats.read);
+  told["decode_seconds"] = seconds(stats.decode);
+  told["wait_seconds"] = seconds(stats.waited);
+  told["blocked_seconds"] = seconds(stats.blocked);
+  told["threads"] = stats.thread_count;
+  told["prefetch"] = stats.prefetch_batches;
+  return told;
+}
+
+}  // namespace
+
+void bind_loader(py::module_& module) {
+  bind_batch(module);
+  bind_order(module);
+  bind_share(module);
+  py::class_<PyLoader>(module, "Loader", "Batches, read and decoded ahead by threads of C++.")
+      .def(py::init(&open_loader))
+      .def("start_epoch", &PyLoader::start_epoch)
+      .def("next", &PyLoader::next, "The next batch, or None at the end of the epoch.")
+      .def_property_readonly("batch_count", &PyLoader::batch_count)
+      .def_property_readonly("batches_left", &PyLoader::batches_left)
+      .def_property_readonly("epoch", &PyLoader::epoch)
+      .def("state", &PyLoader::state)
+      .def("state_at", &PyLoader::state_at)
+      .def("restore", &PyLoader::restore)
+      .def("stats", [](PyLoader& self) { return describe(self.stats()); })
+      .def("skew_warning", &PyLoader::skew_warning, py::arg("source"), py::arg("rank"))
+      .def("close", &PyLoader::close);
+  module.def("state_text", [](const Order& order, uint64_t epoch, uint64_t done) {
+    OrderOptions options = order.options();
+    options.group_begins.clear();
+    return LoaderState{.order = std::move(options), .epoch = data::Epoch{epoch}, .done = done}
+        .text();
+  });
+  module.def("check_state", [](const std::string& text) { take(LoaderState::parse(text)); });
+}
+
+}  // namespace millrace::python

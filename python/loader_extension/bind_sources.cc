@@ -1,0 +1,289 @@
+// Sources of samples and what decodes them, for Python.
+#include "format/array_decoder.h"
+#include "format/image_decoder.h"
+#include "loader_extension/bindings.h"
+
+namespace millrace::python {
+namespace {
+
+using data::ElementType;
+using data::SampleId;
+
+std::vector<int64_t> signed_lengths(const data::Shape& shape) {
+  std::vector<int64_t> lengths;
+  for (const uint64_t length : shape.lengths()) lengths.push_back(static_cast<int64_t>(length));
+  return lengths;
+}
+
+py::tuple describe_field(const data::FieldSpec& spec) {
+  return py::make_tuple(spec.name, std::string(data::element_name(spec.type)),
+                        py::tuple(py::cast(signed_lengths(spec.shape))));
+}
+
+// Listing a million files takes a while, in which others may run.
+template <typename Open>
+auto opened(Open open) {
+  auto result = [&] {
+    const py::gil_scoped_release nobody_waits;
+    return open();
+  }();
+  return take(std::move(result));
+}
+
+ElementType type_from(const std::string& name) {
+  std::string known;
+  for (int i = 0; i <= static_cast<int>(ElementType::kBool); ++i) {
+    const auto type = static_cast<ElementType>(i);
+    if (data::element_name(type) == name) return type;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", data::element_name(type));
+  }
+  throw py::value_error(fmt::format("dtype '{}' is not known; there are {}", name, known));
+}
+
+data::Shape shape_from(const std::vector<uint64_t>& lengths) {
+  return take(data::Shape::make(lengths));
+}
+
+// ---- Source -------------------------------------------------------------------------------------
+
+Source open_folder(const std::string& directory, std::vector<std::string> extensions,
+                   bool has_classes, const std::string& format_name) {
+  return {opened([&] {
+    return format::open_folder({.directory = directory,
+                                .extensions = std::move(extensions),
+                                .format = format_name,
+                                .has_classes = has_classes});
+  })};
+}
+
+Source open_files(const std::vector<std::string>& paths, const std::string& directory,
+                  const std::string& format_name, uint64_t record_bytes, bool rows) {
+  return {opened([&] {
+    return format::open_files({.format = format_name,
+                               .format_options = {.record_bytes = record_bytes, .rows = rows},
+                               .paths = {paths.begin(), paths.end()},
+                               .directory = directory});
+  })};
+}
+
+SampleId checked(const Source& source, uint64_t sample) {
+  if (sample >= source.source->sample_count()) {
+    throw py::index_error(fmt::format("sample {} is past the end: there are {}", sample,
+                                      source.source->sample_count()));
+  }
+  return SampleId{sample};
+}
+
+py::bytes read_sample(const Source& source, uint64_t sample) {
+  const SampleId id = checked(source, sample);
+  data::Buffer room;
+  const auto bytes = [&] {
+    const py::gil_scoped_release nobody_waits;
+    return source.source->read(id, room);
+  }();
+  if (!bytes.ok()) raise(bytes.error(), /*of_sample=*/true);
+  return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
+}
+
+// Of all samples; -1 where there is none.
+Array labels_of(const Source& source) {
+  const uint64_t count = source.source->sample_count();
+  Array labels = make_array(data::ElementType::kI64, {static_cast<int64_t>(count)});
+  auto* values = static_cast<int64_t*>(labels.elements);
+  for (uint64_t i = 0; i < count; ++i) values[i] = source.source->label(SampleId{i}).value_or(-1);
+  return labels;
+}
+
+void bind_source(py::module_& module) {
+  py::class_<Source>(module, "Source", "Where samples come from, as encoded bytes.")
+      .def("__len__", [](const Source& s) { return s.source->sample_count(); })
+      .def("name",
+           [](const Source& s, uint64_t sample) { return s.source->name(checked(s, sample)); })
+      .def("label",
+           [](const Source& s, uint64_t sample) { return s.source->label(checked(s, sample)); })
+      .def("labels", &labels_of)
+      .def("read", &read_sample)
+      .def_property_readonly("class_names",
+                             [](const Source& s) {
+                               const auto names = s.source->dataset().class_names();
+                               return std::vector<std::string>(names.begin(), names.end());
+                             })
+      .def_property_readonly("has_labels",
+                             [](const Source& s) {
+                               return s.source->sample_count() > 0 &&
+                                      s.source->label(SampleId{0}).has_value();
+                             })
+      .def_property_readonly("element",
+                             [](const Source& s) -> py::object {
+                               const auto& element = s.source->element();
+                               return element ? describe_field(*element) : py::object(py::none());
+                             })
+      .def_property_readonly("group_count",
+                             [](const Source& s) { return s.source->group_count(); });
+}
+
+// One sample, decoded as in a batch of its epoch.
+py::dict decode_sample(const Decoder& decoder, const Source& source, uint64_t sample,
+                       uint64_t epoch, uint64_t seed) {
+  const SampleId id = checked(source, sample);
+  const auto specs = decoder.decoder->fields();
+  py::dict fields;
+  std::vector<MutableByteView> outputs;
+  for (const data::FieldSpec& spec : specs) {
+    Array array = make_array(spec.type, signed_lengths(spec.shape));
+    outputs.emplace_back(static_cast<std::byte*>(array.elements), array.size_bytes());
+    fields[py::str(spec.name)] = std::move(array);
+  }
+  const Status done = [&]() -> Status {
+    const py::gil_scoped_release nobody_waits;
+    data::Buffer room;
+    ASSIGN_OR_RETURN(const ByteView bytes, source.source->read(id, room));
+    if (decoder.decoder->is_verbatim()) {
+      if (bytes.size() != outputs[0].size()) {
+        return fail(Errc::kCorrupt, "{}: {} bytes, where {} are expected", source.source->name(id),
+                    bytes.size(), outputs[0].size());
+      }
+      std::copy(bytes.begin(), bytes.end(), outputs[0].begin());
+      return {};
+    }
+    const auto scratch = decoder.decoder->make_scratch();
+    return decoder.decoder
+        ->decode(bytes, {.sample = id, .epoch = data::Epoch{epoch}, .seed = seed}, outputs,
+                 scratch.get())
+        .within(source.source->name(id));
+  }();
+  if (!done.ok()) raise(done.error(), /*of_sample=*/true);
+  return fields;
+}
+
+py::list describe_fields(const Decoder& decoder) {
+  py::list fields;
+  for (const data::FieldSpec& spec : decoder.decoder->fields()) fields.append(describe_field(spec));
+  return fields;
+}
+
+// ---- Decoder ------------------------------------------------------------------------------------
+
+Decoder array_decoder(const std::string& name, const std::string& dtype,
+                      const std::vector<uint64_t>& shape) {
+  return {format::make_raw_decoder({name, type_from(dtype), shape_from(shape)})};
+}
+
+image::PixelType pixel_type_from(const std::string& dtype) {
+  if (dtype == "uint8") return image::PixelType::kU8;
+  if (dtype == "float32") return image::PixelType::kF32;
+  if (dtype == "float16") return image::PixelType::kF16;
+  if (dtype == "bfloat16") return image::PixelType::kBf16;
+  throw py::value_error(fmt::format(
+      "dtype '{}' is none of images; there are uint8, float32, float16, bfloat16", dtype));
+}
+
+format::ImageTransform transform_from(const std::string& name) {
+  if (name == "none") return format::ImageTransform::kNone;
+  if (name == "resize") return format::ImageTransform::kResize;
+  if (name == "resize_center_crop") return format::ImageTransform::kCentreCrop;
+  if (name == "random_resized_crop") return format::ImageTransform::kRandomResizedCrop;
+  throw py::value_error(
+      fmt::format("transform '{}' is not known; there are random_resized_crop, "
+                  "resize_center_crop, resize and none, or give a function",
+                  name));
+}
+
+Decoder image_decoder(const py::kwargs& options) {
+  const auto pair = [&](const char* name) {
+    return options[name].cast<std::pair<double, double>>();
+  };
+  const auto [height, width] = options["size"].cast<std::pair<uint32_t, uint32_t>>();
+  const auto [area_min, area_max] = pair("scale");
+  const auto [ratio_min, ratio_max] = pair("ratio");
+  const bool is_nchw = options["layout"].cast<std::string>() == "NCHW";
+  format::ImageOptions wanted{
+      .size = {.width = width, .height = height},
+      .transform = transform_from(options["transform"].cast<std::string>()),
+      .resize_to = options["resize_to"].cast<uint32_t>(),
+      .random_crop = {area_min, area_max, ratio_min, ratio_max},
+      .flip_probability = options["flip"].cast<double>(),
+      .pixels = {.type = pixel_type_from(options["dtype"].cast<std::string>()),
+                 .layout = is_nchw ? image::Layout::kNchw : image::Layout::kNhwc,
+                 .mean = options["mean"].cast<std::array<float, image::kChannels>>(),
+                 .deviation = options["std"].cast<std::array<float, image::kChannels>>()},
+      .antialias = options["antialias"].cast<bool>(),
+      .scaled_decode = options["scaled_decode"].cast<bool>(),
+      .accept_damage = options["accept_damage"].cast<bool>()};
+  return {std::shared_ptr<const data::Decoder>(take(format::ImageDecoder::create(wanted)))};
+}
+
+// Of each field its names, and its type, shape or decoder where they are said.
+using Wish = std::tuple<std::string, std::optional<std::string>,
+                        std::optional<std::vector<uint64_t>>, const Decoder*>;
+
+// "jpg;png": the field of the first sample that is meant, or an error that says what there is.
+Result<format::FieldChoice> find_choice(const std::vector<format::FieldChoice>& first,
+                                        const std::string& names) {
+  std::string known;
+  for (const format::FieldChoice& choice : first) {
+    if (fmt::format(";{};", names).find(fmt::format(";{};", choice.from)) != std::string::npos) {
+      format::FieldChoice found = choice;
+      found.from = names;
+      found.spec.name = names.substr(0, names.find(';'));
+      return found;
+    }
+    known += fmt::format("{}'{}'", known.empty() ? "" : ", ", choice.from);
+  }
+  return fail(Errc::kNotFound, "has no field '{}'; it has {}", names, known);
+}
+
+Result<std::vector<format::FieldChoice>> describe_first(const Source& source) {
+  data::Buffer room;
+  ASSIGN_OR_RETURN(const ByteView first, source.source->read(SampleId{0}, room));
+  return format::describe_sample(*source.source->format(), first)
+      .within(source.source->name(SampleId{0}));
+}
+
+Decoder fields_decoder(const Source& source, const std::vector<Wish>& wishes) {
+  if (source.source->sample_count() == 0) throw py::value_error("there are no samples");
+  const auto first = opened([&] { return describe_first(source); });
+  if (wishes.empty()) return {format::make_field_decoder(source.source->format(), first)};
+  std::vector<format::FieldChoice> choices;
+  for (const auto& [names, dtype, shape, decoder] : wishes) {
+    format::FieldChoice choice =
+        take(find_choice(first, names).within(source.source->name(SampleId{0})));
+    const std::string name = choice.spec.name;
+    if (decoder != nullptr) {
+      choice.decoder = decoder->decoder;
+      choice.spec = decoder->decoder->fields().at(0);
+      choice.spec.name = name;
+    }
+    if (dtype) choice.spec.type = type_from(*dtype);
+    if (shape) choice.spec.shape = shape_from(*shape);
+    choices.push_back(std::move(choice));
+  }
+  return {format::make_field_decoder(source.source->format(), std::move(choices))};
+}
+
+void bind_decoder(py::module_& module) {
+  py::class_<Decoder>(module, "Decoder", "Turns a sample's bytes into arrays.")
+      .def("fields", &describe_fields, "Of each field its name, type and shape.")
+      .def("decode", &decode_sample, py::arg("source"), py::arg("sample"), py::arg("epoch") = 0,
+           py::arg("seed") = 0);
+}
+
+}  // namespace
+
+void bind_sources(py::module_& module) {
+  bind_source(module);
+  bind_decoder(module);
+  module.def("open_folder", &open_folder, py::arg("directory"), py::arg("extensions"),
+             py::arg("has_classes"), py::arg("format") = "");
+  module.def("open_files", &open_files, py::kw_only(), py::arg("paths"), py::arg("directory"),
+             py::arg("format"), py::arg("record_bytes"), py::arg("rows"));
+  module.def("array_decoder", &array_decoder, py::arg("name"), py::arg("dtype"), py::arg("shape"));
+  module.def("image_decoder", &image_decoder);
+  module.def("fields_decoder", &fields_decoder, py::arg("source"), py::arg("wishes"));
+  module.def("size_bytes", [](const std::string& dtype, const std::vector<uint64_t>& shape) {
+    return data::FieldSpec{"", type_from(dtype), shape_from(shape)}.size_bytes();
+  });
+  module.def("format_names", &format::format_names);
+}
+
+}  // namespace millrace::python

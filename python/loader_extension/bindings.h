@@ -1,0 +1,48 @@
+// bindings: what the sources of the extension share: errors as exceptions, and the wrapped types.
+//
+// pybind11 costs six seconds a source, so that only those that include this have it.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "data/decoder.h"
+#include "data/source.h"
+#include "format/file_source.h"
+#include "loader_extension/array.h"
+
+namespace millrace::python {
+
+namespace py = pybind11;
+
+// The exception of Python that says what the error says. `of_sample`: while a sample was read.
+[[noreturn]] void raise(const Error& error, bool of_sample = false);
+
+template <typename T>
+T take(Result<T> result) {
+  if (!result.ok()) raise(result.error());
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+// Shared with the loaders that read through them.
+struct Source {
+  std::shared_ptr<const format::FileSource> source;
+};
+
+struct Decoder {
+  std::shared_ptr<const data::Decoder> decoder;
+};
+
+// An array of its own memory.
+Array make_array(data::ElementType type, std::vector<int64_t> shape);
+
+void bind_sources(py::module_& module);
+void bind_loader(py::module_& module);
+
+}  // namespace millrace::python

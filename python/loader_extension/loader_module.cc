@@ -1,0 +1,146 @@
+// The extension millrace._loader: the loader of C++ and what it takes and gives, for Python.
+//
+// The package's Python is the interface for users; this is as thin as it can be. Nothing waits
+// while it holds the GIL.
+#include <pybind11/pybind11.h>
+
+#include "base/units.h"
+#include "loader/order.h"
+#include "loader_extension/bindings.h"
+
+namespace millrace::python {
+
+void raise(const Error& error, bool of_sample) {
+  const std::string& message = error.message();
+  PyObject* kind = PyExc_RuntimeError;
+  switch (error.code()) {
+    case Errc::kInvalidArgument:
+      kind = PyExc_ValueError;
+      break;
+    case Errc::kNotFound:
+      kind = PyExc_FileNotFoundError;
+      break;
+    case Errc::kAlreadyExists:
+      kind = PyExc_FileExistsError;
+      break;
+    case Errc::kPermission:
+      kind = PyExc_PermissionError;
+      break;
+    case Errc::kCorrupt:
+      kind = PyExc_ValueError;
+      break;
+    case Errc::kIo:
+      kind = PyExc_OSError;
+      break;
+    case Errc::kTimeout:
+      kind = PyExc_TimeoutError;
+      break;
+    case Errc::kUnsupported:
+    case Errc::kExhausted:
+    case Errc::kCancelled:
+      break;
+  }
+  const bool is_of_data = error.code() != Errc::kTimeout && error.code() != Errc::kCancelled;
+  if (of_sample && is_of_data) {
+    const py::object sample_error =
+        py::module_::import("millrace.loader._errors").attr("SampleError");
+    PyErr_SetString(sample_error.ptr(), message.c_str());
+  } else {
+    PyErr_SetString(kind, message.c_str());
+  }
+  throw py::error_already_set();
+}
+
+Array make_array(data::ElementType type, std::vector<int64_t> shape) {
+  Array array{.type = type, .shape = std::move(shape)};
+  auto bytes = std::make_shared<std::vector<std::byte>>(array.size_bytes());
+  array.elements = bytes->data();
+  array.memory = std::shared_ptr<const void>(bytes, bytes->data());
+  return array;
+}
+
+namespace {
+
+py::buffer_info buffer_of(Array& array) {
+  if (array.buffer_format() == nullptr) {
+    throw py::buffer_error("Python's buffers have no bfloat16; use __dlpack__");
+  }
+  return {array.elements,
+          static_cast<py::ssize_t>(data::element_bytes(array.type)),
+          array.buffer_format(),
+          static_cast<py::ssize_t>(array.shape.size()),
+          std::vector<py::ssize_t>(array.shape.begin(), array.shape.end()),
+          [&] {
+            const auto strides = array.strides_bytes();
+            return std::vector<py::ssize_t>(strides.begin(), strides.end());
+          }()};
+}
+
+// A capsule that nobody took frees its tensor; one that was taken has another name.
+void free_capsule(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, "dltensor") == 0) return;
+  auto* tensor = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
+  tensor->deleter(tensor);
+}
+
+py::object to_dlpack(const Array& array) {
+  DLManagedTensor* tensor = make_dlpack(array);
+  PyObject* capsule = PyCapsule_New(tensor, "dltensor", free_capsule);
+  if (capsule == nullptr) {
+    tensor->deleter(tensor);
+    throw py::error_already_set();
+  }
+  return py::reinterpret_steal<py::object>(capsule);
+}
+
+void bind_array(py::module_& module) {
+  py::class_<Array>(module, "Array", py::buffer_protocol(),
+                    "Elements in memory of the loader: for numpy.asarray, torch.from_dlpack and "
+                    "memoryview, none of which copies.")
+      .def_buffer(&buffer_of)
+      .def("__dlpack__",
+           [](const Array& array, const py::args&, const py::kwargs&) { return to_dlpack(array); })
+      .def("__dlpack_device__",
+           [](const Array&) { return py::make_tuple(static_cast<int32_t>(kDLCPU), 0); })
+      .def("as_bytes",
+           [](const Array& array) {
+             Array bytes = array;
+             bytes.shape.push_back(static_cast<int64_t>(data::element_bytes(array.type)));
+             if (bytes.shape.back() == 1) bytes.shape.pop_back();
+             bytes.type = data::ElementType::kU8;
+             return bytes;
+           })
+      .def_property_readonly("dtype",
+                             [](const Array& array) { return data::element_name(array.type); })
+      .def_property_readonly("shape",
+                             [](const Array& array) {
+                               py::tuple shape(array.shape.size());
+                               for (size_t i = 0; i < array.shape.size(); ++i) {
+                                 shape[i] = array.shape[i];
+                               }
+                               return shape;
+                             })
+      .def_property_readonly(
+          "address", [](const Array& array) { return reinterpret_cast<uintptr_t>(array.elements); })
+      .def("__len__",
+           [](const Array& array) {
+             if (array.shape.empty()) throw py::type_error("an array without axes has no length");
+             return array.shape.front();
+           })
+      .def("tolist", [](const py::object& self) { return py::memoryview(self).attr("tolist")(); })
+      .def("__repr__", [](const py::object& self) {
+        return py::str("Array({}, {})").format(self.attr("dtype"), self.attr("shape"));
+      });
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_loader, module) {
+  module.doc() = "The loader of C++; the package millrace.loader is the interface to it.";
+  bind_array(module);
+  bind_sources(module);
+  bind_loader(module);
+  module.def("parse_size", [](const std::string& text) { return take(parse_bytes(text)); });
+}
+
+}  // namespace millrace::python

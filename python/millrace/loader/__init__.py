@@ -1,0 +1,16 @@
+"""The loader: batches of training data, read and decoded ahead by threads of C++.
+
+    loader = millrace.DataLoader(millrace.ImageFolder("train"), batch_size=256, shuffle=True)
+    for images, labels in loader: ...
+
+Works with PyTorch, with NumPy alone, and with neither. docs/guide/loader-python.md.
+"""
+
+from millrace.loader._errors import SampleError
+from millrace.loader._stats import Stats
+from millrace.loader._world import World
+from millrace.loader.data_loader import DataLoader
+from millrace.loader.datasets import Dataset, Files, Image, ImageFolder, RawFolder
+
+__all__ = ["ArrayFolder", "DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder", "SampleError",
+           "Stats", "World"]

@@ -1,0 +1,39 @@
+"""Stats: where the time of a loader went, as a dict that reads as a sentence or two."""
+
+from typing import Any, Dict
+
+
+class Stats(Dict[str, Any]):
+    """A dict; `print` shows it for people. Times are seconds.
+
+    `wait_seconds` is what the training waited for batches; `read_seconds` and `decode_seconds` are of
+    all threads together; `blocked_seconds` is what threads waited for the training to let go of a
+    batch. `seconds` is from the first batch asked for to the last one handed out.
+    """
+
+    def __str__(self) -> str:
+        lines = [self._first_line(), self._wait_line(), self._thread_line()]
+        if self["bad_samples"]:
+            lines.append(f"  {self['bad_samples']:,} bad samples were left out; the first: "
+                         f"{self['first_bad_sample']}")
+        return "\n".join(lines)
+
+    def _first_line(self) -> str:
+        text = f"{self['batches']:,} batches, {self['samples']:,} samples in {self['seconds']:.2f} s"
+        if self["seconds"] > 0:
+            text += f" ({self['samples'] / self['seconds']:,.0f} samples/s)"
+        return text
+
+    def _wait_line(self) -> str:
+        share = self["wait_seconds"] / self["seconds"] if self["seconds"] > 0 else 0
+        text = f"  training waited {self['wait_seconds']:.2f} s for batches ({share:.0%} of the time)"
+        if share < 0.05:
+            return text + ": the loader keeps up"
+        if self["decode_seconds"] > 2 * self["read_seconds"]:
+            return text + ", mostly for decoding: more threads or cores would help"
+        return text + ", mostly for reading: faster storage or more threads would help"
+
+    def _thread_line(self) -> str:
+        return (f"  {self['threads']} threads: read {self['read_seconds']:.2f} s, decoded "
+                f"{self['decode_seconds']:.2f} s, waited {self['blocked_seconds']:.2f} s for the "
+                f"training; {self['bytes_read']:,} bytes read; {self['prefetch']} batches ahead")

@@ -1,0 +1,91 @@
+"""World: which rank of how many this process is, and on which node; from whoever started it."""
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Mapping, Optional
+
+# Who says so: rank, size, rank on the node, ranks on the node. The innermost launcher wins: torchrun
+# and mpirun are often started by srun, whose variables are then those of the outer task.
+_LAUNCHERS = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),  # torchrun, once it says its name
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+     "MV2_COMM_WORLD_LOCAL_SIZE"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """The ranks of a job. `local_rank` of `local_size` is the place on the node."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or not 0 <= self.rank < self.size:
+            raise ValueError(f"rank {self.rank} of {self.size} ranks: a rank is a number from 0 to "
+                             "one below the number of ranks")
+        if self.local_size < 1 or not 0 <= self.local_rank < self.local_size:
+            raise ValueError(f"rank {self.local_rank} of {self.local_size} ranks of a node: it is a "
+                             "number from 0 to one below the number of ranks of the node")
+
+    @property
+    def node_count(self) -> int:
+        """Where every node has as many ranks; else 0."""
+        return self.size // self.local_size if self.size % self.local_size == 0 else 0
+
+    @classmethod
+    def find(cls, rank: Optional[int] = None, size: Optional[int] = None) -> "World":
+        """What was given; else torch.distributed where it is initialized; else the launcher's
+        environment; else one rank."""
+        if (rank is None) != (size is None):
+            raise ValueError("give rank and world_size together, or neither")
+        told = cls.of_environment(os.environ)
+        if rank is None or size is None:
+            group = _of_torch()
+            if group is None:
+                return told
+            rank, size = group
+        if (rank, size) == (told.rank, told.size):
+            return told
+        return cls(rank, size)
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str]) -> "World":
+        by_torchrun = "TORCHELASTIC_RUN_ID" in environment
+        for names in _LAUNCHERS if by_torchrun else _LAUNCHERS[1:]:
+            if names[0] in environment and names[1] in environment:
+                rank, size = (_number(environment, name) for name in names[:2])
+                local_rank, local_size = (_number(environment, name, or_else)
+                                          for name, or_else in zip(names[2:], (0, 1)))
+                if not 0 <= local_rank < local_size:
+                    local_rank, local_size = 0, 1
+                return cls(rank, size, local_rank, local_size)
+        return cls()
+
+
+def _number(environment: Mapping[str, str], name: str, or_else: Optional[int] = None) -> int:
+    text = environment.get(name, "")
+    # Slurm writes "2(x3),1" for three nodes of two tasks and one of one: no number for all nodes.
+    text = text[:text.index("(x")] if text.endswith(")") and text.count("(x") == 1 else text
+    if text.isdecimal():
+        return int(text)
+    if or_else is not None:
+        return or_else
+    raise ValueError(f"{name}={text!r} in the environment is not a number; unset it, or give rank= "
+                     "and world_size=")
+
+
+def _of_torch() -> Optional[tuple[int, int]]:
+    torch = sys.modules.get("torch")  # who has not imported it has not initialized it
+    distributed = getattr(torch, "distributed", None)
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed.get_rank(), distributed.get_world_size()

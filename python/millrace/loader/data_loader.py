@@ -1,0 +1,291 @@
+"""DataLoader: the batches of this rank, one epoch after another.
+
+    loader = millrace.DataLoader(millrace.ImageFolder("train"), batch_size=256, shuffle=True)
+    for epoch in range(90):
+        for images, labels in loader:
+            ...
+
+Every pass is the next epoch. Batches are read ahead by threads, never by worker processes.
+"""
+
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Optional, Union
+
+from millrace import _trace, trace
+from millrace.loader import _outputs
+from millrace.loader._collate import Collate
+from millrace.loader._native import native
+from millrace.loader._options import (natural, of_sampler, positive, shards, shuffle_name,
+                                      size_of)
+from millrace.loader._pinned import find_cuda, then_pin
+from millrace.loader._python_loader import PythonLoader, PythonOptions
+from millrace.loader._stats import Stats
+from millrace.loader._world import World
+from millrace.loader.datasets import Dataset
+
+
+class DataLoader:
+    """Batches of a dataset, as torch's DataLoader gives them, with a state that can be saved.
+
+    dataset: an ImageFolder, Files or RawFolder, read and decoded by C++; or anything with
+        `__len__` and `__getitem__`, whose samples Python threads fetch ahead.
+    batch_size: samples of a batch, of this rank.
+    shuffle: False; True or "global": any sample anywhere; "local": each rank keeps its samples;
+        "partial": local, and every epoch a `fraction` of each rank's samples goes to others;
+        "file": files are shuffled, samples stay in order within them.
+    seed: with the epoch, everything that is random follows from it.
+    drop_last, tail: what happens where samples do not fill the last step of all ranks. "drop" leaves
+        them out of this epoch; "pad" fills batches up with samples from the start of the epoch
+        (`loader.batch.is_real` has which); "uneven" lets ranks differ by a batch. By default "drop"
+        with drop_last, else "uneven" for one rank and "pad" for several, as DistributedSampler.
+    num_threads (num_workers): by default tuned from the time that training waits.
+    prefetch: batches ahead; by default tuned as well, within `memory` ("1GiB", or bytes).
+    rank, world_size: by default from torch.distributed where it is initialized, else from the
+        launcher's environment (torchrun, mpirun, srun), else 1.
+    shard: for local and partial, what holds samples of its own: every "rank", or every "node", whose
+        ranks then share them.
+    pin_memory: batches lie in pinned memory, for copies to a GPU that do not wait.
+    skip_bad_samples: count samples that cannot be read and leave them out; else SampleError.
+    timeout: seconds after which a sample that does not come is named in a TimeoutError.
+    output: "torch", "numpy" or "array" (neither); by default the first that can be imported. "dict"
+        is the same with every field by its name, and `sample`, `is_real` besides.
+    transform: a function of a whole batch, called in Python.
+    collate_fn: how samples of a Python dataset become a batch.
+    sampler: a DistributedSampler, whose rank, shuffling and seed are taken over.
+    """
+
+    def __init__(self, dataset: Any, batch_size: int = 1, shuffle: Union[bool, str, None] = None, *,
+                 fraction: float = 0.1, seed: int = 0, drop_last: bool = False,
+                 tail: Optional[str] = None, num_threads: Optional[int] = None,
+                 prefetch: Optional[int] = None, memory: Union[int, str] = "1GiB",
+                 rank: Optional[int] = None, world_size: Optional[int] = None,
+                 shard: str = "rank", pin_memory: bool = False, skip_bad_samples: bool = False,
+                 timeout: float = 60, output: Optional[str] = None,
+                 transform: Optional[Callable[[Any], Any]] = None,
+                 collate_fn: Optional[Callable[[list], Any]] = None, sampler: Any = None,
+                 num_workers: Optional[int] = None) -> None:
+        if sampler is not None:
+            shuffle, seed, drop_last, rank, world_size = of_sampler(sampler, shuffle)
+        self.dataset = dataset
+        self.batch_size = positive("batch_size", batch_size)
+        self.world = World.find(rank, world_size)
+        self.shuffle = shuffle_name(shuffle)
+        self.tail = tail or ("drop" if drop_last else "uneven" if self.world.size == 1 else "pad")
+        self.batch: Any = None  # the last batch handed out, with .samples, .is_real, .epoch, .index
+        self._is_dict = output == "dict"
+        self._kind = _outputs.choose(None if self._is_dict else output)
+        self._convert = _outputs.converter(self._kind)
+        self._transform = transform
+        shard_count, place = shards(self.world, shard)
+        order = {"shuffle": self.shuffle, "seed": natural("seed", seed), "fraction": float(fraction),
+                 "shard_count": shard_count}
+        common = {"rank": place, "world_size": self.world.size, "batch_size": self.batch_size,
+                  "tail": self.tail, "skips_bad_samples": bool(skip_bad_samples),
+                  "timeout_seconds": float(timeout)}
+        threads = positive("num_threads", num_threads or num_workers or 0, or_zero=True)
+        ahead = positive("prefetch", prefetch or 0, or_zero=True)
+        pace: dict[str, Any] = {"thread_count": threads, "prefetch_batches": ahead}
+        if pin_memory and self._kind != "torch":
+            raise ValueError("pin_memory=True needs output='torch'")
+        cuda = find_cuda() if pin_memory else None
+        self._loader: Any
+        if _is_native(dataset):
+            _refuse_collate(dataset, collate_fn)
+            self._loader = native.Loader(dataset._source, dataset._decoder, **order, **common, **pace,
+                                         memory_bytes=size_of(memory), cuda=cuda)
+            self._warn_of_skew(place)
+        else:
+            self._loader = self._open_python(order, {**common, **pace}, collate_fn, cuda is not None)
+        self._epoch = 0
+        self._is_resumed = False  # the next pass goes on where the loader stands
+        self._iterator: Optional["_Iterator"] = None
+        self._began: Optional[float] = None
+        self._last = 0.0
+
+    def _warn_of_skew(self, place: int) -> None:
+        # One rank for all: where shards are sorted by class, all of them are.
+        is_sharded = self.shuffle in ("local", "partial") and self.world.size > 1
+        if is_sharded and place == 0 and self.dataset.has_labels:
+            warning = self._loader.skew_warning(self.dataset._source, place)
+            if warning is not None:
+                warnings.warn(warning, stacklevel=3)
+
+    def _open_python(self, order: dict, options: dict, collate_fn: Optional[Callable[[list], Any]],
+                     pins: bool) -> PythonLoader:
+        made, reshard = _python_order(self.dataset, order, self.world)
+        # Threads beyond a few only queue for the GIL.
+        options["thread_count"] = options["thread_count"] or min(4, os.cpu_count() or 1)
+        options["prefetch_batches"] = options["prefetch_batches"] or options["thread_count"] + 2
+        return PythonLoader(PythonOptions(
+            dataset=self.dataset, order=made, reshard=reshard,
+            collate=collate_fn or Collate.of(self._kind),
+            transform=then_pin(self._transform) if pins else self._transform, **options))
+
+    def __iter__(self) -> "_Iterator":
+        before = self._iterator
+        is_under_way = before is not None and not before.is_over
+        # A pass that has given nothing is taken over as it stands; else the next epoch begins.
+        if not self._is_resumed and not (before is not None and is_under_way and before.is_fresh):
+            self._epoch = before.epoch + 1 if before is not None and is_under_way else self._epoch
+            self._loader.start_epoch(self._epoch)
+        self._is_resumed = False
+        if before is not None:
+            before.is_over = True
+        self._iterator = _Iterator(self, self._epoch)
+        return self._iterator
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch of this rank."""
+        return self._loader.batch_count
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch of the next pass. A state that was loaded in the middle of it stays."""
+        if self._is_resumed and epoch == self._epoch:
+            return
+        self._epoch = natural("epoch", epoch)
+        self._is_resumed = False
+        if self._iterator is not None:
+            self._iterator.is_over = True
+
+    @property
+    def epoch(self) -> int:
+        """Of the pass that is under way, or of the next one."""
+        if self._iterator is not None and not self._iterator.is_over:
+            return self._iterator.epoch
+        return self._epoch
+
+    def state_dict(self) -> dict:
+        """Where the job stands after the batches handed out so far: a few numbers, the same on all
+        ranks. It goes on exactly there, also with another number of ranks, threads or another
+        batch_size."""
+        is_between = self._iterator is None or self._iterator.is_over
+        if is_between and not self._is_resumed:
+            return json.loads(self._loader.state_at(self._epoch, 0))
+        return json.loads(self._loader.state())
+
+    def load_state_dict(self, state: dict) -> None:
+        """The next pass goes on where `state` stood. A state of another dataset, seed or shuffling is
+        refused."""
+        self._loader.restore(json.dumps(state))
+        self._epoch = self._loader.epoch
+        self._is_resumed = True
+        if self._iterator is not None:
+            self._iterator.is_over = True
+
+    def stats(self) -> Stats:
+        """Where the time went since the loader was made; print it."""
+        seconds = self._last - self._began if self._began is not None else 0.0
+        return Stats(self._loader.stats(), seconds=seconds)
+
+    def close(self) -> None:
+        """Ends the threads. Batches that are held stay good."""
+        if self._iterator is not None:
+            self._iterator.is_over = True
+        self._loader.close()
+
+    def __enter__(self) -> "DataLoader":
+        return self
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        self.close()
+
+    # ---- for the iterator ----
+
+    def _next(self) -> Optional[Any]:
+        began = time.monotonic()
+        if self._began is None:
+            self._began = began
+        batch = self._loader.next()
+        while batch is not None and batch.row_count == 0:  # all its samples were bad
+            batch = self._loader.next()
+        self._last = time.monotonic()
+        if batch is None:
+            return None
+        self.batch = batch
+        return batch.data if isinstance(self._loader, PythonLoader) else self._deliver(batch)
+
+    def _deliver(self, batch: Any) -> Any:
+        values = {name: self._convert(array) for name, array in batch.fields().items()}
+        if self.dataset.has_labels:
+            values.setdefault("label", self._convert(batch.labels))
+        if self._is_dict:
+            values["sample"] = self._convert(batch.samples)
+            values["is_real"] = self._convert(batch.is_real)
+            result: Any = values
+        else:
+            result = tuple(values.values()) if len(values) > 1 else next(iter(values.values()))
+        return result if self._transform is None else self._transform(result)
+
+
+class _Iterator(Iterator):
+    """One pass. `len` is the batches that are left, so that a progress bar knows its end."""
+
+    def __init__(self, loader: DataLoader, epoch: int) -> None:
+        self.epoch = epoch
+        self.is_over = False
+        self.is_fresh = True  # has given nothing yet
+        self._loader = loader
+
+    def __iter__(self) -> "_Iterator":
+        return self
+
+    def __next__(self) -> Any:
+        if self.is_over:
+            if self._loader._iterator is not self:
+                raise RuntimeError("this pass ended when another one began: a DataLoader has one "
+                                   "position. Make a second DataLoader for a second pass beside it")
+            raise StopIteration
+        self.is_fresh = False
+        loader = self._loader
+        if not trace.enabled():
+            batch = loader._next()
+        else:
+            _trace._follow(self.epoch, None)
+            batch = loader._next()
+            _trace._follow(self.epoch, loader.batch.index if batch is not None else None)
+        if batch is None:
+            self.is_over = True
+            loader._epoch = self.epoch + 1
+            raise StopIteration
+        return batch
+
+    def __len__(self) -> int:
+        return 0 if self.is_over else self._loader._loader.batches_left
+
+    __length_hint__ = __len__
+
+
+def _is_native(dataset: Any) -> bool:
+    return isinstance(dataset, Dataset) and dataset._decoder is not None
+
+
+def _refuse_collate(dataset: Any, collate_fn: Any) -> None:
+    if collate_fn is not None:
+        raise ValueError(f"collate_fn is for Python datasets; batches of a {type(dataset).__name__} "
+                         "are made by C++. Give transform=, a function of the whole batch")
+
+
+def _python_order(dataset: Any, order: dict, world: World) -> tuple:
+    """The order, and what makes it for another number of shards (None where that is fixed)."""
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        raise TypeError(f"a {type(dataset).__name__} is no dataset that can be shuffled: it needs "
+                        "__len__ and __getitem__. An iterable of unknown length is not taken")
+    if order["shuffle"] == "file":
+        raise ValueError("shuffle='file' needs a dataset of files (ImageFolder, Files): of a Python "
+                         "dataset it is not known which samples lie in one file")
+    options = {"shuffle": order["shuffle"], "seed": order["seed"], "sample_count": len(dataset)}
+    if order["shuffle"] == "partial":
+        options["fraction"] = order["fraction"]
+    if order["shuffle"] not in ("local", "partial"):
+        return native.Order(**options), None
+
+    def of_shards(count: int) -> Any:
+        return native.Order(shard_count=count, **options)
+
+    if order["shard_count"] != 0:
+        return of_shards(order["shard_count"]), None
+    return of_shards(world.size), of_shards

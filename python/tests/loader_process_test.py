@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""The loader and its process: signals, forks, kills, traces, no torch and no numpy."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from traced import TracedTest
+
+MAKE = """
+import os, sys, numpy, millrace
+os.makedirs("raw", exist_ok=True)
+for i in range({count}):
+    numpy.full(4, i, "int32").tofile(f"raw/{{i:04}}.bin")
+"""
+OPEN = 'millrace.DataLoader(millrace.RawFolder("raw", shape=(4,), dtype="int32"), '
+
+
+class ProcessTest(TracedTest):
+    def setUp(self):
+        super().setUp()
+        self.run_python(self.write("make.py", MAKE.format(count=60)))
+
+    def start(self, code: str) -> subprocess.Popen:
+        process = subprocess.Popen([sys.executable, self.write("program.py", code)], cwd=self.folder,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_ctrl_c_ends_a_wait_for_a_sample(self):
+        (self.folder / "raw/0000.bin").unlink()
+        os.mkfifo(self.folder / "raw-pipe")
+        process = self.start(f"""
+            import os, millrace
+            open("raw/0000.bin", "wb").write(bytes(16))
+            loader = {OPEN} batch_size=4)
+            os.unlink("raw/0000.bin")
+            os.rename("raw-pipe", "raw/0000.bin")  # a read that never ends
+            print("waiting", flush=True)
+            for batch in loader: pass
+        """)
+        self.assertEqual(process.stdout.readline(), "waiting\n")
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+        self.assertIn("KeyboardInterrupt", errors)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+
+    def test_ctrl_c_ends_a_wait_for_a_python_dataset(self):
+        process = self.start("""
+            import time, millrace
+            class Stuck:
+                def __len__(self): return 4
+                def __getitem__(self, i): time.sleep(3600)
+            print("waiting", flush=True)
+            for batch in millrace.DataLoader(Stuck(), num_threads=2): pass
+        """)
+        self.assertEqual(process.stdout.readline(), "waiting\n")
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+        self.assertIn("KeyboardInterrupt", errors)
+
+    def test_a_signal_that_is_handled_does_not_end_the_wait(self):
+        process = self.start("""
+            import signal, time, millrace
+            signal.signal(signal.SIGUSR1, lambda *_: print("heard", flush=True))
+            class Slow:
+                def __len__(self): return 2
+                def __getitem__(self, i):
+                    time.sleep(1.5)
+                    return i
+            print("waiting", flush=True)
+            print([batch.tolist() for batch in millrace.DataLoader(Slow(), num_threads=2)])
+        """)
+        self.assertEqual(process.stdout.readline(), "waiting\n")
+        time.sleep(0.5)
+        process.send_signal(signal.SIGUSR1)
+        out, errors = process.communicate(timeout=30)
+        self.assertEqual(out, "heard\n[[0], [1]]\n", errors)
+
+    def test_an_exception_in_the_training_ends_the_program(self):
+        done = self.run_python(self.write("program.py", f"""
+            import millrace
+            for batch in {OPEN} batch_size=4):
+                raise SystemExit(7)
+        """), code=7)
+        self.assertEqual(done.stderr, "")
+
+    def test_a_child_of_a_fork_is_told_why_and_can_make_its_own(self):
+        for dataset in ('millrace.RawFolder("raw", shape=(4,), dtype="int32")', "list(range(60))"):
+            done = self.run_python(self.write("program.py", f"""
+                import os, millrace
+                loader = millrace.DataLoader({dataset}, batch_size=4)
+                batches = iter(loader)
+                next(batches)
+                child = os.fork()
+                if child == 0:
+                    try:
+                        next(batches)
+                    except RuntimeError as error:
+                        print(error, flush=True)
+                    own = millrace.DataLoader({dataset}, batch_size=4)
+                    print(sum(1 for _ in own), flush=True)
+                    raise SystemExit(0)
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+                print(sum(1 for _ in batches))
+            """))
+            first, own, rest = done.stdout.splitlines()
+            self.assertIn("fork", first)
+            self.assertEqual((own, rest), ("15", "14"))
+
+    def test_a_job_that_was_killed_goes_on_from_its_last_state(self):
+        program = self.write("train.py", f"""
+            import json, os, signal, millrace
+            loader = {OPEN} batch_size=4, shuffle=True, seed=3)
+            if os.path.exists("state.json"):
+                loader.load_state_dict(json.load(open("state.json")))
+            with open("seen", "a") as seen:
+                for batch in loader:
+                    seen.write(" ".join(map(str, batch[:, 0].tolist())) + " ")
+                    seen.flush()
+                    json.dump(loader.state_dict(), open("state.new", "w"))
+                    os.rename("state.new", "state.json")
+                    if not os.path.exists("killed") and loader.batch.index == 6:
+                        open("killed", "w").close()
+                        os.kill(os.getpid(), signal.SIGKILL)
+        """)
+        self.run_python(program, code=-signal.SIGKILL)
+        self.run_python(program)
+        seen = list(map(int, (self.folder / "seen").read_text().split()))
+        whole = self.run_python(self.write("whole.py", f"""
+            import millrace
+            loader = {OPEN} batch_size=4, shuffle=True, seed=3)
+            print(*[i for batch in loader for i in batch[:, 0].tolist()])
+        """)).stdout
+        self.assertEqual(seen, list(map(int, whole.split())))
+
+    def test_without_torch_batches_are_numpy_arrays_and_without_numpy_buffers(self):
+        program = self.write("program.py", f"""
+            import sys
+            for name in sys.argv[1:]:
+                sys.modules[name] = None  # cannot be imported
+            import millrace
+            loader = {OPEN} batch_size=4)
+            batch = next(iter(loader))
+            squares = millrace.DataLoader([(i, "x") for i in range(3)], batch_size=3)
+            print(type(batch).__module__, type(batch).__name__, memoryview(batch)[3, 0],
+                  *[type(part).__name__ for part in next(iter(squares))])
+        """)
+        self.assertEqual(self.run_python(program, "torch").stdout, "numpy ndarray 3 ndarray list\n")
+        self.assertEqual(self.run_python(program, "torch", "numpy").stdout,
+                         "millrace._loader Array 3 list list\n")
+
+    def test_importing_the_package_loads_none_of_it(self):
+        done = self.run_python("-c", "import sys, millrace; print(sorted(name for name in sys.modules "
+                               "if name.startswith(('millrace.', 'torch', 'numpy'))))")
+        self.assertEqual(done.stdout, "['millrace._version']\n")
+
+    def test_without_the_extension_it_says_how_to_have_it(self):
+        done = self.run_python("-c", "import sys; sys.modules['millrace._loader'] = None\n"
+                               "import millrace, millrace.trace\n"
+                               "try: millrace.DataLoader\n"
+                               "except ImportError as error: print(error)")
+        self.assertIn("pip install .", done.stdout)
+        self.assertIn("pybind11-dev", done.stdout)
+
+    def test_a_trace_has_the_epochs_and_what_the_loader_did(self):
+        recording = self.record(f"""
+            import millrace
+            loader = {OPEN} batch_size=20, shuffle=True, num_threads=1)
+            python = millrace.DataLoader(list(range(6)), batch_size=2)
+            from millrace import trace
+            for epoch in range(2):
+                for batch in loader:
+                    with trace.region("compute"): pass
+            for batch in python: pass
+        """)
+        fetches = [region for region in recording.regions if region.name == "fetch"]
+        self.assertEqual(sorted((region.epoch, region.step) for region in fetches
+                                if region.epoch < 2 and region.step < 3)[-1], (1, 2))
+        computes = [(region.epoch, region.step) for region in recording.regions
+                    if region.name == "compute"]
+        self.assertEqual(computes, [(epoch, step) for epoch in range(2) for step in range(3)])
+        waits = [region.step for region in recording.regions if region.name == "batch_wait"
+                 and region.epoch == 0]
+        self.assertEqual(waits[-3:], [0, 1, 2])  # those of the Python dataset
+
+
+if __name__ == "__main__":
+    unittest.main()

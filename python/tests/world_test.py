@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Which rank of how many a process is, as launchers say it."""
+
+import os
+import tempfile
+import unittest
+from unittest import mock
+
+from millrace.loader._options import shards
+from millrace.loader._world import World
+
+
+class WorldTest(unittest.TestCase):
+    def test_without_a_launcher_there_is_one_rank(self):
+        self.assertEqual(World.of_environment({}), World(0, 1))
+
+    def test_every_launcher_is_understood(self):
+        for environment in (
+                {"OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "8",
+                 "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"},
+                {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4"},
+                {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"},
+                {"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8", "SLURM_LOCALID": "1",
+                 "SLURM_STEP_TASKS_PER_NODE": "4(x2)"}):
+            with self.subTest(environment):
+                self.assertEqual(World.of_environment(environment), World(5, 8, 1, 4))
+
+    def test_torchrun_below_srun_wins(self):
+        environment = {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2", "RANK": "3",
+                       "WORLD_SIZE": "16", "LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "8",
+                       "TORCHELASTIC_RUN_ID": "x"}
+        self.assertEqual(World.of_environment(environment), World(3, 16, 3, 8))
+
+    def test_mpirun_wins_over_variables_exported_by_hand(self):
+        environment = {"RANK": "0", "WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "1",
+                       "OMPI_COMM_WORLD_SIZE": "2"}
+        self.assertEqual(World.of_environment(environment), World(1, 2))
+
+    def test_nonsense_is_named(self):
+        with self.assertRaisesRegex(ValueError, "RANK='x'"):
+            World.of_environment({"RANK": "x", "WORLD_SIZE": "2"})
+        with self.assertRaisesRegex(ValueError, "rank 2 of 2"):
+            World.of_environment({"RANK": "2", "WORLD_SIZE": "2"})
+
+    def test_torch_distributed_is_asked_first(self):
+        import torch
+        with tempfile.TemporaryDirectory() as folder:
+            torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store",
+                                                 rank=0, world_size=1)
+            self.addCleanup(torch.distributed.destroy_process_group)
+            with mock.patch.dict(os.environ, {"RANK": "3", "WORLD_SIZE": "4"}):
+                self.assertEqual(World.find(), World(0, 1))
+
+    def test_the_ranks_of_a_node_share_its_shard(self):
+        # Two nodes of three ranks: of six positions in a row, a node has those of its own shard.
+        places = {rank: shards(World(rank, 6, rank % 3, 3), "node") for rank in range(6)}
+        self.assertEqual({count for count, _ in places.values()}, {2})
+        self.assertEqual(sorted(place for _, place in places.values()), list(range(6)))
+        for rank, (_, place) in places.items():
+            self.assertEqual(place % 2, rank // 3)
+
+    def test_uneven_nodes_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "as many ranks"):
+            shards(World(0, 5, 0, 2), "node")
+
+
+if __name__ == "__main__":
+    unittest.main()

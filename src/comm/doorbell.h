@@ -1,0 +1,49 @@
+// Doorbell: wakes a thread of another process of this host, without a system call where it is
+// awake.
+//
+//   owner:  seen = bell.count(); ... nothing to do ... bell.wait(seen, 1ms)
+//   others: bell = Doorbell::find(address); ... something to do ... bell->ring()
+//
+// A ring between count() and wait() is not missed. A page of shared memory without a name, which
+// nothing is left of when its processes are killed. docs/formats/doorbell.md.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+#include "base/result.h"
+#include "wire/doorbell.h"
+
+namespace millrace::comm {
+
+class Doorbell {
+ public:
+  static Result<Doorbell> make();
+
+  // None: its owner is on another host, or hidden from us by a container.
+  static std::optional<Doorbell> find(std::string_view address);
+
+  Doorbell(Doorbell&& other) noexcept;
+  Doorbell& operator=(Doorbell&& other) noexcept;
+  ~Doorbell();
+
+  std::string address() const;
+
+  void ring() const;
+
+  // ---- the owner ----
+  uint32_t count() const;
+  void wait(uint32_t seen, std::chrono::nanoseconds patience) const;
+
+ private:
+  Doorbell(File memory, wire::DoorbellPage* page) : memory_(std::move(memory)), page_(page) {}
+
+  File memory_;  // the owner's; others need it no more
+  wire::DoorbellPage* page_ = nullptr;
+};
+
+}  // namespace millrace::comm

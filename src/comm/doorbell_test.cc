@@ -1,0 +1,77 @@
+#include "comm/doorbell.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "base/clock.h"
+
+namespace millrace::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Doorbell, ARingWakesItsOwner) {
+  const auto bell = Doorbell::make();
+  ASSERT_TRUE(bell.ok()) << bell.error().message();
+  const auto found = Doorbell::find(bell->address());
+  ASSERT_TRUE(found);
+  const uint32_t seen = bell->count();
+  std::thread ringer([&] {
+    std::this_thread::sleep_for(20ms);
+    found->ring();
+  });
+  while (bell->count() == seen) bell->wait(seen, 600s);  // the test's own time limit ends it
+  ringer.join();
+  EXPECT_EQ(bell->count(), seen + 1);
+}
+
+TEST(Doorbell, ARingBeforeTheWaitIsNotMissed) {
+  const auto bell = Doorbell::make();
+  ASSERT_TRUE(bell.ok()) << bell.error().message();
+  const uint32_t seen = bell->count();
+  bell->ring();
+  bell->wait(seen, 600s);
+  EXPECT_EQ(bell->count(), seen + 1);
+}
+
+TEST(Doorbell, TheWaitEndsWithItsPatience) {
+  const auto bell = Doorbell::make();
+  ASSERT_TRUE(bell.ok()) << bell.error().message();
+  bell->wait(bell->count(), 1ms);
+  EXPECT_EQ(bell->count(), 0u);
+}
+
+TEST(Doorbell, AnotherProcessCanRing) {
+  const auto bell = Doorbell::make();
+  ASSERT_TRUE(bell.ok()) << bell.error().message();
+  const std::string address = bell->address();
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto found = Doorbell::find(address);
+    if (!found) _exit(1);
+    found->ring();
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(bell->count(), 1u);
+}
+
+TEST(Doorbell, WhatIsNotOneIsNotFound) {
+  const auto bell = Doorbell::make();
+  ASSERT_TRUE(bell.ok()) << bell.error().message();
+  const std::string address = bell->address();
+  EXPECT_FALSE(Doorbell::find(""));
+  EXPECT_FALSE(Doorbell::find("1 2 3"));
+  EXPECT_FALSE(Doorbell::find("x"));
+  EXPECT_FALSE(Doorbell::find(fmt::format("{} 0 1 2", getpid())));      // standard input
+  EXPECT_FALSE(Doorbell::find(address.substr(0, address.size() - 1)));  // another key
+  EXPECT_FALSE(Doorbell::find("99999999999999999999 1 1 1"));
+}
+
+}  // namespace
+}  // namespace millrace::comm

@@ -1,0 +1,122 @@
+#include "comm/local_messages.h"
+
+namespace millrace::comm {
+
+LocalPost::LocalPost(uint32_t size) {
+  for (uint32_t rank = 0; rank < size; ++rank) {
+    stations_.push_back(std::make_unique<Station>(static_cast<Rank>(rank), size));
+  }
+}
+
+LocalPost::~LocalPost() {
+  for (uint32_t rank = 0; rank < size(); ++rank) end(static_cast<Rank>(rank));
+}
+
+void LocalPost::fail(Rank failed, const Error& error) {
+  for (const auto& station : stations_) {
+    if (station != stations_[index_of(failed)]) station->told = true;
+    station->mailbox.fail(error);
+  }
+}
+
+void LocalPost::end(Rank rank) {
+  Station& station = *stations_[index_of(rank)];
+  std::thread answers;
+  {
+    const std::lock_guard lock(station.mutex);
+    if (station.ended) return;
+    station.ended = true;
+    answers = std::move(station.answers);
+  }
+  station.mailbox.close();
+  if (answers.joinable()) answers.join();
+  for (const auto& other : stations_) {
+    if (other.get() != &station) other->mailbox.rank_ended(rank);
+  }
+}
+
+void LocalPost::deliver(Rank to, const Lane& lane, std::string bytes) {
+  const std::shared_ptr<Arrival> arrival = mailbox(to).begin(lane);
+  arrival->bytes = std::move(bytes);
+  mailbox(to).complete(arrival);
+}
+
+void LocalPost::serve(Rank rank, Tag tag, Messages::Answer answer) {
+  Station& station = *stations_[index_of(rank)];
+  const std::lock_guard lock(station.mutex);
+  if (station.ended) return;
+  station.mailbox.serve(tag, std::move(answer));
+  if (!station.answers.joinable()) {
+    station.answers = std::thread([this, rank] { answer_questions(rank); });
+  }
+}
+
+void LocalPost::answer_questions(Rank rank) {
+  Mailbox& own = mailbox(rank);
+  while (auto question = own.wait_for_question()) {
+    const Lane lane = {.from = rank, .kind = MessageKind::kAnswer, .tag = question->tag};
+    deliver(question->from, lane, (*question->answer)(question->from, std::move(question->text)));
+    question.reset();  // what the answer holds may go with the mailbox
+    own.answered();
+  }
+}
+
+namespace {
+
+class LocalMessages : public Messages {
+ public:
+  LocalMessages(std::shared_ptr<LocalPost> post, Rank rank) : post_(std::move(post)), rank_(rank) {}
+  ~LocalMessages() override { post_->end(rank_); }
+
+  Rank rank() const override { return rank_; }
+  uint32_t size() const override { return post_->size(); }
+
+  Ticket send(Rank to, Tag tag, ByteView bytes) override {
+    const Ticket ticket = own().open_send(to, tag);
+    if (own().has_failed(ticket)) return ticket;
+    post_->deliver(to, lane_to(MessageKind::kMessage, tag), std::string(text_of(bytes)));
+    own().finish_send(ticket);
+    return ticket;
+  }
+
+  Ticket receive(Rank from, Tag tag) override {
+    return own().open_receive({.from = from, .kind = MessageKind::kMessage, .tag = tag});
+  }
+
+  bool is_done(Ticket ticket) override { return own().is_done(ticket); }
+
+  Status wait(Ticket ticket, std::chrono::nanoseconds patience) override {
+    return own().wait(ticket, patience);
+  }
+
+  Result<std::string> take(Ticket ticket) override { return own().take(ticket); }
+
+  void serve(Tag tag, Answer answer) override { post_->serve(rank_, tag, std::move(answer)); }
+
+  Ticket ask(Rank whom, Tag tag, std::string question) override {
+    const std::lock_guard lock(asking_);  // answers come in the order of the questions
+    const Lane answers = {.from = whom, .kind = MessageKind::kAnswer, .tag = tag};
+    const Ticket ticket = own().open_receive(answers);
+    if (own().has_failed(ticket)) return ticket;
+    post_->deliver(whom, lane_to(MessageKind::kQuestion, tag), std::move(question));
+    return ticket;
+  }
+
+ private:
+  Mailbox& own() { return post_->mailbox(rank_); }
+  Lane lane_to(MessageKind kind, Tag tag) const {
+    return {.from = rank_, .kind = kind, .tag = tag};
+  }
+
+  std::shared_ptr<LocalPost> post_;  // shared by the ranks of the job, whichever goes last
+  Rank rank_;
+  std::mutex asking_;
+};
+
+}  // namespace
+
+std::unique_ptr<Messages> local_messages(std::shared_ptr<LocalPost> post, Rank rank) {
+  return std::make_unique<LocalMessages>(std::move(post), rank);
+}
+
+}  // namespace millrace::comm

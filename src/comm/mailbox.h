@@ -1,0 +1,135 @@
+// Mailbox: which message belongs to which ticket, on one rank; whatever moves the bytes.
+//
+// A message takes its place in the order when it begins to arrive, and may be whole later than the
+// one behind it. Messages, questions and answers of one rank and tag are lanes of their own;
+// answers come in the order of the questions, so that they need no number.
+//
+// All functions may be called by any thread.
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "comm/messages.h"
+
+namespace millrace::comm {
+
+enum class MessageKind : uint8_t { kMessage, kQuestion, kAnswer };
+
+struct Lane {
+  Rank from = kFirstRank;
+  MessageKind kind = MessageKind::kMessage;
+  Tag tag{0};
+
+  auto operator<=>(const Lane&) const = default;
+};
+
+// A message that has begun to arrive. `bytes` is its mover's until it is complete.
+struct Arrival {
+  Lane lane;
+  std::string bytes;
+  bool complete = false;
+  std::optional<Ticket> ticket;  // who waits for it
+};
+
+struct Question {
+  Rank from = kFirstRank;
+  Tag tag{0};
+  std::string text;
+  std::shared_ptr<const Messages::Answer> answer;  // shared with the mailbox, while it is called
+};
+
+class Mailbox {
+ public:
+  Mailbox(Rank rank, uint32_t size) : rank_(rank), ended_(size, false) {}
+
+  // ---- tickets ----
+
+  Ticket open_send(Rank to, Tag tag);  // until finish_send()
+  Ticket open_receive(const Lane& lane);
+  void finish_send(Ticket ticket);
+  bool has_failed(Ticket ticket) const;
+
+  bool is_done(Ticket ticket) const;
+  Status wait(Ticket ticket, std::chrono::nanoseconds patience);
+  Result<std::string> take(Ticket ticket);
+
+  // Until none is under way any more; those that are left then have failed.
+  void wait_for_sends(std::chrono::nanoseconds patience);
+
+  // What others may send that is waited for.
+  enum class Expects { kNothing, kQuestions, kMessages };
+  Expects expects() const;
+
+  // ---- what comes ----
+
+  std::shared_ptr<Arrival> begin(const Lane& lane);  // shared with its mover, who fills it
+  void complete(const std::shared_ptr<Arrival>& arrival);
+
+  // ---- questions: next, then answer it, then answered() ----
+
+  void serve(Tag tag, Messages::Answer answer);
+  std::optional<Question> next_question();
+  std::optional<Question> wait_for_question();  // none: this rank has ended
+  void answered();
+
+  // ---- failures ----
+
+  void rank_ended(Rank rank);
+
+  // What is under way fails, and whatever is called later. Only the first failure counts.
+  enum class Spare { kNothing, kSendsToOthers };
+  void fail(const Error& error, Spare spare = Spare::kNothing, Rank lost = kFirstRank);
+
+  // This rank has ended: receives are given up, questions not answered, arrivals dropped. Returns
+  // when no answer is being made any more.
+  void close();
+
+ private:
+  struct Slot {
+    bool is_send = false;
+    Rank peer = kFirstRank;
+    bool done = false;
+    std::optional<Error> error;
+    std::string bytes;
+  };
+  struct Queue {
+    std::deque<std::shared_ptr<Arrival>> arrived;  // not asked for yet
+    std::deque<Ticket> waiting;
+  };
+
+  Ticket open(Slot slot);
+  std::optional<Error> refusal(Rank peer, Tag tag, bool is_send) const;
+  std::optional<Question> next_question_locked();
+  void hand_over(Arrival& arrival);
+  Status wait_locked(std::unique_lock<std::mutex>& lock, Ticket ticket,
+                     std::chrono::nanoseconds patience);
+  void settle(Slot& slot, std::optional<Error> error);
+  void drop_waiting();
+
+  const Rank rank_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::unordered_map<uint64_t, Slot> slots_;
+  uint64_t last_ticket_ = 0;
+  size_t open_sends_ = 0;
+  size_t open_receives_ = 0;
+  std::map<Lane, Queue> queues_;
+  std::map<Tag, std::shared_ptr<const Messages::Answer>> served_;
+  bool answering_ = false;
+  bool closed_ = false;
+  std::vector<bool> ended_;  // by rank
+  std::optional<Error> failure_;
+};
+
+}  // namespace millrace::comm

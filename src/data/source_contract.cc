@@ -1,0 +1,160 @@
+#include "data/source_contract.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+
+namespace millrace::data {
+namespace {
+
+Error broken(const SampleSource& source, uint64_t index, std::string_view what) {
+  return fail(Errc::kInvalidArgument, "sample {} ({}): {}", index, source.name(SampleId{index}),
+              what);
+}
+
+Status read_is(const SourceUnderTest& test, uint64_t index, Buffer& room) {
+  ASSIGN_OR_RETURN(const ByteView bytes, test.source->read(SampleId{index}, room));
+  if (text_of(bytes) == test.samples[index]) return {};
+  return broken(*test.source, index, "read() gives other bytes");
+}
+
+Status counts_its_samples(const SourceUnderTest& test) {
+  const uint64_t count = test.source->sample_count();
+  if (count == test.samples.size()) return {};
+  return fail(Errc::kInvalidArgument, "{} samples and not {}", count, test.samples.size());
+}
+
+Status reads_the_same_in_any_order(const SourceUnderTest& test) {
+  Buffer room;
+  for (uint64_t i = 0; i < test.samples.size(); ++i) RETURN_IF_ERROR(read_is(test, i, room));
+  for (uint64_t i = test.samples.size(); i > 0; --i) RETURN_IF_ERROR(read_is(test, i - 1, room));
+  return {};
+}
+
+Status reads_into_place(const SourceUnderTest& test) {
+  for (uint64_t i = 0; i < test.samples.size(); ++i) {
+    const std::string& expected = test.samples[i];
+    std::string out(expected.size() + 16, '#');
+    const MutableByteView all = std::as_writable_bytes(std::span(out));
+    ASSIGN_OR_RETURN(const size_t size, test.source->read_into(SampleId{i}, all));
+    if (size != expected.size() || std::string_view(out).substr(0, size) != expected) {
+      return broken(*test.source, i, "read_into() gives other bytes");
+    }
+    std::fill(out.begin(), out.end(), '#');
+    const auto exact = test.source->read_into(SampleId{i}, all.first(expected.size()));
+    if (!exact.ok() || *exact != expected.size()) {
+      return broken(*test.source, i, "read_into() needs more room than the sample has bytes");
+    }
+    if (out.substr(expected.size()) != std::string(16, '#')) {
+      return broken(*test.source, i, "read_into() writes behind the room it was given");
+    }
+  }
+  return {};
+}
+
+Status too_little_room_is_exhausted(const SourceUnderTest& test) {
+  for (uint64_t i = 0; i < test.samples.size(); ++i) {
+    if (test.samples[i].empty()) continue;
+    std::vector<std::byte> out(test.samples[i].size() - 1);
+    const auto size = test.source->read_into(SampleId{i}, out);
+    if (size.ok() || size.error().code() != Errc::kExhausted) {
+      return broken(*test.source, i, "read_into() with a byte too little is not kExhausted");
+    }
+  }
+  return {};
+}
+
+Status many_threads_read_at_once(const SourceUnderTest& test) {
+  std::mutex mutex;
+  Status worst;  // guarded by mutex
+  const auto work = [&](uint64_t first) {
+    Buffer room;
+    for (uint64_t round = 0; round < 3; ++round) {
+      for (uint64_t i = 0; i < test.samples.size(); ++i) {
+        Status status = read_is(test, (i + first) % test.samples.size(), room);
+        if (status.ok()) continue;
+        const std::lock_guard lock(mutex);
+        worst = std::move(status);
+        return;
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (uint64_t first = 0; first < 4; ++first) threads.emplace_back(work, first * 3);
+  for (std::thread& thread : threads) thread.join();
+  return worst;
+}
+
+Status names_tell_samples_apart(const SourceUnderTest& test) {
+  std::set<std::string> names;
+  for (uint64_t i = 0; i < test.samples.size(); ++i) {
+    const std::string name = test.source->name(SampleId{i});
+    if (name.empty() || !names.insert(name).second) {
+      return broken(*test.source, i, "its name is empty, or another sample's");
+    }
+  }
+  return {};
+}
+
+Status labels_stay(const SourceUnderTest& test) {
+  for (uint64_t i = 0; i < test.samples.size(); ++i) {
+    const auto label = test.source->label(SampleId{i});
+    if (label != test.source->label(SampleId{i})) return broken(*test.source, i, "label changes");
+    if (label && *label < 0) return broken(*test.source, i, "a label below 0");
+  }
+  return {};
+}
+
+Status groups_cover_the_samples(const SourceUnderTest& test) {
+  const SampleSource& source = *test.source;
+  uint64_t at = 0;
+  for (uint64_t group = 0; group < source.group_count(); ++group) {
+    const uint64_t begin = index_of(source.group_begin(group));
+    if (begin < at || (group == 0 && begin != 0)) {
+      return fail(Errc::kInvalidArgument, "group {} begins at sample {}, after {}", group, begin,
+                  at);
+    }
+    at = begin;
+  }
+  const uint64_t end = index_of(source.group_begin(source.group_count()));
+  if (end == source.sample_count() && end >= at) return {};
+  return fail(Errc::kInvalidArgument, "the groups end at sample {} of {}", end,
+              source.sample_count());
+}
+
+Status prepare_changes_nothing(const SourceUnderTest& test) {
+  std::vector<SampleId> soon;
+  for (uint64_t i = 0; i < test.samples.size(); ++i) soon.push_back(SampleId{i});
+  test.source->prepare(soon);
+  test.source->prepare({});
+  Buffer room;
+  for (uint64_t i = 0; i < test.samples.size(); ++i) RETURN_IF_ERROR(read_is(test, i, room));
+  return {};
+}
+
+constexpr SourceClause kClauses[] = {
+    {"counts_its_samples", &counts_its_samples},
+    {"reads_the_same_in_any_order", &reads_the_same_in_any_order},
+    {"reads_into_place", &reads_into_place},
+    {"too_little_room_is_exhausted", &too_little_room_is_exhausted},
+    {"many_threads_read_at_once", &many_threads_read_at_once},
+    {"names_tell_samples_apart", &names_tell_samples_apart},
+    {"labels_stay", &labels_stay},
+    {"groups_cover_the_samples", &groups_cover_the_samples},
+    {"prepare_changes_nothing", &prepare_changes_nothing},
+};
+
+}  // namespace
+
+std::span<const SourceClause> source_contract() { return kClauses; }
+
+Status check_source(const SourceUnderTest& test) {
+  for (const SourceClause& clause : kClauses) {
+    RETURN_IF_ERROR(clause.check(test).within(clause.name));
+  }
+  return {};
+}
+
+}  // namespace millrace::data

@@ -1,0 +1,91 @@
+// FileSource: samples that lie in files, read through an io::Engine.
+//
+// open_files() takes files of a format, of which each holds many samples or is one; open_folder()
+// takes a directory in which every file is a sample and, as torchvision's ImageFolder has it, the
+// directory a file is in names its class.
+//
+// What was found at the start is kept: a file that is shorter, gone or replaced later is an error
+// that names the sample and says so. At most a bounded number of files is open at once.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "data/dataset.h"
+#include "data/source.h"
+#include "format/format.h"
+#include "format/reader_table.h"
+#include "io/engine.h"
+
+namespace millrace::format {
+
+struct FilesOptions {
+  std::string format;  // empty: as the first file's name ends
+  FormatOptions format_options;
+  std::vector<std::filesystem::path> paths;  // in this order; or
+  std::filesystem::path directory;           // what lies below it and ends as the format's files do
+  std::shared_ptr<io::Engine> engine;        // shared with the caller; null: posix
+  size_t thread_count = 0;                   // that index; 0: as many as there are CPUs
+  size_t open_files_max = 0;                 // 0: half of what the process may open
+};
+
+struct FolderOptions {
+  std::filesystem::path directory;
+  std::vector<std::string> extensions;  // ".jpg", in any case; none: all files
+  std::string format;  // what splits a file into fields: "npy", "npz"; empty: a file is its bytes
+  bool has_classes = true;  // the directories in `directory` are classes, labelled in their order
+  std::shared_ptr<io::Engine> engine;  // shared with the caller; null: posix
+  size_t thread_count = 0;             // that list; 0: as many as there are CPUs
+};
+
+class FileSource final : public data::SampleSource {
+ public:
+  uint64_t sample_count() const override { return dataset_.sample_count(); }
+  std::string name(data::SampleId sample) const override { return dataset_.name(sample); }
+  std::optional<int64_t> label(data::SampleId sample) const override {
+    return dataset_.label(sample);
+  }
+  Result<ByteView> read(data::SampleId sample, data::Buffer& room) const override;
+  Result<size_t> read_into(data::SampleId sample, MutableByteView out) const override;
+  uint64_t group_count() const override { return dataset_.file_count(); }
+  data::SampleId group_begin(uint64_t group) const override { return dataset_.file_begin(group); }
+
+  const data::Dataset& dataset() const { return dataset_; }
+
+  // What splits a sample into fields; null of a folder of plain bytes. Shared with decoders.
+  const std::shared_ptr<const Format>& format() const { return format_; }
+
+  // What each sample is, where the files say so for all of them (rows of npy): then a sample's
+  // bytes are its elements.
+  const std::optional<data::FieldSpec>& element() const { return element_; }
+
+ private:
+  friend Result<std::shared_ptr<FileSource>> open_files(FilesOptions options);
+  friend Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options);
+
+  FileSource(data::Dataset dataset, std::shared_ptr<io::Engine> engine,
+             std::shared_ptr<const Format> format, size_t open_files_max);
+
+  Result<std::unique_ptr<io::Reader>> open(data::FileIndex file) const;
+  Result<ByteView> read_file(data::FileIndex file, data::Buffer& room) const;
+  Result<size_t> read_part(const data::Extent& extent, MutableByteView out) const;
+  Result<ByteView> view_or_read(const data::Extent& extent, data::Buffer& room) const;
+  Error named(data::SampleId sample, Error error) const;
+  Status check(data::SampleId sample, ByteView bytes) const;
+
+  data::Dataset dataset_;
+  std::shared_ptr<io::Engine> engine_;    // shared with the caller
+  std::shared_ptr<const Format> format_;  // shared with decoders
+  std::optional<data::FieldSpec> element_;
+  ReaderTable readers_;
+};
+
+Result<std::shared_ptr<FileSource>> open_files(FilesOptions options);
+Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options);
+
+}  // namespace millrace::format

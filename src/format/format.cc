@@ -1,0 +1,117 @@
+#include "format/format.h"
+
+#include <algorithm>
+
+#include "base/spelling.h"
+#include "base/text.h"
+#include "format/indexed.h"
+#include "format/npy.h"
+#include "format/npz.h"
+#include "format/raw.h"
+#include "format/tar.h"
+#include "format/tfrecord.h"
+
+namespace millrace::format {
+namespace {
+
+constexpr std::string_view kRawEnds[] = {".bin", ".raw"};
+constexpr std::string_view kNpyEnds[] = {".npy"};
+constexpr std::string_view kNpzEnds[] = {".npz"};
+constexpr std::string_view kTfrecordEnds[] = {".tfrecord", ".tfrecords"};
+constexpr std::string_view kTarEnds[] = {".tar"};
+constexpr std::string_view kIndexedEnds[] = {".mrd"};
+
+struct FormatEntry {
+  std::string_view name;
+  std::span<const std::string_view> extensions;
+  std::unique_ptr<Format> (*make)(const FormatOptions& options);
+};
+
+constexpr FormatEntry kFormats[] = {
+    {"raw", kRawEnds, &make_raw}, {"npy", kNpyEnds, &make_npy},
+    {"npz", kNpzEnds, &make_npz}, {"tfrecord", kTfrecordEnds, &make_tfrecord},
+    {"tar", kTarEnds, &make_tar}, {"indexed", kIndexedEnds, &make_indexed},
+};
+
+const FormatEntry* find_entry(std::string_view name) {
+  const auto entry = std::find_if(std::begin(kFormats), std::end(kFormats),
+                                  [&](const FormatEntry& each) { return each.name == name; });
+  return entry == std::end(kFormats) ? nullptr : entry;
+}
+
+}  // namespace
+
+Field bytes_field(std::string_view name, ByteView bytes) {
+  return {.name = name,
+          .array = {.type = data::ElementType::kU8, .shape = {bytes.size()}, .bytes = bytes}};
+}
+
+void Fields::clear() {
+  list_.clear();
+  rooms_used_ = 0;
+  texts_used_ = 0;
+}
+
+const Field* Fields::find(std::string_view names) const {
+  while (true) {
+    const size_t end = names.find(';');
+    const std::string_view name = names.substr(0, end);
+    for (const Field& field : list_) {
+      if (field.name == name) return &field;
+    }
+    if (end == std::string_view::npos) return nullptr;
+    names.remove_prefix(end + 1);
+  }
+}
+
+std::string Fields::names() const {
+  std::vector<std::string> quoted;
+  for (const Field& field : list_) quoted.push_back(fmt::format("'{}'", printable(field.name)));
+  return quoted.empty() ? "none" : join(quoted, ", ");
+}
+
+MutableByteView Fields::room(size_t size_bytes) {
+  if (rooms_used_ == rooms_.size()) rooms_.emplace_back();
+  return rooms_[rooms_used_++].room(size_bytes);
+}
+
+std::string_view Fields::keep(std::string_view text) {
+  if (texts_used_ == texts_.size()) texts_.emplace_back();
+  return texts_[texts_used_++].assign(text);
+}
+
+Result<std::unique_ptr<Format>> open_format(std::string_view name, const FormatOptions& options) {
+  const FormatEntry* entry = find_entry(name);
+  if (entry == nullptr) {
+    const std::vector<std::string> known = format_names();
+    return fail(Errc::kInvalidArgument, "unknown format '{}'{}; there are {}", printable(name),
+                did_you_mean(name, known), join(known, ", "));
+  }
+  return entry->make(options);
+}
+
+Result<std::string_view> format_of(const std::filesystem::path& path) {
+  const std::string file = path.filename().string();
+  for (const FormatEntry& entry : kFormats) {
+    for (const std::string_view extension : entry.extensions) {
+      if (file.ends_with(extension)) return entry.name;
+    }
+  }
+  // TensorFlow's own names: "train.tfrecord-00001-of-00064".
+  if (file.find(".tfrecord-") != std::string::npos) return std::string_view("tfrecord");
+  return fail(Errc::kInvalidArgument, "{}: the name does not tell the format; name one of {}",
+              printable(path.string()), join(format_names(), ", "));
+}
+
+std::span<const std::string_view> extensions_of(std::string_view format_name) {
+  const FormatEntry* entry = find_entry(format_name);
+  return entry == nullptr ? std::span<const std::string_view>() : entry->extensions;
+}
+
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const FormatEntry& entry : kFormats) names.emplace_back(entry.name);
+  return names;
+}
+
+}  // namespace millrace::format

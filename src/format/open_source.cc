@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <mutex>
+
+#include "base/cpus.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
+#include "format/file_source.h"
+#include "format/file_stamp.h"
+#include "format/folder.h"
+
+namespace millrace::format {
+namespace {
+
+using data::DatasetBuilder;
+using data::FileSamples;
+
+// Files share a name and a label, so that one that is not there is told by what was looked for.
+std::string described(std::span<const std::string> extensions) {
+  if (extensions.empty()) return "files";
+  return fmt::format("files that end in {}",
+                     join(std::vector<std::string>(extensions.begin(), extensions.end()), ", "));
+}
+
+Result<std::shared_ptr<io::Engine>> engine_or_posix(std::shared_ptr<io::Engine> engine) {
+  if (engine) return engine;
+  ASSIGN_OR_RETURN(auto posix, io::open_engine("posix"));
+  return std::shared_ptr<io::Engine>(std::move(posix));
+}
+
+ThreadPool pool_for(size_t wanted, size_t task_count) {
+  const size_t threads = wanted != 0 ? wanted : usable_cpu_count();
+  return ThreadPool(std::clamp<size_t>(task_count, 1, threads));
+}
+
+Result<std::vector<std::string>> paths_of(const FilesOptions& options,
+                                          std::string_view format_name) {
+  std::vector<std::string> paths;
+  for (const auto& path : options.paths) paths.push_back(path.string());
+  if (options.directory.empty()) return paths;
+  const auto ends = extensions_of(format_name);
+  const std::vector<std::string> extensions(ends.begin(), ends.end());
+  ASSIGN_OR_RETURN(const auto tree, list_tree(options.directory.string(), extensions));
+  for (const DirectoryFiles& files : tree) {
+    for (size_t i = 0; i < files.name_begins.size(); ++i) {
+      paths.push_back(fmt::format("{}/{}", files.directory, files.name(i)));
+    }
+  }
+  if (paths.empty()) {
+    return fail(Errc::kNotFound, "{}: no {} lie below it", options.directory.string(),
+                described(extensions));
+  }
+  return paths;
+}
+
+Result<std::string> format_name_of(const FilesOptions& options) {
+  if (!options.format.empty()) return options.format;
+  if (options.paths.empty()) {
+    return fail(Errc::kInvalidArgument, "name the format of the files in the directory: one of {}",
+                join(format_names(), ", "));
+  }
+  ASSIGN_OR_RETURN(const std::string_view name, format_of(options.paths.front()));
+  return std::string(name);
+}
+
+Result<std::vector<FileSamples>> index_all(const Format& format, io::Engine& engine,
+                                           const std::vector<std::string>& paths,
+                                           size_t thread_count) {
+  std::vector<FileSamples> all(paths.size());
+  ThreadPool pool = pool_for(thread_count, paths.size());
+  RETURN_IF_ERROR(pool.parallel_for(paths.size(), [&](size_t i) -> Status {
+    // Before the bytes are looked at: what is written meanwhile is then noticed.
+    const int64_t modified = modified_ns(paths[i]);
+    auto samples = format.index(engine, paths[i]);
+    if (!samples.ok()) {
+      const bool has_path = samples.error().message().starts_with(paths[i]);
+      return has_path ? std::move(samples).error() : std::move(samples).error().within(paths[i]);
+    }
+    all[i] = *std::move(samples);
+    if (all[i].stamp.size_bytes != 0) all[i].stamp.modified_ns = modified;
+    return {};
+  }));
+  return all;
+}
+
+// One that all files agree on.
+Result<std::optional<data::FieldSpec>> common_element(const std::vector<FileSamples>& all,
+                                                      const std::vector<std::string>& paths) {
+  for (size_t i = 1; i < all.size(); ++i) {
+    if (all[i].element == all[0].element) continue;
+    const auto text = [](const std::optional<data::FieldSpec>& element) {
+      return element
+                 ? fmt::format("{} of {}", element->shape.text(), data::element_name(element->type))
+                 : "bytes";
+    };
+    return fail(Errc::kInvalidArgument, "{}: its samples are {}, but those of {} are {}", paths[i],
+                text(all[i].element), paths[0], text(all[0].element));
+  }
+  return all.empty() ? std::nullopt : all[0].element;
+}
+
+Status add_directory(DatasetBuilder& builder, const DirectoryFiles& files,
+                     std::optional<int32_t> label) {
+  for (size_t i = 0; i < files.name_begins.size(); ++i) {
+    RETURN_IF_ERROR(builder.add_file(files.directory, files.name(i), label));
+  }
+  return {};
+}
+
+Result<data::Dataset> list_plain(const FolderOptions& options) {
+  DatasetBuilder builder;
+  ASSIGN_OR_RETURN(const auto tree, list_tree(options.directory.string(), options.extensions));
+  for (const DirectoryFiles& files : tree) {
+    RETURN_IF_ERROR(add_directory(builder, files, std::nullopt));
+  }
+  return std::move(builder).build();
+}
+
+Result<data::Dataset> list_classes(const FolderOptions& options) {
+  const std::string root = options.directory.string();
+  ASSIGN_OR_RETURN(std::vector<std::string> classes, list_directories(root));
+  if (classes.empty()) {
+    return fail(Errc::kInvalidArgument,
+                "{}: has no directories, which would be the classes; say that there are none "
+                "(has_classes)",
+                root);
+  }
+  std::vector<std::vector<DirectoryFiles>> trees(classes.size());
+  ThreadPool pool = pool_for(options.thread_count, classes.size());
+  RETURN_IF_ERROR(pool.parallel_for(classes.size(), [&](size_t i) -> Status {
+    const std::string directory = (options.directory / classes[i]).string();
+    ASSIGN_OR_RETURN(trees[i], list_tree(directory, options.extensions));
+    if (!trees[i].empty()) return {};
+    return fail(Errc::kNotFound, "{}: a class without {}; remove the directory or fill it",
+                directory, described(options.extensions));
+  }));
+  DatasetBuilder builder;
+  for (size_t i = 0; i < classes.size(); ++i) {
+    for (const DirectoryFiles& files : trees[i]) {
+      RETURN_IF_ERROR(add_directory(builder, files, static_cast<int32_t>(i)));
+    }
+    trees[i] = {};  // the dataset has them now
+  }
+  builder.set_class_names(std::move(classes));
+  return std::move(builder).build();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<FileSource>> open_files(FilesOptions options) {
+  if (options.paths.empty() == options.directory.empty()) {
+    return fail(Errc::kInvalidArgument, "give either files or a directory of them");
+  }
+  ASSIGN_OR_RETURN(const auto engine, engine_or_posix(std::move(options.engine)));
+  ASSIGN_OR_RETURN(const std::string format_name, format_name_of(options));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Format> format,
+                   open_format(format_name, options.format_options));
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, paths_of(options, format_name));
+  DatasetBuilder builder;
+  std::optional<data::FieldSpec> element;
+  if (format->is_file_a_sample()) {
+    for (const std::string& path : paths) RETURN_IF_ERROR(builder.add_file(path, FileSamples{}));
+  } else {
+    ASSIGN_OR_RETURN(std::vector<FileSamples> all,
+                     index_all(*format, *engine, paths, options.thread_count));
+    ASSIGN_OR_RETURN(element, common_element(all, paths));
+    for (size_t i = 0; i < paths.size(); ++i) {
+      RETURN_IF_ERROR(builder.add_file(paths[i], all[i]));
+      all[i] = {};
+    }
+  }
+  std::shared_ptr<FileSource> source(new FileSource(std::move(builder).build(), engine,
+                                                    std::move(format), options.open_files_max));
+  source->element_ = std::move(element);
+  return source;
+}
+
+Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options) {
+  ASSIGN_OR_RETURN(const auto engine, engine_or_posix(std::move(options.engine)));
+  std::shared_ptr<const Format> format;
+  if (!options.format.empty()) {
+    ASSIGN_OR_RETURN(format, open_format(options.format, {.rows = false}));
+    if (!format->is_file_a_sample()) {
+      return fail(Errc::kInvalidArgument,
+                  "a file of {} holds many samples; open the files, not a folder of samples",
+                  options.format);
+    }
+    const auto ends = extensions_of(options.format);
+    if (options.extensions.empty()) options.extensions.assign(ends.begin(), ends.end());
+  }
+  ASSIGN_OR_RETURN(data::Dataset dataset,
+                   options.has_classes ? list_classes(options) : list_plain(options));
+  if (dataset.sample_count() == 0) {
+    return fail(Errc::kNotFound, "{}: no {} lie below it", options.directory.string(),
+                described(options.extensions));
+  }
+  // No file is kept open: each is read in one go.
+  return std::shared_ptr<FileSource>(
+      new FileSource(std::move(dataset), engine, std::move(format), 1));
+}
+
+}  // namespace millrace::format

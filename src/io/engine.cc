@@ -1,0 +1,33 @@
+#include "io/engine.h"
+
+#include "base/spelling.h"
+#include "base/text.h"
+#include "io/engines.h"
+#include "io/memory.h"
+
+namespace millrace::io {
+namespace {
+
+struct EngineEntry {
+  std::string_view name;
+  Result<std::unique_ptr<Engine>> (*open)();
+};
+
+constexpr EngineEntry kEngines[] = {
+    {"posix", &open_posix}, {"direct", &open_direct}, {"mapped", &open_mapped},
+    {"uring", &open_uring}, {"memory", &open_memory},
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> open_engine(std::string_view name) {
+  std::vector<std::string> names;
+  for (const EngineEntry& entry : kEngines) {
+    if (entry.name == name) return entry.open().within(fmt::format("engine '{}'", name));
+    names.emplace_back(entry.name);
+  }
+  return fail(Errc::kInvalidArgument, "there is no engine '{}'{}; there are {}", printable(name),
+              did_you_mean(name, names), join(names, ", "));
+}
+
+}  // namespace millrace::io

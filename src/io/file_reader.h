@@ -1,0 +1,54 @@
+// FileReader and FileWriter: a file of the operating system, as most engines hand it out.
+#pragma once
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "io/engine.h"
+
+namespace millrace::io {
+
+class FileReader : public Reader {
+ public:
+  explicit FileReader(File file) : file_(std::move(file)) {}
+
+  Result<uint64_t> size_bytes() const override { return file_.size_bytes(); }
+  Result<size_t> read_at(uint64_t offset_bytes, MutableByteView out) const override {
+    return file_.read_at(offset_bytes, out);
+  }
+
+  int fd() const { return file_.fd(); }
+  // Whether transfers must be aligned, and pass the page cache by.
+  virtual bool is_direct() const { return false; }
+
+ private:
+  File file_;
+};
+
+class FileWriter final : public Writer {
+ public:
+  explicit FileWriter(File file) : file_(std::move(file)) {}
+
+  Status write_at(uint64_t offset_bytes, ByteView bytes) override {
+    return file_.write_at(offset_bytes, bytes);
+  }
+  Status sync() override { return file_.sync(); }
+  Status close() override { return file_.close(); }
+
+ private:
+  File file_;
+};
+
+// Opens for reading; a directory, which open(2) would open, is refused here and not at the first
+// read.
+Result<File> open_to_read(const std::filesystem::path& path, int more_flags = 0);
+
+Result<std::unique_ptr<Writer>> create_file(const std::filesystem::path& path);
+
+// Engine::read_whole by open, one read and close: see file_reader.cc for how it knows the end.
+Result<size_t> read_whole_file(const std::filesystem::path& path, MutableByteView out);
+
+// The error of read_whole where the file is longer than the room for it.
+Error longer_than_room(uint64_t size_bytes, size_t room_bytes);
+
+}  // namespace millrace::io

@@ -1,0 +1,207 @@
+#include "io/uring_queue.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+
+#include "io/engines.h"
+#include "io/file_reader.h"
+
+namespace millrace::io {
+namespace {
+
+constexpr unsigned kPinnedMax = 64;  // regions; what is told of beyond them is read into as ever
+
+Error refused(int os_error, size_t capacity) {
+  const std::string doing = fmt::format("cannot make a queue of {} reads by io_uring", capacity);
+  if (os_error == ENOSYS) {
+    return fail(Errc::kUnsupported, "{}: this kernel has none; use the engine 'posix'", doing);
+  }
+  if (os_error == EPERM || os_error == EACCES) {
+    return fail(Errc::kUnsupported,
+                "{}: the kernel refuses it (sysctl kernel.io_uring_disabled, or a container's "
+                "filter of system calls); use the engine 'posix'",
+                doing);
+  }
+  if (os_error == ENOMEM) {
+    return fail(Errc::kExhausted,
+                "{}: no memory that may be locked is left (ulimit -l); ask for fewer reads, or use "
+                "the engine 'posix'",
+                doing);
+  }
+  return fail_os(os_error, doing);
+}
+
+// Completions are then found without an interrupt of the thread; kernels before 5.19 refuse the
+// flag.
+int open_ring(unsigned entries, unsigned completions, io_uring& ring) {
+  io_uring_params params{};
+  params.flags = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP | IORING_SETUP_COOP_TASKRUN;
+  params.cq_entries = completions;
+  int result = io_uring_queue_init_params(entries, &ring, &params);
+  if (result == -EINVAL) {
+    params = {};
+    params.flags = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
+    params.cq_entries = completions;
+    result = io_uring_queue_init_params(entries, &ring, &params);
+  }
+  return result;
+}
+
+}  // namespace
+
+UringQueue::UringQueue(size_t capacity) : slots_(capacity) {
+  for (size_t index = capacity; index-- > 0;) free_.push_back(index);
+}
+
+Result<std::unique_ptr<UringQueue>> UringQueue::open(size_t capacity) {
+  assert(capacity > 0);
+  if (capacity > kCapacityMax) {
+    return fail(Errc::kInvalidArgument, "a queue of {} reads by io_uring: at most {} can be",
+                capacity, kCapacityMax);
+  }
+  std::unique_ptr<UringQueue> queue(new UringQueue(capacity));
+  const auto completions = static_cast<unsigned>(capacity);
+  const int result = open_ring(std::min(completions, 1024u), completions, queue->ring_);
+  if (result < 0) return refused(-result, capacity);
+  queue->is_open_ = true;
+  // Refused before 5.19: then nothing is pinned, and reads are as good, if dearer.
+  if (io_uring_register_buffers_sparse(&queue->ring_, kPinnedMax) == 0) {
+    queue->pinned_.reserve(kPinnedMax);
+  }
+  return queue;
+}
+
+UringQueue::~UringQueue() {
+  if (!is_open_) return;
+  // What the kernel has may still be written to; what only gathered here never gets to it.
+  while (in_kernel_ > 0) {
+    io_uring_cqe* completion = nullptr;
+    const int result = io_uring_wait_cqe(&ring_, &completion);
+    if (result == -EINTR) continue;
+    if (result < 0) break;
+    io_uring_cqe_seen(&ring_, completion);
+    --in_kernel_;
+  }
+  io_uring_queue_exit(&ring_);
+}
+
+void UringQueue::use_memory(MutableByteView memory) {
+  if (pinned_.size() == pinned_.capacity() || memory.empty()) return;
+  iovec place{memory.data(), memory.size()};
+  const auto index = static_cast<unsigned>(pinned_.size());
+  __u64 tag = 0;
+  // Refused where the memory may not be locked (ulimit -l) or is over a gigabyte.
+  if (io_uring_register_buffers_update_tag(&ring_, index, &place, &tag, 1) == 1) {
+    pinned_.push_back(memory);
+  }
+}
+
+Status UringQueue::submit(const ReadRequest& request) {
+  assert(in_flight() < capacity());
+  const auto& reader = static_cast<const FileReader&>(*request.reader);
+  const size_t index = free_.back();
+  free_.pop_back();
+  Slot& slot = slots_[index];
+  slot.cursor = ReadCursor({request.offset_bytes, request.out, reader.is_direct()});
+  slot.fd = reader.fd();
+  slot.tag = request.tag;
+  if (slot.cursor.is_finished()) {
+    empty_.push_back(index);
+    return {};
+  }
+  RETURN_IF_ERROR(start(index));
+  // A quarter at a time: the device has work before the queue is full.
+  if (gathered_ >= std::max<size_t>(1, capacity() / 4)) return flush();
+  return {};
+}
+
+Status UringQueue::start(size_t index) {
+  Slot& slot = slots_[index];
+  slot.piece = slot.cursor.next(slot.bounce.room(slot.cursor.bounce_bytes()));
+  io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+  if (entry == nullptr) {
+    RETURN_IF_ERROR(flush());
+    entry = io_uring_get_sqe(&ring_);
+  }
+  if (entry == nullptr) return fail(Errc::kIo, "io_uring takes no more reads");
+  prepare_read(*entry, slot);
+  io_uring_sqe_set_data64(entry, index);
+  ++gathered_;
+  return {};
+}
+
+void UringQueue::prepare_read(io_uring_sqe& entry, const Slot& slot) const {
+  const MutableByteView into = slot.piece.into;
+  const auto length = static_cast<unsigned>(into.size());
+  for (size_t index = 0; index < pinned_.size(); ++index) {
+    const MutableByteView region = pinned_[index];
+    if (into.data() < region.data() || into.data() >= region.data() + region.size()) continue;
+    if (into.size() > static_cast<size_t>(region.data() + region.size() - into.data())) break;
+    io_uring_prep_read_fixed(&entry, slot.fd, into.data(), length, slot.piece.offset_bytes,
+                             static_cast<int>(index));
+    return;
+  }
+  io_uring_prep_read(&entry, slot.fd, into.data(), length, slot.piece.offset_bytes);
+}
+
+Status UringQueue::flush() {
+  while (gathered_ > 0) {
+    const int sent = io_uring_submit(&ring_);
+    if (sent == -EINTR) continue;
+    if (sent < 0) return fail_os(-sent, "cannot hand reads to io_uring");
+    gathered_ -= static_cast<size_t>(sent);
+    in_kernel_ += static_cast<size_t>(sent);
+  }
+  return {};
+}
+
+Status UringQueue::wait(std::vector<ReadDone>& done) {
+  const size_t before = done.size();
+  for (const size_t index : std::exchange(empty_, {})) finish(index, size_t{0}, done);
+  while (gathered_ + in_kernel_ > 0) {
+    const int sent = io_uring_submit_and_wait(&ring_, done.size() > before ? 0 : 1);
+    if (sent < 0 && sent != -EINTR) return fail_os(-sent, "cannot wait for io_uring");
+    if (sent > 0) {
+      gathered_ -= static_cast<size_t>(sent);
+      in_kernel_ += static_cast<size_t>(sent);
+    }
+    io_uring_cqe* completion = nullptr;
+    while (io_uring_peek_cqe(&ring_, &completion) == 0) {
+      const auto index = static_cast<size_t>(io_uring_cqe_get_data64(completion));
+      const int result = completion->res;
+      io_uring_cqe_seen(&ring_, completion);
+      --in_kernel_;
+      RETURN_IF_ERROR(complete(index, result, done));
+    }
+    if (done.size() > before && gathered_ == 0) break;
+  }
+  return {};
+}
+
+Status UringQueue::complete(size_t index, int result, std::vector<ReadDone>& done) {
+  Slot& slot = slots_[index];
+  if (result == -EINTR || result == -EAGAIN) return start(index);
+  if (result < 0) {
+    const std::string doing = fmt::format("cannot read {} bytes at byte {} by io_uring",
+                                          slot.piece.into.size(), slot.piece.offset_bytes);
+    finish(index, fail_os(-result, doing), done);
+    return {};
+  }
+  slot.cursor.took(static_cast<size_t>(result));
+  if (!slot.cursor.is_finished()) return start(index);
+  finish(index, slot.cursor.done_bytes(), done);
+  return {};
+}
+
+void UringQueue::finish(size_t index, Result<size_t> result, std::vector<ReadDone>& done) {
+  done.push_back({slots_[index].tag, std::move(result)});
+  free_.push_back(index);
+}
+
+Result<std::unique_ptr<ReadQueue>> open_uring_queue(size_t capacity) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ReadQueue> queue, UringQueue::open(capacity));
+  return queue;
+}
+
+}  // namespace millrace::io

@@ -1,0 +1,290 @@
+#include "loader/loader.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "base/cpus.h"
+#include "base/units.h"
+#include "loader/pipeline.h"
+
+namespace millrace::loader {
+namespace {
+
+constexpr uint32_t kThreadCountMax = 4096;
+
+bool has_shards(Shuffle shuffle) {
+  return shuffle == Shuffle::kLocal || shuffle == Shuffle::kPartial;
+}
+
+Status check(const LoaderOptions& options) {
+  if (!options.source) return fail(Errc::kInvalidArgument, "a loader needs a source of samples");
+  if (!options.decoder) return fail(Errc::kInvalidArgument, "a loader needs a decoder");
+  if (options.batch_size == 0 || options.batch_size > Share::kBatchSizeMax) {
+    return fail(Errc::kInvalidArgument, "batch_size is {}; a batch has 1 to {} samples",
+                options.batch_size, Share::kBatchSizeMax);
+  }
+  if (options.world.rank >= options.world.size) {
+    return fail(Errc::kInvalidArgument, "rank {} does not exist in a world of {}; ranks begin at 0",
+                options.world.rank, options.world.size);
+  }
+  if (options.thread_count > kThreadCountMax) {
+    return fail(Errc::kInvalidArgument, "thread_count is {}; at most {} are started",
+                options.thread_count, kThreadCountMax);
+  }
+  if (options.read_deadline.count() <= 0) {
+    return fail(Errc::kInvalidArgument, "read_deadline is not positive; no read could meet it");
+  }
+  if (options.decoder->is_verbatim() && options.decoder->fields().size() != 1) {
+    return fail(Errc::kInvalidArgument,
+                "the decoder takes samples as they are, but says that they have {} fields",
+                options.decoder->fields().size());
+  }
+  return {};
+}
+
+// Only what decides the order, so that equal orders have equal options.
+OrderOptions order_options(const LoaderOptions& options) {
+  OrderOptions order{.shuffle = options.shuffle,
+                     .sample_count = options.source->sample_count(),
+                     .seed = options.seed};
+  if (has_shards(options.shuffle)) {
+    order.shard_count = options.shard_count > 0 ? options.shard_count : options.world.size;
+  }
+  if (options.shuffle == Shuffle::kPartial) order.fraction = options.fraction;
+  if (options.shuffle == Shuffle::kFile) {
+    const uint64_t group_count = options.source->group_count();
+    order.group_begins.reserve(group_count + 1);
+    for (uint64_t group = 0; group <= group_count; ++group) {
+      order.group_begins.push_back(data::index_of(options.source->group_begin(group)));
+    }
+  }
+  return order;
+}
+
+Result<BatchLayout> make_layout(const LoaderOptions& options) {
+  const uint64_t sample_count = std::max<uint64_t>(options.source->sample_count(), 1);
+  const uint64_t rows =
+      options.tail == Tail::kPad ? options.batch_size : std::min(options.batch_size, sample_count);
+  ASSIGN_OR_RETURN(BatchLayout layout, BatchLayout::make(options.decoder->fields(), rows));
+  if (layout.size_bytes > options.memory_bytes) {
+    return fail(Errc::kInvalidArgument,
+                "a batch of {} samples takes {}, more than the {} that memory_bytes allows; take a "
+                "smaller batch_size or allow more",
+                rows, format_bytes(layout.size_bytes), format_bytes(options.memory_bytes));
+  }
+  return layout;
+}
+
+class ThreadedLoader final : public Loader {
+ public:
+  ThreadedLoader(LoaderOptions options, std::shared_ptr<const Order> order, BatchLayout layout)
+      : options_(std::move(options)), layout_(std::move(layout)), order_(std::move(order)) {}
+
+  Status start_epoch(data::Epoch epoch) override;
+  Result<std::optional<data::Batch>> next() override;
+  void cancel() override;
+  uint64_t batch_count() const override { return batch_count_; }
+  const Order& order() const override { return *order_; }
+  LoaderState state() const override;
+  Status restore(const LoaderState& state) override;
+  LoaderStats stats() const override;
+
+ private:
+  Status check_process() const;
+  Status check_state(const LoaderState& state) const;
+  ShareOptions share_options(uint64_t done) const;
+  PipelineOptions pipeline_options() const;
+  Status begin(data::Epoch epoch, uint64_t done);
+  Status judge_bad_rows(BatchWork& work);
+
+  const LoaderOptions options_;
+  const BatchLayout layout_;
+  std::shared_ptr<const Order> order_;  // shared with the batches that are under way
+  bool has_begun_ = false;              // an epoch
+  data::Epoch epoch_{};
+  uint64_t done_ = 0;          // as of the batches returned
+  uint64_t batches_left_ = 0;  // of the epoch
+  uint64_t batch_count_ = 0;
+
+  mutable std::mutex mutex_;            // for what other threads ask: the next two
+  std::unique_ptr<Pipeline> pipeline_;  // from the first epoch on; only the consumer sets it
+  LoaderStats counts_;                  // what the pipeline does not count
+};
+
+Status ThreadedLoader::check_process() const {
+  if (!pipeline_ || pipeline_->is_of_this_process()) return {};
+  return fail(Errc::kUnsupported,
+              "the loader was started before this process, {}, was forked, and its threads are not "
+              "here; open a loader of its own in each process after the fork, or start processes "
+              "by spawn instead of fork",
+              getpid());
+}
+
+ShareOptions ThreadedLoader::share_options(uint64_t done) const {
+  return {.sample_count = order_->size(),
+          .done = done,
+          .world = options_.world,
+          .batch_size = options_.batch_size,
+          .tail = options_.tail};
+}
+
+PipelineOptions ThreadedLoader::pipeline_options() const {
+  const uint64_t batches_max = std::clamp<uint64_t>(options_.memory_bytes / layout_.size_bytes, 1,
+                                                    std::numeric_limits<uint32_t>::max());
+  return {.lane = {.source = options_.source, .decoder = options_.decoder, .seed = options_.seed},
+          .tuner = {.cpu_count = static_cast<uint32_t>(usable_cpu_count()),
+                    .fixed_thread_count = options_.thread_count,
+                    .fixed_prefetch_batches = options_.prefetch_batches,
+                    .prefetch_batches_max = static_cast<uint32_t>(batches_max),
+                    .batch_size = options_.batch_size},
+          .layout = layout_,
+          .hooks = options_.memory_hooks,
+          .read_deadline = options_.read_deadline,
+          .is_interrupted = options_.is_interrupted};
+}
+
+Status ThreadedLoader::start_epoch(data::Epoch epoch) {
+  RETURN_IF_ERROR(check_process());
+  return begin(epoch, 0);
+}
+
+Status ThreadedLoader::begin(data::Epoch epoch, uint64_t done) {
+  // Not in open(): until the first epoch there are no threads, and the process may fork.
+  if (!pipeline_) {
+    auto pipeline = std::make_unique<Pipeline>(pipeline_options());
+    const std::lock_guard lock(mutex_);
+    pipeline_ = std::move(pipeline);
+  }
+  const ShareOptions share = share_options(done);
+  if (done != 0 || !pipeline_->skip_to(epoch)) {
+    // Who takes the same epoch again does so once more, as in a validation that knows no epochs.
+    const uint64_t epoch_step = has_begun_ && epoch == epoch_ ? 0 : 1;
+    RETURN_IF_ERROR(pipeline_->restart(
+        BatchSchedule(order_, share, {.epoch = epoch, .done = done, .epoch_step = epoch_step})));
+  }
+  has_begun_ = true;
+  epoch_ = epoch;
+  done_ = done;
+  batches_left_ = Share(share).batch_count();
+  batch_count_ = batches_before(share, done) + batches_left_;
+  return {};
+}
+
+Result<std::optional<data::Batch>> ThreadedLoader::next() {
+  RETURN_IF_ERROR(check_process());
+  if (!has_begun_) {
+    return fail(Errc::kInvalidArgument, "no epoch was begun; call start_epoch() before next()");
+  }
+  if (batches_left_ == 0) return std::optional<data::Batch>();
+  ASSIGN_OR_RETURN(const std::shared_ptr<BatchWork> work, pipeline_->next());
+  // From here on the batch counts as taken, also where it fails: the next call goes on after it.
+  --batches_left_;
+  if (work->failure()) return Error(*work->failure());
+  RETURN_IF_ERROR(judge_bad_rows(*work));
+  done_ = work->scheduled().done_after;
+  data::Batch batch = work->batch();
+  const std::lock_guard lock(mutex_);
+  ++counts_.batches;
+  counts_.samples += batch.row_count;
+  return std::optional<data::Batch>(std::move(batch));
+}
+
+Status ThreadedLoader::judge_bad_rows(BatchWork& work) {
+  std::vector<BadRow>& bad_rows = work.bad_rows();
+  if (bad_rows.empty()) return {};
+  // The first in the order of the batch, whichever thread came first.
+  std::ranges::sort(bad_rows, {}, &BadRow::row);
+  const Error& first = bad_rows.front().error;
+  {
+    const std::lock_guard lock(mutex_);
+    counts_.bad_samples += bad_rows.size();
+    if (counts_.first_bad_sample.empty()) counts_.first_bad_sample = first.message();
+  }
+  if (!options_.skips_bad_samples) return first;
+  work.leave_out_bad_rows();
+  return {};
+}
+
+void ThreadedLoader::cancel() {
+  const std::lock_guard lock(mutex_);
+  if (pipeline_ && pipeline_->is_of_this_process()) pipeline_->cancel();
+}
+
+LoaderState ThreadedLoader::state() const {
+  LoaderState state{.order = order_->options(), .epoch = epoch_, .done = done_};
+  state.order.group_begins.clear();
+  return state;
+}
+
+Status ThreadedLoader::check_state(const LoaderState& state) const {
+  const OrderOptions& own = order_->options();
+  const auto differs = [](std::string_view what, const auto& of_state, const auto& of_loader) {
+    return fail(Errc::kInvalidArgument,
+                "the state is of another order: its {} is {}, this loader's {}; open the loader as "
+                "it was when the state was saved",
+                what, of_state, of_loader);
+  };
+  const OrderOptions& of_state = state.order;
+  if (of_state.sample_count != own.sample_count) {
+    return differs("number of samples", of_state.sample_count, own.sample_count);
+  }
+  if (of_state.shuffle != own.shuffle) {
+    return differs("shuffle", shuffle_name(of_state.shuffle), shuffle_name(own.shuffle));
+  }
+  if (of_state.seed != own.seed) return differs("seed", of_state.seed, own.seed);
+  if (of_state.fraction != own.fraction) {
+    return differs("fraction", of_state.fraction, own.fraction);
+  }
+  if (has_shards(own.shuffle) && options_.shard_count != 0 &&
+      of_state.shard_count != options_.shard_count) {
+    return differs("shard_count", of_state.shard_count, options_.shard_count);
+  }
+  if (state.done > own.sample_count) {
+    return fail(Errc::kInvalidArgument, "the state has used up {} samples of {}", state.done,
+                own.sample_count);
+  }
+  return {};
+}
+
+Status ThreadedLoader::restore(const LoaderState& state) {
+  RETURN_IF_ERROR(check_process());
+  RETURN_IF_ERROR(check_state(state));
+  if (state.order.shard_count != order_->options().shard_count) {
+    // Saved by a world of another size, whose number of shards is kept: the order is the job's.
+    OrderOptions order = order_options(options_);
+    order.shard_count = state.order.shard_count;
+    ASSIGN_OR_RETURN(order_, make_order(order));
+  }
+  return begin(state.epoch, state.done);
+}
+
+LoaderStats ThreadedLoader::stats() const {
+  const std::lock_guard lock(mutex_);
+  LoaderStats stats = counts_;
+  if (!pipeline_ || !pipeline_->is_of_this_process()) return stats;
+  const PipelineStats sums = pipeline_->stats();
+  stats.bytes_read = sums.lanes.bytes_read;
+  stats.read = sums.lanes.read;
+  stats.decode = sums.lanes.decode;
+  stats.waited = sums.waited;
+  stats.blocked = sums.blocked;
+  stats.thread_count = sums.setting.thread_count;
+  stats.prefetch_batches = sums.setting.prefetch_batches;
+  return stats;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Loader>> Loader::open(LoaderOptions options) {
+  RETURN_IF_ERROR(check(options));
+  ASSIGN_OR_RETURN(BatchLayout layout, make_layout(options));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Order> order, make_order(order_options(options)));
+  return std::unique_ptr<Loader>(
+      new ThreadedLoader(std::move(options), std::move(order), std::move(layout)));
+}
+
+}  // namespace millrace::loader

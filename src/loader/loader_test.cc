@@ -1,0 +1,390 @@
+#include "loader/loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "loader/pipeline_fakes.h"
+
+namespace millrace::loader {
+namespace {
+
+using data::Epoch;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// A batch as values, so that it can be compared and its memory goes back.
+struct Seen {
+  uint64_t epoch = 0;
+  uint64_t index = 0;
+  std::vector<uint64_t> samples;
+  std::vector<int64_t> labels;
+  std::vector<uint8_t> is_real;
+  std::vector<std::vector<std::byte>> fields;
+
+  bool operator==(const Seen&) const = default;
+};
+
+Seen seen(const data::Batch& batch) {
+  Seen seen{.epoch = data::number_of(batch.epoch), .index = batch.index};
+  for (const data::SampleId id : batch.samples) seen.samples.push_back(data::index_of(id));
+  seen.labels.assign(batch.labels.begin(), batch.labels.end());
+  seen.is_real.assign(batch.is_real.begin(), batch.is_real.end());
+  for (const auto& field : batch.fields) {
+    EXPECT_EQ(field.bytes.size(), batch.row_count * field.spec.size_bytes());
+    seen.fields.emplace_back(field.bytes.begin(), field.bytes.end());
+  }
+  EXPECT_EQ(batch.samples.size(), batch.row_count);
+  EXPECT_EQ(batch.labels.size(), batch.row_count);
+  EXPECT_EQ(batch.is_real.size(), batch.row_count);
+  return seen;
+}
+
+LoaderOptions options(uint64_t sample_count, uint64_t batch_size) {
+  LoaderOptions options;
+  options.source = std::make_shared<FakeSource>(sample_count);
+  options.decoder = std::make_shared<FakeDecoder>();
+  options.batch_size = batch_size;
+  options.seed = 7;
+  options.thread_count = 3;
+  return options;
+}
+
+std::unique_ptr<Loader> open(const LoaderOptions& options) {
+  auto loader = Loader::open(options);
+  EXPECT_TRUE(loader.ok()) << loader.error().message();
+  return loader.ok() ? *std::move(loader) : nullptr;
+}
+
+std::vector<Seen> take(Loader& loader, size_t count = 1'000'000) {
+  std::vector<Seen> batches;
+  while (batches.size() < count) {
+    auto batch = loader.next();
+    EXPECT_TRUE(batch.ok()) << batch.error().message();
+    if (!batch.ok() || !*batch) break;
+    batches.push_back(seen(**batch));
+  }
+  return batches;
+}
+
+std::vector<Seen> whole_epoch(Loader& loader, uint64_t epoch) {
+  EXPECT_TRUE(loader.start_epoch(Epoch{epoch}).ok());
+  return take(loader);
+}
+
+std::vector<uint64_t> samples_of(const std::vector<Seen>& batches) {
+  std::vector<uint64_t> samples;
+  for (const Seen& batch : batches) {
+    samples.insert(samples.end(), batch.samples.begin(), batch.samples.end());
+  }
+  return samples;
+}
+
+// Every row by row, whatever the batches: what must not depend on their size.
+using Rows = std::vector<std::tuple<uint64_t, int64_t, std::vector<std::byte>>>;
+Rows rows_of(const std::vector<Seen>& batches) {
+  Rows rows;
+  for (const Seen& batch : batches) {
+    const size_t count = batch.samples.size();
+    for (size_t row = 0; row < count; ++row) {
+      std::vector<std::byte> bytes;
+      for (const auto& field : batch.fields) {
+        const auto size = static_cast<ptrdiff_t>(field.size() / count);
+        const auto begin = field.begin() + static_cast<ptrdiff_t>(row) * size;
+        bytes.insert(bytes.end(), begin, begin + size);
+      }
+      rows.emplace_back(batch.samples[row], batch.labels[row], bytes);
+    }
+  }
+  return rows;
+}
+
+TEST(Loader, GivesEverySampleOnceAnEpochInTheOrderOfTheOrder) {
+  const auto loader = open(options(1000, 64));
+  const auto batches = whole_epoch(*loader, 3);
+  ASSERT_EQ(batches.size(), 16u);
+  EXPECT_EQ(loader->batch_count(), 16u);
+  EXPECT_EQ(batches.back().samples.size(), 1000u - 15 * 64);
+  const auto samples = samples_of(batches);
+  for (uint64_t i = 0; i < samples.size(); ++i) {
+    ASSERT_EQ(samples[i], data::index_of(loader->order().at(Epoch{3}, i)));
+  }
+  auto sorted = samples;
+  std::ranges::sort(sorted);
+  for (uint64_t i = 0; i < 1000; ++i) ASSERT_EQ(sorted[i], i);
+}
+
+TEST(Loader, PutsTheDecodedSampleItsLabelAndItsNumberIntoTheRow) {
+  const auto loader = open(options(100, 32));
+  for (const Seen& batch : whole_epoch(*loader, 2)) {
+    for (size_t row = 0; row < batch.samples.size(); ++row) {
+      const uint64_t sample = batch.samples[row];
+      EXPECT_EQ(batch.labels[row], sample % 10 == 9 ? -1 : static_cast<int64_t>(sample % 10));
+      EXPECT_EQ(batch.is_real[row], 1);
+      EXPECT_EQ(batch.fields[0][row * 16], FakeSource::byte_at(sample, 15));
+      uint64_t mixed = 0;
+      std::memcpy(&mixed, &batch.fields[1][row * 8], 8);
+      EXPECT_EQ(mixed, FakeDecoder::mix({data::SampleId{sample}, Epoch{2}, 7}));
+    }
+  }
+}
+
+TEST(Loader, ReadsVerbatimSamplesStraightIntoTheBatch) {
+  LoaderOptions verbatim = options(50, 8);
+  verbatim.decoder = std::make_shared<FakeVerbatim>();
+  const auto loader = open(verbatim);
+  const auto batches = whole_epoch(*loader, 0);
+  for (const Seen& batch : batches) {
+    for (size_t row = 0; row < batch.samples.size(); ++row) {
+      uint64_t sample = 0;
+      std::memcpy(&sample, &batch.fields[0][row * 16], 8);
+      EXPECT_EQ(sample, batch.samples[row]);
+      EXPECT_EQ(batch.fields[0][row * 16 + 15], FakeSource::byte_at(sample, 15));
+    }
+  }
+  EXPECT_EQ(loader->stats().samples, 50u);
+  EXPECT_GE(loader->stats().bytes_read, 800u);
+}
+
+TEST(Loader, GivesTheSameBatchesWithAnyNumberOfThreads) {
+  LoaderOptions one = options(333, 16);
+  one.thread_count = 1;
+  one.prefetch_batches = 1;
+  const auto expected = whole_epoch(*open(one), 1);
+  for (const uint32_t thread_count : {2u, 8u, 0u}) {
+    LoaderOptions many = options(333, 16);
+    many.thread_count = thread_count;
+    EXPECT_EQ(whole_epoch(*open(many), 1), expected) << thread_count << " threads";
+  }
+}
+
+TEST(Loader, EpochsFollowEachOtherAndDiffer) {
+  const auto loader = open(options(100, 10));
+  std::vector<std::vector<Seen>> epochs;
+  for (uint64_t epoch = 0; epoch < 4; ++epoch) epochs.push_back(whole_epoch(*loader, epoch));
+  EXPECT_NE(samples_of(epochs[0]), samples_of(epochs[1]));
+  for (uint64_t epoch = 0; epoch < 4; ++epoch) {
+    EXPECT_EQ(epochs[epoch], whole_epoch(*open(options(100, 10)), epoch)) << "epoch " << epoch;
+    EXPECT_EQ(epochs[epoch].front().index, 0u);
+  }
+}
+
+TEST(Loader, AnEpochThatIsTakenAgainIsTheSameAgain) {
+  const auto loader = open(options(40, 10));
+  const auto first = whole_epoch(*loader, 0);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(whole_epoch(*loader, 0), first);
+  EXPECT_EQ(whole_epoch(*loader, 5), whole_epoch(*open(options(40, 10)), 5));
+}
+
+TEST(Loader, AnEpochMayBeLeftInItsMiddle) {
+  const auto loader = open(options(200, 10));
+  ASSERT_TRUE(loader->start_epoch(Epoch{0}).ok());
+  EXPECT_EQ(take(*loader, 3).size(), 3u);
+  EXPECT_EQ(whole_epoch(*loader, 1), whole_epoch(*open(options(200, 10)), 1));
+  ASSERT_TRUE(loader->start_epoch(Epoch{2}).ok());
+  EXPECT_EQ(take(*loader, 19).size(), 19u);  // the next epoch is under way
+  EXPECT_EQ(whole_epoch(*loader, 3), whole_epoch(*open(options(200, 10)), 3));
+}
+
+TEST(Loader, ReadsTheNextEpochBeforeItIsBegun) {
+  const auto source = std::make_shared<FakeSource>(30);
+  LoaderOptions ahead = options(30, 10);
+  ahead.source = source;
+  ahead.prefetch_batches = 2;
+  const auto loader = open(ahead);
+  EXPECT_EQ(whole_epoch(*loader, 0).size(), 3u);
+  while (source->read_count() < 50) std::this_thread::yield();  // 30, and two batches of epoch 1
+  ASSERT_TRUE(loader->start_epoch(Epoch{1}).ok());
+  EXPECT_EQ(take(*loader, 2).size(), 2u);
+  EXPECT_EQ(samples_of(whole_epoch(*loader, 1)).size(), 30u);
+}
+
+TEST(Loader, SaysThatAnEpochMustBeBegun) {
+  const auto loader = open(options(10, 2));
+  const auto batch = loader->next();
+  ASSERT_FALSE(batch.ok());
+  EXPECT_THAT(batch.error().message(), HasSubstr("start_epoch"));
+}
+
+TEST(Loader, GivesNothingAfterTheEndOfAnEpochHoweverOftenItIsAsked) {
+  const auto loader = open(options(10, 10));
+  EXPECT_EQ(whole_epoch(*loader, 0).size(), 1u);
+  for (int i = 0; i < 3; ++i) {
+    const auto batch = loader->next();
+    ASSERT_TRUE(batch.ok());
+    EXPECT_FALSE(batch->has_value());
+  }
+}
+
+TEST(Loader, NoSamplesAreNoBatches) {
+  for (const Tail tail : {Tail::kDrop, Tail::kPad, Tail::kUneven}) {
+    LoaderOptions none = options(0, 4);
+    none.tail = tail;
+    const auto loader = open(none);
+    EXPECT_THAT(whole_epoch(*loader, 0), IsEmpty());
+    EXPECT_THAT(whole_epoch(*loader, 1), IsEmpty());
+    EXPECT_EQ(loader->batch_count(), 0u);
+  }
+}
+
+TEST(Loader, OneSampleIsOneBatchAndABatchMayBeLargerThanTheDataset) {
+  const auto loader = open(options(1, Share::kBatchSizeMax));
+  const auto batches = whole_epoch(*loader, 0);
+  ASSERT_EQ(batches.size(), 1u);
+  EXPECT_THAT(batches[0].samples, ElementsAre(0));
+}
+
+TEST(Loader, PaddedRowsAreMarked) {
+  LoaderOptions padded = options(10, 4);
+  padded.tail = Tail::kPad;
+  const auto batches = whole_epoch(*open(padded), 0);
+  ASSERT_EQ(batches.size(), 3u);
+  EXPECT_THAT(batches[2].is_real, ElementsAre(1, 1, 0, 0));
+  EXPECT_EQ(batches[2].samples[2], batches[0].samples[0]);
+  EXPECT_EQ(batches[2].samples[3], batches[0].samples[1]);
+}
+
+TEST(Loader, ATailThatFillsNoBatchIsDroppedOnRequest) {
+  LoaderOptions dropped = options(10, 4);
+  dropped.tail = Tail::kDrop;
+  EXPECT_EQ(whole_epoch(*open(dropped), 0).size(), 2u);
+  dropped = options(3, 4);
+  dropped.tail = Tail::kDrop;
+  const auto loader = open(dropped);
+  EXPECT_THAT(whole_epoch(*loader, 0), IsEmpty());
+}
+
+TEST(Loader, RanksShareAnEpochWhateverItsLength) {
+  for (const uint64_t sample_count : {1u, 2u, 7u, 100u, 101u}) {
+    std::vector<uint64_t> all;
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      LoaderOptions shared = options(sample_count, 8);
+      shared.world = {.rank = rank, .size = 3};
+      const auto mine = samples_of(whole_epoch(*open(shared), 0));
+      all.insert(all.end(), mine.begin(), mine.end());
+    }
+    std::ranges::sort(all);
+    std::vector<uint64_t> expected(sample_count);
+    std::iota(expected.begin(), expected.end(), uint64_t{0});
+    EXPECT_EQ(all, expected);
+  }
+}
+
+TEST(Loader, AStateGoesOnWhereItWasSavedBitForBit) {
+  for (const Shuffle shuffle : {Shuffle::kOff, Shuffle::kGlobal, Shuffle::kLocal, Shuffle::kFile}) {
+    LoaderOptions same = options(230, 16);
+    same.shuffle = shuffle;
+    const auto expected = rows_of(whole_epoch(*open(same), 4));
+    const auto saving = open(same);
+    ASSERT_TRUE(saving->start_epoch(Epoch{4}).ok());
+    auto rows = rows_of(take(*saving, 5));
+    const auto state = LoaderState::parse(saving->state().text());
+    ASSERT_TRUE(state.ok());
+    LoaderOptions other = same;  // another number of threads and another size of batches
+    other.thread_count = 2;
+    other.batch_size = 9;
+    const auto resumed = open(other);
+    ASSERT_TRUE(resumed->restore(*state).ok());
+    const auto rest = rows_of(take(*resumed));
+    rows.insert(rows.end(), rest.begin(), rest.end());
+    EXPECT_EQ(rows, expected) << shuffle_name(shuffle);
+    EXPECT_EQ(whole_epoch(*resumed, 5), whole_epoch(*open(other), 5));
+  }
+}
+
+TEST(Loader, AResumedRunCountsItsBatchesFromTheStartOfTheEpoch) {
+  const auto whole = open(options(100, 10));
+  const auto expected = whole_epoch(*whole, 0);
+  const auto resumed = open(options(100, 10));
+  ASSERT_TRUE(resumed->start_epoch(Epoch{0}).ok());
+  take(*resumed, 4);
+  const LoaderState state = resumed->state();
+  EXPECT_EQ(state.done, 40u);
+  const auto loader = open(options(100, 10));
+  ASSERT_TRUE(loader->restore(state).ok());
+  EXPECT_EQ(loader->batch_count(), 10u);
+  const auto rest = take(*loader);
+  ASSERT_EQ(rest.size(), 6u);
+  for (size_t i = 0; i < rest.size(); ++i) EXPECT_EQ(rest[i], expected[4 + i]);
+}
+
+TEST(Loader, AStateOfTheEndOfAnEpochGivesNothingMore) {
+  const auto loader = open(options(20, 10));
+  whole_epoch(*loader, 0);
+  const LoaderState state = loader->state();
+  const auto resumed = open(options(20, 10));
+  ASSERT_TRUE(resumed->restore(state).ok());
+  EXPECT_THAT(take(*resumed), IsEmpty());
+  EXPECT_EQ(whole_epoch(*resumed, 1), whole_epoch(*open(options(20, 10)), 1));
+}
+
+TEST(Loader, AStateGoesOnInAWorldOfAnotherSize) {
+  for (const Shuffle shuffle : {Shuffle::kGlobal, Shuffle::kLocal, Shuffle::kPartial}) {
+    std::map<uint64_t, int> times;
+    LoaderState state;
+    const auto in_world = [&](uint32_t rank, uint32_t size) {
+      LoaderOptions shared = options(100, 6);
+      shared.shuffle = shuffle;
+      shared.world = {.rank = rank, .size = size};
+      return shared;
+    };
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      const auto loader = open(in_world(rank, 2));
+      ASSERT_TRUE(loader->start_epoch(Epoch{1}).ok());
+      for (const uint64_t sample : samples_of(take(*loader, 4))) ++times[sample];
+      state = loader->state();
+    }
+    EXPECT_EQ(state.done, 48u);
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      const auto loader = open(in_world(rank, 3));
+      ASSERT_TRUE(loader->restore(state).ok());
+      for (const uint64_t sample : samples_of(take(*loader))) ++times[sample];
+    }
+    EXPECT_EQ(times.size(), 100u) << shuffle_name(shuffle);
+    for (const auto& [sample, count] : times) EXPECT_EQ(count, 1) << "sample " << sample;
+  }
+}
+
+TEST(Loader, RefusesAStateOfAnotherOrderAndSaysWhatDiffers) {
+  const auto saving = open(options(100, 10));
+  ASSERT_TRUE(saving->start_epoch(Epoch{0}).ok());
+  const LoaderState state = saving->state();
+  const auto refused = [&](const LoaderOptions& other) {
+    const auto loader = open(other);
+    const auto status = loader->restore(state);
+    return status.ok() ? std::string("it was taken") : status.error().message();
+  };
+  LoaderOptions other = options(100, 10);
+  other.seed = 8;
+  EXPECT_THAT(refused(other), HasSubstr("its seed is 7, this loader's 8"));
+  EXPECT_THAT(refused(options(101, 10)), HasSubstr("number of samples is 100"));
+  other = options(100, 10);
+  other.shuffle = Shuffle::kOff;
+  EXPECT_THAT(refused(other), HasSubstr("its shuffle is global, this loader's off"));
+}
+
+TEST(Loader, RefusesOptionsThatMakeNoSense) {
+  const auto refused = [](const LoaderOptions& wrong) {
+    const auto loader = Loader::open(wrong);
+    return loader.ok() ? std::string("it was opened") : loader.error().message();
+  };
+  EXPECT_THAT(refused({}), HasSubstr("source"));
+  EXPECT_THAT(refused(options(10, 0)), HasSubstr("batch_size is 0"));
+  LoaderOptions wrong = options(10, 2);
+  wrong.world = {.rank = 2, .size = 2};
+  EXPECT_THAT(refused(wrong), HasSubstr("rank 2 does not exist in a world of 2"));
+  wrong = options(10'000, 1000);
+  wrong.memory_bytes = 10'000;
+  EXPECT_THAT(refused(wrong), HasSubstr("memory_bytes"));
+  wrong = options(10, Share::kBatchSizeMax);
+  wrong.tail = Tail::kPad;
+  EXPECT_THAT(refused(wrong), HasSubstr("smaller batch_size"));
+  EXPECT_THAT(refused(options(10, Share::kBatchSizeMax + 1)), HasSubstr("a batch has 1 to"));
+}
+
+}  // namespace
+}  // namespace millrace::loader

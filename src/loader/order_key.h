@@ -1,0 +1,43 @@
+// OrderKey: the names of the permutations that orders are made of.
+//
+// The name (seed, epoch, purpose, which) is one block of Philox: distinct names give unrelated
+// keys. Not sums such as seed + epoch: epoch 1 of seed 0 would be epoch 0 of seed 1, and two jobs
+// that were to differ would share their orders.
+#pragma once
+
+#include <cstdint>
+
+#include "base/counter_random.h"
+#include "base/permutation.h"
+#include "data/sample.h"
+
+namespace millrace::loader {
+
+// The numbers are part of every order; new ones are added at the end. None is 0, so that no name is
+// one of CounterRandom(seed, small stream), which augmentations use.
+enum class OrderPurpose : uint8_t {
+  kGlobal = 1,
+  kLocal = 2,  // `which` is the shard
+  kFile = 3,
+  kExchangedSlots = 4,  // `which` is the shard
+  kExchangeTurn = 5,    // `which` is the turn
+};
+
+struct OrderName {
+  uint64_t seed = 0;
+  data::Epoch epoch{};
+  OrderPurpose purpose{};
+  uint64_t which = 0;  // below 2^56
+};
+
+inline PermutationKey order_key(const OrderName& name) {
+  const uint64_t epoch = data::number_of(name.epoch);
+  const uint64_t what = uint64_t{static_cast<uint8_t>(name.purpose)} << 56 | name.which;
+  const auto block =
+      philox4x32({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32),
+                  static_cast<uint32_t>(what), static_cast<uint32_t>(what >> 32)},
+                 {static_cast<uint32_t>(name.seed), static_cast<uint32_t>(name.seed >> 32)});
+  return {.low = uint64_t{block[1]} << 32 | block[0], .high = uint64_t{block[3]} << 32 | block[2]};
+}
+
+}  // namespace millrace::loader

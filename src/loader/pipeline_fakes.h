@@ -1,0 +1,136 @@
+// Fakes for the tests of the loader: samples in memory that can be bad, slow or stuck, and
+// decoders.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "data/decoder.h"
+#include "data/source.h"
+
+namespace millrace::loader {
+
+// The bytes of sample i: i in eight bytes, then (i + k) % 251.
+class FakeSource final : public data::SampleSource {
+ public:
+  explicit FakeSource(uint64_t sample_count, size_t sample_bytes = 16)
+      : sample_count_(sample_count), sample_bytes_(sample_bytes) {}
+
+  // Before it is used.
+  std::set<uint64_t> bad;         // cannot be read
+  std::set<uint64_t> throwing;    // reading them throws
+  std::set<uint64_t> stuck;       // are read only once release() was called
+  std::set<uint64_t> short_ones;  // have a byte less
+  std::chrono::microseconds delay{0};
+
+  void release() {
+    const std::lock_guard lock(mutex_);
+    is_released_ = true;
+    released_.notify_all();
+  }
+  uint64_t read_count() const { return read_count_.load(); }
+
+  uint64_t sample_count() const override { return sample_count_; }
+  std::string name(data::SampleId sample) const override {
+    return "sample-" + std::to_string(data::index_of(sample));
+  }
+  std::optional<int64_t> label(data::SampleId sample) const override {
+    if (data::index_of(sample) % 10 == 9) return std::nullopt;
+    return static_cast<int64_t>(data::index_of(sample) % 10);
+  }
+  Result<ByteView> read(data::SampleId sample, data::Buffer& room) const override {
+    const MutableByteView out = room.room(sample_bytes_);
+    ASSIGN_OR_RETURN(const size_t size_bytes, read_into(sample, out));
+    return ByteView(out.first(size_bytes));
+  }
+  Result<size_t> read_into(data::SampleId sample, MutableByteView out) const override {
+    const uint64_t index = data::index_of(sample);
+    read_count_.fetch_add(1);
+    if (delay.count() > 0) std::this_thread::sleep_for(delay);
+    if (stuck.contains(index)) {
+      std::unique_lock lock(mutex_);
+      released_.wait(lock, [&] { return is_released_; });
+    }
+    if (throwing.contains(index)) throw std::runtime_error("a library threw");
+    if (bad.contains(index)) return fail(Errc::kIo, "{}: input/output error", name(sample));
+    for (size_t i = sizeof index; i < sample_bytes_; ++i) out[i] = byte_at(index, i);
+    std::memcpy(out.data(), &index, sizeof index);
+    return short_ones.contains(index) ? sample_bytes_ - 1 : sample_bytes_;
+  }
+  uint64_t group_count() const override { return (sample_count_ + 9) / 10; }
+  data::SampleId group_begin(uint64_t group) const override {
+    return data::SampleId{std::min(group * 10, sample_count_)};
+  }
+
+  static std::byte byte_at(uint64_t sample, size_t offset) {
+    return static_cast<std::byte>((sample + offset) % 251);
+  }
+
+ private:
+  const uint64_t sample_count_;
+  const size_t sample_bytes_;
+  mutable std::atomic<uint64_t> read_count_{0};
+  mutable std::mutex mutex_;
+  mutable std::condition_variable released_;
+  bool is_released_ = false;
+};
+
+class FakeVerbatim final : public data::Decoder {
+ public:
+  explicit FakeVerbatim(size_t sample_bytes = 16) : sample_bytes_(sample_bytes) {}
+  std::vector<data::FieldSpec> fields() const override {
+    return {{"bytes", data::ElementType::kU8, {sample_bytes_}}};
+  }
+  bool is_verbatim() const override { return true; }
+  Status decode(ByteView, const data::DecodeContext&, std::span<const MutableByteView>,
+                data::Scratch*) const override {
+    return fail(Errc::kUnsupported, "a verbatim decoder is not called");
+  }
+
+ private:
+  size_t sample_bytes_;
+};
+
+// Two fields: the bytes backwards, and a number made of sample, epoch and seed, as an augmentation
+// is. Refuses the samples in `bad`.
+class FakeDecoder final : public data::Decoder {
+ public:
+  explicit FakeDecoder(size_t sample_bytes = 16) : sample_bytes_(sample_bytes) {}
+
+  std::set<uint64_t> bad;
+
+  std::vector<data::FieldSpec> fields() const override {
+    return {{"bytes", data::ElementType::kU8, {sample_bytes_}},
+            {"mixed", data::ElementType::kU64, {}}};
+  }
+  Status decode(ByteView sample, const data::DecodeContext& context,
+                std::span<const MutableByteView> outputs, data::Scratch*) const override {
+    if (bad.contains(data::index_of(context.sample))) {
+      return fail(Errc::kCorrupt, "the header is damaged");
+    }
+    for (size_t i = 0; i < sample.size(); ++i) outputs[0][i] = sample[sample.size() - 1 - i];
+    const uint64_t mixed = mix(context);
+    std::memcpy(outputs[1].data(), &mixed, sizeof mixed);
+    return {};
+  }
+
+  static uint64_t mix(const data::DecodeContext& context) {
+    return (data::index_of(context.sample) * 31 + data::number_of(context.epoch)) * 31 +
+           context.seed;
+  }
+
+ private:
+  size_t sample_bytes_;
+};
+
+}  // namespace millrace::loader

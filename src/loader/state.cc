@@ -1,0 +1,80 @@
+// The text of a LoaderState: docs/formats/loader-state.md.
+#include <limits>
+
+#include "base/fields.h"
+#include "base/json.h"
+#include "base/json_writer.h"
+#include "loader/loader.h"
+
+namespace millrace::loader {
+namespace {
+
+constexpr uint64_t kStateVersion = 1;
+
+Result<LoaderState> state_in(Fields& fields) {
+  LoaderState state;
+  std::string shuffle;
+  uint64_t shard_count = 0;
+  uint64_t epoch = 0;
+  RETURN_IF_ERROR(fields.require("shuffle", shuffle));
+  RETURN_IF_ERROR(fields.require("samples", state.order.sample_count));
+  RETURN_IF_ERROR(fields.require("seed", state.order.seed));
+  RETURN_IF_ERROR(fields.require("shards", shard_count));
+  RETURN_IF_ERROR(fields.require("fraction", state.order.fraction));
+  RETURN_IF_ERROR(fields.require("epoch", epoch));
+  RETURN_IF_ERROR(fields.require("done", state.done));
+  RETURN_IF_ERROR(fields.finish());
+  ASSIGN_OR_RETURN(state.order.shuffle, shuffle_from(shuffle).within("shuffle"));
+  if (shard_count > std::numeric_limits<uint32_t>::max()) {
+    return fields.complain("shards", fmt::format("{} shards are too many", shard_count));
+  }
+  state.order.shard_count = static_cast<uint32_t>(shard_count);
+  state.epoch = data::Epoch{epoch};
+  RETURN_IF_ERROR(check_order(state.order));
+  if (state.done > state.order.sample_count) {
+    return fields.complain("done", fmt::format("{} of {} samples cannot be done", state.done,
+                                               state.order.sample_count));
+  }
+  return state;
+}
+
+}  // namespace
+
+std::string LoaderState::text() const {
+  JsonWriter json;
+  json.begin_object(JsonLayout::kOneLine);
+  json.field("version", kStateVersion);
+  json.field("shuffle", shuffle_name(order.shuffle));
+  json.field("samples", order.sample_count);
+  json.field("seed", order.seed);
+  json.field("shards", order.shard_count);
+  json.field("fraction", order.fraction);
+  json.field("epoch", data::number_of(epoch));
+  json.field("done", done);
+  json.end_object();
+  std::string text = std::move(json).finish();
+  text.pop_back();  // the newline
+  return text;
+}
+
+Result<LoaderState> LoaderState::parse(std::string_view text) {
+  constexpr std::string_view kName = "loader state";
+  ASSIGN_OR_RETURN(const Document document, parse_json(text, std::string(kName)));
+  ASSIGN_OR_RETURN(Fields fields, Fields::of(document, document.root));
+  uint64_t version = 0;
+  RETURN_IF_ERROR(fields.require("version", version));
+  if (version != kStateVersion) {
+    return fail(Errc::kUnsupported,
+                "the loader state was written as version {}; this build reads version {}. Use the "
+                "build that wrote it, or begin the epoch anew",
+                version, kStateVersion);
+  }
+  auto state = state_in(fields);
+  // What is found by the fields has their place before it already.
+  if (!state.ok() && !state.error().message().starts_with(kName)) {
+    return std::move(state).within(kName);
+  }
+  return state;
+}
+
+}  // namespace millrace::loader

@@ -1,0 +1,67 @@
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "loader/loader.h"
+
+namespace millrace::loader {
+namespace {
+
+using testing::HasSubstr;
+
+LoaderState some_state() {
+  return {.order = {.shuffle = Shuffle::kPartial,
+                    .sample_count = 1'281'167,
+                    .seed = ~uint64_t{0},
+                    .shard_count = 64,
+                    .fraction = 0.1},
+          .epoch = data::Epoch{17},
+          .done = 65'536};
+}
+
+std::string refused(const std::string& text) {
+  const auto state = LoaderState::parse(text);
+  return state.ok() ? "" : state.error().message();
+}
+
+// The text with one piece of it changed.
+std::string changed(std::string_view from, std::string_view to) {
+  std::string text = some_state().text();
+  return text.replace(text.find(from), from.size(), to);
+}
+
+TEST(LoaderState, IsOneLineOfText) {
+  EXPECT_EQ(some_state().text(),
+            R"({"version": 1, "shuffle": "partial", "samples": 1281167, )"
+            R"("seed": 18446744073709551615, "shards": 64, "fraction": 0.1, "epoch": 17, )"
+            R"("done": 65536})");
+}
+
+TEST(LoaderState, IsReadBackWhole) {
+  const auto state = LoaderState::parse(some_state().text());
+  ASSERT_TRUE(state.ok()) << state.error().message();
+  EXPECT_EQ(state->text(), some_state().text());
+  EXPECT_EQ(state->order.shard_count, 64u);
+  EXPECT_EQ(state->done, 65'536u);
+}
+
+TEST(LoaderState, EveryFieldMustBeThereAndMakeSense) {
+  EXPECT_THAT(refused(""), HasSubstr("loader state:1: "));
+  EXPECT_THAT(refused("[]"), HasSubstr("loader state"));
+  EXPECT_THAT(refused(some_state().text() + "x"), HasSubstr("loader state:1: "));
+  EXPECT_THAT(refused(changed("\"version\": 1", "\"version\": 2")),
+              HasSubstr("written as version 2; this build reads version 1"));
+  EXPECT_THAT(refused(changed("\"partial\"", "\"partly\"")), HasSubstr("no shuffling 'partly'"));
+  EXPECT_THAT(refused(changed("1281167", "-1")), HasSubstr("samples"));
+  EXPECT_THAT(refused(changed("1281167", "9223372036854775809")), HasSubstr("more than an order"));
+  EXPECT_THAT(refused(changed("\"shards\": 64", "\"shards\": 4294967296")), HasSubstr("too many"));
+  EXPECT_THAT(refused(changed("\"shards\": 64", "\"shards\": 0")), HasSubstr("0 shards"));
+  EXPECT_THAT(refused(changed("0.1", "1.5")), HasSubstr("is 1.5"));
+  EXPECT_THAT(refused(changed("65536", "1281168")), HasSubstr("1281168 of 1281167 samples"));
+  EXPECT_THAT(refused(changed(", \"done\": 65536", "")), HasSubstr("done"));
+  EXPECT_THAT(refused(changed("\"done\"", "\"don\"")), HasSubstr("done"));
+  EXPECT_THAT(refused(changed("{", "{\"extra\": 1, ")), HasSubstr("extra"));
+}
+
+}  // namespace
+}  // namespace millrace::loader

@@ -1,0 +1,345 @@
+"""Files of samples against numpy, tarfile, zipfile, torchvision and a TFRecord reader written from its description:
+what we write they read, what they write we read.
+
+Usage: format_test.py FORMAT_SAMPLES [unittest arguments]"""
+
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+import zipfile
+from pathlib import Path
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+PROGRAM = sys.argv[1]
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+IMAGES = [[[i, i + 1, i + 2], [i + 3, i + 4, i + 5]] for i in range(3)]
+
+
+def crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def masked(data: bytes) -> int:
+    crc = crc32c(data)
+    return ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def tfrecords(data: bytes) -> list[bytes]:
+    records = []
+    while data:
+        length, length_crc = struct.unpack("<QI", data[:12])
+        payload, payload_crc = data[12:12 + length], struct.unpack("<I", data[12 + length:16 + length])[0]
+        assert masked(data[:8]) == length_crc and masked(payload) == payload_crc
+        records.append(payload)
+        data = data[16 + length:]
+    return records
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 0x80:
+            return value, at
+
+
+def messages(data: bytes) -> list[tuple[int, bytes]]:
+    """The fields of a message that has only length-delimited ones."""
+    found, at = [], 0
+    while at < len(data):
+        key, at = varint(data, at)
+        assert key & 7 == 2, key
+        length, at = varint(data, at)
+        found.append((key >> 3, data[at:at + length]))
+        at += length
+    return found
+
+
+def example(payload: bytes) -> dict:
+    """A tf.train.Example as names and lists, by the description of its message."""
+    features = {}
+    ((_, all_features),) = messages(payload)
+    for _, entry in messages(all_features):
+        (_, name), (_, feature) = messages(entry)
+        ((kind, values),) = messages(feature)
+        values = [value for _, value in messages(values)]
+        if kind == 2:
+            values = list(struct.unpack(f"<{len(values[0]) // 4}f", values[0]))
+        if kind == 3:
+            packed, at, values = values[0], 0, []
+            while at < len(packed):
+                value, at = varint(packed, at)
+                values.append(value - (1 << 64 if value >> 63 else 0))
+        features[name.decode()] = values
+    return features
+
+
+def run(*words) -> subprocess.CompletedProcess:
+    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=100, check=False)
+
+
+class FormatTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def ours(self, name: str, form: str, option="-") -> Path:
+        done = run("write", form, option, self.folder / name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return self.folder / name
+
+    def read(self, form: str, *files, option="-") -> list[dict]:
+        done = run("read", form, option, *files)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def refused(self, form: str, file, option="-") -> str:
+        done = run("read", form, option, file)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn(str(file), done.stderr)
+        return done.stderr
+
+
+def array_of(field: dict):
+    shape = json.loads(field["shape"])
+    return numpy.frombuffer(bytes.fromhex(field["bytes"]), field["type"]).reshape(shape)
+
+
+@unittest.skipIf(numpy is None, "no numpy")
+class NumpyTest(FormatTest):
+    def test_numpy_reads_our_npy(self):
+        numpy.testing.assert_array_equal(numpy.load(self.ours("a.npy", "npy")), numpy.array(IMAGES[0], "f4"))
+        rows = numpy.load(self.ours("b.npy", "npy", "rows"), mmap_mode="r")
+        self.assertEqual(rows.dtype, numpy.float32)
+        numpy.testing.assert_array_equal(rows, numpy.array(IMAGES, "f4"))
+
+    def test_we_read_npy_of_every_type_and_version(self):
+        types = ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "?"]
+        shapes = [(), (0,), (5,), (2, 3), (1, 2, 3, 4)]
+        for kind in types:
+            for shape in shapes:
+                array = (numpy.arange(numpy.prod(shape, dtype=int)) % 2).astype(kind).reshape(shape)
+                for version in ((1, 0), (2, 0), (3, 0)):
+                    with open(self.folder / "a.npy", "wb") as file:
+                        numpy.lib.format.write_array(file, array, version=version)
+                    (sample,) = self.read("npy", self.folder / "a.npy")
+                    read = array_of(sample["fields"]["data"])
+                    self.assertEqual((read.dtype, read.shape), (array.dtype, array.shape))
+                    numpy.testing.assert_array_equal(read, array)
+
+    def test_we_read_rows(self):
+        array = numpy.arange(24, dtype="i4").reshape(4, 3, 2)
+        numpy.save(self.folder / "a.npy", array)
+        samples = self.read("npy", self.folder / "a.npy", option="rows")
+        self.assertEqual([sample["fields"]["data"]["bytes"] for sample in samples], [row.tobytes().hex() for row in array])
+        self.assertIn("a.npy: record 3 at byte 200", samples[3]["name"])
+
+    def test_what_is_not_plain_c_order_is_refused_with_what_to_do(self):
+        path = self.folder / "a.npy"
+        cases = {
+            "array.astype('<f4')": numpy.zeros(3, ">f4"),
+            "ascontiguousarray": numpy.asfortranarray(numpy.zeros((2, 3))),
+            "named fields": numpy.zeros(3, [("a", "f4")]),
+            "'|O'": numpy.array([{}], dtype=object),
+            "'<U3'": numpy.array(["abc"]),
+            "'<c8'": numpy.zeros(3, "c8"),
+        }
+        for message, array in cases.items():
+            numpy.save(path, array)
+            self.assertIn(message, self.refused("npy", path))
+
+    def test_numpy_and_zipfile_read_our_npz(self):
+        path = self.ours("a.npz", "npz")
+        with numpy.load(path) as arrays:
+            self.assertEqual(sorted(arrays), ["image", "label"])
+            numpy.testing.assert_array_equal(arrays["image"], numpy.array(IMAGES[0], "f4"))
+            numpy.testing.assert_array_equal(arrays["label"], numpy.array([0]))
+        with zipfile.ZipFile(path) as members:
+            self.assertIsNone(members.testzip())
+
+    def test_we_read_stored_and_deflated_npz(self):
+        arrays = {"x": numpy.arange(5000, dtype="f8"), "y": numpy.zeros((3, 4), "u1"), "empty": numpy.zeros(0, "i4")}
+        savers = [numpy.savez] + ([numpy.savez_compressed] if os.environ.get("HAS_ZLIB") else [])
+        for save in savers:
+            save(self.folder / "a.npz", **arrays)
+            (sample,) = self.read("npz", self.folder / "a.npz")
+            self.assertEqual(sorted(sample["fields"]), sorted(arrays))
+            for name, array in arrays.items():
+                numpy.testing.assert_array_equal(array_of(sample["fields"][name]), array)
+
+    def test_we_read_zip64(self):
+        content = io.BytesIO()
+        numpy.lib.format.write_array(content, numpy.arange(3, dtype="i8"))
+        with zipfile.ZipFile(self.folder / "a.npz", "w") as members:
+            with members.open("x.npy", "w", force_zip64=True) as member:
+                member.write(content.getvalue())
+        (sample,) = self.read("npz", self.folder / "a.npz")
+        self.assertEqual(array_of(sample["fields"]["x"]).tolist(), [0, 1, 2])
+
+    def test_a_damaged_array_is_named(self):
+        numpy.savez(self.folder / "a.npz", x=numpy.arange(100))
+        data = bytearray((self.folder / "a.npz").read_bytes())
+        data[300] ^= 1
+        (self.folder / "a.npz").write_bytes(data)
+        self.assertIn("array 'x.npy': its 928 bytes have the checksum", self.refused("npz", self.folder / "a.npz"))
+
+
+class TarTest(FormatTest):
+    def test_tarfile_reads_ours(self):
+        with tarfile.open(self.ours("a.tar", "tar")) as tar:
+            found = {member.name: tar.extractfile(member).read() for member in tar}
+        keys = ["ddd/0000", "ddd/0001", "d" * 120 + "/0002"]
+        self.assertEqual(found, {key + end: data for i, key in enumerate(keys) for end, data in
+                                 ((".txt", f"sample {i}\n".encode()), (".cls", str(i * 100).encode()))})
+
+    def test_we_read_ours(self):
+        samples = self.read("tar", self.ours("a.tar", "tar"))
+        self.assertEqual([sample["label"] for sample in samples], [0, 100, 200])
+        self.assertIn("sample 'ddd/0001' at byte 2048", samples[1]["name"])
+
+    def write(self, members: list[tuple[str, bytes]], form: int, **more) -> Path:
+        with tarfile.open(self.folder / "b.tar", "w", format=form, **more) as tar:
+            directory = tarfile.TarInfo("set")
+            directory.type = tarfile.DIRTYPE
+            tar.addfile(directory)
+            for name, data in members:
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+        return self.folder / "b.tar"
+
+    def test_we_read_tarfiles_in_all_its_formats(self):
+        long = "set/" + "x" * 200
+        members = [("set/a.jpg", b"J" * 1000), ("set/a.CLS", b"1"), ("README", b"none"), ("set/b.seg.png", b""),
+                   ("set/b.cls", b"22\n"), (long + ".txt", b"long"), ("set/\u00e9\u4e2d.txt", b"u")]
+        for form in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+            these = [(name, data) for name, data in members if form != tarfile.USTAR_FORMAT or len(name) < 100]
+            pax = {"pax_headers": {"comment": "of all members"}} if form == tarfile.PAX_FORMAT else {}
+            samples = self.read("tar", self.write(these, form, **pax))
+            fields = [{name: bytes.fromhex(field["bytes"]) for name, field in sample["fields"].items()} for sample in samples]
+            expected = [{"jpg": b"J" * 1000, "cls": b"1"}, {"seg.png": b"", "cls": b"22\n"}, {"txt": b"long"}, {"txt": b"u"}]
+            self.assertEqual(fields, expected if len(these) == len(members) else expected[:2] + expected[3:])
+            self.assertEqual([sample["label"] for sample in samples][:2], [-1, 22])
+            self.assertIn("sample 'set/\u00e9\u4e2d'", samples[-1]["name"])
+
+    def test_a_large_size_in_binary_is_read_as_such(self):
+        path = self.write([("a.txt", b"12345")], tarfile.GNU_FORMAT)
+        data = bytearray(path.read_bytes())
+        data[512 + 124:512 + 136] = b"\x80" + (5).to_bytes(11, "big")
+        data[512 + 148:512 + 156] = b" " * 8
+        data[512 + 148:512 + 156] = f"{sum(data[512:1024]):06o}\0 ".encode()
+        path.write_bytes(data)
+        (sample,) = self.read("tar", path)
+        self.assertEqual(bytes.fromhex(sample["fields"]["txt"]["bytes"]), b"12345")
+
+    def test_compressed_and_cut_archives_are_refused(self):
+        with tarfile.open(self.folder / "c.tar", "w:gz") as tar:
+            tar.addfile(tarfile.TarInfo("a.txt"))
+        path = self.folder / "c.tar"
+        path.write_bytes(path.read_bytes().ljust(1024, b"\1"))
+        self.assertIn("must be unpacked first", self.refused("tar", path))
+        path = self.write([("a.txt", b"x" * 3000)], tarfile.USTAR_FORMAT)
+        path.write_bytes(path.read_bytes()[:2000])
+        self.assertIn("the member at byte 1024 claims 3000 bytes, but the archive ends at 2000", self.refused("tar", path))
+
+
+class TfrecordTest(FormatTest):
+    def test_an_independent_reader_reads_ours(self):
+        records = tfrecords(self.ours("a.tfrecord", "tfrecord").read_bytes())
+        self.assertEqual([example(record) for record in records],
+                         [{"image": sum(IMAGES[i], []), "label": [i], "text": [f"sample {i}\n".encode()]} for i in range(3)])
+
+    def test_we_read_tensorflows(self):
+        first, second, third = (sample["fields"] for sample in self.read("tfrecord", GOLDEN / "tensorflow.tfrecord"))
+        self.assertEqual(bytes.fromhex(first["image"]["bytes"]), bytes(range(256)))
+        self.assertEqual(struct.unpack("<3f", bytes.fromhex(first["scale"]["bytes"])), (0.5, -1.25, 3.0))
+        self.assertEqual(first["label"], {"type": "int64", "shape": "[1]", "bytes": (7).to_bytes(8, "little").hex()})
+        self.assertEqual(struct.unpack("<4q", bytes.fromhex(second["label"]["bytes"])), (-1, 0, 2**62, -2**63))
+        self.assertEqual([bytes.fromhex(second[f"words/{i}"]["bytes"]) for i in range(3)], [b"one", b"", b"three"])
+        self.assertEqual({name: field["bytes"] for name, field in third.items()}, {"image": "", "scale": "", "label": ""})
+
+    def test_the_independent_reader_reads_tensorflows(self):
+        records = tfrecords((GOLDEN / "tensorflow.tfrecord").read_bytes())
+        self.assertEqual(example(records[0])["label"], [7])
+
+    def test_values_that_are_not_packed_are_read(self):
+        # repeated fields one by one, as writers of the old protobuf leave them
+        floats = b"".join(b"\x0d" + struct.pack("<f", value) for value in (1.5, 2.5))
+        integers = b"\x08\x05\x08\x06"
+
+        def message(number: int, data: bytes) -> bytes:
+            return bytes([number << 3 | 2, len(data)]) + data
+
+        entries = [message(1, b"f") + message(2, message(2, floats)), message(1, b"i") + message(2, message(3, integers))]
+        payload = message(1, b"".join(message(1, entry) for entry in entries))
+        head = struct.pack("<Q", len(payload))
+        path = self.folder / "b.tfrecord"
+        path.write_bytes(head + struct.pack("<I", masked(head)) + payload + struct.pack("<I", masked(payload)))
+        ((sample),) = self.read("tfrecord", path)
+        self.assertEqual(struct.unpack("<2f", bytes.fromhex(sample["fields"]["f"]["bytes"])), (1.5, 2.5))
+        self.assertEqual(struct.unpack("<2q", bytes.fromhex(sample["fields"]["i"]["bytes"])), (5, 6))
+
+    def test_damage_is_named(self):
+        data = bytearray((GOLDEN / "tensorflow.tfrecord").read_bytes())
+        path = self.folder / "b.tfrecord"
+        path.write_bytes(data[:-1])
+        self.assertIn("record at byte 427 claims 41 bytes, but the file ends at 483", self.refused("tfrecord", path))
+        data[100] ^= 1
+        path.write_bytes(data)
+        self.assertIn("record 0 at byte 0: the record's 321 bytes have the checksum", self.refused("tfrecord", path))
+
+
+class OwnTest(FormatTest):
+    def test_indexed_is_as_its_page_says(self):
+        path = self.ours("a.mrd", "indexed")
+        data, index = path.read_bytes(), path.with_suffix(".mrx").read_bytes()
+        self.assertEqual((data[:8], index[:8]), (b"\0RMIDATA", b"\0RMINDEX"))
+        version, flags, identity, count, size = struct.unpack("<IIQQQ", index[8:40])
+        self.assertEqual((version, flags, count, size), (1, 1, 3, len(data)))
+        self.assertEqual(struct.unpack("<Q", data[16:24])[0], identity)
+        self.assertEqual(struct.unpack("<I", index[60:64])[0], crc32c(index[:60]))
+        self.assertEqual(struct.unpack("<I", index[40:44])[0], crc32c(index[64:]))
+        self.assertEqual(struct.unpack("<3Q3I3i", index[64:]), (88, 112, 136, *(crc32c(data[at:at + 24]) for at in (64, 88, 112)), 0, 1, 2))
+        samples = self.read("indexed", path)
+        self.assertEqual([sample["label"] for sample in samples], [0, 1, 2])
+        self.assertEqual(bytes.fromhex(samples[1]["fields"]["data"]["bytes"]), struct.pack("<6f", *range(1, 7)))
+
+    def test_raw_is_bytes(self):
+        self.assertEqual(self.ours("a.bin", "raw", "24").read_bytes(),
+                         b"".join(struct.pack("<6f", *range(i, i + 6)) for i in range(3)))
+
+    def test_folders_are_as_torchvision_has_them(self):
+        try:
+            from torchvision.datasets import ImageFolder
+        except ImportError:
+            self.skipTest("no torchvision")
+        names = ["b/2.png", "b/10.png", "b/x/1.png", "b/x-y/1.png", "B/1.png", "\u00e9/1.PNG", "a/.hidden.png", "a/z.txt"]
+        for name in names:
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).touch()
+        (self.folder / "a/link.png").symlink_to(self.folder / "b/2.png")
+        (self.folder / "c").symlink_to(self.folder / "b")
+        theirs = "".join(f"{label} {name}\n" for name, label in ImageFolder(str(self.folder)).samples)
+        self.assertEqual(run("folder", self.folder, ".png").stdout, theirs)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

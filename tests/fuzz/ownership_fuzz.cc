@@ -1,0 +1,42 @@
+// Any bytes say which samples a rank holds, or are refused: what is believed lies within the
+// dataset and the file of samples, nothing twice.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "base/crc32c.h"
+#include "loader/ownership.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace millrace;
+  using namespace millrace::loader;
+  constexpr uint64_t kSamplesSizeBytes = 128;
+  const StorageOptions options{.order = {.shuffle = Shuffle::kPartial,
+                                         .sample_count = 6,
+                                         .seed = 17,
+                                         .shard_count = 2,
+                                         .fraction = 0.5},
+                               .rank = 1};
+  // Also with the right checksum, so that what is behind it is tried as well.
+  std::string bytes(reinterpret_cast<const char*>(data), size);
+  for (const bool mends_checksum : {false, true}) {
+    if (mends_checksum && bytes.size() >= sizeof(wire::OwnershipHead)) {
+      std::memset(bytes.data() + 12, 0, 4);
+      const uint32_t checksum = crc32c(bytes_of(bytes));
+      std::memcpy(bytes.data() + 12, &checksum, 4);
+    }
+    const auto owned = Ownership::parse(bytes_of(bytes), options, kSamplesSizeBytes);
+    if (!owned.ok()) continue;
+    std::set<uint64_t> samples;
+    for (const auto& entry : owned->entries()) {
+      if (entry.size_bytes > 0 && entry.offset_bytes + entry.size_bytes > kSamplesSizeBytes) {
+        std::abort();
+      }
+      if (entry.sample >= 6 || !samples.insert(entry.sample).second) std::abort();
+      if (owned->find(data::SampleId{entry.sample}) == nullptr) std::abort();
+    }
+  }
+  return 0;
+}
