@@ -122,38 +122,43 @@ void bind_source(py::module_& module) {
                              [](const Source& s) { return s.source->group_count(); });
 }
 
-// One sample, decoded as in a batch of its epoch.
-py::dict decode_sample(const Decoder& decoder, const Source& source, uint64_t sample,
-                       uint64_t epoch, uint64_t seed) {
-  const SampleId id = checked(source, sample);
-  const auto specs = decoder.decoder->fields();
+// What the bytes that `read` gives become. Without the GIL but for the arrays.
+template <typename Read>
+py::dict decode_what(const Decoder& decoder, const data::DecodeContext& context,
+                     const std::string& name, Read read) {
   py::dict fields;
   std::vector<MutableByteView> outputs;
-  for (const data::FieldSpec& spec : specs) {
+  for (const data::FieldSpec& spec : decoder.decoder->fields()) {
     Array array = make_array(spec.type, signed_lengths(spec.shape));
     outputs.emplace_back(static_cast<std::byte*>(array.elements), array.size_bytes());
     fields[py::str(spec.name)] = std::move(array);
   }
   const Status done = [&]() -> Status {
     const py::gil_scoped_release nobody_waits;
-    data::Buffer room;
-    ASSIGN_OR_RETURN(const ByteView bytes, source.source->read(id, room));
-    if (decoder.decoder->is_verbatim()) {
-      if (bytes.size() != outputs[0].size()) {
-        return fail(Errc::kCorrupt, "{}: {} bytes, where {} are expected", source.source->name(id),
-                    bytes.size(), outputs[0].size());
-      }
-      std::copy(bytes.begin(), bytes.end(), outputs[0].begin());
-      return {};
-    }
+    ASSIGN_OR_RETURN(const ByteView bytes, read());
     const auto scratch = decoder.decoder->make_scratch();
-    return decoder.decoder
-        ->decode(bytes, {.sample = id, .epoch = data::Epoch{epoch}, .seed = seed}, outputs,
-                 scratch.get())
-        .within(source.source->name(id));
+    return decoder.decoder->decode(bytes, context, outputs, scratch.get()).within(name);
   }();
   if (!done.ok()) raise(done.error(), /*of_sample=*/true);
   return fields;
+}
+
+// One sample, decoded as in a batch of its epoch.
+py::dict decode_sample(const Decoder& decoder, const Source& source, uint64_t sample,
+                       uint64_t epoch, uint64_t seed) {
+  const SampleId id = checked(source, sample);
+  data::Buffer room;
+  return decode_what(decoder, {.sample = id, .epoch = data::Epoch{epoch}, .seed = seed},
+                     source.source->name(id), [&] { return source.source->read(id, room); });
+}
+
+py::dict decode_bytes(const Decoder& decoder, const py::bytes& bytes, uint64_t sample,
+                      uint64_t epoch, uint64_t seed) {
+  const auto text = static_cast<std::string_view>(bytes);
+  return decode_what(
+      decoder, {.sample = SampleId{sample}, .epoch = data::Epoch{epoch}, .seed = seed},
+      fmt::format("sample {}", sample),
+      [&]() -> Result<ByteView> { return std::as_bytes(std::span(text.data(), text.size())); });
 }
 
 py::list describe_fields(const Decoder& decoder) {
@@ -265,7 +270,9 @@ void bind_decoder(py::module_& module) {
   py::class_<Decoder>(module, "Decoder", "Turns a sample's bytes into arrays.")
       .def("fields", &describe_fields, "Of each field its name, type and shape.")
       .def("decode", &decode_sample, py::arg("source"), py::arg("sample"), py::arg("epoch") = 0,
-           py::arg("seed") = 0);
+           py::arg("seed") = 0)
+      .def("decode_bytes", &decode_bytes, py::arg("bytes"), py::arg("sample") = 0,
+           py::arg("epoch") = 0, py::arg("seed") = 0);
 }
 
 }  // namespace

@@ -44,5 +44,6 @@ Array make_array(data::ElementType type, std::vector<int64_t> shape);
 
 void bind_sources(py::module_& module);
 void bind_loader(py::module_& module);
+void bind_exchange(py::module_& module);
 
 }  // namespace millrace::python

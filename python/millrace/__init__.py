@@ -5,6 +5,8 @@
     import millrace                 # batches that are there when training wants them
     loader = millrace.DataLoader(millrace.ImageFolder("train"), batch_size=256, shuffle=True)
 
+    from millrace import pls        # partial local shuffling over MPI
+
 Importing this package needs nothing but Python, and loads none of it: the parts come with their
 first use. docs/guide/loader-python.md, docs/guide/trace-python.md.
 """

@@ -394,6 +394,18 @@ class FilesTest(FolderTest):
         self.assertEqual(images[:, 0, 0, 0].tolist(), [0, 1, 2, 3, 4, 5])
         self.assertEqual(labels.tolist(), [0, 1, 2, 3, 4, 5])
 
+    def test_folders_of_npy_files_with_their_classes(self):
+        for label, name in enumerate(("a", "b")):
+            (self.folder / "npy" / name).mkdir(parents=True)
+            for index in range(3):
+                numpy.save(self.folder / "npy" / name / f"{index}.npy",
+                           numpy.full((2, 3), 10 * label + index, "float32"))
+        data = millrace.ArrayFolder(self.folder / "npy")
+        arrays, labels = next(iter(millrace.DataLoader(data, batch_size=6)))
+        self.assertEqual(tuple(arrays.shape), (6, 2, 3))
+        self.assertEqual(arrays[:, 0, 0].tolist(), [0, 1, 2, 10, 11, 12])
+        self.assertEqual((labels.tolist(), data.classes), ([0, 0, 0, 1, 1, 1], ["a", "b"]))
+
     def test_fields_that_are_not_there_are_named(self):
         numpy.savez(self.folder / "0.npz", image=numpy.zeros(2))
         with self.assertRaisesRegex(FileNotFoundError, "no field 'x'.*'image'"):

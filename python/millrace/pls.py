@@ -1,0 +1,203 @@
+"""Partial local shuffling: every rank holds a part of the samples, and exchanges some every epoch.
+
+    dataset = millrace.pls.ImageFolder("train", "classes.txt", transform, storage="/local/ssd")
+    scheduler = millrace.pls.Scheduler(dataset, batch_size=64, fraction=0.1)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=64)
+    for epoch in range(90):
+        scheduler.scheduling(epoch)
+        for images, labels in loader:
+            send, receive = scheduler.communicate()     # returns at once
+            ...
+        scheduler.synchronize(send, receive)
+        scheduler.clean_local_storage()
+
+The first start copies this rank's part of "train" into its storage; a later one goes on with what
+is there. Encoded bytes travel, by a thread of their own, spread over the iterations. Several ranks
+are started by mpirun or srun. docs/guide/loader-python.md.
+"""
+
+import atexit
+import os
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from millrace.loader import _outputs
+from millrace.loader._native import native
+from millrace.loader._world import World
+from millrace.loader.datasets import IMAGE_EXTENSIONS, Image, PathLike
+
+_open: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+class ImageFolder:
+    """The images that this rank holds in the present epoch, in the order of the epoch.
+
+    root: a directory of each class with its images, the same for all ranks.
+    class_file: the names of the classes, one a line, in the order of their labels; None: sorted.
+    transform: a function of a PIL image; or a `millrace.Image`, which C++ decodes; None: PIL images.
+    storage: a directory on this node's disk; each rank has one of its own in it.
+    """
+
+    def __init__(self, root: PathLike, class_file: Optional[PathLike] = None,
+                 transform: Union[Callable[[Any], Any], Image, None] = None, *,
+                 storage: Optional[PathLike] = None) -> None:
+        self._source = native.open_folder(os.fspath(root), list(IMAGE_EXTENSIONS), True)
+        self.classes = _read_classes(class_file) or self._source.class_names
+        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+        self._labels = _map_labels(self._source.class_names, self.class_to_idx, class_file)
+        self._transform = transform
+        self._decoder = transform.decoder() if isinstance(transform, Image) else None
+        self.storage = Path(storage or os.environ.get("MILLRACE_STORAGE") or _default_storage(root))
+        self._exchange: Any = None
+        self._samples: list = []
+
+    def __len__(self) -> int:
+        return len(self._held())
+
+    def __getitem__(self, index: int) -> tuple:
+        sample = self._held()[index]
+        data = self._exchange.read(sample)
+        label = self._label(sample)
+        if self._decoder is not None:
+            arrays = self._decoder.decode_bytes(data, sample, self._exchange.epoch)
+            return _outputs.converter(_outputs.choose(None))(next(iter(arrays.values()))), label
+        return self._open_image(data), label
+
+    @property
+    def samples(self) -> list:
+        """(path, label) of what this rank holds now."""
+        return [(self._source.name(sample), self._label(sample)) for sample in self._held()]
+
+    def _label(self, sample: int) -> int:
+        label = self._source.label(sample)
+        assert label is not None  # every file lies in the directory of a class
+        return self._labels[label]
+
+    def _open_image(self, data: bytes) -> Any:
+        import io
+        from PIL import Image as Pillow
+        with Pillow.open(io.BytesIO(data)) as picture:
+            image = picture.convert("RGB")
+        return image if self._transform is None else self._transform(image)  # type: ignore[operator]
+
+    def _held(self) -> list:
+        if self._exchange is None:
+            raise RuntimeError("make a millrace.pls.Scheduler of this dataset first: it says which "
+                               "samples this rank holds")
+        return self._samples
+
+    def _attach(self, exchange: Any) -> None:
+        self._exchange = exchange
+        self._samples = exchange.samples()
+
+
+class Scheduler:
+    """Exchanges a fraction of the samples of each rank in every epoch.
+
+    `fraction` and `seed` are those of the job: a storage of other ones is refused. Every rank makes
+    the scheduler, and calls `scheduling` and `synchronize`, as often.
+    """
+
+    def __init__(self, dataset: ImageFolder, batch_size: int, fraction: float = 0.1,
+                 seed: int = 0) -> None:
+        rank, size = _connect()
+        self._dataset = dataset
+        self._exchange = native.Exchange(dataset._source, str(dataset.storage / f"rank{rank}"),
+                                         float(fraction), seed)
+        _open.add(self._exchange)
+        dataset._attach(self._exchange)
+        self.batch_size = batch_size
+        self._iteration = 0
+        self._is_under_way = False
+
+    @property
+    def epoch(self) -> int:
+        """That the samples held now are of."""
+        return self._exchange.epoch
+
+    @property
+    def iterations(self) -> int:
+        """Of an epoch of this rank."""
+        return -(-len(self._dataset) // self.batch_size)
+
+    def scheduling(self, epoch: int) -> None:
+        """Begins the epoch and its exchange, by a plan that all ranks know from the seed."""
+        if epoch != self.epoch:
+            raise ValueError(f"the storage holds the samples of epoch {self.epoch}, not of {epoch}. "
+                             f"Go on with scheduling({self.epoch}), or begin with an empty storage")
+        self._exchange.start()
+        self._iteration = 0
+        self._is_under_way = True
+
+    def communicate(self) -> tuple:
+        """After every iteration: lets a part of the exchange go on. Returns at once, with what
+        `synchronize` takes."""
+        if not self._is_under_way:
+            raise RuntimeError("call scheduling(epoch) before communicate()")
+        self._iteration += 1
+        count = max(self.iterations, 1)
+        self._exchange.advance(min(self._iteration, count), count)
+        return ["send"], ["receive"]
+
+    def synchronize(self, send: Any = None, receive: Any = None) -> None:
+        """Waits for what is left of the exchange, on all ranks. The dataset then holds the samples of
+        the next epoch."""
+        if not self._is_under_way:
+            raise RuntimeError("call scheduling(epoch) before synchronize()")
+        self._is_under_way = False
+        self._exchange.finish()
+        self._dataset._attach(self._exchange)
+
+    def clean_local_storage(self) -> None:
+        """Nothing is left to do: the places of samples that have gone are used again, and at most
+        (1 + fraction) of the part of a rank are stored. Here because the published interface has it."""
+
+    def stats(self) -> dict:
+        """What was exchanged, and how much of it hid behind the training (`hidden_share`)."""
+        return self._exchange.stats()
+
+    def close(self) -> None:
+        self._exchange.close()
+
+
+def _connect() -> tuple:
+    library = Path(__file__).absolute().parent / "lib" / "libmillrace_mpi.so"
+    if library.is_file():
+        os.environ.setdefault("MILLRACE_MPI_LIBRARY", str(library))
+    rank, size = native.connect()
+    world = World.find()
+    if world.size > 1 and (world.rank, world.size) != (rank, size):
+        raise RuntimeError(f"this is rank {world.rank} of {world.size}, but MPI knows {size} rank(s). "
+                           "Samples are exchanged over MPI: start the job by mpirun or srun")
+    return rank, size
+
+
+@atexit.register
+def _disconnect() -> None:
+    for exchange in list(_open):
+        exchange.close()
+    native.disconnect()
+
+
+def _default_storage(root: PathLike) -> str:
+    import hashlib
+    import tempfile
+    name = hashlib.sha256(os.path.abspath(root).encode()).hexdigest()[:16]
+    return os.path.join(tempfile.gettempdir(), f"millrace-{os.getuid()}-{name}")
+
+
+def _read_classes(class_file: Optional[PathLike]) -> list:
+    if class_file is None:
+        return []
+    with open(class_file, encoding="utf-8") as lines:
+        return [line.strip() for line in lines if line.strip()]
+
+
+def _map_labels(names: list, class_to_idx: dict, class_file: Optional[PathLike]) -> list:
+    missing = [name for name in names if name not in class_to_idx]
+    if missing:
+        raise ValueError(f"{class_file} does not have the class '{missing[0]}', of which there is a "
+                         "directory. Add it, one class a line")
+    return [class_to_idx[name] for name in names]
