@@ -16,20 +16,24 @@ from typing import TYPE_CHECKING
 from millrace._version import __version__
 
 if TYPE_CHECKING:
-    from millrace.loader import (ArrayFolder, DataLoader, Dataset, Files, Image, ImageFolder, RawFolder,
-                                 SampleError, Stats, World)
+    from millrace import loader, pls, trace
+    from millrace.loader import (ArrayFolder, DataLoader, Dataset, Files, Image, ImageFolder,
+                                 RawFolder, SampleError, Stats, World)
 
-_OF_LOADER = ("ArrayFolder", "DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder", "SampleError",
-              "Stats", "World")
-__all__ = ["__version__", *_OF_LOADER]
+_OF_LOADER = ("ArrayFolder", "DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder",
+              "SampleError", "Stats", "World")
+_MODULES = ("loader", "pls", "trace")
+__all__ = ["__version__", *_OF_LOADER, *_MODULES]
 
 
 def __getattr__(name: str):
+    import importlib
+    if name in _MODULES:
+        return importlib.import_module(f"millrace.{name}")
     if name in _OF_LOADER:
-        from millrace import loader
-        return getattr(loader, name)
+        return getattr(importlib.import_module("millrace.loader"), name)
     raise AttributeError(f"module 'millrace' has no attribute '{name}'")
 
 
 def __dir__():
-    return sorted([*globals(), *_OF_LOADER])
+    return sorted({*globals(), *__all__})

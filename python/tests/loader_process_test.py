@@ -51,6 +51,24 @@ class ProcessTest(TracedTest):
         self.assertIn("KeyboardInterrupt", errors)
         self.assertEqual(process.returncode, -signal.SIGINT)
 
+    def test_a_signal_that_is_handled_does_not_end_a_wait_in_cpp(self):
+        process = self.start(f"""
+            import os, signal, millrace
+            signal.signal(signal.SIGUSR1, lambda *_: print("heard", flush=True))
+            loader = {OPEN} batch_size=1)
+            os.unlink("raw/0000.bin")
+            os.mkfifo("raw/0000.bin")
+            print("waiting", flush=True)
+            print(next(iter(loader)).tolist())
+        """)
+        self.assertEqual(process.stdout.readline(), "waiting\n")
+        time.sleep(0.5)
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(process.stdout.readline(), "heard\n")  # while it waits
+        (self.folder / "raw/0000.bin").write_bytes(bytes(16))
+        out, errors = process.communicate(timeout=30)
+        self.assertEqual(out, "[[0, 0, 0, 0]]\n", errors)
+
     def test_ctrl_c_ends_a_wait_for_a_python_dataset(self):
         process = self.start("""
             import time, millrace
@@ -159,8 +177,9 @@ class ProcessTest(TracedTest):
 
     def test_importing_the_package_loads_none_of_it(self):
         done = self.run_python("-c", "import sys, millrace; print(sorted(name for name in sys.modules "
-                               "if name.startswith(('millrace.', 'torch', 'numpy'))))")
-        self.assertEqual(done.stdout, "['millrace._version']\n")
+                               "if name.startswith(('millrace.', 'torch', 'numpy'))))\n"
+                               "print(millrace.pls.ImageFolder.__name__, millrace.trace.enabled())")
+        self.assertEqual(done.stdout, "['millrace._version']\nImageFolder False\n")
 
     def test_without_the_extension_it_says_how_to_have_it(self):
         done = self.run_python("-c", "import sys; sys.modules['millrace._loader'] = None\n"
