@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "format/image_decoder.h"
+#include "format/jpeg.h"
 
 namespace millrace {
 namespace {
@@ -92,11 +93,20 @@ Samples read_samples(const std::string& directory) {
   return samples;
 }
 
+// Of all of them, as whole images go into one batch.
+image::Size size_of(const std::string& sample) {
+  auto reader = format::JpegReader::create({});
+  if (!reader.ok()) fail_run(reader.error());
+  const auto size = (*reader)->open(bytes_of(sample));
+  if (!size.ok()) fail_run(size.error());
+  return *size;
+}
+
 std::vector<Contender> contenders(const Samples& samples, std::vector<uint8_t>& out) {
   const image::PixelFormat normalised{.type = PixelType::kF32,
                                       .mean = {0.485f, 0.456f, 0.406f},
                                       .deviation = {0.229f, 0.224f, 0.225f}};
-  const image::Size whole{500, 375};
+  const image::Size whole = size_of(samples.front());
   const image::Size square{224, 224};
   return {
       {"libjpeg-turbo", [&] { decode_by_libjpeg(samples, out); }},
@@ -107,6 +117,8 @@ std::vector<Contender> contenders(const Samples& samples, std::vector<uint8_t>& 
       {"crop", decoding(samples, {.size = square, .flip_probability = 0.5})},
       {"crop f32",
        decoding(samples, {.size = square, .flip_probability = 0.5, .pixels = normalised})},
+      {"crop unscaled",
+       decoding(samples, {.size = square, .flip_probability = 0.5, .scaled_decode = false})},
       {"centre", decoding(samples, {.size = square, .transform = ImageTransform::kCentreCrop})},
   };
 }

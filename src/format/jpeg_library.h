@@ -10,6 +10,11 @@
 #include <jerror.h>
 // clang-format on
 
+#ifndef LIBJPEG_TURBO_VERSION
+#error \
+    "this libjpeg cannot decode parts of an image; install libjpeg-turbo, or build with -DMILLRACE_JPEG=OFF"
+#endif
+
 #include <algorithm>
 #include <cctype>
 #include <csetjmp>

@@ -39,9 +39,10 @@ Result<std::vector<std::string>> paths_of(const FilesOptions& options,
   if (options.directory.empty()) return paths;
   const auto ends = extensions_of(format_name);
   const std::vector<std::string> extensions(ends.begin(), ends.end());
-  ASSIGN_OR_RETURN(const auto tree, list_tree(options.directory.string(), extensions));
+  ASSIGN_OR_RETURN(const auto tree, list_tree(options.directory.string(), {}));
   for (const DirectoryFiles& files : tree) {
     for (size_t i = 0; i < files.name_begins.size(); ++i) {
+      if (!has_name_of(files.name(i), format_name)) continue;
       paths.push_back(fmt::format("{}/{}", files.directory, files.name(i)));
     }
   }

@@ -74,7 +74,6 @@ class Reader final : public PngReader {
     if (info_ == nullptr) return fail(Errc::kExhausted, "PNG: no memory left for a decoder");
     RETURN_IF_ERROR(guarded(errors_, [&] {
       png_set_read_fn(handle_, &input_, &take_bytes);
-      png_set_user_limits(handle_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
       png_read_info(handle_, info_);
     }));
     const image::Size size{png_get_image_width(handle_, info_),

@@ -49,16 +49,18 @@ Crop random_resized_crop(Size image, const RandomCropOptions& options, CounterRa
 }
 
 Crop centre_crop(Size image, uint32_t resize_to, Size target) {
-  const uint32_t shorter = std::min(image.width, image.height);
+  const double shorter = std::min(image.width, image.height);
+  // Rounded down, as torchvision has it; the shorter side comes out exactly. Not in whole numbers:
+  // a picture of one by a million pixels has a side that 32 bits do not hold.
   const auto resized = [&](uint32_t side) {
-    // Rounded down, as torchvision has it; the shorter side comes out exactly.
-    return static_cast<uint32_t>(uint64_t{resize_to} * side / shorter);
+    return std::floor(static_cast<double>(resize_to) * side / shorter);
   };
-  const Size whole{resized(image.width), resized(image.height)};
-  const double x_scale = static_cast<double>(image.width) / whole.width;
-  const double y_scale = static_cast<double>(image.height) / whole.height;
-  const double left = std::nearbyint((whole.width - target.width) / 2.0);
-  const double top = std::nearbyint((whole.height - target.height) / 2.0);
+  const double width = resized(image.width);
+  const double height = resized(image.height);
+  const double x_scale = image.width / width;
+  const double y_scale = image.height / height;
+  const double left = std::nearbyint((width - target.width) / 2.0);
+  const double top = std::nearbyint((height - target.height) / 2.0);
   return {.box = {left * x_scale, top * y_scale, target.width * x_scale, target.height * y_scale},
           .bounds = {0, 0, image.width, image.height}};
 }

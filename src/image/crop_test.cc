@@ -59,6 +59,13 @@ TEST(Crop, TheCentreIsThatOfTheResizedImage) {
   EXPECT_EQ(crop.bounds, (Rect{0, 0, 500, 375}));  // a filter may look beyond the box
 }
 
+TEST(Crop, TheCentreOfALongThinImageIsInItsMiddle) {
+  const Crop crop = centre_crop({1, 1000000}, 32768, {32768, 32768});
+  EXPECT_EQ(crop.box.x, 0);
+  EXPECT_NEAR(crop.box.y, 499999.5, 1e-3);
+  EXPECT_NEAR(crop.box.height, 1, 1e-9);
+}
+
 TEST(Crop, AtHalfTheSizeTheBoundsStillHoldTheBox) {
   const Crop whole{.box = {3, 5, 7, 9}, .bounds = {3, 5, 7, 9}, .flip = true};
   const Crop half = scaled_crop(whole, 4, {50, 50});

@@ -210,7 +210,7 @@ RowKernels plain_row_kernels() {
 const RowKernels& row_kernels() {
   static const RowKernels kernels = [] {
 #ifdef __x86_64__
-    // Not function versions by the compiler (ifunc): ThreadSanitizer dies of them at the start.
+    // Not function versions by the compiler (ifunc): with ThreadSanitizer they crash before main.
     if (__builtin_cpu_supports("avx2"))
       return RowKernels{&blend_rows_avx2, &resample_row_avx2, &split_row_avx2};
 #endif

@@ -16,6 +16,10 @@ using namespace std::chrono_literals;
 // How long a wait for a peer goes on before it looks whether the exchange is given up.
 constexpr auto kPatience = 50ms;
 
+// The part of the iterations over which the rounds are spread. The rest is for making the next
+// epoch durable, which takes the disk as long as it takes, and for a rank that is late.
+constexpr double kSpread = 0.8;
+
 // The moves of a round by peer, in the order of turns.
 std::map<uint32_t, std::vector<ExchangeMove>> by_peer(std::span<const ExchangeMove> moves) {
   std::map<uint32_t, std::vector<ExchangeMove>> grouped;
@@ -70,7 +74,8 @@ Status Exchange::advance(uint64_t done, uint64_t count) {
   {
     const std::lock_guard lock(mutex_);
     if (!status_.ok()) return status_;
-    allowed_ = count == 0 ? 1 : static_cast<double>(done) / static_cast<double>(count);
+    const double part = count == 0 ? 1 : static_cast<double>(done) / static_cast<double>(count);
+    allowed_ = part / kSpread;
   }
   changed_.notify_all();
   return {};
@@ -115,67 +120,82 @@ Status Exchange::move_all(data::Epoch epoch) {
   };
   const ExchangePlan plan = plan_exchange(moves_, epoch, storage_->options().rank);
   add_time(&ExchangeStats::moving);
-  for (uint64_t round = 0; round < plan.round_count(); ++round) {
-    if (!may_go(round, plan.round_count())) return fail(Errc::kCancelled, "given up");
-    begin = monotonic_now();
-    RETURN_IF_ERROR(move_round(plan, round));
-    add_time(&ExchangeStats::moving);
+  std::deque<InFlight> in_flight;
+  Status status = move_rounds(plan, in_flight);
+  // Also after a failure, and when given up: the bytes must stay until nobody reads them. A send
+  // needs no receive to be done, so that this ends.
+  for (const InFlight& round : in_flight) {
+    for (const comm::Ticket ticket : round.sending) {
+      Status left = messages_->wait(ticket);
+      if (status.ok()) status = std::move(left);
+    }
   }
+  RETURN_IF_ERROR(std::move(status));
   begin = monotonic_now();
   RETURN_IF_ERROR(storage_->prepare(data::Epoch{data::number_of(epoch) + 1}));
   add_time(&ExchangeStats::preparing);
   return {};
 }
 
-// Waits until the iterations have come as far as the round; false where the exchange is given up.
-bool Exchange::may_go(uint64_t round, uint64_t round_count) {
-  const double needed = static_cast<double>(round + 1) / static_cast<double>(round_count);
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return is_given_up_ || allowed_ >= needed; });
-  return !is_given_up_;
+// Two rounds are on their way at a time, so that the next one travels while one is stored. What is
+// in flight is completed before a wait for the iterations.
+Status Exchange::move_rounds(const ExchangePlan& plan, std::deque<InFlight>& in_flight) {
+  const uint64_t round_count = plan.round_count();
+  for (uint64_t round = 0; round < round_count || !in_flight.empty();) {
+    const auto begin = monotonic_now();
+    std::unique_lock lock(mutex_);
+    const bool can_post = round < round_count && is_allowed(round, round_count);
+    if (!can_post && in_flight.empty()) {
+      changed_.wait(lock, [&] { return is_given_up_ || is_allowed(round, round_count); });
+      if (is_given_up_) return fail(Errc::kCancelled, "the exchange was given up");
+      continue;
+    }
+    lock.unlock();
+    if (can_post && in_flight.size() < 2) {
+      in_flight.push_back({.which = {.epoch = plan.epoch, .round = round++}});
+      RETURN_IF_ERROR(post(plan, in_flight.back()));
+    } else {
+      RETURN_IF_ERROR(complete(in_flight.front()));
+      in_flight.pop_front();
+    }
+    lock.lock();
+    stats_.moving += monotonic_now() - begin;
+  }
+  return {};
 }
 
-Status Exchange::move_round(const ExchangePlan& plan, uint64_t round) {
-  std::vector<Due> due;
-  for (auto& [peer, moves] : by_peer(plan.receives_of(round))) {
-    due.push_back({.peer = peer,
-                   .moves = std::move(moves),
-                   .ticket = messages_->receive(comm::Rank{peer}, tag_)});
+// Whether the iterations have come as far as the round. Under mutex_.
+bool Exchange::is_allowed(uint64_t round, uint64_t round_count) const {
+  return allowed_ >= static_cast<double>(round + 1) / static_cast<double>(round_count);
+}
+
+Status Exchange::post(const ExchangePlan& plan, InFlight& round) {
+  for (auto& [peer, moves] : by_peer(plan.receives_of(round.which.round))) {
+    round.due.push_back({.peer = peer,
+                         .moves = std::move(moves),
+                         .ticket = messages_->receive(comm::Rank{peer}, tag_)});
   }
-  const auto groups = by_peer(plan.sends_of(round));
-  std::vector<std::string> sent;  // stays as it is until the tickets are done
-  sent.reserve(groups.size());
-  std::vector<comm::Ticket> sending;
-  Status status;
+  const auto groups = by_peer(plan.sends_of(round.which.round));
+  round.sent.reserve(groups.size());
   for (const auto& [peer, moves] : groups) {
-    auto message = pack_samples({.epoch = plan.epoch, .round = round}, moves, *storage_);
-    if (!message.ok()) {
-      status = std::move(message).error();
-      break;
-    }
-    sent.push_back(*std::move(message));
-    sending.push_back(messages_->send(comm::Rank{peer}, tag_, bytes_of(sent.back())));
+    ASSIGN_OR_RETURN(std::string message, pack_samples(round.which, moves, *storage_));
+    round.sent.push_back(std::move(message));
+    const ByteView bytes = bytes_of(round.sent.back());
+    round.sending.push_back(messages_->send(comm::Rank{peer}, tag_, bytes));
     const std::lock_guard lock(mutex_);
     stats_.samples_sent += moves.size();
-    stats_.bytes_sent += sent.back().size();
+    stats_.bytes_sent += bytes.size();
     ++stats_.messages_sent;
   }
-  if (status.ok()) status = store_round({.epoch = plan.epoch, .round = round}, due);
-  // Also after a failure, and when given up: the bytes must stay until nobody reads them. A send
-  // needs no receive to be done, so that this ends.
-  for (const comm::Ticket ticket : sending) {
-    Status left = messages_->wait(ticket);
-    if (status.ok()) status = std::move(left);
-  }
-  return status;
+  return {};
 }
 
-Status Exchange::store_round(const ExchangeRound& round, const std::vector<Due>& due) {
-  for (const auto& [peer, moves, ticket] : due) {
+Status Exchange::complete(InFlight& round) {
+  for (const auto& [peer, moves, ticket] : round.due) {
     RETURN_IF_ERROR(wait_for(ticket, peer));
     ASSIGN_OR_RETURN(const std::string message, messages_->take(ticket));
     ASSIGN_OR_RETURN(const auto samples,
-                     unpack_samples(round, moves, bytes_of(message))
+                     unpack_samples(round.which, moves, bytes_of(message))
                          .within(fmt::format("the exchange with rank {}", peer)));
     for (size_t i = 0; i < moves.size(); ++i) {
       RETURN_IF_ERROR(storage_->stage(moves[i].slot, moves[i].sample, samples[i]));
@@ -183,6 +203,11 @@ Status Exchange::store_round(const ExchangeRound& round, const std::vector<Due>&
     const std::lock_guard lock(mutex_);
     stats_.samples_received += moves.size();
     stats_.bytes_received += message.size();
+  }
+  while (!round.sending.empty()) {
+    const comm::Ticket ticket = round.sending.back();
+    round.sending.pop_back();
+    RETURN_IF_ERROR(messages_->wait(ticket));
   }
   return {};
 }

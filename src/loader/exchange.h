@@ -23,8 +23,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "base/result.h"
 #include "comm/comm.h"
@@ -80,12 +83,21 @@ class Exchange {
     comm::Ticket ticket{};
   };
 
+  // A round whose messages are on their way.
+  struct InFlight {
+    ExchangeRound which;
+    std::vector<Due> due;
+    std::vector<std::string> sent;  // stays as it is until the tickets are done
+    std::vector<comm::Ticket> sending;
+  };
+
   void run(data::Epoch epoch);
   Status move_all(data::Epoch epoch);
-  Status move_round(const ExchangePlan& plan, uint64_t round);
-  Status store_round(const ExchangeRound& round, const std::vector<Due>& due);
+  Status move_rounds(const ExchangePlan& plan, std::deque<InFlight>& in_flight);
+  Status post(const ExchangePlan& plan, InFlight& round);
+  Status complete(InFlight& round);
   Status wait_for(comm::Ticket ticket, uint32_t peer);
-  bool may_go(uint64_t round, uint64_t round_count);
+  bool is_allowed(uint64_t round, uint64_t round_count) const;
   void end_thread();
 
   comm::Comm* comm_;

@@ -37,7 +37,10 @@ Status check_head(const wire::ExchangeHead& head, const ExchangeRound& due, size
 
 Result<std::string> pack_samples(const ExchangeRound& round, std::span<const ExchangeMove> moves,
                                  const LocalStorage& storage) {
+  size_t size_bytes = sizeof(wire::ExchangeHead) + moves.size() * sizeof(wire::ExchangedSample);
+  for (const ExchangeMove& move : moves) size_bytes += storage.size_bytes(move.sample).value_or(0);
   std::string message;
+  message.reserve(size_bytes);  // it would be copied as it grows
   append(message, wire::ExchangeHead{.magic = wire::kExchangeMagic,
                                      .version = wire::kExchangeVersion,
                                      .sample_count = static_cast<uint32_t>(moves.size()),

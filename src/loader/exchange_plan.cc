@@ -4,6 +4,11 @@
 
 namespace millrace::loader {
 
+uint64_t ExchangePlan::round_count() const {
+  const uint64_t by_messages = turn_count / (kSamplesPerMessage * rank_count);
+  return std::min(turn_count, std::clamp(by_messages, kRoundCountMin, kRoundCountMax));
+}
+
 std::span<const ExchangeMove> ExchangePlan::of_round(const std::vector<ExchangeMove>& moves,
                                                      uint64_t round) const {
   // Not round * turn_count / round_count, whose product may not fit.
@@ -17,7 +22,10 @@ std::span<const ExchangeMove> ExchangePlan::of_round(const std::vector<ExchangeM
 }
 
 ExchangePlan plan_exchange(const PartialMoves& moves, data::Epoch epoch, uint32_t rank) {
-  ExchangePlan plan{.epoch = epoch, .rank = rank, .turn_count = moves.turn_count()};
+  ExchangePlan plan{.epoch = epoch,
+                    .rank = rank,
+                    .rank_count = moves.shards().count(),
+                    .turn_count = moves.turn_count()};
   plan.sends.reserve(plan.turn_count);
   plan.receives.reserve(plan.turn_count);
   const KeyedPermutation slots = moves.slots(moves.cycle_of(epoch), rank);

@@ -25,17 +25,20 @@ struct ExchangeMove {
 };
 
 struct ExchangePlan {
-  // Few enough that messages are large, many enough that the exchange spreads over an epoch and a
-  // round's samples fit into memory.
+  // Enough rounds that the exchange spreads over an epoch and a round's samples fit into memory;
+  // more, up to a point, where the messages to each peer are of several samples still.
+  static constexpr uint64_t kRoundCountMin = 10;
   static constexpr uint64_t kRoundCountMax = 100;
+  static constexpr uint64_t kSamplesPerMessage = 8;
 
   data::Epoch epoch{};  // during which samples travel; they are visited in the next
   uint32_t rank = 0;
+  uint32_t rank_count = 1;
   uint64_t turn_count = 0;
   std::vector<ExchangeMove> sends;     // by turn
   std::vector<ExchangeMove> receives;  // by turn; a rank that is its own target is in neither
 
-  uint64_t round_count() const { return turn_count < kRoundCountMax ? turn_count : kRoundCountMax; }
+  uint64_t round_count() const;
   // REQUIRES: round < round_count()
   std::span<const ExchangeMove> sends_of(uint64_t round) const { return of_round(sends, round); }
   std::span<const ExchangeMove> receives_of(uint64_t round) const {

@@ -105,9 +105,11 @@ std::vector<data::SampleId> LocalStorage::samples() const {
   return samples;
 }
 
-bool LocalStorage::holds(data::SampleId sample) const {
+std::optional<uint64_t> LocalStorage::size_bytes(data::SampleId sample) const {
   const Shared held = owned();
-  return held && held->find(sample) != nullptr;
+  const Entry* const entry = held ? held->find(sample) : nullptr;
+  if (entry == nullptr) return {};
+  return entry->size_bytes;
 }
 
 Result<uint32_t> LocalStorage::read(data::SampleId sample, std::string& out) const {

@@ -45,7 +45,8 @@ class LocalStorage {
   // ---- of the epoch ----
 
   std::vector<data::SampleId> samples() const;  // by slot
-  bool holds(data::SampleId sample) const;
+  bool holds(data::SampleId sample) const { return size_bytes(sample).has_value(); }
+  std::optional<uint64_t> size_bytes(data::SampleId sample) const;  // nothing: not held
 
   // The bytes of a sample, checked, at the end of `out`; their checksum. Fails with kNotFound where
   // the rank does not hold it, and with kCorrupt where they are not what was stored.

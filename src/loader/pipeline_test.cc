@@ -247,7 +247,8 @@ TEST(Pipeline, BuffersAreUsedAgain) {
     const auto loader = begun(options);
     for (int i = 0; i < 100; ++i) next_samples(*loader);
   }
-  EXPECT_LE(allocated.load(), 4);
+  // Two under way, one in use, and what the two threads have not let go of yet.
+  EXPECT_LE(allocated.load(), 5);
   EXPECT_EQ(allocated.load(), freed.load());
 }
 

@@ -77,27 +77,35 @@ uint32_t Placement::home_of(Epoch epoch, SampleId sample) const {
   return find_home(block_of(epoch), sample).rank;
 }
 
-bool Placement::home_has_read(Epoch epoch, SampleId sample) const {
-  const Home home = find_home(block_of(epoch), sample);
-  return home.read_count > 0 && home.first < time_of(epoch, sample);
+std::optional<uint32_t> Placement::keeper_after(Epoch epoch, SampleId sample,
+                                                const Home& home) const {
+  if (home.read_count > 0 && home.first <= time_of(epoch, sample)) return home.rank;
+  return reader_of(epoch, sample);
+}
+
+std::optional<uint32_t> Placement::keeper_for(Epoch epoch, SampleId sample) const {
+  if (number_of(epoch) == 0) return std::nullopt;
+  const Epoch before{number_of(epoch) - 1};
+  return keeper_after(before, sample, find_home(block_of(before), sample));
 }
 
 std::optional<UseTime> Placement::next_use(SampleId sample, UseTime after) const {
   const uint64_t now = static_cast<uint64_t>(after) / options_.order->size();
   std::optional<uint64_t> known_block;
-  bool is_home = false;
+  Home home;  // of the known block, since it takes a look at all its epochs
   for (uint64_t number = now; number <= now + options_.horizon_epochs; ++number) {
     const Epoch epoch{number};
     const auto reader = reader_of(epoch, sample);
     const UseTime time = time_of(epoch, sample);
     if (!reader || time <= after) continue;
     if (*reader == options_.world.rank) return time;
-    if (!options_.shares) continue;
-    if (known_block != block_of(epoch)) {
-      known_block = block_of(epoch);
-      is_home = home_of(epoch, sample) == options_.world.rank;
+    if (!options_.shares || number == 0) continue;
+    const Epoch before{number - 1};
+    if (known_block != block_of(before)) {
+      known_block = block_of(before);
+      home = find_home(*known_block, sample);
     }
-    if (is_home) return time;
+    if (keeper_after(before, sample, home) == options_.world.rank) return time;
   }
   return std::nullopt;
 }

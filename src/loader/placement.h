@@ -3,7 +3,9 @@
 // Pure functions of the order and the world: every rank knows what every rank was told, with no
 // communication. NoPFS' rule says who: a sample's home is the rank that reads it most often within
 // a block of epochs, since there most of its reads are local; of equals, the one that reads it
-// first. The next use says what is worth keeping (tiers_hold.h).
+// first. Until its home has read it, the last rank that did keeps it for the next, so that a sample
+// comes from the source once and not once a rank. The next use says what is worth keeping
+// (tiers_hold.h).
 #pragma once
 
 #include <cstdint>
@@ -48,11 +50,13 @@ class Placement {
   // The rank that is told to hold the sample in an epoch and the others of its block.
   uint32_t home_of(data::Epoch epoch, data::SampleId sample) const;
 
-  // Whether its home has had it in hand since the block began: else there is nothing to ask for.
-  bool home_has_read(data::Epoch epoch, data::SampleId sample) const;
+  // The rank that keeps the sample for its reader in an epoch: its home of the epoch before, if
+  // that has read it by then, else the one that read it in the epoch before. Nothing: nobody has
+  // read it.
+  std::optional<uint32_t> keeper_for(data::Epoch epoch, data::SampleId sample) const;
 
   // When this rank next needs what it holds: for a read of its own, or, where ranks share, for
-  // anybody's read of a sample whose home it is. Nothing within the horizon: it need not be held.
+  // anybody's read of a sample that it keeps. Nothing within the horizon: it need not be held.
   std::optional<UseTime> next_use(data::SampleId sample, UseTime after) const;
 
   // What a rank is told to hold in the block of an epoch: most often read first, of equals the
@@ -69,6 +73,8 @@ class Placement {
     UseTime first{};
   };
   Home find_home(uint64_t block, data::SampleId sample) const;
+  std::optional<uint32_t> keeper_after(data::Epoch epoch, data::SampleId sample,
+                                       const Home& home) const;
   uint64_t block_of(data::Epoch epoch) const;
   ShareOptions share_in(data::Epoch epoch) const;
 

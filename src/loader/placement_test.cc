@@ -83,6 +83,23 @@ TEST(Placement, TheHomeOfASampleIsTheRankThatReadsItMostAndThenFirst) {
   }
 }
 
+TEST(Placement, ASampleIsKeptByItsHomeOrByWhoReadItLast) {
+  const Placement placement(options_of(3));
+  for (uint64_t i = 0; i < kSamples; ++i) {
+    const SampleId sample{i};
+    EXPECT_EQ(placement.keeper_for(Epoch{0}, sample), std::nullopt);
+    for (uint64_t block = 0; block < 2; ++block) {
+      const uint32_t home = placement.home_of(Epoch{3 * block}, sample);
+      bool has_read = false;
+      for (uint64_t epoch = 3 * block; epoch < 3 * block + 3; ++epoch) {
+        const uint32_t reader = *placement.reader_of(Epoch{epoch}, sample);
+        has_read = has_read || reader == home;
+        EXPECT_EQ(placement.keeper_for(Epoch{epoch + 1}, sample), has_read ? home : reader);
+      }
+    }
+  }
+}
+
 TEST(Placement, EveryRankKnowsWhatTheOthersAreToldToHold) {
   std::set<SampleId> all;
   size_t count = 0;
@@ -125,7 +142,7 @@ TEST(Placement, TheNextUseIsTheFirstOfItsOwnOrOfOneWhoAsks) {
       std::optional<UseTime> expected;
       for (uint64_t epoch = 2; epoch < 5 && !expected; ++epoch) {
         const bool is_own = placement.reader_of(Epoch{epoch}, sample) == 1u;
-        const bool is_asked = shares && placement.home_of(Epoch{epoch}, sample) == 1u;
+        const bool is_asked = shares && placement.keeper_for(Epoch{epoch}, sample) == 1u;
         if (is_own || is_asked) expected = placement.time_of(Epoch{epoch}, sample);
       }
       ASSERT_EQ(placement.next_use(sample, now), expected) << "sample " << i;

@@ -210,13 +210,11 @@ std::optional<ByteView> TieredSource::from_disk(const Use& use, Target& target) 
 Result<std::optional<ByteView>> TieredSource::from_peer(const Use& use, Target& target) const {
   constexpr std::optional<ByteView> kNothing;
   if (!peers_) return kNothing;
-  const uint32_t home = use.placement->home_of(use.epoch, use.sample);
-  if (home == options_.world.rank || !use.placement->home_has_read(use.epoch, use.sample)) {
-    return kNothing;
-  }
+  const auto keeper = use.placement->keeper_for(use.epoch, use.sample);
+  if (!keeper || *keeper == options_.world.rank) return kNothing;
   if (!speeds_.prefers(Tier::kPeer, Tier::kSource)) return kNothing;
   const auto start = monotonic_now();
-  ASSIGN_OR_RETURN(const auto sample, peers_->ask(home, use.sample).within(name(use.sample)));
+  ASSIGN_OR_RETURN(const auto sample, peers_->ask(*keeper, use.sample).within(name(use.sample)));
   if (!sample) {
     ++peer_refusals_;
     speeds_.add(Tier::kPeer, 0, monotonic_now() - start);

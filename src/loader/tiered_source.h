@@ -13,6 +13,7 @@
 // at 0 and to follow each other after as many reads as an epoch has.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <filesystem>

@@ -243,7 +243,7 @@ void for_each_rank(Work work) {
     threads.emplace_back([&work, rank, comm = std::move(ranks[rank])] {
       auto messages = comm->open_messages();
       ASSERT_TRUE(messages.ok()) << messages.error().message();
-      work(rank, *comm, **messages);
+      work(rank, *comm, *messages);
     });
   }
 }
@@ -252,13 +252,13 @@ TEST(TieredSource, RanksGiveEachOtherWhatTheyHold) {
   std::atomic<uint64_t> from_peers = 0;
   std::atomic<uint64_t> served = 0;
   std::atomic<uint64_t> from_source = 0;
-  for_each_rank([&](uint32_t rank, comm::Comm& comm, comm::Messages& messages) {
+  for_each_rank([&](uint32_t rank, comm::Comm& comm, std::unique_ptr<comm::Messages>& messages) {
     const TieredOptions options{.source = std::make_shared<CountingSource>(120, 2ms),
                                 .order = order_of(120),
                                 .world = {rank, kRanks},
                                 .horizon_epochs = 4,
                                 .memory_bytes = 10 << 20,
-                                .messages = &messages,
+                                .messages = messages.get(),
                                 .tag = comm::Tag{7}};
     const auto tiered = must_open(options);
     for (uint64_t epoch = 0; epoch < 4; ++epoch) {
@@ -276,21 +276,31 @@ TEST(TieredSource, RanksGiveEachOtherWhatTheyHold) {
 }
 
 TEST(TieredSource, ARankThatHasEndedIsNamedToThoseWhoAskIt) {
-  for_each_rank([&](uint32_t rank, comm::Comm& comm, comm::Messages& messages) {
-    const TieredOptions options{.source = std::make_shared<CountingSource>(120, 1ms),
-                                .order = order_of(120),
+  std::atomic<bool> has_ended = false;
+  std::atomic<int> told_count = 0;
+  for_each_rank([&](uint32_t rank, comm::Comm& comm, std::unique_ptr<comm::Messages>& messages) {
+    const TieredOptions options{.source = std::make_shared<CountingSource>(60, 10ms),
+                                .order = order_of(60),
                                 .world = {rank, kRanks},
                                 .horizon_epochs = 4,
                                 .memory_bytes = 10 << 20,
-                                .messages = &messages,
+                                .messages = messages.get(),
                                 .tag = comm::Tag{7}};
-    const auto tiered = must_open(options);
+    auto tiered = must_open(options);
     expect_ok(read_epoch(*tiered, options, Epoch{0}));
     expect_ok(comm.barrier());
-    if (rank == 2) return;
+    if (rank == 2) {
+      tiered.reset();
+      messages.reset();
+      has_ended = true;
+      return;
+    }
+    while (!has_ended) std::this_thread::sleep_for(1ms);
     const Status outcome = read_epoch(*tiered, options, Epoch{1}, 1);
+    // Stays until the other has been told too, which would else ask this one, and not rank 2.
+    for (++told_count; told_count < 2;) std::this_thread::sleep_for(1ms);
     ASSERT_FALSE(outcome.ok());
-    EXPECT_THAT(outcome.error().message(), HasSubstr("rank "));
+    EXPECT_THAT(outcome.error().message(), HasSubstr("rank 2"));
   });
 }
 
