@@ -160,11 +160,14 @@ Status ThreadedLoader::begin(data::Epoch epoch, uint64_t done) {
     pipeline_ = std::move(pipeline);
   }
   const ShareOptions share = share_options(done);
+  const bool goes_on = options_.source->can_read_ahead();
+  if (!goes_on) options_.source->start_epoch(epoch, done);
   if (done != 0 || !pipeline_->skip_to(epoch)) {
     // Who takes the same epoch again does so once more, as in a validation that knows no epochs.
     const uint64_t epoch_step = has_begun_ && epoch == epoch_ ? 0 : 1;
-    RETURN_IF_ERROR(pipeline_->restart(
-        BatchSchedule(order_, share, {.epoch = epoch, .done = done, .epoch_step = epoch_step})));
+    RETURN_IF_ERROR(pipeline_->restart(BatchSchedule(
+        order_, share,
+        {.epoch = epoch, .done = done, .epoch_step = epoch_step, .goes_on = goes_on})));
   }
   has_begun_ = true;
   epoch_ = epoch;
