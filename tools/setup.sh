@@ -32,7 +32,8 @@ is_there() {
     command) command -v "$what" >/dev/null 2>&1 ;;
     header) printf '#include <%s>\n' "$what" | c++ -std=c++20 -E -x c++ - >/dev/null 2>&1 ;;
     python) "$(debian_python)" -c "import $what" >/dev/null 2>&1 ;;
-    *) die "$packages_file: '$1' is neither command:, header: nor python:" ;;
+    file) [ -e "$what" ] ;;
+    *) die "$packages_file: '$1' is neither command:, header:, python: nor file:" ;;
   esac
 }
 

@@ -1,11 +1,13 @@
-"""Trains a small network on a directory of images the usual way: a file a sample, in a new order every epoch.
+"""Trains a small network on a directory of images: a file a sample, in a new order every epoch.
 
-The regions (`millrace.trace`) say what happens; without a recorder they do nothing, and the program does not need
+The usual way, by Python code that reads and collates; or, with --millrace, fed by Millrace's loader. The regions (`millrace.trace`) say what happens; without a recorder they do nothing, and the program does not need
 them: the I/O is recorded either way.
 """
 import argparse
 import contextlib
+import math
 import pathlib
+import time
 
 import numpy
 
@@ -58,15 +60,48 @@ class Network:
         return loss
 
 
-def train_epoch(epoch: int, dataset: ImageDirectory, network: Network, batch_size: int, rate: float) -> float:
-    order = numpy.random.default_rng(epoch).permutation(len(dataset.samples))
+class UsualBatches:
+    """What a loop over a dataset does: read, transform and collate, one sample after another, and then train."""
+
+    def __init__(self, directory: pathlib.Path, batch_size: int) -> None:
+        self.dataset = ImageDirectory(directory)
+        self.batch_size = batch_size
+        self.class_count = self.dataset.class_count
+        self.input_size = len(self.dataset[0][0])
+
+    def epoch(self, epoch: int):
+        order = numpy.random.default_rng(epoch).permutation(len(self.dataset.samples))
+        for step, first in enumerate(range(0, len(order), self.batch_size)):
+            with region("fetch", epoch=epoch, step=step):
+                batch = [self.dataset[index] for index in order[first : first + self.batch_size]]
+                with region("collate"):
+                    inputs = numpy.stack([pixels for pixels, _ in batch])
+                    labels = numpy.array([label for _, label in batch])
+            yield inputs, labels
+
+
+class MillraceBatches:
+    """The same samples, read ahead by threads while the network trains. It marks its regions itself."""
+
+    def __init__(self, directory: pathlib.Path, batch_size: int) -> None:
+        import millrace
+        dataset = millrace.ArrayFolder(directory)
+        self.class_count = len(dataset.classes)
+        self.loader = millrace.DataLoader(dataset, batch_size, shuffle=True, output="numpy")
+        _, _, shape = dataset.fields[0]
+        self.input_size = math.prod(shape)
+
+    def epoch(self, epoch: int):
+        self.loader.set_epoch(epoch)
+        for step, (pixels, labels) in enumerate(self.loader):
+            with region("transform", epoch=epoch, step=step):
+                inputs = pixels.reshape(len(pixels), -1).astype(numpy.float32) / 255 - 0.5
+            yield inputs, labels
+
+
+def train_epoch(epoch: int, batches: "UsualBatches | MillraceBatches", network: Network, rate: float) -> float:
     losses = []
-    for step, first in enumerate(range(0, len(order), batch_size)):
-        with region("fetch", epoch=epoch, step=step):
-            batch = [dataset[index] for index in order[first : first + batch_size]]
-            with region("collate"):
-                inputs = numpy.stack([pixels for pixels, _ in batch])
-                labels = numpy.array([label for _, label in batch])
+    for step, (inputs, labels) in enumerate(batches.epoch(epoch)):
         with region("compute", epoch=epoch, step=step):
             losses.append(network.step(inputs, labels, rate))
     return sum(losses) / len(losses)
@@ -80,14 +115,16 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--rate", type=float, default=0.02)
     parser.add_argument("--checkpoint", type=pathlib.Path, help="where to keep the network after each epoch")
+    parser.add_argument("--millrace", action="store_true", help="feed it by Millrace's loader")
     arguments = parser.parse_args()
     with region("setup"):
-        dataset = ImageDirectory(arguments.directory)
-        network = Network(len(dataset[0][0]), arguments.hidden, dataset.class_count)
+        batches = (MillraceBatches if arguments.millrace else UsualBatches)(arguments.directory, arguments.batch)
+        network = Network(batches.input_size, arguments.hidden, batches.class_count)
     for epoch in range(arguments.epochs):
+        begin = time.perf_counter()
         with region("epoch", epoch=epoch):
-            loss = train_epoch(epoch, dataset, network, arguments.batch, arguments.rate)
-        print(f"epoch {epoch}: loss {loss:.3f}")
+            loss = train_epoch(epoch, batches, network, arguments.rate)
+        print(f"epoch {epoch}: loss {loss:.3f}, {time.perf_counter() - begin:.2f} s")
         if arguments.checkpoint:
             with region("checkpoint", epoch=epoch):
                 numpy.savez(arguments.checkpoint, first=network.first, second=network.second)

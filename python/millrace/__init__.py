@@ -11,12 +11,10 @@ Importing this package needs nothing but Python, and loads none of it: the parts
 first use. docs/guide/loader-python.md, docs/guide/trace-python.md.
 """
 
-from typing import TYPE_CHECKING
-
-from millrace._version import __version__
-
+TYPE_CHECKING = False  # type checkers take it for true; importing typing would take a millisecond
 if TYPE_CHECKING:
     from millrace import loader, pls, trace
+    from millrace._version import __version__
     from millrace.loader import (ArrayFolder, DataLoader, Dataset, Files, Image, ImageFolder,
                                  RawFolder, SampleError, Stats, World)
 
@@ -28,6 +26,8 @@ __all__ = ["__version__", *_OF_LOADER, *_MODULES]
 
 def __getattr__(name: str):
     import importlib
+    if name == "__version__":
+        return importlib.import_module("millrace._version").__version__
     if name in _MODULES:
         return importlib.import_module(f"millrace.{name}")
     if name in _OF_LOADER:

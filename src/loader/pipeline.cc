@@ -156,18 +156,22 @@ bool Pipeline::skip_to(data::Epoch epoch) { return core_->queue.skip_to(epoch); 
 void Pipeline::cancel() { core_->queue.cancel(); }
 
 Result<std::shared_ptr<BatchWork>> Pipeline::next() {
+  // Also where nothing is waited for: a trace then says so, instead of nothing.
+  Region region(wait_region);
   auto taken = core_->queue.take_front(std::chrono::nanoseconds(0));
   std::shared_ptr<BatchWork> work = std::move(taken.work);
   if (taken.front == WorkQueue::Front::kCancelled) return fail(Errc::kCancelled, "cancelled");
   if (!work) {
     ASSIGN_OR_RETURN(work, wait());
   }
+  const ScheduledBatch& batch = work->scheduled();
+  region.epoch(static_cast<uint32_t>(data::number_of(batch.epoch))).step(batch.index);
+  region.end();
   if (is_tuned(core_->options.tuner)) tune(work->row_count());
   return work;
 }
 
 Result<std::shared_ptr<BatchWork>> Pipeline::wait() {
-  Region region(wait_region);
   const auto began = monotonic_now();
   const auto& options = core_->options;
   const auto patience = std::clamp(options.read_deadline, std::chrono::nanoseconds(1), kLookEvery);
@@ -186,8 +190,6 @@ Result<std::shared_ptr<BatchWork>> Pipeline::wait() {
   if (!status.ok()) return std::move(status).error();
   if (taken.front == WorkQueue::Front::kCancelled) return fail(Errc::kCancelled, "cancelled");
   if (!taken.work) return fail(Errc::kInvalidArgument, "no batch is left to wait for");
-  const ScheduledBatch& batch = taken.work->scheduled();
-  region.epoch(static_cast<uint32_t>(data::number_of(batch.epoch))).step(batch.index);
   return std::move(taken.work);
 }
 

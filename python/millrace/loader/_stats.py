@@ -27,6 +27,8 @@ class Stats(Dict[str, Any]):
     def _wait_line(self) -> str:
         share = self["wait_seconds"] / self["seconds"] if self["seconds"] > 0 else 0
         text = f"  training waited {self['wait_seconds']:.2f} s for batches ({share:.0%} of the time)"
+        if self["seconds"] < 1:
+            return text  # too short to judge by
         if share < 0.05:
             return text + ": the loader keeps up"
         if self["decode_seconds"] > 2 * self["read_seconds"]:

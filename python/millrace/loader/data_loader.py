@@ -51,7 +51,8 @@ class DataLoader:
     pin_memory: batches lie in pinned memory, for copies to a GPU that do not wait.
     skip_bad_samples: count samples that cannot be read and leave them out; else SampleError.
     timeout: seconds after which a sample that does not come is named in a TimeoutError.
-    output: "torch", "numpy" or "array" (neither); by default the first that can be imported. "dict"
+    output: "torch", "numpy" or "array" (neither); by default the first that can be imported. "dict",
+        for what C++ reads,
         is the same with every field by its name, and `sample`, `is_real` besides.
     transform: a function of a whole batch, called in Python.
     collate_fn: how samples of a Python dataset become a batch.

@@ -38,7 +38,7 @@ Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machin
           .tf_data(
               "map(decode, num_parallel_calls=tf.data.AUTOTUNE); tf.image.decode_and_crop_jpeg; cache() "
               "behind decoding where the values fit")
-          .loader("millrace.DataLoader (coming) decodes on threads and only what a crop needs")
+          .loader("millrace.DataLoader decodes on threads and only what a crop needs")
           .any("store samples smaller: resized once to little more than training uses")
           .take();
   finding.gain =

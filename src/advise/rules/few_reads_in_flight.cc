@@ -63,7 +63,7 @@ Judged judge_few_reads_in_flight(const analyze::Profile& profile, const Machine&
               "the files, and map(..., num_parallel_calls=tf.data.AUTOTUNE)")
           .hdf5(
               "read from several processes, a file each: HDF5 takes one call at a time in a process")
-          .loader("millrace.DataLoader (coming) keeps many reads in flight from one process")
+          .loader("millrace.DataLoader keeps many reads in flight from one process")
           .take();
   finding.gain = gain_of(waiting, saved_ns,
                          "waiting for reads, if four instead of so many were under way and the "

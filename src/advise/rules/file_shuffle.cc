@@ -54,7 +54,7 @@ Judged judge_file_shuffle(const analyze::Profile& profile, const Machine& machin
               "buffer must hold several files' samples",
               format_exact(10000)))
           .loader(
-              "millrace.DataLoader(..., shuffle=\"partial\", fraction=0.1) (coming): samples in a new "
+              "millrace.DataLoader(..., shuffle=\"partial\", fraction=0.1): samples in a new "
               "order, a tenth of them from other ranks")
           .any("if a buffer in memory shuffles the samples after reading, nothing is wrong")
           .take();

@@ -50,7 +50,7 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
           .hdf5(
               "let each worker process open the file itself: the threads of one process share HDF5's "
               "one lock")
-          .loader("millrace.DataLoader (coming) brings batches ahead on its own threads")
+          .loader("millrace.DataLoader brings batches ahead on its own threads")
           .take();
   finding.gain = gain_of(waiting, saved_ns,
                          "the shorter of waiting and of computing beside which nothing is brought: "

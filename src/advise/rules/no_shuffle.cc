@@ -42,7 +42,7 @@ Judged judge_no_shuffle(const analyze::Profile& profile, const Machine& machine)
               "dataset.shuffle(number of files, reshuffle_each_iteration=True) on the list of files, "
               "and shuffle(10000) on the samples")
           .loader(
-              "millrace.DataLoader(..., shuffle=\"partial\", fraction=0.1) (coming) draws a new order "
+              "millrace.DataLoader(..., shuffle=\"partial\", fraction=0.1) draws a new order "
               "every epoch and moves a tenth of the samples between ranks")
           .any(
               "if samples are shuffled in memory after reading, or this is an evaluation, nothing is wrong")

@@ -71,8 +71,8 @@ Judged judge_random_access(const analyze::Profile& profile, const Machine& machi
               "shuffle() the list of files, read each straight through, shuffle(10000) behind it")
           .loader(
               "partial local shuffling: each node keeps its part on its own storage and exchanges a tenth "
-              "of it an epoch; millrace.DataLoader(..., shuffle=\"partial\", fraction=0.1) (coming)")
-          .store("millrace store (coming): random reads from the nodes' own memory and disks")
+              "of it an epoch; millrace.DataLoader(..., shuffle=\"partial\", fraction=0.1)")
+          .store("millrace store: random reads from the nodes' own memory and disks")
           .take();
   finding.gain = gain_of(
       waiting, waiting.due_to(io.read_ns - straight_ns),
