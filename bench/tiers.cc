@@ -91,8 +91,8 @@ struct Outcome {
 
 void run_rank(TieredOptions options, comm::Comm& comm, bool has_peers, Outcome& outcome,
               std::mutex& mutex) {
-  const auto messages = must(comm.open_messages());
-  if (has_peers) options.messages = messages.get();
+  const std::shared_ptr<comm::Messages> messages = must(comm.open_messages());
+  if (has_peers) options.messages = messages;
   const auto tiered = must(TieredSource::open(options));
   for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
     if (!comm.barrier().ok()) std::abort();

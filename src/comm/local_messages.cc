@@ -102,6 +102,8 @@ class LocalMessages : public Messages {
     return ticket;
   }
 
+  bool has_ended(Rank rank) override { return own().has_ended(rank); }
+
  private:
   Mailbox& own() { return post_->mailbox(rank_); }
   Lane lane_to(MessageKind kind, Tag tag) const {

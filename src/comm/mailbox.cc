@@ -248,6 +248,11 @@ void Mailbox::rank_ended(Rank rank) {
   changed_.notify_all();
 }
 
+bool Mailbox::has_ended(Rank rank) const {
+  const std::lock_guard lock(mutex_);
+  return !failure_ && index_of(rank) < ended_.size() && ended_[index_of(rank)];
+}
+
 void Mailbox::fail(const Error& error, Spare spare, Rank lost) {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = error;

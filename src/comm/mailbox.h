@@ -86,6 +86,7 @@ class Mailbox {
   // ---- failures ----
 
   void rank_ended(Rank rank);
+  bool has_ended(Rank rank) const;  // and nothing has failed
 
   // What is under way fails, and whatever is called later. Only the first failure counts.
   enum class Spare { kNothing, kSendsToOthers };

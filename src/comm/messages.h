@@ -78,6 +78,10 @@ class Messages {
 
   // The answer of `from` to one question, by a ticket for take().
   virtual Ticket ask(Rank whom, Tag tag, std::string question) = 0;
+
+  // Whether that rank has ended its Messages, in order, and no rank is lost: for who can do without
+  // its answers.
+  virtual bool has_ended(Rank rank) = 0;
 };
 
 }  // namespace millrace::comm

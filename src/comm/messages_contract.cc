@@ -345,6 +345,8 @@ Status what_was_sent_before_the_end_arrives(Ours& comm) {
   // Now it is known.
   RETURN_IF_ERROR(expect_failure(messages->wait(messages->send(gone, kTag, {})), told));
   RETURN_IF_ERROR(expect_failure(messages->wait(messages->ask(gone, kTag, "")), told));
+  RETURN_IF_ERROR(expect(messages->has_ended(gone), "who has ended is known"));
+  RETURN_IF_ERROR(expect(!messages->has_ended(comm->rank()), "who has not ended has not"));
   const Ticket sent = messages->send(comm->rank(), kTag, bytes_of("others live"));
   RETURN_IF_ERROR(expect_taken(*messages, messages->receive(comm->rank(), kTag), "others live"));
   return messages->wait(sent);

@@ -531,6 +531,7 @@ class MpiMessages : public Messages {
   Ticket ask(Rank whom, Tag tag, std::string question) override {
     return post_->ask(whom, tag, std::move(question));
   }
+  bool has_ended(Rank rank) override { return post_->mailbox().has_ended(rank); }
 
  private:
   std::shared_ptr<MpiPost> post_;  // shared with the Comm, which drives it on to its own end

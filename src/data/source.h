@@ -43,8 +43,9 @@ class SampleSource {
   // A hint that these are read soon, in this order.
   virtual void prepare(std::span<const SampleId> soon) const { static_cast<void>(soon); }
 
-  // An epoch begins, after `done` positions of it that were read before: for sources that look
-  // ahead in the order.
+  // Reads go on at this place of the order: in the epoch, after `done` positions of it that were
+  // read before, and then in the epochs after it, one by one, without another call. For sources
+  // that look ahead in the order. Reads from before may still be under way.
   virtual void start_epoch(Epoch epoch, uint64_t done) const {
     static_cast<void>(epoch), static_cast<void>(done);
   }

@@ -79,6 +79,23 @@ Result<BatchLayout> make_layout(const LoaderOptions& options) {
   return layout;
 }
 
+// Tiers are opened with the first epoch, since they have a thread; what is wrong is told before.
+Status check_tiers(const LoaderOptions& options) {
+  const TierOptions& tiers = options.tiers;
+  if (!tiers.any() && tiers.messages) {
+    return fail(Errc::kInvalidArgument,
+                "ranks can give each other only what they keep; give memory or disk to keep it in");
+  }
+  if (tiers.disk_bytes == 0) return {};
+  ASSIGN_OR_RETURN(std::shared_ptr<io::Engine> engine, io::open_engine("posix"));
+  const auto tried = DiskTier::open({.engine = std::move(engine),
+                                     .directory = tiers.disk_directory,
+                                     .capacity_bytes = tiers.disk_bytes});
+  if (tried.ok()) return {};
+  return fail(tried.error().code(), "samples cannot be kept in {}: {}",
+              tiers.disk_directory.native(), tried.error().message());
+}
+
 class ThreadedLoader final : public Loader {
  public:
   ThreadedLoader(LoaderOptions options, std::shared_ptr<const Order> order, BatchLayout layout)
@@ -94,10 +111,15 @@ class ThreadedLoader final : public Loader {
   LoaderStats stats() const override;
 
  private:
+  std::shared_ptr<const data::SampleSource> source() const {
+    return tiers_ ? tiers_ : options_.source;
+  }
   Status check_process() const;
   Status check_state(const LoaderState& state) const;
   ShareOptions share_options(uint64_t done) const;
   PipelineOptions pipeline_options() const;
+  Result<std::shared_ptr<TieredSource>> open_tiers() const;
+  Status open_pipeline();
   Status begin(data::Epoch epoch, uint64_t done);
   Status judge_bad_rows(BatchWork& work);
 
@@ -110,9 +132,10 @@ class ThreadedLoader final : public Loader {
   uint64_t batches_left_ = 0;  // of the epoch
   uint64_t batch_count_ = 0;
 
-  mutable std::mutex mutex_;            // for what other threads ask: the next two
-  std::unique_ptr<Pipeline> pipeline_;  // from the first epoch on; only the consumer sets it
-  LoaderStats counts_;                  // what the pipeline does not count
+  mutable std::mutex mutex_;             // for what other threads ask: the next three
+  std::shared_ptr<TieredSource> tiers_;  // null: none; shared with the pipeline's threads
+  std::unique_ptr<Pipeline> pipeline_;   // from the first epoch on; only the consumer sets it
+  LoaderStats counts_;                   // what the pipeline does not count
 };
 
 Status ThreadedLoader::check_process() const {
@@ -135,7 +158,7 @@ ShareOptions ThreadedLoader::share_options(uint64_t done) const {
 PipelineOptions ThreadedLoader::pipeline_options() const {
   const uint64_t batches_max = std::clamp<uint64_t>(options_.memory_bytes / layout_.size_bytes, 1,
                                                     std::numeric_limits<uint32_t>::max());
-  return {.lane = {.source = options_.source, .decoder = options_.decoder, .seed = options_.seed},
+  return {.lane = {.source = source(), .decoder = options_.decoder, .seed = options_.seed},
           .tuner = {.cpu_count = static_cast<uint32_t>(usable_cpu_count()),
                     .fixed_thread_count = options_.thread_count,
                     .fixed_prefetch_batches = options_.prefetch_batches,
@@ -152,17 +175,40 @@ Status ThreadedLoader::start_epoch(data::Epoch epoch) {
   return begin(epoch, 0);
 }
 
+Result<std::shared_ptr<TieredSource>> ThreadedLoader::open_tiers() const {
+  if (!options_.tiers.any()) return std::shared_ptr<TieredSource>();
+  ASSIGN_OR_RETURN(auto tiers, TieredSource::open({.source = options_.source,
+                                                   .order = order_,
+                                                   .world = options_.world,
+                                                   .batch_size = options_.batch_size,
+                                                   .tail = options_.tail,
+                                                   .memory_bytes = options_.tiers.memory_bytes,
+                                                   .disk_bytes = options_.tiers.disk_bytes,
+                                                   .disk_directory = options_.tiers.disk_directory,
+                                                   .messages = options_.tiers.messages}));
+  return std::shared_ptr<TieredSource>(std::move(tiers));
+}
+
+// Not in open(): until the first epoch there are no threads, and the process may fork.
+Status ThreadedLoader::open_pipeline() {
+  ASSIGN_OR_RETURN(auto tiers, open_tiers());
+  const std::lock_guard lock(mutex_);
+  tiers_ = std::move(tiers);
+  pipeline_ = std::make_unique<Pipeline>(pipeline_options());
+  return {};
+}
+
 Status ThreadedLoader::begin(data::Epoch epoch, uint64_t done) {
-  // Not in open(): until the first epoch there are no threads, and the process may fork.
-  if (!pipeline_) {
-    auto pipeline = std::make_unique<Pipeline>(pipeline_options());
-    const std::lock_guard lock(mutex_);
-    pipeline_ = std::move(pipeline);
-  }
+  if (!pipeline_) RETURN_IF_ERROR(open_pipeline());
   const ShareOptions share = share_options(done);
-  const bool goes_on = options_.source->can_read_ahead();
-  if (!goes_on) options_.source->start_epoch(epoch, done);
-  if (done != 0 || !pipeline_->skip_to(epoch)) {
+  const bool goes_on = source()->can_read_ahead();
+  // After the last batch of an epoch the threads are in the next one already, and so is the source:
+  // it must not be told to begin again. Where they are not, it is told before they are.
+  const bool follows = has_begun_ && batches_left_ == 0 && done == 0 &&
+                       data::number_of(epoch) == data::number_of(epoch_) + 1;
+  const bool is_under_way = done == 0 && pipeline_->skip_to(epoch);
+  if (!is_under_way || !follows) source()->start_epoch(epoch, done);
+  if (!is_under_way) {
     // Who takes the same epoch again does so once more, as in a validation that knows no epochs.
     const uint64_t epoch_step = has_begun_ && epoch == epoch_ ? 0 : 1;
     RETURN_IF_ERROR(pipeline_->restart(BatchSchedule(
@@ -261,6 +307,7 @@ Status ThreadedLoader::restore(const LoaderState& state) {
     OrderOptions order = order_options(options_);
     order.shard_count = state.order.shard_count;
     ASSIGN_OR_RETURN(order_, make_order(order));
+    if (tiers_) tiers_->follow(order_);
   }
   return begin(state.epoch, state.done);
 }
@@ -277,6 +324,7 @@ LoaderStats ThreadedLoader::stats() const {
   stats.blocked = sums.blocked;
   stats.thread_count = sums.setting.thread_count;
   stats.prefetch_batches = sums.setting.prefetch_batches;
+  if (tiers_) stats.tiers = tiers_->stats();
   return stats;
 }
 
@@ -284,6 +332,7 @@ LoaderStats ThreadedLoader::stats() const {
 
 Result<std::unique_ptr<Loader>> Loader::open(LoaderOptions options) {
   RETURN_IF_ERROR(check(options));
+  RETURN_IF_ERROR(check_tiers(options));
   ASSIGN_OR_RETURN(BatchLayout layout, make_layout(options));
   ASSIGN_OR_RETURN(std::shared_ptr<const Order> order, make_order(order_options(options)));
   return std::unique_ptr<Loader>(

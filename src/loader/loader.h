@@ -27,6 +27,7 @@
 #include "loader/batch_memory.h"
 #include "loader/order.h"
 #include "loader/share.h"
+#include "loader/tiered_source.h"
 
 namespace millrace::loader {
 
@@ -39,6 +40,16 @@ struct LoaderState {
 
   std::string text() const;  // one line of JSON, with a version
   static Result<LoaderState> parse(std::string_view text);
+};
+
+// What is kept near of the samples that are read again: docs/design/clairvoyant.md.
+struct TierOptions {
+  uint64_t memory_bytes = 0;  // 0: no such tier
+  uint64_t disk_bytes = 0;    // likewise
+  std::filesystem::path disk_directory;
+  std::shared_ptr<comm::Messages> messages;  // for what other ranks keep; null: they are not asked
+
+  bool any() const { return memory_bytes > 0 || disk_bytes > 0; }
 };
 
 struct LoaderOptions {
@@ -54,6 +65,7 @@ struct LoaderOptions {
   uint32_t thread_count = 0;                  // 0: tuned from the time the consumer waits
   uint32_t prefetch_batches = 0;              // 0: likewise
   uint64_t memory_bytes = uint64_t{1} << 30;  // the most that batches under way may take
+  TierOptions tiers;
   bool skips_bad_samples = false;  // counted and left out, and the batch is shorter; else an error
   std::chrono::nanoseconds read_deadline = std::chrono::seconds(60);  // then a stuck read is named
   MemoryHooks memory_hooks;  // where batches lie: pinned memory, for example; empty: the system's
@@ -73,6 +85,7 @@ struct LoaderStats {
   std::chrono::nanoseconds blocked{};  // threads, for the consumer to let go of a buffer
   uint32_t thread_count = 0;           // now
   uint32_t prefetch_batches = 0;       // now
+  std::optional<TieredStats> tiers;    // where there are any, from the first epoch on
 };
 
 class Loader {

@@ -1,6 +1,7 @@
 #include "loader/tiered_source.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <optional>
 
@@ -17,6 +18,8 @@ namespace {
 constexpr uint64_t kRefreshEvery = 256;  // reads
 // Reads of this rank that may still be under way when one further on is done.
 constexpr uint64_t kReadsAhead = 4096;
+// A read of the disk for a peer that takes longer than this is followed by a pause.
+constexpr std::chrono::nanoseconds kQuickRead = std::chrono::milliseconds(2);
 
 }  // namespace
 
@@ -26,22 +29,38 @@ struct TieredSource::Tiers {
   MemoryTier memory;
   std::unique_ptr<DiskTier> disk;  // null: none
   std::atomic<uint64_t> served{0};
+  std::atomic<uint64_t> not_served{0};          // held, but the disk was too slow lately
+  std::chrono::nanoseconds serves_disk_from{};  // the thread that answers has it alone
 
   // Adds the bytes of a sample to a message to a peer.
   bool answer(SampleId sample, std::string& message) {
-    const size_t before = message.size();
     if (const SampleBytes bytes = memory.find(sample)) {
       message.append(text_of(bytes.view()));
-    } else {
-      if (!disk) return false;
-      const auto place_for = [&](size_t size_bytes) -> std::optional<MutableByteView> {
-        message.resize(before + size_bytes);
-        return std::as_writable_bytes(std::span(message)).subspan(before);
-      };
-      if (!disk->read(sample, place_for)) return false;
+    } else if (!answer_from_disk(sample, message)) {
+      return false;
     }
     ++served;
     return true;
+  }
+
+  // Whoever asks something else of this rank waits meanwhile, and so do its own messages. A slow
+  // read is therefore followed by a pause as long, in which the asker is sent to the source: at
+  // most half the time of the thread goes to a slow disk, and nobody waits for more than one read.
+  bool answer_from_disk(SampleId sample, std::string& message) {
+    if (!disk || !disk->contains(sample)) return false;
+    const auto start = monotonic_now();
+    if (start < serves_disk_from) {
+      ++not_served;
+      return false;
+    }
+    const size_t before = message.size();
+    const auto bytes = disk->read(sample, [&](size_t size_bytes) -> std::optional<MutableByteView> {
+      message.resize(before + size_bytes);
+      return std::as_writable_bytes(std::span(message)).subspan(before);
+    });
+    const auto end = monotonic_now();
+    if (end - start > kQuickRead) serves_disk_from = end + (end - start);
+    return bytes.has_value();
   }
 };
 
@@ -74,6 +93,13 @@ Result<std::unique_ptr<TieredSource>> TieredSource::open(TieredOptions options) 
     return fail(Errc::kInvalidArgument, "tiers of rank {} of {} with batches of {} make no sense",
                 options.world.rank, options.world.size, options.batch_size);
   }
+  if (options.messages && (comm::index_of(options.messages->rank()) != options.world.rank ||
+                           options.messages->size() != options.world.size)) {
+    return fail(Errc::kInvalidArgument,
+                "tiers of rank {} of {} cannot ask others by the messages of rank {} of {}",
+                options.world.rank, options.world.size, comm::index_of(options.messages->rank()),
+                options.messages->size());
+  }
   if (options.horizon_epochs == 0) {
     options.horizon_epochs = std::clamp<uint32_t>(2 * std::min(options.world.size, 64u), 8, 64);
   }
@@ -97,7 +123,7 @@ Status TieredSource::open_tiers() {
                                                    .directory = options_.disk_directory,
                                                    .capacity_bytes = options_.disk_bytes}));
   }
-  if (options_.messages != nullptr && options_.world.size > 1) {
+  if (options_.messages && options_.world.size > 1) {
     // Weak: a question that comes after this has gone is answered, with "not here".
     const std::weak_ptr<Tiers> tiers = tiers_;
     peers_ = std::make_unique<PeerTier>(*options_.messages, options_.tag,
@@ -111,9 +137,16 @@ Status TieredSource::open_tiers() {
 
 // ---- where the reads stand ----
 
+void TieredSource::follow(std::shared_ptr<const Order> order) {
+  assert(order->size() == sample_count());
+  const std::lock_guard lock(mutex_);
+  options_.order = std::move(order);
+}
+
 void TieredSource::start_epoch(Epoch epoch, uint64_t done) const {
   if (sample_count() == 0) return;
   options_.source->start_epoch(epoch, done);
+  const std::lock_guard lock(mutex_);
   auto placement = std::make_shared<const Placement>(
       PlacementOptions{.order = options_.order,
                        .world = options_.world,
@@ -124,11 +157,38 @@ void TieredSource::start_epoch(Epoch epoch, uint64_t done) const {
                        .shares = peers_ != nullptr,
                        .resumed_epoch = epoch,
                        .resumed_done = std::min(done, sample_count())});
-  const std::lock_guard lock(mutex_);
   placement_ = std::move(placement);
   epoch_ = epoch;
   reads_left_ = placement_->reads_in(epoch);
-  now_ = static_cast<UseTime>(data::number_of(epoch) * sample_count());
+  now_ = static_cast<UseTime>(data::number_of(epoch) * sample_count() +
+                              std::min(done, sample_count()));
+}
+
+// How far reads that are under way may be from each other.
+uint64_t TieredSource::slack() const {
+  return std::min(kReadsAhead * options_.world.size, sample_count() / 4);
+}
+
+// REQUIRES: the lock. Counting the reads alone would not do: those of the end of one epoch and of
+// the start of the next are made by several threads, in no order.
+Epoch TieredSource::epoch_of_read(SampleId sample) const {
+  const uint64_t now = static_cast<uint64_t>(now_);
+  const uint64_t number = data::number_of(epoch_);
+  const uint64_t begin = number * sample_count();
+  const auto distance = [&](uint64_t of_epoch) {
+    const auto time = static_cast<uint64_t>(placement_->time_of(Epoch{of_epoch}, sample));
+    return time > now ? time - now : now - time;
+  };
+  std::optional<uint64_t> neighbour;  // looked at only near it
+  if (now - begin <= slack()) {
+    if (number > data::number_of(placement_->options().resumed_epoch)) neighbour = number - 1;
+  } else if (begin + sample_count() - now <= slack()) {
+    neighbour = number + 1;
+  }
+  if (!neighbour) return epoch_;
+  const uint64_t from_neighbour = distance(*neighbour);
+  return from_neighbour <= slack() && from_neighbour < distance(number) ? Epoch{*neighbour}
+                                                                        : epoch_;
 }
 
 TieredSource::Use TieredSource::begin_use(SampleId sample) const {
@@ -137,19 +197,21 @@ TieredSource::Use TieredSource::begin_use(SampleId sample) const {
   UseTime passed{};
   {
     const std::lock_guard lock(mutex_);
-    if (reads_left_ == 0) {  // nobody said that an epoch ended
-      epoch_ = Epoch{data::number_of(epoch_) + 1};
+    const Epoch after{data::number_of(epoch_) + 1};
+    // All are read, also where the last samples are left out; or the read is of the next already.
+    const bool is_over = reads_left_ == 0;
+    use.epoch = epoch_of_read(sample);
+    if (use.epoch == after || (is_over && use.epoch == epoch_)) {
+      use.epoch = epoch_ = after;
       reads_left_ = placement_->reads_in(epoch_);
     }
-    if (reads_left_ > 0) --reads_left_;
-    use.epoch = epoch_;
+    if (use.epoch == epoch_ && reads_left_ > 0) --reads_left_;
     use.placement = placement_;
-    now_ = std::max(now_, placement_->time_of(epoch_, sample));
+    now_ = std::max(now_, placement_->time_of(use.epoch, sample));
     refreshes = reads_until_refresh_ == 0;
     reads_until_refresh_ = refreshes ? kRefreshEvery : reads_until_refresh_ - 1;
-    const uint64_t slack = std::min(kReadsAhead * options_.world.size, sample_count() / 4);
     passed = static_cast<UseTime>(static_cast<uint64_t>(now_) -
-                                  std::min(static_cast<uint64_t>(now_), slack));
+                                  std::min(static_cast<uint64_t>(now_), slack()));
   }
   use.next = use.placement->next_use(sample, use.placement->time_of(use.epoch, sample));
   if (refreshes) {
@@ -298,6 +360,7 @@ TieredStats TieredSource::stats() const {
   stats.memory_held_bytes = tiers_->memory.used_bytes();
   stats.peer_refusals = peer_refusals_;
   stats.served = tiers_->served;
+  stats.not_served = tiers_->not_served;
   if (tiers_->disk) stats.disk = tiers_->disk->stats();
   return stats;
 }

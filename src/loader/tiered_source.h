@@ -9,8 +9,9 @@
 // always the source's; a tier that fails only makes reads slower, except a rank that died, which is
 // an error.
 //
-// It must know the epoch: start_epoch() says it. Where nobody calls that, epochs are taken to begin
-// at 0 and to follow each other after as many reads as an epoch has.
+// It must know which epoch a read is of, and reads of two epochs are mixed where the loader's
+// threads run ahead over the end of one: it is the epoch in which the sample stands nearest to
+// where the reads are. start_epoch() says where they go on; else epochs follow each other.
 #pragma once
 
 #include <array>
@@ -44,8 +45,9 @@ struct TieredOptions {
   uint64_t disk_bytes = 0;              // likewise
   std::filesystem::path disk_directory;
   std::shared_ptr<io::Engine> disk_engine;  // null: posix
-  comm::Messages* messages = nullptr;       // null: no peers; else lives longer than this
-  comm::Tag tag{};                          // of the questions to peers, the job's over
+  // Null: no peers. Shared with whoever opened them, since a read that is stuck may outlive it.
+  std::shared_ptr<comm::Messages> messages;
+  comm::Tag tag{302};  // of the questions to peers, the job's over
 };
 
 struct TierUse {
@@ -59,6 +61,7 @@ struct TieredStats {
   uint64_t memory_held_bytes = 0;
   uint64_t peer_refusals = 0;  // it did not have it
   uint64_t served = 0;         // samples given to peers
+  uint64_t not_served = 0;     // refused to them, since the disk was slow
   DiskTierStats disk;
 
   const TierUse& of(Tier tier) const { return tiers[static_cast<size_t>(tier)]; }
@@ -79,6 +82,8 @@ class TieredSource final : public data::SampleSource {
   Result<size_t> read_into(data::SampleId sample, MutableByteView out) const override;
   void prepare(std::span<const data::SampleId> soon) const override;
   void start_epoch(data::Epoch epoch, uint64_t done) const override;
+  // From the next start_epoch() on, the order is this one. REQUIRES: of as many samples.
+  void follow(std::shared_ptr<const Order> order);
   uint64_t group_count() const override { return options_.source->group_count(); }
   data::SampleId group_begin(uint64_t group) const override {
     return options_.source->group_begin(group);
@@ -96,6 +101,8 @@ class TieredSource final : public data::SampleSource {
   explicit TieredSource(TieredOptions options);
   Status open_tiers();
   Use begin_use(data::SampleId sample) const;
+  data::Epoch epoch_of_read(data::SampleId sample) const;
+  uint64_t slack() const;
   Result<ByteView> fetch(data::SampleId sample, Target& target) const;
   std::optional<ByteView> from_memory(const Use& use, Target& target) const;
   std::optional<ByteView> from_disk(const Use& use, Target& target) const;
@@ -111,9 +118,9 @@ class TieredSource final : public data::SampleSource {
   // Where the reads stand.
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Placement> placement_;  // with reads under way in a changed epoch
-  mutable data::Epoch epoch_{};
-  mutable uint64_t reads_left_ = 0;
-  mutable UseTime now_{};
+  mutable data::Epoch epoch_{};                         // the latest of which samples are read
+  mutable uint64_t reads_left_ = 0;                     // of it
+  mutable UseTime now_{};                               // the furthest read
   mutable uint64_t reads_until_refresh_ = 0;
 
   mutable TierSpeeds speeds_;

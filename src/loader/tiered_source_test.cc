@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "comm/threads.h"
+#include "data/source_contract.h"
 #include "io/memory.h"
 
 namespace millrace::loader {
@@ -243,7 +244,8 @@ void for_each_rank(Work work) {
     threads.emplace_back([&work, rank, comm = std::move(ranks[rank])] {
       auto messages = comm->open_messages();
       ASSERT_TRUE(messages.ok()) << messages.error().message();
-      work(rank, *comm, *messages);
+      std::shared_ptr<comm::Messages> shared = *std::move(messages);
+      work(rank, *comm, shared);
     });
   }
 }
@@ -252,13 +254,13 @@ TEST(TieredSource, RanksGiveEachOtherWhatTheyHold) {
   std::atomic<uint64_t> from_peers = 0;
   std::atomic<uint64_t> served = 0;
   std::atomic<uint64_t> from_source = 0;
-  for_each_rank([&](uint32_t rank, comm::Comm& comm, std::unique_ptr<comm::Messages>& messages) {
+  for_each_rank([&](uint32_t rank, comm::Comm& comm, std::shared_ptr<comm::Messages>& messages) {
     const TieredOptions options{.source = std::make_shared<CountingSource>(120, 2ms),
                                 .order = order_of(120),
                                 .world = {rank, kRanks},
                                 .horizon_epochs = 4,
                                 .memory_bytes = 10 << 20,
-                                .messages = messages.get(),
+                                .messages = messages,
                                 .tag = comm::Tag{7}};
     const auto tiered = must_open(options);
     for (uint64_t epoch = 0; epoch < 4; ++epoch) {
@@ -275,33 +277,119 @@ TEST(TieredSource, RanksGiveEachOtherWhatTheyHold) {
   EXPECT_LT(from_source, 4 * 120u - from_peers);
 }
 
-TEST(TieredSource, ARankThatHasEndedIsNamedToThoseWhoAskIt) {
+// Reads an epoch, ends rank 2 by `end`, and reads others: the outcome of that by rank.
+template <typename End>
+std::vector<Status> outcomes_without_rank_2(uint64_t epochs, End end) {
+  std::vector<Status> outcomes(kRanks);
   std::atomic<bool> has_ended = false;
   std::atomic<int> told_count = 0;
-  for_each_rank([&](uint32_t rank, comm::Comm& comm, std::unique_ptr<comm::Messages>& messages) {
-    const TieredOptions options{.source = std::make_shared<CountingSource>(60, 10ms),
-                                .order = order_of(60),
-                                .world = {rank, kRanks},
-                                .horizon_epochs = 4,
-                                .memory_bytes = 10 << 20,
-                                .messages = messages.get(),
-                                .tag = comm::Tag{7}};
+  for_each_rank([&](uint32_t rank, comm::Comm& comm, std::shared_ptr<comm::Messages>& messages) {
+    TieredOptions options{.source = std::make_shared<CountingSource>(60, 10ms),
+                          .order = order_of(60),
+                          .world = {rank, kRanks},
+                          .horizon_epochs = 4,
+                          .memory_bytes = 10 << 20,
+                          .messages = messages};
     auto tiered = must_open(options);
     expect_ok(read_epoch(*tiered, options, Epoch{0}));
     expect_ok(comm.barrier());
     if (rank == 2) {
       tiered.reset();
-      messages.reset();
-      has_ended = true;
+      options.messages.reset();
+      end(comm, messages, has_ended);
       return;
     }
     while (!has_ended) std::this_thread::sleep_for(1ms);
-    const Status outcome = read_epoch(*tiered, options, Epoch{1}, 1);
-    // Stays until the other has been told too, which would else ask this one, and not rank 2.
+    for (uint64_t epoch = 1; epoch <= epochs && outcomes[rank].ok(); ++epoch) {
+      outcomes[rank] = read_epoch(*tiered, options, Epoch{epoch}, 1);
+    }
+    // Stays until the other is done too, which would else ask this one, and not rank 2.
     for (++told_count; told_count < 2;) std::this_thread::sleep_for(1ms);
-    ASSERT_FALSE(outcome.ok());
-    EXPECT_THAT(outcome.error().message(), HasSubstr("rank 2"));
+    static_cast<void>(comm.agree(outcomes[rank]).ok());  // where one has failed it waits for that
   });
+  return outcomes;
+}
+
+TEST(TieredSource, WithoutARankThatHasEndedInOrderTheSourceIsRead) {
+  const auto outcomes =
+      outcomes_without_rank_2(1, [](comm::Comm& comm, auto& messages, auto& ended) {
+        messages.reset();
+        ended = true;
+        expect_ok(comm.agree({}));
+      });
+  expect_ok(outcomes[0]);
+  expect_ok(outcomes[1]);
+}
+
+TEST(TieredSource, ARankThatHasFailedIsNamedToThoseWhoAskAnybody) {
+  const auto outcomes = outcomes_without_rank_2(100, [](comm::Comm& comm, auto&, auto& ended) {
+    ended = true;
+    EXPECT_FALSE(comm.agree(fail(Errc::kIo, "its memory broke")).ok());
+  });
+  for (const uint32_t rank : {0, 1}) {
+    ASSERT_FALSE(outcomes[rank].ok());
+    EXPECT_THAT(outcomes[rank].error().message(), HasSubstr("rank 2: its memory broke"));
+  }
+}
+
+TEST(TieredSource, MessagesOfAnotherRankAreRefused) {
+  auto ranks = comm::threads_comm(1);
+  std::shared_ptr<comm::Messages> messages = *ranks[0]->open_messages();
+  const auto tiered = TieredSource::open({.source = std::make_shared<CountingSource>(3),
+                                          .order = order_of(3),
+                                          .world = {1, 2},
+                                          .messages = messages});
+  ASSERT_FALSE(tiered.ok());
+  EXPECT_THAT(tiered.error().message(), HasSubstr("by the messages of rank 0 of 1"));
+}
+
+// Every read of the disk takes 20 ms, and the disk holds all: answering every question would keep
+// the other from its own messages all the time.
+TEST(TieredSource, ASlowDiskIsReadForOthersHalfTheTimeAtMost) {
+  auto ranks = comm::threads_comm(2);
+  std::vector<std::shared_ptr<comm::Messages>> messages;
+  std::jthread other([&] { messages.push_back(*ranks[1]->open_messages()); });
+  std::shared_ptr<comm::Messages> asking = *ranks[0]->open_messages();
+  other.join();
+  const auto engine = std::make_shared<io::MemoryEngine>();
+  const TieredOptions options{.source = std::make_shared<CountingSource>(40),
+                              .order = order_of(40),
+                              .world = {1, 2},
+                              .disk_bytes = 10 << 20,
+                              .disk_directory = "d",
+                              .disk_engine = engine,
+                              .messages = messages[0]};
+  const auto tiered = must_open(options);
+  expect_ok(read_epoch(*tiered, options, Epoch{0}));
+  tiered->settle();
+  ASSERT_GT(tiered->stats().disk.held_samples, 10u);
+  engine->set_faults({.delay = 20ms});
+  PeerTier peer(*asking, options.tag, [](SampleId, std::string&) { return false; });
+  for (uint64_t at = 1; at < 40; at += 2) {
+    ASSERT_TRUE(peer.ask(1, options.order->at(Epoch{0}, at)).ok());
+  }
+  const TieredStats stats = tiered->stats();
+  EXPECT_GT(stats.served, 0u);
+  EXPECT_GT(stats.not_served, 0u);
+}
+
+// ---- the contract of sources ----
+
+TEST(TieredSource, KeepsTheContractOfSourcesFromEveryTier) {
+  data::SourceUnderTest test;
+  for (uint64_t i = 0; i < 60; ++i) test.samples.push_back(CountingSource::content(SampleId{i}));
+  for (const uint64_t memory_bytes : {0, 30'000, 1 << 20}) {
+    for (const uint64_t disk_bytes : {uint64_t{0}, 20 * Extents::kBlockBytes, uint64_t{1} << 20}) {
+      test.source = must_open({.source = std::make_shared<CountingSource>(60),
+                               .order = order_of(60),
+                               .memory_bytes = memory_bytes,
+                               .disk_bytes = disk_bytes,
+                               .disk_directory = "d",
+                               .disk_engine = std::make_shared<io::MemoryEngine>()});
+      SCOPED_TRACE(fmt::format("memory {}, disk {}", memory_bytes, disk_bytes));
+      expect_ok(data::check_source(test));
+    }
+  }
 }
 
 }  // namespace

@@ -64,10 +64,11 @@ Result<std::optional<PeerSample>> PeerTier::ask(uint32_t rank, SampleId sample) 
   const TierQuestion question{kTierMessageVersion, 0, index_of(sample)};
   std::string text(sizeof(question), '\0');
   std::memcpy(text.data(), &question, sizeof(question));
-  const comm::Ticket ticket = messages_.ask(static_cast<comm::Rank>(rank), tag_, std::move(text));
-  ASSIGN_OR_RETURN(std::string message, messages_.take(ticket));
-  if (!is_the_sample(message, sample)) return std::optional<PeerSample>();
-  return std::optional<PeerSample>(PeerSample{std::move(message)});
+  const auto whom = static_cast<comm::Rank>(rank);
+  auto message = messages_.take(messages_.ask(whom, tag_, std::move(text)));
+  if (!message.ok() && !messages_.has_ended(whom)) return message.error();
+  if (!message.ok() || !is_the_sample(*message, sample)) return std::optional<PeerSample>();
+  return std::optional<PeerSample>(PeerSample{*std::move(message)});
 }
 
 }  // namespace millrace::loader

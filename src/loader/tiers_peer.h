@@ -1,7 +1,8 @@
 // PeerTier: asks another rank for a sample that it holds, and answers others.
 //
-// An answer that is not the sample, whole and with its checksum, is taken for "not here"; a rank
-// that has died or ended is an error of Messages, which names it. Any thread.
+// An answer that is not the sample, whole and with its checksum, is taken for "not here". So is a
+// rank that has ended in order: the last epoch of one may end before another's. One that has died
+// is an error of Messages, which names it. Any thread.
 #pragma once
 
 #include <functional>

@@ -1,0 +1,234 @@
+// Loaders with tiers: how often the source is read, and that nothing else changes.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "base/temporary_directory.h"
+#include "loader/loader.h"
+#include "loader/pipeline_fakes.h"
+
+namespace millrace::loader {
+namespace {
+
+using data::Epoch;
+using data::SampleId;
+using testing::HasSubstr;
+
+constexpr size_t kSampleBytes = 1'000;
+constexpr uint64_t kEntryBytes = kSampleBytes + MemoryTier::kEntryBytes;
+
+struct Case {
+  std::shared_ptr<FakeSource> source;
+  LoaderOptions options;
+};
+
+// One thread and one batch ahead: the reads are in the order of the order.
+Case case_of(uint64_t sample_count, uint64_t kept_count) {
+  Case run{.source = std::make_shared<FakeSource>(sample_count, kSampleBytes)};
+  run.options.source = run.source;
+  run.options.decoder = std::make_shared<FakeVerbatim>(kSampleBytes);
+  run.options.batch_size = 8;
+  run.options.seed = 3;
+  run.options.thread_count = 1;
+  run.options.prefetch_batches = 1;
+  run.options.tiers.memory_bytes = kept_count * kEntryBytes;
+  return run;
+}
+
+std::unique_ptr<Loader> must_open(const LoaderOptions& options) {
+  auto loader = Loader::open(options);
+  EXPECT_TRUE(loader.ok()) << loader.error().message();
+  return *std::move(loader);
+}
+
+// The samples of at most so many batches, whose bytes are checked.
+std::vector<uint64_t> take(Loader& loader, size_t batch_count = 1'000'000) {
+  std::vector<uint64_t> samples;
+  for (size_t i = 0; i < batch_count; ++i) {
+    auto batch = loader.next();
+    EXPECT_TRUE(batch.ok()) << batch.error().message();
+    if (!batch.ok() || !*batch) break;
+    for (uint64_t row = 0; row < (*batch)->row_count; ++row) {
+      const uint64_t sample = data::index_of((*batch)->samples[row]);
+      const auto bytes = (*batch)->fields[0].bytes.subspan(row * kSampleBytes, kSampleBytes);
+      uint64_t told = 0;
+      std::memcpy(&told, bytes.data(), sizeof told);
+      EXPECT_EQ(told, sample);
+      EXPECT_EQ(bytes.back(), FakeSource::byte_at(sample, kSampleBytes - 1));
+      samples.push_back(sample);
+    }
+  }
+  return samples;
+}
+
+std::vector<uint64_t> whole_epoch(Loader& loader, uint64_t epoch) {
+  EXPECT_TRUE(loader.start_epoch(Epoch{epoch}).ok());
+  return take(loader);
+}
+
+// What the placement and Belady's rule say: the reads that are left to the source.
+class Expected {
+ public:
+  explicit Expected(const LoaderOptions& options, const Loader& loader)
+      : held_(options.tiers.memory_bytes),
+        placement_({.order = std::shared_ptr<const Order>(std::shared_ptr<void>(), &loader.order()),
+                    .world = options.world,
+                    .batch_size = options.batch_size,
+                    .tail = options.tail}) {}
+
+  void read(uint64_t epoch, const std::vector<uint64_t>& samples) {
+    for (const uint64_t index : samples) {
+      const SampleId sample{index};
+      const auto next = placement_.next_use(sample, placement_.time_of(Epoch{epoch}, sample));
+      if (!held_.contains(sample)) {
+        ++source_reads;
+        std::vector<SampleId> gone;
+        if (next) held_.admit({sample, kEntryBytes, *next}, gone);
+      } else if (next) {
+        held_.touch(sample, *next);
+      } else {
+        held_.erase(sample);
+      }
+    }
+  }
+
+  uint64_t source_reads = 0;
+
+ private:
+  HoldSet held_;
+  Placement placement_;
+};
+
+// The batch that was begun ahead is of the epoch after the last.
+void expect_reads(const Case& run, const Expected& expected) {
+  EXPECT_GE(run.source->read_count(), expected.source_reads);
+  EXPECT_LE(run.source->read_count(), expected.source_reads + run.options.batch_size);
+}
+
+TEST(TieredLoader, TheSourceIsReadAsOftenAsThePlacementSays) {
+  for (const World world : {World{0, 1}, World{1, 4}}) {
+    for (const Tail tail : {Tail::kUneven, Tail::kDrop}) {
+      SCOPED_TRACE(fmt::format("{} ranks, {}", world.size, tail_name(tail)));
+      Case run = case_of(403, 100);
+      run.options.world = world;
+      run.options.tail = tail;
+      const auto loader = must_open(run.options);
+      Expected expected(run.options, *loader);
+      uint64_t sample_count = 0;
+      for (uint64_t epoch = 0; epoch < 3; ++epoch) {
+        const auto samples = whole_epoch(*loader, epoch);
+        expected.read(epoch, samples);
+        sample_count += samples.size();
+      }
+      expect_reads(run, expected);
+      EXPECT_LT(expected.source_reads, sample_count - 30);
+    }
+  }
+}
+
+TEST(TieredLoader, WhatFitsIsReadOnceByManyThreadsThatRunOverTheEndsOfEpochs) {
+  Case run = case_of(300, 300);
+  run.options.thread_count = 4;
+  run.options.prefetch_batches = 12;
+  const auto loader = must_open(run.options);
+  for (uint64_t epoch = 0; epoch < 3; ++epoch) {
+    EXPECT_EQ(whole_epoch(*loader, epoch).size(), 300u);
+  }
+  EXPECT_EQ(run.source->read_count(), 300u);
+  const auto tiers = loader->stats().tiers;
+  ASSERT_TRUE(tiers);
+  EXPECT_GE(tiers->of(Tier::kMemory).samples, 600u);
+}
+
+// Threads make reads in another order, and what is near the end of one epoch and the start of the
+// next may be taken for either: a few.
+TEST(TieredLoader, ManyThreadsCostFewReadsMore) {
+  Case run = case_of(400, 200);
+  run.options.thread_count = 4;
+  run.options.prefetch_batches = 4;
+  const auto loader = must_open(run.options);
+  Expected expected(run.options, *loader);
+  for (uint64_t epoch = 0; epoch < 6; ++epoch) expected.read(epoch, whole_epoch(*loader, epoch));
+  EXPECT_EQ(expected.source_reads, 400u + 5 * 200u);
+  EXPECT_LE(run.source->read_count(), expected.source_reads + 4 * 8 + 40);
+}
+
+TEST(TieredLoader, AnEpochThatIsLeftEarlyOrTakenAgainIsFollowed) {
+  Case run = case_of(400, 100);
+  const auto loader = must_open(run.options);
+  Expected expected(run.options, *loader);
+  expected.read(0, whole_epoch(*loader, 0));
+  ASSERT_TRUE(loader->start_epoch(Epoch{1}).ok());
+  expected.read(1, take(*loader, 20));
+  expected.read(7, whole_epoch(*loader, 7));
+  expected.read(7, whole_epoch(*loader, 7));
+  expected.read(8, whole_epoch(*loader, 8));
+  // A batch that was begun ahead is dropped at each of the jumps.
+  EXPECT_LE(run.source->read_count(), expected.source_reads + 4 * run.options.batch_size);
+}
+
+TEST(TieredLoader, GoesOnInTheMiddleOfAnEpoch) {
+  Case run = case_of(400, 100);
+  std::string state;
+  std::vector<uint64_t> rest;
+  {
+    const auto loader = must_open(run.options);
+    whole_epoch(*loader, 0);
+    ASSERT_TRUE(loader->start_epoch(Epoch{1}).ok());
+    take(*loader, 20);
+    state = loader->state().text();
+    rest = take(*loader);
+  }
+  Case resumed = case_of(400, 100);
+  const auto loader = must_open(resumed.options);
+  ASSERT_TRUE(loader->restore(*LoaderState::parse(state)).ok());
+  Expected expected(resumed.options, *loader);
+  const auto samples = take(*loader);
+  EXPECT_EQ(samples, rest);
+  EXPECT_EQ(samples.size(), 400u - 160);
+  expected.read(1, samples);
+  for (uint64_t epoch = 2; epoch < 4; ++epoch) expected.read(epoch, whole_epoch(*loader, epoch));
+  expect_reads(resumed, expected);
+}
+
+TEST(TieredLoader, FollowsTheShardsOfAStateOfAnotherWorld) {
+  Case run = case_of(400, 400);
+  run.options.shuffle = Shuffle::kLocal;
+  run.options.world = {0, 4};
+  const LoaderState state = must_open(run.options)->state();
+  run.options.world = {0, 2};
+  const auto loader = must_open(run.options);
+  whole_epoch(*loader, 0);
+  ASSERT_TRUE(loader->restore(state).ok());
+  const uint64_t before = run.source->read_count();
+  take(*loader);
+  for (uint64_t epoch = 1; epoch < 3; ++epoch) whole_epoch(*loader, epoch);
+  // Two shards of four are this rank's, in every epoch.
+  EXPECT_LE(run.source->read_count() - before, 200u);
+}
+
+TEST(TieredLoader, KeepsSamplesInAFileThatIsGoneAfterwards) {
+  const auto directory = TemporaryDirectory::create();
+  ASSERT_TRUE(directory.ok());
+  Case run = case_of(100, 0);
+  run.options.tiers.disk_bytes = 100 * Extents::kBlockBytes;
+  run.options.tiers.disk_directory = directory->path();
+  run.source->delay = std::chrono::microseconds(500);  // so that its file is not the slower one
+  const auto loader = must_open(run.options);
+  for (uint64_t epoch = 0; epoch < 3; ++epoch) whole_epoch(*loader, epoch);
+  EXPECT_GT(loader->stats().tiers->of(Tier::kDisk).samples, 0u);
+  EXPECT_TRUE(std::filesystem::is_empty(directory->path()));
+}
+
+TEST(TieredLoader, ADirectoryThatCannotBeWrittenIsToldBeforeTheFirstEpoch) {
+  Case run = case_of(10, 0);
+  run.options.tiers.disk_bytes = 1 << 20;
+  run.options.tiers.disk_directory = "/proc/no-such-directory";
+  const auto loader = Loader::open(run.options);
+  ASSERT_FALSE(loader.ok());
+  EXPECT_THAT(loader.error().message(),
+              HasSubstr("samples cannot be kept in /proc/no-such-directory: "));
+}
+
+}  // namespace
+}  // namespace millrace::loader
