@@ -71,7 +71,7 @@ def make_mds(directory):
 
 
 def make_litdata(directory):
-    from litdata.streaming import BinaryWriter
+    from litdata.streaming.writer import BinaryWriter
     writer = BinaryWriter(directory + "/lit", chunk_bytes="64MB")
     for i, name in enumerate(sorted(os.listdir(directory + "/raw/all"))):
         with open(directory + "/raw/all/" + name, "rb") as file:
@@ -267,7 +267,11 @@ def run_child(arguments, kind, name, workers):
     environment = dict(os.environ, PYTHONPATH=os.path.abspath(arguments.package), OMP_NUM_THREADS="1")
     command = [arguments.python, os.path.abspath(__file__), "--child", kind, name, str(workers), arguments.directory,
                str(arguments.epochs)]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    try:
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              check=False, timeout=arguments.patience)
+    except subprocess.TimeoutExpired:
+        return None, "it did not end within %d s" % arguments.patience
     if done.returncode != 0:
         return None, done.stderr.strip().splitlines()[-1:]
     return json.loads(done.stdout.strip().splitlines()[-1]), None
@@ -345,6 +349,7 @@ def main():
     parser.add_argument("--jpegs", type=int, default=1000)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--patience", type=int, default=180, metavar="SECONDS", help="with one loader")
     parser.add_argument("--only", choices=sorted(LOADERS), help="one kind of samples")
     parser.add_argument("--keep", metavar="DIRECTORY", help="where the datasets lie or are left for the next run")
     parser.add_argument("--json", metavar="FILE")

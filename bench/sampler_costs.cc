@@ -1,10 +1,17 @@
 // What a sample's place in an epoch costs: nanoseconds an index and memory, for every order.
 //
 // The floor is what a loader with a table does, a walk through a vector of 32-bit indices; beside
-// it, one block of Philox. Batches of 256 with the stride of 8 ranks, as a loader asks. The target
-// is 40 ns an index, and a billion samples in under 1 MB.
+// it, one block of Philox. Batches of 256 with the stride of 8 ranks, as a loader asks: its own
+// positions (first = rank, stride = ranks). The target is 40 ns an index, and a billion samples in
+// under 1 MB.
+//
+// Partial shuffling has a map of the rank's shard, up to a million slots of it: "map made" is a
+// fill with the map of the epoch; "each epoch" is one with the making of that map out of the one
+// before; the first map of a job that goes on at epoch 95 is timed apart. Shards of a billion
+// samples have none and are walked back; so are other ranks' positions.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -24,7 +31,12 @@ using loader::Shuffle;
 
 constexpr uint64_t kBatch = 256;
 constexpr uint32_t kRanks = 8;
-constexpr uint64_t kIndices = kBatch * 400;
+constexpr uint64_t kIndicesMax = 1'000'000;
+
+// As many of a rank's positions as make whole batches, all of an epoch where it is not huge.
+uint64_t index_count(uint64_t sample_count) {
+  return std::min(sample_count / kRanks, kIndicesMax) / kBatch * kBatch;
+}
 
 std::unique_ptr<Order> order_of(Shuffle shuffle, uint64_t sample_count) {
   OrderOptions options{.shuffle = shuffle,
@@ -41,28 +53,58 @@ std::unique_ptr<Order> order_of(Shuffle shuffle, uint64_t sample_count) {
   return std::move(*make_order(options));
 }
 
-void fill_batches(const Order& order, uint64_t epoch) {
+void fill_batches(const Order& order, uint64_t epoch, uint32_t rank = 0) {
   std::vector<data::SampleId> batch(kBatch);
-  for (uint64_t first = 0; first < kIndices * kRanks; first += kBatch * kRanks) {
-    // A million samples are used up before; the order begins again.
-    const uint64_t position = first % (order.size() - kBatch * kRanks) / kRanks * kRanks;
-    order.fill(data::Epoch{epoch}, position, kRanks, batch);
+  const uint64_t end = index_count(order.size()) * kRanks;
+  for (uint64_t first = rank; first < end; first += kBatch * kRanks) {
+    order.fill(data::Epoch{epoch}, first, kRanks, batch);
     keep(batch[kBatch - 1]);
   }
 }
 
+void add_partial(uint64_t sample_count, std::vector<std::unique_ptr<Order>>& orders,
+                 std::vector<Contender>& contenders) {
+  for (const uint64_t epoch : {1, 5, 95}) {
+    orders.push_back(order_of(Shuffle::kPartial, sample_count));
+    contenders.push_back({fmt::format("partial, own positions, epoch {}, map made", epoch),
+                          [order = orders.back().get(), epoch] { fill_batches(*order, epoch); }});
+  }
+  // The first round makes the first map, and is not the least of the five.
+  for (const uint64_t epoch : {1, 31, 91}) {
+    orders.push_back(order_of(Shuffle::kPartial, sample_count));
+    contenders.push_back(
+        {fmt::format("partial, own positions, each epoch, {} to {}", epoch, epoch + 4),
+         [order = orders.back().get(), e = epoch]() mutable { fill_batches(*order, e++); }});
+  }
+  orders.push_back(order_of(Shuffle::kPartial, sample_count));
+  fill_batches(*orders.back(), 1);  // rank 0 is the first to ask
+  contenders.push_back({"partial, another rank's positions, epoch 95",
+                        [order = orders.back().get()] { fill_batches(*order, 95, 1); }});
+}
+
+void first_map_costs(uint64_t sample_count) {
+  const auto order = order_of(Shuffle::kPartial, sample_count);
+  std::vector<data::SampleId> batch(kBatch);
+  const auto begin = process_cpu_time();
+  order->fill(data::Epoch{95}, 0, kRanks, batch);
+  const double spent_ms = static_cast<double>((process_cpu_time() - begin).count()) / 1e6;
+  fmt::print("first batch at epoch 95, with the map of {} slots: {:.1f} ms\n\n",
+             sample_count / kRanks, spent_ms);
+}
+
 void order_costs(uint64_t sample_count) {
+  const uint64_t count = index_count(sample_count);
   std::vector<uint32_t> table(1'000'000);
   std::iota(table.begin(), table.end(), 0);
   std::vector<Contender> contenders = {{"a walk through a vector (floor)",
                                         [&] {
                                           uint64_t sum = 0;
-                                          for (uint64_t i = 0; i < kIndices; ++i)
+                                          for (uint64_t i = 0; i < count; ++i)
                                             sum += table[i * kRanks % table.size()];
                                           keep(sum);
                                         }},
                                        {"one block of Philox", [&] {
-                                          for (uint32_t i = 0; i < kIndices; ++i)
+                                          for (uint32_t i = 0; i < count; ++i)
                                             keep(philox4x32({i, 0, 0, 0}, {1, 2})[0]);
                                         }}};
   std::vector<std::unique_ptr<Order>> orders;
@@ -71,24 +113,18 @@ void order_costs(uint64_t sample_count) {
     contenders.push_back({std::string(shuffle_name(shuffle)),
                           [order = orders.back().get()] { fill_batches(*order, 1); }});
   }
-  // A rank comes to an epoch from the one before: the first round of five is not the least.
-  for (const uint64_t epoch : {1, 31, 91}) {
-    orders.push_back(order_of(Shuffle::kPartial, sample_count));
-    contenders.push_back(
-        {fmt::format("partial, a tenth, epochs {} to {}", epoch, epoch + 4),
-         [order = orders.back().get(), e = epoch]() mutable { fill_batches(*order, e++); }});
-  }
-  contenders.push_back({"global, one by one", [order = orders[1].get()] {
-                          for (uint64_t i = 0; i < kIndices; ++i) {
+  add_partial(sample_count, orders, contenders);
+  contenders.push_back({"global, one by one", [order = orders[1].get(), count] {
+                          for (uint64_t i = 0; i < count; ++i) {
                             keep(order->at(data::Epoch{1}, i * 7));
                           }
                         }});
-  contenders.push_back({"global, position of a sample", [order = orders[1].get()] {
-                          for (uint64_t i = 0; i < kIndices; ++i) {
+  contenders.push_back({"global, position of a sample", [order = orders[1].get(), count] {
+                          for (uint64_t i = 0; i < count; ++i) {
                             keep(order->position_of(data::Epoch{1}, data::SampleId{i * 7}));
                           }
                         }});
-  compare(fmt::format("an index of {:.0e} samples", static_cast<double>(sample_count)), kIndices,
+  compare(fmt::format("an index of {:.0e} samples", static_cast<double>(sample_count)), count,
           std::move(contenders), 5);
 }
 
@@ -116,5 +152,8 @@ void memory_costs() {
 int main() {
   millrace::bench::memory_costs();
   millrace::bench::order_costs(1'000'000);
+  millrace::bench::first_map_costs(1'000'000);
+  millrace::bench::order_costs(8'000'000);
+  millrace::bench::first_map_costs(8'000'000);
   millrace::bench::order_costs(1'000'000'000);
 }

@@ -6,6 +6,7 @@
 #include "comm/connect.h"
 #include "comm/messages.h"
 #include "loader/exchange.h"
+#include "loader/local_source.h"
 #include "loader/local_storage.h"
 #include "loader/settle.h"
 #include "loader_extension/bindings.h"
@@ -47,6 +48,7 @@ class PyExchange {
     if (!storage.ok()) opened = std::move(storage).error();
     RETURN_IF_ERROR(made->comm_->agree(opened));  // else the others would wait for this one
     made->storage_ = *std::move(storage);
+    made->held_ = std::make_unique<loader::LocalSource>(made->storage_, source.source);
     RETURN_IF_ERROR(loader::settle(*made->storage_, *made->comm_));
     if (!made->storage_->epoch()) {
       RETURN_IF_ERROR(loader::stage_shard(*made->storage_, *source.source, *made->comm_));
@@ -64,14 +66,16 @@ class PyExchange {
 
   // This rank's, in the order of the epoch.
   std::vector<uint64_t> samples() const {
+    std::vector<data::SampleId> ids(storage_->slot_count());
+    order_->fill(data::Epoch{epoch()}, rank(), size(), ids);
     std::vector<uint64_t> samples;
-    for (uint64_t i = rank(); i < order_->size(); i += size()) {
-      samples.push_back(data::index_of(order_->at(data::Epoch{epoch()}, i)));
-    }
+    samples.reserve(ids.size());
+    for (const data::SampleId id : ids) samples.push_back(data::index_of(id));
     return samples;
   }
 
   const LocalStorage& storage() const { return *storage_; }
+  const loader::LocalSource& held() const { return *held_; }
   Status start() { return usable() ? exchange_->start() : closed(); }
   Status advance(uint64_t done, uint64_t count) {
     return usable() ? exchange_->advance(done, count) : closed();
@@ -93,7 +97,8 @@ class PyExchange {
 
   std::shared_ptr<comm::Comm> comm_;  // shared with other exchanges of the process
   std::unique_ptr<Order> order_;
-  std::unique_ptr<LocalStorage> storage_;
+  std::shared_ptr<LocalStorage> storage_;  // shared with held_
+  std::unique_ptr<loader::LocalSource> held_;
   std::unique_ptr<comm::Messages> messages_;
   std::unique_ptr<Exchange> exchange_;
   loader::ExchangeStats last_stats_;
@@ -109,9 +114,10 @@ auto without_gil(Work work) {
 }
 
 py::bytes read_held(const PyExchange& self, uint64_t sample) {
-  std::string bytes;
-  without_gil([&] { return self.storage().read(data::SampleId{sample}, bytes); });
-  return bytes;
+  data::Buffer room;
+  const ByteView bytes =
+      without_gil([&] { return self.held().read(data::SampleId{sample}, room); });
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 py::dict describe(const loader::ExchangeStats& stats) {

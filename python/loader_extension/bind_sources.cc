@@ -46,23 +46,32 @@ data::Shape shape_from(const std::vector<uint64_t>& lengths) {
 
 // ---- Source -------------------------------------------------------------------------------------
 
+using Engine = std::shared_ptr<io::Engine>;
+
+Engine engine_from(const std::string& name) { return take(io::open_engine(name)); }
+
 Source open_folder(const std::string& directory, std::vector<std::string> extensions,
-                   bool has_classes, const std::string& format_name) {
+                   bool has_classes, const std::string& format_name, const std::string& engine) {
+  const Engine how = engine_from(engine);
   return {opened([&] {
     return format::open_folder({.directory = directory,
                                 .extensions = std::move(extensions),
                                 .format = format_name,
-                                .has_classes = has_classes});
+                                .has_classes = has_classes,
+                                .engine = how});
   })};
 }
 
 Source open_files(const std::vector<std::string>& paths, const std::string& directory,
-                  const std::string& format_name, uint64_t record_bytes, bool rows) {
+                  const std::string& format_name, uint64_t record_bytes, bool rows,
+                  const std::string& engine) {
+  const Engine how = engine_from(engine);
   return {opened([&] {
     return format::open_files({.format = format_name,
                                .format_options = {.record_bytes = record_bytes, .rows = rows},
                                .paths = {paths.begin(), paths.end()},
-                               .directory = directory});
+                               .directory = directory,
+                               .engine = how});
   })};
 }
 
@@ -281,9 +290,10 @@ void bind_sources(py::module_& module) {
   bind_source(module);
   bind_decoder(module);
   module.def("open_folder", &open_folder, py::arg("directory"), py::arg("extensions"),
-             py::arg("has_classes"), py::arg("format") = "");
+             py::arg("has_classes"), py::arg("format") = "", py::arg("engine") = "posix");
   module.def("open_files", &open_files, py::kw_only(), py::arg("paths"), py::arg("directory"),
-             py::arg("format"), py::arg("record_bytes"), py::arg("rows"));
+             py::arg("format"), py::arg("record_bytes"), py::arg("rows"),
+             py::arg("engine") = "posix");
   module.def("array_decoder", &array_decoder, py::arg("name"), py::arg("dtype"), py::arg("shape"));
   module.def("image_decoder", &image_decoder);
   module.def("fields_decoder", &fields_decoder, py::arg("source"), py::arg("wishes"));

@@ -369,6 +369,30 @@ class FilesTest(FolderTest):
         (batch,) = millrace.DataLoader(data, batch_size=10)
         self.assertEqual(batch.numpy().tolist(), array.tolist())
 
+    def test_every_engine_reads_the_same(self):
+        array = numpy.arange(10 * 4, dtype="int16").reshape(10, 4)
+        array.tofile(self.folder / "x.bin")
+        for engine in ("posix", "mapped", "direct", "uring"):
+            with self.subTest(engine):
+                try:
+                    data = millrace.Files(self.folder / "x.bin", format="raw", shape=4, dtype="int16", engine=engine)
+                    (batch,) = millrace.DataLoader(data, batch_size=10)
+                except (OSError, RuntimeError) as error:  # a file system without O_DIRECT, a kernel without io_uring
+                    self.assertIn(engine, ("direct", "uring"))
+                    self.skipTest(str(error))
+                self.assertEqual(batch.numpy().tolist(), array.tolist())
+        with self.assertRaisesRegex(ValueError, "did you mean 'mapped'"):
+            millrace.Files(self.folder / "x.bin", format="raw", shape=4, engine="maped")
+
+    def test_a_folder_of_npy_files_with_classes(self):
+        for name, value in (("cat/a", 1), ("cat/b", 2), ("dog/c", 3)):
+            (self.folder / "arrays" / name).parent.mkdir(parents=True, exist_ok=True)
+            numpy.save(self.folder / "arrays" / (name + ".npy"), numpy.full((2, 2), value, dtype="int32"))
+        data = millrace.ArrayFolder(self.folder / "arrays")
+        self.assertEqual((data.classes, data.fields), (["cat", "dog"], [("data", "int32", (2, 2))]))
+        ((values, labels),) = millrace.DataLoader(data, batch_size=3)
+        self.assertEqual((values[:, 0, 0].tolist(), labels.tolist()), ([1, 2, 3], [0, 0, 1]))
+
     def test_fields_of_npz(self):
         for index in range(4):
             numpy.savez(self.folder / f"{index}.npz", image=numpy.full((2, 2), index, "uint8"),

@@ -60,10 +60,7 @@ void KeyedPermutation::shuffle_small(PermutationKey key) {
     order ^= change << shift;
     if (shift != other_shift) order ^= change << other_shift;
   }
-  uint64_t inverse = 0;
-  for (uint64_t i = 0; i < size_; ++i) inverse |= i << (4 * (order >> (4 * i) & 15));
   keys_[0] = order;
-  keys_[1] = inverse;
 }
 
 }  // namespace millrace

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +54,7 @@ class KeyedPermutation {
   // The place of a number: inverse(at(i)) == i. REQUIRES: value < size()
   uint64_t inverse(uint64_t value) const {
     assert(value < size_);
-    if (size_ <= kSmallSizeMax) return keys_[1] >> (4 * value) & 15;
+    if (size_ <= kSmallSizeMax) return place_of_digit(value);
     do value = backward(value);
     while (value >= size_);
     return value;
@@ -74,6 +75,15 @@ class KeyedPermutation {
   static constexpr uint64_t kSmallSizeMax = 16;
 
   void shuffle_small(PermutationKey key);
+
+  // Each digit is in the word once: what differs from it in nothing is where it stands. Not a
+  // second word with the inverse, which takes as long to make as the order.
+  uint64_t place_of_digit(uint64_t digit) const {
+    constexpr uint64_t kOnes = 0x1111111111111111;
+    const uint64_t differs = keys_[0] ^ digit * kOnes;
+    const uint64_t has_bit = (differs | differs >> 1 | differs >> 2 | differs >> 3) & kOnes;
+    return static_cast<uint64_t>(std::countr_one(has_bit | ~kOnes)) / 4;
+  }
 
   __extension__ using uint128 = unsigned __int128;
 
@@ -143,7 +153,7 @@ class KeyedPermutation {
   uint64_t left_size_ = 1;
   uint64_t right_size_ = 1;
   uint64_t right_reciprocal_ = 0;  // floor((2^64 - 1) / right_size_)
-  // Of the rounds; of a small size, the order and its inverse, four bits a number.
+  // Of the rounds; of a small size, the order, four bits a number.
   std::array<uint64_t, kRounds> keys_{};
 };
 

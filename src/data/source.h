@@ -50,6 +50,10 @@ class SampleSource {
     static_cast<void>(epoch), static_cast<void>(done);
   }
 
+  // Whether samples of an epoch can be read before it has begun. Not where what is held changes
+  // from one epoch to the next: a loader then begins the epoch here, and reads none before.
+  virtual bool can_read_ahead() const { return true; }
+
   // Samples that lie together, such as those of one file: group g holds the samples from
   // group_begin(g) to group_begin(g + 1). What file-level shuffling permutes.
   virtual uint64_t group_count() const = 0;

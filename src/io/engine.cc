@@ -26,8 +26,8 @@ Result<std::unique_ptr<Engine>> open_engine(std::string_view name) {
     if (entry.name == name) return entry.open().within(fmt::format("engine '{}'", name));
     names.emplace_back(entry.name);
   }
-  return fail(Errc::kInvalidArgument, "there is no engine '{}'{}; there are {}", printable(name),
-              did_you_mean(name, names), join(names, ", "));
+  return fail(Errc::kInvalidArgument, "there is no engine '{}' among {}{}", printable(name),
+              join(names, ", "), did_you_mean(name, names));
 }
 
 }  // namespace millrace::io

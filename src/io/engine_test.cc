@@ -55,8 +55,8 @@ TEST(OpenEngine, AnUnknownNameListsThoseThereAre) {
   const auto engine = open_engine("positx");
   ASSERT_FALSE(engine.ok());
   EXPECT_EQ(engine.error().message(),
-            "there is no engine 'positx'; did you mean 'posix'?; there are posix, direct, mapped, "
-            "uring, memory");
+            "there is no engine 'positx' among posix, direct, mapped, uring, memory; did you mean "
+            "'posix'?");
 }
 
 TEST(DirectEngine, AFileSystemThatRefusesIsNamedWithTheEngineToUse) {

@@ -1,5 +1,7 @@
 #include "loader/exchange.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -178,9 +180,12 @@ Status Exchange::post(const ExchangePlan& plan, InFlight& round) {
   const auto groups = by_peer(plan.sends_of(round.which.round));
   round.sent.reserve(groups.size());
   for (const auto& [peer, moves] : groups) {
-    ASSIGN_OR_RETURN(std::string message, pack_samples(round.which, moves, *storage_));
-    round.sent.push_back(std::move(message));
-    const ByteView bytes = bytes_of(round.sent.back());
+    data::Buffer& room = round.sent.emplace_back();
+    if (!spare_.empty()) {
+      room = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    ASSIGN_OR_RETURN(const ByteView bytes, pack_samples(round.which, moves, *storage_, room));
     round.sending.push_back(messages_->send(comm::Rank{peer}, tag_, bytes));
     const std::lock_guard lock(mutex_);
     stats_.samples_sent += moves.size();
@@ -193,22 +198,27 @@ Status Exchange::post(const ExchangePlan& plan, InFlight& round) {
 Status Exchange::complete(InFlight& round) {
   for (const auto& [peer, moves, ticket] : round.due) {
     RETURN_IF_ERROR(wait_for(ticket, peer));
-    ASSIGN_OR_RETURN(const std::string message, messages_->take(ticket));
+    ASSIGN_OR_RETURN(std::string message, messages_->take(ticket));
     ASSIGN_OR_RETURN(const auto samples,
                      unpack_samples(round.which, moves, bytes_of(message))
                          .within(fmt::format("the exchange with rank {}", peer)));
     for (size_t i = 0; i < moves.size(); ++i) {
-      RETURN_IF_ERROR(storage_->stage(moves[i].slot, moves[i].sample, samples[i]));
+      const auto& [bytes, checksum] = samples[i];
+      RETURN_IF_ERROR(storage_->stage(moves[i].slot, moves[i].sample, bytes, checksum));
     }
-    const std::lock_guard lock(mutex_);
-    stats_.samples_received += moves.size();
-    stats_.bytes_received += message.size();
+    {
+      const std::lock_guard lock(mutex_);
+      stats_.samples_received += moves.size();
+      stats_.bytes_received += message.size();
+    }
+    messages_->give_back(std::move(message));
   }
   while (!round.sending.empty()) {
     const comm::Ticket ticket = round.sending.back();
     round.sending.pop_back();
     RETURN_IF_ERROR(messages_->wait(ticket));
   }
+  std::ranges::move(round.sent, std::back_inserter(spare_));
   return {};
 }
 

@@ -25,13 +25,13 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "base/result.h"
 #include "comm/comm.h"
 #include "comm/messages.h"
+#include "data/buffer.h"
 #include "loader/exchange_message.h"
 #include "loader/exchange_plan.h"
 #include "loader/local_storage.h"
@@ -87,7 +87,7 @@ class Exchange {
   struct InFlight {
     ExchangeRound which;
     std::vector<Due> due;
-    std::vector<std::string> sent;  // stays as it is until the tickets are done
+    std::vector<data::Buffer> sent;  // stays as it is until the tickets are done
     std::vector<comm::Ticket> sending;
   };
 
@@ -105,6 +105,8 @@ class Exchange {
   LocalStorage* storage_;
   comm::Tag tag_;
   PartialMoves moves_;
+  // The thread's: what was sent, to be filled again. Fresh memory takes as long as the copies.
+  std::vector<data::Buffer> spare_;
   std::thread thread_;
 
   mutable std::mutex mutex_;

@@ -10,11 +10,6 @@
 namespace millrace::loader {
 namespace {
 
-template <typename T>
-void append(std::string& out, const T& value) {
-  out += text_of(std::as_bytes(std::span(&value, 1)));
-}
-
 Status check_head(const wire::ExchangeHead& head, const ExchangeRound& due, size_t sample_count) {
   if (head.magic != wire::kExchangeMagic || head.version != wire::kExchangeVersion) {
     return fail(Errc::kCorrupt,
@@ -35,38 +30,42 @@ Status check_head(const wire::ExchangeHead& head, const ExchangeRound& due, size
 
 }  // namespace
 
-Result<std::string> pack_samples(const ExchangeRound& round, std::span<const ExchangeMove> moves,
-                                 const LocalStorage& storage) {
+Result<ByteView> pack_samples(const ExchangeRound& round, std::span<const ExchangeMove> moves,
+                              const LocalStorage& storage, data::Buffer& room) {
   size_t size_bytes = sizeof(wire::ExchangeHead) + moves.size() * sizeof(wire::ExchangedSample);
   for (const ExchangeMove& move : moves) size_bytes += storage.size_bytes(move.sample).value_or(0);
-  std::string message;
-  message.reserve(size_bytes);  // it would be copied as it grows
-  append(message, wire::ExchangeHead{.magic = wire::kExchangeMagic,
-                                     .version = wire::kExchangeVersion,
-                                     .sample_count = static_cast<uint32_t>(moves.size()),
-                                     .epoch = data::number_of(round.epoch),
-                                     .round = round.round});
+  const MutableByteView message = room.room(size_bytes).first(size_bytes);
+  MutableByteView rest = message;
+  const auto put = [&rest](const auto& head) {
+    std::memcpy(rest.data(), &head, sizeof(head));
+    rest = rest.subspan(sizeof(head));
+  };
+  put(wire::ExchangeHead{.magic = wire::kExchangeMagic,
+                         .version = wire::kExchangeVersion,
+                         .sample_count = static_cast<uint32_t>(moves.size()),
+                         .epoch = data::number_of(round.epoch),
+                         .round = round.round});
   for (const ExchangeMove& move : moves) {
-    const size_t head_at = message.size();
-    message.resize(head_at + sizeof(wire::ExchangedSample));
-    ASSIGN_OR_RETURN(const uint32_t checksum, storage.read(move.sample, message));
-    const wire::ExchangedSample head{
-        .sample = data::index_of(move.sample),
-        .size_bytes = message.size() - head_at - sizeof(wire::ExchangedSample),
-        .crc32c = checksum,
-        .zero = 0};
-    std::memcpy(message.data() + head_at, &head, sizeof(head));
+    const uint64_t length = storage.size_bytes(move.sample).value_or(0);
+    const MutableByteView bytes = rest.subspan(sizeof(wire::ExchangedSample), length);
+    ASSIGN_OR_RETURN(const uint32_t checksum, storage.read_unchecked(move.sample, bytes));
+    put(wire::ExchangedSample{.sample = data::index_of(move.sample),
+                              .size_bytes = length,
+                              .crc32c = checksum,
+                              .zero = 0});
+    rest = rest.subspan(length);
   }
-  return message;
+  return ByteView(message);
 }
 
-Result<std::vector<ByteView>> unpack_samples(const ExchangeRound& round,
-                                             std::span<const ExchangeMove> moves,
-                                             ByteView message) {
+Result<std::vector<ReceivedSample>> unpack_samples(const ExchangeRound& round,
+                                                   std::span<const ExchangeMove> moves,
+                                                   ByteView message) {
   ByteReader reader(message);
   ASSIGN_OR_RETURN(const auto head, reader.read<wire::ExchangeHead>());
   RETURN_IF_ERROR(check_head(head, round, moves.size()));
-  std::vector<ByteView> samples;
+  std::vector<ReceivedSample> samples;
+  samples.reserve(moves.size());
   for (const ExchangeMove& move : moves) {
     ASSIGN_OR_RETURN(const auto sample, reader.read<wire::ExchangedSample>());
     if (sample.sample != data::index_of(move.sample)) {
@@ -77,10 +76,12 @@ Result<std::vector<ByteView>> unpack_samples(const ExchangeRound& round,
     }
     ASSIGN_OR_RETURN(const ByteView bytes, reader.take(sample.size_bytes));
     if (crc32c(bytes) != sample.crc32c) {
-      return fail(Errc::kCorrupt, "the {} bytes of sample {} came damaged", bytes.size(),
-                  sample.sample);
+      return fail(Errc::kCorrupt,
+                  "the {} bytes of sample {} came damaged; check its disk, remove the storages of "
+                  "all ranks and stage the samples again",
+                  bytes.size(), sample.sample);
     }
-    samples.push_back(bytes);
+    samples.push_back({.bytes = bytes, .crc32c = sample.crc32c});
   }
   if (!reader.at_end()) {
     return fail(Errc::kCorrupt, "{} bytes follow its last sample", reader.remaining());

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "base/base.h"
 #include "base/result.h"
+#include "data/buffer.h"
 #include "loader/exchange_plan.h"
 
 namespace millrace::loader {
@@ -20,13 +20,20 @@ struct ExchangeRound {
   uint64_t round = 0;
 };
 
-// The message with the samples of `moves`, read from the storage.
-Result<std::string> pack_samples(const ExchangeRound& round, std::span<const ExchangeMove> moves,
-                                 const LocalStorage& storage);
+// The message with the samples of `moves`, read from the storage, in `room`. Their bytes are not
+// looked at: they travel with the checksum of when they were stored, and who gets them checks it.
+Result<ByteView> pack_samples(const ExchangeRound& round, std::span<const ExchangeMove> moves,
+                              const LocalStorage& storage, data::Buffer& room);
 
-// The bytes of the samples of `moves` in a message, by move. Fails where it is not the message that
-// is due, or not whole.
-Result<std::vector<ByteView>> unpack_samples(const ExchangeRound& round,
-                                             std::span<const ExchangeMove> moves, ByteView message);
+struct ReceivedSample {
+  ByteView bytes;
+  uint32_t crc32c = 0;  // of the bytes
+};
+
+// The samples of `moves` in a message, by move. Fails where it is not the message that is due, or
+// not whole, or where bytes are not those that were once stored.
+Result<std::vector<ReceivedSample>> unpack_samples(const ExchangeRound& round,
+                                                   std::span<const ExchangeMove> moves,
+                                                   ByteView message);
 
 }  // namespace millrace::loader

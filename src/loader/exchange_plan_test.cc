@@ -7,8 +7,6 @@
 #include <set>
 #include <vector>
 
-#include "loader/partial_memory.h"
-
 namespace millrace::loader {
 namespace {
 
@@ -122,23 +120,30 @@ TEST(PartialMoves, AreWalkedBackAndForth) {
   }
 }
 
+TEST(PartialMoves, OfManySlotsAreWalkedBackAsThoseOfOne) {
+  for (const double fraction : {0.0, 0.03, 0.4, 1.0}) {
+    for (const size_t together : {3, 143}) {  // fewer than shards, and more
+      const PartialMoves moves(partial(1003, 7, fraction));
+      for (const uint64_t e : {0, 1, 2, 3, 6, 7, 50}) {
+        std::vector<Slot> slots;
+        for (uint64_t i = 0; i < together; ++i) {
+          slots.push_back({.shard = static_cast<uint32_t>(i % 7), .index = i});
+        }
+        const std::vector<Slot> asked = slots;
+        moves.walk_back(Epoch{e}, slots);
+        for (size_t i = 0; i < together; ++i) {
+          ASSERT_EQ(moves.shards().at_home(slots[i]), moves.sample_in(Epoch{e}, asked[i])) << e;
+        }
+      }
+    }
+  }
+}
+
 TEST(PartialMoves, GiveEverySampleItsTurnInACycle) {
   const PartialMoves moves(partial(4000, 4, 0.1));
   ASSERT_EQ(moves.cycle_epochs(), 10u);
   for (uint64_t slot = 0; slot < 1000; ++slot) {
     EXPECT_TRUE(moves.move_of(3, {.shard = 2, .index = slot}).has_value());
-  }
-}
-
-TEST(PartialMemory, SaysWhatTheWalksSayInAnyOrderOfAsking) {
-  const PartialMoves moves(partial(1003, 7, 0.3));
-  PartialMemory memory(moves, 2);
-  for (const uint64_t e : {0, 1, 2, 3, 2, 7, 4, 8, 30, 31, 0, 32}) {
-    for (uint64_t slot = e % 3; slot < moves.shards().size_of(2); slot += 1 + e % 2) {
-      ASSERT_EQ(memory.sample_in(Epoch{e}, slot),
-                moves.sample_in(Epoch{e}, {.shard = 2, .index = slot}))
-          << e << " " << slot;
-    }
   }
 }
 

@@ -1,11 +1,13 @@
 #include "loader/exchange.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <mutex>
 #include <set>
 
+#include "base/file.h"
 #include "base/temporary_directory.h"
 #include "loader/exchange_test_data.h"
 #include "loader/settle.h"
@@ -165,7 +167,12 @@ class ExchangeMessage : public testing::Test {
     }
     EXPECT_TRUE(storage_->prepare(Epoch{0}).ok());
     EXPECT_TRUE(storage_->commit().ok());
-    message_ = *pack_samples(round_, moves_, *storage_);
+    message_ = packed();
+  }
+
+  std::string packed() const {
+    data::Buffer room;
+    return std::string(text_of(*pack_samples(round_, moves_, *storage_, room)));
   }
 
   std::string refused(const std::string& message) const {
@@ -185,8 +192,8 @@ class ExchangeMessage : public testing::Test {
 TEST_F(ExchangeMessage, BringsTheSamplesOfItsMoves) {
   const auto samples = unpack_samples(round_, moves_, bytes_of(message_));
   ASSERT_TRUE(samples.ok()) << samples.error().message();
-  EXPECT_EQ(text_of((*samples)[0]), bytes_of_sample(2));
-  EXPECT_EQ(text_of((*samples)[1]), bytes_of_sample(0));
+  EXPECT_EQ(text_of((*samples)[0].bytes), bytes_of_sample(2));
+  EXPECT_EQ(text_of((*samples)[1].bytes), bytes_of_sample(0));
 }
 
 TEST_F(ExchangeMessage, IsRefusedWhereItIsCutShortOrChangedAnywhere) {
@@ -201,6 +208,17 @@ TEST_F(ExchangeMessage, IsRefusedWhereItIsCutShortOrChangedAnywhere) {
     ASSERT_NE(refused(changed), "") << at;
   }
   EXPECT_THAT(refused(message_ + "x"), HasSubstr("1 bytes follow its last sample"));
+}
+
+TEST_F(ExchangeMessage, OfBytesThatChangedOnTheDiskOfWhoSentThemIsRefused) {
+  const auto path = directory_.path() / "rank0" / "samples";
+  const auto file = File::open(path, O_RDWR);
+  ASSERT_TRUE(file.ok()) << file.error().message();
+  const auto bytes = read_file(path);
+  const size_t at = bytes->find(bytes_of_sample(2));
+  ASSERT_NE(at, std::string::npos);
+  ASSERT_TRUE(file->write_at(at, bytes_of(std::string_view("?"))).ok());
+  EXPECT_THAT(refused(packed()), HasSubstr("sample 2 came damaged; check its disk"));
 }
 
 TEST_F(ExchangeMessage, OfAnotherRoundIsNamed) {

@@ -201,6 +201,7 @@ Status ThreadedLoader::open_pipeline() {
 Status ThreadedLoader::begin(data::Epoch epoch, uint64_t done) {
   if (!pipeline_) RETURN_IF_ERROR(open_pipeline());
   const ShareOptions share = share_options(done);
+  const bool goes_on = source()->can_read_ahead();
   // After the last batch of an epoch the threads are in the next one already, and so is the source:
   // it must not be told to begin again. Where they are not, it is told before they are.
   const bool follows = has_begun_ && batches_left_ == 0 && done == 0 &&
@@ -210,8 +211,9 @@ Status ThreadedLoader::begin(data::Epoch epoch, uint64_t done) {
   if (!is_under_way) {
     // Who takes the same epoch again does so once more, as in a validation that knows no epochs.
     const uint64_t epoch_step = has_begun_ && epoch == epoch_ ? 0 : 1;
-    RETURN_IF_ERROR(pipeline_->restart(
-        BatchSchedule(order_, share, {.epoch = epoch, .done = done, .epoch_step = epoch_step})));
+    RETURN_IF_ERROR(pipeline_->restart(BatchSchedule(
+        order_, share,
+        {.epoch = epoch, .done = done, .epoch_step = epoch_step, .goes_on = goes_on})));
   }
   has_begun_ = true;
   epoch_ = epoch;

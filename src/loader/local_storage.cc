@@ -112,30 +112,65 @@ std::optional<uint64_t> LocalStorage::size_bytes(data::SampleId sample) const {
   return entry->size_bytes;
 }
 
-Result<uint32_t> LocalStorage::read(data::SampleId sample, std::string& out) const {
+Result<LocalStorage::Entry> LocalStorage::entry_of(data::SampleId sample) const {
   const Shared held = owned();
   const Entry* const entry = held ? held->find(sample) : nullptr;
-  if (entry == nullptr) {
-    return fail(Errc::kNotFound, "{}: sample {} is not held by rank {} in this epoch",
-                options_.directory.string(), data::index_of(sample), options_.rank);
-  }
-  const size_t before = out.size();
-  out.resize(before + entry->size_bytes);
-  const auto bytes = std::as_writable_bytes(std::span(out)).subspan(before);
-  RETURN_IF_ERROR(
-      file_.read_exactly_at(entry->offset_bytes, bytes).within(path(kSamples).string()));
-  if (crc32c(bytes) == entry->crc32c) return entry->crc32c;
+  if (entry != nullptr) return *entry;
+  return fail(Errc::kNotFound, "{}: sample {} is not held by rank {} in this epoch",
+              options_.directory.string(), data::index_of(sample), options_.rank);
+}
+
+Status LocalStorage::read_bytes(const Entry& entry, MutableByteView out) const {
+  return file_.read_exactly_at(entry.offset_bytes, out).within(path(kSamples).string());
+}
+
+Status LocalStorage::check(const Entry& entry, ByteView bytes) const {
+  if (crc32c(bytes) == entry.crc32c) return {};
   return fail(Errc::kCorrupt,
               "{}: the {} bytes of sample {} at byte {} are not those that were stored; check the "
               "disk, remove the directory and stage the samples again",
-              path(kSamples).string(), entry->size_bytes, entry->sample, entry->offset_bytes);
+              path(kSamples).string(), entry.size_bytes, entry.sample, entry.offset_bytes);
+}
+
+Result<uint32_t> LocalStorage::read(data::SampleId sample, std::string& out) const {
+  ASSIGN_OR_RETURN(const Entry entry, entry_of(sample));
+  const size_t before = out.size();
+  out.resize(before + entry.size_bytes);
+  const auto bytes = std::as_writable_bytes(std::span(out)).subspan(before);
+  RETURN_IF_ERROR(read_bytes(entry, bytes));
+  RETURN_IF_ERROR(check(entry, bytes));
+  return entry.crc32c;
+}
+
+Result<size_t> LocalStorage::read_into(data::SampleId sample, MutableByteView out) const {
+  ASSIGN_OR_RETURN(const Entry entry, entry_of(sample));
+  if (entry.size_bytes > out.size()) {
+    return fail(Errc::kExhausted, "{}: sample {} has {} bytes, and there is room for {}",
+                options_.directory.string(), entry.sample, entry.size_bytes, out.size());
+  }
+  const MutableByteView bytes = out.first(entry.size_bytes);
+  RETURN_IF_ERROR(read_bytes(entry, bytes));
+  RETURN_IF_ERROR(check(entry, bytes));
+  return bytes.size();
+}
+
+Result<uint32_t> LocalStorage::read_unchecked(data::SampleId sample, MutableByteView out) const {
+  ASSIGN_OR_RETURN(const Entry entry, entry_of(sample));
+  assert(out.size() == entry.size_bytes);
+  RETURN_IF_ERROR(read_bytes(entry, out));
+  return entry.crc32c;
 }
 
 Status LocalStorage::stage(uint64_t slot, data::SampleId sample, ByteView bytes) {
+  return stage(slot, sample, bytes, crc32c(bytes));
+}
+
+Status LocalStorage::stage(uint64_t slot, data::SampleId sample, ByteView bytes,
+                           uint32_t checksum) {
   const Entry entry{.sample = data::index_of(sample),
                     .offset_bytes = places_.take(bytes.size()),
                     .size_bytes = bytes.size(),
-                    .crc32c = crc32c(bytes),
+                    .crc32c = checksum,
                     .zero = 0};
   RETURN_IF_ERROR(file_.write_at(entry.offset_bytes, bytes).within(path(kSamples).string()));
   staged_.emplace_back(slot, entry);

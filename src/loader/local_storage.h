@@ -52,10 +52,19 @@ class LocalStorage {
   // the rank does not hold it, and with kCorrupt where they are not what was stored.
   Result<uint32_t> read(data::SampleId sample, std::string& out) const;
 
+  // Likewise, at the begin of `out`; how many they were. Fails with kExhausted where they are more.
+  Result<size_t> read_into(data::SampleId sample, MutableByteView out) const;
+
+  // As they lie, and the checksum with which they were stored: for who hands on both, to be checked
+  // where they arrive. One pass over the bytes less. REQUIRES: out.size() == size_bytes(sample)
+  Result<uint32_t> read_unchecked(data::SampleId sample, MutableByteView out) const;
+
   // ---- of the next epoch ----
 
   // Stores what a slot holds in the next epoch. Not durable yet. REQUIRES: slot < slot_count()
   Status stage(uint64_t slot, data::SampleId sample, ByteView bytes);
+  // Of bytes whose checksum is known. REQUIRES: it is crc32c(bytes)
+  Status stage(uint64_t slot, data::SampleId sample, ByteView bytes, uint32_t checksum);
 
   // Makes durable what `next` holds: the staged slots, and this epoch's samples in the others.
   // Fails where a slot would be empty, or a sample in two.
@@ -81,6 +90,9 @@ class LocalStorage {
   Status lock();
   void remove_unfinished() const;
   Result<Shared> load(std::string_view name) const;
+  Result<Entry> entry_of(data::SampleId sample) const;
+  Status read_bytes(const Entry& entry, MutableByteView out) const;
+  Status check(const Entry& entry, ByteView bytes) const;
   Shared owned() const;
   void free_unused();
 

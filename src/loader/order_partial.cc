@@ -1,16 +1,15 @@
 // Partial local shuffling: local, and after every epoch each shard gives a fraction of its samples
 // to others, as PartialMoves says.
 //
-// Pure, by walking back; the shard that is asked about in batches (that of the rank) is remembered,
-// so that the walks stay short. Another shard's batches take its place.
+// Pure, by walking back. Of the shard whose batches are asked for, that of the rank, a map says the
+// same sooner (partial_map.h).
 #include <memory>
-#include <mutex>
-#include <numeric>
+#include <vector>
 
 #include "loader/order_kinds.h"
 #include "loader/order_turns.h"
 #include "loader/partial.h"
-#include "loader/partial_memory.h"
+#include "loader/partial_map.h"
 
 namespace millrace::loader {
 namespace {
@@ -18,7 +17,7 @@ namespace {
 class PartialOrder : public Order {
  public:
   explicit PartialOrder(const OrderOptions& options)
-      : options_(options), moves_(options), orders_(moves_.shards(), options.seed) {}
+      : options_(options), moves_(options), orders_(moves_.shards(), options.seed), maps_(moves_) {}
 
   const OrderOptions& options() const override { return options_; }
 
@@ -33,31 +32,28 @@ class PartialOrder : public Order {
   void fill(data::Epoch epoch, uint64_t first, uint64_t stride,
             std::span<data::SampleId> out) const override {
     const auto shard = static_cast<uint32_t>(first % options_.shard_count);
-    if (stride % options_.shard_count != 0 || out.size() < 2 || !is_remembered(shard)) {
+    const bool is_of_one_shard = stride % options_.shard_count == 0 && out.size() > 1;
+    const auto map = is_of_one_shard ? maps_.find_or_make(shard, epoch) : nullptr;
+    if (map) {
+      // All slots first: the map may be larger than a cache, and loads that are not in between
+      // computations overlap.
       orders_.each_slot(epoch, first, stride, out.size(),
-                        [&](uint64_t i, Slot slot) { out[i] = moves_.sample_in(epoch, slot); });
+                        [&](uint64_t i, const Slot& slot) { out[i] = data::SampleId{slot.index}; });
+      for (data::SampleId& slot : out) slot = map->sample_in(data::index_of(slot));
       return;
     }
-    const std::lock_guard lock(mutex_);
-    if (!memory_ || memory_->shard() != shard) {
-      memory_ = std::make_unique<PartialMemory>(moves_, shard);
-    }
-    orders_.each_slot(epoch, first, stride, out.size(), [&](uint64_t i, Slot slot) {
-      out[i] = memory_->sample_in(epoch, slot.index);
-    });
+    std::vector<Slot> slots(out.size());
+    orders_.each_slot(epoch, first, stride, out.size(),
+                      [&](uint64_t i, const Slot& slot) { slots[i] = slot; });
+    moves_.walk_back(epoch, slots);
+    for (size_t i = 0; i < out.size(); ++i) out[i] = moves_.shards().at_home(slots[i]);
   }
 
  private:
-  bool is_remembered(uint32_t shard) const {
-    return moves_.shards().size_of(shard) <= PartialMemory::kSlotCountMax &&
-           options_.sample_count <= PartialMemory::kSampleCountMax;
-  }
-
   OrderOptions options_;
   PartialMoves moves_;
   ShardOrders orders_;
-  mutable std::mutex mutex_;
-  mutable std::unique_ptr<PartialMemory> memory_;  // of the shard whose batches were asked for last
+  mutable PartialMaps maps_;  // of what was computed before; the answers are the same without
 };
 
 }  // namespace

@@ -28,6 +28,7 @@ class Shards {
       : count_(count), even_(sample_count / count), longer_(sample_count % count) {}
 
   uint32_t count() const { return count_; }
+  uint64_t sample_count() const { return count_ * even_ + longer_; }
   uint64_t even_size() const { return even_; }  // the slots that every shard has
   uint64_t size_of(uint32_t shard) const { return even_ + (shard < longer_ ? 1 : 0); }
 

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "base/permutation.h"
 #include "loader/order.h"
@@ -81,7 +82,19 @@ class PartialMoves {
   data::SampleId sample_in(data::Epoch epoch, Slot slot) const;
   Slot slot_of(data::Epoch epoch, data::SampleId sample) const;
 
+  // Each slot becomes the one in which what it holds in the epoch lay in epoch 0. For many at a
+  // time: what slots have in common is computed once, and they do not wait for each other.
+  void walk_back(data::Epoch epoch, std::span<Slot> slots) const;
+
  private:
+  class CycleOrders;
+  struct Step {
+    uint64_t cycle = 0;
+    uint64_t moved_count = 0;  // places whose moves are made by now
+  };
+
+  void step_back(const Step& step, CycleOrders& orders, std::span<Slot> slots) const;
+
   PermutationKey key(data::Epoch epoch, OrderPurpose purpose, uint64_t which) const {
     return order_key({.seed = seed_, .epoch = epoch, .purpose = purpose, .which = which});
   }

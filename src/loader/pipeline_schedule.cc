@@ -15,6 +15,7 @@ BatchSchedule::BatchSchedule(std::shared_ptr<const Order> order, const ShareOpti
     : order_(std::move(order)),
       share_options_(share),
       epoch_step_(start.epoch_step),
+      goes_on_(start.goes_on),
       epoch_(start.epoch) {
   begin_epoch(start.done);
 }
@@ -29,11 +30,12 @@ void BatchSchedule::begin_epoch(uint64_t done) {
 bool BatchSchedule::is_at_start_of(data::Epoch epoch) const {
   if (done_ == 0 && next_ == 0) return epoch_ == epoch;
   const data::Epoch after{data::number_of(epoch_) + epoch_step_};
-  return next_ == share_->batch_count() && after == epoch;
+  return goes_on_ && next_ == share_->batch_count() && after == epoch;
 }
 
 std::optional<ScheduledBatch> BatchSchedule::next() {
   if (next_ == share_->batch_count()) {
+    if (!goes_on_) return std::nullopt;
     epoch_ = data::Epoch{data::number_of(epoch_) + epoch_step_};
     begin_epoch(0);
     if (share_->batch_count() == 0) return std::nullopt;
@@ -54,8 +56,11 @@ void ScheduledBatch::fill(std::span<data::SampleId> samples, std::span<uint8_t> 
   if (real_count > 0) {
     order->fill(epoch, plan.first_position, world_size, samples.first(real_count));
   }
+  const Shuffle shuffle = order->options().shuffle;
+  const bool has_shards = shuffle == Shuffle::kLocal || shuffle == Shuffle::kPartial;
   for (uint64_t row = real_count; row < plan.row_count; ++row) {
-    samples[row] = order->at(epoch, share->position(plan, row));
+    samples[row] =
+        order->at(epoch, has_shards ? share->own_position(plan, row) : share->position(plan, row));
   }
   std::fill_n(is_real.begin(), real_count, uint8_t{1});
   std::fill(is_real.begin() + static_cast<ptrdiff_t>(real_count), is_real.end(), uint8_t{0});

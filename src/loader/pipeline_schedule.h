@@ -2,7 +2,7 @@
 // next.
 //
 // The end of an epoch is no end: the batches of the next one follow, so that they can be read while
-// the last ones of this are used. Not for several threads at once.
+// the last ones of this are used, unless it is told not to go on. Not for several threads at once.
 #pragma once
 
 #include <cstdint>
@@ -37,12 +37,13 @@ class BatchSchedule {
     data::Epoch epoch{};
     uint64_t done = 0;        // positions that all ranks together have used up
     uint64_t epoch_step = 1;  // the epoch after this one is this many further
+    bool goes_on = true;      // false: there is none after this one
   };
 
   // `share.done` is not looked at. REQUIRES: as Share does; start.done <= share.sample_count
   BatchSchedule(std::shared_ptr<const Order> order, const ShareOptions& share, const Start& start);
 
-  // Nothing: no epoch has a batch.
+  // Nothing: no epoch has a batch, or it does not go on.
   std::optional<ScheduledBatch> next();
 
   // Whether next() returns the first batch of `epoch`.
@@ -54,6 +55,7 @@ class BatchSchedule {
   std::shared_ptr<const Order> order_;  // shared with the loader
   ShareOptions share_options_;
   uint64_t epoch_step_ = 1;
+  bool goes_on_ = true;
   data::Epoch epoch_{};
   uint64_t done_ = 0;
   std::shared_ptr<const Share> share_;

@@ -81,6 +81,12 @@ uint64_t Share::position(const BatchPlan& plan, uint64_t row) const {
              : (position - options_.sample_count) % options_.sample_count;
 }
 
+uint64_t Share::own_position(const BatchPlan& plan, uint64_t row) const {
+  const uint64_t own_count = rows_left(options_.sample_count);
+  if (row < plan.real_count || own_count == 0) return position(plan, row);
+  return options_.world.rank + (row - plan.real_count) % own_count * options_.world.size;
+}
+
 uint64_t Share::done_after(uint64_t batches) const {
   const uint64_t left = options_.sample_count - options_.done;
   const bool is_past_the_end = batches > left / step();

@@ -56,6 +56,9 @@ class Share {
   BatchPlan batch(uint64_t index) const;
   // The position of a row, also of one that pads.
   uint64_t position(const BatchPlan& plan, uint64_t row) const;
+  // Likewise, but a row that pads has one of the rank's own positions, from the first on: where
+  // ranks hold samples, no other is there. A rank that has none has another's.
+  uint64_t own_position(const BatchPlan& plan, uint64_t row) const;
   // `done` after all ranks have taken so many batches.
   uint64_t done_after(uint64_t batches) const;
 

@@ -55,6 +55,15 @@ TEST(Share, PadFillsTheLastBatchFromTheStartOfTheEpoch) {
   EXPECT_THAT(visit(options).padding, ElementsAre(ElementsAre(), ElementsAre(0, 2)));
 }
 
+TEST(Share, PadsWithARanksOwnPositionsWhereThatIsAskedFor) {
+  const Share share(
+      {.sample_count = 7, .world = {.rank = 1, .size = 3}, .batch_size = 5, .tail = Tail::kPad});
+  const BatchPlan plan = share.batch(0);  // has 1 and 4
+  std::vector<uint64_t> own;
+  for (uint64_t row = 0; row < plan.row_count; ++row) own.push_back(share.own_position(plan, row));
+  EXPECT_THAT(own, ElementsAre(1, 4, 1, 4, 1));
+}
+
 TEST(Share, PadRepeatsFewSamplesAsOftenAsItTakes) {
   const ShareOptions options{
       .sample_count = 2, .world = {.rank = 0, .size = 1}, .batch_size = 5, .tail = Tail::kPad};

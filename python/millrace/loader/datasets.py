@@ -128,7 +128,7 @@ class ImageFolder(Dataset):
                  mean: Optional[Sequence[float]] = None, std: Optional[Sequence[float]] = None, *,
                  target_transform: Optional[Callable[[int], Any]] = None,
                  extensions: Iterable[str] = IMAGE_EXTENSIONS, has_classes: bool = True,
-                 **options: Any) -> None:
+                 engine: str = "posix", **options: Any) -> None:
         self.root = os.fspath(root)
         self._function = transform if callable(transform) else None
         self._target_function = target_transform
@@ -139,7 +139,7 @@ class ImageFolder(Dataset):
         if self._function is None:
             self._decoder = Image(size, str(transform), flip, dtype, layout, mean, std,
                                   **options).decoder()
-        self._source = native.open_folder(self.root, list(extensions), has_classes)
+        self._source = native.open_folder(self.root, list(extensions), has_classes, engine=engine)
         self.classes: list = self._source.class_names
         self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
 
@@ -178,12 +178,13 @@ class RawFolder(Dataset):
     """
 
     def __init__(self, root: PathLike, shape: Sequence[int], dtype: str = "uint8", *,
-                 extensions: Iterable[str] = (), has_classes: Optional[bool] = None) -> None:
+                 extensions: Iterable[str] = (), has_classes: Optional[bool] = None,
+                 engine: str = "posix") -> None:
         self.root = os.fspath(root)
         if has_classes is None:
             has_classes = _has_directories(self.root)
         self._decoder = native.array_decoder("data", dtype, _shape(shape))
-        self._source = native.open_folder(self.root, list(extensions), has_classes)
+        self._source = native.open_folder(self.root, list(extensions), has_classes, engine=engine)
         self.classes: list = self._source.class_names
         self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
 
@@ -198,11 +199,12 @@ class ArrayFolder(Dataset):
 
     def __init__(self, root: PathLike, format: str = "npy",
                  fields: Union[Iterable[str], Mapping[str, Any], None] = None, *,
-                 extensions: Iterable[str] = (), has_classes: Optional[bool] = None) -> None:
+                 extensions: Iterable[str] = (), has_classes: Optional[bool] = None,
+                 engine: str = "posix") -> None:
         self.root = os.fspath(root)
         if has_classes is None:
             has_classes = _has_directories(self.root)
-        self._source = native.open_folder(self.root, list(extensions), has_classes, format)
+        self._source = native.open_folder(self.root, list(extensions), has_classes, format, engine)
         self._decoder = native.fields_decoder(self._source, _wishes(fields))
         self.classes: list = self._source.class_names
         self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
@@ -222,12 +224,13 @@ class Files(Dataset):
         what it is in the first sample. By default all fields of the first sample.
     shape, dtype: of every sample, for raw files.
     rows: of npy: the rows of a file are the samples; else the file is one.
+    engine: how they are read: "posix", "mapped", "direct" or "uring".
     """
 
     def __init__(self, files: Union[PathLike, Iterable[PathLike]], format: Optional[str] = None,
                  fields: Union[Iterable[str], Mapping[str, Any], None] = None, *,
                  shape: Optional[Sequence[int]] = None, dtype: str = "uint8",
-                 rows: bool = True) -> None:
+                 rows: bool = True, engine: str = "posix") -> None:
         paths, directory = _paths_of(files)
         record_bytes = 0
         if shape is not None:
@@ -238,7 +241,8 @@ class Files(Dataset):
         # Who names the fields gets those, a class among them or not.
         self._adds_label = fields is None
         self._source = native.open_files(paths=paths, directory=directory, format=format or "",
-                                         record_bytes=record_bytes, rows=rows)
+                                         record_bytes=record_bytes, rows=rows,
+                                         engine=engine)
         if shape is not None:
             self._decoder = decoder
         elif fields is None and self._source.element is not None:
