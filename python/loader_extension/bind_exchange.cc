@@ -19,18 +19,9 @@ using loader::LocalStorage;
 using loader::Order;
 using loader::OrderOptions;
 
-// The ranks of this process's job: MPI is begun once, and ended when the last exchange has ended.
+// Shared by whoever exchanges or asks; it ends when the last of them has ended.
 std::shared_ptr<comm::Comm>& process_comm() {
   static std::shared_ptr<comm::Comm> comm;
-  return comm;
-}
-
-Result<std::shared_ptr<comm::Comm>> connected() {
-  std::shared_ptr<comm::Comm>& comm = process_comm();
-  if (!comm) {
-    ASSIGN_OR_RETURN(std::unique_ptr<comm::Comm> made, comm::connect());
-    comm = std::move(made);
-  }
   return comm;
 }
 
@@ -145,6 +136,15 @@ py::dict describe(const loader::ExchangeStats& stats) {
 }
 
 }  // namespace
+
+Result<std::shared_ptr<comm::Comm>> connected() {
+  std::shared_ptr<comm::Comm>& comm = process_comm();
+  if (!comm) {
+    ASSIGN_OR_RETURN(std::unique_ptr<comm::Comm> made, comm::connect());
+    comm = std::move(made);
+  }
+  return comm;
+}
 
 void bind_exchange(py::module_& module) {
   py::class_<PyExchange>(module, "Exchange", "The samples of this rank, and their exchange.")

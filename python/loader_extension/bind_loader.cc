@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "comm/messages.h"
 #include "loader/class_skew.h"
 #include "loader/loader.h"
 #include "loader/order.h"
@@ -141,7 +142,8 @@ void bind_share(py::module_& module) {
 // A Loader, and what is counted beside it.
 class PyLoader {
  public:
-  explicit PyLoader(LoaderOptions options)
+  // `asks_peers`: collective, and so is its close in that ranks are not asked any more.
+  PyLoader(LoaderOptions options, bool asks_peers)
       : share_{.sample_count = options.source->sample_count(),
                .world = options.world,
                .batch_size = options.batch_size,
@@ -153,11 +155,8 @@ class PyLoader {
       return interruption_ != nullptr;
     };
     const py::gil_scoped_release nobody_waits;
-    auto opened = Loader::open(std::move(options));
-    if (opened.ok())
-      loader_ = *std::move(opened);
-    else
-      error_.emplace(std::move(opened).error());
+    const Status opened = asks_peers ? open_with_peers(options) : open(options);
+    if (!opened.ok()) error_.emplace(opened.error());
   }
 
   ~PyLoader() { close(); }
@@ -223,7 +222,11 @@ class PyLoader {
     return warning;
   }
 
-  LoaderStats stats() { return open_loader().stats(); }
+  LoaderStats stats() {
+    const py::gil_scoped_release nobody_waits;
+    const std::lock_guard lock(loader_mutex_);
+    return loader_ ? loader_->stats() : last_stats_;
+  }
   uint64_t epoch() const { return epoch_; }
   uint64_t batches_left() const { return left_; }
 
@@ -236,7 +239,9 @@ class PyLoader {
     }
     const std::lock_guard lock(use_mutex_);
     const std::lock_guard lock_loader(loader_mutex_);
+    if (loader_) last_stats_ = loader_->stats();
     loader_.reset();
+    comm_.reset();
   }
 
   void check_opened() const {
@@ -244,6 +249,17 @@ class PyLoader {
   }
 
  private:
+  Status open(const LoaderOptions& options) {
+    ASSIGN_OR_RETURN(loader_, Loader::open(options));
+    return {};
+  }
+
+  Status open_with_peers(LoaderOptions& options) {
+    ASSIGN_OR_RETURN(comm_, connected());
+    ASSIGN_OR_RETURN(options.tiers.messages, comm_->open_messages());
+    return comm_->agree(open(options));  // else the others would wait for this one
+  }
+
   static Error closed() {
     return fail(Errc::kCancelled, "the loader was closed; make another DataLoader");
   }
@@ -270,9 +286,11 @@ class PyLoader {
     left_ = Share(share_).batch_count();
   }
 
-  std::mutex use_mutex_;     // held by a call that may wait
-  std::mutex loader_mutex_;  // held to end or to cancel the loader
+  std::mutex use_mutex_;              // held by a call that may wait
+  std::mutex loader_mutex_;           // held to end or to cancel the loader
+  std::shared_ptr<comm::Comm> comm_;  // with peers; shared with all that talk, lives longest
   std::unique_ptr<Loader> loader_;
+  LoaderStats last_stats_;                               // once it is closed
   std::optional<Error> error_;                           // why there is none
   std::unique_ptr<py::error_already_set> interruption_;  // what a handler of a signal raised
   ShareOptions share_;
@@ -300,14 +318,37 @@ std::unique_ptr<PyLoader> open_loader(const Source& source, const Decoder& decod
       .memory_bytes = options["memory_bytes"].cast<uint64_t>(),
       .skips_bad_samples = options["skips_bad_samples"].cast<bool>(),
       .read_deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(seconds)};
+  wanted.tiers = {.memory_bytes = options["cache_memory_bytes"].cast<uint64_t>(),
+                  .disk_bytes = options["cache_disk_bytes"].cast<uint64_t>(),
+                  .disk_directory = text("cache_directory")};
   if (const py::object cuda = options["cuda"]; !cuda.is_none()) {
     const auto [set_device, host_register, host_unregister, device] =
         cuda.cast<std::tuple<uintptr_t, uintptr_t, uintptr_t, int>>();
     wanted.memory_hooks = pinned_memory({set_device, host_register, host_unregister, device});
   }
-  auto opened = std::make_unique<PyLoader>(std::move(wanted));
+  auto opened = std::make_unique<PyLoader>(std::move(wanted), options["cache_peers"].cast<bool>());
   opened->check_opened();
   return opened;
+}
+
+py::dict describe(const loader::TieredStats& stats) {
+  py::dict told;
+  for (const loader::Tier tier : loader::kTiers) {
+    const loader::TierUse& use = stats.of(tier);
+    py::dict of_tier;
+    of_tier["samples"] = use.samples;
+    of_tier["bytes"] = use.bytes;
+    of_tier["bytes_per_second"] = use.bytes_per_second;
+    told[py::str(std::string(loader::tier_name(tier)))] = of_tier;
+  }
+  told["memory_held_bytes"] = stats.memory_held_bytes;
+  told["disk_held_bytes"] = stats.disk.held_bytes;
+  told["disk_read_errors"] = stats.disk.read_errors;
+  told["disk_ended_by"] = stats.disk.ended_by;
+  told["peer_refusals"] = stats.peer_refusals;
+  told["served"] = stats.served;
+  told["not_served"] = stats.not_served;
+  return told;
 }
 
 py::dict describe(const LoaderStats& stats) {
@@ -326,6 +367,7 @@ py::dict describe(const LoaderStats& stats) {
   told["blocked_seconds"] = seconds(stats.blocked);
   told["threads"] = stats.thread_count;
   told["prefetch"] = stats.prefetch_batches;
+  if (stats.tiers) told["cache"] = describe(*stats.tiers);
   return told;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "comm/comm.h"
 #include "data/decoder.h"
 #include "data/source.h"
 #include "format/file_source.h"
@@ -38,6 +39,9 @@ struct Source {
 struct Decoder {
   std::shared_ptr<const data::Decoder> decoder;
 };
+
+// The ranks of this process's job: MPI is begun once, and ended by disconnect().
+Result<std::shared_ptr<comm::Comm>> connected();
 
 // An array of its own memory.
 Array make_array(data::ElementType type, std::vector<int64_t> shape);

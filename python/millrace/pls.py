@@ -16,19 +16,15 @@ is there. Encoded bytes travel, by a thread of their own, spread over the iterat
 are started by mpirun or srun. docs/guide/loader-python.md.
 """
 
-import atexit
 import os
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Optional, Union
 
 from millrace.loader import _outputs
 from millrace.loader._native import native
-from millrace.loader._world import World
+from millrace.loader._ranks import close_at_exit, connect
 from millrace.loader.datasets import IMAGE_EXTENSIONS, Image, PathLike
-
-_open: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 class ImageFolder:
@@ -102,11 +98,11 @@ class Scheduler:
 
     def __init__(self, dataset: ImageFolder, batch_size: int, fraction: float = 0.1,
                  seed: int = 0) -> None:
-        rank, size = _connect()
+        rank, _ = connect()
         self._dataset = dataset
         self._exchange = native.Exchange(dataset._source, str(dataset.storage / f"rank{rank}"),
                                          float(fraction), seed)
-        _open.add(self._exchange)
+        close_at_exit(self._exchange)
         dataset._attach(self._exchange)
         self.batch_size = batch_size
         self._iteration = 0
@@ -160,25 +156,6 @@ class Scheduler:
 
     def close(self) -> None:
         self._exchange.close()
-
-
-def _connect() -> tuple:
-    library = Path(__file__).absolute().parent / "lib" / "libmillrace_mpi.so"
-    if library.is_file():
-        os.environ.setdefault("MILLRACE_MPI_LIBRARY", str(library))
-    rank, size = native.connect()
-    world = World.find()
-    if world.size > 1 and (world.rank, world.size) != (rank, size):
-        raise RuntimeError(f"this is rank {world.rank} of {world.size}, but MPI knows {size} rank(s). "
-                           "Samples are exchanged over MPI: start the job by mpirun or srun")
-    return rank, size
-
-
-@atexit.register
-def _disconnect() -> None:
-    for exchange in list(_open):
-        exchange.close()
-    native.disconnect()
 
 
 def _default_storage(root: PathLike) -> str:

@@ -248,6 +248,11 @@ Status ThreadedLoader::judge_bad_rows(BatchWork& work) {
   // The first in the order of the batch, whichever thread came first.
   std::ranges::sort(bad_rows, {}, &BadRow::row);
   const Error& first = bad_rows.front().error;
+  // A rank that would have given them is lost: the samples are not bad.
+  const auto is_lost = [](const BadRow& row) { return row.error.code() == Errc::kCancelled; };
+  if (const auto lost = std::ranges::find_if(bad_rows, is_lost); lost != bad_rows.end()) {
+    return lost->error;
+  }
   {
     const std::lock_guard lock(mutex_);
     counts_.bad_samples += bad_rows.size();

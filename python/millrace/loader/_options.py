@@ -1,8 +1,10 @@
 """What DataLoader was given, checked and in the words of C++."""
 
+import os
 from typing import Any, Union
 
 from millrace.loader._native import native
+from millrace.loader._ranks import connect
 from millrace.loader._world import World
 
 SHUFFLES = ("off", "global", "local", "partial", "file")
@@ -54,5 +56,36 @@ def natural(name: str, value: Any) -> int:
     return int(value)
 
 
-def size_of(memory: Union[int, str]) -> int:
-    return native.parse_size(memory) if isinstance(memory, str) else positive("memory", memory)
+def size_of(memory: Union[int, str], name: str = "memory") -> int:
+    return native.parse_size(memory) if isinstance(memory, str) else positive(name, memory)
+
+
+def cache_of(memory: Union[int, str, None], directory: Any, disk: Union[int, str, None],
+             peers: bool) -> dict:
+    """What is kept near, for the loader of C++."""
+    if (directory is None) != (disk is None):
+        raise ValueError("give cache_dir, a directory on this node's disk, and cache_disk, how much of "
+                         "it may be taken, or neither")
+    if peers and memory is None and disk is None:
+        raise ValueError("cache_peers=True lets ranks ask each other for what they keep: give "
+                         "cache_memory, or cache_dir and cache_disk, to keep it in")
+    return {"cache_memory_bytes": 0 if memory is None else size_of(memory, "cache_memory"),
+            "cache_disk_bytes": 0 if disk is None else size_of(disk, "cache_disk"),
+            "cache_directory": "" if directory is None else os.fspath(directory),
+            "cache_peers": bool(peers)}
+
+
+def refuse_cache(dataset: Any, cache: dict) -> None:
+    if cache["cache_memory_bytes"] or cache["cache_disk_bytes"]:
+        raise ValueError("cache_memory and cache_dir keep encoded samples of files that C++ reads "
+                         f"(ImageFolder, Files, RawFolder, ArrayFolder), and a {type(dataset).__name__} "
+                         "makes its samples in Python. Leave them out")
+
+
+def connect_peers(world: World, place: int) -> None:
+    rank, size = connect()
+    if (rank, size) != (world.rank, world.size):
+        raise ValueError(f"cache_peers=True: the loader is rank {world.rank} of {world.size}, and MPI "
+                         f"has this process as rank {rank} of {size}. Leave rank and world_size out")
+    if place != rank:
+        raise ValueError("cache_peers=True does not go with shard='node'; take shard='rank'")

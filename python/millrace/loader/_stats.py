@@ -1,6 +1,6 @@
 """Stats: where the time of a loader went, as a dict that reads as a sentence or two."""
 
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 
 class Stats(Dict[str, Any]):
@@ -8,7 +8,9 @@ class Stats(Dict[str, Any]):
 
     `wait_seconds` is what the training waited for batches; `read_seconds` and `decode_seconds` are of
     all threads together; `blocked_seconds` is what threads waited for the training to let go of a
-    batch. `seconds` is from the first batch asked for to the last one handed out.
+    batch. `seconds` is from the first batch asked for to the last one handed out. `cache`, where
+    samples are kept near, has samples, bytes and bytes_per_second of each tier (memory, disk, peer,
+    and source: the files).
     """
 
     def __str__(self) -> str:
@@ -16,7 +18,21 @@ class Stats(Dict[str, Any]):
         if self["bad_samples"]:
             lines.append(f"  {self['bad_samples']:,} bad samples were left out; the first: "
                          f"{self['first_bad_sample']}")
+        lines += self._cache_lines()
         return "\n".join(lines)
+
+    def _cache_lines(self) -> List[str]:
+        cache = self.get("cache")
+        if cache is None:
+            return []
+        used = [(name, cache[name]) for name in ("memory", "disk", "peer", "source")
+                if cache[name]["samples"]]
+        parts = [f"{use['samples']:,} of {name} ({use['bytes_per_second'] / 1e6:,.0f} MB/s)"
+                 for name, use in used]
+        lines = ["  samples: " + ", ".join(parts)] if parts else []
+        if cache["disk_ended_by"]:
+            lines.append(f"  nothing more is kept on disk: {cache['disk_ended_by']}")
+        return lines
 
     def _first_line(self) -> str:
         text = f"{self['batches']:,} batches, {self['samples']:,} samples in {self['seconds']:.2f} s"

@@ -19,10 +19,11 @@ from millrace import _trace, trace
 from millrace.loader import _outputs
 from millrace.loader._collate import Collate
 from millrace.loader._native import native
-from millrace.loader._options import (natural, of_sampler, positive, shards, shuffle_name,
-                                      size_of)
+from millrace.loader._options import (cache_of, connect_peers, natural, of_sampler, positive,
+                                      refuse_cache, shards, shuffle_name, size_of)
 from millrace.loader._pinned import find_cuda, then_pin
 from millrace.loader._python_loader import PythonLoader, PythonOptions
+from millrace.loader._ranks import close_at_exit
 from millrace.loader._stats import Stats
 from millrace.loader._world import World
 from millrace.loader.datasets import Dataset
@@ -44,6 +45,11 @@ class DataLoader:
         with drop_last, else "uneven" for one rank and "pad" for several, as DistributedSampler.
     num_threads (num_workers): by default tuned from the time that training waits.
     prefetch: batches ahead; by default tuned as well, within `memory` ("1GiB", or bytes).
+    cache_memory, cache_dir with cache_disk: how much of this process's memory ("4GiB", or bytes) and
+        of a directory on the node's disk may keep encoded samples that are read again. The order is
+        known, so that what is needed soonest is kept. By default nothing is.
+    cache_peers: ranks started by mpirun or srun ask each other for what they keep before they read
+        the files. Every rank makes the loader, in the same order as other such loaders.
     rank, world_size: by default from torch.distributed where it is initialized, else from the
         launcher's environment (torchrun, mpirun, srun), else 1.
     shard: for local and partial, what holds samples of its own: every "rank", or every "node", whose
@@ -63,6 +69,9 @@ class DataLoader:
                  fraction: float = 0.1, seed: int = 0, drop_last: bool = False,
                  tail: Optional[str] = None, num_threads: Optional[int] = None,
                  prefetch: Optional[int] = None, memory: Union[int, str] = "1GiB",
+                 cache_memory: Union[int, str, None] = None,
+                 cache_dir: Union[str, "os.PathLike[str]", None] = None,
+                 cache_disk: Union[int, str, None] = None, cache_peers: bool = False,
                  rank: Optional[int] = None, world_size: Optional[int] = None,
                  shard: str = "rank", pin_memory: bool = False, skip_bad_samples: bool = False,
                  timeout: float = 60, output: Optional[str] = None,
@@ -93,13 +102,19 @@ class DataLoader:
         if pin_memory and self._kind != "torch":
             raise ValueError("pin_memory=True needs output='torch'")
         cuda = find_cuda() if pin_memory else None
+        cache = cache_of(cache_memory, cache_dir, cache_disk, cache_peers)
         self._loader: Any
         if _is_native(dataset):
             _refuse_collate(dataset, collate_fn)
+            if cache_peers:
+                connect_peers(self.world, place)
             self._loader = native.Loader(dataset._source, dataset._decoder, **order, **common, **pace,
-                                         memory_bytes=size_of(memory), cuda=cuda)
+                                         memory_bytes=size_of(memory), cuda=cuda, **cache)
+            if cache_peers:
+                close_at_exit(self._loader)
             self._warn_of_skew(place)
         else:
+            refuse_cache(dataset, cache)
             self._loader = self._open_python(order, {**common, **pace}, collate_fn, cuda is not None)
         self._epoch = 0
         self._is_resumed = False  # the next pass goes on where the loader stands

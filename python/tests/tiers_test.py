@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""Samples kept near: in memory, on the local disk and with other ranks; from files that are slow."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from pathlib import Path
+
+import numpy
+
+import millrace
+
+BUILD = Path(os.environ["MILLRACE_BUILD"])
+HAS_MPI = (BUILD / "lib" / "libmillrace_mpi.so").exists() and shutil.which("mpirun") is not None
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+
+COUNT = 96
+SHAPE = (50, 20)
+
+# Where files lie in the page cache, a disk or a rank is slower than they are, and is not asked.
+SLOW_FILES = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static void wait_if_slow(int fd) {
+  char link[64], path[4096];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t length = readlink(link, path, sizeof path - 1);
+  if (length <= 0) return;
+  path[length] = 0;
+  if (strstr(path, "/slow/")) usleep(5000);
+}
+ssize_t readv(int fd, const struct iovec* places, int count) {
+  static ssize_t (*real)(int, const struct iovec*, int);
+  if (!real) real = (ssize_t(*)(int, const struct iovec*, int))dlsym(RTLD_NEXT, "readv");
+  wait_if_slow(fd);
+  return real(fd, places, count);
+}
+"""
+
+TRAIN = """
+import json, os, signal, sys
+import millrace
+
+options = json.loads(sys.argv[1])
+dies_at = options.pop("dies_at", None)
+rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", 0))
+if "cache_dir" in options:
+    options["cache_dir"] = options["cache_dir"].replace("RANK", str(rank))
+try:
+    data = millrace.RawFolder("slow", shape=(50, 20), dtype="int32")
+    loader = millrace.DataLoader(data, batch_size=4, shuffle=True, seed=5, num_threads=2, prefetch=2,
+                                 output="dict", tail="uneven", **options)
+    for epoch in range(4):
+        for index, batch in enumerate(loader):
+            assert (batch["data"] == batch["sample"][:, None, None]).all(), batch["sample"]
+            if rank == 1 and [epoch, index] == dies_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+    json.dump(loader.stats()["cache"], open(f"cache-{rank}.json", "w"))
+except (RuntimeError, OSError) as error:
+    with open(f"error-{rank}.txt", "w") as file:
+        file.write(f"{type(error).__name__}: {error}")
+"""
+
+# mpirun ends all ranks when it sees one die: it sees shells instead, which wait for each other.
+BLIND = '"$@"; touch "ended-$OMPI_COMM_WORLD_RANK"; ' \
+        'for i in $(seq 150); do [ $(ls ended-* | wc -l) = 2 ] && exit 0; sleep 0.1; done; exit 3'
+
+
+def make_raw(root: Path) -> Path:
+    """Sample i is an array of int32 that are all i."""
+    root.mkdir()
+    for index in range(COUNT):
+        numpy.full(SHAPE, index, "int32").tofile(root / f"{index:05}.bin")
+    return root
+
+
+class TiersTest(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+        self.data = millrace.RawFolder(make_raw(self.folder / "slow"), shape=SHAPE, dtype="int32")
+
+    def loader(self, **options) -> millrace.DataLoader:
+        # One thread: of two, each may read the same sample, for the end of an epoch and the next start.
+        return millrace.DataLoader(self.data, batch_size=8, shuffle=True, seed=5, num_threads=1, **options)
+
+    def visit(self, loader) -> list:
+        visited = []
+        for batch in loader:
+            samples = loader.batch.samples.tolist()
+            self.assertTrue((batch.numpy() == numpy.array(samples)[:, None, None]).all())
+            visited += samples
+        return visited
+
+
+class OneRankTest(TiersTest):
+    def test_what_fits_is_read_from_the_files_once(self):
+        plain, cached = self.loader(), self.loader(cache_memory="4MiB")
+        for _ in range(3):
+            self.assertEqual(self.visit(cached), self.visit(plain))
+        cache = cached.stats()["cache"]
+        self.assertEqual(cache["source"]["samples"], COUNT)
+        self.assertEqual(cache["source"]["bytes"], COUNT * 4000)
+        self.assertGreaterEqual(cache["memory"]["samples"], 2 * COUNT)
+        self.assertGreater(cache["memory"]["bytes_per_second"], 0)
+        self.assertIn(f"{COUNT} of source (", str(cached.stats()))
+        self.assertNotIn("cache", plain.stats())
+
+    def test_a_state_of_the_middle_goes_on_with_the_same_samples(self):
+        one = self.loader(cache_memory="100KiB")
+        self.visit(one)
+        passing = iter(one)
+        for _ in range(5):
+            next(passing)
+        state = one.state_dict()
+        rest = [sample for _ in passing for sample in one.batch.samples.tolist()]
+        other = self.loader(cache_memory="100KiB")
+        other.load_state_dict(state)
+        self.assertEqual(self.visit(other), rest)
+        self.visit(other)
+        self.assertGreater(other.stats()["cache"]["memory"]["samples"], 0)
+
+    def test_the_figures_stay_when_the_loader_is_closed(self):
+        with self.loader(cache_memory="4MiB") as loader:
+            self.visit(loader)
+        self.assertEqual(loader.stats()["cache"]["source"]["samples"], COUNT)
+
+    def test_nothing_is_left_in_the_directory(self):
+        scratch = self.folder / "scratch"
+        scratch.mkdir()
+        with self.loader(cache_dir=scratch, cache_disk="10MiB") as loader:
+            self.visit(loader)
+            self.visit(loader)
+            self.assertEqual(list(scratch.iterdir()), [])
+
+    def test_a_directory_that_cannot_be_written_is_named(self):
+        missing = self.folder / "missing"
+        with self.assertRaisesRegex(FileNotFoundError, f"samples cannot be kept in {missing}: "):
+            self.loader(cache_dir=missing, cache_disk="1MiB")
+        file = self.folder / "file"
+        file.write_text("")
+        with self.assertRaisesRegex(OSError, f"samples cannot be kept in {file}: "):
+            self.loader(cache_dir=file, cache_disk="1MiB")
+
+    def test_what_makes_no_sense_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "give cache_dir.* and cache_disk"):
+            self.loader(cache_dir=self.folder)
+        with self.assertRaisesRegex(ValueError, "cache_peers=True .* give cache_memory"):
+            self.loader(cache_peers=True)
+        with self.assertRaisesRegex(ValueError, "a list makes its samples in Python"):
+            millrace.DataLoader(list(range(10)), cache_memory="1MiB")
+        with self.assertRaisesRegex(ValueError, "cache_memory=0 "):
+            self.loader(cache_memory=0)
+
+
+@unittest.skipUnless(COMPILER, "files are made slow by a library that must be compiled")
+class SlowFilesTest(TiersTest):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "slow.c").write_text(SLOW_FILES)
+        subprocess.run([COMPILER, "-shared", "-fPIC", "-o", "slow.so", "slow.c", "-ldl"],
+                       cwd=self.folder, check=True)
+        (self.folder / "train.py").write_text(textwrap.dedent(TRAIN))
+        (self.folder / "scratch").mkdir()
+
+    def train(self, ranks: int, **options) -> list:
+        """The tiers' figures of each rank."""
+        command = [sys.executable, "train.py", json.dumps(options)]
+        if "dies_at" in options:
+            command = ["sh", "-c", BLIND, "sh", *command]
+        if ranks > 1:
+            command = ["mpirun", "--oversubscribe", "-np", str(ranks), "-x", "LD_PRELOAD", *command]
+        environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                                    "OMPI_MCA_mpi_yield_when_idle": "1",
+                                    "LD_PRELOAD": str(self.folder / "slow.so")}
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True,
+                              text=True, timeout=100, check=False)
+        if "dies_at" not in options:
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return [json.loads(path.read_text()) for path in sorted(self.folder.glob("cache-*.json"))]
+
+    def test_what_lies_on_the_disk_is_not_read_from_slow_files_again(self):
+        cache, = self.train(1, cache_dir="scratch", cache_disk="10MiB")
+        self.assertLess(cache["source"]["samples"], 2 * COUNT)
+        self.assertGreater(cache["disk"]["samples"], 2 * COUNT)
+        self.assertGreater(cache["disk"]["bytes_per_second"], cache["source"]["bytes_per_second"])
+
+    @unittest.skipUnless(HAS_MPI, "this build or this machine has no MPI")
+    def test_ranks_that_ask_each_other_read_fewer_files(self):
+        alone = self.train(2, cache_memory="10MiB")
+        together = self.train(2, cache_memory="10MiB", cache_peers=True)
+        self.assertEqual([len(alone), len(together)], [2, 2])
+        self.assertTrue(all(cache["peer"]["samples"] == 0 for cache in alone))
+        self.assertGreater(sum(cache["peer"]["samples"] for cache in together), 0)
+        reads = [sum(cache["source"]["samples"] for cache in caches) for caches in (alone, together)]
+        self.assertLess(reads[1], reads[0] - 20, f"{together}")
+
+    @unittest.skipUnless(HAS_MPI, "this build or this machine has no MPI")
+    def test_a_killed_rank_is_named_and_nobody_waits(self):
+        # Samples that a lost rank has are not bad ones: they are not left out either.
+        for skips in (False, True):
+            for name in ("ended-0", "ended-1", "error-0.txt"):
+                (self.folder / name).unlink(missing_ok=True)
+            self.train(2, cache_memory="10MiB", cache_peers=True, dies_at=[1, 2],
+                       skip_bad_samples=skips)
+            self.assertRegex((self.folder / "error-0.txt").read_text(),
+                             r"RuntimeError: .*rank 1 .*ended without a word")
+
+    @unittest.skipUnless(HAS_MPI, "this build or this machine has no MPI")
+    def test_a_directory_that_one_rank_cannot_write_is_told_by_all(self):
+        (self.folder / "scratch-0").mkdir()
+        self.train(2, cache_dir="scratch-RANK", cache_disk="1MiB", cache_peers=True)
+        for rank in (0, 1):
+            self.assertRegex((self.folder / f"error-{rank}.txt").read_text(),
+                             "FileNotFoundError: rank 1: samples cannot be kept in scratch-1: ")
+
+
+if __name__ == "__main__":
+    unittest.main()
