@@ -191,6 +191,16 @@ Epoch TieredSource::epoch_of_read(SampleId sample) const {
                                                                         : epoch_;
 }
 
+// REQUIRES: the lock. By so much at once, and back too, so that a single read from elsewhere (one
+// that was under way when the reads jumped, or one that pads) does not set it wrong for long.
+void TieredSource::move_towards(UseTime time) const {
+  const auto now = static_cast<uint64_t>(now_);
+  const uint64_t step = std::max<uint64_t>(options_.world.size, slack() / 4);
+  const uint64_t near =
+      std::clamp(static_cast<uint64_t>(time), now - std::min(now, step), now + step);
+  now_ = static_cast<UseTime>(std::max(near, data::number_of(epoch_) * sample_count()));
+}
+
 TieredSource::Use TieredSource::begin_use(SampleId sample) const {
   Use use{.sample = sample};
   bool refreshes = false;
@@ -207,7 +217,7 @@ TieredSource::Use TieredSource::begin_use(SampleId sample) const {
     }
     if (use.epoch == epoch_ && reads_left_ > 0) --reads_left_;
     use.placement = placement_;
-    now_ = std::max(now_, placement_->time_of(use.epoch, sample));
+    move_towards(placement_->time_of(use.epoch, sample));
     refreshes = reads_until_refresh_ == 0;
     reads_until_refresh_ = refreshes ? kRefreshEvery : reads_until_refresh_ - 1;
     passed = static_cast<UseTime>(static_cast<uint64_t>(now_) -

@@ -103,6 +103,7 @@ class TieredSource final : public data::SampleSource {
   Use begin_use(data::SampleId sample) const;
   data::Epoch epoch_of_read(data::SampleId sample) const;
   uint64_t slack() const;
+  void move_towards(UseTime time) const;
   Result<ByteView> fetch(data::SampleId sample, Target& target) const;
   std::optional<ByteView> from_memory(const Use& use, Target& target) const;
   std::optional<ByteView> from_disk(const Use& use, Target& target) const;
@@ -120,7 +121,7 @@ class TieredSource final : public data::SampleSource {
   mutable std::shared_ptr<const Placement> placement_;  // with reads under way in a changed epoch
   mutable data::Epoch epoch_{};                         // the latest of which samples are read
   mutable uint64_t reads_left_ = 0;                     // of it
-  mutable UseTime now_{};                               // the furthest read
+  mutable UseTime now_{};                               // about where the reads are, in epoch_
   mutable uint64_t reads_until_refresh_ = 0;
 
   mutable TierSpeeds speeds_;
