@@ -345,7 +345,7 @@ TEST(TieredSource, MessagesOfAnotherRankAreRefused) {
 
 // Every read of the disk takes 20 ms, and the disk holds all: answering every question would keep
 // the other from its own messages all the time.
-TEST(TieredSource, ASlowDiskIsReadForOthersHalfTheTimeAtMost) {
+TEST(TieredSource, ASlowDiskIsReadForOthersSometimesAndRefusedElse) {
   auto ranks = comm::threads_comm(2);
   std::vector<std::shared_ptr<comm::Messages>> messages;
   std::jthread other([&] { messages.push_back(*ranks[1]->open_messages()); });
