@@ -110,7 +110,8 @@ def webdataset_raw(directory, workers):
     import webdataset
     shards = sorted(glob.glob(directory + "/wds-*.tar"))
     data = webdataset.WebDataset(shards, shardshuffle=len(shards), empty_check=False).shuffle(1000)
-    data = data.to_tuple("bin").map(lambda parts: of_bytes(parts[0])).batched(BATCH)
+    # A tuple: a bare tensor would be collated element by element.
+    data = data.to_tuple("bin").map(lambda parts: (of_bytes(parts[0]),)).batched(BATCH)
     return webdataset.WebLoader(data, batch_size=None, num_workers=workers, persistent_workers=workers > 0)
 
 
@@ -138,15 +139,21 @@ def spdl_raw(directory, workers):
     from spdl.pipeline import PipelineBuilder
     paths = RawFiles(directory).paths
 
-    def read(path):
-        with open(path, "rb") as file:
-            return of_bytes(file.read())
+    def read(some):
+        rows = []
+        for path in some:
+            with open(path, "rb") as file:
+                rows.append(of_bytes(file.read()))
+        return torch.stack(rows)
 
     class Epochs:
+        """A task is a batch: tasks of one sample each cost several times as much."""
+
         def __iter__(self):
             order = random.sample(paths, len(paths))
-            pipeline = (PipelineBuilder().add_source(order).pipe(read, concurrency=max(workers, 1))
-                        .aggregate(BATCH).pipe(torch.stack).add_sink(4).build(num_threads=max(workers, 1)))
+            batches = [order[i : i + BATCH] for i in range(0, len(order), BATCH)]
+            pipeline = (PipelineBuilder().add_source(batches).pipe(read, concurrency=max(workers, 1))
+                        .add_sink(4).build(num_threads=max(workers, 1)))
             with pipeline.auto_stop():
                 yield from pipeline.get_iterator()
     return Epochs()
