@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 folder=build/gpu
+mkdir -p build
 cmake -S . -B "$folder" -DCMAKE_BUILD_TYPE=Release -DMILLRACE_PYTHON_EXECUTABLE="$(command -v "$python")" \
   ${CMAKE_ARGS:-} > "$folder.log" 2>&1 || { tail -20 "$folder.log"; exit 1; }
 grep 'part ' "$folder.log" || true
