@@ -63,6 +63,13 @@ class SetupTest(unittest.TestCase):
         self.assertIn("the module none (on Debian: y)", done.stderr)
         self.assertNotIn("json", done.stderr)
 
+    def test_a_file_is_looked_for(self):
+        done = self.ensure("test", packages=(f"test | x | file:{self.packages} | the list\n"
+                                             "test | y | file:/no/such/file | the data none\n"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the data none (on Debian: y)", done.stderr)
+        self.assertNotIn("the list", done.stderr)
+
     def test_debian_installs_only_what_is_missing_without_recommends(self):
         self.add_program("dpkg-query", "echo installed present; echo config-files removed")
         self.add_program("apt-get", "echo apt-get \"$@\" >&2")
@@ -103,7 +110,7 @@ class SetupTest(unittest.TestCase):
             group, package, probe, provides = (field.strip() for field in line.split("|"))
             self.assertIn(group, ("core", "python", "example", "test"), line)
             self.assertRegex(package, r"^[a-z0-9.+-]+$")
-            self.assertRegex(probe, r"^(command|header|python):\S+$")
+            self.assertRegex(probe, r"^(command|header|python|file):\S+$")
             self.assertTrue(provides, line)
 
     def test_a_wrong_option_of_quickstart_is_wrong_usage(self):
