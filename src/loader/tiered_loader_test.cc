@@ -152,8 +152,9 @@ class FarAhead {
   // The thread reads until all room is used: this many reads, and no more.
   void wait_until_read(uint64_t read_count) const {
     for (int i = 0; i < 60'000; ++i) {
+      const LoaderStats stats = loader->stats();
       uint64_t reads = 0;
-      for (const TierUse& use : loader->stats().tiers->tiers) reads += use.samples;
+      for (const TierUse& use : stats.tiers->tiers) reads += use.samples;
       if (reads >= read_count) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
