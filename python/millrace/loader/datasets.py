@@ -224,7 +224,7 @@ class Files(Dataset):
         what it is in the first sample. By default all fields of the first sample.
     shape, dtype: of every sample, for raw files.
     rows: of npy: the rows of a file are the samples; else the file is one.
-    engine: how they are read: "posix", "mapped", "direct" or "uring".
+    engine: how they are read: "posix", "mapped" or "direct"; "uring" reads as "posix" does.
     """
 
     def __init__(self, files: Union[PathLike, Iterable[PathLike]], format: Optional[str] = None,
