@@ -39,19 +39,26 @@ def make_raw(directory, count):
             file.write(block[i : i + RAW_BYTES])
 
 
-def make_jpegs(directory, count):
+def make_jpeg(path_and_seed):
     """Photographs have noise: entropy decoding is most of the work, as it is there."""
     import numpy
     from PIL import Image
-    generator = numpy.random.default_rng(0)
+    path, seed = path_and_seed
+    generator = numpy.random.default_rng(seed)
+    ramp = numpy.linspace(0, 255, 500)[None, :, None] * numpy.linspace(0.3, 1, 375)[:, None, None]
+    noise = generator.normal(0, 26, (375, 500, 1)) + generator.normal(0, 6, (375, 500, 3))
+    tint = generator.uniform(0.4, 1, 3)
+    pixels = numpy.clip(ramp * tint + noise + 20, 0, 255).astype(numpy.uint8)
+    Image.fromarray(pixels).save(path, quality=88)
+
+
+def make_jpegs(directory, count):
+    import multiprocessing
     for label in range(4):
         os.makedirs("%s/jpeg/class%d" % (directory, label))
-    ramp = numpy.linspace(0, 255, 500)[None, :, None] * numpy.linspace(0.3, 1, 375)[:, None, None]
-    for i in range(count):
-        noise = generator.normal(0, 26, (375, 500, 1)) + generator.normal(0, 6, (375, 500, 3))
-        tint = generator.uniform(0.4, 1, 3)
-        pixels = numpy.clip(ramp * tint + noise + 20, 0, 255).astype(numpy.uint8)
-        Image.fromarray(pixels).save("%s/jpeg/class%d/%06d.jpg" % (directory, i % 4, i), quality=88)
+    work = [("%s/jpeg/class%d/%06d.jpg" % (directory, i % 4, i), i) for i in range(count)]
+    with multiprocessing.get_context("spawn").Pool() as pool:
+        pool.map(make_jpeg, work, chunksize=32)
 
 
 def make_webdataset(directory):
