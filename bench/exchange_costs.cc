@@ -29,9 +29,9 @@
 #include "base/temporary_directory.h"
 #include "comm/connect.h"
 #include "comm/messages.h"
-#include "loader/exchange.h"
-#include "loader/order_shards.h"
-#include "loader/settle.h"
+#include "loader/exchange/exchange.h"
+#include "loader/exchange/settle.h"
+#include "loader/order/shards.h"
 
 namespace millrace::bench {
 namespace {

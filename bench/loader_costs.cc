@@ -25,8 +25,8 @@
 #include "base/temporary_directory.h"
 #include "bench/measure.h"
 #include "format/file_source.h"
-#include "loader/batch_memory.h"
 #include "loader/loader.h"
+#include "loader/pipeline/batch_memory.h"
 
 namespace millrace::bench {
 namespace {

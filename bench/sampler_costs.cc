@@ -20,7 +20,7 @@
 #include "base/counter_random.h"
 #include "base/file.h"
 #include "bench/measure.h"
-#include "loader/order.h"
+#include "loader/order/order.h"
 
 namespace millrace::bench {
 namespace {

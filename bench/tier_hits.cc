@@ -9,8 +9,8 @@
 #include "base/table.h"
 #include "base/terminal.h"
 #include "base/units.h"
-#include "loader/placement.h"
-#include "loader/tiers_hold.h"
+#include "loader/tiers/hold.h"
+#include "loader/tiers/placement.h"
 
 namespace millrace::bench {
 namespace {

@@ -15,7 +15,7 @@
 #include "base/terminal.h"
 #include "bench/measure.h"
 #include "comm/threads.h"
-#include "loader/tiered_source.h"
+#include "loader/tiers/tiered_source.h"
 
 namespace millrace::bench {
 namespace {

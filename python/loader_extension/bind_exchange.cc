@@ -5,10 +5,10 @@
 #include "comm/comm.h"
 #include "comm/connect.h"
 #include "comm/messages.h"
-#include "loader/exchange.h"
-#include "loader/local_source.h"
-#include "loader/local_storage.h"
-#include "loader/settle.h"
+#include "loader/exchange/exchange.h"
+#include "loader/exchange/local_source.h"
+#include "loader/exchange/local_storage.h"
+#include "loader/exchange/settle.h"
 #include "loader_extension/bindings.h"
 
 namespace millrace::python {

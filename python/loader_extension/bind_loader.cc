@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "comm/messages.h"
-#include "loader/class_skew.h"
+#include "loader/exchange/class_skew.h"
 #include "loader/loader.h"
-#include "loader/order.h"
-#include "loader/share.h"
+#include "loader/order/order.h"
+#include "loader/order/share.h"
 #include "loader_extension/bindings.h"
 #include "loader_extension/pinned_memory.h"
 

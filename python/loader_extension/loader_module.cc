@@ -5,7 +5,7 @@
 #include <pybind11/pybind11.h>
 
 #include "base/units.h"
-#include "loader/order.h"
+#include "loader/order/order.h"
 #include "loader_extension/bindings.h"
 
 namespace millrace::python {

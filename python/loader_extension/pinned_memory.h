@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "loader/batch_memory.h"
+#include "loader/pipeline/batch_memory.h"
 
 namespace millrace::python {
 

@@ -9,7 +9,7 @@
 
 #include "base/cpus.h"
 #include "base/units.h"
-#include "loader/pipeline.h"
+#include "loader/pipeline/pipeline.h"
 
 namespace millrace::loader {
 namespace {

@@ -24,10 +24,10 @@
 #include "data/batch.h"
 #include "data/decoder.h"
 #include "data/source.h"
-#include "loader/batch_memory.h"
-#include "loader/order.h"
-#include "loader/share.h"
-#include "loader/tiered_source.h"
+#include "loader/order/order.h"
+#include "loader/order/share.h"
+#include "loader/pipeline/batch_memory.h"
+#include "loader/tiers/tiered_source.h"
 
 namespace millrace::loader {
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "loader/pipeline_fakes.h"
+#include "loader/pipeline/fakes.h"
 
 namespace millrace::loader {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/temporary_directory.h"
 #include "loader/loader.h"
-#include "loader/pipeline_fakes.h"
+#include "loader/pipeline/fakes.h"
 
 namespace millrace::loader {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/crc32c.h"
-#include "loader/ownership.h"
+#include "loader/exchange/ownership.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace millrace;

@@ -1,0 +1,234 @@
+#include "loader/exchange/exchange.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "loader/exchange/message.h"
+#include "loader/exchange/settle.h"
+
+namespace millrace::loader {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How long a wait for a peer goes on before it looks whether the exchange is given up.
+constexpr auto kPatience = 50ms;
+
+// The part of the iterations over which the rounds are spread. The rest is for making the next
+// epoch durable, which takes the disk as long as it takes, and for a rank that is late.
+constexpr double kSpread = 0.8;
+
+// The moves of a round by peer, in the order of turns.
+std::map<uint32_t, std::vector<ExchangeMove>> by_peer(std::span<const ExchangeMove> moves) {
+  std::map<uint32_t, std::vector<ExchangeMove>> grouped;
+  for (const ExchangeMove& move : moves) grouped[move.peer].push_back(move);
+  return grouped;
+}
+
+}  // namespace
+
+double ExchangeStats::hidden_share() const {
+  const std::chrono::nanoseconds worked = moving + preparing;
+  if (worked.count() == 0) return 1;
+  return 1 - static_cast<double>(waited.count()) / static_cast<double>(worked.count());
+}
+
+Exchange::Exchange(comm::Comm& comm, comm::Messages& messages, LocalStorage& storage, comm::Tag tag)
+    : comm_(&comm),
+      messages_(&messages),
+      storage_(&storage),
+      tag_(tag),
+      moves_(storage.options().order) {}
+
+Exchange::~Exchange() { end_thread(); }
+
+void Exchange::end_thread() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    is_given_up_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+Status Exchange::start() {
+  assert(!thread_.joinable());
+  const auto epoch = storage_->epoch();
+  if (!epoch) {
+    return fail(Errc::kInvalidArgument, "{}: there are no samples to exchange; stage them first",
+                storage_->options().directory.string());
+  }
+  RETURN_IF_ERROR(storage_->discard());
+  allowed_ = 0;
+  is_given_up_ = false;
+  is_done_ = false;
+  status_ = {};
+  thread_ = std::thread([this, e = *epoch] { run(e); });
+  return {};
+}
+
+Status Exchange::advance(uint64_t done, uint64_t count) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!status_.ok()) return status_;
+    const double part = count == 0 ? 1 : static_cast<double>(done) / static_cast<double>(count);
+    allowed_ = part / kSpread;
+  }
+  changed_.notify_all();
+  return {};
+}
+
+Status Exchange::finish() {
+  assert(thread_.joinable());
+  const auto begin = monotonic_now();
+  {
+    std::unique_lock lock(mutex_);
+    allowed_ = 1;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return is_done_; });
+  }
+  thread_.join();
+  const auto moved = monotonic_now();
+  const Status status = commit_together(*storage_, *comm_, status_);
+  const std::lock_guard lock(mutex_);
+  stats_.waited += moved - begin;
+  stats_.agreeing += monotonic_now() - moved;
+  return status;
+}
+
+ExchangeStats Exchange::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void Exchange::run(data::Epoch epoch) {
+  Status status = move_all(epoch);
+  const std::lock_guard lock(mutex_);
+  status_ = std::move(status);
+  is_done_ = true;
+  changed_.notify_all();
+}
+
+Status Exchange::move_all(data::Epoch epoch) {
+  auto begin = monotonic_now();
+  const auto add_time = [&](std::chrono::nanoseconds ExchangeStats::* to) {
+    const std::lock_guard lock(mutex_);
+    stats_.*to += monotonic_now() - begin;
+  };
+  const ExchangePlan plan = plan_exchange(moves_, epoch, storage_->options().rank);
+  add_time(&ExchangeStats::moving);
+  std::deque<InFlight> in_flight;
+  Status status = move_rounds(plan, in_flight);
+  // Also after a failure, and when given up: the bytes must stay until nobody reads them. A send
+  // needs no receive to be done, so that this ends.
+  for (const InFlight& round : in_flight) {
+    for (const comm::Ticket ticket : round.sending) {
+      Status left = messages_->wait(ticket);
+      if (status.ok()) status = std::move(left);
+    }
+  }
+  RETURN_IF_ERROR(std::move(status));
+  begin = monotonic_now();
+  RETURN_IF_ERROR(storage_->prepare(data::Epoch{data::number_of(epoch) + 1}));
+  add_time(&ExchangeStats::preparing);
+  return {};
+}
+
+// Two rounds are on their way at a time, so that the next one travels while one is stored. What is
+// in flight is completed before a wait for the iterations.
+Status Exchange::move_rounds(const ExchangePlan& plan, std::deque<InFlight>& in_flight) {
+  const uint64_t round_count = plan.round_count();
+  for (uint64_t round = 0; round < round_count || !in_flight.empty();) {
+    const auto begin = monotonic_now();
+    std::unique_lock lock(mutex_);
+    const bool can_post = round < round_count && is_allowed(round, round_count);
+    if (!can_post && in_flight.empty()) {
+      changed_.wait(lock, [&] { return is_given_up_ || is_allowed(round, round_count); });
+      if (is_given_up_) return fail(Errc::kCancelled, "the exchange was given up");
+      continue;
+    }
+    lock.unlock();
+    if (can_post && in_flight.size() < 2) {
+      in_flight.push_back({.which = {.epoch = plan.epoch, .round = round++}});
+      RETURN_IF_ERROR(post(plan, in_flight.back()));
+    } else {
+      RETURN_IF_ERROR(complete(in_flight.front()));
+      in_flight.pop_front();
+    }
+    lock.lock();
+    stats_.moving += monotonic_now() - begin;
+  }
+  return {};
+}
+
+// Whether the iterations have come as far as the round. Under mutex_.
+bool Exchange::is_allowed(uint64_t round, uint64_t round_count) const {
+  return allowed_ >= static_cast<double>(round + 1) / static_cast<double>(round_count);
+}
+
+Status Exchange::post(const ExchangePlan& plan, InFlight& round) {
+  for (auto& [peer, moves] : by_peer(plan.receives_of(round.which.round))) {
+    round.due.push_back({.peer = peer,
+                         .moves = std::move(moves),
+                         .ticket = messages_->receive(comm::Rank{peer}, tag_)});
+  }
+  const auto groups = by_peer(plan.sends_of(round.which.round));
+  round.sent.reserve(groups.size());
+  for (const auto& [peer, moves] : groups) {
+    data::Buffer& room = round.sent.emplace_back();
+    if (!spare_.empty()) {
+      room = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    ASSIGN_OR_RETURN(const ByteView bytes, pack_samples(round.which, moves, *storage_, room));
+    round.sending.push_back(messages_->send(comm::Rank{peer}, tag_, bytes));
+    const std::lock_guard lock(mutex_);
+    stats_.samples_sent += moves.size();
+    stats_.bytes_sent += bytes.size();
+    ++stats_.messages_sent;
+  }
+  return {};
+}
+
+Status Exchange::complete(InFlight& round) {
+  for (const auto& [peer, moves, ticket] : round.due) {
+    RETURN_IF_ERROR(wait_for(ticket, peer));
+    ASSIGN_OR_RETURN(std::string message, messages_->take(ticket));
+    ASSIGN_OR_RETURN(const auto samples,
+                     unpack_samples(round.which, moves, bytes_of(message))
+                         .within(fmt::format("the exchange with rank {}", peer)));
+    for (size_t i = 0; i < moves.size(); ++i) {
+      const auto& [bytes, checksum] = samples[i];
+      RETURN_IF_ERROR(storage_->stage(moves[i].slot, moves[i].sample, bytes, checksum));
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      stats_.samples_received += moves.size();
+      stats_.bytes_received += message.size();
+    }
+    messages_->give_back(std::move(message));
+  }
+  while (!round.sending.empty()) {
+    const comm::Ticket ticket = round.sending.back();
+    round.sending.pop_back();
+    RETURN_IF_ERROR(messages_->wait(ticket));
+  }
+  std::ranges::move(round.sent, std::back_inserter(spare_));
+  return {};
+}
+
+Status Exchange::wait_for(comm::Ticket ticket, uint32_t peer) {
+  while (true) {
+    Status status = messages_->wait(ticket, kPatience);
+    if (status.ok() || status.error().code() != Errc::kTimeout) return status;
+    const std::lock_guard lock(mutex_);
+    if (is_given_up_) return fail(Errc::kCancelled, "the exchange with rank {} was given up", peer);
+  }
+}
+
+}  // namespace millrace::loader

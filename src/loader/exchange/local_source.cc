@@ -1,0 +1,75 @@
+#include "loader/exchange/local_source.h"
+
+#include <cassert>
+#include <utility>
+
+namespace millrace::loader {
+
+LocalSource::LocalSource(std::shared_ptr<const LocalStorage> storage,
+                         std::shared_ptr<const data::SampleSource> dataset)
+    : storage_(std::move(storage)),
+      dataset_(std::move(dataset)),
+      moves_(storage_->options().order) {
+  assert(dataset_->sample_count() == storage_->options().order.sample_count);
+}
+
+Result<ByteView> LocalSource::read(data::SampleId sample, data::Buffer& room) const {
+  ASSIGN_OR_RETURN(const data::Epoch epoch, epoch_now());
+  const auto size_bytes = storage_->size_bytes(sample);
+  if (!size_bytes) return not_held(sample, epoch);
+  const MutableByteView bytes = room.room(*size_bytes);
+  const auto read = storage_->read_into(sample, bytes);
+  if (!read.ok()) return failed(sample, epoch, read.error());
+  return ByteView(bytes.first(*read));
+}
+
+Result<size_t> LocalSource::read_into(data::SampleId sample, MutableByteView out) const {
+  ASSIGN_OR_RETURN(const data::Epoch epoch, epoch_now());
+  auto read = storage_->read_into(sample, out);
+  if (!read.ok()) return failed(sample, epoch, read.error());
+  return read;
+}
+
+void LocalSource::start_epoch(data::Epoch epoch, uint64_t /*done*/) const {
+  begun_epoch_ = data::number_of(epoch);
+}
+
+Result<data::Epoch> LocalSource::epoch_now() const {
+  const auto held = storage_->epoch();
+  if (!held) {
+    return fail(Errc::kInvalidArgument, "{}: there are no samples yet; stage them first",
+                storage_->options().directory.string());
+  }
+  const uint64_t begun = begun_epoch_;
+  if (begun == kAnyEpoch || begun == data::number_of(*held)) return *held;
+  return fail(Errc::kInvalidArgument,
+              "{}: epoch {} has begun, and these are the samples of epoch {}; {}",
+              storage_->options().directory.string(), begun, data::number_of(*held),
+              begun > data::number_of(*held) ? "finish the exchange of the epoch before first"
+                                             : "samples that have gone do not come back");
+}
+
+Error LocalSource::not_held(data::SampleId sample, data::Epoch epoch) const {
+  if (data::index_of(sample) >= sample_count()) {
+    return fail(Errc::kInvalidArgument, "sample {} is past the end: there are {}",
+                data::index_of(sample), sample_count());
+  }
+  return fail(Errc::kNotFound,
+              "{} (sample {}) is held by rank {} in epoch {}, and this is rank {}; a rank reads "
+              "what it holds: as many ranks as shards, each its own positions of the order",
+              name(sample), data::index_of(sample), moves_.slot_of(epoch, sample).shard,
+              data::number_of(epoch), storage_->options().rank);
+}
+
+// What the user is to know of a read that failed in a storage.
+Error LocalSource::failed(data::SampleId sample, data::Epoch epoch, const Error& error) const {
+  if (storage_->epoch() != epoch) {
+    return fail(Errc::kInvalidArgument,
+                "{} (sample {}) was read when epoch {} ended; finish its exchange after its reads",
+                name(sample), data::index_of(sample), data::number_of(epoch));
+  }
+  if (error.code() == Errc::kNotFound) return not_held(sample, epoch);
+  return Error(error.code(), fmt::format("{}: {}", name(sample), error.message()));
+}
+
+}  // namespace millrace::loader

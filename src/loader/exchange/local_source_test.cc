@@ -1,0 +1,207 @@
+#include "loader/exchange/local_source.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "base/file.h"
+#include "base/temporary_directory.h"
+#include "data/source_contract.h"
+#include "loader/exchange/exchange.h"
+#include "loader/exchange/settle.h"
+#include "loader/exchange/test_data.h"
+#include "loader/loader.h"
+
+namespace millrace::loader {
+namespace {
+
+using data::Epoch;
+using data::SampleId;
+using testing::Each;
+using testing::HasSubstr;
+
+class LabelledSource final : public NumberedSource {
+ public:
+  using NumberedSource::NumberedSource;
+  std::optional<int64_t> label(SampleId sample) const override {
+    return static_cast<int64_t>(data::index_of(sample) % 10);
+  }
+};
+
+// A rank's storage of epoch 0, and the source over it.
+struct Held {
+  std::shared_ptr<LocalStorage> storage;
+  std::shared_ptr<LocalSource> source;
+};
+
+// `stages` is true where the samples are put in.
+Held held(const std::filesystem::path& directory, const OrderOptions& order, uint32_t rank,
+          bool stages = true) {
+  std::shared_ptr<LocalStorage> storage = *open_storage(directory, order, rank);
+  const Shards shards(order.sample_count, order.shard_count);
+  for (uint64_t slot = 0; stages && slot < storage->slot_count(); ++slot) {
+    const SampleId sample = shards.at_home({.shard = rank, .index = slot});
+    const std::string bytes = bytes_of_sample(data::index_of(sample));
+    EXPECT_TRUE(storage->stage(slot, sample, bytes_of(bytes)).ok());
+  }
+  EXPECT_TRUE(!stages || (storage->prepare(Epoch{0}).ok() && storage->commit().ok()));
+  auto source = std::make_shared<LocalSource>(
+      storage, std::make_shared<const LabelledSource>(order.sample_count));
+  return {.storage = std::move(storage), .source = std::move(source)};
+}
+
+std::string read_error(const data::SampleSource& source, uint64_t sample) {
+  data::Buffer room;
+  const auto bytes = source.read(SampleId{sample}, room);
+  std::string out(4000, '\0');
+  const auto into = source.read_into(SampleId{sample}, std::as_writable_bytes(std::span(out)));
+  if (bytes.ok() || into.ok()) return "";
+  EXPECT_EQ(bytes.error().message(), into.error().message());
+  EXPECT_EQ(bytes.error().code(), into.error().code());
+  return bytes.error().message();
+}
+
+class LocalSources : public testing::Test {
+ protected:
+  TemporaryDirectory directory_ = *TemporaryDirectory::create();
+};
+
+TEST_F(LocalSources, KeepTheContractOfSources) {
+  const Held all = held(directory_.path(), partial_order(40, 1, 0.2), 0);
+  std::vector<std::string> samples;
+  for (uint64_t i = 0; i < 40; ++i) samples.push_back(bytes_of_sample(i));
+  const Status kept = data::check_source({.source = all.source, .samples = samples});
+  EXPECT_TRUE(kept.ok()) << kept.error().message();
+}
+
+TEST_F(LocalSources, HaveTheLabelsOfTheDataset) {
+  const Held some = held(directory_.path(), partial_order(40, 4, 0.2), 1);
+  EXPECT_EQ(some.source->label(SampleId{17}), 7);
+  EXPECT_EQ(some.source->label(SampleId{33}), 3) << "also of samples that others hold";
+}
+
+TEST_F(LocalSources, NameWhoHoldsASampleThatIsNotTheirs) {
+  const Held some = held(directory_.path(), partial_order(40, 4, 0.2), 1);
+  EXPECT_EQ(read_error(*some.source, 12), "");
+  EXPECT_THAT(read_error(*some.source, 33),
+              HasSubstr("(sample 33) is held by rank 3 in epoch 0, and this is rank 1"));
+  EXPECT_EQ(read_error(*some.source, 40), "sample 40 is past the end: there are 40");
+}
+
+TEST_F(LocalSources, RefuseAnEpochThatTheStorageIsNotAt) {
+  const Held some = held(directory_.path(), partial_order(40, 4, 0.2), 1);
+  some.source->start_epoch(Epoch{1}, 0);
+  EXPECT_THAT(read_error(*some.source, 12), HasSubstr("epoch 1 has begun, and these are the "
+                                                      "samples of epoch 0; finish the exchange"));
+  some.source->start_epoch(Epoch{0}, 3);
+  EXPECT_EQ(read_error(*some.source, 12), "");
+}
+
+TEST_F(LocalSources, SayThatNothingIsStaged) {
+  const Held none = held(directory_.path(), partial_order(40, 4, 0.2), 1, /*stages=*/false);
+  EXPECT_THAT(read_error(*none.source, 12), HasSubstr("there are no samples yet"));
+}
+
+TEST_F(LocalSources, NameASampleWhoseBytesChangedOnTheDisk) {
+  const Held some = held(directory_.path(), partial_order(40, 4, 0.2), 1);
+  const auto path = directory_.path() / "rank1" / "samples";
+  const size_t at = read_file(path)->find(bytes_of_sample(12));
+  const auto file = File::open(path, O_RDWR);
+  ASSERT_TRUE(file.ok() && at != std::string::npos);
+  ASSERT_TRUE(file->write_at(at, bytes_of(std::string_view("?"))).ok());
+  EXPECT_THAT(read_error(*some.source, 12), HasSubstr(some.source->name(SampleId{12}) + ": "));
+  EXPECT_THAT(read_error(*some.source, 12), HasSubstr("are not those that were stored"));
+}
+
+// ---- under a loader, while samples are exchanged ----
+
+// The length of a sample, where its bytes are its own.
+class LengthDecoder final : public data::Decoder {
+ public:
+  std::vector<data::FieldSpec> fields() const override {
+    return {{"length", data::ElementType::kU64, {}}};
+  }
+  Status decode(ByteView sample, const data::DecodeContext& context,
+                std::span<const MutableByteView> outputs, data::Scratch*) const override {
+    if (text_of(sample) != bytes_of_sample(data::index_of(context.sample))) {
+      return fail(Errc::kCorrupt, "these are another sample's bytes");
+    }
+    const uint64_t length = sample.size();
+    std::memcpy(outputs[0].data(), &length, sizeof length);
+    return {};
+  }
+};
+
+constexpr uint64_t kSampleCount = 103;
+constexpr uint32_t kRanks = 4;
+constexpr uint64_t kEpochs = 12;  // over a cycle
+
+// The samples that a rank's loader gave, by epoch, without those that pad.
+Result<std::vector<std::vector<uint64_t>>> train(comm::Comm& comm,
+                                                 const std::filesystem::path& directory,
+                                                 Tail tail) {
+  const uint32_t rank = comm::index_of(comm.rank());
+  const OrderOptions order = partial_order(kSampleCount, kRanks, 0.2);
+  ASSIGN_OR_RETURN(auto opened, open_storage(directory, order, rank));
+  const std::shared_ptr<LocalStorage> storage = std::move(opened);
+  const auto dataset = std::make_shared<const LabelledSource>(kSampleCount);
+  RETURN_IF_ERROR(settle(*storage, comm));
+  RETURN_IF_ERROR(stage_shard(*storage, *dataset, comm));
+  ASSIGN_OR_RETURN(const auto messages, comm.open_messages());
+  Exchange exchange(comm, *messages, *storage);
+  ASSIGN_OR_RETURN(auto loader,
+                   Loader::open({.source = std::make_shared<LocalSource>(storage, dataset),
+                                 .decoder = std::make_shared<LengthDecoder>(),
+                                 .shuffle = Shuffle::kPartial,
+                                 .fraction = order.fraction,
+                                 .seed = order.seed,
+                                 .world = {.rank = rank, .size = kRanks},
+                                 .batch_size = 4,
+                                 .tail = tail,
+                                 .thread_count = 2}));
+  std::vector<std::vector<uint64_t>> visited(kEpochs);
+  for (uint64_t e = 0; e < kEpochs; ++e) {
+    RETURN_IF_ERROR(loader->start_epoch(Epoch{e}));
+    RETURN_IF_ERROR(exchange.start());
+    for (uint64_t i = 1;; ++i) {
+      ASSIGN_OR_RETURN(const std::optional<data::Batch> batch, loader->next());
+      if (!batch) break;
+      for (size_t row = 0; row < batch->row_count; ++row) {
+        if (batch->is_real[row] != 0) visited[e].push_back(data::index_of(batch->samples[row]));
+      }
+      RETURN_IF_ERROR(exchange.advance(i, loader->batch_count()));
+    }
+    RETURN_IF_ERROR(exchange.finish());
+  }
+  return visited;
+}
+
+class FedLoaders : public LocalSources, public testing::WithParamInterface<Tail> {};
+
+TEST_P(FedLoaders, TogetherVisitEverySampleOnceAnEpoch) {
+  std::mutex mutex;
+  std::vector<std::vector<uint64_t>> visited(kEpochs);
+  const auto told = run_ranks(kRanks, [&](comm::Comm& comm) -> Status {
+    ASSIGN_OR_RETURN(const auto mine, train(comm, directory_.path(), GetParam()));
+    const std::lock_guard lock(mutex);
+    for (uint64_t e = 0; e < kEpochs; ++e) {
+      visited[e].insert(visited[e].end(), mine[e].begin(), mine[e].end());
+    }
+    return {};
+  });
+  EXPECT_THAT(told, Each(""));
+  std::vector<uint64_t> all(kSampleCount);
+  for (uint64_t i = 0; i < kSampleCount; ++i) all[i] = i;
+  for (auto& samples : visited) {
+    std::ranges::sort(samples);
+    EXPECT_EQ(samples, all);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tails, FedLoaders, testing::Values(Tail::kUneven, Tail::kPad));
+
+}  // namespace
+}  // namespace millrace::loader

@@ -1,0 +1,243 @@
+#include "loader/exchange/local_storage.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+
+#include "base/atomic_file.h"
+#include "base/crc32c.h"
+
+namespace millrace::loader {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSamples = "samples";
+constexpr std::string_view kOwned = "owned";
+constexpr std::string_view kNext = "owned.next";
+
+// Makes the names in a directory durable.
+Status sync_directory(const fs::path& directory) {
+  ASSIGN_OR_RETURN(const File opened, File::open(directory, O_RDONLY | O_DIRECTORY));
+  if (fsync(opened.fd()) != 0) return fail_os(errno, "cannot make the directory durable");
+  return {};
+}
+
+}  // namespace
+
+LocalStorage::LocalStorage(const StorageOptions& options)
+    : options_(options), slot_count_(slot_count_of(options)) {}
+
+Result<std::unique_ptr<LocalStorage>> LocalStorage::open(const StorageOptions& options) {
+  RETURN_IF_ERROR(check_order(options.order));
+  if (options.rank >= options.order.shard_count) {
+    return fail(Errc::kInvalidArgument, "rank {} has no shard among {}", options.rank,
+                options.order.shard_count);
+  }
+  std::unique_ptr<LocalStorage> storage(new LocalStorage(options));
+  RETURN_IF_ERROR(storage->lock());
+  storage->remove_unfinished();
+  ASSIGN_OR_RETURN(storage->owned_, storage->load(kOwned));
+  ASSIGN_OR_RETURN(storage->next_, storage->load(kNext));
+  storage->free_unused();
+  return storage;
+}
+
+// The lock is held: whoever wrote these was killed.
+void LocalStorage::remove_unfinished() const {
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(options_.directory, failed)) {
+    if (entry.path().filename().native().starts_with(".owned")) fs::remove(entry.path(), failed);
+  }
+}
+
+Status LocalStorage::lock() {
+  std::error_code failed;
+  fs::create_directories(options_.directory, failed);
+  if (failed)
+    return fail_os(failed.value(), "cannot make the directory").within(options_.directory.string());
+  ASSIGN_OR_RETURN(file_, File::open(path(kSamples), O_RDWR | O_CREAT));
+  if (flock(file_.fd(), LOCK_EX | LOCK_NB) == 0) return {};
+  return fail(Errc::kAlreadyExists,
+              "{}: another process keeps its samples here; wait for it to end, or give this rank a "
+              "directory of its own",
+              options_.directory.string());
+}
+
+// Nothing where there is no such file.
+Result<LocalStorage::Shared> LocalStorage::load(std::string_view name) const {
+  std::error_code missing;
+  if (!fs::exists(path(name), missing)) return Shared();
+  ASSIGN_OR_RETURN(const uint64_t samples_size_bytes, file_.size_bytes());
+  constexpr uint64_t kLimitBytes = uint64_t{1} << 36;  // two billion slots
+  ASSIGN_OR_RETURN(const std::string bytes, read_file(path(name), kLimitBytes));
+  ASSIGN_OR_RETURN(
+      Ownership owned,
+      Ownership::parse(bytes_of(bytes), options_, samples_size_bytes).within(path(name).string()));
+  return std::make_shared<const Ownership>(std::move(owned));
+}
+
+LocalStorage::Shared LocalStorage::owned() const {
+  const std::lock_guard lock(mutex_);
+  return owned_;
+}
+
+std::optional<data::Epoch> LocalStorage::epoch() const {
+  const Shared held = owned();
+  if (!held) return {};
+  return held->epoch();
+}
+
+std::optional<data::Epoch> LocalStorage::prepared() const {
+  if (!next_) return {};
+  return next_->epoch();
+}
+
+std::vector<data::SampleId> LocalStorage::samples() const {
+  std::vector<data::SampleId> samples;
+  const Shared held = owned();
+  if (!held) return samples;
+  for (const Entry& entry : held->entries()) samples.push_back(data::SampleId{entry.sample});
+  return samples;
+}
+
+std::optional<uint64_t> LocalStorage::size_bytes(data::SampleId sample) const {
+  const Shared held = owned();
+  const Entry* const entry = held ? held->find(sample) : nullptr;
+  if (entry == nullptr) return {};
+  return entry->size_bytes;
+}
+
+Result<LocalStorage::Entry> LocalStorage::entry_of(data::SampleId sample) const {
+  const Shared held = owned();
+  const Entry* const entry = held ? held->find(sample) : nullptr;
+  if (entry != nullptr) return *entry;
+  return fail(Errc::kNotFound, "{}: sample {} is not held by rank {} in this epoch",
+              options_.directory.string(), data::index_of(sample), options_.rank);
+}
+
+Status LocalStorage::read_bytes(const Entry& entry, MutableByteView out) const {
+  return file_.read_exactly_at(entry.offset_bytes, out).within(path(kSamples).string());
+}
+
+Status LocalStorage::check(const Entry& entry, ByteView bytes) const {
+  if (crc32c(bytes) == entry.crc32c) return {};
+  return fail(Errc::kCorrupt,
+              "{}: the {} bytes of sample {} at byte {} are not those that were stored; check the "
+              "disk, remove the directory and stage the samples again",
+              path(kSamples).string(), entry.size_bytes, entry.sample, entry.offset_bytes);
+}
+
+Result<uint32_t> LocalStorage::read(data::SampleId sample, std::string& out) const {
+  ASSIGN_OR_RETURN(const Entry entry, entry_of(sample));
+  const size_t before = out.size();
+  out.resize(before + entry.size_bytes);
+  const auto bytes = std::as_writable_bytes(std::span(out)).subspan(before);
+  RETURN_IF_ERROR(read_bytes(entry, bytes));
+  RETURN_IF_ERROR(check(entry, bytes));
+  return entry.crc32c;
+}
+
+Result<size_t> LocalStorage::read_into(data::SampleId sample, MutableByteView out) const {
+  ASSIGN_OR_RETURN(const Entry entry, entry_of(sample));
+  if (entry.size_bytes > out.size()) {
+    return fail(Errc::kExhausted, "{}: sample {} has {} bytes, and there is room for {}",
+                options_.directory.string(), entry.sample, entry.size_bytes, out.size());
+  }
+  const MutableByteView bytes = out.first(entry.size_bytes);
+  RETURN_IF_ERROR(read_bytes(entry, bytes));
+  RETURN_IF_ERROR(check(entry, bytes));
+  return bytes.size();
+}
+
+Result<uint32_t> LocalStorage::read_unchecked(data::SampleId sample, MutableByteView out) const {
+  ASSIGN_OR_RETURN(const Entry entry, entry_of(sample));
+  assert(out.size() == entry.size_bytes);
+  RETURN_IF_ERROR(read_bytes(entry, out));
+  return entry.crc32c;
+}
+
+Status LocalStorage::stage(uint64_t slot, data::SampleId sample, ByteView bytes) {
+  return stage(slot, sample, bytes, crc32c(bytes));
+}
+
+Status LocalStorage::stage(uint64_t slot, data::SampleId sample, ByteView bytes,
+                           uint32_t checksum) {
+  const Entry entry{.sample = data::index_of(sample),
+                    .offset_bytes = places_.take(bytes.size()),
+                    .size_bytes = bytes.size(),
+                    .crc32c = checksum,
+                    .zero = 0};
+  RETURN_IF_ERROR(file_.write_at(entry.offset_bytes, bytes).within(path(kSamples).string()));
+  staged_.emplace_back(slot, entry);
+  const Shared held = owned();
+  const uint64_t stored = (held ? held->entries().size() : 0) + staged_.size();
+  stored_count_max_ = std::max(stored_count_max_, stored);
+  return {};
+}
+
+Status LocalStorage::prepare(data::Epoch next) {
+  const Shared held = owned();
+  std::vector<Entry> entries = held ? held->entries() : std::vector<Entry>(slot_count_);
+  std::vector<bool> is_filled(slot_count_, held != nullptr);
+  for (const auto& [slot, entry] : staged_) {
+    entries[slot] = entry;
+    is_filled[slot] = true;
+  }
+  if (const auto empty = std::ranges::find(is_filled, false); empty != is_filled.end()) {
+    return fail(Errc::kInvalidArgument, "{}: slot {} of {} has no sample for epoch {}",
+                options_.directory.string(), empty - is_filled.begin(), slot_count_,
+                data::number_of(next));
+  }
+  ASSIGN_OR_RETURN(const uint64_t samples_size_bytes, file_.size_bytes());
+  ASSIGN_OR_RETURN(Ownership owned_next,
+                   Ownership::make(next, std::move(entries), options_, samples_size_bytes)
+                       .within(options_.directory.string()));
+  RETURN_IF_ERROR(file_.sync().within(path(kSamples).string()));
+  RETURN_IF_ERROR(write_file_atomically(path(kNext), bytes_of(owned_next.bytes(options_))));
+  next_ = std::make_shared<const Ownership>(std::move(owned_next));
+  return {};
+}
+
+Status LocalStorage::commit() {
+  assert(next_);
+  std::error_code failed;
+  fs::rename(path(kNext), path(kOwned), failed);
+  if (failed) return fail_os(failed.value(), "cannot rename").within(path(kNext).string());
+  RETURN_IF_ERROR(sync_directory(options_.directory).within(options_.directory.string()));
+  {
+    const std::lock_guard lock(mutex_);
+    owned_ = std::move(next_);
+  }
+  next_.reset();
+  free_unused();
+  return {};
+}
+
+Status LocalStorage::discard() {
+  std::error_code failed;
+  fs::remove(path(kNext), failed);
+  if (failed) return fail_os(failed.value(), "cannot remove").within(path(kNext).string());
+  RETURN_IF_ERROR(sync_directory(options_.directory).within(options_.directory.string()));
+  next_.reset();
+  free_unused();
+  return {};
+}
+
+void LocalStorage::free_unused() {
+  staged_.clear();
+  std::vector<Place> used;
+  for (const Shared& held : {owned_, next_}) {
+    if (!held) continue;
+    for (const Entry& entry : held->entries()) {
+      used.push_back({.offset_bytes = entry.offset_bytes, .size_bytes = entry.size_bytes});
+    }
+  }
+  places_.reset(std::move(used));
+}
+
+}  // namespace millrace::loader

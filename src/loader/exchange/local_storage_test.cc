@@ -1,0 +1,238 @@
+#include "loader/exchange/local_storage.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "base/atomic_file.h"
+#include "base/crc32c.h"
+#include "base/temporary_directory.h"
+#include "loader/exchange/test_data.h"
+
+namespace millrace::loader {
+namespace {
+
+using data::Epoch;
+using data::SampleId;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class Storage : public testing::Test {
+ protected:
+  // Rank 1 of 2 holds 3 of 6 samples: 3, 4, 5.
+  Result<std::unique_ptr<LocalStorage>> open() {
+    return LocalStorage::open({.directory = path_, .order = order_, .rank = 1});
+  }
+
+  std::string refused() {
+    const auto storage = open();
+    return storage.ok() ? "" : storage.error().message();
+  }
+
+  static Status put(LocalStorage& storage, uint64_t slot, uint64_t sample) {
+    const std::string bytes = bytes_of_sample(sample);
+    return storage.stage(slot, SampleId{sample}, bytes_of(bytes));
+  }
+
+  std::unique_ptr<LocalStorage> staged() {
+    auto storage = std::move(*open());
+    for (uint64_t slot = 0; slot < 3; ++slot) EXPECT_TRUE(put(*storage, slot, 3 + slot).ok());
+    EXPECT_TRUE(storage->prepare(Epoch{0}).ok());
+    EXPECT_TRUE(storage->commit().ok());
+    return storage;
+  }
+
+  // Writes a number into a file, and its checksum anew.
+  void forge(std::string_view name, size_t offset, uint64_t number) const {
+    std::string bytes = *read_file(path_ / name);
+    std::memcpy(bytes.data() + offset, &number, sizeof(number));
+    std::memset(bytes.data() + 12, 0, 4);
+    const uint32_t checksum = crc32c(bytes_of(bytes));
+    std::memcpy(bytes.data() + 12, &checksum, 4);
+    ASSERT_TRUE(write_file_atomically(path_ / name, bytes_of(bytes)).ok());
+  }
+
+  static std::string bytes_in(const LocalStorage& storage, uint64_t sample) {
+    std::string bytes;
+    const auto read = storage.read(SampleId{sample}, bytes);
+    return read.ok() ? bytes : read.error().message();
+  }
+
+  TemporaryDirectory directory_ = *TemporaryDirectory::create();
+  std::filesystem::path path_ = directory_.path() / "deep" / "storage";
+  OrderOptions order_ = partial_order(6, 2, 0.5);
+};
+
+TEST_F(Storage, IsEmptyAtFirst) {
+  const auto storage = open();
+  ASSERT_TRUE(storage.ok()) << storage.error().message();
+  EXPECT_EQ((*storage)->epoch(), std::nullopt);
+  EXPECT_EQ((*storage)->slot_count(), 3u);
+  EXPECT_EQ(bytes_in(**storage, 3),
+            path_.string() + ": sample 3 is not held by rank 1 in this epoch");
+}
+
+TEST_F(Storage, HoldsWhatWasCommittedAlsoAfterItIsOpenedAgain) {
+  staged();
+  const auto storage = std::move(*open());
+  EXPECT_EQ(storage->epoch(), Epoch{0});
+  EXPECT_THAT(storage->samples(), ElementsAre(SampleId{3}, SampleId{4}, SampleId{5}));
+  for (const uint64_t sample : {3, 4, 5}) {
+    EXPECT_EQ(bytes_in(*storage, sample), bytes_of_sample(sample));
+  }
+  EXPECT_TRUE(storage->holds(SampleId{4}));
+  EXPECT_FALSE(storage->holds(SampleId{0}));
+}
+
+TEST_F(Storage, KeepsThisEpochsSamplesUntilTheNextIsCommitted) {
+  auto storage = staged();
+  ASSERT_TRUE(put(*storage, 1, 2).ok());
+  ASSERT_TRUE(storage->prepare(Epoch{1}).ok());
+  EXPECT_EQ(bytes_in(*storage, 4), bytes_of_sample(4));
+  EXPECT_EQ(storage->prepared(), Epoch{1});
+  ASSERT_TRUE(storage->commit().ok());
+  EXPECT_EQ(storage->epoch(), Epoch{1});
+  EXPECT_THAT(storage->samples(), ElementsAre(SampleId{3}, SampleId{2}, SampleId{5}));
+  EXPECT_EQ(bytes_in(*storage, 2), bytes_of_sample(2));
+  EXPECT_FALSE(storage->holds(SampleId{4}));
+}
+
+TEST_F(Storage, APreparedEpochIsFoundAgainAndCanBeCommittedOrDiscarded) {
+  for (const bool goes_forward : {false, true}) {
+    {
+      auto storage = staged();
+      ASSERT_TRUE(put(*storage, 1, 2).ok());
+      ASSERT_TRUE(storage->prepare(Epoch{1}).ok());
+    }
+    auto storage = std::move(*open());
+    EXPECT_EQ(storage->epoch(), Epoch{0});
+    EXPECT_EQ(storage->prepared(), Epoch{1});
+    EXPECT_TRUE((goes_forward ? storage->commit() : storage->discard()).ok());
+    EXPECT_EQ(storage->epoch(), Epoch{goes_forward ? 1u : 0u});
+    EXPECT_EQ(bytes_in(*storage, goes_forward ? 2 : 4), bytes_of_sample(goes_forward ? 2 : 4));
+    storage.reset();
+    EXPECT_EQ((*open())->prepared(), std::nullopt);
+  }
+}
+
+TEST_F(Storage, WhatWasStagedAndNotPreparedIsForgotten) {
+  {
+    auto storage = staged();
+    ASSERT_TRUE(put(*storage, 1, 2).ok());
+  }
+  const auto storage = std::move(*open());
+  EXPECT_THAT(storage->samples(), ElementsAre(SampleId{3}, SampleId{4}, SampleId{5}));
+  EXPECT_EQ(bytes_in(*storage, 4), bytes_of_sample(4));
+}
+
+TEST_F(Storage, ASlotWithoutASampleCannotBePrepared) {
+  auto storage = std::move(*open());
+  ASSERT_TRUE(put(*storage, 0, 3).ok());
+  EXPECT_THAT(storage->prepare(Epoch{0}).error().message(),
+              HasSubstr("slot 1 of 3 has no sample for epoch 0"));
+}
+
+TEST_F(Storage, ASampleCannotBeInTwoSlots) {
+  auto storage = staged();
+  ASSERT_TRUE(put(*storage, 1, 3).ok());
+  EXPECT_THAT(storage->prepare(Epoch{1}).error().message(), HasSubstr("sample 3 is in two slots"));
+}
+
+TEST_F(Storage, IsOneProcesss) {
+  const auto storage = staged();
+  EXPECT_THAT(refused(), HasSubstr("another process keeps its samples here"));
+}
+
+TEST_F(Storage, OfAnotherJobIsRefused) {
+  staged();
+  order_.seed = 5;
+  EXPECT_THAT(refused(), HasSubstr("made with the seed 17, and this job has 5; start the job"));
+  order_ = partial_order(6, 2, 0.25);
+  EXPECT_THAT(refused(), HasSubstr("made with the fraction 0.5, and this job has 0.25"));
+  order_ = partial_order(7, 2, 0.5);
+  EXPECT_THAT(refused(), HasSubstr("made with samples: 6, and this job has 7"));
+  order_ = partial_order(6, 3, 0.5);
+  EXPECT_THAT(refused(), HasSubstr("made with rank 1 of 2, and this job has 1 of 3"));
+}
+
+TEST_F(Storage, AFileThatIsChangedAnywhereIsRefused) {
+  staged();
+  const std::string good = *read_file(path_ / "owned");
+  for (size_t at = 0; at < good.size(); ++at) {
+    std::string changed = good;
+    changed[at] = static_cast<char>(changed[at] ^ 0x04);
+    ASSERT_TRUE(write_file_atomically(path_ / "owned", bytes_of(changed)).ok());
+    ASSERT_THAT(refused(), HasSubstr("owned: ")) << at;
+  }
+  for (size_t length = 0; length < good.size(); ++length) {
+    const std::string cut = good.substr(0, length);
+    ASSERT_TRUE(write_file_atomically(path_ / "owned", bytes_of(cut)).ok());
+    ASSERT_THAT(refused(), HasSubstr("owned: ")) << length;
+  }
+}
+
+TEST_F(Storage, EntriesThatMakeNoSenseAreRefusedThoughTheirChecksumIsRight) {
+  constexpr size_t kEntries = 64;
+  staged();
+  const std::string good = *read_file(path_ / "owned");
+  const auto refused_with = [&](size_t offset, uint64_t number) {
+    EXPECT_TRUE(write_file_atomically(path_ / "owned", bytes_of(good)).ok());
+    forge("owned", offset, number);
+    return refused();
+  };
+  EXPECT_THAT(refused_with(kEntries, 6), HasSubstr("it names sample 6 of 6"));
+  EXPECT_THAT(refused_with(kEntries, 4), HasSubstr("sample 4 is in two slots"));
+  EXPECT_THAT(refused_with(kEntries + 8, ~uint64_t{0}), HasSubstr("but the file of samples ends"));
+  EXPECT_THAT(refused_with(kEntries + 16, ~uint64_t{0}), HasSubstr("but the file of samples ends"));
+  EXPECT_THAT(refused_with(kEntries + 32 + 8, 0), HasSubstr("lie in one place"));
+  EXPECT_THAT(refused_with(56, uint64_t{1} << 60), HasSubstr("claims 1152921504606846976 slots"));
+  EXPECT_THAT(refused_with(0, 1), HasSubstr("another kind of file"));
+}
+
+TEST_F(Storage, SamplesThatChangedOnTheDiskAreNotHandedOut) {
+  staged();
+  {
+    std::fstream samples(path_ / "samples", std::ios::in | std::ios::out | std::ios::binary);
+    samples.seekp(5);
+    samples.put('!');
+  }
+  EXPECT_THAT(bytes_in(**open(), 3), HasSubstr("are not those that were stored"));
+  std::filesystem::resize_file(path_ / "samples", 100);
+  EXPECT_THAT(refused(), HasSubstr("but the file of samples ends at 100"));
+}
+
+TEST_F(Storage, LeftoversOfAWriterThatWasKilledAreRemoved) {
+  staged();
+  const auto leftover = path_ / ".owned.next.1234.abcd";
+  std::ofstream(leftover) << "half";
+  ASSERT_TRUE(open().ok());
+  EXPECT_FALSE(std::filesystem::exists(leftover));
+}
+
+TEST(Ownership, ReadsTheGoldenFile) {
+  const std::string bytes = *read_file("tests/golden/owned.bin");
+  const StorageOptions options{.order = partial_order(6, 2, 0.5), .rank = 1};
+  const auto owned = Ownership::parse(bytes_of(bytes), options, /*samples_size_bytes=*/128);
+  ASSERT_TRUE(owned.ok()) << owned.error().message();
+  EXPECT_EQ(owned->epoch(), Epoch{9});
+  ASSERT_NE(owned->find(SampleId{3}), nullptr);
+  EXPECT_EQ(owned->find(SampleId{3})->offset_bytes, 64u);
+  EXPECT_EQ(owned->find(SampleId{0})->crc32c, 0x22222222u);
+  EXPECT_EQ(owned->entries()[2].sample, 5u);
+  EXPECT_EQ(owned->find(SampleId{4}), nullptr);
+  EXPECT_EQ(owned->bytes(options), bytes);
+}
+
+TEST(LocalPlaces, TakesTheSmallestPartThatFits) {
+  LocalPlaces places;
+  places.reset({{.offset_bytes = 256, .size_bytes = 60}, {.offset_bytes = 448, .size_bytes = 64}});
+  // Free: 0 to 256, 320 to 448.
+  EXPECT_EQ(places.take(100), 320u);
+  EXPECT_EQ(places.take(65), 0u);
+  EXPECT_EQ(places.take(128), 128u);
+  EXPECT_EQ(places.take(1), 512u);
+  EXPECT_EQ(places.end_bytes(), 576u);
+}
+
+}  // namespace
+}  // namespace millrace::loader

@@ -1,0 +1,58 @@
+// Ownership: which sample a rank holds in which slot in an epoch, and where its bytes lie; and the
+// file that says so. docs/formats/local-storage.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/base.h"
+#include "base/result.h"
+#include "data/sample.h"
+#include "loader/order/order.h"
+#include "wire/local_storage.h"
+
+namespace millrace::loader {
+
+struct StorageOptions {
+  std::filesystem::path directory;  // of this rank alone; made where it is not there
+  OrderOptions order;               // partial
+  uint32_t rank = 0;                // below order.shard_count
+};
+
+// The slots of the rank's shard.
+uint64_t slot_count_of(const StorageOptions& options);
+
+class Ownership {
+ public:
+  using Entry = wire::OwnershipEntry;
+
+  // Fails where a sample or a place is in two entries, beyond the dataset, or beyond the file of
+  // samples, which is so long. `entries` are by slot.
+  static Result<Ownership> make(data::Epoch epoch, std::vector<Entry> entries,
+                                const StorageOptions& options, uint64_t samples_size_bytes);
+
+  // What a file says. Fails where it is damaged, or another job's.
+  static Result<Ownership> parse(ByteView bytes, const StorageOptions& options,
+                                 uint64_t samples_size_bytes);
+
+  // The bytes of the file.
+  std::string bytes(const StorageOptions& options) const;
+
+  data::Epoch epoch() const { return epoch_; }
+  const std::vector<Entry>& entries() const { return entries_; }  // by slot
+
+  // nullptr where the rank does not hold it.
+  const Entry* find(data::SampleId sample) const;
+
+ private:
+  Ownership(data::Epoch epoch, std::vector<Entry> entries);
+
+  data::Epoch epoch_;
+  std::vector<Entry> entries_;
+  std::vector<uint64_t> by_sample_;  // slots
+};
+
+}  // namespace millrace::loader

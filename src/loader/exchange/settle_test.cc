@@ -1,0 +1,99 @@
+#include "loader/exchange/settle.h"
+
+#include <gmock/gmock.h>
+
+#include "base/temporary_directory.h"
+#include "loader/exchange/plan.h"
+#include "loader/exchange/test_data.h"
+
+namespace millrace::loader {
+namespace {
+
+using data::Epoch;
+using testing::Each;
+using testing::HasSubstr;
+
+constexpr std::optional<Epoch> kNone;
+
+std::optional<Epoch> common(const std::vector<StorageEpochs>& ranks) {
+  return *common_epoch(ranks);
+}
+
+TEST(CommonEpoch, IsTheNextWhereAllHavePreparedIt) {
+  EXPECT_EQ(common({{Epoch{3}, Epoch{4}}, {Epoch{3}, Epoch{4}}}), Epoch{4});
+  EXPECT_EQ(common({{kNone, Epoch{0}}, {kNone, Epoch{0}}}), Epoch{0});
+}
+
+TEST(CommonEpoch, IsTheOldWhereOneHasNotPreparedTheNext) {
+  EXPECT_EQ(common({{Epoch{3}, Epoch{4}}, {Epoch{3}, kNone}}), Epoch{3});
+  EXPECT_EQ(common({{Epoch{3}, kNone}, {Epoch{3}, kNone}}), Epoch{3});
+  EXPECT_EQ(common({{kNone, Epoch{0}}, {kNone, kNone}}), kNone);
+}
+
+TEST(CommonEpoch, IsWhatOneHasCommitted) {
+  EXPECT_EQ(common({{Epoch{4}, kNone}, {Epoch{3}, Epoch{4}}}), Epoch{4});
+  EXPECT_EQ(common({{kNone, Epoch{0}}, {Epoch{0}, kNone}}), Epoch{0});
+  // One was quick, and has prepared the next but one: the slow one's commit had not happened.
+  EXPECT_EQ(common({{Epoch{4}, Epoch{5}}, {Epoch{3}, Epoch{4}}}), Epoch{4});
+}
+
+TEST(CommonEpoch, ThereIsNoneWhereAStorageIsOfAnotherRun) {
+  const StorageEpochs ranks[] = {{Epoch{4}, kNone}, {Epoch{2}, Epoch{3}}};
+  EXPECT_THAT(common_epoch(ranks).error().message(),
+              HasSubstr("rank 1 has epoch 2 with epoch 3 prepared, where others have epoch 4"));
+  const StorageEpochs lost[] = {{kNone, kNone}, {Epoch{2}, kNone}};
+  EXPECT_THAT(common_epoch(lost).error().message(),
+              HasSubstr("rank 0 has no samples, where others have epoch 2"));
+}
+
+// Every way in which two of three ranks can be further than the third.
+TEST(Settle, BringsAllRanksToOneEpochWhereverTheyStopped) {
+  enum class Stop { kStaged, kPrepared, kCommitted };
+  const OrderOptions order = partial_order(60, 3, 0.5);
+  for (const Stop slow : {Stop::kStaged, Stop::kPrepared}) {
+    for (const Stop quick : {Stop::kPrepared, Stop::kCommitted}) {
+      if (slow == Stop::kStaged && quick == Stop::kCommitted) continue;  // needs all prepared
+      const auto directory = *TemporaryDirectory::create();
+      ASSERT_THAT(run_ranks(3,
+                            [&](comm::Comm& comm) {
+                              return run_exchanges(
+                                  {.directory = directory.path(), .order = order, .epochs = 2},
+                                  comm);
+                            }),
+                  Each(""));
+      const PartialMoves moves(order);
+      for (uint32_t rank = 0; rank < 3; ++rank) {
+        const auto storage = *open_storage(directory.path(), order, rank);
+        const Stop stop = rank == 1 ? slow : quick;
+        for (const ExchangeMove& move : plan_exchange(moves, Epoch{2}, rank).receives) {
+          const std::string bytes = bytes_of_sample(data::index_of(move.sample));
+          ASSERT_TRUE(storage->stage(move.slot, move.sample, bytes_of(bytes)).ok());
+        }
+        ASSERT_TRUE(stop == Stop::kStaged || storage->prepare(Epoch{3}).ok());
+        ASSERT_TRUE(stop != Stop::kCommitted || storage->commit().ok());
+      }
+      const auto told = run_ranks(3, [&](comm::Comm& comm) -> Status {
+        ASSIGN_OR_RETURN(const auto storage,
+                         open_storage(directory.path(), order, comm::index_of(comm.rank())));
+        RETURN_IF_ERROR(settle(*storage, comm));
+        const Epoch due{slow == Stop::kPrepared ? 3u : 2u};
+        if (storage->epoch() != due) return fail(Errc::kCorrupt, "is in another epoch");
+        return check_storage(*storage);
+      });
+      EXPECT_THAT(told, Each(""));
+    }
+  }
+}
+
+TEST(Settle, RefusesAnotherNumberOfRanks) {
+  const auto directory = *TemporaryDirectory::create();
+  const auto told = run_ranks(2, [&](comm::Comm& comm) -> Status {
+    ASSIGN_OR_RETURN(const auto storage, open_storage(directory.path(), partial_order(60, 3, 0.5),
+                                                      comm::index_of(comm.rank())));
+    return settle(*storage, comm);
+  });
+  EXPECT_THAT(told, Each(HasSubstr("held by 3 ranks, and this job has 2; start it with 3")));
+}
+
+}  // namespace
+}  // namespace millrace::loader

@@ -1,0 +1,60 @@
+// What the tests of storages and exchanges share: a dataset whose bytes tell which sample they are,
+// and ranks as threads with a storage each.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/comm.h"
+#include "data/source.h"
+#include "loader/exchange/local_storage.h"
+
+namespace millrace::loader {
+
+// Samples of different lengths, some of them empty.
+std::string bytes_of_sample(uint64_t sample);
+
+class NumberedSource : public data::SampleSource {
+ public:
+  explicit NumberedSource(uint64_t sample_count) : sample_count_(sample_count) {}
+
+  uint64_t sample_count() const override { return sample_count_; }
+  std::string name(data::SampleId sample) const override;
+  std::optional<int64_t> label(data::SampleId) const override { return {}; }
+  Result<ByteView> read(data::SampleId sample, data::Buffer& room) const override;
+  Result<size_t> read_into(data::SampleId sample, MutableByteView out) const override;
+  uint64_t group_count() const override { return 1; }
+  data::SampleId group_begin(uint64_t group) const override {
+    return data::SampleId{group * sample_count_};
+  }
+
+ private:
+  uint64_t sample_count_;
+};
+
+OrderOptions partial_order(uint64_t sample_count, uint32_t shard_count, double fraction);
+
+// Runs `work` on every rank; what each returned, by rank.
+using RankWork = std::function<Status(comm::Comm& comm)>;
+std::vector<std::string> run_ranks(uint32_t size, const RankWork& work);
+
+// The storage of a rank below `directory`.
+Result<std::unique_ptr<LocalStorage>> open_storage(const std::filesystem::path& directory,
+                                                   const OrderOptions& order, uint32_t rank);
+
+// Whether a storage holds, in its epoch, what the order says, byte for byte.
+Status check_storage(const LocalStorage& storage);
+
+// Stages where nothing is yet, then exchanges `epochs` times, with `iterations` iterations each.
+struct ExchangeJob {
+  std::filesystem::path directory;
+  OrderOptions order;
+  uint64_t epochs = 1;
+  uint64_t iterations = 7;
+};
+Status run_exchanges(const ExchangeJob& job, comm::Comm& comm);
+
+}  // namespace millrace::loader

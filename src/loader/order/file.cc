@@ -1,0 +1,109 @@
+// Shuffling by file: files (groups of samples) come in another order each epoch, and the samples of
+// a file in theirs.
+//
+// Files differ in length, so that where one begins in an epoch depends on all before it: a table of
+// 16 bytes a file, made when an epoch is first asked about. Two are kept, because a job that
+// prefetches stands in two epochs at once; a third replaces the one that was asked about longest
+// ago.
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "base/permutation.h"
+#include "loader/order/key.h"
+#include "loader/order/kinds.h"
+
+namespace millrace::loader {
+namespace {
+
+// One epoch's files.
+struct FileTable {
+  data::Epoch epoch{};
+  KeyedPermutation files;        // place of a file in the epoch -> file
+  std::vector<uint64_t> begins;  // position of the first sample of the file at a place, and the end
+};
+
+class FileOrder : public Order {
+ public:
+  explicit FileOrder(const OrderOptions& options)
+      : options_(options), files_(options.group_begins.size() - 1, {}) {}
+
+  const OrderOptions& options() const override { return options_; }
+
+  data::SampleId at(data::Epoch epoch, uint64_t position) const override {
+    const auto table = table_of(epoch);
+    return sample_at(*table, place_of(*table, position), position);
+  }
+
+  uint64_t position_of(data::Epoch epoch, data::SampleId sample) const override {
+    const std::vector<uint64_t>& begins = options_.group_begins;
+    const uint64_t index = data::index_of(sample);
+    const auto after = std::ranges::upper_bound(begins, index);
+    const auto file = static_cast<uint64_t>(after - begins.begin()) - 1;
+    const auto table = table_of(epoch);
+    return table->begins[table->files.inverse(file)] + (index - begins[file]);
+  }
+
+  void fill(data::Epoch epoch, uint64_t first, uint64_t stride,
+            std::span<data::SampleId> out) const override {
+    if (out.empty()) return;
+    const auto table = table_of(epoch);
+    size_t place = place_of(*table, first);
+    for (data::SampleId& sample : out) {
+      if (first >= table->begins[place + 1]) place = place_of(*table, first);
+      sample = sample_at(*table, place, first);
+      first += stride;
+    }
+  }
+
+ private:
+  // Shared with the callers that still use it when it is replaced.
+  using Shared = std::shared_ptr<const FileTable>;
+
+  // The last place that begins at or before the position: empty files before it are passed over.
+  static size_t place_of(const FileTable& table, uint64_t position) {
+    const auto after = std::ranges::upper_bound(table.begins, position);
+    return static_cast<size_t>(after - table.begins.begin()) - 1;
+  }
+
+  data::SampleId sample_at(const FileTable& table, size_t place, uint64_t position) const {
+    const uint64_t file = table.files.at(place);
+    return data::SampleId{options_.group_begins[file] + (position - table.begins[place])};
+  }
+
+  Shared table_of(data::Epoch epoch) const {
+    const std::lock_guard lock(mutex_);
+    if (tables_[1] && tables_[1]->epoch == epoch) std::swap(tables_[0], tables_[1]);
+    if (tables_[0] && tables_[0]->epoch == epoch) return tables_[0];
+    tables_[1] = std::move(tables_[0]);
+    tables_[0] = std::make_shared<FileTable>(make_table(epoch));
+    return tables_[0];
+  }
+
+  FileTable make_table(data::Epoch epoch) const {
+    FileTable table{.epoch = epoch,
+                    .files = files_.with_key(order_key(
+                        {.seed = options_.seed, .epoch = epoch, .purpose = OrderPurpose::kFile})),
+                    .begins = {0}};
+    table.begins.reserve(files_.size() + 1);
+    for (uint64_t place = 0; place < files_.size(); ++place) {
+      const uint64_t file = table.files.at(place);
+      table.begins.push_back(table.begins.back() + options_.group_begins[file + 1] -
+                             options_.group_begins[file]);
+    }
+    return table;
+  }
+
+  OrderOptions options_;
+  KeyedPermutation files_;  // of no epoch yet
+  mutable std::mutex mutex_;
+  mutable std::array<Shared, 2> tables_;  // the one asked about last comes first
+};
+
+}  // namespace
+
+std::unique_ptr<Order> make_file_order(const OrderOptions& options) {
+  return std::make_unique<FileOrder>(options);
+}
+
+}  // namespace millrace::loader

@@ -1,0 +1,45 @@
+// Global shuffling: one keyed permutation of all samples an epoch.
+#include "base/permutation.h"
+#include "loader/order/key.h"
+#include "loader/order/kinds.h"
+
+namespace millrace::loader {
+namespace {
+
+class GlobalOrder : public Order {
+ public:
+  explicit GlobalOrder(const OrderOptions& options)
+      : options_(options), samples_(options.sample_count, {}) {}
+
+  const OrderOptions& options() const override { return options_; }
+
+  data::SampleId at(data::Epoch epoch, uint64_t position) const override {
+    return data::SampleId{permutation(epoch).at(position)};
+  }
+
+  uint64_t position_of(data::Epoch epoch, data::SampleId sample) const override {
+    return permutation(epoch).inverse(data::index_of(sample));
+  }
+
+  void fill(data::Epoch epoch, uint64_t first, uint64_t stride,
+            std::span<data::SampleId> out) const override {
+    permutation(epoch).fill(first, stride, out);
+  }
+
+ private:
+  KeyedPermutation permutation(data::Epoch epoch) const {
+    return samples_.with_key(
+        order_key({.seed = options_.seed, .epoch = epoch, .purpose = OrderPurpose::kGlobal}));
+  }
+
+  OrderOptions options_;
+  KeyedPermutation samples_;  // of no epoch yet
+};
+
+}  // namespace
+
+std::unique_ptr<Order> make_global_order(const OrderOptions& options) {
+  return std::make_unique<GlobalOrder>(options);
+}
+
+}  // namespace millrace::loader

@@ -1,0 +1,104 @@
+#include "loader/order/order.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/permutation.h"
+#include "base/spelling.h"
+#include "loader/order/kinds.h"
+
+namespace millrace::loader {
+namespace {
+
+struct ShuffleEntry {
+  std::string_view name;
+  Shuffle shuffle;
+  std::unique_ptr<Order> (*make)(const OrderOptions&);
+};
+
+constexpr ShuffleEntry kShuffles[] = {
+    {"off", Shuffle::kOff, &make_off_order},
+    {"global", Shuffle::kGlobal, &make_global_order},
+    {"local", Shuffle::kLocal, &make_local_order},
+    {"partial", Shuffle::kPartial, &make_partial_order},
+    {"file", Shuffle::kFile, &make_file_order},
+};
+
+const ShuffleEntry* entry_of(Shuffle shuffle) {
+  const auto* const found = std::ranges::find(kShuffles, shuffle, &ShuffleEntry::shuffle);
+  return found == std::end(kShuffles) ? nullptr : found;
+}
+
+Status check_groups(const OrderOptions& options) {
+  const std::vector<uint64_t>& begins = options.group_begins;
+  if (begins.empty() || begins.front() != 0 || begins.back() != options.sample_count) {
+    return fail(
+        Errc::kInvalidArgument,
+        "shuffling by file needs where the files of the {} samples begin, from 0 to {}; "
+        "the source gave {}",
+        options.sample_count, options.sample_count,
+        begins.empty() ? "nothing" : fmt::format("{} to {}", begins.front(), begins.back()));
+  }
+  const auto fall = std::ranges::adjacent_find(begins, std::greater{});
+  if (fall == begins.end()) return {};
+  return fail(Errc::kInvalidArgument,
+              "the samples of file {} begin at {}, after those of the next file, at {}",
+              fall - begins.begin(), *fall, *(fall + 1));
+}
+
+}  // namespace
+
+Result<Shuffle> shuffle_from(std::string_view name) {
+  std::vector<std::string> names;
+  for (const ShuffleEntry& entry : kShuffles) {
+    if (entry.name == name) return entry.shuffle;
+    names.emplace_back(entry.name);
+  }
+  return fail(Errc::kInvalidArgument, "there is no shuffling '{}'{}; there are {}", name,
+              did_you_mean(name, names), fmt::join(names, ", "));
+}
+
+std::string_view shuffle_name(Shuffle shuffle) {
+  const ShuffleEntry* const entry = entry_of(shuffle);
+  return entry == nullptr ? "?" : entry->name;
+}
+
+Status check_order(const OrderOptions& options) {
+  if (entry_of(options.shuffle) == nullptr) {
+    return fail(Errc::kInvalidArgument, "there is no shuffling number {}",
+                static_cast<int>(options.shuffle));
+  }
+  if (options.sample_count > KeyedPermutation::kSizeMax) {
+    return fail(Errc::kInvalidArgument, "{} samples are more than an order can have, which is {}",
+                options.sample_count, KeyedPermutation::kSizeMax);
+  }
+  if (options.shard_count == 0) {
+    return fail(Errc::kInvalidArgument,
+                "the samples cannot be divided among 0 shards; give the number of ranks that hold "
+                "them, at least 1");
+  }
+  if (!(options.fraction >= 0 && options.fraction <= 1)) {
+    return fail(Errc::kInvalidArgument,
+                "the fraction of samples to exchange is {}; it must be from 0 (local) to 1",
+                options.fraction);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Order>> make_order(const OrderOptions& options) {
+  RETURN_IF_ERROR(check_order(options));
+  if (options.shuffle == Shuffle::kFile) RETURN_IF_ERROR(check_groups(options));
+  return entry_of(options.shuffle)->make(options);
+}
+
+void Order::fill(data::Epoch epoch, uint64_t first, uint64_t stride,
+                 std::span<data::SampleId> out) const {
+  for (data::SampleId& sample : out) {
+    sample = at(epoch, first);
+    first += stride;
+  }
+}
+
+}  // namespace millrace::loader

@@ -1,0 +1,229 @@
+// What one order or the other promises beside the contract.
+#include "loader/order/order.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "loader/order/shards.h"
+
+namespace millrace::loader {
+namespace {
+
+using data::Epoch;
+using data::SampleId;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<uint64_t> positions(const Order& order, Epoch epoch, uint64_t first, uint64_t stride) {
+  std::vector<uint64_t> samples;
+  for (uint64_t p = first; p < order.size(); p += stride) {
+    samples.push_back(data::index_of(order.at(epoch, p)));
+  }
+  return samples;
+}
+
+std::unique_ptr<Order> made(const OrderOptions& options) { return std::move(*make_order(options)); }
+
+std::string refused(const OrderOptions& options) {
+  const auto order = make_order(options);
+  return order.ok() ? "" : order.error().message();
+}
+
+// The orders are a promise: a job begun by one build is continued by another.
+TEST(Order, GivesTheSamplesItGaveEver) {
+  const auto first_of = [](OrderOptions options) {
+    options.seed = 42;
+    options.sample_count = 1000;
+    options.shard_count = 4;
+    options.fraction = 0.5;
+    options.group_begins = {0, 100, 250, 1000};
+    auto samples = positions(*made(options), Epoch{2}, 0, 1);
+    samples.resize(5);
+    return samples;
+  };
+  EXPECT_THAT(first_of({.shuffle = Shuffle::kOff}), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(first_of({.shuffle = Shuffle::kGlobal}), ElementsAre(194, 324, 667, 715, 285));
+  EXPECT_THAT(first_of({.shuffle = Shuffle::kLocal}), ElementsAre(153, 412, 600, 756, 216));
+  EXPECT_THAT(first_of({.shuffle = Shuffle::kPartial}), ElementsAre(729, 586, 870, 183, 794));
+  EXPECT_THAT(first_of({.shuffle = Shuffle::kFile}), ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(Order, NamesOfShufflingsAreReadBack) {
+  for (const Shuffle shuffle :
+       {Shuffle::kOff, Shuffle::kGlobal, Shuffle::kLocal, Shuffle::kPartial, Shuffle::kFile}) {
+    EXPECT_EQ(*shuffle_from(shuffle_name(shuffle)), shuffle);
+  }
+  EXPECT_EQ(shuffle_from("globl").error().message(),
+            "there is no shuffling 'globl'; did you mean 'global'?; there are off, global, local, "
+            "partial, file");
+}
+
+TEST(Order, RefusesOptionsThatMakeNoSense) {
+  EXPECT_THAT(refused({.sample_count = 4, .shard_count = 0}), HasSubstr("among 0 shards"));
+  EXPECT_THAT(refused({.sample_count = 4, .fraction = 1.5}), HasSubstr("is 1.5"));
+  EXPECT_THAT(refused({.sample_count = 4, .fraction = -0.1}), HasSubstr("is -0.1"));
+  EXPECT_THAT(refused({.fraction = std::numeric_limits<double>::quiet_NaN()}), HasSubstr("is nan"));
+  EXPECT_THAT(refused({.sample_count = ~uint64_t{0}}), HasSubstr("more than an order can have"));
+  EXPECT_THAT(refused({.shuffle = Shuffle{9}}), HasSubstr("no shuffling number 9"));
+}
+
+TEST(Order, RefusesFilesThatAreNotThoseOfTheSamples) {
+  const auto by_file = [](std::vector<uint64_t> begins) {
+    return refused({.shuffle = Shuffle::kFile, .sample_count = 4, .group_begins = begins});
+  };
+  EXPECT_THAT(by_file({}), HasSubstr("the source gave nothing"));
+  EXPECT_THAT(by_file({0, 3}), HasSubstr("the source gave 0 to 3"));
+  EXPECT_THAT(by_file({1, 4}), HasSubstr("the source gave 1 to 4"));
+  EXPECT_THAT(by_file({0, 3, 2, 4}),
+              HasSubstr("of file 1 begin at 3, after those of the next file, at 2"));
+  EXPECT_EQ(by_file({0, 0, 2, 4, 4}), "");
+}
+
+TEST(LocalOrder, AShardKeepsAContiguousRunOfSamples) {
+  const auto order = made({.shuffle = Shuffle::kLocal, .sample_count = 11, .shard_count = 3});
+  for (const uint64_t e : {0, 1, 9}) {
+    auto second = positions(*order, Epoch{e}, /*first=*/1, /*stride=*/3);
+    std::ranges::sort(second);
+    EXPECT_THAT(second, ElementsAre(4, 5, 6, 7)) << e;
+    auto third = positions(*order, Epoch{e}, 2, 3);
+    std::ranges::sort(third);
+    EXPECT_THAT(third, ElementsAre(8, 9, 10)) << e;
+  }
+}
+
+TEST(LocalOrder, ShardsOfOneSizeAreNotVisitedInOneOrder) {
+  const auto order = made({.shuffle = Shuffle::kLocal, .sample_count = 200, .shard_count = 2});
+  auto second = positions(*order, Epoch{0}, 1, 2);
+  for (uint64_t& sample : second) sample -= 100;
+  EXPECT_NE(positions(*order, Epoch{0}, 0, 2), second);
+}
+
+TEST(FileOrder, SamplesOfAFileStayTogetherAndInOrder) {
+  const auto order = made(
+      {.shuffle = Shuffle::kFile, .sample_count = 10, .seed = 1, .group_begins = {0, 3, 3, 7, 10}});
+  std::set<std::vector<uint64_t>> orders;
+  for (uint64_t e = 0; e < 50; ++e) {
+    const auto samples = positions(*order, Epoch{e}, 0, 1);
+    orders.insert(samples);
+    for (size_t i = 1; i < samples.size(); ++i) {
+      const bool begins_a_file = samples[i] == 0 || samples[i] == 3 || samples[i] == 7;
+      EXPECT_TRUE(begins_a_file || samples[i] == samples[i - 1] + 1);
+    }
+  }
+  EXPECT_EQ(orders.size(), 6u);  // three files that are not empty
+}
+
+TEST(PartialOrder, OfNothingIsLocal) {
+  OrderOptions options{.shuffle = Shuffle::kPartial,
+                       .sample_count = 1000,
+                       .seed = 3,
+                       .shard_count = 7,
+                       .fraction = 0};
+  const auto partial = made(options);
+  options.shuffle = Shuffle::kLocal;
+  const auto local = made(options);
+  for (uint64_t e = 0; e < 4; ++e) {
+    EXPECT_EQ(positions(*partial, Epoch{e}, 0, 1), positions(*local, Epoch{e}, 0, 1));
+  }
+}
+
+TEST(PartialOrder, IsLocalInTheFirstEpoch) {
+  OrderOptions options{.shuffle = Shuffle::kPartial,
+                       .sample_count = 1000,
+                       .seed = 3,
+                       .shard_count = 7,
+                       .fraction = 0.5};
+  const auto partial = made(options);
+  options.shuffle = Shuffle::kLocal;
+  EXPECT_EQ(positions(*partial, Epoch{0}, 0, 1), positions(*made(options), Epoch{0}, 0, 1));
+}
+
+// How many samples of each first shard lie in each shard.
+std::vector<double> origins(const Order& order, Epoch epoch) {
+  const uint32_t shard_count = order.options().shard_count;
+  const Shards shards(order.size(), shard_count);
+  std::vector<double> counts(shard_count * shard_count);
+  for (uint64_t p = 0; p < order.size(); ++p) {
+    ++counts[p % shard_count * shard_count + shards.home_of(order.at(epoch, p)).shard];
+  }
+  return counts;
+}
+
+TEST(PartialOrder, OfAllMixesLikeGlobal) {
+  constexpr uint32_t kShards = 10;
+  constexpr uint64_t kSamples = 20'000;
+  const auto order = made({.shuffle = Shuffle::kPartial,
+                           .sample_count = kSamples,
+                           .seed = 3,
+                           .shard_count = kShards,
+                           .fraction = 1});
+  for (const uint64_t e : {1, 2}) {
+    double chi_square = 0;
+    for (const double count : origins(*order, Epoch{e})) {
+      const double expected = kSamples / (kShards * kShards);
+      chi_square += (count - expected) * (count - expected) / expected;
+    }
+    // 81 degrees of freedom: a thousand random deals in a row stay below this.
+    EXPECT_LT(chi_square, 135) << e;
+    EXPECT_GT(chi_square, 40) << e;
+  }
+}
+
+TEST(PartialOrder, KeepsWhatIsNotExchanged) {
+  constexpr uint32_t kShards = 4;
+  const auto order = made({.shuffle = Shuffle::kPartial,
+                           .sample_count = 4000,
+                           .seed = 3,
+                           .shard_count = kShards,
+                           .fraction = 0.1});
+  const auto counts = origins(*order, Epoch{1});
+  for (uint32_t shard = 0; shard < kShards; ++shard) {
+    // Of 1000, 100 are exchanged, of which a fourth has its own shard as target.
+    EXPECT_NEAR(counts[shard * kShards + shard], 925, 20);
+  }
+}
+
+TEST(PartialOrder, SamplesThatOnceLayInEqualSlotsMeet) {
+  constexpr uint32_t kShards = 4;
+  const auto order = made({.shuffle = Shuffle::kPartial,
+                           .sample_count = 400,
+                           .seed = 3,
+                           .shard_count = kShards,
+                           .fraction = 1});
+  uint64_t meetings = 0;
+  for (uint64_t slot = 0; slot < 100; ++slot) {
+    std::set<uint64_t> shards;
+    for (uint64_t shard = 0; shard < kShards; ++shard) {
+      shards.insert(order->position_of(Epoch{1}, SampleId{shard * 100 + slot}) % kShards);
+    }
+    meetings += kShards - shards.size();
+  }
+  EXPECT_NEAR(static_cast<double>(meetings), 400 * std::pow(0.75, 4), 30);  // as chance has it
+}
+
+TEST(Shards, TheirSizesDifferByOneAtMost) {
+  for (const uint64_t size : {0, 1, 2, 7, 100}) {
+    for (const uint32_t count : {1, 3, 7}) {
+      const Shards shards(size, count);
+      uint64_t sum = 0;
+      for (uint32_t shard = 0; shard < count; ++shard) {
+        EXPECT_EQ(shards.first_of(shard), sum);
+        for (uint64_t i = 0; i < shards.size_of(shard); ++i) {
+          const Slot slot{.shard = shard, .index = i};
+          EXPECT_EQ(shards.home_of(shards.at_home(slot)), slot);
+        }
+        EXPECT_LE(shards.size_of(shard) - shards.even_size(), 1u);
+        sum += shards.size_of(shard);
+      }
+      EXPECT_EQ(sum, size);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::loader

@@ -1,0 +1,66 @@
+// ShardOrders: the order in which each shard visits its slots in an epoch, by keyed permutations.
+//
+// Local and partial shuffling have this in common; they differ in what lies in a slot. Position p
+// belongs to shard p % count and is its (p / count)-th turn.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <span>
+
+#include "base/permutation.h"
+#include "loader/order/key.h"
+#include "loader/order/shards.h"
+
+namespace millrace::loader {
+
+class ShardOrders {
+ public:
+  ShardOrders(const Shards& shards, uint64_t seed)
+      : shards_(shards),
+        seed_(seed),
+        longer_(shards.even_size() + 1, {}),
+        even_(shards.even_size(), {}) {}
+
+  Slot slot_at(data::Epoch epoch, uint64_t position) const {
+    const auto shard = static_cast<uint32_t>(position % shards_.count());
+    return {.shard = shard, .index = of(epoch, shard).at(position / shards_.count())};
+  }
+
+  uint64_t position_of(data::Epoch epoch, Slot slot) const {
+    return of(epoch, slot.shard).inverse(slot.index) * shards_.count() + slot.shard;
+  }
+
+  // Calls visit(i, slot) for the positions first + i * stride, i below `count`, shard by shard: the
+  // keys of a shard are derived once, and a stride of one rank meets one shard alone.
+  template <typename Visit>
+  void each_slot(data::Epoch epoch, uint64_t first, uint64_t stride, uint64_t count,
+                 Visit visit) const {
+    const uint64_t cycle = shards_.count() / std::gcd(stride, uint64_t{shards_.count()});
+    for (uint64_t start = 0; start < std::min(cycle, count); ++start) {
+      const uint64_t position = first + start * stride;
+      const auto shard = static_cast<uint32_t>(position % shards_.count());
+      const KeyedPermutation order = of(epoch, shard);
+      uint64_t turn = position / shards_.count();
+      const uint64_t turn_stride = cycle * stride / shards_.count();
+      for (uint64_t i = start; i < count; i += cycle, turn += turn_stride) {
+        visit(i, Slot{.shard = shard, .index = order.at(turn)});
+      }
+    }
+  }
+
+ private:
+  KeyedPermutation of(data::Epoch epoch, uint32_t shard) const {
+    const KeyedPermutation& slots = shards_.size_of(shard) == shards_.even_size() ? even_ : longer_;
+    return slots.with_key(order_key(
+        {.seed = seed_, .epoch = epoch, .purpose = OrderPurpose::kLocal, .which = shard}));
+  }
+
+  Shards shards_;
+  uint64_t seed_;
+  KeyedPermutation longer_;  // of no key yet
+  KeyedPermutation even_;
+};
+
+}  // namespace millrace::loader

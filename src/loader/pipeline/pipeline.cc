@@ -1,0 +1,254 @@
+#include "loader/pipeline/pipeline.h"
+
+#include <millrace/trace.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/units.h"
+#include "loader/pipeline/queue.h"
+
+namespace millrace::loader {
+namespace {
+
+constexpr std::chrono::nanoseconds kLookEvery = std::chrono::milliseconds(100);
+constexpr std::chrono::nanoseconds kTuneEvery = std::chrono::milliseconds(50);
+constexpr size_t kNamedStuckSamples = 4;
+
+constinit Name wait_region{MILLRACE_BATCH_WAIT};
+
+// Signals are the program's, and are handled by its own threads. Faults are not held back: whoever
+// handles them must be called on the thread that made them.
+sigset_t signals_to_block() {
+  sigset_t signals;
+  sigfillset(&signals);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) {
+    sigdelset(&signals, fault);
+  }
+  return signals;
+}
+
+bool is_tuned(const TunerOptions& options) {
+  return options.fixed_thread_count == 0 || options.fixed_prefetch_batches == 0;
+}
+
+}  // namespace
+
+struct Pipeline::Core {
+  explicit Core(PipelineOptions made_of, const TunerSetting& setting)
+      : options(std::move(made_of)),
+        queue({.source = options.lane.source,
+               .buffer_count_max = options.tuner.prefetch_batches_max,
+               .hooks = options.hooks},
+              options.layout, setting) {}
+
+  // A copy, so that nobody else's code (the name of a sample) is called with the lock.
+  std::vector<LaneActivity> activities() const {
+    std::vector<LaneActivity> activities;
+    const std::lock_guard lock(mutex);
+    for (const auto& lane : lanes) {
+      if (const auto activity = lane->activity()) activities.push_back(*activity);
+    }
+    return activities;
+  }
+
+  const PipelineOptions options;
+  WorkQueue queue;
+  const pid_t pid = getpid();
+  mutable std::mutex mutex;
+  std::condition_variable ended;
+  std::vector<std::unique_ptr<Lane>> lanes;  // by mutex; a lane itself by its thread
+  std::vector<bool> has_ended;               // by mutex; a thread each
+};
+
+struct Pipeline::Start {
+  std::shared_ptr<Core> core;
+  uint32_t thread;
+  Lane* lane;
+};
+
+Pipeline::Pipeline(PipelineOptions options) : tuner_(options.tuner) {
+  options.lane.measures_cpu = options.tuner.fixed_thread_count == 0;
+  core_ = std::make_shared<Core>(std::move(options), tuner_.setting());
+}
+
+Pipeline::~Pipeline() {
+  if (!is_of_this_process()) return;
+  core_->queue.stop();
+  std::vector<bool> has_ended;
+  {
+    std::unique_lock lock(core_->mutex);
+    core_->ended.wait_for(lock, core_->options.ending_patience, [&] {
+      return std::ranges::find(core_->has_ended, false) == core_->has_ended.end();
+    });
+    has_ended = core_->has_ended;
+  }
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    if (has_ended[i]) {
+      pthread_join(threads_[i], nullptr);
+    } else {
+      pthread_detach(threads_[i]);
+    }
+  }
+}
+
+bool Pipeline::is_of_this_process() const { return getpid() == core_->pid; }
+
+void* Pipeline::run(void* start_pointer) {
+  const std::unique_ptr<Start> start(static_cast<Start*>(start_pointer));
+  Core& core = *start->core;
+  while (const auto work = core.queue.take(start->thread)) {
+    if (start->lane->fill(*work)) core.queue.finished(*work);
+  }
+  const std::lock_guard lock(core.mutex);
+  core.has_ended[start->thread] = true;
+  core.ended.notify_all();
+  return nullptr;
+}
+
+Status Pipeline::start_threads(uint32_t thread_count) {
+  sigset_t before;
+  const sigset_t blocked = signals_to_block();
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);  // a new thread has the mask of its maker
+  int os_error = 0;
+  while (threads_.size() < thread_count && os_error == 0) {
+    const auto thread = static_cast<uint32_t>(threads_.size());
+    auto start = std::make_unique<Start>(core_, thread, nullptr);
+    auto lane = std::make_unique<Lane>(core_->options.lane);
+    start->lane = lane.get();
+    {
+      const std::lock_guard lock(core_->mutex);
+      core_->lanes.push_back(std::move(lane));
+      core_->has_ended.push_back(false);
+    }
+    pthread_t id{};
+    os_error = pthread_create(&id, nullptr, &Pipeline::run, start.get());
+    if (os_error == 0) {
+      static_cast<void>(start.release());  // the thread has it now
+      pthread_setname_np(id, fmt::format("mr-load-{}", thread).c_str());
+      threads_.push_back(id);
+    } else {
+      const std::lock_guard lock(core_->mutex);
+      core_->lanes.pop_back();
+      core_->has_ended.pop_back();
+    }
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!threads_.empty()) return {};  // fewer than wished do the work as well
+  return fail_os(os_error, "cannot start a thread that loads");
+}
+
+Status Pipeline::restart(BatchSchedule schedule) {
+  // The schedule first: a thread that starts finds its work.
+  core_->queue.restart(std::move(schedule));
+  tuned_at_ = {};
+  return start_threads(tuner_.setting().thread_count);
+}
+
+bool Pipeline::skip_to(data::Epoch epoch) { return core_->queue.skip_to(epoch); }
+
+void Pipeline::cancel() { core_->queue.cancel(); }
+
+Result<std::shared_ptr<BatchWork>> Pipeline::next() {
+  // Also where nothing is waited for: a trace then says so, instead of nothing.
+  Region region(wait_region);
+  auto taken = core_->queue.take_front(std::chrono::nanoseconds(0));
+  std::shared_ptr<BatchWork> work = std::move(taken.work);
+  if (taken.front == WorkQueue::Front::kCancelled) return fail(Errc::kCancelled, "cancelled");
+  if (!work) {
+    ASSIGN_OR_RETURN(work, wait());
+  }
+  const ScheduledBatch& batch = work->scheduled();
+  region.epoch(static_cast<uint32_t>(data::number_of(batch.epoch))).step(batch.index);
+  region.end();
+  if (is_tuned(core_->options.tuner)) tune(work->row_count());
+  return work;
+}
+
+Result<std::shared_ptr<BatchWork>> Pipeline::wait() {
+  const auto began = monotonic_now();
+  const auto& options = core_->options;
+  const auto patience = std::clamp(options.read_deadline, std::chrono::nanoseconds(1), kLookEvery);
+  Status status;
+  WorkQueue::Taken taken{.front = WorkQueue::Front::kNotReady};
+  while (status.ok() && taken.front == WorkQueue::Front::kNotReady) {
+    taken = core_->queue.take_front(patience);
+    if (taken.front != WorkQueue::Front::kNotReady) break;
+    if (options.is_interrupted && options.is_interrupted()) {
+      status = fail(Errc::kCancelled, "interrupted");
+    } else {
+      status = check_stuck(began);
+    }
+  }
+  waited_ns_.fetch_add((monotonic_now() - began).count(), std::memory_order_relaxed);
+  if (!status.ok()) return std::move(status).error();
+  if (taken.front == WorkQueue::Front::kCancelled) return fail(Errc::kCancelled, "cancelled");
+  if (!taken.work) return fail(Errc::kInvalidArgument, "no batch is left to wait for");
+  return std::move(taken.work);
+}
+
+// No thread watches the others: what is stuck matters only once somebody waits for it.
+Status Pipeline::check_stuck(std::chrono::nanoseconds waits_since) const {
+  const auto& options = core_->options;
+  const auto now = monotonic_now();
+  size_t stuck_count = 0;
+  std::string names;
+  for (const LaneActivity& activity : core_->activities()) {
+    // Who has waited once may wait again: the time counts from this wait on.
+    if (now - std::max(activity.since, waits_since) < options.read_deadline) continue;
+    if (++stuck_count > kNamedStuckSamples) continue;
+    names += fmt::format(
+        "{}{} ({} for {})", names.empty() ? "" : ", ", options.lane.source->name(activity.sample),
+        activity.is_decoding ? "decoded" : "read", format_duration(now - activity.since));
+  }
+  if (stuck_count == 0) return {};
+  if (stuck_count > kNamedStuckSamples) {
+    names += fmt::format(" and {} more", stuck_count - kNamedStuckSamples);
+  }
+  return fail(Errc::kTimeout,
+              "the next batch waits for {}, longer than the deadline of {}; see whether the file "
+              "system answers, or raise read_deadline",
+              names, format_duration(options.read_deadline));
+}
+
+void Pipeline::tune(uint64_t samples) {
+  const auto now = monotonic_now();
+  tuned_samples_ += samples;
+  if (tuned_at_.count() != 0 && now - tuned_at_ < kTuneEvery) return;
+  const PipelineStats sums = stats();
+  // The first batch after a start is waited for however many threads there are.
+  if (tuned_at_.count() != 0) {
+    const TunerSetting before = tuner_.setting();
+    const TunerSetting& setting = tuner_.observe({.wall = now - tuned_at_,
+                                                  .waited = sums.waited - tuned_stats_.waited,
+                                                  .blocked = sums.blocked - tuned_stats_.blocked,
+                                                  .cpu = sums.lanes.cpu - tuned_stats_.lanes.cpu,
+                                                  .samples = tuned_samples_});
+    if (setting != before) {
+      core_->queue.set(setting);
+      // Where the system has no more threads, those there are go on.
+      static_cast<void>(start_threads(setting.thread_count).ok());
+    }
+  }
+  tuned_at_ = now;
+  tuned_stats_ = sums;
+  tuned_samples_ = 0;
+}
+
+PipelineStats Pipeline::stats() const {
+  PipelineStats stats;
+  stats.waited = std::chrono::nanoseconds(waited_ns_.load(std::memory_order_relaxed));
+  stats.blocked = core_->queue.blocked();
+  stats.setting = core_->queue.setting();
+  const std::lock_guard lock(core_->mutex);
+  for (const auto& lane : core_->lanes) stats.lanes += lane->counts();
+  return stats;
+}
+
+}  // namespace millrace::loader

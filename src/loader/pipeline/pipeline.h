@@ -1,0 +1,86 @@
+// Pipeline: the threads that fill batches ahead of the one who takes them.
+//
+// One thread at a time takes batches, starts, and destroys it; cancel() and stats() are for any. In
+// a child of fork, where the threads are not, nothing but the destructor may be called, which then
+// does nothing. A thread that is stuck in a read cannot be ended: the destructor waits for a while
+// and then leaves it alone, with all that it uses, until its read returns or the process ends.
+#pragma once
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "loader/pipeline/lane.h"
+#include "loader/pipeline/schedule.h"
+#include "loader/pipeline/tuner.h"
+#include "loader/pipeline/work.h"
+
+namespace millrace::loader {
+
+struct PipelineOptions {
+  LaneOptions lane;
+  TunerOptions tuner;
+  BatchLayout layout;
+  MemoryHooks hooks;
+  std::chrono::nanoseconds read_deadline{};
+  std::chrono::nanoseconds ending_patience = std::chrono::seconds(2);
+  std::function<bool()> is_interrupted;  // asked some times a second by a next() that waits
+};
+
+struct PipelineStats {
+  LaneCounts lanes;
+  std::chrono::nanoseconds waited{};
+  std::chrono::nanoseconds blocked{};
+  TunerSetting setting;
+};
+
+class Pipeline {
+ public:
+  explicit Pipeline(PipelineOptions options);
+  ~Pipeline();
+
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  bool is_of_this_process() const;
+
+  // Drops what is under way and goes on from there.
+  Status restart(BatchSchedule schedule);
+  // Drops what comes before the first batch of the epoch; false: that one is not under way.
+  bool skip_to(data::Epoch epoch);
+
+  // Waits for the next batch, which may have a failure or bad rows.
+  // REQUIRES: restart() went well, and an epoch has batches.
+  Result<std::shared_ptr<BatchWork>> next();
+
+  void cancel();
+  PipelineStats stats() const;
+
+ private:
+  struct Core;
+  struct Start;
+
+  static void* run(void* start);
+  Status start_threads(uint32_t thread_count);
+  Result<std::shared_ptr<BatchWork>> wait();
+  Status check_stuck(std::chrono::nanoseconds waits_since) const;
+  void tune(uint64_t samples);
+
+  std::shared_ptr<Core> core_;  // shared with the threads, which may outlive the pipeline
+  std::vector<pthread_t> threads_;
+  Tuner tuner_;
+  std::atomic<int64_t> waited_ns_{0};
+  // Since the last tuning.
+  std::chrono::nanoseconds tuned_at_{};
+  PipelineStats tuned_stats_;
+  uint64_t tuned_samples_ = 0;
+};
+
+}  // namespace millrace::loader

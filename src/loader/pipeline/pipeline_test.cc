@@ -1,0 +1,404 @@
+// How the loader behaves when samples are bad, reads hang, consumers stop, and processes fork.
+#include "loader/pipeline/pipeline.h"
+
+#include <dirent.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "base/cpus.h"
+#include "loader/loader.h"
+#include "loader/pipeline/fakes.h"
+
+namespace millrace::loader {
+namespace {
+
+using data::Epoch;
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// In order, so that a test knows which batch a sample is in.
+LoaderOptions in_order(std::shared_ptr<const FakeSource> source, uint64_t batch_size) {
+  LoaderOptions options;
+  options.source = std::move(source);
+  options.decoder = std::make_shared<FakeDecoder>();
+  options.shuffle = Shuffle::kOff;
+  options.batch_size = batch_size;
+  options.thread_count = 2;
+  return options;
+}
+
+std::unique_ptr<Loader> begun(const LoaderOptions& options) {
+  auto loader = Loader::open(options);
+  EXPECT_TRUE(loader.ok()) << loader.error().message();
+  EXPECT_TRUE((*loader)->start_epoch(Epoch{0}).ok());
+  return *std::move(loader);
+}
+
+std::vector<uint64_t> samples_of(const data::Batch& batch) {
+  std::vector<uint64_t> samples;
+  for (const data::SampleId sample : batch.samples) samples.push_back(data::index_of(sample));
+  return samples;
+}
+
+std::vector<uint64_t> next_samples(Loader& loader) {
+  const auto batch = loader.next();
+  EXPECT_TRUE(batch.ok()) << batch.error().message();
+  return batch.ok() && *batch ? samples_of(**batch) : std::vector<uint64_t>();
+}
+
+Error next_error(Loader& loader) {
+  const auto batch = loader.next();
+  EXPECT_FALSE(batch.ok());
+  return batch.ok() ? Error(Errc::kIo, "no error") : batch.error();
+}
+
+TEST(Pipeline, ABadSampleIsNamedAtItsBatchAndTheLoaderGoesOn) {
+  const auto source = std::make_shared<FakeSource>(12);
+  source->bad = {6, 5};
+  const auto loader = begun(in_order(source, 4));
+  EXPECT_THAT(next_samples(*loader), ElementsAre(0, 1, 2, 3));
+  const uint64_t done = loader->state().done;
+  const Error error = next_error(*loader);
+  EXPECT_EQ(error.message(), "sample-5: input/output error");
+  EXPECT_EQ(error.code(), Errc::kIo);
+  EXPECT_EQ(loader->state().done, done);  // a restart tries the batch again
+  EXPECT_THAT(next_samples(*loader), ElementsAre(8, 9, 10, 11));
+  EXPECT_EQ(loader->state().done, 12u);
+  EXPECT_FALSE((*loader->next()).has_value());
+  EXPECT_EQ(loader->stats().bad_samples, 2u);
+  EXPECT_EQ(loader->stats().first_bad_sample, "sample-5: input/output error");
+}
+
+TEST(Pipeline, ASampleThatCannotBeDecodedIsNamed) {
+  const auto decoder = std::make_shared<FakeDecoder>();
+  decoder->bad = {2};
+  LoaderOptions options = in_order(std::make_shared<FakeSource>(4), 4);
+  options.decoder = decoder;
+  EXPECT_EQ(next_error(*begun(options)).message(), "sample-2: the header is damaged");
+}
+
+TEST(Pipeline, WhatThrowsIsAnErrorOfItsSample) {
+  const auto source = std::make_shared<FakeSource>(4);
+  source->throwing = {3};
+  const Error error = next_error(*begun(in_order(source, 4)));
+  EXPECT_THAT(error.message(), HasSubstr("sample-3: "));
+  EXPECT_THAT(error.message(), HasSubstr("a library threw"));
+}
+
+TEST(Pipeline, AVerbatimSampleOfAnotherLengthIsNamed) {
+  const auto source = std::make_shared<FakeSource>(4);
+  source->short_ones = {1};
+  LoaderOptions options = in_order(source, 4);
+  options.decoder = std::make_shared<FakeVerbatim>();
+  const Error error = next_error(*begun(options));
+  EXPECT_THAT(error.message(),
+              HasSubstr("sample-1: it has 15 bytes, but every sample is to have 16"));
+}
+
+TEST(Pipeline, BadSamplesAreLeftOutOnRequestAndTheRowsMoveUp) {
+  const auto source = std::make_shared<FakeSource>(10);
+  source->bad = {0, 2, 9};
+  LoaderOptions options = in_order(source, 4);
+  options.skips_bad_samples = true;
+  options.tail = Tail::kPad;
+  const auto loader = begun(options);
+  const auto batch = *loader->next();
+  ASSERT_TRUE(batch.has_value());
+  EXPECT_EQ(batch->row_count, 2u);
+  EXPECT_THAT(samples_of(*batch), ElementsAre(1, 3));
+  EXPECT_THAT(batch->labels, ElementsAre(1, 3));
+  ASSERT_EQ(batch->fields[0].bytes.size(), 32u);
+  EXPECT_EQ(batch->fields[0].bytes[0], FakeSource::byte_at(1, 15));
+  EXPECT_EQ(batch->fields[0].bytes[16], FakeSource::byte_at(3, 15));
+  EXPECT_THAT(next_samples(*loader), ElementsAre(4, 5, 6, 7));
+  const auto last = *loader->next();  // 8, 9 (bad), and 0 (bad), 1 that pad
+  EXPECT_THAT(samples_of(*last), ElementsAre(8, 1));
+  EXPECT_THAT(last->is_real, ElementsAre(1, 0));
+  EXPECT_EQ(loader->stats().bad_samples, 4u);
+}
+
+TEST(Pipeline, ABatchOfBadSamplesAloneHasNoRowsButStaysAStep) {
+  const auto source = std::make_shared<FakeSource>(4);
+  source->bad = {0, 1};
+  LoaderOptions options = in_order(source, 2);
+  options.skips_bad_samples = true;
+  const auto loader = begun(options);
+  const auto batch = *loader->next();
+  ASSERT_TRUE(batch.has_value());
+  EXPECT_EQ(batch->row_count, 0u);
+  EXPECT_THAT(next_samples(*loader), ElementsAre(2, 3));
+}
+
+TEST(Pipeline, AStuckReadIsNamedAfterTheDeadlineAndTheBatchComesOnceItReturns) {
+  const auto source = std::make_shared<FakeSource>(8);
+  source->stuck = {5};
+  LoaderOptions options = in_order(source, 4);
+  options.read_deadline = milliseconds(30);
+  const auto loader = begun(options);
+  EXPECT_THAT(next_samples(*loader), ElementsAre(0, 1, 2, 3));
+  const Error error = next_error(*loader);
+  EXPECT_EQ(error.code(), Errc::kTimeout);
+  EXPECT_THAT(error.message(), HasSubstr("sample-5 (read for "));
+  EXPECT_THAT(error.message(), HasSubstr("deadline of 30 ms"));
+  EXPECT_EQ(next_error(*loader).code(), Errc::kTimeout);
+  source->release();
+  EXPECT_THAT(next_samples(*loader), ElementsAre(4, 5, 6, 7));
+}
+
+TEST(Pipeline, ALoaderWithAStuckReadIsDestroyedAndTheThreadEndsWhenTheReadReturns) {
+  const auto source = std::make_shared<FakeSource>(8);
+  source->stuck = {0};
+  LoaderOptions options = in_order(source, 4);
+  options.read_deadline = milliseconds(5);
+  auto loader = begun(options);
+  options.source.reset();
+  EXPECT_EQ(next_error(*loader).code(), Errc::kTimeout);
+  loader.reset();
+  EXPECT_GT(source.use_count(), 1);  // the thread still has it
+  source->release();
+  while (source.use_count() > 1) std::this_thread::yield();
+}
+
+TEST(Pipeline, CancelEndsAWaitAndWaitsToComeUntilAnEpochIsBegun) {
+  const auto source = std::make_shared<FakeSource>(8);
+  source->stuck = {0};
+  const auto loader = begun(in_order(source, 4));
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(milliseconds(10));
+    loader->cancel();
+  });
+  EXPECT_EQ(next_error(*loader).code(), Errc::kCancelled);
+  canceller.join();
+  EXPECT_EQ(next_error(*loader).code(), Errc::kCancelled);
+  source->release();
+  ASSERT_TRUE(loader->start_epoch(Epoch{1}).ok());
+  EXPECT_THAT(next_samples(*loader), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Pipeline, AWaitAsksWhetherItIsInterrupted) {
+  const auto source = std::make_shared<FakeSource>(8);
+  source->stuck = {0};
+  LoaderOptions options = in_order(source, 4);
+  int asked = 0;
+  options.is_interrupted = [&] { return ++asked == 2; };
+  const auto loader = begun(options);
+  EXPECT_EQ(next_error(*loader).code(), Errc::kCancelled);
+  EXPECT_EQ(asked, 2);
+  source->release();
+  EXPECT_THAT(next_samples(*loader), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Pipeline, BatchesThatAreKeptStayGoodAndNothingWaitsForThem) {
+  const auto source = std::make_shared<FakeSource>(400);
+  LoaderOptions options = in_order(source, 4);
+  options.prefetch_batches = 2;
+  options.memory_bytes = 64 << 10;  // a few batches
+  std::vector<data::Batch> kept;
+  {
+    const auto loader = begun(options);
+    for (int i = 0; i < 100; ++i) {
+      auto batch = loader->next();
+      ASSERT_TRUE(batch.ok()) << batch.error().message();
+      kept.push_back(**batch);
+    }
+  }
+  for (size_t i = 0; i < kept.size(); ++i) {
+    ASSERT_EQ(data::index_of(kept[i].samples[3]), 4 * i + 3);
+    ASSERT_EQ(kept[i].fields[0].bytes[3 * 16], FakeSource::byte_at(4 * i + 3, 15));
+  }
+}
+
+TEST(Pipeline, NoMoreBatchesAreUnderWayThanTheOptionsSay) {
+  const auto source = std::make_shared<FakeSource>(1000);
+  LoaderOptions options = in_order(source, 10);
+  options.prefetch_batches = 3;
+  const auto loader = begun(options);
+  next_samples(*loader);
+  while (source->read_count() < 40) std::this_thread::yield();
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(source->read_count(), 40u);  // one taken, three ready
+  EXPECT_GT(loader->stats().blocked.count(), 0);
+}
+
+TEST(Pipeline, BuffersAreUsedAgain) {
+  std::atomic<int> allocated = 0;
+  std::atomic<int> freed = 0;
+  {
+    LoaderOptions options = in_order(std::make_shared<FakeSource>(1000), 10);
+    options.prefetch_batches = 2;
+    options.memory_hooks = {.allocate =
+                                [&](size_t size_bytes) {
+                                  ++allocated;
+                                  return std::aligned_alloc(4096, size_bytes);
+                                },
+                            .free =
+                                [&](void* memory, size_t) {
+                                  ++freed;
+                                  std::free(memory);
+                                }};
+    const auto loader = begun(options);
+    for (int i = 0; i < 100; ++i) next_samples(*loader);
+  }
+  // Two under way, one in use, and what the two threads have not let go of yet.
+  EXPECT_LE(allocated.load(), 5);
+  EXPECT_EQ(allocated.load(), freed.load());
+}
+
+TEST(Pipeline, MemoryThatIsRefusedIsAnErrorOfTheBatch) {
+  LoaderOptions options = in_order(std::make_shared<FakeSource>(10), 5);
+  options.memory_hooks.allocate = [](size_t) -> void* { return nullptr; };
+  const Error error = next_error(*begun(options));
+  EXPECT_EQ(error.code(), Errc::kExhausted);
+}
+
+TEST(Pipeline, MemoryThatThrowsIsAnErrorOfTheBatch) {
+  LoaderOptions options = in_order(std::make_shared<FakeSource>(10), 5);
+  options.memory_hooks.allocate = [](size_t) -> void* { throw std::runtime_error("out of pins"); };
+  EXPECT_THAT(next_error(*begun(options)).message(), HasSubstr("out of pins"));
+}
+
+TEST(Pipeline, AConsumerMayStopAtAnyTime) {
+  for (int batches = 0; batches < 8; ++batches) {
+    const auto source = std::make_shared<FakeSource>(100'000);
+    source->delay = std::chrono::microseconds(100);
+    const auto loader = begun(in_order(source, 16));
+    for (int i = 0; i < batches; ++i) EXPECT_EQ(next_samples(*loader).size(), 16u);
+  }
+}
+
+TEST(Pipeline, EpochsMayBeBegunInAnyOrderAtAnyTime) {
+  const auto source = std::make_shared<FakeSource>(64);
+  LoaderOptions options = in_order(source, 8);
+  options.decoder = std::make_shared<FakeVerbatim>();
+  options.thread_count = 4;
+  const auto loader = begun(options);
+  for (uint64_t i = 0; i < 300; ++i) {
+    ASSERT_TRUE(loader->start_epoch(Epoch{i * i % 7}).ok());
+    for (uint64_t batch = 0; batch < i % 10; ++batch) {
+      const auto samples = next_samples(*loader);
+      ASSERT_EQ(samples.empty(), batch >= 8);
+      if (!samples.empty()) {
+        ASSERT_EQ(samples[0], batch * 8);
+      }
+    }
+  }
+}
+
+TEST(Pipeline, ThreadsOverTheCpusAreStartedWhereReadsWaitForADevice) {
+  const auto source = std::make_shared<FakeSource>(1'000'000);
+  source->delay = milliseconds(2);
+  LoaderOptions options = in_order(source, 8);
+  options.thread_count = 0;
+  const auto loader = begun(options);
+  const uint32_t at_first = loader->stats().thread_count;
+  while (loader->stats().thread_count <= at_first) next_samples(*loader);
+  EXPECT_LE(loader->stats().thread_count, 4 * usable_cpu_count());
+}
+
+// What ps shows of the threads of this process that load.
+std::vector<std::string> loading_threads(std::string* blocked_signals) {
+  std::vector<std::string> names;
+  DIR* const tasks = opendir("/proc/self/task");
+  while (const dirent* entry = readdir(tasks)) {
+    const std::string task = std::string("/proc/self/task/") + entry->d_name;
+    std::string name;
+    std::getline(std::ifstream(task + "/comm"), name);
+    if (!name.starts_with("mr-load-")) continue;
+    names.push_back(name);
+    std::ifstream status(task + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("SigBlk:")) *blocked_signals = line.substr(8);
+    }
+  }
+  closedir(tasks);
+  return names;
+}
+
+TEST(Pipeline, ThreadsHaveNamesAndLeaveSignalsToTheProgram) {
+  const auto loader = begun(in_order(std::make_shared<FakeSource>(100), 4));
+  next_samples(*loader);
+  std::string blocked;
+  EXPECT_THAT(loading_threads(&blocked), testing::UnorderedElementsAre("mr-load-0", "mr-load-1"));
+  const uint64_t mask = std::stoull(blocked, nullptr, 16);
+  for (const int signal : {SIGINT, SIGTERM, SIGCHLD, SIGALRM, SIGUSR1}) {
+    EXPECT_NE(mask >> (signal - 1) & 1, 0u) << "signal " << signal;
+  }
+}
+
+// What the child of a fork gets; the child ends without the tests' own clean-up.
+int in_child(const std::function<int()>& work) {
+  const pid_t child = fork();
+  if (child == 0) _exit(work());
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Pipeline, AChildOfForkIsToldWhyTheLoaderDoesNotWorkThere) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer does not follow a fork of threads";
+#endif
+  auto loader = begun(in_order(std::make_shared<FakeSource>(1000), 4));
+  auto held = *loader->next();
+  EXPECT_EQ(in_child([&] {
+              const auto batch = loader->next();
+              if (batch.ok() || batch.error().code() != Errc::kUnsupported) return 1;
+              if (batch.error().message().find("fork") == std::string::npos) return 2;
+              if (loader->start_epoch(Epoch{1}).ok()) return 3;
+              if (loader->restore(loader->state()).ok()) return 4;
+              loader->cancel();
+              if (loader->stats().batches != 1) return 5;
+              held.reset();
+              loader.reset();  // must not wait for threads that are not there
+              return 0;
+            }),
+            0);
+  EXPECT_THAT(next_samples(*loader), ElementsAre(4, 5, 6, 7));
+}
+
+TEST(Pipeline, ALoaderThatWasOnlyOpenedMayBeUsedInTheChild) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer does not follow a fork of threads";
+#endif
+  auto loader = *Loader::open(in_order(std::make_shared<FakeSource>(1000), 4));
+  EXPECT_EQ(in_child([&] {
+              if (!loader->start_epoch(Epoch{0}).ok()) return 1;
+              const auto batch = loader->next();
+              if (!batch.ok() || !*batch) return 2;
+              const bool is_right = samples_of(**batch) == std::vector<uint64_t>{0, 1, 2, 3};
+              loader.reset();
+              return is_right ? 0 : 3;
+            }),
+            0);
+}
+
+TEST(Pipeline, StatsMayBeAskedForByOthersWhileItRuns) {
+  const auto source = std::make_shared<FakeSource>(2000);
+  LoaderOptions options = in_order(source, 4);
+  options.thread_count = 0;
+  const auto loader = begun(options);
+  std::atomic<bool> is_done = false;
+  std::thread asking([&] {
+    while (!is_done) EXPECT_LE(loader->stats().batches, 500u);
+  });
+  for (int i = 0; i < 500; ++i) next_samples(*loader);
+  is_done = true;
+  asking.join();
+  const LoaderStats stats = loader->stats();
+  EXPECT_EQ(stats.batches, 500u);
+  EXPECT_EQ(stats.samples, 2000u);
+  EXPECT_GT(stats.read.count(), 0);
+  EXPECT_GT(stats.decode.count(), 0);
+  EXPECT_GE(stats.thread_count, 1u);
+}
+
+}  // namespace
+}  // namespace millrace::loader

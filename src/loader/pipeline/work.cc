@@ -1,0 +1,144 @@
+#include "loader/pipeline/work.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace millrace::loader {
+namespace {
+
+constexpr size_t kPageBytes = 4096;
+
+// Adds rows * row_bytes, from a whole page on, to *size_bytes and returns where they begin; nothing
+// where the sum does not fit.
+std::optional<size_t> append(size_t* size_bytes, uint64_t rows, uint64_t row_bytes) {
+  size_t begin = 0;
+  size_t bytes = 0;
+  size_t end = 0;
+  if (__builtin_add_overflow(*size_bytes, kPageBytes - 1, &begin)) return std::nullopt;
+  begin = begin / kPageBytes * kPageBytes;
+  if (__builtin_mul_overflow(rows, row_bytes, &bytes)) return std::nullopt;
+  if (__builtin_add_overflow(begin, bytes, &end)) return std::nullopt;
+  if (end > std::numeric_limits<size_t>::max() / 4) return std::nullopt;
+  *size_bytes = end;
+  return begin;
+}
+
+template <typename T>
+std::span<T> span_at(std::byte* memory, size_t offset_bytes, uint64_t count) {
+  return {reinterpret_cast<T*>(memory + offset_bytes), count};
+}
+
+}  // namespace
+
+Result<BatchLayout> BatchLayout::make(std::vector<data::FieldSpec> fields, uint64_t batch_size) {
+  BatchLayout layout;
+  layout.fields = std::move(fields);
+  bool fits = true;
+  const auto place = [&](uint64_t row_bytes) {
+    const auto offset = append(&layout.size_bytes, batch_size, row_bytes);
+    fits = fits && offset.has_value();
+    return offset.value_or(0);
+  };
+  for (const data::FieldSpec& field : layout.fields) {
+    layout.field_offsets.push_back(place(field.size_bytes()));
+  }
+  layout.samples_offset = place(sizeof(data::SampleId));
+  layout.labels_offset = place(sizeof(int64_t));
+  layout.is_real_offset = place(sizeof(uint8_t));
+  if (!fits) {
+    return fail(Errc::kInvalidArgument,
+                "a batch of {} samples would have more bytes than a program can address; take a "
+                "smaller batch_size",
+                batch_size);
+  }
+  return layout;
+}
+
+BatchWork::BatchWork(ScheduledBatch batch, const BatchLayout& layout)
+    : batch_(std::move(batch)),
+      layout_(layout),
+      rows_kept_(batch_.plan.row_count),
+      rows_left_(batch_.plan.row_count) {}
+
+Status BatchWork::prepare(BatchMemory& memory, uint64_t rows_at_once) {
+  ASSIGN_OR_RETURN(memory_, memory.take());
+  samples_ = span_at<data::SampleId>(memory_.get(), layout_.samples_offset, row_count());
+  labels_ = span_at<int64_t>(memory_.get(), layout_.labels_offset, row_count());
+  is_real_ = span_at<uint8_t>(memory_.get(), layout_.is_real_offset, row_count());
+  batch_.fill(samples_, is_real_);
+  rows_at_once_ = std::max<uint64_t>(rows_at_once, 1);
+  claimable_rows_ = row_count();
+  return {};
+}
+
+void BatchWork::fail_wholly(Error error) {
+  failure_ = std::move(error);
+  claimable_rows_ = 0;
+  rows_left_.store(0, std::memory_order_release);
+}
+
+RowRange BatchWork::claim() {
+  if (!has_unclaimed()) return {};
+  const uint64_t begin = next_row_.fetch_add(rows_at_once_, std::memory_order_relaxed);
+  return {begin, std::min(begin + rows_at_once_, claimable_rows_)};
+}
+
+MutableByteView BatchWork::place(size_t field, uint64_t row) const {
+  const size_t row_bytes = layout_.fields[field].size_bytes();
+  return {memory_.get() + layout_.field_offsets[field] + row * row_bytes, row_bytes};
+}
+
+void BatchWork::add_bad(uint64_t row, Error error) {
+  const std::lock_guard lock(bad_rows_mutex_);
+  bad_rows_.push_back({row, std::move(error)});
+}
+
+bool BatchWork::finish(uint64_t row_count) {
+  // Releases what was written into the rows, and takes over what others released.
+  return rows_left_.fetch_sub(row_count, std::memory_order_acq_rel) == row_count;
+}
+
+void BatchWork::leave_out_bad_rows() {
+  std::ranges::sort(bad_rows_, {}, &BadRow::row);
+  uint64_t to = 0;
+  auto bad = bad_rows_.begin();
+  for (uint64_t row = 0; row < row_count(); ++row) {
+    if (bad != bad_rows_.end() && bad->row == row) {
+      ++bad;
+      continue;
+    }
+    if (to != row) move_row(row, to);
+    ++to;
+  }
+  rows_kept_ = to;
+}
+
+void BatchWork::move_row(uint64_t from, uint64_t to) const {
+  for (size_t field = 0; field < layout_.fields.size(); ++field) {
+    const ByteView bytes = place(field, from);
+    // An empty row has no bytes, and memcpy asks for a place even then.
+    if (!bytes.empty()) std::memcpy(place(field, to).data(), bytes.data(), bytes.size());
+  }
+  samples_[to] = samples_[from];
+  labels_[to] = labels_[from];
+  is_real_[to] = is_real_[from];
+}
+
+data::Batch BatchWork::batch() const {
+  data::Batch batch{.epoch = batch_.epoch, .index = batch_.index, .row_count = rows_kept_};
+  batch.fields.reserve(layout_.fields.size());
+  for (size_t i = 0; i < layout_.fields.size(); ++i) {
+    const data::FieldSpec& spec = layout_.fields[i];
+    std::byte* const begin = memory_.get() + layout_.field_offsets[i];
+    batch.fields.push_back({spec, {begin, rows_kept_ * spec.size_bytes()}});
+  }
+  batch.samples = samples_.first(rows_kept_);
+  batch.labels = labels_.first(rows_kept_);
+  batch.is_real = is_real_.first(rows_kept_);
+  batch.memory = memory_;
+  return batch;
+}
+
+}  // namespace millrace::loader

@@ -1,0 +1,276 @@
+#include "loader/tiers/disk.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+
+#include "base/crc32c.h"
+
+namespace millrace::loader {
+
+using data::index_of;
+using data::SampleId;
+
+// ---- extents ----
+
+Extents::Extents(uint64_t capacity_bytes) {
+  const uint64_t whole = capacity_bytes / kBlockBytes * kBlockBytes;
+  if (whole > 0) free_[0] = whole;
+}
+
+uint64_t Extents::rounded(uint64_t size_bytes) {
+  // A block even for nothing, so that every sample has a place of its own.
+  return size_bytes == 0 ? kBlockBytes : (size_bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+}
+
+std::optional<uint64_t> Extents::take(uint64_t size_bytes) {
+  const uint64_t wanted = rounded(size_bytes);
+  for (auto place = free_.begin(); place != free_.end(); ++place) {
+    const auto [offset, length] = *place;
+    if (length < wanted) continue;
+    free_.erase(place);
+    if (length > wanted) free_[offset + wanted] = length - wanted;
+    return offset;
+  }
+  return std::nullopt;
+}
+
+void Extents::give_back(uint64_t offset_bytes, uint64_t size_bytes) {
+  auto place = free_.emplace(offset_bytes, rounded(size_bytes)).first;
+  if (const auto after = std::next(place);
+      after != free_.end() && place->first + place->second == after->first) {
+    place->second += after->second;
+    free_.erase(after);
+  }
+  if (place == free_.begin()) return;
+  if (const auto before = std::prev(place); before->first + before->second == place->first) {
+    before->second += place->second;
+    free_.erase(place);
+  }
+}
+
+// ---- the file ----
+
+namespace {
+
+constexpr std::string_view kNameBegins = "millrace-tier-";
+
+std::string name_of_host() {
+  char name[256] = {};
+  static_cast<void>(gethostname(name, sizeof(name) - 1));
+  return name;
+}
+
+// "millrace-tier-HOST-PID-NUMBER". The host, since a directory may be shared after all.
+std::string new_name() {
+  static std::atomic<uint64_t> number{0};
+  return fmt::format("{}{}-{}-{}", kNameBegins, name_of_host(), getpid(), number++);
+}
+
+bool is_leftover(const std::string& name) {
+  const std::string ours = fmt::format("{}{}-", kNameBegins, name_of_host());
+  if (!name.starts_with(ours)) return false;
+  pid_t pid = 0;
+  const auto parsed = std::from_chars(name.data() + ours.size(), name.data() + name.size(), pid);
+  if (parsed.ec != std::errc() || pid <= 0) return false;
+  return kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+uint64_t remove_leftovers(const std::filesystem::path& directory) {
+  uint64_t removed = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code ignored;  // another rank may be quicker
+    if (is_leftover(entry->path().filename().native()) &&
+        std::filesystem::remove(entry->path(), ignored)) {
+      ++removed;
+    }
+  }
+  return removed;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options) {
+  const uint64_t removed = remove_leftovers(options.directory);
+  const auto path = options.directory / new_name();
+  ASSIGN_OR_RETURN(auto writer, options.engine->create(path));
+  auto reader = options.engine->open(path);
+  std::error_code ignored;  // an engine without real files has no name there
+  std::filesystem::remove(path, ignored);
+  if (!reader.ok()) return reader.error();
+  std::unique_ptr<DiskTier> tier(
+      new DiskTier(std::move(options), std::move(writer), *std::move(reader)));
+  tier->stats_.leftovers_removed = removed;
+  return tier;
+}
+
+DiskTier::DiskTier(DiskTierOptions options, std::unique_ptr<io::Writer> writer,
+                   std::unique_ptr<io::Reader> reader)
+    : options_(std::move(options)),
+      writer_(std::move(writer)),
+      reader_(std::move(reader)),
+      held_(options_.capacity_bytes),
+      extents_(options_.capacity_bytes),
+      writes_(options_.queued_writes_max),
+      thread_([this] { write_all(); }) {}
+
+DiskTier::~DiskTier() {
+  writes_.close();
+  thread_.join();
+}
+
+// ---- reading ----
+
+std::optional<DiskTier::Entry> DiskTier::find(SampleId sample) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(index_of(sample));
+  if (found == entries_.end() || !found->second.is_written) return std::nullopt;
+  return found->second;
+}
+
+bool DiskTier::contains(SampleId sample) const { return find(sample).has_value(); }
+
+std::optional<ByteView> DiskTier::read(SampleId sample, const PlaceFor& place_for) {
+  const auto entry = find(sample);
+  if (!entry) return std::nullopt;
+  const auto place = place_for(entry->size_bytes);
+  if (!place) return std::nullopt;
+  const auto got = reader_->read_at(entry->offset_bytes, *place);
+  const bool is_good = got.ok() && *got == entry->size_bytes && crc32c(*place) == entry->crc32c;
+  const std::lock_guard lock(mutex_);
+  // It may have had to go while it was read, and its place be written to: then it is just gone.
+  const auto found = entries_.find(index_of(sample));
+  if (found == entries_.end() || found->second.generation != entry->generation) {
+    return std::nullopt;
+  }
+  if (is_good) return *place;
+  ++stats_.read_errors;
+  held_.erase(sample);
+  remove(sample);
+  return std::nullopt;
+}
+
+// ---- writing ----
+
+bool DiskTier::would_take(size_t size_bytes, UseTime next_use) const {
+  const std::lock_guard lock(mutex_);
+  const uint64_t rounded = Extents::rounded(size_bytes);
+  if (!stats_.ended_by.empty() || rounded > held_.capacity_bytes()) return false;
+  if (held_.used_bytes() + rounded <= held_.capacity_bytes()) return true;
+  const auto last = held_.last_used();
+  return last && last->next_use > next_use;
+}
+
+void DiskTier::offer(SampleId sample, SampleBytes bytes, UseTime next_use) {
+  if (!would_take(bytes.size_bytes, next_use)) return;
+  Write write{sample, std::move(bytes), next_use};
+  {
+    const std::lock_guard lock(mutex_);
+    if (held_.contains(sample)) return;
+    ++unsettled_;
+  }
+  if (writes_.try_push(write)) return;
+  const std::lock_guard lock(mutex_);
+  ++stats_.skipped_writes;
+  if (--unsettled_ == 0) settled_.notify_all();
+}
+
+void DiskTier::write_all() {
+  while (auto write = writes_.pop()) {
+    write_one(*write);
+    const std::lock_guard lock(mutex_);
+    if (--unsettled_ == 0) settled_.notify_all();
+  }
+}
+
+// A place for it in the file, where it is worth one. It is not to be read yet.
+std::optional<DiskTier::Entry> DiskTier::reserve(const Write& write) {
+  const std::lock_guard lock(mutex_);
+  if (!stats_.ended_by.empty() || held_.contains(write.sample)) return std::nullopt;
+  const uint64_t size_bytes = write.bytes.size_bytes;
+  std::vector<SampleId> gone;
+  if (!held_.admit({write.sample, Extents::rounded(size_bytes), write.next_use}, gone)) {
+    return std::nullopt;
+  }
+  for (const SampleId sample : gone) remove(sample);
+  auto offset = extents_.take(size_bytes);
+  while (!offset) {
+    // Room enough, but in pieces: the last used go until one is large enough.
+    const auto last = held_.last_used();
+    if (last->sample == write.sample) break;
+    held_.erase(last->sample);
+    remove(last->sample);
+    offset = extents_.take(size_bytes);
+  }
+  if (!offset) {
+    held_.erase(write.sample);
+    return std::nullopt;
+  }
+  const Entry entry{*offset, size_bytes, crc32c(write.bytes.view()), false, ++generation_};
+  entries_[index_of(write.sample)] = entry;
+  return entry;
+}
+
+void DiskTier::write_one(const Write& write) {
+  const auto entry = reserve(write);
+  if (!entry) return;
+  const Status written = writer_->write_at(entry->offset_bytes, write.bytes.view());
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(index_of(write.sample));
+  const bool is_there = found != entries_.end() && found->second.generation == entry->generation;
+  if (!written.ok()) {
+    stats_.ended_by = written.error().message();
+    if (!is_there) return;
+    held_.erase(write.sample);
+    remove(write.sample);
+    return;
+  }
+  ++stats_.written_samples;
+  if (is_there) found->second.is_written = true;
+}
+
+// With the lock held; held_ has let go of it already. One that is being written may go too: the
+// next write to its place comes after, by the same thread.
+void DiskTier::remove(SampleId sample) {
+  const auto found = entries_.find(index_of(sample));
+  if (found == entries_.end()) return;
+  extents_.give_back(found->second.offset_bytes, found->second.size_bytes);
+  entries_.erase(found);
+}
+
+void DiskTier::used(SampleId sample, std::optional<UseTime> next_use) {
+  const std::lock_guard lock(mutex_);
+  if (next_use) {
+    held_.touch(sample, *next_use);
+    return;
+  }
+  held_.erase(sample);
+  remove(sample);
+}
+
+void DiskTier::refresh(UseTime now, const HoldSet::NextUse& next_use) {
+  const std::lock_guard lock(mutex_);
+  std::vector<SampleId> gone;
+  held_.refresh(now, next_use, gone);
+  for (const SampleId sample : gone) remove(sample);
+}
+
+void DiskTier::settle() {
+  std::unique_lock lock(mutex_);
+  settled_.wait(lock, [&] { return unsettled_ == 0; });
+}
+
+DiskTierStats DiskTier::stats() const {
+  const std::lock_guard lock(mutex_);
+  DiskTierStats stats = stats_;
+  stats.held_bytes = held_.used_bytes();
+  stats.held_samples = held_.count();
+  return stats;
+}
+
+}  // namespace millrace::loader

@@ -1,0 +1,393 @@
+#include "loader/tiers/tiered_source.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/units.h"
+
+namespace millrace::loader {
+
+using data::Epoch;
+using data::SampleId;
+
+namespace {
+
+constexpr uint64_t kRefreshEvery = 256;  // reads
+// Reads of this rank that may still be under way when one further on is done.
+constexpr uint64_t kReadsAhead = 4096;
+// A read of the disk for a peer that takes longer than this is followed by a pause.
+constexpr std::chrono::nanoseconds kQuickRead = std::chrono::milliseconds(2);
+
+}  // namespace
+
+struct TieredSource::Tiers {
+  explicit Tiers(uint64_t memory_bytes) : memory(memory_bytes) {}
+
+  MemoryTier memory;
+  std::unique_ptr<DiskTier> disk;  // null: none
+  std::atomic<uint64_t> served{0};
+  std::atomic<uint64_t> not_served{0};          // held, but the disk was too slow lately
+  std::chrono::nanoseconds serves_disk_from{};  // the thread that answers has it alone
+
+  // Adds the bytes of a sample to a message to a peer.
+  bool answer(SampleId sample, std::string& message) {
+    if (const SampleBytes bytes = memory.find(sample)) {
+      message.append(text_of(bytes.view()));
+    } else if (!answer_from_disk(sample, message)) {
+      return false;
+    }
+    ++served;
+    return true;
+  }
+
+  // Whoever asks something else of this rank waits meanwhile, and so do its own messages. A slow
+  // read is therefore followed by a pause as long, in which the asker is sent to the source: at
+  // most half the time of the thread goes to a slow disk, and nobody waits for more than one read.
+  bool answer_from_disk(SampleId sample, std::string& message) {
+    if (!disk || !disk->contains(sample)) return false;
+    const auto start = monotonic_now();
+    if (start < serves_disk_from) {
+      ++not_served;
+      return false;
+    }
+    const size_t before = message.size();
+    const auto bytes = disk->read(sample, [&](size_t size_bytes) -> std::optional<MutableByteView> {
+      message.resize(before + size_bytes);
+      return std::as_writable_bytes(std::span(message)).subspan(before);
+    });
+    const auto end = monotonic_now();
+    if (end - start > kQuickRead) serves_disk_from = end + (end - start);
+    return bytes.has_value();
+  }
+};
+
+// A buffer that grows, or memory of one size.
+struct TieredSource::Target {
+  data::Buffer* room = nullptr;
+  MutableByteView out;
+
+  std::optional<MutableByteView> place_for(size_t size_bytes) const {
+    if (room != nullptr) return room->room(size_bytes);
+    if (size_bytes > out.size()) return std::nullopt;
+    return out.first(size_bytes);
+  }
+};
+
+struct TieredSource::Use {
+  SampleId sample{};
+  Epoch epoch{};
+  std::shared_ptr<const Placement> placement;
+  std::optional<UseTime> next;
+};
+
+Result<std::unique_ptr<TieredSource>> TieredSource::open(TieredOptions options) {
+  if (options.order->size() != options.source->sample_count()) {
+    return fail(Errc::kInvalidArgument, "the order has {} samples, and the source {}",
+                options.order->size(), options.source->sample_count());
+  }
+  if (options.world.size == 0 || options.world.rank >= options.world.size ||
+      options.batch_size == 0) {
+    return fail(Errc::kInvalidArgument, "tiers of rank {} of {} with batches of {} make no sense",
+                options.world.rank, options.world.size, options.batch_size);
+  }
+  if (options.messages && (comm::index_of(options.messages->rank()) != options.world.rank ||
+                           options.messages->size() != options.world.size)) {
+    return fail(Errc::kInvalidArgument,
+                "tiers of rank {} of {} cannot ask others by the messages of rank {} of {}",
+                options.world.rank, options.world.size, comm::index_of(options.messages->rank()),
+                options.messages->size());
+  }
+  if (options.horizon_epochs == 0) {
+    options.horizon_epochs = std::clamp<uint32_t>(2 * std::min(options.world.size, 64u), 8, 64);
+  }
+  std::unique_ptr<TieredSource> source(new TieredSource(std::move(options)));
+  RETURN_IF_ERROR(source->open_tiers());
+  if (source->sample_count() > 0) source->start_epoch(Epoch{0}, 0);
+  return source;
+}
+
+TieredSource::TieredSource(TieredOptions options)
+    : options_(std::move(options)), tiers_(std::make_shared<Tiers>(options_.memory_bytes)) {}
+
+TieredSource::~TieredSource() = default;
+
+Status TieredSource::open_tiers() {
+  if (options_.disk_bytes > 0) {
+    if (!options_.disk_engine) {
+      ASSIGN_OR_RETURN(options_.disk_engine, io::open_engine("posix"));
+    }
+    ASSIGN_OR_RETURN(tiers_->disk, DiskTier::open({.engine = options_.disk_engine,
+                                                   .directory = options_.disk_directory,
+                                                   .capacity_bytes = options_.disk_bytes}));
+  }
+  if (options_.messages && options_.world.size > 1) {
+    // Weak: a question that comes after this has gone is answered, with "not here".
+    const std::weak_ptr<Tiers> tiers = tiers_;
+    peers_ = std::make_unique<PeerTier>(*options_.messages, options_.tag,
+                                        [tiers](SampleId sample, std::string& message) {
+                                          const std::shared_ptr<Tiers> here = tiers.lock();
+                                          return here && here->answer(sample, message);
+                                        });
+  }
+  return {};
+}
+
+// ---- where the reads stand ----
+
+void TieredSource::follow(std::shared_ptr<const Order> order) {
+  assert(order->size() == sample_count());
+  const std::lock_guard lock(mutex_);
+  options_.order = std::move(order);
+}
+
+void TieredSource::start_epoch(Epoch epoch, uint64_t done) const {
+  if (sample_count() == 0) return;
+  options_.source->start_epoch(epoch, done);
+  const std::lock_guard lock(mutex_);
+  auto placement = std::make_shared<const Placement>(
+      PlacementOptions{.order = options_.order,
+                       .world = options_.world,
+                       .batch_size = options_.batch_size,
+                       .tail = options_.tail,
+                       .horizon_epochs = options_.horizon_epochs,
+                       .epoch_limit = options_.epoch_limit,
+                       .shares = peers_ != nullptr,
+                       .resumed_epoch = epoch,
+                       .resumed_done = std::min(done, sample_count())});
+  placement_ = std::move(placement);
+  epoch_ = epoch;
+  reads_left_ = placement_->reads_in(epoch);
+  now_ = static_cast<UseTime>(data::number_of(epoch) * sample_count() +
+                              std::min(done, sample_count()));
+}
+
+// How far reads that are under way may be from each other.
+uint64_t TieredSource::slack() const {
+  return std::min(kReadsAhead * options_.world.size, sample_count() / 4);
+}
+
+// REQUIRES: the lock. Counting the reads alone would not do: those of the end of one epoch and of
+// the start of the next are made by several threads, in no order.
+Epoch TieredSource::epoch_of_read(SampleId sample) const {
+  const uint64_t now = static_cast<uint64_t>(now_);
+  const uint64_t number = data::number_of(epoch_);
+  const uint64_t begin = number * sample_count();
+  const auto distance = [&](uint64_t of_epoch) {
+    const auto time = static_cast<uint64_t>(placement_->time_of(Epoch{of_epoch}, sample));
+    return time > now ? time - now : now - time;
+  };
+  std::optional<uint64_t> neighbour;  // looked at only near it
+  if (now - begin <= slack()) {
+    if (number > data::number_of(placement_->options().resumed_epoch)) neighbour = number - 1;
+  } else if (begin + sample_count() - now <= slack()) {
+    neighbour = number + 1;
+  }
+  if (!neighbour) return epoch_;
+  const uint64_t from_neighbour = distance(*neighbour);
+  return from_neighbour <= slack() && from_neighbour < distance(number) ? Epoch{*neighbour}
+                                                                        : epoch_;
+}
+
+// REQUIRES: the lock. By so much at once, and back too, so that a single read from elsewhere (one
+// that was under way when the reads jumped, or one that pads) does not set it wrong for long.
+void TieredSource::move_towards(UseTime time) const {
+  const auto now = static_cast<uint64_t>(now_);
+  const uint64_t step = std::max<uint64_t>(options_.world.size, slack() / 4);
+  const uint64_t near =
+      std::clamp(static_cast<uint64_t>(time), now - std::min(now, step), now + step);
+  now_ = static_cast<UseTime>(std::max(near, data::number_of(epoch_) * sample_count()));
+}
+
+TieredSource::Use TieredSource::begin_use(SampleId sample) const {
+  Use use{.sample = sample};
+  bool refreshes = false;
+  UseTime passed{};
+  {
+    const std::lock_guard lock(mutex_);
+    const Epoch after{data::number_of(epoch_) + 1};
+    // All are read, also where the last samples are left out; or the read is of the next already.
+    const bool is_over = reads_left_ == 0;
+    use.epoch = epoch_of_read(sample);
+    if (use.epoch == after || (is_over && use.epoch == epoch_)) {
+      use.epoch = epoch_ = after;
+      reads_left_ = placement_->reads_in(epoch_);
+    }
+    if (use.epoch == epoch_ && reads_left_ > 0) --reads_left_;
+    use.placement = placement_;
+    move_towards(placement_->time_of(use.epoch, sample));
+    refreshes = reads_until_refresh_ == 0;
+    reads_until_refresh_ = refreshes ? kRefreshEvery : reads_until_refresh_ - 1;
+    passed = static_cast<UseTime>(static_cast<uint64_t>(now_) -
+                                  std::min(static_cast<uint64_t>(now_), slack()));
+  }
+  use.next = use.placement->next_use(sample, use.placement->time_of(use.epoch, sample));
+  if (refreshes) {
+    const auto next_use = [&](SampleId held) { return use.placement->next_use(held, passed); };
+    tiers_->memory.refresh(passed, next_use);
+    if (tiers_->disk) tiers_->disk->refresh(passed, next_use);
+  }
+  return use;
+}
+
+// ---- reading ----
+
+Result<ByteView> TieredSource::read(SampleId sample, data::Buffer& room) const {
+  Target target{.room = &room};
+  return fetch(sample, target);
+}
+
+Result<size_t> TieredSource::read_into(SampleId sample, MutableByteView out) const {
+  Target target{.out = out};
+  ASSIGN_OR_RETURN(const ByteView bytes, fetch(sample, target));
+  return bytes.size();
+}
+
+Result<ByteView> TieredSource::fetch(SampleId sample, Target& target) const {
+  const Use use = begin_use(sample);
+  if (const auto bytes = from_memory(use, target)) return *bytes;
+  if (const auto bytes = from_disk(use, target)) return *bytes;
+  ASSIGN_OR_RETURN(const auto bytes, from_peer(use, target));
+  if (bytes) return *bytes;
+  return from_source(use, target);
+}
+
+// Nothing, too, where there is no place for it: then the source says so in its own words.
+std::optional<ByteView> TieredSource::from_memory(const Use& use, Target& target) const {
+  const auto start = monotonic_now();
+  const SampleBytes held = tiers_->memory.find(use.sample);
+  if (!held) return std::nullopt;
+  const auto place = target.place_for(held.size_bytes);
+  if (!place) return std::nullopt;
+  if (!place->empty()) std::memcpy(place->data(), held.data.get(), held.size_bytes);
+  tiers_->memory.used(use.sample, use.next);
+  count(Tier::kMemory, held.size_bytes, monotonic_now() - start);
+  return *place;
+}
+
+std::optional<ByteView> TieredSource::from_disk(const Use& use, Target& target) const {
+  if (!tiers_->disk || !tiers_->disk->contains(use.sample)) return std::nullopt;
+  if (!speeds_.prefers(Tier::kDisk, Tier::kSource)) return std::nullopt;
+  const auto start = monotonic_now();
+  const auto bytes = tiers_->disk->read(
+      use.sample, [&](size_t size_bytes) { return target.place_for(size_bytes); });
+  if (!bytes) return std::nullopt;
+  count(Tier::kDisk, bytes->size(), monotonic_now() - start);
+  keep(use, *bytes, Tier::kDisk);
+  return bytes;
+}
+
+Result<std::optional<ByteView>> TieredSource::from_peer(const Use& use, Target& target) const {
+  constexpr std::optional<ByteView> kNothing;
+  if (!peers_) return kNothing;
+  const auto keeper = use.placement->keeper_for(use.epoch, use.sample);
+  if (!keeper || *keeper == options_.world.rank) return kNothing;
+  if (!speeds_.prefers(Tier::kPeer, Tier::kSource)) return kNothing;
+  const auto start = monotonic_now();
+  ASSIGN_OR_RETURN(const auto sample, peers_->ask(*keeper, use.sample).within(name(use.sample)));
+  if (!sample) {
+    ++peer_refusals_;
+    speeds_.add(Tier::kPeer, 0, monotonic_now() - start);
+    return kNothing;
+  }
+  const auto place = target.place_for(sample->bytes().size());
+  if (!place) return kNothing;
+  if (!place->empty()) std::memcpy(place->data(), sample->bytes().data(), place->size());
+  count(Tier::kPeer, place->size(), monotonic_now() - start);
+  keep(use, *place, Tier::kPeer);
+  return std::optional<ByteView>(*place);
+}
+
+Result<ByteView> TieredSource::from_source(const Use& use, Target& target) const {
+  const auto start = monotonic_now();
+  ByteView bytes;
+  if (target.room != nullptr) {
+    ASSIGN_OR_RETURN(bytes, options_.source->read(use.sample, *target.room));
+  } else {
+    ASSIGN_OR_RETURN(const size_t size_bytes, options_.source->read_into(use.sample, target.out));
+    bytes = target.out.first(size_bytes);
+  }
+  count(Tier::kSource, bytes.size(), monotonic_now() - start);
+  keep(use, bytes, Tier::kSource);
+  return bytes;
+}
+
+void TieredSource::prepare(std::span<const SampleId> soon) const {
+  std::vector<SampleId> from_source;
+  for (const SampleId sample : soon) {
+    if (tiers_->memory.find(sample)) continue;
+    if (tiers_->disk && tiers_->disk->contains(sample)) continue;
+    from_source.push_back(sample);
+  }
+  options_.source->prepare(from_source);
+}
+
+// ---- keeping ----
+
+void TieredSource::keep(const Use& use, ByteView bytes, Tier from) const {
+  DiskTier* const disk = tiers_->disk.get();
+  std::vector<KeptSample> gone;
+  const bool in_memory = use.next && options_.memory_bytes > 0 &&
+                         tiers_->memory.offer(use.sample, bytes, *use.next, gone);
+  if (disk == nullptr) return;
+  for (KeptSample& kept : gone) {
+    // Its next use is still to come: memory let go of it for one that comes sooner.
+    const auto next =
+        use.placement->next_use(kept.sample, use.placement->time_of(use.epoch, use.sample));
+    if (next) disk->offer(kept.sample, std::move(kept.bytes), *next);
+  }
+  if (in_memory || !use.next) {
+    disk->used(use.sample, std::nullopt);  // one copy is enough
+  } else if (from == Tier::kDisk) {
+    disk->used(use.sample, use.next);
+  } else if (disk->would_take(bytes.size(), *use.next)) {
+    disk->offer(use.sample, SampleBytes::copy_of(bytes), *use.next);
+  }
+}
+
+// ---- figures ----
+
+void TieredSource::count(Tier tier, uint64_t size_bytes, std::chrono::nanoseconds took) const {
+  Counts& counts = counts_[static_cast<size_t>(tier)];
+  ++counts.samples;
+  counts.bytes += size_bytes;
+  speeds_.add(tier, size_bytes, took);
+}
+
+void TieredSource::settle() const {
+  if (tiers_->disk) tiers_->disk->settle();
+}
+
+TieredStats TieredSource::stats() const {
+  TieredStats stats;
+  for (const Tier tier : kTiers) {
+    const Counts& counts = counts_[static_cast<size_t>(tier)];
+    stats.tiers[static_cast<size_t>(tier)] = {counts.samples, counts.bytes,
+                                              speeds_.bytes_per_second(tier)};
+  }
+  stats.memory_held_bytes = tiers_->memory.used_bytes();
+  stats.peer_refusals = peer_refusals_;
+  stats.served = tiers_->served;
+  stats.not_served = tiers_->not_served;
+  if (tiers_->disk) stats.disk = tiers_->disk->stats();
+  return stats;
+}
+
+std::string TieredStats::text() const {
+  std::string lines;
+  for (const Tier tier : kTiers) {
+    const TierUse& use = of(tier);
+    if (use.samples == 0) continue;
+    lines += fmt::format("{}: {} samples, {}, {}\n", tier_name(tier), format_exact(use.samples),
+                         format_bytes(use.bytes), format_bandwidth(use.bytes_per_second));
+  }
+  if (!disk.ended_by.empty()) lines += fmt::format("disk: takes no more: {}\n", disk.ended_by);
+  if (disk.read_errors > 0) {
+    lines += fmt::format("disk: {} reads failed, and went to the source\n", disk.read_errors);
+  }
+  return lines;
+}
+
+}  // namespace millrace::loader

@@ -1,0 +1,396 @@
+#include "loader/tiers/tiered_source.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/random.h"
+#include "comm/threads.h"
+#include "data/source_contract.h"
+#include "io/memory.h"
+
+namespace millrace::loader {
+namespace {
+
+using namespace std::chrono_literals;
+using data::Epoch;
+using data::SampleId;
+using testing::HasSubstr;
+
+// Samples of 0 to 4,000 bytes that tell whose they are; counts its reads.
+class CountingSource final : public data::SampleSource {
+ public:
+  explicit CountingSource(uint64_t count, std::chrono::nanoseconds delay = {})
+      : count_(count), delay_(delay) {}
+
+  static std::string content(SampleId sample) {
+    Random random(data::index_of(sample));
+    std::string bytes(random.below(4'000), '\0');
+    for (char& byte : bytes) byte = static_cast<char>(random.below(256));
+    return bytes;
+  }
+
+  uint64_t sample_count() const override { return count_; }
+  std::string name(SampleId sample) const override {
+    return fmt::format("sample {}", data::index_of(sample));
+  }
+  std::optional<int64_t> label(SampleId) const override { return std::nullopt; }
+  Result<ByteView> read(SampleId sample, data::Buffer& room) const override {
+    const std::string bytes = content(sample);
+    ASSIGN_OR_RETURN(const size_t size_bytes, read_into(sample, room.room(bytes.size())));
+    return ByteView(room.room(size_bytes));
+  }
+  Result<size_t> read_into(SampleId sample, MutableByteView out) const override {
+    ++reads;
+    if (delay_.count() > 0) std::this_thread::sleep_for(delay_);
+    const std::string bytes = content(sample);
+    if (bytes.size() > out.size()) return fail(Errc::kExhausted, "{} is longer", name(sample));
+    std::ranges::copy(bytes_of(bytes), out.begin());
+    return bytes.size();
+  }
+  uint64_t group_count() const override { return 1; }
+  SampleId group_begin(uint64_t group) const override { return SampleId{group * count_}; }
+
+  mutable std::atomic<uint64_t> reads{0};
+
+ private:
+  uint64_t count_;
+  std::chrono::nanoseconds delay_;
+};
+
+std::shared_ptr<const Order> order_of(uint64_t count) {
+  auto order = make_order({.sample_count = count, .seed = 9});
+  EXPECT_TRUE(order.ok());
+  return *std::move(order);
+}
+
+// Reads an epoch as a loader would, by some threads in turn; what was wrong.
+Status read_epoch(const TieredSource& tiered, const TieredOptions& options, Epoch epoch,
+                  size_t thread_count = 1) {
+  tiered.start_epoch(epoch, 0);
+  const uint32_t size = options.world.size;
+  std::atomic<uint64_t> next = options.world.rank;
+  std::vector<Status> outcomes(thread_count);
+  {
+    std::vector<std::jthread> threads;
+    for (Status& outcome : outcomes) {
+      threads.emplace_back([&] {
+        data::Buffer room;
+        for (uint64_t at = next.fetch_add(size); at < options.order->size() && outcome.ok();
+             at = next.fetch_add(size)) {
+          const SampleId sample = options.order->at(epoch, at);
+          auto bytes = tiered.read(sample, room);
+          if (!bytes.ok()) {
+            outcome = bytes.error();
+          } else if (text_of(*bytes) != CountingSource::content(sample)) {
+            outcome = fail(Errc::kCorrupt, "sample {} has other bytes", data::index_of(sample));
+          }
+        }
+      });
+    }
+  }
+  for (Status& outcome : outcomes) RETURN_IF_ERROR(std::move(outcome));
+  return {};
+}
+
+void expect_ok(const Status& status) { EXPECT_TRUE(status.ok()) << status.error().message(); }
+
+std::unique_ptr<TieredSource> must_open(const TieredOptions& options) {
+  auto tiered = TieredSource::open(options);
+  EXPECT_TRUE(tiered.ok()) << tiered.error().message();
+  return *std::move(tiered);
+}
+
+TEST(TieredSource, WhatFitsInMemoryIsReadFromTheSourceOnce) {
+  const auto source = std::make_shared<CountingSource>(200);
+  const TieredOptions options{.source = source, .order = order_of(200), .memory_bytes = 10 << 20};
+  const auto tiered = must_open(options);
+  for (const Epoch epoch : {Epoch{0}, Epoch{1}, Epoch{2}}) {
+    expect_ok(read_epoch(*tiered, options, epoch));
+  }
+  EXPECT_EQ(source->reads, 200u);
+  const TieredStats stats = tiered->stats();
+  EXPECT_EQ(stats.of(Tier::kMemory).samples, 400u);
+  EXPECT_EQ(stats.of(Tier::kSource).samples, 200u);
+  EXPECT_EQ(stats.of(Tier::kMemory).bytes, 2 * stats.of(Tier::kSource).bytes);
+}
+
+TEST(TieredSource, TheBytesAreTheSourcesUnderThreadsAndTheCapsHold) {
+  constexpr uint64_t kMemory = 100'000;
+  constexpr uint64_t kDisk = 40 * Extents::kBlockBytes;
+  const auto source = std::make_shared<CountingSource>(300);
+  const TieredOptions options{.source = source,
+                              .order = order_of(300),
+                              .memory_bytes = kMemory,
+                              .disk_bytes = kDisk,
+                              .disk_directory = "d",
+                              .disk_engine = std::make_shared<io::MemoryEngine>()};
+  const auto tiered = must_open(options);
+  std::atomic<bool> ends = false;
+  std::jthread watcher([&] {
+    while (!ends) {
+      const TieredStats stats = tiered->stats();
+      EXPECT_LE(stats.memory_held_bytes, kMemory);
+      EXPECT_LE(stats.disk.held_bytes, kDisk);
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  for (uint64_t epoch = 0; epoch < 5; ++epoch) {
+    expect_ok(read_epoch(*tiered, options, Epoch{epoch}, 4));
+  }
+  ends = true;
+  watcher.join();
+  const TieredStats stats = tiered->stats();
+  EXPECT_GT(stats.of(Tier::kMemory).samples, 0u);
+  EXPECT_GT(stats.disk.written_samples, 0u);
+}
+
+// Without peers, a rank of four reads a quarter of the samples in an epoch. Memory for a quarter of
+// them has a quarter of the reads, whichever it keeps; the ones read most often about a third.
+TEST(TieredSource, WhatIsKeptIsWhatComesSoonest) {
+  const auto source = std::make_shared<CountingSource>(400);
+  uint64_t all_bytes = 0;
+  for (uint64_t i = 0; i < 400; ++i) {
+    all_bytes += CountingSource::content(SampleId{i}).size() + MemoryTier::kEntryBytes;
+  }
+  const TieredOptions options{
+      .source = source, .order = order_of(400), .world = {1, 4}, .memory_bytes = all_bytes / 4};
+  const auto tiered = must_open(options);
+  constexpr uint64_t kEpochs = 12;
+  for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    expect_ok(read_epoch(*tiered, options, Epoch{epoch}));
+  }
+  EXPECT_GT(tiered->stats().of(Tier::kMemory).samples, kEpochs * 100 * 2 / 5);
+}
+
+TEST(TieredSource, EpochsFollowEachOtherWhereNobodySaysThatTheyBegin) {
+  const auto source = std::make_shared<CountingSource>(50);
+  const TieredOptions options{.source = source, .order = order_of(50), .memory_bytes = 10 << 20};
+  const auto tiered = must_open(options);
+  data::Buffer room;
+  for (const Epoch epoch : {Epoch{0}, Epoch{1}, Epoch{2}}) {
+    for (uint64_t at = 0; at < 50; ++at) {
+      ASSERT_TRUE(tiered->read(options.order->at(epoch, at), room).ok());
+    }
+  }
+  EXPECT_EQ(source->reads, 50u);
+}
+
+TEST(TieredSource, ADiskThatFailsToReadFallsBackToTheSource) {
+  const auto source = std::make_shared<CountingSource>(100);
+  const auto engine = std::make_shared<io::MemoryEngine>();
+  const TieredOptions options{.source = source,
+                              .order = order_of(100),
+                              .disk_bytes = 10 << 20,
+                              .disk_directory = "d",
+                              .disk_engine = engine};
+  const auto tiered = must_open(options);
+  expect_ok(read_epoch(*tiered, options, Epoch{0}));
+  tiered->settle();
+  EXPECT_GT(tiered->stats().disk.held_samples, 0u);
+  engine->set_faults({.read_error_at = 20 * Extents::kBlockBytes});
+  expect_ok(read_epoch(*tiered, options, Epoch{1}));
+  EXPECT_EQ(tiered->stats().disk.read_errors, 1u);
+  EXPECT_THAT(tiered->stats().text(), HasSubstr("1 reads failed"));
+}
+
+TEST(TieredSource, AFullDiskIsSeenInTheFiguresAlone) {
+  const auto source = std::make_shared<CountingSource>(100);
+  const auto engine = std::make_shared<io::MemoryEngine>();
+  engine->set_faults({.disk_bytes = 64 << 10});
+  const TieredOptions options{.source = source,
+                              .order = order_of(100),
+                              .disk_bytes = 10 << 20,
+                              .disk_directory = "d",
+                              .disk_engine = engine};
+  const auto tiered = must_open(options);
+  for (const Epoch epoch : {Epoch{0}, Epoch{1}}) {
+    expect_ok(read_epoch(*tiered, options, epoch));
+    tiered->settle();
+  }
+  EXPECT_THAT(tiered->stats().text(), HasSubstr("disk: takes no more: cannot write"));
+}
+
+TEST(TieredSource, ASampleLongerThanItsPlaceFailsInTheSourcesWords) {
+  const auto source = std::make_shared<CountingSource>(3);
+  const TieredOptions options{.source = source, .order = order_of(3), .memory_bytes = 1 << 20};
+  const auto tiered = must_open(options);
+  data::Buffer room;
+  ASSERT_TRUE(tiered->read(SampleId{1}, room).ok());
+  std::byte one{};
+  const auto read = tiered->read_into(SampleId{1}, {&one, 1});
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().code(), Errc::kExhausted);
+}
+
+TEST(TieredSource, AnOrderOfAnotherSourceIsRefused) {
+  const auto tiered =
+      TieredSource::open({.source = std::make_shared<CountingSource>(3), .order = order_of(4)});
+  ASSERT_FALSE(tiered.ok());
+  EXPECT_EQ(tiered.error().message(), "the order has 4 samples, and the source 3");
+}
+
+// ---- ranks ----
+
+constexpr uint32_t kRanks = 3;
+
+// Each rank as a thread, with its own tiers over its own messages.
+template <typename Work>
+void for_each_rank(Work work) {
+  auto ranks = comm::threads_comm(kRanks);
+  std::vector<std::jthread> threads;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&work, rank, comm = std::move(ranks[rank])] {
+      auto messages = comm->open_messages();
+      ASSERT_TRUE(messages.ok()) << messages.error().message();
+      std::shared_ptr<comm::Messages> shared = *std::move(messages);
+      work(rank, *comm, shared);
+    });
+  }
+}
+
+TEST(TieredSource, RanksGiveEachOtherWhatTheyHold) {
+  std::atomic<uint64_t> from_peers = 0;
+  std::atomic<uint64_t> served = 0;
+  std::atomic<uint64_t> from_source = 0;
+  for_each_rank([&](uint32_t rank, comm::Comm& comm, std::shared_ptr<comm::Messages>& messages) {
+    const TieredOptions options{.source = std::make_shared<CountingSource>(120, 2ms),
+                                .order = order_of(120),
+                                .world = {rank, kRanks},
+                                .horizon_epochs = 4,
+                                .memory_bytes = 10 << 20,
+                                .messages = messages,
+                                .tag = comm::Tag{7}};
+    const auto tiered = must_open(options);
+    for (uint64_t epoch = 0; epoch < 4; ++epoch) {
+      expect_ok(read_epoch(*tiered, options, Epoch{epoch}, 2));
+      expect_ok(comm.barrier());
+    }
+    from_peers += tiered->stats().of(Tier::kPeer).samples;
+    from_source += tiered->stats().of(Tier::kSource).samples;
+    served += tiered->stats().served;
+    expect_ok(comm.barrier());
+  });
+  EXPECT_GT(from_peers, 0u);
+  EXPECT_EQ(from_peers, served);
+  EXPECT_LT(from_source, 4 * 120u - from_peers);
+}
+
+// Reads an epoch, ends rank 2 by `end`, and reads others: the outcome of that by rank.
+template <typename End>
+std::vector<Status> outcomes_without_rank_2(uint64_t epochs, End end) {
+  std::vector<Status> outcomes(kRanks);
+  std::atomic<bool> has_ended = false;
+  std::atomic<int> told_count = 0;
+  for_each_rank([&](uint32_t rank, comm::Comm& comm, std::shared_ptr<comm::Messages>& messages) {
+    TieredOptions options{.source = std::make_shared<CountingSource>(60, 10ms),
+                          .order = order_of(60),
+                          .world = {rank, kRanks},
+                          .horizon_epochs = 4,
+                          .memory_bytes = 10 << 20,
+                          .messages = messages};
+    auto tiered = must_open(options);
+    expect_ok(read_epoch(*tiered, options, Epoch{0}));
+    expect_ok(comm.barrier());
+    if (rank == 2) {
+      tiered.reset();
+      options.messages.reset();
+      end(comm, messages, has_ended);
+      return;
+    }
+    while (!has_ended) std::this_thread::sleep_for(1ms);
+    for (uint64_t epoch = 1; epoch <= epochs && outcomes[rank].ok(); ++epoch) {
+      outcomes[rank] = read_epoch(*tiered, options, Epoch{epoch}, 1);
+    }
+    // Stays until the other is done too, which would else ask this one, and not rank 2.
+    for (++told_count; told_count < 2;) std::this_thread::sleep_for(1ms);
+    static_cast<void>(comm.agree(outcomes[rank]).ok());  // where one has failed it waits for that
+  });
+  return outcomes;
+}
+
+TEST(TieredSource, WithoutARankThatHasEndedInOrderTheSourceIsRead) {
+  const auto outcomes =
+      outcomes_without_rank_2(1, [](comm::Comm& comm, auto& messages, auto& ended) {
+        messages.reset();
+        ended = true;
+        expect_ok(comm.agree({}));
+      });
+  expect_ok(outcomes[0]);
+  expect_ok(outcomes[1]);
+}
+
+TEST(TieredSource, ARankThatHasFailedIsNamedToThoseWhoAskAnybody) {
+  const auto outcomes = outcomes_without_rank_2(100, [](comm::Comm& comm, auto&, auto& ended) {
+    ended = true;
+    EXPECT_FALSE(comm.agree(fail(Errc::kIo, "its memory broke")).ok());
+  });
+  for (const uint32_t rank : {0, 1}) {
+    ASSERT_FALSE(outcomes[rank].ok());
+    EXPECT_THAT(outcomes[rank].error().message(), HasSubstr("rank 2: its memory broke"));
+  }
+}
+
+TEST(TieredSource, MessagesOfAnotherRankAreRefused) {
+  auto ranks = comm::threads_comm(1);
+  std::shared_ptr<comm::Messages> messages = *ranks[0]->open_messages();
+  const auto tiered = TieredSource::open({.source = std::make_shared<CountingSource>(3),
+                                          .order = order_of(3),
+                                          .world = {1, 2},
+                                          .messages = messages});
+  ASSERT_FALSE(tiered.ok());
+  EXPECT_THAT(tiered.error().message(), HasSubstr("by the messages of rank 0 of 1"));
+}
+
+// Every read of the disk takes 20 ms, and the disk holds all: answering every question would keep
+// the other from its own messages all the time.
+TEST(TieredSource, ASlowDiskIsReadForOthersSometimesAndRefusedElse) {
+  auto ranks = comm::threads_comm(2);
+  std::vector<std::shared_ptr<comm::Messages>> messages;
+  std::jthread other([&] { messages.push_back(*ranks[1]->open_messages()); });
+  std::shared_ptr<comm::Messages> asking = *ranks[0]->open_messages();
+  other.join();
+  const auto engine = std::make_shared<io::MemoryEngine>();
+  const TieredOptions options{.source = std::make_shared<CountingSource>(40),
+                              .order = order_of(40),
+                              .world = {1, 2},
+                              .disk_bytes = 10 << 20,
+                              .disk_directory = "d",
+                              .disk_engine = engine,
+                              .messages = messages[0]};
+  const auto tiered = must_open(options);
+  expect_ok(read_epoch(*tiered, options, Epoch{0}));
+  tiered->settle();
+  ASSERT_GT(tiered->stats().disk.held_samples, 10u);
+  engine->set_faults({.delay = 20ms});
+  PeerTier peer(*asking, options.tag, [](SampleId, std::string&) { return false; });
+  for (uint64_t at = 1; at < 40; at += 2) {
+    ASSERT_TRUE(peer.ask(1, options.order->at(Epoch{0}, at)).ok());
+  }
+  const TieredStats stats = tiered->stats();
+  EXPECT_GT(stats.served, 0u);
+  EXPECT_GT(stats.not_served, 0u);
+}
+
+// ---- the contract of sources ----
+
+TEST(TieredSource, KeepsTheContractOfSourcesFromEveryTier) {
+  data::SourceUnderTest test;
+  for (uint64_t i = 0; i < 60; ++i) test.samples.push_back(CountingSource::content(SampleId{i}));
+  for (const uint64_t memory_bytes : {0, 30'000, 1 << 20}) {
+    for (const uint64_t disk_bytes : {uint64_t{0}, 20 * Extents::kBlockBytes, uint64_t{1} << 20}) {
+      test.source = must_open({.source = std::make_shared<CountingSource>(60),
+                               .order = order_of(60),
+                               .memory_bytes = memory_bytes,
+                               .disk_bytes = disk_bytes,
+                               .disk_directory = "d",
+                               .disk_engine = std::make_shared<io::MemoryEngine>()});
+      SCOPED_TRACE(fmt::format("memory {}, disk {}", memory_bytes, disk_bytes));
+      expect_ok(data::check_source(test));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::loader
