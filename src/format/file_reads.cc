@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 #include <utility>
 
 namespace millrace::format {
@@ -20,10 +21,15 @@ void FileReads::submit(const SampleRequest& request) {
   const size_t index = free_.back();
   free_.pop_back();
   slots_[index] = {.request = request, .extent = source_.dataset_.extent(request.sample)};
-  if (!queue_) {
-    at_once_.emplace_back(index, read_alone(request));
-  } else if (!begin(index).ok()) {
-    give_up();
+  try {
+    if (!queue_) {
+      at_once_.emplace_back(index, read_alone(request));
+    } else if (!begin(index).ok()) {
+      give_up();
+    }
+  } catch (const std::bad_alloc&) {
+    free_.push_back(index);  // there was no room for it, and nothing has begun
+    throw;
   }
 }
 

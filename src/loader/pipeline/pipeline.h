@@ -39,6 +39,7 @@ struct PipelineStats {
   std::chrono::nanoseconds waited{};
   std::chrono::nanoseconds blocked{};
   TunerSetting setting;
+  ReadStats reads;
 };
 
 class Pipeline {
