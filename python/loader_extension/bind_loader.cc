@@ -313,6 +313,7 @@ std::unique_ptr<PyLoader> open_loader(const Source& source, const Decoder& decod
                 .size = options["world_size"].cast<uint32_t>()},
       .batch_size = options["batch_size"].cast<uint64_t>(),
       .tail = take(loader::tail_from(text("tail"))),
+      .epoch_count = options["epoch_count"].cast<uint64_t>(),
       .thread_count = options["thread_count"].cast<uint32_t>(),
       .prefetch_batches = options["prefetch_batches"].cast<uint32_t>(),
       .memory_bytes = options["memory_bytes"].cast<uint64_t>(),

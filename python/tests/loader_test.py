@@ -170,6 +170,27 @@ class OrderTest(FolderTest):
         next(iter(broken))
         self.assertEqual(visited(broken), epochs[1])
 
+    def test_nothing_is_read_after_the_last_epoch(self):
+        data = self.raw(40)
+        loader = millrace.DataLoader(data, batch_size=4, shuffle=True, epochs=2)
+        for _ in range(2):
+            self.assertEqual(len(visited(loader)), 40)
+        time.sleep(0.05)
+        loader.close()
+        sample_bytes = 4 * SHAPE[0] * SHAPE[1]
+        self.assertEqual(loader.stats()["bytes_read"], 2 * 40 * sample_bytes)
+
+    def test_a_state_counts_the_epochs_of_the_whole_run(self):
+        data = self.raw(40)
+        first = millrace.DataLoader(data, batch_size=4, shuffle=True, epochs=2)
+        visited(first)
+        second = millrace.DataLoader(data, batch_size=4, shuffle=True, epochs=2)
+        second.load_state_dict(first.state_dict())
+        self.assertEqual(len(visited(second)), 40)
+        time.sleep(0.05)
+        second.close()
+        self.assertEqual(second.stats()["bytes_read"], 40 * 4 * SHAPE[0] * SHAPE[1])
+
 
 class StateTest(FolderTest):
     def make(self, data, **options):
@@ -439,6 +460,7 @@ class ErrorTest(FolderTest):
         for options, sentence in (({"memory": "1KiB"}, "more than the 1 KiB"),
                                   ({"memory": "1K"}, "1K"),
                                   ({"timeout": 0}, "deadline"),
+                                  ({"epochs": 0}, "epochs=0 is not a number of at least 1"),
                                   ({"collate_fn": list}, "transform=")):
             with self.subTest(options), self.assertRaisesRegex(ValueError, sentence):
                 millrace.DataLoader(data, **options)
