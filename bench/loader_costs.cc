@@ -10,7 +10,7 @@
 // best round of each counts. Then the time to the first batch of the first epoch, from before the
 // loader is opened, and of a later one.
 //
-// --once reads what lies at PATH, a folder or one file, and prints the best epoch after a first as
+// --once reads what lies at PATH, a folder or one file, and prints the epochs after a first as
 // JSON: for loader_peers.py, whose loaders must be compared with a floor of the same files. What
 // was written just now lies in the page cache in larger pieces than what was read from the disk,
 // and is cheaper to copy (docs/design/pipeline.md).
@@ -156,24 +156,16 @@ class Floor {
     }
   }
 
-  Cost run() { return run(0, order_.size()); }
-
-  Cost run_epoch(uint64_t epoch) {
-    const uint64_t count = samples_.source->sample_count();
-    return run(epoch * count, (epoch + 1) * count);
-  }
-
- private:
-  Cost run(uint64_t first, uint64_t end) {
-    return measured(end - first, [&] {
-      std::atomic<uint64_t> next = first;
+  Cost run() {
+    return measured(order_.size(), [&] {
+      std::atomic<uint64_t> next = 0;
       std::vector<std::thread> threads;
       for (uint32_t i = 0; i < thread_count_; ++i) {
         threads.emplace_back([&] {
           while (true) {
             const uint64_t begin = next.fetch_add(8);
-            if (begin >= end) return;
-            for (uint64_t k = begin; k < std::min(begin + 8, end); ++k) read(k);
+            if (begin >= order_.size()) return;
+            for (uint64_t k = begin; k < std::min<uint64_t>(begin + 8, order_.size()); ++k) read(k);
           }
         });
       }
@@ -181,6 +173,7 @@ class Floor {
     });
   }
 
+ private:
   LoaderOptions options() const {
     return {.source = samples_.source,
             .decoder = std::make_shared<Verbatim>(),
@@ -315,29 +308,31 @@ double load_epoch(Loader& loader, uint64_t epoch) {
   return first_ms;
 }
 
+LoaderRun load_once(const Once& once) {
+  const auto loader = open_loader(once.samples, once.thread_count);
+  LoaderRun run{.first = {.first_ms = load_epoch(*loader, 0), .later_ms = 1e300}};
+  run.cost = measured(once.samples.source->sample_count() * once.epochs, [&] {
+    for (uint64_t epoch = 1; epoch <= once.epochs; ++epoch) {
+      run.first.later_ms = std::min(run.first.later_ms, load_epoch(*loader, epoch));
+    }
+  });
+  return run;
+}
+
+LoaderRun read_once(const Once& once) {
+  Floor floor(once.samples, once.thread_count, once.epochs);
+  floor.run();
+  return {.cost = floor.run(), .first = {.first_ms = 0}};
+}
+
 void run_once(const Once& once) {
   if (once.what != "floor" && once.what != "loader") give_up("--once takes floor or loader");
-  const uint64_t count = once.samples.source->sample_count();
-  Cost best;
-  double first_ms = 0;
-  double later_ms = 1e300;
-  if (once.what == "floor") {
-    Floor floor(once.samples, once.thread_count, once.epochs + 1);
-    floor.run_epoch(0);
-    for (uint64_t epoch = 1; epoch <= once.epochs; ++epoch) best.take_best(floor.run_epoch(epoch));
-    later_ms = 0;
-  } else {
-    const auto loader = open_loader(once.samples, once.thread_count);
-    first_ms = load_epoch(*loader, 0);
-    for (uint64_t epoch = 1; epoch <= once.epochs; ++epoch) {
-      best.take_best(
-          measured(count, [&] { later_ms = std::min(later_ms, load_epoch(*loader, epoch)); }));
-    }
-  }
+  const LoaderRun run = once.what == "floor" ? read_once(once) : load_once(once);
   fmt::print(
-      "{{\"rate\": {}, \"cpu\": {}, \"open_ms\": 0, \"first_ms\": {}, \"later_ms\": {}, "
-      "\"samples\": {}}}\n",
-      best.samples_per_second, best.cpu_s_per_1k, first_ms, later_ms, count);
+      R"({{"rate": {}, "cpu": {}, "open_ms": 0, "first_ms": {}, "later_ms": {}, "samples": {}}})"
+      "\n",
+      run.cost.samples_per_second, run.cost.cpu_s_per_1k, run.first.first_ms, run.first.later_ms,
+      once.samples.source->sample_count());
 }
 
 }  // namespace

@@ -7,8 +7,8 @@ and SPDL, and the C++ floor, in one run.
 
 Raw samples of 128 KiB (a file each, and in each peer's own format) and JPEGs of 500 x 375 become torch batches of 64 in
 a new order every epoch. Each loader runs in a process of its own; its CPU time is that of the process and of its workers.
-Rounds are interleaved, and the best of each is shown: samples a second of a whole epoch, CPU seconds a thousand
-samples, and milliseconds to the first batch of the first and of a later epoch. A peer that is not installed is left out, and
+Rounds are interleaved, and the best of each is shown: samples a second of the epochs after the first, CPU seconds
+a thousand samples, and milliseconds to the first batch of the first and of a later epoch. A peer that is not installed is left out, and
 said so.
 
 The floor (open, read and close, or pread, by as many threads) reads the same files in the same rounds: the CPU's speed
@@ -272,30 +272,29 @@ def first_tensor(batch):
 
 
 def measure(kind, name, workers, directory, epochs):
-    """Runs in the child: the first epoch starts workers and fills caches, and is not counted. An epoch is from the end of
-    the one before to its own: what is read ahead in between belongs to it."""
+    """Runs in the child: the first epoch starts workers and fills caches, and is not counted. The others are, as one stretch
+    from the end of the first: the best of single epochs would be the one that most was read ahead for."""
     import torch
     torch.set_num_threads(1)
     make = next(make for label, make, _, _ in LOADERS[kind] if label == name)
     begin = time.perf_counter()
     loader = make(directory, workers)
     opened = time.perf_counter()
-    firsts, best, cpu = [], 0.0, float("inf")
-    cpu_before, before = cpu_seconds() + workers_cpu_seconds(), time.perf_counter()
-    for _ in range(epochs + 1):
+    firsts, counted = [], 0
+    for epoch in range(epochs + 1):
         start = time.perf_counter()
         count = 0
         for batch in loader:
             if count == 0:
                 firsts.append((time.perf_counter() - start) * 1e3)
             count += len(first_tensor(batch))
-        cpu_now, now = cpu_seconds() + workers_cpu_seconds(), time.perf_counter()
-        if len(firsts) > 1:
-            best = max(best, count / (now - before))
-            cpu = min(cpu, (cpu_now - cpu_before) / count * 1000)
-        cpu_before, before = cpu_now, now
-    print(json.dumps({"rate": best, "cpu": cpu, "open_ms": (opened - begin) * 1e3, "first_ms": firsts[0],
-                      "later_ms": min(firsts[1:]), "samples": count}))
+        counted += count if epoch > 0 else 0
+        if epoch == 0:
+            cpu_before, before = cpu_seconds() + workers_cpu_seconds(), time.perf_counter()
+    wall = time.perf_counter() - before
+    cpu = cpu_seconds() + workers_cpu_seconds() - cpu_before
+    print(json.dumps({"rate": counted / wall, "cpu": cpu / counted * 1000, "open_ms": (opened - begin) * 1e3,
+                      "first_ms": firsts[0], "later_ms": min(firsts[1:]), "samples": count}))
 
 
 def run_child(arguments, kind, name, workers):
