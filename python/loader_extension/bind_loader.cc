@@ -366,6 +366,7 @@ py::dict describe(const LoaderStats& stats) {
   told["blocked_seconds"] = seconds(stats.blocked);
   told["threads"] = stats.thread_count;
   told["prefetch"] = stats.prefetch_batches;
+  told["buffers_allocated"] = stats.buffers_allocated;
   if (stats.tiers) told["cache"] = describe(*stats.tiers);
   return told;
 }

@@ -95,6 +95,25 @@ class ZeroCopyTest(FolderTest):
         self.assertEqual(sum(addresses.values()), 64)
         self.assertLess(len(addresses), 16)
 
+    def test_a_loop_over_several_epochs_allocates_no_more_than_it_has_in_use_at_once(self):
+        # Of the system: an address that comes again may be of new memory, which is cleared and costs
+        # a fault a page.
+        data = self.raw(256)
+        for output in ("torch", "numpy", "dict"):
+            loader = millrace.DataLoader(data, batch_size=4, shuffle=True, prefetch=2,
+                                         num_threads=2, output=output)
+            for _ in range(5):
+                for batch in loader:
+                    pass
+            # 2 ahead, what the loop holds and what it is given, what each thread is about to let go of.
+            self.assertLessEqual(loader.stats()["buffers_allocated"], 6, output)
+            self.assertEqual(loader.stats()["batches"], 5 * 64)
+
+    def test_batches_that_are_held_are_seen_in_what_is_allocated(self):
+        loader = millrace.DataLoader(self.raw(64), batch_size=4, prefetch=2)
+        kept = list(loader)
+        self.assertGreaterEqual(loader.stats()["buffers_allocated"], len(kept))
+
     def test_a_capsule_that_nobody_takes_lets_go_of_its_memory(self):
         array = next(iter(millrace.DataLoader(self.raw(4), batch_size=4, output="array")))
         for _ in range(1000):

@@ -336,6 +336,7 @@ LoaderStats ThreadedLoader::stats() const {
   stats.blocked = sums.blocked;
   stats.thread_count = sums.setting.thread_count;
   stats.prefetch_batches = sums.setting.prefetch_batches;
+  stats.buffers_allocated = sums.buffers_allocated;
   if (tiers_) stats.tiers = tiers_->stats();
   return stats;
 }

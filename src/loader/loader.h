@@ -89,6 +89,7 @@ struct LoaderStats {
   std::chrono::nanoseconds blocked{};  // threads, for the consumer to let go of a buffer
   uint32_t thread_count = 0;           // now
   uint32_t prefetch_batches = 0;       // now
+  uint64_t buffers_allocated = 0;      // for batches, since the start; the others were used again
   std::optional<TieredStats> tiers;    // where there are any, from the first epoch on
 };
 

@@ -246,6 +246,7 @@ PipelineStats Pipeline::stats() const {
   stats.waited = std::chrono::nanoseconds(waited_ns_.load(std::memory_order_relaxed));
   stats.blocked = core_->queue.blocked();
   stats.setting = core_->queue.setting();
+  stats.buffers_allocated = core_->queue.buffers_allocated();
   const std::lock_guard lock(core_->mutex);
   for (const auto& lane : core_->lanes) stats.lanes += lane->counts();
   return stats;

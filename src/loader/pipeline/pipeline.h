@@ -39,6 +39,7 @@ struct PipelineStats {
   std::chrono::nanoseconds waited{};
   std::chrono::nanoseconds blocked{};
   TunerSetting setting;
+  uint64_t buffers_allocated = 0;
 };
 
 class Pipeline {

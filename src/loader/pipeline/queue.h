@@ -61,6 +61,7 @@ class WorkQueue {
   void cancel();  // any thread
   void stop();    // ends the threads, once they are done with their samples
 
+  uint64_t buffers_allocated() const { return memory_.allocated_count(); }
   // All threads together, for room.
   std::chrono::nanoseconds blocked() const;
 
