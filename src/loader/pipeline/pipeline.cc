@@ -52,9 +52,7 @@ struct Pipeline::Core {
   std::vector<LaneActivity> activities() const {
     std::vector<LaneActivity> activities;
     const std::lock_guard lock(mutex);
-    for (const auto& lane : lanes) {
-      if (const auto activity = lane->activity()) activities.push_back(*activity);
-    }
+    for (const auto& lane : lanes) lane->append_activities(activities);
     return activities;
   }
 
@@ -75,6 +73,8 @@ struct Pipeline::Start {
 
 Pipeline::Pipeline(PipelineOptions options) : tuner_(options.tuner) {
   options.lane.measures_cpu = options.tuner.fixed_thread_count == 0;
+  options.lane.choice =
+      std::make_shared<ReadChoice>(options.lane.source->ways(), options.lane.io_depth);
   core_ = std::make_shared<Core>(std::move(options), tuner_.setting());
 }
 
@@ -103,9 +103,7 @@ bool Pipeline::is_of_this_process() const { return getpid() == core_->pid; }
 void* Pipeline::run(void* start_pointer) {
   const std::unique_ptr<Start> start(static_cast<Start*>(start_pointer));
   Core& core = *start->core;
-  while (const auto work = core.queue.take(start->thread)) {
-    if (start->lane->fill(*work)) core.queue.finished(*work);
-  }
+  start->lane->run(core.queue, start->thread);
   const std::lock_guard lock(core.mutex);
   core.has_ended[start->thread] = true;
   core.ended.notify_all();
@@ -249,6 +247,7 @@ PipelineStats Pipeline::stats() const {
   stats.buffers_allocated = core_->queue.buffers_allocated();
   const std::lock_guard lock(core_->mutex);
   for (const auto& lane : core_->lanes) stats.lanes += lane->counts();
+  stats.reads = core_->options.lane.choice->stats();
   return stats;
 }
 

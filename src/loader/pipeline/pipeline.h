@@ -40,6 +40,7 @@ struct PipelineStats {
   std::chrono::nanoseconds blocked{};
   TunerSetting setting;
   uint64_t buffers_allocated = 0;
+  ReadStats reads;
 };
 
 class Pipeline {
