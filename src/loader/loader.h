@@ -63,6 +63,10 @@ struct LoaderOptions {
   World world;
   uint64_t batch_size = 1;
   Tail tail = Tail::kUneven;
+  // Epochs of the whole run, counted from epoch 0 also where a state goes on in a later one.
+  // Nothing is read ahead past the last, nor kept for later; who begins another one gets it. 0: not
+  // known.
+  uint64_t epoch_count = 0;
   uint32_t thread_count = 0;                  // 0: tuned from the time the consumer waits
   uint32_t prefetch_batches = 0;              // 0: likewise
   uint64_t memory_bytes = uint64_t{1} << 30;  // the most that batches under way may take
@@ -89,6 +93,7 @@ struct LoaderStats {
   std::chrono::nanoseconds blocked{};  // threads, for the consumer to let go of a buffer
   uint32_t thread_count = 0;           // now
   uint32_t prefetch_batches = 0;       // now
+  uint64_t buffers_allocated = 0;      // for batches, since the start; the others were used again
   ReadStats reads;                     // how samples are read, and what each way was measured as
   std::optional<TieredStats> tiers;    // where there are any, from the first epoch on
 };

@@ -57,9 +57,11 @@ class CountingSource final : public data::SampleSource {
     if (!flies) return std::unique_ptr<data::SampleReads>();
     return std::unique_ptr<data::SampleReads>(std::make_unique<LateReads>(*this, capacity));
   }
+  bool can_read_ahead() const override { return reads_ahead; }
   uint64_t group_count() const override { return 1; }
   SampleId group_begin(uint64_t group) const override { return SampleId{group * count_}; }
 
+  bool reads_ahead = true;
   mutable std::atomic<uint64_t> reads{0};
   bool flies = false;  // before it is used: has reads in flight
 
@@ -212,6 +214,14 @@ TEST(TieredSource, EpochsFollowEachOtherWhereNobodySaysThatTheyBegin) {
     }
   }
   EXPECT_EQ(source->reads, 50u);
+}
+
+TEST(TieredSource, ReadsNoEpochAheadWhereItsSourceCannot) {
+  const auto source = std::make_shared<CountingSource>(10);
+  const auto tiered = must_open({.source = source, .order = order_of(10), .memory_bytes = 1 << 20});
+  EXPECT_TRUE(tiered->can_read_ahead());
+  source->reads_ahead = false;
+  EXPECT_FALSE(tiered->can_read_ahead());
 }
 
 TEST(TieredSource, ADiskThatFailsToReadFallsBackToTheSource) {
