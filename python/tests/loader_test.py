@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The loader of C++ from Python: files, tensors without copies, orders, states, errors."""
 
-import ctypes
 import gc
 import io
 import os
@@ -13,7 +12,6 @@ import unittest
 import warnings
 from collections import Counter
 from pathlib import Path
-from unittest import mock
 
 import numpy
 import torch
@@ -124,42 +122,7 @@ class ZeroCopyTest(FolderTest):
 
 
 class PinnedTest(FolderTest):
-    """With functions in place of CUDA's, which remember what was pinned."""
-
-    def setUp(self):
-        super().setUp()
-        self.pinned, self.devices = {}, set()
-        kinds = (ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int),
-                 ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_uint),
-                 ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t))
-        self.functions = [kind(function) for kind, function in zip(kinds, (
-            lambda device: self.devices.add(device) or 0,
-            lambda address, size, flags: self.pinned.__setitem__(address, size) or 0,
-            lambda address: 0 if self.pinned.pop(address) else 1))]
-        self.cuda = (*(ctypes.cast(function, ctypes.c_void_p).value for function in self.functions), 3)
-
-    def open(self, **options) -> millrace.DataLoader:
-        with mock.patch("millrace.loader.data_loader.find_cuda", return_value=self.cuda):
-            return millrace.DataLoader(self.raw(40), batch_size=4, pin_memory=True, **options)
-
-    def test_batches_lie_in_memory_that_was_pinned_and_is_let_go_of(self):
-        loader = self.open()
-        for batch in loader:
-            begin, end = batch.data_ptr(), batch.data_ptr() + batch.numel() * 4
-            self.assertTrue(any(address <= begin and end <= address + size
-                                for address, size in self.pinned.items()))
-        self.assertEqual(self.devices, {3})
-        loader.close()
-        del loader, batch
-        gc.collect()
-        self.assertEqual(self.pinned, {})
-
-    def test_memory_that_cannot_be_pinned_is_an_error(self):
-        refuse = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_uint)(
-            lambda *_: 2)
-        self.cuda = (self.cuda[0], ctypes.cast(refuse, ctypes.c_void_p).value, *self.cuda[2:])
-        with self.assertRaises(RuntimeError):
-            next(iter(self.open()))
+    """What does not need a GPU; gpu_test.py is the rest."""
 
     def test_without_a_gpu_nothing_is_pinned(self):
         if torch.cuda.is_available():
@@ -225,6 +188,27 @@ class OrderTest(FolderTest):
         broken = millrace.DataLoader(data, batch_size=4, shuffle=True)
         next(iter(broken))
         self.assertEqual(visited(broken), epochs[1])
+
+    def test_nothing_is_read_after_the_last_epoch(self):
+        data = self.raw(40)
+        loader = millrace.DataLoader(data, batch_size=4, shuffle=True, epochs=2)
+        for _ in range(2):
+            self.assertEqual(len(visited(loader)), 40)
+        time.sleep(0.05)
+        loader.close()
+        sample_bytes = 4 * SHAPE[0] * SHAPE[1]
+        self.assertEqual(loader.stats()["bytes_read"], 2 * 40 * sample_bytes)
+
+    def test_a_state_counts_the_epochs_of_the_whole_run(self):
+        data = self.raw(40)
+        first = millrace.DataLoader(data, batch_size=4, shuffle=True, epochs=2)
+        visited(first)
+        second = millrace.DataLoader(data, batch_size=4, shuffle=True, epochs=2)
+        second.load_state_dict(first.state_dict())
+        self.assertEqual(len(visited(second)), 40)
+        time.sleep(0.05)
+        second.close()
+        self.assertEqual(second.stats()["bytes_read"], 40 * 4 * SHAPE[0] * SHAPE[1])
 
 
 class StateTest(FolderTest):
@@ -495,6 +479,7 @@ class ErrorTest(FolderTest):
         for options, sentence in (({"memory": "1KiB"}, "more than the 1 KiB"),
                                   ({"memory": "1K"}, "1K"),
                                   ({"timeout": 0}, "deadline"),
+                                  ({"epochs": 0}, "epochs=0 is not a number of at least 1"),
                                   ({"collate_fn": list}, "transform=")):
             with self.subTest(options), self.assertRaisesRegex(ValueError, sentence):
                 millrace.DataLoader(data, **options)

@@ -118,6 +118,9 @@ class ThreadedLoader final : public Loader {
   Status check_state(const LoaderState& state) const;
   ShareOptions share_options(uint64_t done) const;
   PipelineOptions pipeline_options() const;
+  uint64_t epoch_count() const {
+    return options_.epoch_count > 0 ? options_.epoch_count : ~uint64_t{0};
+  }
   Result<std::shared_ptr<TieredSource>> open_tiers() const;
   Status open_pipeline();
   Status begin(data::Epoch epoch, uint64_t done);
@@ -182,6 +185,7 @@ Result<std::shared_ptr<TieredSource>> ThreadedLoader::open_tiers() const {
                                                    .world = options_.world,
                                                    .batch_size = options_.batch_size,
                                                    .tail = options_.tail,
+                                                   .epoch_limit = epoch_count(),
                                                    .memory_bytes = options_.tiers.memory_bytes,
                                                    .disk_bytes = options_.tiers.disk_bytes,
                                                    .disk_directory = options_.tiers.disk_directory,
@@ -211,9 +215,12 @@ Status ThreadedLoader::begin(data::Epoch epoch, uint64_t done) {
   if (!is_under_way) {
     // Who takes the same epoch again does so once more, as in a validation that knows no epochs.
     const uint64_t epoch_step = has_begun_ && epoch == epoch_ ? 0 : 1;
-    RETURN_IF_ERROR(pipeline_->restart(BatchSchedule(
-        order_, share,
-        {.epoch = epoch, .done = done, .epoch_step = epoch_step, .goes_on = goes_on})));
+    RETURN_IF_ERROR(pipeline_->restart(BatchSchedule(order_, share,
+                                                     {.epoch = epoch,
+                                                      .done = done,
+                                                      .epoch_step = epoch_step,
+                                                      .goes_on = goes_on,
+                                                      .epoch_count = epoch_count()})));
   }
   has_begun_ = true;
   epoch_ = epoch;

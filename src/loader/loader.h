@@ -62,6 +62,10 @@ struct LoaderOptions {
   World world;
   uint64_t batch_size = 1;
   Tail tail = Tail::kUneven;
+  // Epochs of the whole run, counted from epoch 0 also where a state goes on in a later one.
+  // Nothing is read ahead past the last, nor kept for later; who begins another one gets it. 0: not
+  // known.
+  uint64_t epoch_count = 0;
   uint32_t thread_count = 0;                  // 0: tuned from the time the consumer waits
   uint32_t prefetch_batches = 0;              // 0: likewise
   uint64_t memory_bytes = uint64_t{1} << 30;  // the most that batches under way may take

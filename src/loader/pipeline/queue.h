@@ -2,9 +2,10 @@
 // threads that fill them and the one that takes them.
 //
 // A thread always works on the oldest batch that has rows left, and begins the next one only where
-// there is none and room for it. One lock, taken once a batch and thread, never a sample; the rows
-// of a batch are claimed without it (pipeline_work.h). No code of others (sources, allocators) is
-// called with it, since that may wait for a lock of its own, such as Python's.
+// there is none and room for it; of an epoch that the consumer has not begun, only a few. One lock,
+// taken once a batch and thread, never a sample; the rows of a batch are claimed without it
+// (pipeline_work.h). No code of others (sources, allocators) is called with it, since that may wait
+// for a lock of its own, such as Python's.
 #pragma once
 
 #include <chrono>
@@ -70,7 +71,8 @@ class WorkQueue {
   std::shared_ptr<BatchWork> begin_next();
   Status prepare(BatchWork& work, uint32_t thread_count);
   void prepare_unlocked(std::shared_ptr<BatchWork> work, std::unique_lock<std::mutex>& lock);
-  bool is_full() const { return schedule_ && entries_.size() >= setting_.prefetch_batches; }
+  bool is_full() const;
+  bool is_far_ahead() const;
   void count_blocked() const;
   void wake_one();
 
@@ -89,6 +91,7 @@ class WorkQueue {
     bool is_prepared = false;
   };
   std::deque<Entry> entries_;  // front: what the consumer takes next
+  uint64_t begun_pass_ = 0;    // of the schedule: that of the epoch which the consumer has begun
   uint32_t idle_count_ = 0;
   mutable std::chrono::nanoseconds blocked_{};        // up to
   mutable std::chrono::nanoseconds blocked_until_{};  // this time
