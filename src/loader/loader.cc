@@ -15,6 +15,7 @@ namespace millrace::loader {
 namespace {
 
 constexpr uint32_t kThreadCountMax = 4096;
+constexpr uint32_t kIoDepthMax = 4096;
 
 bool has_shards(Shuffle shuffle) {
   return shuffle == Shuffle::kLocal || shuffle == Shuffle::kPartial;
@@ -34,6 +35,10 @@ Status check(const LoaderOptions& options) {
   if (options.thread_count > kThreadCountMax) {
     return fail(Errc::kInvalidArgument, "thread_count is {}; at most {} are started",
                 options.thread_count, kThreadCountMax);
+  }
+  if (options.io_depth == 0 || options.io_depth > kIoDepthMax) {
+    return fail(Errc::kInvalidArgument, "io_depth is {}; a thread has 1 to {} reads in flight",
+                options.io_depth, kIoDepthMax);
   }
   if (options.read_deadline.count() <= 0) {
     return fail(Errc::kInvalidArgument, "read_deadline is not positive; no read could meet it");
@@ -161,7 +166,10 @@ ShareOptions ThreadedLoader::share_options(uint64_t done) const {
 PipelineOptions ThreadedLoader::pipeline_options() const {
   const uint64_t batches_max = std::clamp<uint64_t>(options_.memory_bytes / layout_.size_bytes, 1,
                                                     std::numeric_limits<uint32_t>::max());
-  return {.lane = {.source = source(), .decoder = options_.decoder, .seed = options_.seed},
+  return {.lane = {.source = source(),
+                   .decoder = options_.decoder,
+                   .seed = options_.seed,
+                   .io_depth = options_.io_depth},
           .tuner = {.cpu_count = static_cast<uint32_t>(usable_cpu_count()),
                     .fixed_thread_count = options_.thread_count,
                     .fixed_prefetch_batches = options_.prefetch_batches,
@@ -337,6 +345,7 @@ LoaderStats ThreadedLoader::stats() const {
   stats.thread_count = sums.setting.thread_count;
   stats.prefetch_batches = sums.setting.prefetch_batches;
   stats.buffers_allocated = sums.buffers_allocated;
+  stats.reads = sums.reads;
   if (tiers_) stats.tiers = tiers_->stats();
   return stats;
 }
