@@ -19,8 +19,20 @@ constexpr int kGatherTag = 1;
 // The connection of a dead rank fails in MPI before or after its lifeline does.
 constexpr auto kNewsTime = 500ms;
 
+// Whole numbers are folded as signed ones: MPICH 4.0.2 takes the least and the greatest of
+// MPI_UINT64_T as if they had a sign. A sum has the same bits either way.
 MPI_Datatype type_of(const Values& values) {
-  return std::holds_alternative<std::span<double>>(values) ? MPI_DOUBLE : MPI_UINT64_T;
+  return std::holds_alternative<std::span<double>>(values) ? MPI_DOUBLE : MPI_INT64_T;
+}
+
+// Brings the order of unsigned numbers into that of signed ones, and back.
+void flip_signs(std::span<std::byte> words) {
+  for (size_t at = 0; at + sizeof(uint64_t) <= words.size(); at += sizeof(uint64_t)) {
+    uint64_t word;
+    std::memcpy(&word, &words[at], sizeof(word));
+    word ^= uint64_t{1} << 63;
+    std::memcpy(&words[at], &word, sizeof(word));
+  }
 }
 
 MPI_Op operation_of(Fold fold) {
@@ -79,10 +91,13 @@ Status MpiComm::meet(Proposal proposal, const Status& mine) {
   if (failure_) return *failure_;
   if (!mine.ok()) proposal.has_failed();
   all_ = proposal;
+  const auto words = std::as_writable_bytes(std::span(all_.words()));
+  flip_signs(words);
   MPI_Request request = MPI_REQUEST_NULL;
-  const int started = MPI_Iallreduce(MPI_IN_PLACE, all_.words().data(), Proposal::kWordCount,
-                                     MPI_UINT64_T, MPI_MIN, mpi_, &request);
+  const int started = MPI_Iallreduce(MPI_IN_PLACE, words.data(), Proposal::kWordCount, MPI_INT64_T,
+                                     MPI_MIN, mpi_, &request);
   RETURN_IF_ERROR(wait(request, started, Pace::kMeeting));
+  flip_signs(words);
   if (const auto failed = all_.failed_rank()) return tell_failure(*failed, mine);
   if (const Status checked = all_.check(size_); !checked.ok()) return failed_with(checked.error());
   return {};
@@ -138,6 +153,8 @@ Status MpiComm::reduce_as(const CallShape& shape, Values values) {
   std::string folded;
   const Status room = make_room(folded, target.size());
   if (room.ok() && !target.empty()) std::memcpy(folded.data(), target.data(), target.size());
+  const bool is_flipped = shape.fold != Fold::kSum && !shape.floating_point;
+  if (is_flipped) flip_signs(std::as_writable_bytes(std::span(folded)));
   RETURN_IF_ERROR(meet(Proposal(rank_, shape), room));
   const Status moved = in_pieces(target.size(), [&](size_t at, int length) {
     return reduce_piece(shape, type_of(values), reinterpret_cast<std::byte*>(folded.data()) + at,
@@ -148,7 +165,9 @@ Status MpiComm::reduce_as(const CallShape& shape, Values values) {
     return moved;
   }
   const bool gets_it = shape.call == Call::kReduceToAll || rank_ == shape.root;
-  if (gets_it && !target.empty()) std::memcpy(target.data(), folded.data(), target.size());
+  if (!gets_it || target.empty()) return {};
+  std::memcpy(target.data(), folded.data(), target.size());
+  if (is_flipped) flip_signs(target);
   return {};
 }
 
