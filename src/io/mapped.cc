@@ -62,7 +62,8 @@ class MappedReader final : public FileReader {
   ByteView bytes_;
 };
 
-class Mapped final : public Engine {
+// A whole file is read: to map, fault and unmap costs more than one read of a small one.
+class Mapped final : public FileEngine {
  public:
   std::string_view name() const override { return "mapped"; }
 
@@ -82,17 +83,8 @@ class Mapped final : public Engine {
     return std::unique_ptr<Reader>(std::make_unique<MappedReader>(std::move(file), bytes));
   }
 
-  Result<std::unique_ptr<Writer>> create(const std::filesystem::path& path) override {
-    return create_file(path);
-  }
-
   Result<std::unique_ptr<ReadQueue>> open_queue(size_t capacity) override {
     return std::unique_ptr<ReadQueue>(std::make_unique<InlineQueue>(capacity));
-  }
-
-  // Not by mapping: map, fault and unmap cost more than one read of a small file.
-  Result<size_t> read_whole(const std::filesystem::path& path, MutableByteView out) override {
-    return read_whole_file(path, out);
   }
 };
 
