@@ -12,6 +12,7 @@
 
 #include <cerrno>
 
+#include "base/memory.h"
 #include "io/engines.h"
 #include "io/file_reader.h"
 #include "io/inline_queue.h"
@@ -25,7 +26,6 @@ namespace {
 
 // A longer view is not read in advance: who asks for a whole file of gigabytes wants a part of it.
 constexpr uint64_t kPopulatedBytesMax = uint64_t{64} << 20;
-constexpr uint64_t kPageMask = 4095;
 
 class MappedReader final : public FileReader {
  public:
@@ -52,7 +52,7 @@ class MappedReader final : public FileReader {
  private:
   static bool can_be_read(ByteView bytes) {
     const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
-    const uintptr_t page = begin & ~kPageMask;
+    const uintptr_t page = begin & ~(page_bytes() - 1);
     const uintptr_t length = begin + bytes.size() - page;
     // EINVAL: a kernel before 5.14, which cannot tell in advance.
     return madvise(reinterpret_cast<void*>(page), length, MADV_POPULATE_READ) == 0 ||
