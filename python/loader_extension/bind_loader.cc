@@ -317,6 +317,7 @@ std::unique_ptr<PyLoader> open_loader(const Source& source, const Decoder& decod
       .thread_count = options["thread_count"].cast<uint32_t>(),
       .prefetch_batches = options["prefetch_batches"].cast<uint32_t>(),
       .memory_bytes = options["memory_bytes"].cast<uint64_t>(),
+      .io_depth = options["io_depth"].cast<uint32_t>(),
       .skips_bad_samples = options["skips_bad_samples"].cast<bool>(),
       .read_deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(seconds)};
   wanted.tiers = {.memory_bytes = options["cache_memory_bytes"].cast<uint64_t>(),
@@ -350,6 +351,22 @@ py::dict describe(const loader::TieredStats& stats) {
   return told;
 }
 
+py::dict describe(const loader::ReadStats& stats) {
+  py::dict told;
+  told["engine"] = stats.engine;
+  told["trials"] = stats.trial_count;
+  py::dict measured;
+  for (const auto& way : stats.measured) {
+    py::dict of_way;
+    of_way["bytes_per_second"] = way.bytes_per_second;
+    of_way["cpu_us_per_sample"] = way.cpu_us_per_sample;
+    measured[py::str(way.name)] = of_way;
+  }
+  told["measured"] = measured;
+  told["refusal"] = stats.refusal;
+  return told;
+}
+
 py::dict describe(const LoaderStats& stats) {
   const auto seconds = [](std::chrono::nanoseconds time) {
     return std::chrono::duration<double>(time).count();
@@ -367,6 +384,7 @@ py::dict describe(const LoaderStats& stats) {
   told["threads"] = stats.thread_count;
   told["prefetch"] = stats.prefetch_batches;
   told["buffers_allocated"] = stats.buffers_allocated;
+  told["reads"] = describe(stats.reads);
   if (stats.tiers) told["cache"] = describe(*stats.tiers);
   return told;
 }

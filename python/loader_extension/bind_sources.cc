@@ -290,10 +290,10 @@ void bind_sources(py::module_& module) {
   bind_source(module);
   bind_decoder(module);
   module.def("open_folder", &open_folder, py::arg("directory"), py::arg("extensions"),
-             py::arg("has_classes"), py::arg("format") = "", py::arg("engine") = "posix");
+             py::arg("has_classes"), py::arg("format") = "", py::arg("engine") = "auto");
   module.def("open_files", &open_files, py::kw_only(), py::arg("paths"), py::arg("directory"),
              py::arg("format"), py::arg("record_bytes"), py::arg("rows"),
-             py::arg("engine") = "posix");
+             py::arg("engine") = "auto");
   module.def("array_decoder", &array_decoder, py::arg("name"), py::arg("dtype"), py::arg("shape"));
   module.def("image_decoder", &image_decoder);
   module.def("fields_decoder", &fields_decoder, py::arg("source"), py::arg("wishes"));

@@ -47,6 +47,8 @@ class DataLoader:
         is then known, and nothing is read ahead or kept for one after it. A pass more is no error.
     num_threads (num_workers): by default tuned from the time that training waits.
     prefetch: batches ahead; by default tuned as well, within `memory` ("1GiB", or bytes).
+    io_depth: reads of a thread that are under way at once, at most, where that is faster than one at
+        a time (`engine=` of the dataset; `stats()["reads"]` says which it is). 1: one at a time.
     cache_memory, cache_dir with cache_disk: how much of this process's memory ("4GiB", or bytes) and
         of a directory on the node's disk may keep encoded samples that are read again. The order is
         known, so that what is needed soonest is kept. By default nothing is.
@@ -71,7 +73,7 @@ class DataLoader:
                  fraction: float = 0.1, seed: int = 0, drop_last: bool = False,
                  tail: Optional[str] = None, epochs: Optional[int] = None, num_threads: Optional[int] = None,
                  prefetch: Optional[int] = None, memory: Union[int, str] = "1GiB",
-                 cache_memory: Union[int, str, None] = None,
+                 io_depth: int = 32, cache_memory: Union[int, str, None] = None,
                  cache_dir: Union[str, "os.PathLike[str]", None] = None,
                  cache_disk: Union[int, str, None] = None, cache_peers: bool = False,
                  rank: Optional[int] = None, world_size: Optional[int] = None,
@@ -113,7 +115,8 @@ class DataLoader:
                 connect_peers(self.world, place)
             self._loader = native.Loader(dataset._source, dataset._decoder, **order, **common, **pace,
                                          epoch_count=epoch_count, memory_bytes=size_of(memory),
-                                         pins_for_gpu=gpu, **cache)
+                                         io_depth=positive("io_depth", io_depth), pins_for_gpu=gpu,
+                                         **cache)
             if cache_peers:
                 close_at_exit(self._loader)
             self._warn_of_skew(place)

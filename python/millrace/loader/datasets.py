@@ -128,7 +128,7 @@ class ImageFolder(Dataset):
                  mean: Optional[Sequence[float]] = None, std: Optional[Sequence[float]] = None, *,
                  target_transform: Optional[Callable[[int], Any]] = None,
                  extensions: Iterable[str] = IMAGE_EXTENSIONS, has_classes: bool = True,
-                 engine: str = "posix", **options: Any) -> None:
+                 engine: str = "auto", **options: Any) -> None:
         self.root = os.fspath(root)
         self._function = transform if callable(transform) else None
         self._target_function = target_transform
@@ -179,7 +179,7 @@ class RawFolder(Dataset):
 
     def __init__(self, root: PathLike, shape: Sequence[int], dtype: str = "uint8", *,
                  extensions: Iterable[str] = (), has_classes: Optional[bool] = None,
-                 engine: str = "posix") -> None:
+                 engine: str = "auto") -> None:
         self.root = os.fspath(root)
         if has_classes is None:
             has_classes = _has_directories(self.root)
@@ -200,7 +200,7 @@ class ArrayFolder(Dataset):
     def __init__(self, root: PathLike, format: str = "npy",
                  fields: Union[Iterable[str], Mapping[str, Any], None] = None, *,
                  extensions: Iterable[str] = (), has_classes: Optional[bool] = None,
-                 engine: str = "posix") -> None:
+                 engine: str = "auto") -> None:
         self.root = os.fspath(root)
         if has_classes is None:
             has_classes = _has_directories(self.root)
@@ -224,13 +224,16 @@ class Files(Dataset):
         what it is in the first sample. By default all fields of the first sample.
     shape, dtype: of every sample, for raw files.
     rows: of npy: the rows of a file are the samples; else the file is one.
-    engine: how they are read: "posix", "mapped" or "direct"; "uring" reads as "posix" does.
+    engine: how they are read, here and of the folders: "auto" measures on the first samples whether
+        one read at a time ("posix") or many in flight ("uring") is faster, and again when that
+        changes; "direct" goes past the page cache; "mapped" decodes samples where they lie, and a
+        file that is cut short meanwhile ends the program.
     """
 
     def __init__(self, files: Union[PathLike, Iterable[PathLike]], format: Optional[str] = None,
                  fields: Union[Iterable[str], Mapping[str, Any], None] = None, *,
                  shape: Optional[Sequence[int]] = None, dtype: str = "uint8",
-                 rows: bool = True, engine: str = "posix") -> None:
+                 rows: bool = True, engine: str = "auto") -> None:
         paths, directory = _paths_of(files)
         record_bytes = 0
         if shape is not None:
