@@ -19,12 +19,14 @@ from millrace import _trace, trace
 from millrace.loader import _outputs
 from millrace.loader._collate import Collate
 from millrace.loader._native import native
-from millrace.loader._options import (cache_of, connect_peers, natural, of_sampler, positive,
+from millrace.loader._options import (cache_of, connect_peers, deadline, natural, positive,
                                       refuse_cache, shards, shuffle_name, size_of)
 from millrace.loader._pinned import gpu_to_pin_for, then_pin
 from millrace.loader._python_loader import PythonLoader, PythonOptions
 from millrace.loader._ranks import close_at_exit
 from millrace.loader._stats import Stats
+from millrace.loader._torch_options import (Asked, epoch_of, prefetch_of, refuse_iterable,
+                                            refuse_worker_init, without_samplers)
 from millrace.loader._world import World
 from millrace.loader.datasets import Dataset
 
@@ -56,13 +58,19 @@ class DataLoader:
         ranks then share them.
     pin_memory: batches lie in pinned memory, for copies to a GPU that do not wait.
     skip_bad_samples: count samples that cannot be read and leave them out; else SampleError.
-    timeout: seconds after which a sample that does not come is named in a TimeoutError.
+    timeout: seconds after which a sample that does not come is named in a TimeoutError; 0: never.
     output: "torch", "numpy" or "array" (neither); by default the first that can be imported. "dict",
         for what C++ reads,
         is the same with every field by its name, and `sample`, `is_real` besides.
     transform: a function of a whole batch, called in Python.
     collate_fn: how samples of a Python dataset become a batch.
-    sampler: a DistributedSampler, whose rank, shuffling and seed are taken over.
+    sampler, batch_sampler, generator: of torch, for scripts that have them. A SequentialSampler, a
+        RandomSampler, a SubsetRandomSampler, a DistributedSampler, and a BatchSampler of one of them
+        become the same in the words above; a generator's initial_seed() is the seed.
+    num_workers=0: a Python dataset is asked by the thread that takes the batches, as by torch.
+    persistent_workers, multiprocessing_context, pin_memory_device, in_order: let pass, since threads
+        stay, there are no processes, and batches always come in order. prefetch_factor: batches ahead
+        for each of num_workers.
     """
 
     def __init__(self, dataset: Any, batch_size: int = 1, shuffle: Union[bool, str, None] = None, *,
@@ -77,27 +85,37 @@ class DataLoader:
                  timeout: float = 60, output: Optional[str] = None,
                  transform: Optional[Callable[[Any], Any]] = None,
                  collate_fn: Optional[Callable[[list], Any]] = None, sampler: Any = None,
-                 num_workers: Optional[int] = None) -> None:
-        if sampler is not None:
-            shuffle, seed, drop_last, rank, world_size = of_sampler(sampler, shuffle)
-        self.dataset = dataset
-        self.batch_size = positive("batch_size", batch_size)
-        self.world = World.find(rank, world_size)
-        self.shuffle = shuffle_name(shuffle)
-        self.tail = tail or ("drop" if drop_last else "uneven" if self.world.size == 1 else "pad")
+                 num_workers: Optional[int] = None, batch_sampler: Any = None,
+                 generator: Any = None, prefetch_factor: Optional[int] = None,
+                 worker_init_fn: Any = None, persistent_workers: bool = False,
+                 multiprocessing_context: Any = None, pin_memory_device: str = "",
+                 in_order: bool = True) -> None:
+        refuse_worker_init(worker_init_fn)
+        refuse_iterable(dataset)
+        asked = without_samplers(Asked(dataset, batch_size, shuffle, seed, drop_last, rank, world_size),
+                                 sampler, batch_sampler, generator)
+        self.dataset = dataset = asked.dataset
+        self.sampler = sampler
+        self._sampler_epoch = epoch_of(sampler)
+        self.batch_size = positive("batch_size", asked.batch_size)
+        self.world = World.find(asked.rank, asked.world_size)
+        self.shuffle = shuffle_name(asked.shuffle)
+        self.tail = tail or ("drop" if asked.drop_last else
+                             "uneven" if self.world.size == 1 else "pad")
         self.batch: Any = None  # the last batch handed out, with .samples, .is_real, .epoch, .index
         self._is_dict = output == "dict"
         self._kind = _outputs.choose(None if self._is_dict else output)
         self._convert = _outputs.converter(self._kind)
         self._transform = transform
         shard_count, place = shards(self.world, shard)
-        order = {"shuffle": self.shuffle, "seed": natural("seed", seed), "fraction": float(fraction),
+        order = {"shuffle": self.shuffle, "seed": natural("seed", asked.seed), "fraction": float(fraction),
                  "shard_count": shard_count}
         common = {"rank": place, "world_size": self.world.size, "batch_size": self.batch_size,
                   "tail": self.tail, "skips_bad_samples": bool(skip_bad_samples),
-                  "timeout_seconds": float(timeout)}
-        threads = positive("num_threads", num_threads or num_workers or 0, or_zero=True)
-        ahead = positive("prefetch", prefetch or 0, or_zero=True)
+                  "timeout_seconds": deadline(timeout)}
+        threads = natural("num_threads", num_threads or num_workers or 0, 4096)
+        ahead = natural("prefetch", prefetch_of(prefetch, prefetch_factor, num_workers) or 0,
+                        2**32 - 1)
         pace: dict[str, Any] = {"thread_count": threads, "prefetch_batches": ahead}
         if pin_memory and self._kind != "torch":
             raise ValueError("pin_memory=True needs output='torch'")
@@ -115,6 +133,9 @@ class DataLoader:
             self._warn_of_skew(place)
         else:
             refuse_cache(dataset, cache)
+            if num_workers != 0 or num_threads is not None:
+                # Threads beyond a few only queue for the GIL.
+                pace["thread_count"] = threads or min(4, os.cpu_count() or 1)
             self._loader = self._open_python(order, {**common, **pace}, collate_fn, gpu is not None)
         self._epoch = 0
         self._is_resumed = False  # the next pass goes on where the loader stands
@@ -133,8 +154,6 @@ class DataLoader:
     def _open_python(self, order: dict, options: dict, collate_fn: Optional[Callable[[list], Any]],
                      pins: bool) -> PythonLoader:
         made, reshard = _python_order(self.dataset, order, self.world)
-        # Threads beyond a few only queue for the GIL.
-        options["thread_count"] = options["thread_count"] or min(4, os.cpu_count() or 1)
         options["prefetch_batches"] = options["prefetch_batches"] or options["thread_count"] + 2
         return PythonLoader(PythonOptions(
             dataset=self.dataset, order=made, reshard=reshard,
@@ -142,6 +161,7 @@ class DataLoader:
             transform=then_pin(self._transform) if pins else self._transform, **options))
 
     def __iter__(self) -> "_Iterator":
+        self._follow_sampler()
         before = self._iterator
         is_under_way = before is not None and not before.is_over
         # A pass that has given nothing is taken over as it stands; else the next epoch begins.
@@ -153,6 +173,13 @@ class DataLoader:
             before.is_over = True
         self._iterator = _Iterator(self, self._epoch)
         return self._iterator
+
+    def _follow_sampler(self) -> None:
+        # Scripts tell the epoch to the DistributedSampler that they made.
+        epoch = epoch_of(self.sampler)
+        if epoch is not None and epoch != self._sampler_epoch:
+            self._sampler_epoch = epoch
+            self.set_epoch(epoch)
 
     def __len__(self) -> int:
         """Batches of a whole epoch of this rank."""
@@ -287,9 +314,6 @@ def _refuse_collate(dataset: Any, collate_fn: Any) -> None:
 
 def _python_order(dataset: Any, order: dict, world: World) -> tuple:
     """The order, and what makes it for another number of shards (None where that is fixed)."""
-    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-        raise TypeError(f"a {type(dataset).__name__} is no dataset that can be shuffled: it needs "
-                        "__len__ and __getitem__. An iterable of unknown length is not taken")
     if order["shuffle"] == "file":
         raise ValueError("shuffle='file' needs a dataset of files (ImageFolder, Files): of a Python "
                          "dataset it is not known which samples lie in one file")
