@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from millrace import loader, pls, trace
     from millrace._version import __version__
     from millrace.loader import (ArrayFolder, DataLoader, Dataset, Files, Image, ImageFolder,
-                                 RawFolder, SampleError, Stats, World)
+                                 RawFolder, SampleError, Stats, Subset, World)
 
 _OF_LOADER = ("ArrayFolder", "DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder",
-              "SampleError", "Stats", "World")
+              "SampleError", "Stats", "Subset", "World")
 _MODULES = ("loader", "pls", "trace")
 __all__ = ["__version__", *_OF_LOADER, *_MODULES]
 

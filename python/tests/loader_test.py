@@ -438,7 +438,7 @@ class ErrorTest(FolderTest):
         data = millrace.ImageFolder(root)
         for options, sentence in (({"memory": "1KiB"}, "more than the 1 KiB"),
                                   ({"memory": "1K"}, "1K"),
-                                  ({"timeout": 0}, "deadline"),
+                                  ({"timeout": -1}, "timeout=-1"),
                                   ({"collate_fn": list}, "transform=")):
             with self.subTest(options), self.assertRaisesRegex(ValueError, sentence):
                 millrace.DataLoader(data, **options)

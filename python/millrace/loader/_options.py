@@ -74,7 +74,7 @@ def cache_of(memory: Union[int, str, None], directory: Any, disk: Union[int, str
                          "cache_memory, or cache_dir and cache_disk, to keep it in")
     return {"cache_memory_bytes": 0 if memory is None else size_of(memory, "cache_memory"),
             "cache_disk_bytes": 0 if disk is None else size_of(disk, "cache_disk"),
-            "cache_directory": "" if directory is None else os.fspath(directory),
+            "cache_directory": b"" if directory is None else os.fsencode(directory),
             "cache_peers": bool(peers)}
 
 

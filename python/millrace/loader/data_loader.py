@@ -13,6 +13,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Optional, Union
 
 from millrace import _trace, trace
@@ -28,7 +29,7 @@ from millrace.loader._stats import Stats
 from millrace.loader._torch_options import (Asked, epoch_of, prefetch_of, refuse_iterable,
                                             refuse_worker_init, without_samplers)
 from millrace.loader._world import World
-from millrace.loader.datasets import Dataset
+from millrace.loader.datasets import Dataset, read_by_native
 
 
 class DataLoader:
@@ -122,12 +123,14 @@ class DataLoader:
         gpu = gpu_to_pin_for() if pin_memory else None
         cache = cache_of(cache_memory, cache_dir, cache_disk, cache_peers)
         self._loader: Any
-        if _is_native(dataset):
+        self._data = read_by_native(dataset)
+        if self._data is not None:
             _refuse_collate(dataset, collate_fn)
             if cache_peers:
                 connect_peers(self.world, place)
-            self._loader = native.Loader(dataset._source, dataset._decoder, **order, **common, **pace,
-                                         memory_bytes=size_of(memory), pins_for_gpu=gpu, **cache)
+            self._loader = native.Loader(self._data._source, self._data._decoder, **order, **common,
+                                         **pace, memory_bytes=size_of(memory), pins_for_gpu=gpu,
+                                         **cache)
             if cache_peers:
                 close_at_exit(self._loader)
             self._warn_of_skew(place)
@@ -139,15 +142,16 @@ class DataLoader:
             self._loader = self._open_python(order, {**common, **pace}, collate_fn, gpu is not None)
         self._epoch = 0
         self._is_resumed = False  # the next pass goes on where the loader stands
-        self._iterator: Optional["_Iterator"] = None
+        self._pass: Optional["_Pass"] = None  # the last one; not its iterator, which holds the loader
         self._began: Optional[float] = None
         self._last = 0.0
 
     def _warn_of_skew(self, place: int) -> None:
         # One rank for all: where shards are sorted by class, all of them are.
         is_sharded = self.shuffle in ("local", "partial") and self.world.size > 1
-        if is_sharded and place == 0 and self.dataset.has_labels:
-            warning = self._loader.skew_warning(self.dataset._source, place)
+        data = self._data
+        if is_sharded and place == 0 and data is not None and data.has_labels:
+            warning = self._loader.skew_warning(data._source, place)
             if warning is not None:
                 warnings.warn(warning, stacklevel=3)
 
@@ -162,7 +166,7 @@ class DataLoader:
 
     def __iter__(self) -> "_Iterator":
         self._follow_sampler()
-        before = self._iterator
+        before = self._pass
         is_under_way = before is not None and not before.is_over
         # A pass that has given nothing is taken over as it stands; else the next epoch begins.
         if not self._is_resumed and not (before is not None and is_under_way and before.is_fresh):
@@ -171,8 +175,8 @@ class DataLoader:
         self._is_resumed = False
         if before is not None:
             before.is_over = True
-        self._iterator = _Iterator(self, self._epoch)
-        return self._iterator
+        self._pass = _Pass(self._epoch)
+        return _Iterator(self, self._pass)
 
     def _follow_sampler(self) -> None:
         # Scripts tell the epoch to the DistributedSampler that they made.
@@ -191,21 +195,21 @@ class DataLoader:
             return
         self._epoch = natural("epoch", epoch)
         self._is_resumed = False
-        if self._iterator is not None:
-            self._iterator.is_over = True
+        if self._pass is not None:
+            self._pass.is_over = True
 
     @property
     def epoch(self) -> int:
         """Of the pass that is under way, or of the next one."""
-        if self._iterator is not None and not self._iterator.is_over:
-            return self._iterator.epoch
+        if self._pass is not None and not self._pass.is_over:
+            return self._pass.epoch
         return self._epoch
 
     def state_dict(self) -> dict:
         """Where the job stands after the batches handed out so far: a few numbers, the same on all
         ranks. It goes on exactly there, also with another number of ranks, threads or another
         batch_size."""
-        is_between = self._iterator is None or self._iterator.is_over
+        is_between = self._pass is None or self._pass.is_over
         if is_between and not self._is_resumed:
             return json.loads(self._loader.state_at(self._epoch, 0))
         return json.loads(self._loader.state())
@@ -216,8 +220,8 @@ class DataLoader:
         self._loader.restore(json.dumps(state))
         self._epoch = self._loader.epoch
         self._is_resumed = True
-        if self._iterator is not None:
-            self._iterator.is_over = True
+        if self._pass is not None:
+            self._pass.is_over = True
 
     def stats(self) -> Stats:
         """Where the time went since the loader was made; print it."""
@@ -226,9 +230,20 @@ class DataLoader:
 
     def close(self) -> None:
         """Ends the threads. Batches that are held stay good."""
-        if self._iterator is not None:
-            self._iterator.is_over = True
+        if self._pass is not None:
+            self._pass.is_over = True
         self._loader.close()
+
+    def __repr__(self) -> str:
+        of = f"{type(self.dataset).__name__} of {len(self.dataset)} samples"
+        ranks = f", rank {self.world.rank} of {self.world.size}" if self.world.size > 1 else ""
+        return (f"DataLoader({of}, batch_size={self.batch_size}, shuffle={self.shuffle!r}{ranks}, "
+                f"epoch {self.epoch})")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a DataLoader has threads and a place in the data, and cannot be pickled or "
+                        "copied. Send the dataset and make the DataLoader where it is used; "
+                        "state_dict() is what can be saved")
 
     def __enter__(self) -> "DataLoader":
         return self
@@ -249,11 +264,11 @@ class DataLoader:
         if batch is None:
             return None
         self.batch = batch
-        return batch.data if isinstance(self._loader, PythonLoader) else self._deliver(batch)
+        return batch.data if self._data is None else self._deliver(batch, self._data)
 
-    def _deliver(self, batch: Any) -> Any:
+    def _deliver(self, batch: Any, data: Dataset) -> Any:
         values = {name: self._convert(array) for name, array in batch.fields().items()}
-        if self.dataset.has_labels:
+        if data.has_labels:
             values.setdefault("label", self._convert(batch.labels))
         if self._is_dict:
             values["sample"] = self._convert(batch.samples)
@@ -264,46 +279,47 @@ class DataLoader:
         return result if self._transform is None else self._transform(result)
 
 
+@dataclass
+class _Pass:
+    epoch: int
+    is_over: bool = False
+    is_fresh: bool = True  # has given nothing yet
+
+
 class _Iterator(Iterator):
     """One pass. `len` is the batches that are left, so that a progress bar knows its end."""
 
-    def __init__(self, loader: DataLoader, epoch: int) -> None:
-        self.epoch = epoch
-        self.is_over = False
-        self.is_fresh = True  # has given nothing yet
+    def __init__(self, loader: DataLoader, its_pass: _Pass) -> None:
         self._loader = loader
+        self._pass = its_pass
 
     def __iter__(self) -> "_Iterator":
         return self
 
     def __next__(self) -> Any:
-        if self.is_over:
-            if self._loader._iterator is not self:
+        loader, its_pass = self._loader, self._pass
+        if its_pass.is_over:
+            if loader._pass is not its_pass:
                 raise RuntimeError("this pass ended when another one began: a DataLoader has one "
                                    "position. Make a second DataLoader for a second pass beside it")
             raise StopIteration
-        self.is_fresh = False
-        loader = self._loader
+        its_pass.is_fresh = False
         if not trace.enabled():
             batch = loader._next()
         else:
-            _trace._follow(self.epoch, None)
+            _trace._follow(its_pass.epoch, None)
             batch = loader._next()
-            _trace._follow(self.epoch, loader.batch.index if batch is not None else None)
+            _trace._follow(its_pass.epoch, loader.batch.index if batch is not None else None)
         if batch is None:
-            self.is_over = True
-            loader._epoch = self.epoch + 1
+            its_pass.is_over = True
+            loader._epoch = its_pass.epoch + 1
             raise StopIteration
         return batch
 
     def __len__(self) -> int:
-        return 0 if self.is_over else self._loader._loader.batches_left
+        return 0 if self._pass.is_over else self._loader._loader.batches_left
 
     __length_hint__ = __len__
-
-
-def _is_native(dataset: Any) -> bool:
-    return isinstance(dataset, Dataset) and dataset._decoder is not None
 
 
 def _refuse_collate(dataset: Any, collate_fn: Any) -> None:
