@@ -3,6 +3,29 @@
 #include <utility>
 
 namespace millrace::data {
+namespace {
+
+// Reads of the whole, by the numbers of the part.
+class SubsetReads final : public SampleReads {
+ public:
+  SubsetReads(std::unique_ptr<SampleReads> reads, std::span<const SampleId> samples)
+      : reads_(std::move(reads)), samples_(samples) {}
+
+  size_t capacity() const override { return reads_->capacity(); }
+  size_t in_flight() const override { return reads_->in_flight(); }
+  void submit(const SampleRequest& request) override {
+    SampleRequest of_whole = request;
+    of_whole.sample = samples_[index_of(request.sample)];
+    reads_->submit(of_whole);
+  }
+  void wait(std::vector<SampleDone>& done) override { reads_->wait(done); }
+
+ private:
+  std::unique_ptr<SampleReads> reads_;
+  std::span<const SampleId> samples_;  // of the source, which outlives this
+};
+
+}  // namespace
 
 Result<std::shared_ptr<SubsetSource>> SubsetSource::make(std::shared_ptr<const SampleSource> whole,
                                                          std::vector<SampleId> samples) {
@@ -18,6 +41,12 @@ Result<std::shared_ptr<SubsetSource>> SubsetSource::make(std::shared_ptr<const S
 
 SubsetSource::SubsetSource(std::shared_ptr<const SampleSource> whole, std::vector<SampleId> samples)
     : whole_(std::move(whole)), samples_(std::move(samples)), group_begins_(find_groups()) {}
+
+Result<std::unique_ptr<SampleReads>> SubsetSource::open_reads(size_t capacity) const {
+  ASSIGN_OR_RETURN(auto reads, whole_->open_reads(capacity));
+  if (reads == nullptr) return reads;
+  return std::unique_ptr<SampleReads>(std::make_unique<SubsetReads>(std::move(reads), samples_));
+}
 
 void SubsetSource::prepare(std::span<const SampleId> soon) const {
   std::vector<SampleId> of_the_whole;

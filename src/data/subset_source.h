@@ -30,6 +30,8 @@ class SubsetSource final : public SampleSource {
   Result<size_t> read_into(SampleId sample, MutableByteView out) const override {
     return whole_->read_into(of_whole(sample), out);
   }
+  ReadWays ways() const override { return whole_->ways(); }
+  Result<std::unique_ptr<SampleReads>> open_reads(size_t capacity) const override;
   void prepare(std::span<const SampleId> soon) const override;
   void start_epoch(Epoch epoch, uint64_t done) const override { whole_->start_epoch(epoch, done); }
   bool can_read_ahead() const override { return whole_->can_read_ahead(); }

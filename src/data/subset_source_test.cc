@@ -32,6 +32,8 @@ class Digits final : public SampleSource {
     out[0] = std::byte(static_cast<unsigned char>('0' + index_of(sample)));
     return 1;
   }
+  ReadWays ways() const override { return {.in_flight = "at once"}; }
+  Result<std::unique_ptr<SampleReads>> open_reads(size_t capacity) const override;
   void prepare(std::span<const SampleId> soon) const override {
     prepared_.assign(soon.begin(), soon.end());
   }
@@ -43,6 +45,37 @@ class Digits final : public SampleSource {
 
   mutable std::vector<SampleId> prepared_;
 };
+
+// Done as soon as it is asked for.
+class DigitReads final : public SampleReads {
+ public:
+  DigitReads(const Digits& digits, size_t capacity) : digits_(digits), capacity_(capacity) {}
+
+  size_t capacity() const override { return capacity_; }
+  size_t in_flight() const override { return done_.size(); }
+  void submit(const SampleRequest& request) override {
+    if (request.room != nullptr) {
+      done_.push_back({request.tag, digits_.read(request.sample, *request.room)});
+      return;
+    }
+    const auto size = digits_.read_into(request.sample, request.out);
+    done_.push_back({request.tag, size.ok() ? Result<ByteView>(request.out.first(*size))
+                                            : Result<ByteView>(size.error())});
+  }
+  void wait(std::vector<SampleDone>& done) override {
+    for (SampleDone& one : done_) done.push_back(std::move(one));
+    done_.clear();
+  }
+
+ private:
+  const Digits& digits_;
+  size_t capacity_;
+  std::vector<SampleDone> done_;
+};
+
+Result<std::unique_ptr<SampleReads>> Digits::open_reads(size_t capacity) const {
+  return std::unique_ptr<SampleReads>(std::make_unique<DigitReads>(*this, capacity));
+}
 
 std::shared_ptr<const SampleSource> subset(std::initializer_list<uint64_t> numbers) {
   std::vector<SampleId> samples;

@@ -8,6 +8,8 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Any, Optional, Union
 
+from millrace.loader._options import natural
+
 _TAKEN = ("a SequentialSampler, a RandomSampler without replacement, a SubsetRandomSampler or a "
           "DistributedSampler")
 
@@ -51,15 +53,17 @@ def refuse_worker_init(worker_init_fn: Any) -> None:
                          "epoch, in every thread")
 
 
-def prefetch_of(prefetch: Optional[int], prefetch_factor: Optional[int],
-                num_workers: Optional[int]) -> Optional[int]:
-    """torch counts batches ahead for each worker, we count all."""
-    if prefetch_factor is None or num_workers == 0:
-        return prefetch
-    if prefetch is not None or num_workers is None:
-        raise ValueError(f"prefetch_factor={prefetch_factor} is for each of num_workers: give both, "
-                         "or prefetch=, the batches ahead of all threads together")
-    return prefetch_factor * num_workers
+def pace_of(num_threads: Optional[int], num_workers: Optional[int], prefetch: Optional[int],
+            prefetch_factor: Optional[int]) -> dict[str, Any]:
+    """Threads and batches ahead; 0 is what the loader finds best."""
+    ahead = prefetch
+    if prefetch_factor is not None and num_workers != 0:
+        if prefetch is not None or num_workers is None:
+            raise ValueError(f"prefetch_factor={prefetch_factor} is for each of num_workers: give "
+                             "both, or prefetch=, the batches ahead of all threads together")
+        ahead = prefetch_factor * num_workers
+    return {"thread_count": natural("num_threads", num_threads or num_workers or 0, 4096),
+            "prefetch_batches": natural("prefetch", ahead or 0, 2**32 - 1)}
 
 
 def is_subset(dataset: Any) -> bool:

@@ -1,6 +1,6 @@
 """DataLoader: the batches of this rank, one epoch after another.
 
-    loader = millrace.DataLoader(millrace.ImageFolder("train"), batch_size=256, shuffle=True)
+    loader = millrace.DataLoader(millrace.ImageFolder("train"), batch_size=256, shuffle=True, epochs=90)
     for epoch in range(90):
         for images, labels in loader:
             ...
@@ -26,7 +26,7 @@ from millrace.loader._pinned import gpu_to_pin_for, then_pin
 from millrace.loader._python_loader import PythonLoader, PythonOptions
 from millrace.loader._ranks import close_at_exit
 from millrace.loader._stats import Stats
-from millrace.loader._torch_options import (Asked, epoch_of, prefetch_of, refuse_iterable,
+from millrace.loader._torch_options import (Asked, epoch_of, pace_of, refuse_iterable,
                                             refuse_worker_init, without_samplers)
 from millrace.loader._world import World
 from millrace.loader.datasets import Dataset, read_by_native
@@ -46,6 +46,8 @@ class DataLoader:
         them out of this epoch; "pad" fills batches up with samples from the start of the epoch
         (`loader.batch.is_real` has which); "uneven" lets ranks differ by a batch. By default "drop"
         with drop_last, else "uneven" for one rank and "pad" for several, as DistributedSampler.
+    epochs: how many the whole run has, counted from epoch 0 also where a state is loaded. The last one
+        is then known, and nothing is read ahead or kept for one after it. A pass more is no error.
     num_threads (num_workers): by default tuned from the time that training waits.
     prefetch: batches ahead; by default tuned as well, within `memory` ("1GiB", or bytes).
     cache_memory, cache_dir with cache_disk: how much of this process's memory ("4GiB", or bytes) and
@@ -74,9 +76,16 @@ class DataLoader:
         for each of num_workers.
     """
 
+    _epoch = 0  # of the next pass
+    _is_resumed = False  # the next pass goes on where the loader stands
+    _pass: Optional["_Pass"] = None  # the last one; not its iterator, which holds the loader
+    _began: Optional[float] = None
+    _last = 0.0
+
     def __init__(self, dataset: Any, batch_size: int = 1, shuffle: Union[bool, str, None] = None, *,
                  fraction: float = 0.1, seed: int = 0, drop_last: bool = False,
-                 tail: Optional[str] = None, num_threads: Optional[int] = None,
+                 tail: Optional[str] = None, epochs: Optional[int] = None,
+                 num_threads: Optional[int] = None,
                  prefetch: Optional[int] = None, memory: Union[int, str] = "1GiB",
                  cache_memory: Union[int, str, None] = None,
                  cache_dir: Union[str, "os.PathLike[str]", None] = None,
@@ -114,10 +123,8 @@ class DataLoader:
         common = {"rank": place, "world_size": self.world.size, "batch_size": self.batch_size,
                   "tail": self.tail, "skips_bad_samples": bool(skip_bad_samples),
                   "timeout_seconds": deadline(timeout)}
-        threads = natural("num_threads", num_threads or num_workers or 0, 4096)
-        ahead = natural("prefetch", prefetch_of(prefetch, prefetch_factor, num_workers) or 0,
-                        2**32 - 1)
-        pace: dict[str, Any] = {"thread_count": threads, "prefetch_batches": ahead}
+        epoch_count = 0 if epochs is None else positive("epochs", epochs)
+        pace = pace_of(num_threads, num_workers, prefetch, prefetch_factor)
         if pin_memory and self._kind != "torch":
             raise ValueError("pin_memory=True needs output='torch'")
         gpu = gpu_to_pin_for() if pin_memory else None
@@ -129,22 +136,17 @@ class DataLoader:
             if cache_peers:
                 connect_peers(self.world, place)
             self._loader = native.Loader(self._data._source, self._data._decoder, **order, **common,
-                                         **pace, memory_bytes=size_of(memory), pins_for_gpu=gpu,
-                                         **cache)
+                                         **pace, epoch_count=epoch_count, pins_for_gpu=gpu,
+                                         memory_bytes=size_of(memory), **cache)
             if cache_peers:
                 close_at_exit(self._loader)
             self._warn_of_skew(place)
-        else:
+        else:  # these are not read ahead over the end of an epoch: the last one is like the others
             refuse_cache(dataset, cache)
             if num_workers != 0 or num_threads is not None:
                 # Threads beyond a few only queue for the GIL.
-                pace["thread_count"] = threads or min(4, os.cpu_count() or 1)
+                pace["thread_count"] = pace["thread_count"] or min(4, os.cpu_count() or 1)
             self._loader = self._open_python(order, {**common, **pace}, collate_fn, gpu is not None)
-        self._epoch = 0
-        self._is_resumed = False  # the next pass goes on where the loader stands
-        self._pass: Optional["_Pass"] = None  # the last one; not its iterator, which holds the loader
-        self._began: Optional[float] = None
-        self._last = 0.0
 
     def _warn_of_skew(self, place: int) -> None:
         # One rank for all: where shards are sorted by class, all of them are.
