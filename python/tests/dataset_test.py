@@ -163,5 +163,23 @@ class NameTest(FolderTest):
                 self.raw(4)[index]
 
 
+class PackageTest(unittest.TestCase):
+    def test_type_checkers_see_every_name_that_is_offered(self):
+        import ast
+        tree = ast.parse(Path(millrace.__file__).read_text())
+        lists = [node.value for node in tree.body if isinstance(node, ast.Assign)
+                 and getattr(node.targets[0], "id", "") == "__all__"]
+        offered = ast.literal_eval(lists[0])  # a checker cannot follow what is computed
+        self.assertEqual(offered, millrace.__all__)
+        self.assertLessEqual(set(millrace.loader.__all__), set(offered))
+        imported = {name.asname or name.name for node in ast.walk(tree)
+                    if isinstance(node, ast.ImportFrom) for name in node.names}
+        self.assertEqual(imported, set(offered))
+        for name in offered:
+            self.assertTrue(hasattr(millrace, name), name)
+        with self.assertRaisesRegex(AttributeError, "no attribute 'Dataloader'"):
+            millrace.Dataloader
+
+
 if __name__ == "__main__":
     unittest.main()
