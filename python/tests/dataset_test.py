@@ -3,8 +3,10 @@
 
 import copy
 import gc
+import io
 import os
 import pickle
+import tarfile
 import tempfile
 import unittest
 import weakref
@@ -156,6 +158,21 @@ class NameTest(FolderTest):
         loader = millrace.DataLoader(self.raw(4), batch_size=2, shuffle=True, rank=1, world_size=2)
         self.assertEqual(repr(loader), "DataLoader(RawFolder of 4 samples, batch_size=2, "
                                        "shuffle='global', rank 1 of 2, epoch 0)")
+
+    def test_a_size_that_is_none_is_named(self):
+        for size in (0, -1, (1, 2, 3), "big", 2.5, (8, -8)):
+            with self.subTest(size), self.assertRaisesRegex(ValueError, "size=.*height, width"):
+                millrace.Image(size).decoder()
+
+    def test_the_class_of_a_tar_comes_once(self):
+        with tarfile.open(self.folder / "a.tar", "w") as archive:
+            for number in range(3):
+                for end, text in (("bin", b"abc"), ("cls", str(number).encode())):
+                    member = tarfile.TarInfo(f"{number}.{end}")
+                    member.size = len(text)
+                    archive.addfile(member, io.BytesIO(text))
+        (payload, classes), = millrace.DataLoader(millrace.Files(self.folder / "a.tar"), batch_size=3)
+        self.assertEqual((tuple(payload.shape), classes.tolist()), ((3, 3), [0, 1, 2]))
 
     def test_an_index_that_is_no_number_is_named(self):
         for index in (slice(0, 2), "a"):

@@ -48,7 +48,7 @@ class Image:
     accept_damage: bool = False
 
     def decoder(self) -> Any:
-        height, width = (self.size, self.size) if isinstance(self.size, int) else self.size
+        height, width = self._height_and_width()
         is_normalised = self.mean is not None or self.std is not None
         if is_normalised and self.dtype == "uint8":
             raise ValueError("mean and std are for dtype='float32', 'float16' or 'bfloat16'; bytes "
@@ -62,6 +62,13 @@ class Image:
             mean=_channels("mean", self.mean, 0.0), std=_channels("std", self.std, 1.0),
             resize_to=self.resize_to, scale=self.scale, ratio=self.ratio, antialias=self.antialias,
             scaled_decode=self.scaled_decode, accept_damage=self.accept_damage)
+
+    def _height_and_width(self) -> tuple[int, int]:
+        size = self.size
+        both = size if isinstance(size, (tuple, list)) else (size, size)
+        if len(both) != 2 or not all(hasattr(side, "__index__") and 0 < side < 2**31 for side in both):
+            raise ValueError(f"size={size!r} is neither a number of pixels nor (height, width)")
+        return int(both[0]), int(both[1])
 
 
 class Dataset:
@@ -267,6 +274,8 @@ class Files(Dataset):
             self._decoder = native.array_decoder(*self._source.element)
         else:
             self._decoder = native.fields_decoder(self._source, _wishes(fields))
+        # A tar's class is one of its fields already.
+        self._adds_label &= "cls" not in [name for name, _, _ in self._decoder.fields()]
 
     @property
     def has_labels(self) -> bool:
