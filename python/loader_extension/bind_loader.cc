@@ -185,10 +185,10 @@ class PyLoader {
     return Share(whole).batch_count();
   }
 
-  std::string state() { return open_loader().state().text(); }
+  std::string state() { return current_state().text(); }
 
   std::string state_at(uint64_t epoch, uint64_t done) {
-    LoaderState state = open_loader().state();
+    LoaderState state = current_state();
     state.epoch = data::Epoch{epoch};
     state.done = done;
     return state.text();
@@ -264,9 +264,14 @@ class PyLoader {
     return fail(Errc::kCancelled, "the loader was closed; make another DataLoader");
   }
 
-  Loader& open_loader() {
-    if (!loader_) raise(closed());
-    return *loader_;
+  // The first one looks at the names of all samples.
+  LoaderState current_state() {
+    LoaderState state;
+    run([&](Loader& loader) -> Status {
+      state = loader.state();
+      return {};
+    });
+    return state;
   }
 
   // One call at a time, without the GIL: the loader has one consumer.
@@ -344,7 +349,7 @@ py::dict describe(const loader::TieredStats& stats) {
   told["memory_held_bytes"] = stats.memory_held_bytes;
   told["disk_held_bytes"] = stats.disk.held_bytes;
   told["disk_read_errors"] = stats.disk.read_errors;
-  told["disk_ended_by"] = stats.disk.ended_by;
+  told["disk_ended_by"] = file_text(stats.disk.ended_by);
   told["peer_refusals"] = stats.peer_refusals;
   told["served"] = stats.served;
   told["not_served"] = stats.not_served;
@@ -376,7 +381,7 @@ py::dict describe(const LoaderStats& stats) {
   told["samples"] = stats.samples;
   told["bytes_read"] = stats.bytes_read;
   told["bad_samples"] = stats.bad_samples;
-  told["first_bad_sample"] = stats.first_bad_sample;
+  told["first_bad_sample"] = file_text(stats.first_bad_sample);
   told["read_seconds"] = seconds(stats.read);
   told["decode_seconds"] = seconds(stats.decode);
   told["wait_seconds"] = seconds(stats.waited);

@@ -35,7 +35,8 @@ namespace millrace::loader {
 // Where a job stands: a few numbers, the same on all ranks. Everything that decides the order is in
 // it, so that a state of another dataset or another seed is refused and not continued.
 struct LoaderState {
-  OrderOptions order;  // without the group_begins, which come from the source
+  OrderOptions order;               // without the group_begins, which come from the source
+  std::optional<uint32_t> dataset;  // data::fingerprint(); nothing: not known, and not compared
   data::Epoch epoch{};
   uint64_t done = 0;  // positions of the epoch that all ranks together have used up
 

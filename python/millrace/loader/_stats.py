@@ -64,6 +64,7 @@ class Stats(Dict[str, Any]):
         return text + ", mostly for reading: faster storage or more threads would help"
 
     def _thread_line(self) -> str:
-        return (f"  {self['threads']} threads: read {self['read_seconds']:.2f} s, decoded "
+        threads = "1 thread" if self["threads"] == 1 else f"{self['threads']} threads"
+        return (f"  {threads}: read {self['read_seconds']:.2f} s, decoded "
                 f"{self['decode_seconds']:.2f} s, waited {self['blocked_seconds']:.2f} s for the "
                 f"training; {self['bytes_read']:,} bytes read; {self['prefetch']} batches ahead")
