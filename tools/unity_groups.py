@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Groups of sources that can be compiled as one: `unity_groups.py FILE...` prints a number for each file.
+"""Groups of sources that can be compiled as one: `unity_groups.py LINES FILE...` prints a number for each file.
+
+LINES is what a group has at most: who edits one of its files waits for all of it, and it takes up to 0.5 MB a line.
 
 Presets that exist to test (asan, tsan) compile groups, because headers and templates are most of what a compiler does
 (docs/design/tests.md). What is private to a file is then seen by the rest of its group, and must mean nothing there: two
@@ -13,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from source_tree import mask_cpp, read_text
-
-LINES_MAX = 1500  # a group; its editor waits for all of it
 
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
@@ -39,16 +39,17 @@ class Source:
 
 
 def main() -> int:
+    lines_max = int(sys.argv[1])
     groups: list[list[Source]] = []
-    for name in sys.argv[1:]:
-        print(place(read_source(Path(name)), groups))
+    for name in sys.argv[2:]:
+        print(place(read_source(Path(name)), groups, lines_max))
     return 0
 
 
-def place(source: Source, groups: list[list[Source]]) -> int:
+def place(source: Source, groups: list[list[Source]], lines_max: int) -> int:
     """Puts the source into the first group that can have it; the number of that group."""
     for number, group in enumerate(groups):
-        room = LINES_MAX - sum(member.line_count for member in group)
+        room = lines_max - sum(member.line_count for member in group)
         if source.line_count <= room and not any(source.clashes_with(member) for member in group):
             group.append(source)
             return number

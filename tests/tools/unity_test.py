@@ -20,7 +20,7 @@ class UnityGroupsTest(unittest.TestCase):
             files = [Path(folder) / f"{number}.cc" for number in range(len(texts))]
             for file, text in zip(files, texts):
                 file.write_text(text, encoding="utf-8")
-            done = subprocess.run([sys.executable, "-B", str(TOOL), *map(str, files)],
+            done = subprocess.run([sys.executable, "-B", str(TOOL), "1500", *map(str, files)],
                                   capture_output=True, text=True, check=True)
         return [int(number) for number in done.stdout.split()]
 
