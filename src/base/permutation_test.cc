@@ -101,6 +101,24 @@ TEST(KeyedPermutation, FillsByAStride) {
   EXPECT_THAT(out, ElementsAre(permutation.at(5), permutation.at(405), 0));
 }
 
+TEST(KeyedPermutation, InvertsEachNumberByAKeyOfItsOwn) {
+  for (const uint64_t size : {1, 8, 16, 17, 1000}) {
+    const KeyedPermutation permutation(size, {});
+    std::vector<uint64_t> low;
+    std::vector<uint64_t> high;
+    std::vector<uint64_t> numbers;
+    std::vector<uint64_t> expected;
+    for (uint64_t i = 0; i < 150; ++i) {
+      low.push_back(key_of(i).low);
+      high.push_back(key_of(i).high);
+      numbers.push_back(i % size);
+      expected.push_back(permutation.with_key(key_of(i)).inverse(i % size));
+    }
+    permutation.inverse_by_keys(low, high, numbers);
+    EXPECT_EQ(numbers, expected) << size;
+  }
+}
+
 TEST(KeyedPermutation, GivesEveryOrderOfAFewNumbersEquallyOften) {
   for (const uint64_t size : {3, 4, 5}) {
     double orders = 1;
