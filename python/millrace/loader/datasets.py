@@ -370,7 +370,7 @@ def _open_folder(root: str, extensions: Iterable[str], has_classes: bool, format
 
 def _engine(name: str) -> str:
     if name == "memory":  # of C++ tests
-        raise ValueError("engine='memory': there are 'posix', 'mapped', 'direct' and 'uring'")
+        raise ValueError("engine='memory': there are 'auto', 'posix', 'mapped', 'direct' and 'uring'")
     return name
 
 
