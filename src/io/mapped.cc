@@ -84,7 +84,7 @@ class Mapped final : public FileEngine {
   }
 
   Result<std::unique_ptr<ReadQueue>> open_queue(size_t capacity) override {
-    return std::unique_ptr<ReadQueue>(std::make_unique<InlineQueue>(capacity));
+    return std::unique_ptr<ReadQueue>(std::make_unique<InlineQueue>(capacity, &read_whole_file));
   }
 };
 

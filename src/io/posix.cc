@@ -10,7 +10,7 @@ class Posix final : public FileEngine {
   std::string_view name() const override { return "posix"; }
 
   Result<std::unique_ptr<ReadQueue>> open_queue(size_t capacity) override {
-    return std::unique_ptr<ReadQueue>(std::make_unique<InlineQueue>(capacity));
+    return std::unique_ptr<ReadQueue>(std::make_unique<InlineQueue>(capacity, &read_whole_file));
   }
 };
 

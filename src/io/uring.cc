@@ -9,6 +9,8 @@ class Uring final : public FileEngine {
  public:
   std::string_view name() const override { return "uring"; }
 
+  EngineWays ways() const override { return {.one_at_a_time = "posix", .in_flight = name()}; }
+
   Result<std::unique_ptr<ReadQueue>> open_queue(size_t capacity) override {
     return open_uring_queue(capacity);
   }

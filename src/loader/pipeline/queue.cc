@@ -10,14 +10,11 @@ namespace millrace::loader {
 namespace {
 
 constexpr uint64_t kRowsAtOnceMax = 64;
-// Each thread comes back for rows this often in a batch, so that a slow sample at the end of one
-// holds up few.
-constexpr uint64_t kClaimsPerThread = 4;
 constexpr uint64_t kShareAhead = 8;      // of an epoch that is not begun: one part of so many
 constexpr uint32_t kHeldByConsumer = 2;  // the batch that is used, and the one before
 
 uint64_t rows_at_once(uint64_t row_count, uint32_t thread_count) {
-  const uint64_t claims = kClaimsPerThread * std::max(thread_count, 1u);
+  const uint64_t claims = BatchWork::kClaimsPerThread * std::max(thread_count, 1u);
   return std::clamp<uint64_t>(row_count / claims, 1, kRowsAtOnceMax);
 }
 
@@ -46,20 +43,34 @@ std::shared_ptr<BatchWork> WorkQueue::take(uint32_t thread) {
       parked_.wait(lock);
       continue;
     }
-    if (auto work = oldest_unclaimed()) {
-      // One wakes the next, so that no more threads wake than find rows.
-      wake_one();
-      return work;
-    }
-    if (auto begun = begin_next()) {
-      prepare_unlocked(std::move(begun), lock);
-      continue;
-    }
+    if (auto work = find_work(lock)) return work;
+    if (is_stopping_ || thread >= setting_.thread_count) continue;  // while it was looked for
     count_blocked();
     ++idle_count_;
     work_.wait(lock);
     count_blocked();
     --idle_count_;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<BatchWork> WorkQueue::try_take(uint32_t thread) {
+  std::unique_lock lock(mutex_);
+  if (is_stopping_ || thread >= setting_.thread_count) return nullptr;
+  return find_work(lock);
+}
+
+// Lets go of the lock while it begins a batch.
+std::shared_ptr<BatchWork> WorkQueue::find_work(std::unique_lock<std::mutex>& lock) {
+  while (!is_stopping_) {
+    if (auto work = oldest_unclaimed()) {
+      // One wakes the next, so that no more threads wake than find rows.
+      wake_one();
+      return work;
+    }
+    auto begun = begin_next();
+    if (!begun) break;
+    prepare_unlocked(std::move(begun), lock);
   }
   return nullptr;
 }
