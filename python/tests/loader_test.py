@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The loader of C++ from Python: files, tensors without copies, orders, states, errors."""
 
-import ctypes
 import gc
 import io
 import os
@@ -13,7 +12,6 @@ import unittest
 import warnings
 from collections import Counter
 from pathlib import Path
-from unittest import mock
 
 import numpy
 import torch
@@ -97,6 +95,25 @@ class ZeroCopyTest(FolderTest):
         self.assertEqual(sum(addresses.values()), 64)
         self.assertLess(len(addresses), 16)
 
+    def test_a_loop_over_several_epochs_allocates_no_more_than_it_has_in_use_at_once(self):
+        # Of the system: an address that comes again may be of new memory, which is cleared and costs
+        # a fault a page.
+        data = self.raw(256)
+        for output in ("torch", "numpy", "dict"):
+            loader = millrace.DataLoader(data, batch_size=4, shuffle=True, prefetch=2,
+                                         num_threads=2, output=output)
+            for _ in range(5):
+                for batch in loader:
+                    pass
+            # 2 ahead, what the loop holds and what it is given, what each thread is about to let go of.
+            self.assertLessEqual(loader.stats()["buffers_allocated"], 6, output)
+            self.assertEqual(loader.stats()["batches"], 5 * 64)
+
+    def test_batches_that_are_held_are_seen_in_what_is_allocated(self):
+        loader = millrace.DataLoader(self.raw(64), batch_size=4, prefetch=2)
+        kept = list(loader)
+        self.assertGreaterEqual(loader.stats()["buffers_allocated"], len(kept))
+
     def test_a_capsule_that_nobody_takes_lets_go_of_its_memory(self):
         array = next(iter(millrace.DataLoader(self.raw(4), batch_size=4, output="array")))
         for _ in range(1000):
@@ -105,42 +122,7 @@ class ZeroCopyTest(FolderTest):
 
 
 class PinnedTest(FolderTest):
-    """With functions in place of CUDA's, which remember what was pinned."""
-
-    def setUp(self):
-        super().setUp()
-        self.pinned, self.devices = {}, set()
-        kinds = (ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int),
-                 ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_uint),
-                 ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t))
-        self.functions = [kind(function) for kind, function in zip(kinds, (
-            lambda device: self.devices.add(device) or 0,
-            lambda address, size, flags: self.pinned.__setitem__(address, size) or 0,
-            lambda address: 0 if self.pinned.pop(address) else 1))]
-        self.cuda = (*(ctypes.cast(function, ctypes.c_void_p).value for function in self.functions), 3)
-
-    def open(self, **options) -> millrace.DataLoader:
-        with mock.patch("millrace.loader.data_loader.find_cuda", return_value=self.cuda):
-            return millrace.DataLoader(self.raw(40), batch_size=4, pin_memory=True, **options)
-
-    def test_batches_lie_in_memory_that_was_pinned_and_is_let_go_of(self):
-        loader = self.open()
-        for batch in loader:
-            begin, end = batch.data_ptr(), batch.data_ptr() + batch.numel() * 4
-            self.assertTrue(any(address <= begin and end <= address + size
-                                for address, size in self.pinned.items()))
-        self.assertEqual(self.devices, {3})
-        loader.close()
-        del loader, batch
-        gc.collect()
-        self.assertEqual(self.pinned, {})
-
-    def test_memory_that_cannot_be_pinned_is_an_error(self):
-        refuse = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_uint)(
-            lambda *_: 2)
-        self.cuda = (self.cuda[0], ctypes.cast(refuse, ctypes.c_void_p).value, *self.cuda[2:])
-        with self.assertRaises(RuntimeError):
-            next(iter(self.open()))
+    """What does not need a GPU; gpu_test.py is the rest."""
 
     def test_without_a_gpu_nothing_is_pinned(self):
         if torch.cuda.is_available():
@@ -206,6 +188,27 @@ class OrderTest(FolderTest):
         broken = millrace.DataLoader(data, batch_size=4, shuffle=True)
         next(iter(broken))
         self.assertEqual(visited(broken), epochs[1])
+
+    def test_nothing_is_read_after_the_last_epoch(self):
+        data = self.raw(40)
+        loader = millrace.DataLoader(data, batch_size=4, shuffle=True, epochs=2)
+        for _ in range(2):
+            self.assertEqual(len(visited(loader)), 40)
+        time.sleep(0.05)
+        loader.close()
+        sample_bytes = 4 * SHAPE[0] * SHAPE[1]
+        self.assertEqual(loader.stats()["bytes_read"], 2 * 40 * sample_bytes)
+
+    def test_a_state_counts_the_epochs_of_the_whole_run(self):
+        data = self.raw(40)
+        first = millrace.DataLoader(data, batch_size=4, shuffle=True, epochs=2)
+        visited(first)
+        second = millrace.DataLoader(data, batch_size=4, shuffle=True, epochs=2)
+        second.load_state_dict(first.state_dict())
+        self.assertEqual(len(visited(second)), 40)
+        time.sleep(0.05)
+        second.close()
+        self.assertEqual(second.stats()["bytes_read"], 40 * 4 * SHAPE[0] * SHAPE[1])
 
 
 class StateTest(FolderTest):
@@ -372,7 +375,7 @@ class FilesTest(FolderTest):
     def test_every_engine_reads_the_same(self):
         array = numpy.arange(10 * 4, dtype="int16").reshape(10, 4)
         array.tofile(self.folder / "x.bin")
-        for engine in ("posix", "mapped", "direct", "uring"):
+        for engine in ("auto", "posix", "mapped", "direct", "uring"):
             with self.subTest(engine):
                 try:
                     data = millrace.Files(self.folder / "x.bin", format="raw", shape=4, dtype="int16", engine=engine)
@@ -383,6 +386,30 @@ class FilesTest(FolderTest):
                 self.assertEqual(batch.numpy().tolist(), array.tolist())
         with self.assertRaisesRegex(ValueError, "did you mean 'mapped'"):
             millrace.Files(self.folder / "x.bin", format="raw", shape=4, engine="maped")
+
+    def test_stats_say_by_which_engine_samples_are_read_and_what_each_measured(self):
+        array = numpy.arange(4000 * 4, dtype="int16").reshape(4000, 4)
+        array.tofile(self.folder / "x.bin")
+        files = {"files": self.folder / "x.bin", "format": "raw", "shape": 4, "dtype": "int16"}
+        loader = millrace.DataLoader(millrace.Files(**files), batch_size=50, num_threads=1)
+        rows = [row for batch in loader for row in batch.numpy().tolist()]
+        self.assertEqual(rows, array.tolist())
+        reads = loader.stats()["reads"]
+        self.assertIn(reads["engine"], ("posix", "uring"))
+        if reads["refusal"]:
+            self.assertEqual((reads["engine"], reads["trials"], reads["measured"]), ("posix", 0, {}))
+        else:
+            self.assertGreaterEqual(reads["trials"], 1)
+            self.assertEqual(sorted(reads["measured"]), ["posix", "uring"])
+            self.assertGreater(reads["measured"]["uring"]["bytes_per_second"], 0)
+            self.assertIn(f"reads by {reads['engine']}, as measured: posix ", str(loader.stats()))
+
+        alone = millrace.DataLoader(millrace.Files(**files), batch_size=50, io_depth=1)
+        next(iter(alone))
+        self.assertEqual(alone.stats()["reads"]["engine"], "posix")
+        self.assertEqual(alone.stats()["reads"]["trials"], 0)
+        with self.assertRaisesRegex(ValueError, "io_depth=0"):
+            millrace.DataLoader(millrace.Files(**files), io_depth=0)
 
     def test_a_folder_of_npy_files_with_classes(self):
         for name, value in (("cat/a", 1), ("cat/b", 2), ("dog/c", 3)):
@@ -475,7 +502,8 @@ class ErrorTest(FolderTest):
         data = millrace.ImageFolder(root)
         for options, sentence in (({"memory": "1KiB"}, "more than the 1 KiB"),
                                   ({"memory": "1K"}, "1K"),
-                                  ({"timeout": 0}, "deadline"),
+                                  ({"timeout": -1}, "timeout=-1"),
+                                  ({"epochs": 0}, "epochs=0 is not a number of at least 1"),
                                   ({"collate_fn": list}, "transform=")):
             with self.subTest(options), self.assertRaisesRegex(ValueError, sentence):
                 millrace.DataLoader(data, **options)

@@ -9,12 +9,14 @@
 
 #include "base/cpus.h"
 #include "base/units.h"
+#include "data/fingerprint.h"
 #include "loader/pipeline/pipeline.h"
 
 namespace millrace::loader {
 namespace {
 
 constexpr uint32_t kThreadCountMax = 4096;
+constexpr uint32_t kIoDepthMax = 4096;
 
 bool has_shards(Shuffle shuffle) {
   return shuffle == Shuffle::kLocal || shuffle == Shuffle::kPartial;
@@ -34,6 +36,10 @@ Status check(const LoaderOptions& options) {
   if (options.thread_count > kThreadCountMax) {
     return fail(Errc::kInvalidArgument, "thread_count is {}; at most {} are started",
                 options.thread_count, kThreadCountMax);
+  }
+  if (options.io_depth == 0 || options.io_depth > kIoDepthMax) {
+    return fail(Errc::kInvalidArgument, "io_depth is {}; a thread has 1 to {} reads in flight",
+                options.io_depth, kIoDepthMax);
   }
   if (options.read_deadline.count() <= 0) {
     return fail(Errc::kInvalidArgument, "read_deadline is not positive; no read could meet it");
@@ -115,9 +121,13 @@ class ThreadedLoader final : public Loader {
     return tiers_ ? tiers_ : options_.source;
   }
   Status check_process() const;
+  uint32_t dataset() const;
   Status check_state(const LoaderState& state) const;
   ShareOptions share_options(uint64_t done) const;
   PipelineOptions pipeline_options() const;
+  uint64_t epoch_count() const {
+    return options_.epoch_count > 0 ? options_.epoch_count : ~uint64_t{0};
+  }
   Result<std::shared_ptr<TieredSource>> open_tiers() const;
   Status open_pipeline();
   Status begin(data::Epoch epoch, uint64_t done);
@@ -132,15 +142,16 @@ class ThreadedLoader final : public Loader {
   uint64_t batches_left_ = 0;  // of the epoch
   uint64_t batch_count_ = 0;
 
-  mutable std::mutex mutex_;             // for what other threads ask: the next three
-  std::shared_ptr<TieredSource> tiers_;  // null: none; shared with the pipeline's threads
-  std::unique_ptr<Pipeline> pipeline_;   // from the first epoch on; only the consumer sets it
-  LoaderStats counts_;                   // what the pipeline does not count
+  mutable std::mutex mutex_;                 // for what other threads ask: the next four
+  mutable std::optional<uint32_t> dataset_;  // its fingerprint, once it was wanted
+  std::shared_ptr<TieredSource> tiers_;      // null: none; shared with the pipeline's threads
+  std::unique_ptr<Pipeline> pipeline_;       // from the first epoch on; only the consumer sets it
+  LoaderStats counts_;                       // what the pipeline does not count
 };
 
 Status ThreadedLoader::check_process() const {
   if (!pipeline_ || pipeline_->is_of_this_process()) return {};
-  return fail(Errc::kUnsupported,
+  return fail(Errc::kCancelled,
               "the loader was started before this process, {}, was forked, and its threads are not "
               "here; open a loader of its own in each process after the fork, or start processes "
               "by spawn instead of fork",
@@ -158,7 +169,10 @@ ShareOptions ThreadedLoader::share_options(uint64_t done) const {
 PipelineOptions ThreadedLoader::pipeline_options() const {
   const uint64_t batches_max = std::clamp<uint64_t>(options_.memory_bytes / layout_.size_bytes, 1,
                                                     std::numeric_limits<uint32_t>::max());
-  return {.lane = {.source = source(), .decoder = options_.decoder, .seed = options_.seed},
+  return {.lane = {.source = source(),
+                   .decoder = options_.decoder,
+                   .seed = options_.seed,
+                   .io_depth = options_.io_depth},
           .tuner = {.cpu_count = static_cast<uint32_t>(usable_cpu_count()),
                     .fixed_thread_count = options_.thread_count,
                     .fixed_prefetch_batches = options_.prefetch_batches,
@@ -182,6 +196,7 @@ Result<std::shared_ptr<TieredSource>> ThreadedLoader::open_tiers() const {
                                                    .world = options_.world,
                                                    .batch_size = options_.batch_size,
                                                    .tail = options_.tail,
+                                                   .epoch_limit = epoch_count(),
                                                    .memory_bytes = options_.tiers.memory_bytes,
                                                    .disk_bytes = options_.tiers.disk_bytes,
                                                    .disk_directory = options_.tiers.disk_directory,
@@ -211,9 +226,12 @@ Status ThreadedLoader::begin(data::Epoch epoch, uint64_t done) {
   if (!is_under_way) {
     // Who takes the same epoch again does so once more, as in a validation that knows no epochs.
     const uint64_t epoch_step = has_begun_ && epoch == epoch_ ? 0 : 1;
-    RETURN_IF_ERROR(pipeline_->restart(BatchSchedule(
-        order_, share,
-        {.epoch = epoch, .done = done, .epoch_step = epoch_step, .goes_on = goes_on})));
+    RETURN_IF_ERROR(pipeline_->restart(BatchSchedule(order_, share,
+                                                     {.epoch = epoch,
+                                                      .done = done,
+                                                      .epoch_step = epoch_step,
+                                                      .goes_on = goes_on,
+                                                      .epoch_count = epoch_count()})));
   }
   has_begun_ = true;
   epoch_ = epoch;
@@ -268,8 +286,16 @@ void ThreadedLoader::cancel() {
   if (pipeline_ && pipeline_->is_of_this_process()) pipeline_->cancel();
 }
 
+// When it is first wanted: the first batch must not wait for the names of all samples.
+uint32_t ThreadedLoader::dataset() const {
+  const std::lock_guard lock(mutex_);
+  if (!dataset_) dataset_ = data::fingerprint(*options_.source);
+  return *dataset_;
+}
+
 LoaderState ThreadedLoader::state() const {
-  LoaderState state{.order = order_->options(), .epoch = epoch_, .done = done_};
+  LoaderState state{
+      .order = order_->options(), .dataset = dataset(), .epoch = epoch_, .done = done_};
   state.order.group_begins.clear();
   return state;
 }
@@ -285,6 +311,14 @@ Status ThreadedLoader::check_state(const LoaderState& state) const {
   const OrderOptions& of_state = state.order;
   if (of_state.sample_count != own.sample_count) {
     return differs("number of samples", of_state.sample_count, own.sample_count);
+  }
+  if (state.dataset && *state.dataset != dataset()) {
+    return fail(
+        Errc::kInvalidArgument,
+        "the state is of another dataset: it has {} samples too, but under other names, in "
+        "another order or of other classes. Bring back the files as they were, or begin the "
+        "epoch anew",
+        own.sample_count);
   }
   if (of_state.shuffle != own.shuffle) {
     return differs("shuffle", shuffle_name(of_state.shuffle), shuffle_name(own.shuffle));
@@ -329,6 +363,8 @@ LoaderStats ThreadedLoader::stats() const {
   stats.blocked = sums.blocked;
   stats.thread_count = sums.setting.thread_count;
   stats.prefetch_batches = sums.setting.prefetch_batches;
+  stats.buffers_allocated = sums.buffers_allocated;
+  stats.reads = sums.reads;
   if (tiers_) stats.tiers = tiers_->stats();
   return stats;
 }

@@ -27,6 +27,7 @@
 #include "loader/order/order.h"
 #include "loader/order/share.h"
 #include "loader/pipeline/batch_memory.h"
+#include "loader/pipeline/read_choice.h"
 #include "loader/tiers/tiered_source.h"
 
 namespace millrace::loader {
@@ -34,7 +35,8 @@ namespace millrace::loader {
 // Where a job stands: a few numbers, the same on all ranks. Everything that decides the order is in
 // it, so that a state of another dataset or another seed is refused and not continued.
 struct LoaderState {
-  OrderOptions order;  // without the group_begins, which come from the source
+  OrderOptions order;               // without the group_begins, which come from the source
+  std::optional<uint32_t> dataset;  // data::fingerprint(); nothing: not known, and not compared
   data::Epoch epoch{};
   uint64_t done = 0;  // positions of the epoch that all ranks together have used up
 
@@ -62,9 +64,16 @@ struct LoaderOptions {
   World world;
   uint64_t batch_size = 1;
   Tail tail = Tail::kUneven;
+  // Epochs of the whole run, counted from epoch 0 also where a state goes on in a later one.
+  // Nothing is read ahead past the last, nor kept for later; who begins another one gets it. 0: not
+  // known.
+  uint64_t epoch_count = 0;
   uint32_t thread_count = 0;                  // 0: tuned from the time the consumer waits
   uint32_t prefetch_batches = 0;              // 0: likewise
   uint64_t memory_bytes = uint64_t{1} << 30;  // the most that batches under way may take
+  // Reads of a thread that are under way at once, where that is faster than one at a time: the
+  // source's engine says how it can be read, and `auto` is measured. 1: one at a time.
+  uint32_t io_depth = 32;
   TierOptions tiers;
   bool skips_bad_samples = false;  // counted and left out, and the batch is shorter; else an error
   std::chrono::nanoseconds read_deadline = std::chrono::seconds(60);  // then a stuck read is named
@@ -85,6 +94,8 @@ struct LoaderStats {
   std::chrono::nanoseconds blocked{};  // threads, for the consumer to let go of a buffer
   uint32_t thread_count = 0;           // now
   uint32_t prefetch_batches = 0;       // now
+  uint64_t buffers_allocated = 0;      // for batches, since the start; the others were used again
+  ReadStats reads;                     // how samples are read, and what each way was measured as
   std::optional<TieredStats> tiers;    // where there are any, from the first epoch on
 };
 

@@ -1,0 +1,69 @@
+#include "base/thread.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <system_error>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+constexpr size_t kNameLengthMax = 15;  // of the kernel; a longer one would be refused
+
+// Faults are not held back: whoever handles them must be called on the thread that made them, and
+// a fault that is blocked ends the program with no word.
+sigset_t signals_of_the_program() {
+  sigset_t signals;
+  sigfillset(&signals);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) {
+    sigdelset(&signals, fault);
+  }
+  return signals;
+}
+
+// As the kernel has it; glibc of Debian 12 does not.
+struct SchedulingAttributes {
+  uint32_t size_bytes = sizeof(SchedulingAttributes);
+  uint32_t policy = SCHED_OTHER;
+  uint64_t flags = 0;
+  int32_t nice = 0;
+  uint32_t priority = 0;
+  uint64_t slice_ns = 0;
+  uint64_t deadline_ns = 0;
+  uint64_t period_ns = 0;
+};
+static_assert(sizeof(SchedulingAttributes) == 48);
+
+}  // namespace
+
+Result<std::thread> start_thread(const std::string& name, std::function<void()> run) {
+  // A new thread has the mask of its maker. Blocked on the new one, a signal could come before.
+  sigset_t before;
+  const sigset_t blocked = signals_of_the_program();
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  Result<std::thread> started = std::thread();
+  try {
+    std::thread thread(std::move(run));
+    pthread_setname_np(thread.native_handle(), name.substr(0, kNameLengthMax).c_str());
+    started = std::move(thread);
+  } catch (const std::system_error& error) {
+    started = fail_os(error.code().value(), "cannot start a thread");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+void ask_for_short_slices() {
+  SchedulingAttributes attributes;
+  attributes.nice = getpriority(PRIO_PROCESS, 0);
+  attributes.slice_ns = 100'000;
+  static_cast<void>(syscall(SYS_sched_setattr, 0, &attributes, 0));
+}
+
+}  // namespace millrace
