@@ -8,6 +8,7 @@
 // What is multiplied are the lower 32 bits of a number of 64, by one instruction; upper halves that
 // nothing reads hold anything. Not whole products of 64 bits, which AVX2 has not, and which AVX-512
 // makes of three such multiplications itself.
+#pragma once
 
 namespace millrace {
 namespace {
