@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "data/batch.h"
 #include "data/decoder.h"
 #include "data/source.h"
+#include "loader/exchange/held_shard.h"
 #include "loader/order/order.h"
 #include "loader/order/share.h"
 #include "loader/pipeline/batch_memory.h"
@@ -42,6 +44,10 @@ struct LoaderState {
   static Result<LoaderState> parse(std::string_view text);
 };
 
+// Whether a job of this order can go on from the state, with any number of shards; else what
+// differs.
+Status check_continues(const LoaderState& state, const OrderOptions& own);
+
 // What is kept near of the samples that are read again: docs/design/clairvoyant.md.
 struct TierOptions {
   uint64_t memory_bytes = 0;  // 0: no such tier
@@ -50,6 +56,15 @@ struct TierOptions {
   std::shared_ptr<comm::Messages> messages;  // for what other ranks keep; null: they are not asked
 
   bool any() const { return memory_bytes > 0 || disk_bytes > 0; }
+};
+
+// Partial, with samples that move: each rank holds its own on its own storage, and those that go to
+// other ranks travel while the epoch is trained (exchange/held_shard.h). The batches are the same
+// as without. Opening, beginning an epoch and taking its end are then collective.
+struct LocalOptions {
+  std::filesystem::path directory;   // on this node's disk; empty: samples are read from the source
+  std::shared_ptr<comm::Comm> comm;  // of the world's ranks; null: there is one rank
+  bool shows_progress = false;       // of the first copy, on a terminal
 };
 
 struct LoaderOptions {
@@ -66,6 +81,7 @@ struct LoaderOptions {
   uint32_t prefetch_batches = 0;              // 0: likewise
   uint64_t memory_bytes = uint64_t{1} << 30;  // the most that batches under way may take
   TierOptions tiers;
+  LocalOptions local;
   bool skips_bad_samples = false;  // counted and left out, and the batch is shorter; else an error
   std::chrono::nanoseconds read_deadline = std::chrono::seconds(60);  // then a stuck read is named
   MemoryHooks memory_hooks;  // where batches lie: pinned memory, for example; empty: the system's
@@ -86,6 +102,7 @@ struct LoaderStats {
   uint32_t thread_count = 0;           // now
   uint32_t prefetch_batches = 0;       // now
   std::optional<TieredStats> tiers;    // where there are any, from the first epoch on
+  std::optional<HeldStats> local;      // where the rank holds its samples
 };
 
 class Loader {
