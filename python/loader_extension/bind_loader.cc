@@ -321,10 +321,8 @@ std::unique_ptr<PyLoader> open_loader(const Source& source, const Decoder& decod
   wanted.tiers = {.memory_bytes = options["cache_memory_bytes"].cast<uint64_t>(),
                   .disk_bytes = options["cache_disk_bytes"].cast<uint64_t>(),
                   .disk_directory = text("cache_directory")};
-  if (const py::object cuda = options["cuda"]; !cuda.is_none()) {
-    const auto [set_device, host_register, host_unregister, device] =
-        cuda.cast<std::tuple<uintptr_t, uintptr_t, uintptr_t, int>>();
-    wanted.memory_hooks = pinned_memory({set_device, host_register, host_unregister, device});
+  if (const py::object gpu = options["pins_for_gpu"]; !gpu.is_none()) {
+    wanted.memory_hooks = take(pinned_memory(gpu.cast<int>()));
   }
   auto opened = std::make_unique<PyLoader>(std::move(wanted), options["cache_peers"].cast<bool>());
   opened->check_opened();

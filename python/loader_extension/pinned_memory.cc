@@ -1,34 +1,172 @@
 #include "loader_extension/pinned_memory.h"
 
+#include <dlfcn.h>
+
 #include <cstdlib>
+#include <memory>
+#include <utility>
 
 namespace millrace::python {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
-constexpr unsigned kPortable = 1;  // cudaHostRegisterPortable: pinned for every GPU
+constexpr int kSuccess = 0;
+constexpr int kNotReady = 600;
+constexpr unsigned kPortable = 1;          // CU_MEMHOSTREGISTER_PORTABLE: pinned for every GPU
+constexpr unsigned kSleepsAndUntimed = 3;  // CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING
+
+struct CudaContext;
+struct CudaEvent;
+
+// The driver's functions by the names under which it exports them.
+struct Driver {
+  int (*init)(unsigned) = nullptr;
+  int (*get_device)(int*, int) = nullptr;
+  int (*retain_context)(CudaContext**, int) = nullptr;
+  int (*push_context)(CudaContext*) = nullptr;
+  int (*pop_context)(CudaContext**) = nullptr;
+  int (*synchronize)() = nullptr;
+  int (*pin)(void*, size_t, unsigned) = nullptr;
+  int (*unpin)(void*) = nullptr;
+  int (*create_event)(CudaEvent**, unsigned) = nullptr;
+  int (*query_event)(CudaEvent*) = nullptr;
+  int (*wait_for_event)(CudaEvent*) = nullptr;
+  int (*destroy_event)(CudaEvent*) = nullptr;
+  int (*record_context)(CudaContext*, CudaEvent*) = nullptr;  // since CUDA 12.5; null before
+};
+
+template <typename Function>
+bool find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
+}
+
+Result<Driver> load_driver() {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return fail(Errc::kUnsupported,
+                "pinned memory needs CUDA's driver, and it cannot be loaded: {}; give "
+                "pin_memory=False",
+                dlerror());
+  }
+  Driver driver;
+  const bool is_whole = find(library, "cuInit", driver.init) &&
+                        find(library, "cuDeviceGet", driver.get_device) &&
+                        find(library, "cuDevicePrimaryCtxRetain", driver.retain_context) &&
+                        find(library, "cuCtxPushCurrent_v2", driver.push_context) &&
+                        find(library, "cuCtxPopCurrent_v2", driver.pop_context) &&
+                        find(library, "cuCtxSynchronize", driver.synchronize) &&
+                        find(library, "cuMemHostRegister_v2", driver.pin) &&
+                        find(library, "cuMemHostUnregister", driver.unpin) &&
+                        find(library, "cuEventCreate", driver.create_event) &&
+                        find(library, "cuEventQuery", driver.query_event) &&
+                        find(library, "cuEventSynchronize", driver.wait_for_event) &&
+                        find(library, "cuEventDestroy_v2", driver.destroy_event);
+  if (!is_whole) {
+    return fail(Errc::kUnsupported,
+                "CUDA's driver libcuda.so.1 lacks a function that pinned memory needs; install "
+                "one of CUDA 11 or newer, or give pin_memory=False");
+  }
+  static_cast<void>(find(library, "cuCtxRecordEvent", driver.record_context));
+  return driver;
+}
+
+// A GPU by its driver. Once CUDA is gone, as at the program's end, its functions fail; nothing is
+// pinned or under way then.
+struct Gpu {
+  Driver driver;
+  CudaContext* context = nullptr;
+};
+
+// The GPU is this thread's while it lives, and the thread's own is the same afterwards.
+class Current {
+ public:
+  explicit Current(const Gpu& gpu)
+      : gpu_(gpu), is_set_(gpu.driver.push_context(gpu.context) == kSuccess) {}
+  ~Current() {
+    CudaContext* popped = nullptr;
+    if (is_set_) gpu_.driver.pop_context(&popped);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+  bool is_set() const { return is_set_; }
+
+ private:
+  const Gpu& gpu_;
+  const bool is_set_;
+};
+
+// All that the GPU was given until this was made, whatever stream it is on.
+class GpuFence : public loader::Fence {
+ public:
+  explicit GpuFence(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)) {
+    const Driver& driver = gpu_->driver;
+    const Current current(*gpu_);
+    if (driver.record_context == nullptr) return;
+    if (driver.create_event(&event_, kSleepsAndUntimed) != kSuccess) return;
+    if (driver.record_context(gpu_->context, event_) == kSuccess) return;
+    driver.destroy_event(event_);
+    event_ = nullptr;
+  }
+
+  ~GpuFence() override {
+    if (event_ != nullptr) gpu_->driver.destroy_event(event_);
+  }
+
+  bool is_over() const override {
+    return event_ != nullptr && gpu_->driver.query_event(event_) != kNotReady;
+  }
+
+  // Without an event for what was given until then, for all that is given by now.
+  void wait() const override {
+    if (event_ != nullptr) {
+      gpu_->driver.wait_for_event(event_);
+      return;
+    }
+    const Current current(*gpu_);
+    if (current.is_set()) gpu_->driver.synchronize();
+  }
+
+ private:
+  std::shared_ptr<const Gpu> gpu_;
+  CudaEvent* event_ = nullptr;
+};
+
+void* allocate(const Gpu& gpu, size_t size_bytes) {
+  const size_t pages_bytes = (size_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  void* const memory = std::aligned_alloc(kPageBytes, pages_bytes);
+  if (memory == nullptr) return nullptr;
+  const Current current(gpu);
+  if (current.is_set() && gpu.driver.pin(memory, pages_bytes, kPortable) == kSuccess) return memory;
+  std::free(memory);
+  return nullptr;
+}
+
+void free_pinned(const Gpu& gpu, void* memory) {
+  {
+    const Current current(gpu);
+    if (current.is_set()) gpu.driver.unpin(memory);
+  }
+  std::free(memory);
+}
 
 }  // namespace
 
-loader::MemoryHooks pinned_memory(const CudaRuntime& cuda) {
-  const auto set_device = reinterpret_cast<int (*)(int)>(cuda.set_device);
-  const auto pin = reinterpret_cast<int (*)(void*, size_t, unsigned)>(cuda.host_register);
-  const auto unpin = reinterpret_cast<int (*)(void*)>(cuda.host_unregister);
-  const int device = cuda.device;
-  return {.allocate = [=](size_t size_bytes) -> void* {
-            const size_t pages_bytes = (size_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-            void* memory = std::aligned_alloc(kPageBytes, pages_bytes);
-            if (memory == nullptr) return nullptr;
-            if (set_device(device) == 0 && pin(memory, pages_bytes, kPortable) == 0) return memory;
-            std::free(memory);
-            return nullptr;
-          },
-          .free =
-              [=](void* memory, size_t) {
-                // Fails where the program ends and CUDA is gone already: nothing is pinned then.
-                static_cast<void>(unpin(memory));
-                std::free(memory);
-              }};
+Result<loader::MemoryHooks> pinned_memory(int device) {
+  auto gpu = std::make_shared<Gpu>();
+  ASSIGN_OR_RETURN(gpu->driver, load_driver());
+  const Driver& driver = gpu->driver;
+  int handle = 0;
+  if (driver.init(0) != kSuccess || driver.get_device(&handle, device) != kSuccess ||
+      driver.retain_context(&gpu->context, handle) != kSuccess) {
+    return fail(Errc::kUnsupported, "GPU {} cannot be used to pin memory; give pin_memory=False",
+                device);
+  }
+  return loader::MemoryHooks{
+      .allocate = [gpu](size_t size_bytes) { return allocate(*gpu, size_bytes); },
+      .free = [gpu](void* memory, size_t) { free_pinned(*gpu, memory); },
+      .fence = [gpu] { return std::make_unique<GpuFence>(gpu); }};
 }
 
 }  // namespace millrace::python

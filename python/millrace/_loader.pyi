@@ -81,7 +81,7 @@ class Loader:
                  shard_count: int, seed: int, rank: int, world_size: int, batch_size: int, tail: str,
                  thread_count: int, prefetch_batches: int, memory_bytes: int,
                  skips_bad_samples: bool, timeout_seconds: float,
-                 cuda: Optional[Tuple[int, int, int, int]], cache_memory_bytes: int,
+                 pins_for_gpu: Optional[int], cache_memory_bytes: int,
                  cache_disk_bytes: int, cache_directory: str, cache_peers: bool) -> None: ...
     @property
     def batch_count(self) -> int: ...

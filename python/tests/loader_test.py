@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The loader of C++ from Python: files, tensors without copies, orders, states, errors."""
 
-import ctypes
 import gc
 import io
 import os
@@ -13,7 +12,6 @@ import unittest
 import warnings
 from collections import Counter
 from pathlib import Path
-from unittest import mock
 
 import numpy
 import torch
@@ -105,42 +103,7 @@ class ZeroCopyTest(FolderTest):
 
 
 class PinnedTest(FolderTest):
-    """With functions in place of CUDA's, which remember what was pinned."""
-
-    def setUp(self):
-        super().setUp()
-        self.pinned, self.devices = {}, set()
-        kinds = (ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int),
-                 ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_uint),
-                 ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t))
-        self.functions = [kind(function) for kind, function in zip(kinds, (
-            lambda device: self.devices.add(device) or 0,
-            lambda address, size, flags: self.pinned.__setitem__(address, size) or 0,
-            lambda address: 0 if self.pinned.pop(address) else 1))]
-        self.cuda = (*(ctypes.cast(function, ctypes.c_void_p).value for function in self.functions), 3)
-
-    def open(self, **options) -> millrace.DataLoader:
-        with mock.patch("millrace.loader.data_loader.find_cuda", return_value=self.cuda):
-            return millrace.DataLoader(self.raw(40), batch_size=4, pin_memory=True, **options)
-
-    def test_batches_lie_in_memory_that_was_pinned_and_is_let_go_of(self):
-        loader = self.open()
-        for batch in loader:
-            begin, end = batch.data_ptr(), batch.data_ptr() + batch.numel() * 4
-            self.assertTrue(any(address <= begin and end <= address + size
-                                for address, size in self.pinned.items()))
-        self.assertEqual(self.devices, {3})
-        loader.close()
-        del loader, batch
-        gc.collect()
-        self.assertEqual(self.pinned, {})
-
-    def test_memory_that_cannot_be_pinned_is_an_error(self):
-        refuse = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_uint)(
-            lambda *_: 2)
-        self.cuda = (self.cuda[0], ctypes.cast(refuse, ctypes.c_void_p).value, *self.cuda[2:])
-        with self.assertRaises(RuntimeError):
-            next(iter(self.open()))
+    """What does not need a GPU; gpu_test.py is the rest."""
 
     def test_without_a_gpu_nothing_is_pinned(self):
         if torch.cuda.is_available():

@@ -21,7 +21,7 @@ from millrace.loader._collate import Collate
 from millrace.loader._native import native
 from millrace.loader._options import (cache_of, connect_peers, natural, of_sampler, positive,
                                       refuse_cache, shards, shuffle_name, size_of)
-from millrace.loader._pinned import find_cuda, then_pin
+from millrace.loader._pinned import gpu_to_pin_for, then_pin
 from millrace.loader._python_loader import PythonLoader, PythonOptions
 from millrace.loader._ranks import close_at_exit
 from millrace.loader._stats import Stats
@@ -101,7 +101,7 @@ class DataLoader:
         pace: dict[str, Any] = {"thread_count": threads, "prefetch_batches": ahead}
         if pin_memory and self._kind != "torch":
             raise ValueError("pin_memory=True needs output='torch'")
-        cuda = find_cuda() if pin_memory else None
+        gpu = gpu_to_pin_for() if pin_memory else None
         cache = cache_of(cache_memory, cache_dir, cache_disk, cache_peers)
         self._loader: Any
         if _is_native(dataset):
@@ -109,13 +109,13 @@ class DataLoader:
             if cache_peers:
                 connect_peers(self.world, place)
             self._loader = native.Loader(dataset._source, dataset._decoder, **order, **common, **pace,
-                                         memory_bytes=size_of(memory), cuda=cuda, **cache)
+                                         memory_bytes=size_of(memory), pins_for_gpu=gpu, **cache)
             if cache_peers:
                 close_at_exit(self._loader)
             self._warn_of_skew(place)
         else:
             refuse_cache(dataset, cache)
-            self._loader = self._open_python(order, {**common, **pace}, collate_fn, cuda is not None)
+            self._loader = self._open_python(order, {**common, **pace}, collate_fn, gpu is not None)
         self._epoch = 0
         self._is_resumed = False  # the next pass goes on where the loader stands
         self._iterator: Optional["_Iterator"] = None

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -49,20 +51,17 @@ class BatchMemory::Pool {
         size_bytes_(whole_pages(options_.buffer_bytes)),
         kept_count_(options_.kept_count) {}
 
-  ~Pool() {
-    for (std::byte* buffer : free_) give_up(buffer);
-  }
+  ~Pool() { close(); }
 
   Result<std::byte*> take() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!free_.empty()) {
-        std::byte* buffer = free_.back();
-        free_.pop_back();
-        return buffer;
-      }
-      ++allocated_count_;
+    std::unique_lock lock(mutex_);
+    if (auto ready = take_back()) {
+      lock.unlock();
+      if (ready->fence) ready->fence->wait();
+      return ready->bytes;
     }
+    ++allocated_count_;
+    lock.unlock();
     void* memory =
         options_.hooks.allocate ? options_.hooks.allocate(size_bytes_) : map_memory(size_bytes_);
     if (memory == nullptr) {
@@ -73,36 +72,45 @@ class BatchMemory::Pool {
     return static_cast<std::byte*>(memory);
   }
 
-  void put_back(std::byte* buffer) {
+  void put_back(std::byte* bytes) {
     // In a child of fork the lock may be held by a thread that is not there, and an accelerator's
     // functions may not be called: the buffer ends with the child.
-    if (getpid() != pid_) return;
+    if (!is_of_this_process()) return;
+    Returned buffer{bytes, options_.hooks.fence ? options_.hooks.fence() : nullptr};
+    std::vector<Returned> surplus;
     {
       const std::lock_guard lock(mutex_);
-      if (free_.size() < kept_count_) {
-        free_.push_back(buffer);
-        return;
-      }
+      (is_closed_ ? surplus : returned_).push_back(std::move(buffer));
+      move_surplus(surplus);
     }
-    give_up(buffer);
+    give_up(surplus);
   }
 
   void set_kept_count(size_t count) {
-    std::vector<std::byte*> surplus;
+    std::vector<Returned> surplus;
     {
       const std::lock_guard lock(mutex_);
       kept_count_ = count;
-      while (free_.size() > count) {
-        surplus.push_back(free_.back());
-        free_.pop_back();
-      }
+      move_surplus(surplus);
     }
-    for (std::byte* buffer : surplus) give_up(buffer);
+    give_up(surplus);
+  }
+
+  // What comes back from now on is not kept: nobody takes it any more.
+  void close() {
+    if (!is_of_this_process()) return;
+    std::vector<Returned> surplus;
+    {
+      const std::lock_guard lock(mutex_);
+      is_closed_ = true;
+      surplus.swap(returned_);
+    }
+    give_up(surplus);
   }
 
   size_t free_count() const {
     const std::lock_guard lock(mutex_);
-    return free_.size();
+    return returned_.size();
   }
 
   uint64_t allocated_count() const {
@@ -110,15 +118,49 @@ class BatchMemory::Pool {
     return allocated_count_;
   }
 
+ private:
+  struct Returned {
+    std::byte* bytes = nullptr;
+    std::unique_ptr<Fence> fence;
+
+    bool is_free() const { return fence == nullptr || fence->is_over(); }
+  };
+
   bool is_of_this_process() const { return getpid() == pid_; }
 
- private:
-  void give_up(std::byte* buffer) const {
-    if (getpid() != pid_) return;
-    if (!options_.hooks.allocate) {
-      munmap(buffer, size_bytes_);
-    } else if (options_.hooks.free) {
-      options_.hooks.free(buffer, size_bytes_);
+  // One to use again: the last that is free; where enough are fenced, the one that is longest.
+  std::optional<Returned> take_back() {
+    const auto from =
+        std::ranges::find_if(returned_.rbegin(), returned_.rend(), &Returned::is_free);
+    if (from == returned_.rend() && (returned_.empty() || returned_.size() < kept_count_)) {
+      return std::nullopt;
+    }
+    const auto chosen = from == returned_.rend() ? returned_.begin() : std::prev(from.base());
+    Returned buffer = std::move(*chosen);
+    returned_.erase(chosen);
+    return buffer;
+  }
+
+  // Those that are too many. The fenced ones stay: whoever gives one back must not wait for it.
+  void move_surplus(std::vector<Returned>& surplus) {
+    for (size_t i = 0; i < returned_.size() && returned_.size() > kept_count_;) {
+      if (!returned_[i].is_free()) {
+        ++i;
+        continue;
+      }
+      surplus.push_back(std::move(returned_[i]));
+      returned_.erase(returned_.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+
+  void give_up(const std::vector<Returned>& surplus) const {
+    for (const Returned& buffer : surplus) {
+      if (buffer.fence) buffer.fence->wait();
+      if (!options_.hooks.allocate) {
+        munmap(buffer.bytes, size_bytes_);
+      } else if (options_.hooks.free) {
+        options_.hooks.free(buffer.bytes, size_bytes_);
+      }
     }
   }
 
@@ -126,17 +168,15 @@ class BatchMemory::Pool {
   const size_t size_bytes_;
   const pid_t pid_ = getpid();
   mutable std::mutex mutex_;
-  std::vector<std::byte*> free_;
+  std::vector<Returned> returned_;  // in the order in which they came back
+  bool is_closed_ = false;
   size_t kept_count_;
   uint64_t allocated_count_ = 0;
 };
 
 BatchMemory::BatchMemory(Options options) : pool_(std::make_shared<Pool>(std::move(options))) {}
 
-BatchMemory::~BatchMemory() {
-  // What comes back from now on is not kept: nobody takes it any more.
-  if (pool_->is_of_this_process()) pool_->set_kept_count(0);
-}
+BatchMemory::~BatchMemory() { pool_->close(); }
 
 Result<std::shared_ptr<std::byte>> BatchMemory::take() {
   ASSIGN_OR_RETURN(std::byte* const buffer, pool_->take());

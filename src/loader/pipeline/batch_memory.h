@@ -4,6 +4,10 @@
 // waits for one to come back but makes another. It may be outlived by its buffers, and be used by
 // any number of threads. What comes back last is handed out first, since the caches may still hold
 // it.
+//
+// Where an accelerator copies from buffers by itself, one may come back before the copy is made. A
+// fence then says when it may be written again: until then others are handed out, and new ones made
+// until kept_count wait for the accelerator; from there on it is waited for.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +19,23 @@
 
 namespace millrace::loader {
 
+// What may still read a buffer that every holder has let go of. Asked by any thread.
+class Fence {
+ public:
+  virtual ~Fence() = default;
+  virtual bool is_over() const = 0;
+  virtual void wait() const = 0;  // until it is over
+};
+
 // How memory is had where it must be of a certain kind, such as pinned for an accelerator. Called
-// by any thread, and `free` also after the loader is gone; neither is called in a child of fork.
+// by any thread, and `free` and `fence` also after the loader is gone; none is called in a child of
+// fork.
 struct MemoryHooks {
   std::function<void*(size_t size_bytes)> allocate;  // page-aligned; null: there is no more
   std::function<void(void* memory, size_t size_bytes)> free;
+  // Of all that was begun by now, called when the last holder lets go. Empty, or null: nothing
+  // reads the buffer any more.
+  std::function<std::unique_ptr<Fence>()> fence;
 };
 
 class BatchMemory {

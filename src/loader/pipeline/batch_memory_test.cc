@@ -4,9 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace millrace::loader {
@@ -118,6 +121,95 @@ TEST(BatchMemory, ManyThreadsMayTakeAndLetGo) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_LE(memory.allocated_count(), 2000u);
   EXPECT_LE(memory.free_count(), 3u);
+}
+
+// Work of an accelerator that ends when the test says so.
+struct Copies {
+  std::vector<std::shared_ptr<std::atomic<bool>>> begun;
+
+  MemoryHooks hooks() {
+    class Begun : public Fence {
+     public:
+      explicit Begun(std::shared_ptr<std::atomic<bool>> is_over) : is_over_(std::move(is_over)) {}
+      bool is_over() const override { return *is_over_; }
+      void wait() const override { is_over_->wait(false); }
+
+     private:
+      std::shared_ptr<std::atomic<bool>> is_over_;
+    };
+    return {.allocate = [](size_t size_bytes) { return std::aligned_alloc(4096, size_bytes); },
+            .free = [](void* buffer, size_t) { std::free(buffer); },
+            .fence =
+                [this] {
+                  begun.push_back(std::make_shared<std::atomic<bool>>(false));
+                  return std::make_unique<Begun>(begun.back());
+                }};
+  }
+
+  void end(size_t which) {
+    *begun[which] = true;
+    begun[which]->notify_all();
+  }
+};
+
+TEST(BatchMemory, ABufferIsNotHandedOutWhileACopyFromItIsUnderWay) {
+  Copies copies;
+  BatchMemory memory({.buffer_bytes = 4096, .kept_count = 2, .hooks = copies.hooks()});
+  std::byte* const copied = memory.take()->get();
+  std::shared_ptr<std::byte> other = *memory.take();
+  EXPECT_NE(other.get(), copied);
+  copies.end(0);
+  EXPECT_EQ(memory.take()->get(), copied);
+  EXPECT_EQ(memory.allocated_count(), 2u);
+  other.reset();
+  for (size_t i = 0; i < copies.begun.size(); ++i) copies.end(i);
+}
+
+TEST(BatchMemory, OfManyThatAreCopiedFromTheOldestIsWaitedFor) {
+  Copies copies;
+  BatchMemory memory({.buffer_bytes = 4096, .kept_count = 2, .hooks = copies.hooks()});
+  std::shared_ptr<std::byte> first = *memory.take();
+  std::shared_ptr<std::byte> second = *memory.take();
+  std::byte* const oldest = first.get();
+  first.reset();
+  second.reset();
+  std::thread accelerator([&] { copies.end(0); });
+  EXPECT_EQ(memory.take()->get(), oldest);
+  accelerator.join();
+  EXPECT_EQ(memory.allocated_count(), 2u);
+  for (size_t i = 0; i < copies.begun.size(); ++i) copies.end(i);
+}
+
+TEST(BatchMemory, WhoGivesABufferBackNeverWaitsForTheAccelerator) {
+  Copies copies;
+  BatchMemory memory({.buffer_bytes = 4096, .kept_count = 1, .hooks = copies.hooks()});
+  std::vector<std::shared_ptr<std::byte>> held;
+  for (int i = 0; i < 5; ++i) held.push_back(*memory.take());
+  held.clear();
+  EXPECT_EQ(memory.free_count(), 5u);
+  for (size_t i = 0; i < 5; ++i) copies.end(i);
+  memory.take()->reset();
+  for (size_t i = 0; i < copies.begun.size(); ++i) copies.end(i);
+  memory.set_kept_count(1);
+  EXPECT_EQ(memory.free_count(), 1u);
+}
+
+TEST(BatchMemory, IsFreedOnlyOnceTheCopyIsMade) {
+  Copies copies;
+  MemoryHooks hooks = copies.hooks();
+  bool was_over = false;
+  hooks.free = [&](void* buffer, size_t) {
+    was_over = *copies.begun[0];
+    std::free(buffer);
+  };
+  std::thread accelerator;
+  {
+    BatchMemory memory({.buffer_bytes = 4096, .kept_count = 1, .hooks = hooks});
+    memory.take()->reset();
+    accelerator = std::thread([&] { copies.end(0); });
+  }
+  accelerator.join();
+  EXPECT_TRUE(was_over);
 }
 
 }  // namespace

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Pinned batches on a real GPU: what it copies by itself must not be written again before it has."""
+
+import gc
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy
+import torch
+
+import millrace
+
+VALUES = 16 << 10  # of int32 a sample
+LONG = 200_000_000  # cycles of a GPU: about a tenth of a second
+
+
+@unittest.skipUnless(torch.cuda.is_available(), "there is no GPU")
+class GpuTest(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+
+    def open(self, count: int = 256, **options) -> millrace.DataLoader:
+        """Sample i is an array of int32 that are all i."""
+        for index in range(count):
+            numpy.full(VALUES, index, "int32").tofile(self.folder / f"{index:05}.bin")
+        data = millrace.RawFolder(self.folder, shape=(VALUES,), dtype="int32")
+        return millrace.DataLoader(data, batch_size=16, pin_memory=True, **options)
+
+    def check(self, copies: list) -> None:
+        torch.cuda.synchronize()
+        seen = []
+        for copied in copies:
+            values = copied.cpu().numpy()
+            self.assertTrue((values == values[:, :1]).all())
+            seen += values[:, 0].tolist()
+        self.assertEqual(seen, [i % 256 for i in range(len(seen))])
+
+    def test_batches_and_their_labels_are_pinned(self):
+        for batch in self.open():
+            self.assertTrue(batch.is_pinned())
+
+    def test_a_copy_that_the_gpu_makes_late_holds_the_batch(self):
+        loader = self.open(prefetch=2)
+        copies = []
+        for _ in range(4):
+            for batch in loader:
+                torch.cuda._sleep(LONG)
+                copies.append(batch.to("cuda", non_blocking=True))
+                del batch
+        self.check(copies)
+
+    def test_copies_on_a_stream_of_the_users_own_hold_it_too(self):
+        stream = torch.cuda.Stream()
+        copies = []
+        for batch in self.open(prefetch=2):
+            with torch.cuda.stream(stream):
+                torch.cuda._sleep(LONG)
+                copies.append(batch.to("cuda", non_blocking=True))
+            del batch
+        self.check(copies)
+
+    def test_a_loader_may_be_closed_while_the_gpu_copies(self):
+        loader = self.open()
+        batches = iter(loader)
+        batch = next(batches)
+        torch.cuda._sleep(LONG)
+        copied = batch.to("cuda", non_blocking=True)
+        loader.close()
+        del batch, batches, loader
+        gc.collect()
+        self.check([copied])
+
+    def test_buffers_are_used_again(self):
+        loader = self.open(prefetch=2)
+        places = set()
+        for _ in range(8):
+            for batch in loader:
+                places.add(batch.data_ptr())
+                batch.to("cuda", non_blocking=True)
+        self.assertLess(len(places), 16)
+
+    def test_the_thread_keeps_its_gpu(self):
+        before = torch.cuda.current_device()
+        for batch in self.open():
+            del batch
+        self.assertEqual(torch.cuda.current_device(), before)
+        self.assertEqual(torch.ones(3, device="cuda").sum().item(), 3)
+
+    def test_a_program_that_ends_with_a_batch_in_hand_ends_well(self):
+        self.open().close()
+        program = (f"import millrace, torch\n"
+                   f"data = millrace.RawFolder({str(self.folder)!r}, shape=({VALUES},), dtype='int32')\n"
+                   f"loader = millrace.DataLoader(data, batch_size=16, pin_memory=True)\n"
+                   f"batches = iter(loader)\n"
+                   f"batch = next(batches)\n"
+                   f"copied = batch.to('cuda', non_blocking=True)\n")
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
