@@ -141,11 +141,11 @@ Status LocalLoader::start(Start start_batches) {
 Result<std::optional<data::Batch>> LocalLoader::next() {
   RETURN_IF_ERROR(check_process());
   auto batch = parts_.batches->next();
-  if (!batch.ok()) return batch;
-  if (is_exchanging()) {
-    RETURN_IF_ERROR(*batch ? parts_.shard->advance(++taken_, left_)
-                           : parts_.shard->finish_exchange());
-  }
+  if (!batch.ok() || !is_exchanging()) return batch;
+  const Status exchanged =
+      *batch ? parts_.shard->advance(++taken_, left_) : parts_.shard->finish_exchange();
+  // Not a bad sample: the job cannot go on.
+  if (!exchanged.ok()) return Error(Errc::kCancelled, exchanged.error().message());
   return batch;
 }
 
@@ -210,7 +210,7 @@ Result<std::unique_ptr<Loader>> open_local_loader(LoaderOptions options) {
   const std::shared_ptr<comm::Comm> comm = options.local.comm;
   auto opened = open_parts(std::move(options));
   // Else the others would wait for a rank that has failed.
-  RETURN_IF_ERROR(comm->agree(opened.ok() ? Status() : Status(opened.error())));
+  RETURN_IF_ERROR(agree_all(*comm, opened.ok() ? Status() : Status(opened.error())));
   return opened;
 }
 

@@ -11,7 +11,7 @@ namespace millrace::loader {
 Result<std::unique_ptr<HeldShard>> HeldShard::open(HeldShardOptions options) {
   std::unique_ptr<HeldShard> shard(new HeldShard(std::move(options)));
   comm::Comm& comm = *shard->options_.comm;
-  RETURN_IF_ERROR(comm.agree(shard->open_storage()));  // else the others would wait for this one
+  RETURN_IF_ERROR(agree_all(comm, shard->open_storage()));  // else others would wait for this one
   ASSIGN_OR_RETURN(const Settled settled, settle(*shard->storage_, comm));
   shard->epoch_ = settled.epoch;
   shard->newest_ = settled.newest;

@@ -57,12 +57,16 @@ Result<Settled> settle(LocalStorage& storage, comm::Comm& comm) {
   for (const StorageEpochs& has : epochs) settled.newest = std::max(settled.newest, has.committed);
   const bool goes_forward = storage.prepared() && storage.prepared() == settled.epoch;
   // Until every rank is there, none may write over what another one's recovery counts on.
-  RETURN_IF_ERROR(comm.agree(goes_forward ? storage.commit() : storage.discard()));
+  RETURN_IF_ERROR(agree_all(comm, goes_forward ? storage.commit() : storage.discard()));
   return settled;
 }
 
+Status agree_all(comm::Comm& comm, const Status& mine) {
+  return comm.size() == 1 ? mine : comm.agree(mine);
+}
+
 Status commit_together(LocalStorage& storage, comm::Comm& comm, const Status& mine) {
-  RETURN_IF_ERROR(comm.agree(mine));
+  RETURN_IF_ERROR(agree_all(comm, mine));
   return storage.commit();
 }
 

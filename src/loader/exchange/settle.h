@@ -37,6 +37,10 @@ struct Settled {
 // Brings this rank's storage to the epoch of all. Collective; the first call on a storage.
 Result<Settled> settle(LocalStorage& storage, comm::Comm& comm);
 
+// Success if all ranks bring it. A Comm's first failure is its last, which is right where others
+// have gone on; one rank alone that failed, or was interrupted, may try again. Collective.
+Status agree_all(comm::Comm& comm, const Status& mine);
+
 // Commits what this rank has prepared once all have. `mine` is how the preparation went.
 // Collective.
 Status commit_together(LocalStorage& storage, comm::Comm& comm, const Status& mine);

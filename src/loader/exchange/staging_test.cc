@@ -109,7 +109,6 @@ TEST_F(Staging, GoesOnWhereAnInterruptedOneStopped) {
   const auto copied = std::exchange(source_.read_samples, {});
   EXPECT_GE(copied.size(), 80u);
   source_.unreadable = ~uint64_t{0};
-  comm_ = comm::single();
   stats_ = {};
   const auto storage = open();
   ASSERT_TRUE(stage(*storage, 0).ok());
@@ -167,7 +166,6 @@ TEST_F(Staging, AJournalThatIsDamagedAnywhereCostsNoMoreThanCopiesOfSamples) {
     {
       std::ofstream(storage_path / "staged", std::ios::binary) << changed;
     }
-    comm_ = comm::single();
     const auto storage = open();
     ASSERT_TRUE(stage(*storage, 0).ok()) << at;
     ASSERT_TRUE(check_storage(*storage).ok()) << at;
@@ -190,10 +188,30 @@ TEST_F(Staging, IsInterruptedAndGoneOnWith) {
     EXPECT_EQ(ended.error().code(), Errc::kCancelled);
     EXPECT_THAT(ended.error().message(), HasSubstr("another one goes on from there"));
   }
-  comm_ = comm::single();
   const auto storage = open();
   ASSERT_TRUE(stage(*storage, 0).ok());
   EXPECT_TRUE(check_storage(*storage).ok());
+}
+
+TEST(StagingJournal, ReadsAndWritesTheGoldenFile) {
+  const StorageOptions options{.order = partial_order(6, 2, 0.5), .rank = 1, .dataset = 0x1234};
+  const auto entries = StagingJournal::read("tests/golden/staged.bin", options);
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[0].sample, 4u);
+  EXPECT_EQ(entries[0].size_bytes, 100u);
+  EXPECT_EQ(entries[0].crc32c, 0x11111111u);
+  EXPECT_EQ(entries[1].offset_bytes, 128u);
+  const auto directory = *TemporaryDirectory::create();
+  const auto path = directory.path() / "staged";
+  auto journal = StagingJournal::create(path, options, std::span(entries).first(1));
+  ASSERT_TRUE(journal.ok()) << journal.error().message();
+  ASSERT_TRUE(journal->append(std::span(entries).subspan(1)).ok());
+  EXPECT_EQ(*read_file(path), *read_file("tests/golden/staged.bin"));
+}
+
+TEST(StagingJournal, OfAnotherDatasetSaysNothing) {
+  const StorageOptions options{.order = partial_order(6, 2, 0.5), .rank = 1, .dataset = 0x1235};
+  EXPECT_TRUE(StagingJournal::read("tests/golden/staged.bin", options).empty());
 }
 
 TEST(DatasetMark, IsOfNamesLabelsAndTheirNumber) {
