@@ -2,12 +2,18 @@
 // without a loader.
 //
 //   bench_loader_costs [ROUNDS] [SAMPLES]
+//   bench_loader_costs --once floor|loader PATH THREADS EPOCHS
 //
 // 4,000 samples, a file each and all in one file, in a temporary directory (TMPDIR; 1 GB), warm in
 // the page cache. The floor is as many threads that open, read and close, or pread, the same
 // samples in the same order into a ring as long as the loader's. Floor and loader take turns; the
 // best round of each counts. Then the time to the first batch of the first epoch, from before the
 // loader is opened, and of a later one.
+//
+// --once reads what lies at PATH, a folder or one file, and prints the epochs after a first as
+// JSON: for loader_peers.py, whose loaders must be compared with a floor of the same files. What
+// was written just now lies in the page cache in larger pieces than what was read from the disk,
+// and is cheaper to copy (docs/design/pipeline.md).
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -110,25 +116,32 @@ void make_samples(const std::filesystem::path& directory, uint64_t count) {
   }
 }
 
-std::vector<Samples> open_samples(const std::filesystem::path& directory, uint64_t count) {
-  Samples files{.name = "a file a sample"};
-  for (uint64_t i = 0; i < count; ++i) {
-    files.files.push_back(directory / "files" / fmt::format("{:06}.raw", i));
+// A folder of files of a sample each, or one file of many.
+Samples open_samples(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path)) {
+    return {
+        .name = "all in one file",
+        .files = {path},
+        .source = must(format::open_files(
+            {.format = "raw", .format_options = {.record_bytes = kSampleBytes}, .paths = {path}}))};
   }
-  files.source = must(format::open_folder(
-      {.directory = directory / "files", .extensions = {}, .has_classes = false}));
-  Samples one{.name = "all in one file"};
-  one.files.push_back(directory / "all.raw");
-  one.source = must(format::open_files({.format = "raw",
-                                        .format_options = {.record_bytes = kSampleBytes},
-                                        .paths = {directory / "all.raw"}}));
-  return {std::move(files), std::move(one)};
+  Samples samples{.name = "a file a sample"};
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
+    if (entry.is_regular_file()) samples.files.push_back(entry.path());
+  }
+  std::ranges::sort(samples.files);
+  samples.source =
+      must(format::open_folder({.directory = path, .extensions = {}, .has_classes = false}));
+  if (samples.files.size() != samples.source->sample_count()) {
+    give_up("the folder has files that are no samples");
+  }
+  return samples;
 }
 
 // Open, read and close, or pread: nothing else. The samples of a batch one after another.
 class Floor {
  public:
-  Floor(const Samples& samples, uint32_t thread_count)
+  Floor(const Samples& samples, uint32_t thread_count, uint64_t epochs)
       : samples_(samples), thread_count_(thread_count) {
     if (samples.files.size() == 1) file_ = must(File::open(samples.files[0], O_RDONLY));
     memory_ = must(loader::BatchMemory({.buffer_bytes = kRingBytes}).take());
@@ -136,7 +149,7 @@ class Floor {
     std::fill_n(memory_.get(), kRingBytes, std::byte{0});
     auto loader = must(Loader::open(options()));
     const auto& order = loader->order();
-    for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
       for (uint64_t i = 0; i < order.size(); ++i) {
         order_.push_back(data::index_of(order.at(Epoch{epoch}, i)));
       }
@@ -202,15 +215,19 @@ double ms_since(std::chrono::nanoseconds begin) {
   return std::chrono::duration<double, std::milli>(monotonic_now() - begin).count();
 }
 
+std::unique_ptr<Loader> open_loader(const Samples& samples, uint32_t thread_count) {
+  return must(Loader::open({.source = samples.source,
+                            .decoder = std::make_shared<Verbatim>(),
+                            .batch_size = kBatchSize,
+                            .thread_count = thread_count}));
+}
+
 LoaderRun run_loader(const Samples& samples, uint32_t thread_count) {
   LoaderRun run;
   const uint64_t count = samples.source->sample_count() * kEpochs;
   run.cost = measured(count, [&] {
     const auto opened = monotonic_now();
-    const auto loader = must(Loader::open({.source = samples.source,
-                                           .decoder = std::make_shared<Verbatim>(),
-                                           .batch_size = kBatchSize,
-                                           .thread_count = thread_count}));
+    const auto loader = open_loader(samples, thread_count);
     uint64_t rows = 0;
     for (uint64_t epoch = 0; epoch < kEpochs; ++epoch) {
       const auto begun = monotonic_now();
@@ -231,7 +248,7 @@ LoaderRun run_loader(const Samples& samples, uint32_t thread_count) {
 }
 
 void compare_with_floor(const Samples& samples, uint32_t thread_count, int rounds, Table& table) {
-  Floor floor(samples, thread_count);
+  Floor floor(samples, thread_count, kEpochs);
   Cost floor_best;
   Cost best;
   FirstBatch first{.later_ms = 1e300};
@@ -255,14 +272,14 @@ void compare_with_floor(const Samples& samples, uint32_t thread_count, int round
 void run(int rounds, uint64_t count) {
   const auto directory = must(TemporaryDirectory::create());
   make_samples(directory.path(), count);
-  const auto kinds = open_samples(directory.path(), count);
   std::vector<Table::Column> columns = {{.title = fmt::format("{} samples of 128 KiB", count)}};
   for (const char* title : {"threads", "floor/s", "loader/s", "ratio", "floor CPU s/1k",
                             "loader CPU s/1k", "ratio", "first batch ms", "of a later epoch ms"}) {
     columns.push_back({.title = title, .align = Table::Align::kRight});
   }
   Table table(columns);
-  for (const Samples& samples : kinds) {
+  for (const char* name : {"files", "all.raw"}) {
+    const Samples samples = open_samples(directory.path() / name);
     for (const uint32_t thread_count : {1u, 2u}) {
       compare_with_floor(samples, thread_count, rounds, table);
     }
@@ -270,14 +287,72 @@ void run(int rounds, uint64_t count) {
   fmt::print("{}\n", table.render(inspect_terminal(1)));
 }
 
+// ---- once, of what is there ---------------------------------------------------------------------
+
+struct Once {
+  std::string what;  // floor, or the loader without Python
+  Samples samples;
+  uint32_t thread_count = 1;
+  uint64_t epochs = 1;
+};
+
+// One epoch; the time to its first batch, in ms.
+double load_epoch(Loader& loader, uint64_t epoch) {
+  const auto begun = monotonic_now();
+  double first_ms = 0;
+  must(loader.start_epoch(Epoch{epoch}));
+  while (const auto batch = must(loader.next())) {
+    if (first_ms == 0) first_ms = ms_since(begun);
+    keep(batch->fields[0].bytes[0]);
+  }
+  return first_ms;
+}
+
+LoaderRun load_once(const Once& once) {
+  const auto loader = open_loader(once.samples, once.thread_count);
+  LoaderRun run{.first = {.first_ms = load_epoch(*loader, 0), .later_ms = 1e300}};
+  run.cost = measured(once.samples.source->sample_count() * once.epochs, [&] {
+    for (uint64_t epoch = 1; epoch <= once.epochs; ++epoch) {
+      run.first.later_ms = std::min(run.first.later_ms, load_epoch(*loader, epoch));
+    }
+  });
+  return run;
+}
+
+LoaderRun read_once(const Once& once) {
+  Floor floor(once.samples, once.thread_count, once.epochs);
+  floor.run();
+  return {.cost = floor.run(), .first = {.first_ms = 0}};
+}
+
+void run_once(const Once& once) {
+  if (once.what != "floor" && once.what != "loader") give_up("--once takes floor or loader");
+  const LoaderRun run = once.what == "floor" ? read_once(once) : load_once(once);
+  fmt::print(
+      R"({{"rate": {}, "cpu": {}, "open_ms": 0, "first_ms": {}, "later_ms": {}, "samples": {}}})"
+      "\n",
+      run.cost.samples_per_second, run.cost.cpu_s_per_1k, run.first.first_ms, run.first.later_ms,
+      once.samples.source->sample_count());
+}
+
 }  // namespace
 }  // namespace millrace::bench
 
 int main(int argc, char** argv) {
+  if (argc == 6 && std::string_view(argv[1]) == "--once") {
+    millrace::bench::run_once(
+        {.what = argv[2],
+         .samples = millrace::bench::open_samples(argv[3]),
+         .thread_count = static_cast<uint32_t>(std::max(std::atoi(argv[4]), 1)),
+         .epochs = std::max<uint64_t>(std::strtoull(argv[5], nullptr, 10), 1)});
+    return 0;
+  }
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 7;
   const uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 4000;
   if (rounds < 1 || count < 1) {
-    fmt::print(stderr, "usage: bench_loader_costs [ROUNDS] [SAMPLES]\n");
+    fmt::print(stderr,
+               "usage: bench_loader_costs [ROUNDS] [SAMPLES]\n"
+               "       bench_loader_costs --once floor|loader PATH THREADS EPOCHS\n");
     return 2;
   }
   millrace::bench::run(rounds, count);

@@ -7,9 +7,12 @@ and SPDL, and the C++ floor, in one run.
 
 Raw samples of 128 KiB (a file each, and in each peer's own format) and JPEGs of 500 x 375 become torch batches of 64 in
 a new order every epoch. Each loader runs in a process of its own; its CPU time is that of the process and of its workers.
-Rounds are interleaved, and the best of each is shown: samples a second of a whole epoch, CPU seconds a thousand
-samples, and milliseconds to the first batch of the first and of a later epoch. A peer that is not installed is left out, and
-said so."""
+Rounds are interleaved, and the best of each is shown: samples a second of the epochs after the first, CPU seconds
+a thousand samples, and milliseconds to the first batch of the first and of a later epoch. A peer that is not installed is left out, and
+said so.
+
+The floor (open, read and close, or pread, by as many threads) reads the same files in the same rounds: the CPU's speed
+changes from minute to minute, and files just written lie in the page cache in larger pieces than files read from a disk."""
 
 import argparse
 import json
@@ -203,10 +206,26 @@ def millrace_jpeg(directory, workers):
     return millrace.DataLoader(data, BATCH, shuffle=True, num_threads=max(workers, 1))
 
 
+# By bench_loader_costs: what it runs, and the samples.
+PROGRAMS = {
+    "C++ floor: open, read, close": ("floor", "raw"),
+    "C++ loader, a file a sample": ("loader", "raw"),
+    "C++ floor: pread": ("floor", "raw.bin"),
+    "C++ loader, many in a file": ("loader", "raw.bin"),
+}
+FLOORS = {
+    "millrace, a file a sample": "C++ floor: open, read, close",
+    "millrace, many in a file": "C++ floor: pread",
+}
+
 LOADERS = {
     "raw": [
+        ("C++ floor: open, read, close", None, None, (1, 2)),
         ("millrace, a file a sample", millrace_raw, None, (1, 2)),
+        ("C++ loader, a file a sample", None, None, (1, 2)),
+        ("C++ floor: pread", None, None, (1, 2)),
         ("millrace, many in a file", millrace_raw_packed, None, (1, 2)),
+        ("C++ loader, many in a file", None, None, (1, 2)),
         ("PyTorch DataLoader", torch_raw, "torch", (0, 2, 4)),
         ("WebDataset", webdataset_raw, "webdataset", (0, 2, 4)),
         ("MosaicML Streaming", streaming_raw, "streaming", (0, 2, 4)),
@@ -253,34 +272,39 @@ def first_tensor(batch):
 
 
 def measure(kind, name, workers, directory, epochs):
-    """Runs in the child: the first epoch starts workers and fills caches, and is not counted."""
+    """Runs in the child: the first epoch starts workers and fills caches, and is not counted. The others are, as one stretch
+    from the end of the first: the best of single epochs would be the one that most was read ahead for."""
     import torch
     torch.set_num_threads(1)
     make = next(make for label, make, _, _ in LOADERS[kind] if label == name)
     begin = time.perf_counter()
     loader = make(directory, workers)
     opened = time.perf_counter()
-    firsts, best, cpu = [], 0.0, float("inf")
-    for _ in range(epochs + 1):
-        cpu_before = cpu_seconds() + workers_cpu_seconds()
+    firsts, counted = [], 0
+    for epoch in range(epochs + 1):
         start = time.perf_counter()
         count = 0
         for batch in loader:
             if count == 0:
                 firsts.append((time.perf_counter() - start) * 1e3)
             count += len(first_tensor(batch))
-        wall = time.perf_counter() - start
-        if len(firsts) > 1:
-            best = max(best, count / wall)
-            cpu = min(cpu, (cpu_seconds() + workers_cpu_seconds() - cpu_before) / count * 1000)
-    print(json.dumps({"rate": best, "cpu": cpu, "open_ms": (opened - begin) * 1e3, "first_ms": firsts[0],
-                      "later_ms": min(firsts[1:]), "samples": count}))
+        counted += count if epoch > 0 else 0
+        if epoch == 0:
+            cpu_before, before = cpu_seconds() + workers_cpu_seconds(), time.perf_counter()
+    wall = time.perf_counter() - before
+    cpu = cpu_seconds() + workers_cpu_seconds() - cpu_before
+    print(json.dumps({"rate": counted / wall, "cpu": cpu / counted * 1000, "open_ms": (opened - begin) * 1e3,
+                      "first_ms": firsts[0], "later_ms": min(firsts[1:]), "samples": count}))
 
 
 def run_child(arguments, kind, name, workers):
     environment = dict(os.environ, PYTHONPATH=os.path.abspath(arguments.package), OMP_NUM_THREADS="1")
     command = [arguments.python, os.path.abspath(__file__), "--child", kind, name, str(workers), arguments.directory,
                str(arguments.epochs)]
+    if name in PROGRAMS:
+        what, samples = PROGRAMS[name]
+        command = [cpp_program(arguments), "--once", what, os.path.join(arguments.directory, samples), str(workers),
+                   str(arguments.epochs)]
     try:
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               check=False, timeout=arguments.patience)
@@ -327,11 +351,23 @@ def make_datasets(arguments):
     open(arguments.directory + "/made", "w").close()
 
 
-def show_floor(arguments):
-    program = os.path.join(arguments.build, "bin", "bench_loader_costs")
-    if os.path.exists(program):
-        print("\nC++ floor and loader (%s):" % program, flush=True)
-        subprocess.run([program], check=False)
+def cpp_program(arguments):
+    return os.path.join(arguments.build, "bin", "bench_loader_costs")
+
+
+def is_there(arguments, name, module):
+    if name in PROGRAMS:
+        return os.path.exists(cpp_program(arguments))
+    return module is None or has_module(arguments.python, module)
+
+
+def show_floor_ratios(results):
+    """Of the bests. The C++ loader's says what of it is Python's and torch's."""
+    for (name, workers), ours in results.items():
+        floor = results.get((FLOORS.get(name), workers))
+        if floor:
+            print("%s, %d threads: %.2f of its floor's speed at %.2f of its CPU time" % (
+                name, workers, ours["rate"] / floor["rate"], ours["cpu"] / floor["cpu"]))
 
 
 def show(kind, results):
@@ -340,14 +376,16 @@ def show(kind, results):
         if result:
             print("%-34s %8d %10.0f %12.3f %12.1f %12.1f" % (name, workers, result["rate"], result["cpu"],
                                                              result["first_ms"], result["later_ms"]))
-    ours = max((r["rate"] for (name, _), r in results.items() if r and name.startswith("millrace")), default=0)
-    best = max((r["rate"] for (name, _), r in results.items() if r and not name.startswith("millrace")), default=0)
+    loaders = [(name.startswith("millrace"), r) for (name, _), r in results.items() if r and name not in PROGRAMS]
+    ours = max((r["rate"] for is_ours, r in loaders if is_ours), default=0)
+    best = max((r["rate"] for is_ours, r in loaders if not is_ours), default=0)
     if ours and best:
         print("Millrace's best is %.1f times the best peer's (%.0f)" % (ours / best, best))
-    least = min((r["cpu"] for (name, _), r in results.items() if r and not name.startswith("millrace")), default=0)
-    own = min((r["cpu"] for (name, _), r in results.items() if r and name.startswith("millrace")), default=0)
+    least = min((r["cpu"] for is_ours, r in loaders if not is_ours), default=0)
+    own = min((r["cpu"] for is_ours, r in loaders if is_ours), default=0)
     if own and least:
         print("samples a CPU second: %.2f times those of the peer that needs least" % (least / own))
+    show_floor_ratios(results)
 
 
 def main():
@@ -365,6 +403,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--patience", type=int, default=180, metavar="SECONDS", help="with one loader")
     parser.add_argument("--only", choices=sorted(LOADERS), help="one kind of samples")
+    parser.add_argument("--no-peers", action="store_true", help="Millrace and its floor alone")
     parser.add_argument("--keep", metavar="DIRECTORY", help="where the datasets lie or are left for the next run")
     parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
@@ -377,7 +416,9 @@ def main():
             results, absent = {}, set()
             for _ in range(arguments.rounds):
                 for name, _, module, counts in LOADERS[kind]:
-                    if name in absent or (module and not has_module(arguments.python, module)):
+                    if arguments.no_peers and not name.startswith(("millrace", "C++")):
+                        continue
+                    if name in absent or not is_there(arguments, name, module):
                         absent.add(name)
                         continue
                     for workers in counts:
@@ -394,8 +435,6 @@ def main():
         if arguments.json:
             with open(arguments.json, "w") as file:
                 json.dump(everything, file, indent=1)
-        if arguments.only != "jpeg":
-            show_floor(arguments)
     finally:
         if not arguments.keep:
             shutil.rmtree(arguments.directory, ignore_errors=True)

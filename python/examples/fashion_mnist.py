@@ -60,7 +60,8 @@ class Job:
                               dtype="uint8")
         # Rank and world come from torch.distributed.
         self.loader = millrace.DataLoader(data, arguments.batch // self.world_size, shuffle=arguments.shuffle,
-                                          fraction=arguments.fraction, seed=arguments.seed, drop_last=True)
+                                          fraction=arguments.fraction, seed=arguments.seed, drop_last=True,
+                                          epochs=arguments.epochs)
         self.step = 0
         self.checkpoint = arguments.work / "checkpoint.pt"
 

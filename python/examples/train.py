@@ -83,11 +83,11 @@ class UsualBatches:
 class MillraceBatches:
     """The same samples, read ahead by threads while the network trains. It marks its regions itself."""
 
-    def __init__(self, directory: pathlib.Path, batch_size: int) -> None:
+    def __init__(self, directory: pathlib.Path, batch_size: int, epochs: int) -> None:
         import millrace
         dataset = millrace.ArrayFolder(directory)
         self.class_count = len(dataset.classes)
-        self.loader = millrace.DataLoader(dataset, batch_size, shuffle=True, output="numpy")
+        self.loader = millrace.DataLoader(dataset, batch_size, shuffle=True, epochs=epochs, output="numpy")
         _, _, shape = dataset.fields[0]
         self.input_size = math.prod(shape)
 
@@ -118,7 +118,10 @@ def main() -> None:
     parser.add_argument("--millrace", action="store_true", help="feed it by Millrace's loader")
     arguments = parser.parse_args()
     with region("setup"):
-        batches = (MillraceBatches if arguments.millrace else UsualBatches)(arguments.directory, arguments.batch)
+        if arguments.millrace:
+            batches = MillraceBatches(arguments.directory, arguments.batch, arguments.epochs)
+        else:
+            batches = UsualBatches(arguments.directory, arguments.batch)
         network = Network(batches.input_size, arguments.hidden, batches.class_count)
     for epoch in range(arguments.epochs):
         begin = time.perf_counter()

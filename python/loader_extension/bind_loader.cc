@@ -327,6 +327,7 @@ std::unique_ptr<PyLoader> open_loader(const Source& source, const Decoder& decod
                 .size = options["world_size"].cast<uint32_t>()},
       .batch_size = options["batch_size"].cast<uint64_t>(),
       .tail = take(loader::tail_from(text("tail"))),
+      .epoch_count = options["epoch_count"].cast<uint64_t>(),
       .thread_count = options["thread_count"].cast<uint32_t>(),
       .prefetch_batches = options["prefetch_batches"].cast<uint32_t>(),
       .memory_bytes = options["memory_bytes"].cast<uint64_t>(),
@@ -381,6 +382,7 @@ py::dict describe(const LoaderStats& stats) {
   told["blocked_seconds"] = seconds(stats.blocked);
   told["threads"] = stats.thread_count;
   told["prefetch"] = stats.prefetch_batches;
+  told["buffers_allocated"] = stats.buffers_allocated;
   if (stats.tiers) told["cache"] = describe(*stats.tiers);
   if (stats.local) told["local"] = describe_held(*stats.local);
   return told;

@@ -79,7 +79,7 @@ class Share:
 class Loader:
     def __init__(self, source: Source, decoder: Decoder, *, shuffle: str, fraction: float,
                  shard_count: int, seed: int, rank: int, world_size: int, batch_size: int, tail: str,
-                 thread_count: int, prefetch_batches: int, memory_bytes: int,
+                 epoch_count: int, thread_count: int, prefetch_batches: int, memory_bytes: int,
                  skips_bad_samples: bool, timeout_seconds: float,
                  pins_for_gpu: Optional[int], cache_memory_bytes: int,
                  cache_disk_bytes: int, cache_directory: str, cache_peers: bool,

@@ -95,6 +95,25 @@ class ZeroCopyTest(FolderTest):
         self.assertEqual(sum(addresses.values()), 64)
         self.assertLess(len(addresses), 16)
 
+    def test_a_loop_over_several_epochs_allocates_no_more_than_it_has_in_use_at_once(self):
+        # Of the system: an address that comes again may be of new memory, which is cleared and costs
+        # a fault a page.
+        data = self.raw(256)
+        for output in ("torch", "numpy", "dict"):
+            loader = millrace.DataLoader(data, batch_size=4, shuffle=True, prefetch=2,
+                                         num_threads=2, output=output)
+            for _ in range(5):
+                for batch in loader:
+                    pass
+            # 2 ahead, what the loop holds and what it is given, what each thread is about to let go of.
+            self.assertLessEqual(loader.stats()["buffers_allocated"], 6, output)
+            self.assertEqual(loader.stats()["batches"], 5 * 64)
+
+    def test_batches_that_are_held_are_seen_in_what_is_allocated(self):
+        loader = millrace.DataLoader(self.raw(64), batch_size=4, prefetch=2)
+        kept = list(loader)
+        self.assertGreaterEqual(loader.stats()["buffers_allocated"], len(kept))
+
     def test_a_capsule_that_nobody_takes_lets_go_of_its_memory(self):
         array = next(iter(millrace.DataLoader(self.raw(4), batch_size=4, output="array")))
         for _ in range(1000):
@@ -169,6 +188,27 @@ class OrderTest(FolderTest):
         broken = millrace.DataLoader(data, batch_size=4, shuffle=True)
         next(iter(broken))
         self.assertEqual(visited(broken), epochs[1])
+
+    def test_nothing_is_read_after_the_last_epoch(self):
+        data = self.raw(40)
+        loader = millrace.DataLoader(data, batch_size=4, shuffle=True, epochs=2)
+        for _ in range(2):
+            self.assertEqual(len(visited(loader)), 40)
+        time.sleep(0.05)
+        loader.close()
+        sample_bytes = 4 * SHAPE[0] * SHAPE[1]
+        self.assertEqual(loader.stats()["bytes_read"], 2 * 40 * sample_bytes)
+
+    def test_a_state_counts_the_epochs_of_the_whole_run(self):
+        data = self.raw(40)
+        first = millrace.DataLoader(data, batch_size=4, shuffle=True, epochs=2)
+        visited(first)
+        second = millrace.DataLoader(data, batch_size=4, shuffle=True, epochs=2)
+        second.load_state_dict(first.state_dict())
+        self.assertEqual(len(visited(second)), 40)
+        time.sleep(0.05)
+        second.close()
+        self.assertEqual(second.stats()["bytes_read"], 40 * 4 * SHAPE[0] * SHAPE[1])
 
 
 class StateTest(FolderTest):
@@ -439,6 +479,7 @@ class ErrorTest(FolderTest):
         for options, sentence in (({"memory": "1KiB"}, "more than the 1 KiB"),
                                   ({"memory": "1K"}, "1K"),
                                   ({"timeout": 0}, "deadline"),
+                                  ({"epochs": 0}, "epochs=0 is not a number of at least 1"),
                                   ({"collate_fn": list}, "transform=")):
             with self.subTest(options), self.assertRaisesRegex(ValueError, sentence):
                 millrace.DataLoader(data, **options)

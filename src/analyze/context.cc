@@ -175,7 +175,7 @@ void find_main_processes(Context& context, const RegionsPass& pass) {
   }
 }
 
-// Of the process that trains where it has any; workers run ahead of it.
+// Of the process that trains where it has any; workers run ahead of it, and so do threads.
 void make_epochs(Context& context, const RegionsPass& pass) {
   std::vector<bool> main_has_any(context.groups.size(), false);
   for (const auto& [process, spans] : pass.spans) {
@@ -185,8 +185,9 @@ void make_epochs(Context& context, const RegionsPass& pass) {
   for (const auto& [process, spans] : pass.spans) {
     const auto group = static_cast<uint32_t>(context.group(process));
     if (main_has_any[group] && context.groups[group].main != process) continue;
-    for (const StepSpan& span : spans) {
-      context.epochs.add(group, span.epoch, span.step, {span.begin_ns, span.end_ns});
+    for (const MarkedSpan& marked : spans) {
+      const bool trains = pass.thread_trains[static_cast<size_t>(marked.thread)];
+      context.epochs.add(group, marked.span, trains ? MarkedBy::kTraining : MarkedBy::kReading);
     }
   }
   context.epochs.finish();

@@ -53,21 +53,37 @@ const Span* find(const std::vector<Span>& spans, uint64_t time_ns) {
   return time_ns < span.end_ns ? &span : nullptr;
 }
 
+// Each goes on to the next one's begin.
+void join_epochs(std::vector<EpochSpan>& epochs) {
+  join_equal(epochs);
+  for (size_t i = 0; i + 1 < epochs.size(); ++i) epochs[i].end_ns = epochs[i + 1].begin_ns;
+}
+
 }  // namespace
 
-void EpochIndex::add(uint32_t group, int64_t epoch, int64_t step, Interval time) {
-  if (epoch < 0 && step < 0) return;
+void EpochIndex::add(uint32_t group, const StepSpan& region, MarkedBy by) {
+  if (region.epoch < 0 && region.step < 0) return;
   if (groups_.size() <= group) groups_.resize(group + 1);
   OfGroup& of = groups_[group];
-  if (epoch >= 0) join_last(of.epochs, EpochSpan{epoch, time.begin_ns, time.end_ns});
-  if (step >= 0) join_last(of.steps, StepSpan{epoch, step, time.begin_ns, time.end_ns});
+  const bool trains = by == MarkedBy::kTraining;
+  if (region.epoch >= 0) {
+    join_last(trains ? of.epochs : of.reading,
+              EpochSpan{region.epoch, region.begin_ns, region.end_ns});
+  }
+  if (region.step >= 0) join_last(trains ? of.steps : of.steps_of_reading, region);
 }
 
 void EpochIndex::finish() {
   for (OfGroup& of : groups_) {
-    join_equal(of.epochs);
-    for (size_t i = 0; i + 1 < of.epochs.size(); ++i) {
-      of.epochs[i].end_ns = of.epochs[i + 1].begin_ns;
+    if (of.epochs.empty()) of.epochs = of.reading;
+    if (of.steps.empty()) of.steps = std::move(of.steps_of_reading);
+    of.steps_of_reading = {};
+    of.reading.insert(of.reading.end(), of.epochs.begin(), of.epochs.end());
+    join_epochs(of.epochs);
+    join_epochs(of.reading);
+    for (EpochSpan& span : of.reading) {
+      const auto came = std::ranges::find(of.epochs, span.epoch, &EpochSpan::epoch);
+      if (came == of.epochs.end()) span.epoch = -1;
     }
     join_equal(of.steps);
     for (size_t i = 0; i + 1 < of.steps.size(); ++i) {
@@ -81,6 +97,11 @@ std::span<const EpochSpan> EpochIndex::epochs(uint32_t group) const {
   return groups_[group].epochs;
 }
 
+std::span<const EpochSpan> EpochIndex::reading(uint32_t group) const {
+  if (group >= groups_.size()) return {};
+  return groups_[group].reading;
+}
+
 std::span<const StepSpan> EpochIndex::steps(uint32_t group) const {
   if (group >= groups_.size()) return {};
   return groups_[group].steps;
@@ -89,6 +110,12 @@ std::span<const StepSpan> EpochIndex::steps(uint32_t group) const {
 int64_t EpochIndex::epoch_at(uint32_t group, uint64_t time_ns) const {
   if (group >= groups_.size()) return -1;
   const EpochSpan* span = find(groups_[group].epochs, time_ns);
+  return span == nullptr ? -1 : span->epoch;
+}
+
+int64_t EpochIndex::reading_at(uint32_t group, uint64_t time_ns) const {
+  if (group >= groups_.size()) return -1;
+  const EpochSpan* span = find(groups_[group].reading, time_ns);
   return span == nullptr ? -1 : span->epoch;
 }
 

@@ -83,7 +83,7 @@ void EpochsMetric::observe(const Block& block) {
   const auto group = static_cast<uint32_t>(block.group);
   if (context_.epochs.epochs(group).empty()) return;
   const trace::EventColumns& columns = block.columns;
-  EpochCursor epochs(context_.epochs, group);
+  EpochCursor epochs(context_.epochs.reading(group));
   std::map<int64_t, IoTotals> io;
   IoTotals* totals = nullptr;
   int64_t totals_epoch = -1;

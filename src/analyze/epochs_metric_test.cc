@@ -87,6 +87,33 @@ TEST_F(EpochsMetricTest, IoOfWorkersIsInTheEpochInWhichItBegan) {
   EXPECT_EQ(found[1].io.bytes_written, 7u);
 }
 
+// A loader of threads reads an epoch ahead of the training, and one in vain at the end.
+TEST_F(EpochsMetricTest, AnEpochThatWasOnlyReadAheadIsNone) {
+  const Program main = job_->program({.rank = 0});
+  constexpr uint32_t kLoader = 1;
+  for (uint32_t epoch = 0; epoch < 3; ++epoch) {
+    const auto at = 10ms * epoch;
+    main.region("fetch", {.at = at, .takes = 4ms, .epoch = epoch, .step = 0, .thread = kLoader});
+    main.read("/a", {.at = at + 1ms, .takes = 1ms, .size = 100, .thread = kLoader});
+  }
+  for (uint32_t epoch = 0; epoch < 2; ++epoch) {
+    const auto at = 10ms * epoch + 6ms;
+    main.region("batch_wait", {.at = at, .takes = 1ms, .epoch = epoch, .step = 0});
+    main.region("compute", {.at = at + 1ms, .takes = 8ms, .epoch = epoch, .step = 0});
+  }
+  const std::vector<EpochStats> found = epochs();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].begin_ns, 6 * kMs);
+  EXPECT_EQ(found[1].begin_ns, 16 * kMs);
+  EXPECT_EQ(found[1].end_ns, 25 * kMs);
+  EXPECT_EQ(found[1].time.wait_ns, 1 * kMs);
+  EXPECT_EQ(found[1].time.step_ns, 9 * kMs);
+  EXPECT_EQ(found[0].io.bytes_read, 100u);
+  EXPECT_EQ(found[1].io.bytes_read, 100u);  // not those at 21 ms, for an epoch that never came
+  ASSERT_NE(find(found[1], "fetch"), nullptr);
+  EXPECT_EQ(find(found[1], "fetch")->count, 1u);
+}
+
 TEST_F(EpochsMetricTest, TimeIsCutAtTheBordersOfEpochs) {
   add_rank();
   const std::vector<EpochStats> found = epochs();

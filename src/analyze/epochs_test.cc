@@ -7,10 +7,10 @@ namespace {
 
 EpochIndex two_epochs() {
   EpochIndex index;
-  index.add(0, 1, 0, {100, 120});
-  index.add(0, 0, 1, {30, 50});
-  index.add(0, 0, 0, {10, 25});
-  index.add(0, 1, 0, {118, 130});
+  index.add(0, {1, 0, 100, 120}, MarkedBy::kTraining);
+  index.add(0, {0, 1, 30, 50}, MarkedBy::kTraining);
+  index.add(0, {0, 0, 10, 25}, MarkedBy::kTraining);
+  index.add(0, {1, 0, 118, 130}, MarkedBy::kTraining);
   index.finish();
   return index;
 }
@@ -36,6 +36,48 @@ TEST(EpochIndex, AStepEndsWithItsLastRegion) {
   EXPECT_EQ(index.step_at(0, 125)->epoch, 1);
 }
 
+// Two epochs of training, with threads that read ahead of it into a third that never comes.
+EpochIndex read_ahead() {
+  EpochIndex index;
+  index.add(0, {0, 0, 10, 25}, MarkedBy::kTraining);
+  index.add(0, {1, 0, 100, 120}, MarkedBy::kTraining);
+  index.add(0, {0, 0, 5, 9}, MarkedBy::kReading);
+  index.add(0, {1, 0, 20, 60}, MarkedBy::kReading);
+  index.add(0, {2, 0, 90, 140}, MarkedBy::kReading);
+  index.finish();
+  return index;
+}
+
+TEST(EpochIndex, ThreadsThatReadAheadBeginNeitherEpochsNorSteps) {
+  const EpochIndex index = read_ahead();
+  ASSERT_EQ(index.epochs(0).size(), 2u);
+  EXPECT_EQ(index.epoch_at(0, 5), -1);
+  EXPECT_EQ(index.epoch_at(0, 99), 0);
+  EXPECT_EQ(index.epoch_at(0, 100), 1);
+  EXPECT_EQ(index.epoch_at(0, 120), -1);
+  ASSERT_EQ(index.steps(0).size(), 2u);
+  EXPECT_EQ(index.steps(0)[1].begin_ns, 100u);
+}
+
+TEST(EpochIndex, WhatIsReadIsOfTheEpochItIsReadFor) {
+  const EpochIndex index = read_ahead();
+  EXPECT_EQ(index.reading_at(0, 4), -1);
+  EXPECT_EQ(index.reading_at(0, 5), 0);
+  EXPECT_EQ(index.reading_at(0, 20), 1);
+  EXPECT_EQ(index.reading_at(0, 89), 1);
+  EXPECT_EQ(index.reading_at(0, 90), -1);  // for an epoch that never came
+}
+
+TEST(EpochIndex, WhereTrainingMarksNothingReadersSayWhatThereIs) {
+  EpochIndex index;
+  index.add(0, {0, 0, 5, 9}, MarkedBy::kReading);
+  index.add(0, {1, 0, 20, 60}, MarkedBy::kReading);
+  index.finish();
+  EXPECT_EQ(index.epochs(0).size(), 2u);
+  EXPECT_EQ(index.steps(0).size(), 2u);
+  EXPECT_EQ(index.reading_at(0, 30), 1);
+}
+
 TEST(EpochIndex, AGroupWithoutAnyHasNone) {
   const EpochIndex index = two_epochs();
   EXPECT_EQ(index.epoch_at(7, 20), -1);
@@ -46,11 +88,11 @@ TEST(EpochIndex, AGroupWithoutAnyHasNone) {
 
 TEST(EpochCursor, AnswersAsTheIndexDoesWhereverItIsAsked) {
   const EpochIndex index = two_epochs();
-  EpochCursor cursor(index, 0);
+  EpochCursor cursor(index.epochs(0));
   for (const uint64_t time : {5, 15, 10, 99, 100, 130, 200, 129, 0, 131, 12}) {
     EXPECT_EQ(cursor.at(time), index.epoch_at(0, time)) << time;
   }
-  EpochCursor none(index, 3);
+  EpochCursor none(index.epochs(3));
   EXPECT_EQ(none.at(15), -1);
 }
 

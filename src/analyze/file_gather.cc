@@ -168,7 +168,7 @@ void FileGatherer::gather(const Block& block) {
 void FileGatherer::gather_events(const Block& block) {
   const trace::EventColumns& columns = block.columns;
   const Context& context = block.context;
-  EpochCursor epochs(context.epochs, static_cast<uint32_t>(block.group));
+  EpochCursor epochs(context.epochs.reading(static_cast<uint32_t>(block.group)));
   const bool below = context.bytes_below_posix;
   FileUse* use = nullptr;
   for (size_t i = 0; i < columns.size_events(); ++i) {

@@ -163,7 +163,7 @@ class OrderMetric : public Metric {
 
   static void gather(const Block& block, Readers& readers) {
     const trace::EventColumns& columns = block.columns;
-    EpochCursor epochs(block.context.epochs, static_cast<uint32_t>(block.group));
+    EpochCursor epochs(block.context.epochs.reading(static_cast<uint32_t>(block.group)));
     Reader* reader = nullptr;
     auto thread = trace::ThreadIndex{~uint32_t{0}};
     for (size_t i = 0; i < columns.size_events(); ++i) {

@@ -20,8 +20,9 @@ using trace::ThreadIndex;
 struct OfBlock {
   std::unordered_map<uint32_t, Role> roles;
   std::vector<ThreadIndex> computing;
+  std::vector<ThreadIndex> training;
   uint64_t compute_regions = 0;
-  std::vector<StepSpan> spans;
+  std::vector<MarkedSpan> spans;
   std::vector<LongRegion> long_regions;
   std::vector<StepSpan> checkpoints;
 };
@@ -34,6 +35,15 @@ int64_t step_of(const EventColumns& columns, size_t i) {
   return columns.offset[i] == wire::kNoStep ? -1 : static_cast<int64_t>(columns.offset[i]);
 }
 
+bool is_of_training(Role role) {
+  if (role == Role::kWait) return true;
+  return role != Role::kNone && role != Role::kSetup && layer_of(role) == Layer::kApplication;
+}
+
+void add_new(ThreadIndex thread, std::vector<ThreadIndex>& threads) {
+  if (threads.empty() || threads.back() != thread) threads.push_back(thread);
+}
+
 class BlockReader {
  public:
   BlockReader(const trace::Trace& trace, const Options& options)
@@ -41,39 +51,52 @@ class BlockReader {
 
   OfBlock read(const EventColumns& columns) const {
     OfBlock of;
-    std::unordered_map<uint32_t, uint64_t> first_begin;  // of each thread's first event here
+    std::unordered_map<uint32_t, OfThread> threads;
     std::optional<ThreadIndex> thread;
-    uint64_t first_ns = 0;
+    OfThread* of_thread = nullptr;
     KnownRoles known{};
     for (size_t i = 0; i < columns.size_events(); ++i) {
       const uint64_t begin_ns = columns.begin_ns[i];
       bool is_first = false;
       if (thread != columns.thread[i]) {
         thread = columns.thread[i];
-        const auto [first, is_new] =
-            first_begin.try_emplace(static_cast<uint32_t>(*thread), begin_ns);
+        const auto [found, is_new] =
+            threads.try_emplace(static_cast<uint32_t>(*thread), OfThread{.first_ns = begin_ns});
         is_first = is_new;
-        first_ns = first->second;
+        of_thread = &found->second;
       }
       if (columns.call[i] != wire::Call::kRegion) continue;
       const uint64_t end_ns = begin_ns + columns.duration_ns[i];
       note_role(columns, i, known, of);
-      if (is_first || begin_ns < first_ns) {
+      if (is_first || begin_ns < of_thread->first_ns) {
         of.long_regions.push_back({columns.thread[i], columns.file[i], begin_ns, end_ns});
       }
-      const StepSpan span{epoch_of(columns, i), step_of(columns, i), begin_ns, end_ns};
-      if (span.epoch < 0 && span.step < 0) continue;
-      if (of.spans.empty() || of.spans.back().epoch != span.epoch ||
-          of.spans.back().step != span.step) {
-        of.spans.push_back(span);
-      }
-      of.spans.back().begin_ns = std::min(of.spans.back().begin_ns, begin_ns);
-      of.spans.back().end_ns = std::max(of.spans.back().end_ns, end_ns);
+      note_span({{epoch_of(columns, i), step_of(columns, i), begin_ns, end_ns}, *thread},
+                *of_thread, of);
     }
     return of;
   }
 
  private:
+  struct OfThread {
+    uint64_t first_ns = 0;          // when its first event here began
+    size_t last_span = ~size_t{0};  // of OfBlock::spans; none yet
+  };
+
+  static void note_span(const MarkedSpan& marked, OfThread& thread, OfBlock& of) {
+    const StepSpan& span = marked.span;
+    if (span.epoch < 0 && span.step < 0) return;
+    if (thread.last_span >= of.spans.size() ||
+        of.spans[thread.last_span].span.epoch != span.epoch ||
+        of.spans[thread.last_span].span.step != span.step) {
+      thread.last_span = of.spans.size();
+      of.spans.push_back(marked);
+    }
+    StepSpan& last = of.spans[thread.last_span].span;
+    last.begin_ns = std::min(last.begin_ns, span.begin_ns);
+    last.end_ns = std::max(last.end_ns, span.end_ns);
+  }
+
   // Names met before in this block, by their number modulo.
   struct KnownRole {
     NameIndex name{};
@@ -97,11 +120,10 @@ class BlockReader {
       of.checkpoints.push_back(
           {epoch_of(columns, i), step_of(columns, i), begin_ns, begin_ns + columns.duration_ns[i]});
     }
+    if (is_of_training(role)) add_new(columns.thread[i], of.training);
     if (role != Role::kCompute) return;
     ++of.compute_regions;
-    if (of.computing.empty() || of.computing.back() != columns.thread[i]) {
-      of.computing.push_back(columns.thread[i]);
-    }
+    add_new(columns.thread[i], of.computing);
   }
 
   const trace::Trace& trace_;
@@ -112,6 +134,9 @@ void join(OfBlock&& of, trace::ProcessIndex process, RegionsPass& pass) {
   for (const auto& [name, role] : of.roles) pass.roles[NameIndex{name}] = role;
   for (const ThreadIndex thread : of.computing) {
     pass.thread_computes[static_cast<size_t>(thread)] = true;
+  }
+  for (const ThreadIndex thread : of.training) {
+    pass.thread_trains[static_cast<size_t>(thread)] = true;
   }
   pass.compute_regions[static_cast<size_t>(process)] += of.compute_regions;
   if (!of.spans.empty()) {
@@ -180,6 +205,7 @@ Chosen choose(std::map<trace::ProcessIndex, std::vector<size_t>> blocks) {
 RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
   RegionsPass pass;
   pass.thread_computes.assign(trace.threads().size(), false);
+  pass.thread_trains.assign(trace.threads().size(), false);
   pass.compute_regions.assign(trace.processes().size(), 0);
   std::mutex mutex;
   const BlockReader reader(trace, options);

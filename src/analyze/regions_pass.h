@@ -13,12 +13,18 @@
 
 namespace millrace::analyze {
 
+// When regions of a thread carried an epoch or a step (-1: not).
+struct MarkedSpan {
+  StepSpan span;
+  trace::ThreadIndex thread{};
+};
+
 struct RegionsPass {
   std::map<trace::NameIndex, Role> roles;  // of the names that regions have
   std::vector<bool> thread_computes;       // by thread
+  std::vector<bool> thread_trains;         // likewise: computes, waits, saves; not only prepares
   std::vector<uint64_t> compute_regions;   // by process
-  // By process: when a region carried an epoch or a step (-1: not), in no order, several times.
-  std::map<trace::ProcessIndex, std::vector<StepSpan>> spans;
+  std::map<trace::ProcessIndex, std::vector<MarkedSpan>> spans;  // in no order, several times
   std::vector<LongRegion> long_regions;  // by thread, then begin, the outer first
   std::map<trace::ProcessIndex, std::vector<StepSpan>> checkpoints;  // in no order
   std::vector<std::string> problems;

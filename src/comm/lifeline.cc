@@ -11,10 +11,10 @@
 #include <atomic>
 #include <cerrno>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "comm/lifeline_socket.h"
 
 namespace millrace::comm {
@@ -266,18 +266,8 @@ Status TcpLifeline::start_watching() {
   wake_in_ = File(ends[0]);
   wake_out_ = File(ends[1]);
   if (options_.takes_sigterm) sigterm_.emplace(wake_out_.fd());
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited: signals are for the program's threads
-  Status started;
-  try {
-    watch_ = std::thread([this] { watch(); });
-  } catch (const std::system_error& error) {
-    started = fail_os(error.code().value(), "cannot start a thread");
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
+  ASSIGN_OR_RETURN(watch_, start_thread("mr-lifeline", [this] { watch(); }));
+  return {};
 }
 
 void TcpLifeline::watch() {

@@ -1,5 +1,7 @@
 #include "comm/local_messages.h"
 
+#include "base/thread.h"
+
 namespace millrace::comm {
 
 LocalPost::LocalPost(uint32_t size) {
@@ -47,7 +49,9 @@ void LocalPost::serve(Rank rank, Tag tag, Messages::Answer answer) {
   if (station.ended) return;
   station.mailbox.serve(tag, std::move(answer));
   if (!station.answers.joinable()) {
-    station.answers = std::thread([this, rank] { answer_questions(rank); });
+    auto started = start_thread("mr-answers", [this, rank] { answer_questions(rank); });
+    if (!started.ok()) return station.mailbox.fail(started.error());
+    station.answers = *std::move(started);
   }
 }
 

@@ -1,8 +1,6 @@
 #include "comm/mpi_messages.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -10,9 +8,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <system_error>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "comm/mpi_calls.h"
 #include "comm/proposal.h"
 
@@ -97,18 +95,8 @@ MpiPost::MpiPost(MpiPostOptions options, Doorbell own_bell)
 }
 
 Status MpiPost::start() {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited: signals are for the program's threads
-  Status started;
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    started = fail_os(error.code().value(), "cannot start a thread");
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
+  ASSIGN_OR_RETURN(thread_, start_thread("mr-messages", [this] { run(); }));
+  return {};
 }
 
 // ---- sending: any thread ----
@@ -252,7 +240,6 @@ Result<std::string> MpiPost::take(Ticket ticket) {
 // ---- the thread ----
 
 void MpiPost::run() {
-  prctl(PR_SET_NAME, "mr-messages");
   prctl(PR_SET_TIMERSLACK, 1);  // a pause of 5 us would last 55
   ask_for_short_slices();
   uint32_t quiet_rounds = 0;

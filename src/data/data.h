@@ -10,5 +10,6 @@
 #include "data/batch.h"
 #include "data/dataset.h"
 #include "data/decoder.h"
+#include "data/reads.h"
 #include "data/sample.h"
 #include "data/source.h"

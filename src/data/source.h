@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include "base/base.h"
 #include "base/result.h"
 #include "data/buffer.h"
+#include "data/reads.h"
 #include "data/sample.h"
 
 namespace millrace::data {
@@ -39,6 +41,16 @@ class SampleSource {
   // The encoded bytes straight into `out`, without a copy: how many they were. A sample longer than
   // `out` fails with kExhausted.
   virtual Result<size_t> read_into(SampleId sample, MutableByteView out) const = 0;
+
+  // How it can be read, and which way is the faster.
+  virtual ReadWays ways() const { return {}; }
+
+  // Reads of which up to `capacity` are under way at once, for one thread; null where ways() has
+  // none. Fails where the system has no more of them. REQUIRES: capacity > 0
+  virtual Result<std::unique_ptr<SampleReads>> open_reads(size_t capacity) const {
+    static_cast<void>(capacity);
+    return std::unique_ptr<SampleReads>();
+  }
 
   // A hint that these are read soon, in this order.
   virtual void prepare(std::span<const SampleId> soon) const { static_cast<void>(soon); }

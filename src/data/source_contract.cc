@@ -134,6 +134,149 @@ Status prepare_changes_nothing(const SourceUnderTest& test) {
   return {};
 }
 
+// ---- reads in flight, of sources that have them ----
+
+// Reads every sample; each comes back once.
+template <typename Submit, typename Check>
+Status fly(const SourceUnderTest& test, SampleReads& reads, Submit submit, Check check) {
+  const uint64_t count = test.samples.size();
+  std::vector<int> seen(count, 0);
+  std::vector<SampleDone> done;
+  uint64_t begun = 0;
+  while (begun < count || reads.in_flight() > 0) {
+    while (begun < count && reads.in_flight() < reads.capacity()) {
+      RETURN_IF_ERROR(submit(begun, reads));
+      ++begun;
+    }
+    done.clear();
+    reads.wait(done);
+    if (done.empty()) return fail(Errc::kInvalidArgument, "a wait with reads in flight gave none");
+    for (SampleDone& one : done) {
+      if (one.tag >= count || ++seen[one.tag] > 1) {
+        return fail(Errc::kInvalidArgument, "a read came back twice, or was never made");
+      }
+      RETURN_IF_ERROR(check(one.tag, one.bytes));
+    }
+  }
+  if (std::ranges::find(seen, 0) == seen.end()) return {};
+  return fail(Errc::kInvalidArgument, "a read did not come back");
+}
+
+Status flies_into_rooms(const SourceUnderTest& test, SampleReads& reads) {
+  std::vector<Buffer> rooms(test.samples.size());
+  return fly(
+      test, reads,
+      [&](uint64_t i, SampleReads& into) -> Status {
+        into.submit({.sample = SampleId{i}, .room = &rooms[i], .tag = i});
+        return {};
+      },
+      [&](uint64_t i, const Result<ByteView>& bytes) -> Status {
+        if (!bytes.ok()) return bytes.error();
+        if (text_of(*bytes) == test.samples[i]) return {};
+        return broken(*test.source, i, "a read in flight gives other bytes than read()");
+      });
+}
+
+Status flies_into_place(const SourceUnderTest& test, SampleReads& reads) {
+  std::vector<std::string> outs;
+  for (const std::string& sample : test.samples) outs.emplace_back(sample.size() + 16, '#');
+  return fly(
+      test, reads,
+      [&](uint64_t i, SampleReads& into) -> Status {
+        const MutableByteView all = std::as_writable_bytes(std::span(outs[i]));
+        into.submit({.sample = SampleId{i}, .out = all.first(test.samples[i].size()), .tag = i});
+        return {};
+      },
+      [&](uint64_t i, const Result<ByteView>& bytes) -> Status {
+        if (!bytes.ok()) return bytes.error();
+        if (outs[i] == test.samples[i] + std::string(16, '#') &&
+            bytes->size() == test.samples[i].size()) {
+          return {};
+        }
+        return broken(*test.source, i, "a read in flight fills its place otherwise");
+      });
+}
+
+Status reads_in_flight_are_as_read(const SourceUnderTest& test) {
+  for (const size_t capacity : {1, 3, 32}) {
+    ASSIGN_OR_RETURN(const auto reads, test.source->open_reads(capacity));
+    if (!reads) break;
+    if (reads->capacity() < capacity) {
+      return fail(Errc::kInvalidArgument, "fewer are in flight than was asked for");
+    }
+    RETURN_IF_ERROR(flies_into_rooms(test, *reads));
+    RETURN_IF_ERROR(flies_into_place(test, *reads));
+    std::vector<SampleDone> none;
+    reads->wait(none);
+    if (!none.empty()) return fail(Errc::kInvalidArgument, "nothing in flight gave something");
+  }
+  return {};
+}
+
+Status reads_in_flight_are_where_the_ways_say(const SourceUnderTest& test) {
+  ASSIGN_OR_RETURN(const auto reads, test.source->open_reads(1));
+  if ((reads != nullptr) == !test.source->ways().in_flight.empty()) return {};
+  return fail(Errc::kInvalidArgument, "open_reads() and ways() do not agree");
+}
+
+Status too_little_room_in_flight_is_exhausted(const SourceUnderTest& test) {
+  ASSIGN_OR_RETURN(const auto reads, test.source->open_reads(2));
+  for (uint64_t i = 0; reads && i < test.samples.size(); ++i) {
+    if (test.samples[i].empty()) continue;
+    std::vector<std::byte> out(test.samples[i].size() - 1);
+    reads->submit({.sample = SampleId{i}, .out = out, .tag = i});
+    std::vector<SampleDone> done;
+    reads->wait(done);
+    if (done.size() != 1 || done[0].bytes.ok() ||
+        done[0].bytes.error().code() != Errc::kExhausted) {
+      return broken(*test.source, i, "a read in flight, a byte too little, is not kExhausted");
+    }
+    const auto alone = test.source->read_into(SampleId{i}, out);
+    if (!alone.ok() && alone.error().message() != done[0].bytes.error().message()) {
+      return broken(*test.source, i, "its error in flight is not that of read_into()");
+    }
+  }
+  return {};
+}
+
+Status reads_may_be_let_go_of_in_flight(const SourceUnderTest& test) {
+  std::vector<std::string> outs;
+  for (const std::string& sample : test.samples) outs.emplace_back(sample.size(), '#');
+  {
+    ASSIGN_OR_RETURN(const auto reads, test.source->open_reads(8));
+    for (uint64_t i = 0; reads && i < std::min<uint64_t>(outs.size(), 8); ++i) {
+      reads->submit({.sample = SampleId{i}, .out = std::as_writable_bytes(std::span(outs[i]))});
+    }
+  }
+  // Nothing may write here any more.
+  for (std::string& out : outs) std::fill(out.begin(), out.end(), '-');
+  std::this_thread::yield();
+  for (const std::string& out : outs) {
+    if (out.find_first_not_of('-') == std::string::npos) continue;
+    return fail(Errc::kInvalidArgument, "memory is written to by reads that are gone");
+  }
+  return {};
+}
+
+Status many_threads_have_reads_in_flight(const SourceUnderTest& test) {
+  std::vector<Status> outcomes(4);
+  std::vector<std::thread> threads;
+  for (Status& outcome : outcomes) {
+    threads.emplace_back([&] {
+      outcome = [&]() -> Status {
+        ASSIGN_OR_RETURN(const auto reads, test.source->open_reads(5));
+        for (int round = 0; reads && round < 3; ++round) {
+          RETURN_IF_ERROR(flies_into_rooms(test, *reads));
+        }
+        return {};
+      }();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (Status& outcome : outcomes) RETURN_IF_ERROR(std::move(outcome));
+  return {};
+}
+
 constexpr SourceClause kClauses[] = {
     {"counts_its_samples", &counts_its_samples},
     {"reads_the_same_in_any_order", &reads_the_same_in_any_order},
@@ -144,6 +287,11 @@ constexpr SourceClause kClauses[] = {
     {"labels_stay", &labels_stay},
     {"groups_cover_the_samples", &groups_cover_the_samples},
     {"prepare_changes_nothing", &prepare_changes_nothing},
+    {"reads_in_flight_are_where_the_ways_say", &reads_in_flight_are_where_the_ways_say},
+    {"reads_in_flight_are_as_read", &reads_in_flight_are_as_read},
+    {"too_little_room_in_flight_is_exhausted", &too_little_room_in_flight_is_exhausted},
+    {"reads_may_be_let_go_of_in_flight", &reads_may_be_let_go_of_in_flight},
+    {"many_threads_have_reads_in_flight", &many_threads_have_reads_in_flight},
 };
 
 }  // namespace

@@ -18,6 +18,38 @@ enum class Breach {
   kNames,
   kLabels,
   kGroups,
+  kNoWay,
+  kFlownBytes,
+  kFlownTwice,
+  kFlownTooFar,
+  kFlownNoExhausted,
+};
+
+// Reads when it is waited for, the last first, but for what it is to break.
+class FakeReads final : public SampleReads {
+ public:
+  FakeReads(const SampleSource& source, size_t capacity, Breach breach)
+      : source_(source), capacity_(capacity), breach_(breach) {}
+
+  size_t capacity() const override { return capacity_; }
+  size_t in_flight() const override { return requests_.size(); }
+  void submit(const SampleRequest& request) override { requests_.push_back(request); }
+
+  void wait(std::vector<SampleDone>& done) override {
+    if (requests_.empty()) return;
+    const SampleRequest request = requests_.back();
+    requests_.pop_back();
+    done.push_back({request.tag, made(request)});
+    if (breach_ == Breach::kFlownTwice) done.push_back(done.back());
+  }
+
+ private:
+  Result<ByteView> made(const SampleRequest& request) const;
+
+  const SampleSource& source_;
+  size_t capacity_;
+  Breach breach_;
+  std::vector<SampleRequest> requests_;
 };
 
 class FakeSource final : public SampleSource {
@@ -58,6 +90,13 @@ class FakeSource final : public SampleSource {
     return bytes.size() - (breach_ == Breach::kReadInto ? 1 : 0);
   }
 
+  ReadWays ways() const override {
+    return {.one_at_a_time = "fake", .in_flight = breach_ == Breach::kNoWay ? "" : "fake"};
+  }
+  Result<std::unique_ptr<SampleReads>> open_reads(size_t capacity) const override {
+    return std::unique_ptr<SampleReads>(std::make_unique<FakeReads>(*this, capacity, breach_));
+  }
+
   uint64_t group_count() const override { return 2; }
   SampleId group_begin(uint64_t group) const override {
     if (group == 0) return SampleId{0};
@@ -69,6 +108,19 @@ class FakeSource final : public SampleSource {
   std::vector<std::string> samples_;
   Breach breach_;
 };
+
+Result<ByteView> FakeReads::made(const SampleRequest& request) const {
+  if (request.room != nullptr) {
+    ASSIGN_OR_RETURN(const ByteView bytes, source_.read(request.sample, *request.room));
+    return breach_ == Breach::kFlownBytes ? bytes.first(bytes.size() / 2) : bytes;
+  }
+  const auto size_bytes = source_.read_into(request.sample, request.out);
+  if (!size_bytes.ok() && breach_ == Breach::kFlownNoExhausted) return fail(Errc::kIo, "no room");
+  if (!size_bytes.ok()) return size_bytes.error();
+  // The contract gives room for what it asks to be left alone.
+  if (breach_ == Breach::kFlownTooFar) request.out.data()[*size_bytes] = std::byte{'!'};
+  return ByteView(request.out).first(*size_bytes);
+}
 
 const std::vector<std::string> kSamples = {"abc", "x", "defgh"};
 
@@ -92,6 +144,11 @@ TEST(SourceContract, NamesTheClauseThatIsBroken) {
       {Breach::kNames, "names_tell_samples_apart: "},
       {Breach::kLabels, "labels_stay: "},
       {Breach::kGroups, "groups_cover_the_samples: "},
+      {Breach::kNoWay, "reads_in_flight_are_where_the_ways_say: "},
+      {Breach::kFlownBytes, "reads_in_flight_are_as_read: "},
+      {Breach::kFlownTwice, "reads_in_flight_are_as_read: a read came back twice"},
+      {Breach::kFlownTooFar, "reads_in_flight_are_as_read: "},
+      {Breach::kFlownNoExhausted, "too_little_room_in_flight_is_exhausted: "},
   };
   for (const auto& [breach, clause] : breaches) {
     const Status status = check_with(breach);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/crc32c.h"
+#include "format/file_reads.h"
 #include "format/file_stamp.h"
 
 namespace millrace::format {
@@ -12,17 +13,11 @@ using data::Extent;
 using data::FileIndex;
 using data::SampleId;
 
-// The first guess at a file's length where the room has none yet: most samples fit.
-constexpr size_t kFirstRoomBytes = 256 * 1024;
 // A file that outgrows its room so often is being written.
 constexpr int kGrowthsMax = 4;
 
 constexpr std::string_view kChanged =
     "; it has changed since the dataset was opened: open it again";
-
-Error changed(const Error& error) {
-  return {error.code(), fmt::format("{}{}", error.message(), kChanged)};
-}
 
 }  // namespace
 
@@ -37,10 +32,7 @@ FileSource::FileSource(data::Dataset dataset, std::shared_ptr<io::Engine> engine
 Result<std::unique_ptr<io::Reader>> FileSource::open(FileIndex file) const {
   const std::string path = dataset_.path(file);
   auto reader = engine_->open(path);
-  if (!reader.ok()) {
-    if (reader.error().code() == Errc::kNotFound) return changed(reader.error());
-    return std::move(reader).error();
-  }
+  if (!reader.ok()) return changed_where_gone(std::move(reader).error());
   const data::FileStamp then = dataset_.stamp(file);
   if (then == data::FileStamp{}) return reader;
   ASSIGN_OR_RETURN(const uint64_t size, (*reader)->size_bytes().within(path));
@@ -61,8 +53,9 @@ Result<ByteView> FileSource::read_file(FileIndex file, data::Buffer& room) const
   for (int growths = 0;; ++growths) {
     const auto size = engine_->read_whole(path, place);
     if (size.ok()) return ByteView(place).first(*size);
-    if (size.error().code() == Errc::kNotFound) return changed(size.error());
-    if (size.error().code() != Errc::kExhausted || growths == kGrowthsMax) return size.error();
+    if (size.error().code() != Errc::kExhausted || growths == kGrowthsMax) {
+      return changed_where_gone(size.error());
+    }
     ASSIGN_OR_RETURN(const auto reader, engine_->open(path));
     ASSIGN_OR_RETURN(const uint64_t wanted, reader->size_bytes().within(path.string()));
     // Not because of the room: descriptors or memory have run out.
@@ -74,10 +67,7 @@ Result<ByteView> FileSource::read_file(FileIndex file, data::Buffer& room) const
 Result<size_t> FileSource::read_part(const Extent& extent, MutableByteView out) const {
   ASSIGN_OR_RETURN(const auto reader, readers_.get(extent.file));
   ASSIGN_OR_RETURN(const size_t size, reader->read_at(extent.offset_bytes, out));
-  if (size < out.size()) {
-    return fail(Errc::kIo, "the file ends at byte {}, {} bytes before the sample does{}",
-                extent.offset_bytes + size, out.size() - size, kChanged);
-  }
+  if (size < out.size()) return ends_early(extent, size);
   return size;
 }
 
@@ -110,6 +100,35 @@ Error FileSource::named(SampleId sample, Error error) const {
   return std::move(error).within(name(sample));
 }
 
+Error FileSource::too_long(SampleId sample, size_t room_bytes) const {
+  return fail(Errc::kExhausted, "{}: has {} bytes, but there is room for {}", name(sample),
+              dataset_.extent(sample).size_bytes, room_bytes);
+}
+
+Error FileSource::ends_early(const Extent& extent, size_t read_bytes) {
+  return fail(Errc::kIo, "the file ends at byte {}, {} bytes before the sample does{}",
+              extent.offset_bytes + read_bytes, extent.size_bytes - read_bytes, kChanged);
+}
+
+Error FileSource::changed_where_gone(Error error) {
+  if (error.code() != Errc::kNotFound) return error;
+  return {error.code(), fmt::format("{}{}", error.message(), kChanged)};
+}
+
+data::ReadWays FileSource::ways() const {
+  const io::EngineWays ways = engine_->ways();
+  return {.one_at_a_time = std::string(ways.one_at_a_time),
+          .in_flight = std::string(ways.in_flight),
+          .is_open_choice = ways.is_open_choice,
+          .refusal = ways.refusal};
+}
+
+Result<std::unique_ptr<data::SampleReads>> FileSource::open_reads(size_t capacity) const {
+  if (engine_->ways().in_flight.empty()) return std::unique_ptr<data::SampleReads>();
+  ASSIGN_OR_RETURN(auto queue, engine_->open_queue(capacity));
+  return std::unique_ptr<data::SampleReads>(std::make_unique<FileReads>(*this, std::move(queue)));
+}
+
 Result<ByteView> FileSource::read(SampleId sample, data::Buffer& room) const {
   const Extent extent = dataset_.extent(sample);
   // The engine's errors begin with the path, which is the sample's name.
@@ -125,13 +144,10 @@ Result<size_t> FileSource::read_into(SampleId sample, MutableByteView out) const
   const Extent extent = dataset_.extent(sample);
   if (extent.size_bytes == Extent::kToTheEnd) {
     auto size = engine_->read_whole(dataset_.path(extent.file), out);
-    if (!size.ok() && size.error().code() == Errc::kNotFound) return changed(size.error());
+    if (!size.ok()) return changed_where_gone(std::move(size).error());
     return size;
   }
-  if (extent.size_bytes > out.size()) {
-    return fail(Errc::kExhausted, "{}: has {} bytes, but there is room for {}", name(sample),
-                extent.size_bytes, out.size());
-  }
+  if (extent.size_bytes > out.size()) return too_long(sample, out.size());
   const MutableByteView place = out.first(static_cast<size_t>(extent.size_bytes));
   const auto size = read_part(extent, place);
   if (!size.ok()) return named(sample, size.error());

@@ -24,12 +24,15 @@
 
 namespace millrace::format {
 
+// The first guess at a file's length where the room has none yet: most samples fit.
+constexpr size_t kFirstRoomBytes = 256 * 1024;
+
 struct FilesOptions {
   std::string format;  // empty: as the first file's name ends
   FormatOptions format_options;
   std::vector<std::filesystem::path> paths;  // in this order; or
   std::filesystem::path directory;           // what lies below it and ends as the format's files do
-  std::shared_ptr<io::Engine> engine;        // shared with the caller; null: posix
+  std::shared_ptr<io::Engine> engine;        // shared with the caller; null: auto
   size_t thread_count = 0;                   // that index; 0: as many as there are CPUs
   size_t open_files_max = 0;                 // 0: half of what the process may open
 };
@@ -39,7 +42,7 @@ struct FolderOptions {
   std::vector<std::string> extensions;  // ".jpg", in any case; none: all files
   std::string format;  // what splits a file into fields: "npy", "npz"; empty: a file is its bytes
   bool has_classes = true;  // the directories in `directory` are classes, labelled in their order
-  std::shared_ptr<io::Engine> engine;  // shared with the caller; null: posix
+  std::shared_ptr<io::Engine> engine;  // shared with the caller; null: auto
   size_t thread_count = 0;             // that list; 0: as many as there are CPUs
 };
 
@@ -52,6 +55,8 @@ class FileSource final : public data::SampleSource {
   }
   Result<ByteView> read(data::SampleId sample, data::Buffer& room) const override;
   Result<size_t> read_into(data::SampleId sample, MutableByteView out) const override;
+  data::ReadWays ways() const override;
+  Result<std::unique_ptr<data::SampleReads>> open_reads(size_t capacity) const override;
   uint64_t group_count() const override { return dataset_.file_count(); }
   data::SampleId group_begin(uint64_t group) const override { return dataset_.file_begin(group); }
 
@@ -65,6 +70,7 @@ class FileSource final : public data::SampleSource {
   const std::optional<data::FieldSpec>& element() const { return element_; }
 
  private:
+  friend class FileReads;
   friend Result<std::shared_ptr<FileSource>> open_files(FilesOptions options);
   friend Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options);
 
@@ -76,6 +82,9 @@ class FileSource final : public data::SampleSource {
   Result<size_t> read_part(const data::Extent& extent, MutableByteView out) const;
   Result<ByteView> view_or_read(const data::Extent& extent, data::Buffer& room) const;
   Error named(data::SampleId sample, Error error) const;
+  Error too_long(data::SampleId sample, size_t room_bytes) const;
+  static Error ends_early(const data::Extent& extent, size_t read_bytes);
+  static Error changed_where_gone(Error error);
   Status check(data::SampleId sample, ByteView bytes) const;
 
   data::Dataset dataset_;

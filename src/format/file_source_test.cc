@@ -21,6 +21,13 @@ std::shared_ptr<io::Engine> engine_of(std::string_view name) {
   return std::shared_ptr<io::Engine>(*io::open_engine(name));
 }
 
+// Those of this build and this kernel.
+std::vector<std::string> engines() {
+  std::vector<std::string> names = {"auto", "posix", "direct", "mapped"};
+  if (io::open_engine("uring").ok()) names.emplace_back("uring");
+  return names;
+}
+
 class FileSourceTest : public testing::Test {
  protected:
   std::filesystem::path path(std::string_view name) const { return directory_.path() / name; }
@@ -62,7 +69,7 @@ std::vector<std::string> random_samples(size_t count) {
 TEST_F(FileSourceTest, KeepsTheContractForAFileASampleByEveryEngine) {
   const auto samples = random_samples(40);
   for (size_t i = 0; i < samples.size(); ++i) write(fmt::format("d/{:03}.bin", i), samples[i]);
-  for (const char* engine : {"posix", "direct", "mapped"}) {
+  for (const std::string& engine : engines()) {
     const auto source =
         open_files({.format = "raw", .directory = path("d"), .engine = engine_of(engine)});
     ASSERT_TRUE(source.ok()) << source.error().message();
@@ -78,7 +85,7 @@ TEST_F(FileSourceTest, KeepsTheContractForManyInAFileByEveryEngine) {
   write_samples("indexed", {}, "a.mrd", first);
   write_samples("indexed", {}, "b.mrd", {});
   write_samples("indexed", {}, "c.mrd", second);
-  for (const char* engine : {"posix", "direct", "mapped"}) {
+  for (const std::string& engine : engines()) {
     for (const size_t open_files_max : {0, 1}) {
       const auto source = open_files({.paths = {path("a.mrd"), path("b.mrd"), path("c.mrd")},
                                       .engine = engine_of(engine),
@@ -146,7 +153,7 @@ TEST_F(FileSourceTest, SaysThatAFileIsGone) {
 }
 
 TEST_F(FileSourceTest, SaysThatAFileIsShorterThanItWas) {
-  for (const char* engine : {"posix", "direct", "mapped"}) {
+  for (const std::string& engine : engines()) {
     write_samples("raw", {.record_bytes = 4}, "a.bin", {"abcd", "efgh", "ijkl"});
     const auto source = *open_files({.format = "raw",
                                      .format_options = {.record_bytes = 4},

@@ -21,10 +21,10 @@ std::string described(std::span<const std::string> extensions) {
                      join(std::vector<std::string>(extensions.begin(), extensions.end()), ", "));
 }
 
-Result<std::shared_ptr<io::Engine>> engine_or_posix(std::shared_ptr<io::Engine> engine) {
+Result<std::shared_ptr<io::Engine>> engine_or_auto(std::shared_ptr<io::Engine> engine) {
   if (engine) return engine;
-  ASSIGN_OR_RETURN(auto posix, io::open_engine("posix"));
-  return std::shared_ptr<io::Engine>(std::move(posix));
+  ASSIGN_OR_RETURN(auto measured, io::open_engine("auto"));
+  return std::shared_ptr<io::Engine>(std::move(measured));
 }
 
 ThreadPool pool_for(size_t wanted, size_t task_count) {
@@ -151,7 +151,7 @@ Result<std::shared_ptr<FileSource>> open_files(FilesOptions options) {
   if (options.paths.empty() == options.directory.empty()) {
     return fail(Errc::kInvalidArgument, "give either files or a directory of them");
   }
-  ASSIGN_OR_RETURN(const auto engine, engine_or_posix(std::move(options.engine)));
+  ASSIGN_OR_RETURN(const auto engine, engine_or_auto(std::move(options.engine)));
   ASSIGN_OR_RETURN(const std::string format_name, format_name_of(options));
   ASSIGN_OR_RETURN(std::shared_ptr<const Format> format,
                    open_format(format_name, options.format_options));
@@ -176,7 +176,7 @@ Result<std::shared_ptr<FileSource>> open_files(FilesOptions options) {
 }
 
 Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options) {
-  ASSIGN_OR_RETURN(const auto engine, engine_or_posix(std::move(options.engine)));
+  ASSIGN_OR_RETURN(const auto engine, engine_or_auto(std::move(options.engine)));
   std::shared_ptr<const Format> format;
   if (!options.format.empty()) {
     ASSIGN_OR_RETURN(format, open_format(options.format, {.rows = false}));

@@ -111,6 +111,22 @@ class DirectWriter final : public Writer {
   File cached_;
 };
 
+Result<File> open_whole(const std::filesystem::path& path) {
+  return explained(File::open(path, O_RDONLY | O_DIRECT), path);
+}
+
+Result<size_t> read_whole_direct(const std::filesystem::path& path, MutableByteView out) {
+  ASSIGN_OR_RETURN(File file, open_whole(path));
+  const DirectReader reader(std::move(file));
+  ASSIGN_OR_RETURN(const size_t done, reader.read_at(0, out).within(path.native()));
+  if (done < out.size()) return done;
+  std::byte spare{};
+  ASSIGN_OR_RETURN(const size_t more, reader.read_at(done, {&spare, 1}).within(path.native()));
+  if (more == 0) return done;
+  ASSIGN_OR_RETURN(const uint64_t size_bytes, reader.size_bytes().within(path.native()));
+  return longer_than_room(size_bytes, out.size()).within(path.native());
+}
+
 class Direct final : public Engine {
  public:
   std::string_view name() const override { return "direct"; }
@@ -127,23 +143,25 @@ class Direct final : public Engine {
         std::make_unique<DirectWriter>(std::move(direct), std::move(cached)));
   }
 
+  // Its queue is better wherever there is one: nothing else keeps the device busy.
+  EngineWays ways() const override {
+    return {.one_at_a_time = name(), .in_flight = has_ring_ ? name() : std::string_view()};
+  }
+
   Result<std::unique_ptr<ReadQueue>> open_queue(size_t capacity) override {
-    auto queue = open_uring_queue(capacity);
-    if (queue.ok()) return queue;
-    return std::unique_ptr<ReadQueue>(std::make_unique<InlineQueue>(capacity));
+    if (has_ring_) {
+      auto queue = open_uring_queue({capacity, &open_whole, /*is_direct=*/true});
+      if (queue.ok()) return queue;
+    }
+    return std::unique_ptr<ReadQueue>(std::make_unique<InlineQueue>(capacity, &read_whole_direct));
   }
 
   Result<size_t> read_whole(const std::filesystem::path& path, MutableByteView out) override {
-    ASSIGN_OR_RETURN(File file, explained(File::open(path, O_RDONLY | O_DIRECT), path));
-    const DirectReader reader(std::move(file));
-    ASSIGN_OR_RETURN(const size_t done, reader.read_at(0, out).within(path.native()));
-    if (done < out.size()) return done;
-    std::byte spare{};
-    ASSIGN_OR_RETURN(const size_t more, reader.read_at(done, {&spare, 1}).within(path.native()));
-    if (more == 0) return done;
-    ASSIGN_OR_RETURN(const uint64_t size_bytes, reader.size_bytes().within(path.native()));
-    return longer_than_room(size_bytes, out.size()).within(path.native());
+    return read_whole_direct(path, out);
   }
+
+ private:
+  const bool has_ring_ = open_uring_queue(1).ok();
 };
 
 }  // namespace

@@ -14,8 +14,8 @@ struct EngineEntry {
 };
 
 constexpr EngineEntry kEngines[] = {
-    {"posix", &open_posix}, {"direct", &open_direct}, {"mapped", &open_mapped},
-    {"uring", &open_uring}, {"memory", &open_memory},
+    {"auto", &open_auto},     {"posix", &open_posix}, {"direct", &open_direct},
+    {"mapped", &open_mapped}, {"uring", &open_uring}, {"memory", &open_memory},
 };
 
 }  // namespace

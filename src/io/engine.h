@@ -1,4 +1,5 @@
-// Engine: how bytes move between memory and files: posix, direct, mapped, io_uring or memory.
+// Engine: how bytes move between memory and files: posix, direct, mapped, io_uring or memory, and
+// auto, which leaves the choice between the first and io_uring to who reads and can measure.
 //
 // One interface, so that the loader is measured with each and tests can inject faults. Every
 // implementation guarantees, and engine_contract.cc checks:
@@ -58,6 +59,13 @@ struct ReadRequest {
   uint64_t tag = 0;  // the caller's, handed back with the result
 };
 
+// The whole of a small file among them, as Engine::read_whole reads it.
+struct WholeFileRequest {
+  std::string path;
+  MutableByteView out;
+  uint64_t tag = 0;
+};
+
 struct ReadDone {
   uint64_t tag = 0;
   Result<size_t> bytes_read;
@@ -74,6 +82,10 @@ class ReadQueue {
   // REQUIRES: in_flight() < capacity(); readers of the engine that made the queue.
   virtual Status submit(const ReadRequest& request) = 0;
 
+  // What is wrong with the file comes with the result, as of read_whole: with the path before it.
+  // REQUIRES: in_flight() < capacity()
+  virtual Status submit_whole(WholeFileRequest request) = 0;
+
   // A hint that many reads will go into this memory, which lives longer than the queue: a queue of
   // the kernel then pins it once, and not for each read.
   virtual void use_memory(MutableByteView memory) { static_cast<void>(memory); }
@@ -83,11 +95,21 @@ class ReadQueue {
   virtual Status wait(std::vector<ReadDone>& done) = 0;
 };
 
+// The two ways in which an engine reads, by the names that people know them by.
+struct EngineWays {
+  std::string_view one_at_a_time;  // Reader::read_at and read_whole
+  std::string_view in_flight;      // ReadQueue; empty: its reads are made one at a time too
+  bool is_open_choice = false;     // which is better depends, and is to be measured
+  std::string refusal;  // why there are none in flight, of an engine that is to have some
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
 
-  virtual std::string_view name() const = 0;  // "posix", "direct", "mapped", "uring", "memory"
+  // "auto", "posix", "direct", "mapped", "uring", "memory"
+  virtual std::string_view name() const = 0;
+  virtual EngineWays ways() const { return {.one_at_a_time = name()}; }
 
   virtual Result<std::unique_ptr<Reader>> open(const std::filesystem::path& path) = 0;
   // Makes the file or empties it.

@@ -251,6 +251,33 @@ Status reads_in_flight_come_back_once_each(Ground& ground) {
   return {};
 }
 
+Status whole_files_in_flight_come_back_once_each(Ground& ground) {
+  constexpr uint64_t kSizes[] = {0, 1, 511, 512, 4096, 131'072, 131'073};
+  for (const uint64_t size_bytes : kSizes) {
+    RETURN_IF_ERROR(write_pattern(ground, fmt::format("flown-{}", size_bytes), size_bytes));
+  }
+  ASSIGN_OR_RETURN(const auto queue, ground.engine.open_queue(3));
+  for (const uint64_t more_bytes : {0, 1, 10'000}) {
+    std::vector<AlignedMemory> rooms(std::size(kSizes));
+    std::vector<MutableByteView> places;
+    std::vector<ReadDone> done;
+    for (uint64_t i = 0; i < std::size(kSizes); ++i) {
+      while (queue->in_flight() == 3) RETURN_IF_ERROR(queue->wait(done));
+      places.push_back(rooms[i].room(kSizes[i] + more_bytes + i).subspan(i));
+      const std::string path = ground.path(fmt::format("flown-{}", kSizes[i])).native();
+      RETURN_IF_ERROR(queue->submit_whole({path, places[i], i}));
+    }
+    while (queue->in_flight() > 0) RETURN_IF_ERROR(queue->wait(done));
+    RETURN_IF_ERROR(expect(done.size() == std::size(kSizes), "each comes back once"));
+    for (const ReadDone& one : done) {
+      if (!one.bytes_read.ok()) return one.bytes_read.error();
+      RETURN_IF_ERROR(expect(*one.bytes_read == kSizes[one.tag], "it is as long as was written"));
+      RETURN_IF_ERROR(check_bytes(0, places[one.tag].first(*one.bytes_read)));
+    }
+  }
+  return {};
+}
+
 Status a_queue_may_go_with_reads_in_flight(Ground& ground) {
   constexpr uint64_t kFile = 1 << 20;
   RETURN_IF_ERROR(write_pattern(ground, "left", kFile));
@@ -317,6 +344,7 @@ constexpr ContractClause kContract[] = {
     {"ManyThreadsReadOneReader", false, many_threads_read_one_reader},
     {"WholeFilesAreReadAtOnce", false, whole_files_are_read_at_once},
     {"ReadsInFlightComeBackOnceEach", false, reads_in_flight_come_back_once_each},
+    {"WholeFilesInFlightComeBackOnceEach", false, whole_files_in_flight_come_back_once_each},
     {"AQueueMayGoWithReadsInFlight", false, a_queue_may_go_with_reads_in_flight},
     {"WhatIsWrittenIsRead", false, what_is_written_is_read},
     {"CreateEmptiesWhatWasThere", false, create_empties_what_was_there},

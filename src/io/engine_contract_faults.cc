@@ -28,11 +28,24 @@ Status expect_error(const Result<T>& result, Errc code, std::string_view beginni
               words);
 }
 
+// As read_whole, by a queue.
+Result<size_t> read_whole_in_flight(Ground& ground, const std::string& path, MutableByteView out) {
+  ASSIGN_OR_RETURN(const auto queue, ground.engine.open_queue(1));
+  RETURN_IF_ERROR(queue->submit_whole({path, out, 7}));
+  std::vector<ReadDone> done;
+  RETURN_IF_ERROR(queue->wait(done));
+  if (done.size() != 1 || done[0].tag != 7) return fail(Errc::kCorrupt, "it is not what came back");
+  return std::move(done[0].bytes_read);
+}
+
 Status a_missing_file_is_named(Ground& ground) {
   const std::string path = ground.path("no/such/file").native();
   std::vector<std::byte> out(10);
   RETURN_IF_ERROR(expect_error(ground.engine.open(path), Errc::kNotFound, path + ": ", "no such"));
-  return expect_error(ground.engine.read_whole(path, out), Errc::kNotFound, path + ": ", "no such");
+  RETURN_IF_ERROR(
+      expect_error(ground.engine.read_whole(path, out), Errc::kNotFound, path + ": ", "no such"));
+  return expect_error(read_whole_in_flight(ground, path, out), Errc::kNotFound, path + ": ",
+                      "no such");
 }
 
 Status a_directory_is_refused(Ground& ground) {
@@ -45,7 +58,11 @@ Status a_directory_is_refused(Ground& ground) {
   std::vector<std::byte> out(10);
   RETURN_IF_ERROR(
       expect_error(ground.engine.open(path), Errc::kInvalidArgument, path, "is a directory"));
-  return expect_error(ground.engine.read_whole(path, out), Errc::kInvalidArgument, path,
+  RETURN_IF_ERROR(expect_error(ground.engine.read_whole(path, out), Errc::kInvalidArgument, path,
+                               "is a directory"));
+  RETURN_IF_ERROR(expect_error(read_whole_in_flight(ground, path, {}), Errc::kInvalidArgument, path,
+                               "is a directory"));
+  return expect_error(read_whole_in_flight(ground, path, out), Errc::kInvalidArgument, path,
                       "is a directory");
 }
 
@@ -59,6 +76,8 @@ Status a_whole_file_that_does_not_fit_tells_its_length(Ground& ground) {
           fmt::format("the file has {} bytes, but there is room for {}", file_bytes, room_bytes);
       RETURN_IF_ERROR(
           expect_error(ground.engine.read_whole(path, out), Errc::kExhausted, path + ": ", words));
+      RETURN_IF_ERROR(expect_error(read_whole_in_flight(ground, path, out), Errc::kExhausted,
+                                   path + ": ", words));
     }
   }
   return {};
@@ -85,6 +104,8 @@ Status a_file_without_permission_is_named(Ground& ground) {
     RETURN_IF_ERROR(
         expect_error(ground.engine.open(path), Errc::kPermission, path, "permission denied"));
     RETURN_IF_ERROR(expect_error(ground.engine.read_whole(path, out), Errc::kPermission, path,
+                                 "permission denied"));
+    RETURN_IF_ERROR(expect_error(read_whole_in_flight(ground, path, out), Errc::kPermission, path,
                                  "permission denied"));
     return expect_error(ground.engine.create(path), Errc::kPermission, path, "permission denied");
   });

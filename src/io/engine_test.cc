@@ -3,6 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
 
 #include "base/temporary_directory.h"
 #include "io/engine_contract.h"
@@ -12,6 +20,19 @@ namespace millrace::io {
 namespace {
 
 using testing::HasSubstr;
+
+// From now on io_uring_setup fails with EPERM in this process.
+void refuse_io_uring() {
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter = {.len = std::size(rules), .filter = rules};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) _exit(90);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) _exit(91);
+}
 
 std::vector<ContractClause> all_clauses() {
   std::vector<ContractClause> clauses(contract().begin(), contract().end());
@@ -43,8 +64,8 @@ TEST_P(EngineContract, Holds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, EngineContract,
-                         testing::Combine(testing::Values("posix", "direct", "mapped", "uring",
-                                                          "memory"),
+                         testing::Combine(testing::Values("auto", "posix", "direct", "mapped",
+                                                          "uring", "memory"),
                                           testing::ValuesIn(all_clauses())),
                          [](const auto& tried) {
                            return std::get<0>(tried.param) + "_" +
@@ -54,9 +75,44 @@ INSTANTIATE_TEST_SUITE_P(Of, EngineContract,
 TEST(OpenEngine, AnUnknownNameListsThoseThereAre) {
   const auto engine = open_engine("positx");
   ASSERT_FALSE(engine.ok());
-  EXPECT_EQ(engine.error().message(),
-            "there is no engine 'positx' among posix, direct, mapped, uring, memory; did you mean "
-            "'posix'?");
+  EXPECT_EQ(
+      engine.error().message(),
+      "there is no engine 'positx' among auto, posix, direct, mapped, uring, memory; did you mean "
+      "'posix'?");
+}
+
+TEST(AutoEngine, HasBothWaysOrSaysWhyThereIsOne) {
+  const auto engine = open_auto();
+  ASSERT_TRUE(engine.ok());
+  const EngineWays ways = (*engine)->ways();
+  EXPECT_EQ(ways.one_at_a_time, "posix");
+  const auto uring = open_uring();
+  if (uring.ok()) {
+    EXPECT_EQ(ways.in_flight, "uring");
+    EXPECT_TRUE(ways.is_open_choice);
+    EXPECT_EQ(ways.refusal, "");
+  } else {
+    EXPECT_EQ(ways.in_flight, "");
+    EXPECT_FALSE(ways.is_open_choice);
+    EXPECT_EQ(ways.refusal, uring.error().message());
+  }
+}
+
+// In a child, which alone is forbidden to have a ring: as a container's filter of system calls
+// does.
+TEST(AutoEngine, AKernelThatRefusesIoUringLeavesPlainReads) {
+  EXPECT_EXIT(
+      {
+        refuse_io_uring();
+        const auto engine = open_auto();
+        if (!engine.ok()) _exit(1);
+        const EngineWays ways = (*engine)->ways();
+        if (!ways.in_flight.empty() || ways.refusal.empty()) _exit(2);
+        const auto queue = (*engine)->open_queue(4);
+        if (!queue.ok() || (*queue)->capacity() != 4) _exit(3);
+        _exit(open_uring().ok() ? 4 : 0);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 TEST(DirectEngine, AFileSystemThatRefusesIsNamedWithTheEngineToUse) {

@@ -1,6 +1,7 @@
 // InlineQueue: a ReadQueue without a queue: each read is made by submit(), and wait() tells of it.
 #pragma once
 
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -10,13 +11,21 @@ namespace millrace::io {
 
 class InlineQueue : public ReadQueue {
  public:
-  explicit InlineQueue(size_t capacity) : capacity_(capacity) {}
+  using ReadWhole = Result<size_t> (*)(const std::filesystem::path& path, MutableByteView out);
+
+  InlineQueue(size_t capacity, ReadWhole read_whole)
+      : capacity_(capacity), read_whole_(read_whole) {}
 
   size_t capacity() const override { return capacity_; }
   size_t in_flight() const override { return done_.size(); }
 
   Status submit(const ReadRequest& request) override {
     done_.push_back({request.tag, request.reader->read_at(request.offset_bytes, request.out)});
+    return {};
+  }
+
+  Status submit_whole(WholeFileRequest request) override {
+    done_.push_back({request.tag, read_whole_(request.path, request.out)});
     return {};
   }
 
@@ -28,6 +37,7 @@ class InlineQueue : public ReadQueue {
 
  private:
   size_t capacity_;
+  ReadWhole read_whole_;
   std::vector<ReadDone> done_;
 };
 

@@ -87,7 +87,7 @@ class Mapped final : public Engine {
   }
 
   Result<std::unique_ptr<ReadQueue>> open_queue(size_t capacity) override {
-    return std::unique_ptr<ReadQueue>(std::make_unique<InlineQueue>(capacity));
+    return std::unique_ptr<ReadQueue>(std::make_unique<InlineQueue>(capacity, &read_whole_file));
   }
 
   // Not by mapping: map, fault and unmap cost more than one read of a small file.

@@ -188,30 +188,73 @@ class MemoryWriter final : public Writer {
   std::shared_ptr<MemoryFile> file_;
 };
 
+Result<std::unique_ptr<Reader>> open_in(const std::shared_ptr<MemoryState>& state,
+                                        const std::string& name) {
+  const std::lock_guard lock(state->mutex);
+  if (state->faults.open_errno != 0 && state->concerns(name)) {
+    return fail_os(state->faults.open_errno, "cannot open").within(name);
+  }
+  const auto found = state->files.find(name);
+  if (found != state->files.end()) {
+    return std::unique_ptr<Reader>(std::make_unique<MemoryReader>(state, found->second));
+  }
+  const auto below = state->files.lower_bound(name + "/");
+  const bool is_directory = below != state->files.end() && below->first.starts_with(name + "/");
+  return fail_os(is_directory ? EISDIR : ENOENT, "cannot open").within(name);
+}
+
+Result<size_t> read_whole_in(const std::shared_ptr<MemoryState>& state, const std::string& name,
+                             MutableByteView out) {
+  ASSIGN_OR_RETURN(const auto reader, open_in(state, name));
+  ASSIGN_OR_RETURN(const size_t done, reader->read_at(0, out).within(name));
+  ASSIGN_OR_RETURN(const uint64_t size_bytes, reader->size_bytes().within(name));
+  if (size_bytes <= out.size()) return done;
+  return longer_than_room(size_bytes, out.size()).within(name);
+}
+
 // Reads in wait() and not in submit(), so that a read that stalls is one in flight; last first.
 class MemoryQueue final : public ReadQueue {
  public:
-  explicit MemoryQueue(size_t capacity) : capacity_(capacity) {}
+  MemoryQueue(size_t capacity, std::shared_ptr<MemoryState> state)
+      : capacity_(capacity), state_(std::move(state)) {}
 
   size_t capacity() const override { return capacity_; }
-  size_t in_flight() const override { return requests_.size(); }
+  size_t in_flight() const override { return reads_.size(); }
 
   Status submit(const ReadRequest& request) override {
-    requests_.push_back(request);
+    reads_.push_back({.tag = request.tag, .of_part = request, .of_whole = {}});
+    return {};
+  }
+
+  Status submit_whole(WholeFileRequest request) override {
+    reads_.push_back({.tag = request.tag, .of_part = {}, .of_whole = std::move(request)});
     return {};
   }
 
   Status wait(std::vector<ReadDone>& done) override {
-    if (requests_.empty()) return {};
-    const ReadRequest request = requests_.back();
-    requests_.pop_back();
-    done.push_back({request.tag, request.reader->read_at(request.offset_bytes, request.out)});
+    if (reads_.empty()) return {};
+    const Read read = std::move(reads_.back());
+    reads_.pop_back();
+    done.push_back({read.tag, made(read)});
     return {};
   }
 
  private:
+  struct Read {
+    uint64_t tag = 0;
+    ReadRequest of_part;  // where it has a reader; else
+    WholeFileRequest of_whole;
+  };
+
+  Result<size_t> made(const Read& read) const {
+    const ReadRequest& part = read.of_part;
+    if (part.reader != nullptr) return part.reader->read_at(part.offset_bytes, part.out);
+    return read_whole_in(state_, read.of_whole.path, read.of_whole.out);
+  }
+
   size_t capacity_;
-  std::vector<ReadRequest> requests_;
+  std::shared_ptr<MemoryState> state_;  // shared with the engine, and its readers
+  std::vector<Read> reads_;
 };
 
 }  // namespace
@@ -219,18 +262,7 @@ class MemoryQueue final : public ReadQueue {
 MemoryEngine::MemoryEngine() : state_(std::make_shared<MemoryState>()) {}
 
 Result<std::unique_ptr<Reader>> MemoryEngine::open(const std::filesystem::path& path) {
-  const std::lock_guard lock(state_->mutex);
-  const std::string& name = path.native();
-  if (state_->faults.open_errno != 0 && state_->concerns(name)) {
-    return fail_os(state_->faults.open_errno, "cannot open").within(name);
-  }
-  const auto found = state_->files.find(name);
-  if (found != state_->files.end()) {
-    return std::unique_ptr<Reader>(std::make_unique<MemoryReader>(state_, found->second));
-  }
-  const auto below = state_->files.lower_bound(name + "/");
-  const bool is_directory = below != state_->files.end() && below->first.starts_with(name + "/");
-  return fail_os(is_directory ? EISDIR : ENOENT, "cannot open").within(name);
+  return open_in(state_, path.native());
 }
 
 Result<std::unique_ptr<Writer>> MemoryEngine::create(const std::filesystem::path& path) {
@@ -246,15 +278,11 @@ Result<std::unique_ptr<Writer>> MemoryEngine::create(const std::filesystem::path
 }
 
 Result<std::unique_ptr<ReadQueue>> MemoryEngine::open_queue(size_t capacity) {
-  return std::unique_ptr<ReadQueue>(std::make_unique<MemoryQueue>(capacity));
+  return std::unique_ptr<ReadQueue>(std::make_unique<MemoryQueue>(capacity, state_));
 }
 
 Result<size_t> MemoryEngine::read_whole(const std::filesystem::path& path, MutableByteView out) {
-  ASSIGN_OR_RETURN(const auto reader, open(path));
-  ASSIGN_OR_RETURN(const size_t done, reader->read_at(0, out).within(path.native()));
-  ASSIGN_OR_RETURN(const uint64_t size_bytes, reader->size_bytes().within(path.native()));
-  if (size_bytes <= out.size()) return done;
-  return longer_than_room(size_bytes, out.size()).within(path.native());
+  return read_whole_in(state_, path.native(), out);
 }
 
 void MemoryEngine::set_faults(FaultPlan faults) {

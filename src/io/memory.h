@@ -43,6 +43,7 @@ class MemoryEngine final : public Engine {
   MemoryEngine();
 
   std::string_view name() const override { return "memory"; }
+  EngineWays ways() const override { return {.one_at_a_time = name(), .in_flight = name()}; }
   Result<std::unique_ptr<Reader>> open(const std::filesystem::path& path) override;
   Result<std::unique_ptr<Writer>> create(const std::filesystem::path& path) override;
   Result<std::unique_ptr<ReadQueue>> open_queue(size_t capacity) override;

@@ -19,7 +19,7 @@ class Posix final : public Engine {
   }
 
   Result<std::unique_ptr<ReadQueue>> open_queue(size_t capacity) override {
-    return std::unique_ptr<ReadQueue>(std::make_unique<InlineQueue>(capacity));
+    return std::unique_ptr<ReadQueue>(std::make_unique<InlineQueue>(capacity, &read_whole_file));
   }
 
   Result<size_t> read_whole(const std::filesystem::path& path, MutableByteView out) override {

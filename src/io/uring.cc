@@ -8,6 +8,8 @@ class Uring final : public Engine {
  public:
   std::string_view name() const override { return "uring"; }
 
+  EngineWays ways() const override { return {.one_at_a_time = "posix", .in_flight = name()}; }
+
   Result<std::unique_ptr<Reader>> open(const std::filesystem::path& path) override {
     ASSIGN_OR_RETURN(File file, open_to_read(path));
     return std::unique_ptr<Reader>(std::make_unique<FileReader>(std::move(file)));

@@ -13,6 +13,8 @@ Error missing() {
 
 Result<std::unique_ptr<Engine>> open_uring() { return missing(); }
 
+Result<std::unique_ptr<ReadQueue>> open_uring_queue(const UringOptions&) { return missing(); }
+
 Result<std::unique_ptr<ReadQueue>> open_uring_queue(size_t) { return missing(); }
 
 }  // namespace millrace::io

@@ -1,5 +1,8 @@
 #include "io/uring_queue.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -50,17 +53,18 @@ int open_ring(unsigned entries, unsigned completions, io_uring& ring) {
 
 }  // namespace
 
-UringQueue::UringQueue(size_t capacity) : slots_(capacity) {
-  for (size_t index = capacity; index-- > 0;) free_.push_back(index);
+UringQueue::UringQueue(const UringOptions& options) : options_(options), slots_(options.capacity) {
+  for (size_t index = options.capacity; index-- > 0;) free_.push_back(index);
 }
 
-Result<std::unique_ptr<UringQueue>> UringQueue::open(size_t capacity) {
+Result<std::unique_ptr<UringQueue>> UringQueue::open(const UringOptions& options) {
+  const size_t capacity = options.capacity;
   assert(capacity > 0);
   if (capacity > kCapacityMax) {
     return fail(Errc::kInvalidArgument, "a queue of {} reads by io_uring: at most {} can be",
                 capacity, kCapacityMax);
   }
-  std::unique_ptr<UringQueue> queue(new UringQueue(capacity));
+  std::unique_ptr<UringQueue> queue(new UringQueue(options));
   const auto completions = static_cast<unsigned>(capacity);
   const int result = open_ring(std::min(completions, 1024u), completions, queue->ring_);
   if (result < 0) return refused(-result, capacity);
@@ -97,17 +101,43 @@ void UringQueue::use_memory(MutableByteView memory) {
   }
 }
 
-Status UringQueue::submit(const ReadRequest& request) {
+size_t UringQueue::take_slot(uint64_t tag) {
   assert(in_flight() < capacity());
-  const auto& reader = static_cast<const FileReader&>(*request.reader);
   const size_t index = free_.back();
   free_.pop_back();
+  slots_[index].tag = tag;
+  return index;
+}
+
+Status UringQueue::submit(const ReadRequest& request) {
+  const auto& reader = static_cast<const FileReader&>(*request.reader);
+  const size_t index = take_slot(request.tag);
   Slot& slot = slots_[index];
   slot.cursor = ReadCursor({request.offset_bytes, request.out, reader.is_direct()});
   slot.fd = reader.fd();
-  slot.tag = request.tag;
-  if (slot.cursor.is_finished()) {
-    empty_.push_back(index);
+  return begin(index);
+}
+
+// Not opened and closed by the ring: that gains nothing on local disks (docs/design/engines.md).
+Status UringQueue::submit_whole(WholeFileRequest request) {
+  const size_t index = take_slot(request.tag);
+  Slot& slot = slots_[index];
+  auto file = options_.open_whole(request.path);
+  if (!file.ok()) {
+    at_once_.emplace_back(index, std::move(file).error());
+    return {};
+  }
+  slot.file = *std::move(file);
+  slot.fd = slot.file.fd();
+  slot.path = std::move(request.path);
+  slot.room_bytes = request.out.size();
+  slot.cursor = ReadCursor({0, request.out, options_.is_direct});
+  return begin(index);
+}
+
+Status UringQueue::begin(size_t index) {
+  if (slots_[index].cursor.is_finished()) {
+    at_once_.emplace_back(index, size_t{0});
     return {};
   }
   RETURN_IF_ERROR(start(index));
@@ -158,7 +188,7 @@ Status UringQueue::flush() {
 
 Status UringQueue::wait(std::vector<ReadDone>& done) {
   const size_t before = done.size();
-  for (const size_t index : std::exchange(empty_, {})) finish(index, size_t{0}, done);
+  for (auto& [index, result] : std::exchange(at_once_, {})) finish(index, std::move(result), done);
   while (gathered_ + in_kernel_ > 0) {
     const int sent = io_uring_submit_and_wait(&ring_, done.size() > before ? 0 : 1);
     if (sent < 0 && sent != -EINTR) return fail_os(-sent, "cannot wait for io_uring");
@@ -194,14 +224,43 @@ Status UringQueue::complete(size_t index, int result, std::vector<ReadDone>& don
   return {};
 }
 
+namespace {
+
+// A file that filled its room may have more: asked of the file, since a read through the ring would
+// cost a round of it. A directory can be opened, and says so only here where there is no room.
+Result<size_t> whole(const File& file, size_t done_bytes, size_t room_bytes) {
+  if (done_bytes < room_bytes) return done_bytes;
+  struct stat info{};
+  if (fstat(file.fd(), &info) != 0) return fail_os(errno, "cannot ask for its length");
+  if (S_ISDIR(info.st_mode)) return fail_os(EISDIR, "cannot read");
+  const auto size_bytes = static_cast<uint64_t>(info.st_size);
+  if (size_bytes > room_bytes) return longer_than_room(size_bytes, room_bytes);
+  return done_bytes;
+}
+
+}  // namespace
+
 void UringQueue::finish(size_t index, Result<size_t> result, std::vector<ReadDone>& done) {
-  done.push_back({slots_[index].tag, std::move(result)});
+  Slot& slot = slots_[index];
+  if (slot.file.is_open()) {
+    if (result.ok()) result = whole(slot.file, *result, slot.room_bytes);
+    if (!result.ok()) result = std::move(result).within(slot.path);
+    slot.file = File();
+  }
+  done.push_back({slot.tag, std::move(result)});
   free_.push_back(index);
 }
 
-Result<std::unique_ptr<ReadQueue>> open_uring_queue(size_t capacity) {
-  ASSIGN_OR_RETURN(std::unique_ptr<ReadQueue> queue, UringQueue::open(capacity));
+Result<std::unique_ptr<ReadQueue>> open_uring_queue(const UringOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ReadQueue> queue, UringQueue::open(options));
   return queue;
+}
+
+Result<std::unique_ptr<ReadQueue>> open_uring_queue(size_t capacity) {
+  const OpenWhole open_whole = [](const std::filesystem::path& path) {
+    return File::open(path, O_RDONLY);
+  };
+  return open_uring_queue({.capacity = capacity, .open_whole = open_whole});
 }
 
 }  // namespace millrace::io

@@ -16,6 +16,7 @@ namespace millrace::loader {
 namespace {
 
 constexpr uint32_t kThreadCountMax = 4096;
+constexpr uint32_t kIoDepthMax = 4096;
 
 bool has_shards(Shuffle shuffle) {
   return shuffle == Shuffle::kLocal || shuffle == Shuffle::kPartial;
@@ -35,6 +36,10 @@ Status check(const LoaderOptions& options) {
   if (options.thread_count > kThreadCountMax) {
     return fail(Errc::kInvalidArgument, "thread_count is {}; at most {} are started",
                 options.thread_count, kThreadCountMax);
+  }
+  if (options.io_depth == 0 || options.io_depth > kIoDepthMax) {
+    return fail(Errc::kInvalidArgument, "io_depth is {}; a thread has 1 to {} reads in flight",
+                options.io_depth, kIoDepthMax);
   }
   if (options.read_deadline.count() <= 0) {
     return fail(Errc::kInvalidArgument, "read_deadline is not positive; no read could meet it");
@@ -119,6 +124,9 @@ class ThreadedLoader final : public Loader {
   Status check_shards(const LoaderState& state) const;
   ShareOptions share_options(uint64_t done) const;
   PipelineOptions pipeline_options() const;
+  uint64_t epoch_count() const {
+    return options_.epoch_count > 0 ? options_.epoch_count : ~uint64_t{0};
+  }
   Result<std::shared_ptr<TieredSource>> open_tiers() const;
   Status open_pipeline();
   Status begin(data::Epoch epoch, uint64_t done);
@@ -159,7 +167,10 @@ ShareOptions ThreadedLoader::share_options(uint64_t done) const {
 PipelineOptions ThreadedLoader::pipeline_options() const {
   const uint64_t batches_max = std::clamp<uint64_t>(options_.memory_bytes / layout_.size_bytes, 1,
                                                     std::numeric_limits<uint32_t>::max());
-  return {.lane = {.source = source(), .decoder = options_.decoder, .seed = options_.seed},
+  return {.lane = {.source = source(),
+                   .decoder = options_.decoder,
+                   .seed = options_.seed,
+                   .io_depth = options_.io_depth},
           .tuner = {.cpu_count = static_cast<uint32_t>(usable_cpu_count()),
                     .fixed_thread_count = options_.thread_count,
                     .fixed_prefetch_batches = options_.prefetch_batches,
@@ -183,6 +194,7 @@ Result<std::shared_ptr<TieredSource>> ThreadedLoader::open_tiers() const {
                                                    .world = options_.world,
                                                    .batch_size = options_.batch_size,
                                                    .tail = options_.tail,
+                                                   .epoch_limit = epoch_count(),
                                                    .memory_bytes = options_.tiers.memory_bytes,
                                                    .disk_bytes = options_.tiers.disk_bytes,
                                                    .disk_directory = options_.tiers.disk_directory,
@@ -212,9 +224,12 @@ Status ThreadedLoader::begin(data::Epoch epoch, uint64_t done) {
   if (!is_under_way) {
     // Who takes the same epoch again does so once more, as in a validation that knows no epochs.
     const uint64_t epoch_step = has_begun_ && epoch == epoch_ ? 0 : 1;
-    RETURN_IF_ERROR(pipeline_->restart(BatchSchedule(
-        order_, share,
-        {.epoch = epoch, .done = done, .epoch_step = epoch_step, .goes_on = goes_on})));
+    RETURN_IF_ERROR(pipeline_->restart(BatchSchedule(order_, share,
+                                                     {.epoch = epoch,
+                                                      .done = done,
+                                                      .epoch_step = epoch_step,
+                                                      .goes_on = goes_on,
+                                                      .epoch_count = epoch_count()})));
   }
   has_begun_ = true;
   epoch_ = epoch;
@@ -312,6 +327,8 @@ LoaderStats ThreadedLoader::stats() const {
   stats.blocked = sums.blocked;
   stats.thread_count = sums.setting.thread_count;
   stats.prefetch_batches = sums.setting.prefetch_batches;
+  stats.buffers_allocated = sums.buffers_allocated;
+  stats.reads = sums.reads;
   if (tiers_) stats.tiers = tiers_->stats();
   return stats;
 }

@@ -29,6 +29,7 @@
 #include "loader/order/order.h"
 #include "loader/order/share.h"
 #include "loader/pipeline/batch_memory.h"
+#include "loader/pipeline/read_choice.h"
 #include "loader/tiers/tiered_source.h"
 
 namespace millrace::loader {
@@ -77,9 +78,16 @@ struct LoaderOptions {
   World world;
   uint64_t batch_size = 1;
   Tail tail = Tail::kUneven;
+  // Epochs of the whole run, counted from epoch 0 also where a state goes on in a later one.
+  // Nothing is read ahead past the last, nor kept for later; who begins another one gets it. 0: not
+  // known.
+  uint64_t epoch_count = 0;
   uint32_t thread_count = 0;                  // 0: tuned from the time the consumer waits
   uint32_t prefetch_batches = 0;              // 0: likewise
   uint64_t memory_bytes = uint64_t{1} << 30;  // the most that batches under way may take
+  // Reads of a thread that are under way at once, where that is faster than one at a time: the
+  // source's engine says how it can be read, and `auto` is measured. 1: one at a time.
+  uint32_t io_depth = 32;
   TierOptions tiers;
   LocalOptions local;
   bool skips_bad_samples = false;  // counted and left out, and the batch is shorter; else an error
@@ -101,6 +109,8 @@ struct LoaderStats {
   std::chrono::nanoseconds blocked{};  // threads, for the consumer to let go of a buffer
   uint32_t thread_count = 0;           // now
   uint32_t prefetch_batches = 0;       // now
+  uint64_t buffers_allocated = 0;      // for batches, since the start; the others were used again
+  ReadStats reads;                     // how samples are read, and what each way was measured as
   std::optional<TieredStats> tiers;    // where there are any, from the first epoch on
   std::optional<HeldStats> local;      // where the rank holds its samples
 };

@@ -203,6 +203,71 @@ TEST(Loader, ReadsTheNextEpochBeforeItIsBegun) {
   EXPECT_EQ(samples_of(whole_epoch(*loader, 1)).size(), 30u);
 }
 
+// Long enough for reads that should not be to happen.
+void let_threads_run() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
+
+TEST(Loader, ReadsOnlyAFewBatchesOfAnEpochThatMayNeverBeBegun) {
+  const auto source = std::make_shared<FakeSource>(200);
+  LoaderOptions ahead = options(200, 10);
+  ahead.source = source;
+  ahead.prefetch_batches = 16;
+  const auto loader = open(ahead);
+  for (uint64_t epoch = 0; epoch < 3; ++epoch) {
+    EXPECT_EQ(whole_epoch(*loader, epoch).size(), 20u);
+    // The batch that is taken first, and one in which each of the three threads finds a row.
+    while (source->read_count() < (epoch + 1) * 200 + 20) std::this_thread::yield();
+    let_threads_run();
+    EXPECT_EQ(source->read_count(), (epoch + 1) * 200 + 20);
+  }
+}
+
+TEST(Loader, EveryThreadHasARowOfAnEpochThatIsNotBegunHoweverSmallItsBatches) {
+  const auto source = std::make_shared<FakeSource>(3);
+  LoaderOptions small = options(3, 1);
+  small.source = source;
+  small.prefetch_batches = 100;
+  const auto loader = open(small);
+  EXPECT_EQ(whole_epoch(*loader, 0).size(), 3u);
+  while (source->read_count() < 3 + 1 + 3) std::this_thread::yield();
+  let_threads_run();
+  EXPECT_EQ(source->read_count(), 3u + 1 + 3);
+  EXPECT_EQ(whole_epoch(*loader, 1), whole_epoch(*open(options(3, 1)), 1));
+  EXPECT_EQ(whole_epoch(*loader, 2), whole_epoch(*open(options(3, 1)), 2));
+}
+
+TEST(Loader, ReadsNothingAfterTheLastEpoch) {
+  const auto source = std::make_shared<FakeSource>(30);
+  LoaderOptions two = options(30, 10);
+  two.source = source;
+  two.epoch_count = 2;
+  const auto loader = open(two);
+  EXPECT_EQ(whole_epoch(*loader, 0).size(), 3u);
+  EXPECT_EQ(whole_epoch(*loader, 1).size(), 3u);
+  let_threads_run();
+  EXPECT_EQ(source->read_count(), 60u);
+  // One more is begun when it is asked for, and is the last again.
+  EXPECT_EQ(whole_epoch(*loader, 2), whole_epoch(*open(options(30, 10)), 2));
+  let_threads_run();
+  EXPECT_EQ(source->read_count(), 90u);
+}
+
+TEST(Loader, AStateThatGoesOnInALaterEpochCountsTheEpochsOfTheWholeRun) {
+  LoaderOptions three = options(30, 10);
+  three.epoch_count = 3;
+  const auto first = open(three);
+  whole_epoch(*first, 0);
+  ASSERT_TRUE(first->start_epoch(Epoch{1}).ok());
+  take(*first, 1);
+  const auto source = std::make_shared<FakeSource>(30);
+  three.source = source;
+  const auto second = open(three);
+  ASSERT_TRUE(second->restore(first->state()).ok());
+  EXPECT_EQ(take(*second).size(), 2u);
+  EXPECT_EQ(whole_epoch(*second, 2).size(), 3u);
+  let_threads_run();
+  EXPECT_EQ(source->read_count(), 20u + 30u);
+}
+
 TEST(Loader, SaysThatAnEpochMustBeBegun) {
   const auto loader = open(options(10, 2));
   const auto batch = loader->next();

@@ -1,5 +1,6 @@
 #include "loader/local_loader.h"
 
+#include <millrace/trace.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +12,9 @@
 
 namespace millrace::loader {
 namespace {
+
+constinit Name setup_region{MILLRACE_SETUP};
+constinit Name wait_region{MILLRACE_BATCH_WAIT};
 
 Status check(const LoaderOptions& options) {
   if (options.shuffle != Shuffle::kPartial) {
@@ -86,6 +90,7 @@ class LocalLoader final : public Loader {
   Status begin(data::Epoch epoch, uint64_t done);
   template <typename Start>
   Status start(Start start_batches);
+  Status end_epoch();
   bool is_over(uint64_t done) const;
   bool is_exchanging() const {
     return parts_.shard->is_exchanging() && parts_.shard->epoch() == epoch_;
@@ -126,6 +131,8 @@ Status LocalLoader::begin(data::Epoch epoch, uint64_t done) {
   // Of an epoch that was taken to its end nothing is read any more, and its exchange is done.
   const data::Epoch after{data::number_of(epoch) + 1};
   if (is_over(done) && parts_.shard->epoch() == after) return {};
+  if (parts_.shard->epoch() == epoch) return {};
+  const Region region(setup_region);
   return parts_.shard->bring_to(epoch);
 }
 
@@ -138,12 +145,18 @@ Status LocalLoader::start(Start start_batches) {
   return is_due ? parts_.shard->start_exchange() : Status();
 }
 
+// Training stands still until all ranks have the next epoch.
+Status LocalLoader::end_epoch() {
+  Region region(wait_region);
+  region.epoch(static_cast<uint32_t>(data::number_of(epoch_)));
+  return parts_.shard->finish_exchange();
+}
+
 Result<std::optional<data::Batch>> LocalLoader::next() {
   RETURN_IF_ERROR(check_process());
   auto batch = parts_.batches->next();
   if (!batch.ok() || !is_exchanging()) return batch;
-  const Status exchanged =
-      *batch ? parts_.shard->advance(++taken_, left_) : parts_.shard->finish_exchange();
+  const Status exchanged = *batch ? parts_.shard->advance(++taken_, left_) : end_epoch();
   // Not a bad sample: the job cannot go on.
   if (!exchanged.ok()) return Error(Errc::kCancelled, exchanged.error().message());
   return batch;

@@ -126,7 +126,8 @@ TEST(TieredLoader, TheSourceIsReadAsOftenAsThePlacementSays) {
   }
 }
 
-// A rank of four, whose one thread reads ten batches ahead of thirteen that its epochs have.
+// A rank of four, whose one thread reads ten batches ahead of thirteen that its epochs have, and
+// two of an epoch that is not begun.
 class FarAhead {
  public:
   static constexpr uint64_t kSamples = 100;  // of the rank, in an epoch
@@ -169,9 +170,9 @@ TEST(TieredLoader, ThreadsThatAreFarAheadOfTheConsumerAreFollowed) {
   const FarAhead ahead;
   for (uint64_t epoch = 0; epoch < 8; ++epoch) {
     whole_epoch(*ahead.loader, epoch);
-    ahead.wait_until_read((epoch + 1) * 100 + 80);
+    ahead.wait_until_read((epoch + 1) * 100 + 16);
   }
-  EXPECT_EQ(ahead.run.source->read_count(), ahead.expected_reads(880));
+  EXPECT_EQ(ahead.run.source->read_count(), ahead.expected_reads(816));
 }
 
 TEST(TieredLoader, EpochsThatAreLeftABatchEarlyAreFollowedThough) {
@@ -179,10 +180,10 @@ TEST(TieredLoader, EpochsThatAreLeftABatchEarlyAreFollowedThough) {
   for (uint64_t epoch = 0; epoch < 8; ++epoch) {
     ASSERT_TRUE(ahead.loader->start_epoch(Epoch{epoch}).ok());
     take(*ahead.loader, FarAhead::kBatches - 1);
-    ahead.wait_until_read((epoch + 1) * 100 + 72);
+    ahead.wait_until_read((epoch + 1) * 100 + 16);
   }
   // A few are near the end of one epoch and near the start of the next.
-  EXPECT_LE(ahead.run.source->read_count(), ahead.expected_reads(872) + 5);
+  EXPECT_LE(ahead.run.source->read_count(), ahead.expected_reads(816) + 5);
 }
 
 TEST(TieredLoader, WhatFitsIsReadOnceByManyThreadsThatRunOverTheEndsOfEpochs) {
@@ -211,6 +212,17 @@ TEST(TieredLoader, ManyThreadsCostFewReadsMore) {
   for (uint64_t epoch = 0; epoch < 6; ++epoch) expected.read(epoch, whole_epoch(*loader, epoch));
   EXPECT_EQ(expected.source_reads, 400u + 5 * 200u);
   EXPECT_LE(run.source->read_count(), expected.source_reads + 4 * 8 + 40);
+}
+
+TEST(TieredLoader, NothingIsKeptForEpochsAfterTheLast) {
+  Case run = case_of(100, 100);
+  run.options.epoch_count = 2;
+  const auto loader = must_open(run.options);
+  whole_epoch(*loader, 0);
+  EXPECT_GT(loader->stats().tiers->memory_held_bytes, 0u);
+  whole_epoch(*loader, 1);
+  EXPECT_EQ(loader->stats().tiers->memory_held_bytes, 0u);
+  EXPECT_EQ(run.source->read_count(), 100u);
 }
 
 TEST(TieredLoader, AnEpochThatIsLeftEarlyOrTakenAgainIsFollowed) {

@@ -178,7 +178,7 @@ std::optional<int64_t> EventValues::epoch(const EventRow& event) {
   }
   if (source_.process_of(event.columns.thread[event.row]) == nullptr) return std::nullopt;
   const int64_t found =
-      source_.context().epochs.epoch_at(group_of(event), event.columns.begin_ns[event.row]);
+      source_.context().epochs.reading_at(group_of(event), event.columns.begin_ns[event.row]);
   return found < 0 ? std::nullopt : std::optional(found);
 }
 

@@ -8,7 +8,8 @@ class Stats(Dict[str, Any]):
 
     `wait_seconds` is what the training waited for batches; `read_seconds` and `decode_seconds` are of
     all threads together; `blocked_seconds` is what threads waited for the training to let go of a
-    batch. `seconds` is from the first batch asked for to the last one handed out. `cache`, where
+    batch. `buffers_allocated`, for what C++ reads, is how often memory for a batch was asked of the
+    system: it grows where batches are held, and else only at the start. `seconds` is from the first batch asked for to the last one handed out. `cache`, where
     samples are kept near, has samples, bytes and bytes_per_second of each tier (memory, disk, peer,
     and source: the files). `local`, with local_dir, has what was exchanged with other ranks
     (`samples_sent`, `bytes_sent`, `samples_received`, `bytes_received`), which part of that work hid

@@ -1,6 +1,6 @@
 """DataLoader: the batches of this rank, one epoch after another.
 
-    loader = millrace.DataLoader(millrace.ImageFolder("train"), batch_size=256, shuffle=True)
+    loader = millrace.DataLoader(millrace.ImageFolder("train"), batch_size=256, shuffle=True, epochs=90)
     for epoch in range(90):
         for images, labels in loader:
             ...
@@ -43,6 +43,8 @@ class DataLoader:
         them out of this epoch; "pad" fills batches up with samples from the start of the epoch
         (`loader.batch.is_real` has which); "uneven" lets ranks differ by a batch. By default "drop"
         with drop_last, else "uneven" for one rank and "pad" for several, as DistributedSampler.
+    epochs: how many the whole run has, counted from epoch 0 also where a state is loaded. The last one
+        is then known, and nothing is read ahead or kept for one after it. A pass more is no error.
     num_threads (num_workers): by default tuned from the time that training waits.
     prefetch: batches ahead; by default tuned as well, within `memory` ("1GiB", or bytes).
     cache_memory, cache_dir with cache_disk: how much of this process's memory ("4GiB", or bytes) and
@@ -71,7 +73,7 @@ class DataLoader:
 
     def __init__(self, dataset: Any, batch_size: int = 1, shuffle: Union[bool, str, None] = None, *,
                  fraction: float = 0.1, seed: int = 0, drop_last: bool = False,
-                 tail: Optional[str] = None, num_threads: Optional[int] = None,
+                 tail: Optional[str] = None, epochs: Optional[int] = None, num_threads: Optional[int] = None,
                  prefetch: Optional[int] = None, memory: Union[int, str] = "1GiB",
                  cache_memory: Union[int, str, None] = None,
                  cache_dir: Union[str, "os.PathLike[str]", None] = None,
@@ -101,6 +103,7 @@ class DataLoader:
         common = {"rank": place, "world_size": self.world.size, "batch_size": self.batch_size,
                   "tail": self.tail, "skips_bad_samples": bool(skip_bad_samples),
                   "timeout_seconds": float(timeout)}
+        epoch_count = 0 if epochs is None else positive("epochs", epochs)
         threads = positive("num_threads", num_threads or num_workers or 0, or_zero=True)
         ahead = positive("prefetch", prefetch or 0, or_zero=True)
         pace: dict[str, Any] = {"thread_count": threads, "prefetch_batches": ahead}
@@ -117,12 +120,12 @@ class DataLoader:
             if talks:
                 connect_ranks(talks, self.world, place)
             self._loader = native.Loader(dataset._source, dataset._decoder, **order, **common, **pace,
-                                         memory_bytes=size_of(memory), pins_for_gpu=gpu, **cache,
-                                         **local)
+                                         epoch_count=epoch_count, memory_bytes=size_of(memory),
+                                         pins_for_gpu=gpu, **cache, **local)
             if talks:
                 close_at_exit(self._loader)
             self._warn_of_skew(place)
-        else:
+        else:  # these are not read ahead over the end of an epoch: the last one is like the others
             refuse_cache(dataset, cache, local_dir)
             self._loader = self._open_python(order, {**common, **pace}, collate_fn, gpu is not None)
         self._epoch = 0

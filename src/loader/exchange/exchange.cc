@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "loader/exchange/message.h"
 #include "loader/exchange/settle.h"
 
@@ -71,7 +72,7 @@ Status Exchange::start() {
   is_given_up_ = false;
   is_done_ = false;
   status_ = {};
-  thread_ = std::thread([this, e = *epoch] { run(e); });
+  ASSIGN_OR_RETURN(thread_, start_thread("mr-exchange", [this, e = *epoch] { run(e); }));
   return {};
 }
 

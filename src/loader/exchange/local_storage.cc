@@ -69,10 +69,11 @@ Status LocalStorage::lock() {
     return fail_os(failed.value(), "cannot make the directory").within(options_.directory.string());
   ASSIGN_OR_RETURN(file_, File::open(path(kSamples), O_RDWR | O_CREAT));
   if (flock(file_.fd(), LOCK_EX | LOCK_NB) == 0) return {};
-  return fail(Errc::kAlreadyExists,
-              "{}: another process keeps its samples here; wait for it to end, or give this rank a "
-              "directory of its own",
-              options_.directory.string());
+  return fail(
+      Errc::kAlreadyExists,
+      "{}: another process, or another loader of this one, keeps its samples here; wait for "
+      "it to end, or take a directory of its own",
+      options_.directory.string());
 }
 
 // Nothing where there is no such file.

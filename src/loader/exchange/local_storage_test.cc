@@ -142,7 +142,7 @@ TEST_F(Storage, ASampleCannotBeInTwoSlots) {
 
 TEST_F(Storage, IsOneProcesss) {
   const auto storage = staged();
-  EXPECT_THAT(refused(), HasSubstr("another process keeps its samples here"));
+  EXPECT_THAT(refused(), HasSubstr("another loader of this one, keeps its samples here"));
 }
 
 TEST_F(Storage, OfAnotherJobIsRefused) {

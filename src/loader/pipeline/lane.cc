@@ -3,24 +3,14 @@
 #include <millrace/trace.h>
 #include <time.h>
 
-#include <exception>
 #include <new>
 #include <utility>
 
 #include "base/clock.h"
+#include "loader/pipeline/lane_regions.h"
 
 namespace millrace::loader {
 namespace {
-
-constinit Name fetch_region{MILLRACE_FETCH};
-constinit Name read_region{MILLRACE_READ};
-constinit Name decode_region{MILLRACE_DECODE};
-
-// Only the lane itself writes its counters, so that no locked instruction is needed.
-template <typename T>
-void add(std::atomic<T>& counter, T value) {
-  counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
-}
 
 std::chrono::nanoseconds thread_cpu_time() {
   timespec time{};
@@ -28,15 +18,8 @@ std::chrono::nanoseconds thread_cpu_time() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-void place_region(Region& region, const ScheduledBatch& batch) {
-  region.epoch(static_cast<uint32_t>(data::number_of(batch.epoch))).step(batch.index);
-}
-
-Error thrown(const std::exception& exception) {
-  if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr) {
-    return fail(Errc::kExhausted, "no memory left to read or decode it");
-  }
-  return fail(Errc::kIo, "reading or decoding it threw: {}", exception.what());
+std::chrono::nanoseconds loaded(const std::atomic<int64_t>& counter_ns) {
+  return std::chrono::nanoseconds(counter_ns.load(std::memory_order_relaxed));
 }
 
 }  // namespace
@@ -54,23 +37,38 @@ Lane::Lane(const LaneOptions& options)
       is_verbatim_(options.decoder->is_verbatim()),
       field_count_(options.decoder->fields().size()),
       scratch_(options.decoder->make_scratch()),
-      outputs_(field_count_) {}
+      outputs_(field_count_),
+      doing_(1 + options.io_depth) {
+  options_.choice->add_thread();
+}
 
-bool Lane::fill(BatchWork& work) {
+void Lane::run(WorkQueue& queue, uint32_t thread) {
+  while (auto work = queue.take(thread)) {
+    if (!has_turn_) begin_turn(work->scheduled().epoch);
+    if (turn_.way == ReadWay::kInFlight && open_flight()) {
+      fly(std::move(work), queue, thread);
+    } else {
+      fill(*work, queue);
+    }
+  }
+  flight_.reset();  // by the thread that has used it
+}
+
+// ---- one at a time ----
+
+void Lane::fill(BatchWork& work, WorkQueue& queue) {
   RowRange rows = work.claim();
-  if (rows.is_empty()) return false;
-  Region region(fetch_region);
-  place_region(region, work.scheduled());
-  bool is_last = false;
+  if (rows.is_empty()) return;
+  Region region(lane_regions::fetch);
+  lane_regions::place(region, work.scheduled());
   for (; !rows.is_empty(); rows = work.claim()) {
     fill_rows(work, rows);
-    // Before the rows are reported: whoever sees the batch done has all counts of it.
-    since_ns_.store(0, std::memory_order_relaxed);
-    is_last = work.finish(rows.end - rows.begin);
+    end(0);
+    finish(work, rows.end - rows.begin, queue);
+    if (is_turn_over() && !goes_on(work.scheduled().epoch)) break;
   }
   region.end();
   measure_cpu();
-  return is_last;
 }
 
 void Lane::fill_rows(BatchWork& work, RowRange rows) {
@@ -81,7 +79,7 @@ void Lane::fill_rows(BatchWork& work, RowRange rows) {
       auto filled = fill_row(work, row);
       if (!filled.ok()) work.add_bad(row, std::move(filled).error());
     } catch (const std::exception& exception) {
-      work.add_bad(row, thrown(exception).within(options_.source->name(work.sample(row))));
+      work.add_bad(row, thrown(exception, work.sample(row)));
     }
   }
 }
@@ -94,50 +92,115 @@ Status Lane::fill_row(const BatchWork& work, uint64_t row) {
 Status Lane::read_into_row(const BatchWork& work, uint64_t row) {
   const data::SampleId sample = work.sample(row);
   const MutableByteView place = work.place(0, row);
-  const auto began = begin(sample, /*is_decoding=*/false);
-  Region region(read_region);
-  place_region(region, work.scheduled());
+  const auto began = begin(0, sample, /*is_decoding=*/false);
+  Region region(lane_regions::read);
+  lane_regions::place(region, work.scheduled());
   const auto size_bytes = options_.source->read_into(sample, place);
   region.end();
   add(read_ns_, (monotonic_now() - began).count());
+  count_read(size_bytes.ok() ? *size_bytes : 0);
   if (!size_bytes.ok()) return Error(size_bytes.error());
-  add(bytes_read_, uint64_t{*size_bytes});
-  if (*size_bytes == place.size()) return {};
-  return fail(Errc::kCorrupt,
-              "{}: it has {} bytes, but every sample is to have {}; take a decoder that does not "
-              "need samples of one length",
-              options_.source->name(sample), *size_bytes, place.size());
+  return check_length(sample, *size_bytes, place.size());
 }
 
 Status Lane::read_and_decode(const BatchWork& work, uint64_t row) {
   const data::SampleId sample = work.sample(row);
-  const auto began = begin(sample, /*is_decoding=*/false);
-  Region reading(read_region);
-  place_region(reading, work.scheduled());
+  const auto began = begin(0, sample, /*is_decoding=*/false);
+  Region reading(lane_regions::read);
+  lane_regions::place(reading, work.scheduled());
   const auto bytes = options_.source->read(sample, room_);
   reading.end();
-  const auto read = begin(sample, /*is_decoding=*/true);
+  const auto read = begin(0, sample, /*is_decoding=*/true);
   add(read_ns_, (read - began).count());
+  count_read(bytes.ok() ? bytes->size() : 0);
   if (!bytes.ok()) return Error(bytes.error());
-  add(bytes_read_, uint64_t{bytes->size()});
+  return decode(work, row, *bytes, read);
+}
+
+// ---- both ----
+
+Status Lane::check_length(data::SampleId sample, size_t size_bytes, size_t row_bytes) const {
+  if (size_bytes == row_bytes) return {};
+  return fail(Errc::kCorrupt,
+              "{}: it has {} bytes, but every sample is to have {}; take a decoder that does not "
+              "need samples of one length",
+              options_.source->name(sample), size_bytes, row_bytes);
+}
+
+Status Lane::decode(const BatchWork& work, uint64_t row, ByteView bytes,
+                    std::chrono::nanoseconds began) {
+  const data::SampleId sample = work.sample(row);
   for (size_t field = 0; field < field_count_; ++field) outputs_[field] = work.place(field, row);
-  Region decoding(decode_region);
-  place_region(decoding, work.scheduled());
+  Region region(lane_regions::decode);
+  lane_regions::place(region, work.scheduled());
   const data::DecodeContext context{
       .sample = sample, .epoch = work.scheduled().epoch, .seed = options_.seed};
-  auto decoded = options_.decoder->decode(*bytes, context, outputs_, scratch_.get());
-  decoding.end();
-  add(decode_ns_, (monotonic_now() - read).count());
+  auto decoded = options_.decoder->decode(bytes, context, outputs_, scratch_.get());
+  region.end();
+  add(decode_ns_, (monotonic_now() - began).count());
   if (decoded.ok()) return {};
   return std::move(decoded).error().within(options_.source->name(sample));
 }
 
-std::chrono::nanoseconds Lane::begin(data::SampleId sample, bool is_decoding) {
+Error Lane::thrown(const std::exception& exception, data::SampleId sample) const {
+  const bool is_full = dynamic_cast<const std::bad_alloc*>(&exception) != nullptr;
+  return (is_full ? fail(Errc::kExhausted, "no memory left to read or decode it")
+                  : fail(Errc::kIo, "reading or decoding it threw: {}", exception.what()))
+      .within(options_.source->name(sample));
+}
+
+// After what was counted of the rows: whoever sees the batch done has all counts of it.
+void Lane::finish(BatchWork& work, uint64_t row_count, WorkQueue& queue) {
+  if (work.finish(row_count)) queue.finished(work);
+}
+
+std::chrono::nanoseconds Lane::begin(size_t place, data::SampleId sample, bool is_decoding) {
   const auto now = monotonic_now();
-  doing_.store(data::index_of(sample) * 2 + (is_decoding ? 1 : 0), std::memory_order_relaxed);
-  since_ns_.store(now.count(), std::memory_order_release);
+  Doing& doing = doing_[place];
+  doing.sample.store(data::index_of(sample) * 2 + (is_decoding ? 1 : 0), std::memory_order_relaxed);
+  doing.since_ns.store(now.count(), std::memory_order_release);
   return now;
 }
+
+void Lane::count_read(uint64_t size_bytes) {
+  ++read_count_;
+  add(bytes_read_, size_bytes);
+}
+
+// ---- turns ----
+
+void Lane::begin_turn(data::Epoch epoch) {
+  turn_ = options_.choice->next_turn(epoch);
+  turn_began_ = cost_so_far();
+  has_turn_ = true;
+}
+
+// What a decoder does in the same thread is left out.
+ReadCost Lane::cost_so_far() const {
+  return {.samples = read_count_,
+          .bytes = bytes_read_.load(std::memory_order_relaxed),
+          .elapsed = loaded(read_ns_),
+          .cpu = thread_cpu_time() - loaded(decode_ns_)};
+}
+
+bool Lane::is_turn_over() const {
+  return read_count_ - turn_began_.samples >= turn_.sample_count ||
+         loaded(read_ns_) - turn_began_.elapsed >= turn_.elapsed;
+}
+
+// Whether the next turn is like this one, which is over.
+bool Lane::goes_on(data::Epoch epoch) {
+  const ReadCost now = cost_so_far();
+  const ReadCost cost{.samples = now.samples - turn_began_.samples,
+                      .bytes = now.bytes - turn_began_.bytes,
+                      .elapsed = now.elapsed - turn_began_.elapsed,
+                      .cpu = now.cpu - turn_began_.cpu};
+  turn_began_ = now;
+  has_turn_ = options_.choice->report(turn_, cost, epoch);
+  return has_turn_;
+}
+
+// ---- for others ----
 
 void Lane::measure_cpu() {
   if (options_.measures_cpu) cpu_ns_.store(thread_cpu_time().count(), std::memory_order_relaxed);
@@ -145,18 +208,20 @@ void Lane::measure_cpu() {
 
 LaneCounts Lane::counts() const {
   return {.bytes_read = bytes_read_.load(std::memory_order_relaxed),
-          .read = std::chrono::nanoseconds(read_ns_.load(std::memory_order_relaxed)),
-          .decode = std::chrono::nanoseconds(decode_ns_.load(std::memory_order_relaxed)),
-          .cpu = std::chrono::nanoseconds(cpu_ns_.load(std::memory_order_relaxed))};
+          .read = loaded(read_ns_),
+          .decode = loaded(decode_ns_),
+          .cpu = loaded(cpu_ns_)};
 }
 
-std::optional<LaneActivity> Lane::activity() const {
-  const int64_t since = since_ns_.load(std::memory_order_acquire);
-  const uint64_t doing = doing_.load(std::memory_order_relaxed);
-  if (since == 0) return std::nullopt;
-  return LaneActivity{.sample = data::SampleId{doing / 2},
-                      .is_decoding = doing % 2 != 0,
-                      .since = std::chrono::nanoseconds(since)};
+void Lane::append_activities(std::vector<LaneActivity>& activities) const {
+  for (const Doing& doing : doing_) {
+    const int64_t since = doing.since_ns.load(std::memory_order_acquire);
+    const uint64_t sample = doing.sample.load(std::memory_order_relaxed);
+    if (since == 0) continue;
+    activities.push_back({.sample = data::SampleId{sample / 2},
+                          .is_decoding = sample % 2 != 0,
+                          .since = std::chrono::nanoseconds(since)});
+  }
 }
 
 }  // namespace millrace::loader

@@ -1,5 +1,9 @@
 // Lane: what one thread of the pipeline uses to bring samples into their rows, and what it counts.
 //
+// It reads one sample at a time, or has many in flight and decodes them as they come: as ReadChoice
+// says, which is asked between rows. In flight it takes rows of the next batches too, so that a
+// device does not idle at the end of each.
+//
 // Everything in it that others may read while the thread works (counters, and what it is doing
 // since when) is atomic and written by that thread alone.
 #pragma once
@@ -7,14 +11,17 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "base/result.h"
 #include "data/buffer.h"
 #include "data/decoder.h"
 #include "data/source.h"
+#include "loader/pipeline/flight.h"
+#include "loader/pipeline/queue.h"
+#include "loader/pipeline/read_choice.h"
 #include "loader/pipeline/work.h"
 
 namespace millrace::loader {
@@ -23,7 +30,9 @@ struct LaneOptions {
   std::shared_ptr<const data::SampleSource> source;  // shared by all lanes and the caller
   std::shared_ptr<const data::Decoder> decoder;      // likewise
   uint64_t seed = 0;
-  bool measures_cpu = false;  // a system call a batch
+  uint32_t io_depth = 1;               // reads in flight of a lane at most
+  std::shared_ptr<ReadChoice> choice;  // shared by all lanes
+  bool measures_cpu = false;           // a system call a batch
 };
 
 struct LaneCounts {
@@ -46,20 +55,60 @@ class Lane {
  public:
   explicit Lane(const LaneOptions& options);
 
-  // Fills the rows that it can claim, and returns true where it filled the last ones.
-  bool fill(BatchWork& work);
+  // Fills rows of the batches of the queue until that says to end: the work of a thread.
+  void run(WorkQueue& queue, uint32_t thread);
 
   // For other threads.
   LaneCounts counts() const;
-  std::optional<LaneActivity> activity() const;
+  // All that is read or decoded now.
+  void append_activities(std::vector<LaneActivity>& activities) const;
 
  private:
+  // A sample that is worked on. 0 is what the thread itself is at; the others are in flight.
+  struct Doing {
+    std::atomic<int64_t> since_ns{0};  // 0: none
+    std::atomic<uint64_t> sample{0};   // twice, and 1 more where it is decoded
+  };
+
+  // One at a time.
+  void fill(BatchWork& work, WorkQueue& queue);
   void fill_rows(BatchWork& work, RowRange rows);
   Status fill_row(const BatchWork& work, uint64_t row);
   Status read_into_row(const BatchWork& work, uint64_t row);
   Status read_and_decode(const BatchWork& work, uint64_t row);
-  std::chrono::nanoseconds begin(data::SampleId sample, bool is_decoding);
+
+  // In flight.
+  bool open_flight();
+  void fly(std::shared_ptr<BatchWork> work, WorkQueue& queue, uint32_t thread);
+  void begin_rows(WorkQueue& queue, uint32_t thread);
+  bool claim_rows(WorkQueue& queue, uint32_t thread);
+  void begin_row(uint64_t row, WorkQueue& queue);
+  void wait_for_reads();
+  void land(const data::SampleDone& done, WorkQueue& queue);
+  Status take_landed(const Flight::Row& row, const Result<ByteView>& bytes);
+  void crash(const std::exception& exception, WorkQueue& queue);
+
+  // Both.
+  Status check_length(data::SampleId sample, size_t size_bytes, size_t row_bytes) const;
+  Status decode(const BatchWork& work, uint64_t row, ByteView bytes,
+                std::chrono::nanoseconds began);
+  Error thrown(const std::exception& exception, data::SampleId sample) const;
+  void finish(BatchWork& work, uint64_t row_count, WorkQueue& queue);
+  std::chrono::nanoseconds begin(size_t place, data::SampleId sample, bool is_decoding);
+  void end(size_t place) { doing_[place].since_ns.store(0, std::memory_order_relaxed); }
+  void count_read(uint64_t size_bytes);
+  // Only the lane itself writes its counters, so that no locked instruction is needed.
+  template <typename T>
+  static void add(std::atomic<T>& counter, T value) {
+    counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+  }
   void measure_cpu();
+
+  // Turns of reading one way or the other.
+  void begin_turn(data::Epoch epoch);
+  ReadCost cost_so_far() const;
+  bool is_turn_over() const;
+  bool goes_on(data::Epoch epoch);
 
   const LaneOptions options_;
   const bool is_verbatim_;
@@ -67,12 +116,25 @@ class Lane {
   data::Buffer room_;
   std::unique_ptr<data::Scratch> scratch_;
   std::vector<MutableByteView> outputs_;
+
+  ReadTurn turn_;
+  bool has_turn_ = false;
+  ReadCost turn_began_;      // the sums when it began
+  uint64_t read_count_ = 0;  // samples
+
+  std::unique_ptr<Flight> flight_;   // null: not opened yet
+  std::shared_ptr<BatchWork> work_;  // whose rows begin now; shared with the queue
+  RowRange claimed_;                 // of it, and not yet begun
+  size_t flight_limit_ = 1;
+  bool is_landing_ = false;               // no more begin
+  std::vector<data::SampleDone> landed_;  // and not yet decoded, from landed_at_ on
+  size_t landed_at_ = 0;
+
+  std::vector<Doing> doing_;
   alignas(64) std::atomic<uint64_t> bytes_read_{0};
   std::atomic<int64_t> read_ns_{0};
   std::atomic<int64_t> decode_ns_{0};
   std::atomic<int64_t> cpu_ns_{0};
-  std::atomic<int64_t> since_ns_{0};  // 0: it does nothing
-  std::atomic<uint64_t> doing_{0};    // the sample, twice, and 1 more where it is decoded
 };
 
 }  // namespace millrace::loader

@@ -1,16 +1,17 @@
 #include "loader/pipeline/pipeline.h"
 
 #include <millrace/trace.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "base/units.h"
 #include "loader/pipeline/queue.h"
 
@@ -22,17 +23,6 @@ constexpr std::chrono::nanoseconds kTuneEvery = std::chrono::milliseconds(50);
 constexpr size_t kNamedStuckSamples = 4;
 
 constinit Name wait_region{MILLRACE_BATCH_WAIT};
-
-// Signals are the program's, and are handled by its own threads. Faults are not held back: whoever
-// handles them must be called on the thread that made them.
-sigset_t signals_to_block() {
-  sigset_t signals;
-  sigfillset(&signals);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) {
-    sigdelset(&signals, fault);
-  }
-  return signals;
-}
 
 bool is_tuned(const TunerOptions& options) {
   return options.fixed_thread_count == 0 || options.fixed_prefetch_batches == 0;
@@ -52,9 +42,7 @@ struct Pipeline::Core {
   std::vector<LaneActivity> activities() const {
     std::vector<LaneActivity> activities;
     const std::lock_guard lock(mutex);
-    for (const auto& lane : lanes) {
-      if (const auto activity = lane->activity()) activities.push_back(*activity);
-    }
+    for (const auto& lane : lanes) lane->append_activities(activities);
     return activities;
   }
 
@@ -67,19 +55,19 @@ struct Pipeline::Core {
   std::vector<bool> has_ended;               // by mutex; a thread each
 };
 
-struct Pipeline::Start {
-  std::shared_ptr<Core> core;
-  uint32_t thread;
-  Lane* lane;
-};
-
 Pipeline::Pipeline(PipelineOptions options) : tuner_(options.tuner) {
   options.lane.measures_cpu = options.tuner.fixed_thread_count == 0;
+  options.lane.choice =
+      std::make_shared<ReadChoice>(options.lane.source->ways(), options.lane.io_depth);
   core_ = std::make_shared<Core>(std::move(options), tuner_.setting());
 }
 
 Pipeline::~Pipeline() {
-  if (!is_of_this_process()) return;
+  if (!is_of_this_process()) {
+    // Threads of the parent can be neither joined nor detached here: forgotten.
+    for (std::thread& thread : threads_) std::construct_at(&thread);
+    return;
+  }
   core_->queue.stop();
   std::vector<bool> has_ended;
   {
@@ -91,57 +79,44 @@ Pipeline::~Pipeline() {
   }
   for (size_t i = 0; i < threads_.size(); ++i) {
     if (has_ended[i]) {
-      pthread_join(threads_[i], nullptr);
+      threads_[i].join();
     } else {
-      pthread_detach(threads_[i]);
+      threads_[i].detach();
     }
   }
 }
 
 bool Pipeline::is_of_this_process() const { return getpid() == core_->pid; }
 
-void* Pipeline::run(void* start_pointer) {
-  const std::unique_ptr<Start> start(static_cast<Start*>(start_pointer));
-  Core& core = *start->core;
-  while (const auto work = core.queue.take(start->thread)) {
-    if (start->lane->fill(*work)) core.queue.finished(*work);
-  }
+void Pipeline::run(Core& core, uint32_t thread, Lane& lane) {
+  lane.run(core.queue, thread);
   const std::lock_guard lock(core.mutex);
-  core.has_ended[start->thread] = true;
+  core.has_ended[thread] = true;
   core.ended.notify_all();
-  return nullptr;
 }
 
 Status Pipeline::start_threads(uint32_t thread_count) {
-  sigset_t before;
-  const sigset_t blocked = signals_to_block();
-  pthread_sigmask(SIG_BLOCK, &blocked, &before);  // a new thread has the mask of its maker
-  int os_error = 0;
-  while (threads_.size() < thread_count && os_error == 0) {
+  while (threads_.size() < thread_count) {
     const auto thread = static_cast<uint32_t>(threads_.size());
-    auto start = std::make_unique<Start>(core_, thread, nullptr);
-    auto lane = std::make_unique<Lane>(core_->options.lane);
-    start->lane = lane.get();
+    auto made = std::make_unique<Lane>(core_->options.lane);
+    Lane* const lane = made.get();
     {
       const std::lock_guard lock(core_->mutex);
-      core_->lanes.push_back(std::move(lane));
+      core_->lanes.push_back(std::move(made));
       core_->has_ended.push_back(false);
     }
-    pthread_t id{};
-    os_error = pthread_create(&id, nullptr, &Pipeline::run, start.get());
-    if (os_error == 0) {
-      static_cast<void>(start.release());  // the thread has it now
-      pthread_setname_np(id, fmt::format("mr-load-{}", thread).c_str());
-      threads_.push_back(id);
-    } else {
+    auto started = start_thread(fmt::format("mr-load-{}", thread),
+                                [core = core_, thread, lane] { run(*core, thread, *lane); });
+    if (!started.ok()) {
       const std::lock_guard lock(core_->mutex);
       core_->lanes.pop_back();
       core_->has_ended.pop_back();
+      if (!threads_.empty()) return {};  // fewer than wished do the work as well
+      return std::move(started).error();
     }
+    threads_.push_back(*std::move(started));
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!threads_.empty()) return {};  // fewer than wished do the work as well
-  return fail_os(os_error, "cannot start a thread that loads");
+  return {};
 }
 
 Status Pipeline::restart(BatchSchedule schedule) {
@@ -246,8 +221,10 @@ PipelineStats Pipeline::stats() const {
   stats.waited = std::chrono::nanoseconds(waited_ns_.load(std::memory_order_relaxed));
   stats.blocked = core_->queue.blocked();
   stats.setting = core_->queue.setting();
+  stats.buffers_allocated = core_->queue.buffers_allocated();
   const std::lock_guard lock(core_->mutex);
   for (const auto& lane : core_->lanes) stats.lanes += lane->counts();
+  stats.reads = core_->options.lane.choice->stats();
   return stats;
 }
 

@@ -6,7 +6,6 @@
 // and then leaves it alone, with all that it uses, until its read returns or the process ends.
 #pragma once
 
-#include <pthread.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -14,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "base/result.h"
@@ -39,6 +39,8 @@ struct PipelineStats {
   std::chrono::nanoseconds waited{};
   std::chrono::nanoseconds blocked{};
   TunerSetting setting;
+  uint64_t buffers_allocated = 0;
+  ReadStats reads;
 };
 
 class Pipeline {
@@ -65,16 +67,15 @@ class Pipeline {
 
  private:
   struct Core;
-  struct Start;
 
-  static void* run(void* start);
+  static void run(Core& core, uint32_t thread, Lane& lane);
   Status start_threads(uint32_t thread_count);
   Result<std::shared_ptr<BatchWork>> wait();
   Status check_stuck(std::chrono::nanoseconds waits_since) const;
   void tune(uint64_t samples);
 
   std::shared_ptr<Core> core_;  // shared with the threads, which may outlive the pipeline
-  std::vector<pthread_t> threads_;
+  std::vector<std::thread> threads_;
   Tuner tuner_;
   std::atomic<int64_t> waited_ns_{0};
   // Since the last tuning.

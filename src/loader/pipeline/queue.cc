@@ -10,13 +10,11 @@ namespace millrace::loader {
 namespace {
 
 constexpr uint64_t kRowsAtOnceMax = 64;
-// Each thread comes back for rows this often in a batch, so that a slow sample at the end of one
-// holds up few.
-constexpr uint64_t kClaimsPerThread = 4;
+constexpr uint64_t kShareAhead = 8;      // of an epoch that is not begun: one part of so many
 constexpr uint32_t kHeldByConsumer = 2;  // the batch that is used, and the one before
 
 uint64_t rows_at_once(uint64_t row_count, uint32_t thread_count) {
-  const uint64_t claims = kClaimsPerThread * std::max(thread_count, 1u);
+  const uint64_t claims = BatchWork::kClaimsPerThread * std::max(thread_count, 1u);
   return std::clamp<uint64_t>(row_count / claims, 1, kRowsAtOnceMax);
 }
 
@@ -45,20 +43,34 @@ std::shared_ptr<BatchWork> WorkQueue::take(uint32_t thread) {
       parked_.wait(lock);
       continue;
     }
-    if (auto work = oldest_unclaimed()) {
-      // One wakes the next, so that no more threads wake than find rows.
-      wake_one();
-      return work;
-    }
-    if (auto begun = begin_next()) {
-      prepare_unlocked(std::move(begun), lock);
-      continue;
-    }
+    if (auto work = find_work(lock)) return work;
+    if (is_stopping_ || thread >= setting_.thread_count) continue;  // while it was looked for
     count_blocked();
     ++idle_count_;
     work_.wait(lock);
     count_blocked();
     --idle_count_;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<BatchWork> WorkQueue::try_take(uint32_t thread) {
+  std::unique_lock lock(mutex_);
+  if (is_stopping_ || thread >= setting_.thread_count) return nullptr;
+  return find_work(lock);
+}
+
+// Lets go of the lock while it begins a batch.
+std::shared_ptr<BatchWork> WorkQueue::find_work(std::unique_lock<std::mutex>& lock) {
+  while (!is_stopping_) {
+    if (auto work = oldest_unclaimed()) {
+      // One wakes the next, so that no more threads wake than find rows.
+      wake_one();
+      return work;
+    }
+    auto begun = begin_next();
+    if (!begun) break;
+    prepare_unlocked(std::move(begun), lock);
   }
   return nullptr;
 }
@@ -71,7 +83,7 @@ std::shared_ptr<BatchWork> WorkQueue::oldest_unclaimed() const {
 }
 
 std::shared_ptr<BatchWork> WorkQueue::begin_next() {
-  if (!schedule_ || entries_.size() >= setting_.prefetch_batches) return nullptr;
+  if (!schedule_ || is_full()) return nullptr;
   auto scheduled = schedule_->next();
   if (!scheduled) {
     schedule_.reset();
@@ -114,6 +126,24 @@ Status WorkQueue::prepare(BatchWork& work, uint32_t thread_count) {
   RETURN_IF_ERROR(work.prepare(memory_, rows_at_once(work.row_count(), thread_count)));
   options_.source->prepare(work.samples());
   return {};
+}
+
+bool WorkQueue::is_full() const {
+  return schedule_ && (entries_.size() >= setting_.prefetch_batches || is_far_ahead());
+}
+
+// Whether enough is there of epochs that may never be begun: an eighth of one, but at least the
+// batch that is taken first and after it a row for every thread. docs/design/pipeline.md has why.
+bool WorkQueue::is_far_ahead() const {
+  if (schedule_->next_pass() <= begun_pass_) return false;
+  const auto is_ahead = [&](const Entry& e) { return e.work->scheduled().pass > begun_pass_; };
+  auto entry = std::ranges::find_if(entries_, is_ahead);
+  if (entry == entries_.end()) return false;
+  const auto ahead_count = static_cast<uint64_t>(entries_.end() - entry);
+  if (ahead_count < entry->work->scheduled().share->batch_count() / kShareAhead) return false;
+  uint64_t row_count = 0;
+  while (++entry != entries_.end()) row_count += entry->work->row_count();
+  return row_count >= setting_.thread_count;
 }
 
 // Before the number of idle threads changes, and before there is or is no room: a thread that waits
@@ -172,6 +202,7 @@ void WorkQueue::restart(BatchSchedule schedule) {
   for (const Entry& entry : entries_) entry.work->drop();
   dropped.swap(entries_);
   schedule_ = std::move(schedule);
+  begun_pass_ = 0;
   is_cancelled_ = false;
   work_.notify_all();
 }
@@ -184,6 +215,7 @@ bool WorkQueue::skip_to(data::Epoch epoch) {
   });
   if (first == entries_.end() && !(schedule_ && schedule_->is_at_start_of(epoch))) return false;
   count_blocked();
+  begun_pass_ = first != entries_.end() ? first->work->scheduled().pass : schedule_->next_pass();
   for (auto entry = entries_.begin(); entry != first; ++entry) {
     entry->work->drop();
     dropped.push_back(*entry);

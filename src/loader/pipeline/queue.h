@@ -2,9 +2,10 @@
 // threads that fill them and the one that takes them.
 //
 // A thread always works on the oldest batch that has rows left, and begins the next one only where
-// there is none and room for it. One lock, taken once a batch and thread, never a sample; the rows
-// of a batch are claimed without it (pipeline_work.h). No code of others (sources, allocators) is
-// called with it, since that may wait for a lock of its own, such as Python's.
+// there is none and room for it; of an epoch that the consumer has not begun, only a few. One lock,
+// taken once a batch and thread, never a sample; the rows of a batch are claimed without it
+// (work.h). No code of others (sources, allocators) is called with it, since that may wait
+// for a lock of its own, such as Python's.
 #pragma once
 
 #include <chrono>
@@ -36,6 +37,8 @@ class WorkQueue {
   // For the threads.
   // The batch to work on; waits while there is none. Null: the thread is to end.
   std::shared_ptr<BatchWork> take(uint32_t thread);
+  // The same without waiting, for a thread that has something else to do. Null: there is none now.
+  std::shared_ptr<BatchWork> try_take(uint32_t thread);
   // The last rows of `work` are filled.
   void finished(const BatchWork& work);
 
@@ -60,16 +63,19 @@ class WorkQueue {
   void cancel();  // any thread
   void stop();    // ends the threads, once they are done with their samples
 
+  uint64_t buffers_allocated() const { return memory_.allocated_count(); }
   // All threads together, for room.
   std::chrono::nanoseconds blocked() const;
 
  private:
   Front look() const;
+  std::shared_ptr<BatchWork> find_work(std::unique_lock<std::mutex>& lock);
   std::shared_ptr<BatchWork> oldest_unclaimed() const;
   std::shared_ptr<BatchWork> begin_next();
   Status prepare(BatchWork& work, uint32_t thread_count);
   void prepare_unlocked(std::shared_ptr<BatchWork> work, std::unique_lock<std::mutex>& lock);
-  bool is_full() const { return schedule_ && entries_.size() >= setting_.prefetch_batches; }
+  bool is_full() const;
+  bool is_far_ahead() const;
   void count_blocked() const;
   void wake_one();
 
@@ -88,6 +94,7 @@ class WorkQueue {
     bool is_prepared = false;
   };
   std::deque<Entry> entries_;  // front: what the consumer takes next
+  uint64_t begun_pass_ = 0;    // of the schedule: that of the epoch which the consumer has begun
   uint32_t idle_count_ = 0;
   mutable std::chrono::nanoseconds blocked_{};        // up to
   mutable std::chrono::nanoseconds blocked_until_{};  // this time

@@ -16,6 +16,7 @@ BatchSchedule::BatchSchedule(std::shared_ptr<const Order> order, const ShareOpti
       share_options_(share),
       epoch_step_(start.epoch_step),
       goes_on_(start.goes_on),
+      epoch_count_(start.epoch_count),
       epoch_(start.epoch) {
   begin_epoch(start.done);
 }
@@ -29,14 +30,14 @@ void BatchSchedule::begin_epoch(uint64_t done) {
 
 bool BatchSchedule::is_at_start_of(data::Epoch epoch) const {
   if (done_ == 0 && next_ == 0) return epoch_ == epoch;
-  const data::Epoch after{data::number_of(epoch_) + epoch_step_};
-  return goes_on_ && next_ == share_->batch_count() && after == epoch;
+  return goes_on() && is_at_end() && epoch_after() == epoch;
 }
 
 std::optional<ScheduledBatch> BatchSchedule::next() {
-  if (next_ == share_->batch_count()) {
-    if (!goes_on_) return std::nullopt;
-    epoch_ = data::Epoch{data::number_of(epoch_) + epoch_step_};
+  if (is_at_end()) {
+    if (!goes_on()) return std::nullopt;
+    epoch_ = epoch_after();
+    ++pass_;
     begin_epoch(0);
     if (share_->batch_count() == 0) return std::nullopt;
   }
@@ -44,6 +45,7 @@ std::optional<ScheduledBatch> BatchSchedule::next() {
   return ScheduledBatch{.epoch = epoch_,
                         .index = batches_before(share_options_, done_) + batch,
                         .is_first = done_ == 0 && batch == 0,
+                        .pass = pass_,
                         .done_after = share_->done_after(batch + 1),
                         .plan = share_->batch(batch),
                         .world_size = share_options_.world.size,

@@ -50,6 +50,10 @@ struct BadRow {
 
 class BatchWork {
  public:
+  // Each thread comes back for rows this often in a batch, so that a slow sample at the end of one
+  // holds up few.
+  static constexpr uint64_t kClaimsPerThread = 4;
+
   // REQUIRES: the layout outlives it and has room for the rows.
   BatchWork(ScheduledBatch batch, const BatchLayout& layout);
 
@@ -63,6 +67,8 @@ class BatchWork {
 
   // Some rows that nobody else has; none: all have been claimed.
   RowRange claim();
+  // The rows that a thread gets of this batch where all get as many.
+  uint64_t fair_share() const { return kClaimsPerThread * rows_at_once_; }
   bool has_unclaimed() const { return next_row_.load(std::memory_order_relaxed) < claimable_rows_; }
 
   // Of a row that was claimed.

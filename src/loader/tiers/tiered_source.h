@@ -82,6 +82,7 @@ class TieredSource final : public data::SampleSource {
   Result<size_t> read_into(data::SampleId sample, MutableByteView out) const override;
   void prepare(std::span<const data::SampleId> soon) const override;
   void start_epoch(data::Epoch epoch, uint64_t done) const override;
+  bool can_read_ahead() const override { return options_.source->can_read_ahead(); }
   // From the next start_epoch() on, the order is this one. REQUIRES: of as many samples.
   void follow(std::shared_ptr<const Order> order);
   uint64_t group_count() const override { return options_.source->group_count(); }

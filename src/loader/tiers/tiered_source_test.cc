@@ -49,9 +49,11 @@ class CountingSource final : public data::SampleSource {
     std::ranges::copy(bytes_of(bytes), out.begin());
     return bytes.size();
   }
+  bool can_read_ahead() const override { return reads_ahead; }
   uint64_t group_count() const override { return 1; }
   SampleId group_begin(uint64_t group) const override { return SampleId{group * count_}; }
 
+  bool reads_ahead = true;
   mutable std::atomic<uint64_t> reads{0};
 
  private:
@@ -175,6 +177,14 @@ TEST(TieredSource, EpochsFollowEachOtherWhereNobodySaysThatTheyBegin) {
     }
   }
   EXPECT_EQ(source->reads, 50u);
+}
+
+TEST(TieredSource, ReadsNoEpochAheadWhereItsSourceCannot) {
+  const auto source = std::make_shared<CountingSource>(10);
+  const auto tiered = must_open({.source = source, .order = order_of(10), .memory_bytes = 1 << 20});
+  EXPECT_TRUE(tiered->can_read_ahead());
+  source->reads_ahead = false;
+  EXPECT_FALSE(tiered->can_read_ahead());
 }
 
 TEST(TieredSource, ADiskThatFailsToReadFallsBackToTheSource) {

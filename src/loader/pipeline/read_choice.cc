@@ -1,0 +1,171 @@
+#include "loader/pipeline/read_choice.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace::loader {
+namespace {
+
+constexpr uint64_t kTurnSamplesMin = 64;
+// A turn of large or slow samples ends earlier.
+constexpr std::chrono::nanoseconds kTurnTime = std::chrono::milliseconds(50);
+constexpr size_t kTurnsCounted = 3;  // of each way in a trial
+// The least that one way must be better in to be called better: what a busy machine does to a
+// measurement is less.
+constexpr double kBetter = 0.9;
+// The time that trials take is at most one part in ten: so much more must pass in between.
+constexpr int kSpacing = 9;
+constexpr double kChanged = 1.25;      // at the start of an epoch
+constexpr double kChangedAmid = 2;     // in an epoch, for
+constexpr uint32_t kTurnsChanged = 8;  // turns in a row
+
+// Without bytes, samples count.
+double cost_of(const ReadCost& cost, std::chrono::nanoseconds time) {
+  const uint64_t units = cost.bytes > 0 ? cost.bytes : std::max<uint64_t>(cost.samples, 1);
+  return static_cast<double>(time.count()) / static_cast<double>(units);
+}
+
+double elapsed_of(const ReadCost& cost) { return cost_of(cost, cost.elapsed); }
+
+bool differ(double a, double b, double factor) { return a > b * factor || b > a * factor; }
+
+// Without the worst turn: one that was interrupted says nothing about reading.
+ReadCost sum_without_worst(std::vector<ReadCost> turns) {
+  std::ranges::sort(turns, {}, elapsed_of);
+  if (turns.size() > 1) turns.pop_back();
+  ReadCost sum;
+  for (const ReadCost& turn : turns) sum += turn;
+  return sum;
+}
+
+size_t index_of(ReadWay way) { return static_cast<size_t>(way); }
+
+ReadStats::Way described(const std::string& name, const ReadCost& cost) {
+  ReadStats::Way way{.name = name};
+  const double seconds = std::chrono::duration<double>(cost.elapsed).count();
+  if (seconds > 0) way.bytes_per_second = static_cast<double>(cost.bytes) / seconds;
+  if (cost.samples > 0) {
+    way.cpu_us_per_sample = std::chrono::duration<double, std::micro>(cost.cpu).count() /
+                            static_cast<double>(cost.samples);
+  }
+  return way;
+}
+
+}  // namespace
+
+ReadCost& ReadCost::operator+=(const ReadCost& other) {
+  samples += other.samples;
+  bytes += other.bytes;
+  elapsed += other.elapsed;
+  cpu += other.cpu;
+  return *this;
+}
+
+// A turn is long enough for a queue to be filled twice over.
+ReadChoice::ReadChoice(data::ReadWays ways, size_t depth)
+    : ways_(std::move(ways)),
+      turn_samples_(std::max<uint64_t>(kTurnSamplesMin, 2 * depth)),
+      refusal_(ways_.refusal) {
+  const bool can_fly = !ways_.in_flight.empty() && depth > 1;
+  is_open_ = can_fly && ways_.is_open_choice;
+  if (can_fly && !is_open_) chosen_ = ReadWay::kInFlight;
+  if (is_open_) start_trial();
+}
+
+void ReadChoice::add_thread() {
+  const std::lock_guard lock(mutex_);
+  ++thread_count_;
+}
+
+void ReadChoice::start_trial() {
+  ++trial_;
+  is_trying_ = true;
+  turns_given_ = 0;
+  elapsed_in_trial_ = {};
+  for (auto& turns : of_trial_) turns.clear();
+}
+
+ReadTurn ReadChoice::settled_turn() const {
+  if (!is_open_) return {.way = chosen_};
+  return {.way = chosen_, .sample_count = turn_samples_, .elapsed = kTurnTime};
+}
+
+// Whether what was measured may no longer hold, and little enough was spent on measuring.
+bool ReadChoice::should_measure(data::Epoch epoch) {
+  const bool is_new_epoch = epoch != std::exchange(epoch_, epoch);
+  if (!is_open_ || is_trying_ || elapsed_since_ < kSpacing * elapsed_in_trial_) return false;
+  if (turns_changed_ >= kTurnsChanged) return true;
+  // Reads in flight hide what plain ones would cost: the page cache may hold everything by now.
+  return is_new_epoch && (chosen_ == ReadWay::kInFlight || differ(cost_now_, cost_then_, kChanged));
+}
+
+ReadTurn ReadChoice::next_turn(data::Epoch epoch) {
+  const std::lock_guard lock(mutex_);
+  if (should_measure(epoch)) start_trial();
+  if (!is_trying_) return settled_turn();
+  // All threads have the same way for a while, so that one way does not get in the other's. The
+  // first turns are not counted: memory is touched for the first time in them.
+  const uint64_t phase = turns_given_++ / std::max<uint64_t>(thread_count_, 1);
+  return {.way = phase % 2 == 1 ? ReadWay::kInFlight : ReadWay::kOneAtATime,
+          .trial = phase == 0 ? 0 : trial_,
+          .sample_count = turn_samples_,
+          .elapsed = kTurnTime};
+}
+
+bool ReadChoice::report(const ReadTurn& turn, const ReadCost& cost, data::Epoch epoch) {
+  const std::lock_guard lock(mutex_);
+  if (is_trying_) {
+    elapsed_in_trial_ += cost.elapsed;
+    if (turn.trial == trial_) of_trial_[index_of(turn.way)].push_back(cost);
+    if (of_trial_[0].size() >= kTurnsCounted && of_trial_[1].size() >= kTurnsCounted) settle();
+    return false;
+  }
+  elapsed_since_ += cost.elapsed;
+  if (turn.trial == 0 && turn.way == chosen_) {
+    const double now = elapsed_of(cost);
+    cost_now_ = 0.75 * cost_now_ + 0.25 * now;
+    turns_changed_ = differ(now, cost_then_, kChangedAmid) ? turns_changed_ + 1 : 0;
+  }
+  if (!should_measure(epoch)) return turn.trial == 0 && turn.way == chosen_;
+  start_trial();
+  return false;
+}
+
+void ReadChoice::settle() {
+  for (size_t way = 0; way < 2; ++way) measured_[way] = sum_without_worst(of_trial_[way]);
+  const ReadCost& alone = measured_[index_of(ReadWay::kOneAtATime)];
+  const ReadCost& flown = measured_[index_of(ReadWay::kInFlight)];
+  const double times = elapsed_of(flown) / std::max(elapsed_of(alone), 1e-9);
+  const double cpu_times = cost_of(flown, flown.cpu) / std::max(cost_of(alone, alone.cpu), 1e-9);
+  const bool is_alike = times >= kBetter && times <= 1 / kBetter;
+  const bool flies = times < kBetter || (is_alike && cpu_times < kBetter);
+  chosen_ = flies ? ReadWay::kInFlight : ReadWay::kOneAtATime;
+  is_trying_ = false;
+  ++trials_ended_;
+  cost_then_ = elapsed_of(measured_[index_of(chosen_)]);
+  cost_now_ = cost_then_;
+  turns_changed_ = 0;
+  elapsed_since_ = {};
+}
+
+void ReadChoice::refuse(std::string refusal) {
+  const std::lock_guard lock(mutex_);
+  is_open_ = false;
+  is_trying_ = false;
+  chosen_ = ReadWay::kOneAtATime;
+  refusal_ = std::move(refusal);
+}
+
+ReadStats ReadChoice::stats() const {
+  const std::lock_guard lock(mutex_);
+  ReadStats stats{.engine = chosen_ == ReadWay::kInFlight ? ways_.in_flight : ways_.one_at_a_time,
+                  .trial_count = trials_ended_,
+                  .refusal = refusal_};
+  if (trials_ended_ > 0) {
+    stats.measured = {described(ways_.one_at_a_time, measured_[0]),
+                      described(ways_.in_flight, measured_[1])};
+  }
+  return stats;
+}
+
+}  // namespace millrace::loader
