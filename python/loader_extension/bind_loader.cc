@@ -185,10 +185,10 @@ class PyLoader {
     return Share(whole).batch_count();
   }
 
-  std::string state() { return open_loader().state().text(); }
+  std::string state() { return current_state().text(); }
 
   std::string state_at(uint64_t epoch, uint64_t done) {
-    LoaderState state = open_loader().state();
+    LoaderState state = current_state();
     state.epoch = data::Epoch{epoch};
     state.done = done;
     return state.text();
@@ -276,9 +276,14 @@ class PyLoader {
     return fail(Errc::kCancelled, "the loader was closed; make another DataLoader");
   }
 
-  Loader& open_loader() {
-    if (!loader_) raise(closed());
-    return *loader_;
+  // The first one looks at the names of all samples.
+  LoaderState current_state() {
+    LoaderState state;
+    run([&](Loader& loader) -> Status {
+      state = loader.state();
+      return {};
+    });
+    return state;
   }
 
   // One call at a time, without the GIL: the loader has one consumer.
@@ -331,6 +336,7 @@ std::unique_ptr<PyLoader> open_loader(const Source& source, const Decoder& decod
       .thread_count = options["thread_count"].cast<uint32_t>(),
       .prefetch_batches = options["prefetch_batches"].cast<uint32_t>(),
       .memory_bytes = options["memory_bytes"].cast<uint64_t>(),
+      .io_depth = options["io_depth"].cast<uint32_t>(),
       .skips_bad_samples = options["skips_bad_samples"].cast<bool>(),
       .read_deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(seconds)};
   wanted.tiers = {.memory_bytes = options["cache_memory_bytes"].cast<uint64_t>(),
@@ -359,10 +365,26 @@ py::dict describe(const loader::TieredStats& stats) {
   told["memory_held_bytes"] = stats.memory_held_bytes;
   told["disk_held_bytes"] = stats.disk.held_bytes;
   told["disk_read_errors"] = stats.disk.read_errors;
-  told["disk_ended_by"] = stats.disk.ended_by;
+  told["disk_ended_by"] = file_text(stats.disk.ended_by);
   told["peer_refusals"] = stats.peer_refusals;
   told["served"] = stats.served;
   told["not_served"] = stats.not_served;
+  return told;
+}
+
+py::dict describe(const loader::ReadStats& stats) {
+  py::dict told;
+  told["engine"] = stats.engine;
+  told["trials"] = stats.trial_count;
+  py::dict measured;
+  for (const auto& way : stats.measured) {
+    py::dict of_way;
+    of_way["bytes_per_second"] = way.bytes_per_second;
+    of_way["cpu_us_per_sample"] = way.cpu_us_per_sample;
+    measured[py::str(way.name)] = of_way;
+  }
+  told["measured"] = measured;
+  told["refusal"] = stats.refusal;
   return told;
 }
 
@@ -375,7 +397,7 @@ py::dict describe(const LoaderStats& stats) {
   told["samples"] = stats.samples;
   told["bytes_read"] = stats.bytes_read;
   told["bad_samples"] = stats.bad_samples;
-  told["first_bad_sample"] = stats.first_bad_sample;
+  told["first_bad_sample"] = file_text(stats.first_bad_sample);
   told["read_seconds"] = seconds(stats.read);
   told["decode_seconds"] = seconds(stats.decode);
   told["wait_seconds"] = seconds(stats.waited);
@@ -383,6 +405,7 @@ py::dict describe(const LoaderStats& stats) {
   told["threads"] = stats.thread_count;
   told["prefetch"] = stats.prefetch_batches;
   told["buffers_allocated"] = stats.buffers_allocated;
+  told["reads"] = describe(stats.reads);
   if (stats.tiers) told["cache"] = describe(*stats.tiers);
   if (stats.local) told["local"] = describe_held(*stats.local);
   return told;

@@ -34,8 +34,18 @@ T take(Result<T> result) {
 
 // Shared with the loaders that read through them.
 struct Source {
-  std::shared_ptr<const format::FileSource> source;
+  explicit Source(std::shared_ptr<const format::FileSource> opened)
+      : files(std::move(opened)), source(files) {}
+  Source(std::shared_ptr<const format::FileSource> of,
+         std::shared_ptr<const data::SampleSource> part)
+      : files(std::move(of)), source(std::move(part)) {}
+
+  std::shared_ptr<const format::FileSource> files;
+  std::shared_ptr<const data::SampleSource> source;  // all samples of the files, or some
 };
+
+// Names of files are bytes; Python has them as text that can be turned back (PEP 383).
+py::str file_text(std::string_view bytes);
 
 struct Decoder {
   std::shared_ptr<const data::Decoder> decoder;

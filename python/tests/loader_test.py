@@ -375,7 +375,7 @@ class FilesTest(FolderTest):
     def test_every_engine_reads_the_same(self):
         array = numpy.arange(10 * 4, dtype="int16").reshape(10, 4)
         array.tofile(self.folder / "x.bin")
-        for engine in ("posix", "mapped", "direct", "uring"):
+        for engine in ("auto", "posix", "mapped", "direct", "uring"):
             with self.subTest(engine):
                 try:
                     data = millrace.Files(self.folder / "x.bin", format="raw", shape=4, dtype="int16", engine=engine)
@@ -386,6 +386,30 @@ class FilesTest(FolderTest):
                 self.assertEqual(batch.numpy().tolist(), array.tolist())
         with self.assertRaisesRegex(ValueError, "did you mean 'mapped'"):
             millrace.Files(self.folder / "x.bin", format="raw", shape=4, engine="maped")
+
+    def test_stats_say_by_which_engine_samples_are_read_and_what_each_measured(self):
+        array = numpy.arange(4000 * 4, dtype="int16").reshape(4000, 4)
+        array.tofile(self.folder / "x.bin")
+        files = {"files": self.folder / "x.bin", "format": "raw", "shape": 4, "dtype": "int16"}
+        loader = millrace.DataLoader(millrace.Files(**files), batch_size=50, num_threads=1)
+        rows = [row for batch in loader for row in batch.numpy().tolist()]
+        self.assertEqual(rows, array.tolist())
+        reads = loader.stats()["reads"]
+        self.assertIn(reads["engine"], ("posix", "uring"))
+        if reads["refusal"]:
+            self.assertEqual((reads["engine"], reads["trials"], reads["measured"]), ("posix", 0, {}))
+        else:
+            self.assertGreaterEqual(reads["trials"], 1)
+            self.assertEqual(sorted(reads["measured"]), ["posix", "uring"])
+            self.assertGreater(reads["measured"]["uring"]["bytes_per_second"], 0)
+            self.assertIn(f"reads by {reads['engine']}, as measured: posix ", str(loader.stats()))
+
+        alone = millrace.DataLoader(millrace.Files(**files), batch_size=50, io_depth=1)
+        next(iter(alone))
+        self.assertEqual(alone.stats()["reads"]["engine"], "posix")
+        self.assertEqual(alone.stats()["reads"]["trials"], 0)
+        with self.assertRaisesRegex(ValueError, "io_depth=0"):
+            millrace.DataLoader(millrace.Files(**files), io_depth=0)
 
     def test_a_folder_of_npy_files_with_classes(self):
         for name, value in (("cat/a", 1), ("cat/b", 2), ("dog/c", 3)):
@@ -478,7 +502,7 @@ class ErrorTest(FolderTest):
         data = millrace.ImageFolder(root)
         for options, sentence in (({"memory": "1KiB"}, "more than the 1 KiB"),
                                   ({"memory": "1K"}, "1K"),
-                                  ({"timeout": 0}, "deadline"),
+                                  ({"timeout": -1}, "timeout=-1"),
                                   ({"epochs": 0}, "epochs=0 is not a number of at least 1"),
                                   ({"collate_fn": list}, "transform=")):
             with self.subTest(options), self.assertRaisesRegex(ValueError, sentence):

@@ -9,6 +9,7 @@
 
 #include "base/cpus.h"
 #include "base/units.h"
+#include "data/fingerprint.h"
 #include "loader/local_loader.h"
 #include "loader/pipeline/pipeline.h"
 
@@ -121,6 +122,7 @@ class ThreadedLoader final : public Loader {
     return tiers_ ? tiers_ : options_.source;
   }
   Status check_process() const;
+  uint32_t dataset() const;
   Status check_shards(const LoaderState& state) const;
   ShareOptions share_options(uint64_t done) const;
   PipelineOptions pipeline_options() const;
@@ -141,15 +143,16 @@ class ThreadedLoader final : public Loader {
   uint64_t batches_left_ = 0;  // of the epoch
   uint64_t batch_count_ = 0;
 
-  mutable std::mutex mutex_;             // for what other threads ask: the next three
-  std::shared_ptr<TieredSource> tiers_;  // null: none; shared with the pipeline's threads
-  std::unique_ptr<Pipeline> pipeline_;   // from the first epoch on; only the consumer sets it
-  LoaderStats counts_;                   // what the pipeline does not count
+  mutable std::mutex mutex_;                 // for what other threads ask: the next four
+  mutable std::optional<uint32_t> dataset_;  // its fingerprint, once it was wanted
+  std::shared_ptr<TieredSource> tiers_;      // null: none; shared with the pipeline's threads
+  std::unique_ptr<Pipeline> pipeline_;       // from the first epoch on; only the consumer sets it
+  LoaderStats counts_;                       // what the pipeline does not count
 };
 
 Status ThreadedLoader::check_process() const {
   if (!pipeline_ || pipeline_->is_of_this_process()) return {};
-  return fail(Errc::kUnsupported,
+  return fail(Errc::kCancelled,
               "the loader was started before this process, {}, was forked, and its threads are not "
               "here; open a loader of its own in each process after the fork, or start processes "
               "by spawn instead of fork",
@@ -284,8 +287,16 @@ void ThreadedLoader::cancel() {
   if (pipeline_ && pipeline_->is_of_this_process()) pipeline_->cancel();
 }
 
+// When it is first wanted: the first batch must not wait for the names of all samples.
+uint32_t ThreadedLoader::dataset() const {
+  const std::lock_guard lock(mutex_);
+  if (!dataset_) dataset_ = data::fingerprint(*options_.source);
+  return *dataset_;
+}
+
 LoaderState ThreadedLoader::state() const {
-  LoaderState state{.order = order_->options(), .epoch = epoch_, .done = done_};
+  LoaderState state{
+      .order = order_->options(), .dataset = dataset(), .epoch = epoch_, .done = done_};
   state.order.group_begins.clear();
   return state;
 }
@@ -303,7 +314,7 @@ Status ThreadedLoader::check_shards(const LoaderState& state) const {
 
 Status ThreadedLoader::restore(const LoaderState& state) {
   RETURN_IF_ERROR(check_process());
-  RETURN_IF_ERROR(check_continues(state, order_->options()));
+  RETURN_IF_ERROR(check_continues(state, this->state()));
   RETURN_IF_ERROR(check_shards(state));
   if (state.order.shard_count != order_->options().shard_count) {
     // Saved by a world of another size, whose number of shards is kept: the order is the job's.

@@ -37,7 +37,8 @@ namespace millrace::loader {
 // Where a job stands: a few numbers, the same on all ranks. Everything that decides the order is in
 // it, so that a state of another dataset or another seed is refused and not continued.
 struct LoaderState {
-  OrderOptions order;  // without the group_begins, which come from the source
+  OrderOptions order;               // without the group_begins, which come from the source
+  std::optional<uint32_t> dataset;  // data::fingerprint(); nothing: not known, and not compared
   data::Epoch epoch{};
   uint64_t done = 0;  // positions of the epoch that all ranks together have used up
 
@@ -45,9 +46,9 @@ struct LoaderState {
   static Result<LoaderState> parse(std::string_view text);
 };
 
-// Whether a job of this order can go on from the state, with any number of shards; else what
-// differs.
-Status check_continues(const LoaderState& state, const OrderOptions& own);
+// Whether a loader whose own state is `own` can go on from `state`, with any number of shards; else
+// what differs.
+Status check_continues(const LoaderState& state, const LoaderState& own);
 
 // What is kept near of the samples that are read again: docs/design/clairvoyant.md.
 struct TierOptions {

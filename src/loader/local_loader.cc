@@ -172,7 +172,7 @@ Status LocalLoader::restore(const LoaderState& state) {
         state.order.shard_count, own, state.order.shard_count);
   }
   // What the state says is checked before anything is moved for it.
-  RETURN_IF_ERROR(check_continues(state, order().options()));
+  RETURN_IF_ERROR(check_continues(state, this->state()));
   RETURN_IF_ERROR(begin(state.epoch, state.done));
   return start([&] { return parts_.batches->restore(state); });
 }

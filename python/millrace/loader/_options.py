@@ -1,24 +1,13 @@
 """What DataLoader was given, checked and in the words of C++."""
 
 import os
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 from millrace.loader._native import native
 from millrace.loader._ranks import connect
 from millrace.loader._world import World
 
 SHUFFLES = ("off", "global", "local", "partial", "file")
-
-
-def of_sampler(sampler: Any, shuffle: Union[bool, str, None]) -> tuple:
-    if shuffle:
-        raise ValueError("give a sampler or shuffle, not both")
-    wanted = ("num_replicas", "rank", "shuffle", "seed", "drop_last")
-    if not all(hasattr(sampler, name) for name in wanted):
-        raise ValueError(f"sampler={type(sampler).__name__}: only a DistributedSampler can be taken "
-                         "over. Leave it out, and give shuffle= and seed=; the loader shards by rank "
-                         "itself")
-    return sampler.shuffle, sampler.seed, sampler.drop_last, sampler.rank, sampler.num_replicas
 
 
 def shuffle_name(shuffle: Union[bool, str, None]) -> str:
@@ -44,16 +33,30 @@ def shards(world: World, shard: str) -> tuple:
     return world.node_count, world.local_rank * world.node_count + node
 
 
-def positive(name: str, value: Any, or_zero: bool = False) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < (not or_zero):
+def positive(name: str, value: Any) -> int:
+    if not _is_number(value) or not 1 <= int(value) < 2**63:
         raise ValueError(f"{name}={value!r} is not a number of at least 1")
     return int(value)
 
 
-def natural(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 0:
-        raise ValueError(f"{name}={value!r} is not a number from 0 on")
+def natural(name: str, value: Any, most: int = 2**64 - 1) -> int:
+    if not _is_number(value) or not 0 <= int(value) <= most:
+        raise ValueError(f"{name}={value!r} is not a number from 0 to {most}")
     return int(value)
+
+
+def _is_number(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def deadline(timeout: Optional[float]) -> float:
+    """In seconds; none, as torch has 0, is thirty years: what a clock of nanoseconds can hold."""
+    forever = 1e9
+    if timeout is None or timeout == 0:
+        return forever
+    if not timeout > 0:
+        raise ValueError(f"timeout={timeout!r} is not a number of seconds; 0 waits for ever")
+    return min(float(timeout), forever)
 
 
 def size_of(memory: Union[int, str], name: str = "memory") -> int:
@@ -71,7 +74,7 @@ def cache_of(memory: Union[int, str, None], directory: Any, disk: Union[int, str
                          "cache_memory, or cache_dir and cache_disk, to keep it in")
     return {"cache_memory_bytes": 0 if memory is None else size_of(memory, "cache_memory"),
             "cache_disk_bytes": 0 if disk is None else size_of(disk, "cache_disk"),
-            "cache_directory": "" if directory is None else os.fspath(directory),
+            "cache_directory": b"" if directory is None else os.fsencode(directory),
             "cache_peers": bool(peers)}
 
 
@@ -86,7 +89,7 @@ def refuse_cache(dataset: Any, cache: dict, local_dir: Any) -> None:
 def local_of(directory: Any, shuffle: str, cache: dict) -> dict:
     """Where the rank holds its samples, for the loader of C++."""
     if directory is None:
-        return {"local_directory": ""}
+        return {"local_directory": b""}
     if not os.fspath(directory):
         raise ValueError("local_dir is empty: give a directory on this node's own disk")
     if shuffle != "partial":
@@ -96,7 +99,7 @@ def local_of(directory: Any, shuffle: str, cache: dict) -> dict:
     if cache["cache_memory_bytes"] or cache["cache_disk_bytes"]:
         raise ValueError("local_dir holds all samples of this rank on its own disk already: leave "
                          "cache_memory, cache_dir and cache_peers out")
-    return {"local_directory": os.fspath(directory)}
+    return {"local_directory": os.fsencode(directory)}
 
 
 def connect_ranks(option: str, world: World, place: int) -> None:

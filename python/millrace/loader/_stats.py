@@ -9,14 +9,16 @@ class Stats(Dict[str, Any]):
     `wait_seconds` is what the training waited for batches; `read_seconds` and `decode_seconds` are of
     all threads together; `blocked_seconds` is what threads waited for the training to let go of a
     batch. `buffers_allocated`, for what C++ reads, is how often memory for a batch was asked of the
-    system: it grows where batches are held, and else only at the start. `seconds` is from the first batch asked for to the last one handed out. `cache`, where
-    samples are kept near, has samples, bytes and bytes_per_second of each tier (memory, disk, peer,
-    and source: the files). `local`, with local_dir, has what was exchanged with other ranks
-    (`samples_sent`, `bytes_sent`, `samples_received`, `bytes_received`), which part of that work hid
-    behind the training (`hidden_share`), what was waited for it (`wait_seconds`) and for other ranks
-    (`agreeing_seconds`), what is held (`held_samples`, `held_bytes`, in a file of `file_bytes`; at most
-    `stored_samples_max` at a time), and what was copied from the dataset (`staged_samples`,
-    `staged_bytes`, `staging_seconds`, `unreadable_samples`).
+    system: it grows where batches are held, and else only at the start. `reads`, for what C++ reads,
+    has by which `engine` samples are read now, what each `measured` where there was a choice, and
+    why there was none (`refusal`). `seconds` is from the first batch asked for to the last one handed
+    out. `cache`, where samples are kept near, has samples, bytes and bytes_per_second of each tier
+    (memory, disk, peer, and source: the files). `local`, with local_dir, has what was exchanged with
+    other ranks (`samples_sent`, `bytes_sent`, `samples_received`, `bytes_received`), which part of
+    that work hid behind the training (`hidden_share`), what was waited for it (`wait_seconds`) and
+    for other ranks (`agreeing_seconds`), what is held (`held_samples`, `held_bytes`, in a file of
+    `file_bytes`; at most `stored_samples_max` at a time), and what was copied from the dataset
+    (`staged_samples`, `staged_bytes`, `staging_seconds`, `unreadable_samples`).
     """
 
     def __str__(self) -> str:
@@ -24,8 +26,18 @@ class Stats(Dict[str, Any]):
         if self["bad_samples"]:
             lines.append(f"  {self['bad_samples']:,} bad samples were left out; the first: "
                          f"{self['first_bad_sample']}")
-        lines += self._cache_lines() + self._local_lines()
+        lines += self._read_lines()
+        lines += self._cache_lines()
+        lines += self._local_lines()
         return "\n".join(lines)
+
+    def _read_lines(self) -> List[str]:
+        reads = self.get("reads")
+        if reads is None or not reads["measured"]:
+            return []
+        parts = [f"{name} {way['bytes_per_second'] / 1e6:,.0f} MB/s a thread"
+                 for name, way in reads["measured"].items()]
+        return [f"  reads by {reads['engine']}, as measured: " + ", ".join(parts)]
 
     def _cache_lines(self) -> List[str]:
         cache = self.get("cache")
@@ -70,6 +82,7 @@ class Stats(Dict[str, Any]):
         return text + ", mostly for reading: faster storage or more threads would help"
 
     def _thread_line(self) -> str:
-        return (f"  {self['threads']} threads: read {self['read_seconds']:.2f} s, decoded "
+        threads = "1 thread" if self["threads"] == 1 else f"{self['threads']} threads"
+        return (f"  {threads}: read {self['read_seconds']:.2f} s, decoded "
                 f"{self['decode_seconds']:.2f} s, waited {self['blocked_seconds']:.2f} s for the "
                 f"training; {self['bytes_read']:,} bytes read; {self['prefetch']} batches ahead")

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "loader/exchange/dataset_mark.h"
+#include "data/fingerprint.h"
 
 namespace millrace::loader {
 
@@ -26,7 +26,7 @@ Status HeldShard::open_storage() {
       storage_, LocalStorage::open({.directory = options_.directory / fmt::format("rank{}", rank),
                                     .order = options_.order,
                                     .rank = rank,
-                                    .dataset = dataset_mark(*options_.dataset)}));
+                                    .dataset = data::fingerprint(*options_.dataset)}));
   source_ = std::make_shared<const LocalSource>(storage_, options_.dataset);
   return {};
 }

@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "base/temporary_directory.h"
 #include "comm/single.h"
-#include "loader/exchange/dataset_mark.h"
 #include "loader/exchange/test_data.h"
 
 namespace millrace::loader {
@@ -212,27 +211,6 @@ TEST(StagingJournal, ReadsAndWritesTheGoldenFile) {
 TEST(StagingJournal, OfAnotherDatasetSaysNothing) {
   const StorageOptions options{.order = partial_order(6, 2, 0.5), .rank = 1, .dataset = 0x1235};
   EXPECT_TRUE(StagingJournal::read("tests/golden/staged.bin", options).empty());
-}
-
-TEST(DatasetMark, IsOfNamesLabelsAndTheirNumber) {
-  class Named final : public NumberedSource {
-   public:
-    Named(uint64_t count, std::string directory, int64_t label)
-        : NumberedSource(count), directory_(std::move(directory)), label_(label) {}
-    std::string name(SampleId sample) const override {
-      return directory_ + "/" + NumberedSource::name(sample);
-    }
-    std::optional<int64_t> label(SampleId) const override { return label_; }
-
-   private:
-    std::string directory_;
-    int64_t label_;
-  };
-  const uint64_t mark = dataset_mark(Named(10'000, "here", 1));
-  EXPECT_EQ(mark, dataset_mark(Named(10'000, "/elsewhere/now", 1)));
-  EXPECT_NE(mark, dataset_mark(Named(10'001, "here", 1)));
-  EXPECT_NE(mark, dataset_mark(Named(10'000, "here", 2)));
-  EXPECT_NE(dataset_mark(NumberedSource(0)), 0u);
 }
 
 }  // namespace

@@ -20,6 +20,46 @@
 
 namespace millrace::loader {
 
+// Reads in flight of any source: each is made when it is waited for, the last one first, so that
+// nobody relies on an order. What the source throws comes out of wait().
+class LateReads final : public data::SampleReads {
+ public:
+  LateReads(const data::SampleSource& source, size_t capacity,
+            std::atomic<size_t>* most_in_flight = nullptr)
+      : source_(source), capacity_(capacity), most_in_flight_(most_in_flight) {}
+
+  size_t capacity() const override { return capacity_; }
+  size_t in_flight() const override { return requests_.size(); }
+
+  void submit(const data::SampleRequest& request) override {
+    requests_.push_back(request);
+    if (most_in_flight_ == nullptr) return;
+    size_t most = most_in_flight_->load();
+    while (most < requests_.size() &&
+           !most_in_flight_->compare_exchange_weak(most, requests_.size())) {
+    }
+  }
+
+  void wait(std::vector<data::SampleDone>& done) override {
+    if (requests_.empty()) return;
+    const data::SampleRequest request = requests_.back();
+    requests_.pop_back();
+    done.push_back({request.tag, made(request)});
+  }
+
+ private:
+  Result<ByteView> made(const data::SampleRequest& request) const {
+    if (request.room != nullptr) return source_.read(request.sample, *request.room);
+    ASSIGN_OR_RETURN(const size_t size_bytes, source_.read_into(request.sample, request.out));
+    return ByteView(request.out).first(size_bytes);
+  }
+
+  const data::SampleSource& source_;
+  size_t capacity_;
+  std::atomic<size_t>* most_in_flight_;
+  std::vector<data::SampleRequest> requests_;
+};
+
 // The bytes of sample i: i in eight bytes, then (i + k) % 251.
 class FakeSource final : public data::SampleSource {
  public:
@@ -32,6 +72,10 @@ class FakeSource final : public data::SampleSource {
   std::set<uint64_t> stuck;       // are read only once release() was called
   std::set<uint64_t> short_ones;  // have a byte less
   std::chrono::microseconds delay{0};
+  data::ReadWays in_ways;  // with a name in flight, it has reads in flight
+  std::string refusal;     // why they cannot be opened
+
+  size_t most_in_flight() const { return most_in_flight_.load(); }  // of one thread
 
   void release() {
     const std::lock_guard lock(mutex_);
@@ -67,6 +111,13 @@ class FakeSource final : public data::SampleSource {
     std::memcpy(out.data(), &index, sizeof index);
     return short_ones.contains(index) ? sample_bytes_ - 1 : sample_bytes_;
   }
+  data::ReadWays ways() const override { return in_ways; }
+  Result<std::unique_ptr<data::SampleReads>> open_reads(size_t capacity) const override {
+    if (!refusal.empty()) return fail(Errc::kExhausted, "{}", refusal);
+    if (in_ways.in_flight.empty()) return std::unique_ptr<data::SampleReads>();
+    return std::unique_ptr<data::SampleReads>(
+        std::make_unique<LateReads>(*this, capacity, &most_in_flight_));
+  }
   uint64_t group_count() const override { return (sample_count_ + 9) / 10; }
   data::SampleId group_begin(uint64_t group) const override {
     return data::SampleId{std::min(group * 10, sample_count_)};
@@ -80,6 +131,7 @@ class FakeSource final : public data::SampleSource {
   const uint64_t sample_count_;
   const size_t sample_bytes_;
   mutable std::atomic<uint64_t> read_count_{0};
+  mutable std::atomic<size_t> most_in_flight_{0};
   mutable std::mutex mutex_;
   mutable std::condition_variable released_;
   bool is_released_ = false;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "loader/tiers/tiered_reads.h"
 
 namespace millrace::loader {
 
@@ -64,24 +65,11 @@ struct TieredSource::Tiers {
   }
 };
 
-// A buffer that grows, or memory of one size.
-struct TieredSource::Target {
-  data::Buffer* room = nullptr;
-  MutableByteView out;
-
-  std::optional<MutableByteView> place_for(size_t size_bytes) const {
-    if (room != nullptr) return room->room(size_bytes);
-    if (size_bytes > out.size()) return std::nullopt;
-    return out.first(size_bytes);
-  }
-};
-
-struct TieredSource::Use {
-  SampleId sample{};
-  Epoch epoch{};
-  std::shared_ptr<const Placement> placement;
-  std::optional<UseTime> next;
-};
+std::optional<MutableByteView> TieredSource::Target::place_for(size_t size_bytes) const {
+  if (room != nullptr) return room->room(size_bytes);
+  if (size_bytes > out.size()) return std::nullopt;
+  return out.first(size_bytes);
+}
 
 Result<std::unique_ptr<TieredSource>> TieredSource::open(TieredOptions options) {
   if (options.order->size() != options.source->sample_count()) {
@@ -247,11 +235,21 @@ Result<size_t> TieredSource::read_into(SampleId sample, MutableByteView out) con
 
 Result<ByteView> TieredSource::fetch(SampleId sample, Target& target) const {
   const Use use = begin_use(sample);
-  if (const auto bytes = from_memory(use, target)) return *bytes;
-  if (const auto bytes = from_disk(use, target)) return *bytes;
-  ASSIGN_OR_RETURN(const auto bytes, from_peer(use, target));
+  ASSIGN_OR_RETURN(const auto bytes, from_tiers(use, target));
   if (bytes) return *bytes;
   return from_source(use, target);
+}
+
+Result<std::optional<ByteView>> TieredSource::from_tiers(const Use& use, Target& target) const {
+  if (const auto bytes = from_memory(use, target)) return bytes;
+  if (const auto bytes = from_disk(use, target)) return bytes;
+  return from_peer(use, target);
+}
+
+Result<std::unique_ptr<data::SampleReads>> TieredSource::open_reads(size_t capacity) const {
+  ASSIGN_OR_RETURN(auto slow, options_.source->open_reads(capacity));
+  if (!slow) return slow;
+  return std::unique_ptr<data::SampleReads>(std::make_unique<TieredReads>(*this, std::move(slow)));
 }
 
 // Nothing, too, where there is no place for it: then the source says so in its own words.

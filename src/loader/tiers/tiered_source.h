@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "comm/messages.h"
@@ -80,6 +81,8 @@ class TieredSource final : public data::SampleSource {
   }
   Result<ByteView> read(data::SampleId sample, data::Buffer& room) const override;
   Result<size_t> read_into(data::SampleId sample, MutableByteView out) const override;
+  data::ReadWays ways() const override { return options_.source->ways(); }
+  Result<std::unique_ptr<data::SampleReads>> open_reads(size_t capacity) const override;
   void prepare(std::span<const data::SampleId> soon) const override;
   void start_epoch(data::Epoch epoch, uint64_t done) const override;
   bool can_read_ahead() const override { return options_.source->can_read_ahead(); }
@@ -95,9 +98,25 @@ class TieredSource final : public data::SampleSource {
   void settle() const;
 
  private:
-  struct Tiers;   // what is held; peers look into it
-  struct Target;  // where a read puts its bytes
-  struct Use;     // one read: of which sample, when, and when again
+  friend class TieredReads;
+
+  struct Tiers;  // what is held; peers look into it
+
+  // Where a read puts its bytes: a buffer that grows, or memory of one size.
+  struct Target {
+    data::Buffer* room = nullptr;
+    MutableByteView out;
+
+    std::optional<MutableByteView> place_for(size_t size_bytes) const;
+  };
+
+  // One read: of which sample, when, and when again.
+  struct Use {
+    data::SampleId sample{};
+    data::Epoch epoch{};
+    std::shared_ptr<const Placement> placement;  // with other reads of the time
+    std::optional<UseTime> next;
+  };
 
   explicit TieredSource(TieredOptions options);
   Status open_tiers();
@@ -106,6 +125,7 @@ class TieredSource final : public data::SampleSource {
   uint64_t slack() const;
   void move_towards(UseTime time) const;
   Result<ByteView> fetch(data::SampleId sample, Target& target) const;
+  Result<std::optional<ByteView>> from_tiers(const Use& use, Target& target) const;
   std::optional<ByteView> from_memory(const Use& use, Target& target) const;
   std::optional<ByteView> from_disk(const Use& use, Target& target) const;
   Result<std::optional<ByteView>> from_peer(const Use& use, Target& target) const;

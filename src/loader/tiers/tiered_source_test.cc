@@ -9,6 +9,7 @@
 #include "comm/threads.h"
 #include "data/source_contract.h"
 #include "io/memory.h"
+#include "loader/pipeline/fakes.h"
 
 namespace millrace::loader {
 namespace {
@@ -49,12 +50,20 @@ class CountingSource final : public data::SampleSource {
     std::ranges::copy(bytes_of(bytes), out.begin());
     return bytes.size();
   }
+  data::ReadWays ways() const override {
+    return {.one_at_a_time = "slow", .in_flight = flies ? "late" : ""};
+  }
+  Result<std::unique_ptr<data::SampleReads>> open_reads(size_t capacity) const override {
+    if (!flies) return std::unique_ptr<data::SampleReads>();
+    return std::unique_ptr<data::SampleReads>(std::make_unique<LateReads>(*this, capacity));
+  }
   bool can_read_ahead() const override { return reads_ahead; }
   uint64_t group_count() const override { return 1; }
   SampleId group_begin(uint64_t group) const override { return SampleId{group * count_}; }
 
   bool reads_ahead = true;
   mutable std::atomic<uint64_t> reads{0};
+  bool flies = false;  // before it is used: has reads in flight
 
  private:
   uint64_t count_;
@@ -102,6 +111,34 @@ std::unique_ptr<TieredSource> must_open(const TieredOptions& options) {
   auto tiered = TieredSource::open(options);
   EXPECT_TRUE(tiered.ok()) << tiered.error().message();
   return *std::move(tiered);
+}
+
+TEST(TieredSource, WhatLandsFromTheSourceIsKeptAndComesFromMemoryThen) {
+  const auto source = std::make_shared<CountingSource>(200);
+  source->flies = true;
+  const TieredOptions options{.source = source, .order = order_of(200), .memory_bytes = 10 << 20};
+  const auto tiered = must_open(options);
+  const auto reads = *tiered->open_reads(16);
+  std::vector<data::Buffer> rooms(200);
+  for (const Epoch epoch : {Epoch{0}, Epoch{1}, Epoch{2}}) {
+    tiered->start_epoch(epoch, 0);
+    std::vector<data::SampleDone> done;
+    for (uint64_t at = 0; at < 200; ++at) {
+      while (reads->in_flight() == reads->capacity()) reads->wait(done);
+      const SampleId sample = options.order->at(epoch, at);
+      const uint64_t index = data::index_of(sample);
+      reads->submit({.sample = sample, .room = &rooms[index], .tag = index});
+    }
+    while (reads->in_flight() > 0) reads->wait(done);
+    ASSERT_EQ(done.size(), 200u);
+    for (const data::SampleDone& one : done) {
+      ASSERT_TRUE(one.bytes.ok()) << one.bytes.error().message();
+      ASSERT_EQ(text_of(*one.bytes), CountingSource::content(SampleId{one.tag}));
+    }
+  }
+  EXPECT_EQ(source->reads, 200u);
+  EXPECT_EQ(tiered->stats().of(Tier::kSource).samples, 200u);
+  EXPECT_EQ(tiered->stats().of(Tier::kMemory).samples, 400u);
 }
 
 TEST(TieredSource, WhatFitsInMemoryIsReadFromTheSourceOnce) {
@@ -390,14 +427,18 @@ TEST(TieredSource, KeepsTheContractOfSourcesFromEveryTier) {
   for (uint64_t i = 0; i < 60; ++i) test.samples.push_back(CountingSource::content(SampleId{i}));
   for (const uint64_t memory_bytes : {0, 30'000, 1 << 20}) {
     for (const uint64_t disk_bytes : {uint64_t{0}, 20 * Extents::kBlockBytes, uint64_t{1} << 20}) {
-      test.source = must_open({.source = std::make_shared<CountingSource>(60),
-                               .order = order_of(60),
-                               .memory_bytes = memory_bytes,
-                               .disk_bytes = disk_bytes,
-                               .disk_directory = "d",
-                               .disk_engine = std::make_shared<io::MemoryEngine>()});
-      SCOPED_TRACE(fmt::format("memory {}, disk {}", memory_bytes, disk_bytes));
-      expect_ok(data::check_source(test));
+      for (const bool flies : {false, true}) {
+        const auto source = std::make_shared<CountingSource>(60);
+        source->flies = flies;
+        test.source = must_open({.source = source,
+                                 .order = order_of(60),
+                                 .memory_bytes = memory_bytes,
+                                 .disk_bytes = disk_bytes,
+                                 .disk_directory = "d",
+                                 .disk_engine = std::make_shared<io::MemoryEngine>()});
+        SCOPED_TRACE(fmt::format("memory {}, disk {}, {}", memory_bytes, disk_bytes, flies));
+        expect_ok(data::check_source(test));
+      }
     }
   }
 }

@@ -1,0 +1,210 @@
+// What the choice of an engine is worth to the loader: one read at a time (posix), many in flight
+// (uring), and the choice by measurement (auto), with the page cache warm and cold.
+//
+//   bench_engine_choice [ROUNDS] [DIRECTORY]     needs 700 MB there; all of it is removed
+//
+// Samples of 4 KiB and 128 KiB, all in one file and a file each, shuffled, in batches of 64, 1 and
+// 2 threads. Cold: the files are dropped from the page cache (POSIX_FADV_DONTNEED) before each run;
+// what the device itself caches stays, and so do the names and inodes of the kernel. Contenders run
+// in turn, round after round; the best round of each counts. The first is what others are held to.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "base/table.h"
+#include "base/temporary_directory.h"
+#include "bench/measure.h"
+#include "format/file_source.h"
+#include "loader/loader.h"
+
+namespace millrace::bench {
+namespace {
+
+using data::Epoch;
+using loader::Loader;
+
+[[noreturn]] void give_up(std::string_view message) {
+  fmt::print(stderr, "bench_engine_choice: {}\n", message);
+  std::exit(1);
+}
+
+template <typename T>
+T must(Result<T> result) {
+  if (!result.ok()) give_up(result.error().message());
+  return *std::move(result);
+}
+void must(const Status& status) {
+  if (!status.ok()) give_up(status.error().message());
+}
+
+class Verbatim final : public data::Decoder {
+ public:
+  explicit Verbatim(size_t sample_bytes) : sample_bytes_(sample_bytes) {}
+  std::vector<data::FieldSpec> fields() const override {
+    return {{"bytes", data::ElementType::kU8, {sample_bytes_}}};
+  }
+  bool is_verbatim() const override { return true; }
+  Status decode(ByteView, const data::DecodeContext&, std::span<const MutableByteView>,
+                data::Scratch*) const override {
+    return fail(Errc::kUnsupported, "samples are taken as they are");
+  }
+
+ private:
+  size_t sample_bytes_;
+};
+
+struct Way {
+  std::string name;
+  std::string engine;
+  uint32_t io_depth;
+};
+
+const Way kWays[] = {{"posix", "posix", 1},
+                     {"uring, 8 in flight", "uring", 8},
+                     {"uring, 32", "uring", 32},
+                     {"uring, 128", "uring", 128},
+                     {"auto", "auto", 32}};
+
+struct Samples {
+  std::string name;
+  size_t sample_bytes;
+  uint64_t count;
+  std::filesystem::path directory;  // of a file a sample; or
+  std::filesystem::path file;       // all in one
+};
+
+std::shared_ptr<const data::SampleSource> open(const Samples& samples, const std::string& engine) {
+  std::shared_ptr<io::Engine> how = must(io::open_engine(engine));
+  if (!samples.file.empty()) {
+    return must(format::open_files({.format = "raw",
+                                    .format_options = {.record_bytes = samples.sample_bytes},
+                                    .paths = {samples.file},
+                                    .engine = how}));
+  }
+  return must(format::open_folder(
+      {.directory = samples.directory, .extensions = {}, .has_classes = false, .engine = how}));
+}
+
+std::vector<Samples> make_samples(const std::filesystem::path& directory, size_t sample_bytes,
+                                  uint64_t count) {
+  const std::string size = fmt::format("{} KiB", sample_bytes >> 10);
+  Samples one{size + ", all in one file", sample_bytes, count, {}, directory / (size + ".raw")};
+  Samples each{size + ", a file a sample", sample_bytes, count, directory / size, {}};
+  std::filesystem::create_directory(each.directory);
+  const File all = must(File::open(one.file, O_WRONLY | O_CREAT));
+  std::vector<uint64_t> words(sample_bytes / 8);
+  Random random(1);
+  for (uint64_t i = 0; i < count; ++i) {
+    for (uint64_t& word : words) word = random.next();
+    const ByteView bytes = std::as_bytes(std::span(words));
+    must(all.write_at(i * sample_bytes, bytes));
+    const auto path = each.directory / fmt::format("{:06}.raw", i);
+    must(must(File::open(path, O_WRONLY | O_CREAT)).write_at(0, bytes));
+  }
+  sync();  // what is not on the device cannot be dropped
+  return {std::move(one), std::move(each)};
+}
+
+void drop(const std::filesystem::path& path) {
+  const File file = must(File::open(path, O_RDONLY));
+  if (posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED) != 0) give_up("cannot drop a file");
+}
+
+void drop(const Samples& samples) {
+  if (!samples.file.empty()) return drop(samples.file);
+  for (const auto& entry : std::filesystem::directory_iterator(samples.directory)) {
+    drop(entry.path());
+  }
+}
+
+struct Cost {
+  double samples_per_second = 0;
+  double cpu_s_per_1k = 1e300;
+  loader::ReadStats reads;
+};
+
+Cost run_once(const Samples& samples, const Way& way, uint32_t threads, uint64_t epochs) {
+  const auto source = open(samples, way.engine);
+  const auto cpu = process_cpu_time();
+  const auto wall = monotonic_now();
+  const auto loader =
+      must(Loader::open({.source = source,
+                         .decoder = std::make_shared<Verbatim>(samples.sample_bytes),
+                         .batch_size = 64,
+                         .thread_count = threads,
+                         .io_depth = way.io_depth}));
+  for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
+    must(loader->start_epoch(Epoch{epoch}));
+    while (const auto batch = must(loader->next())) keep(batch->fields[0].bytes[0]);
+  }
+  const auto seconds = [](std::chrono::nanoseconds time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  const auto read = static_cast<double>(samples.count * epochs);
+  return {read / seconds(monotonic_now() - wall), seconds(process_cpu_time() - cpu) / read * 1000,
+          loader->stats().reads};
+}
+
+void compare_ways(const Samples& samples, bool is_cold, uint32_t threads, int rounds) {
+  std::vector<Cost> best(std::size(kWays));
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < std::size(kWays); ++i) {
+      if (is_cold) drop(samples);
+      const Cost cost = run_once(samples, kWays[i], threads, is_cold ? 1 : 3);
+      best[i].samples_per_second = std::max(best[i].samples_per_second, cost.samples_per_second);
+      best[i].cpu_s_per_1k = std::min(best[i].cpu_s_per_1k, cost.cpu_s_per_1k);
+      best[i].reads = cost.reads;
+    }
+  }
+  using enum Table::Align;
+  Table table({{.title = fmt::format("{}, {}, {} thread{}", samples.name, is_cold ? "cold" : "warm",
+                                     threads, threads > 1 ? "s" : "")},
+               {.title = "samples/s", .align = kRight},
+               {.title = "of posix", .align = kRight},
+               {.title = "CPU s/1k", .align = kRight},
+               {.title = "of posix", .align = kRight},
+               {.title = "reads by, at the end of the last round"}});
+  for (size_t i = 0; i < std::size(kWays); ++i) {
+    std::string reads = best[i].reads.engine;
+    for (const auto& way : best[i].reads.measured) {
+      reads += fmt::format("; {} {:.0f} MB/s", way.name, way.bytes_per_second / 1e6);
+    }
+    table.add_row({kWays[i].name, fmt::format("{:.0f}", best[i].samples_per_second),
+                   fmt::format("{:.2f}", best[i].samples_per_second / best[0].samples_per_second),
+                   fmt::format("{:.4f}", best[i].cpu_s_per_1k),
+                   fmt::format("{:.2f}", best[i].cpu_s_per_1k / best[0].cpu_s_per_1k), reads});
+  }
+  fmt::print("{}\n", table.render(inspect_terminal(1)));
+  std::fflush(stdout);
+}
+
+void run(int rounds, const std::filesystem::path& where) {
+  const auto directory = must(TemporaryDirectory::create(where, "bench-engines-"));
+  for (const auto& [bytes, count] :
+       {std::pair{size_t{4} << 10, 8000}, std::pair{size_t{128} << 10, 2000}}) {
+    for (const Samples& samples : make_samples(directory.path(), bytes, count)) {
+      for (const bool is_cold : {false, true}) {
+        for (const uint32_t threads : {1u, 2u}) compare_ways(samples, is_cold, threads, rounds);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::bench
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 5;
+  if (rounds < 1) {
+    fmt::print(stderr, "usage: bench_engine_choice [ROUNDS] [DIRECTORY]\n");
+    return 2;
+  }
+  millrace::bench::run(rounds, argc > 2 ? argv[2] : ".");
+}
