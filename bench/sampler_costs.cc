@@ -6,12 +6,14 @@
 // under 1 MB.
 //
 // Partial shuffling has a map of the rank's shard, up to a million slots of it: "map made" is a
-// fill with the map of the epoch; "each epoch" is one with the making of that map out of the one
-// before; the first map of a job that goes on at epoch 95 is timed apart. Shards of a billion
-// samples have none and are walked back; so are other ranks' positions.
+// fill with the map of the epoch; a job that runs through its epochs makes each map out of what it
+// has, and the mean of ten epochs in a row, all that it takes included, stands apart, as does that
+// of a job that goes on at epoch 90, from its second epoch on, and the first map of one. Shards of
+// a billion samples have none and are walked back; so are other ranks' positions.
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -19,6 +21,8 @@
 
 #include "base/counter_random.h"
 #include "base/file.h"
+#include "base/permutation.h"
+#include "base/permutation_lanes.h"
 #include "bench/measure.h"
 #include "loader/order/order.h"
 
@@ -64,17 +68,10 @@ void fill_batches(const Order& order, uint64_t epoch, uint32_t rank = 0) {
 
 void add_partial(uint64_t sample_count, std::vector<std::unique_ptr<Order>>& orders,
                  std::vector<Contender>& contenders) {
-  for (const uint64_t epoch : {1, 5, 95}) {
+  for (const uint64_t epoch : {1, 5, 35, 95}) {
     orders.push_back(order_of(Shuffle::kPartial, sample_count));
     contenders.push_back({fmt::format("partial, own positions, epoch {}, map made", epoch),
                           [order = orders.back().get(), epoch] { fill_batches(*order, epoch); }});
-  }
-  // The first round makes the first map, and is not the least of the five.
-  for (const uint64_t epoch : {1, 31, 91}) {
-    orders.push_back(order_of(Shuffle::kPartial, sample_count));
-    contenders.push_back(
-        {fmt::format("partial, own positions, each epoch, {} to {}", epoch, epoch + 4),
-         [order = orders.back().get(), e = epoch]() mutable { fill_batches(*order, e++); }});
   }
   orders.push_back(order_of(Shuffle::kPartial, sample_count));
   fill_batches(*orders.back(), 1);  // rank 0 is the first to ask
@@ -82,14 +79,64 @@ void add_partial(uint64_t sample_count, std::vector<std::unique_ptr<Order>>& ord
                         [order = orders.back().get()] { fill_batches(*order, 95, 1); }});
 }
 
-void first_map_costs(uint64_t sample_count) {
+struct Asked {
+  std::string name;
+  const Order* order = nullptr;
+  uint64_t epoch = 0;
+};
+
+void add_single(const Asked& asked, uint64_t count, std::vector<Contender>& contenders) {
+  contenders.push_back({asked.name + ", one by one", [asked, count] {
+                          for (uint64_t i = 0; i < count; ++i) {
+                            keep(asked.order->at(data::Epoch{asked.epoch}, i * 7));
+                          }
+                        }});
+  contenders.push_back({asked.name + ", position of a sample", [asked, count] {
+                          for (uint64_t i = 0; i < count; ++i) {
+                            const data::SampleId sample{i * 7};
+                            keep(asked.order->position_of(data::Epoch{asked.epoch}, sample));
+                          }
+                        }});
+}
+
+double spent_ms(const std::function<void()>& run) {
+  const auto begin = process_cpu_time();
+  run();
+  return static_cast<double>((process_cpu_time() - begin).count()) / 1e6;
+}
+
+// The mean of ten epochs from one on, in nanoseconds an index; the least of some jobs.
+double epochs_cost(uint64_t sample_count, uint64_t begin, uint64_t first, int job_count) {
+  double least = 1e300;
+  for (int job = 0; job < job_count; ++job) {
+    const auto order = order_of(Shuffle::kPartial, sample_count);
+    for (uint64_t epoch = begin; epoch < first; ++epoch) fill_batches(*order, epoch);
+    const double ten = spent_ms([&] {
+      for (uint64_t epoch = first; epoch < first + 10; ++epoch) fill_batches(*order, epoch);
+    });
+    least = std::min(least, ten * 1e6 / 10 / static_cast<double>(index_count(sample_count)));
+  }
+  return least;
+}
+
+void map_costs(uint64_t sample_count) {
+  const int jobs = sample_count > 1'000'000 ? 1 : 3;
+  for (const uint64_t first : {1, 31, 91}) {
+    fmt::print("partial, own positions, a job in epochs {} to {}, maps and all: {:.1f} ns\n", first,
+               first + 9, epochs_cost(sample_count, 0, first, jobs));
+  }
+  fmt::print("partial, own positions, a job that goes on at 90, epochs 91 to 100: {:.1f} ns\n",
+             epochs_cost(sample_count, 90, 91, jobs));
   const auto order = order_of(Shuffle::kPartial, sample_count);
   std::vector<data::SampleId> batch(kBatch);
-  const auto begin = process_cpu_time();
-  order->fill(data::Epoch{95}, 0, kRanks, batch);
-  const double spent_ms = static_cast<double>((process_cpu_time() - begin).count()) / 1e6;
+  constexpr uint64_t kAlone = 10'000;
+  const double alone_ms = spent_ms([&] {
+    for (uint64_t i = 0; i < kAlone; ++i) keep(order->at(data::Epoch{95}, i * 7));
+  });
+  fmt::print("partial, one by one, epoch 95: {:.0f} ns\n", alone_ms * 1e6 / kAlone);
+  const double first_ms = spent_ms([&] { order->fill(data::Epoch{95}, 0, kRanks, batch); });
   fmt::print("first batch at epoch 95, with the map of {} slots: {:.1f} ms\n\n",
-             sample_count / kRanks, spent_ms);
+             sample_count / kRanks, first_ms);
 }
 
 void order_costs(uint64_t sample_count) {
@@ -114,18 +161,40 @@ void order_costs(uint64_t sample_count) {
                           [order = orders.back().get()] { fill_batches(*order, 1); }});
   }
   add_partial(sample_count, orders, contenders);
-  contenders.push_back({"global, one by one", [order = orders[1].get(), count] {
+  add_single({.name = "global", .order = orders[1].get(), .epoch = 1}, count, contenders);
+  add_single({.name = "local", .order = orders[2].get(), .epoch = 1}, count, contenders);
+  contenders.push_back({"global, each asked for with the one before", [&orders, count] {
+                          uint64_t index = 0;
                           for (uint64_t i = 0; i < count; ++i) {
-                            keep(order->at(data::Epoch{1}, i * 7));
+                            index = data::index_of(orders[1]->at(data::Epoch{1}, index));
                           }
-                        }});
-  contenders.push_back({"global, position of a sample", [order = orders[1].get(), count] {
-                          for (uint64_t i = 0; i < count; ++i) {
-                            keep(order->position_of(data::Epoch{1}, data::SampleId{i * 7}));
-                          }
+                          keep(index);
                         }});
   compare(fmt::format("an index of {:.0e} samples", static_cast<double>(sample_count)), count,
           std::move(contenders), 5);
+}
+
+// What the instructions of the processor make of it (base/permutation_lanes.h).
+void lanes_costs() {
+  const KeyedPermutation permutation(1'000'000, {.low = 1, .high = 2});
+  std::vector<uint64_t> numbers(kBatch);
+  std::vector<Contender> contenders;
+  const auto add = [&](const char* name, const PermutationLanes* lanes) {
+    contenders.push_back({name, [&, lanes] {
+                            for (uint64_t first = 0; first < 256'000; first += kBatch) {
+                              std::iota(numbers.begin(), numbers.end(), first);
+                              lanes->at_each(permutation.network(), permutation.round_keys().data(),
+                                             nullptr, numbers.data(), numbers.size());
+                              keep(numbers[0]);
+                            }
+                          }});
+  };
+  add("plain", plain_permutation_lanes());
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2")) add("AVX2", avx2_permutation_lanes());
+  if (__builtin_cpu_supports("avx512dq")) add("AVX-512", avx512_permutation_lanes());
+#endif
+  compare("a keyed permutation of 1e6, 256 numbers at a time", 256'000, std::move(contenders), 9);
 }
 
 // Resident bytes of this process.
@@ -151,9 +220,10 @@ void memory_costs() {
 
 int main() {
   millrace::bench::memory_costs();
+  millrace::bench::lanes_costs();
   millrace::bench::order_costs(1'000'000);
-  millrace::bench::first_map_costs(1'000'000);
+  millrace::bench::map_costs(1'000'000);
   millrace::bench::order_costs(8'000'000);
-  millrace::bench::first_map_costs(8'000'000);
+  millrace::bench::map_costs(8'000'000);
   millrace::bench::order_costs(1'000'000'000);
 }

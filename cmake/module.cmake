@@ -2,8 +2,9 @@
 #
 # millrace_module(NAME HEADERS h... [SOURCES cc...] [TESTS cc...] [DEPENDS module...] [LIBRARIES target...])
 #   makes the static library millrace_<NAME> (an interface library where there are no SOURCES) that other modules
-#   link by the name millrace::<NAME>, compiles each of its headers alone
-#   (target all_verify_interface_header_sets), and makes one test program, <NAME>_test.
+#   link by the name millrace::<NAME>, compiles each header alone that has no source of its name
+#   (target all_verify_interface_header_sets), and makes one test program, <NAME>_test. A header that has one is the
+#   first that it includes (tools/check_headers.py), which shows as much.
 # tools/layers.txt says which modules may depend on which; a test holds the includes against it.
 
 function(millrace_module name)
@@ -17,12 +18,24 @@ function(millrace_module name)
     set(scope INTERFACE)
   endif()
   add_library(millrace::${name} ALIAS ${target})
+  set(lone_headers "")
+  foreach(header IN LISTS module_HEADERS)
+    string(REGEX REPLACE "\\.h$" ".cc" source "${header}")
+    if(NOT source IN_LIST module_SOURCES)
+      list(APPEND lone_headers "${header}")
+    endif()
+  endforeach()
   target_sources(${target}
     PRIVATE ${module_SOURCES}
-    ${scope} FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/src" FILES ${module_HEADERS})
+    ${scope} FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/src" FILES ${module_HEADERS}
+    FILE_SET lone_headers TYPE HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/src" FILES ${lone_headers})
   list(TRANSFORM module_DEPENDS PREPEND millrace::)
   target_link_libraries(${target} ${scope} ${module_DEPENDS} ${module_LIBRARIES})
-  set_target_properties(${target} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+  set_target_properties(${target} PROPERTIES
+    VERIFY_INTERFACE_HEADER_SETS ON INTERFACE_HEADER_SETS_TO_VERIFY lone_headers)
+  if(MILLRACE_UNITY AND module_SOURCES)
+    millrace_unity(${target})
+  endif()
 
   # ThreadSanitizer has nothing to look for in modules without threads, and takes as long to compile them.
   if(MILLRACE_TEST_MODULES AND NOT name IN_LIST MILLRACE_TEST_MODULES)
@@ -33,7 +46,23 @@ function(millrace_module name)
     target_link_libraries(${name}_test PRIVATE millrace::${name} GTest::gmock GTest::gtest_main)
     # Test code runs once; optimising it doubles the time to compile it under the sanitizers.
     target_compile_options(${name}_test PRIVATE -O0)
-    # From the root of the sources, so that tests find tests/golden.
-    gtest_discover_tests(${name}_test WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" PROPERTIES TIMEOUT 120)
+    millrace_unity(${name}_test)
+    millrace_unit_tests(${name}_test)
   endif()
+endfunction()
+
+# One test of ctest for each of the program's, or, under the sanitizers, whose runtime takes longer to start than most
+# tests take, a few shares of them. Both from the root of the sources, so that tests find tests/golden.
+function(millrace_unit_tests program)
+  if(NOT MILLRACE_SANITIZE)
+    gtest_discover_tests(${program} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" PROPERTIES TIMEOUT 120)
+    return()
+  endif()
+  set(share_count 4)
+  foreach(share RANGE 1 ${share_count})
+    math(EXPR index "${share} - 1")
+    add_test(NAME ${program}.${share} COMMAND ${program} --gtest_brief=1 WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    set_tests_properties(${program}.${share} PROPERTIES TIMEOUT 600
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${share_count};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()

@@ -4,6 +4,8 @@
 A reader who opens a header wants its subject in the first sentence. A module's own header,
 `<module>/<module>.h`, is the one place where its purpose and its promises are written. Tags of
 authors, dates and parameters are refused: git keeps the first two, the signature has the third.
+A source includes the header of its name first, which shows that the header needs nothing before it:
+cmake/module.cmake compiles only the others by themselves.
 """
 
 import re
@@ -17,6 +19,7 @@ SENTENCE_WORDS_MIN = 5
 DEFINITION_WORDS_MIN = 2
 MODULE_COMMENT_LINES_MIN = 3
 DEFINITION = re.compile(r"\w[^:]*: +(?P<sentence>\S.*)")
+INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]+(?P<what>\S+)", re.MULTILINE)
 PRAGMA_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b", re.MULTILINE)
 # `Date:` counts only before a number: "Date: how a day is written" defines a type.
 TAG = re.compile(
@@ -40,6 +43,10 @@ def main() -> int:
         findings += check_header(path, read_text(root / path))
     for path in select(names, ("src",), (".h", ".cc")):
         findings += check_tags(path, read_text(root / path))
+    for path in headers:
+        source = path.removesuffix(".h") + ".cc"
+        if source in names:
+            findings += check_first_include(source, read_text(root / source), path)
     for module in modules:
         findings += check_module(root, module)
     return conclude(findings, len(headers), f"headers: {len(headers)} headers of {len(modules)} "
@@ -77,6 +84,16 @@ def defines(first_line: str) -> bool:
     if definition and len(definition["sentence"].split()) >= DEFINITION_WORDS_MIN:
         return True
     return len(re.findall(r"[^\W_][\w'-]*", first_line)) >= SENTENCE_WORDS_MIN
+
+
+def check_first_include(source: str, text: str, header: str) -> list[Finding]:
+    wanted = '"' + header.removeprefix("src/") + '"'
+    first = INCLUDE.search(text)
+    if first and first["what"] == wanted:
+        return []
+    line = text.count("\n", 0, first.start()) + 1 if first else 1
+    return [Finding(source, line, "the source does not include its own header first",
+                    f"Begin with #include {wanted}, so that it is seen to need nothing before it")]
 
 
 def check_tags(path: str, text: str) -> list[Finding]:

@@ -82,12 +82,19 @@ ensure_packages() {
   exit 1
 }
 
+# Whether a preset must be configured: for the first time, or because a source changed, and with it perhaps which
+# of them can be compiled as one (tools/unity_groups.py).
+is_to_configure() {
+  local made="build/$1/build.ninja"
+  [ ! -f "$made" ] || [ -n "$(find src tests -name '*.cc' -newer "$made" -print -quit)" ]
+}
+
 # configure_and_build PRESET: quick where nothing has changed.
 configure_and_build() {
   local preset="$1" started=$SECONDS log
   log="build/$preset.log"
   mkdir -p build
-  if [ ! -f "build/$preset/build.ninja" ]; then
+  if is_to_configure "$preset"; then
     say "configuring build/$preset"
     cmake --preset "$preset" >"$log" 2>&1 || { cat "$log"; die "configuring failed; the log is $log"; }
     grep -E '^-- part ' "$log" || true

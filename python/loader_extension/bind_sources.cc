@@ -1,4 +1,5 @@
 // Sources of samples and what decodes them, for Python.
+#include "data/subset_source.h"
 #include "format/array_decoder.h"
 #include "format/image_decoder.h"
 #include "loader_extension/bindings.h"
@@ -53,26 +54,26 @@ Engine engine_from(const std::string& name) { return take(io::open_engine(name))
 Source open_folder(const std::string& directory, std::vector<std::string> extensions,
                    bool has_classes, const std::string& format_name, const std::string& engine) {
   const Engine how = engine_from(engine);
-  return {opened([&] {
+  return Source(opened([&] {
     return format::open_folder({.directory = directory,
                                 .extensions = std::move(extensions),
                                 .format = format_name,
                                 .has_classes = has_classes,
                                 .engine = how});
-  })};
+  }));
 }
 
 Source open_files(const std::vector<std::string>& paths, const std::string& directory,
                   const std::string& format_name, uint64_t record_bytes, bool rows,
                   const std::string& engine) {
   const Engine how = engine_from(engine);
-  return {opened([&] {
+  return Source(opened([&] {
     return format::open_files({.format = format_name,
                                .format_options = {.record_bytes = record_bytes, .rows = rows},
                                .paths = {paths.begin(), paths.end()},
                                .directory = directory,
                                .engine = how});
-  })};
+  }));
 }
 
 SampleId checked(const Source& source, uint64_t sample) {
@@ -81,6 +82,13 @@ SampleId checked(const Source& source, uint64_t sample) {
                                       source.source->sample_count()));
   }
   return SampleId{sample};
+}
+
+Source subset(const Source& source, const std::vector<uint64_t>& numbers) {
+  std::vector<SampleId> samples;
+  samples.reserve(numbers.size());
+  for (const uint64_t number : numbers) samples.push_back(SampleId{number});
+  return {source.files, take(data::SubsetSource::make(source.source, std::move(samples)))};
 }
 
 py::bytes read_sample(const Source& source, uint64_t sample) {
@@ -106,16 +114,20 @@ Array labels_of(const Source& source) {
 void bind_source(py::module_& module) {
   py::class_<Source>(module, "Source", "Where samples come from, as encoded bytes.")
       .def("__len__", [](const Source& s) { return s.source->sample_count(); })
-      .def("name",
-           [](const Source& s, uint64_t sample) { return s.source->name(checked(s, sample)); })
+      .def("name", [](const Source& s,
+                      uint64_t sample) { return file_text(s.source->name(checked(s, sample))); })
       .def("label",
            [](const Source& s, uint64_t sample) { return s.source->label(checked(s, sample)); })
       .def("labels", &labels_of)
       .def("read", &read_sample)
+      .def("subset", &subset, "Some of the samples, in this order.")
       .def_property_readonly("class_names",
                              [](const Source& s) {
-                               const auto names = s.source->dataset().class_names();
-                               return std::vector<std::string>(names.begin(), names.end());
+                               py::list names;
+                               for (const auto& name : s.files->dataset().class_names()) {
+                                 names.append(file_text(name));
+                               }
+                               return names;
                              })
       .def_property_readonly("has_labels",
                              [](const Source& s) {
@@ -124,7 +136,7 @@ void bind_source(py::module_& module) {
                              })
       .def_property_readonly("element",
                              [](const Source& s) -> py::object {
-                               const auto& element = s.source->element();
+                               const auto& element = s.files->element();
                                return element ? describe_field(*element) : py::object(py::none());
                              })
       .def_property_readonly("group_count",
@@ -250,14 +262,14 @@ Result<format::FieldChoice> find_choice(const std::vector<format::FieldChoice>& 
 Result<std::vector<format::FieldChoice>> describe_first(const Source& source) {
   data::Buffer room;
   ASSIGN_OR_RETURN(const ByteView first, source.source->read(SampleId{0}, room));
-  return format::describe_sample(*source.source->format(), first)
+  return format::describe_sample(*source.files->format(), first)
       .within(source.source->name(SampleId{0}));
 }
 
 Decoder fields_decoder(const Source& source, const std::vector<Wish>& wishes) {
   if (source.source->sample_count() == 0) throw py::value_error("there are no samples");
   const auto first = opened([&] { return describe_first(source); });
-  if (wishes.empty()) return {format::make_field_decoder(source.source->format(), first)};
+  if (wishes.empty()) return {format::make_field_decoder(source.files->format(), first)};
   std::vector<format::FieldChoice> choices;
   for (const auto& [names, dtype, shape, decoder] : wishes) {
     format::FieldChoice choice =
@@ -272,7 +284,7 @@ Decoder fields_decoder(const Source& source, const std::vector<Wish>& wishes) {
     if (shape) choice.spec.shape = shape_from(*shape);
     choices.push_back(std::move(choice));
   }
-  return {format::make_field_decoder(source.source->format(), std::move(choices))};
+  return {format::make_field_decoder(source.files->format(), std::move(choices))};
 }
 
 void bind_decoder(py::module_& module) {

@@ -16,6 +16,7 @@
 #include "data/decoder.h"
 #include "data/source.h"
 #include "format/file_source.h"
+#include "loader/exchange/held_shard.h"
 #include "loader_extension/array.h"
 
 namespace millrace::python {
@@ -33,8 +34,18 @@ T take(Result<T> result) {
 
 // Shared with the loaders that read through them.
 struct Source {
-  std::shared_ptr<const format::FileSource> source;
+  explicit Source(std::shared_ptr<const format::FileSource> opened)
+      : files(std::move(opened)), source(files) {}
+  Source(std::shared_ptr<const format::FileSource> of,
+         std::shared_ptr<const data::SampleSource> part)
+      : files(std::move(of)), source(std::move(part)) {}
+
+  std::shared_ptr<const format::FileSource> files;
+  std::shared_ptr<const data::SampleSource> source;  // all samples of the files, or some
 };
+
+// Names of files are bytes; Python has them as text that can be turned back (PEP 383).
+py::str file_text(std::string_view bytes);
 
 struct Decoder {
   std::shared_ptr<const data::Decoder> decoder;
@@ -42,6 +53,9 @@ struct Decoder {
 
 // The ranks of this process's job: MPI is begun once, and ended by disconnect().
 Result<std::shared_ptr<comm::Comm>> connected();
+
+// What a rank holds on its storage, and exchanged.
+py::dict describe_held(const loader::HeldStats& stats);
 
 // An array of its own memory.
 Array make_array(data::ElementType type, std::vector<int64_t> shape);

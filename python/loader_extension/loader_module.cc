@@ -41,14 +41,22 @@ void raise(const Error& error, bool of_sample) {
       break;
   }
   const bool is_of_data = error.code() != Errc::kTimeout && error.code() != Errc::kCancelled;
+  const py::str text = file_text(message);  // with names of files in it
   if (of_sample && is_of_data) {
     const py::object sample_error =
         py::module_::import("millrace.loader._errors").attr("SampleError");
-    PyErr_SetString(sample_error.ptr(), message.c_str());
+    PyErr_SetObject(sample_error.ptr(), text.ptr());
   } else {
-    PyErr_SetString(kind, message.c_str());
+    PyErr_SetObject(kind, text.ptr());
   }
   throw py::error_already_set();
+}
+
+py::str file_text(std::string_view bytes) {
+  PyObject* text =
+      PyUnicode_DecodeFSDefaultAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size()));
+  if (text == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(text);
 }
 
 Array make_array(data::ElementType type, std::vector<int64_t> shape) {

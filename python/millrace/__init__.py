@@ -16,24 +16,25 @@ if TYPE_CHECKING:
     from millrace import loader, pls, trace
     from millrace._version import __version__
     from millrace.loader import (ArrayFolder, DataLoader, Dataset, Files, Image, ImageFolder,
-                                 RawFolder, SampleError, Stats, World)
+                                 RawFolder, SampleError, Stats, Subset, World)
 
-_OF_LOADER = ("ArrayFolder", "DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder",
-              "SampleError", "Stats", "World")
+# Written out: type checkers take a name that is not in this list for one of ours alone.
+__all__ = ["ArrayFolder", "DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder",
+           "SampleError", "Stats", "Subset", "World", "__version__", "loader", "pls", "trace"]
 _MODULES = ("loader", "pls", "trace")
-__all__ = ["__version__", *_OF_LOADER, *_MODULES]
 
 
-def __getattr__(name: str):
-    import importlib
-    if name == "__version__":
-        return importlib.import_module("millrace._version").__version__
-    if name in _MODULES:
-        return importlib.import_module(f"millrace.{name}")
-    if name in _OF_LOADER:
-        return getattr(importlib.import_module("millrace.loader"), name)
-    raise AttributeError(f"module 'millrace' has no attribute '{name}'")
+if not TYPE_CHECKING:  # else a checker would believe in every name
+    def __getattr__(name: str) -> object:
+        import importlib
+        if name == "__version__":
+            return importlib.import_module("millrace._version").__version__
+        if name in _MODULES:
+            return importlib.import_module(f"millrace.{name}")
+        if name in __all__:
+            return getattr(importlib.import_module("millrace.loader"), name)
+        raise AttributeError(f"module 'millrace' has no attribute '{name}'")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

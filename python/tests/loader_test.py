@@ -502,7 +502,7 @@ class ErrorTest(FolderTest):
         data = millrace.ImageFolder(root)
         for options, sentence in (({"memory": "1KiB"}, "more than the 1 KiB"),
                                   ({"memory": "1K"}, "1K"),
-                                  ({"timeout": 0}, "deadline"),
+                                  ({"timeout": -1}, "timeout=-1"),
                                   ({"epochs": 0}, "epochs=0 is not a number of at least 1"),
                                   ({"collate_fn": list}, "transform=")):
             with self.subTest(options), self.assertRaisesRegex(ValueError, sentence):

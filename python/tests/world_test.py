@@ -19,11 +19,34 @@ class WorldTest(unittest.TestCase):
                 {"OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "8",
                  "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"},
                 {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4"},
+                {"MV2_COMM_WORLD_RANK": "5", "MV2_COMM_WORLD_SIZE": "8",
+                 "MV2_COMM_WORLD_LOCAL_RANK": "1", "MV2_COMM_WORLD_LOCAL_SIZE": "4"},
                 {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"},
                 {"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8", "SLURM_LOCALID": "1",
                  "SLURM_STEP_TASKS_PER_NODE": "4(x2)"}):
             with self.subTest(environment):
                 self.assertEqual(World.of_environment(environment), World(5, 8, 1, 4))
+
+    def test_the_script_of_a_batch_job_is_one_rank(self):
+        environment = {"SLURM_PROCID": "0", "SLURM_NTASKS": "64", "SLURM_LOCALID": "0"}
+        self.assertEqual(World.of_environment(environment), World(0, 1))
+
+    def test_srun_with_pmi_says_the_place_on_the_node_itself(self):
+        environment = {"PMI_RANK": "5", "PMI_SIZE": "8", "SLURM_PROCID": "5",
+                       "SLURM_STEP_NUM_TASKS": "8", "SLURM_LOCALID": "1",
+                       "SLURM_STEP_TASKS_PER_NODE": "4(x2)"}
+        self.assertEqual(World.of_environment(environment), World(5, 8, 1, 4))
+
+    def test_mpirun_below_srun_says_the_place_on_the_node_or_nobody(self):
+        environment = {"PMI_RANK": "5", "PMI_SIZE": "8", "SLURM_PROCID": "1",
+                       "SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": "0",
+                       "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
+        self.assertEqual(World.of_environment(environment), World(5, 8))
+
+    def test_slurm_nodes_of_different_sizes_have_no_place_on_the_node(self):
+        environment = {"SLURM_PROCID": "6", "SLURM_STEP_NUM_TASKS": "7", "SLURM_LOCALID": "0",
+                       "SLURM_STEP_TASKS_PER_NODE": "2(x3),1"}
+        self.assertEqual(World.of_environment(environment), World(6, 7, 0, 1))
 
     def test_torchrun_below_srun_wins(self):
         environment = {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2", "RANK": "3",

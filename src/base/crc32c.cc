@@ -84,7 +84,7 @@ constexpr size_t kStripeBytes = 1024;
 // for each of its four bytes describes the run, and joining two streams is four look-ups.
 using ZeroRun = std::array<std::array<uint32_t, 256>, 4>;
 
-constexpr uint32_t apply(const ZeroRun& run, uint32_t crc) {
+constexpr uint32_t after_zeros(const ZeroRun& run, uint32_t crc) {
   return run[0][crc & 0xff] ^ run[1][(crc >> 8) & 0xff] ^ run[2][(crc >> 16) & 0xff] ^
          run[3][crc >> 24];
 }
@@ -94,7 +94,7 @@ constexpr ZeroRun make_zero_stripe() {
   for (size_t length = 8; length < kStripeBytes; length *= 2) {
     ZeroRun twice{};
     for (size_t k = 0; k < 4; ++k) {
-      for (size_t byte = 0; byte < 256; ++byte) twice[k][byte] = apply(run, run[k][byte]);
+      for (size_t byte = 0; byte < 256; ++byte) twice[k][byte] = after_zeros(run, run[k][byte]);
     }
     run = twice;
   }
@@ -113,7 +113,7 @@ MILLRACE_CRC_TARGET uint32_t extend_by_instruction(uint32_t crc, const std::byte
       second = step64(second, load64(data + kStripeBytes + i));
       third = step64(third, load64(data + 2 * kStripeBytes + i));
     }
-    crc = apply(kZeroStripe, apply(kZeroStripe, crc) ^ second) ^ third;
+    crc = after_zeros(kZeroStripe, after_zeros(kZeroStripe, crc) ^ second) ^ third;
     data += 3 * kStripeBytes;
     size_bytes -= 3 * kStripeBytes;
   }

@@ -1,5 +1,7 @@
 #include "base/memory.h"
 
+#include <unistd.h>
+
 #include <charconv>
 #include <string_view>
 
@@ -27,6 +29,11 @@ std::optional<uint64_t> meminfo_bytes(std::string_view key) {
 }
 
 }  // namespace
+
+uint64_t page_bytes() {
+  static const auto bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
 
 std::optional<uint64_t> memory_total_bytes() { return meminfo_bytes("MemTotal:"); }
 std::optional<uint64_t> memory_available_bytes() { return meminfo_bytes("MemAvailable:"); }

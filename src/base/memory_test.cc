@@ -12,6 +12,11 @@ TEST(Memory, NoMoreIsAvailableThanThereIs) {
   EXPECT_LE(*memory_available_bytes(), *memory_total_bytes());
 }
 
+TEST(Memory, APageIsAPowerOfTwoThatHoldsTheLeastThereIs) {
+  EXPECT_EQ(page_bytes() % 4096, 0u);
+  EXPECT_EQ(page_bytes() & (page_bytes() - 1), 0u);
+}
+
 TEST(Memory, ALimitIsSomeBytesOrNone) { EXPECT_GT(memory_limit_bytes().value_or(1), 0u); }
 
 }  // namespace

@@ -1,8 +1,9 @@
 #include "base/permutation.h"
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
+#include <numeric>
+
+#include "base/permutation_lanes.h"
 
 namespace millrace {
 namespace {
@@ -16,51 +17,104 @@ uint64_t root_above(uint64_t value) {
   return root;
 }
 
-// splitmix64's step from a place of its stream to a number.
-uint64_t mixed(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-
-// Both words take part before they are mixed, each time in another way: keys that agree in one
-// number do not in the next.
-uint64_t drawn(PermutationKey key, uint64_t index) {
-  return mixed((key.low + index * 0x9e3779b97f4a7c15) ^
-               std::rotl(key.high, static_cast<int>(7 * index)));
+const PermutationLanes& lanes_for(uint64_t size) {
+  return size > PermutationLanes::kSizeMax ? *plain_permutation_lanes() : permutation_lanes();
 }
 
 }  // namespace
 
-KeyedPermutation::KeyedPermutation(uint64_t size, PermutationKey key) : size_(size) {
+KeyedPermutation::KeyedPermutation(uint64_t size, PermutationKey key) {
   assert(size <= kSizeMax);
-  left_size_ = std::max<uint64_t>(root_above(size), 1);
-  right_size_ = std::max<uint64_t>((size + left_size_ - 1) / left_size_, 1);
-  right_reciprocal_ = ~uint64_t{0} / right_size_;
+  const uint64_t left_size = std::max<uint64_t>(root_above(size), 1);
+  const uint64_t right_size = std::max<uint64_t>((size + left_size - 1) / left_size, 1);
+  network_ = {.size = size,
+              .left_size = left_size,
+              .right_size = right_size,
+              .right_reciprocal = ~uint64_t{0} / right_size};
   *this = with_key(key);
 }
 
 KeyedPermutation KeyedPermutation::with_key(PermutationKey key) const {
   KeyedPermutation other = *this;
-  if (size_ <= kSmallSizeMax) {
-    other.shuffle_small(key);
+  if (is_small()) {
+    other.keys_[0] = small_order(size(), key);
     return other;
   }
-  for (size_t round = 0; round < kRounds; ++round) other.keys_[round] = drawn(key, round);
+  for (size_t round = 0; round < kRounds; ++round) other.keys_[round] = drawn_number(key, round);
   return other;
 }
 
-// Fisher and Yates, over the sixteen digits of a word.
-void KeyedPermutation::shuffle_small(PermutationKey key) {
-  uint64_t order = 0xfedcba9876543210;
-  for (uint64_t last = size_; last > 1; --last) {
-    const uint64_t shift = 4 * (last - 1);
-    const uint64_t other_shift = 4 * high_product(drawn(key, last), last);
-    const uint64_t change = (order >> shift ^ order >> other_shift) & 15;
-    order ^= change << shift;
-    if (shift != other_shift) order ^= change << other_shift;
+void KeyedPermutation::at_each(std::span<uint64_t> numbers) const {
+  if (is_small()) {
+    for (uint64_t& number : numbers) number = at(number);
+    return;
   }
-  keys_[0] = order;
+  lanes_for(size()).at_each(network_, keys_.data(), nullptr, numbers.data(), numbers.size());
+}
+
+void KeyedPermutation::at_each_by(std::span<const RoundKeys> keys, std::span<const uint32_t> which,
+                                  std::span<uint64_t> numbers) const {
+  assert(which.size() == numbers.size());
+  if (is_small()) {
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = keys[which[i]][0] >> (4 * numbers[i]) & 15;
+    }
+    return;
+  }
+  lanes_for(size()).at_each(network_, keys.data()->data(), which.data(), numbers.data(),
+                            numbers.size());
+}
+
+void KeyedPermutation::inverse_each_by(std::span<const RoundKeys> keys,
+                                       std::span<const uint32_t> which,
+                                       std::span<uint64_t> numbers) const {
+  assert(which.size() == numbers.size());
+  if (is_small()) {
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = place_of_digit(keys[which[i]][0], numbers[i]);
+    }
+    return;
+  }
+  lanes_for(size()).inverse_each(network_, keys.data()->data(), which.data(), numbers.data(),
+                                 numbers.size());
+}
+
+void KeyedPermutation::inverse_by_keys(std::span<uint64_t> low, std::span<uint64_t> high,
+                                       std::span<uint64_t> numbers) const {
+  assert(low.size() == numbers.size() && high.size() == numbers.size());
+  if (is_small()) {
+    permutation_lanes().small_orders(size(), low.data(), high.data(), low.size());
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = place_of_digit(low[i], numbers[i]);
+    return;
+  }
+  std::array<uint64_t, kTogether * kRounds> keys;
+  std::array<uint32_t, kTogether> rows;
+  std::iota(rows.begin(), rows.end(), 0);
+  for (size_t first = 0; first < numbers.size(); first += kTogether) {
+    const size_t count = std::min(kTogether, numbers.size() - first);
+    for (size_t i = 0; i < count * kRounds; ++i) {
+      const size_t of = first + i / kRounds;
+      keys[i] = drawn_number({.low = low[of], .high = high[of]}, i % kRounds);
+    }
+    lanes_for(size()).inverse_each(network_, keys.data(), rows.data(), numbers.data() + first,
+                                   count);
+  }
+}
+
+void KeyedPermutation::all_by_keys(std::span<uint64_t> low, std::span<uint64_t> high,
+                                   std::span<uint32_t> out) const {
+  assert(low.size() == high.size() && out.size() == low.size() * size());
+  if (!is_small()) {
+    for (size_t i = 0; i < low.size(); ++i) {
+      with_key({.low = low[i], .high = high[i]}).fill(0, 1, out.subspan(i * size(), size()));
+    }
+    return;
+  }
+  permutation_lanes().small_orders(size(), low.data(), high.data(), low.size());
+  uint32_t* next = out.data();
+  for (uint64_t order : low) {
+    for (uint64_t i = 0; i < size(); ++i, order >>= 4) *next++ = order & 15;
+  }
 }
 
 }  // namespace millrace

@@ -1,8 +1,13 @@
 #include "base/thread.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
@@ -22,6 +27,19 @@ sigset_t signals_of_the_program() {
   return signals;
 }
 
+// As the kernel has it; glibc of Debian 12 does not.
+struct SchedulingAttributes {
+  uint32_t size_bytes = sizeof(SchedulingAttributes);
+  uint32_t policy = SCHED_OTHER;
+  uint64_t flags = 0;
+  int32_t nice = 0;
+  uint32_t priority = 0;
+  uint64_t slice_ns = 0;
+  uint64_t deadline_ns = 0;
+  uint64_t period_ns = 0;
+};
+static_assert(sizeof(SchedulingAttributes) == 48);
+
 }  // namespace
 
 Result<std::thread> start_thread(const std::string& name, std::function<void()> run) {
@@ -39,6 +57,13 @@ Result<std::thread> start_thread(const std::string& name, std::function<void()> 
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return started;
+}
+
+void ask_for_short_slices() {
+  SchedulingAttributes attributes;
+  attributes.nice = getpriority(PRIO_PROCESS, 0);
+  attributes.slice_ns = 100'000;
+  static_cast<void>(syscall(SYS_sched_setattr, 0, &attributes, 0));
 }
 
 }  // namespace millrace

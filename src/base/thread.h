@@ -15,4 +15,9 @@ namespace millrace {
 // threads. `run` must not throw.
 Result<std::thread> start_thread(const std::string& name, std::function<void()> run);
 
+// Lets the calling thread on a core that computes soon after it is woken, for a short while each
+// time and for no more than its fair share: for work in the background that another process waits
+// for. From Linux 6.12 on; others take no notice of it.
+void ask_for_short_slices();
+
 }  // namespace millrace

@@ -89,5 +89,20 @@ TEST(StartThread, FailsWithASentenceWhereThereAreNoMoreThreads) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST(AskForShortSlices, LeavesThePriorityOfTheThreadAsItWas) {
+  int before = 0;
+  int after = -1;
+  auto thread = start_thread("test", [&] {
+    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 5);
+    before = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
+    ask_for_short_slices();
+    after = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
+  });
+  ASSERT_TRUE(thread.ok());
+  thread->join();
+  EXPECT_EQ(before, 5);
+  EXPECT_EQ(after, 5);
+}
+
 }  // namespace
 }  // namespace millrace

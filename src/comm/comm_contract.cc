@@ -114,6 +114,18 @@ Status reduce_folds_many_numbers(Ours& comm) {
   return {};
 }
 
+Status the_least_and_the_greatest_have_no_sign(Ours& comm) {
+  const uint64_t large = ~uint64_t{0} - index_of(comm->rank());
+  uint64_t least[] = {large, comm->rank() == kFirstRank ? 7 : large};
+  uint64_t greatest[] = {large, comm->rank() == kFirstRank ? large : 7};
+  RETURN_IF_ERROR(comm->reduce_to_all(least, Fold::kMin));
+  RETURN_IF_ERROR(comm->reduce_to_all(greatest, Fold::kMax));
+  RETURN_IF_ERROR(expect(least[0] == ~uint64_t{0} - (comm->size() - 1), "of large numbers"));
+  RETURN_IF_ERROR(expect(least[1] == 7, "a small number is less than a large one"));
+  RETURN_IF_ERROR(expect(greatest[0] == ~uint64_t{0}, "of large numbers"));
+  return expect(greatest[1] == ~uint64_t{0}, "a large number is greater than a small one");
+}
+
 Status floating_point_sums_are_the_same_bits_on_all_ranks(Ours& comm) {
   Random random(index_of(comm->rank()));
   std::vector<double> values;
@@ -345,6 +357,7 @@ constexpr ContractClause kContract[] = {
     {"BroadcastGivesAllTheBytesOfTheRoot", false, broadcast_gives_all_the_bytes_of_the_root},
     {"ReduceFoldsWholeNumbersAtTheRootAlone", false, reduce_folds_whole_numbers_at_the_root_alone},
     {"ReduceFoldsManyNumbers", false, reduce_folds_many_numbers},
+    {"TheLeastAndTheGreatestHaveNoSign", false, the_least_and_the_greatest_have_no_sign},
     {"FloatingPointSumsAreTheSameBitsOnAllRanks", false,
      floating_point_sums_are_the_same_bits_on_all_ranks},
     {"GatherBringsStringsOfAnyLength", false, gather_brings_strings_of_any_length},

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "comm/lifeline_socket.h"
+#include "comm/sigterm.h"
 
 namespace millrace::comm {
 namespace {
@@ -29,49 +29,6 @@ constexpr auto kSigtermDelayAfterLoss = 3000ms;  // to tell it and end
 constexpr auto kTellDelayAfterSigterm = 50ms;    // the launcher will kill: no time for a call
 constexpr auto kGreetingTime = 2s;               // for a stranger on the port, who says nothing
 constexpr Deadline kNever = Deadline::max();
-
-// The descriptor through which the handler of SIGTERM wakes the thread that watches.
-std::atomic<int> sigterm_fd = -1;
-
-void on_sigterm(int) {
-  const int saved_errno = errno;
-  static_cast<void>(!write(sigterm_fd, "t", 1));
-  errno = saved_errno;
-}
-
-// Holds SIGTERM for as long as a lifeline watches. A program that has its own handler keeps it.
-class SigtermHeld {
- public:
-  explicit SigtermHeld(int wake_fd) {
-    struct sigaction before{};
-    sigaction(SIGTERM, nullptr, &before);
-    if (before.sa_handler != SIG_DFL) return;
-    sigterm_fd = wake_fd;
-    struct sigaction action{};
-    action.sa_handler = on_sigterm;
-    action.sa_flags = SA_RESTART;
-    sigaction(SIGTERM, &action, nullptr);
-    held_ = true;
-  }
-  ~SigtermHeld() {
-    if (held_) static_cast<void>(signal(SIGTERM, SIG_DFL));
-  }
-  SigtermHeld(const SigtermHeld&) = delete;
-  SigtermHeld& operator=(const SigtermHeld&) = delete;
-
- private:
-  bool held_ = false;
-};
-
-[[noreturn]] void end_by_sigterm() {
-  static_cast<void>(signal(SIGTERM, SIG_DFL));
-  kill(getpid(), SIGTERM);
-  sigset_t just_this;
-  sigemptyset(&just_this);
-  sigaddset(&just_this, SIGTERM);
-  pthread_sigmask(SIG_UNBLOCK, &just_this, nullptr);
-  while (true) pause();
-}
 
 // The other end of one connection.
 struct Peer {

@@ -46,7 +46,8 @@ void Mailbox::settle(Slot& slot, std::optional<Error> error) {
   slot.error = std::move(error);
   slot.done = true;
   --(slot.is_send ? open_sends_ : open_receives_);
-  changed_.notify_all();
+  // To wake who waits for another ticket takes a core from who works.
+  if (slot.is_waited_for || flushing_) changed_.notify_all();
 }
 
 Ticket Mailbox::open_send(Rank to, Tag tag) {
@@ -103,6 +104,9 @@ Status Mailbox::wait_locked(std::unique_lock<std::mutex>& lock, Ticket ticket,
     const auto slot = slots_.find(key_of(ticket));
     return slot == slots_.end() || slot->second.done;
   };
+  if (const auto slot = slots_.find(key_of(ticket)); slot != slots_.end()) {
+    slot->second.is_waited_for = true;
+  }
   bool done = true;
   if (patience > std::chrono::hours(24 * 365)) {  // more would overflow the clock
     changed_.wait(lock, is_done);
@@ -139,7 +143,10 @@ Result<std::string> Mailbox::take(Ticket ticket) {
 
 void Mailbox::wait_for_sends(std::chrono::nanoseconds patience) {
   std::unique_lock lock(mutex_);
-  if (changed_.wait_for(lock, patience, [&] { return open_sends_ == 0; })) return;
+  flushing_ = true;
+  const bool is_empty = changed_.wait_for(lock, patience, [&] { return open_sends_ == 0; });
+  flushing_ = false;
+  if (is_empty) return;
   for (auto& [key, slot] : slots_) {
     if (!slot.done) settle(slot, failure_);
   }

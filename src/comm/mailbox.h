@@ -101,6 +101,7 @@ class Mailbox {
     bool is_send = false;
     Rank peer = kFirstRank;
     bool done = false;
+    bool is_waited_for = false;
     std::optional<Error> error;
     std::string bytes;
   };
@@ -128,6 +129,7 @@ class Mailbox {
   std::map<Lane, Queue> queues_;
   std::map<Tag, std::shared_ptr<const Messages::Answer>> served_;
   bool answering_ = false;
+  bool flushing_ = false;  // wait_for_sends() waits
   bool closed_ = false;
   std::vector<bool> ended_;  // by rank
   std::optional<Error> failure_;

@@ -16,7 +16,7 @@ namespace millrace::comm {
 
 Result<std::unique_ptr<Comm>> connect_mpi(const ConnectOptions& options, const Launch& launch);
 
-// What the library exports, under this name: mpi_comm.cc. Both are made by one build.
+// What the library exports, under this name: mpi_connect.cc. Both are made by one build.
 inline constexpr const char* kMpiEntryName = "millrace_mpi_entry";
 struct MpiEntry {
   const char* version;  // of Millrace

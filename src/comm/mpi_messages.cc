@@ -1,10 +1,6 @@
 #include "comm/mpi_messages.h"
 
-#include <sched.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -30,11 +26,16 @@ static_assert(1u << kTagBits == kTagLimit);
 // MPI is asked so often in a row before the thread sleeps. Not sched_yield: on a core that
 // computes, it gives away a whole slice of milliseconds, and a sleep gives away just what it says.
 constexpr uint32_t kEagerRounds = 20;
-constexpr nanoseconds kFirstPause = 5us;
+constexpr uint32_t kEagerRoundsAwaitingRing = 4;
+constexpr nanoseconds kFirstPause = 5us;               // then twice as long each time
+constexpr nanoseconds kFirstPauseAwaitingRing = 20us;  // then four times as long
 constexpr nanoseconds kLongestPauseMoving = 200us;  // while MPI moves bytes, in steps it must drive
+constexpr nanoseconds kLongestPauseSent = 1ms;      // until a rank that can ring takes a message
 constexpr nanoseconds kLongestPauseBlind = 1ms;     // where a rank that sends cannot ring
 constexpr nanoseconds kLongestPauseWaiting = 20ms;  // for who can ring: to see that it has died
 constexpr nanoseconds kLongestPauseIdle = 100ms;
+
+constexpr size_t kTestedBytesMax = size_t{64} << 10;  // MPIs send up to that at once, or less
 
 // Below, memory is cheap; over, it is better given to somebody else.
 constexpr size_t kKeptBytesMin = size_t{32} << 10;
@@ -60,28 +61,6 @@ void keep_for_ever(std::shared_ptr<void> bytes) {
   static std::vector<std::shared_ptr<void>> kept;
   const std::lock_guard lock(mutex);
   kept.push_back(std::move(bytes));
-}
-
-// As the kernel has it; glibc of Debian 12 does not.
-struct SchedulingAttributes {
-  uint32_t size_bytes = sizeof(SchedulingAttributes);
-  uint32_t policy = SCHED_OTHER;
-  uint64_t flags = 0;
-  int32_t nice = 0;
-  uint32_t priority = 0;
-  uint64_t slice_ns = 0;
-  uint64_t deadline_ns = 0;
-  uint64_t period_ns = 0;
-};
-static_assert(sizeof(SchedulingAttributes) == 48);
-
-// Lets this thread on the core soon after it is woken, for a short while each time, at no more than
-// its fair share. From Linux 6.12 on; others take no notice of it.
-void ask_for_short_slices() {
-  SchedulingAttributes attributes;
-  attributes.nice = getpriority(PRIO_PROCESS, 0);
-  attributes.slice_ns = 100'000;
-  static_cast<void>(syscall(SYS_sched_setattr, 0, &attributes, 0));
 }
 
 }  // namespace
@@ -157,8 +136,8 @@ void MpiPost::post(WireKind kind, Tag tag, ByteView bytes, const JobPointer& job
   }
   if (open.empty()) {
     if (job->ticket) mailbox_.finish_send(*job->ticket);
-  } else {
-    own_bell_.ring();
+  } else if (!has_bell(job->peer)) {
+    own_bell_.ring();  // who can ring does, when it takes the message: there is no step before
   }
   ring(job->peer);
 }
@@ -169,10 +148,18 @@ void MpiPost::post_piece(WireKind kind, Tag tag, ByteView bytes, const JobPointe
   int code = MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, number_of(job->peer),
                        mpi_tag(kind, tag), options_.mpi, &request.mpi);
   int done = 0;
-  if (code == MPI_SUCCESS) code = MPI_Test(&request.mpi, &done, MPI_STATUS_IGNORE);
+  // A long one is not done before its receiver has taken it; to test it would drive MPI, and with
+  // it whatever the thread is about to do.
+  if (code == MPI_SUCCESS && bytes.size() < kTestedBytesMax) {
+    code = MPI_Test(&request.mpi, &done, MPI_STATUS_IGNORE);
+  }
   check(code);
   if (code == MPI_SUCCESS && done != 0) return;
   open.push_back(std::move(request));
+}
+
+bool MpiPost::has_bell(Rank rank) const {
+  return rank == options_.rank || options_.bells[index_of(rank)].has_value();
 }
 
 void MpiPost::ring(Rank rank) const {
@@ -259,14 +246,33 @@ void MpiPost::run() {
 }
 
 void MpiPost::pause(uint32_t rings_seen, uint32_t& quiet_rounds) {
-  if (++quiet_rounds <= kEagerRounds) return;
-  const uint32_t doublings = std::min<uint32_t>(quiet_rounds - kEagerRounds - 1, 20);
-  own_bell_.wait(rings_seen, std::min(kFirstPause * (1 << doublings), longest_pause()));
+  // Whatever happens next begins with a ring: to look often in between would take the core from who
+  // computes, or from the rank that is waited for. Not at all would be wrong: a thread that loses
+  // its core within MPI can keep back what the ring was about.
+  const bool awaits_ring = all_have_bells_ && open_receives_ == 0;
+  const uint32_t eager_rounds = awaits_ring ? kEagerRoundsAwaitingRing : kEagerRounds;
+  if (++quiet_rounds <= eager_rounds) return;
+  const uint32_t pauses = std::min<uint32_t>(quiet_rounds - eager_rounds - 1, 10);
+  const nanoseconds length =
+      awaits_ring ? kFirstPauseAwaitingRing * (1 << 2 * pauses) : kFirstPause * (1 << pauses);
+  ring_for_next_step();
+  own_bell_.wait(rings_seen, std::min(length, longest_pause()));
   if (own_bell_.count() != rings_seen) quiet_rounds = 0;
 }
 
+// A message that comes in steps of MPI needs its sender for the next one.
+void MpiPost::ring_for_next_step() const {
+  if (open_receives_ == 0) return;
+  for (const JobPointer& job : jobs_) {
+    if (job->arrival) ring(job->peer);
+  }
+}
+
 nanoseconds MpiPost::longest_pause() const {
-  if (!requests_.empty() && mpi_error_ == MPI_SUCCESS) return kLongestPauseMoving;
+  if (open_receives_ > 0 && mpi_error_ == MPI_SUCCESS) return kLongestPauseMoving;
+  if (!requests_.empty() && mpi_error_ == MPI_SUCCESS) {
+    return all_have_bells_ ? kLongestPauseSent : kLongestPauseMoving;
+  }
   const Mailbox::Expects expects = mailbox_.expects();
   if (expects == Mailbox::Expects::kNothing) return kLongestPauseIdle;
   if (!all_have_bells_) return kLongestPauseBlind;
@@ -367,6 +373,7 @@ void MpiPost::receive_into(MPI_Message message, std::byte* at, size_t size_bytes
   check(code);
   if (code == MPI_SUCCESS && done != 0) return;
   ++job->open_requests;
+  ++open_receives_;
   requests_.push_back(request);
   jobs_.push_back(job);
   ring(job->peer);  // it has to take the next step
@@ -400,6 +407,7 @@ bool MpiPost::test_requests() {
   for (const int index : done) {
     const JobPointer& job = jobs_[static_cast<size_t>(index)];
     --job->open_requests;
+    if (job->arrival) --open_receives_;
     finish_if_whole(job);
   }
   for (auto index = done.rbegin(); index != done.rend(); ++index) {  // the last one fills the gap
@@ -494,6 +502,7 @@ void MpiPost::stop() {
   for (JobPointer& job : jobs_) keep_for_ever(std::move(job));
   requests_.clear();
   jobs_.clear();
+  open_receives_ = 0;
 }
 
 namespace {

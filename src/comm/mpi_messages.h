@@ -87,11 +87,13 @@ class MpiPost {
   void post(WireKind kind, Tag tag, ByteView bytes, const JobPointer& job);
   void post_piece(WireKind kind, Tag tag, ByteView bytes, const JobPointer& job,
                   std::vector<Request>& open);
+  bool has_bell(Rank rank) const;
   void ring(Rank rank) const;
 
   // ---- the thread ----
   void run();
   void pause(uint32_t rings_seen, uint32_t& quiet_rounds);
+  void ring_for_next_step() const;
   std::chrono::nanoseconds longest_pause() const;
   bool take_arrivals();
   void begin_arrival(MPI_Message message, const MPI_Status& status);
@@ -126,6 +128,7 @@ class MpiPost {
   // Of the thread alone.
   std::vector<MPI_Request> requests_;
   std::vector<JobPointer> jobs_;       // of the requests, by index
+  size_t open_receives_ = 0;           // of the requests: what MPI moves, step by step
   std::vector<int> done_indices_;      // room for MPI_Testsome
   std::vector<JobPointer> in_pieces_;  // what is coming from a rank in pieces, by rank
   std::optional<std::chrono::nanoseconds> lost_at_;

@@ -7,6 +7,7 @@
 
 #include "base/temporary_directory.h"
 #include "data/source_contract.h"
+#include "format/array_decoder.h"
 #include "io/memory.h"
 
 namespace millrace::format {
@@ -299,6 +300,29 @@ TEST_F(FileSourceTest, TakesTheFilesOfTheFormatBelowADirectory) {
   EXPECT_THAT((*source)->name(SampleId{0}), HasSubstr("s/train.tfrecord-00000-of-00002: record 0"));
   EXPECT_THAT(open_files({.format = "tar", .directory = path("s")}).error().message(),
               HasSubstr("s: no files that end in .tar lie below it"));
+}
+
+TEST_F(FileSourceTest, IsDecodedAsItsFirstSampleIs) {
+  write_samples("tfrecord", {}, "a.tfrecord", {"abcd", "efgh", "toolong"});
+  const auto source = *open_files({.paths = {path("a.tfrecord")}});
+  const auto decoder = make_decoder_by_first(*source, source->format());
+  ASSERT_TRUE(decoder.ok()) << decoder.error().message();
+  ASSERT_EQ((*decoder)->fields().size(), 1u);
+  EXPECT_EQ((*decoder)->fields()[0].name, "data");
+  EXPECT_EQ((*decoder)->fields()[0].size_bytes(), 4u);
+  Buffer room;
+  std::string out(4, '#');
+  const MutableByteView place = std::as_writable_bytes(std::span(out));
+  const auto scratch = (*decoder)->make_scratch();
+  EXPECT_TRUE(
+      (*decoder)
+          ->decode(*source->read(SampleId{1}, room), {}, std::span(&place, 1), scratch.get())
+          .ok());
+  EXPECT_EQ(out, "efgh");
+  EXPECT_FALSE(
+      (*decoder)
+          ->decode(*source->read(SampleId{2}, room), {}, std::span(&place, 1), scratch.get())
+          .ok());
 }
 
 TEST_F(FileSourceTest, NamesTheFileThatCannotBeIndexed) {

@@ -69,7 +69,10 @@ inline jpeg_error_mgr* prepare(JpegErrors& errors) {
 
 inline Error jpeg_error(const JpegErrors& errors) {
   std::string text = errors.message;
-  if (!text.empty()) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  // Lower case, but for "JPEG datastream contains no image".
+  if (!text.empty() && !text.starts_with("JPEG")) {
+    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  }
   if (errors.base.msg_code == JERR_OUT_OF_MEMORY) {
     return fail(Errc::kExhausted, "JPEG: {}", text);
   }

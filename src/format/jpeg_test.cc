@@ -155,6 +155,8 @@ TEST(Jpeg, OtherBytesAreNamedAsSuch) {
   EXPECT_THAT(reader->open(bytes_of("GIF89a")).error().message(), HasSubstr("not a JPEG"));
   EXPECT_FALSE(reader->open({}).ok());
   EXPECT_THAT(reader->open(bytes_of("\xFF\xD8\xFFxxxxxx")).error().message(), HasSubstr("JPEG: "));
+  EXPECT_EQ(reader->open(bytes_of("\xFF\xD8\xFF\xD9")).error().message(),
+            "JPEG: JPEG datastream contains no image");
 }
 
 TEST(Jpeg, AReaderIsOfUseAfterAnErrorAndAfterAnImageLeftUnread) {

@@ -121,8 +121,8 @@ Result<data::Dataset> list_classes(const FolderOptions& options) {
   ASSIGN_OR_RETURN(std::vector<std::string> classes, list_directories(root));
   if (classes.empty()) {
     return fail(Errc::kInvalidArgument,
-                "{}: has no directories, which would be the classes; say that there are none "
-                "(has_classes)",
+                "{}: has no directories, which would be the classes; for files without classes "
+                "give has_classes=False",
                 root);
   }
   std::vector<std::vector<DirectoryFiles>> trees(classes.size());

@@ -12,7 +12,7 @@
 namespace millrace::io {
 namespace {
 
-class Auto final : public Engine {
+class Auto final : public FileEngine {
  public:
   explicit Auto(std::string refusal) : refusal_(std::move(refusal)) {}
 
@@ -23,22 +23,9 @@ class Auto final : public Engine {
     return {.one_at_a_time = "posix", .in_flight = "uring", .is_open_choice = true};
   }
 
-  Result<std::unique_ptr<Reader>> open(const std::filesystem::path& path) override {
-    ASSIGN_OR_RETURN(File file, open_to_read(path));
-    return std::unique_ptr<Reader>(std::make_unique<FileReader>(std::move(file)));
-  }
-
-  Result<std::unique_ptr<Writer>> create(const std::filesystem::path& path) override {
-    return create_file(path);
-  }
-
   Result<std::unique_ptr<ReadQueue>> open_queue(size_t capacity) override {
     if (refusal_.empty()) return open_uring_queue(capacity);
     return std::unique_ptr<ReadQueue>(std::make_unique<InlineQueue>(capacity, &read_whole_file));
-  }
-
-  Result<size_t> read_whole(const std::filesystem::path& path, MutableByteView out) override {
-    return read_whole_file(path, out);
   }
 
  private:

@@ -26,6 +26,11 @@ Result<std::unique_ptr<Writer>> create_file(const std::filesystem::path& path) {
   return std::unique_ptr<Writer>(std::make_unique<FileWriter>(std::move(file)));
 }
 
+Result<std::unique_ptr<Reader>> FileEngine::open(const std::filesystem::path& path) {
+  ASSIGN_OR_RETURN(File file, open_to_read(path));
+  return std::unique_ptr<Reader>(std::make_unique<FileReader>(std::move(file)));
+}
+
 Error longer_than_room(uint64_t size_bytes, size_t room_bytes) {
   return fail(Errc::kExhausted, "the file has {} bytes, but there is room for {}", size_bytes,
               room_bytes);

@@ -1,4 +1,4 @@
-// FileReader and FileWriter: a file of the operating system, as most engines hand it out.
+// FileReader, FileWriter, FileEngine: files of the operating system, as most engines hand them out.
 #pragma once
 
 #include <filesystem>
@@ -47,6 +47,19 @@ Result<std::unique_ptr<Writer>> create_file(const std::filesystem::path& path);
 
 // Engine::read_whole by open, one read and close: see file_reader.cc for how it knows the end.
 Result<size_t> read_whole_file(const std::filesystem::path& path, MutableByteView out);
+
+// Files by plain calls through the page cache, for engines that differ in their queue or their
+// views.
+class FileEngine : public Engine {
+ public:
+  Result<std::unique_ptr<Reader>> open(const std::filesystem::path& path) override;
+  Result<std::unique_ptr<Writer>> create(const std::filesystem::path& path) override {
+    return create_file(path);
+  }
+  Result<size_t> read_whole(const std::filesystem::path& path, MutableByteView out) override {
+    return read_whole_file(path, out);
+  }
+};
 
 // The error of read_whole where the file is longer than the room for it.
 Error longer_than_room(uint64_t size_bytes, size_t room_bytes);

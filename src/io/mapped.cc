@@ -12,6 +12,7 @@
 
 #include <cerrno>
 
+#include "base/memory.h"
 #include "io/engines.h"
 #include "io/file_reader.h"
 #include "io/inline_queue.h"
@@ -25,7 +26,6 @@ namespace {
 
 // A longer view is not read in advance: who asks for a whole file of gigabytes wants a part of it.
 constexpr uint64_t kPopulatedBytesMax = uint64_t{64} << 20;
-constexpr uint64_t kPageMask = 4095;
 
 class MappedReader final : public FileReader {
  public:
@@ -52,7 +52,7 @@ class MappedReader final : public FileReader {
  private:
   static bool can_be_read(ByteView bytes) {
     const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
-    const uintptr_t page = begin & ~kPageMask;
+    const uintptr_t page = begin & ~(page_bytes() - 1);
     const uintptr_t length = begin + bytes.size() - page;
     // EINVAL: a kernel before 5.14, which cannot tell in advance.
     return madvise(reinterpret_cast<void*>(page), length, MADV_POPULATE_READ) == 0 ||
@@ -62,7 +62,8 @@ class MappedReader final : public FileReader {
   ByteView bytes_;
 };
 
-class Mapped final : public Engine {
+// A whole file is read: to map, fault and unmap costs more than one read of a small one.
+class Mapped final : public FileEngine {
  public:
   std::string_view name() const override { return "mapped"; }
 
@@ -82,17 +83,8 @@ class Mapped final : public Engine {
     return std::unique_ptr<Reader>(std::make_unique<MappedReader>(std::move(file), bytes));
   }
 
-  Result<std::unique_ptr<Writer>> create(const std::filesystem::path& path) override {
-    return create_file(path);
-  }
-
   Result<std::unique_ptr<ReadQueue>> open_queue(size_t capacity) override {
     return std::unique_ptr<ReadQueue>(std::make_unique<InlineQueue>(capacity, &read_whole_file));
-  }
-
-  // Not by mapping: map, fault and unmap cost more than one read of a small file.
-  Result<size_t> read_whole(const std::filesystem::path& path, MutableByteView out) override {
-    return read_whole_file(path, out);
   }
 };
 

@@ -9,6 +9,8 @@
 
 #include "base/cpus.h"
 #include "base/units.h"
+#include "data/fingerprint.h"
+#include "loader/local_loader.h"
 #include "loader/pipeline/pipeline.h"
 
 namespace millrace::loader {
@@ -120,7 +122,8 @@ class ThreadedLoader final : public Loader {
     return tiers_ ? tiers_ : options_.source;
   }
   Status check_process() const;
-  Status check_state(const LoaderState& state) const;
+  uint32_t dataset() const;
+  Status check_shards(const LoaderState& state) const;
   ShareOptions share_options(uint64_t done) const;
   PipelineOptions pipeline_options() const;
   uint64_t epoch_count() const {
@@ -140,15 +143,16 @@ class ThreadedLoader final : public Loader {
   uint64_t batches_left_ = 0;  // of the epoch
   uint64_t batch_count_ = 0;
 
-  mutable std::mutex mutex_;             // for what other threads ask: the next three
-  std::shared_ptr<TieredSource> tiers_;  // null: none; shared with the pipeline's threads
-  std::unique_ptr<Pipeline> pipeline_;   // from the first epoch on; only the consumer sets it
-  LoaderStats counts_;                   // what the pipeline does not count
+  mutable std::mutex mutex_;                 // for what other threads ask: the next four
+  mutable std::optional<uint32_t> dataset_;  // its fingerprint, once it was wanted
+  std::shared_ptr<TieredSource> tiers_;      // null: none; shared with the pipeline's threads
+  std::unique_ptr<Pipeline> pipeline_;       // from the first epoch on; only the consumer sets it
+  LoaderStats counts_;                       // what the pipeline does not count
 };
 
 Status ThreadedLoader::check_process() const {
   if (!pipeline_ || pipeline_->is_of_this_process()) return {};
-  return fail(Errc::kUnsupported,
+  return fail(Errc::kCancelled,
               "the loader was started before this process, {}, was forked, and its threads are not "
               "here; open a loader of its own in each process after the fork, or start processes "
               "by spawn instead of fork",
@@ -283,45 +287,35 @@ void ThreadedLoader::cancel() {
   if (pipeline_ && pipeline_->is_of_this_process()) pipeline_->cancel();
 }
 
+// When it is first wanted: the first batch must not wait for the names of all samples.
+uint32_t ThreadedLoader::dataset() const {
+  const std::lock_guard lock(mutex_);
+  if (!dataset_) dataset_ = data::fingerprint(*options_.source);
+  return *dataset_;
+}
+
 LoaderState ThreadedLoader::state() const {
-  LoaderState state{.order = order_->options(), .epoch = epoch_, .done = done_};
+  LoaderState state{
+      .order = order_->options(), .dataset = dataset(), .epoch = epoch_, .done = done_};
   state.order.group_begins.clear();
   return state;
 }
 
-Status ThreadedLoader::check_state(const LoaderState& state) const {
-  const OrderOptions& own = order_->options();
-  const auto differs = [](std::string_view what, const auto& of_state, const auto& of_loader) {
-    return fail(Errc::kInvalidArgument,
-                "the state is of another order: its {} is {}, this loader's {}; open the loader as "
-                "it was when the state was saved",
-                what, of_state, of_loader);
-  };
-  const OrderOptions& of_state = state.order;
-  if (of_state.sample_count != own.sample_count) {
-    return differs("number of samples", of_state.sample_count, own.sample_count);
+Status ThreadedLoader::check_shards(const LoaderState& state) const {
+  if (!has_shards(options_.shuffle) || options_.shard_count == 0 ||
+      state.order.shard_count == options_.shard_count) {
+    return {};
   }
-  if (of_state.shuffle != own.shuffle) {
-    return differs("shuffle", shuffle_name(of_state.shuffle), shuffle_name(own.shuffle));
-  }
-  if (of_state.seed != own.seed) return differs("seed", of_state.seed, own.seed);
-  if (of_state.fraction != own.fraction) {
-    return differs("fraction", of_state.fraction, own.fraction);
-  }
-  if (has_shards(own.shuffle) && options_.shard_count != 0 &&
-      of_state.shard_count != options_.shard_count) {
-    return differs("shard_count", of_state.shard_count, options_.shard_count);
-  }
-  if (state.done > own.sample_count) {
-    return fail(Errc::kInvalidArgument, "the state has used up {} samples of {}", state.done,
-                own.sample_count);
-  }
-  return {};
+  return fail(Errc::kInvalidArgument,
+              "the state is of another order: its shard_count is {}, this loader's {}; open the "
+              "loader as it was when the state was saved",
+              state.order.shard_count, options_.shard_count);
 }
 
 Status ThreadedLoader::restore(const LoaderState& state) {
   RETURN_IF_ERROR(check_process());
-  RETURN_IF_ERROR(check_state(state));
+  RETURN_IF_ERROR(check_continues(state, this->state()));
+  RETURN_IF_ERROR(check_shards(state));
   if (state.order.shard_count != order_->options().shard_count) {
     // Saved by a world of another size, whose number of shards is kept: the order is the job's.
     OrderOptions order = order_options(options_);
@@ -354,6 +348,7 @@ LoaderStats ThreadedLoader::stats() const {
 
 Result<std::unique_ptr<Loader>> Loader::open(LoaderOptions options) {
   RETURN_IF_ERROR(check(options));
+  if (!options.local.directory.empty()) return open_local_loader(std::move(options));
   RETURN_IF_ERROR(check_tiers(options));
   ASSIGN_OR_RETURN(BatchLayout layout, make_layout(options));
   ASSIGN_OR_RETURN(std::shared_ptr<const Order> order, make_order(order_options(options)));

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "data/subset_source.h"
 #include "loader/pipeline/fakes.h"
 
 namespace millrace::loader {
@@ -385,6 +386,22 @@ TEST(Loader, AStateOfTheEndOfAnEpochGivesNothingMore) {
   ASSERT_TRUE(resumed->restore(state).ok());
   EXPECT_THAT(take(*resumed), IsEmpty());
   EXPECT_EQ(whole_epoch(*resumed, 1), whole_epoch(*open(options(20, 10)), 1));
+}
+
+TEST(Loader, AStateOfAsManyOtherSamplesIsRefused) {
+  LoaderOptions part = options(20, 4);
+  const auto some = [&](uint64_t first) {
+    std::vector<data::SampleId> samples;
+    for (uint64_t i = 0; i < 10; ++i) samples.push_back(data::SampleId{first + i});
+    return *data::SubsetSource::make(std::make_shared<FakeSource>(20), std::move(samples));
+  };
+  part.source = some(0);
+  const LoaderState state = open(part)->state();
+  EXPECT_TRUE(open(part)->restore(state).ok());
+  part.source = some(7);
+  const Status refused = open(part)->restore(state);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message(), HasSubstr("another dataset: it has 10 samples too"));
 }
 
 TEST(Loader, AStateGoesOnInAWorldOfAnotherSize) {

@@ -11,6 +11,17 @@ namespace {
 
 constexpr uint64_t kStateVersion = 1;
 
+Status read_dataset(Fields& fields, std::optional<uint32_t>& dataset) {
+  if (!fields.has("dataset")) return {};
+  uint64_t number = 0;
+  RETURN_IF_ERROR(fields.read("dataset", number));
+  if (number > std::numeric_limits<uint32_t>::max()) {
+    return fields.complain("dataset", fmt::format("{} is more than 32 bits", number));
+  }
+  dataset = static_cast<uint32_t>(number);
+  return {};
+}
+
 Result<LoaderState> state_in(Fields& fields) {
   LoaderState state;
   std::string shuffle;
@@ -18,6 +29,7 @@ Result<LoaderState> state_in(Fields& fields) {
   uint64_t epoch = 0;
   RETURN_IF_ERROR(fields.require("shuffle", shuffle));
   RETURN_IF_ERROR(fields.require("samples", state.order.sample_count));
+  RETURN_IF_ERROR(read_dataset(fields, state.dataset));
   RETURN_IF_ERROR(fields.require("seed", state.order.seed));
   RETURN_IF_ERROR(fields.require("shards", shard_count));
   RETURN_IF_ERROR(fields.require("fraction", state.order.fraction));
@@ -46,6 +58,7 @@ std::string LoaderState::text() const {
   json.field("version", kStateVersion);
   json.field("shuffle", shuffle_name(order.shuffle));
   json.field("samples", order.sample_count);
+  if (dataset) json.field("dataset", *dataset);
   json.field("seed", order.seed);
   json.field("shards", order.shard_count);
   json.field("fraction", order.fraction);
@@ -75,6 +88,40 @@ Result<LoaderState> LoaderState::parse(std::string_view text) {
     return std::move(state).within(kName);
   }
   return state;
+}
+
+Status check_continues(const LoaderState& state, const LoaderState& own_state) {
+  const OrderOptions& own = own_state.order;
+  const auto differs = [](std::string_view what, const auto& of_state, const auto& of_loader) {
+    return fail(Errc::kInvalidArgument,
+                "the state is of another order: its {} is {}, this loader's {}; open the loader as "
+                "it was when the state was saved",
+                what, of_state, of_loader);
+  };
+  const OrderOptions& of_state = state.order;
+  if (of_state.sample_count != own.sample_count) {
+    return differs("number of samples", of_state.sample_count, own.sample_count);
+  }
+  if (state.dataset && own_state.dataset && state.dataset != own_state.dataset) {
+    return fail(
+        Errc::kInvalidArgument,
+        "the state is of another dataset: it has {} samples too, but under other names, in "
+        "another order or of other classes. Bring back the files as they were, or begin the "
+        "epoch anew",
+        own.sample_count);
+  }
+  if (of_state.shuffle != own.shuffle) {
+    return differs("shuffle", shuffle_name(of_state.shuffle), shuffle_name(own.shuffle));
+  }
+  if (of_state.seed != own.seed) return differs("seed", of_state.seed, own.seed);
+  if (of_state.fraction != own.fraction) {
+    return differs("fraction", of_state.fraction, own.fraction);
+  }
+  if (state.done > own.sample_count) {
+    return fail(Errc::kInvalidArgument, "the state has used up {} samples of {}", state.done,
+                own.sample_count);
+  }
+  return {};
 }
 
 }  // namespace millrace::loader

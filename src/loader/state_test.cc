@@ -37,6 +37,18 @@ TEST(LoaderState, IsOneLineOfText) {
             R"("done": 65536})");
 }
 
+TEST(LoaderState, TellsTheDatasetWhereItIsKnown) {
+  LoaderState state = some_state();
+  state.dataset = 3507606406;
+  EXPECT_THAT(state.text(), HasSubstr(R"("samples": 1281167, "dataset": 3507606406, "seed")"));
+  const auto read = LoaderState::parse(state.text());
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_EQ(read->dataset, 3507606406u);
+  EXPECT_EQ(LoaderState::parse(some_state().text())->dataset, std::nullopt);
+  EXPECT_THAT(refused(changed("\"seed\"", "\"dataset\": 4294967296, \"seed\"")),
+              HasSubstr("4294967296 is more than 32 bits"));
+}
+
 TEST(LoaderState, IsReadBackWhole) {
   const auto state = LoaderState::parse(some_state().text());
   ASSERT_TRUE(state.ok()) << state.error().message();

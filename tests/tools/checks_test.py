@@ -653,7 +653,7 @@ class HeadersTest(CheckTest):
         self.write("src/CMakeLists.txt", "")
         self.write("src/base/base.h", "// base: what every module stands on.\n//\n"
                    "// It knows no word of the domain.\n// It never prints.\n#pragma once\n")
-        self.write("src/base/a.cc", "int a;\n")
+        self.write("src/base/a.cc", '#include "base/a.h"\nint a;\n')
 
     def header(self, *lines: str) -> None:
         self.write("src/base/a.h", "\n".join(lines) + "\n")
@@ -681,6 +681,14 @@ class HeadersTest(CheckTest):
     def test_a_header_without_pragma_once(self) -> None:
         self.header("// Clock: how time is told.", "// #pragma once")
         self.assert_finds("src/base/a.h:1: the header lacks #pragma once. Put it ")
+
+    def test_a_source_that_includes_another_header_before_its_own(self) -> None:
+        self.header("// Clock: how time is told.", "#pragma once")
+        for text, line in (('// a\n#include <string>\n#include "base/a.h"\n', 2), ("int a;\n", 1)):
+            with self.subTest(text):
+                self.write("src/base/a.cc", text)
+                self.assert_finds(f"src/base/a.cc:{line}: the source does not include its own header "
+                                  "first. Begin with #include \"base/a.h\"")
 
     def test_tags_in_comments(self) -> None:
         for tag, found in (("// @param a the a", "@param"), ("// Author: Ann", "// Author:"),

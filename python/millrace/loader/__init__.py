@@ -10,7 +10,8 @@ from millrace.loader._errors import SampleError
 from millrace.loader._stats import Stats
 from millrace.loader._world import World
 from millrace.loader.data_loader import DataLoader
-from millrace.loader.datasets import ArrayFolder, Dataset, Files, Image, ImageFolder, RawFolder
+from millrace.loader.datasets import (ArrayFolder, Dataset, Files, Image, ImageFolder, RawFolder,
+                                      Subset)
 
 __all__ = ["ArrayFolder", "DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder",
-           "SampleError", "Stats", "World"]
+           "SampleError", "Stats", "Subset", "World"]

@@ -13,7 +13,7 @@ def choose(kind: Optional[str]) -> str:
     """`kind`, or the best that can be imported."""
     if kind is not None:
         if kind not in KINDS:
-            raise ValueError(f"output={kind!r}: there are {', '.join(KINDS)}")
+            raise ValueError(f"output={kind!r}: there are {', '.join(KINDS)} and dict")
         return kind
     return next((name for name in ("torch", "numpy") if _module(name) is not None), "array")
 

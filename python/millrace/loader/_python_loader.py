@@ -44,7 +44,7 @@ class PythonOptions:
     world_size: int
     batch_size: int
     tail: str
-    thread_count: int
+    thread_count: int  # 0: who asks for a batch makes it
     prefetch_batches: int
     collate: Callable[[list], Any]
     transform: Optional[Callable[[Any], Any]]
@@ -72,7 +72,8 @@ class PythonLoader:
         self._start_threads()
         began = time.monotonic()
         with trace.region(trace.names.BATCH_WAIT, epoch=run.epoch, step=run.handed):
-            result = self._shared.wait(run, began + self._options.timeout_seconds)
+            result = (self._shared.wait(run, began + self._options.timeout_seconds)
+                      if self._options.thread_count > 0 else self._make_here(run))
         self._shared.stats["wait_seconds"] += time.monotonic() - began
         if isinstance(result, BaseException):
             raise result
@@ -81,6 +82,13 @@ class PythonLoader:
         self._shared.stats["batches"] += 1
         self._shared.stats["samples"] += result.row_count
         return result
+
+    def _make_here(self, run: "_Run") -> PythonBatch:
+        if self._shared.is_closed:
+            raise RuntimeError("the loader was closed")
+        batch = _make(self._shared, run, run.handed)
+        run.handed += 1
+        return batch
 
     @property
     def batch_count(self) -> int:

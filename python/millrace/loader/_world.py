@@ -63,12 +63,19 @@ class World:
         for names in _LAUNCHERS if by_torchrun else _LAUNCHERS[1:]:
             if names[0] in environment and names[1] in environment:
                 rank, size = (_number(environment, name) for name in names[:2])
+                if names[2] not in environment and _is_task_of_srun(environment, rank, size):
+                    names = _LAUNCHERS[-1]  # srun --mpi=pmi2 gives the place on the node by its own
                 local_rank, local_size = (_number(environment, name, or_else)
                                           for name, or_else in zip(names[2:], (0, 1)))
                 if not 0 <= local_rank < local_size:
                     local_rank, local_size = 0, 1
                 return cls(rank, size, local_rank, local_size)
         return cls()
+
+
+def _is_task_of_srun(environment: Mapping[str, str], rank: int, size: int) -> bool:
+    return (environment.get("SLURM_PROCID"), environment.get("SLURM_STEP_NUM_TASKS")) == (
+        str(rank), str(size))
 
 
 def _number(environment: Mapping[str, str], name: str, or_else: Optional[int] = None) -> int:

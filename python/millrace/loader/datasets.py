@@ -10,6 +10,7 @@ from typing import Any, Optional, Union
 
 from millrace.loader import _outputs
 from millrace.loader._native import native
+from millrace.loader._torch_options import is_subset
 
 PathLike = Union[str, "os.PathLike[str]"]
 IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png")
@@ -47,7 +48,7 @@ class Image:
     accept_damage: bool = False
 
     def decoder(self) -> Any:
-        height, width = (self.size, self.size) if isinstance(self.size, int) else self.size
+        height, width = self._height_and_width()
         is_normalised = self.mean is not None or self.std is not None
         if is_normalised and self.dtype == "uint8":
             raise ValueError("mean and std are for dtype='float32', 'float16' or 'bfloat16'; bytes "
@@ -62,12 +63,29 @@ class Image:
             resize_to=self.resize_to, scale=self.scale, ratio=self.ratio, antialias=self.antialias,
             scaled_decode=self.scaled_decode, accept_damage=self.accept_damage)
 
+    def _height_and_width(self) -> tuple[int, int]:
+        size = self.size
+        both = size if isinstance(size, (tuple, list)) else (size, size)
+        if len(both) != 2 or not all(hasattr(side, "__index__") and 0 < side < 2**31 for side in both):
+            raise ValueError(f"size={size!r} is neither a number of pixels nor (height, width)")
+        return int(both[0]), int(both[1])
+
 
 class Dataset:
     """A source of samples and what decodes them. Made by its subclasses."""
 
     _source: Any
     _decoder: Any  # None: Python decodes, in __getitem__
+    _made_of: tuple  # the arguments it was made of
+
+    def __new__(cls, *arguments: Any, **options: Any) -> "Dataset":
+        made = super().__new__(cls)
+        made._made_of = arguments, options
+        return made
+
+    def __reduce__(self) -> tuple:
+        """Pickled, for processes that are spawned, it is what it was made of: it is opened again."""
+        return _make_again, (type(self), *self._made_of)
 
     def __len__(self) -> int:
         return len(self._source)
@@ -102,8 +120,15 @@ class Dataset:
         """The sample as a user finds it: the file, and the place in it."""
         return self._source.name(self._checked(index))
 
+    def subset(self, indices: Iterable[int]) -> "Subset":
+        """Some of the samples, in this order; read and decoded by C++ as the whole is."""
+        return Subset(self, indices)
+
     def _checked(self, index: int) -> int:
         count = len(self)
+        if not hasattr(index, "__index__"):
+            raise TypeError(f"a dataset is indexed by a number, not by {index!r}; subset() takes many")
+        index = int(index)
         if not -count <= index < count:
             raise IndexError(f"sample {index} of {count}")
         return index % count
@@ -139,7 +164,7 @@ class ImageFolder(Dataset):
         if self._function is None:
             self._decoder = Image(size, str(transform), flip, dtype, layout, mean, std,
                                   **options).decoder()
-        self._source = native.open_folder(self.root, list(extensions), has_classes, engine=engine)
+        self._source = _open_folder(self.root, extensions, has_classes, engine=engine)
         self.classes: list = self._source.class_names
         self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
 
@@ -184,7 +209,7 @@ class RawFolder(Dataset):
         if has_classes is None:
             has_classes = _has_directories(self.root)
         self._decoder = native.array_decoder("data", dtype, _shape(shape))
-        self._source = native.open_folder(self.root, list(extensions), has_classes, engine=engine)
+        self._source = _open_folder(self.root, extensions, has_classes, engine=engine)
         self.classes: list = self._source.class_names
         self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
 
@@ -204,7 +229,7 @@ class ArrayFolder(Dataset):
         self.root = os.fspath(root)
         if has_classes is None:
             has_classes = _has_directories(self.root)
-        self._source = native.open_folder(self.root, list(extensions), has_classes, format, engine)
+        self._source = _open_folder(self.root, extensions, has_classes, format, engine)
         self._decoder = native.fields_decoder(self._source, _wishes(fields))
         self.classes: list = self._source.class_names
         self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
@@ -245,17 +270,49 @@ class Files(Dataset):
         self._adds_label = fields is None
         self._source = native.open_files(paths=paths, directory=directory, format=format or "",
                                          record_bytes=record_bytes, rows=rows,
-                                         engine=engine)
+                                         engine=_engine(engine))
         if shape is not None:
             self._decoder = decoder
         elif fields is None and self._source.element is not None:
             self._decoder = native.array_decoder(*self._source.element)
         else:
             self._decoder = native.fields_decoder(self._source, _wishes(fields))
+        # A tar's class is one of its fields already.
+        self._adds_label &= "cls" not in [name for name, _, _ in self._decoder.fields()]
 
     @property
     def has_labels(self) -> bool:
         return self._adds_label and self._source.has_labels
+
+
+class Subset(Dataset):
+    """Some samples of another dataset: what `dataset.subset(indices)` gives. Subsets that torch's
+    Subset or random_split made of a dataset of this module are read as this is."""
+
+    def __init__(self, dataset: Dataset, indices: Iterable[int]) -> None:
+        self.dataset = dataset
+        self.indices = [dataset._checked(index) for index in indices]
+        self._source = dataset._source.subset(self.indices)
+        self._decoder = dataset._decoder
+
+    def __getitem__(self, index: int) -> Any:
+        if self._decoder is None:
+            return self.dataset[self.indices[self._checked(index)]]
+        return super().__getitem__(index)
+
+    @property
+    def has_labels(self) -> bool:
+        return self.dataset.has_labels
+
+
+def read_by_native(dataset: Any) -> Optional[Dataset]:
+    """The dataset, where C++ can read and decode it; None where Python makes its samples."""
+    if isinstance(dataset, Dataset):
+        return dataset if dataset._decoder is not None else None
+    if not is_subset(dataset):
+        return None
+    whole = read_by_native(dataset.dataset)
+    return None if whole is None else whole.subset(dataset.indices)
 
 
 class Samples(Sequence):
@@ -279,6 +336,10 @@ class Samples(Sequence):
         return (self[index] for index in range(len(self)))
 
 
+def _make_again(kind: type, arguments: tuple, options: dict) -> Dataset:
+    return kind(*arguments, **options)
+
+
 def _channels(name: str, values: Optional[Sequence[float]], or_else: float) -> tuple:
     if values is None:
         return (or_else,) * 3
@@ -300,11 +361,24 @@ def _has_directories(root: str) -> bool:
         return any(entry.is_dir() for entry in entries)
 
 
+def _open_folder(root: str, extensions: Iterable[str], has_classes: bool, format: str = "",
+                 engine: str = "auto") -> Any:
+    # As bytes: a name need not be UTF-8.
+    return native.open_folder(os.fsencode(root), list(extensions), has_classes, format,
+                              _engine(engine))
+
+
+def _engine(name: str) -> str:
+    if name == "memory":  # of C++ tests
+        raise ValueError("engine='memory': there are 'auto', 'posix', 'mapped', 'direct' and 'uring'")
+    return name
+
+
 def _paths_of(files: Union[PathLike, Iterable[PathLike]]) -> tuple:
     if isinstance(files, (str, os.PathLike)):
-        path = os.fspath(files)
-        return ([], path) if os.path.isdir(path) else ([path], "")
-    return [os.fspath(path) for path in files], ""
+        path = os.fsencode(files)
+        return ([], path) if os.path.isdir(path) else ([path], b"")
+    return [os.fsencode(path) for path in files], b""
 
 
 def _wishes(fields: Union[Iterable[str], Mapping[str, Any], None]) -> list:

@@ -3,6 +3,38 @@
 #include <algorithm>
 
 namespace millrace::loader {
+namespace {
+
+constexpr uint64_t kTurnsTogether = 8192;  // walked back together (PartialMoves::walk_back)
+
+// As many turns from `first` on as `given` is long, which is used up.
+void add_turns(const PartialMoves& moves, uint64_t first, std::span<Slot> given,
+               ExchangePlan& plan) {
+  const data::Epoch epoch = plan.epoch;
+  std::vector<Slot> own(given.size());
+  std::vector<uint64_t> slots(given.size());
+  moves.slots(moves.cycle_of(epoch), plan.rank)
+      .fill(moves.first_place(epoch) + first, 1, std::span(slots));
+  for (size_t i = 0; i < own.size(); ++i) own[i] = {.shard = plan.rank, .index = slots[i]};
+  moves.givers_of(epoch, first, plan.rank, given);
+  std::vector<uint32_t> givers(given.size());
+  for (size_t i = 0; i < given.size(); ++i) givers[i] = given[i].shard;
+  moves.walk_back(epoch, own);
+  moves.walk_back(epoch, given);
+  for (size_t i = 0; i < given.size(); ++i) {
+    const uint64_t turn = first + i;
+    const auto target = static_cast<uint32_t>(moves.targets(epoch, turn).at(plan.rank));
+    if (target == plan.rank) continue;  // the giver is the rank itself as well
+    plan.sends.push_back(
+        {.turn = turn, .peer = target, .slot = slots[i], .sample = moves.shards().at_home(own[i])});
+    plan.receives.push_back({.turn = turn,
+                             .peer = givers[i],
+                             .slot = slots[i],
+                             .sample = moves.shards().at_home(given[i])});
+  }
+}
+
+}  // namespace
 
 uint64_t ExchangePlan::round_count() const {
   const uint64_t by_messages = turn_count / (kSamplesPerMessage * rank_count);
@@ -28,19 +60,10 @@ ExchangePlan plan_exchange(const PartialMoves& moves, data::Epoch epoch, uint32_
                     .turn_count = moves.turn_count()};
   plan.sends.reserve(plan.turn_count);
   plan.receives.reserve(plan.turn_count);
-  const KeyedPermutation slots = moves.slots(moves.cycle_of(epoch), rank);
-  for (uint64_t turn = 0; turn < plan.turn_count; ++turn) {
-    const PartialMoves::Move move{.place = moves.first_place(epoch) + turn, .epoch = epoch};
-    const auto target = static_cast<uint32_t>(moves.targets(epoch, turn).at(rank));
-    if (target == rank) continue;  // the giver is the rank itself as well
-    const Slot mine{.shard = rank, .index = slots.at(move.place)};
-    const Slot given = moves.giver_of(move, rank);
-    plan.sends.push_back(
-        {.turn = turn, .peer = target, .slot = mine.index, .sample = moves.sample_in(epoch, mine)});
-    plan.receives.push_back({.turn = turn,
-                             .peer = given.shard,
-                             .slot = mine.index,
-                             .sample = moves.sample_in(epoch, given)});
+  std::vector<Slot> given;
+  for (uint64_t first = 0; first < plan.turn_count; first += given.size()) {
+    given.resize(std::min(kTurnsTogether, plan.turn_count - first));
+    add_turns(moves, first, given, plan);
   }
   return plan;
 }

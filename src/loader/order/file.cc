@@ -48,10 +48,15 @@ class FileOrder : public Order {
             std::span<data::SampleId> out) const override {
     if (out.empty()) return;
     const auto table = table_of(epoch);
-    size_t place = place_of(*table, first);
+    uint64_t end = 0;     // of the file at hand
+    uint64_t offset = 0;  // from its positions to its samples, modulo 2^64
     for (data::SampleId& sample : out) {
-      if (first >= table->begins[place + 1]) place = place_of(*table, first);
-      sample = sample_at(*table, place, first);
+      if (first >= end) {
+        const size_t place = place_of(*table, first);
+        end = table->begins[place + 1];
+        offset = data::index_of(sample_at(*table, place, first)) - first;
+      }
+      sample = data::SampleId{first + offset};
       first += stride;
     }
   }

@@ -1,5 +1,6 @@
 // Global shuffling: one keyed permutation of all samples an epoch.
 #include "base/permutation.h"
+#include "loader/order/kept_permutations.h"
 #include "loader/order/key.h"
 #include "loader/order/kinds.h"
 
@@ -28,12 +29,15 @@ class GlobalOrder : public Order {
 
  private:
   KeyedPermutation permutation(data::Epoch epoch) const {
-    return samples_.with_key(
-        order_key({.seed = options_.seed, .epoch = epoch, .purpose = OrderPurpose::kGlobal}));
+    return kept_.find(samples_, data::number_of(epoch), 0, [&] {
+      return samples_.with_key(
+          order_key({.seed = options_.seed, .epoch = epoch, .purpose = OrderPurpose::kGlobal}));
+    });
   }
 
   OrderOptions options_;
   KeyedPermutation samples_;  // of no epoch yet
+  KeptPermutations kept_{1};
 };
 
 }  // namespace

@@ -5,10 +5,13 @@
 // that were to differ would share their orders.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
+#include <span>
 
 #include "base/counter_random.h"
 #include "base/permutation.h"
+#include "base/permutation_lanes.h"
 #include "data/sample.h"
 
 namespace millrace::loader {
@@ -30,14 +33,26 @@ struct OrderName {
   uint64_t which = 0;  // below 2^56
 };
 
+// The second half of the block's counter; the first is the epoch.
+inline uint64_t named_purpose(OrderPurpose purpose, uint64_t which) {
+  return uint64_t{static_cast<uint8_t>(purpose)} << 56 | which;
+}
+
 inline PermutationKey order_key(const OrderName& name) {
   const uint64_t epoch = data::number_of(name.epoch);
-  const uint64_t what = uint64_t{static_cast<uint8_t>(name.purpose)} << 56 | name.which;
+  const uint64_t what = named_purpose(name.purpose, name.which);
   const auto block =
       philox4x32({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32),
                   static_cast<uint32_t>(what), static_cast<uint32_t>(what >> 32)},
                  {static_cast<uint32_t>(name.seed), static_cast<uint32_t>(name.seed >> 32)});
   return {.low = uint64_t{block[1]} << 32 | block[0], .high = uint64_t{block[3]} << 32 | block[2]};
+}
+
+// Many at a time: of the epochs and named purposes, which become the lower and the upper halves of
+// the keys. REQUIRES: as many of these as of those
+inline void order_keys(uint64_t seed, std::span<uint64_t> epochs, std::span<uint64_t> purposes) {
+  assert(epochs.size() == purposes.size());
+  permutation_lanes().philox_each(seed, epochs.data(), purposes.data(), epochs.size());
 }
 
 }  // namespace millrace::loader

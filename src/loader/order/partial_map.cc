@@ -29,20 +29,24 @@ PartialMap::PartialMap(const PartialMoves& moves, uint32_t shard, data::Epoch ep
   }
 }
 
+PartialMap::PartialMap(const PartialMoves& moves, uint32_t shard, const WholeMap& whole)
+    : shard_(shard), epoch_(whole.epoch()), samples_(moves.shards().size_of(shard)) {
+  std::ranges::copy(whole.samples_of(shard), samples_.begin());
+  const uint64_t last = samples_.size() - 1;
+  if (samples_.size() > moves.shards().even_size()) {
+    samples_[last] = number_of(moves.shards().at_home({.shard = shard, .index = last}));
+  }
+}
+
 void PartialMap::advance(const PartialMoves& moves) {
   const KeyedPermutation own = moves.slots(moves.cycle_of(epoch_), shard_);
   std::vector<Slot> givers;
   std::vector<uint64_t> targets;  // slots of this shard, by giver
   for (uint64_t first = 0; first < moves.turn_count(); first += kTogether) {
-    givers.clear();
-    targets.clear();
-    for (uint64_t turn = first; turn < std::min(first + kTogether, moves.turn_count()); ++turn) {
-      const uint64_t place = moves.first_place(epoch_) + turn;
-      const Slot giver = moves.giver_of({.place = place, .epoch = epoch_}, shard_);
-      if (giver.shard == shard_) continue;  // the sample stays where it is
-      givers.push_back(giver);
-      targets.push_back(own.at(place));
-    }
+    givers.resize(std::min(kTogether, moves.turn_count() - first));
+    targets.resize(givers.size());
+    moves.givers_of(epoch_, first, shard_, givers);
+    own.fill(moves.first_place(epoch_) + first, 1, std::span(targets));
     moves.walk_back(epoch_, givers);
     for (size_t i = 0; i < givers.size(); ++i) {
       samples_[targets[i]] = number_of(moves.shards().at_home(givers[i]));
@@ -92,12 +96,24 @@ PartialMaps::Shared PartialMaps::make(uint32_t shard, data::Epoch epoch) {
     }
     kept_[1].reset();  // makes room: there is memory for two
   }
+  if (has_whole(epoch)) return std::make_shared<const PartialMap>(*moves_, shard, *whole_);
   const bool is_near =
       from && data::number_of(epoch) - data::number_of(from->epoch()) < moves_->cycle_epochs();
   if (!is_near) return std::make_shared<const PartialMap>(*moves_, shard, epoch);
   auto map = std::make_shared<PartialMap>(*from);
   while (map->epoch() < epoch) map->advance(*moves_);
   return map;
+}
+
+// Not for the first map of all, which has a batch waiting for it and may be the only one. A job
+// that goes on at a late epoch catches up in some epochs, in each of which that takes about as long
+// as the walks do.
+bool PartialMaps::has_whole(data::Epoch epoch) {
+  if (!std::exchange(has_made_, true) || !WholeMap::is_worth_while(*moves_, epoch)) return false;
+  if (!whole_) whole_.emplace(*moves_);
+  uint64_t left = 1 + 2 * (moves_->cycle_of(epoch) + 1) / moves_->shards().count();
+  for (; left > 0 && whole_->epoch() < epoch; --left) whole_->advance(*moves_);
+  return whole_->epoch() == epoch;
 }
 
 }  // namespace millrace::loader

@@ -2,7 +2,8 @@
 //
 // A walk back (partial_moves.h) takes a step a cycle, and the hundredth epoch has ten of them. A
 // rank asks about every slot of its shard in every epoch: one pass makes the table of the first,
-// and each next one is the table before with the moves of an epoch made, of which there are few.
+// and each next one is the table before with the moves of an epoch made, of which there are few; or
+// it is a part of the table of all shards, where that is less work (whole_map.h).
 //
 // PartialMaps keeps the two that were used last, so that a prefetcher that is an epoch ahead, and
 // whoever is not, find theirs: 8 bytes a slot together, and only of a shard that is not huge. Of
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "loader/order/partial_moves.h"
+#include "loader/order/whole_map.h"
 
 namespace millrace::loader {
 
@@ -29,6 +31,8 @@ class PartialMap {
 
   // REQUIRES: the shard has at most kSlotCountMax slots; at most kSampleCountMax samples
   PartialMap(const PartialMoves& moves, uint32_t shard, data::Epoch epoch);
+  // The same, of the epoch of the table of all.
+  PartialMap(const PartialMoves& moves, uint32_t shard, const WholeMap& whole);
 
   data::Epoch epoch() const { return epoch_; }
   data::SampleId sample_in(uint64_t slot) const { return data::SampleId{samples_[slot]}; }
@@ -56,9 +60,13 @@ class PartialMaps {
   bool is_of(uint32_t shard);
   Shared find(data::Epoch epoch);
   Shared make(uint32_t shard, data::Epoch epoch);
+  bool has_whole(data::Epoch epoch);
 
   const PartialMoves* moves_;
   std::mutex making_;  // held while a map is made; taken before mutex_
+  // Under making_:
+  std::optional<WholeMap> whole_;  // of the epoch of the last map, or on its way there
+  bool has_made_ = false;
   std::mutex mutex_;
   // Under mutex_:
   std::optional<uint32_t> shard_;

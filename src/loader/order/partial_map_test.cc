@@ -44,6 +44,45 @@ TEST(PartialMap, SaysWhatTheWalksSayWhereItIsMadeAndWhereItHasAdvanced) {
   }
 }
 
+TEST(WholeMap, SaysOfAllShardsWhatTheWalksSay) {
+  // As many shards as a word holds the order of, more, and one; some with a slot more than others.
+  for (const uint32_t shard_count : {1, 7, 16, 20}) {
+    for (const double fraction : {0.0, 0.03, 0.3, 1.0}) {
+      const PartialMoves moves(partial(5003, shard_count, fraction));
+      WholeMap whole(moves);
+      for (uint64_t e = 0; e < 8; ++e, whole.advance(moves)) {
+        ASSERT_EQ(whole.epoch(), Epoch{e});
+        for (uint32_t shard = 0; shard < shard_count; ++shard) {
+          const PartialMap map(moves, shard, whole);
+          ASSERT_EQ(map.epoch(), Epoch{e});
+          ASSERT_EQ(wrong_slot(&map, moves, shard, Epoch{e}), "") << shard_count << fraction;
+        }
+      }
+    }
+  }
+}
+
+TEST(WholeMap, IsForFewShardsOrLateEpochsAndNotForABillionSamples) {
+  const auto is_for = [](uint64_t sample_count, uint32_t shard_count, uint64_t epoch) {
+    const PartialMoves moves(partial(sample_count, shard_count, 0.1));
+    return WholeMap::is_worth_while(moves, Epoch{epoch});
+  };
+  EXPECT_TRUE(is_for(WholeMap::kSampleCountMax, 16, 0));
+  EXPECT_FALSE(is_for(WholeMap::kSampleCountMax + 1, 16, 0));
+  EXPECT_FALSE(is_for(100'000, 100, 499));
+  EXPECT_TRUE(is_for(100'000, 100, 500));  // the fiftieth cycle of ten epochs
+}
+
+TEST(PartialMaps, OfManyEpochsInARowAreRightWhereverTheyBegin) {
+  const PartialMoves moves(partial(1003, 7, 0.3));
+  for (const uint64_t first : {0, 1, 40}) {
+    PartialMaps maps(moves);
+    for (uint64_t e = first; e < first + 30; ++e) {
+      ASSERT_EQ(wrong_slot(maps.find_or_make(2, Epoch{e}).get(), moves, 2, Epoch{e}), "") << e;
+    }
+  }
+}
+
 TEST(PartialMaps, AreRightInAnyOrderOfAsking) {
   const PartialMoves moves(partial(1003, 7, 0.3));
   PartialMaps maps(moves);

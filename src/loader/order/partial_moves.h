@@ -17,11 +17,14 @@
 // scheme, would take a step an epoch (docs/design/shuffling.md).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 
+#include "base/divisor.h"
 #include "base/permutation.h"
+#include "loader/order/kept_permutations.h"
 #include "loader/order/key.h"
 #include "loader/order/order.h"
 #include "loader/order/shards.h"
@@ -43,7 +46,9 @@ class PartialMoves {
   // The slots of a shard in the order in which a cycle takes them. Turn k of an epoch has the place
   // first_place(epoch) + k; those past cycle_epochs() * turn_count() stay out of this cycle.
   KeyedPermutation slots(uint64_t cycle, uint32_t shard) const {
-    return slots_.with_key(key(data::Epoch{cycle}, OrderPurpose::kExchangedSlots, shard));
+    return kept_.find(slots_, cycle, shard, [&] {
+      return slots_.with_key(key(data::Epoch{cycle}, OrderPurpose::kExchangedSlots, shard));
+    });
   }
   uint64_t first_place(data::Epoch epoch) const {
     return data::number_of(epoch) % cycle_epochs_ * turn_count_;
@@ -67,7 +72,8 @@ class PartialMoves {
     if (turn_count_ == 0 || slot >= shards_.even_size()) return {};
     const uint64_t place = slots.inverse(slot);
     if (place >= cycle_epochs_ * turn_count_) return {};
-    return Move{.place = place, .epoch = data::Epoch{cycle * cycle_epochs_ + place / turn_count_}};
+    return Move{.place = place,
+                .epoch = data::Epoch{cycle * cycle_epochs_ + turns_.divide(place).quotient}};
   }
 
   // Where the sample that `target` gets by a move lies until then, and where that which `giver`
@@ -79,6 +85,13 @@ class PartialMoves {
     return in_place(move, targets(move.epoch, turn_of(move)).at(giver));
   }
 
+  // giver_of() the moves after an epoch, from a turn on, for many turns at a time.
+  void givers_of(data::Epoch epoch, uint64_t first_turn, uint32_t target,
+                 std::span<Slot> givers) const;
+  // Who gives to whom in some turns after an epoch: turn after turn, the targets of all shards.
+  // REQUIRES: the length is a multiple of the number of shards
+  void targets_of(data::Epoch epoch, uint64_t first_turn, std::span<uint32_t> targets) const;
+
   data::SampleId sample_in(data::Epoch epoch, Slot slot) const;
   Slot slot_of(data::Epoch epoch, data::SampleId sample) const;
 
@@ -87,13 +100,25 @@ class PartialMoves {
   void walk_back(data::Epoch epoch, std::span<Slot> slots) const;
 
  private:
-  class CycleOrders;
+  static constexpr size_t kAbreast = 256;
+  using Numbers = std::array<uint64_t, kAbreast>;
+
+  // Moves that are followed side by side.
+  struct Abreast {
+    size_t count = 0;
+    Numbers places;
+    Numbers shards;   // that get; then, that give
+    Numbers indices;  // of the slots that give
+  };
   struct Step {
     uint64_t cycle = 0;
-    uint64_t moved_count = 0;  // places whose moves are made by now
+    uint64_t moved_count = 0;                             // places whose moves are made by now
+    std::span<const KeyedPermutation::RoundKeys> orders;  // of the cycle, by shard
   };
 
-  void step_back(const Step& step, CycleOrders& orders, std::span<Slot> slots) const;
+  void take_orders(uint64_t cycle, std::span<KeyedPermutation::RoundKeys> orders) const;
+  void step_back(const Step& step, std::span<Slot> slots) const;
+  void find_givers(const Step& step, Abreast& moves) const;
 
   PermutationKey key(data::Epoch epoch, OrderPurpose purpose, uint64_t which) const {
     return order_key({.seed = seed_, .epoch = epoch, .purpose = purpose, .which = which});
@@ -111,6 +136,8 @@ class PartialMoves {
   uint64_t cycle_epochs_;
   KeyedPermutation slots_;    // of no key yet
   KeyedPermutation targets_;  // likewise
+  Divisor turns_;             // turn_count_, or 1
+  KeptPermutations kept_;
 };
 
 }  // namespace millrace::loader

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <numeric>
 #include <span>
 
 #include "base/permutation.h"
+#include "loader/order/kept_permutations.h"
 #include "loader/order/key.h"
 #include "loader/order/shards.h"
 
@@ -21,7 +23,8 @@ class ShardOrders {
       : shards_(shards),
         seed_(seed),
         longer_(shards.even_size() + 1, {}),
-        even_(shards.even_size(), {}) {}
+        even_(shards.even_size(), {}),
+        kept_(shards.count()) {}
 
   Slot slot_at(data::Epoch epoch, uint64_t position) const {
     const auto shard = static_cast<uint32_t>(position % shards_.count());
@@ -44,8 +47,16 @@ class ShardOrders {
       const KeyedPermutation order = of(epoch, shard);
       uint64_t turn = position / shards_.count();
       const uint64_t turn_stride = cycle * stride / shards_.count();
-      for (uint64_t i = start; i < count; i += cycle, turn += turn_stride) {
-        visit(i, Slot{.shard = shard, .index = order.at(turn)});
+      std::array<uint64_t, 64> indices;
+      for (uint64_t i = start; i < count;) {
+        const auto some = std::span(indices).first(
+            std::min<uint64_t>(indices.size(), (count - i - 1) / cycle + 1));
+        order.fill(turn, turn_stride, some);
+        turn += turn_stride * some.size();
+        for (const uint64_t index : some) {
+          visit(i, Slot{.shard = shard, .index = index});
+          i += cycle;
+        }
       }
     }
   }
@@ -53,14 +64,17 @@ class ShardOrders {
  private:
   KeyedPermutation of(data::Epoch epoch, uint32_t shard) const {
     const KeyedPermutation& slots = shards_.size_of(shard) == shards_.even_size() ? even_ : longer_;
-    return slots.with_key(order_key(
-        {.seed = seed_, .epoch = epoch, .purpose = OrderPurpose::kLocal, .which = shard}));
+    return kept_.find(slots, data::number_of(epoch), shard, [&] {
+      return slots.with_key(order_key(
+          {.seed = seed_, .epoch = epoch, .purpose = OrderPurpose::kLocal, .which = shard}));
+    });
   }
 
   Shards shards_;
   uint64_t seed_;
   KeyedPermutation longer_;  // of no key yet
   KeyedPermutation even_;
+  KeptPermutations kept_;
 };
 
 }  // namespace millrace::loader

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory.h"
 #include "base/units.h"
 
 namespace millrace::loader {
 namespace {
 
-constexpr size_t kPageBytes = 4096;
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 // A mapping and not aligned_alloc: what is freed goes back to the system at once, and the start
@@ -38,8 +38,10 @@ std::byte* map_memory(size_t size_bytes) {
   return bytes + before;
 }
 
+// The kernel's own: what lies past a buffer is unmapped from a page's start on, or not at all.
 size_t whole_pages(size_t size_bytes) {
-  return (std::max<size_t>(size_bytes, 1) + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const size_t page = page_bytes();
+  return (std::max<size_t>(size_bytes, 1) + page - 1) / page * page;
 }
 
 }  // namespace

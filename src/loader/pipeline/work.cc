@@ -8,7 +8,8 @@
 namespace millrace::loader {
 namespace {
 
-constexpr size_t kPageBytes = 4096;
+// What direct reads want of an address, and as long as a page is at least.
+constexpr size_t kFieldAlignmentBytes = 4096;
 
 // Adds rows * row_bytes, from a whole page on, to *size_bytes and returns where they begin; nothing
 // where the sum does not fit.
@@ -16,8 +17,8 @@ std::optional<size_t> append(size_t* size_bytes, uint64_t rows, uint64_t row_byt
   size_t begin = 0;
   size_t bytes = 0;
   size_t end = 0;
-  if (__builtin_add_overflow(*size_bytes, kPageBytes - 1, &begin)) return std::nullopt;
-  begin = begin / kPageBytes * kPageBytes;
+  if (__builtin_add_overflow(*size_bytes, kFieldAlignmentBytes - 1, &begin)) return std::nullopt;
+  begin = begin / kFieldAlignmentBytes * kFieldAlignmentBytes;
   if (__builtin_mul_overflow(rows, row_bytes, &bytes)) return std::nullopt;
   if (__builtin_add_overflow(begin, bytes, &end)) return std::nullopt;
   if (end > std::numeric_limits<size_t>::max() / 4) return std::nullopt;

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Scripts of torch's DataLoader whose class alone is changed: the same batches, or a reason."""
+
+import threading
+import unittest
+
+import torch
+from torch.utils.data import (BatchSampler, DistributedSampler, IterableDataset, RandomSampler,
+                              SequentialSampler, Subset, SubsetRandomSampler, TensorDataset,
+                              WeightedRandomSampler)
+
+import millrace
+
+DATA = TensorDataset(torch.arange(20))
+
+
+def visited(loader) -> list:
+    return [sample for (numbers,) in loader for sample in numbers.tolist()]
+
+
+class TakenOver(unittest.TestCase):
+    def test_options_of_worker_processes_are_let_pass(self):
+        loader = millrace.DataLoader(DATA, batch_size=4, num_workers=2, persistent_workers=True,
+                                     multiprocessing_context="fork", pin_memory_device="",
+                                     in_order=True, prefetch_factor=4)
+        self.assertEqual(visited(loader), list(range(20)))
+        self.assertEqual(loader.stats()["prefetch"], 8)
+
+    def test_a_sequential_and_a_random_sampler_are_an_order(self):
+        in_order = millrace.DataLoader(DATA, batch_size=4, sampler=SequentialSampler(DATA))
+        self.assertEqual(visited(in_order), list(range(20)))
+        at_random = millrace.DataLoader(DATA, batch_size=4, sampler=RandomSampler(DATA))
+        first = visited(at_random)
+        self.assertEqual(sorted(first), list(range(20)))
+        self.assertNotEqual(first, list(range(20)))
+
+    def test_a_subset_sampler_gives_its_samples_in_another_order_every_epoch(self):
+        loader = millrace.DataLoader(DATA, batch_size=4,
+                                     sampler=SubsetRandomSampler(list(range(5, 15))))
+        self.assertEqual(len(loader), 3)
+        first, second = visited(loader), visited(loader)
+        self.assertEqual(sorted(first), list(range(5, 15)))
+        self.assertEqual(sorted(second), list(range(5, 15)))
+        self.assertNotEqual(first, second)
+
+    def test_a_batch_sampler_of_those_says_the_size(self):
+        loader = millrace.DataLoader(
+            DATA, batch_sampler=BatchSampler(SequentialSampler(DATA), 6, drop_last=True))
+        self.assertEqual([numbers.tolist() for (numbers,) in loader],
+                         [list(range(i, i + 6)) for i in (0, 6, 12)])
+
+    def test_a_generator_is_a_seed(self):
+        def order_by(number: int) -> list:
+            generator = torch.Generator().manual_seed(number)
+            return visited(millrace.DataLoader(DATA, shuffle=True, generator=generator))
+
+        self.assertEqual(order_by(7), visited(millrace.DataLoader(DATA, shuffle=True, seed=7)))
+        self.assertNotEqual(order_by(8), order_by(7))
+        of_sampler = RandomSampler(DATA, generator=torch.Generator().manual_seed(7))
+        self.assertEqual(visited(millrace.DataLoader(DATA, sampler=of_sampler)), order_by(7))
+
+    def test_the_epoch_told_to_a_distributed_sampler_is_followed(self):
+        sampler = DistributedSampler(DATA, num_replicas=1, rank=0)
+        loader = millrace.DataLoader(DATA, batch_size=4, sampler=sampler)
+        epochs = []
+        for epoch in range(3):
+            loader.sampler.set_epoch(epoch)
+            epochs.append(visited(loader))
+        self.assertEqual(len({tuple(order) for order in epochs}), 3)
+        sampler.set_epoch(1)  # as a script does that goes on from a checkpoint
+        self.assertEqual(visited(loader), epochs[1])
+
+    def test_without_workers_the_dataset_is_asked_by_the_thread_that_trains(self):
+        threads = set()
+
+        class Noting:
+            def __len__(self):
+                return 6
+
+            def __getitem__(self, index):
+                threads.add(threading.get_ident())
+                return torch.tensor(index)
+
+        loader = millrace.DataLoader(Noting(), batch_size=4, num_workers=0)
+        self.assertEqual([batch.tolist() for batch in loader], [[0, 1, 2, 3], [4, 5]])
+        self.assertEqual(threads, {threading.get_ident()})
+        state = loader.state_dict()
+        loader.close()
+        with self.assertRaisesRegex(RuntimeError, "closed"):
+            next(iter(loader))
+        self.assertEqual(state["epoch"], 1)
+
+    def test_a_timeout_of_0_waits_for_ever(self):
+        for forever in (0, None, float("inf")):
+            self.assertEqual(visited(millrace.DataLoader(DATA, timeout=forever)), list(range(20)))
+
+
+class Refused(unittest.TestCase):
+    def refuses(self, sentence: str, kind: type = ValueError, dataset=DATA, **options) -> None:
+        with self.subTest(options), self.assertRaisesRegex(kind, sentence):
+            millrace.DataLoader(dataset, **options)
+
+    def test_orders_that_are_not_known_ahead_are_refused_with_the_way_out(self):
+        self.refuses(r"WeightedRandomSampler.*Subset\(dataset, list\(sampler\)\)",
+                     sampler=WeightedRandomSampler([1.0] * 20, 20))
+        self.refuses("without replacement", sampler=RandomSampler(DATA, replacement=True))
+        self.refuses("whole dataset", sampler=SequentialSampler(Subset(DATA, [1, 2])))
+        self.refuses("sampler=list", sampler=[3, 1, 2])
+        self.refuses("batch_sampler=list.*BatchSampler", batch_sampler=[[1, 2], [3]])
+
+    def test_iterable_datasets_are_refused_also_with_a_length(self):
+        class Stream(IterableDataset):
+            def __iter__(self):
+                return iter(range(4))
+
+            def __len__(self):
+                return 4
+
+        self.refuses("Stream.*__getitem__.*millrace.Files", kind=TypeError, dataset=Stream())
+
+    def test_what_says_the_same_twice_is_refused(self):
+        batches = BatchSampler(SequentialSampler(DATA), 6, drop_last=True)
+        self.refuses("one or the other", batch_sampler=batches, batch_size=4)
+        self.refuses("not both", sampler=SequentialSampler(DATA), shuffle=True)
+        self.refuses("not both", generator=torch.Generator(), seed=3, shuffle=True)
+        self.refuses("prefetch_factor=2", prefetch_factor=2)
+        self.refuses("prefetch_factor=2", prefetch_factor=2, prefetch=3, num_workers=2)
+
+    def test_functions_for_worker_processes_are_refused(self):
+        self.refuses("worker_init_fn: there are no worker processes", worker_init_fn=print)
+
+    def test_numbers_out_of_range_are_named(self):
+        for option, value in (("seed", 2**64), ("seed", -1), ("batch_size", 2**70),
+                              ("num_threads", 2**40), ("num_workers", -1), ("prefetch", 2**32),
+                              ("timeout", -1), ("timeout", float("nan"))):
+            self.refuses("num_threads=-1" if option == "num_workers" else f"{option}=",
+                         **{option: value})
+        with self.assertRaisesRegex(ValueError, "epoch="):
+            millrace.DataLoader(DATA).set_epoch(2**64)
+
+
+if __name__ == "__main__":
+    unittest.main()

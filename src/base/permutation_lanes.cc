@@ -1,0 +1,72 @@
+#include "base/permutation_lanes.h"
+
+#include <array>
+
+#include "base/counter_random.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kRounds = PermutationNetwork::kRounds;
+
+void at_each_plain(const PermutationNetwork& network, const uint64_t* keys, const uint32_t* which,
+                   uint64_t* numbers, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    numbers[i] = network.at(keys + (which == nullptr ? 0 : kRounds * which[i]), numbers[i]);
+  }
+}
+
+void inverse_each_plain(const PermutationNetwork& network, const uint64_t* keys,
+                        const uint32_t* which, uint64_t* numbers, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    numbers[i] = network.inverse(keys + (which == nullptr ? 0 : kRounds * which[i]), numbers[i]);
+  }
+}
+
+std::array<uint32_t, 2> words_of(uint64_t number) {
+  return {static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32)};
+}
+
+void philox_each_plain(uint64_t key, uint64_t* first, uint64_t* second, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const auto [a, b] = words_of(first[i]);
+    const auto [c, d] = words_of(second[i]);
+    const auto block = philox4x32({a, b, c, d}, words_of(key));
+    first[i] = uint64_t{block[1]} << 32 | block[0];
+    second[i] = uint64_t{block[3]} << 32 | block[2];
+  }
+}
+
+void small_orders_plain(uint64_t size, uint64_t* key_low, const uint64_t* key_high, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    key_low[i] = small_order(size, {.low = key_low[i], .high = key_high[i]});
+  }
+}
+
+const PermutationLanes* best_lanes() {
+#ifdef __x86_64__
+  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+  if (has_avx512 && avx512_permutation_lanes() != nullptr) return avx512_permutation_lanes();
+  if (__builtin_cpu_supports("avx2") && avx2_permutation_lanes() != nullptr) {
+    return avx2_permutation_lanes();
+  }
+#endif
+  return plain_permutation_lanes();
+}
+
+}  // namespace
+
+const PermutationLanes* plain_permutation_lanes() {
+  static constexpr PermutationLanes kLanes{.at_each = &at_each_plain,
+                                           .inverse_each = &inverse_each_plain,
+                                           .philox_each = &philox_each_plain,
+                                           .small_orders = &small_orders_plain};
+  return &kLanes;
+}
+
+const PermutationLanes& permutation_lanes() {
+  static const PermutationLanes& lanes = *best_lanes();
+  return lanes;
+}
+
+}  // namespace millrace

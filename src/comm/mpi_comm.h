@@ -1,0 +1,138 @@
+// MpiComm: the Comm over MPI. Only the files of libmillrace_mpi.so include this; it needs an mpi.h.
+//
+// Every call of MPI that waits for another rank is a non-blocking one, and the loop that waits for
+// it looks at the lifeline too. MPI itself tells nobody that a rank has died (over shared memory it
+// cannot know), and an MPI_Reduce that waits for a dead rank waits for ever.
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/comm.h"
+#include "comm/connect.h"
+#include "comm/lifeline.h"
+#include "comm/messages.h"
+#include "comm/mpi_messages.h"
+#include "comm/proposal.h"
+
+namespace millrace::comm {
+
+// How a rank waits. Others may need the core: with more ranks than cores, one that spins keeps back
+// the one it waits for.
+enum class Pace {
+  kPayload,  // all ranks are here, and bytes move only while MPI is called
+  kMeeting,  // another may come in a minute
+};
+
+class MpiComm : public Comm {
+ public:
+  MpiComm(MPI_Comm mpi, size_t piece_bytes, bool owns_mpi)
+      : mpi_(mpi), piece_bytes_(piece_bytes), owns_mpi_(owns_mpi) {
+    int number = 0;
+    MPI_Comm_rank(mpi_, &number);
+    rank_ = static_cast<Rank>(number);
+    MPI_Comm_size(mpi_, &number);
+    size_ = static_cast<uint32_t>(number);
+  }
+
+  ~MpiComm() override;
+
+  // In step with the others. Every later call fails.
+  void end();
+
+  Status connect_lifeline(const ConnectOptions& options);
+
+  Rank rank() const override { return rank_; }
+  uint32_t size() const override { return size_; }
+
+  bool speaks() const override {
+    const auto lost = lifeline_ ? lifeline_->lost() : std::nullopt;
+    return rank_ == (lost && lost->rank == kFirstRank ? Rank{1} : kFirstRank);
+  }
+
+  Status barrier() override { return meet(Proposal(rank_, {.call = Call::kBarrier})); }
+
+  Status broadcast(std::string& bytes, Rank root) override;
+
+  Status reduce(Values values, Fold fold, Rank root) override {
+    if (const Status checked = check_root(root, size_); !checked.ok()) return agree(checked);
+    return reduce_as(reduction(Call::kReduce, values, fold, root), values);
+  }
+
+  Status reduce_to_all(Values values, Fold fold) override {
+    return reduce_as(reduction(Call::kReduceToAll, values, fold, kFirstRank), values);
+  }
+
+  Result<std::vector<std::string>> gather(ByteView mine, Rank root) override;
+
+  Status agree(const Status& mine) override {
+    const bool is_news = !mine.ok() && !failure_ && !was_told();
+    // First, since who waits for a message of this rank does not come to the meeting.
+    for (const auto& post : posts_) {
+      if (is_news) post->tell_failure(mine.error());
+    }
+    return meet(Proposal(rank_, {.call = Call::kAgree}), is_news ? mine : Status());
+  }
+
+  Result<std::unique_ptr<Messages>> open_messages() override;
+
+ private:
+  int root_number(Rank root) const { return static_cast<int>(index_of(root)); }
+
+  Status meet(Proposal proposal, const Status& mine = {});
+  Status tell_failure(Rank failed, const Status& mine);
+  Status wait(MPI_Request& request, int started, Pace pace);
+  Status reduce_as(const CallShape& shape, Values values);
+  Status reduce_piece(const CallShape& shape, MPI_Datatype type, std::byte* at, int count);
+  Status broadcast_pieces(std::string& bytes, Rank root);
+  Status send_pieces(ByteView bytes, Rank to);
+  Status receive_pieces(std::string& bytes, Rank from);
+  Result<std::vector<uint64_t>> gather_sizes(uint64_t size_bytes, Rank root);
+  Status connect_star(const LifelineOptions& options);
+  Status find_bells(const Doorbell& own, std::vector<std::optional<Doorbell>>& bells);
+  void end_messages();
+
+  // That a message failed because another rank did is that one's to tell: it is in agree().
+  bool was_told() const {
+    return std::any_of(posts_.begin(), posts_.end(), [](auto& post) { return post->was_told(); });
+  }
+
+  // Calls `move(at, size)` for each piece of what may be too long for one call.
+  template <typename Move>
+  Status in_pieces(size_t size_bytes, Move move) {
+    for (size_t at = 0; at < size_bytes;) {
+      const size_t length = std::min(piece_bytes_, size_bytes - at);
+      RETURN_IF_ERROR(move(at, static_cast<int>(length)));
+      at += length;
+    }
+    return {};
+  }
+
+  Status failed_with(Error error) {
+    failure_ = std::move(error);
+    return *failure_;
+  }
+
+  MPI_Comm mpi_;
+  size_t piece_bytes_;
+  Rank rank_ = kFirstRank;
+  uint32_t size_ = 1;
+  bool owns_mpi_;                                // it was not initialized when we came
+  std::shared_ptr<Lifeline> lifeline_;           // shared with the messages; null: switched off
+  std::vector<std::shared_ptr<MpiPost>> posts_;  // shared with the Messages, which may go later
+  std::optional<Error> failure_;
+  bool has_ended_ = false;
+  bool mpi_is_whole_ = true;  // all ranks are in it, in step: it can be finalized
+  Proposal all_;              // of the last meeting
+  uint64_t small_[2] = {};  // what a call of MPI reads and writes must outlive the call that fails
+  // Buffers of calls that were given up: MPI may still write to them.
+  std::vector<std::string> given_up_;
+};
+
+}  // namespace millrace::comm

@@ -1,0 +1,224 @@
+// The life of an MpiComm: how MPI and the lifeline begin, how messages are opened, and in which
+// order all of them end; and the entry of libmillrace_mpi.so.
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "comm/mpi.h"
+#include "comm/mpi_calls.h"
+#include "comm/mpi_comm.h"
+
+namespace millrace::comm {
+namespace {
+
+constexpr int kHighestMpiTag = (1 << 18) - 1;  // ours have 15 bits, and 3 for what they are about
+
+std::atomic<MpiComm*> the_comm = nullptr;  // a process has one at a time
+
+Status check_mpi_for_messages() {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  if (level < MPI_THREAD_MULTIPLE) {
+    return fail(Errc::kUnsupported,
+                "messages between ranks need an MPI that several threads may call, and this one "
+                "was initialized for less; initialize it by MPI_Init_thread with "
+                "MPI_THREAD_MULTIPLE (mpi4py does), or use an MPI that is built with threads");
+  }
+  int* highest_tag = nullptr;
+  int has_it = 0;
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&highest_tag), &has_it);
+  if (has_it == 0 || *highest_tag < kHighestMpiTag) {
+    return fail(Errc::kUnsupported,
+                "messages between ranks need MPI tags up to {}, and this MPI has less; use another "
+                "transport of it, or another MPI",
+                kHighestMpiTag);
+  }
+  return {};
+}
+
+bool all_on_one_host(MPI_Comm mpi, uint32_t size) {
+  MPI_Comm host = MPI_COMM_NULL;
+  MPI_Comm_split_type(mpi, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+  int host_size = 0;
+  MPI_Comm_size(host, &host_size);
+  MPI_Comm_free(&host);
+  return static_cast<uint32_t>(host_size) == size;
+}
+
+}  // namespace
+
+// ---- messages ----
+
+Status MpiComm::find_bells(const Doorbell& own, std::vector<std::optional<Doorbell>>& bells) {
+  ASSIGN_OR_RETURN(const auto addresses, gather_to_all(bytes_of(own.address())));
+  const char* wish = std::getenv("MILLRACE_DOORBELL");
+  const bool is_off = wish != nullptr && std::strcmp(wish, "off") == 0;
+  for (const std::string& address : addresses) {
+    bells.push_back(is_off ? std::nullopt : Doorbell::find(address));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Messages>> MpiComm::open_messages() {
+  auto bell = Doorbell::make();
+  Status usable = check_mpi_for_messages();
+  if (usable.ok() && !bell.ok()) usable = bell.error();
+  RETURN_IF_ERROR(meet(Proposal(rank_, {.call = Call::kOpenMessages}), usable));
+  MpiPostOptions options = {.rank = rank_,
+                            .size = size_,
+                            .piece_bytes = piece_bytes_,
+                            .lifeline = lifeline_,
+                            .bells = {}};
+  RETURN_IF_ERROR(find_bells(*bell, options.bells));
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int started = MPI_Comm_idup(mpi_, &options.mpi, &request);
+  RETURN_IF_ERROR(wait(request, started, Pace::kPayload));
+  const auto post = std::make_shared<MpiPost>(std::move(options), *std::move(bell));
+  RETURN_IF_ERROR(agree(post->start()));
+  posts_.push_back(post);
+  return mpi_messages(post);
+}
+
+void MpiComm::end_messages() {
+  // All have said what they had to say before any stops listening. A failure of the ranks, as
+  // against one of MPI, leaves them in step.
+  if (!posts_.empty() && mpi_is_whole_) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int started = MPI_Ibarrier(mpi_, &request);
+    static_cast<void>(wait(request, started, Pace::kMeeting).ok());
+  }
+  for (const auto& post : posts_) {
+    post->stop();
+    MPI_Comm of_post = post->options().mpi;
+    if (mpi_is_whole_) MPI_Comm_free(&of_post);
+  }
+}
+
+// ---- the beginning and the end ----
+
+Status MpiComm::connect_star(const LifelineOptions& options) {
+  std::string invitation;
+  if (rank_ == kFirstRank) {
+    auto opened = Lifeline::open(options);
+    RETURN_IF_ERROR(agree(opened.ok() ? Status() : opened.error()));
+    lifeline_ = *std::move(opened);
+    invitation = lifeline_->invitation();
+  } else {
+    RETURN_IF_ERROR(agree({}));
+  }
+  RETURN_IF_ERROR(broadcast(invitation, kFirstRank));
+  if (rank_ == kFirstRank) return agree(lifeline_->admit());
+  auto joined = Lifeline::join(options, invitation);
+  // Kept aside until all agree: what waits does not yet look at it.
+  RETURN_IF_ERROR(agree(joined.ok() ? Status() : joined.error()));
+  lifeline_ = *std::move(joined);
+  return {};
+}
+
+Status MpiComm::connect_lifeline(const ConnectOptions& options) {
+  const char* wish = std::getenv("MILLRACE_LIFELINE");
+  if (size_ == 1 || (wish != nullptr && std::strcmp(wish, "off") == 0)) return {};
+  const Status connected = connect_star({.rank = rank_,
+                                         .size = size_,
+                                         .one_host = all_on_one_host(mpi_, size_),
+                                         .takes_sigterm = true,
+                                         .on_loss = options.on_loss});
+  if (connected.ok()) {
+    lifeline_->start_telling();
+  } else {
+    lifeline_.reset();
+  }
+  return connected;
+}
+
+void MpiComm::end() {
+  if (has_ended_) return;
+  has_ended_ = true;
+  for (const auto& post : posts_) post->close();
+  const bool has_failed = failure_.has_value();
+  // Whoever still waits in a call learns that this rank has ended. After a failure all know it
+  // already. A rank that is lost from here on had done its work.
+  static_cast<void>(meet(Proposal(rank_, {.call = Call::kEnd})).ok());
+  // After a loss ranks cannot meet: the lifeline keeps the order in which they go.
+  if (has_failed && lifeline_ && lifeline_->lost() && !speaks()) lifeline_->await_speaker();
+  end_messages();
+  const bool all_leave = !mpi_is_whole_ ? false : lifeline_ ? lifeline_->leave() : true;
+  // With a dead rank MPI_Finalize would wait for it. Ending without it is an abnormal end to the
+  // launcher, which is what it is.
+  if (mpi_is_whole_ && all_leave) {
+    MPI_Comm_free(&mpi_);
+    if (owns_mpi_) MPI_Finalize();
+  }
+  if (!failure_) failure_ = fail(Errc::kCancelled, "MPI has ended in this process");
+}
+
+MpiComm::~MpiComm() {
+  end();
+  the_comm = nullptr;
+}
+
+namespace {
+
+// MPI_Finalize deletes the attributes of MPI_COMM_SELF before all else, and may still be called
+// then: the last moment at which the thread of the messages can be stopped.
+int on_finalize(MPI_Comm, int, void*, void*) {
+  if (MpiComm* const comm = the_comm) comm->end();
+  return MPI_SUCCESS;
+}
+
+void watch_for_finalize() {
+  static bool watches = false;
+  if (std::exchange(watches, true)) return;
+  int key = MPI_KEYVAL_INVALID;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &key, nullptr);
+  MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
+}
+
+// Whether this process was the one to initialize MPI. Python's mpi4py does it when it is imported.
+Result<bool> initialize_mpi(const Launch& launch) {
+  int is_so = 0;
+  MPI_Finalized(&is_so);
+  if (is_so != 0) {
+    return fail(Errc::kInvalidArgument,
+                "MPI was finalized in this process, and cannot begin again: a process connects to "
+                "the other ranks once, before MPI_Finalize");
+  }
+  MPI_Initialized(&is_so);
+  if (is_so != 0) return false;
+  int provided = 0;
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
+    return fail(Errc::kUnsupported, "MPI cannot be initialized (the launcher says {})", launch.by);
+  }
+  return true;
+}
+
+Result<std::unique_ptr<Comm>> connect_by_mpi(const ConnectOptions& options, const Launch& launch) {
+  if (the_comm != nullptr) {
+    return fail(Errc::kInvalidArgument, "a process connects to the other ranks once");
+  }
+  ASSIGN_OR_RETURN(const bool owns_mpi, initialize_mpi(launch));
+  if (owns_mpi) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm mpi = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &mpi);
+  MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN);
+  if (!owns_mpi) watch_for_finalize();
+  auto comm =
+      std::make_unique<MpiComm>(mpi, std::max<size_t>(options.piece_bytes / 8 * 8, 8), owns_mpi);
+  the_comm = comm.get();
+  if (launch.size != 0 && launch.size != comm->size()) {
+    return fail(Errc::kUnsupported,
+                "the launcher says {}, but MPI found {} rank(s): the launcher and {} do not know "
+                "each other; use the mpirun of that MPI, srun --mpi=pmix, or MILLRACE_COMM=single",
+                launch.by, comm->size(), "the MPI that Millrace was built with");
+  }
+  RETURN_IF_ERROR(comm->connect_lifeline(options));
+  return std::unique_ptr<Comm>(std::move(comm));
+}
+
+}  // namespace
+}  // namespace millrace::comm
+
+extern "C" __attribute__((visibility("default"))) const millrace::comm::MpiEntry millrace_mpi_entry;
+const millrace::comm::MpiEntry millrace_mpi_entry = {.version = MILLRACE_VERSION,
+                                                     .connect = millrace::comm::connect_by_mpi};

@@ -1,0 +1,50 @@
+#include "data/fingerprint.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "base/crc32c.h"
+
+namespace millrace::data {
+namespace {
+
+constexpr uint64_t kAskedMax = uint64_t{1} << 20;
+
+// "/data/train/" of "/data/train/cat/7.jpg" and "/data/train/dog/1.jpg".
+size_t shared_directory_length(std::string_view first, std::string_view last) {
+  const auto differs = std::ranges::mismatch(first, last).in1;
+  const auto shared = first.substr(0, static_cast<size_t>(differs - first.begin()));
+  return shared.rfind('/') + 1;  // npos + 1 is 0: no directory
+}
+
+uint32_t with_number(uint64_t number, uint32_t before) {
+  char digits[8];
+  for (char& digit : digits) {
+    digit = static_cast<char>(number & 0xff);
+    number >>= 8;
+  }
+  return crc32c(std::as_bytes(std::span(digits)), before);
+}
+
+}  // namespace
+
+uint32_t fingerprint(const SampleSource& source) {
+  const uint64_t count = source.sample_count();
+  uint32_t sum = with_number(count, 0);
+  if (count == 0) return sum;
+  const std::string first = source.name(SampleId{0});
+  const size_t skipped = shared_directory_length(first, source.name(SampleId{count - 1}));
+  const uint64_t step = (count - 1) / kAskedMax + 1;
+  for (uint64_t i = 0; i < count; i += step) {
+    const std::string name = source.name(SampleId{i});
+    // Files that were listed by hand may lie elsewhere than the first and the last.
+    const bool is_inside = name.starts_with(std::string_view(first).substr(0, skipped));
+    const auto rest = std::string_view(name).substr(is_inside ? skipped : 0);
+    sum = crc32c(std::as_bytes(std::span(rest)), with_number(rest.size(), sum));
+    sum = with_number(static_cast<uint64_t>(source.label(SampleId{i}).value_or(-1)), sum);
+  }
+  return sum;
+}
+
+}  // namespace millrace::data

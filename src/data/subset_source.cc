@@ -1,0 +1,81 @@
+#include "data/subset_source.h"
+
+#include <utility>
+
+namespace millrace::data {
+namespace {
+
+// Reads of the whole, by the numbers of the part.
+class SubsetReads final : public SampleReads {
+ public:
+  SubsetReads(std::unique_ptr<SampleReads> reads, std::span<const SampleId> samples)
+      : reads_(std::move(reads)), samples_(samples) {}
+
+  size_t capacity() const override { return reads_->capacity(); }
+  size_t in_flight() const override { return reads_->in_flight(); }
+  void submit(const SampleRequest& request) override {
+    SampleRequest of_whole = request;
+    of_whole.sample = samples_[index_of(request.sample)];
+    reads_->submit(of_whole);
+  }
+  void wait(std::vector<SampleDone>& done) override { reads_->wait(done); }
+
+ private:
+  std::unique_ptr<SampleReads> reads_;
+  std::span<const SampleId> samples_;  // of the source, which outlives this
+};
+
+}  // namespace
+
+Result<std::shared_ptr<SubsetSource>> SubsetSource::make(std::shared_ptr<const SampleSource> whole,
+                                                         std::vector<SampleId> samples) {
+  for (const SampleId sample : samples) {
+    if (index_of(sample) >= whole->sample_count()) {
+      return fail(Errc::kInvalidArgument,
+                  "sample {} cannot be part of a subset: there are {}, from 0 on", index_of(sample),
+                  whole->sample_count());
+    }
+  }
+  return std::shared_ptr<SubsetSource>(new SubsetSource(std::move(whole), std::move(samples)));
+}
+
+SubsetSource::SubsetSource(std::shared_ptr<const SampleSource> whole, std::vector<SampleId> samples)
+    : whole_(std::move(whole)), samples_(std::move(samples)), group_begins_(find_groups()) {}
+
+Result<std::unique_ptr<SampleReads>> SubsetSource::open_reads(size_t capacity) const {
+  ASSIGN_OR_RETURN(auto reads, whole_->open_reads(capacity));
+  if (reads == nullptr) return reads;
+  return std::unique_ptr<SampleReads>(std::make_unique<SubsetReads>(std::move(reads), samples_));
+}
+
+void SubsetSource::prepare(std::span<const SampleId> soon) const {
+  std::vector<SampleId> of_the_whole;
+  of_the_whole.reserve(soon.size());
+  for (const SampleId sample : soon) of_the_whole.push_back(of_whole(sample));
+  whole_->prepare(of_the_whole);
+}
+
+std::vector<SampleId> SubsetSource::find_groups() const {
+  std::vector<SampleId> begins;
+  // The group of the whole that the sample before was in: [begin, end).
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  for (uint64_t i = 0; i < samples_.size(); ++i) {
+    const uint64_t sample = index_of(samples_[i]);
+    if (sample >= begin && sample < end) continue;
+    begins.push_back(SampleId{i});
+    // The last group that begins at the sample or before it.
+    uint64_t group = 0;
+    uint64_t past = whole_->group_count();
+    while (past - group > 1) {
+      const uint64_t middle = group + (past - group) / 2;
+      (index_of(whole_->group_begin(middle)) <= sample ? group : past) = middle;
+    }
+    begin = index_of(whole_->group_begin(group));
+    end = index_of(whole_->group_begin(group + 1));
+  }
+  begins.push_back(SampleId{samples_.size()});
+  return begins;
+}
+
+}  // namespace millrace::data

@@ -1,0 +1,52 @@
+// SubsetSource: some samples of another source, in an order of their own.
+//
+// For a part of a dataset, such as what is held back for validation: sample i is the other source's
+// sample samples[i], under its name and label. A sample may be taken more than once. Eight bytes a
+// sample. Consecutive samples of one group of the other source are a group here.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "data/source.h"
+
+namespace millrace::data {
+
+class SubsetSource final : public SampleSource {
+ public:
+  // Fails where a sample is not one of `whole`, which is shared with the caller.
+  static Result<std::shared_ptr<SubsetSource>> make(std::shared_ptr<const SampleSource> whole,
+                                                    std::vector<SampleId> samples);
+
+  uint64_t sample_count() const override { return samples_.size(); }
+  std::string name(SampleId sample) const override { return whole_->name(of_whole(sample)); }
+  std::optional<int64_t> label(SampleId sample) const override {
+    return whole_->label(of_whole(sample));
+  }
+  Result<ByteView> read(SampleId sample, Buffer& room) const override {
+    return whole_->read(of_whole(sample), room);
+  }
+  Result<size_t> read_into(SampleId sample, MutableByteView out) const override {
+    return whole_->read_into(of_whole(sample), out);
+  }
+  ReadWays ways() const override { return whole_->ways(); }
+  Result<std::unique_ptr<SampleReads>> open_reads(size_t capacity) const override;
+  void prepare(std::span<const SampleId> soon) const override;
+  void start_epoch(Epoch epoch, uint64_t done) const override { whole_->start_epoch(epoch, done); }
+  bool can_read_ahead() const override { return whole_->can_read_ahead(); }
+  uint64_t group_count() const override { return group_begins_.size() - 1; }
+  SampleId group_begin(uint64_t group) const override { return group_begins_[group]; }
+
+ private:
+  SubsetSource(std::shared_ptr<const SampleSource> whole, std::vector<SampleId> samples);
+
+  SampleId of_whole(SampleId sample) const { return samples_[index_of(sample)]; }
+  std::vector<SampleId> find_groups() const;
+
+  std::shared_ptr<const SampleSource> whole_;
+  std::vector<SampleId> samples_;
+  std::vector<SampleId> group_begins_;  // and one past the last sample
+};
+
+}  // namespace millrace::data

@@ -1,0 +1,90 @@
+// KeptPermutations: the keyed permutations that were asked for last, so that one place of an order
+// does not cost the derivation of its key.
+//
+// A block of Philox and eight numbers drawn from it take longer than one number that is sent
+// through the permutation. Kept are the round keys, by their name (epoch, which); a name has one
+// place, and whoever comes later takes it. Any thread may ask, and none waits: a reader that meets
+// a writer derives the keys itself, and so does a writer that meets another. Each place has a
+// version, odd while it is written to; what is read between two equal even ones is whole.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <memory>
+
+#include "base/permutation.h"
+
+namespace millrace::loader {
+
+class KeptPermutations {
+ public:
+  // `which` is below this in the names; 0 is as good as 1. Sixteen epochs have places of their own
+  // where that takes no more than 128 kB.
+  explicit KeptPermutations(uint64_t which_count)
+      : stride_(std::bit_ceil(std::min(which_count, kPlaceCountMax))),
+        mask_(std::min(stride_ * kEpochCount, kPlaceCountMax) - 1),
+        places_(std::make_unique<Place[]>(mask_ + 1)) {}
+
+  // Keeps nothing of the other's: what is kept is no part of what an order is.
+  KeptPermutations(const KeptPermutations& other) : KeptPermutations(other.stride_) {}
+  KeptPermutations& operator=(const KeptPermutations&) = delete;
+
+  // `numbers` in the order of that name: as kept, or as derive() gives it. Equal names have equal
+  // sizes and orders.
+  template <typename Derive>
+  KeyedPermutation find(const KeyedPermutation& numbers, uint64_t epoch, uint64_t which,
+                        Derive derive) const {
+    Place& place = places_[place_of(epoch, which)];
+    KeyedPermutation::RoundKeys keys;
+    if (place.read(epoch, which, keys)) return numbers.with_round_keys(keys);
+    const KeyedPermutation derived = derive();
+    place.write(epoch, which, derived.round_keys());
+    return derived;
+  }
+
+ private:
+  struct alignas(128) Place {
+    std::atomic<uint64_t> version{0};  // 0: nothing is kept
+    std::atomic<uint64_t> epoch{0};
+    std::atomic<uint64_t> which{0};
+    std::array<std::atomic<uint64_t>, KeyedPermutation::kRounds> keys{};
+
+    // Acquire and release at each word, instead of fences, which ThreadSanitizer does not know: who
+    // reads a word of a later writer sees that writer's odd version afterwards. They cost nothing
+    // on x86.
+    bool read(uint64_t asked_epoch, uint64_t asked_which, KeyedPermutation::RoundKeys& out) const {
+      const uint64_t before = version.load(std::memory_order_acquire);
+      if (before == 0 || before % 2 != 0) return false;
+      if (epoch.load(std::memory_order_acquire) != asked_epoch) return false;
+      if (which.load(std::memory_order_acquire) != asked_which) return false;
+      for (size_t i = 0; i < out.size(); ++i) out[i] = keys[i].load(std::memory_order_acquire);
+      return version.load(std::memory_order_relaxed) == before;
+    }
+
+    void write(uint64_t new_epoch, uint64_t new_which, const KeyedPermutation::RoundKeys& in) {
+      uint64_t before = version.load(std::memory_order_relaxed);
+      if (before % 2 != 0) return;
+      if (!version.compare_exchange_strong(before, before + 1, std::memory_order_acquire)) return;
+      epoch.store(new_epoch, std::memory_order_release);
+      which.store(new_which, std::memory_order_release);
+      for (size_t i = 0; i < in.size(); ++i) keys[i].store(in[i], std::memory_order_release);
+      version.store(before + 2, std::memory_order_release);
+    }
+  };
+
+  static constexpr uint64_t kEpochCount = 16;
+  static constexpr uint64_t kPlaceCountMax = 1024;
+
+  uint64_t place_of(uint64_t epoch, uint64_t which) const {
+    return (epoch * stride_ + which) & mask_;
+  }
+
+  uint64_t stride_;
+  uint64_t mask_;
+  std::unique_ptr<Place[]> places_;
+};
+
+}  // namespace millrace::loader

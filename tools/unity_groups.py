@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Groups of sources that can be compiled as one: `unity_groups.py LINES FILE...` prints a number for each file.
+
+LINES is what a group has at most: who edits one of its files waits for all of it, and it takes up to 0.5 MB a line.
+
+Presets that exist to test (asan, tsan) compile groups, because headers and templates are most of what a compiler does
+(docs/design/tests.md). What is private to a file is then seen by the rest of its group, and must mean nothing there: two
+files are kept apart where a name of the anonymous namespace, a `static` or a macro of one of them is a word of the other.
+That keeps apart more than would clash; it needs no compiler, and no rule for those who write the files.
+"""
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from source_tree import mask_cpp, read_text
+
+DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)\s*$")
+TYPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:struct|class|union|enum(?:\s+(?:class|struct))?)\s+(?P<name>\w+)\s*"
+                  r"(?:final\s*)?(?::[^:]|$)", re.DOTALL)
+ALIAS = re.compile(r"^\s*(?:template\s*<.*>\s*)?using\s+(?P<name>\w+)\s*=", re.DOTALL)
+# A word by itself: neither a member (x.name, x->name) nor one of a named scope (std::name).
+FREE_WORD = re.compile(r"(?<![\w.:>])[A-Za-z_]\w*|(?<=[^-]>)[A-Za-z_]\w*|(?<=[^:]:)[A-Za-z_]\w*")
+
+
+@dataclass
+class Source:
+    """A file: how long it is, the names that are its own, and all the words it uses."""
+
+    line_count: int
+    own: set[str]
+    words: set[str]
+
+    def clashes_with(self, other: "Source") -> bool:
+        return bool(self.own & other.words or other.own & self.words)
+
+
+def main() -> int:
+    lines_max = int(sys.argv[1])
+    groups: list[list[Source]] = []
+    for name in sys.argv[2:]:
+        print(place(read_source(Path(name)), groups, lines_max))
+    return 0
+
+
+def place(source: Source, groups: list[list[Source]], lines_max: int) -> int:
+    """Puts the source into the first group that can have it; the number of that group."""
+    for number, group in enumerate(groups):
+        room = lines_max - sum(member.line_count for member in group)
+        if source.line_count <= room and not any(source.clashes_with(member) for member in group):
+            group.append(source)
+            return number
+    groups.append([source])
+    return len(groups) - 1
+
+
+def read_source(path: Path) -> Source:
+    masked = mask_cpp(read_text(path))
+    text = DIRECTIVE.sub("", masked)
+    own = set(DEFINE.findall(masked)) | own_names(text)
+    return Source(masked.count("\n"), own, set(FREE_WORD.findall(text)) | own)
+
+
+def own_names(text: str) -> set[str]:
+    """The names declared at the scope of a namespace, where no other file shall see them."""
+    names: set[str] = set()
+    hidden: list[bool] = []  # for each namespace we are in: whether it or one around it is anonymous
+    start = position = 0
+    while match := re.compile(r"[{};]").search(text, position):
+        head, position = text[start:match.start()], match.end()
+        start = position
+        if match.group() == "}":
+            if hidden:
+                hidden.pop()
+            continue
+        opened = NAMESPACE.search(head) if match.group() == "{" else None
+        if opened or (match.group() == "{" and head.strip() == 'extern " "'):
+            hidden.append(bool(hidden and hidden[-1]) or bool(opened and not opened["name"]))
+            continue
+        if (hidden and hidden[-1]) or re.search(r"\bstatic\b", head):
+            names |= declared(head)
+        if match.group() == "{":
+            position = start = end_of_block(text, position)
+    return names
+
+
+def declared(head: str) -> set[str]:
+    """The name that a declaration makes, from its text before `{` or `;`."""
+    if alias := ALIAS.search(head):
+        return {alias["name"]}
+    if re.match(r"\s*(?:using|friend|static_assert)\b", head):
+        return set()
+    head = re.sub(r"\[\[.*?\]\]", "", head)
+    if type_ := TYPE.search(head):
+        return {type_["name"]}
+    words = re.findall(r"(?:::\s*)?[A-Za-z_]\w*", re.split(r"[(=\[]", head, maxsplit=1)[0])
+    # The body of a member (Type::name) declares nothing, nor does TEST(Suite, Name) declare TEST.
+    return {words[-1]} if words and not words[-1].startswith("::") and not words[-1].isupper() else set()
+
+
+def end_of_block(text: str, position: int) -> int:
+    depth = 1
+    for brace in re.compile(r"[{}]").finditer(text, position):
+        depth += 1 if brace.group() == "{" else -1
+        if depth == 0:
+            return brace.end()
+    return len(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
