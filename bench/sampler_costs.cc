@@ -21,6 +21,8 @@
 
 #include "base/counter_random.h"
 #include "base/file.h"
+#include "base/permutation.h"
+#include "base/permutation_lanes.h"
 #include "bench/measure.h"
 #include "loader/order/order.h"
 
@@ -127,6 +129,11 @@ void map_costs(uint64_t sample_count) {
              epochs_cost(sample_count, 90, 91, jobs));
   const auto order = order_of(Shuffle::kPartial, sample_count);
   std::vector<data::SampleId> batch(kBatch);
+  constexpr uint64_t kAlone = 10'000;
+  const double alone_ms = spent_ms([&] {
+    for (uint64_t i = 0; i < kAlone; ++i) keep(order->at(data::Epoch{95}, i * 7));
+  });
+  fmt::print("partial, one by one, epoch 95: {:.0f} ns\n", alone_ms * 1e6 / kAlone);
   const double first_ms = spent_ms([&] { order->fill(data::Epoch{95}, 0, kRanks, batch); });
   fmt::print("first batch at epoch 95, with the map of {} slots: {:.1f} ms\n\n",
              sample_count / kRanks, first_ms);
@@ -156,8 +163,6 @@ void order_costs(uint64_t sample_count) {
   add_partial(sample_count, orders, contenders);
   add_single({.name = "global", .order = orders[1].get(), .epoch = 1}, count, contenders);
   add_single({.name = "local", .order = orders[2].get(), .epoch = 1}, count, contenders);
-  add_single({.name = "partial, epoch 95", .order = orders.back().get(), .epoch = 95}, count,
-             contenders);
   contenders.push_back({"global, each asked for with the one before", [&orders, count] {
                           uint64_t index = 0;
                           for (uint64_t i = 0; i < count; ++i) {
@@ -167,6 +172,29 @@ void order_costs(uint64_t sample_count) {
                         }});
   compare(fmt::format("an index of {:.0e} samples", static_cast<double>(sample_count)), count,
           std::move(contenders), 5);
+}
+
+// What the instructions of the processor make of it (base/permutation_lanes.h).
+void lanes_costs() {
+  const KeyedPermutation permutation(1'000'000, {.low = 1, .high = 2});
+  std::vector<uint64_t> numbers(kBatch);
+  std::vector<Contender> contenders;
+  const auto add = [&](const char* name, const PermutationLanes* lanes) {
+    contenders.push_back({name, [&, lanes] {
+                            for (uint64_t first = 0; first < 256'000; first += kBatch) {
+                              std::iota(numbers.begin(), numbers.end(), first);
+                              lanes->at_each(permutation.network(), permutation.round_keys().data(),
+                                             nullptr, numbers.data(), numbers.size());
+                              keep(numbers[0]);
+                            }
+                          }});
+  };
+  add("plain", plain_permutation_lanes());
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2")) add("AVX2", avx2_permutation_lanes());
+  if (__builtin_cpu_supports("avx512dq")) add("AVX-512", avx512_permutation_lanes());
+#endif
+  compare("a keyed permutation of 1e6, 256 numbers at a time", 256'000, std::move(contenders), 9);
 }
 
 // Resident bytes of this process.
@@ -192,6 +220,7 @@ void memory_costs() {
 
 int main() {
   millrace::bench::memory_costs();
+  millrace::bench::lanes_costs();
   millrace::bench::order_costs(1'000'000);
   millrace::bench::map_costs(1'000'000);
   millrace::bench::order_costs(8'000'000);

@@ -1,21 +1,18 @@
 // Partial local shuffling for Python: the samples that this rank holds, and their exchange with
 // others.
-#include <mutex>
+#include <chrono>
 
 #include "comm/comm.h"
 #include "comm/connect.h"
-#include "comm/messages.h"
-#include "loader/exchange/exchange.h"
-#include "loader/exchange/local_source.h"
-#include "loader/exchange/local_storage.h"
-#include "loader/exchange/settle.h"
+#include "loader/exchange/held_shard.h"
+#include "loader/order/shards.h"
 #include "loader_extension/bindings.h"
 
 namespace millrace::python {
 namespace {
 
-using loader::Exchange;
-using loader::LocalStorage;
+using loader::HeldShard;
+using loader::HeldStats;
 using loader::Order;
 using loader::OrderOptions;
 
@@ -42,19 +39,14 @@ class PyExchange {
                              .shard_count = made->comm_->size(),
                              .fraction = options.fraction};
     ASSIGN_OR_RETURN(made->order_, loader::make_order(order));
-    auto storage =
-        LocalStorage::open({.directory = options.directory, .order = order, .rank = made->rank()});
-    Status opened;
-    if (!storage.ok()) opened = std::move(storage).error();
-    RETURN_IF_ERROR(made->comm_->agree(opened));  // else the others would wait for this one
-    made->storage_ = *std::move(storage);
-    made->held_ = std::make_unique<loader::LocalSource>(made->storage_, source.source);
-    RETURN_IF_ERROR(loader::settle(*made->storage_, *made->comm_));
-    if (!made->storage_->epoch()) {
-      RETURN_IF_ERROR(loader::stage_shard(*made->storage_, *source.source, *made->comm_));
-    }
-    ASSIGN_OR_RETURN(made->messages_, made->comm_->open_messages());
-    made->exchange_ = std::make_unique<Exchange>(*made->comm_, *made->messages_, *made->storage_);
+    ASSIGN_OR_RETURN(made->shard_,
+                     HeldShard::open({.directory = options.directory,
+                                      .order = order,
+                                      .dataset = source.source,
+                                      .comm = made->comm_,
+                                      .staging = {.shows_progress = made->comm_->speaks()}}));
+    RETURN_IF_ERROR(made->shard_->bring_to(made->shard_->first_epoch()));
+    made->epoch_ = made->shard_->first_epoch();
     return made;
   }
 
@@ -62,46 +54,51 @@ class PyExchange {
 
   uint32_t rank() const { return comm::index_of(comm_->rank()); }
   uint32_t size() const { return comm_->size(); }
-  uint64_t epoch() const { return data::number_of(storage_->epoch().value_or(data::Epoch{0})); }
+  uint64_t epoch() const { return data::number_of(epoch_); }
 
   // This rank's, in the order of the epoch.
   std::vector<uint64_t> samples() const {
-    std::vector<data::SampleId> ids(storage_->slot_count());
-    order_->fill(data::Epoch{epoch()}, rank(), size(), ids);
+    const OrderOptions& order = order_->options();
+    std::vector<data::SampleId> ids(
+        loader::Shards(order.sample_count, order.shard_count).size_of(rank()));
+    order_->fill(epoch_, rank(), size(), ids);
     std::vector<uint64_t> samples;
     samples.reserve(ids.size());
     for (const data::SampleId id : ids) samples.push_back(data::index_of(id));
     return samples;
   }
 
-  const LocalStorage& storage() const { return *storage_; }
-  const loader::LocalSource& held() const { return *held_; }
-  Status start() { return usable() ? exchange_->start() : closed(); }
-  Status advance(uint64_t done, uint64_t count) {
-    return usable() ? exchange_->advance(done, count) : closed();
+  Result<ByteView> read(uint64_t sample, data::Buffer& room) const {
+    if (!shard_) return closed();
+    return shard_->source()->read(data::SampleId{sample}, room);
   }
-  Status finish() { return usable() ? exchange_->finish() : closed(); }
-  loader::ExchangeStats stats() const { return exchange_ ? exchange_->stats() : last_stats_; }
+  Status start() { return shard_ ? shard_->start_exchange() : closed(); }
+  Status advance(uint64_t done, uint64_t count) {
+    return shard_ ? shard_->advance(done, count) : closed();
+  }
+  Status finish() {
+    if (!shard_) return closed();
+    RETURN_IF_ERROR(shard_->finish_exchange());
+    epoch_ = shard_->first_epoch();
+    return {};
+  }
+  HeldStats stats() const { return shard_ ? shard_->stats() : last_stats_; }
 
   void close() {
     const py::gil_scoped_release nobody_waits;
-    if (exchange_) last_stats_ = exchange_->stats();
-    exchange_.reset();
-    messages_.reset();
+    if (shard_) last_stats_ = shard_->stats();
+    shard_.reset();
   }
 
  private:
   PyExchange() = default;
-  bool usable() const { return exchange_ != nullptr; }
   static Error closed() { return fail(Errc::kCancelled, "the exchange was closed"); }
 
   std::shared_ptr<comm::Comm> comm_;  // shared with other exchanges of the process
   std::unique_ptr<Order> order_;
-  std::shared_ptr<LocalStorage> storage_;  // shared with held_
-  std::unique_ptr<loader::LocalSource> held_;
-  std::unique_ptr<comm::Messages> messages_;
-  std::unique_ptr<Exchange> exchange_;
-  loader::ExchangeStats last_stats_;
+  std::unique_ptr<HeldShard> shard_;
+  data::Epoch epoch_{};
+  HeldStats last_stats_;
 };
 
 template <typename Work>
@@ -115,27 +112,38 @@ auto without_gil(Work work) {
 
 py::bytes read_held(const PyExchange& self, uint64_t sample) {
   data::Buffer room;
-  const ByteView bytes =
-      without_gil([&] { return self.held().read(data::SampleId{sample}, room); });
+  const ByteView bytes = without_gil([&] { return self.read(sample, room); });
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-py::dict describe(const loader::ExchangeStats& stats) {
+}  // namespace
+
+py::dict describe_held(const HeldStats& stats) {
   const auto seconds = [](std::chrono::nanoseconds time) {
     return std::chrono::duration<double>(time).count();
   };
+  const loader::ExchangeStats& exchange = stats.exchange;
   py::dict told;
-  told["samples_sent"] = stats.samples_sent;
-  told["samples_received"] = stats.samples_received;
-  told["bytes_sent"] = stats.bytes_sent;
-  told["bytes_received"] = stats.bytes_received;
-  told["moving_seconds"] = seconds(stats.moving);
-  told["wait_seconds"] = seconds(stats.waited);
-  told["hidden_share"] = stats.hidden_share();
+  told["samples_sent"] = exchange.samples_sent;
+  told["samples_received"] = exchange.samples_received;
+  told["bytes_sent"] = exchange.bytes_sent;
+  told["bytes_received"] = exchange.bytes_received;
+  told["moving_seconds"] = seconds(exchange.moving);
+  told["preparing_seconds"] = seconds(exchange.preparing);
+  told["wait_seconds"] = seconds(exchange.waited);
+  told["agreeing_seconds"] = seconds(exchange.agreeing);
+  told["hidden_share"] = exchange.hidden_share();
+  told["held_samples"] = stats.samples;
+  told["held_bytes"] = stats.sample_bytes;
+  told["file_bytes"] = stats.file_bytes;
+  told["stored_samples_max"] = stats.stored_count_max;
+  told["staged_samples"] = stats.staging.samples;
+  told["staged_bytes"] = stats.staging.bytes;
+  told["staging_seconds"] = seconds(stats.staging.time);
+  told["unreadable_samples"] = stats.staging.unreadable;
+  told["first_unreadable"] = stats.staging.first_unreadable;
   return told;
 }
-
-}  // namespace
 
 Result<std::shared_ptr<comm::Comm>> connected() {
   std::shared_ptr<comm::Comm>& comm = process_comm();
@@ -159,9 +167,6 @@ void bind_exchange(py::module_& module) {
       .def_property_readonly("rank", &PyExchange::rank)
       .def_property_readonly("size", &PyExchange::size)
       .def_property_readonly("epoch", &PyExchange::epoch)
-      .def_property_readonly(
-          "stored_count_max",
-          [](const PyExchange& self) { return self.storage().stored_count_max(); })
       .def("samples", &PyExchange::samples)
       .def("read", &read_held)
       .def("start", [](PyExchange& self) { without_gil([&] { return self.start(); }); })
@@ -170,7 +175,7 @@ void bind_exchange(py::module_& module) {
              without_gil([&] { return self.advance(done, count); });
            })
       .def("finish", [](PyExchange& self) { without_gil([&] { return self.finish(); }); })
-      .def("stats", [](const PyExchange& self) { return describe(self.stats()); })
+      .def("stats", [](const PyExchange& self) { return describe_held(self.stats()); })
       .def("close", &PyExchange::close);
   // Which rank of how many; begins MPI where a launcher of MPI started this process.
   module.def("connect", [] {

@@ -142,8 +142,9 @@ void bind_share(py::module_& module) {
 // A Loader, and what is counted beside it.
 class PyLoader {
  public:
-  // `asks_peers`: collective, and so is its close in that ranks are not asked any more.
-  PyLoader(LoaderOptions options, bool asks_peers)
+  // `talks`: to other ranks, whom it asks for samples or exchanges them with. Opening it is then
+  // collective, and so is its close in that ranks are not asked any more.
+  PyLoader(LoaderOptions options, bool talks)
       : share_{.sample_count = options.source->sample_count(),
                .world = options.world,
                .batch_size = options.batch_size,
@@ -155,7 +156,7 @@ class PyLoader {
       return interruption_ != nullptr;
     };
     const py::gil_scoped_release nobody_waits;
-    const Status opened = asks_peers ? open_with_peers(options) : open(options);
+    const Status opened = talks ? open_with_ranks(options) : open(options);
     if (!opened.ok()) error_.emplace(opened.error());
   }
 
@@ -173,7 +174,6 @@ class PyLoader {
       batch = loader.next();
       return {};
     });
-    if (const auto interruption = std::exchange(interruption_, nullptr)) throw *interruption;
     if (!batch.ok()) raise(batch.error(), /*of_sample=*/true);
     if (*batch) left_ -= left_ > 0 ? 1 : 0;
     return *std::move(batch);
@@ -227,6 +227,15 @@ class PyLoader {
     const std::lock_guard lock(loader_mutex_);
     return loader_ ? loader_->stats() : last_stats_;
   }
+
+  // Why samples were read again from the dataset, where they were since the last call.
+  std::optional<std::string> restaged() {
+    const auto local = stats().local;
+    if (!local || local->restaged == told_) return {};
+    told_ = local->restaged;
+    return told_;
+  }
+
   uint64_t epoch() const { return epoch_; }
   uint64_t batches_left() const { return left_; }
 
@@ -254,10 +263,13 @@ class PyLoader {
     return {};
   }
 
-  Status open_with_peers(LoaderOptions& options) {
+  Status open_with_ranks(LoaderOptions& options) {
     ASSIGN_OR_RETURN(comm_, connected());
-    ASSIGN_OR_RETURN(options.tiers.messages, comm_->open_messages());
-    return comm_->agree(open(options));  // else the others would wait for this one
+    if (options.local.directory.empty()) {
+      ASSIGN_OR_RETURN(options.tiers.messages, comm_->open_messages());
+    }
+    options.local.comm = comm_;
+    return loader::agree_all(*comm_, open(options));  // else the others would wait for this one
   }
 
   static Error closed() {
@@ -283,6 +295,7 @@ class PyLoader {
       if (!loader_) return closed();
       return work(*loader_);
     }();
+    if (const auto interruption = std::exchange(interruption_, nullptr)) throw *interruption;
     if (!done.ok()) raise(done.error());
   }
 
@@ -299,6 +312,7 @@ class PyLoader {
   std::optional<Error> error_;                           // why there is none
   std::unique_ptr<py::error_already_set> interruption_;  // what a handler of a signal raised
   ShareOptions share_;
+  std::string told_;  // of restaged()
   uint64_t epoch_ = 0;
   uint64_t left_ = 0;
 };
@@ -328,10 +342,12 @@ std::unique_ptr<PyLoader> open_loader(const Source& source, const Decoder& decod
   wanted.tiers = {.memory_bytes = options["cache_memory_bytes"].cast<uint64_t>(),
                   .disk_bytes = options["cache_disk_bytes"].cast<uint64_t>(),
                   .disk_directory = text("cache_directory")};
+  wanted.local = {.directory = text("local_directory"), .shows_progress = true};
   if (const py::object gpu = options["pins_for_gpu"]; !gpu.is_none()) {
     wanted.memory_hooks = take(pinned_memory(gpu.cast<int>()));
   }
-  auto opened = std::make_unique<PyLoader>(std::move(wanted), options["cache_peers"].cast<bool>());
+  const bool talks = options["cache_peers"].cast<bool>() || !wanted.local.directory.empty();
+  auto opened = std::make_unique<PyLoader>(std::move(wanted), talks);
   opened->check_opened();
   return opened;
 }
@@ -391,6 +407,7 @@ py::dict describe(const LoaderStats& stats) {
   told["buffers_allocated"] = stats.buffers_allocated;
   told["reads"] = describe(stats.reads);
   if (stats.tiers) told["cache"] = describe(*stats.tiers);
+  if (stats.local) told["local"] = describe_held(*stats.local);
   return told;
 }
 
@@ -411,6 +428,7 @@ void bind_loader(py::module_& module) {
       .def("state_at", &PyLoader::state_at)
       .def("restore", &PyLoader::restore)
       .def("stats", [](PyLoader& self) { return describe(self.stats()); })
+      .def("restaged", &PyLoader::restaged)
       .def("skew_warning", &PyLoader::skew_warning, py::arg("source"), py::arg("rank"))
       .def("close", &PyLoader::close);
   module.def("state_text", [](const Order& order, uint64_t epoch, uint64_t done) {

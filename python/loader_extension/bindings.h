@@ -16,6 +16,7 @@
 #include "data/decoder.h"
 #include "data/source.h"
 #include "format/file_source.h"
+#include "loader/exchange/held_shard.h"
 #include "loader_extension/array.h"
 
 namespace millrace::python {
@@ -52,6 +53,9 @@ struct Decoder {
 
 // The ranks of this process's job: MPI is begun once, and ended by disconnect().
 Result<std::shared_ptr<comm::Comm>> connected();
+
+// What a rank holds on its storage, and exchanged.
+py::dict describe_held(const loader::HeldStats& stats);
 
 // An array of its own memory.
 Array make_array(data::ElementType type, std::vector<int64_t> shape);

@@ -14,6 +14,9 @@
 The first start copies this rank's part of "train" into its storage; a later one goes on with what
 is there. Encoded bytes travel, by a thread of their own, spread over the iterations. Several ranks
 are started by mpirun or srun. docs/guide/loader-python.md.
+
+Samples are read one by one, by Python. `millrace.DataLoader(dataset, batch_size, shuffle="partial",
+local_dir="/local/ssd")` does the same with batches that C++ reads and decodes.
 """
 
 import os
@@ -98,10 +101,9 @@ class Scheduler:
 
     def __init__(self, dataset: ImageFolder, batch_size: int, fraction: float = 0.1,
                  seed: int = 0) -> None:
-        rank, _ = connect()
+        connect()
         self._dataset = dataset
-        self._exchange = native.Exchange(dataset._source, str(dataset.storage / f"rank{rank}"),
-                                         float(fraction), seed)
+        self._exchange = native.Exchange(dataset._source, str(dataset.storage), float(fraction), seed)
         close_at_exit(self._exchange)
         dataset._attach(self._exchange)
         self.batch_size = batch_size

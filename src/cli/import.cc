@@ -1,24 +1,18 @@
 // The verb `import`: another tool's trace as ours.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/verbs.h"
 #include "exchange/exchange.h"
+#include "exchange/inputs.h"
 
 namespace millrace::cli {
 namespace {
 
-bool is_pfw(const std::filesystem::path& path) {
-  const std::string name = path.filename().string();
-  return name.ends_with(".pfw") || name.ends_with(".pfw.gz");
-}
-
-// The files named, and those in the directories named, in an order that does not depend on the
-// disk.
+// The files named, and those in the directories named.
 Result<std::vector<std::string>> files_of(const std::vector<std::string>& arguments) {
   std::vector<std::string> files;
   for (const std::string& argument : arguments) {
@@ -27,17 +21,12 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& argume
       files.push_back(argument);
       continue;
     }
-    std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(argument, error)) {
-      if (is_pfw(entry.path())) found.push_back(entry.path().string());
-    }
-    if (error) return fail_os(error.value(), "cannot list").within(printable(argument));
+    ASSIGN_OR_RETURN(const std::vector<std::string> found, exchange::pfw_in(argument));
     if (found.empty()) {
       return fail(Errc::kNotFound,
                   "{}: there is no .pfw or .pfw.gz in this directory; name the files",
                   printable(argument));
     }
-    std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;

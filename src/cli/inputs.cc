@@ -21,11 +21,6 @@ namespace {
 
 constexpr size_t kProblemsShown = 20;
 
-Status check_role(std::string_view text) {
-  RETURN_IF_ERROR(analyze::parse_role_rule(text));
-  return {};
-}
-
 Result<size_t> parse_threads(std::string_view text) {
   size_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -127,6 +122,11 @@ Result<bool> is_saved_profile(const std::string& path) {
 }
 
 }  // namespace
+
+Status check_role(std::string_view text) {
+  RETURN_IF_ERROR(analyze::parse_role_rule(text));
+  return {};
+}
 
 std::vector<Option> input_options() {
   std::vector<Option> options = part_options();

@@ -20,6 +20,9 @@ namespace millrace::cli {
 // --from, --until, --ranks, --role, --threads, --one-job: for report, advise and the like.
 std::vector<Option> input_options();
 
+// Of --role, for Option::check.
+Status check_role(std::string_view text);
+
 // TRACE..., one or more.
 Positional traces_positional();
 

@@ -171,11 +171,6 @@ Result<int> run_query(const Arguments& arguments, Output& output) {
   return kExitSuccess;
 }
 
-Status check_role(std::string_view text) {
-  RETURN_IF_ERROR(analyze::parse_role_rule(text));
-  return {};
-}
-
 }  // namespace
 
 Command query_command() {

@@ -32,7 +32,6 @@ class ImportColumns {
   size_t add_process();
   trace::Process& process(size_t index) { return processes_[index]->process; }
   size_t process_count() const { return processes_.size(); }
-  bool is_added(size_t index) const { return processes_[index]->added; }
 
   // The thread of `event` is not looked at.
   Status add(size_t process, uint32_t tid, const Event& event);

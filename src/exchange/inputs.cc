@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "exchange/exchange.h"
 
 namespace millrace::exchange {
@@ -19,17 +20,6 @@ bool is_pfw(const fs::path& path) {
   return name.ends_with(".pfw") || name.ends_with(".pfw.gz");
 }
 
-// The files of a directory that DFTracer wrote, in an order that does not depend on the disk.
-std::vector<std::string> pfw_in(const std::string& directory) {
-  std::vector<std::string> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    if (is_pfw(entry.path())) found.push_back(entry.path().string());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
 bool holds_ours(const std::string& directory) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
@@ -39,6 +29,17 @@ bool holds_ours(const std::string& directory) {
 }
 
 }  // namespace
+
+Result<std::vector<std::string>> pfw_in(const std::string& directory) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (is_pfw(entry.path())) found.push_back(entry.path().string());
+  }
+  if (error) return fail_os(error.value(), "cannot list").within(printable(directory));
+  std::sort(found.begin(), found.end());
+  return found;
+}
 
 std::vector<JobPaths> jobs_of(const std::vector<std::string>& paths, bool one_job) {
   std::vector<JobPaths> jobs;
@@ -67,7 +68,9 @@ JobFiles files_of(const JobPaths& job) {
       (is_pfw(path) ? files.pfw : files.traces).push_back(path);
       continue;
     }
-    const std::vector<std::string> found = pfw_in(path);
+    // One that cannot be listed is told by who opens it as a trace.
+    auto listed = pfw_in(path);
+    const auto found = listed.ok() ? *std::move(listed) : std::vector<std::string>();
     files.pfw.insert(files.pfw.end(), found.begin(), found.end());
     // A directory of DFTracer's files alone is no trace of ours, and no reason to complain.
     if (found.empty() || holds_ours(path)) files.traces.push_back(path);

@@ -21,6 +21,9 @@ struct JobPaths {
 // `one_job` says so.
 std::vector<JobPaths> jobs_of(const std::vector<std::string>& paths, bool one_job);
 
+// The files of a directory that DFTracer wrote, in an order that does not depend on the disk.
+Result<std::vector<std::string>> pfw_in(const std::string& directory);
+
 // A job's files, told apart by their names.
 struct JobFiles {
   std::vector<std::string> traces;  // for Trace::open_all

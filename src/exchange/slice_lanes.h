@@ -8,7 +8,6 @@
 // Events must be given by begin, longer first among equals.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -42,8 +41,6 @@ class SliceLanes {
       }
     }
   }
-
-  size_t lane_count() const { return std::max<size_t>(lanes_.size(), 1); }
 
  private:
   std::vector<std::vector<uint64_t>> lanes_;  // the ends of the open slices, outermost first

@@ -10,6 +10,7 @@
 #include "base/cpus.h"
 #include "base/units.h"
 #include "data/fingerprint.h"
+#include "loader/local_loader.h"
 #include "loader/pipeline/pipeline.h"
 
 namespace millrace::loader {
@@ -122,7 +123,7 @@ class ThreadedLoader final : public Loader {
   }
   Status check_process() const;
   uint32_t dataset() const;
-  Status check_state(const LoaderState& state) const;
+  Status check_shards(const LoaderState& state) const;
   ShareOptions share_options(uint64_t done) const;
   PipelineOptions pipeline_options() const;
   uint64_t epoch_count() const {
@@ -300,47 +301,21 @@ LoaderState ThreadedLoader::state() const {
   return state;
 }
 
-Status ThreadedLoader::check_state(const LoaderState& state) const {
-  const OrderOptions& own = order_->options();
-  const auto differs = [](std::string_view what, const auto& of_state, const auto& of_loader) {
-    return fail(Errc::kInvalidArgument,
-                "the state is of another order: its {} is {}, this loader's {}; open the loader as "
-                "it was when the state was saved",
-                what, of_state, of_loader);
-  };
-  const OrderOptions& of_state = state.order;
-  if (of_state.sample_count != own.sample_count) {
-    return differs("number of samples", of_state.sample_count, own.sample_count);
+Status ThreadedLoader::check_shards(const LoaderState& state) const {
+  if (!has_shards(options_.shuffle) || options_.shard_count == 0 ||
+      state.order.shard_count == options_.shard_count) {
+    return {};
   }
-  if (state.dataset && *state.dataset != dataset()) {
-    return fail(
-        Errc::kInvalidArgument,
-        "the state is of another dataset: it has {} samples too, but under other names, in "
-        "another order or of other classes. Bring back the files as they were, or begin the "
-        "epoch anew",
-        own.sample_count);
-  }
-  if (of_state.shuffle != own.shuffle) {
-    return differs("shuffle", shuffle_name(of_state.shuffle), shuffle_name(own.shuffle));
-  }
-  if (of_state.seed != own.seed) return differs("seed", of_state.seed, own.seed);
-  if (of_state.fraction != own.fraction) {
-    return differs("fraction", of_state.fraction, own.fraction);
-  }
-  if (has_shards(own.shuffle) && options_.shard_count != 0 &&
-      of_state.shard_count != options_.shard_count) {
-    return differs("shard_count", of_state.shard_count, options_.shard_count);
-  }
-  if (state.done > own.sample_count) {
-    return fail(Errc::kInvalidArgument, "the state has used up {} samples of {}", state.done,
-                own.sample_count);
-  }
-  return {};
+  return fail(Errc::kInvalidArgument,
+              "the state is of another order: its shard_count is {}, this loader's {}; open the "
+              "loader as it was when the state was saved",
+              state.order.shard_count, options_.shard_count);
 }
 
 Status ThreadedLoader::restore(const LoaderState& state) {
   RETURN_IF_ERROR(check_process());
-  RETURN_IF_ERROR(check_state(state));
+  RETURN_IF_ERROR(check_continues(state, this->state()));
+  RETURN_IF_ERROR(check_shards(state));
   if (state.order.shard_count != order_->options().shard_count) {
     // Saved by a world of another size, whose number of shards is kept: the order is the job's.
     OrderOptions order = order_options(options_);
@@ -373,6 +348,7 @@ LoaderStats ThreadedLoader::stats() const {
 
 Result<std::unique_ptr<Loader>> Loader::open(LoaderOptions options) {
   RETURN_IF_ERROR(check(options));
+  if (!options.local.directory.empty()) return open_local_loader(std::move(options));
   RETURN_IF_ERROR(check_tiers(options));
   ASSIGN_OR_RETURN(BatchLayout layout, make_layout(options));
   ASSIGN_OR_RETURN(std::shared_ptr<const Order> order, make_order(order_options(options)));

@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "data/batch.h"
 #include "data/decoder.h"
 #include "data/source.h"
+#include "loader/exchange/held_shard.h"
 #include "loader/order/order.h"
 #include "loader/order/share.h"
 #include "loader/pipeline/batch_memory.h"
@@ -44,6 +46,10 @@ struct LoaderState {
   static Result<LoaderState> parse(std::string_view text);
 };
 
+// Whether a loader whose own state is `own` can go on from `state`, with any number of shards; else
+// what differs.
+Status check_continues(const LoaderState& state, const LoaderState& own);
+
 // What is kept near of the samples that are read again: docs/design/clairvoyant.md.
 struct TierOptions {
   uint64_t memory_bytes = 0;  // 0: no such tier
@@ -52,6 +58,15 @@ struct TierOptions {
   std::shared_ptr<comm::Messages> messages;  // for what other ranks keep; null: they are not asked
 
   bool any() const { return memory_bytes > 0 || disk_bytes > 0; }
+};
+
+// Partial, with samples that move: each rank holds its own on its own storage, and those that go to
+// other ranks travel while the epoch is trained (exchange/held_shard.h). The batches are the same
+// as without. Opening, beginning an epoch and taking its end are then collective.
+struct LocalOptions {
+  std::filesystem::path directory;   // on this node's disk; empty: samples are read from the source
+  std::shared_ptr<comm::Comm> comm;  // of the world's ranks; null: there is one rank
+  bool shows_progress = false;       // of the first copy, on a terminal
 };
 
 struct LoaderOptions {
@@ -75,6 +90,7 @@ struct LoaderOptions {
   // source's engine says how it can be read, and `auto` is measured. 1: one at a time.
   uint32_t io_depth = 32;
   TierOptions tiers;
+  LocalOptions local;
   bool skips_bad_samples = false;  // counted and left out, and the batch is shorter; else an error
   std::chrono::nanoseconds read_deadline = std::chrono::seconds(60);  // then a stuck read is named
   MemoryHooks memory_hooks;  // where batches lie: pinned memory, for example; empty: the system's
@@ -97,6 +113,7 @@ struct LoaderStats {
   uint64_t buffers_allocated = 0;      // for batches, since the start; the others were used again
   ReadStats reads;                     // how samples are read, and what each way was measured as
   std::optional<TieredStats> tiers;    // where there are any, from the first epoch on
+  std::optional<HeldStats> local;      // where the rank holds its samples
 };
 
 class Loader {

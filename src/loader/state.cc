@@ -90,4 +90,38 @@ Result<LoaderState> LoaderState::parse(std::string_view text) {
   return state;
 }
 
+Status check_continues(const LoaderState& state, const LoaderState& own_state) {
+  const OrderOptions& own = own_state.order;
+  const auto differs = [](std::string_view what, const auto& of_state, const auto& of_loader) {
+    return fail(Errc::kInvalidArgument,
+                "the state is of another order: its {} is {}, this loader's {}; open the loader as "
+                "it was when the state was saved",
+                what, of_state, of_loader);
+  };
+  const OrderOptions& of_state = state.order;
+  if (of_state.sample_count != own.sample_count) {
+    return differs("number of samples", of_state.sample_count, own.sample_count);
+  }
+  if (state.dataset && own_state.dataset && state.dataset != own_state.dataset) {
+    return fail(
+        Errc::kInvalidArgument,
+        "the state is of another dataset: it has {} samples too, but under other names, in "
+        "another order or of other classes. Bring back the files as they were, or begin the "
+        "epoch anew",
+        own.sample_count);
+  }
+  if (of_state.shuffle != own.shuffle) {
+    return differs("shuffle", shuffle_name(of_state.shuffle), shuffle_name(own.shuffle));
+  }
+  if (of_state.seed != own.seed) return differs("seed", of_state.seed, own.seed);
+  if (of_state.fraction != own.fraction) {
+    return differs("fraction", of_state.fraction, own.fraction);
+  }
+  if (state.done > own.sample_count) {
+    return fail(Errc::kInvalidArgument, "the state has used up {} samples of {}", state.done,
+                own.sample_count);
+  }
+  return {};
+}
+
 }  // namespace millrace::loader

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "report/compare_scale.h"
+#include "report/scaling.h"
 
 namespace millrace::report {
 namespace {
@@ -47,14 +48,6 @@ bool same_length(const Judge& judge) {
 
 bool same_wait_basis(const Judge& judge) {
   return judge.before().profile.time.basis == judge.after().profile.time.basis;
-}
-
-double mean_epoch_ns(const Profile& profile) {
-  double sum_ns = 0;
-  for (const EpochStats& epoch : profile.epochs) {
-    sum_ns += number(epoch.end_ns) - number(epoch.begin_ns);
-  }
-  return profile.epochs.empty() ? 0 : sum_ns / number(profile.epochs.size());
 }
 
 // The wall time of jobs of one length; of others that of their steps or epochs, without what comes

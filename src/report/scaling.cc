@@ -18,12 +18,6 @@ double share_of(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : number(part) / number(whole);
 }
 
-double mean_epoch_ns(const Profile& profile) {
-  double sum_ns = 0;
-  for (const auto& epoch : profile.epochs) sum_ns += number(epoch.end_ns) - number(epoch.begin_ns);
-  return profile.epochs.empty() ? 0 : sum_ns / number(profile.epochs.size());
-}
-
 ScalingRow describe(const Profile& profile) {
   const auto& job = profile.job;
   const auto& mean = profile.time.mean;
@@ -90,6 +84,12 @@ bool same_work(const std::vector<Sized>& jobs, Size size) {
 }
 
 }  // namespace
+
+double mean_epoch_ns(const analyze::Profile& profile) {
+  double sum_ns = 0;
+  for (const auto& epoch : profile.epochs) sum_ns += number(epoch.end_ns) - number(epoch.begin_ns);
+  return profile.epochs.empty() ? 0 : sum_ns / number(profile.epochs.size());
+}
 
 Scaling scaling_of(std::span<const Profile> profiles) {
   Scaling scaling;

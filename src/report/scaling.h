@@ -51,6 +51,9 @@ struct Scaling {
   std::vector<ScalingRow> rows;  // the smallest first
 };
 
+// 0: none are marked.
+double mean_epoch_ns(const analyze::Profile& profile);
+
 Scaling scaling_of(std::span<const analyze::Profile> profiles);
 
 // At most `terminal.columns` wide.

@@ -1,10 +1,10 @@
 #include "report/text.h"
 
 #include <fmt/core.h>
-#include <time.h>
 
 #include <algorithm>
 
+#include "base/phrases.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -25,21 +25,8 @@ std::string duration(uint64_t ns) {
   return format_duration(nanoseconds(static_cast<int64_t>(std::min<uint64_t>(ns, INT64_MAX))));
 }
 
-std::string plural(uint64_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", format_exact(count), count == 1 ? one : many);
-}
-
 double share(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
-std::string wall_text(int64_t wall_ns) {
-  const time_t seconds = wall_ns / 1'000'000'000;
-  tm parts{};
-  if (gmtime_r(&seconds, &parts) == nullptr) return "an unknown time";
-  char text[64];
-  const size_t length = strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &parts);
-  return std::string(text, length);
 }
 
 void add_wrapped(std::string& out, const std::string& text, const Terminal& terminal) {
@@ -53,12 +40,12 @@ std::string opening(const Profile& profile, const Terminal& terminal) {
     out += styled(shorten(printable(job.command), terminal.columns), Style::kBold, terminal.color);
     out += "\n";
   }
-  std::string facts =
-      fmt::format("{}, {} from {}; {}, {}, {}, {}, {}", duration(job.wall_ns),
-                  job.framework.empty() ? "" : job.framework, wall_text(job.begin_wall_ns),
-                  plural(job.hosts.size(), "host", "hosts"), plural(job.ranks, "rank", "ranks"),
-                  plural(job.processes, "process", "processes"),
-                  plural(job.threads, "thread", "threads"), plural(job.events, "event", "events"));
+  std::string facts = fmt::format(
+      "{}, {} from {}; {}, {}, {}, {}, {}", duration(job.wall_ns),
+      job.framework.empty() ? "" : job.framework, utc_text(job.begin_wall_ns),
+      counted(job.hosts.size(), "host", "hosts"), counted(job.ranks, "rank", "ranks"),
+      counted(job.processes, "process", "processes"), counted(job.threads, "thread", "threads"),
+      counted(job.events, "event", "events"));
   if (job.framework.empty()) facts.replace(facts.find(",  from"), 7, ", from");
   if (job.lost_events > 0) facts += fmt::format(" ({} lost)", format_exact(job.lost_events));
   add_wrapped(out, facts, terminal);
@@ -69,7 +56,7 @@ std::string data_lines(const Profile& profile, const Terminal& terminal) {
   const analyze::Job& job = profile.job;
   std::string out;
   std::string data =
-      fmt::format("data     {} of {}, read {}", plural(job.dataset_files, "file", "files"),
+      fmt::format("data     {} of {}, read {}", counted(job.dataset_files, "file", "files"),
                   format_bytes(job.dataset_bytes), format_bytes(job.dataset_bytes_read));
   if (job.amplification > 0) {
     data += fmt::format(" ({:.2f} of it{})", job.amplification, job.epochs > 0 ? " an epoch" : "");
@@ -189,7 +176,7 @@ std::string function_table(const Profile& profile, const Terminal& terminal) {
     }
   }
   std::string out = "\n" + table.render(terminal);
-  if (left > 0) out += fmt::format("and {}: --by function\n", plural(left, "other", "others"));
+  if (left > 0) out += fmt::format("and {}: --by function\n", counted(left, "other", "others"));
   return out;
 }
 

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <tuple>
 
+#include "trace/ring_slot.h"
+
 namespace millrace::trace {
 namespace {
 
@@ -19,9 +21,6 @@ template <size_t kSize>
 std::string text_field(const char (&field)[kSize]) {
   return std::string(field, strnlen(field, kSize));
 }
-
-// The word of a slot that is written last: empty as long as the event is not whole.
-uint16_t call_of(const TraceSlot& slot) { return static_cast<uint16_t>(slot.record.call); }
 
 template <typename Page>
 Result<Page> read_page(const Source& source, uint64_t magic, const char* what) {
@@ -70,10 +69,6 @@ Result<wire::Ring> copy_ring(const Source& rings, uint32_t number) {
   }
   return fail(Errc::kTimeout, "ring {} was written out {} times while it was read; try again",
               number, kCopyAttempts);
-}
-
-bool is_ring_head(const RingHeader& header) {
-  return header.magic == wire::kRingMagic && header.slot_count <= kRingSlots;
 }
 
 }  // namespace

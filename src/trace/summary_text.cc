@@ -1,7 +1,7 @@
-#include <time.h>
 
 #include <algorithm>
 
+#include "base/phrases.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -15,23 +15,9 @@ using std::chrono::nanoseconds;
 constexpr size_t kProcessRows = 20;
 constexpr size_t kProblemLines = 20;
 
-std::string plural(uint64_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", format_exact(count), count == 1 ? one : many);
-}
-
 std::string duration(uint64_t ns) { return format_duration(nanoseconds(ns)); }
 
 std::string bytes_or_none(uint64_t bytes) { return bytes == 0 ? "" : format_bytes(bytes); }
-
-// Wall time in UTC, to the second.
-std::string wall_text(int64_t wall_ns) {
-  const time_t seconds = wall_ns / 1'000'000'000;
-  tm parts{};
-  if (gmtime_r(&seconds, &parts) == nullptr) return "an unknown time";
-  char text[64];
-  const size_t length = strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &parts);
-  return std::string(text, length);
-}
 
 std::string heading(std::string_view text, const Terminal& terminal) {
   return "\n" + styled(text, Style::kBold, terminal.color) + "\n";
@@ -47,16 +33,16 @@ void add_entry(std::string& out, const std::string& text, const Terminal& termin
 }
 
 std::string opening(const Trace& trace, const Summary& summary) {
-  std::string out = plural(summary.hosts.size(), "host", "hosts");
-  out += ", " + plural(trace.sessions().size(), "session", "sessions");
-  if (!summary.ranks.empty()) out += ", " + plural(summary.ranks.size(), "rank", "ranks");
-  out += ", " + plural(trace.processes().size(), "process", "processes");
-  out += ", " + plural(trace.threads().size(), "thread", "threads") + "\n";
+  std::string out = counted(summary.hosts.size(), "host", "hosts");
+  out += ", " + counted(trace.sessions().size(), "session", "sessions");
+  if (!summary.ranks.empty()) out += ", " + counted(summary.ranks.size(), "rank", "ranks");
+  out += ", " + counted(trace.processes().size(), "process", "processes");
+  out += ", " + counted(trace.threads().size(), "thread", "threads") + "\n";
   out +=
-      plural(summary.events, "event", "events") + " of " + plural(summary.files, "file", "files");
+      counted(summary.events, "event", "events") + " of " + counted(summary.files, "file", "files");
   if (summary.events > 0) {
     const auto begin = static_cast<int64_t>(summary.begin_ns);
-    out += fmt::format(", from {}, for {}", wall_text(trace.origin_wall_ns() + begin),
+    out += fmt::format(", from {}, for {}", utc_text(trace.origin_wall_ns() + begin),
                        duration(summary.end_ns - summary.begin_ns));
   }
   return out + "\n";
@@ -146,14 +132,14 @@ std::string losses_text(const Trace& trace, const Terminal& terminal) {
         loss.error == 0 ? "for an unknown reason" : describe_os_error(loss.error);
     if (loss.events > 0) {
       add_entry(out,
-                fmt::format("lost {} of {} from {} on: {}", plural(loss.events, "event", "events"),
+                fmt::format("lost {} of {} from {} on: {}", counted(loss.events, "event", "events"),
                             whose, duration(loss.first_ns), why),
                 terminal);
     }
     if (loss.names > 0) {
       add_entry(out,
                 fmt::format("lost {} of {}: their events have no file: {}",
-                            plural(loss.names, "file name", "file names"), whose, why),
+                            counted(loss.names, "file name", "file names"), whose, why),
                 terminal);
     }
   }
@@ -169,24 +155,24 @@ std::string not_itemised_text(const Trace& trace, const Summary& summary,
         out,
         fmt::format("mapped files: {}; of {} in {} that ended, {} were in memory: at most that "
                     "was read through them",
-                    plural(rest.mmap_calls, "mmap call", "mmap calls"),
+                    counted(rest.mmap_calls, "mmap call", "mmap calls"),
                     format_bytes(rest.mapped_bytes),
-                    plural(rest.mappings_ended, "mapping", "mappings"),
+                    counted(rest.mappings_ended, "mapping", "mappings"),
                     format_bytes(rest.mapped_present_bytes)),
         terminal);
   }
   if (rest.io_uring_setups > 0) {
     add_entry(out,
               fmt::format("io_uring: {} set up, entered {}; what they read and wrote is not known",
-                          plural(rest.io_uring_setups, "ring", "rings"),
-                          plural(rest.io_uring_enters, "time", "times")),
+                          counted(rest.io_uring_setups, "ring", "rings"),
+                          counted(rest.io_uring_enters, "time", "times")),
               terminal);
   }
   for (const UntracedProgram& program : rest.untraced) {
     add_entry(out,
               fmt::format("{} was started {} and left no events: {}",
                           program.path.empty() ? "a program" : program.path,
-                          plural(program.times, "time", "times"), program.why),
+                          counted(program.times, "time", "times"), program.why),
               terminal);
   }
   if (rest.major_faults + rest.minor_faults > 0) {

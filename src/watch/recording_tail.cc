@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trace/ring_slot.h"
+
 namespace millrace::watch {
 namespace {
 
+using trace::call_of;
 using trace::Chunk;
+using trace::is_ring_head;
 using trace::Place;
 using trace::Source;
 using wire::kRingSlots;
@@ -16,8 +20,6 @@ using wire::TraceSlot;
 constexpr size_t kStepSlots = 128;        // read at once, while it is not known how many there are
 constexpr size_t kLoggedMax = 1 << 16;    // chunks remembered one by one: 4 GiB of log
 constexpr size_t kSearchBytes = 1 << 20;  // for the next ring after damage
-
-uint16_t call_of(const TraceSlot& slot) { return static_cast<uint16_t>(slot.record.call); }
 
 Result<RingHeader> read_header(const Source& source, uint64_t offset,
                                std::vector<std::byte>& scratch) {
@@ -72,10 +74,6 @@ bool copy_new_slots(const Source& rings, uint32_t ring, size_t first, bool is_ov
   }
   slots.clear();
   return read_slots(rings, slot_offset(ring, first), count, slots, scratch);
-}
-
-bool is_ring_head(const RingHeader& header) {
-  return header.magic == wire::kRingMagic && header.slot_count <= kRingSlots;
 }
 
 bool is_hole(const RingHeader& header) {

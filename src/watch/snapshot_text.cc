@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/phrases.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -29,25 +30,21 @@ std::string duration(uint64_t duration_ns) {
   return format_duration(std::chrono::nanoseconds(duration_ns));
 }
 
-std::string plural(uint64_t count, std::string_view thing, std::string_view things) {
-  return fmt::format("{} {}", format_exact(count), count == 1 ? thing : things);
-}
-
 std::string ranks_text(const Snapshot& snapshot) {
   if (snapshot.ranks == 0) return "no ranks";
   if (snapshot.world_size > 0) {
     return fmt::format("{} of {}", format_exact(snapshot.ranks),
-                       plural(static_cast<uint64_t>(snapshot.world_size), "rank", "ranks"));
+                       counted(static_cast<uint64_t>(snapshot.world_size), "rank", "ranks"));
   }
-  return plural(snapshot.ranks, "rank", "ranks");
+  return counted(snapshot.ranks, "rank", "ranks");
 }
 
 std::string lost_text(const Snapshot& snapshot, bool color) {
   if (snapshot.lost_events == 0 && snapshot.lost_processes == 0) return "no events lost";
-  std::string text = fmt::format("{} lost", plural(snapshot.lost_events, "event", "events"));
+  std::string text = fmt::format("{} lost", counted(snapshot.lost_events, "event", "events"));
   if (snapshot.lost_processes > 0) {
     text +=
-        fmt::format(", {} not recorded", plural(snapshot.lost_processes, "process", "processes"));
+        fmt::format(", {} not recorded", counted(snapshot.lost_processes, "process", "processes"));
   }
   return styled(text, Style::kBad, color);
 }
@@ -168,8 +165,8 @@ std::string snapshot_text(const Snapshot& snapshot, const std::string& directory
   const size_t room = terminal.columns > rest.size() + 8 ? terminal.columns - rest.size() : 8;
   std::string text =
       styled(shorten(printable(directory), room), Style::kBold, terminal.color) + rest + "\n";
-  text += fmt::format("{}, {}, {}; {}\n\n", plural(snapshot.hosts, "host", "hosts"),
-                      plural(snapshot.processes, "process", "processes"), ranks_text(snapshot),
+  text += fmt::format("{}, {}, {}; {}\n\n", counted(snapshot.hosts, "host", "hosts"),
+                      counted(snapshot.processes, "process", "processes"), ranks_text(snapshot),
                       lost_text(snapshot, terminal.color));
   text += operations_table(snapshot, terminal);
   text += fmt::format("\n{:.2f} calls at a time\n", snapshot.concurrency);

@@ -14,7 +14,7 @@
 namespace millrace::wire {
 
 inline constexpr uint64_t kOwnershipMagic = 0x44454e574f4d5200;  // "\0RMOWNED" as bytes
-inline constexpr uint32_t kOwnershipVersion = 1;
+inline constexpr uint32_t kOwnershipVersion = 2;
 
 struct OwnershipHead {
   uint64_t magic;         // kOwnershipMagic
@@ -27,8 +27,9 @@ struct OwnershipHead {
   uint32_t rank;        // whose shard this is
   uint64_t epoch;       // in which this is what the rank holds
   uint64_t slot_count;  // entries that follow
+  uint64_t dataset;     // by which it is told from another one of as many samples; 0: not known
 };
-static_assert(sizeof(OwnershipHead) == 64);
+static_assert(sizeof(OwnershipHead) == 72);
 static_assert(offsetof(OwnershipHead, crc32c) == 12);
 static_assert(std::is_trivially_copyable_v<OwnershipHead>);
 
@@ -41,6 +42,32 @@ struct OwnershipEntry {
 };
 static_assert(sizeof(OwnershipEntry) == 32);
 static_assert(std::is_trivially_copyable_v<OwnershipEntry>);
+
+inline constexpr uint64_t kStagedMagic = 0x45474154534d5200;  // "\0RMSTAGE" as bytes
+inline constexpr uint32_t kStagedVersion = 1;
+
+// The begin of the file that says what a staging has copied so far; StagedEntries follow.
+struct StagedHead {
+  uint64_t magic;    // kStagedMagic
+  uint32_t version;  // kStagedVersion
+  uint32_t crc32c;   // of this head with this field zero
+  uint64_t sample_count;
+  uint64_t dataset;
+};
+static_assert(sizeof(StagedHead) == 32);
+static_assert(offsetof(StagedHead, crc32c) == 12);
+static_assert(std::is_trivially_copyable_v<StagedHead>);
+
+struct StagedEntry {
+  uint64_t sample;
+  uint64_t offset_bytes;  // in the file of samples
+  uint64_t size_bytes;
+  uint32_t crc32c;        // of the sample's bytes
+  uint32_t entry_crc32c;  // of the 28 bytes before
+};
+static_assert(sizeof(StagedEntry) == 32);
+static_assert(offsetof(StagedEntry, entry_crc32c) == 28);
+static_assert(std::is_trivially_copyable_v<StagedEntry>);
 
 inline constexpr uint64_t kExchangeMagic = 0x474e4843584d5200;  // "\0RMXCHNG" as bytes
 inline constexpr uint32_t kExchangeVersion = 1;

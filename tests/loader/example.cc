@@ -1,10 +1,12 @@
 // The example of docs/guide/loader-cpp.md: trains on a directory of classes, twice, the second time
-// from the middle of an epoch. What is between the marks is printed in the guide, word for word.
+// from the middle of an epoch; with a storage, by partial local shuffling. What is between the
+// marks is printed in the guide, word for word.
 #include <fmt/core.h>
 
 #include <cstring>
 #include <filesystem>
 
+#include "comm/connect.h"
 // [guide
 #include "format/file_source.h"
 #include "loader/loader.h"
@@ -46,6 +48,22 @@ Status train(loader::Loader& loader, void (*step)(const data::Batch&)) {
 }
 // guide]
 
+// [local
+Result<std::unique_ptr<loader::Loader>> open_local(const std::filesystem::path& directory,
+                                                   const std::filesystem::path& storage) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<comm::Comm> ranks, comm::connect());
+  ASSIGN_OR_RETURN(const auto source, format::open_folder({.directory = directory}));
+  return loader::Loader::open({.source = source,
+                               .decoder = std::make_shared<Scaled>(),
+                               .shuffle = loader::Shuffle::kPartial,
+                               .fraction = 0.1,
+                               .seed = 1,
+                               .world = {comm::index_of(ranks->rank()), ranks->size()},
+                               .batch_size = 8,
+                               .local = {.directory = storage, .comm = ranks}});
+}
+// local]
+
 namespace {
 
 void print(const data::Batch& batch) {
@@ -84,14 +102,26 @@ Status run(const std::filesystem::path& directory) {
   return {};
 }
 
+Status run_local(const std::filesystem::path& directory, const std::filesystem::path& storage) {
+  ASSIGN_OR_RETURN(const auto loader, open_local(directory, storage));
+  for (uint64_t epoch = 0; epoch < 3; ++epoch) {
+    RETURN_IF_ERROR(loader->start_epoch(data::Epoch{epoch}));
+    RETURN_IF_ERROR(train(*loader, print));
+  }
+  const loader::LoaderStats stats = loader->stats();
+  fmt::print("{} samples staged, {} sent\n", stats.local->staging.samples,
+             stats.local->exchange.samples_sent);
+  return {};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    fmt::print(stderr, "usage: loader_example DIRECTORY\n");
+  if (argc != 2 && argc != 3) {
+    fmt::print(stderr, "usage: loader_example DIRECTORY [STORAGE]\n");
     return 2;
   }
-  const Status status = run(argv[1]);
+  const Status status = argc == 2 ? run(argv[1]) : run_local(argv[1], argv[2]);
   if (status.ok()) return 0;
   fmt::print(stderr, "loader_example: {}\n", status.error().message());
   return 1;

@@ -25,21 +25,25 @@ def code_blocks() -> list[str]:
     return [re.sub(r"^    ", "", block, flags=re.MULTILINE).strip("\n") for block in blocks]
 
 
-def run_example(directory: str) -> subprocess.CompletedProcess:
-    return subprocess.run([EXAMPLE, directory], capture_output=True, text=True, timeout=60, check=False)
+def run_example(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([EXAMPLE, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def make_dataset(directory: str) -> None:
+    for label in ("cat", "dog"):
+        (Path(directory) / label).mkdir()
+        for i in range(10):
+            (Path(directory) / label / f"{i}.bin").write_bytes(bytes([i * 16 + len(label)] * 16))
 
 
 class Guide(unittest.TestCase):
     def test_shows_the_program_that_was_compiled(self):
-        for name in ("guide", "restore"):
+        for name in ("guide", "local", "restore"):
             self.assertIn(marked(name).strip("\n"), code_blocks(), f"the part '{name}'")
 
     def test_the_program_trains_and_goes_on_in_the_middle(self):
         with tempfile.TemporaryDirectory() as directory:
-            for label in ("cat", "dog"):
-                (Path(directory) / label).mkdir()
-                for i in range(10):
-                    (Path(directory) / label / f"{i}.bin").write_bytes(bytes([i * 16 + len(label)] * 16))
+            make_dataset(directory)
             done = run_example(directory)
             self.assertEqual(done.returncode, 0, done.stderr)
             lines = done.stdout.splitlines()
@@ -47,6 +51,16 @@ class Guide(unittest.TestCase):
             self.assertEqual(len(whole), 6)
             self.assertEqual(resumed, whole[4:])  # the second epoch without its first batch
             self.assertRegex(lines[-1], r"^40 samples by \d+ threads$")
+
+    def test_the_program_holds_its_samples_and_goes_on_with_them(self):
+        with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as storage:
+            make_dataset(directory)
+            done = run_example(directory, storage)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout.splitlines()[-1], "20 samples staged, 0 sent")
+            again = run_example(directory, storage)  # from epoch 0 again, with what is held in epoch 3
+            self.assertEqual(again.stdout.splitlines()[:-1], done.stdout.splitlines()[:-1])
+            self.assertEqual(again.stdout.splitlines()[-1], "0 samples staged, 0 sent")
 
     def test_the_program_names_a_damaged_sample(self):
         with tempfile.TemporaryDirectory() as directory:

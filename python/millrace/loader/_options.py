@@ -78,17 +78,39 @@ def cache_of(memory: Union[int, str, None], directory: Any, disk: Union[int, str
             "cache_peers": bool(peers)}
 
 
-def refuse_cache(dataset: Any, cache: dict) -> None:
-    if cache["cache_memory_bytes"] or cache["cache_disk_bytes"]:
-        raise ValueError("cache_memory and cache_dir keep encoded samples of files that C++ reads "
+def refuse_cache(dataset: Any, cache: dict, local_dir: Any) -> None:
+    if cache["cache_memory_bytes"] or cache["cache_disk_bytes"] or local_dir is not None:
+        given = "cache_memory and cache_dir keep" if local_dir is None else "local_dir holds"
+        raise ValueError(f"{given} encoded samples of files that C++ reads "
                          f"(ImageFolder, Files, RawFolder, ArrayFolder), and a {type(dataset).__name__} "
                          "makes its samples in Python. Leave them out")
 
 
-def connect_peers(world: World, place: int) -> None:
-    rank, size = connect()
+def local_of(directory: Any, shuffle: str, cache: dict) -> dict:
+    """Where the rank holds its samples, for the loader of C++."""
+    if directory is None:
+        return {"local_directory": b""}
+    if not os.fspath(directory):
+        raise ValueError("local_dir is empty: give a directory on this node's own disk")
+    if shuffle != "partial":
+        raise ValueError(f"local_dir is for shuffle='partial', and this is {shuffle!r}: only there does "
+                         "each rank have samples of its own that move. Give cache_dir to keep samples "
+                         "near for other orders")
+    if cache["cache_memory_bytes"] or cache["cache_disk_bytes"]:
+        raise ValueError("local_dir holds all samples of this rank on its own disk already: leave "
+                         "cache_memory, cache_dir and cache_peers out")
+    return {"local_directory": os.fsencode(directory)}
+
+
+def connect_ranks(option: str, world: World, place: int) -> None:
+    """For an option by which ranks talk. Collective."""
+    try:
+        rank, size = connect()
+    except RuntimeError as error:
+        raise RuntimeError(f"{option}: {error}, or leave it out: the batches are the same, read from "
+                           "the dataset") from None
     if (rank, size) != (world.rank, world.size):
-        raise ValueError(f"cache_peers=True: the loader is rank {world.rank} of {world.size}, and MPI "
+        raise ValueError(f"{option}: the loader is rank {world.rank} of {world.size}, and MPI "
                          f"has this process as rank {rank} of {size}. Leave rank and world_size out")
     if place != rank:
-        raise ValueError("cache_peers=True does not go with shard='node'; take shard='rank'")
+        raise ValueError(f"{option} does not go with shard='node'; take shard='rank'")

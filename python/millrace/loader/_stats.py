@@ -13,7 +13,12 @@ class Stats(Dict[str, Any]):
     has by which `engine` samples are read now, what each `measured` where there was a choice, and
     why there was none (`refusal`). `seconds` is from the first batch asked for to the last one handed
     out. `cache`, where samples are kept near, has samples, bytes and bytes_per_second of each tier
-    (memory, disk, peer, and source: the files).
+    (memory, disk, peer, and source: the files). `local`, with local_dir, has what was exchanged with
+    other ranks (`samples_sent`, `bytes_sent`, `samples_received`, `bytes_received`), which part of
+    that work hid behind the training (`hidden_share`), what was waited for it (`wait_seconds`) and
+    for other ranks (`agreeing_seconds`), what is held (`held_samples`, `held_bytes`, in a file of
+    `file_bytes`; at most `stored_samples_max` at a time), and what was copied from the dataset
+    (`staged_samples`, `staged_bytes`, `staging_seconds`, `unreadable_samples`).
     """
 
     def __str__(self) -> str:
@@ -23,6 +28,7 @@ class Stats(Dict[str, Any]):
                          f"{self['first_bad_sample']}")
         lines += self._read_lines()
         lines += self._cache_lines()
+        lines += self._local_lines()
         return "\n".join(lines)
 
     def _read_lines(self) -> List[str]:
@@ -44,6 +50,18 @@ class Stats(Dict[str, Any]):
         lines = ["  samples: " + ", ".join(parts)] if parts else []
         if cache["disk_ended_by"]:
             lines.append(f"  nothing more is kept on disk: {cache['disk_ended_by']}")
+        return lines
+
+    def _local_lines(self) -> List[str]:
+        local = self.get("local")
+        if local is None:
+            return []
+        lines = [f"  holds {local['held_samples']:,} samples ({local['held_bytes'] / 1e6:,.1f} MB); sent "
+                 f"{local['samples_sent']:,} ({local['bytes_sent'] / 1e6:,.1f} MB) to other ranks, "
+                 f"{local['hidden_share']:.0%} hidden behind the training"]
+        if local["unreadable_samples"]:
+            lines.append(f"  {local['unreadable_samples']:,} samples could not be copied; the first: "
+                         f"{local['first_unreadable']}")
         return lines
 
     def _first_line(self) -> str:

@@ -20,7 +20,7 @@ from millrace import _trace, trace
 from millrace.loader import _outputs
 from millrace.loader._collate import Collate
 from millrace.loader._native import native
-from millrace.loader._options import (cache_of, connect_peers, deadline, natural, positive,
+from millrace.loader._options import (cache_of, connect_ranks, deadline, local_of, natural, positive,
                                       refuse_cache, shards, shuffle_name, size_of)
 from millrace.loader._pinned import gpu_to_pin_for, then_pin
 from millrace.loader._python_loader import PythonLoader, PythonOptions
@@ -57,6 +57,10 @@ class DataLoader:
         known, so that what is needed soonest is kept. By default nothing is.
     cache_peers: ranks started by mpirun or srun ask each other for what they keep before they read
         the files. Every rank makes the loader, in the same order as other such loaders.
+    local_dir: for shuffle="partial", a directory on the node's own disk. Each rank copies its samples
+        into it once and reads them from there, and those that go to other ranks travel while the
+        epoch is trained. The batches are the same as without. Several ranks are started by mpirun or
+        srun, and every rank makes the loader and takes its epochs.
     rank, world_size: by default from torch.distributed where it is initialized, else from the
         launcher's environment (torchrun, mpirun, srun), else 1.
     shard: for local and partial, what holds samples of its own: every "rank", or every "node", whose
@@ -92,6 +96,7 @@ class DataLoader:
                  io_depth: int = 32, cache_memory: Union[int, str, None] = None,
                  cache_dir: Union[str, "os.PathLike[str]", None] = None,
                  cache_disk: Union[int, str, None] = None, cache_peers: bool = False,
+                 local_dir: Union[str, "os.PathLike[str]", None] = None,
                  rank: Optional[int] = None, world_size: Optional[int] = None,
                  shard: str = "rank", pin_memory: bool = False, skip_bad_samples: bool = False,
                  timeout: float = 60, output: Optional[str] = None,
@@ -131,21 +136,24 @@ class DataLoader:
             raise ValueError("pin_memory=True needs output='torch'")
         gpu = gpu_to_pin_for() if pin_memory else None
         cache = cache_of(cache_memory, cache_dir, cache_disk, cache_peers)
+        self._is_local = local_dir is not None  # this rank holds its samples
         self._loader: Any
         self._data = read_by_native(dataset)
         if self._data is not None:
             _refuse_collate(dataset, collate_fn)
-            if cache_peers:
-                connect_peers(self.world, place)
+            local = local_of(local_dir, self.shuffle, cache)
+            talks = "cache_peers=True" if cache_peers else "local_dir" if self._is_local else ""
+            if talks:
+                connect_ranks(talks, self.world, place)
             self._loader = native.Loader(self._data._source, self._data._decoder, **order, **common,
                                          **pace, epoch_count=epoch_count, pins_for_gpu=gpu,
                                          memory_bytes=size_of(memory),
-                                         io_depth=positive("io_depth", io_depth), **cache)
-            if cache_peers:
+                                         io_depth=positive("io_depth", io_depth), **cache, **local)
+            if talks:
                 close_at_exit(self._loader)
             self._warn_of_skew(place)
         else:  # these are not read ahead over the end of an epoch: the last one is like the others
-            refuse_cache(dataset, cache)
+            refuse_cache(dataset, cache, local_dir)
             if num_workers != 0 or num_threads is not None:
                 # Threads beyond a few only queue for the GIL.
                 pace["thread_count"] = pace["thread_count"] or min(4, os.cpu_count() or 1)
@@ -159,6 +167,11 @@ class DataLoader:
             warning = self._loader.skew_warning(data._source, place)
             if warning is not None:
                 warnings.warn(warning, stacklevel=3)
+
+    def _tell_restaged(self) -> None:
+        told = self._loader.restaged() if self._is_local and self.world.rank == 0 else None
+        if told is not None:
+            warnings.warn(told, stacklevel=3)
 
     def _open_python(self, order: dict, options: dict, collate_fn: Optional[Callable[[list], Any]],
                      pins: bool) -> PythonLoader:
@@ -177,6 +190,7 @@ class DataLoader:
         if not self._is_resumed and not (before is not None and is_under_way and before.is_fresh):
             self._epoch = before.epoch + 1 if before is not None and is_under_way else self._epoch
             self._loader.start_epoch(self._epoch)
+            self._tell_restaged()
         self._is_resumed = False
         if before is not None:
             before.is_over = True
@@ -212,8 +226,8 @@ class DataLoader:
 
     def state_dict(self) -> dict:
         """Where the job stands after the batches handed out so far: a few numbers, the same on all
-        ranks. It goes on exactly there, also with another number of ranks, threads or another
-        batch_size."""
+        ranks. It goes on exactly there, also with another number of ranks (not with local_dir),
+        threads or another batch_size."""
         is_between = self._pass is None or self._pass.is_over
         if is_between and not self._is_resumed:
             return json.loads(self._loader.state_at(self._epoch, 0))
@@ -221,8 +235,10 @@ class DataLoader:
 
     def load_state_dict(self, state: dict) -> None:
         """The next pass goes on where `state` stood. A state of another dataset, seed or shuffling is
-        refused."""
+        refused. With local_dir every rank makes this call; where the rank holds samples of another
+        epoch, those that are missing are read from the dataset, and a warning says so."""
         self._loader.restore(json.dumps(state))
+        self._tell_restaged()
         self._epoch = self._loader.epoch
         self._is_resumed = True
         if self._pass is not None:

@@ -1,4 +1,4 @@
-// A job that is killed at any moment leaves every sample with one owner.
+// A job that is killed at any moment leaves every sample with one owner, or is repaired.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "base/temporary_directory.h"
+#include "loader/exchange/held_shard.h"
 #include "loader/exchange/settle.h"
 #include "loader/exchange/test_data.h"
 
@@ -83,6 +84,62 @@ TEST_F(ExchangeCrash, LeavesEverySampleOwnedOnceWithItsBytes) {
     last_epoch = epoch;
   }
   EXPECT_GT(last_epoch, 0u) << "no job came so far as to exchange anything";
+}
+
+Result<std::unique_ptr<HeldShard>> open_shard(const std::filesystem::path& directory,
+                                              const OrderOptions& order, comm::Comm& comm) {
+  return HeldShard::open({.directory = directory,
+                          .order = order,
+                          .dataset = std::make_shared<const NumberedSource>(order.sample_count),
+                          .comm = {&comm, [](comm::Comm*) {}},
+                          .staging = {.thread_count = 1}});
+}
+
+// Killed while it exchanges, and while it stages for another epoch what the disks do not hold.
+TEST_F(ExchangeCrash, OfAJobThatLeapsBetweenEpochsIsRepairedFromTheDataset) {
+  const auto leap = [&](comm::Comm& comm) -> Status {
+    ASSIGN_OR_RETURN(const auto shard, open_shard(directory_.path(), order_, comm));
+    for (uint64_t i = 0;; ++i) {
+      RETURN_IF_ERROR(shard->bring_to(data::Epoch{i * 7 % 11}));
+      RETURN_IF_ERROR(shard->start_exchange());
+      RETURN_IF_ERROR(shard->finish_exchange());
+    }
+  };
+  Random random(static_cast<uint64_t>(getpid()));
+  uint64_t agreed_count = 0;
+  for (int kill_count = 0; kill_count < 15; ++kill_count) {
+    const pid_t pid = fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      run_ranks(kRanks, leap);
+      _exit(1);  // only a failure ends it
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(random.below(200'000)));
+    kill(pid, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the job failed by itself";
+    std::mutex mutex;
+    std::set<data::SampleId> owned;
+    ASSERT_THAT(run_ranks(kRanks,
+                          [&](comm::Comm& comm) -> Status {
+                            ASSIGN_OR_RETURN(const auto shard,
+                                             open_shard(directory_.path(), order_, comm));
+                            const bool agreed = shard->epoch().has_value();
+                            if (!agreed) RETURN_IF_ERROR(shard->bring_to(data::Epoch{4}));
+                            RETURN_IF_ERROR(check_storage(shard->storage()));
+                            const std::lock_guard lock(mutex);
+                            agreed_count += agreed ? 1 : 0;
+                            for (const auto sample : shard->storage().samples()) {
+                              owned.insert(sample);
+                            }
+                            return {};
+                          }),
+                Each(""));
+    ASSERT_EQ(owned.size(), 90u);
+  }
+  // Only a rank that was killed before it had anything, or in a staging, has no epoch.
+  EXPECT_GT(agreed_count, 0u);
 }
 
 }  // namespace

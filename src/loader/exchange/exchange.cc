@@ -19,6 +19,9 @@ using namespace std::chrono_literals;
 // How long a wait for a peer goes on before it looks whether the exchange is given up.
 constexpr auto kPatience = 50ms;
 
+// How often finish() asks whether it is interrupted.
+constexpr auto kInterruptPeriod = 100ms;
+
 // The part of the iterations over which the rounds are spread. The rest is for making the next
 // epoch durable, which takes the disk as long as it takes, and for a rank that is late.
 constexpr double kSpread = 0.8;
@@ -84,14 +87,21 @@ Status Exchange::advance(uint64_t done, uint64_t count) {
   return {};
 }
 
-Status Exchange::finish() {
+Status Exchange::finish(const std::function<bool()>& is_interrupted) {
   assert(thread_.joinable());
   const auto begin = monotonic_now();
   {
     std::unique_lock lock(mutex_);
     allowed_ = 1;
     changed_.notify_all();
-    changed_.wait(lock, [&] { return is_done_; });
+    while (!changed_.wait_for(lock, kInterruptPeriod, [&] { return is_done_; })) {
+      lock.unlock();
+      const bool ends = is_interrupted && is_interrupted();
+      lock.lock();
+      if (!ends) continue;
+      is_given_up_ = true;
+      changed_.notify_all();
+    }
   }
   thread_.join();
   const auto moved = monotonic_now();

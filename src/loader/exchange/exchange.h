@@ -24,6 +24,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -70,8 +71,10 @@ class Exchange {
   // `done` of `count` iterations of the epoch are over. Fails where the thread has.
   Status advance(uint64_t done, uint64_t count);
 
-  // Completes the exchange, and commits the next epoch once all ranks have it. Collective.
-  Status finish();
+  // Completes the exchange, and commits the next epoch once all ranks have it. Collective. It is
+  // given up, for all ranks, where `is_interrupted`, asked some times a second, becomes true.
+  Status finish(const std::function<bool()>& is_interrupted = {});
+  bool is_under_way() const { return thread_.joinable(); }
 
   ExchangeStats stats() const;
 

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/temporary_directory.h"
 #include "loader/exchange/settle.h"
+#include "loader/exchange/staging.h"
 #include "loader/exchange/test_data.h"
 
 namespace millrace::loader {

@@ -12,6 +12,7 @@
 #include "data/source_contract.h"
 #include "loader/exchange/exchange.h"
 #include "loader/exchange/settle.h"
+#include "loader/exchange/staging.h"
 #include "loader/exchange/test_data.h"
 #include "loader/loader.h"
 

@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kSamples = "samples";
 constexpr std::string_view kOwned = "owned";
 constexpr std::string_view kNext = "owned.next";
+constexpr std::string_view kStaged = "staged";
 
 // Makes the names in a directory durable.
 Status sync_directory(const fs::path& directory) {
@@ -43,6 +44,9 @@ Result<std::unique_ptr<LocalStorage>> LocalStorage::open(const StorageOptions& o
   storage->remove_unfinished();
   ASSIGN_OR_RETURN(storage->owned_, storage->load(kOwned));
   ASSIGN_OR_RETURN(storage->next_, storage->load(kNext));
+  // Whoever committed was killed before it could remove this.
+  std::error_code failed;
+  if (storage->owned_) fs::remove(storage->path(kStaged), failed);
   storage->free_unused();
   return storage;
 }
@@ -51,7 +55,10 @@ Result<std::unique_ptr<LocalStorage>> LocalStorage::open(const StorageOptions& o
 void LocalStorage::remove_unfinished() const {
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(options_.directory, failed)) {
-    if (entry.path().filename().native().starts_with(".owned")) fs::remove(entry.path(), failed);
+    const std::string name = entry.path().filename().native();
+    if (name.starts_with(".owned") || name.starts_with(".staged")) {
+      fs::remove(entry.path(), failed);
+    }
   }
 }
 
@@ -62,10 +69,11 @@ Status LocalStorage::lock() {
     return fail_os(failed.value(), "cannot make the directory").within(options_.directory.string());
   ASSIGN_OR_RETURN(file_, File::open(path(kSamples), O_RDWR | O_CREAT));
   if (flock(file_.fd(), LOCK_EX | LOCK_NB) == 0) return {};
-  return fail(Errc::kAlreadyExists,
-              "{}: another process keeps its samples here; wait for it to end, or give this rank a "
-              "directory of its own",
-              options_.directory.string());
+  return fail(
+      Errc::kAlreadyExists,
+      "{}: another process, or another loader of this one, keeps its samples here; wait for "
+      "it to end, or take a directory of its own",
+      options_.directory.string());
 }
 
 // Nothing where there is no such file.
@@ -110,6 +118,14 @@ std::optional<uint64_t> LocalStorage::size_bytes(data::SampleId sample) const {
   const Entry* const entry = held ? held->find(sample) : nullptr;
   if (entry == nullptr) return {};
   return entry->size_bytes;
+}
+
+uint64_t LocalStorage::held_bytes() const {
+  uint64_t sum = 0;
+  const Shared held = owned();
+  if (!held) return sum;
+  for (const Entry& entry : held->entries()) sum += entry.size_bytes;
+  return sum;
 }
 
 Result<LocalStorage::Entry> LocalStorage::entry_of(data::SampleId sample) const {
@@ -176,7 +192,77 @@ Status LocalStorage::stage(uint64_t slot, data::SampleId sample, ByteView bytes,
   staged_.emplace_back(slot, entry);
   const Shared held = owned();
   const uint64_t stored = (held ? held->entries().size() : 0) + staged_.size();
-  stored_count_max_ = std::max(stored_count_max_, stored);
+  stored_count_max_ = std::max<uint64_t>(stored_count_max_, stored);
+  file_size_bytes_ = places_.end_bytes();
+  unsaved_bytes_ += bytes.size();
+  if (journal_ && unsaved_bytes_ >= options_.staging_step_bytes) return save_staging();
+  return {};
+}
+
+// Of the samples that are there, held or copied before, those that are wanted, with their slots.
+std::vector<std::pair<uint64_t, LocalStorage::Entry>> LocalStorage::keep(
+    std::span<const data::SampleId> wanted) const {
+  const Shared held = owned();
+  const std::vector<Entry> there =
+      held ? held->entries() : StagingJournal::read(path(kStaged), options_);
+  const auto size_bytes = file_.size_bytes();
+  // Checked as a whole: entries that lie in one place cannot both be right.
+  const auto known =
+      Ownership::make(data::Epoch{0}, there, options_, size_bytes.ok() ? *size_bytes : 0);
+  std::vector<std::pair<uint64_t, Entry>> kept;
+  if (!known.ok()) return kept;
+  for (uint64_t slot = 0; slot < wanted.size(); ++slot) {
+    if (const Entry* const entry = known->find(wanted[slot])) kept.emplace_back(slot, *entry);
+  }
+  return kept;
+}
+
+// The journal has what stays of it.
+Status LocalStorage::drop_owned() {
+  std::error_code failed;
+  fs::remove(path(kOwned), failed);
+  if (failed) return fail_os(failed.value(), "cannot remove").within(path(kOwned).string());
+  RETURN_IF_ERROR(sync_directory(options_.directory).within(options_.directory.string()));
+  const std::lock_guard lock(mutex_);
+  owned_.reset();
+  return {};
+}
+
+Result<std::vector<uint64_t>> LocalStorage::begin_staging(std::span<const data::SampleId> wanted) {
+  assert(wanted.size() == slot_count_);
+  RETURN_IF_ERROR(discard());
+  auto kept = keep(wanted);
+  std::vector<Entry> entries;
+  std::vector<Place> used;
+  std::vector<bool> is_there(slot_count_);
+  for (const auto& [slot, entry] : kept) {
+    entries.push_back(entry);
+    used.push_back({.offset_bytes = entry.offset_bytes, .size_bytes = entry.size_bytes});
+    is_there[slot] = true;
+  }
+  journal_.reset();
+  ASSIGN_OR_RETURN(journal_, StagingJournal::create(path(kStaged), options_, entries));
+  RETURN_IF_ERROR(drop_owned());
+  places_.reset(std::move(used));
+  file_size_bytes_ = places_.end_bytes();
+  staged_ = std::move(kept);
+  saved_count_ = staged_.size();
+  unsaved_bytes_ = 0;
+  std::vector<uint64_t> missing;
+  for (uint64_t slot = 0; slot < slot_count_; ++slot) {
+    if (!is_there[slot]) missing.push_back(slot);
+  }
+  return missing;
+}
+
+Status LocalStorage::save_staging() {
+  if (!journal_ || saved_count_ == staged_.size()) return {};
+  RETURN_IF_ERROR(file_.sync().within(path(kSamples).string()));
+  std::vector<Entry> entries;
+  for (size_t i = saved_count_; i < staged_.size(); ++i) entries.push_back(staged_[i].second);
+  RETURN_IF_ERROR(journal_->append(entries).within(path(kStaged).string()));
+  saved_count_ = staged_.size();
+  unsaved_bytes_ = 0;
   return {};
 }
 
@@ -214,6 +300,8 @@ Status LocalStorage::commit() {
     owned_ = std::move(next_);
   }
   next_.reset();
+  journal_.reset();
+  fs::remove(path(kStaged), failed);  // else it is removed when the storage is opened
   free_unused();
   return {};
 }
@@ -238,6 +326,7 @@ void LocalStorage::free_unused() {
     }
   }
   places_.reset(std::move(used));
+  file_size_bytes_ = places_.end_bytes();
 }
 
 }  // namespace millrace::loader

@@ -6,6 +6,9 @@
 // each rank alone and committed when all have prepared (settle.h): a rank that is lost in between
 // leaves no sample without an owner.
 //
+// The samples first come from the dataset (staging.h), whole or what is missing; a staging that is
+// interrupted is gone on with, also by another process.
+//
 // Not a file a sample: making ten thousand of them durable is ten thousand waits for the disk, and
 // here it is one. Not a hole punched where a sample leaves: not every file system can.
 //
@@ -13,11 +16,13 @@
 // thread's at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +32,7 @@
 #include "data/sample.h"
 #include "loader/exchange/local_places.h"
 #include "loader/exchange/ownership.h"
+#include "loader/exchange/staging_journal.h"
 
 namespace millrace::loader {
 
@@ -59,6 +65,16 @@ class LocalStorage {
   // where they arrive. One pass over the bytes less. REQUIRES: out.size() == size_bytes(sample)
   Result<uint32_t> read_unchecked(data::SampleId sample, MutableByteView out) const;
 
+  // ---- from the dataset ----
+
+  // Gives up the epoch, and begins one that has these samples by slot. Of what was held, or copied
+  // by a staging that was interrupted, all that is wanted stays. Which slots are to be staged yet;
+  // then follow prepare() and commit(). REQUIRES: wanted.size() == slot_count(), nothing twice
+  Result<std::vector<uint64_t>> begin_staging(std::span<const data::SampleId> wanted);
+
+  // Makes what was staged since begin_staging() durable, for another process to go on with.
+  Status save_staging();
+
   // ---- of the next epoch ----
 
   // Stores what a slot holds in the next epoch. Not durable yet. REQUIRES: slot < slot_count()
@@ -76,9 +92,11 @@ class LocalStorage {
   // Forgets what was staged and prepared.
   Status discard();
 
-  // The most samples that were stored at a time, and the length of their file.
+  // The samples of the epoch together; the most samples that were stored at a time; and the length
+  // of their file.
+  uint64_t held_bytes() const;
   uint64_t stored_count_max() const { return stored_count_max_; }
-  uint64_t file_size_bytes() const { return places_.end_bytes(); }
+  uint64_t file_size_bytes() const { return file_size_bytes_; }
 
  private:
   using Entry = Ownership::Entry;
@@ -95,6 +113,8 @@ class LocalStorage {
   Status check(const Entry& entry, ByteView bytes) const;
   Shared owned() const;
   void free_unused();
+  std::vector<std::pair<uint64_t, Entry>> keep(std::span<const data::SampleId> wanted) const;
+  Status drop_owned();
 
   StorageOptions options_;
   uint64_t slot_count_ = 0;
@@ -104,7 +124,12 @@ class LocalStorage {
   Shared owned_;                                    // under mutex_
   Shared next_;                                     // prepared
   std::vector<std::pair<uint64_t, Entry>> staged_;  // slot, entry
-  uint64_t stored_count_max_ = 0;
+  std::optional<StagingJournal> journal_;           // from begin_staging() to commit()
+  size_t saved_count_ = 0;                          // of staged_, that the journal has
+  uint64_t unsaved_bytes_ = 0;
+  // For who asks while samples are staged:
+  std::atomic<uint64_t> stored_count_max_ = 0;
+  std::atomic<uint64_t> file_size_bytes_ = 0;
 };
 
 }  // namespace millrace::loader

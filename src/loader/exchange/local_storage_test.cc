@@ -21,7 +21,8 @@ class Storage : public testing::Test {
  protected:
   // Rank 1 of 2 holds 3 of 6 samples: 3, 4, 5.
   Result<std::unique_ptr<LocalStorage>> open() {
-    return LocalStorage::open({.directory = path_, .order = order_, .rank = 1});
+    return LocalStorage::open(
+        {.directory = path_, .order = order_, .rank = 1, .dataset = dataset_});
   }
 
   std::string refused() {
@@ -61,6 +62,7 @@ class Storage : public testing::Test {
   TemporaryDirectory directory_ = *TemporaryDirectory::create();
   std::filesystem::path path_ = directory_.path() / "deep" / "storage";
   OrderOptions order_ = partial_order(6, 2, 0.5);
+  uint64_t dataset_ = 0x1234;
 };
 
 TEST_F(Storage, IsEmptyAtFirst) {
@@ -140,7 +142,7 @@ TEST_F(Storage, ASampleCannotBeInTwoSlots) {
 
 TEST_F(Storage, IsOneProcesss) {
   const auto storage = staged();
-  EXPECT_THAT(refused(), HasSubstr("another process keeps its samples here"));
+  EXPECT_THAT(refused(), HasSubstr("another loader of this one, keeps its samples here"));
 }
 
 TEST_F(Storage, OfAnotherJobIsRefused) {
@@ -153,6 +155,10 @@ TEST_F(Storage, OfAnotherJobIsRefused) {
   EXPECT_THAT(refused(), HasSubstr("made with samples: 6, and this job has 7"));
   order_ = partial_order(6, 3, 0.5);
   EXPECT_THAT(refused(), HasSubstr("made with rank 1 of 2, and this job has 1 of 3"));
+  order_ = partial_order(6, 2, 0.5);
+  EXPECT_EQ(refused(), "");
+  dataset_ = 0x1235;
+  EXPECT_THAT(refused(), HasSubstr("it holds samples of another dataset"));
 }
 
 TEST_F(Storage, AFileThatIsChangedAnywhereIsRefused) {
@@ -172,7 +178,7 @@ TEST_F(Storage, AFileThatIsChangedAnywhereIsRefused) {
 }
 
 TEST_F(Storage, EntriesThatMakeNoSenseAreRefusedThoughTheirChecksumIsRight) {
-  constexpr size_t kEntries = 64;
+  constexpr size_t kEntries = 72;
   staged();
   const std::string good = *read_file(path_ / "owned");
   const auto refused_with = [&](size_t offset, uint64_t number) {
@@ -211,7 +217,7 @@ TEST_F(Storage, LeftoversOfAWriterThatWasKilledAreRemoved) {
 
 TEST(Ownership, ReadsTheGoldenFile) {
   const std::string bytes = *read_file("tests/golden/owned.bin");
-  const StorageOptions options{.order = partial_order(6, 2, 0.5), .rank = 1};
+  const StorageOptions options{.order = partial_order(6, 2, 0.5), .rank = 1, .dataset = 0x1234};
   const auto owned = Ownership::parse(bytes_of(bytes), options, /*samples_size_bytes=*/128);
   ASSERT_TRUE(owned.ok()) << owned.error().message();
   EXPECT_EQ(owned->epoch(), Epoch{9});

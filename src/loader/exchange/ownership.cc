@@ -56,6 +56,11 @@ Status check_head(const wire::OwnershipHead& head, const StorageOptions& options
     return not_ours("the fraction", fmt::format("{}", head.fraction),
                     fmt::format("{}", order.fraction));
   }
+  if (head.dataset != options.dataset && head.dataset != 0 && options.dataset != 0) {
+    return fail(Errc::kInvalidArgument,
+                "it holds samples of another dataset, with as many samples under other names or "
+                "labels; give this one another directory, or remove this one");
+  }
   return {};
 }
 
@@ -145,7 +150,8 @@ std::string Ownership::bytes(const StorageOptions& options) const {
                            .shard_count = options.order.shard_count,
                            .rank = options.rank,
                            .epoch = data::number_of(epoch_),
-                           .slot_count = entries_.size()};
+                           .slot_count = entries_.size(),
+                           .dataset = options.dataset};
   std::string bytes(text_of(std::as_bytes(std::span(&head, 1))));
   bytes += text_of(std::as_bytes(std::span(entries_)));
   head.crc32c = checksum_of(bytes_of(bytes));

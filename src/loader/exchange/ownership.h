@@ -20,6 +20,9 @@ struct StorageOptions {
   std::filesystem::path directory;  // of this rank alone; made where it is not there
   OrderOptions order;               // partial
   uint32_t rank = 0;                // below order.shard_count
+  uint64_t dataset = 0;             // data::fingerprint(); 0: not known, and not checked
+  // How much a staging copies before it makes that durable, so that another can go on from there.
+  uint64_t staging_step_bytes = uint64_t{256} << 20;
 };
 
 // The slots of the rank's shard.

@@ -4,8 +4,6 @@
 #include <cstring>
 
 #include "base/bytes.h"
-#include "data/buffer.h"
-#include "loader/order/shards.h"
 
 namespace millrace::loader {
 namespace {
@@ -17,15 +15,6 @@ uint64_t number_or_zero(const MaybeEpoch& epoch) { return epoch ? data::number_o
 MaybeEpoch epoch_of(uint64_t number) {
   if (number == 0) return {};
   return data::Epoch{number - 1};
-}
-
-std::string described(const StorageEpochs& has) {
-  const auto named = [](const MaybeEpoch& epoch) {
-    return epoch ? fmt::format("epoch {}", data::number_of(*epoch)) : std::string("no samples");
-  };
-  return has.prepared
-             ? fmt::format("{} with {} prepared", named(has.committed), named(has.prepared))
-             : named(has.committed);
 }
 
 Result<std::vector<StorageEpochs>> epochs_of_all(const LocalStorage& storage, comm::Comm& comm) {
@@ -41,45 +30,22 @@ Result<std::vector<StorageEpochs>> epochs_of_all(const LocalStorage& storage, co
   return epochs;
 }
 
-Status stage_samples(LocalStorage& storage, const data::SampleSource& source) {
-  const StorageOptions& options = storage.options();
-  if (source.sample_count() != options.order.sample_count) {
-    return fail(Errc::kInvalidArgument, "the source has {} samples, and the order {}",
-                source.sample_count(), options.order.sample_count);
-  }
-  const Shards shards(options.order.sample_count, options.order.shard_count);
-  data::Buffer room;
-  for (uint64_t slot = 0; slot < storage.slot_count(); ++slot) {
-    const data::SampleId sample = shards.at_home({.shard = options.rank, .index = slot});
-    ASSIGN_OR_RETURN(const ByteView bytes, source.read(sample, room));
-    RETURN_IF_ERROR(storage.stage(slot, sample, bytes));
-  }
-  return storage.prepare(data::Epoch{0});
-}
-
 }  // namespace
 
-Result<MaybeEpoch> common_epoch(std::span<const StorageEpochs> ranks) {
-  uint64_t newest = 0;
-  bool all_prepared = !ranks.empty();
-  for (const StorageEpochs& has : ranks) newest = std::max(newest, number_or_zero(has.committed));
-  for (const StorageEpochs& has : ranks) {
-    all_prepared = all_prepared && number_or_zero(has.prepared) == newest + 1;
-  }
-  if (all_prepared) return epoch_of(newest + 1);
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const bool can_come = number_or_zero(ranks[rank].committed) == newest ||
-                          number_or_zero(ranks[rank].prepared) == newest;
-    if (can_come) continue;
-    return fail(Errc::kCorrupt,
-                "the storage of rank {} has {}, where others have epoch {}: it is not of the same "
-                "run; remove the storages of all ranks and stage the samples again",
-                rank, described(ranks[rank]), newest - 1);
-  }
-  return epoch_of(newest);
+MaybeEpoch common_epoch(std::span<const StorageEpochs> ranks) {
+  if (ranks.empty()) return {};
+  const auto all_have = [&](const MaybeEpoch& epoch) {
+    return std::ranges::all_of(ranks, [&](const StorageEpochs& has) {
+      return has.committed == epoch || (has.prepared && has.prepared == epoch);
+    });
+  };
+  // Where all have prepared it they go forward; there may be a rank that has done so.
+  if (ranks.front().prepared && all_have(ranks.front().prepared)) return ranks.front().prepared;
+  if (all_have(ranks.front().committed)) return ranks.front().committed;
+  return {};
 }
 
-Status settle(LocalStorage& storage, comm::Comm& comm) {
+Result<Settled> settle(LocalStorage& storage, comm::Comm& comm) {
   if (comm.size() != storage.options().order.shard_count) {
     return fail(Errc::kInvalidArgument,
                 "the samples are held by {} ranks, and this job has {}; start it with {}",
@@ -87,19 +53,21 @@ Status settle(LocalStorage& storage, comm::Comm& comm) {
                 storage.options().order.shard_count);
   }
   ASSIGN_OR_RETURN(const auto epochs, epochs_of_all(storage, comm));
-  ASSIGN_OR_RETURN(const MaybeEpoch common, common_epoch(epochs));
-  const bool goes_forward = storage.prepared() && storage.prepared() == common;
+  Settled settled{.epoch = common_epoch(epochs), .newest = {}};
+  for (const StorageEpochs& has : epochs) settled.newest = std::max(settled.newest, has.committed);
+  const bool goes_forward = storage.prepared() && storage.prepared() == settled.epoch;
   // Until every rank is there, none may write over what another one's recovery counts on.
-  return comm.agree(goes_forward ? storage.commit() : storage.discard());
+  RETURN_IF_ERROR(agree_all(comm, goes_forward ? storage.commit() : storage.discard()));
+  return settled;
+}
+
+Status agree_all(comm::Comm& comm, const Status& mine) {
+  return comm.size() == 1 ? mine : comm.agree(mine);
 }
 
 Status commit_together(LocalStorage& storage, comm::Comm& comm, const Status& mine) {
-  RETURN_IF_ERROR(comm.agree(mine));
+  RETURN_IF_ERROR(agree_all(comm, mine));
   return storage.commit();
-}
-
-Status stage_shard(LocalStorage& storage, const data::SampleSource& source, comm::Comm& comm) {
-  return commit_together(storage, comm, stage_samples(storage, source));
 }
 
 }  // namespace millrace::loader

@@ -12,6 +12,7 @@
 #include "comm/threads.h"
 #include "loader/exchange/exchange.h"
 #include "loader/exchange/settle.h"
+#include "loader/exchange/staging.h"
 
 namespace millrace::loader {
 

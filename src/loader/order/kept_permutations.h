@@ -1,11 +1,11 @@
 // KeptPermutations: the keyed permutations that were asked for last, so that one place of an order
 // does not cost the derivation of its key.
 //
-// A block of Philox and eight numbers drawn from it take twice as long as one number sent through
-// the permutation. Kept are the round keys, by their name (epoch, which); a name has one place, and
-// whoever comes later takes it. Any thread may ask, and none waits: a reader that meets a writer
-// derives the keys itself, and so does a writer that meets another. Each place has a version, odd
-// while it is written to; what is read between two equal even ones is whole.
+// A block of Philox and eight numbers drawn from it take longer than one number that is sent
+// through the permutation. Kept are the round keys, by their name (epoch, which); a name has one
+// place, and whoever comes later takes it. Any thread may ask, and none waits: a reader that meets
+// a writer derives the keys itself, and so does a writer that meets another. Each place has a
+// version, odd while it is written to; what is read between two equal even ones is whole.
 #pragma once
 
 #include <algorithm>

@@ -6,10 +6,11 @@
 // ... (share.h), so that one order serves any number of ranks, and a job may go on with another
 // number.
 //
-// Every implementation guarantees, and order_contract_test.cc checks:
+// Every implementation guarantees, and contract_test.cc checks:
 //  - in every epoch, `at` is a permutation of [0, size) and `position_of` its inverse;
 //  - equal options give equal answers on every machine and by every compiler;
-//  - memory does not grow with the number of samples (partial: with the samples of one shard).
+//  - memory does not grow with the number of samples, but for tables that have a limit (partial: up
+//    to 40 MB where there are up to 8 million samples; none for a billion).
 #pragma once
 
 #include <cstdint>

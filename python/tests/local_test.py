@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""shuffle="partial" with local_dir: ranks that hold their samples on storage of their own, and exchange
+some every epoch, give the batches of the order alone. On one rank and on several of MPI."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+import warnings
+from pathlib import Path
+
+import millrace
+
+BUILD = Path(os.environ["MILLRACE_BUILD"])
+HAS_MPI = (BUILD / "lib" / "libmillrace_mpi.so").exists() and shutil.which("mpirun") is not None
+COUNT = 103  # shards of uneven size
+LENGTH = 3000
+
+# Runs epochs of a rank, and writes what its batches had.
+TRAIN = """
+import json, os, signal, sys, time
+from pathlib import Path
+import millrace
+
+options = json.loads(sys.argv[1])
+rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", 0))
+data = millrace.RawFolder("train", shape=(3000,))
+loader = millrace.DataLoader(data, 4, shuffle="partial", seed=5, output="numpy", local_dir="local",
+                             fraction=options.get("fraction", 0.3), tail=options.get("tail"))
+state = Path("state.json")
+if options.get("resumes"):
+    loader.load_state_dict(json.loads(state.read_text()))
+else:
+    loader.set_epoch(options.get("first", 0))
+batches = []
+for _ in range(options["epochs"]):
+    for fields in loader:
+        rows = fields[0] if isinstance(fields, tuple) else fields
+        batch = loader.batch
+        for row, sample in zip(rows, batch.samples.tolist()):
+            assert row.tobytes() == Path(data._source.name(sample)).read_bytes(), sample
+        batches.append([batch.epoch, batch.index, batch.samples.tolist(), batch.is_real.tolist()])
+        at = [batch.epoch, batch.index]
+        if at == options.get("saves_at") and rank == 0:
+            Path("half").write_text(json.dumps(loader.state_dict()))
+            Path("half").rename(state)
+        if at == options.get("dies_at") and rank == 1:
+            while not state.exists():  # rank 0 may be slower
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGKILL)
+Path(f"batches-{rank}.json").write_text(json.dumps(batches))
+Path(f"stats-{rank}.json").write_text(json.dumps(loader.stats()["local"]))
+print(loader.stats())
+"""
+
+
+def make_dataset(folder: Path) -> None:
+    folder.mkdir()
+    for index in range(COUNT):
+        # Each begins with its number, and has bytes of its own.
+        row = index.to_bytes(4, "little") + bytes((index * 7 + i * i) % 251 for i in range(LENGTH - 4))
+        (folder / f"{index:04}.bin").write_bytes(row)
+
+
+class LocalTest(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+        make_dataset(self.folder / "train")
+        self.data = millrace.RawFolder(self.folder / "train", shape=(LENGTH,))
+
+    def loader(self, **options) -> millrace.DataLoader:
+        options = {"batch_size": 4, "shuffle": "partial", "seed": 5, "fraction": 0.3, "output": "numpy",
+                   **options}
+        loader = millrace.DataLoader(self.data, **options)
+        self.addCleanup(loader.close)
+        return loader
+
+    @staticmethod
+    def take(loader: millrace.DataLoader, epochs: int, first: int = 0) -> list:
+        loader.set_epoch(first)
+        return [[loader.batch.epoch, loader.batch.index, loader.batch.samples.tolist(),
+                 loader.batch.is_real.tolist()] for _ in range(epochs) for _ in loader]
+
+    def of_order(self, rank: int, ranks: int, epochs: int, first: int = 0, **options) -> list:
+        """The batches of the order alone, read from the dataset."""
+        return self.take(self.loader(rank=rank, world_size=ranks, **options), epochs, first)
+
+
+class OneRankTest(LocalTest):
+    def test_gives_the_batches_of_the_order_alone(self):
+        for fraction in (0, 0.3, 1):
+            held = self.loader(local_dir=self.folder / f"local-{fraction}", fraction=fraction)
+            self.assertEqual(self.take(held, 3), self.of_order(0, 1, 3, fraction=fraction))
+
+    def test_reads_from_its_own_storage_once_it_has_copied_the_samples(self):
+        held = self.loader(local_dir=self.folder / "local")
+        before = self.take(held, 1)
+        shutil.rmtree(self.folder / "train")
+        self.assertEqual(len(self.take(held, 2, first=1)), 2 * len(before))
+        local = held.stats()["local"]
+        self.assertEqual((local["staged_samples"], local["held_samples"]), (COUNT, COUNT))
+        self.assertEqual(local["held_bytes"], COUNT * LENGTH)
+        self.assertIn(f"holds {COUNT} samples (0.3 MB)", str(held.stats()))
+
+    def test_a_second_loader_goes_on_with_what_the_first_left(self):
+        with self.loader(local_dir=self.folder / "local") as first:
+            self.take(first, 2)
+        again = self.loader(local_dir=self.folder / "local")
+        self.assertEqual(self.take(again, 1, first=2), self.of_order(0, 1, 1, first=2))
+        self.assertEqual(again.stats()["local"]["staged_samples"], 0)
+
+    def test_a_state_of_the_middle_goes_on_exactly(self):
+        held = self.loader(local_dir=self.folder / "local")
+        passing = iter(held)
+        for _ in range(7):
+            next(passing)
+        state = held.state_dict()
+        held.close()
+        again = self.loader(local_dir=self.folder / "local")
+        again.load_state_dict(state)
+        rest = [again.batch.samples.tolist() for _ in again]
+        self.assertEqual(rest, [row[2] for row in self.of_order(0, 1, 1)[7:]])
+
+    def test_a_state_of_another_epoch_is_told_and_right(self):
+        held = self.loader(local_dir=self.folder / "local")
+        self.take(held, 1)
+        state = held.state_dict()
+        self.take(held, 3, first=1)
+        with self.assertWarnsRegex(UserWarning, "held the samples of epoch 4, and the job goes on with "
+                                                "epoch 1: 0 of 103 samples were read again"):
+            held.load_state_dict(state)
+        self.assertEqual([held.batch.samples.tolist() for _ in held],
+                         [row[2] for row in self.of_order(0, 1, 1, first=1)])
+
+    def test_what_makes_no_sense_is_refused(self):
+        local = self.folder / "local"
+        with self.assertRaisesRegex(ValueError, "local_dir is for shuffle='partial', and this is 'global'"):
+            self.loader(local_dir=local, shuffle=True)
+        with self.assertRaisesRegex(ValueError, "leave cache_memory, cache_dir and cache_peers out"):
+            self.loader(local_dir=local, cache_memory="1MiB")
+        with self.assertRaisesRegex(ValueError, "local_dir is empty"):
+            self.loader(local_dir="")
+        with self.assertRaisesRegex(ValueError, "local_dir holds .* a list makes its samples in Python"):
+            millrace.DataLoader(list(range(10)), shuffle="partial", local_dir=local)
+        with self.assertRaisesRegex(ValueError, "the loader is rank 1 of 2, and MPI has this process as "
+                                                "rank 0 of 1"):
+            self.loader(local_dir=local, rank=1, world_size=2)
+
+    def test_a_storage_of_another_job_or_dataset_is_refused(self):
+        with self.loader(local_dir=self.folder / "local") as held:
+            self.take(held, 1)
+        with self.assertRaisesRegex(ValueError, "made with the seed 5, and this job has 6"):
+            self.loader(local_dir=self.folder / "local", seed=6)
+        (self.folder / "train" / "0007.bin").rename(self.folder / "train" / "0007b.bin")
+        self.data = millrace.RawFolder(self.folder / "train", shape=(LENGTH,))
+        with self.assertRaisesRegex(ValueError, "it holds samples of another dataset"):
+            self.loader(local_dir=self.folder / "local")
+
+    def test_a_sample_that_cannot_be_read_is_named_or_left_out(self):
+        (self.folder / "train" / "0007.bin").unlink()
+        held = self.loader(local_dir=self.folder / "local")
+        with self.assertRaisesRegex(FileNotFoundError, "0007.bin"):
+            iter(held)
+        held.close()
+        again = self.loader(local_dir=self.folder / "local", skip_bad_samples=True)
+        visited = {sample for row in self.take(again, 1) for sample in row[2]}
+        self.assertEqual(visited, set(range(COUNT)) - {7})
+        self.assertIn("0007.bin", again.stats()["local"]["first_unreadable"])
+
+    def test_ranks_that_mpi_does_not_know_are_refused(self):
+        (self.folder / "train.py").write_text(textwrap.dedent(TRAIN))
+        environment = os.environ | {"RANK": "1", "WORLD_SIZE": "2"}
+        done = subprocess.run([sys.executable, "train.py", '{"epochs": 1}'], cwd=self.folder,
+                              env=environment, capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "local_dir: this is rank 1 of 2, but MPI knows 1 rank.*start the job "
+                                      "by mpirun or srun, or leave it out: the batches are the same")
+
+
+@unittest.skipUnless(HAS_MPI, "this build or this machine has no MPI")
+class RanksTest(LocalTest):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "train.py").write_text(textwrap.dedent(TRAIN))
+
+    def train(self, ranks: int, fails: bool = False, **options) -> list:
+        """The batches of each rank."""
+        environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                                    "OMPI_MCA_mpi_yield_when_idle": "1"}
+        command = ["mpirun", "--oversubscribe", "-np", str(ranks), sys.executable, "train.py",
+                   json.dumps(options)]
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True,
+                              timeout=200, check=False)
+        self.assertEqual(done.returncode != 0, fails, done.stdout + done.stderr)
+        return [] if fails else self.read("batches", ranks)
+
+    def read(self, name: str, ranks: int) -> list:
+        return [json.loads((self.folder / f"{name}-{rank}.json").read_text()) for rank in range(ranks)]
+
+    def check_every_sample_once(self, batches: list) -> None:
+        visited: dict = {}
+        for epoch, _, samples, is_real in (batch for rank in batches for batch in rank):
+            visited.setdefault(epoch, []).extend(s for s, real in zip(samples, is_real) if real)
+        for samples in visited.values():
+            self.assertEqual(sorted(samples), list(range(COUNT)))
+
+    def test_ranks_give_the_batches_of_the_order_alone_and_store_no_more_than_their_fraction(self):
+        for ranks, fraction, tail in ((4, 0.3, "pad"), (3, 1, "uneven"), (2, 0, "pad")):
+            shutil.rmtree(self.folder / "local", ignore_errors=True)
+            batches = self.train(ranks, epochs=6, fraction=fraction, tail=tail)
+            self.check_every_sample_once(batches)
+            for rank, local in enumerate(self.read("stats", ranks)):
+                self.assertEqual(batches[rank],
+                                 self.of_order(rank, ranks, 6, fraction=fraction, tail=tail))
+                self.assertLessEqual(local["stored_samples_max"], (1 + fraction) * (COUNT / ranks + 1))
+                # All are of one length, so that every place fits again.
+                self.assertLessEqual(local["file_bytes"], local["stored_samples_max"] * (LENGTH + 64))
+                self.assertEqual(local["samples_sent"], local["samples_received"])
+                self.assertGreaterEqual(local["bytes_sent"], local["samples_sent"] * LENGTH)
+                self.assertEqual(local["samples_sent"] > 0, fraction > 0)
+
+    def test_a_killed_rank_is_no_loss_and_the_state_goes_on_exactly(self):
+        self.train(4, fails=True, epochs=5, saves_at=[2, 1], dies_at=[2, 4])
+        batches = self.train(4, resumes=True, epochs=3)
+        for rank, local in enumerate(self.read("stats", 4)):
+            self.assertEqual(batches[rank], self.of_order(rank, 4, 3, first=2)[2:])
+            self.assertEqual(local["staged_samples"], 0)
+
+    def test_a_state_from_before_the_storage_goes_on_exactly(self):
+        self.train(4, fails=True, epochs=5, saves_at=[1, 3], dies_at=[3, 4])
+        batches = self.train(4, resumes=True, epochs=3)
+        for rank, local in enumerate(self.read("stats", 4)):
+            self.assertEqual(batches[rank], self.of_order(rank, 4, 3, first=1)[4:])
+            # Two exchanges of 0.3 of 26 samples lie between.
+            self.assertLessEqual(local["staged_samples"], 16)
+
+
+class WarningsTest(LocalTest):
+    def test_no_warning_is_given_where_all_is_as_it_was(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.take(self.loader(local_dir=self.folder / "local"), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

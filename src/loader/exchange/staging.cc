@@ -1,0 +1,124 @@
+#include "loader/exchange/staging.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/progress.h"
+#include "base/thread_pool.h"
+#include "data/buffer.h"
+#include "loader/exchange/settle.h"
+#include "loader/order/partial_moves.h"
+
+namespace millrace::loader {
+namespace {
+
+using namespace std::chrono_literals;
+
+// What each slot of the rank holds in the epoch.
+std::vector<data::SampleId> samples_of(const StorageOptions& options, data::Epoch epoch) {
+  const PartialMoves moves(options.order);
+  std::vector<Slot> slots(moves.shards().size_of(options.rank));
+  for (uint64_t i = 0; i < slots.size(); ++i) slots[i] = {.shard = options.rank, .index = i};
+  moves.walk_back(epoch, slots);
+  std::vector<data::SampleId> samples;
+  samples.reserve(slots.size());
+  for (const Slot& slot : slots) samples.push_back(moves.shards().at_home(slot));
+  return samples;
+}
+
+// The threads of one staging, and what they share.
+class Copying {
+ public:
+  Copying(LocalStorage& storage, const data::SampleSource& dataset, const StagingOptions& options,
+          StagingStats& stats, uint64_t total)
+      : storage_(&storage),
+        dataset_(&dataset),
+        options_(&options),
+        stats_(&stats),
+        caller_(std::this_thread::get_id()) {
+    if (options.shows_progress) {
+      progress_.emplace(Progress::Options{.label = "staging samples", .total = total});
+    }
+  }
+
+  Status copy(uint64_t slot, data::SampleId sample) {
+    RETURN_IF_ERROR(check_interrupted());
+    thread_local data::Buffer room;
+    const auto bytes = dataset_->read(sample, room);
+    const std::lock_guard lock(mutex_);
+    if (!bytes.ok()) {
+      if (!options_->skips_unreadable) return bytes.error();
+      if (stats_->unreadable++ == 0) stats_->first_unreadable = bytes.error().message();
+    }
+    const ByteView stored = bytes.ok() ? *bytes : ByteView();
+    RETURN_IF_ERROR(storage_->stage(slot, sample, stored));
+    ++stats_->samples;
+    stats_->bytes += stored.size();
+    if (progress_) progress_->add(1);
+    return {};
+  }
+
+ private:
+  Status check_interrupted() {
+    if (!options_->is_interrupted || std::this_thread::get_id() != caller_) return {};
+    if (monotonic_now() < next_look_) return {};
+    next_look_ = monotonic_now() + 100ms;
+    if (!options_->is_interrupted()) return {};
+    return fail(Errc::kCancelled, "the staging was interrupted; another one goes on from there");
+  }
+
+  LocalStorage* storage_;
+  const data::SampleSource* dataset_;
+  const StagingOptions* options_;
+  StagingStats* stats_;
+  std::thread::id caller_;
+  std::chrono::nanoseconds next_look_{};  // the caller's
+  std::optional<Progress> progress_;
+  std::mutex mutex_;  // for the storage and the figures
+};
+
+}  // namespace
+
+Status stage_epoch(LocalStorage& storage, const data::SampleSource& dataset, data::Epoch epoch,
+                   const StagingOptions& options, StagingStats& stats) {
+  const auto begin = monotonic_now();
+  if (dataset.sample_count() != storage.options().order.sample_count) {
+    return fail(Errc::kInvalidArgument, "the source has {} samples, and the order {}",
+                dataset.sample_count(), storage.options().order.sample_count);
+  }
+  const auto wanted = samples_of(storage.options(), epoch);
+  ASSIGN_OR_RETURN(std::vector<uint64_t> missing, storage.begin_staging(wanted));
+  stats.kept += wanted.size() - missing.size();
+  // As they lie in the dataset, which is often in files of many.
+  std::ranges::sort(missing, {}, [&](uint64_t slot) { return wanted[slot]; });
+  Status copied;
+  {
+    ThreadPool pool(std::max(options.thread_count, 1U));
+    Copying copying(storage, dataset, options, stats, missing.size());
+    copied = pool.parallel_for(
+        missing.size(), [&](size_t i) { return copying.copy(missing[i], wanted[missing[i]]); });
+  }
+  stats.time += monotonic_now() - begin;
+  // For the next one to go on with, where this one has failed or another rank does.
+  Status saved = storage.save_staging();
+  RETURN_IF_ERROR(std::move(copied));
+  RETURN_IF_ERROR(std::move(saved));
+  return storage.prepare(epoch);
+}
+
+Status stage_together(LocalStorage& storage, const data::SampleSource& dataset, data::Epoch epoch,
+                      comm::Comm& comm, const StagingOptions& options, StagingStats& stats) {
+  return commit_together(storage, comm, stage_epoch(storage, dataset, epoch, options, stats));
+}
+
+Status stage_shard(LocalStorage& storage, const data::SampleSource& dataset, comm::Comm& comm) {
+  StagingStats stats;
+  return stage_together(storage, dataset, data::Epoch{0}, comm, {}, stats);
+}
+
+}  // namespace millrace::loader

@@ -1,0 +1,230 @@
+#include "loader/local_loader.h"
+
+#include <millrace/trace.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <utility>
+
+#include "comm/single.h"
+#include "loader/exchange/held_shard.h"
+#include "loader/order/share.h"
+
+namespace millrace::loader {
+namespace {
+
+constinit Name setup_region{MILLRACE_SETUP};
+constinit Name wait_region{MILLRACE_BATCH_WAIT};
+
+Status check(const LoaderOptions& options) {
+  if (options.shuffle != Shuffle::kPartial) {
+    return fail(Errc::kInvalidArgument,
+                "ranks hold samples on their own storage for shuffle 'partial', and this is '{}'",
+                shuffle_name(options.shuffle));
+  }
+  if (options.shard_count != 0 && options.shard_count != options.world.size) {
+    return fail(Errc::kInvalidArgument,
+                "each of the {} ranks holds its own samples, and {} shards were asked for; leave "
+                "the number of shards out",
+                options.world.size, options.shard_count);
+  }
+  if (options.tiers.any()) {
+    return fail(Errc::kInvalidArgument,
+                "the samples of this rank lie on its own storage already; keep no other copies of "
+                "them near");
+  }
+  const comm::Comm& comm = *options.local.comm;
+  if (comm::index_of(comm.rank()) == options.world.rank && comm.size() == options.world.size) {
+    return {};
+  }
+  return fail(Errc::kInvalidArgument,
+              "the loader is rank {} of {}, and samples would be exchanged as rank {} of {}; the "
+              "ranks of both must be the same",
+              options.world.rank, options.world.size, comm::index_of(comm.rank()), comm.size());
+}
+
+// Whether the loader was told to stop, for who waits elsewhere than in the loader.
+struct Interruption {
+  std::atomic<bool> is_cancelled = false;
+  std::function<bool()> asked;
+
+  bool operator()() const { return is_cancelled || (asked && asked()); }
+};
+
+class LocalLoader final : public Loader {
+ public:
+  struct Parts {
+    std::shared_ptr<Interruption> interruption;  // shared with the shard's waits
+    std::unique_ptr<HeldShard> shard;
+    std::unique_ptr<Loader> batches;  // ends before what it reads from
+    ShareOptions share;
+  };
+
+  explicit LocalLoader(Parts parts) : parts_(std::move(parts)), process_(getpid()) {}
+
+  Status start_epoch(data::Epoch epoch) override {
+    RETURN_IF_ERROR(begin(epoch, 0));
+    return start([&] { return parts_.batches->start_epoch(epoch); });
+  }
+
+  Result<std::optional<data::Batch>> next() override;
+
+  void cancel() override {
+    parts_.interruption->is_cancelled = true;
+    parts_.batches->cancel();
+  }
+
+  uint64_t batch_count() const override { return parts_.batches->batch_count(); }
+  const Order& order() const override { return parts_.batches->order(); }
+  LoaderState state() const override { return parts_.batches->state(); }
+  Status restore(const LoaderState& state) override;
+
+  LoaderStats stats() const override {
+    LoaderStats stats = parts_.batches->stats();
+    stats.local = parts_.shard->stats();
+    return stats;
+  }
+
+ private:
+  Status check_process() const;
+  Status begin(data::Epoch epoch, uint64_t done);
+  template <typename Start>
+  Status start(Start start_batches);
+  Status end_epoch();
+  bool is_over(uint64_t done) const;
+  bool is_exchanging() const {
+    return parts_.shard->is_exchanging() && parts_.shard->epoch() == epoch_;
+  }
+
+  Parts parts_;
+  pid_t process_;
+  data::Epoch epoch_{};
+  uint64_t taken_ = 0;  // of the batches of this pass
+  uint64_t left_ = 0;   // when it began
+};
+
+Status LocalLoader::check_process() const {
+  if (getpid() == process_) return {};
+  return fail(Errc::kUnsupported,
+              "the loader exchanges samples with other ranks for process {}, and this is {}, which "
+              "was forked from it; open a loader in the process that uses it",
+              process_, getpid());
+}
+
+// Whether no rank has a batch left: the first has the most.
+bool LocalLoader::is_over(uint64_t done) const {
+  ShareOptions first = parts_.share;
+  first.world.rank = 0;
+  first.done = done;
+  return done > 0 && Share(first).batch_count() == 0;
+}
+
+// Brings the storage to the epoch. All ranks decide alike here, from what all of them know.
+Status LocalLoader::begin(data::Epoch epoch, uint64_t done) {
+  RETURN_IF_ERROR(check_process());
+  parts_.interruption->is_cancelled = false;
+  ShareOptions share = parts_.share;
+  share.done = done;
+  epoch_ = epoch;
+  taken_ = 0;
+  left_ = Share(share).batch_count();
+  // Of an epoch that was taken to its end nothing is read any more, and its exchange is done.
+  const data::Epoch after{data::number_of(epoch) + 1};
+  if (is_over(done) && parts_.shard->epoch() == after) return {};
+  if (parts_.shard->epoch() == epoch) return {};
+  const Region region(setup_region);
+  return parts_.shard->bring_to(epoch);
+}
+
+// Where the exchange of the epoch is under way already, it stays so: what is read does not matter
+// to it.
+template <typename Start>
+Status LocalLoader::start(Start start_batches) {
+  RETURN_IF_ERROR(start_batches());
+  const bool is_due = parts_.shard->epoch() == epoch_ && !parts_.shard->is_exchanging();
+  return is_due ? parts_.shard->start_exchange() : Status();
+}
+
+// Training stands still until all ranks have the next epoch.
+Status LocalLoader::end_epoch() {
+  Region region(wait_region);
+  region.epoch(static_cast<uint32_t>(data::number_of(epoch_)));
+  return parts_.shard->finish_exchange();
+}
+
+Result<std::optional<data::Batch>> LocalLoader::next() {
+  RETURN_IF_ERROR(check_process());
+  auto batch = parts_.batches->next();
+  if (!batch.ok() || !is_exchanging()) return batch;
+  const Status exchanged = *batch ? parts_.shard->advance(++taken_, left_) : end_epoch();
+  // Not a bad sample: the job cannot go on.
+  if (!exchanged.ok()) return Error(Errc::kCancelled, exchanged.error().message());
+  return batch;
+}
+
+Status LocalLoader::restore(const LoaderState& state) {
+  const uint32_t own = parts_.share.world.size;
+  if (state.order.shard_count != own) {
+    return fail(
+        Errc::kInvalidArgument,
+        "the state was saved by {} ranks that hold samples, and there are {}; start the job "
+        "with {} ranks, or read the samples from the dataset and not from a local directory",
+        state.order.shard_count, own, state.order.shard_count);
+  }
+  // What the state says is checked before anything is moved for it.
+  RETURN_IF_ERROR(check_continues(state, this->state()));
+  RETURN_IF_ERROR(begin(state.epoch, state.done));
+  return start([&] { return parts_.batches->restore(state); });
+}
+
+OrderOptions order_of(const LoaderOptions& options) {
+  return {.shuffle = Shuffle::kPartial,
+          .sample_count = options.source->sample_count(),
+          .seed = options.seed,
+          .shard_count = options.world.size,
+          .fraction = options.fraction};
+}
+
+StagingOptions staging_of(const LoaderOptions& options,
+                          const std::shared_ptr<Interruption>& interruption) {
+  return {.skips_unreadable = options.skips_bad_samples,
+          .shows_progress = options.local.shows_progress && options.local.comm->speaks(),
+          .is_interrupted = [interruption] { return (*interruption)(); }};
+}
+
+Result<std::unique_ptr<Loader>> open_parts(LoaderOptions options) {
+  RETURN_IF_ERROR(check(options));
+  RETURN_IF_ERROR(check_order(order_of(options)));
+  LocalLoader::Parts parts;
+  parts.interruption = std::make_shared<Interruption>();
+  parts.interruption->asked = options.is_interrupted;
+  parts.share = {.sample_count = options.source->sample_count(),
+                 .world = options.world,
+                 .batch_size = options.batch_size,
+                 .tail = options.tail};
+  ASSIGN_OR_RETURN(parts.shard,
+                   HeldShard::open({.directory = options.local.directory,
+                                    .order = order_of(options),
+                                    .dataset = options.source,
+                                    .comm = options.local.comm,
+                                    .staging = staging_of(options, parts.interruption)}));
+  options.shard_count = options.world.size;
+  options.local = {};
+  // A rank without samples pads its batches with those of others, which it has to read.
+  if (parts.shard->storage().slot_count() > 0) options.source = parts.shard->source();
+  ASSIGN_OR_RETURN(parts.batches, Loader::open(std::move(options)));
+  return std::unique_ptr<Loader>(new LocalLoader(std::move(parts)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Loader>> open_local_loader(LoaderOptions options) {
+  if (!options.local.comm) options.local.comm = comm::single();
+  const std::shared_ptr<comm::Comm> comm = options.local.comm;
+  auto opened = open_parts(std::move(options));
+  // Else the others would wait for a rank that has failed.
+  RETURN_IF_ERROR(agree_all(*comm, opened.ok() ? Status() : Status(opened.error())));
+  return opened;
+}
+
+}  // namespace millrace::loader

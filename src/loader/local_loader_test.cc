@@ -1,0 +1,368 @@
+#include "loader/local_loader.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "base/temporary_directory.h"
+#include "comm/single.h"
+#include "loader/exchange/test_data.h"
+
+namespace millrace::loader {
+namespace {
+
+using data::Epoch;
+using data::SampleId;
+using testing::Each;
+using testing::HasSubstr;
+
+// The length of a sample, where its bytes are its own.
+class LengthDecoder final : public data::Decoder {
+ public:
+  std::vector<data::FieldSpec> fields() const override {
+    return {{"length", data::ElementType::kU64, {}}};
+  }
+  Status decode(ByteView sample, const data::DecodeContext& context,
+                std::span<const MutableByteView> outputs, data::Scratch*) const override {
+    if (text_of(sample) != bytes_of_sample(data::index_of(context.sample))) {
+      return fail(Errc::kCorrupt, "these are another sample's bytes");
+    }
+    const uint64_t length = sample.size();
+    std::memcpy(outputs[0].data(), &length, sizeof length);
+    return {};
+  }
+};
+
+struct Job {
+  uint64_t sample_count = 103;
+  uint32_t ranks = 4;
+  double fraction = 0.2;
+  Tail tail = Tail::kUneven;
+  std::filesystem::path directory;  // empty: the order alone
+};
+
+// One that hands its Comm to nobody else, for as long as a rank's work runs.
+std::shared_ptr<comm::Comm> borrowed(comm::Comm& comm) {
+  return {&comm, [](comm::Comm*) {}};
+}
+
+Result<std::unique_ptr<Loader>> open(const Job& job, uint32_t rank,
+                                     std::shared_ptr<comm::Comm> comm) {
+  return Loader::open({.source = std::make_shared<const NumberedSource>(job.sample_count),
+                       .decoder = std::make_shared<LengthDecoder>(),
+                       .shuffle = Shuffle::kPartial,
+                       .fraction = job.fraction,
+                       .seed = 17,
+                       .world = {.rank = rank, .size = job.ranks},
+                       .batch_size = 4,
+                       .tail = job.tail,
+                       .thread_count = 2,
+                       .local = {.directory = job.directory, .comm = std::move(comm)}});
+}
+
+// What a batch has in it, as text.
+std::string told(const data::Batch& batch) {
+  std::string text = fmt::format("{}/{}:", data::number_of(batch.epoch), batch.index);
+  for (size_t row = 0; row < batch.row_count; ++row) {
+    text += fmt::format(" {}{}", data::index_of(batch.samples[row]), batch.is_real[row] ? "" : "p");
+  }
+  return text;
+}
+
+using Lines = std::vector<std::string>;
+
+Status take_rest(Loader& loader, Lines& lines, uint64_t batches = ~uint64_t{0}) {
+  for (uint64_t i = 0; i < batches; ++i) {
+    ASSIGN_OR_RETURN(const auto batch, loader.next());
+    if (!batch) return {};
+    lines.push_back(told(*batch));
+  }
+  return {};
+}
+
+Status take_epochs(Loader& loader, uint64_t begin, uint64_t end, Lines& lines) {
+  for (uint64_t e = begin; e < end; ++e) {
+    RETURN_IF_ERROR(loader.start_epoch(Epoch{e}));
+    RETURN_IF_ERROR(take_rest(loader, lines));
+  }
+  return {};
+}
+
+// What each rank's loader gives from the order alone, without storages.
+Lines from_order(Job job, uint32_t rank, uint64_t begin, uint64_t end) {
+  job.directory.clear();
+  Lines lines;
+  const Status status = take_epochs(**open(job, rank, nullptr), begin, end, lines);
+  EXPECT_TRUE(status.ok()) << status.error().message();
+  return lines;
+}
+
+class LocalLoaders : public testing::Test {
+ protected:
+  // What each rank's work put into its lines.
+  using Work = std::function<Status(comm::Comm& comm, uint32_t rank, Lines& lines)>;
+  std::vector<Lines> run(uint32_t ranks, const Work& work) {
+    std::vector<Lines> lines(ranks);
+    EXPECT_THAT(run_ranks(ranks,
+                          [&](comm::Comm& comm) {
+                            const uint32_t rank = comm::index_of(comm.rank());
+                            return work(comm, rank, lines[rank]);
+                          }),
+                Each(""));
+    return lines;
+  }
+
+  Job job(uint64_t sample_count = 103, uint32_t ranks = 4, double fraction = 0.2,
+          Tail tail = Tail::kUneven) const {
+    return {.sample_count = sample_count,
+            .ranks = ranks,
+            .fraction = fraction,
+            .tail = tail,
+            .directory = directory_.path()};
+  }
+
+  TemporaryDirectory directory_ = *TemporaryDirectory::create();
+};
+
+struct Case {
+  uint64_t sample_count;
+  uint32_t ranks;
+  double fraction;
+  Tail tail;
+};
+
+class LocalLoaderCases : public LocalLoaders, public testing::WithParamInterface<Case> {};
+
+TEST_P(LocalLoaderCases, GiveTheBatchesOfTheOrderAlone) {
+  const auto [sample_count, ranks, fraction, tail] = GetParam();
+  const Job whole = job(sample_count, ranks, fraction, tail);
+  const auto lines = run(ranks, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
+    ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
+    RETURN_IF_ERROR(take_epochs(*loader, 0, 7, out));
+    const HeldStats stats = *loader->stats().local;
+    const double share = static_cast<double>(stats.samples);
+    if (static_cast<double>(stats.stored_count_max) > share * (1 + fraction) + 1) {
+      return fail(Errc::kExhausted, "{} samples were stored", stats.stored_count_max);
+    }
+    return {};
+  });
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    EXPECT_EQ(lines[rank], from_order(whole, rank, 0, 7)) << "rank " << rank;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, LocalLoaderCases,
+                         testing::Values(Case{103, 4, 0.2, Tail::kUneven},
+                                         Case{103, 4, 0.2, Tail::kPad},
+                                         Case{103, 4, 0.2, Tail::kDrop},
+                                         Case{100, 4, 1, Tail::kPad}, Case{99, 3, 0, Tail::kPad},
+                                         Case{60, 1, 0.5, Tail::kUneven}, Case{3, 4, 1, Tail::kPad},
+                                         Case{3, 4, 1, Tail::kUneven}, Case{1, 2, 0.5, Tail::kPad},
+                                         Case{0, 2, 0.5, Tail::kPad},
+                                         Case{7, 2, 0.1, Tail::kDrop}));
+
+TEST_F(LocalLoaders, GoOnInTheMiddleOfAnEpoch) {
+  const Job whole = job();
+  std::string saved;
+  run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
+    ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
+    RETURN_IF_ERROR(take_epochs(*loader, 0, 2, out));
+    RETURN_IF_ERROR(loader->start_epoch(Epoch{2}));
+    RETURN_IF_ERROR(take_rest(*loader, out, 3));
+    if (rank == 0) saved = loader->state().text();
+    return comm.barrier();  // a rank that ends early would make the others fail
+  });
+  const auto lines = run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
+    ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
+    ASSIGN_OR_RETURN(const auto state, LoaderState::parse(saved));
+    RETURN_IF_ERROR(loader->restore(state));
+    RETURN_IF_ERROR(take_rest(*loader, out));
+    RETURN_IF_ERROR(take_epochs(*loader, 3, 5, out));
+    if (loader->stats().local->staging.samples != 0) {
+      return fail(Errc::kCorrupt, "samples were read from the dataset again");
+    }
+    return {};
+  });
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    Lines due = from_order(whole, rank, 2, 5);
+    due.erase(due.begin(), due.begin() + 3);
+    EXPECT_EQ(lines[rank], due);
+  }
+}
+
+// From an epoch that the storages have left, or have not reached yet.
+TEST_F(LocalLoaders, GoOnAtAnyOtherEpoch) {
+  const Job whole = job();
+  for (const uint64_t begin : {4, 1, 30, 0}) {
+    const auto lines = run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
+      ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
+      LoaderState state = loader->state();
+      state.epoch = Epoch{begin};
+      state.done = 32;
+      RETURN_IF_ERROR(loader->restore(state));
+      RETURN_IF_ERROR(take_rest(*loader, out));
+      RETURN_IF_ERROR(take_epochs(*loader, begin + 1, begin + 3, out));
+      const HeldStats stats = *loader->stats().local;
+      const bool is_told = !stats.restaged.empty();
+      if (is_told != (begin != 4)) return fail(Errc::kCorrupt, "told: '{}'", stats.restaged);
+      return {};
+    });
+    for (uint32_t rank = 0; rank < 4; ++rank) {
+      Lines due = from_order(whole, rank, begin, begin + 3);
+      due.erase(due.begin(), due.begin() + 2);
+      EXPECT_EQ(lines[rank], due) << "from epoch " << begin;
+    }
+  }
+}
+
+TEST_F(LocalLoaders, LeaveAnEpochInTheMiddleForTheNextOrAnyOther) {
+  const Job whole = job();
+  run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
+    ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
+    for (const uint64_t epoch : {0, 0, 1, 3, 2}) {
+      RETURN_IF_ERROR(loader->start_epoch(Epoch{epoch}));
+      Lines begun;
+      RETURN_IF_ERROR(take_rest(*loader, begun, 2));
+      out.insert(out.end(), begun.begin(), begun.end());
+      const Lines due = from_order(whole, rank, epoch, epoch + 1);
+      if (begun != Lines(due.begin(), due.begin() + 2)) {
+        return fail(Errc::kCorrupt, "epoch {} has other batches", epoch);
+      }
+    }
+    return comm.barrier();
+  });
+}
+
+TEST_F(LocalLoaders, AStateOfTheVeryEndOfAnEpochMovesNothing) {
+  const Job whole = job();
+  const auto lines = run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
+    ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
+    Lines first;
+    RETURN_IF_ERROR(take_epochs(*loader, 0, 1, first));
+    RETURN_IF_ERROR(loader->restore(loader->state()));
+    RETURN_IF_ERROR(take_rest(*loader, out));
+    if (!loader->stats().local->restaged.empty()) return fail(Errc::kCorrupt, "was restaged");
+    return take_epochs(*loader, 1, 2, out);
+  });
+  for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(lines[rank], from_order(whole, rank, 1, 2));
+}
+
+TEST_F(LocalLoaders, ARankWhoseDiskIsLostReadsItsSamplesAgainAndTheOthersDoNot) {
+  const Job whole = job();
+  run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
+    ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
+    return take_epochs(*loader, 0, 3, out);
+  });
+  std::filesystem::remove_all(directory_.path() / "rank2");
+  const auto lines = run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
+    ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
+    RETURN_IF_ERROR(take_epochs(*loader, 3, 5, out));
+    const HeldStats stats = *loader->stats().local;
+    if (stats.staging.samples != (rank == 2 ? stats.samples : 0)) {
+      return fail(Errc::kCorrupt, "{} samples were read again", stats.staging.samples);
+    }
+    if (stats.restaged.find("did not hold the samples of one epoch") == std::string::npos) {
+      return fail(Errc::kCorrupt, "told: '{}'", stats.restaged);
+    }
+    return {};
+  });
+  for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(lines[rank], from_order(whole, rank, 3, 5));
+}
+
+TEST_F(LocalLoaders, ARankThatEndsInTheMiddleIsNamedAndTheRestartGoesOn) {
+  const Job whole = job();
+  const auto told = run_ranks(4, [&](comm::Comm& comm) -> Status {
+    const uint32_t rank = comm::index_of(comm.rank());
+    Lines out;
+    ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
+    RETURN_IF_ERROR(take_epochs(*loader, 0, 2, out));
+    RETURN_IF_ERROR(loader->start_epoch(Epoch{2}));
+    return take_rest(*loader, out, rank == 1 ? 3 : ~uint64_t{0});
+  });
+  for (const uint32_t rank : {0, 2, 3}) EXPECT_THAT(told[rank], HasSubstr("rank 1"));
+  const auto lines = run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
+    ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
+    RETURN_IF_ERROR(take_epochs(*loader, 2, 4, out));
+    if (loader->stats().local->staging.samples > 0) return fail(Errc::kCorrupt, "was staged");
+    return {};
+  });
+  for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(lines[rank], from_order(whole, rank, 2, 4));
+}
+
+TEST_F(LocalLoaders, OneRankNeedsNobodyToTalkTo) {
+  const Job alone = job(30, 1);
+  Lines lines;
+  const auto loader = open(alone, 0, nullptr);
+  ASSERT_TRUE(loader.ok()) << loader.error().message();
+  ASSERT_TRUE(take_epochs(**loader, 0, 3, lines).ok());
+  EXPECT_EQ(lines, from_order(alone, 0, 0, 3));
+}
+
+TEST_F(LocalLoaders, SayHowMuchMovedAndWhatIsStored) {
+  run(2, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
+    ASSIGN_OR_RETURN(const auto loader, open(job(200, 2, 0.5), rank, borrowed(comm)));
+    RETURN_IF_ERROR(take_epochs(*loader, 0, 3, out));
+    const HeldStats stats = *loader->stats().local;
+    EXPECT_EQ(stats.staging.samples, 100u);
+    EXPECT_EQ(stats.samples, 100u);
+    EXPECT_GT(stats.sample_bytes, 50'000u);
+    EXPECT_GE(stats.file_bytes, stats.sample_bytes);
+    EXPECT_GT(stats.exchange.samples_sent, 20u);
+    EXPECT_EQ(stats.exchange.samples_sent, stats.exchange.samples_received);
+    EXPECT_GT(stats.exchange.bytes_sent, 10'000u);
+    EXPECT_TRUE(stats.restaged.empty());
+    return {};
+  });
+}
+
+std::string refused(const Job& job, uint32_t rank, std::shared_ptr<comm::Comm> comm) {
+  const auto loader = open(job, rank, std::move(comm));
+  return loader.ok() ? "" : loader.error().message();
+}
+
+TEST_F(LocalLoaders, RefuseWhatCannotBe) {
+  EXPECT_THAT(refused(job(10, 2), 1, nullptr),
+              HasSubstr("rank 1 of 2, and samples would be exchanged as rank 0 of 1"));
+  LoaderOptions options{.source = std::make_shared<const NumberedSource>(10),
+                        .decoder = std::make_shared<LengthDecoder>(),
+                        .shuffle = Shuffle::kGlobal,
+                        .local = {.directory = directory_.path()}};
+  EXPECT_THAT(Loader::open(options).error().message(), HasSubstr("and this is 'global'"));
+  options.shuffle = Shuffle::kPartial;
+  options.tiers.memory_bytes = 1000;
+  EXPECT_THAT(Loader::open(options).error().message(), HasSubstr("keep no other copies"));
+}
+
+TEST_F(LocalLoaders, RefuseAStateOfAnotherNumberOfRanks) {
+  const auto loader = *open(job(30, 1), 0, nullptr);
+  LoaderState state = loader->state();
+  state.order.shard_count = 4;
+  EXPECT_THAT(loader->restore(state).error().message(),
+              HasSubstr("saved by 4 ranks that hold samples, and there are 1"));
+  state.order.shard_count = 1;
+  state.order.seed = 5;
+  EXPECT_THAT(loader->restore(state).error().message(), HasSubstr("its seed is 5"));
+}
+
+TEST_F(LocalLoaders, AreInterruptedWhileTheyWaitForARankThatIsNotThereYet) {
+  const auto told = run_ranks(2, [&](comm::Comm& comm) -> Status {
+    const uint32_t rank = comm::index_of(comm.rank());
+    ASSIGN_OR_RETURN(const auto loader, open(job(100, 2, 1), rank, borrowed(comm)));
+    RETURN_IF_ERROR(loader->start_epoch(Epoch{0}));
+    if (rank == 1) return comm.barrier();  // never takes its batches
+    std::thread ctrl_c([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      loader->cancel();
+    });
+    Lines out;
+    const Status ended = take_rest(*loader, out);
+    ctrl_c.join();
+    return comm.agree(ended);
+  });
+  EXPECT_THAT(told, Each(testing::Not("")));
+}
+
+}  // namespace
+}  // namespace millrace::loader
