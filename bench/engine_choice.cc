@@ -1,7 +1,9 @@
 // What the choice of an engine is worth to the loader: one read at a time (posix), many in flight
 // (uring), and the choice by measurement (auto), with the page cache warm and cold.
 //
-//   bench_engine_choice [ROUNDS] [DIRECTORY]     needs 700 MB there; all of it is removed
+//   bench_engine_choice [ROUNDS] [DIRECTORY] [ONLY]     needs 700 MB there; all of it is removed
+//
+// ONLY is a part of a title ("cold, 2 threads"): the others are left out.
 //
 // Samples of 4 KiB and 128 KiB, all in one file and a file each, shuffled, in batches of 64, 1 and
 // 2 threads. Cold: the files are dropped from the page cache (POSIX_FADV_DONTNEED) before each run;
@@ -152,6 +154,11 @@ Cost run_once(const Samples& samples, const Way& way, uint32_t threads, uint64_t
           loader->stats().reads};
 }
 
+std::string title_of(const Samples& samples, bool is_cold, uint32_t threads) {
+  return fmt::format("{}, {}, {} thread{}", samples.name, is_cold ? "cold" : "warm", threads,
+                     threads > 1 ? "s" : "");
+}
+
 void compare_ways(const Samples& samples, bool is_cold, uint32_t threads, int rounds) {
   std::vector<Cost> best(std::size(kWays));
   for (int round = 0; round < rounds; ++round) {
@@ -164,8 +171,7 @@ void compare_ways(const Samples& samples, bool is_cold, uint32_t threads, int ro
     }
   }
   using enum Table::Align;
-  Table table({{.title = fmt::format("{}, {}, {} thread{}", samples.name, is_cold ? "cold" : "warm",
-                                     threads, threads > 1 ? "s" : "")},
+  Table table({{.title = title_of(samples, is_cold, threads)},
                {.title = "samples/s", .align = kRight},
                {.title = "of posix", .align = kRight},
                {.title = "CPU s/1k", .align = kRight},
@@ -185,13 +191,17 @@ void compare_ways(const Samples& samples, bool is_cold, uint32_t threads, int ro
   std::fflush(stdout);
 }
 
-void run(int rounds, const std::filesystem::path& where) {
+void run(int rounds, const std::filesystem::path& where, std::string_view only) {
   const auto directory = must(TemporaryDirectory::create(where, "bench-engines-"));
   for (const auto& [bytes, count] :
        {std::pair{size_t{4} << 10, 8000}, std::pair{size_t{128} << 10, 2000}}) {
     for (const Samples& samples : make_samples(directory.path(), bytes, count)) {
       for (const bool is_cold : {false, true}) {
-        for (const uint32_t threads : {1u, 2u}) compare_ways(samples, is_cold, threads, rounds);
+        for (const uint32_t threads : {1u, 2u}) {
+          const std::string title = title_of(samples, is_cold, threads);
+          if (title.find(only) == std::string::npos) continue;
+          compare_ways(samples, is_cold, threads, rounds);
+        }
       }
     }
   }
@@ -203,8 +213,8 @@ void run(int rounds, const std::filesystem::path& where) {
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 5;
   if (rounds < 1) {
-    fmt::print(stderr, "usage: bench_engine_choice [ROUNDS] [DIRECTORY]\n");
+    fmt::print(stderr, "usage: bench_engine_choice [ROUNDS] [DIRECTORY] [ONLY]\n");
     return 2;
   }
-  millrace::bench::run(rounds, argc > 2 ? argv[2] : ".");
+  millrace::bench::run(rounds, argc > 2 ? argv[2] : ".", argc > 3 ? argv[3] : "");
 }

@@ -118,7 +118,7 @@ Status UringQueue::submit(const ReadRequest& request) {
   return begin(index);
 }
 
-// Not opened and closed by the ring: that gains nothing on local disks (docs/design/engines.md).
+// Not opened and closed by the ring: that costs more on local disks (docs/design/engines.md).
 Status UringQueue::submit_whole(WholeFileRequest request) {
   const size_t index = take_slot(request.tag);
   Slot& slot = slots_[index];
