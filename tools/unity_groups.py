@@ -5,7 +5,8 @@ LINES is what a group has at most: who edits one of its files waits for all of i
 
 Presets that exist to test (asan, tsan) compile groups, because headers and templates are most of what a compiler does
 (docs/design/tests.md). What is private to a file is then seen by the rest of its group, and must mean nothing there: two
-files are kept apart where a name of the anonymous namespace, a `static` or a macro of one of them is a word of the other.
+files are kept apart where a name of the anonymous namespace, a `static`, a macro or a name taken from elsewhere (`using a::b`) of
+one of them is a word of the other.
 That keeps apart more than would clash; it needs no compiler, and no rule for those who write the files.
 """
 
@@ -22,6 +23,8 @@ NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)\s*$")
 TYPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:struct|class|union|enum(?:\s+(?:class|struct))?)\s+(?P<name>\w+)\s*"
                   r"(?:final\s*)?(?::[^:]|$)", re.DOTALL)
 ALIAS = re.compile(r"^\s*(?:template\s*<.*>\s*)?using\s+(?P<name>\w+)\s*=", re.DOTALL)
+# From testing and std, everyone takes the same. Inside a body one may take what one likes: those are indented.
+TAKEN = re.compile(r"^using\s+(?!(?:::)?(?:testing|std)\b)(?P<scope>[\w:]*)::(?P<name>\w+)\s*;", re.MULTILINE)
 # A word by itself: neither a member (x.name, x->name) nor one of a named scope (std::name).
 FREE_WORD = re.compile(r"(?<![\w.:>])[A-Za-z_]\w*|(?<=[^-]>)[A-Za-z_]\w*|(?<=[^:]:)[A-Za-z_]\w*")
 
@@ -32,10 +35,15 @@ class Source:
 
     line_count: int
     own: set[str]
+    taken: dict[str, str]  # `using a::b`: b, from a
     words: set[str]
 
     def clashes_with(self, other: "Source") -> bool:
-        return bool(self.own & other.words or other.own & self.words)
+        return self.disturbs(other) or other.disturbs(self)
+
+    def disturbs(self, other: "Source") -> bool:
+        taken = {name for name, scope in self.taken.items() if other.taken.get(name) != scope}
+        return bool((self.own | taken) & other.words)
 
 
 def main() -> int:
@@ -61,7 +69,8 @@ def read_source(path: Path) -> Source:
     masked = mask_cpp(read_text(path))
     text = DIRECTIVE.sub("", masked)
     own = set(DEFINE.findall(masked)) | own_names(text)
-    return Source(masked.count("\n"), own, set(FREE_WORD.findall(text)) | own)
+    taken = {name: scope for scope, name in TAKEN.findall(text)}
+    return Source(masked.count("\n"), own, taken, set(FREE_WORD.findall(text)) | own | set(taken))
 
 
 def own_names(text: str) -> set[str]:

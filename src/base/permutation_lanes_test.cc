@@ -82,7 +82,8 @@ TEST_P(WidePermutationLanes, SendEachNumberByItsKeys) {
     which.push_back(static_cast<uint32_t>(number % kRows));
   }
   for (const uint64_t size : kSizes) {
-    const PermutationNetwork& network = KeyedPermutation(size, {}).network();
+    const KeyedPermutation permutation(size, {});
+    const PermutationNetwork& network = permutation.network();
     std::vector<uint64_t> numbers = random_numbers(size, kCount);
     for (uint64_t& number : numbers) number %= size;
     std::vector<uint64_t> expected = numbers;

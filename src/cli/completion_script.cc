@@ -16,7 +16,7 @@ std::vector<std::string> visible_names(std::span<const Command> commands) {
 }
 
 // For use inside single quotes of any of the shells.
-std::string quoted(std::string_view text) {
+std::string shell_word(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\'') {
@@ -60,7 +60,7 @@ std::string bash_value_cases(const Command& command) {
     if (option.letter != '\0') pattern += fmt::format("|{}:-{}", command.name, option.letter);
     const std::string words = option.choices.empty()
                                   ? std::string(bash_files(option.kind))
-                                  : fmt::format("-W {}", quoted(join(option.choices, " ")));
+                                  : fmt::format("-W {}", shell_word(join(option.choices, " ")));
     out += fmt::format("    {}) COMPREPLY=($(compgen {} -- \"$word\")); return ;;\n", pattern,
                        words.empty() ? "-W ''" : words);
   }
@@ -99,19 +99,19 @@ std::string zsh_option(const Option& option) {
     text += fmt::format(":{}:{}", zsh_text(option.value), zsh_action(option.kind, option.choices));
   }
   const std::string_view many = option.repeatable ? "*" : "";
-  if (option.letter == '\0') return quoted(fmt::format("{}--{}{}", many, option.name, text));
+  if (option.letter == '\0') return shell_word(fmt::format("{}--{}{}", many, option.name, text));
   const std::string once = fmt::format("(-{} --{})", option.letter, option.name);
-  return fmt::format("{}{{-{},--{}}}{}", quoted(option.repeatable ? "*" : once), option.letter,
-                     option.name, quoted(text));
+  return fmt::format("{}{{-{},--{}}}{}", shell_word(option.repeatable ? "*" : once), option.letter,
+                     option.name, shell_word(text));
 }
 
 std::string zsh_arguments(const Command& command) {
   std::vector<std::string> specs = {"'(-h --help)'{-h,--help}'[print help]'"};
   for (const Option& option : command.options) specs.push_back(zsh_option(option));
   for (const Positional& positional : command.positionals) {
-    specs.push_back(
-        quoted(fmt::format("{}:{}:{}", positional.repeatable ? "*" : "", zsh_text(positional.help),
-                           zsh_action(positional.kind, positional.choices))));
+    specs.push_back(shell_word(fmt::format("{}:{}:{}", positional.repeatable ? "*" : "",
+                                           zsh_text(positional.help),
+                                           zsh_action(positional.kind, positional.choices))));
   }
   return join(specs, " \\\n          ");
 }
@@ -142,14 +142,15 @@ std::string fish_command(const Command& command) {
       const bool files = option.choices.empty() && option.kind == ValueKind::kFile;
       out += files ? " -r" : " -x";
       out += option.choices.empty() ? fish_files(option.kind)
-                                    : fmt::format(" -a {}", quoted(join(option.choices, " ")));
+                                    : fmt::format(" -a {}", shell_word(join(option.choices, " ")));
     }
-    out += fmt::format(" -d {}\n", quoted(option.help));
+    out += fmt::format(" -d {}\n", shell_word(option.help));
   }
   for (const Positional& positional : command.positionals) {
-    const std::string words = positional.choices.empty()
-                                  ? fish_files(positional.kind)
-                                  : fmt::format(" -a {}", quoted(join(positional.choices, " ")));
+    const std::string words =
+        positional.choices.empty()
+            ? fish_files(positional.kind)
+            : fmt::format(" -a {}", shell_word(join(positional.choices, " ")));
     if (!words.empty()) out += fmt::format("{}{}\n", when, words);
   }
   return out;
@@ -167,7 +168,7 @@ std::string bash_completion(std::span<const Command> commands) {
         !command.positionals.empty() && command.positionals.back().kind != ValueKind::kText;
     word_cases += fmt::format(
         "    {}) COMPREPLY=($(compgen -W {}{} -- \"$word\")) ;;\n", command.name,
-        quoted(bash_words(command)),
+        shell_word(bash_words(command)),
         takes_paths ? fmt::format(" {}", bash_files(command.positionals.back().kind)) : "");
   }
   return fmt::format(
@@ -188,8 +189,8 @@ std::string bash_completion(std::span<const Command> commands) {
       "  esac\n"
       "}}\n"
       "complete -o filenames -F _millrace millrace\n",
-      quoted(join(visible_names(commands), " ") + " help --help --version"), value_cases,
-      quoted(join(visible_names(commands), " ")), word_cases);
+      shell_word(join(visible_names(commands), " ") + " help --help --version"), value_cases,
+      shell_word(join(visible_names(commands), " ")), word_cases);
 }
 
 std::string zsh_completion(std::span<const Command> commands) {
@@ -198,7 +199,7 @@ std::string zsh_completion(std::span<const Command> commands) {
   for (const Command& command : commands) {
     if (command.hidden) continue;
     verbs += fmt::format("    {}\n",
-                         quoted(fmt::format("{}:{}", command.name, zsh_text(command.summary))));
+                         shell_word(fmt::format("{}:{}", command.name, zsh_text(command.summary))));
     cases += fmt::format("        {})\n          _arguments {} ;;\n", command.name,
                          zsh_arguments(command));
   }
@@ -237,7 +238,7 @@ std::string fish_completion(std::span<const Command> commands) {
   for (const Command& command : commands) {
     if (command.hidden) continue;
     out += fmt::format("complete -c millrace -n __fish_use_subcommand -a {} -d {}\n", command.name,
-                       quoted(command.summary));
+                       shell_word(command.summary));
     out += fish_command(command);
   }
   return out;

@@ -42,6 +42,12 @@ class UnityGroupsTest(unittest.TestCase):
                 self.assert_apart(in_millrace("namespace {", private, "}"), other)
         self.assert_apart(in_millrace("static int read(int x) { return x; }"), other)
         self.assert_apart("#define kMs 1\n", other)
+        self.assert_apart(in_millrace("using query::Key;"), other)
+        self.assert_apart(in_millrace("using query::Key;"), in_millrace("using cli::Key;"))
+
+    def test_taking_the_same_name_from_the_same_place_does_not_keep_apart(self):
+        text = in_millrace("using query::Key;", "int use(Key key);")
+        self.assertEqual(self.groups(text, text), [0, 0])
 
     def test_after_a_body_with_braces_the_next_name_is_still_found(self):
         one = in_millrace("namespace {", "int a() { if (true) { return 1; } return '}'; }", "int read();", "}")
