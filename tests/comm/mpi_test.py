@@ -17,7 +17,9 @@ from pathlib import Path
 
 RANKS, GUEST, MPIRUN = sys.argv[1:4]
 RANK_COUNT = 4
-IS_OPEN_MPI = "Open MPI" in subprocess.run([MPIRUN, "--version"], capture_output=True, text=True, check=False).stdout
+# mpirun says "Open MPI", mpiexec "OpenRTE".
+VERSION = subprocess.run([MPIRUN, "--version"], capture_output=True, text=True, check=False).stdout
+IS_OPEN_MPI = re.search("Open MPI|OpenRTE", VERSION) is not None
 # As the launcher says it: Open MPI, or MPICH.
 RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
 SIZE = "${OMPI_COMM_WORLD_SIZE:-$PMI_SIZE}"
