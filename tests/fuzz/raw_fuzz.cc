@@ -33,7 +33,8 @@ void check_written(const Format& raw, std::string_view content, uint64_t record_
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   uint64_t record_bytes = 0;
   std::string_view content(reinterpret_cast<const char*>(data), size);
-  std::memcpy(&record_bytes, data, std::min(size, sizeof record_bytes));
+  // Of no bytes there is no place either, and memcpy asks for one.
+  if (size > 0) std::memcpy(&record_bytes, data, std::min(size, sizeof record_bytes));
   content.remove_prefix(std::min(size, sizeof record_bytes));
   const auto raw = open_format("raw", {.record_bytes = record_bytes});
   if (!raw.ok()) std::abort();
