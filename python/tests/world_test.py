@@ -82,6 +82,12 @@ class WorldTest(unittest.TestCase):
         for rank, (_, place) in places.items():
             self.assertEqual(place % 2, rank // 3)
 
+    def test_shards_of_both_are_a_nodes_and_within_it_a_ranks(self):
+        # The second node numbers its ranks the other way round: its part is still in one piece.
+        worlds = [World(rank, 6, rank % 3 if rank < 3 else 5 - rank, 3) for rank in range(6)]
+        self.assertEqual([shards(world, "both") for world in worlds],
+                         [(0, place) for place in (0, 1, 2, 5, 4, 3)])
+
     def test_uneven_nodes_are_refused(self):
         with self.assertRaisesRegex(ValueError, "as many ranks"):
             shards(World(0, 5, 0, 2), "node")

@@ -22,14 +22,16 @@ def shards(world: World, shard: str) -> tuple:
     """How many hold samples of their own (0: every rank), and the place of this rank."""
     if shard == "rank":
         return 0, world.rank
-    if shard != "node":
-        raise ValueError(f"shard={shard!r}: there are 'rank' and 'node'")
+    if shard not in ("node", "both"):
+        raise ValueError(f"shard={shard!r}: there are 'rank', 'node' and 'both'")
     if world.node_count == 0:
-        raise ValueError(f"shard='node' needs as many ranks on every node, and there are {world.size} "
+        raise ValueError(f"shard={shard!r} needs as many ranks on every node, and there are {world.size} "
                          f"ranks, {world.local_size} of them here. Take shard='rank'")
     # Shard s has the positions s, s + nodes, ...; ranks are numbered so that those of a node have
     # only such positions, whatever the launcher's numbering is within its blocks of a node each.
     node = world.rank // world.local_size
+    if shard == "both":
+        return 0, node * world.local_size + world.local_rank
     return world.node_count, world.local_rank * world.node_count + node
 
 

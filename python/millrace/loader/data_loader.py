@@ -64,7 +64,7 @@ class DataLoader:
     rank, world_size: by default from torch.distributed where it is initialized, else from the
         launcher's environment (torchrun, mpirun, srun), else 1.
     shard: for local and partial, what holds samples of its own: every "rank", or every "node", whose
-        ranks then share them.
+        ranks then share them; "both": every rank, of the part that is its node's.
     pin_memory: batches lie in pinned memory, for copies to a GPU that do not wait.
     skip_bad_samples: count samples that cannot be read and leave them out; else SampleError.
     timeout: seconds after which a sample that does not come is named in a TimeoutError; 0: never.
