@@ -163,8 +163,8 @@ void compare_ways(const Samples& samples, bool is_cold, uint32_t threads, int ro
   std::vector<Cost> best(std::size(kWays));
   for (int round = 0; round < rounds; ++round) {
     for (size_t turn = 0; turn < std::size(kWays); ++turn) {
-      // Another one is first in every round: a virtual disk may grant the first ones more than those
-      // that come later.
+      // Another one is first in every round: a virtual disk may grant the first ones more than
+      // those that come later.
       const size_t i = (turn + static_cast<size_t>(round)) % std::size(kWays);
       if (is_cold) drop(samples);
       const Cost cost = run_once(samples, kWays[i], threads, is_cold ? 1 : 3);
