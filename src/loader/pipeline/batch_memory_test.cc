@@ -146,9 +146,12 @@ struct Copies {
                 }};
   }
 
-  void end(size_t which) {
-    *begun[which] = true;
-    begun[which]->notify_all();
+  void end(size_t which) { end(*begun[which]); }
+
+  // By another thread: one more copy may be begun meanwhile.
+  static void end(std::atomic<bool>& copy) {
+    copy = true;
+    copy.notify_all();
   }
 };
 
@@ -173,7 +176,7 @@ TEST(BatchMemory, OfManyThatAreCopiedFromTheOldestIsWaitedFor) {
   std::byte* const oldest = first.get();
   first.reset();
   second.reset();
-  std::thread accelerator([&] { copies.end(0); });
+  std::thread accelerator([copy = copies.begun[0]] { Copies::end(*copy); });
   EXPECT_EQ(memory.take()->get(), oldest);
   accelerator.join();
   EXPECT_EQ(memory.allocated_count(), 2u);
@@ -206,7 +209,7 @@ TEST(BatchMemory, IsFreedOnlyOnceTheCopyIsMade) {
   {
     BatchMemory memory({.buffer_bytes = 4096, .kept_count = 1, .hooks = hooks});
     memory.take()->reset();
-    accelerator = std::thread([&] { copies.end(0); });
+    accelerator = std::thread([copy = copies.begun[0]] { Copies::end(*copy); });
   }
   accelerator.join();
   EXPECT_TRUE(was_over);
