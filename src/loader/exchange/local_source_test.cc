@@ -119,23 +119,6 @@ TEST_F(LocalSources, NameASampleWhoseBytesChangedOnTheDisk) {
 
 // ---- under a loader, while samples are exchanged ----
 
-// The length of a sample, where its bytes are its own.
-class LengthDecoder final : public data::Decoder {
- public:
-  std::vector<data::FieldSpec> fields() const override {
-    return {{"length", data::ElementType::kU64, {}}};
-  }
-  Status decode(ByteView sample, const data::DecodeContext& context,
-                std::span<const MutableByteView> outputs, data::Scratch*) const override {
-    if (text_of(sample) != bytes_of_sample(data::index_of(context.sample))) {
-      return fail(Errc::kCorrupt, "these are another sample's bytes");
-    }
-    const uint64_t length = sample.size();
-    std::memcpy(outputs[0].data(), &length, sizeof length);
-    return {};
-  }
-};
-
 constexpr uint64_t kSampleCount = 103;
 constexpr uint32_t kRanks = 4;
 constexpr uint64_t kEpochs = 12;  // over a cycle

@@ -2,6 +2,7 @@
 // and ranks as threads with a storage each.
 #pragma once
 
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "comm/comm.h"
+#include "data/decoder.h"
 #include "data/source.h"
 #include "loader/exchange/local_storage.h"
 
@@ -56,5 +58,22 @@ struct ExchangeJob {
   uint64_t iterations = 7;
 };
 Status run_exchanges(const ExchangeJob& job, comm::Comm& comm);
+
+// The length of a sample, where its bytes are its own.
+class LengthDecoder final : public data::Decoder {
+ public:
+  std::vector<data::FieldSpec> fields() const override {
+    return {{"length", data::ElementType::kU64, {}}};
+  }
+  Status decode(ByteView sample, const data::DecodeContext& context,
+                std::span<const MutableByteView> outputs, data::Scratch*) const override {
+    if (text_of(sample) != bytes_of_sample(data::index_of(context.sample))) {
+      return fail(Errc::kCorrupt, "these are another sample's bytes");
+    }
+    const uint64_t length = sample.size();
+    std::memcpy(outputs[0].data(), &length, sizeof length);
+    return {};
+  }
+};
 
 }  // namespace millrace::loader

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "loader/loader.h"
-#include "loader/pipeline/fakes.h"
+#include "loader/pipeline/fake_loaders.h"
 
 namespace millrace::loader {
 namespace {
@@ -24,41 +24,6 @@ std::shared_ptr<FakeSource> flying(uint64_t sample_count, size_t sample_bytes = 
   auto source = std::make_shared<FakeSource>(sample_count, sample_bytes);
   source->in_ways = kFlies;
   return source;
-}
-
-LoaderOptions in_order(std::shared_ptr<const FakeSource> source, uint64_t batch_size) {
-  LoaderOptions options;
-  options.source = std::move(source);
-  options.decoder = std::make_shared<FakeDecoder>();
-  options.shuffle = Shuffle::kOff;
-  options.batch_size = batch_size;
-  options.thread_count = 2;
-  return options;
-}
-
-std::unique_ptr<Loader> begun(const LoaderOptions& options) {
-  auto loader = Loader::open(options);
-  EXPECT_TRUE(loader.ok()) << loader.error().message();
-  EXPECT_TRUE((*loader)->start_epoch(Epoch{0}).ok());
-  return *std::move(loader);
-}
-
-std::vector<uint64_t> samples_of(const data::Batch& batch) {
-  std::vector<uint64_t> samples;
-  for (const data::SampleId sample : batch.samples) samples.push_back(data::index_of(sample));
-  return samples;
-}
-
-std::vector<uint64_t> next_samples(Loader& loader) {
-  const auto batch = loader.next();
-  EXPECT_TRUE(batch.ok()) << batch.error().message();
-  return batch.ok() && *batch ? samples_of(**batch) : std::vector<uint64_t>();
-}
-
-Error next_error(Loader& loader) {
-  const auto batch = loader.next();
-  EXPECT_FALSE(batch.ok());
-  return batch.ok() ? Error(Errc::kIo, "no error") : batch.error();
 }
 
 // Every byte of two epochs, with labels.
