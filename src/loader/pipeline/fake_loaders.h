@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,23 @@ inline Error next_error(Loader& loader) {
   const auto batch = loader.next();
   EXPECT_FALSE(batch.ok());
   return batch.ok() ? Error(Errc::kIo, "no error") : batch.error();
+}
+
+// With a short read_deadline a busy machine makes any read late, and which ones are named is up to
+// it. These two ask again: until the batch comes, and until the error names `sample`.
+inline std::vector<uint64_t> next_samples_at_last(Loader& loader) {
+  auto batch = loader.next();
+  while (!batch.ok() && batch.error().code() == Errc::kTimeout) batch = loader.next();
+  EXPECT_TRUE(batch.ok()) << batch.error().message();
+  return batch.ok() && *batch ? samples_of(**batch) : std::vector<uint64_t>();
+}
+
+inline Error error_that_names(Loader& loader, std::string_view sample) {
+  Error error = next_error(loader);
+  while (error.code() == Errc::kTimeout && error.message().find(sample) == std::string_view::npos) {
+    error = next_error(loader);
+  }
+  return error;
 }
 
 }  // namespace millrace::loader

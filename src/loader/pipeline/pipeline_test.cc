@@ -107,14 +107,14 @@ TEST(Pipeline, AStuckReadIsNamedAfterTheDeadlineAndTheBatchComesOnceItReturns) {
   LoaderOptions options = in_order(source, 4);
   options.read_deadline = milliseconds(30);
   const auto loader = begun(options);
-  EXPECT_THAT(next_samples(*loader), ElementsAre(0, 1, 2, 3));
-  const Error error = next_error(*loader);
+  EXPECT_THAT(next_samples_at_last(*loader), ElementsAre(0, 1, 2, 3));
+  const Error error = error_that_names(*loader, "sample-5 ");
   EXPECT_EQ(error.code(), Errc::kTimeout);
   EXPECT_THAT(error.message(), HasSubstr("sample-5 (read for "));
   EXPECT_THAT(error.message(), HasSubstr("deadline of 30 ms"));
   EXPECT_EQ(next_error(*loader).code(), Errc::kTimeout);
   source->release();
-  EXPECT_THAT(next_samples(*loader), ElementsAre(4, 5, 6, 7));
+  EXPECT_THAT(next_samples_at_last(*loader), ElementsAre(4, 5, 6, 7));
 }
 
 TEST(Pipeline, ALoaderWithAStuckReadIsDestroyedAndTheThreadEndsWhenTheReadReturns) {
