@@ -5,15 +5,11 @@
 // positions (first = rank, stride = ranks). The target is 40 ns an index, and a billion samples in
 // under 1 MB.
 //
-// Partial shuffling has a map of the rank's shard, up to a million slots of it: "map made" is a
-// fill with the map of the epoch; a job that runs through its epochs makes each map out of what it
-// has, and the mean of ten epochs in a row, all that it takes included, stands apart, as does that
-// of a job that goes on at epoch 90, from its second epoch on, and the first map of one. Shards of
-// a billion samples have none and are walked back; so are other ranks' positions.
+// Partial shuffling costs the same in every epoch, as this shows, with 8 shards and with 1024; and
+// what a job pays that begins at a late one, beside its first batch, is the plan of an exchange.
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -24,6 +20,7 @@
 #include "base/permutation.h"
 #include "base/permutation_lanes.h"
 #include "bench/measure.h"
+#include "loader/exchange/plan.h"
 #include "loader/order/order.h"
 
 namespace millrace::bench {
@@ -59,24 +56,28 @@ std::unique_ptr<Order> order_of(Shuffle shuffle, uint64_t sample_count) {
 
 void fill_batches(const Order& order, uint64_t epoch, uint32_t rank = 0) {
   std::vector<data::SampleId> batch(kBatch);
-  const uint64_t end = index_count(order.size()) * kRanks;
-  for (uint64_t first = rank; first < end; first += kBatch * kRanks) {
-    order.fill(data::Epoch{epoch}, first, kRanks, batch);
+  const uint64_t ranks = order.options().shard_count;
+  const uint64_t whole_batches = order.size() / (kBatch * ranks);
+  for (uint64_t i = 0; i < index_count(order.size()) / kBatch; ++i) {
+    order.fill(data::Epoch{epoch}, rank + i % whole_batches * kBatch * ranks, ranks, batch);
     keep(batch[kBatch - 1]);
   }
 }
 
 void add_partial(uint64_t sample_count, std::vector<std::unique_ptr<Order>>& orders,
                  std::vector<Contender>& contenders) {
-  for (const uint64_t epoch : {1, 5, 35, 95}) {
-    orders.push_back(order_of(Shuffle::kPartial, sample_count));
-    contenders.push_back({fmt::format("partial, own positions, epoch {}, map made", epoch),
+  orders.push_back(order_of(Shuffle::kPartial, sample_count));
+  for (const uint64_t epoch : {1, 5, 35, 95, 1000}) {
+    contenders.push_back({fmt::format("partial, epoch {}", epoch),
                           [order = orders.back().get(), epoch] { fill_batches(*order, epoch); }});
   }
-  orders.push_back(order_of(Shuffle::kPartial, sample_count));
-  fill_batches(*orders.back(), 1);  // rank 0 is the first to ask
   contenders.push_back({"partial, another rank's positions, epoch 95",
                         [order = orders.back().get()] { fill_batches(*order, 95, 1); }});
+  OrderOptions options = orders.back()->options();
+  options.shard_count = 1024;
+  orders.push_back(std::move(*make_order(options)));
+  contenders.push_back({"partial of 1024 shards, epoch 95",
+                        [order = orders.back().get()] { fill_batches(*order, 95); }});
 }
 
 struct Asked {
@@ -99,44 +100,22 @@ void add_single(const Asked& asked, uint64_t count, std::vector<Contender>& cont
                         }});
 }
 
-double spent_ms(const std::function<void()>& run) {
-  const auto begin = process_cpu_time();
-  run();
-  return static_cast<double>((process_cpu_time() - begin).count()) / 1e6;
-}
-
-// The mean of ten epochs from one on, in nanoseconds an index; the least of some jobs.
-double epochs_cost(uint64_t sample_count, uint64_t begin, uint64_t first, int job_count) {
-  double least = 1e300;
-  for (int job = 0; job < job_count; ++job) {
-    const auto order = order_of(Shuffle::kPartial, sample_count);
-    for (uint64_t epoch = begin; epoch < first; ++epoch) fill_batches(*order, epoch);
-    const double ten = spent_ms([&] {
-      for (uint64_t epoch = first; epoch < first + 10; ++epoch) fill_batches(*order, epoch);
-    });
-    least = std::min(least, ten * 1e6 / 10 / static_cast<double>(index_count(sample_count)));
-  }
-  return least;
-}
-
-void map_costs(uint64_t sample_count) {
-  const int jobs = sample_count > 1'000'000 ? 1 : 3;
-  for (const uint64_t first : {1, 31, 91}) {
-    fmt::print("partial, own positions, a job in epochs {} to {}, maps and all: {:.1f} ns\n", first,
-               first + 9, epochs_cost(sample_count, 0, first, jobs));
-  }
-  fmt::print("partial, own positions, a job that goes on at 90, epochs 91 to 100: {:.1f} ns\n",
-             epochs_cost(sample_count, 90, 91, jobs));
+// What a job that goes on at a late epoch waits for.
+void late_costs(uint64_t sample_count) {
   const auto order = order_of(Shuffle::kPartial, sample_count);
   std::vector<data::SampleId> batch(kBatch);
-  constexpr uint64_t kAlone = 10'000;
-  const double alone_ms = spent_ms([&] {
-    for (uint64_t i = 0; i < kAlone; ++i) keep(order->at(data::Epoch{95}, i * 7));
-  });
-  fmt::print("partial, one by one, epoch 95: {:.0f} ns\n", alone_ms * 1e6 / kAlone);
-  const double first_ms = spent_ms([&] { order->fill(data::Epoch{95}, 0, kRanks, batch); });
-  fmt::print("first batch at epoch 95, with the map of {} slots: {:.1f} ms\n\n",
-             sample_count / kRanks, first_ms);
+  auto begin = process_cpu_time();
+  order->fill(data::Epoch{95}, 0, kRanks, batch);
+  const auto filled = process_cpu_time() - begin;
+  const loader::PartialMoves moves(order->options());
+  begin = process_cpu_time();
+  const loader::ExchangePlan plan = plan_exchange(moves, data::Epoch{95}, 0);
+  const auto planned = process_cpu_time() - begin;
+  fmt::print(
+      "epoch 95 of {:.0e} samples: first batch {:.3f} ms; plan {:.1f} ms, {:.0f} ns a turn\n\n",
+      static_cast<double>(sample_count), static_cast<double>(filled.count()) / 1e6,
+      static_cast<double>(planned.count()) / 1e6,
+      static_cast<double>(planned.count()) / static_cast<double>(plan.turn_count));
 }
 
 void order_costs(uint64_t sample_count) {
@@ -163,6 +142,8 @@ void order_costs(uint64_t sample_count) {
   add_partial(sample_count, orders, contenders);
   add_single({.name = "global", .order = orders[1].get(), .epoch = 1}, count, contenders);
   add_single({.name = "local", .order = orders[2].get(), .epoch = 1}, count, contenders);
+  add_single({.name = "partial, epoch 95", .order = orders[4].get(), .epoch = 95}, count,
+             contenders);
   contenders.push_back({"global, each asked for with the one before", [&orders, count] {
                           uint64_t index = 0;
                           for (uint64_t i = 0; i < count; ++i) {
@@ -184,7 +165,7 @@ void lanes_costs() {
                             for (uint64_t first = 0; first < 256'000; first += kBatch) {
                               std::iota(numbers.begin(), numbers.end(), first);
                               lanes->at_each(permutation.network(), permutation.round_keys().data(),
-                                             nullptr, numbers.data(), numbers.size());
+                                             numbers.data(), numbers.size());
                               keep(numbers[0]);
                             }
                           }});
@@ -222,8 +203,9 @@ int main() {
   millrace::bench::memory_costs();
   millrace::bench::lanes_costs();
   millrace::bench::order_costs(1'000'000);
-  millrace::bench::map_costs(1'000'000);
+  millrace::bench::late_costs(1'000'000);
   millrace::bench::order_costs(8'000'000);
-  millrace::bench::map_costs(8'000'000);
+  millrace::bench::late_costs(8'000'000);
   millrace::bench::order_costs(1'000'000'000);
+  millrace::bench::late_costs(80'000'000);
 }

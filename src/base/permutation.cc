@@ -1,7 +1,6 @@
 #include "base/permutation.h"
 
 #include <cmath>
-#include <numeric>
 
 #include "base/permutation_lanes.h"
 
@@ -49,72 +48,7 @@ void KeyedPermutation::at_each(std::span<uint64_t> numbers) const {
     for (uint64_t& number : numbers) number = at(number);
     return;
   }
-  lanes_for(size()).at_each(network_, keys_.data(), nullptr, numbers.data(), numbers.size());
-}
-
-void KeyedPermutation::at_each_by(std::span<const RoundKeys> keys, std::span<const uint32_t> which,
-                                  std::span<uint64_t> numbers) const {
-  assert(which.size() == numbers.size());
-  if (is_small()) {
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      numbers[i] = keys[which[i]][0] >> (4 * numbers[i]) & 15;
-    }
-    return;
-  }
-  lanes_for(size()).at_each(network_, keys.data()->data(), which.data(), numbers.data(),
-                            numbers.size());
-}
-
-void KeyedPermutation::inverse_each_by(std::span<const RoundKeys> keys,
-                                       std::span<const uint32_t> which,
-                                       std::span<uint64_t> numbers) const {
-  assert(which.size() == numbers.size());
-  if (is_small()) {
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      numbers[i] = place_of_digit(keys[which[i]][0], numbers[i]);
-    }
-    return;
-  }
-  lanes_for(size()).inverse_each(network_, keys.data()->data(), which.data(), numbers.data(),
-                                 numbers.size());
-}
-
-void KeyedPermutation::inverse_by_keys(std::span<uint64_t> low, std::span<uint64_t> high,
-                                       std::span<uint64_t> numbers) const {
-  assert(low.size() == numbers.size() && high.size() == numbers.size());
-  if (is_small()) {
-    permutation_lanes().small_orders(size(), low.data(), high.data(), low.size());
-    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = place_of_digit(low[i], numbers[i]);
-    return;
-  }
-  std::array<uint64_t, kTogether * kRounds> keys;
-  std::array<uint32_t, kTogether> rows;
-  std::iota(rows.begin(), rows.end(), 0);
-  for (size_t first = 0; first < numbers.size(); first += kTogether) {
-    const size_t count = std::min(kTogether, numbers.size() - first);
-    for (size_t i = 0; i < count * kRounds; ++i) {
-      const size_t of = first + i / kRounds;
-      keys[i] = drawn_number({.low = low[of], .high = high[of]}, i % kRounds);
-    }
-    lanes_for(size()).inverse_each(network_, keys.data(), rows.data(), numbers.data() + first,
-                                   count);
-  }
-}
-
-void KeyedPermutation::all_by_keys(std::span<uint64_t> low, std::span<uint64_t> high,
-                                   std::span<uint32_t> out) const {
-  assert(low.size() == high.size() && out.size() == low.size() * size());
-  if (!is_small()) {
-    for (size_t i = 0; i < low.size(); ++i) {
-      with_key({.low = low[i], .high = high[i]}).fill(0, 1, out.subspan(i * size(), size()));
-    }
-    return;
-  }
-  permutation_lanes().small_orders(size(), low.data(), high.data(), low.size());
-  uint32_t* next = out.data();
-  for (uint64_t order : low) {
-    for (uint64_t i = 0; i < size(); ++i, order >>= 4) *next++ = order & 15;
-  }
+  lanes_for(size()).at_each(network_, keys_.data(), numbers.data(), numbers.size());
 }
 
 }  // namespace millrace

@@ -77,22 +77,6 @@ class KeyedPermutation {
     }
   }
 
-  // numbers[i] becomes at() of it, or its inverse(), in the order of these numbers that has the
-  // round keys keys[which[i]]. REQUIRES: which.size() == numbers.size(), numbers below size()
-  void at_each_by(std::span<const RoundKeys> keys, std::span<const uint32_t> which,
-                  std::span<uint64_t> numbers) const;
-  void inverse_each_by(std::span<const RoundKeys> keys, std::span<const uint32_t> which,
-                       std::span<uint64_t> numbers) const;
-
-  // numbers[i] becomes its inverse in the order of these numbers that the key of low[i] and high[i]
-  // names, which are used up. REQUIRES: all of one length, numbers below size()
-  void inverse_by_keys(std::span<uint64_t> low, std::span<uint64_t> high,
-                       std::span<uint64_t> numbers) const;
-  // All numbers in the order of each key, one after the other. The keys are used up.
-  // REQUIRES: low.size() == high.size(), out.size() == low.size() * size(), size() <= 2^32
-  void all_by_keys(std::span<uint64_t> low, std::span<uint64_t> high,
-                   std::span<uint32_t> out) const;
-
  private:
   static constexpr uint64_t kSmallSizeMax = 16;
   static constexpr size_t kTogether = 64;

@@ -54,12 +54,6 @@ MILLRACE_WIDE Numbers exclusive(const Numbers& a, const Numbers& b) {
 MILLRACE_WIDE Numbers both(const Numbers& a, const Numbers& b) {
   return {_mm256_and_si256(a.first, b.first), _mm256_and_si256(a.second, b.second)};
 }
-MILLRACE_WIDE Numbers moved_up_by(const Numbers& a, const Numbers& b) {
-  return {_mm256_sllv_epi64(a.first, b.first), _mm256_sllv_epi64(a.second, b.second)};
-}
-MILLRACE_WIDE Numbers moved_down_by(const Numbers& a, const Numbers& b) {
-  return {_mm256_srlv_epi64(a.first, b.first), _mm256_srlv_epi64(a.second, b.second)};
-}
 template <int shift>
 MILLRACE_WIDE Numbers moved_up(const Numbers& a) {
   return {_mm256_slli_epi64(a.first, shift), _mm256_slli_epi64(a.second, shift)};
@@ -81,32 +75,6 @@ MILLRACE_WIDE bool is_nothing(const Numbers& a) {
 MILLRACE_WIDE Numbers chosen(const Numbers& which, const Numbers& a, const Numbers& b) {
   return {_mm256_blendv_epi8(b.first, a.first, which.first),
           _mm256_blendv_epi8(b.second, a.second, which.second)};
-}
-
-// Four keys of each of four rows become columns.
-MILLRACE_WIDE void take_four_rows(const uint64_t* keys, const uint32_t* which, __m256i (&out)[4]) {
-  const __m256i a = load_half(keys + PermutationNetwork::kRounds * which[0]);
-  const __m256i b = load_half(keys + PermutationNetwork::kRounds * which[1]);
-  const __m256i c = load_half(keys + PermutationNetwork::kRounds * which[2]);
-  const __m256i d = load_half(keys + PermutationNetwork::kRounds * which[3]);
-  const __m256i ab_even = _mm256_unpacklo_epi64(a, b);
-  const __m256i ab_odd = _mm256_unpackhi_epi64(a, b);
-  const __m256i cd_even = _mm256_unpacklo_epi64(c, d);
-  const __m256i cd_odd = _mm256_unpackhi_epi64(c, d);
-  out[0] = _mm256_permute2x128_si256(ab_even, cd_even, 0x20);
-  out[1] = _mm256_permute2x128_si256(ab_odd, cd_odd, 0x20);
-  out[2] = _mm256_permute2x128_si256(ab_even, cd_even, 0x31);
-  out[3] = _mm256_permute2x128_si256(ab_odd, cd_odd, 0x31);
-}
-
-MILLRACE_WIDE void take_key_rows(const uint64_t* keys, const uint32_t* which, Numbers* rounds) {
-  for (size_t round = 0; round < PermutationNetwork::kRounds; round += 4) {
-    __m256i columns[4];
-    take_four_rows(keys + round, which, columns);
-    for (size_t i = 0; i < 4; ++i) rounds[round + i].first = columns[i];
-    take_four_rows(keys + round, which + 4, columns);
-    for (size_t i = 0; i < 4; ++i) rounds[round + i].second = columns[i];
-  }
 }
 
 }  // namespace

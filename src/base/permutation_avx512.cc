@@ -52,12 +52,6 @@ MILLRACE_WIDE Numbers exclusive(const Numbers& a, const Numbers& b) {
 MILLRACE_WIDE Numbers both(const Numbers& a, const Numbers& b) {
   return {_mm512_and_si512(a.first, b.first), _mm512_and_si512(a.second, b.second)};
 }
-MILLRACE_WIDE Numbers moved_up_by(const Numbers& a, const Numbers& b) {
-  return {_mm512_sllv_epi64(a.first, b.first), _mm512_sllv_epi64(a.second, b.second)};
-}
-MILLRACE_WIDE Numbers moved_down_by(const Numbers& a, const Numbers& b) {
-  return {_mm512_srlv_epi64(a.first, b.first), _mm512_srlv_epi64(a.second, b.second)};
-}
 template <int shift>
 MILLRACE_WIDE Numbers moved_up(const Numbers& a) {
   return {_mm512_slli_epi64(a.first, shift), _mm512_slli_epi64(a.second, shift)};
@@ -80,35 +74,6 @@ MILLRACE_WIDE bool is_nothing(const Numbers& a) {
 MILLRACE_WIDE Numbers chosen(const Numbers& which, const Numbers& a, const Numbers& b) {
   return {_mm512_mask_blend_epi64(_mm512_movepi64_mask(which.first), b.first, a.first),
           _mm512_mask_blend_epi64(_mm512_movepi64_mask(which.second), b.second, a.second)};
-}
-
-// Eight rows of eight keys become columns. By shuffles: a gather of eight takes longer.
-MILLRACE_WIDE void take_eight_rows(const uint64_t* keys, const uint32_t* which, __m512i (&out)[8]) {
-  __m512i pairs[8];  // of two rows: their even columns, their odd ones, ...
-  for (size_t i = 0; i < 8; i += 2) {
-    const __m512i row = load_half(keys + PermutationNetwork::kRounds * which[i]);
-    const __m512i next = load_half(keys + PermutationNetwork::kRounds * which[i + 1]);
-    pairs[i] = _mm512_unpacklo_epi64(row, next);
-    pairs[i + 1] = _mm512_unpackhi_epi64(row, next);
-  }
-  for (size_t odd = 0; odd < 2; ++odd) {
-    const __m512i upper_outer = _mm512_shuffle_i64x2(pairs[odd], pairs[2 + odd], 0x88);
-    const __m512i upper_inner = _mm512_shuffle_i64x2(pairs[odd], pairs[2 + odd], 0xdd);
-    const __m512i lower_outer = _mm512_shuffle_i64x2(pairs[4 + odd], pairs[6 + odd], 0x88);
-    const __m512i lower_inner = _mm512_shuffle_i64x2(pairs[4 + odd], pairs[6 + odd], 0xdd);
-    out[odd] = _mm512_shuffle_i64x2(upper_outer, lower_outer, 0x88);
-    out[2 + odd] = _mm512_shuffle_i64x2(upper_inner, lower_inner, 0x88);
-    out[4 + odd] = _mm512_shuffle_i64x2(upper_outer, lower_outer, 0xdd);
-    out[6 + odd] = _mm512_shuffle_i64x2(upper_inner, lower_inner, 0xdd);
-  }
-}
-
-MILLRACE_WIDE void take_key_rows(const uint64_t* keys, const uint32_t* which, Numbers* rounds) {
-  __m512i columns[8];
-  take_eight_rows(keys, which, columns);
-  for (size_t i = 0; i < 8; ++i) rounds[i].first = columns[i];
-  take_eight_rows(keys, which + 8, columns);
-  for (size_t i = 0; i < 8; ++i) rounds[i].second = columns[i];
 }
 
 }  // namespace

@@ -7,20 +7,9 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kRounds = PermutationNetwork::kRounds;
-
-void at_each_plain(const PermutationNetwork& network, const uint64_t* keys, const uint32_t* which,
-                   uint64_t* numbers, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    numbers[i] = network.at(keys + (which == nullptr ? 0 : kRounds * which[i]), numbers[i]);
-  }
-}
-
-void inverse_each_plain(const PermutationNetwork& network, const uint64_t* keys,
-                        const uint32_t* which, uint64_t* numbers, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    numbers[i] = network.inverse(keys + (which == nullptr ? 0 : kRounds * which[i]), numbers[i]);
-  }
+void at_each_plain(const PermutationNetwork& network, const uint64_t* keys, uint64_t* numbers,
+                   size_t count) {
+  for (size_t i = 0; i < count; ++i) numbers[i] = network.at(keys, numbers[i]);
 }
 
 std::array<uint32_t, 2> words_of(uint64_t number) {
@@ -34,12 +23,6 @@ void philox_each_plain(uint64_t key, uint64_t* first, uint64_t* second, size_t c
     const auto block = philox4x32({a, b, c, d}, words_of(key));
     first[i] = uint64_t{block[1]} << 32 | block[0];
     second[i] = uint64_t{block[3]} << 32 | block[2];
-  }
-}
-
-void small_orders_plain(uint64_t size, uint64_t* key_low, const uint64_t* key_high, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    key_low[i] = small_order(size, {.low = key_low[i], .high = key_high[i]});
   }
 }
 
@@ -58,9 +41,7 @@ const PermutationLanes* best_lanes() {
 
 const PermutationLanes* plain_permutation_lanes() {
   static constexpr PermutationLanes kLanes{.at_each = &at_each_plain,
-                                           .inverse_each = &inverse_each_plain,
-                                           .philox_each = &philox_each_plain,
-                                           .small_orders = &small_orders_plain};
+                                           .philox_each = &philox_each_plain};
   return &kLanes;
 }
 

@@ -63,40 +63,15 @@ TEST_P(WidePermutationLanes, SendNumbersAsThePlainOnesDo) {
       if (!numbers.empty()) numbers.back() = size - 1;
       std::vector<uint64_t> expected = numbers;
       const uint64_t* const keys = permutation.round_keys().data();
-      plain().at_each(permutation.network(), keys, nullptr, expected.data(), count);
+      plain().at_each(permutation.network(), keys, expected.data(), count);
       std::vector<uint64_t> sent = numbers;
-      wide().at_each(permutation.network(), keys, nullptr, sent.data(), count);
+      wide().at_each(permutation.network(), keys, sent.data(), count);
       EXPECT_EQ(sent, expected) << size << " " << count;
-      wide().inverse_each(permutation.network(), keys, nullptr, sent.data(), count);
-      EXPECT_EQ(sent, numbers) << size << " " << count;
     }
   }
 }
 
-TEST_P(WidePermutationLanes, SendEachNumberByItsKeys) {
-  constexpr size_t kCount = 101;
-  constexpr size_t kRows = 9;
-  const std::vector<uint64_t> keys = random_numbers(1, kRows * PermutationNetwork::kRounds);
-  std::vector<uint32_t> which;
-  for (const uint64_t number : random_numbers(2, kCount)) {
-    which.push_back(static_cast<uint32_t>(number % kRows));
-  }
-  for (const uint64_t size : kSizes) {
-    const KeyedPermutation permutation(size, {});
-    const PermutationNetwork& network = permutation.network();
-    std::vector<uint64_t> numbers = random_numbers(size, kCount);
-    for (uint64_t& number : numbers) number %= size;
-    std::vector<uint64_t> expected = numbers;
-    plain().inverse_each(network, keys.data(), which.data(), expected.data(), kCount);
-    std::vector<uint64_t> sent = numbers;
-    wide().inverse_each(network, keys.data(), which.data(), sent.data(), kCount);
-    EXPECT_EQ(sent, expected) << size;
-    wide().at_each(network, keys.data(), which.data(), sent.data(), kCount);
-    EXPECT_EQ(sent, numbers) << size;
-  }
-}
-
-TEST_P(WidePermutationLanes, DeriveTheSameBlocksAndSmallOrders) {
+TEST_P(WidePermutationLanes, DeriveTheSameBlocks) {
   for (const size_t count : {0, 1, 7, 16, 33}) {
     std::vector<uint64_t> low = random_numbers(1, count);
     std::vector<uint64_t> high = random_numbers(2, count);
@@ -106,13 +81,6 @@ TEST_P(WidePermutationLanes, DeriveTheSameBlocksAndSmallOrders) {
     plain().philox_each(0xfedcba9876543210, plain_low.data(), plain_high.data(), count);
     ASSERT_EQ(low, plain_low) << count;
     ASSERT_EQ(high, plain_high) << count;
-    for (uint64_t size = 0; size <= 16; ++size) {
-      std::vector<uint64_t> orders = low;
-      std::vector<uint64_t> plain_orders = low;
-      wide().small_orders(size, orders.data(), high.data(), count);
-      plain().small_orders(size, plain_orders.data(), high.data(), count);
-      EXPECT_EQ(orders, plain_orders) << size << " " << count;
-    }
   }
 }
 

@@ -101,66 +101,6 @@ TEST(KeyedPermutation, FillsByAStride) {
   EXPECT_THAT(out, ElementsAre(permutation.at(5), permutation.at(405), 0));
 }
 
-TEST(KeyedPermutation, InvertsEachNumberByAKeyOfItsOwn) {
-  for (const uint64_t size : {1, 8, 16, 17, 1000}) {
-    const KeyedPermutation permutation(size, {});
-    std::vector<uint64_t> low;
-    std::vector<uint64_t> high;
-    std::vector<uint64_t> numbers;
-    std::vector<uint64_t> expected;
-    for (uint64_t i = 0; i < 150; ++i) {
-      low.push_back(key_of(i).low);
-      high.push_back(key_of(i).high);
-      numbers.push_back(i % size);
-      expected.push_back(permutation.with_key(key_of(i)).inverse(i % size));
-    }
-    permutation.inverse_by_keys(low, high, numbers);
-    EXPECT_EQ(numbers, expected) << size;
-  }
-}
-
-TEST(KeyedPermutation, GivesAllNumbersByEachOfManyKeys) {
-  for (const uint64_t size : {1, 8, 16, 17, 100}) {
-    const KeyedPermutation permutation(size, {});
-    std::vector<uint64_t> low;
-    std::vector<uint64_t> high;
-    std::vector<uint32_t> expected;
-    for (uint64_t i = 0; i < 20; ++i) {
-      low.push_back(key_of(i).low);
-      high.push_back(key_of(i).high);
-      for (const uint64_t number : all_of(permutation.with_key(key_of(i)))) {
-        expected.push_back(static_cast<uint32_t>(number));
-      }
-    }
-    std::vector<uint32_t> found(expected.size());
-    permutation.all_by_keys(low, high, found);
-    EXPECT_EQ(found, expected) << size;
-  }
-}
-
-TEST(KeyedPermutation, SendsEachNumberByTheRoundKeysThatItNames) {
-  for (const uint64_t size : {8, 17, 1000}) {
-    const KeyedPermutation permutation(size, {});
-    std::vector<KeyedPermutation::RoundKeys> keys;
-    for (uint64_t i = 0; i < 3; ++i) {
-      keys.push_back(permutation.with_key(key_of(i)).round_keys());
-    }
-    std::vector<uint32_t> which;
-    std::vector<uint64_t> numbers;
-    std::vector<uint64_t> expected;
-    for (uint64_t i = 0; i < 50; ++i) {
-      which.push_back(static_cast<uint32_t>(i % 3));
-      numbers.push_back(i % size);
-      expected.push_back(permutation.with_key(key_of(i % 3)).at(i % size));
-    }
-    std::vector<uint64_t> sent = numbers;
-    permutation.at_each_by(keys, which, sent);
-    EXPECT_EQ(sent, expected) << size;
-    permutation.inverse_each_by(keys, which, sent);
-    EXPECT_EQ(sent, numbers) << size;
-  }
-}
-
 TEST(KeyedPermutation, GivesEveryOrderOfAFewNumbersEquallyOften) {
   for (const uint64_t size : {3, 4, 5}) {
     double orders = 1;

@@ -24,24 +24,12 @@ MILLRACE_WIDE Numbers high_product(const Numbers& a, const Numbers& b) {
   return sum(sum(product(a_upper, b_upper), upper(middle)), upper(other));
 }
 
-// The lower 64 bits of it.
-MILLRACE_WIDE Numbers low_product(const Numbers& a, uint64_t b) {
-  const Numbers crossed = sum(product(upper(a), all(b)), product(a, all(b >> 32)));
-  return sum(product(a, all(b)), moved_up<32>(crossed));
-}
-
 // The keys of the rounds, and what their upper halves add to the upper half of the first product of
 // the hash.
 struct WideKeys {
   Numbers key[kRounds];
   Numbers upper_part[kRounds];
 };
-
-MILLRACE_WIDE void finish_keys(WideKeys& keys) {
-  for (size_t round = 0; round < kRounds; ++round) {
-    keys.upper_part[round] = product(upper(keys.key[round]), all(PermutationNetwork::kFirstFactor));
-  }
-}
 
 // PermutationNetwork::hash, by halves of 32 bits.
 MILLRACE_WIDE Numbers hash(const Numbers& half, const WideKeys& keys, size_t round,
@@ -64,10 +52,6 @@ MILLRACE_WIDE Numbers hash(const Numbers& half, const WideKeys& keys, size_t rou
 MILLRACE_WIDE Numbers add(const Numbers& half, const Numbers& step, const Numbers& bound) {
   const Numbers total = sum32(half, step);
   return least32(total, difference32(total, bound));
-}
-MILLRACE_WIDE Numbers subtract(const Numbers& half, const Numbers& step, const Numbers& bound) {
-  const Numbers left = difference32(half, step);
-  return least32(left, sum32(left, bound));
 }
 
 struct WideNetwork {
@@ -92,82 +76,58 @@ MILLRACE_WIDE Numbers join(const WideNetwork& network, const Numbers& left, cons
   return sum(product(left, network.right_size), right);
 }
 
-struct Forward {
-  MILLRACE_WIDE static Numbers pass(const WideNetwork& network, const WideKeys& keys,
-                                    const Numbers& number) {
-    WideHalves halves = split(network, number);
-    for (size_t round = 0; round < kRounds; round += 2) {
-      halves.left =
-          add(halves.left, hash(halves.right, keys, round, network.left_size), network.left_size);
-      halves.right = add(halves.right, hash(halves.left, keys, round + 1, network.right_size),
-                         network.right_size);
-    }
-    return join(network, halves.left, halves.right);
+MILLRACE_WIDE Numbers pass(const WideNetwork& network, const WideKeys& keys,
+                           const Numbers& number) {
+  WideHalves halves = split(network, number);
+  for (size_t round = 0; round < kRounds; round += 2) {
+    halves.left =
+        add(halves.left, hash(halves.right, keys, round, network.left_size), network.left_size);
+    halves.right = add(halves.right, hash(halves.left, keys, round + 1, network.right_size),
+                       network.right_size);
   }
-};
-
-struct Backward {
-  MILLRACE_WIDE static Numbers pass(const WideNetwork& network, const WideKeys& keys,
-                                    const Numbers& number) {
-    WideHalves halves = split(network, number);
-    for (size_t round = kRounds; round > 0; round -= 2) {
-      halves.right = subtract(halves.right, hash(halves.left, keys, round - 1, network.right_size),
-                              network.right_size);
-      halves.left = subtract(halves.left, hash(halves.right, keys, round - 2, network.left_size),
-                             network.left_size);
-    }
-    return join(network, halves.left, halves.right);
-  }
-};
+  return join(network, halves.left, halves.right);
+}
 
 // The last ones of an array are made as many as the others by zeros.
-template <typename T>
 struct Padded {
-  T values[Numbers::kCount] = {};
+  uint64_t values[Numbers::kCount] = {};
 
-  MILLRACE_WIDE void take(const T* from, size_t count) {
+  MILLRACE_WIDE void take(const uint64_t* from, size_t count) {
     for (size_t i = 0; i < count; ++i) values[i] = from[i];
   }
-  MILLRACE_WIDE void give(T* to, size_t count) const {
+  MILLRACE_WIDE void give(uint64_t* to, size_t count) const {
     for (size_t i = 0; i < count; ++i) to[i] = values[i];
   }
 };
 
-template <typename Way>
 void send_some(const WideNetwork& network, const WideKeys& keys, uint64_t last, uint64_t* numbers) {
-  Numbers sent = Way::pass(network, keys, load(numbers));
+  Numbers sent = pass(network, keys, load(numbers));
   for (;;) {
     const Numbers is_outside = is_above(sent, all(last));
     if (is_nothing(is_outside)) break;
-    sent = chosen(is_outside, Way::pass(network, keys, sent), sent);
+    sent = chosen(is_outside, pass(network, keys, sent), sent);
   }
   store(numbers, sent);
 }
 
-template <typename Way>
-void send_each(const PermutationNetwork& network, const uint64_t* keys, const uint32_t* which,
-               uint64_t* numbers, size_t count) {
+void at_each(const PermutationNetwork& network, const uint64_t* keys, uint64_t* numbers,
+             size_t count) {
   const WideNetwork wide{all(network.left_size), all(network.right_size),
                          all(network.right_reciprocal)};
   WideKeys wide_keys;
-  if (which == nullptr) {
-    for (size_t round = 0; round < kRounds; ++round) wide_keys.key[round] = all(keys[round]);
-    finish_keys(wide_keys);
+  for (size_t round = 0; round < kRounds; ++round) {
+    wide_keys.key[round] = all(keys[round]);
+    wide_keys.upper_part[round] =
+        product(upper(wide_keys.key[round]), all(PermutationNetwork::kFirstFactor));
   }
   for (size_t i = 0; i < count; i += Numbers::kCount) {
     const size_t here = count - i < Numbers::kCount ? count - i : Numbers::kCount;
-    if (which != nullptr) {
-      Padded<uint32_t> rows;
-      rows.take(which + i, here);
-      take_key_rows(keys, rows.values, wide_keys.key);
-      finish_keys(wide_keys);
-    }
     if (here == Numbers::kCount) {
-      send_some<Way>(wide, wide_keys, network.size - 1, numbers + i);
+      send_some(wide, wide_keys, network.size - 1, numbers + i);
     } else {
-      Padded<uint64_t> few;
+      Padded few;
       few.take(numbers + i, here);
-      send_some<Way>(wide, wide_keys, network.size - 1, few.values);
+      send_some(wide, wide_keys, network.size - 1, few.values);
       few.give(numbers + i, here);
     }
   }
@@ -198,8 +158,8 @@ void philox_each(uint64_t key, uint64_t* first, uint64_t* second, size_t count) 
       philox_some(key, first + i, second + i);
       continue;
     }
-    Padded<uint64_t> few_first;
-    Padded<uint64_t> few_second;
+    Padded few_first;
+    Padded few_second;
     few_first.take(first + i, count - i);
     few_second.take(second + i, count - i);
     philox_some(key, few_first.values, few_second.values);
@@ -208,50 +168,7 @@ void philox_each(uint64_t key, uint64_t* first, uint64_t* second, size_t count) 
   }
 }
 
-// drawn_number(), in a loop over its index: of what changes with that, the caller has most.
-MILLRACE_WIDE Numbers mixed_number(const Numbers& drawn) {
-  Numbers z = low_product(exclusive(drawn, moved_down<30>(drawn)), 0xbf58476d1ce4e5b9);
-  z = low_product(exclusive(z, moved_down<27>(z)), 0x94d049bb133111eb);
-  return exclusive(z, moved_down<31>(z));
-}
-
-MILLRACE_WIDE Numbers small_order_of(uint64_t size, const Numbers& low, const Numbers& high) {
-  Numbers order = all(0xfedcba9876543210);
-  for (uint64_t last = size; last > 1; --last) {
-    const uint64_t turn = 7 * last % 64;
-    const Numbers turned = sum(moved_up_by(high, all(turn)), moved_down_by(high, all(64 - turn)));
-    const Numbers drawn = mixed_number(exclusive(sum(low, all(last * 0x9e3779b97f4a7c15)), turned));
-    const Numbers other =
-        upper(sum(product(upper(drawn), all(last)), upper(product(drawn, all(last)))));
-    const Numbers shift = all(4 * (last - 1));
-    const Numbers other_shift = moved_up<2>(other);
-    const Numbers change =
-        both(exclusive(moved_down_by(order, shift), moved_down_by(order, other_shift)), all(15));
-    order =
-        exclusive(order, exclusive(moved_up_by(change, shift), moved_up_by(change, other_shift)));
-  }
-  return order;
-}
-
-void small_orders(uint64_t size, uint64_t* key_low, const uint64_t* key_high, size_t count) {
-  for (size_t i = 0; i < count; i += Numbers::kCount) {
-    if (count - i >= Numbers::kCount) {
-      store(key_low + i, small_order_of(size, load(key_low + i), load(key_high + i)));
-      continue;
-    }
-    Padded<uint64_t> low;
-    Padded<uint64_t> high;
-    low.take(key_low + i, count - i);
-    high.take(key_high + i, count - i);
-    store(low.values, small_order_of(size, load(low.values), load(high.values)));
-    low.give(key_low + i, count - i);
-  }
-}
-
-constexpr PermutationLanes kWideLanes{.at_each = &send_each<Forward>,
-                                      .inverse_each = &send_each<Backward>,
-                                      .philox_each = &philox_each,
-                                      .small_orders = &small_orders};
+constexpr PermutationLanes kWideLanes{.at_each = &at_each, .philox_each = &philox_each};
 
 }  // namespace
 }  // namespace millrace

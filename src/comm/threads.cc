@@ -51,7 +51,7 @@ class Table {
   Status meet(Rank rank, Seat seat) {
     std::unique_lock lock(mutex_);
     if (failure_) return *failure_;
-    if (const auto ended = ended_rank()) return break_with(*ended, rank, seat.shape.call);
+    if (first_ended_) return break_with(*first_ended_, rank, seat.shape.call);
     seat.waiting = true;
     seats_[index_of(rank)] = seat;
     if (++waiting_count_ < seats_.size()) {
@@ -67,6 +67,7 @@ class Table {
   void end(Rank rank) {
     const std::lock_guard lock(mutex_);
     seats_[index_of(rank)].ended = true;
+    if (!first_ended_) first_ended_ = rank;
     if (failure_) return;
     for (uint32_t other = 0; other < seats_.size(); ++other) {
       if (!seats_[other].waiting) continue;
@@ -83,13 +84,6 @@ class Table {
   }
 
  private:
-  std::optional<Rank> ended_rank() const {
-    const auto ended =
-        std::find_if(seats_.begin(), seats_.end(), [](auto& seat) { return seat.ended; });
-    if (ended == seats_.end()) return std::nullopt;
-    return static_cast<Rank>(ended - seats_.begin());
-  }
-
   Status break_with(Rank ended, Rank waiting, Call call) {
     Proposal all(ended, {.call = Call::kEnd});
     all.fold_with(Proposal(waiting, {.call = call}));
@@ -167,6 +161,7 @@ class Table {
   std::vector<Seat> seats_;  // by rank
   size_t waiting_count_ = 0;
   uint64_t round_ = 0;
+  std::optional<Rank> first_ended_;  // the others may have ended because of it
   std::optional<Error> failure_;
 };
 

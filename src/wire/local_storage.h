@@ -14,7 +14,7 @@
 namespace millrace::wire {
 
 inline constexpr uint64_t kOwnershipMagic = 0x44454e574f4d5200;  // "\0RMOWNED" as bytes
-inline constexpr uint32_t kOwnershipVersion = 2;
+inline constexpr uint32_t kOwnershipVersion = 3;
 
 struct OwnershipHead {
   uint64_t magic;         // kOwnershipMagic

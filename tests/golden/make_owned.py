@@ -17,7 +17,7 @@ def main():
     entries = b"".join(
         struct.pack("<QQQII", sample, offset, size, checksum, 0)
         for sample, offset, size, checksum in [(3, 64, 10, 0x11111111), (0, 0, 64, 0x22222222), (5, 128, 0, 0)])
-    head = struct.pack("<8sIIQQdIIQQQ", b"\0RMOWNED", 2, 0, 6, 17, 0.5, 2, 1, 9, 3, 0x1234)
+    head = struct.pack("<8sIIQQdIIQQQ", b"\0RMOWNED", 3, 0, 6, 17, 0.5, 2, 1, 9, 3, 0x1234)
     checksum = struct.pack("<I", crc32c(head + entries))
     path = pathlib.Path(__file__).with_name("owned.bin")
     path.write_bytes(head[:12] + checksum + head[16:] + entries)

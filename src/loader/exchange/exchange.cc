@@ -215,7 +215,7 @@ Status Exchange::complete(InFlight& round) {
                          .within(fmt::format("the exchange with rank {}", peer)));
     for (size_t i = 0; i < moves.size(); ++i) {
       const auto& [bytes, checksum] = samples[i];
-      RETURN_IF_ERROR(storage_->stage(moves[i].slot, moves[i].sample, bytes, checksum));
+      RETURN_IF_ERROR(storage_->stage_for(moves[i].in_place_of, moves[i].sample, bytes, checksum));
     }
     {
       const std::lock_guard lock(mutex_);

@@ -184,9 +184,8 @@ class ExchangeMessage : public testing::Test {
   TemporaryDirectory directory_ = *TemporaryDirectory::create();
   std::unique_ptr<LocalStorage> storage_;
   ExchangeRound round_{.epoch = Epoch{3}, .round = 5};
-  std::vector<ExchangeMove> moves_ = {
-      {.turn = 7, .peer = 1, .slot = 2, .sample = data::SampleId{2}},
-      {.turn = 9, .peer = 1, .slot = 0, .sample = data::SampleId{0}}};
+  std::vector<ExchangeMove> moves_ = {{.turn = 7, .peer = 1, .sample = data::SampleId{2}},
+                                      {.turn = 9, .peer = 1, .sample = data::SampleId{0}}};
   std::string message_;
 };
 

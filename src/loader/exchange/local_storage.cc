@@ -181,6 +181,17 @@ Status LocalStorage::stage(uint64_t slot, data::SampleId sample, ByteView bytes)
   return stage(slot, sample, bytes, crc32c(bytes));
 }
 
+Status LocalStorage::stage_for(data::SampleId leaving, data::SampleId sample, ByteView bytes,
+                               uint32_t checksum) {
+  const Shared held = owned();
+  const auto slot = held ? held->slot_of(leaving) : std::nullopt;
+  if (!slot) {
+    return fail(Errc::kNotFound, "{}: sample {} is to leave for sample {}, but is not held",
+                options_.directory.string(), data::index_of(leaving), data::index_of(sample));
+  }
+  return stage(*slot, sample, bytes, checksum);
+}
+
 Status LocalStorage::stage(uint64_t slot, data::SampleId sample, ByteView bytes,
                            uint32_t checksum) {
   const Entry entry{.sample = data::index_of(sample),

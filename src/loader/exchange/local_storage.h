@@ -79,8 +79,10 @@ class LocalStorage {
 
   // Stores what a slot holds in the next epoch. Not durable yet. REQUIRES: slot < slot_count()
   Status stage(uint64_t slot, data::SampleId sample, ByteView bytes);
-  // Of bytes whose checksum is known. REQUIRES: it is crc32c(bytes)
-  Status stage(uint64_t slot, data::SampleId sample, ByteView bytes, uint32_t checksum);
+  // In the slot of a sample that is held and leaves; of bytes whose checksum is known.
+  // REQUIRES: checksum == crc32c(bytes)
+  Status stage_for(data::SampleId leaving, data::SampleId sample, ByteView bytes,
+                   uint32_t checksum);
 
   // Makes durable what `next` holds: the staged slots, and this epoch's samples in the others.
   // Fails where a slot would be empty, or a sample in two.
@@ -111,6 +113,7 @@ class LocalStorage {
   Result<Entry> entry_of(data::SampleId sample) const;
   Status read_bytes(const Entry& entry, MutableByteView out) const;
   Status check(const Entry& entry, ByteView bytes) const;
+  Status stage(uint64_t slot, data::SampleId sample, ByteView bytes, uint32_t checksum);
   Shared owned() const;
   void free_unused();
   std::vector<std::pair<uint64_t, Entry>> keep(std::span<const data::SampleId> wanted) const;

@@ -159,12 +159,16 @@ std::string Ownership::bytes(const StorageOptions& options) const {
   return bytes;
 }
 
-const Entry* Ownership::find(data::SampleId sample) const {
+std::optional<uint64_t> Ownership::slot_of(data::SampleId sample) const {
   const auto found = std::ranges::lower_bound(by_sample_, data::index_of(sample), {},
                                               [&](uint64_t slot) { return entries_[slot].sample; });
-  if (found == by_sample_.end()) return nullptr;
-  const Entry& entry = entries_[*found];
-  return entry.sample == data::index_of(sample) ? &entry : nullptr;
+  if (found == by_sample_.end() || entries_[*found].sample != data::index_of(sample)) return {};
+  return *found;
+}
+
+const Entry* Ownership::find(data::SampleId sample) const {
+  const auto slot = slot_of(sample);
+  return slot ? &entries_[*slot] : nullptr;
 }
 
 }  // namespace millrace::loader

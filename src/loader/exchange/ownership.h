@@ -47,8 +47,9 @@ class Ownership {
   data::Epoch epoch() const { return epoch_; }
   const std::vector<Entry>& entries() const { return entries_; }  // by slot
 
-  // nullptr where the rank does not hold it.
+  // nullptr, or nothing, where the rank does not hold it.
   const Entry* find(data::SampleId sample) const;
+  std::optional<uint64_t> slot_of(data::SampleId sample) const;
 
  private:
   Ownership(data::Epoch epoch, std::vector<Entry> entries);

@@ -5,32 +5,32 @@
 namespace millrace::loader {
 namespace {
 
-constexpr uint64_t kTurnsTogether = 8192;  // walked back together (PartialMoves::walk_back)
-
-// As many turns from `first` on as `given` is long, which is used up.
-void add_turns(const PartialMoves& moves, uint64_t first, std::span<Slot> given,
-               ExchangePlan& plan) {
-  const data::Epoch epoch = plan.epoch;
-  std::vector<Slot> own(given.size());
-  std::vector<uint64_t> slots(given.size());
-  moves.slots(moves.cycle_of(epoch), plan.rank)
-      .fill(moves.first_place(epoch) + first, 1, std::span(slots));
-  for (size_t i = 0; i < own.size(); ++i) own[i] = {.shard = plan.rank, .index = slots[i]};
-  moves.givers_of(epoch, first, plan.rank, given);
-  std::vector<uint32_t> givers(given.size());
-  for (size_t i = 0; i < given.size(); ++i) givers[i] = given[i].shard;
-  moves.walk_back(epoch, own);
-  moves.walk_back(epoch, given);
-  for (size_t i = 0; i < given.size(); ++i) {
-    const uint64_t turn = first + i;
-    const auto target = static_cast<uint32_t>(moves.targets(epoch, turn).at(plan.rank));
-    if (target == plan.rank) continue;  // the giver is the rank itself as well
-    plan.sends.push_back(
-        {.turn = turn, .peer = target, .slot = slots[i], .sample = moves.shards().at_home(own[i])});
-    plan.receives.push_back({.turn = turn,
-                             .peer = givers[i],
-                             .slot = slots[i],
-                             .sample = moves.shards().at_home(given[i])});
+// What leaves the two slots of a pair, and what comes into them: equally much, since the rank has
+// as many samples of the pair before and after. What stays on the rank, in either slot, is in
+// neither.
+void add_pair(const PartialMoves& moves, uint64_t first_turn, ExchangePlan& plan) {
+  const data::Epoch next{data::number_of(plan.epoch) + 1};
+  const size_t first = plan.sends.size();
+  for (uint64_t turn = first_turn; turn < first_turn + 2; ++turn) {
+    const auto slot = moves.slot_of_turn(plan.epoch, turn);
+    if (!slot) continue;
+    const Slot own{.shard = plan.rank, .index = *slot};
+    const data::SampleId leaves = moves.sample_in(plan.epoch, own);
+    const uint32_t target = moves.slot_of(next, leaves).shard;
+    if (target != plan.rank) {
+      plan.sends.push_back({.turn = turn, .peer = target, .sample = leaves, .in_place_of = leaves});
+    }
+    const data::SampleId comes = moves.sample_in(next, own);
+    const Slot from = moves.slot_of(plan.epoch, comes);
+    if (from.shard != plan.rank) {
+      plan.receives.push_back(
+          {.turn = first_turn + from.index % 2, .peer = from.shard, .sample = comes});
+    }
+  }
+  const auto received = std::span(plan.receives).subspan(first);
+  std::ranges::sort(received, {}, &ExchangeMove::turn);
+  for (size_t i = 0; i < received.size(); ++i) {
+    received[i].in_place_of = plan.sends[first + i].sample;
   }
 }
 
@@ -60,11 +60,7 @@ ExchangePlan plan_exchange(const PartialMoves& moves, data::Epoch epoch, uint32_
                     .turn_count = moves.turn_count()};
   plan.sends.reserve(plan.turn_count);
   plan.receives.reserve(plan.turn_count);
-  std::vector<Slot> given;
-  for (uint64_t first = 0; first < plan.turn_count; first += given.size()) {
-    given.resize(std::min(kTurnsTogether, plan.turn_count - first));
-    add_turns(moves, first, given, plan);
-  }
+  for (uint64_t turn = 0; turn < plan.turn_count; turn += 2) add_pair(moves, turn, plan);
   return plan;
 }
 

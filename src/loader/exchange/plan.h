@@ -1,9 +1,10 @@
-// ExchangePlan: what one rank gives to whom during an epoch, what it gets from whom, and into which
-// of its slots; from the seed alone (partial_moves.h).
+// ExchangePlan: what one rank gives to whom during an epoch, and what it gets from whom; from the
+// seed alone (partial_moves.h).
 //
-// Both lists are in the order of turns, on all ranks: the messages of a pair of ranks hold their
-// samples in one order on both sides, and nothing has to be announced. Turns are cut into rounds,
-// the same on all ranks, so that the samples for one peer in a round travel in one message.
+// A sample's turn is that of the slot which it leaves. Both lists are in the order of turns, on all
+// ranks: the messages of a pair of ranks hold their samples in one order on both sides, and nothing
+// has to be announced. Turns are cut into rounds, the same on all ranks, so that the samples for
+// one peer in a round travel in one message.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ namespace millrace::loader {
 struct ExchangeMove {
   uint64_t turn = 0;
   uint32_t peer = 0;  // to whom, or from whom; never the rank itself
-  uint64_t slot = 0;  // of this rank
   data::SampleId sample{};
+  data::SampleId in_place_of{};  // what is received: the sample that leaves this rank for it
 
   bool operator==(const ExchangeMove&) const = default;
 };

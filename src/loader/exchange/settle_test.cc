@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/crc32c.h"
 #include "base/temporary_directory.h"
 #include "loader/exchange/plan.h"
 #include "loader/exchange/test_data.h"
@@ -63,7 +64,10 @@ TEST(Settle, BringsAllRanksToOneEpochWhereverTheyStopped) {
         const Stop stop = rank == 1 ? slow : quick;
         for (const ExchangeMove& move : plan_exchange(moves, Epoch{2}, rank).receives) {
           const std::string bytes = bytes_of_sample(data::index_of(move.sample));
-          ASSERT_TRUE(storage->stage(move.slot, move.sample, bytes_of(bytes)).ok());
+          ASSERT_TRUE(storage
+                          ->stage_for(move.in_place_of, move.sample, bytes_of(bytes),
+                                      crc32c(bytes_of(bytes)))
+                          .ok());
         }
         ASSERT_TRUE(stop == Stop::kStaged || storage->prepare(Epoch{3}).ok());
         ASSERT_TRUE(stop != Stop::kCommitted || storage->commit().ok());

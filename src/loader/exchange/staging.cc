@@ -24,7 +24,7 @@ std::vector<data::SampleId> samples_of(const StorageOptions& options, data::Epoc
   const PartialMoves moves(options.order);
   std::vector<Slot> slots(moves.shards().size_of(options.rank));
   for (uint64_t i = 0; i < slots.size(); ++i) slots[i] = {.shard = options.rank, .index = i};
-  moves.walk_back(epoch, slots);
+  moves.go_home(epoch, slots);
   std::vector<data::SampleId> samples;
   samples.reserve(slots.size());
   for (const Slot& slot : slots) samples.push_back(moves.shards().at_home(slot));

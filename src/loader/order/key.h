@@ -22,8 +22,10 @@ enum class OrderPurpose : uint8_t {
   kGlobal = 1,
   kLocal = 2,  // `which` is the shard
   kFile = 3,
-  kExchangedSlots = 4,  // `which` is the shard
-  kExchangeTurn = 5,    // `which` is the turn
+  kHolders = 6,        // `which` is the slot, and the deal stands for the epoch (partial_moves.h)
+  kSwapped = 7,        // `which` is the pair of slots; likewise
+  kFirstDealt = 8,     // of the pairs of slots
+  kDealingFactor = 9,  // `which` of them (shard_dealer.h)
 };
 
 struct OrderName {

@@ -8,6 +8,7 @@
 #include "base/permutation.h"
 #include "base/spelling.h"
 #include "loader/order/kinds.h"
+#include "loader/order/shard_dealer.h"
 
 namespace millrace::loader {
 namespace {
@@ -78,6 +79,10 @@ Status check_order(const OrderOptions& options) {
     return fail(Errc::kInvalidArgument,
                 "the samples cannot be divided among 0 shards; give the number of ranks that hold "
                 "them, at least 1");
+  }
+  if (options.shard_count > ShardDealer::kShardCountMax) {
+    return fail(Errc::kInvalidArgument, "{} shards are more than an order can have, which is {}",
+                options.shard_count, ShardDealer::kShardCountMax);
   }
   if (!(options.fraction >= 0 && options.fraction <= 1)) {
     return fail(Errc::kInvalidArgument,

@@ -9,8 +9,7 @@
 // Every implementation guarantees, and contract_test.cc checks:
 //  - in every epoch, `at` is a permutation of [0, size) and `position_of` its inverse;
 //  - equal options give equal answers on every machine and by every compiler;
-//  - memory does not grow with the number of samples, but for tables that have a limit (partial: up
-//    to 40 MB where there are up to 8 million samples; none for a billion).
+//  - memory does not grow with the number of samples, nor time with the number of the epoch.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <set>
 #include <vector>
@@ -49,7 +48,7 @@ TEST(Order, GivesTheSamplesItGaveEver) {
   EXPECT_THAT(first_of({.shuffle = Shuffle::kOff}), ElementsAre(0, 1, 2, 3, 4));
   EXPECT_THAT(first_of({.shuffle = Shuffle::kGlobal}), ElementsAre(194, 324, 667, 715, 285));
   EXPECT_THAT(first_of({.shuffle = Shuffle::kLocal}), ElementsAre(153, 412, 600, 756, 216));
-  EXPECT_THAT(first_of({.shuffle = Shuffle::kPartial}), ElementsAre(729, 586, 870, 183, 794));
+  EXPECT_THAT(first_of({.shuffle = Shuffle::kPartial}), ElementsAre(902, 412, 101, 6, 216));
   EXPECT_THAT(first_of({.shuffle = Shuffle::kFile}), ElementsAre(0, 1, 2, 3, 4));
 }
 
@@ -65,6 +64,8 @@ TEST(Order, NamesOfShufflingsAreReadBack) {
 
 TEST(Order, RefusesOptionsThatMakeNoSense) {
   EXPECT_THAT(refused({.sample_count = 4, .shard_count = 0}), HasSubstr("among 0 shards"));
+  EXPECT_THAT(refused({.sample_count = 4, .shard_count = (1u << 30) + 1}),
+              HasSubstr("1073741825 shards are more than an order can have, which is 1073741824"));
   EXPECT_THAT(refused({.sample_count = 4, .fraction = 1.5}), HasSubstr("is 1.5"));
   EXPECT_THAT(refused({.sample_count = 4, .fraction = -0.1}), HasSubstr("is -0.1"));
   EXPECT_THAT(refused({.fraction = std::numeric_limits<double>::quiet_NaN()}), HasSubstr("is nan"));
@@ -188,22 +189,34 @@ TEST(PartialOrder, KeepsWhatIsNotExchanged) {
   }
 }
 
+// Two by two, half as often as others: they meet where just one of the two was swapped.
 TEST(PartialOrder, SamplesThatOnceLayInEqualSlotsMeet) {
   constexpr uint32_t kShards = 4;
   const auto order = made({.shuffle = Shuffle::kPartial,
-                           .sample_count = 400,
+                           .sample_count = 4000,
                            .seed = 3,
                            .shard_count = kShards,
                            .fraction = 1});
-  uint64_t meetings = 0;
-  for (uint64_t slot = 0; slot < 100; ++slot) {
-    std::set<uint64_t> shards;
+  const auto meetings = [&](uint64_t slot, uint64_t other_slot) {
+    std::multiset<uint64_t> shards;
     for (uint64_t shard = 0; shard < kShards; ++shard) {
-      shards.insert(order->position_of(Epoch{1}, SampleId{shard * 100 + slot}) % kShards);
+      shards.insert(order->position_of(Epoch{1}, SampleId{shard * 1000 + slot}) % kShards);
     }
-    meetings += kShards - shards.size();
+    uint64_t count = 0;
+    for (uint64_t shard = 0; shard < kShards; ++shard) {
+      const SampleId other{shard * 1000 + other_slot};
+      count += shards.count(order->position_of(Epoch{1}, other) % kShards);
+    }
+    return count;
+  };
+  uint64_t equal = 0;
+  uint64_t any = 0;
+  for (uint64_t slot = 0; slot < 1000; ++slot) {
+    equal += meetings(slot, slot) - kShards;  // each with itself
+    any += meetings(slot, (slot + 500) % 1000);
   }
-  EXPECT_NEAR(static_cast<double>(meetings), 400 * std::pow(0.75, 4), 30);  // as chance has it
+  EXPECT_NEAR(static_cast<double>(equal), 1000 * 12 / 8.0, 150);
+  EXPECT_NEAR(static_cast<double>(any), 1000 * 16 / 4.0, 300);
 }
 
 TEST(Shards, TheirSizesDifferByOneAtMost) {

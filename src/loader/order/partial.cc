@@ -1,13 +1,9 @@
 // Partial local shuffling: local, and after every epoch each shard gives a fraction of its samples
 // to others, as PartialMoves says.
-//
-// Pure, by walking back. Of the shard whose batches are asked for, that of the rank, a map says the
-// same sooner (partial_map.h).
 #include <memory>
 #include <vector>
 
 #include "loader/order/kinds.h"
-#include "loader/order/partial_map.h"
 #include "loader/order/partial_moves.h"
 #include "loader/order/turns.h"
 
@@ -17,7 +13,7 @@ namespace {
 class PartialOrder : public Order {
  public:
   explicit PartialOrder(const OrderOptions& options)
-      : options_(options), moves_(options), orders_(moves_.shards(), options.seed), maps_(moves_) {}
+      : options_(options), moves_(options), orders_(moves_.shards(), options.seed) {}
 
   const OrderOptions& options() const override { return options_; }
 
@@ -31,21 +27,10 @@ class PartialOrder : public Order {
 
   void fill(data::Epoch epoch, uint64_t first, uint64_t stride,
             std::span<data::SampleId> out) const override {
-    const auto shard = static_cast<uint32_t>(first % options_.shard_count);
-    const bool is_of_one_shard = stride % options_.shard_count == 0 && out.size() > 1;
-    const auto map = is_of_one_shard ? maps_.find_or_make(shard, epoch) : nullptr;
-    if (map) {
-      // All slots first: the map may be larger than a cache, and loads that are not in between
-      // computations overlap.
-      orders_.each_slot(epoch, first, stride, out.size(),
-                        [&](uint64_t i, const Slot& slot) { out[i] = data::SampleId{slot.index}; });
-      for (data::SampleId& slot : out) slot = map->sample_in(data::index_of(slot));
-      return;
-    }
     std::vector<Slot> slots(out.size());
     orders_.each_slot(epoch, first, stride, out.size(),
                       [&](uint64_t i, const Slot& slot) { slots[i] = slot; });
-    moves_.walk_back(epoch, slots);
+    moves_.go_home(epoch, slots);
     for (size_t i = 0; i < out.size(); ++i) out[i] = moves_.shards().at_home(slots[i]);
   }
 
@@ -53,7 +38,6 @@ class PartialOrder : public Order {
   OrderOptions options_;
   PartialMoves moves_;
   ShardOrders orders_;
-  mutable PartialMaps maps_;  // of what was computed before; the answers are the same without
 };
 
 }  // namespace

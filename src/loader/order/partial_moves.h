@@ -1,20 +1,17 @@
 // PartialMoves: where samples go when shards exchange a fraction Q of them after every epoch.
 //
-// Each epoch has round(Q * even slots) turns. In a turn, shard r gives the sample of one of its
-// slots and gets another for it; a permutation of the shards, drawn for the turn, says to whom.
-// Every shard therefore gives and gets equally many, and everybody knows from the seed alone who
-// has what: nothing has to be told. A shard that is its own target keeps the sample. A slot that
-// not every shard has (shards of uneven size) is never exchanged.
+// Slots are taken two by two. When a pair is dealt, the samples that lie in its two slots in all
+// shards change places among themselves: each shard's two are swapped or not, and then one
+// permutation of the shards for each of the slots says who has what. So every shard gives and gets
+// equally many, and where a sample lies follows from how often its pair was dealt, from nothing
+// else: the number of the deal names the swaps and the permutations, of where the samples were in
+// epoch 0. Any epoch is as near as the first, without tables and without a walk
+// (docs/design/shuffling.md says what was rejected).
 //
-// Which slots: each shard draws an order of its slots for a cycle of as many epochs as the turns go
-// through them once (Q = 0.1: ten epochs), and the epochs take them in that order. In any one epoch
-// they are a random choice; over a cycle every sample moves once, and none is forgotten. The order
-// is each shard's own: with one for all, samples that once lay in equal slots would for ever lie in
-// different shards, and never meet in a batch.
-//
-// To find what lies in a slot, its moves are walked back to epoch 0, where shards are contiguous
-// (shards.h): one step a cycle, and no memory. A new choice every epoch, as in the published
-// scheme, would take a step an epoch (docs/design/shuffling.md).
+// After every epoch the next Q of the pairs are dealt, the same in all shards, in an order that
+// spreads those of one epoch evenly over a shard. In 1/Q epochs every sample has its turn once. A
+// sample that a deal leaves in its shard does not travel. Slots that not every shard has (shards of
+// uneven size) are not exchanged.
 #pragma once
 
 #include <array>
@@ -23,10 +20,9 @@
 #include <span>
 
 #include "base/divisor.h"
-#include "base/permutation.h"
-#include "loader/order/kept_permutations.h"
 #include "loader/order/key.h"
 #include "loader/order/order.h"
+#include "loader/order/shard_dealer.h"
 #include "loader/order/shards.h"
 
 namespace millrace::loader {
@@ -37,107 +33,71 @@ class PartialMoves {
   explicit PartialMoves(const OrderOptions& options);
 
   const Shards& shards() const { return shards_; }
-  uint64_t turn_count() const { return turn_count_; }  // samples a shard gives, and gets, an epoch
 
-  // The epochs in which the turns go through the slots once. At least 1.
-  uint64_t cycle_epochs() const { return cycle_epochs_; }
-  uint64_t cycle_of(data::Epoch epoch) const { return data::number_of(epoch) / cycle_epochs_; }
+  // A turn is one slot of a pair that is dealt: the most samples that a shard gives in an epoch.
+  uint64_t turn_count() const { return 2 * dealt_count_; }
+  // The slot, in every shard, of a turn after the epoch. Nothing: the pair has but one.
+  // REQUIRES: turn < turn_count()
+  std::optional<uint64_t> slot_of_turn(data::Epoch epoch, uint64_t turn) const;
 
-  // The slots of a shard in the order in which a cycle takes them. Turn k of an epoch has the place
-  // first_place(epoch) + k; those past cycle_epochs() * turn_count() stay out of this cycle.
-  KeyedPermutation slots(uint64_t cycle, uint32_t shard) const {
-    return kept_.find(slots_, cycle, shard, [&] {
-      return slots_.with_key(key(data::Epoch{cycle}, OrderPurpose::kExchangedSlots, shard));
-    });
+  data::SampleId sample_in(data::Epoch epoch, Slot slot) const {
+    return shards_.at_home(home_of(deal_of(dealt_before(epoch), slot.index), slot));
   }
-  uint64_t first_place(data::Epoch epoch) const {
-    return data::number_of(epoch) % cycle_epochs_ * turn_count_;
+  Slot slot_of(data::Epoch epoch, data::SampleId sample) const {
+    const Slot home = shards_.home_of(sample);
+    return dealt_to(deal_of(dealt_before(epoch), home.index), home);
   }
 
-  // Who gives to whom in a turn: target = at(giver).
-  KeyedPermutation targets(data::Epoch epoch, uint64_t turn) const {
-    return targets_.with_key(key(epoch, OrderPurpose::kExchangeTurn, turn));
-  }
-
-  // The move of a slot in a cycle.
-  struct Move {
-    uint64_t place = 0;
-    data::Epoch epoch{};  // after which the slot changes its sample
-  };
-  // Nothing: the slot keeps its sample in this cycle.
-  std::optional<Move> move_of(uint64_t cycle, Slot slot) const {
-    return move_of(cycle, slots(cycle, slot.shard), slot.index);
-  }
-  std::optional<Move> move_of(uint64_t cycle, const KeyedPermutation& slots, uint64_t slot) const {
-    if (turn_count_ == 0 || slot >= shards_.even_size()) return {};
-    const uint64_t place = slots.inverse(slot);
-    if (place >= cycle_epochs_ * turn_count_) return {};
-    return Move{.place = place,
-                .epoch = data::Epoch{cycle * cycle_epochs_ + turns_.divide(place).quotient}};
-  }
-
-  // Where the sample that `target` gets by a move lies until then, and where that which `giver`
-  // gives lies afterwards.
-  Slot giver_of(const Move& move, uint32_t target) const {
-    return in_place(move, targets(move.epoch, turn_of(move)).inverse(target));
-  }
-  Slot target_of(const Move& move, uint32_t giver) const {
-    return in_place(move, targets(move.epoch, turn_of(move)).at(giver));
-  }
-
-  // giver_of() the moves after an epoch, from a turn on, for many turns at a time.
-  void givers_of(data::Epoch epoch, uint64_t first_turn, uint32_t target,
-                 std::span<Slot> givers) const;
-  // Who gives to whom in some turns after an epoch: turn after turn, the targets of all shards.
-  // REQUIRES: the length is a multiple of the number of shards
-  void targets_of(data::Epoch epoch, uint64_t first_turn, std::span<uint32_t> targets) const;
-
-  data::SampleId sample_in(data::Epoch epoch, Slot slot) const;
-  Slot slot_of(data::Epoch epoch, data::SampleId sample) const;
-
-  // Each slot becomes the one in which what it holds in the epoch lay in epoch 0. For many at a
-  // time: what slots have in common is computed once, and they do not wait for each other.
-  void walk_back(data::Epoch epoch, std::span<Slot> slots) const;
+  // Each slot becomes the one in which what it holds in the epoch lay in epoch 0. Many at a time
+  // do not wait for each other.
+  void go_home(data::Epoch epoch, std::span<Slot> slots) const;
 
  private:
   static constexpr size_t kAbreast = 256;
-  using Numbers = std::array<uint64_t, kAbreast>;
 
-  // Moves that are followed side by side.
-  struct Abreast {
-    size_t count = 0;
-    Numbers places;
-    Numbers shards;   // that get; then, that give
-    Numbers indices;  // of the slots that give
+  // What was dealt before an epoch: all pairs so often, and the first places once more.
+  struct Dealt {
+    uint64_t times = 0;
+    uint64_t places = 0;
   };
-  struct Step {
-    uint64_t cycle = 0;
-    uint64_t moved_count = 0;                             // places whose moves are made by now
-    std::span<const KeyedPermutation::RoundKeys> orders;  // of the cycle, by shard
-  };
+  Dealt dealt_before(data::Epoch epoch) const;
 
-  void take_orders(uint64_t cycle, std::span<KeyedPermutation::RoundKeys> orders) const;
-  void step_back(const Step& step, std::span<Slot> slots) const;
-  void find_givers(const Step& step, Abreast& moves) const;
+  // When a pair's turn comes, among all pairs, and which pair has its turn then.
+  uint64_t place_of(uint64_t pair) const {
+    return pairs_.divide(pair * place_step_ + first_place_).rest;
+  }
+  uint64_t pair_at(uint64_t place) const;
 
-  PermutationKey key(data::Epoch epoch, OrderPurpose purpose, uint64_t which) const {
-    return order_key({.seed = seed_, .epoch = epoch, .purpose = purpose, .which = which});
+  // How often the pair of a slot was dealt; 0: what lies in the slot is what lay there at first.
+  uint64_t deal_of(const Dealt& dealt, uint64_t slot) const {
+    if (dealt_count_ == 0 || slot >= shards_.even_size()) return 0;
+    return dealt.times + (place_of(slot / 2) < dealt.places ? 1 : 0);
   }
 
-  uint64_t turn_of(const Move& move) const { return move.place - first_place(move.epoch); }
-  Slot in_place(const Move& move, uint64_t shard) const {
-    const auto other = static_cast<uint32_t>(shard);
-    return {.shard = other, .index = slots(cycle_of(move.epoch), other).at(move.place)};
-  }
+  // Where what lies in a slot after that deal lay at first, and the inverse.
+  Slot home_of(uint64_t deal, Slot slot) const;
+  Slot dealt_to(uint64_t deal, Slot home) const;
+
+  // Whether a shard's two samples of a pair are swapped: a bit of each shard's, of which any two
+  // are independent.
+  struct Swaps {
+    uint64_t factor = 0;
+    uint64_t summand = 0;
+    uint64_t of(uint64_t shard) const { return (factor * shard + summand) >> 63; }
+  };
+  bool is_alone(uint64_t slot) const { return (slot | 1) >= shards_.even_size(); }
+  Swaps swaps(uint64_t deal, uint64_t slot) const;
+  PermutationKey holders(uint64_t deal, uint64_t slot) const;  // the bits of the dealer
 
   Shards shards_;
   uint64_t seed_;
-  uint64_t turn_count_;
-  uint64_t cycle_epochs_;
-  KeyedPermutation slots_;    // of no key yet
-  KeyedPermutation targets_;  // likewise
-  Divisor turns_;             // turn_count_, or 1
-  KeptPermutations kept_;
+  uint64_t pair_count_;
+  uint64_t dealt_count_;  // pairs an epoch
+  ShardDealer dealer_;
+  Divisor pairs_;  // pair_count_, or 1
+  uint64_t place_step_ = 1;
+  uint64_t pair_step_ = 1;  // its inverse modulo pair_count_
+  uint64_t first_place_ = 0;
 };
 
 }  // namespace millrace::loader
