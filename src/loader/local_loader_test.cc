@@ -4,6 +4,9 @@
 
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <latch>
 #include <thread>
 
 #include "base/temporary_directory.h"
@@ -24,6 +27,7 @@ struct Job {
   double fraction = 0.2;
   Tail tail = Tail::kUneven;
   std::filesystem::path directory;  // empty: the order alone
+  bool skips_bad_samples = false;
 };
 
 // One that hands its Comm to nobody else, for as long as a rank's work runs.
@@ -42,7 +46,8 @@ Result<std::unique_ptr<Loader>> open(const Job& job, uint32_t rank,
                        .batch_size = 4,
                        .tail = job.tail,
                        .thread_count = 2,
-                       .local = {.directory = job.directory, .comm = std::move(comm)}});
+                       .local = {.directory = job.directory, .comm = std::move(comm)},
+                       .skips_bad_samples = job.skips_bad_samples});
 }
 
 // What a batch has in it, as text.
@@ -272,6 +277,31 @@ TEST_F(LocalLoaders, ARankThatEndsInTheMiddleIsNamedAndTheRestartGoesOn) {
     return {};
   });
   for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(lines[rank], from_order(whole, rank, 2, 4));
+}
+
+// A byte of every place: whoever is sent one of these samples finds it damaged.
+void damage_samples(const std::filesystem::path& file) {
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  const auto size = static_cast<std::streamoff>(std::filesystem::file_size(file));
+  for (std::streamoff at = 0; at < size; at += 64) stream.seekp(at).put('?');
+}
+
+TEST_F(LocalLoaders, ARankWhoseExchangeFailsTellsTheOthersThoughItLivesOn) {
+  Job whole = job(200, 4, 1);
+  whole.skips_bad_samples = true;
+  std::latch all_have_failed(4);
+  const auto told = run_ranks(4, [&](comm::Comm& comm) -> Status {
+    const uint32_t rank = comm::index_of(comm.rank());
+    Lines out;
+    ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
+    RETURN_IF_ERROR(loader->start_epoch(Epoch{0}));
+    if (rank == 2) damage_samples(directory_.path() / "rank2" / "samples");
+    RETURN_IF_ERROR(comm.barrier());
+    const Status status = take_rest(*loader, out);
+    all_have_failed.arrive_and_wait();
+    return status;
+  });
+  EXPECT_THAT(told, Each(HasSubstr("came damaged")));
 }
 
 TEST_F(LocalLoaders, OneRankNeedsNobodyToTalkTo) {

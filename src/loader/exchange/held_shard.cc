@@ -59,6 +59,12 @@ Status HeldShard::bring_to(data::Epoch epoch) {
 
 Status HeldShard::start_exchange() { return exchange_->start(); }
 
+Status HeldShard::advance(uint64_t done, uint64_t count) {
+  Status status = exchange_->advance(done, count);
+  if (!status.ok()) RETURN_IF_ERROR(finish_exchange());
+  return status;
+}
+
 Status HeldShard::finish_exchange() {
   RETURN_IF_ERROR(exchange_->finish(options_.staging.is_interrupted));
   epoch_ = storage_->epoch();

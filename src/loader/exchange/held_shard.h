@@ -67,7 +67,9 @@ class HeldShard {
 
   Status start_exchange();
   bool is_exchanging() const { return exchange_->is_under_way(); }
-  Status advance(uint64_t done, uint64_t count) { return exchange_->advance(done, count); }
+  // Where the exchange has failed, it is finished at once: the other ranks, which were told, do the
+  // same, and nobody waits at the end of the epoch for one who does not come.
+  Status advance(uint64_t done, uint64_t count);
   Status finish_exchange();
 
   const LocalStorage& storage() const { return *storage_; }
