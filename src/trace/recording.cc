@@ -22,16 +22,25 @@ std::string text_field(const char (&field)[kSize]) {
   return std::string(field, strnlen(field, kSize));
 }
 
-template <typename Page>
-Result<Page> read_page(const Source& source, uint64_t magic, const char* what) {
+template <typename Part>
+Result<Part> read_begin(const Source& source, const char* what) {
   std::vector<std::byte> scratch;
-  const auto bytes = source.view(0, sizeof(Page), scratch);
+  const auto bytes = source.view(0, sizeof(Part), scratch);
   if (!bytes.ok()) {
     return fail(Errc::kCorrupt, "{} bytes are too few for a {}", source.size_bytes(), what);
   }
-  Page page;
-  std::memcpy(&page, bytes->data(), sizeof(page));
-  if (page.magic != magic) {
+  Part part;
+  std::memcpy(&part, bytes->data(), sizeof(part));
+  return part;
+}
+
+// The mark comes first in a page, is the last that is written and the first that is taken away:
+// what was read between two looks at it is whole.
+template <typename Page>
+Result<Page> read_page(const Source& source, uint64_t magic, const char* what) {
+  ASSIGN_OR_RETURN(Page page, read_begin<Page>(source, what));
+  ASSIGN_OR_RETURN(const auto after, read_begin<uint64_t>(source, what));
+  if (page.magic != magic || after != magic) {
     return fail(Errc::kCorrupt,
                 "does not begin with the mark of a {}; its process may have been "
                 "killed while making it",

@@ -288,6 +288,7 @@ void JobWatch::describe_sessions(Snapshot& snapshot) {
     snapshot.lost_processes += follower.page().lost_processes;
     std::set<uint32_t> pids;
     for (const FollowedProcess& process : follower.processes()) {
+      if (!process.is_known()) continue;
       snapshot.lost_events += process.page.lost.events;
       snapshot.world_size = std::max(snapshot.world_size, process.page.world_size);
       if (process.life == Life::kEnded) continue;
@@ -317,6 +318,7 @@ JobWatch::Groups JobWatch::group_processes() {
     if (session->is_past) continue;
     const auto& processes = session->follower.processes();
     for (size_t i = 0; i < processes.size(); ++i) {
+      if (!processes[i].is_known()) continue;
       const ProcessActivity& activity = session->activities[i];
       const bool is_idle = activity.operations().all().count == 0 && activity.batch_wait_ns() == 0;
       if (is_idle && processes[i].life == Life::kEnded) continue;

@@ -33,7 +33,7 @@ struct RecordedThreads {
 };
 
 wire::ProcessPage page_from(const trace::Process& process) {
-  wire::ProcessPage page{};
+  wire::ProcessPage page{.magic = wire::kProcessMagic};
   page.pid = process.pid;
   page.parent_pid = process.parent_pid;
   page.origin = process.origin;

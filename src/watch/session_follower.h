@@ -28,6 +28,9 @@ struct FollowedProcess {
   std::string recording;
   wire::ProcessPage page{};
   trace::Life life = trace::Life::kRunning;
+
+  // Whether the page was read yet: that of a process that begins may be in the making.
+  bool is_known() const { return page.magic == wire::kProcessMagic; }
 };
 
 class SessionFollower {
