@@ -37,7 +37,7 @@ static void wait_if_slow(int fd) {
   ssize_t length = readlink(link, path, sizeof path - 1);
   if (length <= 0) return;
   path[length] = 0;
-  if (strstr(path, "/slow/")) usleep(5000);
+  if (strstr(path, "/slow/")) usleep(25000);  // slower than a rank that answers on a busy machine
 }
 ssize_t readv(int fd, const struct iovec* places, int count) {
   static ssize_t (*real)(int, const struct iovec*, int);
