@@ -2,9 +2,11 @@
 // decoders.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -72,8 +74,9 @@ class FakeSource final : public data::SampleSource {
   std::set<uint64_t> stuck;       // are read only once release() was called
   std::set<uint64_t> short_ones;  // have a byte less
   std::chrono::microseconds delay{0};
-  data::ReadWays in_ways;  // with a name in flight, it has reads in flight
-  std::string refusal;     // why they cannot be opened
+  size_t filled_bytes = SIZE_MAX;  // of each; the rest is left as it is, for who has large ones
+  data::ReadWays in_ways;          // with a name in flight, it has reads in flight
+  std::string refusal;             // why they cannot be opened
 
   size_t most_in_flight() const { return most_in_flight_.load(); }  // of one thread
 
@@ -107,7 +110,8 @@ class FakeSource final : public data::SampleSource {
     }
     if (throwing.contains(index)) throw std::runtime_error("a library threw");
     if (bad.contains(index)) return fail(Errc::kIo, "{}: input/output error", name(sample));
-    for (size_t i = sizeof index; i < sample_bytes_; ++i) out[i] = byte_at(index, i);
+    const size_t filled = std::min(sample_bytes_, filled_bytes);
+    for (size_t i = sizeof index; i < filled; ++i) out[i] = byte_at(index, i);
     std::memcpy(out.data(), &index, sizeof index);
     return short_ones.contains(index) ? sample_bytes_ - 1 : sample_bytes_;
   }
