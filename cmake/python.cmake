@@ -23,11 +23,10 @@ function(millrace_python_module name)
   add_library(${target} MODULE ${module_SOURCES})
   target_link_libraries(${target} PRIVATE ${MILLRACE_PYTHON_TARGET} ${module_LINKS})
   target_include_directories(${target} PRIVATE ${module_INCLUDES})
-  if(module_LINKS)
-    target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
-  else()
+  if(NOT module_LINKS)
     target_compile_options(${target} PRIVATE -fno-exceptions -fno-rtti)
   endif()
+  millrace_export_only(${target} PyInit_${name})
   target_link_options(${target} PRIVATE -Wl,--as-needed)
   set_target_properties(${target} PROPERTIES
     PREFIX "" OUTPUT_NAME ${name} SUFFIX "${PythonHeaders_SUFFIX}"
