@@ -74,8 +74,9 @@ class ProcessTest(TracedTest):
             import time, millrace
             class Stuck:
                 def __len__(self): return 4
-                def __getitem__(self, i): time.sleep(3600)
-            print("waiting", flush=True)
+                def __getitem__(self, i):
+                    if i == 0: print("waiting", flush=True)  # importing torch may take long before
+                    time.sleep(3600)
             for batch in millrace.DataLoader(Stuck(), num_threads=2): pass
         """)
         self.assertEqual(process.stdout.readline(), "waiting\n")
@@ -91,9 +92,9 @@ class ProcessTest(TracedTest):
             class Slow:
                 def __len__(self): return 2
                 def __getitem__(self, i):
+                    if i == 0: print("waiting", flush=True)
                     time.sleep(1.5)
                     return i
-            print("waiting", flush=True)
             print([batch.tolist() for batch in millrace.DataLoader(Slow(), num_threads=2)])
         """)
         self.assertEqual(process.stdout.readline(), "waiting\n")
