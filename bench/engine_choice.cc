@@ -23,6 +23,8 @@
 #include "base/table.h"
 #include "base/temporary_directory.h"
 #include "bench/measure.h"
+#include "bench/must.h"
+#include "bench/verbatim.h"
 #include "format/file_source.h"
 #include "loader/loader.h"
 
@@ -31,36 +33,6 @@ namespace {
 
 using data::Epoch;
 using loader::Loader;
-
-[[noreturn]] void give_up(std::string_view message) {
-  fmt::print(stderr, "bench_engine_choice: {}\n", message);
-  std::exit(1);
-}
-
-template <typename T>
-T must(Result<T> result) {
-  if (!result.ok()) give_up(result.error().message());
-  return *std::move(result);
-}
-void must(const Status& status) {
-  if (!status.ok()) give_up(status.error().message());
-}
-
-class Verbatim final : public data::Decoder {
- public:
-  explicit Verbatim(size_t sample_bytes) : sample_bytes_(sample_bytes) {}
-  std::vector<data::FieldSpec> fields() const override {
-    return {{"bytes", data::ElementType::kU8, {sample_bytes_}}};
-  }
-  bool is_verbatim() const override { return true; }
-  Status decode(ByteView, const data::DecodeContext&, std::span<const MutableByteView>,
-                data::Scratch*) const override {
-    return fail(Errc::kUnsupported, "samples are taken as they are");
-  }
-
- private:
-  size_t sample_bytes_;
-};
 
 struct Way {
   std::string name;

@@ -16,6 +16,8 @@
 #include "base/random.h"
 #include "base/table.h"
 #include "bench/measure.h"
+#include "bench/must.h"
+#include "bench/verbatim.h"
 #include "loader/loader.h"
 
 namespace millrace::bench {
@@ -51,18 +53,6 @@ class FarSource final : public data::SampleSource {
   mutable std::atomic<uint64_t> read_count{0};
 };
 
-class Verbatim final : public data::Decoder {
- public:
-  std::vector<data::FieldSpec> fields() const override {
-    return {{"bytes", data::ElementType::kU8, {kSampleBytes}}};
-  }
-  bool is_verbatim() const override { return true; }
-  Status decode(ByteView, const data::DecodeContext&, std::span<const MutableByteView>,
-                data::Scratch*) const override {
-    return fail(Errc::kUnsupported, "samples are taken as they are");
-  }
-};
-
 struct Waits {
   double first_ms = 0;   // for the first batch of a later epoch, the mean
   double begin_ms = 0;   // for the first ten together, the mean
@@ -75,38 +65,29 @@ struct Pace {
   std::chrono::milliseconds between_epochs;
 };
 
-[[noreturn]] void give_up(std::string_view message) {
-  fmt::print(stderr, "bench_epoch_ends: {}\n", message);
-  std::exit(1);
-}
-
 Waits run(const Pace& pace, uint64_t epochs) {
   const auto source = std::make_shared<FarSource>();
-  auto loader = loader::Loader::open({.source = source,
-                                      .decoder = std::make_shared<Verbatim>(),
-                                      .batch_size = kBatchSize,
-                                      .thread_count = 8,
-                                      .prefetch_batches = 8});
-  if (!loader.ok()) give_up(loader.error().message());
+  auto loader = must(loader::Loader::open({.source = source,
+                                           .decoder = std::make_shared<Verbatim>(kSampleBytes),
+                                           .batch_size = kBatchSize,
+                                           .thread_count = 8,
+                                           .prefetch_batches = 8}));
   Waits waits;
   for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
-    if (const auto begun = (*loader)->start_epoch(Epoch{epoch}); !begun.ok()) {
-      give_up(begun.error().message());
-    }
+    must(loader->start_epoch(Epoch{epoch}));
     for (uint64_t step = 0; step <= kSteps; ++step) {
       const auto begin = monotonic_now();
-      const auto batch = (*loader)->next();
-      if (!batch.ok()) give_up(batch.error().message());
+      const auto batch = must(loader->next());
       const double ms = std::chrono::duration<double, std::milli>(monotonic_now() - begin).count();
       if (epoch > 0 && step == 0) waits.first_ms += ms;
       if (epoch > 0 && step < kFirstSteps) waits.begin_ms += ms;
       if (epoch > 0) waits.step_ms += ms;
-      if (*batch) std::this_thread::sleep_for(pace.step);
+      if (batch) std::this_thread::sleep_for(pace.step);
     }
     std::this_thread::sleep_for(pace.between_epochs);
   }
   const auto later = static_cast<double>(epochs - 1);
-  loader->reset();  // what is under way ends
+  loader.reset();  // what is under way ends
   return {waits.first_ms / later, waits.begin_ms / later, waits.step_ms / later / kSteps,
           source->read_count - epochs * source->sample_count()};
 }

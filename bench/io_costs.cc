@@ -20,6 +20,7 @@
 #include "base/table.h"
 #include "base/temporary_directory.h"
 #include "bench/measure.h"
+#include "bench/must.h"
 #include "io/aligned_memory.h"
 #include "io/engine.h"
 
@@ -31,21 +32,6 @@ using io::kBlockBytes;
 
 constexpr uint64_t kFileBytes = uint64_t{1} << 30;
 constexpr size_t kRounds = 5;
-
-[[noreturn]] void give_up(const Error& error) {
-  fmt::print(stderr, "bench_io: {}\n", error.message());
-  std::exit(1);
-}
-
-template <typename T>
-T must(Result<T> result) {
-  if (!result.ok()) give_up(result.error());
-  return *std::move(result);
-}
-
-void must(const Status& status) {
-  if (!status.ok()) give_up(status.error());
-}
 
 // One thread's part of the reads.
 struct Work {

@@ -30,6 +30,8 @@
 #include "base/table.h"
 #include "base/temporary_directory.h"
 #include "bench/measure.h"
+#include "bench/must.h"
+#include "bench/verbatim.h"
 #include "format/file_source.h"
 #include "loader/loader.h"
 #include "loader/pipeline/batch_memory.h"
@@ -68,33 +70,6 @@ Cost measured(uint64_t samples, Work work) {
   return {static_cast<double>(samples) / seconds(monotonic_now() - wall),
           seconds(process_cpu_time() - cpu) / static_cast<double>(samples) * 1000};
 }
-
-[[noreturn]] void give_up(std::string_view message) {
-  fmt::print(stderr, "bench_loader_costs: {}\n", message);
-  std::exit(1);
-}
-
-// A value, or the end of the program.
-template <typename T>
-T must(Result<T> result) {
-  if (!result.ok()) give_up(result.error().message());
-  return *std::move(result);
-}
-void must(const Status& status) {
-  if (!status.ok()) give_up(status.error().message());
-}
-
-class Verbatim final : public data::Decoder {
- public:
-  std::vector<data::FieldSpec> fields() const override {
-    return {{"bytes", data::ElementType::kU8, {kSampleBytes}}};
-  }
-  bool is_verbatim() const override { return true; }
-  Status decode(ByteView, const data::DecodeContext&, std::span<const MutableByteView>,
-                data::Scratch*) const override {
-    return fail(Errc::kUnsupported, "samples are taken as they are");
-  }
-};
 
 struct Samples {
   std::string name;
@@ -176,7 +151,7 @@ class Floor {
  private:
   LoaderOptions options() const {
     return {.source = samples_.source,
-            .decoder = std::make_shared<Verbatim>(),
+            .decoder = std::make_shared<Verbatim>(kSampleBytes),
             .batch_size = kBatchSize};
   }
 
@@ -217,7 +192,7 @@ double ms_since(std::chrono::nanoseconds begin) {
 
 std::unique_ptr<Loader> open_loader(const Samples& samples, uint32_t thread_count) {
   return must(Loader::open({.source = samples.source,
-                            .decoder = std::make_shared<Verbatim>(),
+                            .decoder = std::make_shared<Verbatim>(kSampleBytes),
                             .batch_size = kBatchSize,
                             .thread_count = thread_count}));
 }

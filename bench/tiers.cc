@@ -14,6 +14,7 @@
 #include "base/table.h"
 #include "base/terminal.h"
 #include "bench/measure.h"
+#include "bench/must.h"
 #include "comm/threads.h"
 #include "loader/tiers/tiered_source.h"
 
@@ -32,15 +33,6 @@ constexpr size_t kSampleBytes = 100'000;
 constexpr uint64_t kEpochs = 4;
 constexpr size_t kThreads = 4;
 constexpr uint64_t kAllBytes = kSamples * (kSampleBytes + loader::MemoryTier::kEntryBytes);
-
-template <typename T>
-T must(Result<T> result) {
-  if (!result.ok()) {
-    fmt::print(stderr, "bench_tiers: {}\n", result.error().message());
-    std::exit(1);
-  }
-  return *std::move(result);
-}
 
 class SlowSource final : public data::SampleSource {
  public:
