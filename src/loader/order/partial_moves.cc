@@ -1,7 +1,6 @@
 #include "loader/order/partial_moves.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "loader/order/modulo.h"
 
@@ -10,12 +9,15 @@ namespace {
 
 __extension__ using uint128 = unsigned __int128;
 
-// The pairs of so many slots of which an epoch deals the fraction; rounded to the nearest, half up.
-// The product is exact enough: a billion slots need 30 of its 53 bits, and beyond 2^53 a pair more
-// or less is the same on every machine, by IEEE 754.
+// The pairs that an epoch deals, of so many slots: no more than the fraction, since what a shard
+// stores is promised by it, but one where the fraction is a slot at least. The product is exact
+// enough: a billion slots need 30 of its 53 bits, and beyond 2^53 a pair more or less is the same
+// on every machine, by IEEE 754.
 uint64_t dealt_pairs(double fraction, uint64_t slots) {
-  const double pairs = std::floor(fraction * static_cast<double>(slots) / 2 + 0.5);
-  return std::min(static_cast<uint64_t>(pairs), (slots + 1) / 2);
+  const double dealt = fraction * static_cast<double>(slots);
+  if (dealt >= static_cast<double>(slots)) return (slots + 1) / 2;
+  if (dealt < 1) return 0;
+  return std::max<uint64_t>(static_cast<uint64_t>(dealt) / 2, 1);
 }
 
 }  // namespace

@@ -101,9 +101,23 @@ TEST(PartialMoves, GiveEverySlotEquallyManyTurns) {
         for (const uint64_t slot : dealt) ++turns[slot];
       }
       EXPECT_EQ(turns.size(), sample_count / 4);
-      for (const auto& [slot, count] : turns) EXPECT_NEAR(count, 100 * fraction, 1) << slot;
+      for (const auto& [slot, count] : turns) EXPECT_NEAR(count, 100 * fraction, 1.1) << slot;
     }
   }
+}
+
+TEST(PartialMoves, AreNoMoreThanTheFractionButWhereThatIsOneSlot) {
+  const auto turns = [](uint64_t slots, double fraction) {
+    return slots_dealt_after(PartialMoves(partial(2 * slots, 2, fraction)), Epoch{3}).size();
+  };
+  EXPECT_EQ(turns(100, 0.5), 50u);
+  EXPECT_EQ(turns(100, 0.51), 50u);
+  EXPECT_EQ(turns(100, 1), 100u);
+  EXPECT_EQ(turns(99, 1), 99u);
+  EXPECT_EQ(turns(9, 0.1), 0u);
+  EXPECT_EQ(turns(10, 0.1), 2u);
+  EXPECT_EQ(turns(1, 1), 1u);
+  EXPECT_EQ(turns(100, 0), 0u);
 }
 
 TEST(PartialMoves, OfAnEpochAreSpreadEvenlyOverAShard) {
