@@ -52,8 +52,11 @@ std::vector<Entry> StagingJournal::read(const std::filesystem::path& path,
                                         const StorageOptions& options) {
   constexpr uint64_t kLimitBytes = uint64_t{1} << 36;  // two billion samples
   const auto bytes = read_file(path, kLimitBytes);
-  if (!bytes.ok()) return {};
-  ByteReader reader(bytes_of(*bytes));
+  return bytes.ok() ? parse(bytes_of(*bytes), options) : std::vector<Entry>();
+}
+
+std::vector<Entry> StagingJournal::parse(ByteView bytes, const StorageOptions& options) {
+  ByteReader reader(bytes);
   const auto head = reader.read<wire::StagedHead>();
   const wire::StagedHead due = make_head(options);
   if (!head.ok() || std::memcmp(&*head, &due, sizeof(due)) != 0) return {};

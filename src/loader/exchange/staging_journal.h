@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/base.h"
 #include "base/file.h"
 #include "base/result.h"
 #include "loader/exchange/ownership.h"
@@ -21,6 +22,7 @@ class StagingJournal {
   using Entry = Ownership::Entry;
 
   // What the file says, up to its first damage.
+  static std::vector<Entry> parse(ByteView bytes, const StorageOptions& options);
   static std::vector<Entry> read(const std::filesystem::path& path, const StorageOptions& options);
 
   // A new file in place of any old one, which says that these are there.

@@ -1,0 +1,52 @@
+// Any bytes say which samples a staging has copied, or say nothing: what is believed is written as
+// it was read, and is a beginning of the file.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "base/crc32c.h"
+#include "loader/exchange/staging_journal.h"
+#include "wire/local_storage.h"
+
+namespace {
+
+using millrace::wire::StagedEntry;
+using millrace::wire::StagedHead;
+
+// So that what is behind the checksums is tried as well.
+void mend_checksums(std::string& bytes) {
+  constexpr size_t kChecked = offsetof(StagedEntry, entry_crc32c);
+  for (size_t at = sizeof(StagedHead); at + sizeof(StagedEntry) <= bytes.size();
+       at += sizeof(StagedEntry)) {
+    const uint32_t checksum =
+        millrace::crc32c(millrace::bytes_of(std::string_view(bytes).substr(at, kChecked)));
+    std::memcpy(bytes.data() + at + kChecked, &checksum, sizeof(checksum));
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace millrace;
+  using namespace millrace::loader;
+  const StorageOptions options{.order = {.shuffle = Shuffle::kPartial,
+                                         .sample_count = 6,
+                                         .seed = 17,
+                                         .shard_count = 2,
+                                         .fraction = 0.5},
+                               .rank = 1,
+                               .dataset = 0x1234};
+  std::string bytes(reinterpret_cast<const char*>(data), size);
+  for (const bool mends : {false, true}) {
+    if (mends) mend_checksums(bytes);
+    const auto entries = StagingJournal::parse(bytes_of(bytes), options);
+    if (entries.empty()) continue;
+    if (sizeof(StagedHead) + entries.size() * sizeof(StagedEntry) > bytes.size()) std::abort();
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const char* const written = bytes.data() + sizeof(StagedHead) + i * sizeof(StagedEntry);
+      if (std::memcmp(&entries[i].sample, written, sizeof(uint64_t)) != 0) std::abort();
+    }
+  }
+  return 0;
+}
