@@ -3,6 +3,8 @@
 #include <cassert>
 #include <utility>
 
+#include "loader/exchange/local_reads.h"
+
 namespace millrace::loader {
 
 LocalSource::LocalSource(std::shared_ptr<const LocalStorage> storage,
@@ -11,6 +13,25 @@ LocalSource::LocalSource(std::shared_ptr<const LocalStorage> storage,
       dataset_(std::move(dataset)),
       moves_(storage_->options().order) {
   assert(dataset_->sample_count() == storage_->options().order.sample_count);
+  if (auto engine = io::open_engine("auto"); engine.ok()) engine_ = *std::move(engine);
+}
+
+data::ReadWays LocalSource::ways() const {
+  if (!engine_) return {};
+  const io::EngineWays ways = engine_->ways();
+  return {.one_at_a_time = std::string(ways.one_at_a_time),
+          .in_flight = std::string(ways.in_flight),
+          .is_open_choice = ways.is_open_choice,
+          .refusal = ways.refusal};
+}
+
+Result<std::unique_ptr<data::SampleReads>> LocalSource::open_reads(size_t capacity) const {
+  if (!engine_ || engine_->ways().in_flight.empty()) return std::unique_ptr<data::SampleReads>();
+  ASSIGN_OR_RETURN(std::shared_ptr<const io::Reader> samples,
+                   engine_->open(storage_->samples_path()));
+  ASSIGN_OR_RETURN(auto queue, engine_->open_queue(capacity));
+  return std::unique_ptr<data::SampleReads>(
+      std::make_unique<LocalReads>(*this, std::move(samples), std::move(queue)));
 }
 
 Result<ByteView> LocalSource::read(data::SampleId sample, data::Buffer& room) const {

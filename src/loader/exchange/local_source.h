@@ -22,6 +22,7 @@
 #include <string>
 
 #include "data/source.h"
+#include "io/engine.h"
 #include "loader/exchange/local_storage.h"
 #include "loader/order/partial_moves.h"
 
@@ -41,12 +42,16 @@ class LocalSource final : public data::SampleSource {
   }
   Result<ByteView> read(data::SampleId sample, data::Buffer& room) const override;
   Result<size_t> read_into(data::SampleId sample, MutableByteView out) const override;
+  data::ReadWays ways() const override;
+  Result<std::unique_ptr<data::SampleReads>> open_reads(size_t capacity) const override;
   void start_epoch(data::Epoch epoch, uint64_t done) const override;
   bool can_read_ahead() const override { return false; }
   uint64_t group_count() const override { return dataset_->group_count(); }
   data::SampleId group_begin(uint64_t group) const override { return dataset_->group_begin(group); }
 
  private:
+  friend class LocalReads;
+
   static constexpr uint64_t kAnyEpoch = ~uint64_t{0};
 
   Result<data::Epoch> epoch_now() const;
@@ -56,6 +61,7 @@ class LocalSource final : public data::SampleSource {
   std::shared_ptr<const LocalStorage> storage_;
   std::shared_ptr<const data::SampleSource> dataset_;
   PartialMoves moves_;
+  std::unique_ptr<io::Engine> engine_;  // for reads in flight; null: there are none
   mutable std::atomic<uint64_t> begun_epoch_{kAnyEpoch};
 };
 

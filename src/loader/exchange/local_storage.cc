@@ -128,6 +128,8 @@ uint64_t LocalStorage::held_bytes() const {
   return sum;
 }
 
+std::filesystem::path LocalStorage::samples_path() const { return path(kSamples); }
+
 Result<LocalStorage::Entry> LocalStorage::entry_of(data::SampleId sample) const {
   const Shared held = owned();
   const Entry* const entry = held ? held->find(sample) : nullptr;

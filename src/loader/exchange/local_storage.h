@@ -54,6 +54,12 @@ class LocalStorage {
   bool holds(data::SampleId sample) const { return size_bytes(sample).has_value(); }
   std::optional<uint64_t> size_bytes(data::SampleId sample) const;  // nothing: not held
 
+  // Where a sample lies in the file of samples, samples_path(), for who reads it there, and whether
+  // what was read is what was stored. Fail as read() does.
+  Result<Ownership::Entry> entry_of(data::SampleId sample) const;
+  Status check(const Ownership::Entry& entry, ByteView bytes) const;
+  std::filesystem::path samples_path() const;
+
   // The bytes of a sample, checked, at the end of `out`; their checksum. Fails with kNotFound where
   // the rank does not hold it, and with kCorrupt where they are not what was stored.
   Result<uint32_t> read(data::SampleId sample, std::string& out) const;
@@ -110,9 +116,7 @@ class LocalStorage {
   Status lock();
   void remove_unfinished() const;
   Result<Shared> load(std::string_view name) const;
-  Result<Entry> entry_of(data::SampleId sample) const;
   Status read_bytes(const Entry& entry, MutableByteView out) const;
-  Status check(const Entry& entry, ByteView bytes) const;
   Status stage(uint64_t slot, data::SampleId sample, ByteView bytes, uint32_t checksum);
   Shared owned() const;
   void free_unused();
