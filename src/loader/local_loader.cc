@@ -99,8 +99,9 @@ class LocalLoader final : public Loader {
   Parts parts_;
   pid_t process_;
   data::Epoch epoch_{};
-  uint64_t taken_ = 0;  // of the batches of this pass
-  uint64_t left_ = 0;   // when it began
+  std::optional<Error> failure_;  // of the exchange of this pass
+  uint64_t taken_ = 0;            // of the batches of this pass
+  uint64_t left_ = 0;             // when it began
 };
 
 Status LocalLoader::check_process() const {
@@ -126,6 +127,7 @@ Status LocalLoader::begin(data::Epoch epoch, uint64_t done) {
   ShareOptions share = parts_.share;
   share.done = done;
   epoch_ = epoch;
+  failure_.reset();
   taken_ = 0;
   left_ = Share(share).batch_count();
   // Of an epoch that was taken to its end nothing is read any more, and its exchange is done.
@@ -154,12 +156,14 @@ Status LocalLoader::end_epoch() {
 
 Result<std::optional<data::Batch>> LocalLoader::next() {
   RETURN_IF_ERROR(check_process());
+  if (failure_) return *failure_;
   auto batch = parts_.batches->next();
   if (!batch.ok() || !is_exchanging()) return batch;
   const Status exchanged = *batch ? parts_.shard->advance(++taken_, left_) : end_epoch();
+  if (exchanged.ok()) return batch;
   // Not a bad sample: the job cannot go on.
-  if (!exchanged.ok()) return Error(Errc::kCancelled, exchanged.error().message());
-  return batch;
+  failure_ = Error(Errc::kCancelled, exchanged.error().message());
+  return *failure_;
 }
 
 Status LocalLoader::restore(const LoaderState& state) {

@@ -299,6 +299,7 @@ TEST_F(LocalLoaders, ARankWhoseExchangeFailsTellsTheOthersThoughItLivesOn) {
     RETURN_IF_ERROR(comm.barrier());
     const Status status = take_rest(*loader, out);
     all_have_failed.arrive_and_wait();
+    EXPECT_FALSE(loader->next().ok()) << "goes on after it has failed";
     return status;
   });
   EXPECT_THAT(told, Each(HasSubstr("came damaged")));

@@ -88,7 +88,10 @@ Status Exchange::advance(uint64_t done, uint64_t count) {
 }
 
 Status Exchange::finish(const std::function<bool()>& is_interrupted) {
-  assert(thread_.joinable());
+  if (!is_under_way()) {
+    if (!status_.ok()) return status_;
+    return fail(Errc::kInvalidArgument, "no exchange is under way that could be finished");
+  }
   const auto begin = monotonic_now();
   {
     std::unique_lock lock(mutex_);
@@ -105,8 +108,9 @@ Status Exchange::finish(const std::function<bool()>& is_interrupted) {
   }
   thread_.join();
   const auto moved = monotonic_now();
-  const Status status = commit_together(*storage_, *comm_, status_);
+  Status status = commit_together(*storage_, *comm_, status_);
   const std::lock_guard lock(mutex_);
+  status_ = status;
   stats_.waited += moved - begin;
   stats_.agreeing += monotonic_now() - moved;
   return status;

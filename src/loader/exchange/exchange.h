@@ -72,7 +72,8 @@ class Exchange {
   Status advance(uint64_t done, uint64_t count);
 
   // Completes the exchange, and commits the next epoch once all ranks have it. Collective. It is
-  // given up, for all ranks, where `is_interrupted`, asked some times a second, becomes true.
+  // given up, for all ranks, where `is_interrupted`, asked some times a second, becomes true. Of
+  // one that has failed it says why, however often it is called.
   Status finish(const std::function<bool()>& is_interrupted = {});
   bool is_under_way() const { return thread_.joinable(); }
 

@@ -61,7 +61,7 @@ Status HeldShard::start_exchange() { return exchange_->start(); }
 
 Status HeldShard::advance(uint64_t done, uint64_t count) {
   Status status = exchange_->advance(done, count);
-  if (!status.ok()) RETURN_IF_ERROR(finish_exchange());
+  if (!status.ok() && is_exchanging()) RETURN_IF_ERROR(finish_exchange());
   return status;
 }
 

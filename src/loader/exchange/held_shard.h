@@ -67,8 +67,8 @@ class HeldShard {
 
   Status start_exchange();
   bool is_exchanging() const { return exchange_->is_under_way(); }
-  // Where the exchange has failed, it is finished at once: the other ranks, which were told, do the
-  // same, and nobody waits at the end of the epoch for one who does not come.
+  // Where the exchange has failed, it is finished at once, which tells the other ranks: nobody
+  // waits at the end of the epoch for one who does not come.
   Status advance(uint64_t done, uint64_t count);
   Status finish_exchange();
 

@@ -188,8 +188,11 @@ Status LocalStorage::stage_for(data::SampleId leaving, data::SampleId sample, By
   const Shared held = owned();
   const auto slot = held ? held->slot_of(leaving) : std::nullopt;
   if (!slot) {
-    return fail(Errc::kNotFound, "{}: sample {} is to leave for sample {}, but is not held",
-                options_.directory.string(), data::index_of(leaving), data::index_of(sample));
+    return fail(
+        Errc::kNotFound,
+        "{}: sample {} is to leave for sample {}, but is not held; remove the storages of all "
+        "ranks and stage the samples again",
+        options_.directory.string(), data::index_of(leaving), data::index_of(sample));
   }
   return stage(*slot, sample, bytes, checksum);
 }
