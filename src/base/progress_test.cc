@@ -26,7 +26,6 @@ class ProgressTest : public testing::Test {
     size.ws_col = 100;
     size.ws_row = 24;
     ASSERT_EQ(openpty(&controller_, &terminal_, nullptr, nullptr, &size), 0);
-    ASSERT_EQ(fcntl(controller_, F_SETFL, O_NONBLOCK), 0);
   }
 
   void TearDown() override {
@@ -34,10 +33,13 @@ class ProgressTest : public testing::Test {
     close(terminal_);
   }
 
+  // The kernel hands over what was written in its own time, but in order: all there is to read
+  // lies before a mark written now.
   std::string drawn() {
-    std::string out(65536, '\0');
-    const ssize_t got = read(controller_, out.data(), out.size());
-    out.resize(got > 0 ? static_cast<size_t>(got) : 0);
+    constexpr char kMark = '\x1e';
+    EXPECT_EQ(write(terminal_, &kMark, 1), 1);
+    std::string out;
+    for (char byte = 0; read(controller_, &byte, 1) == 1 && byte != kMark;) out += byte;
     return out;
   }
 
