@@ -187,6 +187,23 @@ TEST(Tar, RefusesNamesThatWouldNotComeBackAsOneSample) {
   EXPECT_FALSE(writer->add("dir.x/a", std::span(&field, 1)).ok());
 }
 
+TEST(Tar, NoticesEveryCutBeforeItsEndMark) {
+  const std::string content = golden("samples.tar");
+  const size_t members_bytes = content.find_last_not_of('\0') / 512 * 512 + 512;
+  const auto format = *open_format("tar");
+  for (size_t size = 0; size <= members_bytes; ++size) {
+    io::MemoryEngine engine;
+    put(engine, "x", content.substr(0, size));
+    EXPECT_FALSE(format->index(engine, "x").ok()) << size;
+  }
+  io::MemoryEngine engine;
+  put(engine, "x", content.substr(0, members_bytes));
+  EXPECT_THAT(format->index(engine, "x").error().message(),
+              HasSubstr(fmt::format("ends at byte {} without the empty blocks", members_bytes)));
+  put(engine, "x", content.substr(0, members_bytes + 512));
+  EXPECT_TRUE(format->index(engine, "x").ok());
+}
+
 TEST(Tar, RefusesTwoFieldsOfOneName) {
   io::MemoryEngine engine;
   const auto format = *open_format("tar");

@@ -87,6 +87,14 @@ Result<data::FileSamples> index_archive(const io::Reader& reader) {
     }
     RETURN_IF_ERROR(grouping.add(*member, *name, label));
   }
+  // One cut between two members reads as a smaller archive otherwise, and samples would be lost
+  // without a word.
+  if (!walk.has_end_mark()) {
+    return fail(Errc::kCorrupt,
+                "the archive ends at byte {} without the empty blocks that end a tar: it was cut "
+                "short, or its writer was not closed. Copy or pack it again",
+                file_bytes);
+  }
   data::FileSamples samples = std::move(grouping).finish();
   samples.stamp.size_bytes = file_bytes;
   return samples;

@@ -38,6 +38,9 @@ class TarWalk {
   // Nothing at the end of the archive.
   Result<std::optional<TarMember>> next();
 
+  // Whether the walk ended at the empty block that ends an archive, and not where its bytes do.
+  bool has_end_mark() const { return has_end_mark_; }
+
  private:
   struct Extension {
     std::optional<std::string> path;
@@ -50,6 +53,7 @@ class TarWalk {
   Fetch fetch_;
   uint64_t archive_bytes_;
   uint64_t at_ = 0;
+  bool has_end_mark_ = false;
 };
 
 // WebDataset's names: "a/b.seg.png" is the field "seg.png" of the sample "a/b".

@@ -191,7 +191,10 @@ Result<std::optional<TarMember>> TarWalk::next() {
       return fail(Errc::kCorrupt, "the archive ends at byte {}, where a member should follow", at_);
     }
     ASSIGN_OR_RETURN(const ByteView block, fetch_(at_, kBlockBytes));
-    if (is_zero(block)) return std::optional<TarMember>();
+    if (is_zero(block)) {
+      has_end_mark_ = true;
+      return std::optional<TarMember>();
+    }
     if (!checksum_is_right(block)) {
       return fail(
           Errc::kCorrupt,
