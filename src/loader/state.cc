@@ -9,7 +9,9 @@
 namespace millrace::loader {
 namespace {
 
-constexpr uint64_t kStateVersion = 1;
+constexpr uint64_t kStateVersion = 2;
+// Means the same but for partial shuffling, which has another order since.
+constexpr uint64_t kStateVersionBefore = 1;
 
 Status read_dataset(Fields& fields, std::optional<uint32_t>& dataset) {
   if (!fields.has("dataset")) return {};
@@ -76,13 +78,20 @@ Result<LoaderState> LoaderState::parse(std::string_view text) {
   ASSIGN_OR_RETURN(Fields fields, Fields::of(document, document.root));
   uint64_t version = 0;
   RETURN_IF_ERROR(fields.require("version", version));
-  if (version != kStateVersion) {
+  if (version != kStateVersion && version != kStateVersionBefore) {
     return fail(Errc::kUnsupported,
-                "the loader state was written as version {}; this build reads version {}. Use the "
-                "build that wrote it, or begin the epoch anew",
-                version, kStateVersion);
+                "the loader state was written as version {}; this build reads versions {} and {}. "
+                "Use the build that wrote it, or begin the epoch anew",
+                version, kStateVersionBefore, kStateVersion);
   }
   auto state = state_in(fields);
+  if (state.ok() && version == kStateVersionBefore && state->order.shuffle == Shuffle::kPartial) {
+    return fail(Errc::kUnsupported,
+                "the loader state was written as version {}, whose partial shuffling had another "
+                "order: samples would repeat and others be left out. Use the build that wrote it, "
+                "or begin the epoch anew",
+                version);
+  }
   // What is found by the fields has their place before it already.
   if (!state.ok() && !state.error().message().starts_with(kName)) {
     return std::move(state).within(kName);

@@ -32,7 +32,7 @@ std::string changed(std::string_view from, std::string_view to) {
 
 TEST(LoaderState, IsOneLineOfText) {
   EXPECT_EQ(some_state().text(),
-            R"({"version": 1, "shuffle": "partial", "samples": 1281167, )"
+            R"({"version": 2, "shuffle": "partial", "samples": 1281167, )"
             R"("seed": 18446744073709551615, "shards": 64, "fraction": 0.1, "epoch": 17, )"
             R"("done": 65536})");
 }
@@ -57,12 +57,20 @@ TEST(LoaderState, IsReadBackWhole) {
   EXPECT_EQ(state->done, 65'536u);
 }
 
+TEST(LoaderState, OfTheVersionBeforeIsReadWhereItsOrderIsTheSame) {
+  const std::string partial = changed("\"version\": 2", "\"version\": 1");
+  EXPECT_THAT(refused(partial), HasSubstr("version 1, whose partial shuffling had another order"));
+  std::string global = partial;
+  global.replace(global.find("partial"), 7, "global");
+  EXPECT_EQ(refused(global), "");
+}
+
 TEST(LoaderState, EveryFieldMustBeThereAndMakeSense) {
   EXPECT_THAT(refused(""), HasSubstr("loader state:1: "));
   EXPECT_THAT(refused("[]"), HasSubstr("loader state"));
   EXPECT_THAT(refused(some_state().text() + "x"), HasSubstr("loader state:1: "));
-  EXPECT_THAT(refused(changed("\"version\": 1", "\"version\": 2")),
-              HasSubstr("written as version 2; this build reads version 1"));
+  EXPECT_THAT(refused(changed("\"version\": 2", "\"version\": 3")),
+              HasSubstr("written as version 3; this build reads versions 1 and 2"));
   EXPECT_THAT(refused(changed("\"partial\"", "\"partly\"")), HasSubstr("no shuffling 'partly'"));
   EXPECT_THAT(refused(changed("1281167", "-1")), HasSubstr("samples"));
   EXPECT_THAT(refused(changed("1281167", "9223372036854775809")), HasSubstr("more than an order"));
