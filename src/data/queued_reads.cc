@@ -5,6 +5,14 @@
 
 namespace millrace::data {
 
+ReadWays ways_of(const io::Engine& engine) {
+  const io::EngineWays ways = engine.ways();
+  return {.one_at_a_time = std::string(ways.one_at_a_time),
+          .in_flight = std::string(ways.in_flight),
+          .is_open_choice = ways.is_open_choice,
+          .refusal = ways.refusal};
+}
+
 QueuedReads::QueuedReads(const SampleSource& source, std::unique_ptr<io::ReadQueue> queue)
     : source_(source), slots_(queue->capacity()), queue_(std::move(queue)) {
   for (size_t index = slots_.size(); index-- > 0;) free_.push_back(index);

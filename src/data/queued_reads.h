@@ -15,6 +15,9 @@
 
 namespace millrace::data {
 
+// How a source reads that does so by `engine` alone.
+ReadWays ways_of(const io::Engine& engine);
+
 class QueuedReads : public SampleReads {
  public:
   size_t capacity() const final { return slots_.size(); }

@@ -115,13 +115,7 @@ Error FileSource::changed_where_gone(Error error) {
   return {error.code(), fmt::format("{}{}", error.message(), kChanged)};
 }
 
-data::ReadWays FileSource::ways() const {
-  const io::EngineWays ways = engine_->ways();
-  return {.one_at_a_time = std::string(ways.one_at_a_time),
-          .in_flight = std::string(ways.in_flight),
-          .is_open_choice = ways.is_open_choice,
-          .refusal = ways.refusal};
-}
+data::ReadWays FileSource::ways() const { return data::ways_of(*engine_); }
 
 Result<std::unique_ptr<data::SampleReads>> FileSource::open_reads(size_t capacity) const {
   if (engine_->ways().in_flight.empty()) return std::unique_ptr<data::SampleReads>();

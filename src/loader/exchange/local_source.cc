@@ -17,12 +17,7 @@ LocalSource::LocalSource(std::shared_ptr<const LocalStorage> storage,
 }
 
 data::ReadWays LocalSource::ways() const {
-  if (!engine_) return {};
-  const io::EngineWays ways = engine_->ways();
-  return {.one_at_a_time = std::string(ways.one_at_a_time),
-          .in_flight = std::string(ways.in_flight),
-          .is_open_choice = ways.is_open_choice,
-          .refusal = ways.refusal};
+  return engine_ ? data::ways_of(*engine_) : data::ReadWays();
 }
 
 Result<std::unique_ptr<data::SampleReads>> LocalSource::open_reads(size_t capacity) const {
