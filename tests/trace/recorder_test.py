@@ -3,6 +3,7 @@
 Usage: recorder_test.py WORKLOAD_PROGRAM LIBRARY OTHER_LIBRARY [unittest arguments]"""
 
 import collections
+import glob
 import os
 import signal
 import subprocess
@@ -49,15 +50,21 @@ class RecorderTest(unittest.TestCase):
             self.assertEqual(self.count("pread", trace), count)
 
     def test_a_kill_at_any_moment_leaves_whole_events_in_order(self):
+        total = 0
         for attempt in range(20):
             trace = self.trace + str(attempt)
             environment = dict(os.environ, LD_PRELOAD=LIBRARY, MILLRACE_TRACE_DIR=trace)
             process = subprocess.Popen([WORKLOAD, "preads", self.file, "100000000"], env=environment)
-            time.sleep(0.02 + attempt * 0.003)
+            while not glob.glob(os.path.join(trace, "*", "*.rings")):
+                self.assertIsNone(process.poll())
+                time.sleep(0.001)
+            time.sleep(attempt * 0.003)
             process.kill()
             process.wait()
             offsets = [event.offset for event in recording.events(trace) if event.call == "pread"]
             self.assertEqual(offsets, [i % 8 * 512 for i in range(len(offsets))])
+            total += len(offsets)
+        self.assertGreater(total, 0)
 
     def test_forked_children_record_under_their_own_number(self):
         self.assertEqual(self.workload("forks", 50, 60).returncode, 0)

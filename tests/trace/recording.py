@@ -80,6 +80,8 @@ class Session:
             self._read_process(own, area)
 
     def _read_process(self, stem, rings):
+        if not any(rings[:8]):
+            return  # killed before it began
         log = b""
         if os.path.exists(stem + ".log"):
             with open(stem + ".log", "rb") as file:

@@ -31,20 +31,23 @@ int with_descriptor(Attempt attempt) {
 }
 
 // Space for the range, so that writing through a mapping cannot fail. File systems without
-// fallocate get zeros written where the file ends before the range does.
+// fallocate get zeros at their end until it lies beyond the range: appended, because another
+// process may have made the space meanwhile, and have written to it.
+// REQUIRES: a descriptor that appends.
 int allocate(int fd, uint64_t offset, size_t size) {
   const int result = hook::sys_fallocate(fd, offset, size);
   if (result != -EOPNOTSUPP && result != -ENOSYS) return -result;
-  const long end = hook::sys_lseek(fd, 0, SEEK_END);
-  if (end < 0) return static_cast<int>(-end);
   static constexpr char kZeros[4096] = {};
-  for (auto at = static_cast<uint64_t>(end); at < offset + size;) {
-    const uint64_t left = offset + size - at;
-    const long written = hook::sys_pwrite(fd, kZeros, left < 4096 ? left : 4096, at);
+  while (true) {
+    const long end = hook::sys_lseek(fd, 0, SEEK_END);
+    if (end < 0) return static_cast<int>(-end);
+    const auto have = static_cast<uint64_t>(end);
+    if (have >= offset + size) return 0;
+    const uint64_t left = offset + size - have;
+    const long written = hook::sys_write(fd, kZeros, left < sizeof(kZeros) ? left : sizeof(kZeros));
     if (written < 0 && written != -EINTR) return static_cast<int>(-written);
-    if (written > 0) at += static_cast<uint64_t>(written);
+    if (written == 0) return ENOSPC;
   }
-  return 0;
 }
 
 int write_all(int fd, const void* data, size_t size) {
@@ -65,7 +68,7 @@ int write_all(int fd, const void* data, size_t size) {
 void* map_file(const MapRequest& request, int* error) {
   void* memory = nullptr;
   const auto attempt = [&] {
-    const int flags = O_RDWR | (request.create ? O_CREAT : 0) | (request.exclusive ? O_EXCL : 0);
+    const int flags = O_RDWR | O_APPEND | (request.create ? O_CREAT : 0) | (request.exclusive ? O_EXCL : 0);
     const int fd = sys_open(request.path, flags, 0644);
     if (fd < 0) return -fd;
     int result = allocate(fd, request.offset, request.size);
