@@ -28,6 +28,7 @@ constexpr auto kSigtermDelay = 300ms;            // the news of a loss may come 
 constexpr auto kSigtermDelayAfterLoss = 3000ms;  // to tell it and end
 constexpr auto kTellDelayAfterSigterm = 50ms;    // the launcher will kill: no time for a call
 constexpr auto kGreetingTime = 2s;               // for a stranger on the port, who says nothing
+constexpr int kGreetingAttempts = 3;             // by a rank that was too late for that
 constexpr Deadline kNever = Deadline::max();
 
 // The other end of one connection.
@@ -98,6 +99,7 @@ class TcpLifeline : public Lifeline {
 
   Status start_watching();
   Status greet(Peer& peer, Deadline deadline);
+  Status reach_hub(Peer& hub, const std::string& address, uint16_t port, Deadline deadline);
   void watch();
   bool read_wakes();
   void read_peer(Peer& peer);
@@ -183,6 +185,21 @@ Status TcpLifeline::admit() {
   return start_watching();
 }
 
+// Rank 0 drops who is silent for long, as strangers are, and a rank on a busy host may be: it comes
+// again.
+Status TcpLifeline::reach_hub(Peer& hub, const std::string& address, uint16_t port,
+                              Deadline deadline) {
+  for (int attempt = 1;; ++attempt) {
+    ASSIGN_OR_RETURN(hub.socket, connect_to(address, port, deadline));
+    const Status greeted = greet(hub, deadline);
+    if (greeted.ok() && hub.name.rank != kFirstRank) {
+      return fail(Errc::kCorrupt, "another rank answered");
+    }
+    const bool was_dropped = !greeted.ok() && greeted.error().code() == Errc::kIo;
+    if (!was_dropped || attempt == kGreetingAttempts) return greeted;
+  }
+}
+
 Status TcpLifeline::join_at(const Invitation& invitation) {
   // On the same host the last one, the loopback, is sure; elsewhere it leads to the wrong host.
   std::vector<std::string> addresses = invitation.addresses;
@@ -194,21 +211,14 @@ Status TcpLifeline::join_at(const Invitation& invitation) {
   for (size_t i = 0; i < addresses.size(); ++i) {
     const auto share = (deadline - monotonic_now()) / static_cast<int64_t>(addresses.size() - i);
     const Deadline until = monotonic_now() + share;
-    Peer peer;
-    Status status;
-    if (Result<File> socket = connect_to(addresses[i], invitation.port, until); socket.ok()) {
-      peer.socket = *std::move(socket);
-      status = greet(peer, until);
-    } else {
-      status = socket.error();
-    }
-    if (status.ok() && peer.name.rank == kFirstRank) {
-      peers_.push_back(std::move(peer));
+    Peer hub;
+    const Status reached = reach_hub(hub, addresses[i], invitation.port, until);
+    if (reached.ok()) {
+      peers_.push_back(std::move(hub));
       return start_watching();
     }
     if (!tried.empty()) tried += "; ";
-    tried += fmt::format("{}:{}: {}", addresses[i], invitation.port,
-                         status.ok() ? "another rank answered" : status.error().message());
+    tried += fmt::format("{}:{}: {}", addresses[i], invitation.port, reached.error().message());
   }
   return fail(
       Errc::kIo,

@@ -40,14 +40,15 @@ std::vector<std::string> own_addresses() {
   return addresses;
 }
 
+// Looks at least once: who was late himself does not miss what has come meanwhile.
 Status wait_until(int fd, short events, Deadline deadline, const char* doing) {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - monotonic_now());
-    if (left.count() <= 0) return fail(Errc::kTimeout, "{}: no answer in time", doing);
     pollfd wanted = {.fd = fd, .events = events, .revents = 0};
-    const int ready = poll(&wanted, 1, static_cast<int>(left.count()));
+    const int ready = poll(&wanted, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return fail_os(errno, doing);
+    if (left.count() <= 0) return fail(Errc::kTimeout, "{}: no answer in time", doing);
   }
 }
 

@@ -29,7 +29,8 @@ TEST_F(DirectoryTest, AGoodDirectoryHasRoomAndSpeed) {
   EXPECT_GT(findings.total_bytes, 0u);
   measure_directory(findings, {.probe_size_bytes = kProbeBytes});
   ASSERT_TRUE(findings.speed.has_value());
-  EXPECT_EQ(findings.speed->probe_size_bytes, kProbeBytes);
+  EXPECT_GT(findings.speed->probe_size_bytes, 0u);
+  EXPECT_LE(findings.speed->probe_size_bytes, kProbeBytes);  // less where the disk is busy for long
   EXPECT_GT(findings.speed->write_bytes_per_second, 0);
   EXPECT_GT(findings.speed->cached_read_bytes_per_second, 0);
   EXPECT_GT(findings.speed->small_creates_per_second, 0);
