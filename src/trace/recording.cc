@@ -64,20 +64,33 @@ Result<wire::Ring> read_ring(const Source& rings, uint32_t number) {
   return ring;
 }
 
+// Whether a slot that a reading found empty was full a moment later although one after it was full
+// already: the thread overtook the reading.
+bool was_overtaken(const wire::Ring& reading, const wire::Ring& later) {
+  bool is_before_a_full_one = false;
+  for (size_t i = kRingSlots; i-- > 0;) {
+    const bool is_full = call_of(reading.slots[i]) != 0;
+    if (!is_full && is_before_a_full_one && call_of(later.slots[i]) != 0) return true;
+    is_before_a_full_one = is_before_a_full_one || is_full;
+  }
+  return false;
+}
+
 // A ring its thread may be writing. Two readings: an event whose last word is in the first is whole
-// in the second. A ring that is written out in between is read again.
+// in the second. A ring that is written out in between, or overtakes the first, is read again; then
+// what is seen is all that was recorded up to a moment.
 Result<wire::Ring> copy_ring(const Source& rings, uint32_t number) {
   for (int attempt = 0; attempt < kCopyAttempts; ++attempt) {
     ASSIGN_OR_RETURN(const wire::Ring before, read_ring(rings, number));
     ASSIGN_OR_RETURN(wire::Ring ring, read_ring(rings, number));
-    if (ring.header.sequence != before.header.sequence) continue;
+    if (ring.header.sequence != before.header.sequence || was_overtaken(before, ring)) continue;
     for (size_t i = 0; i < kRingSlots; ++i) {
       if (call_of(before.slots[i]) == 0) ring.slots[i] = TraceSlot{};
     }
     return ring;
   }
-  return fail(Errc::kTimeout, "ring {} was written out {} times while it was read; try again",
-              number, kCopyAttempts);
+  return fail(Errc::kTimeout, "ring {} was written {} times while it was read; try again", number,
+              kCopyAttempts);
 }
 
 }  // namespace
