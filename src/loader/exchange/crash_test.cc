@@ -107,14 +107,18 @@ TEST_F(ExchangeCrash, OfAJobThatLeapsBetweenEpochsIsRepairedFromTheDataset) {
   };
   Random random(static_cast<uint64_t>(getpid()));
   uint64_t agreed_count = 0;
-  for (int kill_count = 0; kill_count < 15; ++kill_count) {
+  // As above: on a busy machine later ones get more time.
+  uint64_t delay_us_max = 200'000;
+  for (int kill_count = 0; kill_count < 15 || (agreed_count == 0 && kill_count < 60);
+       ++kill_count) {
+    if (kill_count >= 15) delay_us_max = std::min<uint64_t>(delay_us_max * 3 / 2, 2'000'000);
     const pid_t pid = fork();
     ASSERT_GE(pid, 0);
     if (pid == 0) {
       run_ranks(kRanks, leap);
       _exit(1);  // only a failure ends it
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(random.below(200'000)));
+    std::this_thread::sleep_for(std::chrono::microseconds(random.below(delay_us_max)));
     kill(pid, SIGKILL);
     int status = 0;
     ASSERT_EQ(waitpid(pid, &status, 0), pid);

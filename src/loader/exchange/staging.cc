@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <future>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "base/clock.h"
@@ -17,7 +18,7 @@
 namespace millrace::loader {
 namespace {
 
-using namespace std::chrono_literals;
+constexpr auto kLookEvery = std::chrono::milliseconds(100);  // whether it is interrupted
 
 // What each slot of the rank holds in the epoch.
 std::vector<data::SampleId> samples_of(const StorageOptions& options, data::Epoch epoch) {
@@ -36,18 +37,31 @@ class Copying {
  public:
   Copying(LocalStorage& storage, const data::SampleSource& dataset, const StagingOptions& options,
           StagingStats& stats, uint64_t total)
-      : storage_(&storage),
-        dataset_(&dataset),
-        options_(&options),
-        stats_(&stats),
-        caller_(std::this_thread::get_id()) {
+      : storage_(&storage), dataset_(&dataset), options_(&options), stats_(&stats) {
     if (options.shows_progress) {
       progress_.emplace(Progress::Options{.label = "staging samples", .total = total});
     }
   }
 
+  // Calls copy(i) for each i below `count`, on other threads. This one, which is to be asked
+  // whether it is interrupted, copies nothing: it would not hear of it while a read of its own
+  // takes long.
+  Status copy_all(size_t count, const std::function<Status(size_t)>& copy) {
+    if (count == 0) return {};
+    ThreadPool pool(std::max(options_->thread_count, 1U));
+    std::promise<Status> copied;
+    std::future<Status> outcome_to_come = copied.get_future();
+    pool.submit([&] { copied.set_value(pool.parallel_for(count, copy)); });
+    do {
+      look();
+    } while (outcome_to_come.wait_for(kLookEvery) != std::future_status::ready);
+    Status outcome = outcome_to_come.get();
+    // Also where all is copied by then: who says that it is interrupted counts on it.
+    return is_interrupted_ ? interrupted() : std::move(outcome);
+  }
+
   Status copy(uint64_t slot, data::SampleId sample) {
-    RETURN_IF_ERROR(check_interrupted());
+    if (is_interrupted_) return interrupted();
     thread_local data::Buffer room;
     const auto bytes = dataset_->read(sample, room);
     const std::lock_guard lock(mutex_);
@@ -64,11 +78,12 @@ class Copying {
   }
 
  private:
-  Status check_interrupted() {
-    if (!options_->is_interrupted || std::this_thread::get_id() != caller_) return {};
-    if (monotonic_now() < next_look_) return {};
-    next_look_ = monotonic_now() + 100ms;
-    if (!options_->is_interrupted()) return {};
+  void look() {
+    if (is_interrupted_ || !options_->is_interrupted) return;
+    is_interrupted_ = options_->is_interrupted();
+  }
+
+  static Status interrupted() {
     return fail(Errc::kCancelled, "the staging was interrupted; another one goes on from there");
   }
 
@@ -76,8 +91,7 @@ class Copying {
   const data::SampleSource* dataset_;
   const StagingOptions* options_;
   StagingStats* stats_;
-  std::thread::id caller_;
-  std::chrono::nanoseconds next_look_{};  // the caller's
+  std::atomic<bool> is_interrupted_ = false;
   std::optional<Progress> progress_;
   std::mutex mutex_;  // for the storage and the figures
 };
@@ -98,9 +112,8 @@ Status stage_epoch(LocalStorage& storage, const data::SampleSource& dataset, dat
   std::ranges::sort(missing, {}, [&](uint64_t slot) { return wanted[slot]; });
   Status copied;
   {
-    ThreadPool pool(std::max(options.thread_count, 1U));
     Copying copying(storage, dataset, options, stats, missing.size());
-    copied = pool.parallel_for(
+    copied = copying.copy_all(
         missing.size(), [&](size_t i) { return copying.copy(missing[i], wanted[missing[i]]); });
   }
   stats.time += monotonic_now() - begin;

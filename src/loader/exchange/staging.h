@@ -23,7 +23,8 @@ struct StagingOptions {
   uint32_t thread_count = 8;
   bool skips_unreadable = false;  // a sample that cannot be read becomes one without bytes
   bool shows_progress = false;    // on standard error, where that is a terminal
-  // Asked some times a second, by the thread that called; true ends the staging with kCancelled.
+  // Asked some times a second, by the thread that called; true ends the staging with kCancelled,
+  // once the reads that are under way have returned.
   std::function<bool()> is_interrupted;
 };
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <fstream>
 #include <mutex>
 #include <set>
@@ -34,16 +35,31 @@ class WatchedSource final : public NumberedSource {
     {
       const std::lock_guard lock(mutex);
       read_samples.insert(data::index_of(sample));
+      another_read.notify_all();
     }
+    if (is_stuck) is_stuck->wait(true);
     if (data::index_of(sample) == unreadable) {
+      wait_for_others();
       return fail(Errc::kIo, "{}: cannot be read", name(sample));
     }
     return NumberedSource::read(sample, room);
   }
 
+  // The unreadable one fails once so many others were begun: with an error there, another thread
+  // would not begin the one that it has taken already.
+  uint64_t read_before = 0;
+
   mutable std::mutex mutex;
+  mutable std::condition_variable another_read;
   mutable std::multiset<uint64_t> read_samples;
   uint64_t unreadable = ~uint64_t{0};
+  std::atomic<bool>* is_stuck = nullptr;  // while it is true, no read returns
+
+ private:
+  void wait_for_others() const {
+    std::unique_lock lock(mutex);
+    another_read.wait(lock, [&] { return read_samples.size() > read_before; });
+  }
 };
 
 class Staging : public testing::Test {
@@ -99,6 +115,7 @@ TEST_F(Staging, ReadsOnlyWhatIsMissingInAnotherEpoch) {
 
 TEST_F(Staging, GoesOnWhereAnInterruptedOneStopped) {
   source_.unreadable = 180;
+  source_.read_before = 80;
   {
     const auto storage = open();
     const Status failed = stage(*storage, 0);
@@ -180,12 +197,24 @@ TEST_F(Staging, ASampleThatCannotBeReadIsStoredWithoutBytesOnRequest) {
   EXPECT_EQ(stats_.first_unreadable, "sample 150: cannot be read");
 }
 
-TEST_F(Staging, IsInterruptedAndGoneOnWith) {
+// No read returns before it is interrupted, and that is not the first time it is asked.
+TEST_F(Staging, IsInterruptedWhileItReadsAndGoneOnWith) {
   {
+    std::atomic<bool> is_stuck = true;
+    source_.is_stuck = &is_stuck;
+    int asked = 0;
+    const auto is_interrupted = [&] {
+      if (++asked < 3) return false;
+      is_stuck = false;
+      is_stuck.notify_all();
+      return true;
+    };
     const auto storage = open();
-    const Status ended = stage(*storage, 0, {.is_interrupted = [] { return true; }});
+    const Status ended = stage(*storage, 0, {.is_interrupted = is_interrupted});
+    ASSERT_FALSE(ended.ok());
     EXPECT_EQ(ended.error().code(), Errc::kCancelled);
     EXPECT_THAT(ended.error().message(), HasSubstr("another one goes on from there"));
+    source_.is_stuck = nullptr;
   }
   const auto storage = open();
   ASSERT_TRUE(stage(*storage, 0).ok());

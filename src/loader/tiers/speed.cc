@@ -3,34 +3,46 @@
 #include <algorithm>
 
 namespace millrace::loader {
-namespace {
 
-constexpr uint64_t kMemoryOfReads = 64;  // an average follows a change within about so many reads
-constexpr uint64_t kTrialEvery = 64;     // choices
+void TierSpeeds::Group::add(double more_bytes, double more_seconds) {
+  ++reads;
+  bytes += more_bytes;
+  seconds += more_seconds;
+}
 
-}  // namespace
+// Once a group, so that a choice only compares two numbers.
+void TierSpeeds::Record::close_group() {
+  speeds[group_count++ % kGroups] = latest.speed();
+  latest = {};
+  std::array<double, kGroups> sorted = speeds;
+  const auto end = sorted.begin() + std::min(group_count, kGroups);
+  const auto middle = sorted.begin() + (end - sorted.begin()) / 2;  // of two the faster one
+  std::nth_element(sorted.begin(), middle, end);
+  usual = *middle;
+}
 
 void TierSpeeds::add(Tier tier, uint64_t size_bytes, std::chrono::nanoseconds took) {
+  Group read;
+  read.add(static_cast<double>(size_bytes), std::chrono::duration<double>(took).count());
   const std::lock_guard lock(mutex_);
-  Average& average = averages_[static_cast<size_t>(tier)];
-  average.count = std::min(average.count + 1, kMemoryOfReads);
-  const double weight = 1.0 / static_cast<double>(average.count);
-  const double seconds = std::chrono::duration<double>(took).count();
-  average.bytes += weight * (static_cast<double>(size_bytes) - average.bytes);
-  average.seconds += weight * (seconds - average.seconds);
+  Record& record = records_[static_cast<size_t>(tier)];
+  record.last = read.speed();
+  record.latest.add(read.bytes, read.seconds);
+  if (record.latest.reads == kGroupReads) record.close_group();
 }
 
 double TierSpeeds::bytes_per_second(Tier tier) const {
   const std::lock_guard lock(mutex_);
-  return speed(averages_[static_cast<size_t>(tier)]);
+  const Record& record = records_[static_cast<size_t>(tier)];
+  return record.group_count > 0 ? record.usual : record.latest.speed();
 }
 
 bool TierSpeeds::prefers(Tier tier, Tier other) {
   const std::lock_guard lock(mutex_);
-  const Average& one = averages_[static_cast<size_t>(tier)];
-  const Average& two = averages_[static_cast<size_t>(other)];
-  if (one.count == 0 || two.count == 0) return true;
-  if (speed(one) >= speed(two)) return true;
+  const Record& one = records_[static_cast<size_t>(tier)];
+  const Record& two = records_[static_cast<size_t>(other)];
+  if (!one.is_known() || !two.is_known()) return true;
+  if (one.usual >= two.usual || one.last > two.usual) return true;
   return ++choices_ % kTrialEvery == 0;
 }
 

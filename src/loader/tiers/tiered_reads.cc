@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.h"
-
 namespace millrace::loader {
 
 TieredReads::TieredReads(const TieredSource& source, std::unique_ptr<data::SampleReads> slow)
@@ -25,7 +23,7 @@ void TieredReads::submit(const data::SampleRequest& request) {
     return;
   }
   const size_t index = free_.back();
-  slots_[index] = {.tag = request.tag, .use = std::move(use), .began = monotonic_now()};
+  slots_[index] = {.tag = request.tag, .use = std::move(use), .began = source_.clock_now()};
   data::SampleRequest of_slow = request;
   of_slow.tag = index;
   slow_->submit(of_slow);
@@ -40,7 +38,7 @@ void TieredReads::wait(std::vector<data::SampleDone>& done) {
   }
   landed_.clear();
   slow_->wait(landed_);
-  const auto now = monotonic_now();
+  const auto now = source_.clock_now();
   for (data::SampleDone& one : landed_) {
     Slot& slot = slots_[one.tag];
     if (one.bytes.ok()) {

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <optional>
 
-#include "base/clock.h"
 #include "base/units.h"
 #include "loader/tiers/tiered_reads.h"
 
@@ -25,8 +24,10 @@ constexpr std::chrono::nanoseconds kQuickRead = std::chrono::milliseconds(2);
 }  // namespace
 
 struct TieredSource::Tiers {
-  explicit Tiers(uint64_t memory_bytes) : memory(memory_bytes) {}
+  explicit Tiers(const TieredOptions& options)
+      : clock(*options.clock), memory(options.memory_bytes) {}
 
+  const Clock& clock;
   MemoryTier memory;
   std::unique_ptr<DiskTier> disk;  // null: none
   std::atomic<uint64_t> served{0};
@@ -49,7 +50,7 @@ struct TieredSource::Tiers {
   // most half the time of the thread goes to a slow disk, and nobody waits for more than one read.
   bool answer_from_disk(SampleId sample, std::string& message) {
     if (!disk || !disk->contains(sample)) return false;
-    const auto start = monotonic_now();
+    const auto start = clock.monotonic();
     if (start < serves_disk_from) {
       ++not_served;
       return false;
@@ -59,7 +60,7 @@ struct TieredSource::Tiers {
       message.resize(before + size_bytes);
       return std::as_writable_bytes(std::span(message)).subspan(before);
     });
-    const auto end = monotonic_now();
+    const auto end = clock.monotonic();
     if (end - start > kQuickRead) serves_disk_from = end + (end - start);
     return bytes.has_value();
   }
@@ -91,6 +92,7 @@ Result<std::unique_ptr<TieredSource>> TieredSource::open(TieredOptions options) 
   if (options.horizon_epochs == 0) {
     options.horizon_epochs = std::clamp<uint32_t>(2 * std::min(options.world.size, 64u), 8, 64);
   }
+  if (options.clock == nullptr) options.clock = &system_clock();
   std::unique_ptr<TieredSource> source(new TieredSource(std::move(options)));
   RETURN_IF_ERROR(source->open_tiers());
   if (source->sample_count() > 0) source->start_epoch(Epoch{0}, 0);
@@ -98,7 +100,7 @@ Result<std::unique_ptr<TieredSource>> TieredSource::open(TieredOptions options) 
 }
 
 TieredSource::TieredSource(TieredOptions options)
-    : options_(std::move(options)), tiers_(std::make_shared<Tiers>(options_.memory_bytes)) {}
+    : options_(std::move(options)), tiers_(std::make_shared<Tiers>(options_)) {}
 
 TieredSource::~TieredSource() = default;
 
@@ -254,25 +256,25 @@ Result<std::unique_ptr<data::SampleReads>> TieredSource::open_reads(size_t capac
 
 // Nothing, too, where there is no place for it: then the source says so in its own words.
 std::optional<ByteView> TieredSource::from_memory(const Use& use, Target& target) const {
-  const auto start = monotonic_now();
+  const auto start = clock_now();
   const SampleBytes held = tiers_->memory.find(use.sample);
   if (!held) return std::nullopt;
   const auto place = target.place_for(held.size_bytes);
   if (!place) return std::nullopt;
   if (!place->empty()) std::memcpy(place->data(), held.data.get(), held.size_bytes);
   tiers_->memory.used(use.sample, use.next);
-  count(Tier::kMemory, held.size_bytes, monotonic_now() - start);
+  count(Tier::kMemory, held.size_bytes, clock_now() - start);
   return *place;
 }
 
 std::optional<ByteView> TieredSource::from_disk(const Use& use, Target& target) const {
   if (!tiers_->disk || !tiers_->disk->contains(use.sample)) return std::nullopt;
   if (!speeds_.prefers(Tier::kDisk, Tier::kSource)) return std::nullopt;
-  const auto start = monotonic_now();
+  const auto start = clock_now();
   const auto bytes = tiers_->disk->read(
       use.sample, [&](size_t size_bytes) { return target.place_for(size_bytes); });
   if (!bytes) return std::nullopt;
-  count(Tier::kDisk, bytes->size(), monotonic_now() - start);
+  count(Tier::kDisk, bytes->size(), clock_now() - start);
   keep(use, *bytes, Tier::kDisk);
   return bytes;
 }
@@ -283,23 +285,23 @@ Result<std::optional<ByteView>> TieredSource::from_peer(const Use& use, Target& 
   const auto keeper = use.placement->keeper_for(use.epoch, use.sample);
   if (!keeper || *keeper == options_.world.rank) return kNothing;
   if (!speeds_.prefers(Tier::kPeer, Tier::kSource)) return kNothing;
-  const auto start = monotonic_now();
+  const auto start = clock_now();
   ASSIGN_OR_RETURN(const auto sample, peers_->ask(*keeper, use.sample).within(name(use.sample)));
   if (!sample) {
     ++peer_refusals_;
-    speeds_.add(Tier::kPeer, 0, monotonic_now() - start);
+    speeds_.add(Tier::kPeer, 0, clock_now() - start);
     return kNothing;
   }
   const auto place = target.place_for(sample->bytes().size());
   if (!place) return kNothing;
   if (!place->empty()) std::memcpy(place->data(), sample->bytes().data(), place->size());
-  count(Tier::kPeer, place->size(), monotonic_now() - start);
+  count(Tier::kPeer, place->size(), clock_now() - start);
   keep(use, *place, Tier::kPeer);
   return std::optional<ByteView>(*place);
 }
 
 Result<ByteView> TieredSource::from_source(const Use& use, Target& target) const {
-  const auto start = monotonic_now();
+  const auto start = clock_now();
   ByteView bytes;
   if (target.room != nullptr) {
     ASSIGN_OR_RETURN(bytes, options_.source->read(use.sample, *target.room));
@@ -307,7 +309,7 @@ Result<ByteView> TieredSource::from_source(const Use& use, Target& target) const
     ASSIGN_OR_RETURN(const size_t size_bytes, options_.source->read_into(use.sample, target.out));
     bytes = target.out.first(size_bytes);
   }
-  count(Tier::kSource, bytes.size(), monotonic_now() - start);
+  count(Tier::kSource, bytes.size(), clock_now() - start);
   keep(use, bytes, Tier::kSource);
   return bytes;
 }

@@ -16,6 +16,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -23,6 +24,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "comm/messages.h"
 #include "data/source.h"
 #include "io/engine.h"
@@ -49,6 +51,8 @@ struct TieredOptions {
   // Null: no peers. Shared with whoever opened them, since a read that is stuck may outlive it.
   std::shared_ptr<comm::Messages> messages;
   comm::Tag tag{302};  // of the questions to peers, the job's over
+  // What the tiers are timed by; null: the machine's. Lives longer than the source and its reads.
+  const Clock* clock = nullptr;
 };
 
 struct TierUse {
@@ -131,6 +135,7 @@ class TieredSource final : public data::SampleSource {
   Result<std::optional<ByteView>> from_peer(const Use& use, Target& target) const;
   Result<ByteView> from_source(const Use& use, Target& target) const;
   void keep(const Use& use, ByteView bytes, Tier from) const;
+  std::chrono::nanoseconds clock_now() const { return options_.clock->monotonic(); }
   void count(Tier tier, uint64_t size_bytes, std::chrono::nanoseconds took) const;
 
   TieredOptions options_;

@@ -22,8 +22,7 @@ using testing::HasSubstr;
 // Samples of 0 to 4,000 bytes that tell whose they are; counts its reads.
 class CountingSource final : public data::SampleSource {
  public:
-  explicit CountingSource(uint64_t count, std::chrono::nanoseconds delay = {})
-      : count_(count), delay_(delay) {}
+  explicit CountingSource(uint64_t count) : count_(count) {}
 
   static std::string content(SampleId sample) {
     Random random(data::index_of(sample));
@@ -44,7 +43,6 @@ class CountingSource final : public data::SampleSource {
   }
   Result<size_t> read_into(SampleId sample, MutableByteView out) const override {
     ++reads;
-    if (delay_.count() > 0) std::this_thread::sleep_for(delay_);
     const std::string bytes = content(sample);
     if (bytes.size() > out.size()) return fail(Errc::kExhausted, "{} is longer", name(sample));
     std::ranges::copy(bytes_of(bytes), out.begin());
@@ -67,7 +65,6 @@ class CountingSource final : public data::SampleSource {
 
  private:
   uint64_t count_;
-  std::chrono::nanoseconds delay_;
 };
 
 std::shared_ptr<const Order> order_of(uint64_t count) {
@@ -112,6 +109,9 @@ std::unique_ptr<TieredSource> must_open(const TieredOptions& options) {
   EXPECT_TRUE(tiered.ok()) << tiered.error().message();
   return *std::move(tiered);
 }
+
+// Stands still: no tier is slower than another, and the nearest one that has a sample is read.
+const FakeClock kNoTime;
 
 TEST(TieredSource, WhatLandsFromTheSourceIsKeptAndComesFromMemoryThen) {
   const auto source = std::make_shared<CountingSource>(200);
@@ -180,6 +180,7 @@ TEST(TieredSource, TheBytesAreTheSourcesUnderThreadsAndTheCapsHold) {
   }
   ends = true;
   watcher.join();
+  tiered->settle();
   const TieredStats stats = tiered->stats();
   EXPECT_GT(stats.of(Tier::kMemory).samples, 0u);
   EXPECT_GT(stats.disk.written_samples, 0u);
@@ -231,7 +232,8 @@ TEST(TieredSource, ADiskThatFailsToReadFallsBackToTheSource) {
                               .order = order_of(100),
                               .disk_bytes = 10 << 20,
                               .disk_directory = "d",
-                              .disk_engine = engine};
+                              .disk_engine = engine,
+                              .clock = &kNoTime};
   const auto tiered = must_open(options);
   expect_ok(read_epoch(*tiered, options, Epoch{0}));
   tiered->settle();
@@ -302,13 +304,14 @@ TEST(TieredSource, RanksGiveEachOtherWhatTheyHold) {
   std::atomic<uint64_t> served = 0;
   std::atomic<uint64_t> from_source = 0;
   for_each_rank([&](uint32_t rank, comm::Comm& comm, std::shared_ptr<comm::Messages>& messages) {
-    const TieredOptions options{.source = std::make_shared<CountingSource>(120, 2ms),
+    const TieredOptions options{.source = std::make_shared<CountingSource>(120),
                                 .order = order_of(120),
                                 .world = {rank, kRanks},
                                 .horizon_epochs = 4,
                                 .memory_bytes = 10 << 20,
                                 .messages = messages,
-                                .tag = comm::Tag{7}};
+                                .tag = comm::Tag{7},
+                                .clock = &kNoTime};
     const auto tiered = must_open(options);
     for (uint64_t epoch = 0; epoch < 4; ++epoch) {
       expect_ok(read_epoch(*tiered, options, Epoch{epoch}, 2));
@@ -331,12 +334,13 @@ std::vector<Status> outcomes_without_rank_2(uint64_t epochs, End end) {
   std::atomic<bool> has_ended = false;
   std::atomic<int> told_count = 0;
   for_each_rank([&](uint32_t rank, comm::Comm& comm, std::shared_ptr<comm::Messages>& messages) {
-    TieredOptions options{.source = std::make_shared<CountingSource>(60, 10ms),
+    TieredOptions options{.source = std::make_shared<CountingSource>(60),
                           .order = order_of(60),
                           .world = {rank, kRanks},
                           .horizon_epochs = 4,
                           .memory_bytes = 10 << 20,
-                          .messages = messages};
+                          .messages = messages,
+                          .clock = &kNoTime};
     auto tiered = must_open(options);
     expect_ok(read_epoch(*tiered, options, Epoch{0}));
     expect_ok(comm.barrier());
@@ -390,6 +394,50 @@ TEST(TieredSource, MessagesOfAnotherRankAreRefused) {
   EXPECT_THAT(tiered.error().message(), HasSubstr("by the messages of rank 0 of 1"));
 }
 
+// A memory engine whose reads take as long, by a clock that only they move.
+class SlowEngine final : public io::Engine {
+ public:
+  explicit SlowEngine(FakeClock& clock) : clock_(&clock) {}
+
+  void set_delay(std::chrono::nanoseconds delay) { delay_ = delay; }
+
+  std::string_view name() const override { return "slow"; }
+  Result<std::unique_ptr<io::Reader>> open(const std::filesystem::path& path) override {
+    ASSIGN_OR_RETURN(auto reader, memory_.open(path));
+    return std::unique_ptr<io::Reader>(new SlowReader(*this, std::move(reader)));
+  }
+  Result<std::unique_ptr<io::Writer>> create(const std::filesystem::path& path) override {
+    return memory_.create(path);
+  }
+  Result<std::unique_ptr<io::ReadQueue>> open_queue(size_t capacity) override {
+    return memory_.open_queue(capacity);
+  }
+  Result<size_t> read_whole(const std::filesystem::path& path, MutableByteView out) override {
+    return memory_.read_whole(path, out);
+  }
+
+ private:
+  class SlowReader final : public io::Reader {
+   public:
+    SlowReader(SlowEngine& engine, std::unique_ptr<io::Reader> reader)
+        : engine_(&engine), reader_(std::move(reader)) {}
+
+    Result<uint64_t> size_bytes() const override { return reader_->size_bytes(); }
+    Result<size_t> read_at(uint64_t offset_bytes, MutableByteView out) const override {
+      engine_->clock_->advance(engine_->delay_);
+      return reader_->read_at(offset_bytes, out);
+    }
+
+   private:
+    SlowEngine* engine_;
+    std::unique_ptr<io::Reader> reader_;
+  };
+
+  FakeClock* clock_;
+  std::atomic<std::chrono::nanoseconds> delay_{std::chrono::nanoseconds(0)};
+  io::MemoryEngine memory_;
+};
+
 // Every read of the disk takes 20 ms, and the disk holds all: answering every question would keep
 // the other from its own messages all the time.
 TEST(TieredSource, ASlowDiskIsReadForOthersSometimesAndRefusedElse) {
@@ -398,26 +446,29 @@ TEST(TieredSource, ASlowDiskIsReadForOthersSometimesAndRefusedElse) {
   std::jthread other([&] { messages.push_back(*ranks[1]->open_messages()); });
   std::shared_ptr<comm::Messages> asking = *ranks[0]->open_messages();
   other.join();
-  const auto engine = std::make_shared<io::MemoryEngine>();
+  FakeClock clock;
+  const auto engine = std::make_shared<SlowEngine>(clock);
   const TieredOptions options{.source = std::make_shared<CountingSource>(40),
                               .order = order_of(40),
                               .world = {1, 2},
                               .disk_bytes = 10 << 20,
                               .disk_directory = "d",
                               .disk_engine = engine,
-                              .messages = messages[0]};
+                              .messages = messages[0],
+                              .clock = &clock};
   const auto tiered = must_open(options);
   expect_ok(read_epoch(*tiered, options, Epoch{0}));
   tiered->settle();
-  ASSERT_GT(tiered->stats().disk.held_samples, 10u);
-  engine->set_faults({.delay = 20ms});
+  ASSERT_EQ(tiered->stats().disk.held_samples, 20u);
+  engine->set_delay(20ms);
   PeerTier peer(*asking, options.tag, [](SampleId, std::string&) { return false; });
   for (uint64_t at = 1; at < 40; at += 2) {
     ASSERT_TRUE(peer.ask(1, options.order->at(Epoch{0}, at)).ok());
+    clock.advance(5ms);
   }
-  const TieredStats stats = tiered->stats();
-  EXPECT_GT(stats.served, 0u);
-  EXPECT_GT(stats.not_served, 0u);
+  // A read, and a pause of 20 ms in which three are refused.
+  EXPECT_EQ(tiered->stats().served, 5u);
+  EXPECT_EQ(tiered->stats().not_served, 15u);
 }
 
 // ---- the contract of sources ----
