@@ -50,18 +50,19 @@ class Table {
 
   Status meet(Rank rank, Seat seat) {
     std::unique_lock lock(mutex_);
+    const uint64_t round = round_;
     if (failure_) return *failure_;
     if (first_ended_) return break_with(*first_ended_, rank, seat.shape.call);
     seat.waiting = true;
     seats_[index_of(rank)] = seat;
     if (++waiting_count_ < seats_.size()) {
-      const uint64_t round = round_;
       wake_.wait(lock, [&] { return round_ != round || failure_; });
     } else {
       conclude();
     }
     seats_[index_of(rank)].waiting = false;
-    return failure_ ? Status(*failure_) : Status();
+    // One that wakes late may find what went wrong in the round after its own, which went well.
+    return failure_ && failed_round_ <= round ? Status(*failure_) : Status();
   }
 
   void end(Rank rank) {
@@ -87,18 +88,23 @@ class Table {
   Status break_with(Rank ended, Rank waiting, Call call) {
     Proposal all(ended, {.call = Call::kEnd});
     all.fold_with(Proposal(waiting, {.call = call}));
-    failure_ = all.check(size()).error();
+    fail_round(all.check(size()).error());
     wake_.notify_all();
     return *failure_;
+  }
+
+  void fail_round(Error error) {
+    failure_ = std::move(error);
+    failed_round_ = round_;
   }
 
   void conclude() {
     Proposal all = proposal_of(0);
     for (uint32_t rank = 1; rank < seats_.size(); ++rank) all.fold_with(proposal_of(rank));
     if (const auto failed = all.failed_rank()) {
-      failure_ = named(*seats_[index_of(*failed)].failure, *failed, size());
+      fail_round(named(*seats_[index_of(*failed)].failure, *failed, size()));
     } else if (const Status checked = all.check(size()); !checked.ok()) {
-      failure_ = checked.error();
+      fail_round(checked.error());
     } else {
       carry_out(seats_[0].shape);
     }
@@ -163,6 +169,7 @@ class Table {
   uint64_t round_ = 0;
   std::optional<Rank> first_ended_;  // the others may have ended because of it
   std::optional<Error> failure_;
+  uint64_t failed_round_ = 0;  // in which it came, and which it is the outcome of
 };
 
 class ThreadsComm : public Comm {
