@@ -38,6 +38,15 @@ Status check_directory(const fs::path& path) {
       path.string());
 }
 
+// A launcher has made the session's file and not yet written its page, or was killed there: either
+// way nothing is recorded in it.
+bool is_being_made(const fs::path& session) {
+  std::error_code error;
+  if (fs::file_size(session / "session", error) != 0 || error) return false;
+  const auto entries = fs::directory_iterator(session, error);
+  return std::distance(begin(entries), end(entries)) == 1;
+}
+
 double share_of(uint64_t part_ns, uint64_t window_ns) {
   if (window_ns == 0) return 0;
   return std::min(1.0, static_cast<double>(part_ns) / static_cast<double>(window_ns));
@@ -71,9 +80,10 @@ const Member& main_member(const std::vector<Member>& members) {
                            [&](const auto& a, const auto& b) { return weight(a) < weight(b); });
 }
 
-void describe_waiting(const std::vector<Member>& members, uint64_t window_ns, Worker& worker) {
+void describe_waiting(const std::vector<Member>& members, Worker& worker) {
   const Member& main = main_member(members);
   const ProcessActivity& activity = *main.activity;
+  const uint64_t window_ns = main.window_ns;
   if (activity.has_batch_wait()) {
     worker.waiting_by = WaitingBy::kRegions;
     worker.waiting_share = share_of(activity.batch_wait_ns(), window_ns);
@@ -86,7 +96,7 @@ void describe_waiting(const std::vector<Member>& members, uint64_t window_ns, Wo
   }
 }
 
-Worker describe_worker(const std::vector<Member>& members, uint64_t window_ns) {
+Worker describe_worker(const std::vector<Member>& members) {
   Worker worker;
   std::set<uint32_t> running;
   uint64_t latest_ns = 0;
@@ -105,8 +115,18 @@ Worker describe_worker(const std::vector<Member>& members, uint64_t window_ns) {
   }
   worker.pid = main_member(members).process->page.pid;
   worker.processes_running = static_cast<uint32_t>(running.size());
-  describe_waiting(members, window_ns, worker);
+  describe_waiting(members, worker);
   return worker;
+}
+
+// Calls at a time.
+double concurrency_of(const std::vector<Member>& members) {
+  double sum = 0;
+  for (const Member& member : members) {
+    if (member.window_ns == 0) continue;
+    sum += static_cast<double>(member.activity->busy_ns()) / static_cast<double>(member.window_ns);
+  }
+  return sum;
 }
 
 // How much a job without regions is in I/O: the mean of its ranks; where there are none, of the
@@ -176,7 +196,7 @@ void JobWatch::find_sessions() {
     auto follower = SessionFollower::open(candidate, start);
     if (follower.ok()) {
       follow(*std::move(follower));
-    } else if (++refusals_[candidate.string()] == 2) {
+    } else if (!is_being_made(candidate) && ++refusals_[candidate.string()] == 2) {
       // Not at the first time: it may have been in the making.
       found_problems_.push_back(follower.error().message());
     }
@@ -215,10 +235,24 @@ bool JobWatch::settle_packed(const fs::path& file, bool is_last_try) {
   return true;
 }
 
+// Time is cut to the session's own window and divided by its length, which is not quite the job's:
+// sessions are read one after another. By the job's, one thread could be in two calls at a time.
+void JobWatch::begin_window(Session& session) const {
+  const uint64_t clock_ns = wire::monotonic_clock_ns();
+  const uint64_t end_ns = session.follower.now_ns();
+  if (session.looked_at_ns != 0) {
+    session.window_ns = clock_ns - session.looked_at_ns;
+    session.window = {end_ns - std::min(end_ns, session.window_ns), end_ns};
+  } else {
+    // From its beginning, which may have been long before it could be seen.
+    session.window_ns = has_looked_ ? std::max(end_ns, clock_ns - looked_at_ns_) : 0;
+    session.window = {0, end_ns};
+  }
+  session.looked_at_ns = clock_ns;
+}
+
 void JobWatch::read(Session& session) {
-  const uint64_t now_ns = session.follower.now_ns();
-  session.window = {session.looked_at_ns, now_ns};
-  session.looked_at_ns = now_ns;
+  begin_window(session);
   session.files.clear();
   for (ProcessActivity& activity : session.activities) activity.begin_window();
   const auto& processes = session.follower.processes();
@@ -326,7 +360,7 @@ JobWatch::Groups JobWatch::group_processes() {
       Group& group =
           rank >= 0 ? groups[{rank, "", 0}] : groups[{-1, directory, processes[i].page.pid}];
       group.session = session.get();
-      group.members.push_back({&processes[i], &activity});
+      group.members.push_back({&processes[i], &activity, session->window_ns});
     }
   }
   return groups;
@@ -334,23 +368,19 @@ JobWatch::Groups JobWatch::group_processes() {
 
 void JobWatch::describe_workers(Snapshot& snapshot) {
   const Groups groups = group_processes();
-  uint64_t busy_ns = 0;
   MeanWaiting by_regions;
   IoShare io;
   std::vector<std::pair<Worker, const Group*>> workers;
   for (const auto& [key, group] : groups) {
-    Worker worker = describe_worker(group.members, snapshot.window_ns);
+    Worker worker = describe_worker(group.members);
     snapshot.window.add(worker.operations);
-    busy_ns += worker.busy_ns;
+    snapshot.concurrency += concurrency_of(group.members);
     if (worker.waiting_by == WaitingBy::kRegions) {
       by_regions.add(worker.waiting_share);
     } else {
       io.add(worker, main_member(group.members));
     }
     workers.emplace_back(std::move(worker), &group);
-  }
-  if (snapshot.window_ns > 0) {
-    snapshot.concurrency = static_cast<double>(busy_ns) / static_cast<double>(snapshot.window_ns);
   }
   if (by_regions.count > 0) {
     snapshot.waiting_by = WaitingBy::kRegions;

@@ -25,6 +25,7 @@ namespace millrace::watch {
 struct ProcessMember {
   const FollowedProcess* process = nullptr;
   const ProcessActivity* activity = nullptr;
+  uint64_t window_ns = 0;  // how long its activity is of
 };
 
 class JobWatch {
@@ -39,8 +40,9 @@ class JobWatch {
  private:
   struct Session {
     SessionFollower follower;
-    bool is_past = false;  // had ended before the watching began
-    uint64_t looked_at_ns = 0;
+    bool is_past = false;       // had ended before the watching began
+    uint64_t looked_at_ns = 0;  // monotonic; 0: never
+    uint64_t window_ns = 0;     // between the last two looks at it, or since it began
     WindowBounds window;
     std::vector<ProcessActivity> activities;  // by process
     FileActivities files;
@@ -60,6 +62,7 @@ class JobWatch {
   void follow(SessionFollower follower);
   void find_packed();
   bool settle_packed(const std::filesystem::path& file, bool is_last_try);
+  void begin_window(Session& session) const;
   void read(Session& session);
   Groups group_processes();
   void describe_sessions(Snapshot& snapshot);

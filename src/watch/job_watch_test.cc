@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "base/clock.h"
 #include "base/temporary_directory.h"
 #include "trace/packer.h"
 #include "trace/recorded_sample.h"
@@ -132,6 +133,31 @@ TEST_F(JobWatchTest, RegionsTellEpochStepAndWaitingOfARank) {
   EXPECT_GT(snapshot.waiting_share, 0);
 }
 
+// The counter ticks once a microsecond: one event can last an hour.
+TEST_F(JobWatchTest, AThreadThatIsAlwaysInACallIsInOneCallAtATime) {
+  JobWatch job = watch();
+  job.look();
+  RecordedSample sample(path_ / "node1");
+  sample.page.last = sample.page.first;
+  sample.page.last.counter_ticks += 1'000'000;
+  sample.page.last.monotonic_ns += 1'000'000'000;
+  sample.page.first.wall_ns = (wall_now() - std::chrono::minutes(1)).count();
+  const wire::NameId file = sample.name("/data/a");
+  sample.write_session();
+  wire::ProcessPage page = RecordedSample::process(42);
+  page.exited = 0;
+  wire::Ring ring = RecordedSample::ring(0, 0, 42, 42);
+  for (size_t slot = 0; slot < 3; ++slot) {
+    ring.slots[slot] = RecordedSample::read_event(0, file, 0);
+    ring.slots[slot].record.duration_ticks = 3'600'000'000;
+    sample.write_process("42-f", page, {ring}, {});
+    const Snapshot snapshot = job.look();
+    EXPECT_EQ(snapshot.window.reads.count, 1u);
+    EXPECT_EQ(snapshot.concurrency, 1.0);
+    EXPECT_EQ(snapshot.waiting_share, 1.0);
+  }
+}
+
 TEST_F(JobWatchTest, EndsWhenAllProcessesHave) {
   JobWatch job = watch();
   job.look();
@@ -211,6 +237,19 @@ TEST_F(JobWatchTest, AFileThatIsNoPackedRecordingIsNamedOnce) {
     for (const std::string& problem : job.look().problems) problems.push_back(problem);
   }
   EXPECT_THAT(problems, ElementsAre(HasSubstr("other.mrt")));
+}
+
+TEST_F(JobWatchTest, ASessionThatIsBeingMadeIsNoProblem) {
+  JobWatch job = watch();
+  fs::create_directories(path_ / "node1");
+  std::ofstream(path_ / "node1" / "session").flush();
+  for (int i = 0; i < 3; ++i) {
+    const Snapshot snapshot = job.look();
+    EXPECT_EQ(snapshot.state, JobState::kWaiting);
+    EXPECT_THAT(snapshot.problems, IsEmpty());
+  }
+  write_host("node1", 0, 10);
+  EXPECT_EQ(job.look().total.reads.count, 10u);
 }
 
 TEST_F(JobWatchTest, GarbageIsNamedOnceAndTheRestIsUsed) {

@@ -1,6 +1,7 @@
 #include "watch/session_follower.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/file.h"
 #include "trace/packer.h"
@@ -204,7 +205,8 @@ std::map<std::string, wire::ProcessPage> SessionFollower::read_each_page() {
     }
     const auto page = session_.read_process(processes_[i].recording);
     if (!page.ok()) {
-      miss(i, page.error().message());
+      tails_[i].is_seen = false;
+      if (!is_being_made(processes_[i].recording)) miss(i, page.error().message());
       continue;
     }
     tails_[i].failures = 0;
@@ -214,10 +216,24 @@ std::map<std::string, wire::ProcessPage> SessionFollower::read_each_page() {
   return pages;
 }
 
+// Whether a page has no mark yet and the process of the file's name, PID-TICKS, lives: it may wait
+// for the CPU, or its disk, for as long as it takes.
+bool SessionFollower::is_being_made(const std::string& recording) const {
+  wire::ProcessPage page{};
+  page.pid = static_cast<uint32_t>(std::strtoul(recording.c_str(), nullptr, 10));
+  if (session_.life_of(page, {}) != Life::kRunning) return false;
+  const auto rings = session_.open_rings(recording);
+  if (!rings.ok()) return false;
+  std::vector<std::byte> scratch;
+  const auto mark =
+      rings->view(0, std::min<size_t>(rings->size_bytes(), sizeof(page.magic)), scratch);
+  return mark.ok() &&
+         std::all_of(mark->begin(), mark->end(), [](auto byte) { return byte == std::byte{0}; });
+}
+
 // A page that cannot be read is being made this moment, or was just removed by a packer. One that
 // stays so is no process's any more.
 void SessionFollower::miss(size_t process, const std::string& why) {
-  tails_[process].is_seen = false;
   if (++tails_[process].failures < 2) return;
   processes_[process].life = Life::kEnded;
   if (!why.empty()) note(why);

@@ -89,6 +89,7 @@ class SessionFollower {
   size_t add_process(const std::string& recording);
   void read_pages();
   std::map<std::string, wire::ProcessPage> read_each_page();
+  bool is_being_made(const std::string& recording) const;
   void miss(size_t process, const std::string& why);
   void read_tails(const Visit& visit, bool only_behind);
   void read_tail(size_t process, const trace::TickMap& ticks, const Visit& visit);

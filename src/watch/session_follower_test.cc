@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,31 @@ using testing::IsEmpty;
 using trace::RecordedSample;
 using wire::kRingSlots;
 using wire::Ring;
+
+// One that does nothing until it is ended.
+class LivingProcess {
+ public:
+  LivingProcess() : pid_(fork()) {
+    if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that crashes ends it too
+    while (true) pause();
+  }
+  ~LivingProcess() { end(); }
+  LivingProcess(const LivingProcess&) = delete;
+  LivingProcess& operator=(const LivingProcess&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void end() const {
+    // Once: its number may be another's afterwards.
+    if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+  }
+
+ private:
+  pid_t pid_;
+};
 
 class SessionFollowerTest : public testing::Test {
  protected:
@@ -47,6 +73,12 @@ class SessionFollowerTest : public testing::Test {
     auto follower = SessionFollower::open(sample_.directory(), start);
     EXPECT_TRUE(follower.ok()) << follower.error().message();
     return *std::move(follower);
+  }
+
+  void write_session_of_this_boot() {
+    std::strcpy(sample_.page.boot_id, trace::this_host().boot_id.c_str());
+    ASSERT_STRNE(sample_.page.boot_id, "");
+    sample_.write_session();
   }
 
   // The numbers of the reads that a look delivers, and where their file is not what it should be.
@@ -190,21 +222,13 @@ TEST_F(SessionFollowerTest, APackedFileThatWasJustBegunIsReadWhenItIsWritten) {
 }
 
 TEST_F(SessionFollowerTest, HasNotEndedWhereItsLauncherEndedAfterTheLook) {
-  wire::SessionPage& page = sample_.page;
-  std::strcpy(page.boot_id, trace::this_host().boot_id.c_str());
-  ASSERT_STRNE(page.boot_id, "");
-  const pid_t launcher = fork();
-  if (launcher == 0) {
-    pause();
-    _exit(0);
-  }
-  ASSERT_GT(launcher, 0);
-  page.launcher_pid = static_cast<uint32_t>(launcher);
-  sample_.write_session();
+  const LivingProcess launcher;
+  ASSERT_GT(launcher.pid(), 0);
+  sample_.page.launcher_pid = static_cast<uint32_t>(launcher.pid());
+  write_session_of_this_boot();
   SessionFollower follower = follow();
   EXPECT_THAT(look(follower), IsEmpty());
-  kill(launcher, SIGKILL);
-  waitpid(launcher, nullptr, 0);
+  launcher.end();
   // What it recorded meanwhile was not looked at.
   EXPECT_FALSE(follower.has_ended());
   look(follower);
@@ -251,6 +275,47 @@ TEST_F(SessionFollowerTest, GarbageIsNamedAndTheRestIsRead) {
   look(follower);
   EXPECT_THAT(follower.take_problems(),
               testing::UnorderedElementsAre(HasSubstr("99-f.rings"), HasSubstr("98-f.rings")));
+}
+
+TEST_F(SessionFollowerTest, APageThatALivingProcessIsMakingIsNoProblem) {
+  const LivingProcess process;
+  ASSERT_GT(process.pid(), 0);
+  write_session_of_this_boot();
+  const std::string name = fmt::format("{}-f", process.pid());
+  const fs::path file = sample_.directory() / (name + ".rings");
+  std::ofstream(file).flush();
+  SessionFollower follower = follow();
+  for (int i = 0; i < 3; ++i) look(follower);
+  fs::resize_file(file, wire::ring_offset(1));  // its space is there, its page is not
+  for (int i = 0; i < 3; ++i) look(follower);
+  EXPECT_THAT(follower.take_problems(), IsEmpty());
+  EXPECT_FALSE(follower.has_ended());
+  process_.pid = static_cast<uint32_t>(process.pid());
+  sample_.write_process(name, process_, {ring(0, 0, 5)}, {});
+  EXPECT_EQ(look(follower), numbers(0, 5));
+  EXPECT_THAT(follower.take_problems(), IsEmpty());
+}
+
+TEST_F(SessionFollowerTest, OneThatItsProcessDidNotFinishIsToldWhenThatHasEnded) {
+  const LivingProcess process;
+  ASSERT_GT(process.pid(), 0);
+  write_session_of_this_boot();
+  const fs::path file = sample_.directory() / fmt::format("{}-f.rings", process.pid());
+  std::ofstream(file).flush();
+  SessionFollower follower = follow();
+  look(follower);
+  process.end();
+  for (int i = 0; i < 2; ++i) look(follower);
+  EXPECT_THAT(follower.take_problems(), ElementsAre(HasSubstr(file.filename().string())));
+  EXPECT_TRUE(follower.has_ended());
+}
+
+TEST_F(SessionFollowerTest, NonsenseIsToldAlsoWhereTheProcessOfItsNameLives) {
+  write_session_of_this_boot();
+  std::ofstream(sample_.directory() / fmt::format("{}-f.rings", getpid())) << "nonsense";
+  SessionFollower follower = follow();
+  for (int i = 0; i < 2; ++i) look(follower);
+  EXPECT_THAT(follower.take_problems(), ElementsAre(HasSubstr("-f.rings")));
 }
 
 TEST_F(SessionFollowerTest, ALogThatIsCutShortIsReadWhenItsProcessHasEnded) {
