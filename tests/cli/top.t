@@ -17,9 +17,9 @@ $ millrace top --once t
 $ mkdir packed; cp "$SOURCE/tests/golden/trace.mrt" packed/; millrace top packed
 > packed: the job has ended; `millrace report` says what it did
 
-# one that runs: reads of 4096 bytes, again and again
-$ (millrace trace -o live -- sh -c 'while ! test -e stop; do dd if=/dev/zero of=/dev/null bs=4096 count=100 2>/dev/null; done' >/dev/null 2>&1 &) ; until test -d live && ls live/*/*.rings >/dev/null 2>&1; do sleep 0.05; done
-$ millrace top --once --interval 500ms live
+# one that runs: reads of 4096 bytes, again and again, until it is stopped or the transcript has ended
+$ (millrace trace -o live -- sh -c 'while ! test -e stop && kill -0 $0; do dd if=/dev/zero of=/dev/null bs=4096 count=100 2>/dev/null; done' $PPID >/dev/null 2>&1 &) ; until test -d live && ls live/*/*.rings >/dev/null 2>&1; do sleep 0.05; done
+$ until millrace top --once --interval 500ms live > shown && grep -q '^reads .*B/s' shown && grep -q '^writes .*B/s' shown; do :; done; cat shown
 > live: ... since its begin, ... shown
 > 1 host, ... no ranks; no events lost
 > 
@@ -35,7 +35,7 @@ $ millrace top --once --interval 500ms live
 > 
 > process  epoch  step ... in I/O  command
 > ...
-$ millrace top --once --json --interval 200ms live > live.json; touch stop; python3 -c 'import json; d = json.load(open("live.json")); print(d["format"], d["version"], d["state"], d["window"]["reads"]["bytes"] > 0, d["window"]["reads"]["bytes"] % 4096 == 0 or d["files"][0]["path"])'
+$ until millrace top --once --json --interval 200ms live > live.json && python3 -c 'import json; exit(json.load(open("live.json"))["window"]["reads"]["bytes"] == 0)'; do :; done; touch stop; python3 -c 'import json; d = json.load(open("live.json")); print(d["format"], d["version"], d["state"], d["window"]["reads"]["bytes"] > 0, d["window"]["reads"]["bytes"] % 4096 == 0 or d["files"][0]["path"])'
 > millrace-top 1 running True ...
 $ until test -z "$(ls live | grep -v mrt)"; do sleep 0.05; done; millrace top --interval 50ms live
 > live: the job has ended; `millrace report` says what it did
