@@ -19,6 +19,9 @@
 
 namespace millrace::trace {
 
+// What the watcher calls itself, as ps and /proc show it.
+inline constexpr const char* kWatcherName = "millrace-all";
+
 struct AllModeOptions {
   std::vector<std::string> argv;         // argv[0] is looked up in PATH
   std::vector<std::string> environment;  // NAME=value, all of it

@@ -10,10 +10,12 @@
 #include <set>
 
 #include "base/thread_pool.h"
+#include "trace/all/remote.h"
 #include "trace/chunk_groups.h"
 #include "trace/packed_writer.h"
 #include "trace/recording_index.h"
 #include "trace/session_directory.h"
+#include "trace/session_users.h"
 
 namespace millrace::trace {
 namespace {
@@ -61,6 +63,7 @@ struct Packer::State final : Registry {
   void end_process(const ProcessRecording& recording, const std::string& name,
                    const TickMap& ticks);
   std::string command_of(const wire::ProcessPage& page) const;
+  void add_users(PackOutcome& outcome) const;
   void add_session_losses(const TickMap& ticks);
   Status commit(bool with_index);
   void remove_packed(PackOutcome& outcome);
@@ -228,6 +231,7 @@ Status Packer::State::pack(const std::vector<std::string>& recordings, bool at_e
     RETURN_IF_ERROR(pack_process(name, ended, ticks, outcome));
   }
   RETURN_IF_ERROR(write_pending());
+  if (at_end && outcome.running.empty()) add_users(outcome);
   if (at_end && outcome.running.empty()) add_session_losses(ticks);
   remember_samples(ticks);
   for (std::string& problem : index->take_problems())
@@ -242,8 +246,20 @@ std::string Packer::State::command_of(const wire::ProcessPage& page) const {
   return command.ok() ? *command : "";
 }
 
+// Everybody who has a recording has ended, but a child that the last of them left behind may not
+// have begun its own: without the directory it never could. Only looked for now: a child made while
+// its parent still ran would have been missed before.
+void Packer::State::add_users(PackOutcome& outcome) const {
+  if (!session.is_of_this_boot()) return;
+  for (const uint32_t pid : find_session_users(session)) {
+    outcome.running.push_back({pid, read_command_line(pid), ""});
+  }
+}
+
 void Packer::State::add_session_losses(const TickMap& ticks) {
-  const wire::LossCounters& lost = session.page().lost;
+  // As they are now: the packer of a launcher was opened before there was anything to lose.
+  const auto now = SessionDirectory::open(session.path());
+  const wire::LossCounters lost = now.ok() ? now->page().lost : session.page().lost;
   if (consumed["session"].done || (lost.events == 0 && lost.names == 0)) return;
   writer->add_loss({.process = kNoProcess,
                     .events = lost.events,
@@ -414,6 +430,7 @@ void Packer::State::remove_packed(PackOutcome& outcome) {
   for (const auto& [name, change] : changes) {
     if (!consumed[name].done) punch(session.log_path(name), consumed[name].log_bytes);
   }
+  // Listed after all who could record were seen to have ended: whatever they left is there now.
   bool anything_left = !outcome.running.empty();
   for (const std::string& name : session.recordings()) {
     if (!consumed[name].done) {

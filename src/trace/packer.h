@@ -36,11 +36,12 @@ struct RunningProcess {
 };
 
 struct PackOutcome {
-  uint64_t events = 0;                  // packed by this call
-  uint64_t packed_bytes = 0;            // size of the packed file now
-  std::vector<RunningProcess> running;  // whose recordings stay
-  std::vector<std::string> problems;    // what could not be read, as Trace::problems()
-  bool session_removed = false;         // nothing of the recording is left
+  uint64_t events = 0;        // packed by this call
+  uint64_t packed_bytes = 0;  // size of the packed file now
+  // Whose recordings stay; where none has one that runs, those that may yet begin one.
+  std::vector<RunningProcess> running;
+  std::vector<std::string> problems;  // what could not be read, as Trace::problems()
+  bool session_removed = false;       // nothing of the recording is left
 };
 
 class Packer {

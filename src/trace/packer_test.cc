@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -275,6 +277,105 @@ TEST_F(PackerTest, AProcessOnAnotherHostIsLeftUnlessSaidToHaveEnded) {
   EXPECT_EQ(outcome->events, 10u);
 }
 
+// A child of the test that does nothing, until it is killed by the destructor.
+class IdleChild {
+ public:
+  // Calls `begin` in the child before it idles. On return it has gone through it, or become a
+  // program: either closes the pipe.
+  template <typename Begin>
+  explicit IdleChild(Begin begin) {
+    int ends[2];
+    EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      begin();
+      ::close(ends[1]);
+      ::close(ends[0]);
+      for (;;) pause();
+    }
+    ::close(ends[1]);
+    char nothing = 0;
+    EXPECT_EQ(read(ends[0], &nothing, 1), 0);
+    ::close(ends[0]);
+  }
+  ~IdleChild() { end(); }
+
+  void end() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+  uint32_t pid() const { return static_cast<uint32_t>(pid_); }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+// As a recorder maps it, and its children inherit it.
+void* map_shared(const fs::path& path) {
+  const auto file = File::open(path, O_RDWR);
+  EXPECT_TRUE(file.ok());
+  return mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd(), 0);
+}
+
+TEST_F(PackerTest, AForkedChildThatHasRecordedNothingYetKeepsTheSession) {
+  wire::ProcessPage page = living();
+  page.start_time = 1;  // another process of that number, which has ended
+  sample_.write_process("7-1", page, {ring(0, 0, page.pid, 1000, 10)}, {});
+  sample_.write_session();
+  void* memory = map_shared(sample_.directory() / "session");
+  ASSERT_NE(memory, MAP_FAILED);
+  IdleChild child([] {});
+  munmap(memory, 4096);
+  for (int i = 0; i < 2; ++i) {  // also by a packer that has seen nothing of its parent
+    const auto outcome = open().finish();
+    ASSERT_TRUE(outcome.ok()) << outcome.error().message();
+    ASSERT_THAT(outcome->running, SizeIs(1));
+    EXPECT_EQ(outcome->running[0].pid, child.pid());
+    EXPECT_FALSE(outcome->session_removed);
+    EXPECT_TRUE(fs::exists(sample_.directory() / "session"));
+  }
+  child.end();
+  const auto outcome = open().finish();
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_TRUE(outcome->session_removed);
+  EXPECT_THAT(all_begins(), SizeIs(10));
+}
+
+TEST_F(PackerTest, AProgramThatHasNotLoadedTheRecorderYetKeepsTheSession) {
+  living();
+  sample_.write_session();
+  const std::string variable = "MILLRACE_TRACE_SESSION=" + sample_.directory().string();
+  IdleChild child([&] {
+    const char* const environment[] = {variable.c_str(), nullptr};
+    execle("/bin/sleep", "sleep", "1000", nullptr, environment);
+  });
+  const auto outcome = open().finish();
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message();
+  ASSERT_THAT(outcome->running, SizeIs(1));
+  EXPECT_EQ(outcome->running[0].pid, child.pid());
+  EXPECT_EQ(outcome->running[0].command, "sleep 1000");
+  child.end();
+  const auto again = open().finish();
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(again->session_removed);
+}
+
+TEST_F(PackerTest, AChildOfAnotherSessionKeepsNoneButItsOwn) {
+  living();
+  sample_.write_session();
+  RecordedSample other(directory_->path() / "other");
+  other.write_session();
+  void* memory = map_shared(other.directory() / "session");
+  ASSERT_NE(memory, MAP_FAILED);
+  IdleChild child([] {});
+  munmap(memory, 4096);
+  const auto outcome = open().finish();
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message();
+  EXPECT_TRUE(outcome->session_removed);
+}
+
 // A limit of the file's size stands in for a full disk: the write fails in the middle.
 TEST_F(PackerTest, AFullDiskLeavesTheRecordingAndSaysSo) {
   sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 1, 42, 90'000'000, 10)},
@@ -323,6 +424,17 @@ TEST_F(PackerTest, LossesAreKept) {
   EXPECT_EQ(trace->losses()[0].events, 9u);
   EXPECT_EQ(trace->losses()[1].events, 4u);
   EXPECT_EQ(trace->losses()[1].process, kNoProcess);
+}
+
+TEST_F(PackerTest, LossesAfterThePackerWasOpenedAreKept) {
+  sample_.write_session();
+  Packer packer = open();
+  sample_.page.lost.events = 4;
+  sample_.write_session();
+  ASSERT_TRUE(packer.finish().ok());
+  const auto trace = Trace::open(output_.string());
+  ASSERT_THAT(trace->losses(), SizeIs(1));
+  EXPECT_EQ(trace->losses()[0].events, 4u);
 }
 
 TEST_F(PackerTest, TheOutputOfAnotherRecordingIsNotTouched) {

@@ -4,8 +4,11 @@ Usage: launcher_test.py MILLRACE WORKLOAD_PROGRAM PYTHON [unittest arguments]. P
 torch, as far as there is one; tests of modules that it lacks are skipped."""
 
 import collections
+import contextlib
 import csv
+import glob
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -14,6 +17,7 @@ import time
 import unittest
 
 MILLRACE, WORKLOAD, PYTHON = sys.argv[1:4]
+PATIENCE_S = 300  # for what takes a moment, on a machine that does much else
 
 
 def has_module(name):
@@ -56,6 +60,23 @@ class LauncherTest(unittest.TestCase):
         with open(output, newline="") as file:
             return list(csv.DictReader(file))
 
+    def reads(self):
+        return sum(1 for event in self.events() if event["call"] == "pread")
+
+    def pack(self):
+        return subprocess.run([MILLRACE, "pack", self.trace], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    def wait_until(self, condition):
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+
+    @staticmethod
+    def children_of(pid):
+        with open(f"/proc/{pid}/task/{pid}/children") as children:
+            return [int(child) for child in children.read().split()]
+
     def test_forked_children_with_threads_are_packed_whole(self):
         self.assertEqual(self.run_traced([WORKLOAD, "forked_threads", self.file, "12", "5000"]).returncode, 0)
         threads = collections.Counter((event["pid"], event["tid"]) for event in self.events()
@@ -65,7 +86,7 @@ class LauncherTest(unittest.TestCase):
 
     def test_a_killed_command_loses_nothing_and_is_told_as_killed(self):
         self.assertEqual(self.run_traced([WORKLOAD, "killed", self.file, "700000"]).returncode, -signal.SIGKILL)
-        self.assertEqual(sum(1 for event in self.events() if event["call"] == "pread"), 700_000)
+        self.assertEqual(self.reads(), 700_000)
 
     # ThreadSanitizer calls a handler when the call that was interrupted has returned. Of GCC 12 that holds for waitpid()
     # too, in which the launcher waits for the command: the signal would be passed on when the command has ended.
@@ -77,26 +98,43 @@ class LauncherTest(unittest.TestCase):
             stdout=subprocess.PIPE, text=True)
         self.assertEqual(process.stdout.readline(), "ready\n")
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.communicate(timeout=60)[0], "caught\n")
+        self.assertEqual(process.communicate(timeout=PATIENCE_S)[0], "caught\n")
         self.assertEqual(process.returncode, 5)
 
     def test_a_daemon_outlives_the_launcher_and_can_be_packed_later(self):
         self.assertEqual(self.run_traced([WORKLOAD, "daemon", self.file, "5000"]).returncode, 0)
-        deadline = time.time() + 30
-        while time.time() < deadline:
-            subprocess.run([MILLRACE, "pack", self.trace], stdout=subprocess.DEVNULL, check=True)
-            if sum(1 for event in self.events() if event["call"] == "pread") == 5000:
-                break
-            time.sleep(0.1)
-        self.assertEqual(sum(1 for event in self.events() if event["call"] == "pread"), 5000)
+        self.wait_until(lambda: self.pack() and self.reads() == 5000)
+
+    def test_a_daemon_that_records_nothing_before_the_launcher_has_ended_loses_nothing(self):
+        with tempfile.TemporaryFile("w+") as said:  # not a pipe: the daemon would keep it open
+            subprocess.run([MILLRACE, "trace", "-o", self.trace, "--", WORKLOAD, "late_daemon", self.file, "5000"],
+                           stdout=said, check=True)
+            said.seek(0)
+            daemon = int(said.read())
+        watched = os.pidfd_open(daemon)
+        self.addCleanup(os.close, watched)
+        with contextlib.ExitStack() as failed:
+            failed.callback(os.kill, daemon, signal.SIGKILL)
+            self.assertRegex(self.pack(), rf"process {daemon} \(.*\) still runs")
+            failed.pop_all()
+        os.kill(daemon, signal.SIGUSR1)
+        self.assertTrue(select.select([watched], [], [], PATIENCE_S)[0])  # it has ended
+        self.pack()
+        self.assertEqual(self.reads(), 5000)
+        self.assertEqual([name for name in os.listdir(self.trace) if not name.endswith(".mrt")], [])
 
     def test_a_launcher_that_is_killed_leaves_a_readable_recording(self):
-        process = subprocess.Popen([MILLRACE, "trace", "-o", self.trace, "--", WORKLOAD, "preads", self.file, "300000000"])
-        time.sleep(0.7)
+        command = [WORKLOAD, "preads", self.file, "300000000"]
+        process = subprocess.Popen([MILLRACE, "trace", "-o", self.trace, "--", *command])
+        # A log begins when a ring of some two thousand events is full.
+        self.wait_until(lambda: glob.glob(os.path.join(self.trace, "*", "*.log")))
+        (workload,) = self.children_of(process.pid)
         process.kill()
         process.wait()
-        subprocess.run(["pkill", "-KILL", "-f", self.file], check=True)
-        time.sleep(0.1)
+        watched = os.pidfd_open(workload)
+        os.kill(workload, signal.SIGKILL)
+        self.assertTrue(select.select([watched], [], [], PATIENCE_S)[0])  # it has ended
+        os.close(watched)
         offsets = [int(event["offset"]) for event in self.events() if event["call"] == "pread"]
         self.assertGreater(len(offsets), 1000)
         self.assertEqual(offsets, [i % 8 * 512 for i in range(len(offsets))])

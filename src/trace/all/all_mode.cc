@@ -125,7 +125,7 @@ void leave_everything(const Pipes& pipes) {
     if (next < 0) break;
     first = next + 1;
   }
-  prctl(PR_SET_NAME, "millrace-all", 0, 0, 0);
+  prctl(PR_SET_NAME, kWatcherName, 0, 0, 0);
   if (chdir("/") != 0) return;  // then it stays where it is
 }
 

@@ -104,6 +104,8 @@ bool CallFollower::begin(TracedThread& thread, const CallEntry& entry) {
     ours = ours && (thread.clone_flags & CSIGNAL) == 0;
     thread.clone_is_ours = ours;
     thread.cloning = true;
+    thread.clone_instruction = entry.instruction;
+    thread.clone_stack = entry.stack;
   }
   if (ours || !process.recorded) return false;
   auto call = std::make_unique<PendingCall>();

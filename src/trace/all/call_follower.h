@@ -23,6 +23,7 @@ struct CallEntry {
   uint64_t number = 0;
   uint64_t arguments[6] = {};
   uint64_t instruction = 0;  // the address it was made from
+  uint64_t stack = 0;        // the stack's, at that moment
 };
 
 class CallFollower {

@@ -129,7 +129,9 @@ void SystemCallTracer::on_filtered_call(TracedThread& thread) {
     follower_.count_foreign(thread);
     return;
   }
-  CallEntry entry{.number = info.seccomp.nr, .instruction = info.instruction_pointer};
+  CallEntry entry{.number = info.seccomp.nr,
+                  .instruction = info.instruction_pointer,
+                  .stack = info.stack_pointer};
   for (size_t i = 0; i < std::size(entry.arguments); ++i) entry.arguments[i] = info.seccomp.args[i];
   if (!follower_.begin(thread, entry)) thread.pending.reset();
 }
@@ -179,20 +181,32 @@ TracedThread& SystemCallTracer::add_child(const TracedThread& parent, uint32_t t
 
 // A thread that stops before its parent was heard to have made it, which is how the kernel mostly
 // tells of them: it may even end before. The kernel says whose it is; the thread of that process
-// that is making one says how.
+// that is making one says how. Several may be making one at once, each in its way: a child begins
+// at the instruction its maker calls from, and unless it was given a stack of its own, on a copy of
+// its maker's.
 TracedThread& SystemCallTracer::adopt(uint32_t tid) {
   const uint32_t group = read_thread_group(tid);
   const bool is_thread = group != 0 && group != tid;
   const uint32_t parent = is_thread ? group : read_stat(tid).parent_pid;
   adopted_.insert(tid);
-  TracedThread maker{.clone_flags = is_thread ? uint64_t{CLONE_THREAD} : SIGCHLD};
+  ptrace_syscall_info begin{};  // of any stop it tells the two addresses
+  read_call(tid, begin);
+  TracedThread gone{.clone_flags = is_thread ? uint64_t{CLONE_THREAD} : SIGCHLD};
+  const TracedThread* maker = nullptr;
+  int likeness_max = -1;
   for (const auto& [id, thread] : threads_) {
     if (thread.process->pid != parent) continue;
+    gone.process = thread.process;
     const bool makes_thread = (thread.clone_flags & CLONE_THREAD) != 0;
-    if (thread.cloning && makes_thread == is_thread) return add_child(thread, tid);
-    maker.process = thread.process;  // the thread that was making it is gone
+    if (!thread.cloning || makes_thread != is_thread) continue;
+    const int likeness = int{thread.clone_instruction == begin.instruction_pointer} +
+                         int{thread.clone_stack == begin.stack_pointer};
+    if (likeness <= likeness_max) continue;
+    likeness_max = likeness;
+    maker = &thread;
   }
-  if (maker.process) return add_child(maker, tid);
+  if (maker == nullptr && gone.process) maker = &gone;  // the thread that was making it is gone
+  if (maker != nullptr) return add_child(*maker, tid);
   // An orphan, or a child given to its parent's own parent (CLONE_PARENT).
   TracedThread& thread = threads_[tid];
   thread.tid = tid;

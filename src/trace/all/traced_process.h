@@ -96,6 +96,8 @@ struct TracedThread {
   bool cloning = false;                      // it makes a process or a thread
   uint64_t clone_flags = 0;                  // of the clone it is making
   bool clone_is_ours = false;                // of a task of our library
+  uint64_t clone_instruction = 0;            // where it makes it, and a copy begins
+  uint64_t clone_stack = 0;
 };
 
 }  // namespace millrace::trace

@@ -68,7 +68,8 @@ int write_all(int fd, const void* data, size_t size) {
 void* map_file(const MapRequest& request, int* error) {
   void* memory = nullptr;
   const auto attempt = [&] {
-    const int flags = O_RDWR | O_APPEND | (request.create ? O_CREAT : 0) | (request.exclusive ? O_EXCL : 0);
+    const int flags =
+        O_RDWR | O_APPEND | (request.create ? O_CREAT : 0) | (request.exclusive ? O_EXCL : 0);
     const int fd = sys_open(request.path, flags, 0644);
     if (fd < 0) return -fd;
     int result = allocate(fd, request.offset, request.size);
