@@ -4,7 +4,6 @@
 import os
 import subprocess
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
@@ -71,10 +70,14 @@ class CompletionTest(unittest.TestCase):
         shell.type(f"cd {self.directory}; fpath=({self.directory} $fpath)\n")
         shell.type("autoload -U compinit; compinit -u -D; unsetopt prompt_cr prompt_sp\n")
         # The doubled quotes keep the echo of what is typed from looking like the answer.
-        shell.type("function millrace { print -r -- '<''called' \"$@\"'>' }; print rea''dy\n")
+        shell.type("function millrace { print -r -- '<''called' \"$@\"'>' }\n")
+        # Keys typed during the completion would end it, so its end has to be seen. The widget returns when
+        # the line is what it will be.
+        shell.type("function complete_and_tell { zle expand-or-complete; print -n 'comp''leted' > /dev/tty }\n")
+        shell.type("zle -N complete_and_tell; bindkey '\\t' complete_and_tell; print rea''dy\n")
         shell.read_until("ready")
         shell.type(line + "\t")
-        time.sleep(0.5)  # keys typed during the completion would end it
+        shell.read_until("completed")
         shell.type("\n")
         shell.read_until("<called ")
         answer = shell.read_until(">")

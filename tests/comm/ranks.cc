@@ -12,7 +12,7 @@
 //          kill-serving   it is killed while it answers the others, who ask it on and on
 //          kill-taking    it is killed while the others send it megabytes
 //          exit         it leaves by _exit(0), without a word
-//          sigterm      nothing happens to any rank; all wait to be killed
+//          sigterm      it gets SIGTERM while the others compute
 //        comm_ranks gather SIZE_BYTES       the last rank brings that much to rank 0
 //        comm_ranks send SIZE_BYTES         the same, by a message
 // Exit code: 0, 1 as the program's, 3 for a broken clause.
@@ -38,6 +38,8 @@ namespace millrace::comm {
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr auto kWorkTime = 600s;  // nobody waits so long: who should be ended, and is not, shows
 
 // What the command line does with an error: one rank prints it.
 void print(const Error& error) { fmt::print(stderr, "millrace: {}\n", error.message()); }
@@ -122,7 +124,7 @@ Status talk_for_ever(Comm& comm, const std::string& how, Rank harmed) {
   RETURN_IF_ERROR(comm.barrier());
   if (comm.rank() == harmed) {
     die_soon();
-    return compute_for(30s);
+    return compute_for(kWorkTime);
   }
   if (how == "kill-awaited") return messages->wait(messages->receive(harmed, kTag));
   while (true) {
@@ -141,14 +143,17 @@ Status do_work(Comm& comm, const std::string& how, Rank harmed_rank) {
     return talk_for_ever(comm, how, harmed_rank);
   }
   if (how == "kill-moving") return move_for_ever(comm, harmed);
-  if (how == "sigterm") return compute_for(30s);
+  if (how == "sigterm") {
+    if (harmed) kill(getpid(), SIGTERM);
+    return compute_for(kWorkTime);
+  }
   if (harmed) {
     std::this_thread::sleep_for(200ms);
     if (how == "fail") return fail(Errc::kCorrupt, "a/b.mrt: is cut short");
     if (how == "exit") _exit(0);
     die();
   }
-  if (how == "kill-busy") RETURN_IF_ERROR(compute_for(30s));
+  if (how == "kill-busy") RETURN_IF_ERROR(compute_for(kWorkTime));
   uint64_t count = 1;
   return comm.reduce(std::span(&count, 1), Fold::kSum, kFirstRank);
 }

@@ -12,6 +12,9 @@ import sys
 import tempfile
 import unittest
 
+# Open MPI's files. The folder it would make is one for all jobs of a user, and each that ends may take it away.
+# A short name: sockets lie in it, whose paths may have 108 bytes.
+MPI_SCRATCH = tempfile.TemporaryDirectory(prefix="mr")
 MILLRACE, MPIEXEC, PYTHON, EXAMPLES = ["" if argument == "none" else argument for argument in sys.argv[1:5]]
 
 READER = """
@@ -34,7 +37,8 @@ def run(*command, **options):
 def ranks_environment():
     # What an MPI keeps to its end is no leak of ours.
     leaks = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "detect_leaks=0"]))
-    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", ASAN_OPTIONS=leaks)
+    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                OMPI_MCA_orte_tmpdir_base=MPI_SCRATCH.name, ASAN_OPTIONS=leaks)
 
 
 class ReportTest(unittest.TestCase):

@@ -19,6 +19,10 @@ from foreign_expectations import compare, inside
 PROGRAM, LIBRARY, MPIRUN = sys.argv[1:4]
 PEER_FIELDS_AT = 184  # ProcessPage::peer_offset_ns; docs/formats/recording.md
 PEER_FIELDS = "<qqQQQQ"
+PATIENCE_S = 300  # for a job, on a machine that does much else
+# Open MPI's files. The folder it would make is one for all jobs of a user, and each that ends may take it away.
+# A short name: sockets lie in it, whose paths may have 108 bytes.
+MPI_SCRATCH = tempfile.TemporaryDirectory(prefix="mr")
 
 MPI4PY_SCRIPT = """
 import sys
@@ -57,8 +61,9 @@ class MpiTest(unittest.TestCase):
 
     def mpirun(self, *command, ranks=2, **environment):
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                           OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1", **environment)
-        return subprocess.run([MPIRUN, "-n", str(ranks), *command], env=environment, timeout=100,
+                           OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1",
+                           OMPI_MCA_orte_tmpdir_base=MPI_SCRATCH.name, **environment)
+        return subprocess.run([MPIRUN, "-n", str(ranks), *command], env=environment, timeout=PATIENCE_S,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def traced(self, *command, **environment):
