@@ -55,7 +55,8 @@ TEST(ThreadPool, ParallelForReturnsTheErrorAndBeginsNoFurtherWork) {
   const Status status = pool.parallel_for(1'000'000, [&](size_t i) -> Status {
     ++calls;
     if (i == 5) return fail(Errc::kIo, "file {} is bad", i);
-    if (i > 5) std::this_thread::sleep_for(1ms);  // however late the fifth is: all would take longer
+    if (i > 5)
+      std::this_thread::sleep_for(1ms);  // however late the fifth is: all would take longer
     return {};
   });
   EXPECT_EQ(status.error().message(), "file 5 is bad");
