@@ -12,9 +12,10 @@ import argparse
 import gzip
 import os
 import pathlib
-import socket
 import subprocess
 import sys
+import tempfile
+import time
 
 import torch
 import torch.distributed as dist
@@ -126,15 +127,18 @@ class Job:
 
 def launch(count: int) -> int:
     """The same program once for each rank, as a launcher such as torchrun would start it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    ranks = []
-    for rank in range(count):
-        environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1",
-                           MASTER_PORT=str(port))
-        ranks.append(subprocess.Popen([sys.executable, *sys.argv], env=environment))
-    return max(rank.wait() for rank in ranks)
+    with tempfile.TemporaryDirectory() as scratch:
+        # Ranks meet in a file: a port that is free now may be taken by the time they want it.
+        meeting = f"file://{scratch}/ranks"
+        ranks = [subprocess.Popen([sys.executable, *sys.argv],
+                                  env=dict(os.environ, RANK=str(rank), WORLD_SIZE=str(count), MEETING=meeting))
+                 for rank in range(count)]
+        while None in (codes := [rank.poll() for rank in ranks]) and not any(codes):
+            time.sleep(0.05)
+        for rank in ranks:
+            rank.terminate()  # where one has failed, the others would wait for it
+            rank.wait()
+    return 1 if any(codes) else 0
 
 
 def parse() -> argparse.Namespace:
@@ -162,7 +166,8 @@ def main() -> int:
         return launch(arguments.ranks)
     torch.set_num_threads(1)
     if arguments.ranks > 1:
-        dist.init_process_group("gloo")
+        dist.init_process_group("gloo", os.environ.get("MEETING"), rank=int(os.environ["RANK"]),
+                                world_size=int(os.environ["WORLD_SIZE"]))
     job = Job(arguments)
     if arguments.resume:
         job.load()

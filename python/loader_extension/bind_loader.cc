@@ -1,4 +1,7 @@
 // Loader, Batch, Order and Share for Python.
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <optional>
@@ -151,6 +154,7 @@ class PyLoader {
                .tail = options.tail} {
     // Asked by the thread that waits in next(), which has let go of the GIL.
     options.is_interrupted = [this] {
+      if (is_closing_) return true;
       const py::gil_scoped_acquire python;
       if (PyErr_CheckSignals() != 0) interruption_ = std::make_unique<py::error_already_set>();
       return interruption_ != nullptr;
@@ -239,9 +243,12 @@ class PyLoader {
   uint64_t epoch() const { return epoch_; }
   uint64_t batches_left() const { return left_; }
 
-  // A next() that waits in another thread ends first.
+  // A next() that waits in another thread ends first. Nothing in a forked child, where threads that
+  // stayed in the parent may hold the locks for ever.
   void close() {
+    if (getpid() != process_) return;
     const py::gil_scoped_release nobody_waits;
+    is_closing_ = true;  // a cancel() alone is undone by a start_epoch() that is under way
     {
       const std::lock_guard lock(loader_mutex_);
       if (loader_) loader_->cancel();
@@ -292,7 +299,7 @@ class PyLoader {
     const Status done = [&]() -> Status {
       const py::gil_scoped_release nobody_waits;
       const std::lock_guard lock(use_mutex_);
-      if (!loader_) return closed();
+      if (!loader_ || is_closing_) return closed();
       return work(*loader_);
     }();
     if (const auto interruption = std::exchange(interruption_, nullptr)) throw *interruption;
@@ -304,6 +311,8 @@ class PyLoader {
     left_ = Share(share_).batch_count();
   }
 
+  const pid_t process_ = getpid();
+  std::atomic<bool> is_closing_ = false;
   std::mutex use_mutex_;              // held by a call that may wait
   std::mutex loader_mutex_;           // held to end or to cancel the loader
   std::shared_ptr<comm::Comm> comm_;  // with peers; shared with all that talk, lives longest

@@ -11,6 +11,23 @@ import unittest
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
+# The example, which ends in step 18: rank 0 kills all processes of the job, or fails alone.
+ENDED_IN_STEP_18 = """
+import os, signal, sys
+sys.path.insert(0, os.environ["EXAMPLES"])
+import fashion_mnist
+
+def train_step(job, batch, whole=fashion_mnist.Job.train_step):
+    if job.rank == 0 and job.step == 17:
+        if os.environ["HOW"] == "fail":
+            sys.exit("rank 0 fails")
+        os.killpg(0, signal.SIGKILL)
+    return whole(job, batch)
+
+fashion_mnist.Job.train_step = train_step
+sys.exit(fashion_mnist.main())
+"""
+
 
 def losses(text):
     """Step to loss, as printed with all its digits."""
@@ -29,14 +46,21 @@ class FashionMnistTest(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.work = pathlib.Path(scratch.name)
 
-    def command(self, *options):
-        return [sys.executable, str(EXAMPLES / "fashion_mnist.py"), "--work", str(self.work), *options]
+    def run_script(self, script, *options, **more):
+        return subprocess.run([sys.executable, str(script), "--work", str(self.work), *options],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, **more)
 
     def train(self, *options):
-        done = subprocess.run(self.command(*options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              timeout=300, check=False)
+        done = self.run_script(EXAMPLES / "fashion_mnist.py", *options)
         self.assertEqual(done.returncode, 0, done.stderr)
         return losses(done.stdout)
+
+    def train_until_step_18(self, how, *options):
+        script = self.work / "ended.py"
+        script.write_text(ENDED_IN_STEP_18)
+        # What a killed job leaves is removed with the test's own folder.
+        environment = {**os.environ, "EXAMPLES": str(EXAMPLES), "HOW": how, "TMPDIR": str(self.work)}
+        return self.run_script(script, *options, env=environment, start_new_session=True)
 
     def expect_same_losses(self, *options):
         whole = self.train("--stop-after", "40", *options)
@@ -66,20 +90,16 @@ class FashionMnistTest(unittest.TestCase):
     def test_a_killed_job_goes_on_from_its_checkpoint(self):
         options = ("--ranks", "4", "--checkpoint-every", "5")
         whole = self.train("--stop-after", "30", *options)
-        job = subprocess.Popen(self.command(*options), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                               start_new_session=True)
-        for line in job.stdout:
-            if " step 18 " in line:
-                break
-        os.killpg(job.pid, signal.SIGKILL)
-        job.stdout.close()
-        job.wait(timeout=60)
+        killed = self.train_until_step_18("kill", *options)
+        self.assertEqual(killed.returncode, -signal.SIGKILL, killed.stderr)
+        self.assertEqual(losses(killed.stdout), {step: whole[step] for step in range(1, 18)})
         rest = self.train("--resume", "--stop-after", "30", *options)
-        # A checkpoint of step 15 or, if the ranks were faster than the signal, of a later one.
-        self.assertLessEqual(min(rest), 30)
-        self.assertGreaterEqual(min(rest), 16)
-        self.assertEqual(rest, {step: whole[step] for step in rest})
-        self.assertEqual(max(rest), 30)
+        self.assertEqual(rest, {step: whole[step] for step in range(16, 31)})  # the checkpoint is of step 15
+
+    def test_where_a_rank_fails_the_others_are_ended(self):
+        failed = self.train_until_step_18("fail", "--ranks", "4")
+        self.assertEqual(failed.returncode, 1, failed.stderr)
+        self.assertIn("rank 0 fails", failed.stderr)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 import unittest
 
@@ -25,6 +26,9 @@ class ProcessTest(TracedTest):
         self.run_python(self.write("make.py", MAKE.format(count=60)))
 
     def start(self, code: str) -> subprocess.Popen:
+        # Ctrl-C is ignored below a shell that started the tests by `&`, unless it is asked for.
+        code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" \
+            + textwrap.dedent(code)
         process = subprocess.Popen([sys.executable, self.write("program.py", code)], cwd=self.folder,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stdout.close)
@@ -47,7 +51,7 @@ class ProcessTest(TracedTest):
         self.assertEqual(process.stdout.readline(), "waiting\n")
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=600)
         self.assertIn("KeyboardInterrupt", errors)
         self.assertEqual(process.returncode, -signal.SIGINT)
 
@@ -66,7 +70,7 @@ class ProcessTest(TracedTest):
         process.send_signal(signal.SIGUSR1)
         self.assertEqual(process.stdout.readline(), "heard\n")  # while it waits
         (self.folder / "raw/0000.bin").write_bytes(bytes(16))
-        out, errors = process.communicate(timeout=30)
+        out, errors = process.communicate(timeout=600)
         self.assertEqual(out, "[[0, 0, 0, 0]]\n", errors)
 
     def test_ctrl_c_ends_a_wait_for_a_python_dataset(self):
@@ -82,25 +86,29 @@ class ProcessTest(TracedTest):
         self.assertEqual(process.stdout.readline(), "waiting\n")
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=600)
         self.assertIn("KeyboardInterrupt", errors)
 
     def test_a_signal_that_is_handled_does_not_end_the_wait(self):
         process = self.start("""
-            import signal, time, millrace
-            signal.signal(signal.SIGUSR1, lambda *_: print("heard", flush=True))
+            import signal, threading, millrace
+            heard = threading.Event()
+            def hear(*_):
+                print("heard", flush=True)
+                heard.set()
+            signal.signal(signal.SIGUSR1, hear)
             class Slow:
                 def __len__(self): return 2
                 def __getitem__(self, i):
                     if i == 0: print("waiting", flush=True)
-                    time.sleep(1.5)
+                    heard.wait()
                     return i
             print([batch.tolist() for batch in millrace.DataLoader(Slow(), num_threads=2)])
         """)
         self.assertEqual(process.stdout.readline(), "waiting\n")
         time.sleep(0.5)
         process.send_signal(signal.SIGUSR1)
-        out, errors = process.communicate(timeout=30)
+        out, errors = process.communicate(timeout=600)
         self.assertEqual(out, "heard\n[[0], [1]]\n", errors)
 
     def test_an_exception_in_the_training_ends_the_program(self):
@@ -133,6 +141,47 @@ class ProcessTest(TracedTest):
             first, own, rest = done.stdout.splitlines()
             self.assertIn("fork", first)
             self.assertEqual((own, rest), ("15", "14"))
+
+    def test_a_child_of_a_fork_ends_though_a_thread_of_the_parent_holds_the_lock(self):
+        self.run_python(self.write("program.py", """
+            import os, threading, millrace
+            loader = millrace.DataLoader(list(range(60)), batch_size=4)
+            next(iter(loader))
+            is_held, release = threading.Event(), threading.Event()
+            def hold():
+                with loader._loader._shared.changed:
+                    is_held.set()
+                    release.wait()
+            thread = threading.Thread(target=hold)
+            thread.start()
+            is_held.wait()
+            child = os.fork()
+            if child == 0:
+                raise SystemExit(0)
+            ended = os.waitpid(child, 0)[1]
+            release.set()
+            assert ended == 0, ended
+        """))
+
+    def test_a_child_of_a_fork_can_close_a_loader_that_a_thread_of_the_parent_waits_for(self):
+        self.run_python(self.write("program.py", f"""
+            import os, threading, time, millrace
+            loader = {OPEN} batch_size=1)
+            os.unlink("raw/0000.bin")
+            os.mkfifo("raw/0000.bin")
+            batches = iter(loader)
+            thread = threading.Thread(target=lambda: next(batches))
+            thread.start()
+            time.sleep(0.5)  # most likely it waits by then; what is checked holds in any case
+            child = os.fork()
+            if child == 0:
+                loader.close()
+                raise SystemExit(0)
+            ended = os.waitpid(child, 0)[1]
+            open("raw/0000.bin", "wb").write(bytes(16))
+            thread.join()
+            assert ended == 0, ended
+        """))
 
     def test_a_job_that_was_killed_goes_on_from_its_last_state(self):
         program = self.write("train.py", f"""

@@ -14,6 +14,7 @@ import warnings
 from pathlib import Path
 
 import millrace
+import mpirun
 
 BUILD = Path(os.environ["MILLRACE_BUILD"])
 HAS_MPI = (BUILD / "lib" / "libmillrace_mpi.so").exists() and shutil.which("mpirun") is not None
@@ -177,7 +178,7 @@ class OneRankTest(LocalTest):
         (self.folder / "train.py").write_text(textwrap.dedent(TRAIN))
         environment = os.environ | {"RANK": "1", "WORLD_SIZE": "2"}
         done = subprocess.run([sys.executable, "train.py", '{"epochs": 1}'], cwd=self.folder,
-                              env=environment, capture_output=True, text=True, timeout=100, check=False)
+                              env=environment, capture_output=True, text=True, timeout=900, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, "local_dir: this is rank 1 of 2, but MPI knows 1 rank.*start the job "
                                       "by mpirun or srun, or leave it out: the batches are the same")
@@ -191,12 +192,10 @@ class RanksTest(LocalTest):
 
     def train(self, ranks: int, fails: bool = False, **options) -> list:
         """The batches of each rank."""
-        environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                                    "OMPI_MCA_mpi_yield_when_idle": "1"}
         command = ["mpirun", "--oversubscribe", "-np", str(ranks), sys.executable, "train.py",
                    json.dumps(options)]
-        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True,
-                              timeout=200, check=False)
+        done = subprocess.run(command, cwd=self.folder, env=mpirun.environment(self.folder),
+                              capture_output=True, text=True, timeout=900, check=False)
         self.assertEqual(done.returncode != 0, fails, done.stdout + done.stderr)
         return [] if fails else self.read("batches", ranks)
 

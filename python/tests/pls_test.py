@@ -13,6 +13,8 @@ from pathlib import Path
 
 from PIL import Image as Pillow
 
+import mpirun
+
 BUILD = Path(os.environ["MILLRACE_BUILD"])
 HAS_MPI = (BUILD / "lib" / "libmillrace_mpi.so").exists() and shutil.which("mpirun") is not None
 
@@ -63,10 +65,8 @@ class PlsTest(unittest.TestCase):
         command = [sys.executable, "train.py", str(first)]
         if ranks > 1:
             command = ["mpirun", "--oversubscribe", "-np", str(ranks), *command]
-        environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1",
-                                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True,
-                              text=True, timeout=200, check=False)
+        done = subprocess.run(command, cwd=self.folder, env=mpirun.environment(self.folder),
+                              capture_output=True, text=True, timeout=900, check=False)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done
 
@@ -112,7 +112,7 @@ class PlsTest(unittest.TestCase):
     def test_ranks_that_mpi_does_not_know_are_refused(self):
         environment = os.environ | {"RANK": "1", "WORLD_SIZE": "2"}
         done = subprocess.run([sys.executable, "train.py", "0"], cwd=self.folder, env=environment,
-                              capture_output=True, text=True, timeout=100, check=False)
+                              capture_output=True, text=True, timeout=900, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("start the job by mpirun or srun", done.stderr)
 

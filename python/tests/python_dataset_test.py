@@ -5,11 +5,14 @@ import threading
 import time
 import unittest
 from collections import Counter, namedtuple
+from contextlib import suppress
+from unittest import mock
 
 import numpy
 import torch
 
 import millrace
+from millrace.loader import _python_loader
 from millrace.loader._collate import Collate
 
 
@@ -86,7 +89,7 @@ class ContentTest(unittest.TestCase):
         loader = millrace.DataLoader(Counting(100), batch_size=2, prefetch=3, num_threads=2)
         batches = iter(loader)
         next(batches)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while len(asked) < 8 and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(0.05)
@@ -246,18 +249,35 @@ class ErrorTest(unittest.TestCase):
         self.assertIn("sample 3", str(loader.stats()))
 
     def test_a_sample_that_does_not_come_is_named(self):
-        release = threading.Event()
+        is_stuck, release = threading.Event(), threading.Event()
         self.addCleanup(release.set)
 
         class Stuck(Squares):
             def __getitem__(self, index):
                 if index == 2:
+                    is_stuck.set()
                     release.wait()
                 return super().__getitem__(index)
 
-        loader = millrace.DataLoader(Stuck(10), batch_size=2, timeout=0.3, num_threads=1)
+        batches = iter(millrace.DataLoader(Stuck(10), batch_size=2, timeout=0.3, num_threads=1))
+        while not is_stuck.is_set():
+            with suppress(TimeoutError):  # where the thread is slow to begin, of another sample
+                next(batches)
         with self.assertRaisesRegex(TimeoutError, "sample 2 "):
-            list(loader)
+            list(batches)  # the first batch may be left
+
+    def test_a_batch_that_comes_as_the_time_is_over_is_taken(self):
+        loader = millrace.DataLoader(Squares(2), batch_size=2, num_threads=1)._loader
+        clock = mock.Mock(monotonic=mock.Mock(return_value=0))
+
+        def wait(seconds):  # it times out, and a thread is done before it has the lock again
+            clock.monotonic.return_value = 20
+            loader._run.ready[0] = "batch"
+            return False
+
+        with mock.patch.object(loader._shared.changed, "wait", wait), \
+                mock.patch.object(_python_loader, "time", clock):
+            self.assertEqual(loader._shared.wait(loader._run, deadline=10), "batch")
 
     def test_options_that_make_no_sense_are_refused_with_the_reason(self):
         for options, sentence in (({"batch_size": 0}, "batch_size=0"),

@@ -3,7 +3,7 @@
 
 import unittest
 
-from traced import TracedTest
+from traced import QUIET_TRACKER, TracedTest
 
 
 class RegionsTest(TracedTest):
@@ -89,9 +89,15 @@ class RegionsTest(TracedTest):
                 assert end.value == "end"
 
             @trace.region("coroutine")
-            async def wait(seconds):
-                await asyncio.sleep(seconds)
-                return seconds
+            async def wait(event):
+                await event.wait()
+                return "longer"
+
+            @trace.region("coroutine")
+            async def ring(event):
+                await asyncio.sleep(0)
+                event.set()
+                return "shorter"
 
             @trace.region("async generator")
             async def count():
@@ -99,7 +105,8 @@ class RegionsTest(TracedTest):
                 yield 2
 
             async def main():
-                assert await asyncio.gather(wait(0.02), wait(0.001)) == [0.02, 0.001]
+                event = asyncio.Event()
+                assert await asyncio.gather(wait(event), ring(event)) == ["longer", "shorter"]
                 assert [item async for item in count()] == [1, 2]
 
             asyncio.run(main())
@@ -240,7 +247,7 @@ class RegionsTest(TracedTest):
                             assert pool.map(work, range(6)) == list(range(6))
                             pool.close()
                             pool.join()
-                    """.replace("METHOD", method))
+                    """.replace("METHOD", method), **QUIET_TRACKER)
                 self.assertEqual(len(recording.named("work")), 6)
                 self.assertEqual(sorted(region.tags["index"] for region in recording.named("inner")),
                                  list(range(6)))

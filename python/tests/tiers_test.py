@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy
 
 import millrace
+import mpirun
 
 BUILD = Path(os.environ["MILLRACE_BUILD"])
 HAS_MPI = (BUILD / "lib" / "libmillrace_mpi.so").exists() and shutil.which("mpirun") is not None
@@ -27,6 +28,7 @@ SLOW_FILES = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -37,7 +39,7 @@ static void wait_if_slow(int fd) {
   ssize_t length = readlink(link, path, sizeof path - 1);
   if (length <= 0) return;
   path[length] = 0;
-  if (strstr(path, "/slow/")) usleep(25000);  // slower than a rank that answers on a busy machine
+  if (strstr(path, "/slow/")) usleep(atoi(getenv("SLOW_US")));
 }
 ssize_t readv(int fd, const struct iovec* places, int count) {
   static ssize_t (*real)(int, const struct iovec*, int);
@@ -75,7 +77,7 @@ except (RuntimeError, OSError) as error:
 
 # mpirun ends all ranks when it sees one die: it sees shells instead, which wait for each other.
 BLIND = '"$@"; touch "ended-$OMPI_COMM_WORLD_RANK"; ' \
-        'for i in $(seq 900); do [ $(ls ended-* | wc -l) = 2 ] && exit 0; sleep 0.1; done; exit 3'
+        'for i in $(seq 6000); do [ $(ls ended-* | wc -l) = 2 ] && exit 0; sleep 0.1; done; exit 3'
 
 
 def make_raw(root: Path) -> Path:
@@ -176,18 +178,17 @@ class SlowFilesTest(TiersTest):
         (self.folder / "train.py").write_text(textwrap.dedent(TRAIN))
         (self.folder / "scratch").mkdir()
 
-    def train(self, ranks: int, **options) -> list:
-        """The tiers' figures of each rank."""
+    def train(self, ranks: int, read_us: int = 25_000, **options) -> list:
+        """The tiers' figures of each rank. A read of a slow file takes `read_us`."""
         command = [sys.executable, "train.py", json.dumps(options)]
         if "dies_at" in options:
             command = ["sh", "-c", BLIND, "sh", *command]
         if ranks > 1:
-            command = ["mpirun", "--oversubscribe", "-np", str(ranks), "-x", "LD_PRELOAD", *command]
-        environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                                    "OMPI_MCA_mpi_yield_when_idle": "1",
-                                    "LD_PRELOAD": str(self.folder / "slow.so")}
+            command = ["mpirun", "--oversubscribe", "-np", str(ranks), "-x", "LD_PRELOAD", "-x", "SLOW_US", *command]
+        environment = mpirun.environment(self.folder) | {"LD_PRELOAD": str(self.folder / "slow.so"),
+                                                         "SLOW_US": str(read_us)}
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True,
-                              text=True, timeout=100, check=False)
+                              text=True, timeout=900, check=False)
         if "dies_at" not in options:
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob("cache-*.json"))]
@@ -200,8 +201,9 @@ class SlowFilesTest(TiersTest):
 
     @unittest.skipUnless(HAS_MPI, "this build or this machine has no MPI")
     def test_ranks_that_ask_each_other_read_fewer_files(self):
-        alone = self.train(2, cache_memory="10MiB")
-        together = self.train(2, cache_memory="10MiB", cache_peers=True)
+        # Slower than a rank that answers on a busy machine, and so slow that neither gets far ahead.
+        alone = self.train(2, read_us=100_000, cache_memory="10MiB")
+        together = self.train(2, read_us=100_000, cache_memory="10MiB", cache_peers=True)
         self.assertEqual([len(alone), len(together)], [2, 2])
         self.assertTrue(all(cache["peer"]["samples"] == 0 for cache in alone))
         self.assertGreater(sum(cache["peer"]["samples"] for cache in together), 0)

@@ -5,7 +5,7 @@ import collections
 import importlib.util
 import unittest
 
-from traced import LIBRARY, Recording, TracedTest
+from traced import LIBRARY, QUIET_TRACKER, Recording, TracedTest
 
 TRAIN = """
     import sys
@@ -56,11 +56,9 @@ def places(regions) -> list:
 class TorchTest(TracedTest):
     def train(self, *arguments):
         script = self.write("train.py", TRAIN)
-        # Python's tracker of semaphores races with the end of a fork server, traced or not, and says so.
-        quiet = {"PYTHONWARNINGS": "ignore::UserWarning:multiprocessing.resource_tracker"}
-        plain = self.run_python(script, *arguments, **quiet)
+        plain = self.run_python(script, *arguments, **QUIET_TRACKER)
         traced = self.run_python("-m", "millrace.trace", "-o", self.trace, script, *arguments,
-                                 MILLRACE_TRACE_LIBRARY=str(LIBRARY), **quiet)
+                                 MILLRACE_TRACE_LIBRARY=str(LIBRARY), **QUIET_TRACKER)
         self.assertEqual((plain.stdout, plain.stderr), (traced.stdout, traced.stderr))
         return Recording(self.trace)
 

@@ -15,6 +15,9 @@ LIBRARY = BUILD / "lib" / "libmillrace_trace.so"
 sys.path.insert(0, str(SOURCE / "tests" / "trace"))
 from recording import Recording  # noqa: E402, F401
 
+# Python's tracker of semaphores races with the end of a fork server, traced or not, and says so.
+QUIET_TRACKER = {"PYTHONWARNINGS": "ignore::UserWarning:multiprocessing.resource_tracker"}
+
 
 class TracedTest(unittest.TestCase):
     def setUp(self):

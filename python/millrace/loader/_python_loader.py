@@ -189,6 +189,7 @@ class _Shared:
 
     def __init__(self, options: PythonOptions) -> None:
         self.options = options
+        self.process = os.getpid()
         self.changed = threading.Condition()
         self.run: Optional[_Run] = None
         self.is_closed = False
@@ -205,6 +206,9 @@ class _Shared:
             self.changed.notify_all()
 
     def close(self) -> None:
+        # At the end of a forked child: a thread that stayed in the parent may hold the lock for ever.
+        if os.getpid() != self.process:
+            return
         with self.changed:
             self.is_closed = True
             self.run = None
@@ -219,9 +223,11 @@ class _Shared:
             while run.handed not in run.ready:
                 if self.is_closed:
                     return RuntimeError("the loader was closed")
-                # In slices: a wait without end could not be interrupted by Ctrl-C everywhere.
-                if not self.changed.wait(0.2) and time.monotonic() > deadline:
+                # Not right after the wait: a batch may have come while it took the lock again.
+                if time.monotonic() > deadline:
                     return None
+                # In slices: a wait without end could not be interrupted by Ctrl-C everywhere.
+                self.changed.wait(0.2)
             result = run.ready[run.handed]
             if not isinstance(result, BaseException):
                 del run.ready[run.handed]
