@@ -30,11 +30,11 @@ ENDED = r"millrace: rank {} \(process \d+ on \S+\) ended without a word: "
 KEEP_EXIT_CODE = f"""
 echo $? > "$EXIT_CODES/.{RANK}"
 mv "$EXIT_CODES/.{RANK}" "$EXIT_CODES/{RANK}"
-for i in $(seq 900); do [ $(ls "$EXIT_CODES" | wc -l) = {SIZE} ] && exit 0; sleep 0.1; done
+for i in $(seq 5000); do [ $(ls "$EXIT_CODES" | wc -l) = {SIZE} ] && exit 0; sleep 0.1; done
 """
 BLIND = '"$@"' + KEEP_EXIT_CODE
 # Longer than a busy machine takes, and much shorter than ranks work that nobody ends.
-PATIENCE_S = 120
+PATIENCE_S = 600
 
 
 def environment(**more: str) -> dict:
@@ -77,7 +77,7 @@ class ContractTest(unittest.TestCase):
         self.check(clauses("succeeds"), ranks=2)
 
     def test_they_hold_for_messages_in_many_pieces(self):
-        self.check(clauses("succeeds"), PIECE_BYTES="1000")
+        self.check(clauses("succeeds"), PIECE_BYTES="20000")
 
     def test_each_clause_that_fails_holds(self):
         names = clauses("fails")

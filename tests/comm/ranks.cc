@@ -39,7 +39,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kWorkTime = 600s;  // nobody waits so long: who should be ended, and is not, shows
+constexpr auto kWorkTime = 3600s;  // nobody waits so long: who should be ended, and is not, shows
 
 // What the command line does with an error: one rank prints it.
 void print(const Error& error) { fmt::print(stderr, "millrace: {}\n", error.message()); }
