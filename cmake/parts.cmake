@@ -1,16 +1,18 @@
 # Parts: what a build may have or lack, depending on the libraries of the machine.
 #
-# millrace_part(NAME PROVIDES text FIND package [VERSION least] TARGETS target... PACKAGE debian-package) makes a cache
-# variable MILLRACE_<NAME> (AUTO, ON or OFF) and sets
+# millrace_part(NAME PROVIDES text FIND package [VERSION least] [COMPONENT component] TARGETS target... PACKAGE debian-package)
+# makes a cache variable MILLRACE_<NAME> (AUTO, ON or OFF) and sets
 #   MILLRACE_HAVE_<NAME>    whether the part is in
 #   MILLRACE_<NAME>_TARGET  what to link
-# AUTO takes the part where its library is found. ON makes a missing library an error. The outcome and
-# its reason are printed at the end of the configuration and by `millrace --version`.
+# AUTO takes the part if its library is found. ON makes a missing library an error. The outcome and its reason are
+# printed at the end of the configuration and by `millrace --version`. tests/parts_test.py builds without each part.
+#
+# <package>_FOUND decides, not whether a target exists: FindMPI makes its targets even if it found nothing.
 
 set(MILLRACE_PARTS "")
 
 function(millrace_part name)
-  cmake_parse_arguments(PARSE_ARGV 1 part "" "PROVIDES;FIND;VERSION;PACKAGE" "TARGETS")
+  cmake_parse_arguments(PARSE_ARGV 1 part "" "PROVIDES;FIND;VERSION;COMPONENT;PACKAGE" "TARGETS")
   string(TOUPPER "${name}" upper)
   set(MILLRACE_${upper} AUTO CACHE STRING "${part_PROVIDES}: AUTO, ON or OFF")
   set_property(CACHE MILLRACE_${upper} PROPERTY STRINGS AUTO ON OFF)
@@ -22,9 +24,9 @@ function(millrace_part name)
     set(wanted "${part_FIND} ${part_VERSION} or newer")
   endif()
   if(MILLRACE_${upper} STREQUAL "AUTO" OR MILLRACE_${upper})
-    find_package(${part_FIND} ${part_VERSION} QUIET)
+    find_package(${part_FIND} ${part_VERSION} QUIET COMPONENTS ${part_COMPONENT})
     foreach(candidate IN LISTS part_TARGETS)
-      if(TARGET ${candidate} AND NOT target)
+      if(${part_FIND}_FOUND AND TARGET ${candidate} AND NOT target)
         set(target ${candidate})
       endif()
     endforeach()

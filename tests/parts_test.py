@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Every optional part with its library hidden, one at a time: the build goes on, and the program names the part as off.
+
+The Debian package of the library is deleted, file by file, in an overlay over /usr that only the build sees. Nothing
+of the machine changes. Switching a part off (`minimal_test.py`) does not show what CMake's search finds by mistake.
+"""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+SOURCE = Path(os.environ["MILLRACE_SOURCE"])
+# One folder for all: what does not depend on a part is compiled once.
+BUILD = SOURCE / "build/parts-test"
+# A file of each part's library. The packages that own these files are hidden.
+OWNED_BY_THE_LIBRARY = {
+    "yaml": "/usr/include/yaml-cpp/yaml.h",
+    "gzip": "/usr/include/zlib.h",
+    "mpi": "/usr/lib/*/openmpi/include/mpi.h",
+    "sqlite": "/usr/include/sqlite3.h",
+    "jpeg": "/usr/include/jpeglib.h",
+    "png": "/usr/include/libpng16/png.h",
+    "uring": "/usr/include/liburing.h",
+    "python": "/usr/include/python3.*/Python.h",
+    "bindings": "/usr/include/pybind11/pybind11.h",
+}
+HIDE_AND_BUILD = r"""
+set -eu
+mount -t tmpfs tmpfs /mnt
+mkdir /mnt/upper /mnt/work
+mount -t overlay overlay -o lowerdir=/usr,upperdir=/mnt/upper,workdir=/mnt/work /usr
+dpkg -L "$@" | while read -r file; do if [ -f "$file" ] || [ -L "$file" ]; then rm "$file"; fi; done
+cmake --preset release --fresh -B "$BUILD" -DMILLRACE_UNITY=ON -DMILLRACE_BENCH=OFF -DCMAKE_CXX_FLAGS_RELEASE="-O0 -DNDEBUG"
+cmake --build "$BUILD"
+"$BUILD/bin/millrace" --version
+"""
+
+
+def packages_of(part: str) -> list[str]:
+    files = [os.path.realpath(file) for file in glob.glob(OWNED_BY_THE_LIBRARY[part])]
+    if not files:
+        raise AssertionError(f"{OWNED_BY_THE_LIBRARY[part]} is not there: what would hiding part {part} show?")
+    owners = subprocess.run(["dpkg", "-S", *files], capture_output=True, text=True, check=True).stdout
+    return sorted({line.split(": ")[0] for line in owners.splitlines()})
+
+
+class PartsTest(unittest.TestCase):
+    maxDiff = None
+
+    def build_without(self, part: str) -> str:
+        """What configuring, building and `millrace --version` printed on a machine without the part's library."""
+        # Other Pythons and libraries than Debian's must not stand in for what is hidden.
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": os.environ["HOME"], "BUILD": str(BUILD)}
+        done = subprocess.run(["unshare", "--mount", "--propagation", "private", "bash", "-c", HIDE_AND_BUILD, "hide",
+                               *packages_of(part)], cwd=SOURCE, env=environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout[-8000:])
+        return done.stdout
+
+    def test_every_part_is_hidden_here(self):
+        parts = re.findall(r"^millrace_part\((\w+)", (SOURCE / "CMakeLists.txt").read_text(), re.MULTILINE)
+        self.assertEqual(sorted(parts), sorted(OWNED_BY_THE_LIBRARY))
+
+    def test_a_build_without_its_library_names_the_part_as_off(self):
+        for part in OWNED_BY_THE_LIBRARY:
+            with self.subTest(part=part):
+                printed = self.build_without(part)
+                self.assertRegex(printed, rf"(?m)^-- part {part}: off \(.+ was not found when this was built; install \S+")
+                self.assertRegex(printed, rf"(?m)^ *off {part}: .+ was not found")
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0 or not Path("/usr/bin/dpkg").exists():
+        print("needs root and Debian's dpkg, to hide packages")
+        sys.exit(77)
+    unittest.main()
