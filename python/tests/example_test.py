@@ -39,7 +39,6 @@ def losses(text):
     return found
 
 
-@unittest.skipUnless(DATA.exists(), "needs the package dataset-fashion-mnist")
 class FashionMnistTest(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()

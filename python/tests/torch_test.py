@@ -2,7 +2,6 @@
 """PyTorch without edits: loaders with every kind of worker, steps, checkpoints; results unchanged."""
 
 import collections
-import importlib.util
 import unittest
 
 from traced import LIBRARY, QUIET_TRACKER, Recording, TracedTest
@@ -51,8 +50,6 @@ def places(regions) -> list:
     return sorted((region.epoch, region.step) for region in regions)
 
 
-@unittest.skipUnless(importlib.util.find_spec("torch"),
-                     "this Python has no torch; install python3-torch")
 class TorchTest(TracedTest):
     def train(self, *arguments):
         script = self.write("train.py", TRAIN)
@@ -177,8 +174,6 @@ class TorchTest(TracedTest):
         self.assertIn((0, 1), [(process.rank, process.world_size)
                                for process in recording.processes])
 
-    @unittest.skipUnless(importlib.util.find_spec("torchvision"),
-                         "this Python has no torchvision; install python3-torchvision")
     def test_transforms_of_torchvision_are_told_once(self):
         script = self.write("train.py", """
             import torch

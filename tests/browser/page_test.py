@@ -24,7 +24,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import sample_data  # noqa: E402  (they lie beside this file, which the line above makes known)
 from chromium import Chromium, Page, find_chromium  # noqa: E402
 
-SKIPPED = 77
 SOURCE = Path(__file__).resolve().parents[2]
 LEFT, RIGHT = 110, 14  # the margins of the views over time (view.ts)
 
@@ -640,8 +639,7 @@ given: list[str] = []
 if __name__ == "__main__":
     program = find_chromium()
     if program is None:
-        print("there is no Chromium to test the page in; install the package chromium")
-        sys.exit(SKIPPED)
+        sys.exit("there is no Chromium to test the page in; install the package chromium")
     arguments = sys.argv[1:]
     if len(arguments) == 2 and arguments[0].endswith(".html"):
         given, arguments = arguments, ["AGivenPage"]

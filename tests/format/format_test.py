@@ -15,10 +15,7 @@ import unittest
 import zipfile
 from pathlib import Path
 
-try:
-    import numpy
-except ImportError:
-    numpy = None
+import numpy
 
 PROGRAM = sys.argv[1]
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
@@ -123,7 +120,6 @@ def array_of(field: dict):
     return numpy.frombuffer(bytes.fromhex(field["bytes"]), field["type"]).reshape(shape)
 
 
-@unittest.skipIf(numpy is None, "no numpy")
 class NumpyTest(FormatTest):
     def test_numpy_reads_our_npy(self):
         numpy.testing.assert_array_equal(numpy.load(self.ours("a.npy", "npy")), numpy.array(IMAGES[0], "f4"))
@@ -327,10 +323,7 @@ class OwnTest(FormatTest):
                          b"".join(struct.pack("<6f", *range(i, i + 6)) for i in range(3)))
 
     def test_folders_are_as_torchvision_has_them(self):
-        try:
-            from torchvision.datasets import ImageFolder
-        except ImportError:
-            self.skipTest("no torchvision")
+        from torchvision.datasets import ImageFolder
         names = ["b/2.png", "b/10.png", "b/x/1.png", "b/x-y/1.png", "B/1.png", "\u00e9/1.PNG", "a/.hidden.png", "a/z.txt"]
         for name in names:
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)

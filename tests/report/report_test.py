@@ -1,8 +1,8 @@
 """`millrace report` on real traces, on broken ones, and under mpirun.
 
 Usage: report_test.py MILLRACE MPIEXEC PYTHON EXAMPLES [unittest arguments]. MPIEXEC may be "none": then the tests of
-ranks are skipped. PYTHON is one with numpy, as far as there is one, or "none": then the example is not run. EXAMPLES is
-python/examples."""
+ranks are skipped. PYTHON is one with numpy, or "none": then the example is not
+run. EXAMPLES is python/examples."""
 
 import json
 import os
@@ -218,7 +218,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(shared.stderr.count("no such file"), 1, shared.stderr)
 
 
-@unittest.skipUnless(PYTHON and run(PYTHON, "-c", "import numpy").returncode == 0, "no numpy")
+@unittest.skipUnless(PYTHON, "this build has no Python package")
 class ExampleTest(unittest.TestCase):
     def test_the_example_of_the_quickstart_is_traced_and_understood(self):
         with tempfile.TemporaryDirectory() as scratch:

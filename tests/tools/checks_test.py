@@ -19,8 +19,6 @@ sys.dont_write_bytecode = True
 
 import check_paths  # noqa: E402  (it lies in tools/, which the line above makes known)
 
-CLANG_FORMAT = shutil.which("clang-format-19")
-
 
 class CheckTest(unittest.TestCase):
     """A temporary tree, and the check of `script` run over it."""
@@ -787,7 +785,6 @@ class FormatToolTest(CheckTest):
         self.assertIn("clang-format-19 failed with exit status 1: . ", output)
 
 
-@unittest.skipUnless(CLANG_FORMAT, "needs the package clang-format-19")
 class FormatTest(CheckTest):
     script = "check_format.py"
 

@@ -83,8 +83,7 @@ class Hdf5Test(unittest.TestCase):
 
     def test_h5py_is_seen(self):
         python = python_with("h5py")
-        if python is None:
-            self.skipTest("no Python here has h5py (package python3-h5py)")
+        self.assertIsNotNone(python, "no Python here has h5py (package python3-h5py)")
         path = os.path.join(self.directory, "by_h5py.h5")
         events = self.run_traced(python, "-c", H5PY_SCRIPT, path)
         calls = [event for event in events if event.call.startswith("H5") and event.file.startswith(path)]

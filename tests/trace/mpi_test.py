@@ -192,8 +192,7 @@ class MpiTest(unittest.TestCase):
 
     def test_mpi4py_is_seen(self):
         python = python_with("mpi4py")
-        if python is None:
-            self.skipTest("no Python here has mpi4py (package python3-mpi4py)")
+        self.assertIsNotNone(python, "no Python here has mpi4py (package python3-mpi4py)")
         self.traced(python, "-c", MPI4PY_SCRIPT, self.data)
         session = self.sessions()
         for rank, pid in self.ranks(session).items():
