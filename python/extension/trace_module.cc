@@ -7,6 +7,7 @@
 #include "method.h"
 #include "recorder.h"
 #include "region.h"
+#include "wire/launchers.h"
 
 namespace millrace::python {
 
@@ -96,6 +97,38 @@ PyObject* set_rank(PyObject*, PyObject* arguments, PyObject* keywords) {
   Py_RETURN_NONE;
 }
 
+// The variables of a mapping as C strings, which stay as long as this object.
+class Variables {
+ public:
+  explicit Variables(PyObject* mapping) : mapping_(mapping), values_(PyList_New(0)) {}
+  ~Variables() { Py_XDECREF(values_); }
+  Variables(const Variables&) = delete;
+  Variables& operator=(const Variables&) = delete;
+
+  // Null also after an error, which PyErr_Occurred() then knows.
+  const char* operator()(const char* name) const {
+    if (values_ == nullptr || PyErr_Occurred() != nullptr) return nullptr;
+    PyObject* value = PyObject_CallMethod(mapping_, "get", "s", name);
+    if (value == nullptr) return nullptr;
+    const bool is_kept = value != Py_None && PyList_Append(values_, value) == 0;
+    Py_DECREF(value);
+    return is_kept ? PyUnicode_AsUTF8(value) : nullptr;
+  }
+
+ private:
+  PyObject* mapping_;
+  PyObject* values_;
+};
+
+PyObject* place_variables(PyObject*, PyObject* environment) {
+  const Variables variable(environment);
+  const wire::Launcher* launcher = wire::find_launcher(variable);
+  wire::PlaceVariables place;
+  if (launcher != nullptr) place = wire::place_variables(*launcher, variable);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  return Py_BuildValue("(zzzz)", place.rank, place.size, place.local_rank, place.local_size);
+}
+
 PyObject* restore_region(PyObject*, PyObject* arguments) {
   PyObject* name = nullptr;
   PyObject* tags = nullptr;
@@ -124,6 +157,9 @@ PyMethodDef functions[] = {
     {"set_rank", as_method(set_rank), METH_VARARGS | METH_KEYWORDS,
      "set_rank(rank, world_size=-1): which rank this process is, where no MPI or Slurm variable\n"
      "says so."},
+    {"_place_variables", place_variables, METH_O,
+     "The names of the variables in this environment that tell the rank, the number of ranks, and\n"
+     "the same two on the node; each None where nobody tells it."},
     {"_restore_region", restore_region, METH_VARARGS, nullptr},
     {},
 };

@@ -67,9 +67,10 @@ class TimeLoggerTest(unittest.TestCase):
         self.assertEqual(logger.rows, [])
 
     def test_the_rank_is_what_the_launcher_says(self):
-        with mock.patch.dict(os.environ, {"OMPI_COMM_WORLD_RANK": "4"}, clear=True):
+        with mock.patch.dict(os.environ, {"OMPI_COMM_WORLD_RANK": "4", "OMPI_COMM_WORLD_SIZE": "8"},
+                             clear=True):
             self.assertEqual(TimeLogger().rank, 4)
-        with mock.patch.dict(os.environ, {"RANK": "x"}, clear=True):
+        with mock.patch.dict(os.environ, {"RANK": "x", "WORLD_SIZE": "8"}, clear=True):
             self.assertEqual(TimeLogger().rank, 0)
 
     def test_files_hold_every_row(self):

@@ -54,6 +54,17 @@ class WorldTest(unittest.TestCase):
                        "TORCHELASTIC_RUN_ID": "x"}
         self.assertEqual(World.of_environment(environment), World(3, 16, 3, 8))
 
+    def test_torchrun_below_mpirun_wins(self):
+        environment = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3", "PMIX_RANK": "1",
+                       "RANK": "3", "WORLD_SIZE": "6", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2",
+                       "TORCHELASTIC_RUN_ID": "x"}
+        self.assertEqual(World.of_environment(environment), World(3, 6, 1, 2))
+
+    def test_srun_says_what_pmix_does_not(self):
+        environment = {"PMIX_RANK": "5", "SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8",
+                       "SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "4(x2)"}
+        self.assertEqual(World.of_environment(environment), World(5, 8, 1, 4))
+
     def test_mpirun_wins_over_variables_exported_by_hand(self):
         environment = {"RANK": "0", "WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "1",
                        "OMPI_COMM_WORLD_SIZE": "2"}

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "cli/verbs.h"
 #include "trace/launcher.h"
+#include "wire/launchers.h"
 #include "wire/trace_call.h"
 
 namespace millrace::cli {
@@ -49,10 +50,7 @@ Status check_levels(std::string_view text) {
 // Refuses to mix two runs. The ranks of one job share a directory, and come and go.
 Status check_directory(const std::filesystem::path& directory, bool append) {
   if (append) return {};
-  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID",
-                               "MV2_COMM_WORLD_RANK", "RANK"}) {
-    if (std::getenv(variable) != nullptr) return {};
-  }
+  if (wire::find_launcher([](const char* name) { return std::getenv(name); }) != nullptr) return {};
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     if (entry.path().extension() == ".mrt" || entry.is_directory(error)) {
@@ -141,8 +139,9 @@ Command trace_command() {
           "Globs are matched against absolute paths; '*' also stands for slashes, so that "
           "'/data/*' is everything below /data.\n\n"
           "In a job script the launcher may stand before the program (srun millrace trace -o DIR "
-          "-- python train.py), one a rank, all with the same directory; or set LD_PRELOAD to "
-          "libmillrace_trace.so and MILLRACE_TRACE_DIR to the directory, and run 'millrace pack' "
+          "-- python train.py), one a rank, all with the same directory; or give the tasks the "
+          "variables LD_PRELOAD, with the path of libmillrace_trace.so, and MILLRACE_TRACE_DIR "
+          "(srun --export=ALL,MILLRACE_TRACE_DIR=DIR,LD_PRELOAD=FILE), and run 'millrace pack' "
           "afterwards.",
       .options = {{.name = "output",
                    .letter = 'o',

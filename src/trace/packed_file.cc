@@ -253,6 +253,8 @@ Status PackedFile::take_table(const PackedBlock& block) {
       return take_processes(bytes, count, tables_);
     case TraceBlockKind::kThreads:
       return take_threads(bytes, count, tables_);
+    case TraceBlockKind::kRankOrigins:
+      return take_rank_origins(bytes, count, tables_);
     case TraceBlockKind::kLosses:
       return take_losses(bytes, count, tables_);
     case TraceBlockKind::kClock:

@@ -147,7 +147,7 @@ Status PackedWriter::flush_names() {
 Status PackedWriter::flush_tables() {
   if (!tables_changed_) return {};
   RETURN_IF_ERROR(flush_names());
-  const auto flush_changed = [&](TraceBlockKind kind, std::vector<bool>& changed,
+  const auto flush_changed = [&](TraceBlockKind kind, const std::vector<bool>& changed,
                                  const auto& entries, auto put) -> Status {
     BytesOut payload;
     uint32_t count = 0;
@@ -161,13 +161,21 @@ Status PackedWriter::flush_tables() {
       payload.clear();
       count = 0;
     }
-    std::fill(changed.begin(), changed.end(), false);
     return {};
   };
   RETURN_IF_ERROR(
       flush_changed(TraceBlockKind::kSessions, session_changed_, tables_.sessions, put_session));
   RETURN_IF_ERROR(
       flush_changed(TraceBlockKind::kProcesses, process_changed_, tables_.processes, put_process));
+  // After the processes, which they belong to.
+  std::vector<bool> told = process_changed_;
+  for (size_t i = 0; i < told.size(); ++i) {
+    if (tables_.processes[i].rank_origin.told_by == wire::RankTeller::kNobody) told[i] = false;
+  }
+  RETURN_IF_ERROR(
+      flush_changed(TraceBlockKind::kRankOrigins, told, tables_.processes, put_rank_origin));
+  std::fill(session_changed_.begin(), session_changed_.end(), false);
+  std::fill(process_changed_.begin(), process_changed_.end(), false);
   while (threads_written_ < tables_.threads.size()) {
     const size_t count = std::min(tables_.threads.size() - threads_written_, kTableEntriesMax);
     BytesOut payload;

@@ -381,7 +381,10 @@ void Packer::State::end_process(const ProcessRecording& recording, const std::st
     entry.process.working_directory = before.process.working_directory;
     if (page.recorded_from == wire::RecordedFrom::kOutside) {
       // What a page from inside has said before.
-      if (entry.process.rank < 0) entry.process.rank = before.process.rank;
+      if (entry.process.rank < 0) {
+        entry.process.rank = before.process.rank;
+        entry.rank_origin = before.rank_origin;
+      }
       if (entry.process.world_size < 0) entry.process.world_size = before.process.world_size;
       std::copy(std::begin(before.peer), std::end(before.peer), entry.peer);
     }

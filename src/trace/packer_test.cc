@@ -263,6 +263,35 @@ TEST_F(PackerTest, AProgramRecordedFromInsideAndOutsideIsPackedAsOneProcess) {
   EXPECT_THAT(trace->threads(), SizeIs(1));
 }
 
+TEST_F(PackerTest, AnAgentAroundRanksOfItsOwnIsNoRankBeforeAndAfterPacking) {
+  using enum wire::RankTeller;
+  const auto add = [&](uint32_t pid, int32_t rank, int32_t world_size, wire::RankOrigin origin) {
+    wire::ProcessPage page = RecordedSample::process(pid);
+    page.rank = rank;
+    page.world_size = world_size;
+    page.rank_origin = origin;
+    sample_.write_process(fmt::format("{}-1", pid), page, {ring(0, 0, pid, 1000, 10)}, {});
+  };
+  add(41, 1, 3, {.told_by = kOpenMpi, .outer_by = kPmix, .outer_rank = 1});      // the agent
+  add(42, 2, 6, {.told_by = kTorchrun, .outer_by = kOpenMpi, .outer_rank = 1});  // its workers
+  add(43, 3, 6, {.told_by = kProgram, .outer_by = kOpenMpi, .outer_rank = 1});
+  add(44, 2, 3, {.told_by = kOpenMpi, .outer_by = kPmix, .outer_rank = 2});    // another task
+  add(45, 1, 3, {.told_by = kProgram, .outer_by = kNobody, .outer_rank = 0});  // MPI said so
+  sample_.write_session();
+  const auto ranks = [&] {
+    std::map<uint32_t, int32_t> found;
+    const auto trace = Trace::open(directory_->path().string());
+    EXPECT_TRUE(trace.ok()) << trace.error().message();
+    for (const Process& process : trace->processes()) found[process.pid] = process.rank;
+    return found;
+  };
+  const std::map<uint32_t, int32_t> expected = {{41, -1}, {42, 2}, {43, 3}, {44, 2}, {45, 1}};
+  EXPECT_EQ(ranks(), expected);
+  ASSERT_TRUE(open().finish().ok());
+  EXPECT_FALSE(fs::exists(sample_.directory()));
+  EXPECT_EQ(ranks(), expected);
+}
+
 TEST_F(PackerTest, AProcessOnAnotherHostIsLeftUnlessSaidToHaveEnded) {
   wire::ProcessPage page = RecordedSample::process(42);
   page.exited = 0;

@@ -12,6 +12,7 @@ ProcessEntry process_entry(const wire::ProcessPage& page, uint32_t pid,
   process.pid = pid;
   process.rank = page.rank;
   process.world_size = page.world_size;
+  entry.rank_origin = page.rank_origin;
   process.start_ns = ticks.since_first_ns(page.start_ticks);
   if (pid != page.pid) {
     process.parent_pid = page.pid;
@@ -57,6 +58,7 @@ void take_from_inside(ProcessEntry& entry, const wire::ProcessPage& inside) {
   if (inside.rank >= 0) {
     entry.process.rank = inside.rank;
     entry.process.world_size = inside.world_size;
+    entry.rank_origin = inside.rank_origin;
   }
   for (size_t i = 0; i < 2; ++i) {
     if (inside.peer_uncertainty_ns[i] == 0) continue;

@@ -196,6 +196,14 @@ void put_process(uint32_t index, const ProcessEntry& entry, BytesOut& out) {
   out.put_text(entry.recording);
 }
 
+void put_rank_origin(uint32_t index, const ProcessEntry& entry, BytesOut& out) {
+  const wire::RankOrigin& origin = entry.rank_origin;
+  out.put_varint(index);
+  out.put_varint(static_cast<uint32_t>(origin.told_by));
+  out.put_varint(static_cast<uint32_t>(origin.outer_by));
+  out.put_signed(origin.outer_rank);
+}
+
 void put_threads(const std::vector<Thread>& threads, size_t first, size_t count, BytesOut& out) {
   out.put_varint(first);
   for (size_t i = first; i < first + count; ++i) {
@@ -272,6 +280,24 @@ Status take_processes(ByteView payload, uint32_t count, Tables& tables) {
       if (static_cast<uint32_t>(*name) < tables.names.size()) continue;
       in.note(bad_index("name", static_cast<uint32_t>(*name), tables.names.size()));
       *name = NameIndex{};
+    }
+  }
+  return std::move(in).finish();
+}
+
+Status take_rank_origins(ByteView payload, uint32_t count, Tables& tables) {
+  Fields in(payload);
+  for (uint32_t i = 0; i < count && in.ok(); ++i) {
+    uint32_t index = 0;
+    wire::RankOrigin origin{};
+    in.number(index);
+    in.number(origin.told_by);
+    in.number(origin.outer_by);
+    in.signed_number(origin.outer_rank);
+    if (index >= tables.processes.size()) {
+      in.note(bad_index("process", index, tables.processes.size()));
+    } else if (in.ok()) {
+      tables.processes[index].rank_origin = origin;
     }
   }
   return std::move(in).finish();

@@ -49,6 +49,7 @@ struct PeerClock {
 
 struct ProcessEntry {
   Process process;
+  wire::RankOrigin rank_origin{};
   PeerClock peer[2];      // at MPI_Init, at MPI_Finalize
   std::string recording;  // PID-TICKS, the name of its files; empty: it was not recorded
 };
@@ -78,6 +79,7 @@ struct Commit {
 void put_names(const std::vector<std::string>& names, size_t first, size_t count, BytesOut& out);
 void put_session(uint32_t index, const SessionEntry& entry, BytesOut& out);
 void put_process(uint32_t index, const ProcessEntry& entry, BytesOut& out);
+void put_rank_origin(uint32_t index, const ProcessEntry& entry, BytesOut& out);
 void put_threads(const std::vector<Thread>& threads, size_t first, size_t count, BytesOut& out);
 void put_loss(const Loss& loss, BytesOut& out);
 void put_commit(const Commit& commit, BytesOut& out);
@@ -88,6 +90,7 @@ void put_clock(const std::vector<wire::ClockSample>& samples, BytesOut& out);
 Status take_names(ByteView payload, uint32_t count, Tables& tables);
 Status take_sessions(ByteView payload, uint32_t count, Tables& tables);
 Status take_processes(ByteView payload, uint32_t count, Tables& tables);
+Status take_rank_origins(ByteView payload, uint32_t count, Tables& tables);
 Status take_threads(ByteView payload, uint32_t count, Tables& tables);
 Status take_losses(ByteView payload, uint32_t count, Tables& tables);
 Status take_commit(ByteView payload, uint32_t count, Commit& commit);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "trace/alignment.h"
+#include "trace/divided_tasks.h"
 #include "trace/part.h"
 #include "trace/parts.h"
 
@@ -78,6 +79,7 @@ struct Trace::State {
   void join(Part& part, NameTable& name_table);
   void join_processes(const Tables& tables, PartMaps& maps);
   uint32_t join_session(const SessionEntry& entry, int64_t origin_wall_ns);
+  void leave_out_launchers();
   void align();
   void apply(const PartMaps& maps, const ClockMap& clock, EventColumns& columns) const;
 
@@ -178,6 +180,20 @@ void Trace::State::join(Part& part, NameTable& name_table) {
   maps.push_back(std::move(map));
 }
 
+// torchrun's agents and the like are not ranks, though srun or mpirun gave them one.
+void Trace::State::leave_out_launchers() {
+  DividedTasks divided;
+  for (const ProcessEntry& entry : process_entries) {
+    divided.add(entry.process.session, entry.rank_origin);
+  }
+  for (ProcessEntry& entry : process_entries) {
+    Process& process = entry.process;
+    if (!divided.is_around_ranks(process.session, process.rank, entry.rank_origin)) continue;
+    process.rank = -1;
+    process.world_size = -1;
+  }
+}
+
 void Trace::State::align() {
   std::vector<AlignmentInput> inputs(session_entries.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -263,6 +279,7 @@ Trace Trace::of_parts(OpenedParts opened) {
   NameTable name_table;
   for (const auto& part : state->parts) state->join(*part, name_table);
   state->names = name_table.take();
+  state->leave_out_launchers();
   state->align();
   return Trace(std::move(state));
 }

@@ -112,6 +112,31 @@ TEST_F(JobWatchTest, CountsHostsThatAppearFromTheirBeginning) {
   EXPECT_EQ(snapshot.files[0].path, "/data/node2");
 }
 
+TEST_F(JobWatchTest, AnAgentAroundItsWorkersIsNoRank) {
+  using enum wire::RankTeller;
+  JobWatch job = watch();
+  job.look();
+  RecordedSample sample(path_ / "node1");
+  const wire::NameId file = sample.name("/data/a");
+  const auto add = [&](uint32_t pid, int32_t rank, int32_t world_size, wire::RankOrigin origin) {
+    wire::ProcessPage page = RecordedSample::process(pid);
+    page.rank = rank;
+    page.world_size = world_size;
+    page.rank_origin = origin;
+    page.exited = 0;
+    wire::Ring ring = RecordedSample::ring(0, 0, pid, pid);
+    RecordedSample::fill(ring, 0, file, 3);
+    sample.write_process(std::to_string(pid) + "-f", page, {ring}, {});
+  };
+  add(41, 1, 9, {.told_by = kSlurm, .outer_by = kNobody, .outer_rank = 0});
+  add(42, 2, 6, {.told_by = kTorchrun, .outer_by = kSlurm, .outer_rank = 1});
+  add(43, 3, 6, {.told_by = kTorchrun, .outer_by = kSlurm, .outer_rank = 1});
+  sample.write_session();
+  const Snapshot snapshot = job.look();
+  EXPECT_EQ(snapshot.ranks, 2u);
+  EXPECT_EQ(snapshot.world_size, 6);
+}
+
 TEST_F(JobWatchTest, WhatWasThereAtTheFirstLookIsThePast) {
   write_host("node1", 0, 10);
   JobWatch job = watch();

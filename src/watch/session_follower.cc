@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "trace/divided_tasks.h"
 #include "trace/packer.h"
 #include "trace/recording_index.h"
 
@@ -33,13 +34,15 @@ struct RecordedThreads {
   trace::ThreadIndex operator()(trace::Place place) const { return trace::ThreadIndex{place.tid}; }
 };
 
-wire::ProcessPage page_from(const trace::Process& process) {
+wire::ProcessPage page_from(const trace::ProcessEntry& entry) {
+  const trace::Process& process = entry.process;
   wire::ProcessPage page{.magic = wire::kProcessMagic};
   page.pid = process.pid;
   page.parent_pid = process.parent_pid;
   page.origin = process.origin;
   page.rank = process.rank;
   page.world_size = process.world_size;
+  page.rank_origin = entry.rank_origin;
   page.exited = process.exited ? 1 : 0;
   page.exit_code = process.exit_code;
   const auto name = static_cast<uint32_t>(process.command_line);
@@ -151,7 +154,20 @@ void SessionFollower::look(const Visit& visit) {
   } else {
     read_tails(visit, true);
   }
+  leave_out_launchers();
   is_first_look_ = false;
+}
+
+// torchrun's agents and the like are not ranks, though srun or mpirun gave them one.
+void SessionFollower::leave_out_launchers() {
+  trace::DividedTasks divided;
+  for (const FollowedProcess& process : processes_) divided.add(0, process.page.rank_origin);
+  for (FollowedProcess& process : processes_) {
+    wire::ProcessPage& page = process.page;
+    if (!divided.is_around_ranks(0, page.rank, page.rank_origin)) continue;
+    page.rank = -1;
+    page.world_size = -1;
+  }
 }
 
 // The session's page, for what it counts. False where the session is gone.
@@ -361,7 +377,7 @@ void SessionFollower::plan_packed() {
     const bool is_new = !by_recording_.contains(entry.recording) &&
                         !packed_before_.contains(entry.recording) && !entry.recording.empty();
     if (!is_new) continue;
-    processes_[add_process(entry.recording)].page = page_from(entry.process);
+    processes_[add_process(entry.recording)].page = page_from(entry);
   }
   for (size_t i = 0; i < tails_.size(); ++i) {
     Tail& tail = tails_[i];

@@ -88,6 +88,7 @@ class SessionFollower {
   void find_processes();
   size_t add_process(const std::string& recording);
   void read_pages();
+  void leave_out_launchers();
   std::map<std::string, wire::ProcessPage> read_each_page();
   bool is_being_made(const std::string& recording) const;
   void miss(size_t process, const std::string& why);

@@ -44,6 +44,7 @@ enum class TraceBlockKind : uint16_t {
   kCommit = 7,
   kClock = 8,
   kIndex = 9,
+  kRankOrigins = 10,
 };
 
 inline constexpr uint16_t kTraceBlockCompressed = 1;  // the payload is a zstd frame of raw_bytes

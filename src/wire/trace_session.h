@@ -17,6 +17,7 @@
 #include <type_traits>
 
 #include "wire/clock.h"
+#include "wire/launchers.h"
 #include "wire/trace_record.h"
 #include "wire/wire.h"
 
@@ -100,6 +101,7 @@ struct ProcessPage {
   uint64_t peer_uncertainty_ns[2];  // 0: not measured
   uint64_t peer_at_ns[2];           // our monotonic time when it was
   RecordedFrom recorded_from;
+  RankOrigin rank_origin;  // all zero in recordings made before it was there
 };
 static_assert(sizeof(ProcessPage) <= kPageSizeBytes);
 static_assert(std::is_trivially_copyable_v<ProcessPage>);

@@ -5,18 +5,7 @@ import sys
 from dataclasses import dataclass
 from typing import Mapping, Optional
 
-# Who says so: rank, size, rank on the node, ranks on the node. The innermost launcher wins: torchrun
-# and mpirun are often started by srun, whose variables are then those of the outer task.
-_LAUNCHERS = (
-    ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),  # torchrun, once it says its name
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE"),
-    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
-     "MV2_COMM_WORLD_LOCAL_SIZE"),
-    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
-)
+from millrace._trace import _place_variables
 
 
 @dataclass(frozen=True)
@@ -59,27 +48,21 @@ class World:
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str]) -> "World":
-        by_torchrun = "TORCHELASTIC_RUN_ID" in environment
-        for names in _LAUNCHERS if by_torchrun else _LAUNCHERS[1:]:
-            if names[0] in environment and names[1] in environment:
-                rank, size = (_number(environment, name) for name in names[:2])
-                if names[2] not in environment and _is_task_of_srun(environment, rank, size):
-                    names = _LAUNCHERS[-1]  # srun --mpi=pmi2 gives the place on the node by its own
-                local_rank, local_size = (_number(environment, name, or_else)
-                                          for name, or_else in zip(names[2:], (0, 1)))
-                if not 0 <= local_rank < local_size:
-                    local_rank, local_size = 0, 1
-                return cls(rank, size, local_rank, local_size)
-        return cls()
+        """The variables of src/wire/launchers.h; one rank where they do not tell both numbers."""
+        rank_name, size_name, local_rank_name, local_size_name = _place_variables(environment)
+        if rank_name is None or size_name is None:
+            return cls()
+        rank, size = _number(environment, rank_name), _number(environment, size_name)
+        local_rank = _number(environment, local_rank_name, 0)
+        local_size = _number(environment, local_size_name, 1)
+        if not 0 <= local_rank < local_size:
+            local_rank, local_size = 0, 1
+        return cls(rank, size, local_rank, local_size)
 
 
-def _is_task_of_srun(environment: Mapping[str, str], rank: int, size: int) -> bool:
-    return (environment.get("SLURM_PROCID"), environment.get("SLURM_STEP_NUM_TASKS")) == (
-        str(rank), str(size))
-
-
-def _number(environment: Mapping[str, str], name: str, or_else: Optional[int] = None) -> int:
-    text = environment.get(name, "")
+def _number(environment: Mapping[str, str], name: Optional[str],
+            or_else: Optional[int] = None) -> int:
+    text = "" if name is None else environment.get(name, "")
     # Slurm writes "2(x3),1" for three nodes of two tasks and one of one: no number for all nodes.
     text = text[:text.index("(x")] if text.endswith(")") and text.count("(x") == 1 else text
     if text.isdecimal():

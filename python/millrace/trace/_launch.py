@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Optional
 
 from millrace import _trace
-from millrace.trace._time_logger import RANK_VARIABLES
 
 LIBRARY = "libmillrace_trace.so"
 SITE = Path(__file__).absolute().parent / "_site"
@@ -163,7 +162,7 @@ def make_directory(options: Options, environment: dict) -> Path:
                 if entry.is_dir() or entry.suffix == ".mrt"]
     except OSError as error:
         raise Failure(f"cannot make the directory {directory}: {error.strerror}", 1) from error
-    is_rank = any(name in environment for name in RANK_VARIABLES)
+    is_rank = _trace._place_variables(environment)[0] is not None
     if held and not options.append and not is_rank:
         raise Failure(f"{directory} already holds a trace ({held[0]}); give another directory with "
                       "-o, or --append", 1)

@@ -6,9 +6,7 @@ import threading
 import time
 from typing import NamedTuple, Optional
 
-from millrace._trace import region
-
-RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+from millrace._trace import _place_variables, region
 
 
 class Row(NamedTuple):
@@ -124,11 +122,9 @@ class Timer:
 
 
 def rank_of_environment() -> int:
-    for variable in RANK_VARIABLES:
-        value = os.environ.get(variable, "")
-        if value.isdecimal():
-            return int(value)
-    return 0
+    variable = _place_variables(os.environ)[0]
+    value = "" if variable is None else os.environ[variable]
+    return int(value) if value.isdecimal() else 0
 
 
 def name_of_caller(frame) -> str:

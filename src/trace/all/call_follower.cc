@@ -509,6 +509,7 @@ void CallFollower::executed(TracedThread& thread) {
                    .origin = wire::ProcessOrigin::kProgram,
                    .rank = rank.rank,
                    .world_size = rank.world_size,
+                   .rank_origin = rank.origin,
                    .start_ticks = now(),
                    .executable = names_.intern(read_link(process.pid, "exe")),
                    .command_line = names_.intern(read_command_line(process.pid)),

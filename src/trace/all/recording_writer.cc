@@ -39,6 +39,7 @@ void fill_page(wire::ProcessPage& page, const ProcessImage& image) {
   page.origin = image.origin;
   page.rank = image.rank;
   page.world_size = image.world_size;
+  page.rank_origin = image.rank_origin;
   page.start_ticks = image.start_ticks;
   page.ring_count = 1;
   page.executable = image.executable;

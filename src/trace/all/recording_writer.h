@@ -37,6 +37,7 @@ struct ProcessImage {
   wire::ProcessOrigin origin = wire::ProcessOrigin::kProgram;
   int32_t rank = -1;
   int32_t world_size = -1;
+  wire::RankOrigin rank_origin{};
   uint64_t start_ticks = 0;
   uint64_t start_time = 0;
   wire::NameId executable = wire::kNoName;

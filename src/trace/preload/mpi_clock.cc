@@ -109,7 +109,7 @@ void mpi_has_begun(const MpiLibrary& mpi) {
   int size = -1;
   mpi.comm_rank(mpi.world, &rank);
   mpi.comm_size(mpi.world, &size);
-  set_rank(rank, size);
+  set_rank_by_mpi(rank, size);
   const Wish wish = wish_of_user();
   if (wish == Wish::kAlways || (wish == Wish::kAcrossNodes && all_ranks_agree({rank, size}))) {
     leaders = choose_leaders(mpi, rank, wish == Wish::kAlways);

@@ -92,6 +92,7 @@ void fill_page(wire::ProcessPage& page, uint64_t ticks) {
   page.origin = process.origin;
   page.rank = process.rank.rank;
   page.world_size = process.rank.world_size;
+  page.rank_origin = process.rank.origin;
   page.start_ticks = ticks;
   page.first = sample_clocks(recorder.ticks_from_cpu);
   page.executable = process.executable;
@@ -430,11 +431,34 @@ uint64_t ask_for_place() {
 }
 
 void set_rank(int rank, int world_size) {
-  process.rank = {rank, world_size};
+  RankInfo& known = process.rank;
+  const bool is_news =
+      rank != known.rank || (known.world_size >= 0 && world_size != known.world_size);
+  if (known.origin.told_by != wire::RankTeller::kProgram) {
+    // Processes of one task that give themselves ranks, as torch.multiprocessing's do: their
+    // launcher's task is more than one rank.
+    if (known.rank >= 0 && is_news) {
+      known.origin.outer_by = known.origin.told_by;
+      known.origin.outer_rank = known.rank;
+    }
+    known.origin.told_by = wire::RankTeller::kProgram;
+  }
+  known.rank = rank;
+  known.world_size = world_size;
   if (wire::ProcessPage* page = rings.page()) {
     page->rank = rank;
     page->world_size = world_size;
+    page->rank_origin = known.origin;
   }
+}
+
+void set_rank_by_mpi(int rank, int world_size) {
+  const RankInfo& known = process.rank;
+  // Inside mpirun or srun, MPI numbers the tasks of that launcher, and torchrun's ranks are within.
+  if (known.origin.told_by == wire::RankTeller::kTorchrun) return;
+  // An MPI that found nobody knows less than the launcher.
+  if (world_size == 1 && known.rank >= 0) return;
+  set_rank(rank, world_size);
 }
 
 void set_peer_clock(PeerMoment moment, const PeerClock& clock) {

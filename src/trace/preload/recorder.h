@@ -210,6 +210,9 @@ inline uint64_t this_place() {
 // Which rank of how many this process is; -1: unknown.
 void set_rank(int rank, int world_size);
 
+// The same as MPI has it, which is not always the last word.
+void set_rank_by_mpi(int rank, int world_size);
+
 // How the clock of rank 0's host stands to ours: its monotonic time minus ours.
 enum class PeerMoment : size_t { kInit = 0, kFinalize = 1 };
 struct PeerClock {

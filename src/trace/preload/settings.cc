@@ -94,22 +94,23 @@ bool is_filtered(const Settings& settings, std::string_view path) {
 }
 
 RankInfo read_rank(char* const* environment) {
-  static constexpr struct {
-    const char* rank;
-    const char* size;
-  } kLaunchers[] = {
-      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-      {"PMI_RANK", "PMI_SIZE"},
-      {"PMIX_RANK", "PMIX_SIZE"},
-      {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
-      {"RANK", "WORLD_SIZE"},  // torchrun
-      {"SLURM_PROCID", "SLURM_NTASKS"},
+  const auto value = [&](const char* name) {
+    return name == nullptr ? nullptr : variable(environment, name);
   };
-  for (const auto& launcher : kLaunchers) {
-    const int32_t rank = parse_number(variable(environment, launcher.rank));
-    if (rank >= 0) return {rank, parse_number(variable(environment, launcher.size))};
+  const wire::Launcher* launcher = wire::find_launcher(value);
+  if (launcher == nullptr) return {};
+  const wire::PlaceVariables place = wire::place_variables(*launcher, value);
+  RankInfo info{.rank = parse_number(value(place.rank))};
+  if (info.rank < 0) return {};
+  info.world_size = parse_number(value(place.size));
+  info.origin.told_by = launcher->id;
+  const wire::Launcher* outer = wire::find_launcher(value, launcher);
+  const int32_t outer_rank = outer == nullptr ? -1 : parse_number(value(outer->rank));
+  if (outer_rank >= 0) {
+    info.origin.outer_by = outer->id;
+    info.origin.outer_rank = outer_rank;
   }
-  return {};
+  return info;
 }
 
 }  // namespace millrace::trace

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "wire/launchers.h"
+
 namespace millrace::trace {
 
 struct Settings {
@@ -32,6 +34,7 @@ bool is_filtered(const Settings& settings, std::string_view path);
 struct RankInfo {
   int32_t rank = -1;
   int32_t world_size = -1;
+  wire::RankOrigin origin{};
 };
 RankInfo read_rank(char* const* environment);
 
