@@ -114,7 +114,7 @@ class PlsTest(unittest.TestCase):
         done = subprocess.run([sys.executable, "train.py", "0"], cwd=self.folder, env=environment,
                               capture_output=True, text=True, timeout=900, check=False)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("start the job by mpirun or srun", done.stderr)
+        self.assertIn("start one process a rank by mpirun or srun --mpi=pmix", done.stderr)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,12 @@
 #include "base/text.h"
 #include "comm/mpi.h"
 #include "comm/single.h"
+#include "wire/launchers.h"
 
 namespace millrace::comm {
 namespace {
 
 using Variable = std::function<const char*(const char*)>;
-
-// The number of ranks, as launchers say it to each. Open MPI and PRRTE; MPICH, Intel MPI, Cray and
-// Slurm's PMI-2; MVAPICH.
-constexpr const char* kSizeVariables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                          "MV2_COMM_WORLD_SIZE"};
 
 Result<uint32_t> read_size(const char* name, std::string_view text) {
   uint32_t size = 0;
@@ -35,40 +31,93 @@ Result<Launch> launch_of(const char* name, const char* text) {
   return Launch{.by_mpi = size > 1, .size = size, .by = fmt::format("{}={}", name, size)};
 }
 
-// srun sets the number of tasks of its step whether or not they can reach each other. The script of
-// a batch job has SLURM_NTASKS as well, which therefore says nothing.
-Result<Launch> launch_by_slurm(const Variable& variable, const char* tasks) {
-  ASSIGN_OR_RETURN(Launch launch, launch_of("SLURM_STEP_NUM_TASKS", tasks));
-  const bool reachable = variable("PMIX_RANK") != nullptr || variable("PMI_RANK") != nullptr;
-  if (launch.by_mpi && !reachable) {
+// Advice for a job whose torchrun starts several processes in each task of an outer launcher.
+std::string one_process_a_task(const char* world_size, const char* local_size) {
+  return fmt::format(
+      "start one process a task, without torchrun: mpirun -n {} python ..., or srun --mpi=pmix "
+      "--ntasks-per-node={} python ...",
+      printable(world_size), printable(local_size));
+}
+
+// Null: torchrun did not start this process.
+const wire::Launcher* find_torchrun(const Variable& variable) {
+  const wire::Launcher* inner = wire::find_launcher(variable);
+  return inner != nullptr && inner->id == wire::RankTeller::kTorchrun ? inner : nullptr;
+}
+
+// How many processes torchrun started in this task; null: not more than this one.
+const char* several_in_a_task(const Variable& variable) {
+  const wire::Launcher* torchrun = find_torchrun(variable);
+  const char* local_size = torchrun == nullptr ? nullptr : variable(torchrun->local_size);
+  return local_size == nullptr || std::strcmp(local_size, "1") == 0 ? nullptr : local_size;
+}
+
+// The processes of torchrun that share a task share its rank in MPI. The second one's MPI_Init ends
+// the job, and what MPI prints then does not name the reason. So the job is refused before.
+Status check_torchrun(const Variable& variable, const Launch& launch) {
+  const wire::Launcher* torchrun = find_torchrun(variable);
+  if (torchrun == nullptr) return {};
+  const char* world_size = variable(torchrun->size);
+  const char* local_size = several_in_a_task(variable);
+  const bool is_one_a_task = launch.size == 0 || fmt::format("{}", launch.size) == world_size;
+  if (local_size == nullptr && is_one_a_task) return {};
+  return fail(Errc::kUnsupported,
+              "torchrun started {} processes in tasks of another launcher ({}); MPI has one rank "
+              "a task, which two processes cannot share; {}",
+              printable(world_size), launch.by,
+              one_process_a_task(world_size, local_size == nullptr ? "N" : local_size));
+}
+
+// srun sets the number of tasks of its step whether or not they can reach each other.
+Status unreachable(const Variable& variable, const Launch& launch) {
+  if (const char* local_size = several_in_a_task(variable)) {
     return fail(Errc::kUnsupported,
-                "srun started {} tasks that cannot reach each other; start them by srun --mpi=pmix "
-                "(srun --mpi=list has what there is) or mpirun, or set MILLRACE_COMM=single for {} "
-                "runs of one rank",
-                launch.size, launch.size);
+                "srun started {} tasks that cannot reach each other, and torchrun {} processes in "
+                "each; {}",
+                launch.size, printable(local_size),
+                one_process_a_task(variable("WORLD_SIZE"), local_size));
   }
+  return fail(Errc::kUnsupported,
+              "srun started {} tasks that cannot reach each other; start them by srun --mpi=pmix "
+              "(srun --mpi=list has what there is) or mpirun, or set MILLRACE_COMM=single for {} "
+              "runs of one rank",
+              launch.size, launch.size);
+}
+
+// What the launchers of src/wire/launchers.h say.
+Result<Launch> launch_by_environment(const Variable& variable) {
+  if (const wire::Launcher* launcher = wire::find_mpi_launcher(variable)) {
+    const wire::PlaceVariables place = wire::place_variables(*launcher, variable);
+    if (place.size != nullptr) return launch_of(place.size, variable(place.size));
+    return Launch{.by_mpi = true,
+                  .size = 0,
+                  .by = fmt::format("{}={}", launcher->rank, printable(variable(launcher->rank)))};
+  }
+  const wire::Launcher& srun = wire::kSlurmLauncher;
+  if (variable(srun.rank) == nullptr || variable(srun.size) == nullptr) return Launch{};
+  ASSIGN_OR_RETURN(Launch launch, launch_of(srun.size, variable(srun.size)));
+  if (launch.by_mpi) RETURN_IF_ERROR(unreachable(variable, launch));
   return launch;
 }
 
 }  // namespace
 
 Result<Launch> find_launch(const Variable& variable) {
-  if (const char* wish = variable("MILLRACE_COMM")) {
-    if (std::strcmp(wish, "single") == 0) return Launch{.by = "MILLRACE_COMM=single"};
-    if (std::strcmp(wish, "mpi") == 0) {
-      return Launch{.by_mpi = true, .size = 0, .by = "MILLRACE_COMM=mpi"};
-    }
+  Launch launch;
+  const char* wish = variable("MILLRACE_COMM");
+  if (wish == nullptr) {
+    ASSIGN_OR_RETURN(launch, launch_by_environment(variable));
+  } else if (std::strcmp(wish, "single") == 0) {
+    launch.by = "MILLRACE_COMM=single";
+  } else if (std::strcmp(wish, "mpi") == 0) {
+    launch = {.by_mpi = true, .size = 0, .by = "MILLRACE_COMM=mpi"};
+  } else {
     return fail(Errc::kInvalidArgument, "MILLRACE_COMM={} is neither single nor mpi",
                 printable(wish));
   }
-  for (const char* name : kSizeVariables) {
-    if (const char* text = variable(name)) return launch_of(name, text);
-  }
-  if (const char* tasks = variable("SLURM_STEP_NUM_TASKS")) return launch_by_slurm(variable, tasks);
-  if (const char* rank = variable("PMIX_RANK")) {
-    return Launch{.by_mpi = true, .size = 0, .by = fmt::format("PMIX_RANK={}", printable(rank))};
-  }
-  return Launch{};
+  const bool in_a_task = wire::find_mpi_launcher(variable) != nullptr;
+  if (launch.by_mpi && in_a_task) RETURN_IF_ERROR(check_torchrun(variable, launch));
+  return launch;
 }
 
 Result<std::unique_ptr<Comm>> connect(const ConnectOptions& options) {

@@ -226,9 +226,19 @@ class ConnectTest(unittest.TestCase):
 
     @unittest.skipUnless(IS_OPEN_MPI, "the variable is this MPI's own")
     def test_a_launcher_of_another_mpi_is_named(self):
-        done = self.run_alone(PMI_SIZE="4")
+        done = self.run_alone(PMI_RANK="0", PMI_SIZE="4")
         self.assertEqual(done.returncode, 1)
         self.assertIn("the launcher says PMI_SIZE=4, but MPI found 1 rank(s)", done.stderr)
+
+    @unittest.skipUnless(IS_OPEN_MPI, "the variables are this MPI's own")
+    def test_workers_of_torchrun_that_share_a_task_are_refused_before_mpi_begins(self):
+        # As torchrun --nproc-per-node=2 starts them in each of two tasks.
+        workers = ('for i in 0 1; do RANK=$((2 * OMPI_COMM_WORLD_RANK + i)) WORLD_SIZE=4 LOCAL_RANK=$i '
+                   'LOCAL_WORLD_SIZE=2 TORCHELASTIC_RUN_ID=x "$0" check RanksAreCounted & done; wait')
+        done = mpirun("sh", "-c", workers, RANKS, ranks=2)
+        self.assertNotIn("MPI_ERRORS_ARE_FATAL", done.stderr)
+        self.assertEqual(done.stderr.count("torchrun started 4 processes in tasks of another launcher"), 4, done.stderr)
+        self.assertIn("start one process a task, without torchrun: mpirun -n 4 python", done.stderr)
 
     def test_a_library_that_is_not_there_is_named(self):
         done = self.run_alone(MILLRACE_COMM="mpi", MILLRACE_MPI_LIBRARY="/nowhere/lib.so")

@@ -21,7 +21,8 @@ def connect() -> tuple:
     world = World.find()
     if world.size > 1 and (world.rank, world.size) != (rank, size):
         raise RuntimeError(f"this is rank {world.rank} of {world.size}, but MPI knows {size} rank(s). "
-                           "Samples are exchanged over MPI: start the job by mpirun or srun")
+                           "Samples are exchanged over MPI: start one process a rank by mpirun or "
+                           "srun --mpi=pmix, without torchrun")
     return rank, size
 
 
