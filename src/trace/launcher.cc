@@ -53,7 +53,8 @@ class ChildEnvironment {
       const std::string_view text = *entry;
       if (text.starts_with("LD_PRELOAD=")) {
         preload += fmt::format(":{}", text.substr(std::strlen("LD_PRELOAD=")));
-      } else if (!text.starts_with("MILLRACE_TRACE_") && !text.starts_with("MILLRACE_TRACE=")) {
+      } else if (text.starts_with("MILLRACE_TRACE_MPI_CLOCK=") ||
+                 (!text.starts_with("MILLRACE_TRACE_") && !text.starts_with("MILLRACE_TRACE="))) {
         entries_.emplace_back(text);
       }
     }

@@ -80,6 +80,12 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(sorted(threads.values()), [5000] * 60)
         self.assertEqual([name for name in os.listdir(self.trace) if not name.endswith(".mrt")], [])
 
+    def test_the_wish_about_mpi_clocks_reaches_the_command(self):
+        command = [MILLRACE, "trace", "-o", self.trace, "--", "sh", "-c", "echo $MILLRACE_TRACE_MPI_CLOCK"]
+        said = subprocess.run(command, env=os.environ | {"MILLRACE_TRACE_MPI_CLOCK": "0"}, stdout=subprocess.PIPE,
+                              text=True, check=True).stdout
+        self.assertEqual(said, "0\n")
+
     def test_a_killed_command_loses_nothing_and_is_told_as_killed(self):
         self.assertEqual(self.run_traced([WORKLOAD, "killed", self.file, "700000"]).returncode, -signal.SIGKILL)
         self.assertEqual(self.reads(), 700_000)

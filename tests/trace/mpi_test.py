@@ -169,6 +169,28 @@ class MpiTest(unittest.TestCase):
             self.assertEqual([name for name in os.listdir(self.trace) if name.startswith(".mpi")], [])
             shutil.rmtree(self.trace)
 
+    # Each rank is made to believe that it has a node of its own, and strace counts how often the recorder sleeps.
+    def sleeps(self, traced_ranks, shares_directory):
+        script = ('export OMPI_COMM_WORLD_LOCAL_SIZE=1; rank=$OMPI_COMM_WORLD_RANK; case " %s " in *" $rank "*) '
+                  'exec strace -E LD_PRELOAD=%s -E MILLRACE_TRACE_DIR=%s -e trace=nanosleep -o %s/sleeps.$rank %s %s quiet;; '
+                  'esac; exec %s %s quiet'
+                  % (" ".join(map(str, traced_ranks)), LIBRARY, self.trace + ("" if shares_directory else "-$rank"),
+                     self.directory, PROGRAM, self.directory, PROGRAM, self.directory))
+        run = self.mpirun("sh", "-c", script, ranks=3)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        count = 0
+        for rank in traced_ranks:
+            with open(os.path.join(self.directory, "sleeps.%d" % rank)) as file:
+                count += sum("nanosleep(" in line for line in file)
+        return count
+
+    @unittest.skipUnless(shutil.which("strace"), "no strace (package strace)")
+    def test_no_rank_waits_for_another_to_agree_about_clocks(self):
+        for traced_ranks, shares_directory in (((0, 1, 2), True), ((0, 1, 2), False), ((0,), True), ((1,), True),
+                                               ((0, 2), True)):
+            with self.subTest(traced_ranks=traced_ranks, shares_directory=shares_directory):
+                self.assertEqual(self.sleeps(traced_ranks, shares_directory), 0)
+
     # Two hosts by name: mpirun starts each rank where another host name is in force.
     def test_clocks_of_two_hosts_are_compared(self):
         agent = os.path.join(self.directory, "agent")

@@ -10,6 +10,7 @@ int MPI_Init(int* count, char*** arguments) {
   const void* caller = __builtin_return_address(0);
   auto* function = real.get(caller);
   if (function == nullptr) return kMpiFailure;
+  if (recording(Level::kNone)) mpi_will_begin(mpi_library(caller));
   const int code = function(count, arguments);
   if (code == kMpiSuccess && recording(Level::kNone)) mpi_has_begun(mpi_library(caller));
   return code;
@@ -20,6 +21,7 @@ int MPI_Init_thread(int* count, char*** arguments, int required, int* provided) 
   const void* caller = __builtin_return_address(0);
   auto* function = real.get(caller);
   if (function == nullptr) return kMpiFailure;
+  if (recording(Level::kNone)) mpi_will_begin(mpi_library(caller));
   const int code = function(count, arguments, required, provided);
   if (code == kMpiSuccess && recording(Level::kNone)) mpi_has_begun(mpi_library(caller));
   return code;
@@ -31,7 +33,9 @@ int MPI_Finalize() {
   auto* function = real.get(caller);
   if (function == nullptr) return kMpiFailure;
   if (recording(Level::kNone)) mpi_is_ending(mpi_library(caller));
-  return function();
+  const int code = function();
+  mpi_has_ended();
+  return code;
 }
 
 int MPI_File_open(Handle comm, const char* path, int mode, Handle info, Handle* file) {

@@ -11,20 +11,18 @@
 #include "hook/syscall.h"
 #include "trace/preload/recorder.h"
 #include "trace/preload/text.h"
-#include "wire/clock.h"
+#include "wire/launchers.h"
+#include "wire/trace_session.h"
 
 namespace millrace::trace {
 namespace {
-
-constexpr uint64_t kSecondNs = 1'000'000'000;
-constexpr uint64_t kFirstWaitsNs = 2 * kSecondNs;
-constexpr uint64_t kOthersWaitNs = 5 * kSecondNs;
 
 constexpr std::string_view kGo = "go";
 constexpr std::string_view kNo = "no";
 
 struct Agreement {
-  bool begun = false;
+  bool promised = false;
+  int rank = -1;  // as the launcher has it
   char folder[4200] = {};
   char own[4240] = {};
   char verdict[4240] = {};
@@ -45,26 +43,39 @@ int number(std::string_view text) {
   return text.empty() ? -1 : value;
 }
 
-// By what launchers say. All nodes get the same answer, whatever number of ranks each has.
-bool on_several_nodes(int world_size) {
-  for (const std::string_view name :
-       {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE"}) {
-    const int local_size = number(variable(name));
-    if (local_size > 0) return local_size < world_size;
-  }
-  return number(variable("SLURM_STEP_NUM_NODES")) > 1;
+const char* value_of(const char* name) {
+  return name == nullptr ? nullptr : hook::find_variable(environ, name, std::strlen(name));
 }
 
-// A name that all ranks of the job have and another job has not; empty where there is none.
-void add_job(TextBuilder& to) {
+int number_in(const char* name) {
+  const char* value = value_of(name);
+  return value == nullptr ? -1 : number(value);
+}
+
+// All nodes get the same answer, whatever number of ranks each has.
+bool on_several_nodes(const wire::PlaceVariables& place) {
+  const int local_size = number_in(place.local_size);
+  if (local_size > 0) return local_size < number_in(place.size);
+  return number_in("SLURM_STEP_NUM_NODES") > 1;
+}
+
+// A name that all ranks of the job have and no other job has, nor this one when it is started
+// again; 0 where there is none. What is left of a killed job must not speak for another.
+uint64_t job_number() {
+  char text[2048];
+  TextBuilder builder(text);
   for (const std::string_view name :
        {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PALS_APID", "SLURM_JOB_ID"}) {
-    const std::string_view value = variable(name);
-    if (value.empty()) continue;
-    for (const char& c : value) to.add(c == '/' ? "-" : std::string_view(&c, 1));
-    if (name == "SLURM_JOB_ID") to.add("-").add(variable("SLURM_STEP_ID"));
-    return;
+    if (variable(name).empty()) continue;
+    builder.add(variable(name));
+    if (name == "SLURM_JOB_ID") builder.add(" ").add(variable("SLURM_STEP_ID"));
+    // Slurm gives a job that it starts again the same numbers.
+    builder.add(" ").add(variable("SLURM_RESTART_COUNT"));
+    // Open MPI's namespace has few bits. Where its mpirun listens is added.
+    builder.add(" ").add(variable("OMPI_MCA_orte_hnp_uri"));
+    return wire::name_hash(text, builder.end()) | 1;
   }
+  return 0;
 }
 
 // Where the sessions of all hosts lie.
@@ -75,16 +86,10 @@ std::string_view trace_directory() {
   return slash == std::string_view::npos ? std::string_view() : session.substr(0, slash);
 }
 
-// False where the job has no name.
-bool name_files(int rank) {
-  char job[512];
-  TextBuilder builder(job);
-  add_job(builder);
-  if (builder.end() == 0) return false;
+void name_files(uint64_t job, int rank) {
   TextBuilder(agreement.folder).add(trace_directory()).add("/.mpi-").add(job).end();
   TextBuilder(agreement.own).add(agreement.folder).add("/").add(static_cast<uint64_t>(rank)).end();
   TextBuilder(agreement.verdict).add(agreement.folder).add("/verdict").end();
-  return true;
 }
 
 long make_link(const char* path, std::string_view content) {
@@ -116,39 +121,34 @@ int count_ranks() {
   return count;
 }
 
-void pause_a_little() {
-  const timespec two_ms{.tv_sec = 0, .tv_nsec = 2'000'000};
-  hook::system_call(SYS_nanosleep, hook::word(&two_ms), 0);
-}
-
 }  // namespace
 
+void promise_to_agree() {
+  const wire::Launcher* launcher = wire::find_mpi_launcher(value_of);
+  if (launcher == nullptr) return;
+  const wire::PlaceVariables place = wire::place_variables(*launcher, value_of);
+  const int rank = number_in(place.rank);
+  const uint64_t job = job_number();
+  if (rank < 0 || number_in(place.size) < 2 || !on_several_nodes(place) || job == 0) return;
+  name_files(job, rank);
+  hook::sys_mkdir(agreement.folder, 0700);
+  agreement.rank = rank;
+  const long made = make_link(agreement.own, "here");
+  agreement.promised = made >= 0 || made == -EEXIST;
+}
+
 bool all_ranks_agree(const MpiPlace& place) {
-  if (place.world_size < 2 || !on_several_nodes(place.world_size) || !name_files(place.rank)) {
-    return false;
-  }
-  hook::sys_mkdir(agreement.folder, 0777);
-  if (make_link(agreement.own, "here") < 0) return false;
-  agreement.begun = true;
-  const bool first = place.rank == 0;
-  const uint64_t until = wire::monotonic_clock_ns() + (first ? kFirstWaitsNs : kOthersWaitNs);
-  for (;;) {
-    const std::string_view verdict = read_verdict();
-    if (!verdict.empty()) return verdict == kGo;
-    if (first && count_ranks() >= place.world_size) {
-      make_link(agreement.verdict, kGo);
-    } else if (wire::monotonic_clock_ns() >= until) {
-      // Where not even that can be made there is nothing to obey either.
-      if (make_link(agreement.verdict, kNo) < 0 && read_verdict().empty()) return false;
-    } else {
-      pause_a_little();
-    }
-  }
+  if (!agreement.promised) return false;
+  const bool all = place.rank == agreement.rank && count_ranks() >= place.world_size;
+  const long made = make_link(agreement.verdict, all ? kGo : kNo);
+  if (made >= 0) return all;
+  // Another rank was first, and its word counts.
+  return read_verdict() == kGo;
 }
 
 void end_agreement() {
-  if (!agreement.begun) return;
-  agreement.begun = false;
+  if (!agreement.promised) return;
+  agreement.promised = false;
   hook::sys_unlink(agreement.own);
   hook::sys_unlink(agreement.verdict);
   hook::system_call(SYS_unlinkat, AT_FDCWD, hook::word(agreement.folder), AT_REMOVEDIR);

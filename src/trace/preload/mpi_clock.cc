@@ -3,7 +3,8 @@
 // most half of that round, some microseconds where wall clocks differ by milliseconds.
 //
 // All of it is collective, and a rank that is not traced would let the others wait for ever. So
-// nothing is done unless all ranks are known to take part (mpi_agreement.h).
+// nothing is done unless all ranks are known to take part (mpi_agreement.h). It is done where the
+// ranks meet anyway, after MPI_Init and before MPI_Finalize, and costs their round trips alone.
 #include <unistd.h>
 
 #include <string_view>
@@ -17,7 +18,9 @@
 namespace millrace::trace {
 namespace {
 
-constexpr int kRounds = 10;
+constexpr int kRoundsMax = 10;
+constexpr int kRoundsMin = 2;
+constexpr int kRoundsOfAllNodes = 2000;
 constexpr int kTag = 0;
 
 // The ranks that stand for their nodes; rank 0 of it is rank 0 of the world. 0: no exchange.
@@ -59,10 +62,18 @@ Leaders choose_leaders(const MpiLibrary& mpi, int world_rank, bool every_rank) {
   return {};
 }
 
-// Rank 0 of the leaders tells its time to each of the others, one after the other.
+// Rank 0 answers one node after the other, and the last one waits for all before it. With many
+// nodes each gets fewer rounds, so that this takes some tenths of a second at most.
+int round_count() {
+  const int share = kRoundsOfAllNodes / leaders.size;
+  return share > kRoundsMax ? kRoundsMax : share < kRoundsMin ? kRoundsMin : share;
+}
+
+// Rank 0 of the leaders tells its time to each of the others.
 void answer(const MpiLibrary& mpi) {
+  const int rounds = round_count();
   for (int peer = 1; peer < leaders.size; ++peer) {
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       uint64_t time_ns = 0;
       mpi.receive(&time_ns, sizeof(time_ns), mpi.bytes, peer, kTag, leaders.comm,
                   mpi.status_ignore);
@@ -74,7 +85,8 @@ void answer(const MpiLibrary& mpi) {
 
 PeerClock ask(const MpiLibrary& mpi) {
   PeerClock best{};
-  for (int round = 0; round < kRounds; ++round) {
+  const int rounds = round_count();
+  for (int round = 0; round < rounds; ++round) {
     uint64_t peer_ns = 0;
     const uint64_t sent_ns = wire::monotonic_clock_ns();
     mpi.send(&sent_ns, sizeof(sent_ns), mpi.bytes, 0, kTag, leaders.comm);
@@ -102,6 +114,13 @@ void measure(const MpiLibrary& mpi, PeerMoment moment) {
 
 }  // namespace
 
+void mpi_will_begin(const MpiLibrary& mpi) {
+  if (!mpi.known() || wish_of_user() != Wish::kAcrossNodes) return;
+  const int saved_errno = errno;
+  promise_to_agree();
+  errno = saved_errno;
+}
+
 void mpi_has_begun(const MpiLibrary& mpi) {
   if (!mpi.known()) return;
   const int saved_errno = errno;
@@ -125,6 +144,11 @@ void mpi_is_ending(const MpiLibrary& mpi) {
     mpi.comm_free(&leaders.comm);
     leaders = {};
   }
+  errno = saved_errno;
+}
+
+void mpi_has_ended() {
+  const int saved_errno = errno;
   end_agreement();
   errno = saved_errno;
 }

@@ -47,9 +47,11 @@ struct MpiLibrary {
 // `caller` is code that calls MPI.
 const MpiLibrary& mpi_library(const void* caller);
 
-// What is done after MPI_Init and before MPI_Finalize: which rank this is, and how its host's clock
+// What is done around MPI_Init and MPI_Finalize: which rank this is, and how its host's clock
 // stands to that of rank 0.
+void mpi_will_begin(const MpiLibrary& mpi);
 void mpi_has_begun(const MpiLibrary& mpi);
 void mpi_is_ending(const MpiLibrary& mpi);
+void mpi_has_ended();
 
 }  // namespace millrace::trace
