@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "base/random.h"
@@ -27,6 +29,60 @@ Status sync_directory(const std::filesystem::path& directory) {
   return {};
 }
 
+// The descriptor of this process that a path in /proc/self/fd names.
+std::optional<int> own_descriptor(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto directory = std::filesystem::canonical(directory_of(path), error);
+  if (error || directory != std::filesystem::canonical("/proc/self/fd", error)) return std::nullopt;
+  const std::string name = path.filename().string();
+  int fd = -1;
+  const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), fd);
+  if (failed != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return fd;
+}
+
+// Where the links of a path lead. What is there must be written directly if `open` is.
+struct Destination {
+  std::filesystem::path path;
+  File open;
+};
+
+Result<Destination> find_destination(std::filesystem::path path) {
+  constexpr int kLinksMax = 40;  // as the kernel's
+  for (int links = 0; links < kLinksMax; ++links) {
+    // Duplicated and not opened again: a second open begins at byte 0 of the file behind it, over
+    // what is there already, and fails for a socket.
+    if (const auto fd = own_descriptor(path)) {
+      File open(fcntl(*fd, F_DUPFD_CLOEXEC, 0));
+      if (!open.is_open()) return fail_os(errno, "cannot write").within(path.native());
+      return Destination{std::move(path), std::move(open)};
+    }
+    std::error_code not_a_link;
+    const auto target = std::filesystem::read_symlink(path, not_a_link);
+    if (!not_a_link) {
+      path = directory_of(path) / target;
+      continue;
+    }
+    struct stat info{};
+    if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return Destination{path, File()};
+    ASSIGN_OR_RETURN(File open, File::open(path, O_WRONLY));
+    return Destination{std::move(path), std::move(open)};
+  }
+  return fail_os(ELOOP, "cannot create").within(path.native());
+}
+
+// A pipe has no positions.
+Status write_next(int fd, ByteView bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
+    if (put < 0 && errno != EINTR) {
+      return fail_os(errno, fmt::format("cannot write {} bytes", bytes.size()));
+    }
+    if (put > 0) bytes = bytes.subspan(static_cast<size_t>(put));
+  }
+  return {};
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path path, std::filesystem::path temporary_path, File file)
@@ -42,7 +98,10 @@ AtomicFile::~AtomicFile() {
   if (!temporary_path_.empty()) unlink(temporary_path_.c_str());
 }
 
-Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path& given_path) {
+  ASSIGN_OR_RETURN(Destination destination, find_destination(given_path));
+  const std::filesystem::path& path = destination.path;
+  if (destination.open.is_open()) return AtomicFile(path, {}, std::move(destination.open));
   // Not mkostemp: it makes the file 0600, and the umask cannot be read without setting it, which
   // would race with other threads.
   Random random(wire::read_cpu_counter());
@@ -57,12 +116,14 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
 }
 
 Status AtomicFile::append(ByteView bytes) {
+  if (temporary_path_.empty()) return write_next(file_.fd(), bytes).within(path_.native());
   RETURN_IF_ERROR(file_.write_at(size_bytes_, bytes).within(path_.native()));
   size_bytes_ += bytes.size();
   return {};
 }
 
 Status AtomicFile::commit() {
+  if (temporary_path_.empty()) return file_.close().within(path_.native());
   struct stat replaced{};
   const bool replaces = stat(path_.c_str(), &replaced) == 0;
   if (replaces && fchmod(file_.fd(), replaced.st_mode & 07777) != 0) {
@@ -75,6 +136,13 @@ Status AtomicFile::commit() {
   }
   temporary_path_.clear();
   return sync_directory(directory_of(path_));
+}
+
+bool is_standard_output(const std::filesystem::path& path) {
+  struct stat named{};
+  struct stat own{};
+  return stat(path.c_str(), &named) == 0 && fstat(STDOUT_FILENO, &own) == 0 &&
+         named.st_dev == own.st_dev && named.st_ino == own.st_ino;
 }
 
 Status write_file_atomically(const std::filesystem::path& path, ByteView bytes) {

@@ -1,9 +1,11 @@
 #include "base/atomic_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -97,6 +99,104 @@ TEST_F(AtomicFileTest, AWriterKilledBeforeCommitLeavesTheOldFile) {
   }
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   EXPECT_EQ(*read_file(path_), "old");
+}
+
+mode_t kind_of(const std::filesystem::path& path) {
+  struct stat info{};
+  return lstat(path.c_str(), &info) == 0 ? info.st_mode & S_IFMT : 0;
+}
+
+// A copy of /dev/null, never the real one: a defect here would replace it for the whole machine.
+bool make_null_device(const std::filesystem::path& path) {
+  return mknod(path.c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0;
+}
+
+TEST_F(AtomicFileTest, WritesIntoADeviceAndDoesNotReplaceIt) {
+  if (!make_null_device(path_)) GTEST_SKIP() << "only root may make a device node";
+  EXPECT_TRUE(write_file_atomically(path_, bytes_of("content")).ok());
+  EXPECT_EQ(kind_of(path_), mode_t{S_IFCHR});
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(AtomicFileTest, WritesIntoAPipe) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  const File reader = *File::open(path_, O_RDONLY | O_NONBLOCK);
+  EXPECT_TRUE(write_file_atomically(path_, bytes_of("content")).ok());
+  EXPECT_EQ(kind_of(path_), mode_t{S_IFIFO});
+  char read_bytes[16] = {};
+  EXPECT_EQ(read(reader.fd(), read_bytes, sizeof(read_bytes)), 7);
+  EXPECT_STREQ(read_bytes, "content");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(AtomicFileTest, ReplacesTheFileThatALinkPointsTo) {
+  const auto target = directory_.path() / "target.json";
+  ASSERT_TRUE(write_file_atomically(target, bytes_of("old")).ok());
+  std::filesystem::create_symlink("target.json", path_);
+  AtomicFile file = *AtomicFile::create(path_);
+  ASSERT_TRUE(file.append(bytes_of("new")).ok());
+  EXPECT_EQ(*read_file(target), "old") << "the target is replaced at commit, not before";
+  ASSERT_TRUE(file.commit().ok());
+  EXPECT_EQ(kind_of(path_), mode_t{S_IFLNK});
+  EXPECT_EQ(kind_of(target), mode_t{S_IFREG});
+  EXPECT_EQ(*read_file(target), "new");
+  EXPECT_EQ(entries(), 2u);
+}
+
+TEST_F(AtomicFileTest, FollowsALinkIntoAnotherDirectory) {
+  const auto other = directory_.path() / "other";
+  std::filesystem::create_directory(other);
+  std::filesystem::create_symlink("other/second", path_);
+  std::filesystem::create_symlink("target.json", other / "second");
+  ASSERT_TRUE(write_file_atomically(path_, bytes_of("new")).ok());
+  EXPECT_EQ(kind_of(path_), mode_t{S_IFLNK});
+  EXPECT_EQ(kind_of(other / "second"), mode_t{S_IFLNK});
+  EXPECT_EQ(*read_file(other / "target.json"), "new");
+}
+
+TEST_F(AtomicFileTest, WritesIntoTheDeviceThatALinkPointsTo) {
+  const auto device = directory_.path() / "null";
+  if (!make_null_device(device)) GTEST_SKIP() << "only root may make a device node";
+  std::filesystem::create_symlink(device, path_);
+  EXPECT_TRUE(write_file_atomically(path_, bytes_of("content")).ok());
+  EXPECT_EQ(kind_of(path_), mode_t{S_IFLNK});
+  EXPECT_EQ(kind_of(device), mode_t{S_IFCHR});
+  EXPECT_EQ(entries(), 2u);
+}
+
+TEST_F(AtomicFileTest, MakesTheFileThatADanglingLinkPointsTo) {
+  std::filesystem::create_symlink("target.json", path_);
+  ASSERT_TRUE(write_file_atomically(path_, bytes_of("content")).ok());
+  EXPECT_EQ(kind_of(path_), mode_t{S_IFLNK});
+  EXPECT_EQ(*read_file(directory_.path() / "target.json"), "content");
+  EXPECT_EQ(entries(), 2u);
+}
+
+TEST_F(AtomicFileTest, RefusesADirectoryAtOnce) {
+  std::filesystem::create_directory(path_);
+  const auto file = AtomicFile::create(path_);
+  ASSERT_FALSE(file.ok());
+  EXPECT_EQ(file.error().message(), path_.native() + ": cannot open: is a directory");
+}
+
+TEST_F(AtomicFileTest, RefusesLinksThatLeadNowhere) {
+  std::filesystem::create_symlink("result.json", path_);
+  const auto file = AtomicFile::create(path_);
+  ASSERT_FALSE(file.ok());
+  EXPECT_EQ(file.error().message(),
+            path_.native() + ": cannot create: too many levels of symbolic links");
+}
+
+// As /dev/stdout is: the shell may have opened the file to append to it.
+TEST_F(AtomicFileTest, GoesOnInAnOpenDescriptorThatIsNamed) {
+  const File open = *File::open(path_, O_WRONLY | O_CREAT | O_APPEND);
+  ASSERT_EQ(write(open.fd(), "before ", 7), 7);
+  const auto link = directory_.path() / "stdout";
+  std::filesystem::create_symlink(fmt::format("/proc/self/fd/{}", open.fd()), link);
+  ASSERT_TRUE(write_file_atomically(link, bytes_of("content")).ok());
+  ASSERT_EQ(write(open.fd(), " after", 6), 6);
+  EXPECT_EQ(*read_file(path_), "before content after");
+  EXPECT_EQ(kind_of(link), mode_t{S_IFLNK});
 }
 
 }  // namespace

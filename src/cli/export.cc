@@ -1,6 +1,7 @@
 // The verb `export`: a trace as another tool's file.
 #include <fmt/core.h>
 
+#include "base/atomic_file.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/part_options.h"
@@ -44,6 +45,7 @@ Result<int> run_export(const Arguments& arguments, Output& output) {
   ASSIGN_OR_RETURN(const exchange::ExportReport report,
                    exchange::export_trace(trace, *format, selection, *path));
   for (const std::string& warning : report.warnings) warn(warning);
+  if (is_standard_output(*path)) return kExitSuccess;  // a line about it would be part of it
   output.print(fmt::format("{}: {} of {} events, {}\n", printable(*path),
                            format_exact(report.event_count), format_exact(trace.event_count()),
                            format_bytes(report.size_bytes)));

@@ -137,7 +137,7 @@ Result<int> report_with(const Arguments& arguments, Output& output, comm::Comm& 
   if (jobs.empty()) return kExitSuccess;
   if (html) {
     RETURN_IF_ERROR(write_page(jobs.front(), *html));
-    output.print(fmt::format("{}\n", printable(*html)));
+    if (!is_standard_output(*html)) output.print(fmt::format("{}\n", printable(*html)));
     const bool only_page = !arguments.has("json") && !arguments.has("csv") && !arguments.has("by");
     if (only_page) return kExitSuccess;
   }

@@ -22,6 +22,19 @@ $ millrace export t --to csv --from 0.5ms --until 1ms -o part.csv
 $ millrace export t --to csv --ranks 0,3-5 -o part.csv
 > part.csv: 0 of 20 events, ...
 
+# into a pipe, and nothing but the events; a link stays a link. Not through /dev/stdout itself: a defect would replace it
+$ ln -s /proc/self/fd/1 stdout; millrace export t --to csv -o stdout | wc -l
+> 21
+$ echo before > all.csv; millrace export t --to csv -o stdout >> all.csv; readlink stdout; wc -l < all.csv
+> /proc/self/fd/1
+> 22
+$ mkfifo pipe; wc -l < pipe & millrace export t --to csv -o pipe > out; wait; test -p pipe
+> 21
+$ ln -s target.csv link.csv; millrace export t --to csv -o link.csv; readlink link.csv; wc -l < target.csv
+> link.csv: 20 of 20 events, ... KiB
+> target.csv
+> 21
+
 # wrong usage
 $ millrace export t --to otf2 -o t.otf2
 ! millrace: ...otf2...
