@@ -76,6 +76,12 @@ void tell(const trace::LaunchOutcome& outcome, const trace::LaunchOptions& optio
                "'millrace pack {}' tries again\n",
                outcome.pack_error, options.directory.string());
   }
+  if (outcome.stopped_by != 0) {
+    fmt::print(stderr,
+               "millrace: packing was stopped; the recording stays and can be read as it is; "
+               "'millrace pack {}' finishes it\n",
+               options.directory.string());
+  }
   if (!inspect_terminal(2).is_terminal) return;
   for (const auto& process : outcome.packed.running) {
     fmt::print(stderr, "millrace: process {} ({}) goes on and is still recorded\n", process.pid,
@@ -117,7 +123,8 @@ Result<int> run_trace(const Arguments& arguments, Output&) {
     return kExitNotFound;
   }
   tell(*outcome, options);
-  return end_like(outcome->wait_status);
+  // A signal's number is the wait status of a process that it ended.
+  return end_like(outcome->stopped_by != 0 ? outcome->stopped_by : outcome->wait_status);
 }
 
 }  // namespace

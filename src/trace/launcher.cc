@@ -145,17 +145,34 @@ Result<pid_t> start(const LaunchOptions& options, const std::filesystem::path& s
 
 // The command's signals. Those of the terminal reach it by themselves; what is sent to the launcher
 // by another process was meant for the command.
-std::atomic<pid_t> command_pid = 0;
+std::atomic<pid_t> command_pid = 0;  // 0: it has ended
+std::atomic<int> stop_signal = 0;    // what came after that, and asked to stop packing
+
+// The second signal of the kind ends the launcher at once: packing may wait for a slow disk. A
+// packer that is killed loses nothing.
+void stop_packing(int signal) {
+  if (signal != SIGINT && signal != SIGQUIT && signal != SIGTERM && signal != SIGHUP) return;
+  stop_signal = signal;
+  ::signal(signal, SIG_DFL);
+}
 
 void pass_on(int signal, siginfo_t* info, void*) {
+  const int saved_errno = errno;
+  const pid_t command = command_pid;
   const bool from_a_process = info->si_code <= 0;
-  if (from_a_process && info->si_pid != command_pid) kill(command_pid, signal);
+  if (command == 0) {
+    stop_packing(signal);
+  } else if (from_a_process && info->si_pid != command) {
+    kill(command, signal);
+  }
+  errno = saved_errno;
 }
 
 class SignalsPassedOn {
  public:
   explicit SignalsPassedOn(pid_t child) {
     command_pid = child;
+    stop_signal = 0;
     for (size_t i = 0; i < std::size(kPassedSignals); ++i) {
       sigaction(kPassedSignals[i], nullptr, &before_[i]);
       if (before_[i].sa_handler == SIG_IGN) continue;
@@ -175,6 +192,7 @@ class SignalsPassedOn {
 };
 
 // Packs every now and then, at the lowest priority: the cores belong to the command.
+// REQUIRES: signals are held while it is made; its thread must not take them.
 class BackgroundPacking {
  public:
   explicit BackgroundPacking(Packer& packer) : thread_([this, &packer] { run(packer); }) {}
@@ -191,9 +209,6 @@ class BackgroundPacking {
  private:
   void run(Packer& packer) {
     setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, nullptr);
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, kPackInterval, [this] { return stopping_; })) {
       lock.unlock();
@@ -209,7 +224,14 @@ class BackgroundPacking {
   std::thread thread_;
 };
 
+// The command's id is forgotten before the system may give it to another process. Only this thread
+// handles signals, so that none is on its way to the old id.
 Result<int> wait_for(pid_t child) {
+  siginfo_t ended{};
+  while (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) != 0) {
+    if (errno != EINTR) return fail_os(errno, "cannot wait for the command");
+  }
+  command_pid = 0;
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return fail_os(errno, "cannot wait for the command");
@@ -236,7 +258,8 @@ Status pack_rest(Packer& packer, LaunchOutcome& outcome) {
 
 Result<int> run_and_pack(const LaunchOptions& options, LaunchOutcome& outcome) {
   outcome.packed_file = Packer::default_output(outcome.session);
-  auto packer = Packer::open(outcome.session, outcome.packed_file);
+  auto packer = Packer::open(outcome.session, outcome.packed_file,
+                             {.stopped = [] { return stop_signal != 0; }});
   // The watcher of --all starts the command itself, and hands its own mask on.
   const SignalsHeld held(!options.all_calls);
   ASSIGN_OR_RETURN(const pid_t child, start(options, outcome.session, held));
@@ -244,13 +267,20 @@ Result<int> run_and_pack(const LaunchOptions& options, LaunchOutcome& outcome) {
   {
     const SignalsPassedOn passed_on(child);
     std::optional<BackgroundPacking> background;
-    if (packer.ok()) background.emplace(*packer);
+    if (packer.ok()) {
+      const SignalsHeld held_for_the_thread(true);
+      background.emplace(*packer);
+    }
     held.release();
     status = wait_for(child);
     background.reset();
     read_session_losses(outcome.session, outcome);
     const Status packed = packer.ok() ? pack_rest(*packer, outcome) : Status(packer.error());
-    if (!packed.ok()) outcome.pack_error = packed.error().message();
+    if (!packed.ok() && packed.error().code() == Errc::kCancelled) {
+      outcome.stopped_by = stop_signal;
+    } else if (!packed.ok()) {
+      outcome.pack_error = packed.error().message();
+    }
   }
   return status;
 }

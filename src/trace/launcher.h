@@ -4,6 +4,9 @@
 // its own environment. While it runs, a thread of the launcher packs what has been written; when it
 // has ended, the rest. Processes that it leaves behind go on recording, and are packed later
 // (`millrace pack`).
+//
+// Signals sent to the launcher are passed on to the command. Once the command has ended, SIGINT,
+// SIGTERM, SIGHUP and SIGQUIT stop packing; the same signal again ends the launcher at once.
 #pragma once
 
 #include <filesystem>
@@ -34,6 +37,7 @@ struct LaunchOutcome {
   uint64_t lost_events = 0;
   uint64_t lost_processes = 0;
   std::string pack_error;  // why packing failed, if it did: the recording is then still there
+  int stopped_by = 0;      // the signal that stopped packing: the recording is then still there
 };
 
 // Fails where the trace cannot be written or the command cannot be started (kNotFound).

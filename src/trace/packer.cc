@@ -60,6 +60,7 @@ struct Packer::State final : Registry {
   Status pack_group(const ProcessRecording& recording, const std::string& name, ChunkGroup group,
                     const TickMap& ticks, PackOutcome& outcome);
   Status write_pending();
+  Status check_stopped() const;
   void end_process(const ProcessRecording& recording, const std::string& name,
                    const TickMap& ticks);
   std::string command_of(const wire::ProcessPage& page) const;
@@ -219,6 +220,7 @@ Status Packer::State::pack(const std::vector<std::string>& recordings, bool at_e
   if (auto names = session.names(); names.ok()) index->set_names(*std::move(names));
   index->set_joined(find_joined(pages));
   const TickMap ticks = session.tick_map(samples, all_pages);
+  RETURN_IF_ERROR(check_stopped());
   for (const auto& [name, page] : pages) {
     if (consumed[name].done) continue;
     Life life = session.life_of(page, all_pages);
@@ -288,6 +290,7 @@ Status Packer::State::pack_process(const std::string& name, bool ended, const Ti
     outcome.problems.push_back(session.rings_path(name).string() + ": " + problem);
   }
   for (const ChunkGroup group : group_chunks(recording->chunks())) {
+    RETURN_IF_ERROR(check_stopped());
     RETURN_IF_ERROR(pack_group(*recording, name, group, ticks, outcome));
   }
   changes[name] = recording->consumed_after();
@@ -334,6 +337,11 @@ Status Packer::State::pack_group(const ProcessRecording& recording, const std::s
     // encoding it.
     if (pending_count >= std::max<size_t>(1, options.threads)) RETURN_IF_ERROR(write_pending());
   }
+  return {};
+}
+
+Status Packer::State::check_stopped() const {
+  if (options.stopped && options.stopped()) return fail(Errc::kCancelled, "packing was stopped");
   return {};
 }
 

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ struct PackOptions {
   bool others_ended = false;
   // pack_available() leaves a log alone until it has grown by this much: small blocks pack badly.
   uint64_t batch_bytes = 1 << 20;
+  // Asked between blocks. Once it says yes, packing ends with Errc::kCancelled, and the recording
+  // stays.
+  std::function<bool()> stopped;
 };
 
 struct RunningProcess {

@@ -6,6 +6,7 @@ torch."""
 import collections
 import contextlib
 import csv
+import ctypes
 import glob
 import os
 import select
@@ -23,6 +24,20 @@ PATIENCE_S = 300  # for what takes a moment, on a machine that does much else
 def has_thread_sanitizer():
     with open(MILLRACE, "rb") as program:
         return b"__tsan_init" in program.read()
+
+
+def start_with_pid(pid):
+    """A process that sleeps, with the id of one that has ended."""
+    ids = (ctypes.c_int * 1)(pid)
+    # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size
+    arguments = (ctypes.c_uint64 * 10)(0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(ids), 1)
+    clone3 = 435
+    started = ctypes.CDLL(None, use_errno=True).syscall(clone3, arguments, ctypes.sizeof(arguments))
+    if started == 0:
+        os.execvp("sleep", ["sleep", "3600"])
+    if started < 0:
+        raise OSError(ctypes.get_errno(), "clone3")
+    return started
 
 
 class LauncherTest(unittest.TestCase):
@@ -102,6 +117,61 @@ class LauncherTest(unittest.TestCase):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.communicate(timeout=PATIENCE_S)[0], "caught\n")
         self.assertEqual(process.returncode, 5)
+
+    def start_and_let_it_pack(self, command):
+        """A launcher whose command has ended, and which waits in packing until somebody opens self.pipe. Returns it and
+        the command's process id, which is free by then."""
+        process = subprocess.Popen([MILLRACE, "trace", "-o", self.trace, "--", "sh", "-c",
+                                    command + '; mkfifo "$MILLRACE_TRACE_SESSION/0.rings"; echo $$'],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        pid = int(process.stdout.readline())
+        self.pipe, = glob.glob(os.path.join(self.trace, "*", "0.rings"))
+        self.wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
+        return process, pid
+
+    def let_it_go_on(self, process):
+        pipe = os.open(self.pipe, os.O_RDWR)  # a reader no longer waits for a writer
+        self.addCleanup(os.close, pipe)
+        _, error = process.communicate(timeout=PATIENCE_S)
+        os.remove(self.pipe)
+        return error
+
+    def test_ctrl_c_while_packing_leaves_a_recording_that_can_be_packed(self):
+        process, _ = self.start_and_let_it_pack(f"{WORKLOAD} preads {self.file} 5000")
+        process.send_signal(signal.SIGINT)
+        error = self.let_it_go_on(process)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertRegex(error, "packing was stopped; .*'millrace pack .*/trace' finishes it")
+        self.assertEqual(self.reads(), 5000)
+        self.assertIn("events packed", self.pack())
+        self.assertEqual(self.reads(), 5000)
+
+    def test_a_second_ctrl_c_while_packing_ends_the_launcher_at_once(self):
+        process, _ = self.start_and_let_it_pack("true")
+
+        def ends():
+            process.send_signal(signal.SIGINT)
+            return process.poll() is not None
+        self.wait_until(ends)
+        process.communicate()
+        self.assertEqual(process.returncode, -signal.SIGINT)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root may choose a process id")
+    def test_a_signal_after_the_commands_end_reaches_no_other_process(self):
+        process, pid = self.start_and_let_it_pack("true")
+        try:
+            other = start_with_pid(pid)
+        except FileExistsError:
+            self.skipTest("another process has taken the id meanwhile")
+        self.addCleanup(os.waitpid, other, 0)
+        self.addCleanup(os.kill, other, signal.SIGKILL)
+        self.assertEqual(other, pid)
+        process.send_signal(signal.SIGTERM)
+        self.let_it_go_on(process)
+        self.assertEqual(os.waitpid(other, os.WNOHANG), (0, 0))
+        self.assertEqual(process.returncode, -signal.SIGTERM)
 
     def test_a_daemon_outlives_the_launcher_and_can_be_packed_later(self):
         self.assertEqual(self.run_traced([WORKLOAD, "daemon", self.file, "5000"]).returncode, 0)
