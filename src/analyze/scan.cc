@@ -7,6 +7,7 @@
 #include "base/cpus.h"
 #include "base/thread_pool.h"
 #include "trace/bytes_out.h"
+#include "trace/untraced.h"
 
 namespace millrace::analyze {
 namespace {
@@ -123,6 +124,9 @@ Profile Scan::finish() {
   for (const auto& metric : state_->metrics) metric->finish(state_->context, profile);
   profile.problems = state_->context.trace.problems();
   profile.problems.insert(profile.problems.end(), state_->problems.begin(), state_->problems.end());
+  for (const auto& command : trace::find_unseen_commands(state_->context.trace)) {
+    profile.problems.push_back(trace::untraced_text(command));
+  }
   return profile;
 }
 

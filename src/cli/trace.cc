@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "cli/verbs.h"
 #include "trace/launcher.h"
+#include "trace/untraced.h"
 #include "wire/launchers.h"
 #include "wire/trace_call.h"
 
@@ -91,6 +92,13 @@ void tell(const trace::LaunchOutcome& outcome, const trace::LaunchOptions& optio
              options.directory.string(), options.directory.string());
 }
 
+// Before it runs: a job of hours should not end with an empty trace.
+void warn_of_unseen(const std::string& command) {
+  const auto why = trace::why_no_library(trace::find_program(command));
+  if (!why) return;
+  fmt::print(stderr, "millrace: warning: {} will not be recorded: {}\n", printable(command), *why);
+}
+
 // Ends as the command did, so that whoever waits for us sees the same.
 int end_like(int wait_status) {
   if (!WIFSIGNALED(wait_status)) return WEXITSTATUS(wait_status);
@@ -116,6 +124,7 @@ Result<int> run_trace(const Arguments& arguments, Output&) {
                    parse_levels(arguments.value("levels").value_or("posix,stdio,mpiio,hdf5,app")));
   ASSIGN_OR_RETURN(options.library, trace::find_recorder());
   RETURN_IF_ERROR(check_directory(options.directory, arguments.has("append")));
+  if (!options.all_calls) warn_of_unseen(options.command[0]);
   const auto outcome = trace::launch(options);
   if (!outcome.ok()) {
     if (outcome.error().code() != Errc::kNotFound) return outcome.error();

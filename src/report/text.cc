@@ -208,7 +208,9 @@ std::string answer(const Profile& profile) {
     case analyze::WaitBasis::kNone:
       break;
   }
-  return profile.job.events == 0 ? "nothing was recorded" : "there was no I/O to wait for";
+  if (profile.job.events > 0) return "there was no I/O to wait for";
+  if (profile.problems.empty()) return "nothing was recorded";
+  return "nothing was recorded: " + profile.problems.front();
 }
 
 std::string report_text(const Profile& profile, const Terminal& terminal) {

@@ -18,6 +18,8 @@
 #include "base/text.h"
 #include "trace/all_mode.h"
 #include "trace/session_directory.h"
+#include "trace/unseen_command.h"
+#include "trace/untraced.h"
 
 namespace millrace::trace {
 namespace {
@@ -239,6 +241,19 @@ Result<int> wait_for(pid_t child) {
   return status;
 }
 
+// Waits for the command, and lets the trace know of it if it cannot do so itself.
+Result<int> wait_for_command(const LaunchOptions& options, pid_t child,
+                             const std::filesystem::path& session) {
+  const std::string program = find_program(options.command[0]);
+  if (options.all_calls || !why_no_library(program)) return wait_for(child);
+  std::error_code ignored;
+  UnseenCommand command(session, child, std::filesystem::absolute(program, ignored).native(),
+                        options.command);
+  Result<int> status = wait_for(child);
+  if (status.ok()) command.end(*status);
+  return status;
+}
+
 // What the recorder could not keep, as the session's page says it.
 void read_session_losses(const std::filesystem::path& session, LaunchOutcome& outcome) {
   const auto directory = SessionDirectory::open(session);
@@ -272,7 +287,7 @@ Result<int> run_and_pack(const LaunchOptions& options, LaunchOutcome& outcome) {
       background.emplace(*packer);
     }
     held.release();
-    status = wait_for(child);
+    status = wait_for_command(options, child, outcome.session);
     background.reset();
     read_session_losses(outcome.session, outcome);
     const Status packed = packer.ok() ? pack_rest(*packer, outcome) : Status(packer.error());
@@ -326,7 +341,7 @@ Result<LaunchOutcome> launch(const LaunchOptions& options) {
   ASSIGN_OR_RETURN(const pid_t child, start(options, outcome.session, held));
   const SignalsPassedOn passed_on(child);
   held.release();
-  ASSIGN_OR_RETURN(outcome.wait_status, wait_for(child));
+  ASSIGN_OR_RETURN(outcome.wait_status, wait_for_command(options, child, outcome.session));
   read_session_losses(outcome.session, outcome);
   return outcome;
 }

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "trace/summary_report.h"
+#include "trace/untraced.h"
 
 namespace millrace::trace {
 namespace {
@@ -169,11 +170,7 @@ std::string not_itemised_text(const Trace& trace, const Summary& summary,
               terminal);
   }
   for (const UntracedProgram& program : rest.untraced) {
-    add_entry(out,
-              fmt::format("{} was started {} and left no events: {}",
-                          program.path.empty() ? "a program" : program.path,
-                          counted(program.times, "time", "times"), program.why),
-              terminal);
+    add_entry(out, untraced_text(program), terminal);
   }
   if (rest.major_faults + rest.minor_faults > 0) {
     add_entry(

@@ -3,17 +3,26 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include "base/file.h"
+#include "base/phrases.h"
+#include "base/subprocess.h"
 
 namespace millrace::trace {
 namespace {
 
 constexpr size_t kProgramHeadersMax = 256;
+#if defined(__aarch64__)
+constexpr uint16_t kOwnMachine = EM_AARCH64;
+#else
+constexpr uint16_t kOwnMachine = EM_X86_64;
+#endif
 
 // Whether an ELF program asks for a dynamic linker; a static one has none to preload by.
 bool has_interpreter(const File& file, const Elf64_Ehdr& head) {
@@ -26,6 +35,58 @@ bool has_interpreter(const File& file, const Elf64_Ehdr& head) {
     if (program.p_type == PT_INTERP) return true;
   }
   return false;
+}
+
+constexpr int kInterpretersMax = 4;  // a script's interpreter may be a script, as the kernel allows
+
+// Whether the loader ignores LD_PRELOAD because the program gains rights by being started.
+bool gains_rights(const struct stat& file) {
+  return ((file.st_mode & S_ISUID) != 0 && file.st_uid != geteuid()) ||
+         ((file.st_mode & S_ISGID) != 0 && file.st_gid != getegid());
+}
+
+// The program named by the first line of a script.
+std::string interpreter_of(std::string_view first_line) {
+  constexpr std::string_view kBlank = " \t\n";
+  first_line.remove_prefix(std::min(first_line.find_first_not_of(kBlank, 2), first_line.size()));
+  return std::string(first_line.substr(0, first_line.find_first_of(kBlank)));
+}
+
+std::optional<std::string> why_no_library(const std::string& path, int interpreters_left) {
+  struct stat status{};
+  if (path.empty() || stat(path.c_str(), &status) != 0) return std::nullopt;
+  char first[256] = {};
+  const auto file = File::open(path, O_RDONLY);  // fails for some setuid programs
+  const auto read = file.ok() ? file->read_at(0, std::as_writable_bytes(std::span(first))) : 0;
+  const std::string_view text(first, read.ok() ? *read : 0);
+  if (text.starts_with("#!")) {
+    if (interpreters_left == 0) return std::nullopt;
+    return why_no_library(interpreter_of(text), interpreters_left - 1);
+  }
+  if (gains_rights(status)) return "setuid or setgid: no library is preloaded";
+  Elf64_Ehdr head{};
+  if (text.size() < sizeof(head) || !text.starts_with(ELFMAG)) return std::nullopt;
+  std::memcpy(&head, first, sizeof(head));
+  if (head.e_ident[EI_CLASS] != ELFCLASS64) return "a 32-bit program: the library is for 64 bits";
+  if (head.e_machine != kOwnMachine) return "a program for another kind of machine";
+  if (has_interpreter(*file, head)) return std::nullopt;
+  return "statically linked: no library is preloaded; 'millrace trace --all' sees it";
+}
+
+// The same of a program that is known to have left no events.
+std::string why_untraced(const std::string& path) {
+  if (auto why = why_no_library(path, kInterpretersMax)) return *std::move(why);
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return "its file is not there to look at";
+  char first[4] = {};
+  const auto file = File::open(path, O_RDONLY);
+  if (!file.ok() || !file->read_exactly_at(0, std::as_writable_bytes(std::span(first))).ok()) {
+    return "its file cannot be read";
+  }
+  const std::string_view text(first, sizeof(first));
+  if (text.starts_with("#!")) return "a script; its interpreter left no events";
+  if (text != ELFMAG) return "no ELF program";
+  return "dynamically linked, yet the library was not in it; its environment may have been cleared";
 }
 
 bool began_after(const Trace& trace, const ProgramStart& start) {
@@ -41,23 +102,36 @@ bool began_after(const Trace& trace, const ProgramStart& start) {
 
 }  // namespace
 
-std::string why_untraced(const std::string& path) {
-  struct stat status{};
-  if (path.empty() || stat(path.c_str(), &status) != 0) return "its file is not there to look at";
-  if ((status.st_mode & (S_ISUID | S_ISGID)) != 0)
-    return "setuid or setgid: no library is preloaded";
-  const auto file = File::open(path, O_RDONLY);
-  if (!file.ok()) return "its file cannot be read";
-  Elf64_Ehdr head{};
-  const auto read = file->read_at(0, std::as_writable_bytes(std::span(&head, 1)));
-  if (!read.ok() || *read < 4) return "its file cannot be read";
-  if (std::memcmp(head.e_ident, "#!", 2) == 0) return "a script; its interpreter left no events";
-  if (*read < sizeof(head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) {
-    return "no ELF program";
+std::optional<std::string> why_no_library(const std::string& path) {
+  return why_no_library(path, kInterpretersMax);
+}
+
+std::string find_program(const std::string& command) {
+  return command.find('/') == std::string::npos ? find_in_path(command) : command;
+}
+
+std::vector<UntracedProgram> find_unseen_commands(const Trace& trace) {
+  std::vector<bool> has_events(trace.processes().size());
+  for (const BlockInfo& block : trace.blocks())
+    has_events[static_cast<size_t>(block.process)] = true;
+  std::map<NameIndex, uint64_t> times;
+  for (size_t i = 0; i < has_events.size(); ++i) {
+    if (!has_events[i]) ++times[trace.processes()[i].executable];
   }
-  if (head.e_ident[EI_CLASS] != ELFCLASS64) return "a 32-bit program: the library is for 64 bits";
-  if (!has_interpreter(*file, head)) return "statically linked: no library is preloaded";
-  return "dynamically linked, yet the library was not in it; its environment may have been cleared";
+  std::vector<UntracedProgram> found;
+  for (const auto& [program, count] : times) {
+    const std::string path(trace.name(program));
+    if (auto why = why_no_library(path)) {
+      found.push_back({.path = path, .why = *std::move(why), .times = count});
+    }
+  }
+  return found;
+}
+
+std::string untraced_text(const UntracedProgram& program) {
+  return fmt::format("{} was started {} and left no events: {}",
+                     program.path.empty() ? "a program" : program.path,
+                     counted(program.times, "time", "times"), program.why);
 }
 
 std::vector<UntracedProgram> find_untraced(const Trace& trace,
@@ -66,7 +140,7 @@ std::vector<UntracedProgram> find_untraced(const Trace& trace,
   for (const ProgramStart& start : starts) {
     if (!began_after(trace, start)) ++times[start.program];
   }
-  std::vector<UntracedProgram> found;
+  std::vector<UntracedProgram> found = find_unseen_commands(trace);
   for (const auto& [program, count] : times) {
     const std::string path(trace.name(program));
     found.push_back({.path = path, .why = why_untraced(path), .times = count});

@@ -1,6 +1,7 @@
-// Untraced: programs that a traced one started and that left no events, and why that may be.
+// Untraced: programs that were started and left no events, and why that may be.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,18 @@ struct ProgramStart {
 std::vector<UntracedProgram> find_untraced(const Trace& trace,
                                            const std::vector<ProgramStart>& starts);
 
-// Why a preloaded library is not in a program, from the file as it is now: "statically linked",
-// "setuid", ...
-std::string why_untraced(const std::string& path);
+// Commands of the launcher in which the library could not be. They have a process and no events.
+std::vector<UntracedProgram> find_unseen_commands(const Trace& trace);
+
+// "PATH was started 2 times and left no events: WHY".
+std::string untraced_text(const UntracedProgram& program);
+
+// Why a preloaded library cannot be in a program, from its file as it is now: "statically linked",
+// "setuid", ... Of a script, why it cannot be in its interpreter. Nothing if it can be, or if the
+// file cannot be read.
+std::optional<std::string> why_no_library(const std::string& path);
+
+// The file that execvp would run.
+std::string find_program(const std::string& command);
 
 }  // namespace millrace::trace

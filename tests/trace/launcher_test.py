@@ -1,7 +1,7 @@
 """Real programs under `millrace trace`, read back by `millrace export`.
 
-Usage: launcher_test.py MILLRACE WORKLOAD_PROGRAM PYTHON [unittest arguments]. PYTHON is one with numpy, h5py, PIL and
-torch."""
+Usage: launcher_test.py MILLRACE WORKLOAD_PROGRAM STATIC_WORKLOAD PYTHON [unittest arguments]. PYTHON is one with
+numpy, h5py, PIL and torch."""
 
 import collections
 import contextlib
@@ -17,7 +17,7 @@ import tempfile
 import time
 import unittest
 
-MILLRACE, WORKLOAD, PYTHON = sys.argv[1:4]
+MILLRACE, WORKLOAD, STATIC_WORKLOAD, PYTHON = sys.argv[1:5]
 PATIENCE_S = 300  # for what takes a moment, on a machine that does much else
 
 
@@ -173,6 +173,51 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(os.waitpid(other, os.WNOHANG), (0, 0))
         self.assertEqual(process.returncode, -signal.SIGTERM)
 
+    STATIC = "statically linked: no library is preloaded; 'millrace trace --all' sees it"
+
+    def say(self, *arguments):
+        """What a verb says of the trace, as one line."""
+        said = subprocess.run([MILLRACE, *arguments, self.trace], stdout=subprocess.PIPE, text=True, check=True)
+        return " ".join(said.stdout.split())
+
+    def test_a_static_command_is_named_at_once_and_in_the_trace(self):
+        traced = self.run_traced([STATIC_WORKLOAD, "preads", self.file, "10"])
+        self.assertEqual(traced.returncode, 7)
+        self.assertEqual(traced.stderr, f"millrace: warning: {STATIC_WORKLOAD} will not be recorded: {self.STATIC}\n")
+        reason = f"{STATIC_WORKLOAD} was started 1 time and left no events: {self.STATIC}"
+        self.assertIn(reason, self.say("info"))
+        self.assertIn("exit 7", self.say("info"))
+        self.assertIn("nothing was recorded: " + reason, self.say("report"))
+
+    def test_a_static_command_is_named_in_a_trace_that_is_not_packed(self):
+        self.run_traced([STATIC_WORKLOAD, "preads", self.file, "10"], "--no-pack")
+        self.assertIn(self.STATIC, self.say("info"))
+        self.assertIn(self.STATIC, self.say("report"))
+
+    def test_a_script_of_a_static_interpreter_is_named(self):
+        script = os.path.join(self.directory, "script")
+        with open(script, "w") as file:
+            file.write(f"#!{STATIC_WORKLOAD} preads\n" + "#" * 8192)  # which the interpreter reads
+        os.chmod(script, 0o755)
+        traced = self.run_traced([script])
+        self.assertEqual(traced.returncode, 7)
+        self.assertEqual(traced.stderr, f"millrace: warning: {script} will not be recorded: {self.STATIC}\n")
+
+    def test_a_static_command_that_all_mode_records_is_not_named(self):
+        traced = self.run_traced([STATIC_WORKLOAD, "preads", self.file, "10"], "--all")
+        if traced.returncode != 7:
+            self.skipTest(traced.stderr)  # a container without ptrace
+        self.assertEqual(traced.stderr, "")
+        self.assertEqual(self.reads(), 10)
+        self.assertNotIn("left no events", self.say("info"))
+
+    def test_a_dynamic_program_that_a_static_one_becomes_is_a_program_of_its_own(self):
+        """As a Go program does that starts the next one by exec."""
+        self.assertEqual(self.run_traced([STATIC_WORKLOAD, "exec", WORKLOAD, "10"]).returncode, 2)
+        info = self.say("info")
+        self.assertIn("2 processes", info)
+        self.assertIn(self.STATIC, info)
+
     def test_a_daemon_outlives_the_launcher_and_can_be_packed_later(self):
         self.assertEqual(self.run_traced([WORKLOAD, "daemon", self.file, "5000"]).returncode, 0)
         self.wait_until(lambda: self.pack() and self.reads() == 5000)
@@ -254,4 +299,4 @@ class LauncherTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0]] + sys.argv[4:], verbosity=2)
+    unittest.main(argv=[sys.argv[0]] + sys.argv[5:], verbosity=2)

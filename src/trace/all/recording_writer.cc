@@ -46,7 +46,7 @@ void fill_page(wire::ProcessPage& page, const ProcessImage& image) {
   page.command_line = image.command_line;
   page.working_directory = image.working_directory;
   page.start_time = image.start_time;
-  page.recorded_from = wire::RecordedFrom::kOutside;
+  page.recorded_from = image.recorded_from;
 }
 
 // How the result is told in one slot; kExtended where it is not.

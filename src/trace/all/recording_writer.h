@@ -43,6 +43,7 @@ struct ProcessImage {
   wire::NameId executable = wire::kNoName;
   wire::NameId command_line = wire::kNoName;
   wire::NameId working_directory = wire::kNoName;
+  wire::RecordedFrom recorded_from = wire::RecordedFrom::kOutside;
 };
 
 // How a process ended.
