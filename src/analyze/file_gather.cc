@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "base/radix_sort.h"
-
 namespace millrace::analyze {
 namespace {
 
@@ -29,28 +27,10 @@ bool is_stat(Call call) {
 // Of one block.
 constexpr size_t kCommonMax = 64;
 
-bool is_commoner(const CommonValue& a, const CommonValue& b) {
-  return a.count != b.count ? a.count > b.count : a.value < b.value;
-}
-
-void keep_most(std::vector<CommonValue>& values, size_t count) {
-  const size_t kept = std::min(count, values.size());
-  std::partial_sort(values.begin(), values.begin() + static_cast<ptrdiff_t>(kept), values.end(),
-                    is_commoner);
-  values.resize(kept);
-}
-
 }  // namespace
 
 void CommonCounts::add_block(std::vector<uint64_t>& values) {
-  radix_sort(std::span(values), [](uint64_t value) { return value; });
-  std::vector<CommonValue> counts;
-  for (size_t i = 0; i < values.size();) {
-    size_t end = i + 1;
-    while (end < values.size() && values[end] == values[i]) ++end;
-    counts.push_back({values[i], end - i});
-    i = end;
-  }
+  std::vector<CommonValue> counts = count_values(values);
   keep_most(counts, kCommonMax);
   for (const CommonValue& common : counts) add(common.value, common.count);
 }
@@ -115,7 +95,7 @@ struct FileGatherer::Event {
   int64_t result;
   uint32_t detail;
   bool failed;
-  bool data;  // of a file that is not the system's
+  bool may_be_data;  // of a file that is not the system's
   uint64_t epoch_bit;
 };
 
@@ -133,6 +113,7 @@ FileUse& FileGatherer::use_of(trace::NameIndex file) {
   use.file = file;
   use.totals = {};
   use.extents.clear();
+  use.sizes.clear();
   use.position = 0;
   use.last_read = use.last_write = {};
   return use;
@@ -152,17 +133,16 @@ void FileGatherer::grow_table() {
 void FileGatherer::gather(const Block& block) {
   used_ = 0;
   ++round_;
-  for (Accesses* accesses : {&read_accesses_, &write_accesses_, &data_read_accesses_}) {
+  for (Accesses* accesses : {&read_accesses_, &write_accesses_}) {
     accesses->sizes.clear();
     accesses->strides.clear();
   }
   gather_events(block);
   reads_.clear();
   writes_.clear();
-  data_reads_.clear();
   count(read_accesses_, reads_);
   count(write_accesses_, writes_);
-  count(data_read_accesses_, data_reads_);
+  for (FileUse& use : files()) use.read_sizes.assign(use.sizes);
 }
 
 void FileGatherer::gather_events(const Block& block) {
@@ -187,7 +167,7 @@ void FileGatherer::gather_events(const Block& block) {
                       .result = columns.result[i],
                       .detail = columns.detail[i],
                       .failed = columns.error[i] != 0,
-                      .data = !context.system_file[static_cast<size_t>(columns.file[i])],
+                      .may_be_data = !context.system_file[static_cast<size_t>(columns.file[i])],
                       .epoch_bit = epoch < 0 ? 0 : uint64_t{1} << (epoch % 64)};
     note(event, *use);
     if (traits.kind == CallKind::kTransfer && columns.other_file[i] != trace::NameIndex{}) {
@@ -240,7 +220,7 @@ void FileGatherer::note_read(const Event& event, FileUse& use) {
   totals.size_bytes = std::max(totals.size_bytes, now.end);
   if (known && moved < event.size && !event.traits.line) totals.size_known = 1;
   if (now.begin % kSectorBytes != 0 || moved % kSectorBytes != 0) ++totals.unaligned_sector;
-  if (event.data) data_read_accesses_.sizes.push_back(moved);
+  if (event.may_be_data) use.sizes.push_back(moved);
   note_access(now, use.last_read, totals.read, read_accesses_);
   if (!use.extents.empty() && use.extents.back().touches(now)) {
     use.extents.back().begin = std::min(use.extents.back().begin, now.begin);

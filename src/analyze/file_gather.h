@@ -12,6 +12,7 @@
 
 #include "analyze/file_totals.h"
 #include "analyze/metric.h"
+#include "analyze/size_counts.h"
 #include "base/log_histogram.h"
 
 namespace millrace::analyze {
@@ -48,6 +49,8 @@ struct FileUse {
   trace::NameIndex file{};
   FileTotals totals;
   std::vector<Extent> extents;  // that were read, where they join into one only one
+  std::vector<uint64_t> sizes;  // of reads, unless it is a file of the system
+  SizeCounts read_sizes;        // the same, counted
   uint64_t position = 0;        // for calls without an offset
   Extent last_read;             // empty: none since the opening
   Extent last_write;
@@ -61,7 +64,6 @@ class FileGatherer {
   std::span<FileUse> files() { return {uses_.data(), used_}; }
   const PatternTotals& reads() const { return reads_; }
   const PatternTotals& writes() const { return writes_; }
-  const PatternTotals& data_reads() const { return data_reads_; }
 
  private:
   struct Event;
@@ -93,10 +95,8 @@ class FileGatherer {
 
   Accesses read_accesses_;
   Accesses write_accesses_;
-  Accesses data_read_accesses_;
   PatternTotals reads_;
   PatternTotals writes_;
-  PatternTotals data_reads_;
 };
 
 }  // namespace millrace::analyze

@@ -109,6 +109,9 @@ void FileSummary::add_data(const FileEntry& file, const FileTotals& totals) {
   job.dataset_bytes_read += totals.bytes_read;
   job.dataset_unique_bytes += unique;
   profile_.data_reads.counts.merge(totals.read.counts());
+  if (file.read_sizes != nullptr) {
+    file.read_sizes->add_to(profile_.data_reads.sizes, data_read_sizes_);
+  }
   if (totals.bytes_read == 0) return;
   ++data.files_read;
   if (totals.size_known != 0 && unique >= totals.size_bytes) ++data.files_whole;
@@ -211,6 +214,7 @@ std::vector<GroupStats> FileSummary::sorted(Groups& groups) const {
 void FileSummary::finish() {
   Job& job = profile_.job;
   choose_files();
+  profile_.data_reads.common_sizes = most_common(std::move(data_read_sizes_), kCommonShown);
   profile_.directories = sorted(directories_);
   profile_.extensions = sorted(extensions_);
   for (const GroupStats& kind : kinds_) {

@@ -18,6 +18,8 @@
 
 namespace millrace::analyze {
 
+inline constexpr size_t kCommonShown = 4;  // common sizes and strides in a profile
+
 class FileSummary {
  public:
   // Writes into `profile`, which has its checkpoints and epochs already.
@@ -56,6 +58,7 @@ class FileSummary {
   std::string_view last_directory_name_;
   Groups extensions_;
   GroupStats kinds_[kFileKindCount];
+  std::vector<CommonValue> data_read_sizes_;
   uint64_t data_files_by_bit_[64] = {};
   uint64_t files_by_epoch_bit_[64] = {};
 };

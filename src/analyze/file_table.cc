@@ -5,6 +5,15 @@
 #include "trace/bytes_out.h"
 
 namespace millrace::analyze {
+namespace {
+
+void add_sizes(const SizeCounts& sizes, FileEntry& file) {
+  if (sizes.empty()) return;
+  if (file.read_sizes == nullptr) file.read_sizes = std::make_unique<SizeCounts>();
+  file.read_sizes->merge(sizes);
+}
+
+}  // namespace
 
 FileTable::FileTable(size_t name_count)
     : name_count_(name_count),
@@ -53,6 +62,7 @@ void FileTable::add(std::span<const FileUse> uses, uint32_t group, uint64_t bit)
     if (use.totals.bytes_read > 0) file.totals.readers |= bit;
     if (use.totals.reads + use.totals.writes > 0) file.totals.users |= bit;
     for (const Extent& extent : use.extents) file.coverage.add(extent, group);
+    add_sizes(use.read_sizes, file);
   }
 }
 
@@ -65,6 +75,7 @@ void FileTable::save(std::vector<std::byte>& out) const {
     bytes.put(name);
     bytes.put(file.totals);
     file.coverage.save(bytes.buffer());
+    (file.read_sizes != nullptr ? *file.read_sizes : SizeCounts()).save(bytes.buffer());
   });
   out.insert(out.end(), bytes.view().begin(), bytes.view().end());
 }
@@ -75,6 +86,7 @@ Status FileTable::merge(ByteReader& saved) {
     ASSIGN_OR_RETURN(const auto name, saved.read<trace::NameIndex>());
     ASSIGN_OR_RETURN(const auto totals, saved.read<FileTotals>());
     ASSIGN_OR_RETURN(const Coverage coverage, Coverage::load(saved));
+    ASSIGN_OR_RETURN(const SizeCounts read_sizes, SizeCounts::load(saved));
     if (static_cast<size_t>(name) >= name_count_) {
       return fail(Errc::kCorrupt, "a file has number {}, but there are {} names",
                   static_cast<uint32_t>(name), name_count_);
@@ -82,6 +94,7 @@ Status FileTable::merge(ByteReader& saved) {
     FileEntry& file = entry(static_cast<size_t>(name));
     file.totals.merge(totals);
     file.coverage.merge(coverage);
+    add_sizes(read_sizes, file);
   }
   return {};
 }

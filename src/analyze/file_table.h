@@ -22,6 +22,7 @@ namespace millrace::analyze {
 struct alignas(64) FileEntry {
   FileTotals totals;
   Coverage coverage;
+  std::unique_ptr<SizeCounts> read_sizes;  // null: nothing was read, or it is a file of the system
 };
 
 // Held for some nanoseconds, millions of times: a mutex would cost more than what it guards.

@@ -52,8 +52,8 @@ Status merge_pattern(ByteReader& saved, PatternTotals& pattern) {
 
 void fill(const PatternTotals& totals, AccessPattern& pattern) {
   pattern.sizes = totals.sizes;
-  pattern.common_sizes = totals.common_sizes.most(4);
-  pattern.common_strides = totals.common_strides.most(4);
+  pattern.common_sizes = totals.common_sizes.most(kCommonShown);
+  pattern.common_strides = totals.common_strides.most(kCommonShown);
 }
 
 class FilesMetric : public Metric {
@@ -70,15 +70,12 @@ class FilesMetric : public Metric {
     const std::lock_guard lock(mutex_);
     reads_.merge(gatherer.reads());
     writes_.merge(gatherer.writes());
-    data_reads_.merge(gatherer.data_reads());
     join(of, groups_[group]);
   }
 
   void save(std::vector<std::byte>& out) const override {
     trace::BytesOut bytes;
-    for (const PatternTotals* pattern : {&reads_, &writes_, &data_reads_}) {
-      save_pattern(*pattern, bytes);
-    }
+    for (const PatternTotals* pattern : {&reads_, &writes_}) save_pattern(*pattern, bytes);
     for (const GroupTotals& group : groups_) {
       bytes.put(group.all);
       bytes.put(group.data_bytes_read);
@@ -90,7 +87,7 @@ class FilesMetric : public Metric {
   }
 
   Status merge(ByteReader& saved) override {
-    for (PatternTotals* pattern : {&reads_, &writes_, &data_reads_}) {
+    for (PatternTotals* pattern : {&reads_, &writes_}) {
       RETURN_IF_ERROR(merge_pattern(saved, *pattern));
     }
     for (GroupTotals& group : groups_) {
@@ -110,7 +107,6 @@ class FilesMetric : public Metric {
   void finish(const Context& context, Profile& profile) override {
     fill(reads_, profile.reads);
     fill(writes_, profile.writes);
-    fill(data_reads_, profile.data_reads);
     FileSummary summary(context, limits_, profile);
     table_.visit([&](trace::NameIndex name, const FileEntry& file) { summary.add(name, file); });
     summary.finish();
@@ -178,7 +174,6 @@ class FilesMetric : public Metric {
   std::mutex mutex_;
   PatternTotals reads_;
   PatternTotals writes_;
-  PatternTotals data_reads_;
   std::vector<GroupTotals> groups_;
 };
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 
+#include "analyze/metric_run.h"
 #include "analyze/profile_json.h"
 #include "analyze/scan.h"
 #include "analyze/trace_builder.h"
@@ -127,6 +128,53 @@ TEST_F(FilesTest, KindsComeFromNamesAndUse) {
   EXPECT_EQ(profile.job.dataset_files, 1u);
   EXPECT_EQ(profile.job.bytes_read, 20u);
   EXPECT_EQ(profile.job.bytes_written, 20u);
+}
+
+// A file is no data if some process writes it, which may be seen after all reads of it.
+TEST_F(FilesTest, SizesOfDataReadsAreThoseOfDataFilesAlone) {
+  TraceBuilder job(path());
+  const Program compiler = job.program({});
+  const Program assembler = job.program({});
+  for (int i = 0; i < 15; ++i) {
+    assembler.read("/tmp/a.s",
+                   {.at = 1ms * i, .offset = 64u * static_cast<unsigned>(i), .size = 64});
+  }
+  assembler.read("/data/model.pt", {.at = 20ms, .offset = 0, .size = 20480});
+  assembler.read("/usr/lib/x.so", {.at = 21ms, .offset = 0, .size = 832});
+  assembler.read("/data/a.c", {.at = 22ms, .offset = 0, .size = 500});
+  assembler.read("/data/b.c", {.at = 23ms, .offset = 0, .size = 500});
+  assembler.read("/data/b.c", {.at = 24ms, .offset = 500, .size = 4096, .result = 100});
+  compiler.write("/tmp/a.s", {.at = 30ms, .offset = 0, .size = 960});
+  const trace::Trace trace = job.finish();
+  for (const Profile& profile : {profile_of(trace), profile_by_shares(trace, make_files_metric)}) {
+    const AccessPattern& reads = profile.data_reads;
+    EXPECT_EQ(reads.counts.count, 3u);
+    EXPECT_EQ(reads.sizes.total(), 3u);
+    ASSERT_EQ(reads.common_sizes.size(), 2u);
+    EXPECT_EQ(reads.common_sizes[0].value, 500u);
+    EXPECT_EQ(reads.common_sizes[0].count, 2u);
+    EXPECT_EQ(reads.common_sizes[1].value, 100u);
+    EXPECT_EQ(reads.common_sizes[1].count, 1u);
+  }
+}
+
+TEST_F(FilesTest, OfManySizesTheCommonOnesKeepTheirValue) {
+  TraceBuilder job(path());
+  const Program program = job.program({});
+  uint64_t offset = 0;
+  for (uint64_t i = 0; i < 400; ++i) {
+    const uint64_t size = i % 2 == 0 ? 4096 : 5000 + i;
+    program.read("/data/x", {.at = 1us * i, .offset = offset, .size = size});
+    offset += size;
+  }
+  const trace::Trace trace = job.finish();
+  for (const Profile& profile : {profile_of(trace), profile_by_shares(trace, make_files_metric)}) {
+    const AccessPattern& reads = profile.data_reads;
+    EXPECT_EQ(reads.sizes.total(), 400u);
+    EXPECT_EQ(reads.sizes.bins()[13], 400u);  // 4096 to 8191
+    EXPECT_EQ(reads.common_sizes[0].value, 4096u);
+    EXPECT_EQ(reads.common_sizes[0].count, 200u);
+  }
 }
 
 TEST_F(FilesTest, AHdf5ReadIsNotCountedAgainAboveItsReads) {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/phrases.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/verbs.h"
@@ -58,9 +59,10 @@ Result<int> run_import(const Arguments& arguments, Output& output) {
   for (const std::string& warning : report.warnings) {
     fmt::print(stderr, "millrace: warning: {}\n", printable(warning));
   }
-  output.print(fmt::format("{}: {} events of {} processes, from {} files of {} of text\n",
-                           printable(path.string()), format_exact(report.event_count),
-                           format_exact(report.process_count), format_exact(report.file_count),
+  output.print(fmt::format("{}: {} of {}, from {} of {} of text\n", printable(path.string()),
+                           counted(report.event_count, "event", "events"),
+                           counted(report.process_count, "process", "processes"),
+                           counted(report.file_count, "file", "files"),
                            format_bytes(report.text_bytes)));
   return kExitSuccess;
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/phrases.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/verbs.h"
@@ -35,9 +36,9 @@ Result<std::vector<fs::path>> find_sessions(const fs::path& directory) {
 
 std::string outcome_text(const fs::path& session, const fs::path& file,
                          const trace::PackOutcome& outcome) {
-  std::string out = fmt::format("{}: {} events packed into {} ({})\n", printable(session.native()),
-                                format_exact(outcome.events), printable(file.native()),
-                                format_bytes(outcome.packed_bytes));
+  std::string out = fmt::format("{}: {} packed into {} ({})\n", printable(session.native()),
+                                counted(outcome.events, "event", "events"),
+                                printable(file.native()), format_bytes(outcome.packed_bytes));
   for (const trace::RunningProcess& process : outcome.running) {
     const std::string where =
         process.host.empty()

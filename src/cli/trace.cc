@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "base/phrases.h"
 #include "base/spelling.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -67,9 +68,10 @@ Status check_directory(const std::filesystem::path& directory, bool append) {
 void tell(const trace::LaunchOutcome& outcome, const trace::LaunchOptions& options) {
   if (outcome.lost_events > 0 || outcome.lost_processes > 0) {
     fmt::print(stderr,
-               "millrace: {} events and {} processes could not be recorded; "
+               "millrace: {} and {} could not be recorded; "
                "'millrace info {}' says from when and why\n",
-               outcome.lost_events, outcome.lost_processes, options.directory.string());
+               counted(outcome.lost_events, "event", "events"),
+               counted(outcome.lost_processes, "process", "processes"), options.directory.string());
   }
   if (!outcome.pack_error.empty()) {
     fmt::print(stderr,

@@ -65,7 +65,7 @@ std::string data_lines(const Profile& profile, const Terminal& terminal) {
   add_wrapped(out, data, terminal);
   const analyze::AccessCounts& reads = profile.data_reads.counts;
   if (reads.count == 0) return out;
-  std::string access = fmt::format("access   {} reads", format_exact(reads.count));
+  std::string access = "access   " + counted(reads.count, "read", "reads");
   if (!profile.data_reads.common_sizes.empty()) {
     const analyze::CommonValue& common = profile.data_reads.common_sizes.front();
     access += fmt::format(", {} of {}", format_percent(share(common.count, reads.count)),

@@ -1,6 +1,6 @@
 # traces of both DFTracer generations
 $ millrace import "$SOURCE"/tests/golden/dftracer_1.pfw -o older
-> older/dftracer_1.mrt: 9 events of 1 processes, from 1 files of 2.82 KiB of text
+> older/dftracer_1.mrt: 9 events of 1 process, from 1 file of 2.82 KiB of text
 $ millrace import "$SOURCE"/tests/golden/dftracer_2.pfw "$SOURCE"/tests/golden/dftracer_2_fork.pfw -o newer
 > newer/dftracer_2.mrt: 20 events of 2 processes, from 2 files of 7.67 KiB of text
 
@@ -18,7 +18,7 @@ $ millrace export older --to csv -o older.csv > /dev/null; cut -d, -f3-9 older.c
 
 # a directory stands for its files; a torn one is read up to the tear
 $ mkdir logs; head -c 2500 "$SOURCE"/tests/golden/dftracer_1.pfw > logs/torn.pfw; echo text > logs/other; millrace import logs -o torn
-> torn/torn.mrt: 8 events of 1 processes, from 1 files of 2.44 KiB of text
+> torn/torn.mrt: 8 events of 1 process, from 1 file of 2.44 KiB of text
 ! millrace: warning: logs/torn.pfw:15: the last line is cut off; everything before it was read
 
 # a trace that is there is not written over
@@ -34,7 +34,7 @@ $ millrace import absent.pfw -o t
 ! millrace: absent.pfw: cannot open: no such file or directory
 ? 1
 $ millrace import logs/other -o t
-> t/other.mrt: 0 events of 0 processes, from 1 files of 5 B of text
+> t/other.mrt: 0 events of 0 processes, from 1 file of 5 B of text
 ! millrace: warning: logs/other: there is no event in it
 ! millrace: warning: logs/other:1: ...; the line was left out
 $ millrace import logs/torn.pfw

@@ -23,7 +23,7 @@ $ millrace info u | head -2
 > 1 host, 1 session, 2 ranks, 2 processes, 3 threads
 > 109 events of 3 files, from 2023-11-14 22:13:20 UTC, for 149 us
 $ millrace pack --ended u
-> u/node7-11111111: 1 events packed into u/node7-11111111.mrt (...)
+> u/node7-11111111: 1 event packed into u/node7-11111111.mrt (...)
 $ ls u
 > node7-11111111.mrt
 $ millrace info u | head -2

@@ -6,6 +6,7 @@ run. EXAMPLES is python/examples."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -100,6 +101,19 @@ class ReportTest(unittest.TestCase):
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 80)
         self.assertNotIn("\x1b", text)
         self.assertIn("Is I/O the problem?", text)
+
+    def test_no_share_is_over_the_whole_where_outputs_are_read_too(self):
+        """As a compiler does: one process writes a file, which another one reads in many small pieces."""
+        trace = os.path.join(self.directory, "trace")
+        output = os.path.join(self.directory, "made.s")
+        traced = run(MILLRACE, "trace", "-o", trace, "--", "sh", "-c",
+                     f"seq 2000 > {output}; dd if={output} of=/dev/null bs=64 status=none; "
+                     f"dd if={self.files[0]} of=/dev/null bs=64K status=none")
+        self.assertEqual(traced.returncode, 0, traced.stderr)
+        (access,) = [line for line in self.report(trace).stdout.splitlines() if line.startswith("access")]
+        self.assertRegex(access, r"^access +2 reads, 50\.0 % of 6\.84 KiB, ")
+        for share in re.findall(r"([0-9.]+) %", self.report(trace).stdout):
+            self.assertLessEqual(float(share), 100, access)
 
     def test_a_part_by_time_and_rank(self):
         whole = json.loads(self.report("--json", self.trace).stdout)["job"]
