@@ -49,6 +49,28 @@ std::string ranks_of(const std::vector<Group>& groups, uint64_t bits) {
 FileSummary::FileSummary(const Context& context, const Limits& limits, Profile& profile)
     : context_(context), limits_(limits), profile_(profile) {
   for (size_t i = 0; i < kFileKindCount; ++i) kinds_[i].name = kFileKindNames[i];
+  hosts_.resize(context.hosts.size());
+  for (uint32_t i = 0; i < context.groups.size(); ++i) {
+    auto& hosts = hosts_by_bit_[std::countr_zero(group_bit(i, context.groups.size()))];
+    const uint32_t host = context.groups[i].host;
+    if (host < hosts_.size() && !std::count(hosts.begin(), hosts.end(), host)) {
+      hosts.push_back(host);
+    }
+  }
+}
+
+void FileSummary::add_to_hosts(const FileTotals& totals) {
+  std::vector<uint32_t> hosts;
+  for (uint64_t bits = totals.users; bits != 0; bits &= bits - 1) {
+    const auto& of_bit = hosts_by_bit_[std::countr_zero(bits)];
+    hosts.insert(hosts.end(), of_bit.begin(), of_bit.end());
+  }
+  std::sort(hosts.begin(), hosts.end());
+  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  for (const uint32_t host : hosts) {
+    ++hosts_[host].files;
+    hosts_[host].size_bytes += totals.size_bytes;
+  }
 }
 
 FileKind FileSummary::kind_of(trace::NameIndex name, const FileTotals& totals) const {
@@ -78,6 +100,7 @@ void FileSummary::add(trace::NameIndex name, const FileEntry& file) {
   profile_.job.bytes_read += totals.bytes_read;
   profile_.job.bytes_written += totals.bytes_written;
   add_to(kinds_[static_cast<size_t>(kind)], io, totals.size_bytes);
+  add_to_hosts(totals);
   profile_.reads.counts.merge(totals.read.counts());
   profile_.writes.counts.merge(totals.write.counts());
   if (kind == FileKind::kSystem) {

@@ -31,6 +31,9 @@ class FileSummary {
   // How many data files a group read; beyond 64 groups an estimate.
   uint64_t data_files_of(uint32_t group) const;
 
+  // The files that a host read or wrote: how many, and their sizes. Beyond 64 groups an estimate.
+  const GroupStats& files_of_host(size_t host) const { return hosts_[host]; }
+
  private:
   struct Candidate {
     uint64_t score = 0;
@@ -40,6 +43,7 @@ class FileSummary {
   using Groups = std::unordered_map<std::string, GroupStats>;
 
   FileKind kind_of(trace::NameIndex name, const FileTotals& totals) const;
+  void add_to_hosts(const FileTotals& totals);
   void add_data(const FileEntry& file, const FileTotals& totals);
   void note_candidates(trace::NameIndex name, const FileEntry& file);
   static void keep(std::vector<Candidate>& best, const Candidate& candidate, size_t limit);
@@ -58,6 +62,8 @@ class FileSummary {
   std::string_view last_directory_name_;
   Groups extensions_;
   GroupStats kinds_[kFileKindCount];
+  std::vector<GroupStats> hosts_;
+  std::vector<uint32_t> hosts_by_bit_[64];  // where the groups of a bit are; see group_bit()
   std::vector<CommonValue> data_read_sizes_;
   uint64_t data_files_by_bit_[64] = {};
   uint64_t files_by_epoch_bit_[64] = {};

@@ -165,7 +165,10 @@ class FilesMetric : public Metric {
       if (group.trains) profile.ranks.push_back(std::move(load));
     }
     for (size_t i = 0; i < hosts.size(); ++i) {
-      profile.hosts.push_back({.name = context.hosts[i], .io = hosts[i]});
+      GroupStats host = summary.files_of_host(i);
+      host.name = context.hosts[i];
+      host.io = hosts[i];
+      profile.hosts.push_back(std::move(host));
     }
   }
 

@@ -210,6 +210,28 @@ TEST_F(FilesTest, TellsWhichFilesRanksShare) {
   EXPECT_EQ(profile.ranks[1].data_files, 1u);
 }
 
+TEST_F(FilesTest, CountsTheFilesOfEachHost) {
+  TraceBuilder job(path());
+  const Program first = job.program({.rank = 0, .host = "a"});
+  const Program second = job.program({.rank = 1, .host = "b"});
+  const Program third = job.program({.rank = 2, .host = "b"});
+  first.read("/data/both", {.at = 0ms, .offset = 0, .size = 1000});
+  second.read("/data/both", {.at = 0ms, .offset = 0, .size = 1000});
+  third.read("/data/both", {.at = 0ms, .offset = 0, .size = 500});
+  third.read("/data/own", {.at = 1ms, .offset = 0, .size = 200});
+  third.write("/out/log", {.at = 2ms, .offset = 0, .size = 30});
+  const trace::Trace trace = job.finish();
+  const Profile profile = profile_of(trace);
+  ASSERT_EQ(profile.hosts.size(), 2u);
+  EXPECT_EQ(profile.hosts[0].name, "a");
+  EXPECT_EQ(profile.hosts[0].files, 1u);
+  EXPECT_EQ(profile.hosts[0].size_bytes, 1000u);
+  EXPECT_EQ(profile.hosts[0].io.bytes_read, 1000u);
+  EXPECT_EQ(profile.hosts[1].files, 3u);
+  EXPECT_EQ(profile.hosts[1].size_bytes, 1230u);
+  EXPECT_EQ(profile.hosts[1].io.bytes_read, 1700u);
+}
+
 TEST_F(FilesTest, UnalignedTransfersCountWhereEveryOpeningWasDirect) {
   TraceBuilder job(path());
   const Program program = job.program({});
