@@ -93,9 +93,9 @@ class LevelRows {
         bins_(context.end_ns - context.begin_ns, bin_count),
         rows_(choice.threads.size()) {}
 
-  void read() {
+  Status read() {
     ThreadPool pool(std::max<size_t>(1, usable_cpu_count() - 1));
-    (void)pool.parallel_for(choice_.blocks.size(), [this](size_t i) -> Status {
+    return pool.parallel_for(choice_.blocks.size(), [this](size_t i) -> Status {
       thread_local trace::EventColumns columns;
       // A block that cannot be read was told of by the scan.
       const auto wanted = read_wanted(context_.trace, context_.options, choice_.blocks[i], columns);
@@ -194,7 +194,7 @@ std::vector<DetailLevel> make_levels(const Context& context, const DetailLimits&
   if (choice.threads.empty() || choice.blocks.empty()) return levels;
   const size_t of_thread = limits.level_bins / choice.threads.size();
   LevelRows rows(context, choice, std::clamp<size_t>(of_thread, 1, kFinestBins));
-  rows.read();
+  if (!rows.read().ok()) return levels;  // without memory, the page has no levels
   // How many rows there are is known only now. All levels of a row together have 8/7 of the finest
   // one's bins.
   const size_t bin_count = rows.row_count() * rows.bins().count() * kFiner / (kFiner - 1);

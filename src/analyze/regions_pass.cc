@@ -158,11 +158,11 @@ bool stands_before(const LongRegion& a, const LongRegion& b) {
 }
 
 // Which blocks have regions, by process.
-std::map<trace::ProcessIndex, std::vector<size_t>> region_blocks(const trace::Trace& trace,
-                                                                 const Options& options,
-                                                                 ThreadPool& pool) {
+std::map<trace::ProcessIndex, std::vector<size_t>> region_blocks(
+    const trace::Trace& trace, const Options& options, ThreadPool& pool,
+    std::vector<std::string>& problems) {
   std::vector<uint8_t> has_regions(trace.blocks().size(), 0);
-  (void)pool.parallel_for(trace.blocks().size(), [&](size_t index) -> Status {
+  const Status done = pool.parallel_for(trace.blocks().size(), [&](size_t index) -> Status {
     constexpr uint32_t kAppBit = 1U << static_cast<unsigned>(wire::Level::kApp);
     if (options.wants_block && !options.wants_block(trace.blocks()[index])) return {};
     // A block that cannot be read is told by the scan, which meets it again.
@@ -170,6 +170,7 @@ std::map<trace::ProcessIndex, std::vector<size_t>> region_blocks(const trace::Tr
     if (levels.ok() && (*levels & kAppBit) != 0) has_regions[index] = 1;
     return {};
   });
+  if (!done.ok()) problems.push_back("some regions were not found: " + done.error().message());
   std::map<trace::ProcessIndex, std::vector<size_t>> blocks;
   for (size_t i = 0; i < has_regions.size(); ++i) {
     if (has_regions[i] != 0) blocks[trace.blocks()[i].process].push_back(i);
@@ -212,7 +213,7 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
   const size_t threads = options.threads != 0 ? options.threads : usable_cpu_count();
   ThreadPool pool(std::max<size_t>(1, threads - 1));  // the caller works as well
   const auto read_all = [&](const std::vector<size_t>& blocks) {
-    (void)pool.parallel_for(blocks.size(), [&](size_t i) -> Status {
+    const Status done = pool.parallel_for(blocks.size(), [&](size_t i) -> Status {
       thread_local EventColumns columns;
       const auto wanted = read_wanted(trace, options, blocks[i], columns);
       if (!wanted.ok() || !*wanted) return {};
@@ -221,8 +222,10 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
       join(std::move(of), trace.blocks()[blocks[i]].process, pass);
       return {};
     });
+    if (!done.ok())
+      pass.problems.push_back("some regions were not read: " + done.error().message());
   };
-  Chosen chosen = choose(region_blocks(trace, options, pool));
+  Chosen chosen = choose(region_blocks(trace, options, pool, pass.problems));
   read_all(chosen.first);
   const bool some_train = std::any_of(pass.compute_regions.begin(), pass.compute_regions.end(),
                                       [](uint64_t count) { return count > 0; });

@@ -70,7 +70,7 @@ void Scan::run(Share share, const std::function<void(uint64_t events)>& progress
   ThreadPool pool(std::max<size_t>(1, threads - 1));
   std::mutex mutex;
   std::vector<std::pair<size_t, std::string>> problems;
-  (void)pool.parallel_for(mine.size(), [&](size_t i) -> Status {
+  const Status done = pool.parallel_for(mine.size(), [&](size_t i) -> Status {
     if (const Status status = state_->observe(mine[i]); !status.ok()) {
       const std::lock_guard lock(mutex);
       problems.emplace_back(mine[i], status.error().message());
@@ -80,6 +80,9 @@ void Scan::run(Share share, const std::function<void(uint64_t events)>& progress
   });
   std::sort(problems.begin(), problems.end());
   for (auto& [index, sentence] : problems) state_->problems.push_back(std::move(sentence));
+  if (!done.ok()) {
+    state_->problems.push_back("the trace was not read to its end: " + done.error().message());
+  }
 }
 
 std::vector<std::byte> Scan::save() const {
@@ -122,7 +125,8 @@ Status Scan::merge(ByteView saved) {
 Profile Scan::finish() {
   Profile profile;
   for (const auto& metric : state_->metrics) metric->finish(state_->context, profile);
-  profile.problems = state_->context.trace.problems();
+  const auto& unreadable = state_->context.trace.problems();
+  profile.problems.insert(profile.problems.begin(), unreadable.begin(), unreadable.end());
   profile.problems.insert(profile.problems.end(), state_->problems.begin(), state_->problems.end());
   for (const auto& command : trace::find_unseen_commands(state_->context.trace)) {
     profile.problems.push_back(trace::untraced_text(command));

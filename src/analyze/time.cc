@@ -65,10 +65,14 @@ class TimeMetric final : public Metric {
     const TimeSet present = swept_classes(context, runs_);
     profile.time.basis = context.has_wait_regions ? WaitBasis::kRegions : basis_of(present);
     const TimePlan plan(present, profile.time.basis);
-    const SweptTime swept = sweep_time(context, runs_, plan, usable_cpu_count());
-    write_time(context, plan, swept, profile);
-    write_epochs(context, plan, swept, profile);
-    write_steps(context, limits_, swept, profile);
+    const auto swept = sweep_time(context, runs_, plan, usable_cpu_count());
+    if (!swept.ok()) {
+      profile.problems.push_back("the time could not be split: " + swept.error().message());
+      return;
+    }
+    write_time(context, plan, *swept, profile);
+    write_epochs(context, plan, *swept, profile);
+    write_steps(context, limits_, *swept, profile);
   }
 
  private:

@@ -338,8 +338,8 @@ TimeSet swept_classes(const Context& context, const TimeRuns& runs) {
   return present;
 }
 
-SweptTime sweep_time(const Context& context, const TimeRuns& runs, const TimePlan& plan,
-                     size_t threads) {
+Result<SweptTime> sweep_time(const Context& context, const TimeRuns& runs, const TimePlan& plan,
+                             size_t threads) {
   Scene scene{.context = context, .plan = plan, .host_of = {}, .epochs_of = {}};
   find_levels(scene);
   SweptTime total = make_shape(scene);
@@ -365,7 +365,7 @@ SweptTime sweep_time(const Context& context, const TimeRuns& runs, const TimePla
     (void)work(0);
   } else {
     ThreadPool pool(sweepers.size() - 1);
-    (void)pool.parallel_for(sweepers.size(), work);
+    RETURN_IF_ERROR(pool.parallel_for(sweepers.size(), work));
   }
   for (const Sweeper& sweeper : sweepers) add(sweeper.sum(), total);
   copy_levels(scene, total);

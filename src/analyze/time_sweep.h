@@ -17,6 +17,7 @@
 #include "analyze/context.h"
 #include "analyze/time_classes.h"
 #include "analyze/time_runs.h"
+#include "base/result.h"
 
 namespace millrace::analyze {
 
@@ -49,7 +50,8 @@ struct SweptTime {
 // The classes that a plan is to be made for.
 TimeSet swept_classes(const Context& context, const TimeRuns& runs);
 
-SweptTime sweep_time(const Context& context, const TimeRuns& runs, const TimePlan& plan,
-                     size_t threads);
+// Fails if there is not enough memory.
+Result<SweptTime> sweep_time(const Context& context, const TimeRuns& runs, const TimePlan& plan,
+                             size_t threads);
 
 }  // namespace millrace::analyze

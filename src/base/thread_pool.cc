@@ -4,14 +4,21 @@
 #include <atomic>
 #include <limits>
 #include <memory>
-#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "base/exception.h"
 
 namespace millrace {
 
 ThreadPool::ThreadPool(size_t thread_count, size_t queue_capacity) : tasks_(queue_capacity) {
   assert(thread_count > 0);
   threads_.reserve(thread_count);
-  for (size_t i = 0; i < thread_count; ++i) threads_.emplace_back([this] { run(); });
+  try {
+    for (size_t i = 0; i < thread_count; ++i) threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error&) {
+    // Those that are there do the work.
+  }
 }
 
 ThreadPool::~ThreadPool() {
@@ -20,10 +27,18 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::run() {
-  while (const auto task = tasks_.pop()) {
-    (*task)();
-    task_done();
+  while (const auto task = tasks_.pop()) run_task(*task);
+}
+
+void ThreadPool::run_task(const Task& task) {
+  try {
+    task();
+  } catch (...) {
+    Error error = fail_exception();
+    const std::lock_guard lock(mutex_);
+    if (!first_error_) first_error_ = std::move(error);
   }
+  task_done();
 }
 
 void ThreadPool::task_done() {
@@ -36,6 +51,7 @@ void ThreadPool::submit(Task task) {
     const std::lock_guard lock(mutex_);
     ++unfinished_;
   }
+  if (threads_.empty()) return run_task(task);
   if (!tasks_.push(std::move(task))) task_done();
 }
 
@@ -49,9 +65,11 @@ bool ThreadPool::try_submit(Task& task) {
   return false;
 }
 
-void ThreadPool::wait_idle() {
+Status ThreadPool::wait_idle() {
   std::unique_lock lock(mutex_);
   idle_.wait(lock, [&] { return unfinished_ == 0; });
+  if (first_error_) return *std::exchange(first_error_, std::nullopt);
+  return {};
 }
 
 namespace {
@@ -84,8 +102,16 @@ class SharedLoop {
   }
 
  private:
+  Status call(size_t index) {
+    try {
+      return work_(index);
+    } catch (...) {
+      return fail_exception();
+    }
+  }
+
   void run(size_t index) {
-    Status status = work_(index);
+    Status status = call(index);
     if (status.ok()) return;
     stopped_ = true;
     const std::lock_guard lock(mutex_);

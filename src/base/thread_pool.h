@@ -1,13 +1,14 @@
 // ThreadPool: a fixed number of threads that run what they are given.
 //
 // Tasks start in the order they were given. The queue is bounded: submit() waits when the pool is
-// far behind, so a fast producer cannot fill the memory. A task must not throw and must not submit
-// to its own pool (it could wait for itself); parallel_for may be nested, because its caller works
-// too.
+// far behind, so a fast producer cannot fill the memory. An exception of a task (no memory) becomes
+// the error of whoever waits for it. A task must not submit to its own pool (it could wait for
+// itself); parallel_for may be nested, because its caller works too.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -20,6 +21,7 @@ class ThreadPool {
  public:
   using Task = std::function<void()>;
 
+  // Has fewer threads if the system gives no more. Without any, callers do the work themselves.
   // REQUIRES: thread_count > 0
   explicit ThreadPool(size_t thread_count, size_t queue_capacity = 1024);
 
@@ -30,8 +32,9 @@ class ThreadPool {
 
   void submit(Task task);
 
-  // Waits until everything submitted so far, by anyone, has run.
-  void wait_idle();
+  // Waits until everything submitted so far, by anyone, has run. Returns the first exception of a
+  // task since the last call.
+  Status wait_idle();
 
   // Calls `work(i)` for each i below `count`, on the pool's threads and the caller's, and waits.
   // After an error no further index is begun; the error of the lowest index that failed is
@@ -40,6 +43,7 @@ class ThreadPool {
 
  private:
   void run();
+  void run_task(const Task& task);
   bool try_submit(Task& task);
   void task_done();
 
@@ -47,7 +51,8 @@ class ThreadPool {
   std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::condition_variable idle_;
-  size_t unfinished_ = 0;  // guarded by mutex_
+  size_t unfinished_ = 0;             // guarded by mutex_
+  std::optional<Error> first_error_;  // guarded by mutex_
 };
 
 }  // namespace millrace

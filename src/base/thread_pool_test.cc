@@ -1,8 +1,14 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <exception>
+#include <new>
+#include <stdexcept>
 
 namespace millrace {
 namespace {
@@ -27,9 +33,62 @@ TEST(ThreadPool, WaitIdleWaitsForTheLastTask) {
       ++done;
     });
   }
-  pool.wait_idle();
+  EXPECT_TRUE(pool.wait_idle().ok());
   EXPECT_EQ(done, 10);
-  pool.wait_idle();
+  EXPECT_TRUE(pool.wait_idle().ok());
+}
+
+TEST(ThreadPool, AnExceptionOfATaskIsTheErrorOfWhoeverWaits) {
+  ThreadPool pool(2);
+  std::atomic<int> done = 0;
+  pool.submit([] { throw std::bad_alloc(); });
+  for (int i = 0; i < 10; ++i) pool.submit([&] { ++done; });
+  EXPECT_EQ(pool.wait_idle().error().message(), "there is not enough memory");
+  EXPECT_EQ(done, 10);
+  EXPECT_TRUE(pool.wait_idle().ok()) << "an error is told once";
+}
+
+TEST(ThreadPool, AnExceptionInAParallelForIsItsError) {
+  ThreadPool pool(3);
+  const auto throws_at = [&](size_t index, const std::exception_ptr& exception) {
+    return pool.parallel_for(1000, [&](size_t i) -> Status {
+      if (i == index) std::rethrow_exception(exception);
+      return {};
+    });
+  };
+  for (const size_t index : {0, 500, 999}) {
+    const Status status = throws_at(index, std::make_exception_ptr(std::bad_alloc()));
+    EXPECT_EQ(status.error().code(), Errc::kExhausted);
+    EXPECT_EQ(status.error().message(), "there is not enough memory");
+  }
+  EXPECT_EQ(throws_at(7, std::make_exception_ptr(std::length_error("too long"))).error().message(),
+            "too long");
+  EXPECT_EQ(throws_at(7, std::make_exception_ptr(1)).error().message(),
+            "an unknown exception was thrown");
+}
+
+// In a process of its own, since the limit is hard to take back.
+TEST(ThreadPool, WorksWhereThereAreNoMoreThreads) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const rlimit none = {.rlim_cur = 0, .rlim_max = 0};
+    // Root has no limit of threads.
+    if (setrlimit(RLIMIT_NPROC, &none) != 0 || setresuid(65534, 65534, 65534) != 0) _exit(77);
+    ThreadPool pool(4);
+    int done = 0;
+    pool.submit([&] { ++done; });
+    const Status status = pool.parallel_for(3, [&](size_t) -> Status {
+      ++done;
+      return {};
+    });
+    _exit(status.ok() && pool.wait_idle().ok() && done == 4 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "only root can become another user";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(ThreadPool, ParallelForVisitsEachIndexOnce) {

@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <exception>
 
+#include "base/exception.h"
 #include "base/spelling.h"
 #include "base/text.h"
 #include "cli/argument_parser.h"
@@ -115,7 +117,12 @@ std::span<const Command> commands() {
 
 int run(const std::vector<std::string>& arguments) {
   Output output;
-  const int exit_code = dispatch(arguments, output);
+  int exit_code = kExitFailure;
+  try {
+    exit_code = dispatch(arguments, output);
+  } catch (const std::exception&) {
+    fmt::print(stderr, "millrace: {}\n", fail_exception().message());
+  }
   const Status written = output.finish();
   if (written.ok()) return exit_code;
   fmt::print(stderr, "millrace: {}\n", written.error().message());

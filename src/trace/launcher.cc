@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <thread>
 
@@ -214,8 +215,11 @@ class BackgroundPacking {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, kPackInterval, [this] { return stopping_; })) {
       lock.unlock();
-      // What fails now (a full disk) is tried again at the end, and told then.
-      static_cast<void>(packer.pack_available().ok());
+      // What fails now (a full disk, no memory) is tried again at the end, and told then.
+      try {
+        static_cast<void>(packer.pack_available().ok());
+      } catch (const std::bad_alloc&) {
+      }
       lock.lock();
     }
   }

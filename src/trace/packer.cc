@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <new>
 #include <set>
 
+#include "base/exception.h"
 #include "base/thread_pool.h"
 #include "trace/all/remote.h"
 #include "trace/chunk_groups.h"
@@ -177,8 +179,13 @@ Result<PackOutcome> Packer::State::run(bool at_end) {
   changes.clear();
   pending_count = 0;
   const std::vector<std::string> recordings = session.recordings();
-  Status status = pack(recordings, at_end, outcome);
-  if (status.ok()) status = commit(at_end);
+  Status status;
+  try {
+    status = pack(recordings, at_end, outcome);
+    if (status.ok()) status = commit(at_end);
+  } catch (const std::bad_alloc&) {
+    status = fail_exception();
+  }
   if (!status.ok()) {
     // What was written since the last commit counts for nothing: give the space back.
     std::error_code ignored;

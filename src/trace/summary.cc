@@ -149,7 +149,9 @@ Summary summarise(const Trace& trace) {
     }
     return {};
   });
-  static_cast<void>(done.ok());  // each block's error is a problem already
+  if (!done.ok()) {
+    summary.problems.push_back("the trace was not read to its end: " + done.error().message());
+  }
   summary.files = collector.file_count();
   NotItemised& rest = summary.not_itemised;
   rest.mmap_calls = events_of(summary, Call::kMmap);
