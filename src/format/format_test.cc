@@ -2,8 +2,10 @@
 #include "format/format.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include "base/file.h"
+#include "base/temporary_directory.h"
 #include "io/memory.h"
 
 namespace millrace::format {
@@ -174,6 +176,21 @@ TEST(Indexed, SaysWhichVersionItReads) {
   const auto samples = (*open_format("indexed"))->index(engine, "a.mrd");
   EXPECT_EQ(samples.error().code(), Errc::kUnsupported);
   EXPECT_THAT(samples.error().message(), HasSubstr("version 2; this build reads 1"));
+}
+
+// A sparse file of 8 TiB: its memory must not be asked for before its header was looked at.
+TEST(Indexed, RefusesAHugeIndexWithoutReadingIt) {
+  const TemporaryDirectory directory = *TemporaryDirectory::create();
+  const std::string path = directory.path() / "a.mrx";
+  const auto engine = *io::open_engine("posix");
+  put(*engine, directory.path() / "a.mrd", golden("indexed.mrd"));
+  for (const std::string head : {golden("indexed.mrx"), std::string(64, 'x')}) {
+    put(*engine, path, head);
+    if (truncate(path.c_str(), int64_t{8} << 40) != 0) GTEST_SKIP() << "no files of 8 TiB here";
+    const auto samples = (*open_format("indexed"))->index(*engine, directory.path() / "a.mrd");
+    ASSERT_FALSE(samples.ok());
+    EXPECT_EQ(samples.error().code(), Errc::kCorrupt) << samples.error().message();
+  }
 }
 
 TEST(Tar, RefusesNamesThatWouldNotComeBackAsOneSample) {

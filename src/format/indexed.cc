@@ -50,6 +50,22 @@ Result<Header> read_header(ByteView bytes, uint64_t magic, std::string_view what
   return header;
 }
 
+bool has_labels(const IndexedIndexHeader& header) {
+  return (header.flags & wire::kIndexedHasLabels) != 0;
+}
+
+// That the file has as many bytes as its count of samples needs. REQUIRES: they have the header.
+Status check_length(const IndexedIndexHeader& header, uint64_t file_bytes) {
+  const uint64_t entry_bytes = sizeof(uint64_t) + sizeof(uint32_t) + (has_labels(header) ? 4 : 0);
+  const uint64_t table_bytes = file_bytes - sizeof(header);
+  if (header.flags > wire::kIndexedHasLabels || table_bytes % entry_bytes != 0 ||
+      table_bytes / entry_bytes != header.sample_count) {
+    return fail(Errc::kCorrupt, "an index of {} samples (flags {:x}) does not have {} bytes",
+                header.sample_count, header.flags, file_bytes);
+  }
+  return {};
+}
+
 template <typename T>
 Result<std::vector<T>> take_table(ByteReader& reader, uint64_t count) {
   ASSIGN_OR_RETURN(const ByteView bytes, reader.take(static_cast<size_t>(count) * sizeof(T)));
@@ -183,7 +199,14 @@ class Indexed final : public Format {
     ASSIGN_OR_RETURN(const size_t head_bytes, data->read_at(0, head));
     ASSIGN_OR_RETURN(const auto index, engine.open(index_path_of(path)));
     ASSIGN_OR_RETURN(const uint64_t index_bytes, index->size_bytes());
-    std::vector<std::byte> bytes(static_cast<size_t>(index_bytes));
+    // The header first: the file may be anything, and of any length.
+    std::vector<std::byte> bytes(sizeof(IndexedIndexHeader));
+    ASSIGN_OR_RETURN(const size_t there, index->read_at(0, bytes));
+    ASSIGN_OR_RETURN(const auto header,
+                     read_header<IndexedIndexHeader>(ByteView(bytes).first(there),
+                                                     wire::kIndexedIndexMagic, "index"));
+    RETURN_IF_ERROR(check_length(header, index_bytes));
+    bytes.resize(static_cast<size_t>(index_bytes));
     ASSIGN_OR_RETURN(const size_t read_bytes, index->read_at(0, bytes));
     return parse_indexed(ByteView(bytes).first(read_bytes), ByteView(head).first(head_bytes),
                          data_bytes);
@@ -226,14 +249,8 @@ Result<data::FileSamples> parse_indexed(ByteView index_file, ByteView data_head,
     return fail(Errc::kCorrupt, "the data file has {} bytes, but was written with {}", data_bytes,
                 index.data_bytes);
   }
+  RETURN_IF_ERROR(check_length(index, index_file.size()));
   const ByteView tables = index_file.subspan(sizeof(index));
-  const bool has_labels = (index.flags & wire::kIndexedHasLabels) != 0;
-  const uint64_t entry_bytes = sizeof(uint64_t) + sizeof(uint32_t) + (has_labels ? 4 : 0);
-  if (index.flags > wire::kIndexedHasLabels || tables.size() % entry_bytes != 0 ||
-      tables.size() / entry_bytes != index.sample_count) {
-    return fail(Errc::kCorrupt, "an index of {} samples (flags {:x}) does not have {} bytes",
-                index.sample_count, index.flags, index_file.size());
-  }
   if (crc32c(tables) != index.tables_crc32c) {
     return fail(Errc::kCorrupt, "the tables of the index have the checksum {:08x} and not {:08x}",
                 crc32c(tables), index.tables_crc32c);
@@ -243,7 +260,7 @@ Result<data::FileSamples> parse_indexed(ByteView index_file, ByteView data_head,
                             .stamp = {.size_bytes = data_bytes}};
   ASSIGN_OR_RETURN(const auto ends, take_table<uint64_t>(reader, index.sample_count));
   ASSIGN_OR_RETURN(samples.checksums, take_table<uint32_t>(reader, index.sample_count));
-  if (has_labels) {
+  if (has_labels(index)) {
     ASSIGN_OR_RETURN(samples.labels, take_table<int32_t>(reader, index.sample_count));
   }
   ASSIGN_OR_RETURN(samples.spans, spans_of(ends, data_bytes));
