@@ -44,6 +44,15 @@ $ millrace info "$SOURCE/tests/golden/trace.mrt" | head -2
 > 1 host, 1 session, 1 rank, 1 process, 1 thread
 > 4 events of 1 file, from 2023-11-14 22:13:20 UTC, for 4 us
 
+# several directories are one job; what cannot be used is named
+$ mkdir u; cp "$SOURCE/tests/golden/trace.mrt" u/; millrace info t u | head -2
+> 1 host, 2 sessions, 2 ranks, 3 processes, 4 threads
+> 113 events of ... files, from 2023-11-14 22:13:20 UTC, for ...
+$ millrace info t nowhere | grep -A2 '^not readable'
+> not readable
+>   nowhere: no such file or directory...
+> ...
+
 # damage is told, and the rest is read
 $ head -c 1000 "$SOURCE/tests/golden/trace.mrt" > cut.mrt; millrace info cut.mrt | grep -A9 '^not readable'
 > not readable
