@@ -49,19 +49,70 @@ Status check_levels(std::string_view text) {
   return levels.ok() ? Status() : Status(levels.error());
 }
 
-// Refuses to mix two runs. The ranks of one job share a directory, and come and go.
-Status check_directory(const std::filesystem::path& directory, bool append) {
-  if (append) return {};
-  if (wire::find_launcher([](const char* name) { return std::getenv(name); }) != nullptr) return {};
+bool is_a_rank() {
+  return wire::find_launcher([](const char* name) { return std::getenv(name); }) != nullptr;
+}
+
+std::string variable_or_empty(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+// What all ranks of one mpirun or srun have in common, and no other run has; empty: the launcher
+// says nothing of the kind. PMIx first: below mpirun in a Slurm job, only ranks on other nodes than
+// mpirun's own have a step.
+std::string run_id() {
+  std::string id = variable_or_empty("PMIX_NAMESPACE");
+  const std::string step = variable_or_empty("SLURM_STEP_ID");
+  if (id.empty() && !step.empty()) id = variable_or_empty("SLURM_JOB_ID") + "." + step;
+  const std::string restarts = variable_or_empty("SLURM_RESTART_COUNT");  // a job that was requeued
+  return id.empty() || restarts.empty() ? id : id + "-" + restarts;
+}
+
+// A trace in a directory: the name of one of its files; empty: there is none.
+std::string find_trace(const std::filesystem::path& directory) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     if (entry.path().extension() == ".mrt" || entry.is_directory(error)) {
-      return fail(Errc::kAlreadyExists,
-                  "{} already holds a trace ({}); give another directory with -o, or --append",
-                  directory.string(), entry.path().filename().string());
+      return entry.path().filename().string();
     }
   }
-  return {};
+  return "";
+}
+
+Error holds_another(const std::filesystem::path& directory, const std::string& what) {
+  return fail(Errc::kAlreadyExists,
+              "{} already holds a trace ({}); give another directory with -o, or --append",
+              directory.string(), printable(what));
+}
+
+// The ranks of a run share a directory. The first one leaves a link there that names the run: made
+// at once with what it says, also on network file systems. Whoever finds another run's refuses.
+Status join_run(const std::filesystem::path& directory, const std::string& run) {
+  const std::filesystem::path link = directory / ".run";
+  std::error_code error;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(link, error))) {
+    // Of a run that left no link: one without a launcher.
+    const std::string before = find_trace(directory);
+    std::filesystem::create_directories(directory, error);
+    if (before.empty()) std::filesystem::create_symlink(run, link, error);
+    const bool has_link = std::filesystem::exists(std::filesystem::symlink_status(link, error));
+    if (!has_link && !before.empty()) return holds_another(directory, before);
+  }
+  const std::filesystem::path found = std::filesystem::read_symlink(link, error);
+  if (error || found == run) return {};  // without links, as without a name of the run
+  return holds_another(directory, fmt::format("of run {}, and this is {}", found.string(), run));
+}
+
+// Refuses to mix two runs. The ranks of one job share a directory, and come and go.
+Status check_directory(const std::filesystem::path& directory, bool append) {
+  if (append) return {};
+  if (is_a_rank()) {
+    const std::string run = run_id();
+    return run.empty() ? Status() : join_run(directory, run);
+  }
+  const std::string found = find_trace(directory);
+  return found.empty() ? Status() : holds_another(directory, found);
 }
 
 // What went wrong is always said; what went well only to somebody who looks.
