@@ -86,6 +86,8 @@ std::string manual_page(std::span<const Command> commands, const BuildInfo& info
   }
   out += ".SH ENVIRONMENT\n";
   out += entry("NO_COLOR", "Where set and not empty, no colours are used.");
+  out += entry("CLICOLOR_FORCE",
+               "If set, the ranks of mpirun use colours as well, where they print to a terminal.");
   out += entry("COLUMNS", "The width to print for, over what the terminal says.");
   out += ".SH EXIT STATUS\n";
   out += entry("0", "It worked.") + entry("1", "It did not.");

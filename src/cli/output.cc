@@ -4,10 +4,18 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+
+#include "comm/connect.h"
 
 namespace millrace::cli {
 
-Output::Output() : terminal_(inspect_terminal(STDOUT_FILENO)) {}
+Output::Output() : terminal_(inspect_terminal(STDOUT_FILENO)) {
+  // mpirun gives a rank a terminal of its own, and sends what it prints wherever its output goes.
+  const auto launch = comm::find_launch([](const char* name) { return std::getenv(name); });
+  const bool is_a_rank = launch.ok() && launch->by_mpi && launch->size != 1;
+  if (is_a_rank && std::getenv("CLICOLOR_FORCE") == nullptr) terminal_.color = false;
+}
 
 void Output::print(std::string_view text) {
   const size_t written = std::fwrite(text.data(), 1, text.size(), stdout);

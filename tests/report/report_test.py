@@ -224,6 +224,15 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(json.loads(shared.stdout), json.loads(self.report("--json", self.trace).stdout))
 
     @unittest.skipUnless(MPIEXEC, "no mpirun")
+    def test_what_ranks_print_has_no_colours(self):
+        """mpirun gives rank 0 a terminal, whatever its own output is."""
+        made = run(MPIEXEC, "--oversubscribe", "-n", "2", MILLRACE, "report", self.trace,
+                   env=dict(ranks_environment(), TERM="xterm"))
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertIn("Is I/O the problem?", made.stdout)
+        self.assertNotIn("\x1b", made.stdout)
+
+    @unittest.skipUnless(MPIEXEC, "no mpirun")
     def test_an_error_is_told_once_by_all_ranks(self):
         environment = ranks_environment()
         missing = os.path.join(self.directory, "missing")
