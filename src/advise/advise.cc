@@ -15,7 +15,7 @@ constexpr Rule kRules[] = {
     {"small-reads", "transfers too small for the file system", judge_small_reads},
     {"few-reads-in-flight", "one read at a time from storage that serves many",
      judge_few_reads_in_flight},
-    {"little-prefetch", "data that are brought only when training waits for them",
+    {"little-prefetch", "data that is fetched only when training waits for it",
      judge_little_prefetch},
     {"random-access", "random reads from rotating or parallel storage", judge_random_access},
     {"read-amplification", "more bytes read in an epoch than there are", judge_read_amplification},

@@ -1,4 +1,4 @@
-// The verb `doctor`: what of this machine Millrace can use.
+// The verb `doctor`: what Millrace can use on this machine.
 #include "doctor/doctor.h"
 
 #include <signal.h>
@@ -75,7 +75,7 @@ Result<int> run_doctor(const Arguments& arguments, Output& output) {
 Command doctor_command() {
   return {
       .name = "doctor",
-      .summary = "what of this machine Millrace can use, what is missing, and how to mend it",
+      .summary = "what Millrace can use on this machine, what is missing, and how to fix it",
       .description =
           "Tries what Millrace builds on (the CPU's counter, memory, limits, preload, io_uring, "
           "FUSE, MPI, HDF5) and says of each whether it works here, what is lost where it does not, "

@@ -1,4 +1,4 @@
-// doctor: what of this machine Millrace can use, what is missing, and the command that mends it.
+// doctor: what Millrace can use on this machine, what is missing, and the command that fixes it.
 //
 // Looks and measures; changes nothing, except that measuring a directory writes a file into it and
 // removes it again, also when interrupted. Every finding is something that was tried on this

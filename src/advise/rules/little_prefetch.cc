@@ -1,4 +1,4 @@
-// little-prefetch: data are brought only when training has stopped to wait for them.
+// little-prefetch: data is fetched only after training has stopped to wait for it.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
   // Only where training marks what it does: otherwise nobody knows what could be overlapped.
   if (profile.time.basis != analyze::WaitBasis::kRegions || mean.compute_ns == 0) return {};
   if (waiting.data_ns < kSecond || waiting.share(waiting.data_ns) < kWaitShareMin) return {};
-  // Bringing data is reading, fetching and decoding; hidden is what of it fell into computing.
+  // Loading is reading, fetching and decoding. The part of it during compute is hidden.
   const uint64_t unhidden_ns = std::max(mean.io_unhidden_ns, mean.fetch_unhidden_ns);
   const uint64_t hidden_ns =
       std::max(mean.io_hidden_ns,
@@ -29,18 +29,18 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 
   Finding finding;
-  finding.title = "the next batch is not prepared while this one computes";
+  finding.title = "batches are not prefetched: loading does not overlap with compute";
   finding.evidence = {
       {fmt::format("a rank waits {} for data, {} of the wall time", duration(waiting.data_ns),
                    format_percent(waiting.share(waiting.data_ns))),
        "time.mean"},
-      {fmt::format("{} of the time in which data are brought falls into computing; for {} it "
-                   "computes and nothing is brought",
+      {fmt::format("{} of the loading overlaps with compute; for {} it computes while nothing is "
+                   "loaded",
                    format_percent(hidden_share), duration(free_compute_ns)),
        "time.mean"}};
   finding.threshold =
-      "under 25 % hidden: a loader one batch ahead hides all of the shorter of fetching and "
-      "computing, so what is mostly not hidden was not asked for in time";
+      "under 25 % overlaps: a loader that is one batch ahead overlaps all of the shorter of loading "
+      "and compute, so these batches were requested too late";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
@@ -50,11 +50,12 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
           .hdf5(
               "let each worker process open the file itself: the threads of one process share HDF5's "
               "one lock")
-          .loader("millrace.DataLoader brings batches ahead on its own threads")
+          .loader("millrace.DataLoader fetches batches ahead on its own threads")
           .take();
-  finding.gain = gain_of(waiting, saved_ns,
-                         "the shorter of waiting and of computing beside which nothing is brought: "
-                         "with enough prefetch the two overlap");
+  finding.gain =
+      gain_of(waiting, saved_ns,
+              "the shorter of the waiting and of the compute without loading: with enough "
+              "prefetch the two overlap");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }
