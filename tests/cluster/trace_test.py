@@ -1,0 +1,185 @@
+"""Tracing over several hosts: whose event it was, when it was, and what a report over all of them says."""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import hosts as cluster
+from hosts import LOGIN, Hosts
+
+MILLRACE = os.environ["MILLRACE"]
+LIBRARY = str(Path(os.environ["MILLRACE_BUILD"]) / "lib" / "libmillrace_trace.so")
+RANKS_PER_HOST = 2
+RANKS = 6
+TURNS = 30
+
+# Ranks open files in turn. Each writes down the true time before and after: that of the machine, not of its host.
+JOB = """
+import json, os, signal, time
+from pathlib import Path
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+offset_ns = int(Path("/proc/self/timens_offsets").read_text().split()[1]) * 10**9
+stamps = {}
+for turn in range(int(os.environ["TURNS"])):
+    comm.Barrier()
+    if comm.rank == turn % comm.size:
+        before = time.monotonic_ns()
+        with open(f"turns/{turn:03}", "wb") as file:
+            stamps[turn] = [before - offset_ns, time.monotonic_ns() - offset_ns]
+            file.write(bytes(1000))
+    comm.Barrier()
+    if os.environ.get("KILLED") == f"{comm.rank} {turn}":
+        os.kill(os.getpid(), signal.SIGKILL)
+Path(f"stamps-{comm.rank}.json").write_text(json.dumps(stamps))
+"""
+
+
+def rank_of(turn: int) -> int:
+    return turn % RANKS
+
+
+def host_of(rank: int) -> str:
+    return f"node{1 + rank // RANKS_PER_HOST}"
+
+
+class TraceTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.hosts = cls.enterClassContext(Hosts(3))
+        (cls.hosts.shared / "job.py").write_text(JOB)
+
+    def work(self, *before: str, **environment: str) -> subprocess.CompletedProcess:
+        """Runs the job on all hosts, with `before` standing before it."""
+        turns = self.hosts.shared / "turns"
+        turns.mkdir(exist_ok=True)
+        for file in turns.iterdir():
+            file.unlink()
+        return self.hosts.mpirun(*before, sys.executable, "job.py", ranks_per_host=RANKS_PER_HOST,
+                                 environment={"TURNS": str(TURNS), **environment})
+
+    def millrace(self, *arguments: str) -> str:
+        done = self.hosts.run(LOGIN, MILLRACE, *arguments)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def info(self, *traces: str) -> dict:
+        return json.loads(self.millrace("info", "--json", *traces))
+
+    def turns_of(self, *traces: str) -> dict[int, dict]:
+        """The event that opened the file of each turn."""
+        rows = json.loads(self.millrace("query", "--json", *traces, (
+            "select file, name, rank, host, begin from events where kind = 'open' and file like '%/turns/%'")))
+        self.assertEqual(len(rows), len({row["file"] for row in rows}))
+        return {int(row["file"].rsplit("/")[-1]): row for row in rows}
+
+    def check_owners(self, turns: dict[int, dict]) -> None:
+        self.assertEqual({turn: (row["rank"], row["host"]) for turn, row in turns.items()},
+                         {turn: (rank_of(turn), host_of(rank_of(turn))) for turn in range(TURNS)})
+
+    def check_times(self, turns: dict[int, dict], uncertainty_ns: dict[str, int]) -> None:
+        """Every event lies between its true times, on one common clock, within what `info` promises."""
+        self.assertLess(max(uncertainty_ns.values()), 10**9)  # of the 7000 s between neighbours
+        stamps = {}
+        for rank in range(RANKS):
+            stamps.update(json.loads((self.hosts.shared / f"stamps-{rank}.json").read_text()))
+        lowest, highest = [], []  # where the common clock's zero may be
+        for turn, row in turns.items():
+            before, after = stamps[str(turn)]
+            lowest.append(before - row["begin"] - uncertainty_ns[row["host"]])
+            highest.append(after - row["begin"] + uncertainty_ns[row["host"]])
+        self.assertLessEqual(max(lowest), min(highest))
+
+    def check_common_clock(self, trace: str, alignments: set[str]) -> None:
+        sessions = self.info(trace)["sessions"]
+        self.assertEqual({s["host"]: s["alignment"] for s in sessions if s["alignment"] == "reference host"},
+                         {"node1": "reference host"})
+        self.assertLessEqual({s["alignment"] for s in sessions if s["host"] != "node1"}, alignments)
+        self.check_times(self.turns_of(trace), {s["host"]: s["uncertainty_ns"] for s in sessions})
+
+
+class LauncherTest(TraceTest):
+    """Every rank below `millrace trace`, into one directory."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        done = cls.work(cls, MILLRACE, "trace", "-o", "trace", "--")
+        if done.returncode != 0:
+            raise AssertionError(done.stdout + done.stderr)
+
+    def test_hosts_and_ranks_are_right(self):
+        info = self.info("trace")
+        self.assertEqual(sorted(info["hosts"]), ["node1", "node2", "node3"])
+        self.assertEqual(info["ranks"], list(range(RANKS)))
+        self.assertEqual(info["problems"], [])
+        self.check_owners(self.turns_of("trace"))
+
+    def test_processes_of_all_hosts_ended_and_are_told_apart(self):
+        # The hosts number their processes alike.
+        jobs = [p for p in self.info("trace")["processes"] if "job.py" in p["command"]]
+        self.assertEqual(sorted(p["rank"] for p in jobs), list(range(RANKS)))
+        self.assertEqual({(p["exited"], p["exit_code"]) for p in jobs}, {(True, 0)})
+        self.assertLess(len({p["pid"] for p in jobs}), RANKS)
+
+    def test_events_of_all_hosts_are_on_one_clock(self):
+        # On a busy machine ranks may come too late to compare their clocks by MPI.
+        self.check_common_clock("trace", {"MPI", "wall clock"})
+
+    def test_ranks_on_all_hosts_make_the_report_of_one_process(self):
+        alone = json.loads(self.millrace("report", "--json", "trace"))
+        done = self.hosts.mpirun(MILLRACE, "report", "--json", "trace", ranks_per_host=RANKS_PER_HOST)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout), alone)
+        self.assertEqual(sorted(alone["job"]["hosts"]), ["node1", "node2", "node3"])
+
+    def test_the_report_is_printed_once(self):
+        done = self.hosts.mpirun(MILLRACE, "report", "trace", ranks_per_host=RANKS_PER_HOST)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("6 ranks"), 1, done.stdout)
+        self.assertIn("3 hosts", done.stdout)
+
+
+class PreloadTest(TraceTest):
+    """The library preloaded into every rank by mpirun's environment, and packed afterwards."""
+
+    def test_clocks_compared_by_mpi_agree(self):
+        done = self.work(LD_PRELOAD=LIBRARY, MILLRACE_TRACE_DIR=str(self.hosts.shared / "preloaded"),
+                         MILLRACE_TRACE_MPI_CLOCK="1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.millrace("pack", "preloaded")
+        self.assertEqual(list((self.hosts.shared / "preloaded").glob(".mpi-*")), [])
+        self.check_owners(self.turns_of("preloaded"))
+        self.check_common_clock("preloaded", {"MPI"})
+
+    def test_directories_of_the_hosts_own_are_one_job(self):
+        done = self.work(MILLRACE, "trace", "-o", str(self.hosts.local / "trace"), "--")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = []
+        for name in self.hosts.names:
+            names.append(f"of_{name}")
+            self.hosts.run(name, "cp", "-r", str(self.hosts.local / "trace"), str(self.hosts.shared / names[-1]), check=True)
+        report = json.loads(self.millrace("report", "--json", "--one-job", *names))
+        self.assertEqual(sorted(report["job"]["hosts"]), ["node1", "node2", "node3"])
+        turns = self.turns_of(*names)
+        self.check_owners(turns)
+        # All hosts have the wall clock of this machine.
+        self.check_times(turns, {name: 10**7 for name in self.hosts.names})
+
+    def test_what_a_killed_rank_did_is_in_the_trace(self):
+        killed_at = 14  # of rank 2, on node2
+        done = self.work(MILLRACE, "trace", "-o", "killed", "--", KILLED=f"{rank_of(killed_at)} {killed_at}")
+        self.assertNotEqual(done.returncode, 0)
+        turns = self.turns_of("killed")
+        self.assertLessEqual(set(range(killed_at + 1)), set(turns))
+        self.assertEqual((turns[killed_at]["rank"], turns[killed_at]["host"]), (2, "node2"))
+        dead = [p for p in self.info("killed")["processes"] if p["rank"] == 2 and "job.py" in p["command"]]
+        self.assertEqual([p["exited"] for p in dead], [False])
+
+
+if __name__ == "__main__":
+    cluster.run_tests()
