@@ -1,0 +1,204 @@
+"""The loader over several hosts: samples on each host's own disk, samples of peers, and what happens when a rank, a
+link or a host goes."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import millrace
+
+import hosts as cluster
+from hosts import Hosts
+
+COUNT = 103  # shards of uneven size
+LENGTH = 3000
+EPOCHS = 4
+ENDED = r"RuntimeError: .*rank {rank} \(process \d+ on {host}\)"
+
+# Takes epochs, checks every byte, and writes down the batches.
+TRAIN = """
+import json, os, signal, sys, time
+from pathlib import Path
+import millrace
+
+options = json.loads(sys.argv[1])
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+trouble = options.pop("trouble", None)
+resumes = options.pop("resumes", False)
+epochs = options.pop("epochs")
+data = millrace.RawFolder("train", shape=(3000,), engine="posix")
+state = Path("state.json")
+batches = []
+try:
+    loader = millrace.DataLoader(data, 4, seed=5, output="numpy", **options)
+    if resumes:
+        loader.load_state_dict(json.loads(state.read_text()))
+    for _ in range(epochs):
+        for rows in loader:
+            batch = loader.batch
+            for row, sample in zip(rows, batch.samples.tolist()):
+                assert row.tobytes() == Path(data._source.name(sample)).read_bytes(), sample
+            batches.append([batch.epoch, batch.index, batch.samples.tolist(), batch.is_real.tolist()])
+            if trouble and [batch.epoch, batch.index] == [2, 1]:
+                if rank == 0:
+                    Path("half").write_text(json.dumps(loader.state_dict()))
+                    Path("half").rename(state)
+                Path(f"at_trouble-{rank}").touch()
+                while not Path("trouble").exists():
+                    time.sleep(0.02)
+                if trouble == f"kill {rank}":
+                    os.kill(os.getpid(), signal.SIGKILL)
+except RuntimeError as error:
+    Path(f"error-{rank}.txt").write_text(f"RuntimeError: {error}")
+    loader.close()
+    os._exit(1)
+Path(f"batches-{rank}.json").write_text(json.dumps(batches))
+Path(f"stats-{rank}.json").write_text(json.dumps({name: loader.stats().get(name) for name in ("local", "cache")}))
+"""
+
+# mpirun ends all ranks when it sees one die: it sees shells instead, which wait for each other.
+BLIND = '"$@"; touch "ended-$OMPI_COMM_WORLD_RANK"; ' \
+        'for i in $(seq 6000); do [ $(ls | grep -c "^ended-") = $OMPI_COMM_WORLD_SIZE ] && exit 0; sleep 0.1; done; exit 3'
+
+# Where files lie in the page cache, a rank is slower than they are, and is not asked.
+SLOW_FILES = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+ssize_t readv(int fd, const struct iovec* places, int count) {
+  static ssize_t (*real)(int, const struct iovec*, int);
+  if (!real) real = (ssize_t(*)(int, const struct iovec*, int))dlsym(RTLD_NEXT, "readv");
+  char link[64], path[4096] = "";
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  if (readlink(link, path, sizeof path - 1) > 0 && strstr(path, "/train/")) usleep(100000);
+  return real(fd, places, count);
+}
+"""
+
+
+def make_dataset(folder: Path) -> None:
+    folder.mkdir()
+    for index in range(COUNT):
+        row = index.to_bytes(4, "little") + bytes((index * 7 + i * i) % 251 for i in range(LENGTH - 4))
+        (folder / f"{index:04}.bin").write_bytes(row)
+
+
+class LoaderTest(unittest.TestCase):
+    def setUp(self):
+        self.hosts = self.enterContext(Hosts(3))
+        self.folder = self.hosts.shared
+        make_dataset(self.folder / "train")
+        self.data = millrace.RawFolder(self.folder / "train", shape=(LENGTH,))
+        (self.folder / "train.py").write_text(TRAIN)
+        self.partial = {"shuffle": "partial", "fraction": 0.3, "local_dir": str(self.hosts.local / "samples")}
+
+    def command(self, ranks_per_host: int, options: dict, blind: bool = False, **environment: str) -> list[str]:
+        shell = ["sh", "-c", BLIND, "sh"] if blind else []
+        return self.hosts.mpirun_command(
+            *shell, sys.executable, "train.py", json.dumps(options), ranks_per_host=ranks_per_host,
+            environment={"PYTHONPATH": os.environ["PYTHONPATH"], **environment})
+
+    def train(self, ranks_per_host: int, options: dict, **environment: str) -> tuple[list, list]:
+        """The batches and the figures of each rank."""
+        done = subprocess.run(self.command(ranks_per_host, options, **environment), **cluster.RUN_OPTIONS)
+        said = [file.read_text() for file in sorted(self.folder.glob("error-*.txt"))]
+        self.assertEqual(done.returncode, 0, f"{done.stdout}{done.stderr}{said}")
+        ranks = 3 * ranks_per_host
+        return tuple([json.loads((self.folder / f"{name}-{rank}.json").read_text()) for rank in range(ranks)]
+                     for name in ("batches", "stats"))
+
+    def of_order(self, rank: int, ranks: int, epochs: int, first: int = 0, **options) -> list:
+        """The batches of one process that plays this rank, read from the dataset."""
+        with millrace.DataLoader(self.data, 4, seed=5, output="numpy", rank=rank, world_size=ranks, **options) as loader:
+            loader.set_epoch(first)
+            return [[loader.batch.epoch, loader.batch.index, loader.batch.samples.tolist(),
+                     loader.batch.is_real.tolist()] for _ in range(epochs) for _ in loader]
+
+
+class BatchesTest(LoaderTest):
+    def test_samples_exchanged_between_the_disks_of_hosts_give_the_batches_of_one_process(self):
+        batches, stats = self.train(2, {"epochs": EPOCHS, **self.partial})
+        for rank in range(6):
+            self.assertEqual(batches[rank], self.of_order(rank, 6, EPOCHS, shuffle="partial", fraction=0.3))
+            self.assertGreater(stats[rank]["local"]["samples_sent"], 0)
+        for name in self.hosts.names:
+            held = self.hosts.run(name, "ls", self.partial["local_dir"]).stdout.split()
+            self.assertEqual(len(held), 2, held)  # of its own two ranks
+
+    def test_samples_of_peers_on_other_hosts_give_the_batches_of_one_process(self):
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        (self.folder / "slow.c").write_text(SLOW_FILES)
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", "slow.so", "slow.c", "-ldl"], cwd=self.folder, check=True)
+        batches, stats = self.train(1, {"epochs": EPOCHS, "shuffle": True, "cache_memory": "10MiB",
+                                        "cache_peers": True, "num_threads": 2, "prefetch": 2},
+                                    LD_PRELOAD=str(self.folder / "slow.so"))
+        for rank in range(3):
+            self.assertEqual(batches[rank], self.of_order(rank, 3, EPOCHS, shuffle=True))
+        self.assertGreater(sum(rank["cache"]["peer"]["samples"] for rank in stats), 0)
+
+
+class TroubleTest(LoaderTest):
+    """Something breaks in the middle of epoch 2. Those who are left name the rank; started again, the job goes on exactly."""
+
+    def start(self, trouble: str) -> None:
+        """A job of a rank a host that has saved its state and waits for the trouble."""
+        command = self.command(1, {"epochs": 100_000, "trouble": trouble, **self.partial}, blind=True)
+        output = self.enterContext(open(self.folder / "output", "wb"))
+        job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        self.wait_for(*(f"at_trouble-{rank}" for rank in range(3)))
+
+    def go_on(self) -> None:
+        (self.folder / "trouble").touch()
+
+    def wait_for(self, *names: str) -> None:
+        cluster.wait_until(lambda: all((self.folder / name).exists() for name in names), f"{names} in {self.folder}")
+
+    def check_named(self, rank: int, by: tuple) -> None:
+        self.wait_for(*(f"ended-{other}" for other in by))
+        for other in by:
+            said = self.folder / f"error-{other}.txt"
+            self.assertTrue(said.exists(), (self.folder / "output").read_text())
+            self.assertRegex(said.read_text(), ENDED.format(rank=rank, host=f"node{rank + 1}"))
+
+    def check_restart(self) -> None:
+        for file in (*self.folder.glob("error-*"), *self.folder.glob("ended-*")):
+            file.unlink()
+        batches, stats = self.train(1, {"epochs": 3, "resumes": True, **self.partial})
+        for rank in range(3):
+            expected = self.of_order(rank, 3, 3, first=2, shuffle="partial", fraction=0.3)
+            self.assertEqual(batches[rank], expected[2:])
+            self.assertEqual(stats[rank]["local"]["staged_samples"], 0)
+
+    def test_a_killed_rank_is_named_with_its_host(self):
+        self.start(trouble="kill 1")
+        self.go_on()
+        self.check_named(1, by=(0, 2))
+        self.check_restart()
+
+    def test_a_host_behind_a_cut_link_is_named(self):
+        self.start(trouble="link")
+        self.hosts.cut("node3")
+        self.go_on()
+        self.check_named(2, by=(0, 1))
+
+    def test_a_host_without_power_is_named_and_goes_on_with_its_disk(self):
+        self.start(trouble="power")
+        self.hosts.kill("node2")
+        self.go_on()
+        self.check_named(1, by=(0, 2))
+        self.hosts.start("node2")
+        self.check_restart()
+
+
+if __name__ == "__main__":
+    cluster.run_tests()
