@@ -1,0 +1,162 @@
+"""Every script of examples/slurm, through sbatch, on a Slurm with three emulated nodes. Started by tests/slurm/run."""
+
+import json
+import os
+import re
+import unittest
+from pathlib import Path
+
+from PIL import Image
+
+from slurm import Hosts, Slurm, run_tests
+
+REPOSITORY = Path(__file__).absolute().parents[2]
+BUILD = Path(os.environ["MILLRACE_BUILD"])
+EXAMPLES = REPOSITORY / "examples" / "slurm"
+COUNT = 40  # images
+RANKS = 6
+HOST_OF_RANK = {0: "node1", 1: "node1", 2: "node2", 3: "node2", 4: "node3", 5: "node3"}
+
+# A rank writes a file of its own, and all meet in MPI.
+JOB = """
+import os, sys
+from mpi4py import MPI
+comm = MPI.COMM_WORLD
+with open(f"{sys.argv[1]}/output-{comm.rank}", "wb") as file:
+    file.write(bytes(1000))
+assert comm.allreduce(1) == 6
+"""
+
+# Samples exchanged over MPI, and a sum over torch's own ranks.
+BOTH = """
+import sys
+import torch.distributed
+import millrace
+torch.distributed.init_process_group("gloo")
+loader = millrace.DataLoader(millrace.ImageFolder(sys.argv[1], size=64), 8, shuffle="partial", local_dir="/tmp/both")
+count = torch.zeros(1, dtype=torch.int64)
+for images, labels in loader:
+    count += sum(loader.batch.is_real.tolist())
+torch.distributed.all_reduce(count)
+print(f"rank {torch.distributed.get_rank()} of {torch.distributed.get_world_size()}: {count.item()} samples", flush=True)
+"""
+
+BOTH_SCRIPT = """#!/bin/bash
+#SBATCH --nodes=3 --ntasks-per-node=2
+first_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+export MASTER_ADDR=$first_node MASTER_PORT=29400
+srun --mpi=pmix sh -c 'RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID exec python3 "$@"' sh both.py "$1"
+"""
+
+
+def make_images(folder: Path) -> None:
+    for label in ("cats", "dogs"):
+        (folder / label).mkdir(parents=True)
+    for index in range(COUNT):
+        image = Image.new("RGB", (80, 80), (index * 5, 255 - index * 5, 100))
+        image.save(folder / ("cats", "dogs")[index % 2] / f"{index:03}.jpg")
+
+
+class SlurmTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.hosts = cls.enterClassContext(Hosts(3))
+        cls.slurm = cls.enterClassContext(Slurm(cls.hosts))
+        cls.shared = cls.hosts.shared
+        # `millrace` and `python3` of the jobs: ours, and the one that has numpy and torch.
+        programs = cls.shared / "programs"
+        programs.mkdir()
+        (programs / "python3").symlink_to("/usr/bin/python3")
+        cls.slurm.environment.update(
+            PATH=f"{BUILD / 'bin'}:{programs}:{os.environ['PATH']}", USER="root", EXAMPLES=str(EXAMPLES),
+            OMPI_MCA_mpi_yield_when_idle="1")  # ranks share few cores here
+        make_images(cls.shared / "train")
+        (cls.shared / "job.py").write_text(JOB)
+
+    def submit(self, script: str, *arguments: str, **environment: str) -> str:
+        """What the job printed."""
+        done = self.slurm.sbatch(EXAMPLES / script, *arguments, **environment)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        return done.stdout
+
+    def millrace(self, *arguments: str) -> str:
+        done = self.slurm.run("millrace", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def check_trace(self, trace: Path) -> None:
+        info = json.loads(self.millrace("info", "--json", str(trace)))
+        self.assertEqual(sorted(info["hosts"]), ["node1", "node2", "node3"])
+        self.assertEqual(info["ranks"], list(range(RANKS)))
+        self.assertEqual(info["problems"], [])
+        self.assertFalse([p for p in info["processes"] if "srun" in p["command"].split()[0]])
+        rows = json.loads(self.millrace("query", "--json", str(trace), (
+            "select rank, host, file from events where kind = 'open' and file like '%/output-%'")))
+        self.assertEqual({row["rank"]: row["host"] for row in rows}, HOST_OF_RANK)
+        self.assertTrue(all(row["file"].endswith(f"/output-{row['rank']}") for row in rows))
+
+    def counts_by_epoch(self, printed: str) -> dict[int, int]:
+        counts: dict[int, int] = {}
+        for count, epoch in re.findall(r"rank \d of 6 on node\d: (\d+) samples in epoch (\d+)", printed):
+            counts[int(epoch)] = counts.get(int(epoch), 0) + int(count)
+        return counts
+
+    def test_trace(self):
+        trace = self.shared / "trace"
+        printed = self.submit("trace.sbatch", "python3", "job.py", str(self.shared), TRACE=str(trace))
+        self.assertIn("3 hosts", printed)
+        self.check_trace(trace)
+
+    def test_preload(self):
+        trace = self.shared / "preloaded"
+        printed = self.submit("preload.sbatch", "python3", "job.py", str(self.shared), TRACE=str(trace),
+                              LIBRARY=str(BUILD / "lib" / "libmillrace_trace.so"))
+        self.assertIn("3 hosts", printed)
+        self.check_trace(trace)
+
+    def test_trace_ends_as_the_program_does(self):
+        done = self.slurm.sbatch(EXAMPLES / "trace.sbatch", "sh", "-c", "exit 7", TRACE=str(self.shared / "failed"))
+        self.assertEqual(done.returncode, 7, done.stdout)
+
+    def test_report(self):
+        # Of few events, so that all figures are exact, also those that many ranks estimate.
+        trace = self.shared / "reported"
+        self.submit("trace.sbatch", "cp", "job.py", "/tmp/copy", TRACE=str(trace))
+        printed = self.submit("report.sbatch", "--json", str(trace))
+        self.assertEqual(json.loads(printed), json.loads(self.millrace("report", "--json", str(trace))))
+
+    def test_loader_goes_on_where_it_ended(self):
+        state = self.shared / "state.json"
+        arguments = (str(self.shared / "train"), "--state", str(state), "--epochs")
+        printed = self.submit("loader.sbatch", *arguments, "2")
+        self.assertEqual(self.counts_by_epoch(printed), {0: COUNT, 1: COUNT})
+        self.assertEqual(sum(map(int, re.findall(r"copied (\d+) from the dataset", printed))), COUNT)
+        for name in self.hosts.names:
+            held = self.hosts.run(name, "ls", "/tmp/millrace-root").stdout.split()
+            self.assertEqual(len(held), 2, held)
+        printed = self.submit("loader.sbatch", *arguments, "4")
+        self.assertEqual(printed.count("goes on with epoch 2"), RANKS)
+        self.assertEqual(self.counts_by_epoch(printed), {2: COUNT, 3: COUNT})
+        self.assertEqual(printed.count("copied 0 from the dataset"), RANKS)
+
+    def test_torchrun(self):
+        printed = self.submit("torchrun.sbatch", str(self.shared / "train"), "--epochs", "2", TORCHRUN_OPTIONS="-r 1 -t 1")
+        self.assertEqual(self.counts_by_epoch(printed), {0: COUNT, 1: COUNT})
+
+    def test_torch_finds_its_ranks_beside_those_of_mpi(self):
+        # docs/guide/cluster.md, torchrun: what to do instead with local_dir.
+        (self.shared / "both.py").write_text(BOTH)
+        (self.shared / "both.sbatch").write_text(BOTH_SCRIPT)
+        done = self.slurm.sbatch(self.shared / "both.sbatch", str(self.shared / "train"))
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(sorted(re.findall(r"rank (\d) of 6: (\d+) samples", done.stdout)),
+                         [(str(rank), str(COUNT)) for rank in range(RANKS)])
+
+    def test_every_script_is_run_here(self):
+        tested = Path(__file__).read_text()
+        for script in EXAMPLES.glob("*.sbatch"):
+            self.assertIn(f'"{script.name}"', tested)
+
+
+if __name__ == "__main__":
+    run_tests()
