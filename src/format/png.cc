@@ -58,6 +58,23 @@ void put_bytes(png_structp handle, png_bytep bytes, size_t count) {
 
 void no_flush(png_structp) {}
 
+uint32_t big_endian(ByteView bytes) {
+  uint32_t number = 0;
+  for (const std::byte byte : bytes.first(4))
+    number = number << 8 | std::to_integer<uint32_t>(byte);
+  return number;
+}
+
+// The size that the header claims. It is looked at before libpng reads anything: the chunks behind
+// the header may be small and inflate to gigabytes.
+Result<image::Size> claimed_size(ByteView bytes) {
+  constexpr size_t kHeaderEnd = 8 + 8 + 8;  // signature, length and kind of IHDR, width and height
+  if (bytes.size() < kHeaderEnd || text_of(bytes.subspan(12, 4)) != "IHDR") {
+    return fail(Errc::kCorrupt, "PNG: the header (IHDR) is missing");
+  }
+  return image::Size{big_endian(bytes.subspan(16)), big_endian(bytes.subspan(20))};
+}
+
 class Reader final : public PngReader {
  public:
   explicit Reader(const PngOptions& options) : options_(options) {}
@@ -68,22 +85,22 @@ class Reader final : public PngReader {
   Result<image::Size> open(ByteView bytes) override {
     close();  // libpng has no way to use a handle again
     if (!is_png(bytes)) return fail(Errc::kCorrupt, "not a PNG: its first eight bytes differ");
+    ASSIGN_OR_RETURN(const image::Size claimed, claimed_size(bytes));
+    if (uint64_t{claimed.width} * claimed.height > options_.max_pixels) {
+      return fail(Errc::kExhausted,
+                  "PNG: the header claims {} x {} pixels, and at most {} are allowed (max_pixels)",
+                  claimed.width, claimed.height, options_.max_pixels);
+    }
     input_.rest = bytes;
     handle_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &errors_, &leave, &on_warning);
     if (handle_ != nullptr) info_ = png_create_info_struct(handle_);
     if (info_ == nullptr) return fail(Errc::kExhausted, "PNG: no memory left for a decoder");
     RETURN_IF_ERROR(guarded(errors_, [&] {
       png_set_read_fn(handle_, &input_, &take_bytes);
+      skip_what_is_no_pixel();
       png_read_info(handle_, info_);
     }));
-    const image::Size size{png_get_image_width(handle_, info_),
-                           png_get_image_height(handle_, info_)};
-    if (uint64_t{size.width} * size.height > options_.max_pixels) {
-      return fail(Errc::kExhausted,
-                  "PNG: the header claims {} x {} pixels, and at most {} are allowed (max_pixels)",
-                  size.width, size.height, options_.max_pixels);
-    }
-    return size;
+    return image::Size{png_get_image_width(handle_, info_), png_get_image_height(handle_, info_)};
   }
 
   Status read(const image::Rect& window, image::RowSink& sink) override {
@@ -108,6 +125,14 @@ class Reader final : public PngReader {
   }
 
  private:
+  // Text, colour profiles and the like change no pixel here, and libpng would inflate and keep each
+  // of them: a thousand, of up to 8 MB each, by default.
+  void skip_what_is_no_pixel() {
+    png_set_keep_unknown_chunks(handle_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // -1: all of them
+    png_set_chunk_cache_max(handle_, 1);
+    png_set_chunk_malloc_max(handle_, png_alloc_size_t{1} << 20);
+  }
+
   // Says how many passes there are.
   int start_decoding(size_t* row_bytes) {
     png_set_expand(handle_);  // palettes, and gray of fewer than eight bits

@@ -1,7 +1,8 @@
 // PNG: decodes and encodes images by libpng.
 //
 // All kinds become RGB: gray and palettes are expanded, 16 bits lose their lower eight, alpha is
-// dropped and not blended, as Pillow's convert("RGB") does. Colour profiles and gamma are ignored.
+// dropped and not blended, as Pillow's convert("RGB") does. Colour profiles, gamma and text are
+// skipped, and take no memory. The header is checked before anything else is read.
 // Rows below the wanted part are not decoded; those of an interlaced file all must be. Damaged or
 // truncated data is an error. Optional part: png_off.cc says so where it is missing.
 #pragma once

@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
+#ifdef MILLRACE_HAVE_PNG
+#include <zlib.h>
+#endif
 
 #include "format/collected_rows.h"
 #include "format/test_images.h"
@@ -75,6 +79,72 @@ TEST(Png, ADamagedHeaderIsFoundByItsChecksum) {
   const auto opened = make_reader()->open(bytes);
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error().code(), Errc::kCorrupt);
+}
+
+TEST(Png, TheHeaderIsCheckedBeforeAnythingElseIsRead) {
+  const auto bytes = encoded({40, 40});
+  constexpr size_t kHeaderEnd = 33;  // the signature and IHDR
+  const auto opened = make_reader({.max_pixels = 1000})->open(ByteView(bytes).first(kHeaderEnd));
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().code(), Errc::kExhausted) << opened.error().message();
+}
+
+std::string big_endian(size_t number) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(number >> shift & 0xff);
+  return bytes;
+}
+
+std::string chunk(const std::string& kind, const std::string& body) {
+  const std::string checked = kind + body;
+  const auto* first = reinterpret_cast<const Bytef*>(checked.data());
+  return big_endian(body.size()) + checked +
+         big_endian(crc32(0, first, static_cast<uInt>(checked.size())));
+}
+
+// So many letters, in a thousandth of their bytes.
+std::string deflated(size_t count) {
+  const std::string letters(count, 'a');
+  uLongf size = compressBound(static_cast<uLong>(count));
+  std::string out(size, '\0');
+  EXPECT_EQ(compress(reinterpret_cast<Bytef*>(out.data()), &size,
+                     reinterpret_cast<const Bytef*>(letters.data()), static_cast<uLong>(count)),
+            Z_OK);
+  out.resize(size);
+  return out;
+}
+
+// The same image with chunks between the header and the pixels.
+std::vector<std::byte> with_chunks(std::vector<std::byte> image, const std::string& chunks) {
+  const ByteView added = bytes_of(chunks);
+  image.insert(image.begin() + 33, added.begin(), added.end());
+  return image;
+}
+
+uint64_t allocated_bytes() {
+  const auto heap = mallinfo2();
+  return heap.uordblks + heap.hblkhd;
+}
+
+TEST(Png, TextAndProfilesThatInflateToMuchTakeNoMemory) {
+  using namespace std::string_literals;
+  const std::string letters = deflated(4'000'000);
+  const Size size{40, 40};
+  for (const std::string& bomb :
+       {chunk("zTXt", "Comment\0\0"s + letters), chunk("iTXt", "Comment\0\1\0\0\0"s + letters),
+        chunk("iCCP", "Profile\0\0"s + letters)}) {
+    std::string bombs;
+    for (int i = 0; i < 50; ++i) bombs += bomb;
+    const auto bytes = with_chunks(encoded(size), bombs);
+    const auto reader = make_reader();
+    const uint64_t before = allocated_bytes();
+    const auto opened = reader->open(bytes);
+    ASSERT_TRUE(opened.ok()) << opened.error().message();
+    EXPECT_LT(allocated_bytes(), before + 1'000'000) << bomb.substr(4, 4);
+    CollectedRows rows(size);
+    ASSERT_TRUE(reader->read({0, 0, 40, 40}, rows).ok());
+    EXPECT_EQ(rows.pixels().bytes, test_image(size).bytes);
+  }
 }
 
 TEST(Png, OtherBytesAreNamedAsSuch) {
