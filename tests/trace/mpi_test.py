@@ -212,6 +212,25 @@ class MpiTest(unittest.TestCase):
             self.assertLessEqual(abs(offset_end), doubt_end)
         self.assertEqual([name for name in os.listdir(self.trace) if name.startswith(".mpi")], [])
 
+    def test_in_mpirun_the_rank_of_torchrun_counts(self):
+        script = ("echo $OMPI_COMM_WORLD_RANK > %s/rank.$$; exec env RANK=$((1 - OMPI_COMM_WORLD_RANK)) WORLD_SIZE=2 "
+                  "TORCHELASTIC_RUN_ID=x LD_PRELOAD=%s MILLRACE_TRACE_DIR=%s %s %s quiet"
+                  % (self.directory, LIBRARY, self.trace, PROGRAM, self.directory))
+        run = self.mpirun("sh", "-c", script)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        expected = {}
+        for path in glob.glob(os.path.join(self.directory, "rank.*")):
+            with open(path) as file:
+                expected[int(path.rsplit(".", 1)[1])] = 1 - int(file.read())
+        self.assertEqual({process.pid: process.rank for process in self.sessions().processes}, expected)
+
+    def test_an_mpi_that_is_alone_does_not_overrule_the_launcher(self):
+        environment = {"RANK": "3", "WORLD_SIZE": "8", "LD_PRELOAD": LIBRARY, "MILLRACE_TRACE_DIR": self.trace,
+                       "OMPI_MCA_orte_tmpdir_base": MPI_SCRATCH.name}
+        subprocess.run([PROGRAM, self.directory, "quiet"], env=os.environ | environment, check=True, timeout=PATIENCE_S)
+        programs = [process for process in self.sessions().processes if process.origin == 0]
+        self.assertEqual({(process.rank, process.world_size) for process in programs}, {(3, 8)})
+
     def test_mpi4py_is_seen(self):
         python = python_with("mpi4py")
         self.assertIsNotNone(python, "no Python here has mpi4py (package python3-mpi4py)")
