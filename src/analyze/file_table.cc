@@ -75,7 +75,8 @@ void FileTable::save(std::vector<std::byte>& out) const {
     bytes.put(name);
     bytes.put(file.totals);
     file.coverage.save(bytes.buffer());
-    (file.read_sizes != nullptr ? *file.read_sizes : SizeCounts()).save(bytes.buffer());
+    const SizeCounts none;
+    (file.read_sizes != nullptr ? *file.read_sizes : none).save(bytes.buffer());
   });
   out.insert(out.end(), bytes.view().begin(), bytes.view().end());
 }
