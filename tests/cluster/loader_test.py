@@ -54,8 +54,7 @@ try:
                     os.kill(os.getpid(), signal.SIGKILL)
 except RuntimeError as error:
     Path(f"error-{rank}.txt").write_text(f"RuntimeError: {error}")
-    loader.close()
-    os._exit(1)
+    os._exit(1)  # without a meeting of all ranks at the exit
 Path(f"batches-{rank}.json").write_text(json.dumps(batches))
 Path(f"stats-{rank}.json").write_text(json.dumps({name: loader.stats().get(name) for name in ("local", "cache")}))
 """
