@@ -22,8 +22,9 @@ import tempfile
 import time
 import unittest
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional, Union
 
 NETWORK = "10.53.0.0/16"  # inside the namespaces alone
 LOGIN = "login"
@@ -283,6 +284,14 @@ def _has_no_owner(folder: Path) -> bool:
         return True
     except BlockingIOError:
         return False
+
+
+def begin(test: Union[unittest.TestCase, type], context: AbstractContextManager) -> Any:
+    """Enters a context that ends with the test or, given a class, with its last test: enterContext of Python 3.11."""
+    entered = context.__enter__()
+    leave = test.addClassCleanup if isinstance(test, type) else test.addCleanup
+    leave(context.__exit__, None, None, None)
+    return entered
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:

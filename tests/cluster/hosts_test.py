@@ -27,7 +27,7 @@ with Hosts(2) as hosts:
 class HostsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.hosts = cls.enterClassContext(Hosts(3))
+        cls.hosts = cluster.begin(cls, Hosts(3))
 
     def tell(self, name: str, command: str) -> str:
         done = self.hosts.run(name, "sh", "-c", command)
@@ -84,7 +84,7 @@ class TroubleTest(unittest.TestCase):
     REACH = "import socket, sys; s = socket.socket(); s.settimeout(int(sys.argv[1])); print(s.connect_ex(('node2', 9)))"
 
     def setUp(self):
-        self.hosts = self.enterContext(Hosts(2))
+        self.hosts = cluster.begin(self, Hosts(2))
 
     def reaches(self, within_s: int) -> bool:
         done = self.hosts.run("node1", sys.executable, "-c", self.REACH, str(within_s))

@@ -92,7 +92,7 @@ def make_dataset(folder: Path) -> None:
 
 class LoaderTest(unittest.TestCase):
     def setUp(self):
-        self.hosts = self.enterContext(Hosts(3))
+        self.hosts = cluster.begin(self, Hosts(3))
         self.folder = self.hosts.shared
         make_dataset(self.folder / "train")
         self.data = millrace.RawFolder(self.folder / "train", shape=(LENGTH,))
@@ -150,7 +150,7 @@ class TroubleTest(LoaderTest):
     def start(self, trouble: str) -> None:
         """A job of a rank a host that has saved its state and waits for the trouble."""
         command = self.command(1, {"epochs": 100_000, "trouble": trouble, **self.partial}, blind=True)
-        output = self.enterContext(open(self.folder / "output", "wb"))
+        output = cluster.begin(self, open(self.folder / "output", "wb"))
         job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         self.addCleanup(job.wait)
         self.addCleanup(job.kill)

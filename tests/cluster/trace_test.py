@@ -50,7 +50,7 @@ def host_of(rank: int) -> str:
 class TraceTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.hosts = cls.enterClassContext(Hosts(3))
+        cls.hosts = cluster.begin(cls, Hosts(3))
         (cls.hosts.shared / "job.py").write_text(JOB)
 
     def work(self, *before: str, **environment: str) -> subprocess.CompletedProcess:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).absolute().parents[1] / "cluster"))
-from hosts import LOGIN, Hosts, run_tests, wait_until  # noqa: E402,F401
+from hosts import LOGIN, Hosts, begin, run_tests, wait_until  # noqa: E402,F401
 
 CONFIGURATION = """
 ClusterName=millrace

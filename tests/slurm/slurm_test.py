@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from slurm import Hosts, Slurm, run_tests
+from slurm import Hosts, Slurm, begin, run_tests
 
 REPOSITORY = Path(__file__).absolute().parents[2]
 BUILD = Path(os.environ["MILLRACE_BUILD"])
@@ -60,8 +60,8 @@ def make_images(folder: Path) -> None:
 class SlurmTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.hosts = cls.enterClassContext(Hosts(3))
-        cls.slurm = cls.enterClassContext(Slurm(cls.hosts))
+        cls.hosts = begin(cls, Hosts(3))
+        cls.slurm = begin(cls, Slurm(cls.hosts))
         cls.shared = cls.hosts.shared
         # `millrace` and `python3` of the jobs: ours, and the one that has numpy and torch.
         programs = cls.shared / "programs"
