@@ -56,7 +56,9 @@ except RuntimeError as error:
     Path(f"error-{rank}.txt").write_text(f"RuntimeError: {error}")
     os._exit(1)  # without a meeting of all ranks at the exit
 Path(f"batches-{rank}.json").write_text(json.dumps(batches))
-Path(f"stats-{rank}.json").write_text(json.dumps({name: loader.stats().get(name) for name in ("local", "cache")}))
+Path(f"stats-{rank}.json").write_text(json.dumps({
+    "local": loader.stats().get("local"), "cache": loader.stats().get("cache"),
+    "storage_epoch": loader.storage_epoch if "local_dir" in options else None}))
 """
 
 # mpirun ends all ranks when it sees one die: it sees shells instead, which wait for each other.
@@ -142,6 +144,38 @@ class BatchesTest(LoaderTest):
         for rank in range(3):
             self.assertEqual(batches[rank], self.of_order(rank, 3, EPOCHS, shuffle=True))
         self.assertGreater(sum(rank["cache"]["peer"]["samples"] for rank in stats), 0)
+
+
+class LayoutTest(LoaderTest):
+    def test_processes_of_torchrun_that_share_a_rank_of_mpi_are_refused_before_mpi_ends_them(self):
+        command = self.hosts.mpirun_command(
+            sys.executable, "-m", "torch.distributed.run", "--nnodes=3", "--nproc_per_node=2", "--rdzv_id=1",
+            "--rdzv_backend=c10d", "--rdzv_endpoint=node1:29400", "-r", "1", "-t", "1", "train.py",
+            json.dumps({"epochs": 1, **self.partial}), environment={"PYTHONPATH": os.environ["PYTHONPATH"]})
+        done = subprocess.run(command, **cluster.RUN_OPTIONS)
+        self.assertNotEqual(done.returncode, 0)
+        said = [file.read_text() for file in self.folder.glob("error-*.txt")]
+        self.assertTrue(said, done.stdout + done.stderr)
+        for text in said:
+            self.assertIn("one process a task, without torchrun", text)
+        self.assertNotIn("MPI_ERRORS_ARE_FATAL", done.stdout + done.stderr)
+
+    def test_the_interface_that_rank_0_listens_on_can_be_named(self):
+        # A network of node1 alone: the others cannot reach its address there.
+        self.hosts.run("node1", "sh", "-ec", "ip link add other type bridge; ip address add 10.99.0.1/16 dev other; "
+                       "ip link set other up", check=True)
+        options = {"epochs": 1, "shuffle": True, "cache_memory": "1MiB", "cache_peers": True}
+        batches, _ = self.train(1, options, MILLRACE_INTERFACE="eth0")
+        self.assertEqual(batches[2], self.of_order(2, 3, 1, shuffle=True))
+        done = subprocess.run(self.command(1, options, MILLRACE_INTERFACE="ib9"), **cluster.RUN_OPTIONS)
+        self.assertNotEqual(done.returncode, 0)
+        said = [done.stderr, *(file.read_text() for file in self.folder.glob("error-*.txt"))]
+        self.assertRegex("".join(said), "MILLRACE_INTERFACE=ib9 is neither .*eth0 10.53.1.1.*other 10.99.0.1")
+
+    def test_a_job_without_its_state_sees_the_epoch_of_the_storage(self):
+        self.train(1, {"epochs": 2, **self.partial})
+        _, stats = self.train(1, {"epochs": 0, **self.partial})
+        self.assertEqual([rank["storage_epoch"] for rank in stats], [2, 2, 2])
 
 
 class TroubleTest(LoaderTest):

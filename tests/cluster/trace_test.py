@@ -129,8 +129,14 @@ class LauncherTest(TraceTest):
         self.assertEqual(len({(info["sessions"][p["session"]]["host"], p["pid"]) for p in jobs}), RANKS)
 
     def test_events_of_all_hosts_are_on_one_clock(self):
-        # On a busy machine ranks may come too late to compare their clocks by MPI.
-        self.check_common_clock("trace", {"MPI", "wall clock"})
+        self.check_common_clock("trace", {"MPI"})
+
+    def test_the_table_of_hosts_has_their_files_and_bytes(self):
+        rows = json.loads(self.millrace("report", "--json", "--by", "host", "trace"))["rows"]
+        self.assertEqual(sorted(row["host"] for row in rows), ["node1", "node2", "node3"])
+        for row in rows:
+            self.assertGreaterEqual(row["files"], TURNS // 3, row)
+            self.assertGreaterEqual(row["bytes_written"], 1000 * TURNS // 3, row)
 
     def test_ranks_on_all_hosts_make_the_report_of_one_process(self):
         alone = json.loads(self.millrace("report", "--json", "trace"))
@@ -144,10 +150,11 @@ class LauncherTest(TraceTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("6 ranks"), 1, done.stdout)
         self.assertIn("3 hosts", done.stdout)
+        self.assertNotIn("\x1b", done.stdout)
 
 
-class PreloadTest(TraceTest):
-    """The library preloaded into every rank by mpirun's environment, and packed afterwards."""
+class JobsTest(TraceTest):
+    """A job a test."""
 
     def test_clocks_compared_by_mpi_agree(self):
         done = self.work(LD_PRELOAD=LIBRARY, MILLRACE_TRACE_DIR=str(self.hosts.shared / "preloaded"),
@@ -165,12 +172,28 @@ class PreloadTest(TraceTest):
         for name in self.hosts.names:
             names.append(f"of_{name}")
             self.hosts.run(name, "cp", "-r", str(self.hosts.local / "trace"), str(self.hosts.shared / names[-1]), check=True)
+        info = self.info(*names)
+        self.assertEqual((sorted(info["hosts"]), info["ranks"]), (["node1", "node2", "node3"], list(range(RANKS))))
         report = json.loads(self.millrace("report", "--json", "--one-job", *names))
         self.assertEqual(sorted(report["job"]["hosts"]), ["node1", "node2", "node3"])
         turns = self.turns_of(*names)
         self.check_owners(turns)
         # All hosts have the wall clock of this machine.
         self.check_times(turns, {name: 10**7 for name in self.hosts.names})
+
+    def test_a_second_job_into_the_same_directory_is_refused(self):
+        self.assertEqual(self.work(MILLRACE, "trace", "-o", "twice", "--").returncode, 0)
+        before = self.info("twice")["events"]
+        done = self.work(MILLRACE, "trace", "-o", "twice", "--")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, "holds a trace")
+        self.assertEqual(self.info("twice")["events"], before)
+
+    def test_the_launcher_hands_on_whether_mpi_compares_clocks(self):
+        for asked, alignments in (("0", {"wall clock"}), ("1", {"MPI"})):
+            done = self.work(MILLRACE, "trace", "-o", f"clock{asked}", "--", MILLRACE_TRACE_MPI_CLOCK=asked)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.check_common_clock(f"clock{asked}", alignments)
 
     def test_what_a_killed_rank_did_is_in_the_trace(self):
         killed_at = 14  # of rank 2, on node2
@@ -181,6 +204,28 @@ class PreloadTest(TraceTest):
         self.assertEqual((turns[killed_at]["rank"], turns[killed_at]["host"]), (2, "node2"))
         dead = [p for p in self.info("killed")["processes"] if p["rank"] == 2 and "job.py" in p["command"]]
         self.assertEqual([p["exited"] for p in dead], [False])
+
+
+class TorchrunTest(TraceTest):
+    """A torchrun a host, below mpirun: its workers are the ranks."""
+
+    WORKER = "import os; open('of_rank-' + os.environ['RANK'], 'w').close()"
+
+    def test_workers_are_ranks_and_agents_are_not(self):
+        (self.hosts.shared / "worker.py").write_text(self.WORKER)
+        done = self.hosts.mpirun(
+            MILLRACE, "trace", "-o", "torchrun", "--", sys.executable, "-m", "torch.distributed.run", "--nnodes=3",
+            "--nproc_per_node=2", "--rdzv_id=1", "--rdzv_backend=c10d", "--rdzv_endpoint=node1:29400", "-r", "1", "-t", "1",
+            "worker.py")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        rows = json.loads(self.millrace("query", "--json", "torchrun", (
+            "select rank, host, file from events where kind = 'open' and file like '%/of_rank-%'")))
+        self.assertEqual(sorted(row["rank"] for row in rows), list(range(RANKS)))
+        self.assertTrue(all(row["file"].endswith(f"/of_rank-{row['rank']}") for row in rows), rows)
+        info = self.info("torchrun")
+        self.assertEqual(info["ranks"], list(range(RANKS)))
+        agents = {p["rank"] for p in info["processes"] if "torch.distributed.run" in p["command"]}
+        self.assertEqual(agents, {-1})
 
 
 class ContainerTest(TraceTest):
