@@ -139,6 +139,20 @@ class OneRankTest(LocalTest):
         self.assertEqual([held.batch.samples.tolist() for _ in held],
                          [row[2] for row in self.of_order(0, 1, 1, first=1)])
 
+    def test_copies_of_a_private_dataset_are_private(self):
+        for file in (self.folder / "train").iterdir():
+            file.chmod(0o600)
+        for mask in (0o022, 0o000):
+            before = os.umask(mask)
+            self.addCleanup(os.umask, before)
+            local = self.folder / f"local-{mask}"
+            with self.loader(local_dir=local) as held:
+                self.take(held, 2)
+            modes = {path.relative_to(local).as_posix(): path.stat().st_mode & 0o7777
+                     for path in local.rglob("*")}
+            self.assertEqual(modes, {"rank0": 0o700, "rank0/owned": 0o600, "rank0/samples": 0o600})
+            self.assertEqual(local.stat().st_mode & 0o7777, 0o700)
+
     def test_what_makes_no_sense_is_refused(self):
         local = self.folder / "local"
         with self.assertRaisesRegex(ValueError, "local_dir is for shuffle='partial', and this is 'global'"):

@@ -10,24 +10,12 @@
 #include <optional>
 #include <utility>
 
+#include "base/directory.h"
 #include "base/random.h"
 #include "wire/clock.h"
 
 namespace millrace {
 namespace {
-
-std::filesystem::path directory_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-}
-
-Status sync_directory(const std::filesystem::path& directory) {
-  ASSIGN_OR_RETURN(const File file, File::open(directory, O_RDONLY | O_DIRECTORY));
-  // Some network file systems cannot sync a directory and say EINVAL; rename is durable there.
-  if (fsync(file.fd()) != 0 && errno != EINVAL) {
-    return fail_os(errno, "cannot make the name durable").within(directory.native());
-  }
-  return {};
-}
 
 // The descriptor of this process that a path in /proc/self/fd names.
 std::optional<int> own_descriptor(const std::filesystem::path& path) {
@@ -98,7 +86,7 @@ AtomicFile::~AtomicFile() {
   if (!temporary_path_.empty()) unlink(temporary_path_.c_str());
 }
 
-Result<AtomicFile> AtomicFile::create(const std::filesystem::path& given_path) {
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path& given_path, unsigned mode) {
   ASSIGN_OR_RETURN(Destination destination, find_destination(given_path));
   const std::filesystem::path& path = destination.path;
   if (destination.open.is_open()) return AtomicFile(path, {}, std::move(destination.open));
@@ -109,7 +97,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& given_path) {
     const auto temporary_path =
         directory_of(path) /
         fmt::format(".{}.{}.{:x}", path.filename().native(), getpid(), random.next());
-    File file(::open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    File file(::open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     if (file.is_open()) return AtomicFile(path, temporary_path, std::move(file));
     if (errno != EEXIST) return fail_os(errno, "cannot create").within(path.native());
   }
@@ -145,8 +133,8 @@ bool is_standard_output(const std::filesystem::path& path) {
          named.st_dev == own.st_dev && named.st_ino == own.st_ino;
 }
 
-Status write_file_atomically(const std::filesystem::path& path, ByteView bytes) {
-  ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
+Status write_file_atomically(const std::filesystem::path& path, ByteView bytes, unsigned mode) {
+  ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path, mode));
   RETURN_IF_ERROR(file.append(bytes));
   return file.commit();
 }

@@ -20,7 +20,8 @@ namespace millrace {
 
 class AtomicFile {
  public:
-  static Result<AtomicFile> create(const std::filesystem::path& path);
+  // `mode` as open(2) takes it: the umask applies.
+  static Result<AtomicFile> create(const std::filesystem::path& path, unsigned mode = 0666);
 
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
@@ -44,6 +45,7 @@ class AtomicFile {
 // Whether a path names the very file, pipe or device that is standard output, as /dev/stdout does.
 bool is_standard_output(const std::filesystem::path& path);
 
-Status write_file_atomically(const std::filesystem::path& path, ByteView bytes);
+Status write_file_atomically(const std::filesystem::path& path, ByteView bytes,
+                             unsigned mode = 0666);
 
 }  // namespace millrace

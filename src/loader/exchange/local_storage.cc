@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
+#include "base/directory.h"
 
 namespace millrace::loader {
 namespace {
@@ -21,12 +23,8 @@ constexpr std::string_view kOwned = "owned";
 constexpr std::string_view kNext = "owned.next";
 constexpr std::string_view kStaged = "staged";
 
-// Makes the names in a directory durable.
-Status sync_directory(const fs::path& directory) {
-  ASSIGN_OR_RETURN(const File opened, File::open(directory, O_RDONLY | O_DIRECTORY));
-  if (fsync(opened.fd()) != 0) return fail_os(errno, "cannot make the directory durable");
-  return {};
-}
+constexpr uint64_t kLimitBytes = uint64_t{1} << 36;  // of a file of entries: two billion slots
+constexpr unsigned kOwnerOnly = 0600;  // of all files here, whatever mode the dataset has
 
 }  // namespace
 
@@ -63,12 +61,20 @@ void LocalStorage::remove_unfinished() const {
 }
 
 Status LocalStorage::lock() {
-  std::error_code failed;
-  fs::create_directories(options_.directory, failed);
-  if (failed)
-    return fail_os(failed.value(), "cannot make the directory").within(options_.directory.string());
-  ASSIGN_OR_RETURN(file_, File::open(path(kSamples), O_RDWR | O_CREAT));
-  if (flock(file_.fd(), LOCK_EX | LOCK_NB) == 0) return {};
+  constexpr int kAttempts = 10;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    RETURN_IF_ERROR(make_private_directory(options_.directory));
+    auto opened = File::open(path(kSamples), O_RDWR | O_CREAT | O_NOFOLLOW, kOwnerOnly);
+    if (!opened.ok() && opened.error().code() == Errc::kNotFound) continue;
+    if (!opened.ok()) return opened.error();
+    file_ = *std::move(opened);
+    if (flock(file_.fd(), LOCK_EX | LOCK_NB) != 0) break;
+    struct stat info{};
+    if (fstat(file_.fd(), &info) != 0) return fail_os(errno, "cannot look at it");
+    const bool is_closed = (info.st_mode & 077) == 0 || fchmod(file_.fd(), kOwnerOnly) == 0;
+    if (is_closed) return {};
+    return fail_os(errno, "cannot be closed to other users").within(path(kSamples).string());
+  }
   return fail(
       Errc::kAlreadyExists,
       "{}: another process, or another loader of this one, keeps its samples here; wait for "
@@ -81,7 +87,6 @@ Result<LocalStorage::Shared> LocalStorage::load(std::string_view name) const {
   std::error_code missing;
   if (!fs::exists(path(name), missing)) return Shared();
   ASSIGN_OR_RETURN(const uint64_t samples_size_bytes, file_.size_bytes());
-  constexpr uint64_t kLimitBytes = uint64_t{1} << 36;  // two billion slots
   ASSIGN_OR_RETURN(const std::string bytes, read_file(path(name), kLimitBytes));
   ASSIGN_OR_RETURN(
       Ownership owned,
@@ -238,7 +243,7 @@ Status LocalStorage::drop_owned() {
   std::error_code failed;
   fs::remove(path(kOwned), failed);
   if (failed) return fail_os(failed.value(), "cannot remove").within(path(kOwned).string());
-  RETURN_IF_ERROR(sync_directory(options_.directory).within(options_.directory.string()));
+  RETURN_IF_ERROR(sync_directory(options_.directory));
   const std::lock_guard lock(mutex_);
   owned_.reset();
   return {};
@@ -300,7 +305,8 @@ Status LocalStorage::prepare(data::Epoch next) {
                    Ownership::make(next, std::move(entries), options_, samples_size_bytes)
                        .within(options_.directory.string()));
   RETURN_IF_ERROR(file_.sync().within(path(kSamples).string()));
-  RETURN_IF_ERROR(write_file_atomically(path(kNext), bytes_of(owned_next.bytes(options_))));
+  RETURN_IF_ERROR(
+      write_file_atomically(path(kNext), bytes_of(owned_next.bytes(options_)), kOwnerOnly));
   next_ = std::make_shared<const Ownership>(std::move(owned_next));
   return {};
 }
@@ -310,7 +316,7 @@ Status LocalStorage::commit() {
   std::error_code failed;
   fs::rename(path(kNext), path(kOwned), failed);
   if (failed) return fail_os(failed.value(), "cannot rename").within(path(kNext).string());
-  RETURN_IF_ERROR(sync_directory(options_.directory).within(options_.directory.string()));
+  RETURN_IF_ERROR(sync_directory(options_.directory));
   {
     const std::lock_guard lock(mutex_);
     owned_ = std::move(next_);
@@ -326,7 +332,7 @@ Status LocalStorage::discard() {
   std::error_code failed;
   fs::remove(path(kNext), failed);
   if (failed) return fail_os(failed.value(), "cannot remove").within(path(kNext).string());
-  RETURN_IF_ERROR(sync_directory(options_.directory).within(options_.directory.string()));
+  RETURN_IF_ERROR(sync_directory(options_.directory));
   next_.reset();
   free_unused();
   return {};

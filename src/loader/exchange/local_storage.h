@@ -38,7 +38,8 @@ namespace millrace::loader {
 
 class LocalStorage {
  public:
-  // Fails where another process has it, where it belongs to another job, and where it is damaged.
+  // Makes it if it is not there, for this user alone (docs/formats/local-storage.md). Fails if
+  // another process uses it, if it belongs to another user or another job, and if it is damaged.
   static Result<std::unique_ptr<LocalStorage>> open(const StorageOptions& options);
 
   const StorageOptions& options() const { return options_; }

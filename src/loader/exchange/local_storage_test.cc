@@ -1,6 +1,8 @@
 #include "loader/exchange/local_storage.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -138,6 +140,60 @@ TEST_F(Storage, ASampleCannotBeInTwoSlots) {
   auto storage = staged();
   ASSERT_TRUE(put(*storage, 1, 3).ok());
   EXPECT_THAT(storage->prepare(Epoch{1}).error().message(), HasSubstr("sample 3 is in two slots"));
+}
+
+mode_t mode_of(const std::filesystem::path& path) {
+  struct stat info{};
+  EXPECT_EQ(lstat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 07777;
+}
+
+TEST_F(Storage, IsForItsUserAloneWhateverTheUmask) {
+  for (const mode_t mask : {022, 000}) {
+    const mode_t before = umask(mask);
+    auto storage = staged();
+    EXPECT_TRUE(put(*storage, 1, 2).ok());
+    EXPECT_TRUE(storage->prepare(Epoch{1}).ok());
+    const std::vector<SampleId> wanted{SampleId{0}, SampleId{1}, SampleId{2}};
+    EXPECT_TRUE(storage->begin_staging(wanted).ok());  // leaves a journal
+    umask(before);
+    EXPECT_EQ(mode_of(path_), 0700u);
+    EXPECT_EQ(mode_of(path_.parent_path()), 0700u);
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      EXPECT_EQ(mode_of(entry.path()), 0600u) << entry.path();
+      names.push_back(entry.path().filename().string());
+    }
+    EXPECT_THAT(names, testing::UnorderedElementsAre("samples", "staged"));
+    storage.reset();
+    staged();
+    EXPECT_EQ(mode_of(path_ / "owned"), 0600u);
+    std::filesystem::remove_all(path_.parent_path());
+  }
+}
+
+TEST_F(Storage, OfAnOlderVersionIsClosedToOthers) {
+  staged();
+  std::filesystem::permissions(path_, std::filesystem::perms(0755));
+  std::filesystem::permissions(path_ / "samples", std::filesystem::perms(0644));
+  EXPECT_EQ(refused(), "");
+  EXPECT_EQ(mode_of(path_), 0700u);
+  EXPECT_EQ(mode_of(path_ / "samples"), 0600u);
+}
+
+TEST_F(Storage, DoesNotFollowALink) {
+  const auto victim = directory_.path() / "victim";
+  std::ofstream(victim) << "precious";
+  std::filesystem::create_directories(path_);
+  std::filesystem::create_symlink(victim, path_ / "samples");
+  EXPECT_THAT(refused(), HasSubstr("samples: cannot create: "));
+}
+
+TEST_F(Storage, OfAnotherUserIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory to another user";
+  std::filesystem::create_directories(path_);
+  ASSERT_EQ(chown(path_.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(refused(), HasSubstr("belongs to user 65534"));
 }
 
 TEST_F(Storage, IsOneProcesss) {

@@ -78,7 +78,7 @@ Result<StagingJournal> StagingJournal::create(const std::filesystem::path& path,
   const wire::StagedHead head = make_head(options);
   std::string bytes(text_of(std::as_bytes(std::span(&head, 1))));
   bytes += bytes_of_entries(entries);
-  RETURN_IF_ERROR(write_file_atomically(path, bytes_of(bytes)));
+  RETURN_IF_ERROR(write_file_atomically(path, bytes_of(bytes), 0600));
   ASSIGN_OR_RETURN(File file, File::open(path, O_RDWR));
   return StagingJournal(std::move(file), bytes.size());
 }

@@ -1,5 +1,6 @@
 #include "loader/tiers/disk.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -93,25 +94,50 @@ uint64_t remove_leftovers(const std::filesystem::path& directory) {
   return removed;
 }
 
+constexpr unsigned kOwnerOnly = 0600;
+
+// A new file that nobody else has open, of this user alone. `name` is where it can be seen, and is
+// empty if it cannot.
+struct NewFile {
+  File file;
+  std::filesystem::path name;
+};
+
+Result<NewFile> make_file(const std::filesystem::path& directory) {
+  auto unnamed = File::open(directory, O_TMPFILE | O_RDWR, kOwnerOnly);
+  if (unnamed.ok()) return NewFile{*std::move(unnamed), {}};
+  while (true) {
+    const auto path = directory / new_name();
+    auto named = File::open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, kOwnerOnly);
+    if (named.ok()) return NewFile{*std::move(named), path};
+    if (named.error().code() != Errc::kAlreadyExists) return named.error();
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options) {
   const uint64_t removed = remove_leftovers(options.directory);
-  const auto path = options.directory / new_name();
-  ASSIGN_OR_RETURN(auto writer, options.engine->create(path));
-  auto reader = options.engine->open(path);
-  std::error_code ignored;  // an engine without real files has no name there
-  std::filesystem::remove(path, ignored);
+  ASSIGN_OR_RETURN(NewFile made, make_file(options.directory));
+  // The engine opens the file in its own ways, by a name that leads to the open file and nowhere
+  // else. To an engine without real files it is a name like any other.
+  const std::filesystem::path path = fmt::format("/proc/self/fd/{}", made.file.fd());
+  auto writer = options.engine->create(path).within(options.directory.native());
+  auto reader = options.engine->open(path).within(options.directory.native());
+  std::error_code ignored;
+  if (!made.name.empty()) std::filesystem::remove(made.name, ignored);
+  if (!writer.ok()) return writer.error();
   if (!reader.ok()) return reader.error();
-  std::unique_ptr<DiskTier> tier(
-      new DiskTier(std::move(options), std::move(writer), *std::move(reader)));
+  std::unique_ptr<DiskTier> tier(new DiskTier(std::move(options), std::move(made.file),
+                                              *std::move(writer), *std::move(reader)));
   tier->stats_.leftovers_removed = removed;
   return tier;
 }
 
-DiskTier::DiskTier(DiskTierOptions options, std::unique_ptr<io::Writer> writer,
+DiskTier::DiskTier(DiskTierOptions options, File file, std::unique_ptr<io::Writer> writer,
                    std::unique_ptr<io::Reader> reader)
     : options_(std::move(options)),
+      file_(std::move(file)),
       writer_(std::move(writer)),
       reader_(std::move(reader)),
       held_(options_.capacity_bytes),

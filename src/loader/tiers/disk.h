@@ -1,11 +1,12 @@
 // DiskTier: encoded samples kept in one file on a local disk, at most so many bytes.
 //
-// The file has no name: it is unlinked as soon as it is open, so that it goes with the process,
-// however that ends. What a process left that was killed between the two is found by its name and
-// removed by the next. A thread of its own writes; where it falls behind, samples are not kept. A
-// disk that is full or fails to write ends the taking in, quietly but counted; one that fails to
-// read, or gives other bytes than were written (a checksum says so), loses that sample. Nobody who
-// reads through the tier sees an error: there is always the source. Any thread.
+// The file has no name and only its user may open it (O_TMPFILE), and so it goes with the process,
+// however that ends. On a file system that has no such files it gets a name that is removed at
+// once; what a process left that was killed between the two is removed by the next. A thread of its
+// own writes; where it falls behind, samples are not kept. A disk that is full or fails to write
+// ends the taking in, quietly but counted; one that fails to read, or gives other bytes than were
+// written (a checksum says so), loses that sample. Nobody who reads through the tier sees an error:
+// there is always the source. Any thread.
 #pragma once
 
 #include <condition_variable>
@@ -19,6 +20,7 @@
 #include <unordered_map>
 
 #include "base/bounded_queue.h"
+#include "base/file.h"
 #include "base/result.h"
 #include "io/engine.h"
 #include "loader/tiers/memory.h"
@@ -96,7 +98,7 @@ class DiskTier {
     UseTime next_use{};
   };
 
-  DiskTier(DiskTierOptions options, std::unique_ptr<io::Writer> writer,
+  DiskTier(DiskTierOptions options, File file, std::unique_ptr<io::Writer> writer,
            std::unique_ptr<io::Reader> reader);
   void write_all();
   void write_one(const Write& write);
@@ -105,6 +107,7 @@ class DiskTier {
   std::optional<Entry> find(data::SampleId sample) const;
 
   DiskTierOptions options_;
+  File file_;  // open as long as the two that were opened through it
   std::unique_ptr<io::Writer> writer_;
   std::unique_ptr<io::Reader> reader_;
   mutable std::mutex mutex_;

@@ -1,6 +1,7 @@
 #include "loader/tiers/disk.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,8 +33,8 @@ std::string read_back(DiskTier& tier, uint64_t sample) {
 
 std::unique_ptr<DiskTier> open(std::shared_ptr<io::Engine> engine, uint64_t capacity_bytes) {
   auto tier = DiskTier::open(
-      {.engine = std::move(engine), .directory = "d", .capacity_bytes = capacity_bytes});
-  EXPECT_TRUE(tier.ok());
+      {.engine = std::move(engine), .directory = "/tmp", .capacity_bytes = capacity_bytes});
+  EXPECT_TRUE(tier.ok()) << tier.error().message();
   return *std::move(tier);
 }
 
@@ -102,6 +103,49 @@ TEST(DiskTier, AFullDiskKeepsWhatIsThereAndTakesNoMore) {
   EXPECT_FALSE(tier->contains(SampleId{2}));
   EXPECT_NE(tier->stats().ended_by.find("no space left"), std::string::npos);
   EXPECT_FALSE(tier->would_take(10, UseTime{1}));
+}
+
+// The files that this process has open below `directory`, with their names or without.
+std::vector<struct stat> open_files_below(const std::filesystem::path& directory) {
+  std::vector<struct stat> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(entry.path(), gone);
+    struct stat info{};
+    if (!gone && target.native().starts_with(directory.native() + "/") &&
+        stat(entry.path().c_str(), &info) == 0) {
+      found.push_back(info);
+    }
+  }
+  return found;
+}
+
+TEST(DiskTier, NobodyElseCanReadItsFileOrPointItElsewhere) {
+  for (const mode_t mask : {022, 000}) {
+    auto directory = *TemporaryDirectory::create();
+    const auto victim = directory.path() / "victim";
+    std::ofstream(victim) << "precious";
+    char host[256] = {};
+    gethostname(host, sizeof(host) - 1);
+    // Whoever can write to the directory and guesses the name puts a link there.
+    for (int number = 0; number < 100; ++number) {
+      const auto name = fmt::format("millrace-tier-{}-{}-{}", host, getpid(), number);
+      std::filesystem::create_symlink(victim, directory.path() / name);
+    }
+    const mode_t before = umask(mask);
+    auto tier = DiskTier::open({.engine = *io::open_engine("posix"),
+                                .directory = directory.path(),
+                                .capacity_bytes = 1 << 20});
+    umask(before);
+    ASSERT_TRUE(tier.ok()) << tier.error().message();
+    (*tier)->offer(SampleId{1}, bytes_for(1, 5'000), UseTime{10});
+    (*tier)->settle();
+    EXPECT_EQ(read_back(**tier, 1), std::string(5'000, 'b'));
+    EXPECT_EQ(std::filesystem::file_size(victim), 8u);
+    const auto files = open_files_below(directory.path());
+    EXPECT_FALSE(files.empty());
+    for (const struct stat& file : files) EXPECT_EQ(file.st_mode & 07777, 0600u);
+  }
 }
 
 TEST(DiskTier, ItsFileHasNoNameAndThoseOfTheDeadAreRemoved) {

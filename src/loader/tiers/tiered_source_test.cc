@@ -163,7 +163,7 @@ TEST(TieredSource, TheBytesAreTheSourcesUnderThreadsAndTheCapsHold) {
                               .order = order_of(300),
                               .memory_bytes = kMemory,
                               .disk_bytes = kDisk,
-                              .disk_directory = "d",
+                              .disk_directory = "/tmp",
                               .disk_engine = std::make_shared<io::MemoryEngine>()};
   const auto tiered = must_open(options);
   std::atomic<bool> ends = false;
@@ -231,7 +231,7 @@ TEST(TieredSource, ADiskThatFailsToReadFallsBackToTheSource) {
   const TieredOptions options{.source = source,
                               .order = order_of(100),
                               .disk_bytes = 10 << 20,
-                              .disk_directory = "d",
+                              .disk_directory = "/tmp",
                               .disk_engine = engine,
                               .clock = &kNoTime};
   const auto tiered = must_open(options);
@@ -251,7 +251,7 @@ TEST(TieredSource, AFullDiskIsSeenInTheFiguresAlone) {
   const TieredOptions options{.source = source,
                               .order = order_of(100),
                               .disk_bytes = 10 << 20,
-                              .disk_directory = "d",
+                              .disk_directory = "/tmp",
                               .disk_engine = engine};
   const auto tiered = must_open(options);
   for (const Epoch epoch : {Epoch{0}, Epoch{1}}) {
@@ -452,7 +452,7 @@ TEST(TieredSource, ASlowDiskIsReadForOthersSometimesAndRefusedElse) {
                               .order = order_of(40),
                               .world = {1, 2},
                               .disk_bytes = 10 << 20,
-                              .disk_directory = "d",
+                              .disk_directory = "/tmp",
                               .disk_engine = engine,
                               .messages = messages[0],
                               .clock = &clock};
@@ -485,7 +485,7 @@ TEST(TieredSource, KeepsTheContractOfSourcesFromEveryTier) {
                                  .order = order_of(60),
                                  .memory_bytes = memory_bytes,
                                  .disk_bytes = disk_bytes,
-                                 .disk_directory = "d",
+                                 .disk_directory = "/tmp",
                                  .disk_engine = std::make_shared<io::MemoryEngine>()});
         SCOPED_TRACE(fmt::format("memory {}, disk {}, {}", memory_bytes, disk_bytes, flies));
         expect_ok(data::check_source(test));
