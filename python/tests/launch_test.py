@@ -142,6 +142,13 @@ class LaunchTest(TracedTest):
                         MILLRACE_TRACE_LIBRARY=str(LIBRARY))
         self.assertGreater(len(Recording(self.trace).processes), before)
 
+    def test_a_directory_that_is_made_is_its_users_alone(self):
+        self.addCleanup(os.umask, os.umask(0))
+        self.run_python("-m", "millrace.trace", "-o", self.folder / "a" / "b", self.write("x.py", ""),
+                        MILLRACE_TRACE_LIBRARY=str(LIBRARY))
+        for path in (self.folder / "a", self.folder / "a" / "b"):
+            self.assertEqual(path.stat().st_mode & 0o7777, 0o700, path)
+
     def test_a_directory_that_cannot_be_made_is_told(self):
         (self.folder / "file").write_text("")
         done = self.run_python("-m", "millrace.trace", "-o", self.folder / "file" / "x", "x.py",

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/directory.h"
 #include "base/phrases.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -45,9 +46,8 @@ std::filesystem::path packed_path(const std::string& directory, const std::strin
 Result<int> run_import(const Arguments& arguments, Output& output) {
   const auto directory = arguments.value("output");
   ASSIGN_OR_RETURN(const std::vector<std::string> files, files_of(arguments.positionals()));
+  RETURN_IF_ERROR(make_directories(*directory));
   std::error_code error;
-  std::filesystem::create_directories(*directory, error);
-  if (error) return fail_os(error.value(), "cannot create").within(printable(*directory));
   const std::filesystem::path path = packed_path(*directory, files.front());
   if (std::filesystem::exists(path, error)) {
     return fail(

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -94,6 +95,10 @@ inline int sys_link(const char* from, const char* to) {
 inline long sys_getcwd(char* buffer, size_t size) {
   return system_call(SYS_getcwd, word(buffer), static_cast<long>(size));
 }
+inline int sys_fstat(int fd, struct stat* info) {
+  return static_cast<int>(system_call(SYS_fstat, fd, word(info)));
+}
+inline uint32_t sys_geteuid() { return static_cast<uint32_t>(system_call(SYS_geteuid)); }
 inline uint32_t sys_getpid() { return static_cast<uint32_t>(system_call(SYS_getpid)); }
 inline uint32_t sys_getppid() { return static_cast<uint32_t>(system_call(SYS_getppid)); }
 inline uint32_t sys_gettid() { return static_cast<uint32_t>(system_call(SYS_gettid)); }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,6 +55,7 @@ struct Packer::State final : Registry {
   ThreadIndex add_thread(const Thread& thread) override { return writer->add_thread(thread); }
 
   Status begin();
+  Status check_owner(const File& file) const;
   void start_over();
   Result<PackOutcome> run(bool at_end);
   Status pack(const std::vector<std::string>& recordings, bool at_end, PackOutcome& outcome);
@@ -126,7 +128,9 @@ Result<Packer> Packer::open(const fs::path& session_directory, const fs::path& o
 }
 
 Status Packer::State::begin() {
-  ASSIGN_OR_RETURN(File file, File::open(output, O_RDWR | O_CREAT, 0666));
+  // It has the names and command lines of the recording, and is its user's alone as well.
+  ASSIGN_OR_RETURN(File file, File::open(output, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+  RETURN_IF_ERROR(check_owner(file));
   // On a descriptor of its own: the lock lives as long as the packer.
   ASSIGN_OR_RETURN(lock, File::open(output, O_RDONLY));
   if (flock(lock.fd(), LOCK_EX | LOCK_NB) != 0) {
@@ -166,6 +170,22 @@ Status Packer::State::begin() {
   committed_bytes = writer->size_bytes();
   if (options.threads > 1) pool = std::make_unique<ThreadPool>(options.threads - 1);
   return {};
+}
+
+// Whoever has the recording gets the packed file. root would else take it from its user, and in a
+// directory that others may write to somebody could have made the file before.
+Status Packer::State::check_owner(const File& file) const {
+  struct stat recorded{};
+  struct stat packed{};
+  if (stat(session.path().c_str(), &recorded) != 0 || fstat(file.fd(), &packed) != 0) {
+    return fail_os(errno, "cannot look at its owner");
+  }
+  if (recorded.st_uid == packed.st_uid) return {};
+  if (packed.st_size == 0 && packed.st_uid == geteuid()) unlink(output.c_str());  // made just now
+  return fail(Errc::kPermission,
+              "it would belong to user {}, and the recording in {} belongs to user {}; pack it as "
+              "that user",
+              packed.st_uid, session.path().string(), recorded.st_uid);
 }
 
 Result<PackOutcome> Packer::pack_available() { return state_->run(false); }

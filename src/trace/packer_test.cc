@@ -98,6 +98,39 @@ TEST_F(PackerTest, PackingKeepsEveryEventAndRemovesTheRecording) {
   EXPECT_EQ(trace->threads().size(), 2u);
 }
 
+TEST_F(PackerTest, APackedFileIsItsUsersAloneWhateverTheUmask) {
+  sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 0, 42, 1000, 10)}, {});
+  sample_.write_session();
+  for (const mode_t mask : {022, 000}) {
+    const mode_t before = umask(mask);
+    open();
+    umask(before);
+    struct stat info{};
+    ASSERT_EQ(stat(output_.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, 0600u);
+    fs::remove(output_);
+  }
+}
+
+TEST_F(PackerTest, ARecordingOfAnotherUserStaysThatUsers) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory to another user";
+  sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 0, 42, 1000, 10)}, {});
+  sample_.write_session();
+  ASSERT_EQ(chown(sample_.directory().c_str(), 65534, 65534), 0);
+  const auto packer = Packer::open(sample_.directory(), output_);
+  ASSERT_FALSE(packer.ok());
+  EXPECT_THAT(packer.error().message(), HasSubstr("belongs to user 65534; pack it as that user"));
+  EXPECT_FALSE(fs::exists(output_));
+}
+
+TEST_F(PackerTest, ALinkInThePlaceOfThePackedFileIsNotFollowed) {
+  sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 0, 42, 1000, 10)}, {});
+  sample_.write_session();
+  fs::create_symlink(directory_->path() / "elsewhere", output_);
+  EXPECT_FALSE(Packer::open(sample_.directory(), output_).ok());
+  EXPECT_FALSE(fs::exists(directory_->path() / "elsewhere"));
+}
+
 TEST_F(PackerTest, APackedFileIsReadOnWhileItsPackerWrites) {
   wire::ProcessPage page = RecordedSample::process(42);
   page.exited = 0;

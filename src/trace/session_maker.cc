@@ -1,9 +1,12 @@
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "base/counter.h"
+#include "base/directory.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "trace/launcher.h"
@@ -39,25 +42,19 @@ wire::SessionPage describe(const LaunchOptions& options) {
 }  // namespace
 
 Result<std::filesystem::path> make_session(const LaunchOptions& options) {
-  std::error_code error;
-  std::filesystem::create_directories(options.directory, error);
-  if (error) {
-    return fail_os(error.value(), "cannot make the directory of the trace")
-        .within(options.directory.string());
-  }
+  RETURN_IF_ERROR(make_directories(options.directory));
   alignas(wire::SessionPage) char bytes[wire::kPageSizeBytes] = {};
   const wire::SessionPage page = describe(options);
   std::memcpy(bytes, &page, sizeof(page));
   const std::filesystem::path session =
       options.directory /
       fmt::format("{}-{}-{:x}", page.host, page.launcher_pid, page.first.counter_ticks);
-  std::filesystem::create_directory(session, error);
-  if (error) {
-    return fail_os(error.value(), "cannot make the directory of the recording")
-        .within(session.string());
+  // Command lines and names of files are its user's alone. One that is there already is not ours.
+  if (mkdir(session.c_str(), 0700) != 0) {
+    return fail_os(errno, "cannot make the directory of the recording").within(session.string());
   }
   const std::string path = session / "session";
-  ASSIGN_OR_RETURN(const File file, File::open(path, O_WRONLY | O_CREAT | O_EXCL));
+  ASSIGN_OR_RETURN(const File file, File::open(path, O_WRONLY | O_CREAT | O_EXCL, 0600));
   RETURN_IF_ERROR(
       file.write_at(0, ByteView(reinterpret_cast<const std::byte*>(bytes), sizeof(bytes)))
           .within(path));

@@ -264,6 +264,7 @@ TEST_F(TraceTest, WhatMayNotBeReadIsNamed) {
   std::filesystem::create_directory(path("closed"));
   namespace fs = std::filesystem;
   fs::permissions(directory_->path(), fs::perms::all);
+  fs::permissions(path("good.mrt"), fs::perms(0644));  // else it is its user's alone
   fs::permissions(path("secret.mrt"), fs::perms::none);
   fs::permissions(path("closed"), fs::perms::none);
   // Permissions do not bind root, and so not root's tests.

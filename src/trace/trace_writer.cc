@@ -21,7 +21,9 @@ TraceWriter::~TraceWriter() = default;
 
 Result<TraceWriter> TraceWriter::create(const std::string& path, int64_t origin_wall_ns) {
   std::string partial_path = path + ".partial";
-  ASSIGN_OR_RETURN(File file, File::open(partial_path, O_RDWR | O_CREAT | O_TRUNC, 0666));
+  unlink(partial_path.c_str());  // what a writer left that was killed, or a link of somebody else's
+  ASSIGN_OR_RETURN(File file,
+                   File::open(partial_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
   ASSIGN_OR_RETURN(PackedWriter writer,
                    PackedWriter::create(std::move(file), origin_wall_ns, 0).within(partial_path));
   return TraceWriter(std::make_unique<State>(

@@ -257,6 +257,31 @@ class LauncherTest(unittest.TestCase):
         self.assertGreater(len(offsets), 1000)
         self.assertEqual(offsets, [i % 8 * 512 for i in range(len(offsets))])
 
+    def modes(self):
+        found = {".": os.stat(self.trace).st_mode & 0o7777}
+        for folder, folders, files in os.walk(self.trace):
+            for name in folders + files:
+                path = os.path.join(folder, name)
+                found[os.path.relpath(path, self.trace)] = os.lstat(path).st_mode & 0o7777
+        return found
+
+    def test_a_trace_is_its_users_alone_whatever_the_umask(self):
+        for mask in (0o022, 0o000):
+            self.trace = os.path.join(self.directory, f"parent-{mask}", "trace")
+            previous = os.umask(mask)
+            self.addCleanup(os.umask, previous)
+            self.run_traced([WORKLOAD, "forked_threads", self.file, "12", "5000"], "--no-pack")
+            recorded = self.modes()
+            endings = {os.path.splitext(path)[1] for path in recorded}
+            self.assertLessEqual({".rings", ".log", ".index"}, endings)
+            for path, mode in recorded.items():
+                is_directory = os.path.isdir(os.path.join(self.trace, path))
+                self.assertEqual(mode, 0o700 if is_directory else 0o600, path)
+            self.assertEqual(os.stat(os.path.dirname(self.trace)).st_mode & 0o7777, 0o700)
+            self.pack()
+            packed = self.modes()
+            self.assertEqual(sorted(packed.values()), [0o600, 0o700], packed)
+
     def test_numpy(self):
         self.run_python("import numpy\n"
                         "numpy.save('a.npy', numpy.arange(100000))\n"

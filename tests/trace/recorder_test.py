@@ -3,6 +3,7 @@
 Usage: recorder_test.py WORKLOAD_PROGRAM LIBRARY OTHER_LIBRARY [unittest arguments]"""
 
 import collections
+import contextlib
 import glob
 import os
 import signal
@@ -224,6 +225,47 @@ class RecorderTest(unittest.TestCase):
         self.assertEqual(run.returncode, 7)
         self.assertIn("the program runs without being traced", run.stderr)
         self.assertEqual(run.stderr.count("\n"), 1)
+
+    def test_what_it_makes_is_its_users_alone_whatever_the_umask(self):
+        for mask in (0o022, 0o000):
+            trace = self.trace + str(mask)
+            previous = os.umask(mask)
+            self.addCleanup(os.umask, previous)
+            self.assertEqual(self.workload("forked_threads", 12, 5000, trace=trace).returncode, 0)
+            self.assertEqual(os.stat(trace).st_mode & 0o7777, 0o700)
+            [session] = os.scandir(trace)
+            self.assertEqual(session.stat().st_mode & 0o7777, 0o700)
+            for entry in os.scandir(session.path):
+                self.assertEqual(entry.stat().st_mode & 0o7777, 0o600, entry.name)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give a directory to another user")
+    def test_a_session_of_another_user_is_not_used(self):
+        self.assertEqual(self.workload("preads", 100).returncode, 7)
+        [session] = [entry.path for entry in os.scandir(self.trace)]
+        before = sorted(os.listdir(session))
+        nobody = 65534
+        for path in [os.path.join(session, name) for name in before] + [session]:
+            os.chown(path, nobody, nobody)
+        # By the session's page, and where it has none yet, by its directory.
+        for _ in range(2):
+            run = self.workload("preads", 100)
+            self.assertEqual(run.returncode, 7)
+            self.assertIn(f"millrace: cannot record into {session}: ", run.stderr)
+            self.assertEqual(sorted(os.listdir(session)), before)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(session, "session"))
+            before = sorted(os.listdir(session))
+
+    def test_a_session_that_is_a_link_is_not_used(self):
+        self.assertEqual(self.workload("preads", 100).returncode, 7)
+        [session] = [entry.path for entry in os.scandir(self.trace)]
+        page = os.path.join(session, "session")
+        os.rename(page, page + ".moved")
+        os.symlink(page + ".moved", page)
+        run = self.workload("preads", 100)
+        self.assertEqual(run.returncode, 7)
+        self.assertIn("millrace: cannot record into ", run.stderr)
+        self.assertEqual(self.count("pread"), 100)
 
     def test_real_programs_behave_as_without(self):
         os.mkdir(os.path.join(self.directory, "tree"))

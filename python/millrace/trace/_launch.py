@@ -157,7 +157,8 @@ def make_directory(options: Options, environment: dict) -> Path:
     """Where the trace goes. As the launcher does, it refuses to mix two runs."""
     directory = Path(options.output or environment.get("MILLRACE_TRACE_DIR") or "millrace-trace")
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        for missing in [*reversed(directory.parents), directory]:
+            missing.mkdir(mode=0o700, exist_ok=True)  # with parents=True they would not get the mode
         held = [entry.name for entry in directory.iterdir()
                 if entry.is_dir() or entry.suffix == ".mrt"]
     except OSError as error:

@@ -1,15 +1,36 @@
 #include "trace/preload/file_access.h"
 
 #include <errno.h>
+#include <sys/stat.h>
+
+#include <cstring>
 
 #include "hook/own_descriptors.h"
 #include "hook/syscall.h"
+#include "trace/preload/text.h"
 
 namespace millrace::trace {
 namespace {
 
 using hook::sys_close;
 using hook::sys_open;
+
+constexpr unsigned kOwnerOnly = 0600;  // command lines and names of files are the user's alone
+
+// Whether a new file beside `path` would belong to `owner`. Some servers give the files of all
+// users to one, and there a user's own files have another number than the user.
+bool would_belong_to(uid_t owner, const char* path) {
+  const size_t size = std::strlen(path) + 40;
+  auto* probe = static_cast<char*>(__builtin_alloca(size));
+  TextBuilder(probe, size).add(path).add(".probe-").add(hook::sys_gettid()).end();
+  const int fd = sys_open(probe, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, kOwnerOnly);
+  if (fd < 0) return false;
+  struct stat info;
+  const bool is_same = hook::sys_fstat(fd, &info) == 0 && info.st_uid == owner;
+  sys_close(fd);
+  hook::sys_unlink(probe);
+  return is_same;
+}
 
 // Runs `attempt` (which returns 0 or an errno value), and once more with descriptors of its own
 // where there were none left.
@@ -65,14 +86,21 @@ int write_all(int fd, const void* data, size_t size) {
 
 }  // namespace
 
+bool is_own_file(int fd, const char* path) {
+  struct stat info;
+  if (hook::sys_fstat(fd, &info) != 0) return false;
+  return info.st_uid == hook::sys_geteuid() || would_belong_to(info.st_uid, path);
+}
+
 void* map_file(const MapRequest& request, int* error) {
   void* memory = nullptr;
   const auto attempt = [&] {
     const int flags =
         O_RDWR | O_APPEND | (request.create ? O_CREAT : 0) | (request.exclusive ? O_EXCL : 0);
-    const int fd = sys_open(request.path, flags, 0644);
+    const int fd = sys_open(request.path, flags | O_NOFOLLOW, kOwnerOnly);
     if (fd < 0) return -fd;
-    int result = allocate(fd, request.offset, request.size);
+    const bool is_own = request.exclusive || is_own_file(fd, request.path);
+    int result = is_own ? allocate(fd, request.offset, request.size) : EACCES;
     if (result == 0) {
       memory = hook::sys_mmap(request.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, request.offset,
                               &result);
@@ -90,7 +118,7 @@ void* map_file(const MapRequest& request, int* error) {
 
 int append_file(const char* path, const void* data, size_t size) {
   return with_descriptor([&] {
-    const int fd = sys_open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    const int fd = sys_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, kOwnerOnly);
     if (fd < 0) return -fd;
     // A part that was written before the disk was full is taken back: what follows in the log must
     // begin where a reader looks for it.
@@ -104,7 +132,7 @@ int append_file(const char* path, const void* data, size_t size) {
 
 int write_new_file(const char* path, const void* data, size_t size) {
   return with_descriptor([&] {
-    const int fd = sys_open(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    const int fd = sys_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, kOwnerOnly);
     if (fd < 0) return -fd;
     const int result = write_all(fd, data, size);
     sys_close(fd);

@@ -11,7 +11,8 @@
 namespace millrace::trace {
 
 // Makes sure that the file has space for [offset, offset + size) and maps it shared. Null where
-// that fails; *error is then the errno value. `exclusive`: the file must not exist yet.
+// that fails, or the file is another user's; *error is then the errno value. `exclusive`: the file
+// must not exist yet.
 struct MapRequest {
   const char* path;
   uint64_t offset;
@@ -20,6 +21,10 @@ struct MapRequest {
   bool exclusive = false;
 };
 void* map_file(const MapRequest& request, int* error);
+
+// Whether an open file or directory is this user's. A recording of somebody else is not written to.
+// `path` is the file's, or one in the directory.
+bool is_own_file(int fd, const char* path);
 
 // Appends `size` bytes as one piece, making the file where it is not there. 0, or an errno value;
 // then nothing of it counts, though a part may lie at the file's end.

@@ -51,12 +51,23 @@ bool is_of_this_boot(const wire::SessionPage& page) {
   return std::strcmp(boot_id, page.boot_id) == 0;
 }
 
+// The name of a session can be guessed: a directory of that name may be another user's.
+int check_own_directory(const char* directory, const char* path_in_it) {
+  const int fd = hook::sys_open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (fd < 0) return -fd;
+  const bool is_own = is_own_file(fd, path_in_it);
+  hook::sys_close(fd);
+  return is_own ? 0 : EACCES;
+}
+
 // Each process that finds no session writes one and tries to give it its name; the first wins.
 int make_session(const Settings& settings, const wire::SessionPage& page, const char* path) {
-  int error = -hook::sys_mkdir(settings.directory, 0755);
+  int error = -hook::sys_mkdir(settings.directory, 0700);
   if (error != 0 && error != EEXIST) return error;
-  error = -hook::sys_mkdir(settings.session, 0755);
+  error = -hook::sys_mkdir(settings.session, 0700);
   if (error != 0 && error != EEXIST) return error;
+  error = check_own_directory(settings.session, path);
+  if (error != 0) return error;
   char own_path[4200];
   TextBuilder(own_path).add(path).add(".").add(hook::sys_getpid()).end();
   error = write_new_file(own_path, &page, wire::kPageSizeBytes);
