@@ -11,6 +11,7 @@
 #include <new>
 #include <set>
 
+#include "base/directory.h"
 #include "base/exception.h"
 #include "base/thread_pool.h"
 #include "trace/all/remote.h"
@@ -86,6 +87,7 @@ struct Packer::State final : Registry {
   std::vector<wire::ClockSample> new_samples;
   uint64_t committed_bytes = 0;
   bool has_index = false;
+  bool has_durable_name = false;
   std::vector<std::unique_ptr<PendingBlock>> pending;
   size_t pending_count = 0;
   std::unique_ptr<ThreadPool> pool;
@@ -457,6 +459,9 @@ Status Packer::State::commit(bool with_index) {
   }
   if (writer->size_bytes() == committed_bytes) return {};
   RETURN_IF_ERROR(writer->sync());
+  // The recording is removed after this: a file that has no name after a crash would be a loss.
+  if (!has_durable_name) RETURN_IF_ERROR(sync_directory(directory_of(output)));
+  has_durable_name = true;
   if (!changes.empty()) samples.insert(samples.end(), new_samples.begin(), new_samples.end());
   for (const auto& [name, change] : changes) consumed[name] = change;
   committed_bytes = writer->size_bytes();

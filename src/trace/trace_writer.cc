@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "base/directory.h"
 #include "trace/packed_writer.h"
 #include "trace/trace.h"
 
@@ -69,7 +70,7 @@ Status TraceWriter::finish() {
   if (rename(state_->partial_path.c_str(), state_->path.c_str()) != 0) {
     return fail_os(errno, "cannot rename " + state_->partial_path).within(state_->path);
   }
-  return {};
+  return sync_directory(directory_of(state_->path));
 }
 
 }  // namespace millrace::trace

@@ -40,6 +40,11 @@ def start_with_pid(pid):
     return started
 
 
+def has_sanitizer():
+    with open(MILLRACE, "rb") as program:
+        return b"__asan_init" in program.read() or has_thread_sanitizer()
+
+
 class LauncherTest(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -281,6 +286,26 @@ class LauncherTest(unittest.TestCase):
             self.pack()
             packed = self.modes()
             self.assertEqual(sorted(packed.values()), [0o600, 0o700], packed)
+
+    # Under a sanitizer the recorder cannot be loaded into our program, which is traced here.
+    @unittest.skipIf(has_sanitizer(), "the program has a sanitizer")
+    def test_a_packed_trace_is_durable_with_its_name_before_the_recording_is_removed(self):
+        self.run_traced([WORKLOAD, "forks", self.file, "5", "10"], "--no-pack")
+        [session] = [entry.path for entry in os.scandir(self.trace) if entry.is_dir()]
+        packing = os.path.join(self.directory, "packing")
+        subprocess.run([MILLRACE, "trace", "-o", packing, "--", MILLRACE, "pack", self.trace], check=True,
+                       stdout=subprocess.DEVNULL)
+        removed = self.trace
+        self.trace = packing
+        events = sorted(self.events(), key=lambda event: int(event["begin_ns"]))
+        calls = [(event["call"], event["file"]) for event in events]
+        synced = calls.index(("fdatasync", session + ".mrt"))
+        named = calls.index(("fsync", removed))
+        removals = [i for i, (call, file) in enumerate(calls)
+                    if call in ("unlink", "unlinkat", "rmdir", "remove") and file.startswith(session)]
+        self.assertGreater(len(removals), 2)
+        self.assertLess(synced, named)
+        self.assertLess(named, removals[0])
 
     def test_numpy(self):
         self.run_python("import numpy\n"
