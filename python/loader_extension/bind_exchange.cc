@@ -140,6 +140,7 @@ py::dict describe_held(const HeldStats& stats) {
   told["staged_samples"] = stats.staging.samples;
   told["staged_bytes"] = stats.staging.bytes;
   told["staging_seconds"] = seconds(stats.staging.time);
+  told["storages_removed"] = stats.storages_removed;
   told["unreadable_samples"] = stats.staging.unreadable;
   told["first_unreadable"] = stats.staging.first_unreadable;
   return told;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,7 @@
 
 #include "base/temporary_directory.h"
 #include "comm/single.h"
+#include "data/fingerprint.h"
 #include "loader/exchange/test_data.h"
 
 namespace millrace::loader {
@@ -19,6 +21,7 @@ namespace {
 using data::Epoch;
 using data::SampleId;
 using testing::Each;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 struct Job {
@@ -28,6 +31,7 @@ struct Job {
   Tail tail = Tail::kUneven;
   std::filesystem::path directory;  // empty: the order alone
   bool skips_bad_samples = false;
+  uint64_t seed = 17;
 };
 
 // One that hands its Comm to nobody else, for as long as a rank's work runs.
@@ -41,7 +45,7 @@ Result<std::unique_ptr<Loader>> open(const Job& job, uint32_t rank,
                        .decoder = std::make_shared<LengthDecoder>(),
                        .shuffle = Shuffle::kPartial,
                        .fraction = job.fraction,
-                       .seed = 17,
+                       .seed = job.seed,
                        .world = {.rank = rank, .size = job.ranks},
                        .batch_size = 4,
                        .tail = job.tail,
@@ -257,6 +261,89 @@ TEST_F(LocalLoaders, ARankWhoseDiskIsLostReadsItsSamplesAgainAndTheOthersDoNot) 
     return {};
   });
   for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(lines[rank], from_order(whole, rank, 3, 5));
+}
+
+class MovedRanks : public LocalLoaders {
+ protected:
+  // Two ranks on two nodes, each with a disk of its own.
+  std::filesystem::path node(uint32_t number) const {
+    return directory_.path() / fmt::format("node{}", number);
+  }
+
+  // The storages that each rank's start has removed.
+  std::vector<uint64_t> train(bool is_swapped, uint64_t begin, uint64_t seed = 17) {
+    std::vector<uint64_t> removed(2);
+    run(2, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
+      Job own = job(100, 2);
+      own.directory = node(is_swapped ? 1 - rank : rank);
+      own.seed = seed;
+      ASSIGN_OR_RETURN(const auto loader, open(own, rank, borrowed(comm)));
+      RETURN_IF_ERROR(take_epochs(*loader, begin, begin + 1, out));
+      removed[rank] = loader->stats().local->storages_removed;
+      return {};
+    });
+    return removed;
+  }
+
+  std::vector<std::string> storages_of(uint32_t number) const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(node(number))) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+};
+
+TEST_F(MovedRanks, LeaveNoStorageBehind) {
+  EXPECT_THAT(train(false, 0), Each(0));
+  EXPECT_THAT(train(true, 1), Each(1));
+  EXPECT_THAT(storages_of(0), ElementsAre("rank1"));
+  EXPECT_THAT(storages_of(1), ElementsAre("rank0"));
+  EXPECT_THAT(train(true, 2), Each(0));
+}
+
+TEST_F(MovedRanks, LeaveWhatAnotherProcessUses) {
+  train(false, 0);
+  const auto users = *LocalStorage::open({.directory = node(0) / "rank0",
+                                          .order = {.shuffle = Shuffle::kPartial,
+                                                    .sample_count = 100,
+                                                    .seed = 17,
+                                                    .shard_count = 2,
+                                                    .fraction = 0.2},
+                                          .rank = 0});
+  EXPECT_THAT(train(true, 1), ElementsAre(1, 0));
+  EXPECT_THAT(storages_of(0), ElementsAre("rank0", "rank1"));
+  EXPECT_EQ(users->epoch(), Epoch{1});
+}
+
+TEST_F(MovedRanks, LeaveWhatIsOfAnotherJobOrNoStorage) {
+  train(false, 0, /*seed=*/5);
+  std::filesystem::rename(node(0) / "rank0", node(1) / "rank0");
+  std::filesystem::remove_all(node(0));
+  std::filesystem::remove_all(node(1) / "rank1");
+  std::filesystem::create_directories(node(0) / "rank1");
+  std::ofstream(node(0) / "rank1" / "samples") << "notes of mine";
+  EXPECT_THAT(train(false, 0), Each(0));
+  EXPECT_THAT(storages_of(0), ElementsAre("rank0", "rank1"));
+  EXPECT_THAT(storages_of(1), ElementsAre("rank0", "rank1"));
+  EXPECT_EQ(std::filesystem::file_size(node(0) / "rank1" / "samples"), 13u);
+}
+
+TEST_F(MovedRanks, RemoveACopyThatWasInterrupted) {
+  const StorageOptions left{.directory = node(0) / "rank1",
+                            .order = {.shuffle = Shuffle::kPartial,
+                                      .sample_count = 100,
+                                      .seed = 17,
+                                      .shard_count = 2,
+                                      .fraction = 0.2},
+                            .rank = 1,
+                            .dataset = data::fingerprint(NumberedSource(100))};
+  std::vector<SampleId> wanted(50);
+  for (uint64_t i = 0; i < 50; ++i) wanted[i] = SampleId{i};
+  ASSERT_TRUE((*LocalStorage::open(left))->begin_staging(wanted).ok());
+  EXPECT_THAT(train(false, 0), ElementsAre(1, 0));
+  EXPECT_THAT(storages_of(0), ElementsAre("rank0"));
 }
 
 TEST_F(LocalLoaders, ARankThatEndsInTheMiddleIsNamedAndTheRestartGoesOn) {

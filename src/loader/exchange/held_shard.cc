@@ -2,16 +2,31 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "base/mounts.h"
 #include "data/fingerprint.h"
 
 namespace millrace::loader {
+namespace {
+
+// Whether only this node sees the directory, so that its locks say who uses what is in it.
+bool is_on_own_disk(const std::filesystem::path& directory) {
+  constexpr std::string_view kOwn[] = {"ext2", "ext3", "ext4",  "xfs",   "btrfs",  "zfs",
+                                       "f2fs", "jfs",  "tmpfs", "ramfs", "overlay"};
+  std::error_code failed;
+  const auto mount = mount_of(std::filesystem::canonical(directory, failed));
+  return !failed && mount && std::ranges::find(kOwn, mount->file_system) != std::end(kOwn);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<HeldShard>> HeldShard::open(HeldShardOptions options) {
   std::unique_ptr<HeldShard> shard(new HeldShard(std::move(options)));
   comm::Comm& comm = *shard->options_.comm;
   RETURN_IF_ERROR(agree_all(comm, shard->open_storage()));  // else others would wait for this one
+  shard->remove_left_behind();
   ASSIGN_OR_RETURN(const Settled settled, settle(*shard->storage_, comm));
   shard->epoch_ = settled.epoch;
   shard->newest_ = settled.newest;
@@ -22,13 +37,30 @@ Result<std::unique_ptr<HeldShard>> HeldShard::open(HeldShardOptions options) {
 
 Status HeldShard::open_storage() {
   const uint32_t rank = comm::index_of(options_.comm->rank());
-  ASSIGN_OR_RETURN(
-      storage_, LocalStorage::open({.directory = options_.directory / fmt::format("rank{}", rank),
-                                    .order = options_.order,
-                                    .rank = rank,
-                                    .dataset = data::fingerprint(*options_.dataset)}));
+  ASSIGN_OR_RETURN(storage_, LocalStorage::open({.directory = directory_of(rank),
+                                                 .order = options_.order,
+                                                 .rank = rank,
+                                                 .dataset = data::fingerprint(*options_.dataset)}));
   source_ = std::make_shared<const LocalSource>(storage_, options_.dataset);
   return {};
+}
+
+std::filesystem::path HeldShard::directory_of(uint32_t rank) const {
+  return options_.directory / fmt::format("rank{}", rank);
+}
+
+// A rank that was on this node when the job ran before, and is on another one now, has left its
+// samples here. Nobody reads them again, and they take the room of others. By now all ranks of the
+// job have locked their own storages, so what is not locked is nobody's. On a file system that
+// nodes share a rank finds its storage wherever it is, and none is left behind.
+void HeldShard::remove_left_behind() {
+  if (!is_on_own_disk(options_.directory)) return;
+  StorageOptions other = storage_->options();
+  for (other.rank = 0; other.rank < other.order.shard_count; ++other.rank) {
+    if (other.rank == storage_->options().rank) continue;
+    other.directory = directory_of(other.rank);
+    if (LocalStorage::remove_left_behind(other)) ++storages_removed_;
+  }
 }
 
 Status HeldShard::bring_to(data::Epoch epoch) {
@@ -80,7 +112,8 @@ HeldStats HeldShard::stats() const {
           .sample_bytes = storage_->held_bytes(),
           .file_bytes = storage_->file_size_bytes(),
           .stored_count_max = storage_->stored_count_max(),
-          .restaged = restaged_};
+          .restaged = restaged_,
+          .storages_removed = storages_removed_};
 }
 
 }  // namespace millrace::loader

@@ -50,6 +50,7 @@ struct HeldStats {
   uint64_t file_bytes = 0;        // that they take, with places that are free again
   uint64_t stored_count_max = 0;  // the most samples that were stored at a time
   std::string restaged;           // why samples were staged though there were some; empty: were not
+  uint64_t storages_removed = 0;  // that ranks left in the directory, which are on other nodes now
 };
 
 class HeldShard {
@@ -79,6 +80,8 @@ class HeldShard {
  private:
   explicit HeldShard(HeldShardOptions options) : options_(std::move(options)) {}
   Status open_storage();
+  void remove_left_behind();
+  std::filesystem::path directory_of(uint32_t rank) const;
 
   HeldShardOptions options_;
   std::shared_ptr<LocalStorage> storage_;  // shared with source_
@@ -87,6 +90,7 @@ class HeldShard {
   std::unique_ptr<Exchange> exchange_;
   std::optional<data::Epoch> epoch_;
   std::optional<data::Epoch> newest_;
+  uint64_t storages_removed_ = 0;
 
   mutable std::mutex mutex_;  // for what other threads ask: the next two
   StagingStats staging_;

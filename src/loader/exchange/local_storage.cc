@@ -26,6 +26,11 @@ constexpr std::string_view kStaged = "staged";
 constexpr uint64_t kLimitBytes = uint64_t{1} << 36;  // of a file of entries: two billion slots
 constexpr unsigned kOwnerOnly = 0600;  // of all files here, whatever mode the dataset has
 
+bool is_file(const fs::path& path) {
+  std::error_code failed;
+  return fs::symlink_status(path, failed).type() == fs::file_type::regular;
+}
+
 }  // namespace
 
 LocalStorage::LocalStorage(const StorageOptions& options)
@@ -71,6 +76,8 @@ Status LocalStorage::lock() {
     if (flock(file_.fd(), LOCK_EX | LOCK_NB) != 0) break;
     struct stat info{};
     if (fstat(file_.fd(), &info) != 0) return fail_os(errno, "cannot look at it");
+    // Between the two calls another job may have removed what it took for left behind.
+    if (info.st_nlink == 0) continue;
     const bool is_closed = (info.st_mode & 077) == 0 || fchmod(file_.fd(), kOwnerOnly) == 0;
     if (is_closed) return {};
     return fail_os(errno, "cannot be closed to other users").within(path(kSamples).string());
@@ -80,6 +87,26 @@ Status LocalStorage::lock() {
       "{}: another process, or another loader of this one, keeps its samples here; wait for "
       "it to end, or take a directory of its own",
       options_.directory.string());
+}
+
+bool LocalStorage::remove_left_behind(const StorageOptions& options) {
+  const fs::path& directory = options.directory;
+  if (!is_file(directory / kSamples)) return false;
+  if (!is_file(directory / kOwned)) {
+    const auto staged = read_file(directory / kStaged, kLimitBytes);
+    if (!staged.ok() || !StagingJournal::is_of(bytes_of(*staged), options)) return false;
+  }
+  const auto storage = open(options);
+  return storage.ok() && (*storage)->remove_files();
+}
+
+// The samples go last: their lock says that somebody is at work here.
+bool LocalStorage::remove_files() const {
+  std::error_code failed;
+  for (const std::string_view name : {kOwned, kNext, kStaged, kSamples}) {
+    fs::remove(path(name), failed);
+  }
+  return fs::remove(options_.directory, failed);
 }
 
 // Nothing where there is no such file.

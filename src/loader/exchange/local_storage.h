@@ -42,6 +42,10 @@ class LocalStorage {
   // another process uses it, if it belongs to another user or another job, and if it is damaged.
   static Result<std::unique_ptr<LocalStorage>> open(const StorageOptions& options);
 
+  // Removes a storage of this job whose rank is on another node now. Leaves it alone if open()
+  // would fail, or if the directory holds no storage. Returns whether it was removed.
+  static bool remove_left_behind(const StorageOptions& options);
+
   const StorageOptions& options() const { return options_; }
   uint64_t slot_count() const { return slot_count_; }
 
@@ -116,6 +120,7 @@ class LocalStorage {
   std::filesystem::path path(std::string_view name) const { return options_.directory / name; }
   Status lock();
   void remove_unfinished() const;
+  bool remove_files() const;
   Result<Shared> load(std::string_view name) const;
   Status read_bytes(const Entry& entry, MutableByteView out) const;
   Status stage(uint64_t slot, data::SampleId sample, ByteView bytes, uint32_t checksum);

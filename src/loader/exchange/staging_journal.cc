@@ -55,11 +55,14 @@ std::vector<Entry> StagingJournal::read(const std::filesystem::path& path,
   return bytes.ok() ? parse(bytes_of(*bytes), options) : std::vector<Entry>();
 }
 
-std::vector<Entry> StagingJournal::parse(ByteView bytes, const StorageOptions& options) {
-  ByteReader reader(bytes);
-  const auto head = reader.read<wire::StagedHead>();
+bool StagingJournal::is_of(ByteView bytes, const StorageOptions& options) {
   const wire::StagedHead due = make_head(options);
-  if (!head.ok() || std::memcmp(&*head, &due, sizeof(due)) != 0) return {};
+  return bytes.size() >= sizeof(due) && std::memcmp(bytes.data(), &due, sizeof(due)) == 0;
+}
+
+std::vector<Entry> StagingJournal::parse(ByteView bytes, const StorageOptions& options) {
+  if (!is_of(bytes, options)) return {};
+  ByteReader reader(bytes.subspan(sizeof(wire::StagedHead)));
   std::vector<Entry> entries;
   while (true) {
     const auto staged = reader.read<wire::StagedEntry>();

@@ -21,6 +21,9 @@ class StagingJournal {
  public:
   using Entry = Ownership::Entry;
 
+  // Whether it is a journal of this dataset.
+  static bool is_of(ByteView bytes, const StorageOptions& options);
+
   // What the file says, up to its first damage.
   static std::vector<Entry> parse(ByteView bytes, const StorageOptions& options);
   static std::vector<Entry> read(const std::filesystem::path& path, const StorageOptions& options);
