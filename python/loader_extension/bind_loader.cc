@@ -240,6 +240,16 @@ class PyLoader {
     return told_;
   }
 
+  // With a local directory: the epoch whose samples the disks hold.
+  std::optional<uint64_t> storage_epoch() {
+    std::optional<uint64_t> number;
+    run([&](Loader& loader) -> Status {
+      if (const auto epoch = loader.storage_epoch()) number = data::number_of(*epoch);
+      return {};
+    });
+    return number;
+  }
+
   uint64_t epoch() const { return epoch_; }
   uint64_t batches_left() const { return left_; }
 
@@ -433,6 +443,7 @@ void bind_loader(py::module_& module) {
       .def_property_readonly("batch_count", &PyLoader::batch_count)
       .def_property_readonly("batches_left", &PyLoader::batches_left)
       .def_property_readonly("epoch", &PyLoader::epoch)
+      .def_property_readonly("storage_epoch", &PyLoader::storage_epoch)
       .def("state", &PyLoader::state)
       .def("state_at", &PyLoader::state_at)
       .def("restore", &PyLoader::restore)

@@ -139,6 +139,30 @@ class OneRankTest(LocalTest):
         self.assertEqual([held.batch.samples.tolist() for _ in held],
                          [row[2] for row in self.of_order(0, 1, 1, first=1)])
 
+    def test_a_job_started_again_without_a_state_learns_the_epoch_of_the_storage(self):
+        local = self.folder / "local"
+        with self.loader(local_dir=local) as held:
+            self.assertIsNone(held.storage_epoch)
+            self.take(held, 4)
+            self.assertEqual(held.storage_epoch, 4)
+        with self.loader(local_dir=local) as again:
+            self.assertEqual((again.epoch, again.storage_epoch), (0, 4))
+            with self.assertWarnsRegex(UserWarning, r"held the samples of epoch 4.* began with epoch 0\. .* "
+                                                    r"loader\.set_epoch\(4\).*loader\.load_state_dict"):
+                next(iter(again))
+            self.assertEqual(again.storage_epoch, 0)
+        self.assertIsNone(self.loader().storage_epoch)
+
+    def test_a_job_started_again_goes_on_with_the_epoch_of_the_storage(self):
+        with self.loader(local_dir=self.folder / "local") as held:
+            self.take(held, 2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            again = self.loader(local_dir=self.folder / "local")
+            again.set_epoch(again.storage_epoch)
+            rest = [again.batch.samples.tolist() for _ in again]
+        self.assertEqual(rest, [row[2] for row in self.of_order(0, 1, 1, first=2)])
+
     def test_copies_of_a_private_dataset_are_private(self):
         for file in (self.folder / "train").iterdir():
             file.chmod(0o600)

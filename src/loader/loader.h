@@ -136,6 +136,11 @@ class Loader {
   // The next batch is the one after those that `state` has seen, also if it was another world's.
   virtual Status restore(const LoaderState& state) = 0;
   virtual LoaderStats stats() const = 0;
+
+  // With a local directory: the epoch whose samples the ranks' disks hold, the same on all ranks. A
+  // job that was started again without a state goes on there: start_epoch(*storage_epoch()).
+  // Nothing if they are empty, or without a local directory. The thread of next().
+  virtual std::optional<data::Epoch> storage_epoch() const { return {}; }
 };
 
 }  // namespace millrace::loader

@@ -77,6 +77,9 @@ class LocalLoader final : public Loader {
   uint64_t batch_count() const override { return parts_.batches->batch_count(); }
   const Order& order() const override { return parts_.batches->order(); }
   LoaderState state() const override { return parts_.batches->state(); }
+  std::optional<data::Epoch> storage_epoch() const override {
+    return parts_.shard->storage_epoch();
+  }
   Status restore(const LoaderState& state) override;
 
   LoaderStats stats() const override {

@@ -346,6 +346,30 @@ TEST_F(MovedRanks, RemoveACopyThatWasInterrupted) {
   EXPECT_THAT(storages_of(0), ElementsAre("rank0"));
 }
 
+TEST_F(LocalLoaders, SayWhichEpochTheStorageHolds) {
+  const Job whole = job();
+  const auto check = [](const Loader& loader, std::optional<Epoch> due) -> Status {
+    if (loader.storage_epoch() == due) return {};
+    return fail(Errc::kCorrupt, "the storage's epoch is another");
+  };
+  run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
+    ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
+    RETURN_IF_ERROR(check(*loader, {}));
+    RETURN_IF_ERROR(take_epochs(*loader, 0, 3, out));
+    return check(*loader, Epoch{3});
+  });
+  std::filesystem::remove_all(directory_.path() / "rank2");  // the others know all the same
+  run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
+    ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
+    RETURN_IF_ERROR(check(*loader, Epoch{3}));
+    RETURN_IF_ERROR(take_epochs(*loader, 3, 4, out));
+    return check(*loader, Epoch{4});
+  });
+  Job from_source = whole;
+  from_source.directory.clear();
+  EXPECT_EQ((*open(from_source, 0, nullptr))->storage_epoch(), std::nullopt);
+}
+
 TEST_F(LocalLoaders, ARankThatEndsInTheMiddleIsNamedAndTheRestartGoesOn) {
   const Job whole = job();
   const auto told = run_ranks(4, [&](comm::Comm& comm) -> Status {

@@ -83,6 +83,7 @@ class DataLoader:
     """
 
     _epoch = 0  # of the next pass
+    _is_epoch_given = False  # by the program, or by a pass before
     _is_resumed = False  # the next pass goes on where the loader stands
     _pass: Optional["_Pass"] = None  # the last one; not its iterator, which holds the loader
     _began: Optional[float] = None
@@ -168,10 +169,19 @@ class DataLoader:
             if warning is not None:
                 warnings.warn(warning, stacklevel=3)
 
-    def _tell_restaged(self) -> None:
+    def _tell_restaged(self, advice: str = "") -> None:
         told = self._loader.restaged() if self._is_local and self.world.rank == 0 else None
         if told is not None:
-            warnings.warn(told, stacklevel=3)
+            warnings.warn(told + advice, stacklevel=3)
+
+    def _advice_on_epoch(self) -> str:
+        """What to call, if a pass begins elsewhere than the storage and nobody said where to begin."""
+        held = None if self._is_epoch_given else self.storage_epoch
+        if held is None or held == self._epoch:
+            return ""
+        return (f". No state was loaded, so the loader began with epoch {self._epoch}. To go on with the "
+                f"storage's epoch, call loader.set_epoch({held}) (it was in loader.storage_epoch) or "
+                "loader.load_state_dict(state) before the first pass")
 
     def _open_python(self, order: dict, options: dict, collate_fn: Optional[Callable[[list], Any]],
                      pins: bool) -> PythonLoader:
@@ -189,8 +199,10 @@ class DataLoader:
         # A pass that has given nothing is taken over as it stands; else the next epoch begins.
         if not self._is_resumed and not (before is not None and is_under_way and before.is_fresh):
             self._epoch = before.epoch + 1 if before is not None and is_under_way else self._epoch
+            advice = self._advice_on_epoch()
             self._loader.start_epoch(self._epoch)
-            self._tell_restaged()
+            self._is_epoch_given = True
+            self._tell_restaged(advice)
         self._is_resumed = False
         if before is not None:
             before.is_over = True
@@ -213,6 +225,7 @@ class DataLoader:
         if self._is_resumed and epoch == self._epoch:
             return
         self._epoch = natural("epoch", epoch)
+        self._is_epoch_given = True
         self._is_resumed = False
         if self._pass is not None:
             self._pass.is_over = True
@@ -223,6 +236,13 @@ class DataLoader:
         if self._pass is not None and not self._pass.is_over:
             return self._pass.epoch
         return self._epoch
+
+    @property
+    def storage_epoch(self) -> Optional[int]:
+        """With local_dir, the epoch whose samples the ranks' disks hold, the same on all ranks; None if
+        they are empty, and without local_dir. A job that is started again without a state goes on there
+        by `loader.set_epoch(loader.storage_epoch)`."""
+        return self._loader.storage_epoch if self._is_local else None
 
     def state_dict(self) -> dict:
         """Where the job stands after the batches handed out so far: a few numbers, the same on all
@@ -240,6 +260,7 @@ class DataLoader:
         self._loader.restore(json.dumps(state))
         self._tell_restaged()
         self._epoch = self._loader.epoch
+        self._is_epoch_given = True
         self._is_resumed = True
         if self._pass is not None:
             self._pass.is_over = True

@@ -60,8 +60,10 @@ class HeldShard {
 
   // Of the samples that all ranks hold; nothing: they have to be staged.
   std::optional<data::Epoch> epoch() const { return epoch_; }
-  // That any rank held before open(): where a job without a state of its own may go on.
-  data::Epoch first_epoch() const { return newest_.value_or(data::Epoch{0}); }
+  // The same, or the newest epoch that any rank held if they do not agree: a job without a state of
+  // its own can go on there. Nothing if no rank holds any samples.
+  std::optional<data::Epoch> storage_epoch() const { return epoch_ ? epoch_ : newest_; }
+  data::Epoch first_epoch() const { return storage_epoch().value_or(data::Epoch{0}); }
 
   // Every rank holds its samples of `epoch`. An exchange that is under way is finished first.
   Status bring_to(data::Epoch epoch);
