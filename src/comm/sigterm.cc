@@ -9,21 +9,34 @@
 namespace millrace::comm {
 namespace {
 
-std::atomic<int> sigterm_fd = -1;  // of the one who holds it
+// Of the one who holds it. The process: a child of fork() has the handler and the pipe too.
+std::atomic<int> sigterm_fd = -1;
+std::atomic<pid_t> sigterm_process = 0;
 
 void on_sigterm(int) {
   const int saved_errno = errno;
-  static_cast<void>(!write(sigterm_fd, "t", 1));
+  if (getpid() == sigterm_process) {
+    static_cast<void>(!write(sigterm_fd, "t", 1));
+  } else {
+    // In a child it does what it would do without us: it ends the child, on return from here.
+    static_cast<void>(signal(SIGTERM, SIG_DFL));
+    static_cast<void>(raise(SIGTERM));
+  }
   errno = saved_errno;
+}
+
+bool handler_is(void (*handler)(int)) {
+  struct sigaction current{};
+  sigaction(SIGTERM, nullptr, &current);
+  return current.sa_handler == handler;
 }
 
 }  // namespace
 
 SigtermHeld::SigtermHeld(int wake_fd) {
-  struct sigaction before{};
-  sigaction(SIGTERM, nullptr, &before);
-  if (before.sa_handler != SIG_DFL) return;
+  if (!handler_is(SIG_DFL)) return;
   sigterm_fd = wake_fd;
+  sigterm_process = getpid();
   struct sigaction action{};
   action.sa_handler = on_sigterm;
   action.sa_flags = SA_RESTART;
@@ -32,7 +45,8 @@ SigtermHeld::SigtermHeld(int wake_fd) {
 }
 
 SigtermHeld::~SigtermHeld() {
-  if (held_) static_cast<void>(signal(SIGTERM, SIG_DFL));
+  // A handler that the program has installed since is the program's.
+  if (held_ && handler_is(on_sigterm)) static_cast<void>(signal(SIGTERM, SIG_DFL));
 }
 
 void end_by_sigterm() {

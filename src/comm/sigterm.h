@@ -5,7 +5,8 @@
 namespace millrace::comm {
 
 // For as long as it lives, SIGTERM writes the byte 't' to a descriptor instead of ending the
-// program. A program that has its own handler keeps it. One at a time.
+// process. A program that has its own handler, or installs one later, keeps it. A child of fork()
+// is not affected: SIGTERM ends it. One at a time.
 class SigtermHeld {
  public:
   explicit SigtermHeld(int wake_fd);
