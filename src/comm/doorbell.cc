@@ -4,6 +4,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +15,8 @@
 #include <ctime>
 #include <utility>
 
+#include "base/file.h"
+
 namespace millrace::comm {
 namespace {
 
@@ -23,6 +26,11 @@ wire::DoorbellPage* map_page(int fd) {
   const int flags = fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
   void* page = mmap(nullptr, wire::kDoorbellPageBytes, PROT_READ | PROT_WRITE, flags, fd, 0);
   return page == MAP_FAILED ? nullptr : static_cast<wire::DoorbellPage*>(page);
+}
+
+OwnFile make_memory() {
+  const NoFork no_fork;
+  return OwnFile(memfd_create(kName, MFD_CLOEXEC), no_fork);
 }
 
 // Not before its name is known: to open a stranger's descriptor may block, or have effects.
@@ -63,9 +71,11 @@ std::optional<Address> read_address(std::string_view text) {
 }  // namespace
 
 Result<Doorbell> Doorbell::make() {
-  // Where it is forbidden, the page is good for this process alone, and no other finds it.
-  File memory(memfd_create(kName, MFD_CLOEXEC));
-  if (memory.is_open() && ftruncate(memory.fd(), wire::kDoorbellPageBytes) != 0) {
+  // If it is forbidden, the page is good for this process alone, and no other finds it.
+  OwnFile memory = make_memory();
+  // For this user alone: a memfd is made for everybody.
+  if (memory.is_open() &&
+      (fchmod(memory.fd(), 0600) != 0 || ftruncate(memory.fd(), wire::kDoorbellPageBytes) != 0)) {
     return fail_os(errno, "cannot make memory to share");
   }
   wire::DoorbellPage* page = map_page(memory.fd());
@@ -85,7 +95,7 @@ std::optional<Doorbell> Doorbell::find(std::string_view text) {
   if (!file) return std::nullopt;
   wire::DoorbellPage* page = map_page(file->fd());
   if (page == nullptr) return std::nullopt;
-  Doorbell bell(File(), page);
+  Doorbell bell(OwnFile(), page);
   if (page->magic != wire::kDoorbellMagic || page->key[0] != address->key[0] ||
       page->key[1] != address->key[1]) {
     return std::nullopt;

@@ -4,8 +4,9 @@
 //   owner:  seen = bell.count(); ... nothing to do ... bell.wait(seen, 1ms)
 //   others: bell = Doorbell::find(address); ... something to do ... bell->ring()
 //
-// A ring between count() and wait() is not missed. A page of shared memory without a name, which
-// nothing is left of when its processes are killed. docs/formats/doorbell.md.
+// A ring between count() and wait() is not missed. A page of shared memory without a name: nothing
+// is left of it when its processes are killed. A child of fork() keeps it mapped, but does not have
+// the descriptor. docs/formats/doorbell.md.
 #pragma once
 
 #include <chrono>
@@ -14,8 +15,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/file.h"
 #include "base/result.h"
+#include "comm/own_file.h"
 #include "wire/doorbell.h"
 
 namespace millrace::comm {
@@ -40,9 +41,9 @@ class Doorbell {
   void wait(uint32_t seen, std::chrono::nanoseconds patience) const;
 
  private:
-  Doorbell(File memory, wire::DoorbellPage* page) : memory_(std::move(memory)), page_(page) {}
+  Doorbell(OwnFile memory, wire::DoorbellPage* page) : memory_(std::move(memory)), page_(page) {}
 
-  File memory_;  // the owner's; others need it no more
+  OwnFile memory_;  // the owner's; others need it no more
   wire::DoorbellPage* page_ = nullptr;
 };
 

@@ -1,0 +1,60 @@
+#include "comm/own_file.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace millrace::comm {
+namespace {
+
+// All open OwnFiles of this process. Never destroyed: others may go after it.
+struct OpenFiles {
+  std::mutex mutex;  // held while the process forks
+  std::vector<int> fds;
+};
+
+OpenFiles& open_files() {
+  static OpenFiles* const files = [] {
+    auto* made = new OpenFiles;
+    pthread_atfork([] { open_files().mutex.lock(); }, [] { open_files().mutex.unlock(); },
+                   [] {
+                     for (const int fd : open_files().fds) close(fd);
+                     open_files().fds.clear();
+                     open_files().mutex.unlock();
+                   });
+    return made;
+  }();
+  return *files;
+}
+
+}  // namespace
+
+NoFork::NoFork() { open_files().mutex.lock(); }
+NoFork::~NoFork() { open_files().mutex.unlock(); }
+
+OwnFile::OwnFile(int fd, const NoFork&) : fd_(fd), process_(getpid()) {
+  if (fd >= 0) open_files().fds.push_back(fd);
+}
+
+OwnFile::OwnFile(OwnFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), process_(other.process_) {}
+
+OwnFile& OwnFile::operator=(OwnFile&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(process_, other.process_);
+  return *this;
+}
+
+OwnFile::~OwnFile() {
+  if (fd_ < 0 || getpid() != process_) return;
+  const NoFork no_fork;
+  std::vector<int>& fds = open_files().fds;
+  std::erase(fds, fd_);
+  close(fd_);
+}
+
+}  // namespace millrace::comm
