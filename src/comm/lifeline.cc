@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "comm/lifeline_socket.h"
+#include "comm/lifeline_greeting.h"
 #include "comm/sigterm.h"
 
 namespace millrace::comm {
@@ -27,15 +27,12 @@ using wire::LifelineMessage;
 constexpr auto kSigtermDelay = 300ms;            // the news of a loss may come after the signal
 constexpr auto kSigtermDelayAfterLoss = 3000ms;  // to tell it and end
 constexpr auto kTellDelayAfterSigterm = 50ms;    // the launcher will kill: no time for a call
-constexpr auto kGreetingTime = 2s;               // for a stranger on the port, who says nothing
-constexpr int kGreetingAttempts = 3;             // by a rank that was too late for that
 constexpr Deadline kNever = Deadline::max();
 
 // The other end of one connection.
 struct Peer {
-  File socket;
-  RankName name;
-  std::string inbox;
+  GreetedRank rank;
+  std::string inbox = {};
   bool open = true;
   bool said_bye = false;
 };
@@ -53,7 +50,8 @@ class TcpLifeline : public Lifeline {
   }
 
   Status listen() {
-    ASSIGN_OR_RETURN(listener_, listen_for_ranks(options_.one_host));
+    ASSIGN_OR_RETURN(listener_, listen_for_ranks({.only_this_host = options_.one_host,
+                                                  .interface = options_.interface}));
     return {};
   }
 
@@ -97,9 +95,14 @@ class TcpLifeline : public Lifeline {
  private:
   bool is_hub() const { return options_.rank == kFirstRank; }
 
+  GreetingOptions greeting() const {
+    return {.own = own_,
+            .key = key_,
+            .world_size = options_.size,
+            .patience = options_.greeting_patience};
+  }
+
   Status start_watching();
-  Status greet(Peer& peer, Deadline deadline);
-  Status reach_hub(Peer& hub, const std::string& address, uint16_t port, Deadline deadline);
   void watch();
   bool read_wakes();
   void read_peer(Peer& peer);
@@ -121,8 +124,8 @@ class TcpLifeline : public Lifeline {
   JobKey key_;
   Listener listener_;        // rank 0, until all have come
   std::vector<Peer> peers_;  // rank 0: all others; others: rank 0
-  File wake_in_;
-  File wake_out_;
+  OwnFile wake_in_;
+  OwnFile wake_out_;
   std::optional<SigtermHeld> sigterm_;
   std::thread watch_;
 
@@ -141,16 +144,6 @@ class TcpLifeline : public Lifeline {
   Deadline sigterm_at_ = kNever;
 };
 
-Status TcpLifeline::greet(Peer& peer, Deadline deadline) {
-  const LifelineMessage hello = make_message(LifelineKind::kHello, key_, own_);
-  RETURN_IF_ERROR(send_all(peer.socket, std::as_bytes(std::span(&hello, 1)), deadline));
-  std::byte bytes[sizeof(LifelineMessage)];
-  RETURN_IF_ERROR(receive_all(peer.socket, bytes, deadline));
-  ASSIGN_OR_RETURN(const LifelineMessage answer, read_message(bytes, key_, options_.size));
-  peer.name = name_in(answer);
-  return {};
-}
-
 void make_room_for_descriptors(uint32_t count) {
   rlimit limit{};
   const rlim_t wanted = rlim_t{count} + 256;
@@ -162,76 +155,27 @@ void make_room_for_descriptors(uint32_t count) {
 Status TcpLifeline::admit() {
   make_room_for_descriptors(options_.size);
   const Deadline deadline = monotonic_now() + options_.patience;
-  std::vector<bool> here(options_.size, false);
-  here[0] = true;
-  while (peers_.size() + 1 < options_.size) {
-    Result<File> socket = accept_rank(listener_, deadline);
-    if (!socket.ok()) {
-      const auto missing = std::find(here.begin(), here.end(), false) - here.begin();
-      return fail(socket.error().code(),
-                  "rank {} did not connect to rank 0, so that its death would not be noticed ({}); "
-                  "open the TCP ports between the hosts, or set MILLRACE_LIFELINE=off to rely on "
-                  "the launcher alone",
-                  missing, socket.error().message());
-    }
-    Peer peer{.socket = *std::move(socket)};
-    // Whoever is not one of ours is dropped: a scan of the ports must not end a job.
-    if (!greet(peer, std::min(deadline, monotonic_now() + kGreetingTime)).ok()) continue;
-    if (here[index_of(peer.name.rank)]) continue;
-    here[index_of(peer.name.rank)] = true;
-    peers_.push_back(std::move(peer));
-  }
+  ASSIGN_OR_RETURN(auto greeted, admit_ranks(listener_, greeting(), deadline));
+  for (GreetedRank& rank : greeted) peers_.push_back({.rank = std::move(rank)});
   listener_ = {};
   return start_watching();
 }
 
-// Rank 0 drops who is silent for long, as strangers are, and a rank on a busy host may be: it comes
-// again.
-Status TcpLifeline::reach_hub(Peer& hub, const std::string& address, uint16_t port,
-                              Deadline deadline) {
-  for (int attempt = 1;; ++attempt) {
-    ASSIGN_OR_RETURN(hub.socket, connect_to(address, port, deadline));
-    const Status greeted = greet(hub, deadline);
-    if (greeted.ok() && hub.name.rank != kFirstRank) {
-      return fail(Errc::kCorrupt, "another rank answered");
-    }
-    const bool was_dropped = !greeted.ok() && greeted.error().code() == Errc::kIo;
-    if (!was_dropped || attempt == kGreetingAttempts) return greeted;
-  }
-}
-
 Status TcpLifeline::join_at(const Invitation& invitation) {
-  // On the same host the last one, the loopback, is sure; elsewhere it leads to the wrong host.
-  std::vector<std::string> addresses = invitation.addresses;
-  if (invitation.hub.host == own_.host) {
-    std::rotate(addresses.begin(), addresses.end() - 1, addresses.end());
-  }
   const Deadline deadline = monotonic_now() + options_.patience * 3 / 4;
-  std::string tried;
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    const auto share = (deadline - monotonic_now()) / static_cast<int64_t>(addresses.size() - i);
-    const Deadline until = monotonic_now() + share;
-    Peer hub;
-    const Status reached = reach_hub(hub, addresses[i], invitation.port, until);
-    if (reached.ok()) {
-      peers_.push_back(std::move(hub));
-      return start_watching();
-    }
-    if (!tried.empty()) tried += "; ";
-    tried += fmt::format("{}:{}: {}", addresses[i], invitation.port, reached.error().message());
-  }
-  return fail(
-      Errc::kIo,
-      "{} cannot be reached by TCP, so that a dead rank would not be noticed ({}); open the "
-      "ports between the hosts, or set MILLRACE_LIFELINE=off to rely on the launcher alone",
-      invitation.hub.text(), tried);
+  ASSIGN_OR_RETURN(GreetedRank hub, reach_hub(invitation, greeting(), deadline));
+  peers_.push_back({.rank = std::move(hub)});
+  return start_watching();
 }
 
 Status TcpLifeline::start_watching() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return fail_os(errno, "cannot make a pipe");
-  wake_in_ = File(ends[0]);
-  wake_out_ = File(ends[1]);
+  {
+    const NoFork no_fork;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return fail_os(errno, "cannot make a pipe");
+    wake_in_ = OwnFile(ends[0], no_fork);
+    wake_out_ = OwnFile(ends[1], no_fork);
+  }
   if (options_.takes_sigterm) sigterm_.emplace(wake_out_.fd());
   ASSIGN_OR_RETURN(watch_, start_thread("mr-lifeline", [this] { watch(); }));
   return {};
@@ -242,7 +186,8 @@ void TcpLifeline::watch() {
   while (true) {
     watched.assign(1, {.fd = wake_in_.fd(), .events = POLLIN, .revents = 0});
     for (const Peer& peer : peers_) {
-      watched.push_back({.fd = peer.open ? peer.socket.fd() : -1, .events = POLLIN, .revents = 0});
+      const int fd = peer.open ? peer.rank.socket.fd() : -1;
+      watched.push_back({.fd = fd, .events = POLLIN, .revents = 0});
     }
     if (poll(watched.data(), watched.size(), poll_timeout_ms()) > 0) {
       for (size_t i = 0; i < peers_.size(); ++i) {
@@ -275,23 +220,21 @@ bool TcpLifeline::read_wakes() {
 }
 
 void TcpLifeline::read_peer(Peer& peer) {
-  char buffer[4096];
-  const ssize_t count = recv(peer.socket.fd(), buffer, sizeof(buffer), 0);
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (count <= 0) {
-    peer.open = false;
-    if (!peer.said_bye) go_missing(peer.name);
-    return;
-  }
-  peer.inbox.append(buffer, static_cast<size_t>(count));
-  while (peer.inbox.size() >= sizeof(LifelineMessage)) {
-    const auto bytes = bytes_of(peer.inbox).first(sizeof(LifelineMessage));
-    const auto message = read_message(bytes, key_, options_.size);
-    peer.inbox.erase(0, sizeof(LifelineMessage));
+  constexpr size_t kMessageBytes = sizeof(LifelineMessage);
+  while (peer.open) {
+    const Status received = receive_some(peer.rank.socket, peer.inbox, kMessageBytes);
+    if (!received.ok()) {
+      peer.open = false;
+      if (!peer.said_bye) go_missing(peer.rank.name);
+      return;
+    }
+    if (peer.inbox.size() < kMessageBytes) return;
+    const auto message = peer.rank.channel.check(bytes_of(peer.inbox), options_.size);
+    peer.inbox.clear();
     // A connection that carries nonsense is of no use: what it would tell is not known any more.
     if (!message.ok()) {
       peer.open = false;
-      return go_missing(peer.name);
+      return go_missing(peer.rank.name);
     }
     take_message(peer, *message);
   }
@@ -336,10 +279,10 @@ void TcpLifeline::hurry_to_tell() {
 
 void TcpLifeline::say(Peer& peer, LifelineKind kind, const RankName& about) {
   if (!peer.open) return;
-  const LifelineMessage message = make_message(kind, key_, about);
+  const LifelineMessage message = peer.rank.channel.sign(make_message(kind, about));
+  const auto bytes = std::as_bytes(std::span(&message, 1));
   // A peer that does not take it has gone, or goes: its end of the connection will tell.
-  static_cast<void>(
-      send_all(peer.socket, std::as_bytes(std::span(&message, 1)), monotonic_now() + 100ms).ok());
+  static_cast<void>(send_all(peer.rank.socket, bytes, monotonic_now() + 100ms).ok());
 }
 
 void TcpLifeline::say_bye() {
@@ -366,8 +309,7 @@ void TcpLifeline::act_on_time() {
 int TcpLifeline::poll_timeout_ms() const {
   const Deadline next = std::min(tell_at_, sigterm_at_);
   if (next == kNever) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - monotonic_now());
-  return static_cast<int>(std::max<int64_t>(left.count(), 0));
+  return poll_timeout_ms_until(next);
 }
 
 }  // namespace
@@ -380,8 +322,7 @@ Error loss_error(const RankName& lost) {
 }
 
 Result<std::unique_ptr<Lifeline>> Lifeline::open(const LifelineOptions& options) {
-  JobKey key;
-  if (getentropy(&key, sizeof(key)) != 0) return fail_os(errno, "cannot get random bytes");
+  ASSIGN_OR_RETURN(const JobKey key, make_key());
   auto lifeline = std::make_unique<TcpLifeline>(options, key);
   RETURN_IF_ERROR(lifeline->listen());
   return std::unique_ptr<Lifeline>(std::move(lifeline));
@@ -389,7 +330,7 @@ Result<std::unique_ptr<Lifeline>> Lifeline::open(const LifelineOptions& options)
 
 Result<std::unique_ptr<Lifeline>> Lifeline::join(const LifelineOptions& options,
                                                  const std::string& invitation) {
-  ASSIGN_OR_RETURN(const Invitation read, read_invitation(invitation, options.size));
+  ASSIGN_OR_RETURN(const Invitation read, read_invitation(invitation));
   auto lifeline = std::make_unique<TcpLifeline>(options, read.key);
   RETURN_IF_ERROR(lifeline->join_at(read));
   return std::unique_ptr<Lifeline>(std::move(lifeline));

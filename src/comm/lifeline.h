@@ -7,6 +7,8 @@
 //   rank 0: open(), bring invitation() to the others, admit()
 //   others: join(invitation)
 //
+// The invitation has a key that the ranks know and strangers on the network do not: MPI brings it.
+//
 // The thread also takes SIGTERM, where the program has no use of its own for it: launchers send it
 // to the ranks that are left, in a race with the news, and a rank that ended on the spot could not
 // say why. It ends the program 300 ms later, or 3 s later where a rank is lost.
@@ -32,7 +34,9 @@ struct LifelineOptions {
   Rank rank = kFirstRank;
   uint32_t size = 1;
   bool one_host = true;                        // all ranks are processes of this host
+  std::string interface;                       // rank 0's, where they are not: see ListenOptions
   std::chrono::milliseconds patience{20'000};  // for the others to come
+  std::chrono::milliseconds greeting_patience{10'000};  // see GreetingOptions
   std::chrono::milliseconds taking_time{250};  // before on_loss is called on the rank that speaks
   // How long the others stay where they cannot see it go. Longer than the second that Open MPI
   // leaves between SIGTERM and SIGKILL, and shorter than SIGTERM is held.

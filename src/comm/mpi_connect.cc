@@ -119,9 +119,11 @@ Status MpiComm::connect_star(const LifelineOptions& options) {
 Status MpiComm::connect_lifeline(const ConnectOptions& options) {
   const char* wish = std::getenv("MILLRACE_LIFELINE");
   if (size_ == 1 || (wish != nullptr && std::strcmp(wish, "off") == 0)) return {};
+  const char* interface = std::getenv("MILLRACE_INTERFACE");
   const Status connected = connect_star({.rank = rank_,
                                          .size = size_,
                                          .one_host = all_on_one_host(mpi_, size_),
+                                         .interface = interface == nullptr ? "" : interface,
                                          .takes_sigterm = true,
                                          .on_loss = options.on_loss});
   if (connected.ok()) {
