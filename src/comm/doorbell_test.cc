@@ -1,6 +1,8 @@
 #include "comm/doorbell.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +61,31 @@ TEST(Doorbell, AnotherProcessCanRing) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(bell->count(), 1u);
+}
+
+// The descriptor is the second word of the address.
+int descriptor_of(const Doorbell& bell) {
+  const std::string address = bell.address();
+  return std::stoi(address.substr(address.find(' ')));
+}
+
+TEST(Doorbell, ItsMemoryIsForThisUserAlone) {
+  const auto bell = Doorbell::make();
+  ASSERT_TRUE(bell.ok()) << bell.error().message();
+  struct stat memory{};
+  ASSERT_EQ(fstat(descriptor_of(*bell), &memory), 0);
+  EXPECT_EQ(memory.st_mode & 0777, 0600u);
+}
+
+TEST(Doorbell, AForkedChildDoesNotHaveItsDescriptor) {
+  const auto bell = Doorbell::make();
+  ASSERT_TRUE(bell.ok()) << bell.error().message();
+  const int fd = descriptor_of(*bell);
+  const pid_t child = fork();
+  if (child == 0) _exit(fcntl(fd, F_GETFD) < 0 ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Doorbell, WhatIsNotOneIsNotFound) {
