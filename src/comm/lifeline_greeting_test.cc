@@ -185,6 +185,18 @@ TEST(LifelineGreeting, AnAddressThatLeadsNowhereKeepsNoRankWaiting) {
   hub.let_rank_1_come(invitation.text());
 }
 
+TEST(LifelineGreeting, ARankThatComesByAllAddressesCountsOnce) {
+  Waiting hub({.one_host = false});
+  hub.let_rank_1_come();
+}
+
+TEST(LifelineGreeting, ARankThatComesSeveralTimesAtOnceCountsOnce) {
+  Waiting hub;
+  Invitation invitation = hub.read();
+  invitation.addresses.assign(5, "127.0.0.1");
+  hub.let_rank_1_come(invitation.text());
+}
+
 // Such as an address of rank 0's host that is another machine's here.
 TEST(LifelineGreeting, AnAddressWhereAStrangerListensIsNotTaken) {
   Waiting hub;
