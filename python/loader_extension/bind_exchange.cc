@@ -1,9 +1,13 @@
 // Partial local shuffling for Python: the samples that this rank holds, and their exchange with
 // others.
+#include <unistd.h>
+
 #include <chrono>
+#include <utility>
 
 #include "comm/comm.h"
 #include "comm/connect.h"
+#include "comm/process_comm.h"
 #include "loader/exchange/held_shard.h"
 #include "loader/order/shards.h"
 #include "loader_extension/bindings.h"
@@ -16,9 +20,13 @@ using loader::HeldStats;
 using loader::Order;
 using loader::OrderOptions;
 
-// Shared by whoever exchanges or asks; it ends when the last of them has ended.
+// Shared by whoever exchanges or asks; it ends when the last of them has ended. A forked child does
+// not use its parent's: alone it gets one of its own, and as the child of a rank the reason why
+// not.
 std::shared_ptr<comm::Comm>& process_comm() {
   static std::shared_ptr<comm::Comm> comm;
+  static pid_t process = getpid();
+  if (std::exchange(process, getpid()) != getpid()) comm.reset();
   return comm;
 }
 
@@ -50,7 +58,11 @@ class PyExchange {
     return made;
   }
 
-  ~PyExchange() { close(); }
+  ~PyExchange() {
+    close();
+    // In a forked child, the threads that it would wait for are not there.
+    if (getpid() != process_) static_cast<void>(shard_.release());
+  }
 
   uint32_t rank() const { return comm::index_of(comm_->rank()); }
   uint32_t size() const { return comm_->size(); }
@@ -69,22 +81,27 @@ class PyExchange {
   }
 
   Result<ByteView> read(uint64_t sample, data::Buffer& room) const {
-    if (!shard_) return closed();
+    RETURN_IF_ERROR(check_open());
     return shard_->source()->read(data::SampleId{sample}, room);
   }
-  Status start() { return shard_ ? shard_->start_exchange() : closed(); }
+  Status start() {
+    RETURN_IF_ERROR(check_open());
+    return shard_->start_exchange();
+  }
   Status advance(uint64_t done, uint64_t count) {
-    return shard_ ? shard_->advance(done, count) : closed();
+    RETURN_IF_ERROR(check_open());
+    return shard_->advance(done, count);
   }
   Status finish() {
-    if (!shard_) return closed();
+    RETURN_IF_ERROR(check_open());
     RETURN_IF_ERROR(shard_->finish_exchange());
     epoch_ = shard_->first_epoch();
     return {};
   }
-  HeldStats stats() const { return shard_ ? shard_->stats() : last_stats_; }
+  HeldStats stats() const { return shard_ && getpid() == process_ ? shard_->stats() : last_stats_; }
 
   void close() {
+    if (getpid() != process_) return;
     const py::gil_scoped_release nobody_waits;
     if (shard_) last_stats_ = shard_->stats();
     shard_.reset();
@@ -92,8 +109,13 @@ class PyExchange {
 
  private:
   PyExchange() = default;
-  static Error closed() { return fail(Errc::kCancelled, "the exchange was closed"); }
+  Status check_open() const {
+    if (getpid() != process_) return comm::forked_error(process_);
+    if (!shard_) return fail(Errc::kCancelled, "the exchange was closed");
+    return {};
+  }
 
+  const pid_t process_ = getpid();
   std::shared_ptr<comm::Comm> comm_;  // shared with other exchanges of the process
   std::unique_ptr<Order> order_;
   std::unique_ptr<HeldShard> shard_;

@@ -164,7 +164,11 @@ class PyLoader {
     if (!opened.ok()) error_.emplace(opened.error());
   }
 
-  ~PyLoader() { close(); }
+  ~PyLoader() {
+    close();
+    // In a forked child, the threads that it would wait for are not there.
+    if (getpid() != process_) static_cast<void>(loader_.release());
+  }
 
   void start_epoch(uint64_t epoch) {
     run([&](Loader& loader) { return loader.start_epoch(data::Epoch{epoch}); });

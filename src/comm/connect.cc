@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "comm/mpi.h"
+#include "comm/process_comm.h"
 #include "comm/single.h"
 #include "wire/launchers.h"
 
@@ -122,8 +123,9 @@ Result<Launch> find_launch(const Variable& variable) {
 
 Result<std::unique_ptr<Comm>> connect(const ConnectOptions& options) {
   ASSIGN_OR_RETURN(const Launch launch, find_launch([](const char* name) { return getenv(name); }));
-  if (!launch.by_mpi) return single();
-  return connect_mpi(options, launch);
+  if (!launch.by_mpi) return of_this_process(single());
+  ASSIGN_OR_RETURN(auto comm, connect_mpi(options, launch));
+  return of_this_process(std::move(comm));
 }
 
 }  // namespace millrace::comm

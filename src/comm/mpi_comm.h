@@ -6,6 +6,7 @@
 #pragma once
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -123,6 +124,7 @@ class MpiComm : public Comm {
   size_t piece_bytes_;
   Rank rank_ = kFirstRank;
   uint32_t size_ = 1;
+  pid_t process_ = getpid();
   bool owns_mpi_;                                // it was not initialized when we came
   std::shared_ptr<Lifeline> lifeline_;           // shared with the messages; null: switched off
   std::vector<std::shared_ptr<MpiPost>> posts_;  // shared with the Messages, which may go later

@@ -1,5 +1,7 @@
 // The life of an MpiComm: how MPI and the lifeline begin, how messages are opened, and in which
 // order all of them end; and the entry of libmillrace_mpi.so.
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -8,6 +10,7 @@
 #include "comm/mpi.h"
 #include "comm/mpi_calls.h"
 #include "comm/mpi_comm.h"
+#include "comm/process_comm.h"
 
 namespace millrace::comm {
 namespace {
@@ -135,7 +138,8 @@ Status MpiComm::connect_lifeline(const ConnectOptions& options) {
 }
 
 void MpiComm::end() {
-  if (has_ended_) return;
+  // A child of fork() may call MPI_Finalize at its exit, as mpi4py does.
+  if (has_ended_ || getpid() != process_) return;
   has_ended_ = true;
   for (const auto& post : posts_) post->close();
   const bool has_failed = failure_.has_value();
@@ -196,6 +200,8 @@ Result<bool> initialize_mpi(const Launch& launch) {
 }
 
 Result<std::unique_ptr<Comm>> connect_by_mpi(const ConnectOptions& options, const Launch& launch) {
+  static const pid_t process = getpid();  // a child of fork() comes here after its parent
+  if (getpid() != process) return forked_error(process);
   if (the_comm != nullptr) {
     return fail(Errc::kInvalidArgument, "a process connects to the other ranks once");
   }

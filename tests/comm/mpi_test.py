@@ -180,6 +180,30 @@ class FailureTest(unittest.TestCase):
         self.assertEqual(codes, {0: 1, 1: 128 + signal.SIGTERM, 2: 1, 3: 1})
 
 
+class ForkTest(unittest.TestCase):
+    """Ranks that fork. A child is no rank: it has nothing of ours, and takes nothing down."""
+
+    def test_a_child_is_ended_by_sigterm_and_its_rank_is_not(self):
+        for rank in (0, 1):
+            done = mpirun(RANKS, "work", "fork-terminate", str(rank), ranks=2)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_child_that_exits_calls_no_mpi_and_its_calls_fail(self):
+        for more in ({}, {"MILLRACE_LIFELINE": "off"}):
+            done = mpirun(RANKS, "work", "fork-exit", "0", ranks=2, **more)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertNotIn("child of rank", done.stdout)
+
+    def test_a_killed_rank_is_named_though_its_child_lives_on(self):
+        for rank in (0, 2):
+            with self.subTest(rank=rank), tempfile.TemporaryDirectory() as exit_codes:
+                done = mpirun("sh", "-c", BLIND, "sh", RANKS, "work", "fork-kill", str(rank), EXIT_CODES=exit_codes)
+                child = re.search("^helper ([0-9]+)$", done.stdout, re.MULTILINE)
+                self.assertIsNotNone(child, done.stdout)
+                os.kill(int(child.group(1)), signal.SIGKILL)  # fails if it has not lived on
+                self.assertRegex(done.stderr, ENDED.format(rank))
+
+
 class GuestTest(unittest.TestCase):
     """MPI was initialized by the program, which also finalizes it."""
 

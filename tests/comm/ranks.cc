@@ -13,11 +13,15 @@
 //          kill-taking    it is killed while the others send it megabytes
 //          exit         it leaves by _exit(0), without a word
 //          sigterm      it gets SIGTERM while the others compute
+//          fork-kill    it forks a process that stays, whose id it prints, and is killed
+//          fork-terminate  it forks a process and ends that by SIGTERM; no harm is done
+//          fork-exit    every rank forks a process that returns from main; no harm is done
 //        comm_ranks gather SIZE_BYTES       the last rank brings that much to rank 0
 //        comm_ranks send SIZE_BYTES         the same, by a message
 // Exit code: 0, 1 as the program's, 3 for a broken clause.
 #include <fmt/core.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -136,6 +140,83 @@ Status talk_for_ever(Comm& comm, const std::string& how, Rank harmed) {
   }
 }
 
+// A process that lives on when its rank is killed. mpi_test.py ends it.
+void fork_sleeper() {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (const int fd : {0, 1, 2}) close(fd);  // mpirun waits for the end of its output
+    while (true) pause();
+  }
+  fmt::print("helper {}\n", child);
+  std::fflush(stdout);
+}
+
+Status await_child(pid_t child, int expected_status) {
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || status != expected_status) {
+    return fail(Errc::kCorrupt, "the child ended with status {}, and not {}", status,
+                expected_status);
+  }
+  return {};
+}
+
+// As Process.terminate() of Python's multiprocessing does.
+Status terminate_child() {
+  const pid_t child = fork();
+  if (child == 0) {
+    while (true) pause();
+  }
+  kill(child, SIGTERM);
+  return await_child(child, SIGTERM);
+}
+
+// In a child: every call must fail, and say why.
+Status expect_refusals(Comm& comm, Messages& messages) {
+  std::string bytes;
+  const Ticket sent = messages.send(comm.rank(), Tag{6}, bytes_of("x"));
+  const Ticket due = messages.receive(comm.rank(), Tag{6});
+  const auto gathered = comm.gather({}, kFirstRank);
+  const auto taken = messages.take(due);
+  const auto again = connect();
+  const Status outcomes[] = {comm.barrier(),
+                             comm.broadcast(bytes, kFirstRank),
+                             comm.agree({}),
+                             gathered.ok() ? Status() : gathered.error(),
+                             messages.wait(sent),
+                             taken.ok() ? Status() : taken.error(),
+                             again.ok() ? Status() : again.error()};
+  for (const Status& outcome : outcomes) {
+    if (outcome.ok()) return fail(Errc::kCorrupt, "a call succeeded in a child");
+    if (outcome.error().message().find("forked") == std::string::npos) return outcome;
+  }
+  return {};
+}
+
+// The child returns from main: all destructors run in it, and what was registered with atexit().
+Status fork_and_return(Comm& comm) {
+  ASSIGN_OR_RETURN(const auto messages, comm.open_messages());
+  messages->serve(Tag{5}, [](Rank, std::string question) { return question; });
+  const Ticket due = messages->receive(comm.rank(), Tag{6});
+  // It waits with a lock and a condition of ours while the process forks. Never destroyed in the
+  // child, where it cannot be joined.
+  auto* waits = new std::thread([&] { static_cast<void>(messages->wait(due).ok()); });
+  RETURN_IF_ERROR(comm.barrier());
+  const pid_t child = fork();
+  if (child == 0) {
+    const Status refused = expect_refusals(comm, *messages);
+    if (!refused.ok())
+      fmt::print("child of rank {}: {}\n", index_of(comm.rank()), refused.error().message());
+    return refused.ok() ? fail(Errc::kCancelled, "child of rank {}", index_of(comm.rank()))
+                        : refused;
+  }
+  const Status ended = await_child(child, 1 << 8);  // exit code 1
+  static_cast<void>(messages->send(comm.rank(), Tag{6}, bytes_of("x")));
+  waits->join();
+  delete waits;
+  RETURN_IF_ERROR(ended);
+  return comm.barrier();
+}
+
 Status do_work(Comm& comm, const std::string& how, Rank harmed_rank) {
   const bool harmed = comm.rank() == harmed_rank;
   RETURN_IF_ERROR(comm.barrier());
@@ -143,11 +224,17 @@ Status do_work(Comm& comm, const std::string& how, Rank harmed_rank) {
     return talk_for_ever(comm, how, harmed_rank);
   }
   if (how == "kill-moving") return move_for_ever(comm, harmed);
+  if (how == "fork-exit") return fork_and_return(comm);
+  if (how == "fork-terminate") {
+    if (harmed) RETURN_IF_ERROR(terminate_child());
+    return comm.barrier();
+  }
   if (how == "sigterm") {
     if (harmed) kill(getpid(), SIGTERM);
     return compute_for(kWorkTime);
   }
   if (harmed) {
+    if (how == "fork-kill") fork_sleeper();
     std::this_thread::sleep_for(200ms);
     if (how == "fail") return fail(Errc::kCorrupt, "a/b.mrt: is cut short");
     if (how == "exit") _exit(0);

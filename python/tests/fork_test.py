@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Ranks that fork: a child is no rank, and nothing that happens to it happens to the rank."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from pathlib import Path
+
+import mpirun
+
+BUILD = Path(os.environ["MILLRACE_BUILD"])
+HAS_MPI = (BUILD / "lib" / "libmillrace_mpi.so").exists() and shutil.which("mpirun") is not None
+COUNT = 32
+
+# A loader that exchanges samples with other ranks; in the middle of an epoch its threads are at work.
+BEGIN = """
+import multiprocessing, os, sys, time
+import millrace
+data = millrace.RawFolder("train", shape=(16,))
+loader = millrace.DataLoader(data, 4, shuffle="partial", seed=5, fraction=0.5, output="numpy", local_dir="local")
+batches = iter(loader)
+next(batches)
+"""
+END = """
+count = 1 + sum(1 for _ in batches) + sum(1 for _ in loader)
+print("whole", count, flush=True)
+"""
+TERMINATE = """
+for _ in range(3):
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(3600,))
+    child.start()
+    child.terminate()
+    child.join()
+    assert child.exitcode == -15, child.exitcode
+"""
+# exit() in the child: destructors of Python objects, functions of atexit, destructors of statics.
+EXIT = """
+child = os.fork()
+if child == 0:
+    try:
+        millrace.DataLoader(data, 4, shuffle="partial", seed=5, local_dir="other")
+        print("child has a loader", flush=True)
+    except RuntimeError as error:
+        print("child:", error, flush=True)
+    sys.exit(0)
+ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+assert ended == 0, ended
+"""
+
+
+class ForkTest(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory(prefix="mr")
+        self.addCleanup(holder.cleanup)
+        self.folder = Path(holder.name)
+        (self.folder / "train").mkdir()
+        for index in range(COUNT):
+            (self.folder / "train" / f"{index:04}.bin").write_bytes(bytes([index]) * 16)
+
+    def train(self, program: str, ranks: int) -> str:
+        (self.folder / "train.py").write_text(textwrap.dedent(program))
+        command = [sys.executable, "train.py"]
+        if ranks > 1:
+            command = ["mpirun", "--oversubscribe", "-np", str(ranks), *command]
+        done = subprocess.run(command, cwd=self.folder, env=mpirun.environment(self.folder), capture_output=True,
+                              text=True, timeout=900, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("whole"), ranks, done.stdout)
+        return done.stdout
+
+    @unittest.skipUnless(HAS_MPI, "needs MPI and mpirun")
+    def test_a_child_that_is_terminated_does_not_end_its_rank(self):
+        self.train(BEGIN + TERMINATE + END, ranks=2)
+
+    @unittest.skipUnless(HAS_MPI, "needs MPI and mpirun")
+    def test_a_child_of_a_rank_that_exits_disturbs_nobody(self):
+        said = self.train(BEGIN + EXIT + END, ranks=2)
+        self.assertEqual(said.count("was forked from process"), 2, said)
+
+    def test_a_child_of_the_only_rank_that_exits_disturbs_nobody(self):
+        said = self.train(BEGIN + EXIT + END, ranks=1)
+        self.assertIn("child has a loader", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
