@@ -5,12 +5,14 @@
 // value.
 #pragma once
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -46,69 +48,81 @@ inline long system_call(long number, long a = 0, long b = 0, long c = 0, long d 
 #endif
 }
 
+// Our own system calls can be switched off for the whole process: in a sandbox (seccomp) they could
+// end it. `own_sections` counts the threads that are between two calls that belong together.
+inline constinit std::atomic<bool> own_calls_off{false};
+inline constinit std::atomic<uint32_t> own_sections{0};
+
+// A call that we make, and not the program. -EPERM while they are switched off.
+inline long own_call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0,
+                     long f = 0) {
+  if (own_calls_off.load(std::memory_order_relaxed)) return -EPERM;
+  return system_call(number, a, b, c, d, e, f);
+}
+
 inline long word(const void* pointer) { return reinterpret_cast<long>(pointer); }
 
 inline int sys_openat(int directory, const char* path, int flags, unsigned mode = 0) {
   return static_cast<int>(
-      system_call(SYS_openat, directory, word(path), flags | O_CLOEXEC, static_cast<long>(mode)));
+      own_call(SYS_openat, directory, word(path), flags | O_CLOEXEC, static_cast<long>(mode)));
 }
 inline int sys_open(const char* path, int flags, unsigned mode = 0) {
   return sys_openat(AT_FDCWD, path, flags, mode);
 }
-inline int sys_close(int fd) { return static_cast<int>(system_call(SYS_close, fd)); }
+inline int sys_close(int fd) { return static_cast<int>(own_call(SYS_close, fd)); }
 inline long sys_read(int fd, void* buffer, size_t size) {
-  return system_call(SYS_read, fd, word(buffer), static_cast<long>(size));
+  return own_call(SYS_read, fd, word(buffer), static_cast<long>(size));
 }
 inline long sys_pread(int fd, void* buffer, size_t size, uint64_t offset) {
-  return system_call(SYS_pread64, fd, word(buffer), static_cast<long>(size),
-                     static_cast<long>(offset));
+  return own_call(SYS_pread64, fd, word(buffer), static_cast<long>(size),
+                  static_cast<long>(offset));
 }
 inline long sys_write(int fd, const void* buffer, size_t size) {
-  return system_call(SYS_write, fd, word(buffer), static_cast<long>(size));
+  return own_call(SYS_write, fd, word(buffer), static_cast<long>(size));
 }
 inline long sys_pwrite(int fd, const void* buffer, size_t size, uint64_t offset) {
-  return system_call(SYS_pwrite64, fd, word(buffer), static_cast<long>(size),
-                     static_cast<long>(offset));
+  return own_call(SYS_pwrite64, fd, word(buffer), static_cast<long>(size),
+                  static_cast<long>(offset));
 }
 inline long sys_lseek(int fd, long offset, int whence) {
-  return system_call(SYS_lseek, fd, offset, whence);
+  return own_call(SYS_lseek, fd, offset, whence);
 }
 inline int sys_fallocate(int fd, uint64_t offset, uint64_t size) {
   return static_cast<int>(
-      system_call(SYS_fallocate, fd, 0, static_cast<long>(offset), static_cast<long>(size)));
+      own_call(SYS_fallocate, fd, 0, static_cast<long>(offset), static_cast<long>(size)));
 }
 inline int sys_ftruncate(int fd, uint64_t size) {
-  return static_cast<int>(system_call(SYS_ftruncate, fd, static_cast<long>(size)));
+  return static_cast<int>(own_call(SYS_ftruncate, fd, static_cast<long>(size)));
 }
 inline long sys_readlink(const char* path, char* buffer, size_t size) {
-  return system_call(SYS_readlinkat, AT_FDCWD, word(path), word(buffer), static_cast<long>(size));
+  return own_call(SYS_readlinkat, AT_FDCWD, word(path), word(buffer), static_cast<long>(size));
 }
 inline int sys_mkdir(const char* path, unsigned mode) {
-  return static_cast<int>(system_call(SYS_mkdirat, AT_FDCWD, word(path), static_cast<long>(mode)));
+  return static_cast<int>(own_call(SYS_mkdirat, AT_FDCWD, word(path), static_cast<long>(mode)));
 }
 inline int sys_unlink(const char* path) {
-  return static_cast<int>(system_call(SYS_unlinkat, AT_FDCWD, word(path), 0));
+  return static_cast<int>(own_call(SYS_unlinkat, AT_FDCWD, word(path), 0));
 }
 inline int sys_link(const char* from, const char* to) {
-  return static_cast<int>(system_call(SYS_linkat, AT_FDCWD, word(from), AT_FDCWD, word(to), 0));
+  return static_cast<int>(own_call(SYS_linkat, AT_FDCWD, word(from), AT_FDCWD, word(to), 0));
 }
 inline long sys_getcwd(char* buffer, size_t size) {
-  return system_call(SYS_getcwd, word(buffer), static_cast<long>(size));
+  return own_call(SYS_getcwd, word(buffer), static_cast<long>(size));
 }
 inline int sys_fstat(int fd, struct stat* info) {
-  return static_cast<int>(system_call(SYS_fstat, fd, word(info)));
+  return static_cast<int>(own_call(SYS_fstat, fd, word(info)));
 }
-inline uint32_t sys_geteuid() { return static_cast<uint32_t>(system_call(SYS_geteuid)); }
-inline uint32_t sys_getpid() { return static_cast<uint32_t>(system_call(SYS_getpid)); }
-inline uint32_t sys_getppid() { return static_cast<uint32_t>(system_call(SYS_getppid)); }
-inline uint32_t sys_gettid() { return static_cast<uint32_t>(system_call(SYS_gettid)); }
-inline void sys_yield() { system_call(SYS_sched_yield); }
+inline uint32_t sys_geteuid() { return static_cast<uint32_t>(own_call(SYS_geteuid)); }
+inline uint32_t sys_getpid() { return static_cast<uint32_t>(own_call(SYS_getpid)); }
+inline uint32_t sys_getppid() { return static_cast<uint32_t>(own_call(SYS_getppid)); }
+inline uint32_t sys_gettid() { return static_cast<uint32_t>(own_call(SYS_gettid)); }
+inline void sys_yield() { own_call(SYS_sched_yield); }
 
 // Null where the kernel refuses; then *error is the errno value.
 inline void* sys_mmap(size_t size, int protection, int flags, int fd, uint64_t offset,
                       int* error = nullptr) {
-  const long result = system_call(SYS_mmap, 0, static_cast<long>(size), protection, flags, fd,
-                                  static_cast<long>(offset));
+  const long result = own_call(SYS_mmap, 0, static_cast<long>(size), protection, flags, fd,
+                               static_cast<long>(offset));
   if (result < 0 && result > -4096) {
     if (error != nullptr) *error = static_cast<int>(-result);
     return nullptr;
@@ -116,25 +130,44 @@ inline void* sys_mmap(size_t size, int protection, int flags, int fd, uint64_t o
   return reinterpret_cast<void*>(result);
 }
 inline void sys_munmap(void* address, size_t size) {
-  system_call(SYS_munmap, word(address), static_cast<long>(size));
+  own_call(SYS_munmap, word(address), static_cast<long>(size));
 }
 inline int sys_madvise(void* address, size_t size, int advice) {
-  return static_cast<int>(system_call(SYS_madvise, word(address), static_cast<long>(size), advice));
+  return static_cast<int>(own_call(SYS_madvise, word(address), static_cast<long>(size), advice));
 }
 
-// While it lives, no signal handler runs on this thread.
+// While it lives, no signal handler runs on this thread, and our system calls are not switched off.
+// If they were off before, it does nothing.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
+    own_sections.fetch_add(1);
+    if (own_calls_off.load()) return;
     const uint64_t all = ~uint64_t{0};
     system_call(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, word(&all), word(&before_), 8);
+    blocked_ = true;
   }
-  ~SignalsBlocked() { system_call(SYS_rt_sigprocmask, 2, word(&before_), 0, 8); }
+  ~SignalsBlocked() {
+    if (blocked_) system_call(SYS_rt_sigprocmask, 2, word(&before_), 0, 8);
+    own_sections.fetch_sub(1);
+  }
   SignalsBlocked(const SignalsBlocked&) = delete;
   SignalsBlocked& operator=(const SignalsBlocked&) = delete;
 
  private:
   uint64_t before_ = 0;
+  bool blocked_ = false;
 };
+
+// Switches our own system calls off, after the other threads have left their sections. It does not
+// wait forever: a forked child inherits the count of threads that it does not have.
+inline void switch_own_calls_off() {
+  constexpr int kYieldsMax = 10'000;
+  for (int i = 0; i < kYieldsMax && own_sections.load() != 0; ++i) sys_yield();
+  own_calls_off.store(true);
+  // Threads that came in between the two.
+  for (int i = 0; i < kYieldsMax && own_sections.load() != 0; ++i) system_call(SYS_sched_yield);
+}
+inline void switch_own_calls_on() { own_calls_off.store(false); }
 
 }  // namespace millrace::hook
