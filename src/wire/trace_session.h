@@ -142,7 +142,9 @@ struct AreasHeader {
   uint32_t version;     // kRecordingVersion
   uint32_t area_count;  // that there is room for
   uint32_t taken;       // by children so far, by atomic additions; may go beyond area_count
-  uint32_t reserved[11];
+  uint32_t process;     // PID of the file's name
+  uint64_t ticks;       // TICKS of the file's name
+  uint32_t reserved[8];
 };
 static_assert(sizeof(AreasHeader) == 64);
 inline constexpr uint64_t kAreaSizeBytes = ring_offset(1);

@@ -7,6 +7,7 @@ import contextlib
 import glob
 import os
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,21 @@ class RecorderTest(unittest.TestCase):
         self.assertEqual(len({pid for pid, _ in threads}), 12)
         names = os.listdir(recording.read(self.trace)[0].path)
         self.assertTrue(any(name.startswith("areas-") and "@" in name for name in names), names)
+
+    def test_children_forked_at_once_have_logs_of_their_own(self):
+        for attempt in range(5):
+            trace = self.trace + str(attempt)
+            run = self.workload("forks_at_once", 8, 100, trace=trace)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            # Each child fills at least one ring, which then is in its log, with its number in the head.
+            writers = {}
+            for log in glob.glob(os.path.join(trace, "*", "*.log")):
+                with open(log, "rb") as file:
+                    content = file.read()
+                writers[log] = {struct.unpack_from("<I", content, at + 16)[0]
+                                for at in range(0, len(content), recording.RING_BYTES)}
+            self.assertEqual([pids for pids in writers.values() if len(pids) != 1], [])
+            self.assertEqual(len(writers), 800)
 
     def test_children_of_the_kernels_own_fork_are_told_from_their_parent(self):
         self.assertEqual(self.workload("raw_fork", 10, 30).returncode, 0)
@@ -304,6 +320,20 @@ class FullDiskTest(RecorderTest):
         self.assertGreater(kept, 40_000)
         self.assertEqual(kept + process.lost, 400_000)
         self.assertEqual(process.lost_error, 28)
+
+    def test_threads_that_fill_a_disk_together_erase_nothing_of_each_other(self):
+        for attempt in range(8):
+            small = os.path.join(self.directory, "small%d" % attempt)
+            os.mkdir(small)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dk" % (5000 + attempt * 68), "tmpfs", small], check=True)
+            self.addCleanup(subprocess.run, ["umount", "-l", small])
+            self.trace = os.path.join(small, "trace")
+            self.assertEqual(self.workload("parallel", 8, 30_000).returncode, 0)
+            kept = self.count("pread")
+            process, = recording.read(self.trace)[0].processes
+            self.assertEqual(kept + process.lost, 240_000)
+            self.assertEqual(process.lost_error, 28)
+            self.assertGreater(kept, 8 * 2046)
 
     def test_a_disk_full_from_the_start_is_counted_by_the_session(self):
         small = os.path.join(self.directory, "small")

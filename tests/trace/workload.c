@@ -91,6 +91,36 @@ static int forked_threads(void) {
   return 0;
 }
 
+// Threads that all fork at once. The children read differently often, so that their logs have
+// different lengths.
+static void* forking_thread(void* argument) {
+  const int fd = (int)(long)argument;
+  for (long i = 0; i < second; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      read_times(fd, 2100 + i % 2 * 2100);
+      _exit(0);
+    }
+    int status;
+    if (waitpid(child, &status, 0) != child || status != 0) return "a child failed";
+  }
+  return NULL;
+}
+
+static int forks_at_once(void) {
+  const int fd = open_file();
+  pthread_t* all = calloc((size_t)first, sizeof(pthread_t));
+  for (long i = 0; i < first; ++i) pthread_create(&all[i], NULL, forking_thread, (void*)(long)fd);
+  int failed = 0;
+  for (long i = 0; i < first; ++i) {
+    void* result;
+    pthread_join(all[i], &result);
+    failed |= result != NULL;
+  }
+  free(all);
+  return failed;
+}
+
 // A child by the kernel's own fork, which no handler of the C library sees.
 static int raw_fork(void) {
   const int fd = open_file();
@@ -268,6 +298,7 @@ int main(int argc, char** argv) {
       {"preads", preads},       {"killed", killed},
       {"forks", forks},         {"raw_fork", raw_fork},
       {"forked_threads", forked_threads},
+      {"forks_at_once", forks_at_once},
       {"threads", threads},     {"parallel", parallel},
       {"files", files},         {"descriptors", descriptors},
       {"handlers", handlers},   {"errors", errors},

@@ -1,7 +1,6 @@
 #include "trace/preload/areas.h"
 
-#include <cstring>
-
+#include "hook/scratch.h"
 #include "hook/syscall.h"
 #include "trace/preload/file_access.h"
 #include "trace/preload/text.h"
@@ -19,20 +18,23 @@ uint32_t taken_of(wire::AreasHeader& file) {
 }  // namespace
 
 void Areas::prepare(const char* directory, uint32_t process, uint64_t ticks, const void* in_use) {
-  if (++forks_ == 1) return;
-  if (file_ != nullptr && taken_of(*file_) < file_->area_count) return;
-  // Two threads that fork at once: the other one's children make their own files, or find what we
-  // make. Nobody waits.
+  if (forks_.fetch_add(1, std::memory_order_relaxed) == 0) return;
+  // Two threads that fork at once: the other one's child makes its own file, or finds what we make.
+  // Nobody waits. Not even a look at the file before this: the other may be unmapping it.
   if (preparing_.exchange(true, std::memory_order_acquire)) return;
-  make(directory, process, ticks, in_use);
+  wire::AreasHeader* file = file_.load(std::memory_order_relaxed);
+  if (file == nullptr || taken_of(*file) >= file->area_count) {
+    make(directory, process, ticks, in_use);
+  }
   preparing_.store(false, std::memory_order_release);
 }
 
 void Areas::make(const char* directory, uint32_t process, uint64_t ticks, const void* in_use) {
-  const uint32_t count = forks_ * 2 < kAreasMax ? forks_ * 2 : kAreasMax;
-  const size_t path_size = std::strlen(directory) + 80;
-  auto* path = static_cast<char*>(__builtin_alloca(path_size));
-  TextBuilder(path, path_size)
+  const uint32_t forks = forks_.load(std::memory_order_relaxed);
+  const uint32_t count = forks < kAreasMax / 2 ? forks * 2 : kAreasMax;
+  const hook::Scratch<PathText> path;
+  if (!path) return;
+  TextBuilder(path->text)
       .add(directory)
       .add("/areas-")
       .add(process)
@@ -41,20 +43,20 @@ void Areas::make(const char* directory, uint32_t process, uint64_t ticks, const 
       .add(".rings")
       .end();
   int error = 0;
-  void* memory = map_file({.path = path,
+  void* memory = map_file({.path = path->text,
                            .offset = 0,
                            .size = wire::area_offset(count),
                            .create = true,
                            .exclusive = true},
                           &error);
   if (memory == nullptr) return;  // children make their own files, or count what they lose
-  wire::AreasHeader* before = file_;
-  file_ = static_cast<wire::AreasHeader*>(memory);
-  file_->version = wire::kRecordingVersion;
-  file_->area_count = count;
-  std::atomic_ref<uint64_t>(file_->magic).store(wire::kAreasMagic, std::memory_order_release);
-  file_process_ = process;
-  file_ticks_ = ticks;
+  auto* file = static_cast<wire::AreasHeader*>(memory);
+  file->version = wire::kRecordingVersion;
+  file->area_count = count;
+  file->process = process;
+  file->ticks = ticks;
+  std::atomic_ref<uint64_t>(file->magic).store(wire::kAreasMagic, std::memory_order_release);
+  wire::AreasHeader* before = file_.exchange(file, std::memory_order_acq_rel);
   if (before == nullptr) return;
   const auto begin = reinterpret_cast<uintptr_t>(before);
   const size_t size = wire::area_offset(before->area_count);
@@ -63,13 +65,16 @@ void Areas::make(const char* directory, uint32_t process, uint64_t ticks, const 
 }
 
 bool Areas::take(Area* area) {
-  forks_ = 0;  // those of our parent
-  if (file_ == nullptr) return false;
+  // Those of our parent, and of a thread of it that is not here.
+  forks_.store(0, std::memory_order_relaxed);
+  preparing_.store(false, std::memory_order_relaxed);
+  wire::AreasHeader* file = file_.load(std::memory_order_acquire);
+  if (file == nullptr) return false;
   const uint32_t number =
-      std::atomic_ref<uint32_t>(file_->taken).fetch_add(1, std::memory_order_relaxed);
-  if (number >= file_->area_count) return false;
-  char* place = reinterpret_cast<char*>(file_) + wire::area_offset(number);
-  *area = {reinterpret_cast<wire::ProcessPage*>(place), file_process_, file_ticks_, number};
+      std::atomic_ref<uint32_t>(file->taken).fetch_add(1, std::memory_order_relaxed);
+  if (number >= file->area_count) return false;
+  char* place = reinterpret_cast<char*>(file) + wire::area_offset(number);
+  *area = {reinterpret_cast<wire::ProcessPage*>(place), file->process, file->ticks, number};
   return true;
 }
 

@@ -30,10 +30,11 @@ class Areas {
  private:
   void make(const char* directory, uint32_t process, uint64_t ticks, const void* in_use);
 
-  wire::AreasHeader* file_ = nullptr;
-  uint32_t file_process_ = 0;
-  uint64_t file_ticks_ = 0;
-  uint32_t forks_ = 0;
+  // All that a child must know is in the file's header. A child that another thread forks meanwhile
+  // sees either the file before or the new one, and never a part of each.
+  std::atomic<wire::AreasHeader*> file_{nullptr};
+  std::atomic<uint32_t> forks_{0};
+  // Whoever set it may look at the file and replace it.
   std::atomic<bool> preparing_{false};
 };
 

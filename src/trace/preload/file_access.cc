@@ -36,6 +36,7 @@ bool would_belong_to(uid_t owner, const char* path) {
 // where there were none left.
 template <typename Attempt>
 int with_descriptor(Attempt attempt) {
+  const hook::SignalsBlocked blocked;  // no handler may come while a descriptor of ours is open
   int error = attempt();
   if (error != EMFILE) return error;
   struct Context {
@@ -116,15 +117,17 @@ void* map_file(const MapRequest& request, int* error) {
   return memory;
 }
 
-int append_file(const char* path, const void* data, size_t size) {
+int append_file(const char* path, const void* data, size_t size, Turn& turn, uint32_t thread) {
   return with_descriptor([&] {
     const int fd = sys_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, kOwnerOnly);
     if (fd < 0) return -fd;
+    turn.take(thread);
     // A part that was written before the disk was full is taken back: what follows in the log must
     // begin where a reader looks for it.
     const long end = hook::sys_lseek(fd, 0, SEEK_END);
     const int result = write_all(fd, data, size);
     if (result != 0 && end >= 0) hook::sys_ftruncate(fd, static_cast<uint64_t>(end));
+    turn.leave(thread);
     sys_close(fd);
     return result;
   });

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "trace/preload/turn.h"
+
 namespace millrace::trace {
 
 // Makes sure that the file has space for [offset, offset + size) and maps it shared. Null where
@@ -27,8 +29,9 @@ void* map_file(const MapRequest& request, int* error);
 bool is_own_file(int fd, const char* path);
 
 // Appends `size` bytes as one piece, making the file where it is not there. 0, or an errno value;
-// then nothing of it counts, though a part may lie at the file's end.
-int append_file(const char* path, const void* data, size_t size);
+// then the file is as it was before. `turn` is the file's, because two that append at once cannot
+// take back a part that was written; `thread` is ours.
+int append_file(const char* path, const void* data, size_t size, Turn& turn, uint32_t thread);
 
 // Writes a new file that must not exist yet. 0, or an errno value.
 int write_new_file(const char* path, const void* data, size_t size);

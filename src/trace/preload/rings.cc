@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "hook/scratch.h"
 #include "hook/syscall.h"
 #include "trace/preload/file_access.h"
 #include "trace/preload/recorder.h"
@@ -51,16 +52,12 @@ void add_loss(wire::LossCounters& counters, uint64_t events, uint64_t first_tick
       .compare_exchange_strong(no_error, static_cast<uint32_t>(error));
 }
 
-template <typename Use>
-auto Rings::with_path(const char* ending, Use use) {
-  const size_t size = std::strlen(directory_) + 96;
-  auto* path = static_cast<char*>(__builtin_alloca(size));
-  TextBuilder text(path, size);
+void Rings::write_path(const char* ending, PathText& out) const {
+  TextBuilder text(out.text);
   text.add(directory_).add(area_ == kNoArea ? "/" : "/areas-").add(name_process_).add("-");
   text.add(name_ticks_, 16);
   if (area_ != kNoArea) text.add("@").add(area_);
   text.add(ending).end();
-  return use(static_cast<const char*>(path));
 }
 
 wire::ProcessPage* Rings::create(const char* directory, uint32_t process, uint64_t ticks,
@@ -69,14 +66,16 @@ wire::ProcessPage* Rings::create(const char* directory, uint32_t process, uint64
   name_process_ = process;
   name_ticks_ = ticks;
   area_ = kNoArea;
-  void* memory = with_path(".rings", [&](const char* path) {
-    return map_file({.path = path,
-                     .offset = 0,
-                     .size = wire::ring_offset(1),
-                     .create = true,
-                     .exclusive = true},
-                    error);
-  });
+  const hook::Scratch<PathText> path;
+  *error = ENOMEM;
+  if (!path) return nullptr;
+  write_path(".rings", *path);
+  void* memory = map_file({.path = path->text,
+                           .offset = 0,
+                           .size = wire::ring_offset(1),
+                           .create = true,
+                           .exclusive = true},
+                          error);
   if (memory == nullptr) return nullptr;
   wire::ProcessPage* page = begin(memory, process);
   if (page == nullptr) *error = ENOMEM;
@@ -109,17 +108,20 @@ void Rings::forget() {
   page_ = nullptr;
   count_.store(0, std::memory_order_relaxed);
   free_.clear();
+  log_turn_.reset();
 }
 
 wire::Ring* Rings::map_ring(uint32_t number, int* error) {
-  void* memory = with_path(".rings", [&](const char* path) {
-    // An area has one ring; further ones lie in a file of their own, where they would in any.
-    return map_file({.path = path,
-                     .offset = wire::ring_offset(number),
-                     .size = kRingSizeBytes,
-                     .create = area_ != kNoArea},
-                    error);
-  });
+  const hook::Scratch<PathText> path;
+  *error = ENOMEM;
+  if (!path) return nullptr;
+  write_path(".rings", *path);
+  // An area has one ring; further ones lie in a file of their own, where they would in any.
+  void* memory = map_file({.path = path->text,
+                           .offset = wire::ring_offset(number),
+                           .size = kRingSizeBytes,
+                           .create = area_ != kNoArea},
+                          error);
   if (memory == nullptr) return nullptr;
   return static_cast<wire::Ring*>(memory);
 }
@@ -178,8 +180,11 @@ void Rings::leave(Writer& from) {
 void Rings::write_out(Writer& of) {
   wire::Ring& ring = *of.ring;
   // All slots: those at the end that were too few for an event are empty, and skipped.
-  const int error =
-      with_path(".log", [&](const char* path) { return append_file(path, &ring, sizeof(ring)); });
+  int error = ENOMEM;
+  if (const hook::Scratch<PathText> path; path) {
+    write_path(".log", *path);
+    error = append_file(path->text, &ring, sizeof(ring), log_turn_, of.thread);
+  }
   if (error != 0) {
     const Lost lost = events_of(ring);
     add_loss(page_->lost, lost.events, lost.first_ticks, lost.last_ticks, error);

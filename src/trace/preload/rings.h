@@ -10,6 +10,8 @@
 #include "hook/arena.h"
 #include "hook/tagged_stack.h"
 #include "trace/preload/areas.h"
+#include "trace/preload/text.h"
+#include "trace/preload/turn.h"
 #include "trace/preload/writer.h"
 #include "wire/trace_session.h"
 
@@ -33,6 +35,9 @@ class Rings {
   // Appends the ring to the log and empties it. Where that fails its events are counted as lost.
   void write_out(Writer& of);
 
+  // A vfork child of this thread is gone; it may have been killed while it appended.
+  void child_is_gone(const Writer& of) { log_turn_.leave(of.thread); }
+
   wire::ProcessPage* page() { return page_; }
 
   // In a forked child: the parent's rings are not ours.
@@ -55,10 +60,9 @@ class Rings {
     };
   }
 
-  // Calls use(path) with the path of one of the process's files, made on the stack: kept, it would
-  // be a page more for every forked child to copy.
-  template <typename Use>
-  auto with_path(const char* ending, Use use);
+  // The path of one of the process's files. Made each time: kept, it would be a page more for every
+  // forked child to copy.
+  void write_path(const char* ending, PathText& out) const;
 
   wire::ProcessPage* page_ = nullptr;
   const char* directory_ = nullptr;
@@ -70,6 +74,7 @@ class Rings {
   std::atomic<uint32_t> count_{0};
   hook::TaggedStack free_;  // numbers + 1
   hook::Arena<Info, 1024, 4096> infos_;
+  Turn log_turn_;
 };
 
 // Adds to loss counters that other threads and processes add to as well.

@@ -45,6 +45,11 @@ class TextBuilder {
   char* end_;
 };
 
+// The path of one of our own files: a directory of up to 4095 bytes, and a name in it.
+struct PathText {
+  char text[4200];
+};
+
 template <size_t kSize>
 void copy_cut(char (&to)[kSize], std::string_view from) {
   TextBuilder(to).add(from).end();

@@ -1,0 +1,43 @@
+// Turn: lets the threads of a process append to a file one at a time.
+//
+// A lock that survives what a traced program may do. A forked child has a log, and a turn, of its
+// own. Signals are blocked while a thread has its turn, so no handler can ask for it again. A vfork
+// child has the turn in its parent's name; if it is killed, the parent gives the turn back when it
+// goes on (leave does nothing for a thread that does not have it).
+#pragma once
+
+#include <linux/futex.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "hook/syscall.h"
+
+namespace millrace::trace {
+
+class Turn {
+ public:
+  // REQUIRES: signals are blocked, thread is not 0.
+  void take(uint32_t thread) {
+    uint32_t holder = 0;
+    while (!holder_.compare_exchange_strong(holder, thread, std::memory_order_acquire)) {
+      if (holder == thread) return;  // of a vfork child that was killed
+      const timespec limit{.tv_sec = 0, .tv_nsec = 100'000'000};
+      hook::own_call(SYS_futex, hook::word(&holder_), FUTEX_WAIT_PRIVATE, static_cast<long>(holder),
+                     hook::word(&limit));
+      holder = 0;
+    }
+  }
+
+  void leave(uint32_t thread) {
+    if (!holder_.compare_exchange_strong(thread, 0, std::memory_order_release)) return;
+    hook::own_call(SYS_futex, hook::word(&holder_), FUTEX_WAKE_PRIVATE, 1);
+  }
+
+  void reset() { holder_.store(0, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint32_t> holder_{0};
+};
+
+}  // namespace millrace::trace
