@@ -3,6 +3,10 @@
 # millrace_preload(NAME SOURCES cc... EXPORTS file.map)
 #   makes libmillrace_<NAME>.so (target millrace_<NAME>_preload), linked against the C library and nothing else: no C++ runtime, so exceptions, the heap of
 #   C++ and static constructors with guards cannot get in unnoticed. The version script lists what it exports.
+# A program may pass null where headers say that it must not; the C library then returns an error, and checks for it must
+# stay in the code.
+# Hooks run on whatever stack the program has, also an alternate one of 8 KiB: no function takes more than 1 KiB of it
+# (src/hook/scratch.h has the room for more).
 # Its sources are compiled for it alone, without sanitizers: those need a runtime of their own. Their unit tests
 # compile them once more, with whatever the preset says.
 # tools/check_preload.py looks at the result, as the test preload.<NAME>.
@@ -21,6 +25,7 @@ function(millrace_preload name)
   target_compile_options(${target} PRIVATE -O2 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-stack-protector
     -ftls-model=initial-exec -U_FORTIFY_SOURCE -U_GLIBCXX_ASSERTIONS -fno-builtin-printf -fno-builtin-puts -fno-builtin-fputs
     -fno-builtin-fprintf -fno-builtin-fputc -fno-builtin-fwrite
+    -Wframe-larger-than=1024 -fno-delete-null-pointer-checks
     -Wno-ignored-attributes -Wno-pedantic -Wno-nonnull-compare)
   target_link_options(${target} PRIVATE -nodefaultlibs -Wl,-z,defs -Wl,-z,now -Wl,--as-needed
     "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/${preload_EXPORTS}")

@@ -5,6 +5,7 @@
 
 #include "hook/environment.h"
 #include "hook/path.h"
+#include "hook/scratch.h"
 #include "hook/syscall.h"
 
 namespace millrace::trace {
@@ -18,13 +19,14 @@ void remember_environment(const Settings& settings) {
   // LD_PRELOAD may name the library by a relative path, or by one found in the library path.
   Dl_info info;
   if (dladdr(reinterpret_cast<void*>(&remember_environment), &info) == 0) return;
-  char current[4096] = "/";
-  hook::sys_getcwd(current, sizeof(current));
-  hook::PathBuffer path;
-  hook::normalise_path(current, info.dli_fname, path);
-  if (path.size >= sizeof(path.text)) return;
-  path.text[path.size] = '\0';
-  kept.remember(path.text, "MILLRACE_TRACE", "MILLRACE_TRACE_", environ);
+  const hook::Scratch<hook::ScratchText> current;
+  const hook::Scratch<hook::PathBuffer> path;
+  if (!current || !path) return;
+  if (hook::sys_getcwd(current->text, sizeof(current->text)) <= 0) current->text[0] = '\0';
+  hook::normalise_path(current->text, info.dli_fname, *path);
+  if (path->size >= sizeof(path->text)) return;
+  path->text[path->size] = '\0';
+  kept.remember(path->text, "MILLRACE_TRACE", "MILLRACE_TRACE_", environ);
   kept.add("MILLRACE_TRACE_SESSION", settings.session);
 }
 

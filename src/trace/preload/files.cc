@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "hook/path.h"
+#include "hook/program_memory.h"
+#include "hook/scratch.h"
 #include "hook/syscall.h"
 #include "trace/preload/link_kind.h"
 #include "trace/preload/recorder.h"
@@ -17,16 +19,37 @@ namespace {
 constinit std::atomic<uint32_t> working_directory{0};
 
 [[gnu::noinline]] NameId ask_for_working_directory() {
-  char text[4096];
-  const long size = hook::sys_getcwd(text, sizeof(text));
-  const NameId id = intern(size <= 1 ? "/" : std::string_view(text, static_cast<size_t>(size) - 1));
+  const hook::Scratch<hook::ScratchText> current;
+  if (!current) return kNoName;
+  const long size = hook::sys_getcwd(current->text, sizeof(current->text));
+  const NameId id =
+      intern(size <= 1 ? "/" : std::string_view(current->text, static_cast<size_t>(size) - 1));
   working_directory.store(static_cast<uint32_t>(id), std::memory_order_relaxed);
   return id;
 }
 
-std::string_view current_directory() { return recorder.names.text(working_directory_name()); }
+[[gnu::noinline]] hook::Description* ask_for_description(int fd);
 
-NameId intern_new_path(std::string_view text);
+// Not inlined: most paths are known, and need no buffer.
+[[gnu::noinline]] NameId intern_new_path(NameId directory, std::string_view text) {
+  const hook::Scratch<hook::PathBuffer> buffer;
+  if (!buffer) return kNoName;
+  hook::normalise_path(recorder.names.text(directory), text, *buffer);
+  return intern(buffer->view());
+}
+
+NameId intern_path_text(std::string_view text) {
+  if (!text.starts_with('/')) return intern_new_path(working_directory_name(), text);
+  // Paths in the table are normal: one that is there as it is given needs no work.
+  const NameId known = recorder.names.find(text);
+  return known != kNoName ? known : intern_new_path(kNoName, text);
+}
+
+NameId intern_path_text_at(int directory, std::string_view text) {
+  if (text.starts_with('/') || directory == AT_FDCWD) return intern_path_text(text);
+  const hook::Description* base = describe(directory);
+  return base == nullptr ? intern_path_text(text) : intern_new_path(file_of(base), text);
+}
 
 }  // namespace
 
@@ -37,45 +60,64 @@ NameId working_directory_name() {
 
 void forget_working_directory() { working_directory.store(0, std::memory_order_relaxed); }
 
-NameId intern_path(const char* path) {
-  if (path == nullptr) return kNoName;
-  const std::string_view text(path);
-  // Paths in the table are normal: one that is there as it is given needs no work.
-  if (text.starts_with('/')) {
-    const NameId known = recorder.names.find(text);
-    if (known != kNoName) return known;
-  }
-  return intern_new_path(text);
-}
-
-namespace {
-
-[[gnu::noinline]] NameId intern_new_path(std::string_view text) {
-  hook::PathBuffer buffer;
-  hook::normalise_path(text.starts_with('/') ? std::string_view() : current_directory(), text,
-                       buffer);
-  return intern(buffer.view());
-}
-
-}  // namespace
+NameId intern_path(const char* path) { return path == nullptr ? kNoName : intern_path_text(path); }
 
 NameId intern_path_at(int directory, const char* path) {
   if (path == nullptr) return directory == AT_FDCWD ? kNoName : file_of(describe(directory));
-  if (path[0] == '/' || directory == AT_FDCWD) return intern_path(path);
-  const hook::Description* base = describe(directory);
-  if (base == nullptr) return intern_path(path);
-  hook::PathBuffer buffer;
-  hook::normalise_path(recorder.names.text(file_of(base)), path, buffer);
-  return intern(buffer.view());
+  return intern_path_text_at(directory, path);
+}
+
+NameId intern_unread_path_at(int directory, const char* path) {
+  if (path == nullptr) return intern_path_at(directory, path);
+  const hook::Scratch<hook::ScratchText> copy;
+  if (!copy) return kNoName;
+  const long size = hook::copy_text(path, copy->text, sizeof(copy->text));
+  if (size < 0) return kNoName;
+  return intern_path_text_at(directory, {copy->text, static_cast<size_t>(size)});
+}
+
+NameId intern_unread_text(const char* text) {
+  const hook::Scratch<hook::ScratchText> copy;
+  if (!copy) return kNoName;
+  const long size = hook::copy_text(text, copy->text, sizeof(copy->text));
+  return size < 0 ? kNoName : intern({copy->text, static_cast<size_t>(size)});
+}
+
+NameId intern_path_after(int error, int directory, const char* path) {
+  switch (error) {
+    case 0:
+    // The kernel has looked for it.
+    case ENOENT:
+    case EEXIST:
+    case ENOTDIR:
+    case EISDIR:
+    case ENOTEMPTY:
+    case EACCES:
+    case EROFS:
+    case ENOSPC:
+      return intern_path_at(directory, path);
+    case EFAULT:
+      return kNoName;
+    default:  // EINVAL and others may come before the path is read
+      return intern_unread_path_at(directory, path);
+  }
 }
 
 hook::Description* describe(int fd) {
   hook::Description* known = recorder.descriptors.find(fd);
   if (__builtin_expect(known != nullptr, 1) || fd < 0 || writer.in_vfork) return known;
+  return ask_for_description(fd);
+}
+
+namespace {
+
+hook::Description* ask_for_description(int fd) {
   char link[32];
   TextBuilder(link).add("/proc/self/fd/").add(static_cast<uint64_t>(fd)).end();
-  char text[4096];
-  const long size = hook::sys_readlink(link, text, sizeof(text));
+  const hook::Scratch<hook::ScratchText> scratch;
+  if (!scratch) return nullptr;
+  const char* text = scratch->text;
+  const long size = hook::sys_readlink(link, scratch->text, sizeof(scratch->text));
   if (size <= 0) return nullptr;  // not open, or no /proc
   const std::string_view target(text, static_cast<size_t>(size));
   const bool has_path = target.starts_with('/');
@@ -84,5 +126,7 @@ hook::Description* describe(int fd) {
   if (recorder.names.filtered(name)) flags |= hook::kIgnored;
   return recorder.descriptors.opened(fd, static_cast<uint32_t>(name), flags);
 }
+
+}  // namespace
 
 }  // namespace millrace::trace

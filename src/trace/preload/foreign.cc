@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <link.h>
 
+#include "hook/scratch.h"
 #include "trace/preload/text.h"
 
 namespace millrace::trace {
@@ -56,7 +57,9 @@ int look_at_module(dl_phdr_info* info, size_t, void* context) {
 
 // False where the address lies in no module: code made at run time.
 bool find_module(const void* caller, Module* found) {
-  ModuleSearch search;
+  const hook::Scratch<ModuleSearch> scratch;
+  if (!scratch) return false;
+  ModuleSearch& search = *scratch;
   search.address = reinterpret_cast<uint64_t>(caller);
   search.found = {};
   if (dl_iterate_phdr(&look_at_module, &search) == 0) return false;
@@ -116,8 +119,10 @@ bool is_ours(const void* function) {
 // caller seen is then its own caller, whose module may know nothing of the library. Any module that
 // has the function will do. One at a time, because dlopen within dl_iterate_phdr can deadlock.
 void* look_up_anywhere(const char* name) {
+  const hook::Scratch<ModuleAt> scratch;
+  if (!scratch) return nullptr;
+  ModuleAt& at = *scratch;
   for (size_t index = 0;; ++index) {
-    ModuleAt at;
     at.index = index;
     at.exists = false;
     dl_iterate_phdr(&look_at_index, &at);

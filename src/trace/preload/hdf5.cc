@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "hook/scratch.h"
 #include "trace/preload/text.h"
 #include "wire/trace_session.h"
 
@@ -81,22 +82,31 @@ Hdf5::Names Hdf5::ask_names(Id object) const {
   static constinit Foreign<ssize_t(Id, char*, size_t)> object_name{"H5Iget_name"};
   auto* ask_file = file_name.get(caller_);
   auto* ask_object = object_name.get(caller_);
-  char path[4096];
-  if (ask_file == nullptr || ask_object == nullptr) return {};
-  if (ask_file(object, path, sizeof(path)) <= 0) return {};
+  struct Texts {
+    char path[4096];
+    char inside[4096];
+  };
+  const hook::Scratch<Texts> texts;
+  if (ask_file == nullptr || ask_object == nullptr || !texts) return {};
+  const auto& path = texts->path;
+  if (ask_file(object, texts->path, sizeof(path)) <= 0) return {};
   Names names;
   if (path[0] != '/') {
     names.file = NameId{static_cast<uint32_t>(paths.find(path_key(path)))};
   }
   if (names.file == kNoName) names.file = intern_path(path);
   names.name = names.file;
-  char inside[4096];
-  const ssize_t size = ask_object(object, inside, sizeof(inside));
-  if (size > 0 && std::string_view(inside) != "/") {
+  const auto& inside = texts->inside;
+  const ssize_t size = ask_object(object, texts->inside, sizeof(inside));
+  struct Name {
     char text[wire::kNameLengthMax];
+  };
+  if (size > 0 && std::string_view(inside) != "/") {
+    const hook::Scratch<Name> name;
+    if (!name) return names;
     const size_t length =
-        TextBuilder(text).add(recorder.names.text(names.file)).add(":").add(inside).end();
-    names.name = intern({text, length});
+        TextBuilder(name->text).add(recorder.names.text(names.file)).add(":").add(inside).end();
+    names.name = intern({name->text, length});
   }
   return names;
 }

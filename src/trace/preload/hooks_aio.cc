@@ -61,7 +61,8 @@ int lio_listio(int mode, aiocb* const requests[], int count, sigevent* event) {
   if (!recording(Level::kPosix)) return real(mode, requests, count, event);
   uint64_t size = 0;
   int fd = -1;
-  for (int i = 0; i < count; ++i) {
+  const bool has_mode = mode == LIO_WAIT || mode == LIO_NOWAIT;  // or the list is not looked at
+  for (int i = 0; has_mode && i < count; ++i) {
     if (requests[i] == nullptr || requests[i]->aio_lio_opcode == LIO_NOP) continue;
     size += requests[i]->aio_nbytes;
     fd = requests[i]->aio_fildes;

@@ -9,10 +9,31 @@
 namespace millrace::trace {
 namespace {
 
-size_t total_size(const iovec* parts, int count) {
-  size_t total = 0;
-  for (int i = 0; parts != nullptr && i < count; ++i) total += parts[i].iov_len;
-  return total;
+// The buffers of readv and its kind.
+struct Parts {
+  const iovec* parts;
+  int count;
+
+  uint64_t operator()(ssize_t result) const {
+    return size_after(result, parts, static_cast<size_t>(count));
+  }
+};
+
+template <typename Body>
+ssize_t on_parts_range(Call call, int fd, off_t offset, Parts parts, Body body) {
+  if (!recording(Level::kPosix)) return body();
+  const hook::Description* description = describe(fd);
+  if (ignored(description)) return body();
+  const uint64_t begin = now();
+  const ssize_t result = body();
+  const uint64_t end = now();
+  const int error = result < 0 ? errno : 0;
+  record({.call = call,
+          .file = file_of(description),
+          .offset = static_cast<uint64_t>(offset),
+          .size = parts(result)},
+         {begin, end, result, error});
+  return result;
 }
 
 Range range(off_t offset, size_t size) { return {static_cast<uint64_t>(offset), size}; }
@@ -57,22 +78,21 @@ ssize_t __pread_chk(int fd, void* buffer, size_t size, off_t offset, size_t room
 
 ssize_t readv(int fd, const iovec* parts, int count) {
   static constinit Real<ssize_t(int, const iovec*, int)> real{"readv"};
-  return at_position(Call::kReadv, fd, total_size(parts, count),
-                     [&] { return real(fd, parts, count); });
+  return at_position_sized(Call::kReadv, fd, Parts{parts, count},
+                           [&] { return real(fd, parts, count); });
 }
 
 ssize_t preadv(int fd, const iovec* parts, int count, off_t offset) {
   static constinit Real<ssize_t(int, const iovec*, int, off_t)> real{"preadv"};
-  return on_range(Call::kPreadv, fd, range(offset, total_size(parts, count)),
-                  [&] { return real(fd, parts, count, offset); });
+  return on_parts_range(Call::kPreadv, fd, offset, {parts, count},
+                        [&] { return real(fd, parts, count, offset); });
 }
 
 ssize_t preadv2(int fd, const iovec* parts, int count, off_t offset, int flags) {
   static constinit Real<ssize_t(int, const iovec*, int, off_t, int)> real{"preadv2"};
   const auto body = [&] { return real(fd, parts, count, offset, flags); };
-  const size_t size = total_size(parts, count);
-  if (offset == -1) return at_position(Call::kPreadv2, fd, size, body);
-  return on_range(Call::kPreadv2, fd, range(offset, size), body);
+  if (offset == -1) return at_position_sized(Call::kPreadv2, fd, Parts{parts, count}, body);
+  return on_parts_range(Call::kPreadv2, fd, offset, {parts, count}, body);
 }
 
 ssize_t write(int fd, const void* buffer, size_t size) {
@@ -87,22 +107,21 @@ ssize_t pwrite(int fd, const void* buffer, size_t size, off_t offset) {
 
 ssize_t writev(int fd, const iovec* parts, int count) {
   static constinit Real<ssize_t(int, const iovec*, int)> real{"writev"};
-  return at_position(Call::kWritev, fd, total_size(parts, count),
-                     [&] { return real(fd, parts, count); });
+  return at_position_sized(Call::kWritev, fd, Parts{parts, count},
+                           [&] { return real(fd, parts, count); });
 }
 
 ssize_t pwritev(int fd, const iovec* parts, int count, off_t offset) {
   static constinit Real<ssize_t(int, const iovec*, int, off_t)> real{"pwritev"};
-  return on_range(Call::kPwritev, fd, range(offset, total_size(parts, count)),
-                  [&] { return real(fd, parts, count, offset); });
+  return on_parts_range(Call::kPwritev, fd, offset, {parts, count},
+                        [&] { return real(fd, parts, count, offset); });
 }
 
 ssize_t pwritev2(int fd, const iovec* parts, int count, off_t offset, int flags) {
   static constinit Real<ssize_t(int, const iovec*, int, off_t, int)> real{"pwritev2"};
   const auto body = [&] { return real(fd, parts, count, offset, flags); };
-  const size_t size = total_size(parts, count);
-  if (offset == -1) return at_position(Call::kPwritev2, fd, size, body);
-  return on_range(Call::kPwritev2, fd, range(offset, size), body);
+  if (offset == -1) return at_position_sized(Call::kPwritev2, fd, Parts{parts, count}, body);
+  return on_parts_range(Call::kPwritev2, fd, offset, {parts, count}, body);
 }
 
 off_t lseek(int fd, off_t offset, int whence) {

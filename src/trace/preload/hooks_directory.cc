@@ -9,12 +9,14 @@
 namespace millrace::trace {
 namespace {
 
-template <typename Body>
-DIR* opening_directory(Call call, NameId name, Body body) {
+// `name_after` is asked for the name after the call, with its error.
+template <typename NameAfter, typename Body>
+DIR* opening_directory(Call call, NameAfter name_after, Body body) {
   const uint64_t begin = now();
   DIR* directory = body();
   const uint64_t end = now();
   const int error = directory == nullptr ? errno : 0;
+  const NameId name = name_after(error);
   if (directory != nullptr) note_opened(dirfd(directory), name, hook::kNotSeekable);
   if (!ignored(name) && recording(Level::kPosix)) {
     record({.call = call, .file = name}, {begin, end, directory == nullptr ? -1 : 0, error});
@@ -61,13 +63,16 @@ extern "C" {
 DIR* opendir(const char* path) {
   static constinit Real<DIR*(const char*)> real{"opendir"};
   if (!tracking()) return real(path);
-  return opening_directory(Call::kOpendir, intern_path(path), [&] { return real(path); });
+  return opening_directory(
+      Call::kOpendir, [&](int error) { return intern_path_after(error, AT_FDCWD, path); },
+      [&] { return real(path); });
 }
 
 DIR* fdopendir(int fd) {
   static constinit Real<DIR*(int)> real{"fdopendir"};
   if (!tracking()) return real(fd);
-  return opening_directory(Call::kFdopendir, file_of(describe(fd)), [&] { return real(fd); });
+  return opening_directory(
+      Call::kFdopendir, [&](int) { return file_of(describe(fd)); }, [&] { return real(fd); });
 }
 
 struct dirent* readdir(DIR* directory) {
@@ -92,7 +97,7 @@ int readdir_r(DIR* directory, struct dirent* entry, struct dirent** result) {
 
 int closedir(DIR* directory) {
   static constinit Real<int(DIR*)> real{"closedir"};
-  if (!tracking()) return real(directory);
+  if (!tracking() || is_null(directory)) return real(directory);
   const int fd = dirfd(directory);
   const millrace::hook::Description* description = describe(fd);
   const NameId file = file_of(description);

@@ -22,18 +22,8 @@ uint64_t size_of(const struct statx& status) {
   return known && S_ISREG(status.stx_mode) ? status.stx_size : 0;
 }
 
-// A call that asks for the attributes of a file. Its size is recorded with it: analyses learn from
+// Calls that ask for the attributes of a file. Its size is recorded with them: analyses learn from
 // no other call how large a file is that was read in part.
-template <typename Body, typename Attributes>
-int asked(Event event, const Attributes* attributes, Body body) {
-  const uint64_t begin = now();
-  const int result = body();
-  const uint64_t end = now();
-  if (result == 0) event.size = size_of(*attributes);
-  record(event, {begin, end, result, result < 0 ? errno : 0});
-  return result;
-}
-
 struct Asked {
   int directory = AT_FDCWD;
   const char* path;
@@ -41,9 +31,16 @@ struct Asked {
 template <typename Body, typename Attributes>
 int asked_by_path(Call call, Asked of, const Attributes* attributes, Body body) {
   if (!recording(Level::kPosix)) return body();
-  const NameId name = intern_path_at(of.directory, of.path);
-  if (ignored(name)) return body();
-  return asked({.call = call, .file = name}, attributes, body);
+  const uint64_t begin = now();
+  const int result = body();
+  const uint64_t end = now();
+  const int error = result < 0 ? errno : 0;
+  const NameId name = intern_path_after(error, of.directory, of.path);
+  if (!ignored(name)) {
+    record({.call = call, .file = name, .size = result == 0 ? size_of(*attributes) : 0},
+           {begin, end, result, error});
+  }
+  return result;
 }
 
 template <typename Body>
@@ -51,7 +48,14 @@ int asked_by_descriptor(int fd, const struct stat* attributes, Body body) {
   if (!recording(Level::kPosix)) return body();
   const hook::Description* description = describe(fd);
   if (ignored(description)) return body();
-  return asked({.call = Call::kFstat, .file = file_of(description)}, attributes, body);
+  const uint64_t begin = now();
+  const int result = body();
+  const uint64_t end = now();
+  record({.call = Call::kFstat,
+          .file = file_of(description),
+          .size = result == 0 ? size_of(*attributes) : 0},
+         {begin, end, result, result < 0 ? errno : 0});
+  return result;
 }
 
 }  // namespace

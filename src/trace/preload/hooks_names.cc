@@ -161,6 +161,8 @@ char* canonicalize_file_name(const char* path) {
 
 int chdir(const char* path) {
   static constinit Real<int(const char*)> real{"chdir"};
+  // Asked for before: a relative path counts from where we were.
+  if (tracking()) working_directory_name();
   const int result = on_path(Call::kChdir, path, [&] { return real(path); });
   if (result == 0) forget_working_directory();
   return result;

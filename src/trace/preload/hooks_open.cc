@@ -27,11 +27,11 @@ constexpr int kDullFlags = O_CLOEXEC | O_NOCTTY;
 template <typename Body>
 int opening(Call call, int directory, const char* path, int flags, Body body) {
   if (!tracking()) return body();
-  const NameId name = intern_path_at(directory, path);
   const uint64_t begin = now();
   const int fd = body();
   const uint64_t end = now();
   const int error = fd < 0 ? errno : 0;
+  const NameId name = intern_path_after(error, directory, path);
   if (fd >= 0) note_opened(fd, name, (flags & O_APPEND) != 0 ? hook::kPositionUnknown : 0);
   if (ignored(name) || !recording(Level::kPosix)) return fd;
   // 64-bit programs have no O_LARGEFILE; the kernel adds it to everything.

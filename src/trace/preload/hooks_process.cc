@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "hook/program_memory.h"
+#include "hook/scratch.h"
 #include "hook/syscall.h"
 #include "trace/preload/exec_environment.h"
 #include "trace/preload/hooks.h"
@@ -20,39 +22,34 @@ namespace {
 // parent's other memory.
 template <typename Use>
 auto with_environment(char* const* environment, Use use) {
+  if (environment != environ && !hook::can_read_strings(environment)) return use(environment);
   const size_t missing = missing_environment_bytes(environment);
   if (missing == 0) return use(environment);
   void* memory = __builtin_alloca(missing);
   return use(static_cast<char* const*>(complete_environment(environment, memory)));
 }
 
-// exec does not come back where it succeeds, so it is recorded before, as a success; where it does
-// come back, the record is changed into a failure.
+// If exec comes back, it has failed.
 template <typename Body>
 int executing(NameId program, Body body) {
   if (!recording(Level::kPosix)) return body();
-  const uint64_t begin = now();
   if (!writer.in_vfork) record_live_mappings();
-  wire::TraceSlot* slot = record_wide(
-      {.call = Call::kExec, .file = program, .detail = hook::sys_getpid()}, {begin, begin, 0});
-  const wire::Ring* ring = writer.ring;
-  const uint64_t sequence = ring == nullptr ? 0 : ring->header.sequence;
+  Announced exec({.call = Call::kExec, .file = program, .detail = hook::sys_getpid()});
   const int result = body();
   const int error = errno;
-  if (slot != nullptr && writer.ring == ring && ring->header.sequence == sequence) {
-    slot[1].wide.result = result;
-    slot[1].wide.error = static_cast<uint16_t>(error);
-  } else {
-    record({.call = Call::kExec, .file = program}, {begin, now(), result, error});
-  }
+  exec.take_back(result, error);
   errno = error;
   return result;
 }
 
 // A program named as a shell would: with a slash it is a path, without it is searched for.
 NameId program_name(const char* file) {
-  if (file == nullptr) return kNoName;
-  return strchr(file, '/') != nullptr ? intern_path(file) : intern(file);
+  const hook::Scratch<hook::ScratchText> copy;
+  if (!copy) return kNoName;
+  const long size = hook::copy_text(file, copy->text, sizeof(copy->text) - 1);
+  if (size < 0) return kNoName;
+  copy->text[size] = '\0';
+  return strchr(copy->text, '/') != nullptr ? intern_path(copy->text) : intern(copy->text);
 }
 
 // The arguments of execl and its kind, as an array. The caller gives the memory.
@@ -159,7 +156,7 @@ long millrace_failed_vfork(long error) {
 int execve(const char* path, char* const arguments[], char* const environment[]) {
   static constinit Real<int(const char*, char* const*, char* const*)> real{"execve"};
   if (!tracking()) return real(path, arguments, environment);
-  return executing(intern_path(path), [&] {
+  return executing(intern_unread_path_at(AT_FDCWD, path), [&] {
     return with_environment(
         environment, [&](char* const* completed) { return real(path, arguments, completed); });
   });
@@ -230,7 +227,7 @@ int execveat(int directory, const char* path, char* const arguments[], char* con
              int flags) {
   static constinit Real<int(int, const char*, char* const*, char* const*, int)> real{"execveat"};
   if (!tracking()) return real(directory, path, arguments, environment, flags);
-  return executing(intern_path_at(directory, path), [&] {
+  return executing(intern_unread_path_at(directory, path), [&] {
     return with_environment(environment, [&](char* const* completed) {
       return real(directory, path, arguments, completed, flags);
     });
@@ -256,19 +253,19 @@ int system(const char* command) {
   if (!tracking()) return real(command);
   recorder.descriptors.shared_with_child();
   if (!recording(Level::kPosix)) return real(command);
-  const NameId name = command == nullptr ? kNoName : intern(command);
-  return traced({.call = Call::kSystem, .file = name}, [&] { return real(command); });
+  return traced({.call = Call::kSystem, .file = intern_unread_text(command)},
+                [&] { return real(command); });
 }
 
 void _exit(int code) {
-  if (tracking()) end_recording(code);
+  if (tracking() || has_stopped()) end_recording(code);
   real_exit(code);
   __builtin_unreachable();
 }
 
 void quick_exit(int code) {
   static constinit Real<void(int)> real{"quick_exit"};
-  if (tracking()) end_recording(code);
+  if (tracking() || has_stopped()) end_recording(code);
   real(code);
   __builtin_unreachable();
 }

@@ -36,12 +36,14 @@ uint32_t flags_of_mode(const char* mode) {
   }
 }
 
-template <typename Body>
-FILE* opening_stream(Call call, NameId name, const char* mode, Body body) {
+// `name_after` is asked for the name after the call, with its error.
+template <typename NameAfter, typename Body>
+FILE* opening_stream(Call call, NameAfter name_after, const char* mode, Body body) {
   const uint64_t begin = now();
   FILE* stream = body();
   const uint64_t end = now();
   const int error = stream == nullptr ? errno : 0;
+  const NameId name = name_after(error);
   if (stream != nullptr) {
     // The stream reads ahead: where the descriptor stands is the C library's business.
     const int fd = fileno_unlocked(stream);
@@ -76,16 +78,23 @@ extern "C" {
 FILE* fopen(const char* path, const char* mode) {
   static constinit Real<FILE*(const char*, const char*)> real{"fopen"};
   if (!tracking()) return real(path, mode);
-  return opening_stream(Call::kFopen, intern_path(path), mode, [&] { return real(path, mode); });
+  return opening_stream(
+      Call::kFopen, [&](int error) { return intern_path_after(error, AT_FDCWD, path); }, mode,
+      [&] { return real(path, mode); });
 }
 
 FILE* freopen(const char* path, const char* mode, FILE* stream) {
   static constinit Real<FILE*(const char*, const char*, FILE*)> real{"freopen"};
   if (!tracking()) return real(path, mode, stream);
   const int fd = fileno_unlocked(stream);
-  const NameId name = path != nullptr ? intern_path(path) : file_of(describe(fd));
+  const NameId before = path == nullptr ? file_of(describe(fd)) : kNoName;
   note_closed(fd);
-  return opening_stream(Call::kFreopen, name, mode, [&] { return real(path, mode, stream); });
+  return opening_stream(
+      Call::kFreopen,
+      [&](int error) {
+        return path == nullptr ? before : intern_path_after(error, AT_FDCWD, path);
+      },
+      mode, [&] { return real(path, mode, stream); });
 }
 
 FILE* fdopen(int fd, const char* mode) {
@@ -101,15 +110,20 @@ FILE* fdopen(int fd, const char* mode) {
 FILE* tmpfile() {
   static constinit Real<FILE*()> real{"tmpfile"};
   if (!tracking()) return real();
-  return opening_stream(Call::kTmpfile, intern("/tmp/(deleted)"), "w+", [&] { return real(); });
+  return opening_stream(
+      Call::kTmpfile, [](int) { return intern("/tmp/(deleted)"); }, "w+", [&] { return real(); });
 }
 
 FILE* popen(const char* command, const char* mode) {
   static constinit Real<FILE*(const char*, const char*)> real{"popen"};
   if (!recording(Level::kStdio)) return real(command, mode);
   recorder.descriptors.shared_with_child();
-  FILE* stream =
-      traced({.call = Call::kPopen, .file = intern(command)}, [&] { return real(command, mode); });
+  const uint64_t begin = now();
+  FILE* stream = real(command, mode);
+  const uint64_t end = now();
+  const int error = stream == nullptr ? errno : 0;
+  record({.call = Call::kPopen, .file = intern_unread_text(command)},
+         {begin, end, result_number(stream), error});
   if (stream != nullptr) {
     note_opened(fileno_unlocked(stream), intern("<pipe>"), millrace::hook::kNotSeekable);
   }

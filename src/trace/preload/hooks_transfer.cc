@@ -15,13 +15,13 @@ struct Side {
   const off_t* offset;
 };
 
-uint64_t begin_of(const Side& side) {
-  return side.offset == nullptr ? kNoOffset : static_cast<uint64_t>(*side.offset);
-}
-
-// After the call: where a side without an offset of its own had begun.
-uint64_t resolve(uint64_t given, const Side& side, hook::Description* description, ssize_t moved) {
-  if (side.offset != nullptr || description == nullptr) return given;
+// After the call: where a side had begun. The program's offset is looked at only when the kernel
+// has accepted it, and then it has moved.
+uint64_t begin_of(const Side& side, hook::Description* description, ssize_t moved) {
+  if (side.offset != nullptr) {
+    return moved < 0 ? kNoOffset : static_cast<uint64_t>(*side.offset - moved);
+  }
+  if (description == nullptr) return kNoOffset;
   return recorder.descriptors.moved_from(*description, side.fd,
                                          moved > 0 ? static_cast<uint64_t>(moved) : 0);
 }
@@ -32,18 +32,16 @@ ssize_t transferring(Call call, Side from, Side to, size_t size, Body body) {
   hook::Description* source = describe(from.fd);
   hook::Description* target = describe(to.fd);
   if (ignored(source) && ignored(target)) return body();
-  const uint64_t from_offset = begin_of(from);
-  const uint64_t to_offset = begin_of(to);
   const uint64_t begin = now();
   const ssize_t moved = body();
   const uint64_t end = now();
   const int error = moved < 0 ? errno : 0;
   record({.call = call,
           .file = file_of(source),
-          .offset = resolve(from_offset, from, source, moved),
+          .offset = begin_of(from, source, moved),
           .size = size,
           .other_file = file_of(target),
-          .other_offset = resolve(to_offset, to, target, moved)},
+          .other_offset = begin_of(to, target, moved)},
          {begin, end, moved, error});
   return moved;
 }
@@ -84,9 +82,9 @@ ssize_t tee(int from, int to, size_t size, unsigned flags) {
 
 ssize_t vmsplice(int fd, const iovec* parts, size_t count, unsigned flags) {
   static constinit Real<ssize_t(int, const iovec*, size_t, unsigned)> real{"vmsplice"};
-  size_t size = 0;
-  for (size_t i = 0; i < count; ++i) size += parts[i].iov_len;
-  return at_position(Call::kVmsplice, fd, size, [&] { return real(fd, parts, count, flags); });
+  return at_position_sized(
+      Call::kVmsplice, fd, [&](ssize_t result) { return size_after(result, parts, count); },
+      [&] { return real(fd, parts, count, flags); });
 }
 
 }  // extern "C"

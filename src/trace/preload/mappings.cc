@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "hook/arena.h"
+#include "hook/scratch.h"
 #include "hook/syscall.h"
 #include "trace/preload/recorder.h"
 
@@ -72,18 +73,24 @@ void for_each_mapping(Visit visit) {
 uint64_t present_bytes(uint64_t begin, uint64_t size, bool* estimated) {
   *estimated = true;
   if (size <= kFaultAroundBytes) return size;
+  struct Entries {
+    uint64_t of_page[512];
+  };
+  const hook::Scratch<Entries> entries;
+  if (!entries) return size;
+  const hook::SignalsBlocked blocked;  // no handler may come while a descriptor of ours is open
   const int fd = hook::sys_open("/proc/self/pagemap", O_RDONLY);
   if (fd < 0) return size;
   const uint64_t stride = size >= kSampledFromBytes ? 16 : 1;
   *estimated = stride != 1;
-  uint64_t entries[512];
   uint64_t present = 0;
   const auto page_bytes = static_cast<uint64_t>(getpagesize());
   const uint64_t pages = (size + page_bytes - 1) / page_bytes;
   for (uint64_t page = 0; page < pages; page += 512 * stride) {
     const uint64_t wanted = pages - page < 512 ? pages - page : 512;
-    const long got = hook::sys_pread(fd, entries, wanted * 8, (begin / page_bytes + page) * 8);
-    for (long i = 0; i < got / 8; ++i) present += (entries[i] >> 62) != 0 ? 1 : 0;
+    const long got =
+        hook::sys_pread(fd, entries->of_page, wanted * 8, (begin / page_bytes + page) * 8);
+    for (long i = 0; i < got / 8; ++i) present += (entries->of_page[i] >> 62) != 0 ? 1 : 0;
   }
   hook::sys_close(fd);
   const uint64_t bytes = present * stride * page_bytes;

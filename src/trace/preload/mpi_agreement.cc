@@ -108,7 +108,7 @@ int count_ranks() {
   const int fd = hook::sys_open(agreement.folder, O_RDONLY | O_DIRECTORY);
   if (fd < 0) return 0;
   int count = 0;
-  alignas(dirent64) char buffer[8192];
+  alignas(dirent64) char buffer[768];
   long size = 0;
   while ((size = hook::system_call(SYS_getdents64, fd, hook::word(buffer), sizeof(buffer))) > 0) {
     for (long at = 0; at < size;) {

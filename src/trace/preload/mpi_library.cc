@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "hook/scratch.h"
 #include "hook/syscall.h"
 #include "trace/preload/foreign.h"
 
@@ -33,7 +34,12 @@ MpiFamily family_by_version(const void* caller) {
   if (get_abi != nullptr && (get_abi(&major, &minor) != kMpiSuccess || major >= 1)) {
     return MpiFamily::kUnknown;
   }
-  char text[8200] = {};
+  struct Version {
+    char text[8200] = {};
+  };
+  const hook::Scratch<Version> version;
+  if (!version) return MpiFamily::kUnknown;
+  char* text = version->text;
   int length = 0;
   if (get_version == nullptr || get_version(text, &length) != kMpiSuccess) {
     return MpiFamily::kUnknown;

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "hook/environment.h"
+#include "hook/scratch.h"
 #include "hook/syscall.h"
 #include "trace/preload/exec_environment.h"
 #include "trace/preload/file_access.h"
@@ -58,7 +59,7 @@ thread_local constinit bool starting = false;
 
 // The number of the process when it was started, as /proc counts it: field 22.
 uint64_t start_time_of_self() {
-  char text[1024];
+  char text[512];  // 22 numbers and a name of 15 bytes
   const long size = read_start("/proc/self/stat", text, sizeof(text) - 1);
   if (size <= 0) return 0;
   text[size] = '\0';
@@ -74,8 +75,10 @@ uint64_t start_time_of_self() {
 }
 
 void name_program() {
-  char text[4096];
-  const long size = hook::sys_readlink("/proc/self/exe", text, sizeof(text));
+  const hook::Scratch<hook::ScratchText> scratch;
+  if (!scratch) return;
+  char* text = scratch->text;
+  const long size = hook::sys_readlink("/proc/self/exe", text, sizeof(scratch->text));
   if (size > 0) process.executable = intern({text, static_cast<size_t>(size)});
   long count = read_start("/proc/self/cmdline", text, 4000);
   if (count <= 0) return;
@@ -148,7 +151,7 @@ void on_exit_of_program(int code, void*) { end_recording(code); }
 // Before a fork, in the parent.
 void on_fork() {
   recorder.descriptors.shared_with_child();
-  if (recorder.gate.value() != 0) {
+  if ((recorder.gate.value() & kReady) != 0) {
     const hook::SignalsBlocked blocked;
     areas.prepare(recorder.settings.session, process.pid, now(), rings.page());
   }
@@ -165,11 +168,16 @@ void on_fork_in_child() {
   }
 }
 
+struct Complaint {
+  char text[4500];
+};
+
 // One line, once: a program that asked to be traced and is not should know. Not through stdio.
 void complain(const char* what, int error) {
   const char* reason = strerrordesc_np(error);
-  char text[4500];
-  const size_t size = TextBuilder(text)
+  const hook::Scratch<Complaint> complaint;
+  if (!complaint) return;
+  const size_t size = TextBuilder(complaint->text)
                           .add("millrace: cannot record into ")
                           .add(recorder.settings.session[0] != '\0' ? recorder.settings.session
                                                                     : recorder.settings.directory)
@@ -179,7 +187,7 @@ void complain(const char* what, int error) {
                           .add(reason == nullptr ? "unknown error" : reason)
                           .add("; the program runs without being traced\n")
                           .end();
-  hook::sys_write(2, text, size);
+  hook::sys_write(2, complaint->text, size);
 }
 
 bool initialise() {
@@ -317,7 +325,7 @@ bool needs_wide(const Event& event, const Outcome& outcome, uint64_t duration) {
 bool settle_writer_slowly() {
   uint32_t gate = recorder.gate.value();
   if (gate == 0) gate = begin_recording();
-  if (gate == 0) return false;
+  if ((gate & kReady) == 0) return false;
   if (writer.gate != gate) {
     writer = Writer{};
     writer.gate = gate;
@@ -392,29 +400,56 @@ NameId intern(std::string_view name) {
   return id;
 }
 
+namespace {
+
+// What is known of a process only when its recording ends.
+void record_what_is_open() {
+  if (!recording(Level::kPosix)) return;
+  record_live_mappings();
+  record_found_rings();
+}
+
+void close_page(wire::ProcessPage& page) {
+  rusage usage{};
+  hook::own_call(SYS_getrusage, RUSAGE_SELF, hook::word(&usage));
+  page.major_faults = static_cast<uint64_t>(usage.ru_majflt);
+  page.minor_faults = static_cast<uint64_t>(usage.ru_minflt);
+  page.last = sample_clocks(recorder.ticks_from_cpu);
+}
+
+}  // namespace
+
 void end_recording(int exit_code) {
   if (recorder.gate.value() == 0) return;  // nothing was ever recorded
   if (recording(Level::kPosix)) {
-    if (!writer.in_vfork) {
-      record_live_mappings();
-      record_found_rings();
-    }
+    if (!writer.in_vfork) record_what_is_open();
     const uint64_t at = now();
     record({.call = Call::kExit}, {at, at, exit_code});
   }
   wire::ProcessPage* page = rings.page();
   if (page == nullptr || writer.in_vfork) return;  // a vfork child ends, not we
-  rusage usage{};
-  hook::system_call(SYS_getrusage, RUSAGE_SELF, hook::word(&usage));
-  page->major_faults = static_cast<uint64_t>(usage.ru_majflt);
-  page->minor_faults = static_cast<uint64_t>(usage.ru_minflt);
+  if (!has_stopped()) close_page(*page);
   page->exit_code = exit_code;
-  page->last = sample_clocks(recorder.ticks_from_cpu);
   std::atomic_ref<uint32_t>(page->exited).store(1, std::memory_order_release);
 }
 
+uint32_t stop_recording() {
+  const uint32_t gate = recorder.gate.value();
+  if (wire::ProcessPage* page = rings.page()) close_page(*page);
+  process.phase.store(Phase::kOff, std::memory_order_release);  // for children, which begin with 0
+  recorder.gate.set(kStopped);
+  hook::switch_own_calls_off();
+  return gate;
+}
+
+void resume_recording(uint32_t gate) {
+  hook::switch_own_calls_on();
+  process.phase.store(Phase::kReady, std::memory_order_release);
+  recorder.gate.set(gate);
+}
+
 void enter_vfork() {
-  settle_writer();
+  this_place();  // the thread's number: in the child, the kernel would give the child's
   writer.in_vfork = true;
   writer.end = nullptr;
 }
@@ -422,6 +457,7 @@ void enter_vfork() {
 void leave_vfork() {
   writer.in_vfork = false;
   writer.end = nullptr;  // the next event says whose it is again
+  rings.child_is_gone(writer);
   forget_working_directory();
 }
 

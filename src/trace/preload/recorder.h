@@ -44,6 +44,7 @@ struct Recorder {
 extern constinit Recorder recorder;
 
 inline constexpr uint32_t kReady = 1;  // the bit of Level::kNone: set whatever the levels are
+inline constexpr uint32_t kStopped = 1u << 7;  // stop_recording(): no level, and not begun again
 
 // Opens the recording of this process. The levels that are on, or 0 where nothing is recorded.
 uint32_t begin_recording();
@@ -154,9 +155,18 @@ auto traced(const Event& event, Body&& body) {
 // The number of a name; counted where there is no room for it.
 NameId intern(std::string_view name);
 
-// A path as the program gave it, seen from the current directory or from a directory's descriptor.
+// A path, seen from the current directory or from a directory's descriptor. Null is the directory.
 NameId intern_path(const char* path);
 NameId intern_path_at(int directory, const char* path);
+
+// The same of a path that a program gave to a call, which has returned with `error` (0: it
+// succeeded). To be asked after the call: a path that the kernel could not read is not ours to read
+// either. kNoName for such a path.
+NameId intern_path_after(int error, int directory, const char* path);
+
+// A text of the program that nobody has looked at yet; kNoName if it cannot be read.
+NameId intern_unread_path_at(int directory, const char* path);
+NameId intern_unread_text(const char* text);
 
 // The working directory's name.
 NameId working_directory_name();
@@ -195,6 +205,13 @@ inline NameId file_of(const hook::Description* description) {
 
 // The process is about to end, or to be replaced by another program.
 void end_recording(int exit_code);
+
+// The process is about to enter a sandbox in which a system call of ours could end it. Nothing is
+// recorded from now on, by any thread or forked child, and we make no system call. Returns what
+// resume_recording() wants if the kernel refused the sandbox.
+uint32_t stop_recording();
+inline bool has_stopped() { return recorder.gate.value() == kStopped; }
+void resume_recording(uint32_t gate);
 
 // A vfork child begins, or has gone, on this thread.
 void enter_vfork();

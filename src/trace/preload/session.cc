@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "hook/scratch.h"
 #include "hook/syscall.h"
 #include "trace/preload/file_access.h"
 #include "trace/preload/text.h"
@@ -68,12 +69,13 @@ int make_session(const Settings& settings, const wire::SessionPage& page, const 
   if (error != 0 && error != EEXIST) return error;
   error = check_own_directory(settings.session, path);
   if (error != 0) return error;
-  char own_path[4200];
-  TextBuilder(own_path).add(path).add(".").add(hook::sys_getpid()).end();
-  error = write_new_file(own_path, &page, wire::kPageSizeBytes);
+  const hook::Scratch<PathText> own_path;
+  if (!own_path) return ENOMEM;
+  TextBuilder(own_path->text).add(path).add(".").add(hook::sys_getpid()).end();
+  error = write_new_file(own_path->text, &page, wire::kPageSizeBytes);
   if (error != 0) return error;
-  error = -hook::sys_link(own_path, path);
-  hook::sys_unlink(own_path);
+  error = -hook::sys_link(own_path->text, path);
+  hook::sys_unlink(own_path->text);
   return error == EEXIST ? 0 : error;
 }
 
@@ -103,7 +105,10 @@ wire::ClockSample sample_clocks(bool ticks_from_cpu) {
 }
 
 wire::SessionPage* attach_session(Settings& settings, int* error) {
-  char path[4200];
+  const hook::Scratch<PathText> scratch;
+  *error = ENOMEM;
+  if (!scratch) return nullptr;
+  auto& path = scratch->text;
   if (settings.session[0] != '\0') {
     TextBuilder(path).add(settings.session).add("/session").end();
     wire::SessionPage* page = map_page(path, error);

@@ -5,6 +5,7 @@
 #include "hook/environment.h"
 #include "hook/glob.h"
 #include "hook/path.h"
+#include "hook/scratch.h"
 #include "hook/syscall.h"
 #include "wire/trace_call.h"
 
@@ -26,13 +27,15 @@ void copy_text(char (&to)[kSize], const char* from) {
 template <size_t kSize>
 void copy_path(char (&to)[kSize], const char* from) {
   if (from == nullptr || *from == '\0') return;
-  char current[4096] = "/";
-  if (from[0] != '/') hook::sys_getcwd(current, sizeof(current));
-  hook::PathBuffer path;
-  hook::normalise_path(current, from, path);
-  if (path.size >= kSize) return;
-  std::memcpy(to, path.text, path.size);
-  to[path.size] = '\0';
+  const hook::Scratch<hook::ScratchText> current;
+  const hook::Scratch<hook::PathBuffer> path;
+  if (!current || !path) return;
+  current->text[0] = '\0';
+  if (from[0] != '/') hook::sys_getcwd(current->text, sizeof(current->text));
+  hook::normalise_path(current->text, from, *path);
+  if (path->size >= kSize) return;
+  std::memcpy(to, path->text, path->size);
+  to[path->size] = '\0';
 }
 
 uint32_t parse_levels(const char* text) {
@@ -52,15 +55,15 @@ uint32_t parse_levels(const char* text) {
 }
 
 bool any_glob_matches(const char* globs, std::string_view path) {
-  char glob[4096];
-  while (*globs != '\0') {
+  const hook::Scratch<hook::ScratchText> glob;
+  while (glob && *globs != '\0') {
     size_t size = 0;
-    while (*globs != '\0' && *globs != ':' && size < sizeof(glob)) {
+    while (*globs != '\0' && *globs != ':' && size < sizeof(glob->text)) {
       if (globs[0] == '\\' && globs[1] == ':') ++globs;
-      glob[size++] = *globs++;
+      glob->text[size++] = *globs++;
     }
     if (*globs == ':') ++globs;
-    if (size > 0 && hook::glob_matches({glob, size}, path)) return true;
+    if (size > 0 && hook::glob_matches({glob->text, size}, path)) return true;
   }
   return false;
 }

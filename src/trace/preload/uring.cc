@@ -47,15 +47,16 @@ bool may_be_ring(unsigned fd) {
 
 template <typename Visit>
 void for_each_descriptor(Visit visit) {
+  const hook::SignalsBlocked blocked;  // no handler may come while a descriptor of ours is open
   const int directory = hook::sys_open("/proc/self/fd", O_RDONLY | O_DIRECTORY);
   if (directory < 0) {
     // None left to look with: the numbers that are likely.
     for (unsigned fd = 0; fd < 1024; ++fd) visit(fd);
     return;
   }
-  alignas(dirent64) char buffer[4096];
+  alignas(dirent64) char buffer[512];
   long size = 0;
-  while ((size = hook::system_call(SYS_getdents64, directory, hook::word(buffer), sizeof(buffer))) >
+  while ((size = hook::own_call(SYS_getdents64, directory, hook::word(buffer), sizeof(buffer))) >
          0) {
     for (long at = 0; at < size;) {
       const auto* entry = reinterpret_cast<const dirent64*>(buffer + at);
