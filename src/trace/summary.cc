@@ -31,6 +31,7 @@ struct BlockTotals {
   std::vector<ProgramStart> starts;
   uint64_t mapped_bytes = 0;
   uint64_t mapped_present_bytes = 0;
+  bool entered_sandbox = false;
 };
 
 BlockTotals total(const EventColumns& columns, ProcessIndex process) {
@@ -59,6 +60,7 @@ BlockTotals total(const EventColumns& columns, ProcessIndex process) {
       totals.mapped_bytes += columns.size[i];
       totals.mapped_present_bytes += static_cast<uint64_t>(std::max<int64_t>(0, columns.result[i]));
     }
+    if (call == Call::kSeccomp && columns.error[i] == 0) totals.entered_sandbox = true;
     const bool starts = call == Call::kExec || call == Call::kPosixSpawn;
     if (starts && columns.error[i] == 0 && columns.result[i] >= 0) {
       totals.starts.push_back({.process = process,
@@ -92,6 +94,7 @@ class Collector {
     }
     for (const NameIndex file : totals.files) is_file_[static_cast<size_t>(file)] = true;
     starts_.insert(starts_.end(), totals.starts.begin(), totals.starts.end());
+    if (totals.entered_sandbox) summary_.not_itemised.sandboxed.push_back(block.process);
     summary_.not_itemised.mapped_bytes += totals.mapped_bytes;
     summary_.not_itemised.mapped_present_bytes += totals.mapped_present_bytes;
   }
@@ -158,6 +161,7 @@ Summary summarise(const Trace& trace) {
   rest.mappings_ended = events_of(summary, Call::kMapped);
   rest.io_uring_setups = events_of(summary, Call::kIoUringSetup);
   rest.io_uring_enters = events_of(summary, Call::kIoUringEnter);
+  std::sort(rest.sandboxed.begin(), rest.sandboxed.end());
   rest.untraced = find_untraced(trace, collector.starts());
   return summary;
 }

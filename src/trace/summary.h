@@ -39,6 +39,7 @@ struct NotItemised {
   uint64_t major_faults = 0;
   uint64_t minor_faults = 0;
   std::vector<UntracedProgram> untraced;
+  std::vector<ProcessIndex> sandboxed;  // that stopped recording when they entered a sandbox
 };
 
 struct Summary {

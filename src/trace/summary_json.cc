@@ -116,6 +116,10 @@ void put_not_itemised(JsonWriter& json, const NotItemised& rest) {
     json.end_object();
   }
   json.end_list();
+  json.key("sandboxed_processes");
+  json.begin_list();
+  for (const ProcessIndex process : rest.sandboxed) json.value(static_cast<uint32_t>(process));
+  json.end_list();
   json.end_object();
 }
 

@@ -172,6 +172,14 @@ std::string not_itemised_text(const Trace& trace, const Summary& summary,
   for (const UntracedProgram& program : rest.untraced) {
     add_entry(out, untraced_text(program), terminal);
   }
+  for (const ProcessIndex process : rest.sandboxed) {
+    add_entry(
+        out,
+        fmt::format("process {} stopped recording: it entered a seccomp sandbox, where a system "
+                    "call of the recorder could end it; nothing after that is in the trace",
+                    trace.processes()[static_cast<size_t>(process)].pid),
+        terminal);
+  }
   if (rest.major_faults + rest.minor_faults > 0) {
     add_entry(
         out,

@@ -183,6 +183,7 @@ enum class Call : uint16_t {
   kSystem,
   kStart,
   kExit,
+  kSeccomp,
   kPosixEnd,
 
   kFopen = 0x200,
@@ -427,6 +428,7 @@ inline constexpr CallInfo kPosixCalls[] = {
     {"system", CallKind::kProcess},
     {"start", CallKind::kProcess},  // not a call: a program begins to be recorded
     {"exit", CallKind::kProcess},
+    {"seccomp", CallKind::kProcess},  // a sandbox: if it succeeded, the process's last event
 };
 
 inline constexpr CallInfo kStdioCalls[] = {

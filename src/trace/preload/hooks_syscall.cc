@@ -5,8 +5,10 @@
 // that return twice, or on another stack (clone), must not pass through a frame of ours.
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -62,8 +64,10 @@ long data_call(long number, const Arguments& x) {
     case SYS_pwrite64:
       return pwrite(fd, pointer<const void*>(x.b), size, x.d);
     case SYS_readv:
+      if (x.c < 0 || x.c > INT_MAX) return straight(number, x);  // readv() has an int
       return readv(fd, pointer<const iovec*>(x.b), static_cast<int>(x.c));
     case SYS_writev:
+      if (x.c < 0 || x.c > INT_MAX) return straight(number, x);
       return writev(fd, pointer<const iovec*>(x.b), static_cast<int>(x.c));
     case SYS_getdents64:
       return getdents64(fd, pointer<void*>(x.b), size);
@@ -130,6 +134,10 @@ long millrace_hooked_syscall(long number, long a, long b, long c, long d, long e
     case SYS_unlink:
       return unlink(pointer<const char*>(a));
 #endif
+    case SYS_prctl:
+      return prctl(static_cast<int>(a), b, c, d, e);
+    case SYS_seccomp:
+      return seccomp_call(a, b, c);
     case SYS_io_uring_setup:
       return on_ring(Call::kIoUringSetup, number, x);
     case SYS_io_uring_enter:
@@ -168,6 +176,8 @@ namespace {
       SYS_statx,
       SYS_sendfile,
       SYS_copy_file_range,
+      SYS_prctl,
+      SYS_seccomp,
       SYS_io_uring_setup,
       SYS_io_uring_enter,
       SYS_io_uring_register,
