@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/mapped_file.h"
+#include "base/own_library.h"
 #include "base/text.h"
 #include "trace/all_mode.h"
 #include "trace/session_directory.h"
@@ -307,24 +308,12 @@ Result<int> run_and_pack(const LaunchOptions& options, LaunchOutcome& outcome) {
 }  // namespace
 
 Result<std::filesystem::path> find_recorder() {
-  constexpr const char* kName = "libmillrace_trace.so";
-  std::error_code error;
-  if (const char* given = std::getenv("MILLRACE_TRACE_LIBRARY")) {
-    if (std::filesystem::exists(given, error)) return std::filesystem::absolute(given);
-    return fail(Errc::kNotFound, "MILLRACE_TRACE_LIBRARY names {}, which does not exist",
-                printable(given));
-  }
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  // Beside the program as it is built, and as it is installed.
-  static constexpr const char* kPlaces[] = {"../lib", "../" MILLRACE_LIBDIR "/millrace"};
-  for (const char* place : kPlaces) {
-    const auto candidate = (program / place / kName).lexically_normal();
-    if (std::filesystem::exists(candidate, error)) return candidate;
-  }
-  return fail(Errc::kNotFound,
-              "the recorder {} is neither where this program was built nor where it would be "
-              "installed (looked from {}); set MILLRACE_TRACE_LIBRARY to its path",
-              kName, program.string());
+  ASSIGN_OR_RETURN(std::filesystem::path named, library_named_by("MILLRACE_TRACE_LIBRARY"));
+  if (!named.empty()) return named;
+  auto found = find_own_library("libmillrace_trace.so");
+  if (found.ok()) return found;
+  return fail(Errc::kNotFound, "the recorder {}; set MILLRACE_TRACE_LIBRARY to its path",
+              found.error().message());
 }
 
 Result<LaunchOutcome> launch(const LaunchOptions& options) {
