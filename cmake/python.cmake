@@ -43,10 +43,12 @@ function(millrace_python_package folder)
   endforeach()
   # Where the package looks for the libraries that are loaded by name.
   file(CREATE_LINK "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}" "${MILLRACE_PYTHON_TREE}/millrace/lib" SYMBOLIC)
-  foreach(library millrace_trace_preload millrace_mpi)
-    if(TARGET ${library})
-      millrace_python_install(${library} millrace/lib)
-    endif()
+  set(libraries millrace_trace_preload)
+  foreach(kind IN LISTS MILLRACE_MPI_KINDS)
+    list(APPEND libraries millrace_mpi_${kind})
+  endforeach()
+  foreach(library IN LISTS libraries)
+    millrace_python_install(${library} millrace/lib)
   endforeach()
 
   # One place says the version: project().

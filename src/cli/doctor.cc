@@ -1,14 +1,18 @@
 // The verb `doctor`: what Millrace can use on this machine.
 #include "doctor/doctor.h"
 
+#include <fmt/core.h>
 #include <signal.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <iterator>
 
 #include "base/progress.h"
 #include "base/units.h"
+#include "cli/inputs.h"
 #include "cli/verbs.h"
+#include "comm/mpi.h"
 #include "doctor/report.h"
 
 namespace millrace::cli {
@@ -48,7 +52,24 @@ class PoliteInterruption {
   struct sigaction before_[std::size(kSignals)] = {};
 };
 
+// For ranks that a launcher has started: whether they reach each other, and over which MPI. The
+// check of MPI (doctor/check_mpi.cc) starts two, and knows the line.
+Result<int> try_ranks(Output& output) {
+  ASSIGN_OR_RETURN(const comm::Launch launch, comm::find_launch(::getenv));
+  return with_ranks([&](comm::Comm& comm) -> Result<int> {
+    if (comm.size() == 1) {
+      return fail(Errc::kInvalidArgument,
+                  "--mpi is for ranks that a launcher starts: mpirun -n 2 millrace doctor --mpi");
+    }
+    RETURN_IF_ERROR(comm.barrier());
+    ASSIGN_OR_RETURN(const std::string mpi, comm::describe_mpi(launch));
+    if (comm.speaks()) output.print(fmt::format("{} ranks talk over {}\n", comm.size(), mpi));
+    return kExitSuccess;
+  });
+}
+
 Result<int> run_doctor(const Arguments& arguments, Output& output) {
+  if (arguments.has("mpi")) return try_ranks(output);
   doctor::DiagnosisOptions options;
   options.measure_speed = !arguments.has("no-speed");
   ASSIGN_OR_RETURN(options.probe_size_bytes,
@@ -91,6 +112,8 @@ Command doctor_command() {
                    .help = "size of the file to measure with (256MiB)",
                    .check = check_bytes},
                   {.name = "no-speed", .help = "look at the directories, but measure nothing"},
+                  {.name = "mpi",
+                   .help = "under mpirun or srun: only say over which MPI the ranks talk"},
                   json_option()},
       .positionals = {{.name = "DIR",
                        .help = "directories to look at and measure",
@@ -99,6 +122,7 @@ Command doctor_command() {
                        .repeatable = true}},
       .examples = {{"millrace doctor", "what this machine has and lacks"},
                    {"millrace doctor /tmp /dev/shm", "and how fast these two directories are"},
+                   {"mpirun -n 2 millrace doctor --mpi", "whether this mpirun and Millrace fit"},
                    {"millrace doctor --json . | jq .directories[0].speed",
                     "the figures for a program"}},
       .run = run_doctor,

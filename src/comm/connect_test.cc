@@ -132,6 +132,28 @@ TEST(Connect, WithoutALauncherItConnectsAlone) {
   EXPECT_EQ((*comm)->size(), 1u);
 }
 
+#ifdef MILLRACE_HAVE_MPI
+TEST(Connect, TheLauncherSaysWhichMpiItsRanksUse) {
+  using testing::ElementsAre;
+  const auto in = [](const std::map<std::string, std::string>& environment) {
+    return mpis_for([&](const char* name) {
+      const auto found = environment.find(name);
+      return found == environment.end() ? nullptr : found->second.c_str();
+    });
+  };
+  EXPECT_THAT(in({{"OMPI_COMM_WORLD_SIZE", "2"}, {"PMIX_RANK", "0"}}),
+              ElementsAre("Open MPI", "another MPI"));
+  EXPECT_THAT(in({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}}), ElementsAre("MPICH", "another MPI"));
+  EXPECT_THAT(in({{"MV2_COMM_WORLD_SIZE", "2"}}), ElementsAre("MPICH", "another MPI"));
+  // Slurm starts the ranks of any MPI.
+  EXPECT_THAT(in({{"SLURM_STEP_NUM_TASKS", "2"}, {"PMI_SIZE", "2"}}),
+              ElementsAre("MPICH", "Open MPI", "another MPI"));
+  EXPECT_THAT(in({{"SLURM_STEP_NUM_TASKS", "2"}, {"PMIX_RANK", "0"}}),
+              ElementsAre("Open MPI", "MPICH", "another MPI"));
+  EXPECT_THAT(in({}), ElementsAre("Open MPI", "MPICH", "another MPI"));
+}
+#endif
+
 TEST(Connect, ABuildWithoutMpiSaysHowToHaveIt) {
 #ifdef MILLRACE_HAVE_MPI
   GTEST_SKIP() << "this build has MPI";

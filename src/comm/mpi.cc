@@ -5,59 +5,168 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <span>
 
+#include "base/own_library.h"
+#include "base/subprocess.h"
 #include "base/text.h"
 
 namespace millrace::comm {
 namespace {
 
-constexpr const char* kLibraryName = "libmillrace_mpi.so";
+using Variable = std::function<const char*(const char*)>;
+using Path = std::filesystem::path;
 
-Result<std::filesystem::path> find_library() {
-  std::error_code error;
-  if (const char* given = std::getenv("MILLRACE_MPI_LIBRARY")) {
-    if (std::filesystem::exists(given, error)) return std::filesystem::absolute(given);
-    return fail(Errc::kNotFound, "MILLRACE_MPI_LIBRARY names {}, which does not exist",
-                printable(given));
+// A kind of MPI: all that share one binary interface.
+struct Kind {
+  std::string_view name;
+  std::string_view module;                 // our library for it
+  std::span<const char* const> libraries;  // its own library, by the names that the linker knows
+};
+
+constexpr const char* kOpenMpiLibraries[] = {"libmpi.so.40"};
+// This interface is also that of Intel MPI, MVAPICH and Cray MPICH. Debian has a name of its own.
+constexpr const char* kMpichLibraries[] = {"libmpi.so.12", "libmpich.so.12"};
+
+constexpr Kind kOpenMpi = {"Open MPI", "libmillrace_mpi_openmpi.so", kOpenMpiLibraries};
+constexpr Kind kMpich = {"MPICH", "libmillrace_mpi_mpich.so", kMpichLibraries};
+// Of a build with an MPI that is neither. It is linked with that MPI, so nothing is searched for.
+constexpr Kind kOther = {"another MPI", "libmillrace_mpi_other.so", {}};
+
+// The launcher belongs to an MPI, and the ranks of another MPI would not find each other. Slurm
+// starts ranks of both kinds: by PMIx mostly Open MPI's, by PMI-2 mostly MPICH's.
+std::vector<const Kind*> kinds_for(const Variable& variable) {
+  if (variable("OMPI_COMM_WORLD_SIZE") != nullptr) return {&kOpenMpi, &kOther};
+  const bool by_slurm = variable("SLURM_STEP_NUM_TASKS") != nullptr;
+  if (variable("PMIX_RANK") == nullptr &&
+      (variable("PMI_SIZE") != nullptr || variable("MV2_COMM_WORLD_SIZE") != nullptr)) {
+    if (!by_slurm) return {&kMpich, &kOther};
+    return {&kMpich, &kOpenMpi, &kOther};
   }
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  // Beside the program as it is built, and as it is installed.
-  static constexpr const char* kPlaces[] = {"../lib", "../" MILLRACE_LIBDIR "/millrace"};
-  for (const char* place : kPlaces) {
-    const auto candidate = (program / place / kLibraryName).lexically_normal();
-    if (std::filesystem::exists(candidate, error)) return candidate;
-  }
-  return fail(Errc::kNotFound,
-              "{} is neither where this program was built nor where it would be installed (looked "
-              "from {}); set MILLRACE_MPI_LIBRARY to its path",
-              kLibraryName, program.string());
+  return {&kOpenMpi, &kMpich, &kOther};
 }
 
-Result<const MpiEntry*> load_entry(const std::filesystem::path& path) {
-  // Global, because the plugins of an MPI look for its symbols there. Never unloaded: an MPI leaves
-  // threads and handlers behind.
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (library == nullptr) {
-    return fail(
-        Errc::kUnsupported,
-        "cannot be loaded ({}); install the MPI it was built with (Debian: libopenmpi3), or "
-        "build Millrace with the MPI of this machine",
-        printable(dlerror()));
+// An MPI that the program has loaded itself, as Python's mpi4py does.
+const Kind* loaded_kind() {
+  for (const Kind* kind : {&kOpenMpi, &kMpich}) {
+    for (const char* name : kind->libraries) {
+      // This also makes it visible to its plugins and to our module.
+      if (dlopen(name, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) != nullptr) return kind;
+    }
   }
+  return nullptr;
+}
+
+// An MPI that is not in the linker's path (conda, Spack, pip) has its libraries near its launcher,
+// and that launcher is most likely the one that started us.
+std::vector<std::string> libraries_of(const Kind& kind) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (const char* launcher : {"mpirun", "mpiexec"}) {
+    const Path program = std::filesystem::canonical(find_in_path(launcher), error);
+    if (error) continue;
+    for (const char* folder : {"lib", "lib64"}) {
+      for (const char* name : kind.libraries) {
+        const Path path = program.parent_path().parent_path() / folder / name;
+        if (std::filesystem::exists(path, error)) paths.push_back(path.string());
+      }
+    }
+  }
+  paths.insert(paths.end(), kind.libraries.begin(), kind.libraries.end());
+  return paths;
+}
+
+// Makes the symbols of an MPI visible to our module for it, which is not linked with it. Global,
+// because the plugins of an MPI look for its symbols there as well.
+Status load_mpi(const Kind& kind) {
+  if (kind.libraries.empty()) return {};
+  std::vector<std::string> reasons;
+  for (const std::string& path : libraries_of(kind)) {
+    if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) return {};
+    reasons.push_back(printable(dlerror()));
+  }
+  return fail(Errc::kUnsupported, "{} cannot be loaded ({})", kind.name, join(reasons, ", "));
+}
+
+// Never unloaded: an MPI leaves threads and handlers behind.
+Result<void*> open_library(const Path& path) {
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library != nullptr) return library;
+  return fail(Errc::kUnsupported, "cannot be loaded ({})", printable(dlerror()))
+      .within(path.string());
+}
+
+Result<const MpiEntry*> load_module(const Path& path) {
+  ASSIGN_OR_RETURN(void* const library, open_library(path));
   const auto* entry = static_cast<const MpiEntry*>(dlsym(library, kMpiEntryName));
   if (entry == nullptr || std::strcmp(entry->version, MILLRACE_VERSION) != 0) {
     return fail(Errc::kUnsupported, "is of another version of Millrace; this one is {}",
-                MILLRACE_VERSION);
+                MILLRACE_VERSION)
+        .within(path.string());
   }
   return entry;
+}
+
+// What MILLRACE_MPI_LIBRARY names: our module for an MPI, or the library of an MPI itself.
+Result<const MpiEntry*> load_named(const Path& path) {
+  for (const Kind* kind : {&kOpenMpi, &kMpich}) {
+    if (path.filename() != kind->module) continue;
+    if (loaded_kind() != kind) RETURN_IF_ERROR(load_mpi(*kind));
+    return load_module(path);
+  }
+  ASSIGN_OR_RETURN(void* const library, open_library(path));
+  if (dlsym(library, "MPI_Init_thread") == nullptr) return load_module(path);
+  const bool is_open_mpi = dlsym(library, "ompi_mpi_comm_world") != nullptr;
+  ASSIGN_OR_RETURN(const Path module,
+                   find_own_library(is_open_mpi ? kOpenMpi.module : kMpich.module));
+  return load_module(module);
+}
+
+// Why the kind cannot be used; ok: it can, and its symbols are there.
+Status try_kind(const Kind& kind, bool is_loaded, Path& module) {
+  auto found = find_own_library(kind.module);
+  if (!found.ok()) {
+    return fail(Errc::kNotFound, "this build of Millrace has no {} for {}", kind.module, kind.name);
+  }
+  module = *std::move(found);
+  if (is_loaded) return {};
+  return load_mpi(kind);
+}
+
+Result<const MpiEntry*> load_entry(const Launch& launch) {
+  ASSIGN_OR_RETURN(const Path named, library_named_by("MILLRACE_MPI_LIBRARY"));
+  if (!named.empty()) return load_named(named);
+  const Kind* const loaded = loaded_kind();
+  std::vector<std::string> reasons;
+  for (const Kind* kind : loaded != nullptr ? std::vector{loaded} : kinds_for(::getenv)) {
+    Path module;
+    const Status usable = try_kind(*kind, loaded != nullptr, module);
+    if (usable.ok()) return load_module(module);
+    if (kind != &kOther) reasons.push_back(usable.error().message());
+  }
+  return fail(Errc::kUnsupported,
+              "no MPI can be used for the ranks of this job ({}): {}. Load the module of the "
+              "cluster's MPI, put the folder of its library into LD_LIBRARY_PATH, or name the "
+              "library by MILLRACE_MPI_LIBRARY; 'millrace doctor' says what is there",
+              launch.by, join(reasons, "; "));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Comm>> connect_mpi(const ConnectOptions& options, const Launch& launch) {
-  ASSIGN_OR_RETURN(const std::filesystem::path path, find_library());
-  ASSIGN_OR_RETURN(const MpiEntry* const entry, load_entry(path).within(path.string()));
+  ASSIGN_OR_RETURN(const MpiEntry* const entry, load_entry(launch));
   return entry->connect(options, launch);
+}
+
+Result<std::string> describe_mpi(const Launch& launch) {
+  ASSIGN_OR_RETURN(const MpiEntry* const entry, load_entry(launch));
+  return entry->describe();
+}
+
+std::vector<std::string_view> mpis_for(const Variable& variable) {
+  std::vector<std::string_view> names;
+  for (const Kind* kind : kinds_for(variable)) names.push_back(kind->name);
+  return names;
 }
 
 }  // namespace millrace::comm

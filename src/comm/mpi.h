@@ -1,12 +1,17 @@
-// The Comm over MPI: an optional part, in the library libmillrace_mpi.so, loaded where it is
+// The Comm over MPI: an optional part, in libraries of its own that are loaded when they are
 // needed.
 //
-// Not linked into the program: a program linked with one MPI does not start where that is missing,
-// and its start would take half as long again (docs/design/ranks.md). A build without the part has
-// mpi_off.cc, which says how to have it.
+// MPIs differ in their binary interface, and the one to use is the cluster's. So there is a library
+// for each kind of MPI (libmillrace_mpi_openmpi.so, libmillrace_mpi_mpich.so), and the right one is
+// chosen at run time (docs/design/ranks.md). A build without the part has mpi_off.cc, which says
+// how to have it.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "comm/comm.h"
@@ -16,11 +21,20 @@ namespace millrace::comm {
 
 Result<std::unique_ptr<Comm>> connect_mpi(const ConnectOptions& options, const Launch& launch);
 
-// What the library exports, under this name: mpi_connect.cc. Both are made by one build.
+// The MPI that this process uses, for people: "Open MPI v4.1.4 (/usr/lib/libmpi.so.40)".
+Result<std::string> describe_mpi(const Launch& launch);
+
+// What such a library exports, under this name: mpi_connect.cc. Both are made by one build.
 inline constexpr const char* kMpiEntryName = "millrace_mpi_entry";
 struct MpiEntry {
   const char* version;  // of Millrace
   Result<std::unique_ptr<Comm>> (*connect)(const ConnectOptions& options, const Launch& launch);
+  std::string (*describe)();
 };
+
+// ---- for the test ----
+
+// The kinds of MPI that a process with this environment may use, best first.
+std::vector<std::string_view> mpis_for(const std::function<const char*(const char*)>& variable);
 
 }  // namespace millrace::comm

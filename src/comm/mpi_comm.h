@@ -1,4 +1,5 @@
-// MpiComm: the Comm over MPI. Only the files of libmillrace_mpi.so include this; it needs an mpi.h.
+// MpiComm: the Comm over MPI. Only the files of libmillrace_mpi_*.so include this; it needs an
+// mpi.h.
 //
 // Every call of MPI that waits for another rank is a non-blocking one, and the loop that waits for
 // it looks at the lifeline too. MPI itself tells nobody that a rank has died (over shared memory it

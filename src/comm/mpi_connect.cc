@@ -1,7 +1,9 @@
 // The life of an MpiComm: how MPI and the lifeline begin, how messages are opened, and in which
-// order all of them end; and the entry of libmillrace_mpi.so.
+// order all of them end; and the entry of the library.
+#include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -199,6 +201,18 @@ Result<bool> initialize_mpi(const Launch& launch) {
   return true;
 }
 
+// "Open MPI v4.1.4 (/usr/lib/libmpi.so.40)": MPIs go on after a comma or a line.
+std::string describe() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  std::string version(text, std::strcspn(text, ",\n"));
+  std::replace(version.begin(), version.end(), '\t', ' ');
+  Dl_info info{};
+  dladdr(reinterpret_cast<const void*>(&MPI_Get_library_version), &info);
+  return fmt::format("{} ({})", version, info.dli_fname);
+}
+
 Result<std::unique_ptr<Comm>> connect_by_mpi(const ConnectOptions& options, const Launch& launch) {
   static const pid_t process = getpid();  // a child of fork() comes here after its parent
   if (getpid() != process) return forked_error(process);
@@ -218,7 +232,7 @@ Result<std::unique_ptr<Comm>> connect_by_mpi(const ConnectOptions& options, cons
     return fail(Errc::kUnsupported,
                 "the launcher says {}, but MPI found {} rank(s): the launcher and {} do not know "
                 "each other; use the mpirun of that MPI, srun --mpi=pmix, or MILLRACE_COMM=single",
-                launch.by, comm->size(), "the MPI that Millrace was built with");
+                launch.by, comm->size(), describe());
   }
   RETURN_IF_ERROR(comm->connect_lifeline(options));
   return std::unique_ptr<Comm>(std::move(comm));
@@ -229,4 +243,5 @@ Result<std::unique_ptr<Comm>> connect_by_mpi(const ConnectOptions& options, cons
 
 extern "C" __attribute__((visibility("default"))) const millrace::comm::MpiEntry millrace_mpi_entry;
 const millrace::comm::MpiEntry millrace_mpi_entry = {.version = MILLRACE_VERSION,
-                                                     .connect = millrace::comm::connect_by_mpi};
+                                                     .connect = millrace::comm::connect_by_mpi,
+                                                     .describe = millrace::comm::describe};

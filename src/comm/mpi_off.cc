@@ -9,4 +9,8 @@ Result<std::unique_ptr<Comm>> connect_mpi(const ConnectOptions&, const Launch& l
               launch.by);
 }
 
+Result<std::string> describe_mpi(const Launch&) {
+  return fail(Errc::kUnsupported, "this build has no MPI");
+}
+
 }  // namespace millrace::comm

@@ -1,6 +1,10 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+
+#include "base/own_library.h"
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "doctor/checks.h"
@@ -28,6 +32,26 @@ std::string telling_line(std::string_view text) {
   return "it said nothing";
 }
 
+// Hydra, the launcher of MPICH, has its version in the second line.
+std::string version_line(std::string_view text) {
+  constexpr std::string_view kField = "Version:";
+  const size_t field = text.find(kField);
+  if (!text.starts_with("HYDRA") || field == std::string_view::npos) return first_line(text);
+  text.remove_prefix(field + kField.size());
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  return "Hydra (MPICH) " + first_line(text);
+}
+
+constexpr std::string_view kTalk = " ranks talk over ";  // as cli/doctor.cc prints it
+
+// The first line that has `words` in it; empty: none has.
+std::string line_with(std::string_view words, std::string_view text) {
+  const size_t at = text.find(words);
+  if (at == std::string_view::npos) return {};
+  const size_t begin = text.rfind('\n', at) + 1;  // npos + 1 is 0
+  return first_line(text.substr(begin));
+}
+
 Finding start_failed(Finding finding, const SubprocessResult& result) {
   finding.state = State::kFailed;
   finding.without = "runs of several ranks cannot be started";
@@ -45,6 +69,50 @@ Finding start_failed(Finding finding, const SubprocessResult& result) {
   return finding;
 }
 
+// The launcher works, and Millrace's ranks do not find each other under it.
+Finding talk_failed(Finding finding, const std::string& command, const SubprocessResult& result) {
+  finding.state = State::kLimited;
+  const std::string message = line_with("millrace: ", result.output);
+  finding.fact += fmt::format("; starts ranks, but those of Millrace cannot talk: {}",
+                              message.empty() ? telling_line(result.output) : message);
+  finding.without = "everything runs as one rank on one node";
+  finding.mend = fmt::format(
+      "use the mpirun of an MPI that Millrace can load, or build Millrace on this machine with its "
+      "MPI; '{}' tries again",
+      command);
+  return finding;
+}
+
+Finding try_two_ranks(Finding finding, const std::string& launcher) {
+  std::vector<std::string> two_ranks = {launcher, "-n", "2"};
+  const bool is_open_mpi = finding.fact.find("Open MPI") != std::string::npos ||
+                           finding.fact.find("OpenRTE") != std::string::npos;
+  if (is_open_mpi) two_ranks.emplace_back("--oversubscribe");
+  const auto start = [&](const std::vector<std::string>& command) {
+    std::vector<std::string> words = two_ranks;
+    words.insert(words.end(), command.begin(), command.end());
+    return run_subprocess(words, {.timeout = std::chrono::seconds(60)});
+  };
+  const std::filesystem::path program = own_folder() / "millrace";
+  auto ours = start({program.string(), "doctor", "--mpi"});
+  if (ours.ok() && ours->exit_code == 0) {
+    const std::string talk = line_with(kTalk, ours->output);
+    finding.fact += ": " + (talk.empty() ? "2 ranks were started" : talk);
+    return finding;
+  }
+  const auto plain = start({"true"});
+  if (!plain.ok()) {
+    finding.state = State::kFailed;
+    finding.fact += "; " + plain.error().message();
+    finding.without = "runs of several ranks cannot be started";
+    finding.mend = fmt::format("{} -n 2 true shows where it hangs", launcher);
+    return finding;
+  }
+  if (plain->exit_code != 0) return start_failed(std::move(finding), *plain);
+  if (!ours.ok()) ours = SubprocessResult{.exit_code = 1, .output = ours.error().message()};
+  return talk_failed(std::move(finding), join(two_ranks, " ") + " millrace doctor --mpi", *ours);
+}
+
 }  // namespace
 
 std::vector<Finding> check_mpi() {
@@ -55,30 +123,21 @@ std::vector<Finding> check_mpi() {
     finding.state = State::kMissing;
     finding.fact = "no mpirun, mpiexec or srun in PATH";
     finding.without = "everything runs as one rank on one node";
-    finding.mend = install_command("openmpi-bin", "mpirun");
+    finding.mend =
+        "on a cluster, load the module of its MPI (module load openmpi, or mpich); else " +
+        install_command("openmpi-bin", "mpirun");
     return {std::move(finding)};
   }
   if (launcher == "srun") {
     // Asking srun to start ranks would ask the batch system for nodes.
-    finding.fact = "srun is there; not tried, it would ask for nodes";
+    finding.fact =
+        "srun is there; not tried, it would ask for nodes ('srun --mpi=pmix -n 2 millrace doctor "
+        "--mpi' tries it)";
     return {std::move(finding)};
   }
   const auto version = run_subprocess({launcher, "--version"});
-  finding.fact = version.ok() ? first_line(version->output) : version.error().message();
-  std::vector<std::string> two_ranks = {launcher, "-n", "2"};
-  if (finding.fact.find("Open MPI") != std::string::npos) two_ranks.emplace_back("--oversubscribe");
-  two_ranks.emplace_back("true");
-  const auto started = run_subprocess(two_ranks, {.timeout = std::chrono::seconds(20)});
-  if (!started.ok()) {
-    finding.state = State::kFailed;
-    finding.fact += "; " + started.error().message();
-    finding.without = "runs of several ranks cannot be started";
-    finding.mend = fmt::format("{} -n 2 true shows where it hangs", launcher);
-    return {std::move(finding)};
-  }
-  if (started->exit_code != 0) return {start_failed(std::move(finding), *started)};
-  finding.fact += ", 2 ranks were started";
-  return {std::move(finding)};
+  finding.fact = version.ok() ? version_line(version->output) : version.error().message();
+  return {try_two_ranks(std::move(finding), launcher)};
 }
 
 }  // namespace millrace::doctor

@@ -65,15 +65,39 @@ TEST_F(PathTest, NoLauncherMeansMpiIsMissing) {
   use_only_programs_here();
   const Finding finding = check_mpi().at(0);
   EXPECT_EQ(finding.state, State::kMissing);
-  EXPECT_EQ(finding.mend, "install what provides mpirun (on Debian: openmpi-bin)");
+  EXPECT_THAT(finding.mend, HasSubstr("load the module of its MPI"));
+  EXPECT_THAT(finding.mend, HasSubstr("install what provides mpirun (on Debian: openmpi-bin)"));
 }
 
-TEST_F(PathTest, ALauncherThatStartsRanksIsReady) {
-  add_program("mpirun", "[ \"$1\" = --version ] && echo 'Some MPI 1.2'; exit 0");
+TEST_F(PathTest, RanksThatTalkAreReadyAndNameTheirMpi) {
+  add_program("mpirun",
+              "[ \"$1\" = --version ] && echo 'Some MPI 1.2' && exit 0\n"
+              "echo a warning; [ \"$4\" = doctor ] && [ \"$5\" = --mpi ] && "
+              "echo '2 ranks talk over Some MPI 1.2 (/lib/libmpi.so)'");
   use_only_programs_here();
   const Finding finding = check_mpi().at(0);
   EXPECT_EQ(finding.state, State::kReady);
-  EXPECT_EQ(finding.fact, "Some MPI 1.2, 2 ranks were started");
+  EXPECT_EQ(finding.fact, "Some MPI 1.2: 2 ranks talk over Some MPI 1.2 (/lib/libmpi.so)");
+}
+
+TEST_F(PathTest, AnMpiThatMillraceCannotUseIsALimitWithItsReason) {
+  add_program("mpirun",
+              "[ \"$1\" = --version ] && echo 'Some MPI 1.2' && exit 0\n"
+              "[ \"$3\" = true ] && exit 0\n"
+              "echo 'millrace: no MPI can be used'; exit 1");
+  use_only_programs_here();
+  const Finding finding = check_mpi().at(0);
+  EXPECT_EQ(finding.state, State::kLimited);
+  EXPECT_THAT(finding.fact, HasSubstr("cannot talk: millrace: no MPI can be used"));
+  EXPECT_THAT(finding.mend, HasSubstr("'mpirun -n 2 millrace doctor --mpi' tries again"));
+}
+
+TEST_F(PathTest, TheVersionOfHydraIsFound) {
+  add_program("mpirun",
+              "[ \"$1\" = --version ] && echo 'HYDRA build details:' && "
+              "echo '    Version:                4.0.2'; exit 0");
+  use_only_programs_here();
+  EXPECT_THAT(check_mpi().at(0).fact, HasSubstr("Hydra (MPICH) 4.0.2: 2 ranks were started"));
 }
 
 TEST_F(PathTest, ALauncherThatCannotStartRanksHasFailed) {

@@ -1,9 +1,7 @@
 """The one connection of this process to the other ranks, over MPI: begun when it is first needed."""
 
 import atexit
-import os
 import weakref
-from pathlib import Path
 from typing import Any
 
 from millrace.loader._native import native
@@ -14,9 +12,6 @@ _users: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 def connect() -> tuple:
     """(rank, size), as the launcher of MPI has it; (0, 1) without one. Collective."""
-    library = Path(__file__).absolute().parent.parent / "lib" / "libmillrace_mpi.so"
-    if library.is_file():
-        os.environ.setdefault("MILLRACE_MPI_LIBRARY", str(library))
     rank, size = native.connect()
     world = World.find()
     if world.size > 1 and (world.rank, world.size) != (rank, size):
