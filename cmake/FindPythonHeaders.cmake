@@ -5,6 +5,7 @@
 #   MILLRACE_PYTHON_EXECUTABLE      the interpreter; set it to choose another
 #   PythonHeaders_EXECUTABLE        the one that was found
 #   PythonHeaders_SUFFIX            how the file of an extension ends
+#   PythonHeaders_SITE              where packages lie in an environment of it: lib/python3.11/site-packages
 #   PythonHeaders::PythonHeaders    what an extension links
 
 set(MILLRACE_PYTHON_EXECUTABLE "" CACHE FILEPATH "The Python that the package is built for; empty: the best one found")
@@ -14,7 +15,9 @@ import importlib.util, os, sys, sysconfig
 include = sysconfig.get_path("include")
 if sys.version_info < (3, 10) or not os.path.isfile(os.path.join(include, "Python.h")): sys.exit(1)
 score = sum(weight for module, weight in (("torch", 2), ("numpy", 1)) if importlib.util.find_spec(module))
-print(score, sys.executable, "%d.%d.%d" % sys.version_info[:3], include, sysconfig.get_config_var("EXT_SUFFIX"), sep=";")
+scheme = "venv" if "venv" in sysconfig.get_scheme_names() else "posix_prefix"
+site = sysconfig.get_path("platlib", scheme, {"base": "", "platbase": ""}).strip("/")
+print(score, sys.executable, "%d.%d.%d" % sys.version_info[:3], include, sysconfig.get_config_var("EXT_SUFFIX"), site, sep=";")
 ]])
 
 if(MILLRACE_PYTHON_EXECUTABLE)
@@ -38,9 +41,11 @@ foreach(candidate IN LISTS PythonHeaders_candidates)
       list(GET answer 2 PythonHeaders_VERSION)
       list(GET answer 3 PythonHeaders_INCLUDE)
       list(GET answer 4 suffix)
+      list(GET answer 5 site)
       # In the cache, since find_package is called within a function.
       set(PythonHeaders_EXECUTABLE "${executable}" CACHE INTERNAL "")
       set(PythonHeaders_SUFFIX "${suffix}" CACHE INTERNAL "")
+      set(PythonHeaders_SITE "${site}" CACHE INTERNAL "")
       set(PythonHeaders_FOUND TRUE)
     endif()
   endif()

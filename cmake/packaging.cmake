@@ -28,12 +28,16 @@ else()
     DEPENDS millrace
     VERBATIM)
   add_custom_target(shell_files ALL DEPENDS "${shell_files}/millrace.1")
-  install(FILES "${shell_files}/millrace.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
-  install(FILES "${shell_files}/millrace.bash"
-    DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME millrace)
-  install(FILES "${shell_files}/_millrace" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions")
-  install(FILES "${shell_files}/millrace.fish"
-    DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
+  function(millrace_install_shell_files share)  # and the component, where it is not the default one
+    install(FILES "${shell_files}/millrace.1" DESTINATION "${share}/man/man1" ${ARGN})
+    install(FILES "${shell_files}/millrace.bash" DESTINATION "${share}/bash-completion/completions" ${ARGN} RENAME millrace)
+    install(FILES "${shell_files}/_millrace" DESTINATION "${share}/zsh/vendor-completions" ${ARGN})
+    install(FILES "${shell_files}/millrace.fish" DESTINATION "${share}/fish/vendor_completions.d" ${ARGN})
+  endfunction()
+  millrace_install_shell_files("${CMAKE_INSTALL_DATADIR}")
+endif()
+if(TARGET python_package)
+  millrace_python_program()
 endif()
 # The interface of programs that mark their regions; it needs nothing linked.
 install(FILES "${PROJECT_SOURCE_DIR}/include/millrace/trace.h" "${PROJECT_SOURCE_DIR}/include/millrace/trace_api.h"

@@ -1,20 +1,36 @@
 # The Python package: in the build tree, where tests and benchmarks import it with PYTHONPATH=<build>/python, and
-# installed (component `python`), by pip or by `cmake --install <build> --component python --prefix SITE_PACKAGES`.
+# installed (component `python`), by pip or by `cmake --install <build> --component python --prefix ENVIRONMENT`.
 #
 # millrace_python_module(NAME SOURCES cc... [INCLUDES folder...] [LINKS target...])
 #   makes the extension <build>/python/millrace/<NAME>.<suffix>. Without LINKS it links nothing of ours and no C++
 #   runtime; with them it shows nothing of what it links but its own entry.
 # millrace_python_package(FOLDER)
 #   puts the sources of the package beside it, as links, so that an edit needs no build.
+# millrace_python_program()
+#   adds the program, its manual and its completions. The package carries the whole product.
 # The target python_package builds all that is installed.
 
 set(MILLRACE_PYTHON_TREE "${PROJECT_BINARY_DIR}/python")
 add_custom_target(python_package)
 
+# Where the package and what is shared go: in an environment, or in the wheel that pip makes.
+if(SKBUILD)
+  set(MILLRACE_PYTHON_SITE ".")
+  set(python_share "${SKBUILD_DATA_DIR}/share")
+else()
+  set(MILLRACE_PYTHON_SITE "${PythonHeaders_SITE}" CACHE STRING "Where the Python package goes, below the prefix")
+  set(python_share share)
+endif()
+set(python_package_folder "${MILLRACE_PYTHON_SITE}/millrace")
+
 # Only where it is asked for: neither the .deb nor a plain `cmake --install` has a place for it.
-function(millrace_python_install target destination)
+set(python_component COMPONENT python EXCLUDE_FROM_ALL)
+
+function(millrace_python_install target folder)
   add_dependencies(python_package ${target})
-  install(TARGETS ${target} LIBRARY DESTINATION "${destination}" COMPONENT python EXCLUDE_FROM_ALL)
+  install(TARGETS ${target}
+    LIBRARY DESTINATION "${folder}" ${python_component}
+    RUNTIME DESTINATION "${folder}" ${python_component})
 endfunction()
 
 function(millrace_python_module name)
@@ -31,7 +47,7 @@ function(millrace_python_module name)
   set_target_properties(${target} PROPERTIES
     PREFIX "" OUTPUT_NAME ${name} SUFFIX "${PythonHeaders_SUFFIX}"
     LIBRARY_OUTPUT_DIRECTORY "${MILLRACE_PYTHON_TREE}/millrace")
-  millrace_python_install(${target} millrace)
+  millrace_python_install(${target} "${python_package_folder}")
 endfunction()
 
 function(millrace_python_package folder)
@@ -41,21 +57,35 @@ function(millrace_python_package folder)
   foreach(entry IN LISTS entries)
     file(CREATE_LINK "${folder}/${entry}" "${MILLRACE_PYTHON_TREE}/millrace/${entry}" SYMBOLIC)
   endforeach()
-  # Where the package looks for the libraries that are loaded by name.
+  # Where the package looks for the program and for the libraries that are loaded by name.
+  file(CREATE_LINK "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" "${MILLRACE_PYTHON_TREE}/millrace/bin" SYMBOLIC)
   file(CREATE_LINK "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}" "${MILLRACE_PYTHON_TREE}/millrace/lib" SYMBOLIC)
   set(libraries millrace_trace_preload)
   foreach(kind IN LISTS MILLRACE_MPI_KINDS)
     list(APPEND libraries millrace_mpi_${kind})
   endforeach()
   foreach(library IN LISTS libraries)
-    millrace_python_install(${library} millrace/lib)
+    millrace_python_install(${library} "${python_package_folder}/lib")
   endforeach()
 
   # One place says the version: project().
   file(CONFIGURE OUTPUT "${MILLRACE_PYTHON_TREE}/millrace/_version.py" CONTENT "__version__ = \"${PROJECT_VERSION}\"\n")
-  install(FILES "${MILLRACE_PYTHON_TREE}/millrace/_version.py" DESTINATION millrace COMPONENT python EXCLUDE_FROM_ALL)
+  install(FILES "${MILLRACE_PYTHON_TREE}/millrace/_version.py" DESTINATION "${python_package_folder}" ${python_component})
   if(NOT SKBUILD)  # pip takes the sources itself, so that `pip install -e` finds them where they are
-    install(DIRECTORY "${folder}/" DESTINATION millrace COMPONENT python EXCLUDE_FROM_ALL
+    install(DIRECTORY "${folder}/" DESTINATION "${python_package_folder}" ${python_component}
       FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
+  endif()
+endfunction()
+
+function(millrace_python_program)
+  millrace_python_install(millrace "${python_package_folder}/bin")
+  if(TARGET shell_files)
+    add_dependencies(python_package shell_files)
+    millrace_install_shell_files("${python_share}" ${python_component})
+  endif()
+  if(NOT SKBUILD)  # pip makes the command itself (millrace/_program.py)
+    file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/command")
+    file(CREATE_LINK "../${python_package_folder}/bin/millrace" "${PROJECT_BINARY_DIR}/command/millrace" SYMBOLIC)
+    install(FILES "${PROJECT_BINARY_DIR}/command/millrace" DESTINATION bin ${python_component})
   endif()
 endfunction()

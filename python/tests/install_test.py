@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
-"""The package where it is installed: by CMake alone, and by pip where its backend can be had."""
+"""The package where it is installed: by CMake alone, and by pip where its backend can be had.
+
+It carries the whole product, so nothing else of Millrace is in reach of what runs here.
+"""
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import unittest
 from pathlib import Path
 
+from mpirun import environment
+
 SOURCE = Path(os.environ["MILLRACE_SOURCE"])
 BUILD = Path(os.environ["MILLRACE_BUILD"])
-# Not this process's: the package must be found where it was installed.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+# Not this process's: the package must be found where it was installed. The C locale makes Python change LC_CTYPE.
+ENVIRONMENT = {name: value for name, value in os.environ.items()
+               if name not in ("PYTHONPATH", "LANG", "LANGUAGE") and not name.startswith("LC_")}
+HAS_MPI = any((BUILD / "lib").glob("libmillrace_mpi_*.so")) and shutil.which("mpirun") is not None
 HAS_LOADER = bool(list((BUILD / "python" / "millrace").glob("_loader*.so")))
 
 PROGRAM = """\
@@ -30,6 +37,17 @@ print(sorted(i for batch in loader for i in batch))
 print(millrace.DataLoader(millrace.RawFolder("raw", shape=(4,)), output="array").dataset)
 """
 
+# What a process inherits, but for the variables of the recorder and of this shell.
+INHERITED = "grep -e SigBlk -e SigIgn /proc/self/status; env | grep -v -e ^LD_PRELOAD= -e ^MILLRACE_ -e ^_= -e ^PWD= | sort"
+
+# The library for MPI is found without a variable, which processes started from there would inherit.
+RANKS = """\
+import os
+from millrace.loader._ranks import connect
+rank, size = connect()
+print(rank, "of", size, os.environ.get("MILLRACE_MPI_LIBRARY"), flush=True)
+"""
+
 
 class Installed:
     """What holds of the package however it came into the environment."""
@@ -42,6 +60,10 @@ class Installed:
         cls.make_environment()
 
     @classmethod
+    def path(cls) -> str:
+        return f"{cls.folder}/venv/bin:/usr/bin:/bin"
+
+    @classmethod
     def run_command(cls, *command, **environment) -> subprocess.CompletedProcess:
         done = subprocess.run([str(word) for word in command], cwd=cls.folder, text=True,
                               env=ENVIRONMENT | environment, capture_output=True, check=False)
@@ -49,14 +71,51 @@ class Installed:
             raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}{done.stderr}")
         return done
 
-    def test_the_package_works_and_carries_its_library(self):
+    def test_a_program_is_traced_packed_and_reported(self):
         (self.folder / "program.py").write_text(PROGRAM)
         done = self.run_command(self.python, "program.py")
         self.assertTrue(done.stdout.startswith(f"False {self.folder}/venv/"), done.stdout)
+        # By its path, as users do who have not activated the environment: nothing of it is in PATH.
         done = self.run_command(self.python, "-m", "millrace.trace", "-o", "trace", "program.py",
                                 PATH="/usr/bin:/bin")
         self.assertTrue(done.stdout.startswith("True "), done.stdout)
-        self.assertEqual(len(list(self.folder.glob("trace/**/session"))), 1)
+        self.assertEqual(len(list(self.folder.glob("trace/*.mrt"))), 1)
+        self.assertEqual(list(self.folder.glob("trace/**/session")), [])
+        self.assertIn("fetch", self.run_command("millrace", "report", "trace", PATH=self.path()).stdout)
+
+    def test_the_command_is_in_the_environment_and_is_its_own(self):
+        done = self.run_command("sh", "-c", "command -v millrace", PATH=self.path())
+        self.assertEqual(done.stdout, f"{self.folder}/venv/bin/millrace\n")
+        done = self.run_command("millrace", "--version", PATH=self.path())
+        self.assertIn("on  sqlite: ", done.stdout)
+        self.assertIn("on  yaml: ", done.stdout)
+        self.run_command("millrace", "trace", "-o", "of_true", "--", "true", PATH=self.path())
+        done = self.run_command("millrace", "query", "of_true", "select count(*) > 0 as n from events", PATH=self.path())
+        self.assertIn("1", done.stdout)
+
+    def test_a_traced_command_inherits_what_the_user_gave_it(self):
+        plainly = self.run_command("sh", "-c", INHERITED, PATH=self.path())
+        traced = self.run_command("millrace", "trace", "-o", "inherited", "--", "sh", "-c", INHERITED, PATH=self.path())
+        self.assertIn("SigIgn:", plainly.stdout)
+        self.assertEqual(traced.stdout, plainly.stdout)
+
+    def test_manual_and_completions_come_along(self):
+        share = self.folder / "venv" / "share"
+        self.assertIn(".TH MILLRACE 1", (share / "man/man1/millrace.1").read_text())
+        for file in ("bash-completion/completions/millrace", "zsh/vendor-completions/_millrace",
+                     "fish/vendor_completions.d/millrace.fish"):
+            self.assertTrue((share / file).is_file(), f"{file} is missing")
+
+    @unittest.skipUnless(HAS_MPI, "needs MPI and mpirun")
+    def test_ranks_find_each_other(self):
+        mpirun = ("mpirun", "-n", "2", "--oversubscribe")
+        settings = environment(self.folder) | {"PATH": self.path()}
+        done = self.run_command(*mpirun, "millrace", "doctor", "--mpi", **settings)
+        self.assertIn("2 ranks talk over ", done.stdout)
+        if HAS_LOADER:
+            (self.folder / "ranks.py").write_text(RANKS)
+            done = self.run_command(*mpirun, self.python, "ranks.py", **settings)
+            self.assertEqual(sorted(done.stdout.splitlines()), ["0 of 2 None", "1 of 2 None"])
 
     def test_types_and_version_come_along(self):
         (package,) = self.folder.glob("venv/lib/python3*/site-packages/millrace")
@@ -81,9 +140,8 @@ class InstalledByCmakeTest(Installed, unittest.TestCase):
     def make_environment(cls):
         cls.run_command(sys.executable, "-m", "venv", "--without-pip", cls.folder / "venv")
         cls.python = cls.folder / "venv" / "bin" / "python"
-        place = sysconfig.get_path("platlib", "venv", {"platbase": str(cls.folder / "venv")})
         cls.run_command("cmake", "--build", BUILD, "--target", "python_package")
-        cls.run_command("cmake", "--install", BUILD, "--component", "python", "--prefix", place)
+        cls.run_command("cmake", "--install", BUILD, "--component", "python", "--prefix", cls.folder / "venv")
 
 
 class InstalledByPipTest(Installed, unittest.TestCase):

@@ -1,8 +1,8 @@
 """How a Python program is started under the tracer.
 
-The process becomes the program: by exec, of the launcher `millrace` where that is found, else of
-Python with the preload library. Arguments, __main__, sys.path, exit code and signals are therefore
-the program's own. PyTorch is marked by an import hook that every Python below finds through
+The process becomes the launcher, `millrace trace`, by exec. Where the library was chosen by hand
+(MILLRACE_TRACE_LIBRARY), or there is no launcher, it becomes the program itself, with the library
+preloaded. Arguments, __main__, sys.path, exit code and signals are therefore the program's own. PyTorch is marked by an import hook that every Python below finds through
 PYTHONPATH (docs/design/python-package.md).
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Optional
 
 from millrace import _trace
+from millrace._program import PROGRAM
 
 LIBRARY = "libmillrace_trace.so"
 SITE = Path(__file__).absolute().parent / "_site"
@@ -177,7 +178,7 @@ def find_library() -> Optional[Path]:
         if not Path(told).is_file():
             raise Failure(f"MILLRACE_TRACE_LIBRARY is {told}, and no such file is there", 1)
         return Path(told).resolve()
-    places = [Path(__file__).absolute().parents[1] / "lib"]
+    places = [PROGRAM.parents[1] / "lib"]
     launcher = shutil.which("millrace")
     if launcher is not None:
         prefix = Path(launcher).resolve().parents[1]
@@ -189,8 +190,10 @@ def find_library() -> Optional[Path]:
 
 
 def find_launcher() -> Optional[str]:
-    """`millrace` in PATH, where the library was not chosen by hand."""
-    return None if os.environ.get("MILLRACE_TRACE_LIBRARY") else shutil.which("millrace")
+    """The program of the package, else `millrace` in PATH; none if the library was chosen by hand."""
+    if os.environ.get("MILLRACE_TRACE_LIBRARY"):
+        return None
+    return str(PROGRAM) if PROGRAM.is_file() else shutil.which("millrace")
 
 
 def check_flags() -> None:
