@@ -1,0 +1,14 @@
+// Portable: stands in for what GCC 12's C++ runtime has and older ones lack. Only in builds with
+// MILLRACE_PORTABLE.
+//
+// Since GCC 12 std::condition_variable::wait() has a version of its own (GLIBCXX_3.4.30), because
+// it is declared noexcept. A program that calls it does not start with the runtime of GCC 11
+// (RHEL 9). Defined here, as that runtime has it, the linker finds it before the runtime's.
+#include <pthread.h>
+
+#include <condition_variable>
+#include <mutex>
+
+void std::condition_variable::wait(std::unique_lock<std::mutex>& lock) noexcept {
+  pthread_cond_wait(native_handle(), lock.mutex()->native_handle());
+}

