@@ -20,7 +20,7 @@ BUILD = SOURCE / "build/parts-test"
 OWNED_BY_THE_LIBRARY = {
     "yaml": "/usr/include/yaml-cpp/yaml.h",
     "gzip": "/usr/include/zlib.h",
-    "mpi": "/usr/lib/*/openmpi/include/mpi.h",
+    "mpi": "/usr/*/*/*mpi*/**/mpi.h",  # of Open MPI and of MPICH
     "sqlite": "/usr/include/sqlite3.h",
     "jpeg": "/usr/include/jpeglib.h",
     "png": "/usr/include/libpng16/png.h",
@@ -41,7 +41,7 @@ cmake --build "$BUILD"
 
 
 def packages_of(part: str) -> list[str]:
-    files = [os.path.realpath(file) for file in glob.glob(OWNED_BY_THE_LIBRARY[part])]
+    files = [os.path.realpath(file) for file in glob.glob(OWNED_BY_THE_LIBRARY[part], recursive=True)]
     if not files:
         raise AssertionError(f"{OWNED_BY_THE_LIBRARY[part]} is not there: what would hiding part {part} show?")
     owners = subprocess.run(["dpkg", "-S", *files], capture_output=True, text=True, check=True).stdout
