@@ -8,6 +8,7 @@ namespace millrace::advise {
 namespace {
 
 constexpr std::string_view kHidden = "io-hidden";
+constexpr std::string_view kFailed = "job-failed";
 
 // The order is that of the guide: how data are read, which files, by whom, in which order, what is
 // done with them, checkpoints.
@@ -45,6 +46,7 @@ constexpr Rule kRules[] = {
      Cost::kWriting},
     {"checkpoint-shared", "checkpoints on shared storage beside a local disk",
      judge_checkpoint_shared, Cost::kWriting},
+    {kFailed, "a job that ended with an error", judge_job_failed, Cost::kNone},
     {kHidden, "I/O that compute hides already: nothing to gain", judge_io_hidden, Cost::kNone},
 };
 
@@ -110,6 +112,7 @@ std::vector<Finding> advise(const analyze::Profile& profile, const Machine& mach
   drop_explained(findings);
   quieten_hidden(findings);
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
+    if ((a.rule == kFailed) != (b.rule == kFailed)) return a.rule == kFailed;
     if (a.gain.saved_ns != b.gain.saved_ns) return a.gain.saved_ns > b.gain.saved_ns;
     return a.severity > b.severity;
   });

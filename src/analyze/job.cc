@@ -132,9 +132,31 @@ class JobMetric : public Metric {
     job.mapped_io = (seen_ & kMapped) != 0;
     job.uring_io = (seen_ & kUring) != 0;
     count_epochs(context, job);
+    count_failed(context, job);
   }
 
  private:
+  // A process that became another program by exec ended as that one did.
+  static const trace::Process* last_program(const trace::Trace& trace, trace::ProcessIndex main) {
+    if (main == trace::kNoProcess) return nullptr;
+    const trace::Process* last = &trace.processes()[static_cast<size_t>(main)];
+    for (const trace::Process& other : trace.processes()) {
+      if (other.session == last->session && other.pid == last->pid &&
+          other.start_ns > last->start_ns) {
+        last = &other;
+      }
+    }
+    return last;
+  }
+
+  static void count_failed(const Context& context, Job& job) {
+    for (const Group& group : context.groups) {
+      const trace::Process* main = last_program(context.trace, group.main);
+      if (!group.trains || main == nullptr || !main->exited || main->exit_code == 0) continue;
+      if (job.failed_ranks++ == 0) job.exit_code = main->exit_code;
+    }
+  }
+
   static void count_epochs(const Context& context, Job& job) {
     std::set<int64_t> epochs;
     for (uint32_t group = 0; group < context.groups.size(); ++group) {

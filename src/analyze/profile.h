@@ -36,7 +36,9 @@ struct Job {
   std::string command;              // of the first process
   std::string framework;            // "pytorch", "tensorflow", "jax"; empty: none was seen
   std::vector<std::string> hosts;
-  uint32_t ranks = 0;  // groups of processes that train together as one; at least 1
+  uint32_t ranks = 0;         // groups of processes that train together as one; at least 1
+  uint32_t failed_ranks = 0;  // whose main process ended with another exit code than 0
+  int64_t exit_code = 0;      // of the first of those
   uint64_t processes = 0;
   uint64_t threads = 0;
   uint64_t compute_threads = 0;  // that had a region of computing

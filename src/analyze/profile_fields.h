@@ -59,6 +59,8 @@ void visit_fields(auto& visit, Of<Job> auto& of) {
   visit("framework", of.framework);
   visit("hosts", of.hosts);
   visit("ranks", of.ranks);
+  visit("failed_ranks", of.failed_ranks);
+  visit("exit_code", of.exit_code);
   visit("processes", of.processes);
   visit("threads", of.threads);
   visit("compute_threads", of.compute_threads);

@@ -96,7 +96,8 @@ void TraceBuilder::State::write_process(trace::TraceWriter& writer,
                          .parent_pid = made.spec.parent_pid,
                          .rank = made.spec.rank,
                          .world_size = made.spec.world_size,
-                         .exited = true};
+                         .exited = true,
+                         .exit_code = made.spec.exit_code};
   process.start_ns = ~uint64_t{0};
   for (const Made& event : made.events) {
     process.start_ns = std::min(process.start_ns, static_cast<uint64_t>(event.spec.at.count()));

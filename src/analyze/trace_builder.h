@@ -28,6 +28,7 @@ struct ProgramSpec {
   std::string host = "node1";
   std::string command = "python train.py";
   uint32_t parent_pid = 1;  // another program's pid: its worker
+  int32_t exit_code = 0;
 };
 
 // What an event may have beside call and file. Times count from the job's begin.

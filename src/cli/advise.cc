@@ -27,6 +27,10 @@ Result<int> advise_with(const Arguments& arguments, Output& output, comm::Comm& 
   ASSIGN_OR_RETURN(const advise::Machine machine,
                    advise::apply_overrides(advise::detect_machine(profile), words));
   const std::vector<advise::Finding> findings = advise::advise(profile, machine);
+  if (profile.job.events == 0 && findings.empty() && !arguments.has("json")) {
+    output.print("nothing was recorded, so nothing can be judged\n");
+    return kExitSuccess;
+  }
   output.print(arguments.has("json") ? advise::findings_json(findings, machine)
                                      : advise::findings_text(findings, machine, output.terminal()));
   return kExitSuccess;

@@ -37,8 +37,9 @@ struct Reported {
 
 std::string summary_of(const Reported& reported, const Output& output) {
   const analyze::Profile& profile = reported.job.profile;
-  return report::report_text(profile, output.terminal()) + "\n" +
-         advise::findings_brief(reported.findings, kFindingsShown, output.terminal());
+  const std::string text = report::report_text(profile, output.terminal());
+  if (profile.job.events == 0 && reported.findings.empty()) return text;  // nothing to judge
+  return text + "\n" + advise::findings_brief(reported.findings, kFindingsShown, output.terminal());
 }
 
 std::string json_of(const Reported& reported) {

@@ -50,3 +50,10 @@ $ millrace advise --memory 64G x
 $ millrace advise no-such-trace
 ! millrace: no-such-trace: ...
 ? 1
+
+# a job that failed is said to have failed, before anything else
+$ for rank in 0 1; do OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_SIZE=2 millrace trace -o failed -- sh -c 'exit 2'; done; millrace advise failed | head -2
+> problem   the job failed (job-failed)
+>   seen    2 of 2 ranks ended with another exit code than 0, the first with 2
+$ millrace trace -o alone -- sh -c 'exit 3'; millrace advise alone --json | python3 -c 'import json, sys; f = json.load(sys.stdin)["findings"][0]; print(f["rule"], f["severity"], f["evidence"][0]["text"])'
+> job-failed problem it ended with exit code 3

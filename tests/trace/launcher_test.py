@@ -194,6 +194,8 @@ class LauncherTest(unittest.TestCase):
         self.assertIn(reason, self.say("info"))
         self.assertIn("exit 7", self.say("info"))
         self.assertIn("nothing was recorded: " + reason, self.say("report"))
+        for verb in ("report", "advise"):
+            self.assertNotIn("worth a change", self.say(verb))
 
     def test_a_static_command_is_named_in_a_trace_that_is_not_packed(self):
         self.run_traced([STATIC_WORKLOAD, "preads", self.file, "10"], "--no-pack")

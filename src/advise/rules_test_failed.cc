@@ -1,0 +1,52 @@
+// Advice about jobs that failed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "advise/advise.h"
+#include "analyze/scan.h"
+#include "analyze/trace_builder.h"
+#include "base/temporary_directory.h"
+
+namespace millrace::advise {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A job of two ranks that ended with these exit codes.
+std::vector<Finding> findings_of(int32_t first, int32_t second) {
+  const TemporaryDirectory directory = *TemporaryDirectory::create();
+  analyze::TraceBuilder job(directory.path() / "t.mrt");
+  const analyze::Program rank0 = job.program({.rank = 0, .exit_code = first});
+  const analyze::Program rank1 = job.program({.rank = 1, .exit_code = second});
+  // A worker that ends with an error is its rank's to judge.
+  const analyze::Program worker = job.program({.parent_pid = rank0.pid(), .exit_code = 1});
+  for (const analyze::Program& program : {rank0, rank1}) {
+    program.read("/data/a", {.at = 1ms, .offset = 0, .size = 100});
+  }
+  worker.read("/data/a", {.at = 2ms, .offset = 0, .size = 100});
+  const trace::Trace trace = job.finish();
+  return advise(analyze::profile_of(trace), {});
+}
+
+TEST(JobFailed, IsSaidFirstWithTheRanksAndTheCode) {
+  const auto findings = findings_of(2, 2);
+  ASSERT_FALSE(findings.empty());
+  EXPECT_EQ(findings.front().rule, "job-failed");
+  EXPECT_EQ(findings.front().severity, Severity::kProblem);
+  EXPECT_EQ(findings.front().evidence.front().text,
+            "2 of 2 ranks ended with another exit code than 0, the first with 2");
+}
+
+TEST(JobFailed, OneRankIsEnough) {
+  const auto findings = findings_of(0, 3);
+  ASSERT_FALSE(findings.empty());
+  EXPECT_EQ(findings.front().evidence.front().text,
+            "1 of 2 ranks ended with another exit code than 0, the first with 3");
+}
+
+TEST(JobFailed, IsNotSaidOfAJobThatEndedWell) {
+  EXPECT_THAT(findings_of(0, 0), testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace millrace::advise
