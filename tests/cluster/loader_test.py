@@ -58,7 +58,7 @@ except RuntimeError as error:
 Path(f"batches-{rank}.json").write_text(json.dumps(batches))
 Path(f"stats-{rank}.json").write_text(json.dumps({
     "local": loader.stats().get("local"), "cache": loader.stats().get("cache"),
-    "storage_epoch": loader.storage_epoch if "local_dir" in options else None}))
+    "storage_epoch": loader.storage_epoch if epochs == 0 else None}))
 """
 
 # mpirun ends all ranks when it sees one die: it sees shells instead, which wait for each other.
