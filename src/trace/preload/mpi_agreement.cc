@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "hook/environment.h"
+#include "hook/scratch.h"
 #include "hook/syscall.h"
 #include "trace/preload/recorder.h"
 #include "trace/preload/text.h"
@@ -62,8 +63,9 @@ bool on_several_nodes(const wire::PlaceVariables& place) {
 // A name that all ranks of the job have and no other job has, nor this one when it is started
 // again; 0 where there is none. What is left of a killed job must not speak for another.
 uint64_t job_number() {
-  char text[2048];
-  TextBuilder builder(text);
+  const hook::Scratch<hook::ScratchText> scratch;
+  if (!scratch) return 0;
+  TextBuilder builder(scratch->text);
   for (const std::string_view name :
        {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PALS_APID", "SLURM_JOB_ID"}) {
     if (variable(name).empty()) continue;
@@ -73,7 +75,7 @@ uint64_t job_number() {
     builder.add(" ").add(variable("SLURM_RESTART_COUNT"));
     // Open MPI's namespace has few bits. Where its mpirun listens is added.
     builder.add(" ").add(variable("OMPI_MCA_orte_hnp_uri"));
-    return wire::name_hash(text, builder.end()) | 1;
+    return wire::name_hash(scratch->text, builder.end()) | 1;
   }
   return 0;
 }
