@@ -108,7 +108,7 @@ class SetupTest(unittest.TestCase):
         self.assertGreater(len(lines), 5)
         for line in lines:
             group, package, probe, provides = (field.strip() for field in line.split("|"))
-            self.assertIn(group, ("core", "python", "example", "test"), line)
+            self.assertIn(group, ("core", "python", "example", "test", "wheel"), line)
             self.assertRegex(package, r"^[a-z0-9.+-]+$")
             self.assertRegex(probe, r"^(command|header|python|file):\S+$")
             self.assertTrue(provides, line)
