@@ -184,7 +184,7 @@ TEST(Indexed, RefusesAHugeIndexWithoutReadingIt) {
   const std::string path = directory.path() / "a.mrx";
   const auto engine = *io::open_engine("posix");
   put(*engine, directory.path() / "a.mrd", golden("indexed.mrd"));
-  for (const std::string head : {golden("indexed.mrx"), std::string(64, 'x')}) {
+  for (const std::string& head : {golden("indexed.mrx"), std::string(64, 'x')}) {
     put(*engine, path, head);
     if (truncate(path.c_str(), int64_t{8} << 40) != 0) GTEST_SKIP() << "no files of 8 TiB here";
     const auto samples = (*open_format("indexed"))->index(*engine, directory.path() / "a.mrd");
