@@ -370,6 +370,21 @@ TEST_F(LocalLoaders, SayWhichEpochTheStorageHolds) {
   EXPECT_EQ((*open(from_source, 0, nullptr))->storage_epoch(), std::nullopt);
 }
 
+TEST_F(LocalLoaders, AreAtAnEpochThatAllHavePreparedAndNoneCommitted) {
+  const Job alone = job(30, 1);
+  ASSERT_TRUE((*open(alone, 0, nullptr))->start_epoch(Epoch{0}).ok());
+  ASSERT_TRUE((*LocalStorage::open({.directory = directory_.path() / "rank0",
+                                    .order = {.shuffle = Shuffle::kPartial,
+                                              .sample_count = 30,
+                                              .seed = 17,
+                                              .shard_count = 1,
+                                              .fraction = 0.2},
+                                    .rank = 0}))
+                  ->prepare(Epoch{1})
+                  .ok());
+  EXPECT_EQ((*open(alone, 0, nullptr))->storage_epoch(), Epoch{1});
+}
+
 TEST_F(LocalLoaders, ARankThatEndsInTheMiddleIsNamedAndTheRestartGoesOn) {
   const Job whole = job();
   const auto told = run_ranks(4, [&](comm::Comm& comm) -> Status {

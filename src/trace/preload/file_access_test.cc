@@ -1,8 +1,11 @@
 #include "trace/preload/file_access.h"
 
+#include <errno.h>
 #include <gtest/gtest.h>
+#include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <barrier>
@@ -64,6 +67,52 @@ TEST_F(NoFallocateTest, SpaceThatSeveralMakeIsNotWrittenOver) {
     EXPECT_GE(std::filesystem::file_size(path), kSize);
     for (char* memory : mapped) munmap(memory, kSize);
   }
+}
+
+class OwnFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "only root can make files of another user";
+    directory_ = std::filesystem::temp_directory_path() / "millrace-own-XXXXXX";
+    ASSERT_NE(mkdtemp(directory_.data()), nullptr);
+    ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);
+  }
+  void TearDown() override {
+    if (!directory_.empty()) std::filesystem::remove_all(directory_);
+  }
+
+  // 0, or the errno value with which the file could not be mapped.
+  int map(const std::string& name) const {
+    const std::string path = directory_ + "/" + name;
+    int error = 0;
+    void* memory =
+        map_file({.path = path.c_str(), .offset = 0, .size = 4096, .create = true}, &error);
+    if (memory != nullptr) munmap(memory, 4096);
+    return error;
+  }
+
+  std::string directory_;
+};
+
+TEST_F(OwnFileTest, AnotherUsersIsNotMapped) {
+  EXPECT_EQ(map("page"), 0);
+  ASSERT_EQ(chown((directory_ + "/page").c_str(), 65534, 65534), 0);
+  EXPECT_EQ(map("page"), EACCES);
+}
+
+// The files of this process then belong to 65534, as they do on a server that maps users.
+TEST_F(OwnFileTest, WhereAllFilesGetOneOwnerThatOwnerIsTheUser) {
+  setfsuid(65534);
+  const int error = map("page");
+  const int again = map("page");
+  setfsuid(0);
+  EXPECT_EQ(error, 0);
+  EXPECT_EQ(again, 0);
+  size_t left = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+    left += entry.exists() ? 1 : 0;
+  }
+  EXPECT_EQ(left, 1u);
 }
 
 }  // namespace
