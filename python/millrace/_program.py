@@ -7,16 +7,15 @@ its libraries are at a place that it knows, wherever pip puts scripts.
 import os
 import signal
 import sys
-from pathlib import Path
-from typing import NoReturn
 
 from millrace import _trace
 
 # Beside the extension, which in an editable install lies elsewhere than the sources.
-PROGRAM = Path(_trace.__file__).absolute().parent / "bin" / "millrace"
+# No pathlib: it takes longer to import than the program to start.
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(_trace.__file__)), "bin", "millrace")
 
 
-def main() -> NoReturn:
+def main() -> None:
     # What Python changed in this process is put back, since a command that is traced inherits it:
     # the signals that Python ignores, and LC_CTYPE, which Python sets in the C locale.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -29,5 +28,6 @@ def main() -> NoReturn:
 
 def first_environment() -> dict:
     """The environment that this process was started with."""
-    entries = Path("/proc/self/environ").read_bytes().split(b"\0")
+    with open("/proc/self/environ", "rb") as file:
+        entries = file.read().split(b"\0")
     return dict(entry.split(b"=", 1) for entry in entries if b"=" in entry)

@@ -178,7 +178,7 @@ def find_library() -> Optional[Path]:
         if not Path(told).is_file():
             raise Failure(f"MILLRACE_TRACE_LIBRARY is {told}, and no such file is there", 1)
         return Path(told).resolve()
-    places = [PROGRAM.parents[1] / "lib"]
+    places = [Path(PROGRAM).parents[1] / "lib"]
     launcher = shutil.which("millrace")
     if launcher is not None:
         prefix = Path(launcher).resolve().parents[1]
@@ -193,7 +193,7 @@ def find_launcher() -> Optional[str]:
     """The program of the package, else `millrace` in PATH; none if the library was chosen by hand."""
     if os.environ.get("MILLRACE_TRACE_LIBRARY"):
         return None
-    return str(PROGRAM) if PROGRAM.is_file() else shutil.which("millrace")
+    return PROGRAM if os.path.isfile(PROGRAM) else shutil.which("millrace")
 
 
 def check_flags() -> None:
