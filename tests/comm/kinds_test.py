@@ -40,6 +40,10 @@ class KindsTest(unittest.TestCase):
         holder = tempfile.TemporaryDirectory(prefix="mr")
         self.addCleanup(holder.cleanup)
         self.folder = Path(holder.name)
+        if not any(shutil.which(kind.launcher) for kind in KINDS):
+            self.skipTest("no launcher has the name that Debian gives it")
+        self.kinds = usable_kinds()
+        self.assertGreater(len(self.kinds), 0, "this build has no library for the MPI of this machine")
 
     def run_command(self, *command, **more: str) -> subprocess.CompletedProcess:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMI", "MILLRACE_"))}
@@ -59,9 +63,7 @@ class KindsTest(unittest.TestCase):
         return Path(shutil.copy(RANKS, self.folder / "bin"))
 
     def test_ranks_talk_over_the_mpi_of_their_launcher(self):
-        kinds = usable_kinds()
-        self.assertGreater(len(kinds), 0)
-        for kind in kinds:
+        for kind in self.kinds:
             with self.subTest(kind.launcher):
                 done = self.run_command(kind.launcher, "-n", "2", *kind.flags, MILLRACE, "doctor", "--mpi")
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -69,14 +71,14 @@ class KindsTest(unittest.TestCase):
 
     def test_messages_and_reductions_work_over_each(self):
         names = ["ReduceFoldsWholeNumbersAtTheRootAlone", "MessagesOfAnyLengthArrive"]
-        for kind in usable_kinds():
+        for kind in self.kinds:
             with self.subTest(kind.launcher):
                 done = self.run_command(kind.launcher, "-n", "2", *kind.flags, RANKS, "check", *names)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(done.stdout.count(" holds on rank "), 2 * len(names), done.stdout)
 
     def test_an_mpi_that_is_loaded_already_is_used(self):
-        for kind in usable_kinds():
+        for kind in self.kinds:
             with self.subTest(kind.launcher):
                 done = self.run_command(RANKS, "check", "RanksAreCounted", MILLRACE_COMM="mpi", LD_PRELOAD=kind.library,
                                         LD_DEBUG="files")
@@ -85,7 +87,7 @@ class KindsTest(unittest.TestCase):
                     self.assertEqual(other.module in done.stderr, other is kind, other.module)
 
     def test_the_user_may_name_the_library_of_an_mpi_or_ours_for_it(self):
-        for kind in usable_kinds():
+        for kind in self.kinds:
             for named in (MODULES / kind.module, path_of(kind.library)):
                 with self.subTest(named):
                     done = self.run_command(RANKS, "check", "RanksAreCounted", MILLRACE_COMM="mpi",
