@@ -51,18 +51,24 @@ function(millrace_module name)
   endif()
 endfunction()
 
-# One test of ctest for each of the program's, or, under the sanitizers, whose runtime takes longer to start than most
-# tests take, a few shares of them. Both from the root of the sources, so that tests find tests/golden.
+# One test of ctest for each of the program's. Under the sanitizers, whose runtime takes longer to start than most tests
+# take, a few shares of them. Both from the root of the sources, so that tests find tests/golden. The label `unit` is for
+# whoever wants these alone. A program for another machine is asked for its tests when ctest runs, not in the build.
 function(millrace_unit_tests program)
   if(NOT MILLRACE_SANITIZE)
-    gtest_discover_tests(${program} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" PROPERTIES TIMEOUT 120)
+    set(discovery POST_BUILD)
+    if(CMAKE_CROSSCOMPILING)
+      set(discovery PRE_TEST)
+    endif()
+    gtest_discover_tests(${program} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" DISCOVERY_MODE ${discovery}
+      PROPERTIES TIMEOUT 120 LABELS unit)
     return()
   endif()
   set(share_count 4)
   foreach(share RANGE 1 ${share_count})
     math(EXPR index "${share} - 1")
     add_test(NAME ${program}.${share} COMMAND ${program} --gtest_brief=1 WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
-    set_tests_properties(${program}.${share} PROPERTIES TIMEOUT 600
+    set_tests_properties(${program}.${share} PROPERTIES TIMEOUT 600 LABELS unit
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${share_count};GTEST_SHARD_INDEX=${index}")
   endforeach()
 endfunction()
