@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -30,9 +31,9 @@ OWNED_BY_THE_LIBRARY = {
 }
 HIDE_AND_BUILD = r"""
 set -eu
-mount -t tmpfs tmpfs /mnt
-mkdir /mnt/upper /mnt/work
-mount -t overlay overlay -o lowerdir=/usr,upperdir=/mnt/upper,workdir=/mnt/work /usr
+mount -t tmpfs tmpfs "$SCRATCH"
+mkdir "$SCRATCH/upper" "$SCRATCH/work"
+mount -t overlay overlay -o "lowerdir=/usr,upperdir=$SCRATCH/upper,workdir=$SCRATCH/work" /usr
 dpkg -L "$@" | while read -r file; do if [ -f "$file" ] || [ -L "$file" ]; then rm "$file"; fi; done
 cmake --preset release --fresh -B "$BUILD" -DMILLRACE_UNITY=ON -DMILLRACE_BENCH=OFF -DCMAKE_CXX_FLAGS_RELEASE="-O0 -DNDEBUG"
 cmake --build "$BUILD"
@@ -54,7 +55,10 @@ class PartsTest(unittest.TestCase):
     def build_without(self, part: str) -> str:
         """What configuring, building and `millrace --version` printed on a machine without the part's library."""
         # Other Pythons and libraries than Debian's must not stand in for what is hidden.
-        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": os.environ["HOME"], "BUILD": str(BUILD)}
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": os.environ["HOME"], "BUILD": str(BUILD),
+                       "SCRATCH": scratch.name}
         done = subprocess.run(["unshare", "--mount", "--propagation", "private", "bash", "-c", HIDE_AND_BUILD, "hide",
                                *packages_of(part)], cwd=SOURCE, env=environment, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)

@@ -79,7 +79,7 @@ enter_machine() {
   pivot_root . old
   umount -l /old
   rmdir /old
-  cd /root/millrace
+  cd ~root/millrace
   local disable=()
   if [ -n "${CCACHE_DISABLE:-}" ]; then disable=(CCACHE_DISABLE=1); fi
   exec env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \

@@ -96,19 +96,21 @@ class KindsTest(unittest.TestCase):
                     self.assertIn(kind.module, done.stderr)
 
     def test_a_build_without_the_launchers_mpi_says_so(self):
-        for kind, variable in zip(KINDS, ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")):
+        for kind, prefix in zip(KINDS, ("OMPI_COMM_WORLD", "PMI")):
             with self.subTest(kind.module):
                 shutil.rmtree(self.folder)
                 self.folder.mkdir()
-                done = self.run_command(self.copy_without(kind.module), "check", "RanksAreCounted", **{variable: "2"})
+                done = self.run_command(self.copy_without(kind.module), "check", "RanksAreCounted",
+                                        **{f"{prefix}_SIZE": "2", f"{prefix}_RANK": "0"})
                 self.assertEqual(done.returncode, 1)
-                self.assertIn(f"no MPI can be used for the ranks of this job ({variable}=2): "
+                self.assertIn(f"no MPI can be used for the ranks of this job ({prefix}_SIZE=2): "
                               f"this build of Millrace has no {kind.module} for ", done.stderr)
                 self.assertIn("millrace doctor", done.stderr)
 
     def test_a_library_of_mpi_that_cannot_be_loaded_is_named_with_what_to_do(self):
         (self.folder / "libmpi.so.40").write_text("not a library at all, but long enough to look like one" * 20)
-        done = self.run_command(RANKS, "check", "RanksAreCounted", OMPI_COMM_WORLD_SIZE="2", LD_LIBRARY_PATH=str(self.folder))
+        done = self.run_command(RANKS, "check", "RanksAreCounted", OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_RANK="0",
+                                LD_LIBRARY_PATH=str(self.folder))
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"Open MPI cannot be loaded ({self.folder}/libmpi.so.40: ", done.stderr)
         self.assertIn("LD_LIBRARY_PATH", done.stderr)
