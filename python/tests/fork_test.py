@@ -2,7 +2,6 @@
 """Ranks that fork: a child is no rank, and nothing that happens to it happens to the rank."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,8 +11,6 @@ from pathlib import Path
 
 import mpirun
 
-BUILD = Path(os.environ["MILLRACE_BUILD"])
-HAS_MPI = (BUILD / "lib" / "libmillrace_mpi.so").exists() and shutil.which("mpirun") is not None
 COUNT = 32
 
 # A loader that exchanges samples with other ranks; in the middle of an epoch its threads are at work.
@@ -72,11 +69,11 @@ class ForkTest(unittest.TestCase):
         self.assertEqual(done.stdout.count("whole"), ranks, done.stdout)
         return done.stdout
 
-    @unittest.skipUnless(HAS_MPI, "needs MPI and mpirun")
+    @unittest.skipUnless(mpirun.HAS_MPI, "needs MPI and mpirun")
     def test_a_child_that_is_terminated_does_not_end_its_rank(self):
         self.train(BEGIN + TERMINATE + END, ranks=2)
 
-    @unittest.skipUnless(HAS_MPI, "needs MPI and mpirun")
+    @unittest.skipUnless(mpirun.HAS_MPI, "needs MPI and mpirun")
     def test_a_child_of_a_rank_that_exits_disturbs_nobody(self):
         said = self.train(BEGIN + EXIT + END, ranks=2)
         self.assertEqual(said.count("was forked from process"), 2, said)

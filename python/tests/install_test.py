@@ -13,14 +13,13 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from mpirun import environment
+from mpirun import HAS_MPI, environment
 
 SOURCE = Path(os.environ["MILLRACE_SOURCE"])
 BUILD = Path(os.environ["MILLRACE_BUILD"])
 # Not this process's: the package must be found where it was installed. The C locale makes Python change LC_CTYPE.
 ENVIRONMENT = {name: value for name, value in os.environ.items()
                if name not in ("PYTHONPATH", "LANG", "LANGUAGE") and not name.startswith("LC_")}
-HAS_MPI = any((BUILD / "lib").glob("libmillrace_mpi_*.so")) and shutil.which("mpirun") is not None
 HAS_LOADER = bool(list((BUILD / "python" / "millrace").glob("_loader*.so")))
 
 PROGRAM = """\

@@ -16,8 +16,6 @@ from pathlib import Path
 import millrace
 import mpirun
 
-BUILD = Path(os.environ["MILLRACE_BUILD"])
-HAS_MPI = any((BUILD / "lib").glob("libmillrace_mpi_*.so")) and shutil.which("mpirun") is not None
 COUNT = 103  # shards of uneven size
 LENGTH = 3000
 
@@ -222,7 +220,7 @@ class OneRankTest(LocalTest):
                                       "process a rank by mpirun.*, or leave it out: the batches are the same")
 
 
-@unittest.skipUnless(HAS_MPI, "this build or this machine has no MPI")
+@unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
 class RanksTest(LocalTest):
     def setUp(self):
         super().setUp()

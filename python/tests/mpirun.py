@@ -1,7 +1,11 @@
 """What programs under mpirun are started with. For the tests beside it."""
 
 import os
+import shutil
 from pathlib import Path
+
+LIBRARIES = Path(os.environ["MILLRACE_BUILD"]) / "lib"
+HAS_MPI = any(LIBRARIES.glob("libmillrace_mpi_*.so")) and shutil.which("mpirun") is not None
 
 
 def environment(folder: Path) -> dict:

@@ -3,7 +3,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,9 +13,6 @@ from pathlib import Path
 from PIL import Image as Pillow
 
 import mpirun
-
-BUILD = Path(os.environ["MILLRACE_BUILD"])
-HAS_MPI = any((BUILD / "lib").glob("libmillrace_mpi_*.so")) and shutil.which("mpirun") is not None
 
 TRAIN = """
 import json, os, sys
@@ -86,7 +82,7 @@ class PlsTest(unittest.TestCase):
         self.check_epoch(self.held(1, 0, 0))
         self.check_epoch(self.held(1, 0, 1))
 
-    @unittest.skipUnless(HAS_MPI, "this build or this machine has no MPI")
+    @unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
     def test_four_ranks_exchange_a_part_and_a_second_run_goes_on(self):
         self.train(4, 0)
         self.train(4, 2)

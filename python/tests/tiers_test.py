@@ -16,8 +16,6 @@ import numpy
 import millrace
 import mpirun
 
-BUILD = Path(os.environ["MILLRACE_BUILD"])
-HAS_MPI = any((BUILD / "lib").glob("libmillrace_mpi_*.so")) and shutil.which("mpirun") is not None
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 
 COUNT = 96
@@ -199,7 +197,7 @@ class SlowFilesTest(TiersTest):
         self.assertGreater(cache["disk"]["samples"], 2 * COUNT)
         self.assertGreater(cache["disk"]["bytes_per_second"], cache["source"]["bytes_per_second"])
 
-    @unittest.skipUnless(HAS_MPI, "this build or this machine has no MPI")
+    @unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
     def test_ranks_that_ask_each_other_read_fewer_files(self):
         # Slower than a rank that answers on a busy machine, and so slow that neither gets far ahead.
         alone = self.train(2, read_us=100_000, cache_memory="10MiB")
@@ -210,7 +208,7 @@ class SlowFilesTest(TiersTest):
         reads = [sum(cache["source"]["samples"] for cache in caches) for caches in (alone, together)]
         self.assertLess(reads[1], reads[0] - 20, f"{together}")
 
-    @unittest.skipUnless(HAS_MPI, "this build or this machine has no MPI")
+    @unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
     def test_a_killed_rank_is_named_and_nobody_waits(self):
         # Samples that a lost rank has are not bad ones: they are not left out either.
         for skips in (False, True):
@@ -222,7 +220,7 @@ class SlowFilesTest(TiersTest):
             self.assertRegex((self.folder / "error-0.txt").read_text(),
                              r"RuntimeError: .*rank 1 .*ended without a word")
 
-    @unittest.skipUnless(HAS_MPI, "this build or this machine has no MPI")
+    @unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
     def test_a_directory_that_one_rank_cannot_write_is_told_by_all(self):
         (self.folder / "scratch-0").mkdir()
         self.train(2, cache_dir="scratch-RANK", cache_disk="1MiB", cache_peers=True)
