@@ -119,4 +119,7 @@ mkdir -p "$work/upper/root"
 git clone -q --no-hardlinks . "$work/upper/root/millrace"
 
 export tree archives cache work root
-unshare --mount --propagation private --pid --fork --kill-child "$0" --inside "$*"
+unshare --mount --propagation private --pid --fork --kill-child "$0" --inside "$*" <&0 &
+machine=$!
+trap 'kill "$machine"; wait "$machine"' INT TERM  # else it would go on without us
+wait "$machine"

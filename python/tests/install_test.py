@@ -6,7 +6,6 @@ It carries the whole product, so nothing else of Millrace is in reach of what ru
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
