@@ -39,7 +39,7 @@ function(millrace_part name)
       if(NOT version)
         set(version "${${part_FIND}_C_VERSION}")  # FindMPI
       endif()
-      set(reason "${part_FIND} ${version}")
+      string(STRIP "${part_FIND} ${version}" reason)
     elseif(MILLRACE_${upper} STREQUAL "AUTO")
       set(reason "${wanted} was not found when this was built; install ${part_PACKAGE} and build again")
     else()

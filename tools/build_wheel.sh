@@ -38,8 +38,9 @@ pip wheel . --quiet --no-deps --no-build-isolation -w build/wheel-unrepaired "${
 made=(build/wheel-unrepaired/*.whl)
 
 # Those that a wheel without would only miss on the cluster.
+content=$("$tools/bin/python" -m zipfile -l "${made[0]}")
 for file in bin/millrace lib/libmillrace_trace.so lib/libmillrace_mpi_openmpi.so lib/libmillrace_mpi_mpich.so; do
-  "$tools/bin/python" -m zipfile -l "${made[0]}" | grep -q "^millrace/$file " || die "${made[0]} has no millrace/$file"
+  grep -q "^millrace/$file " <<<"$content" || die "${made[0]} has no millrace/$file"
 done
 
 say "auditwheel repair, for $platform"

@@ -32,7 +32,7 @@ is_there() {
     command) command -v "$what" >/dev/null 2>&1 ;;
     header) printf '#include <%s>\n' "$what" | c++ -std=c++20 -E -x c++ - >/dev/null 2>&1 ;;
     python) "$(debian_python)" -c "import $what" >/dev/null 2>&1 ;;
-    file) [ -e "$what" ] ;;
+    file) compgen -G "$what" >/dev/null ;;
     *) die "$packages_file: '$1' is neither command:, header:, python: nor file:" ;;
   esac
 }
