@@ -34,7 +34,9 @@ set -eu
 mount -t tmpfs tmpfs "$SCRATCH"
 mkdir "$SCRATCH/upper" "$SCRATCH/work"
 mount -t overlay overlay -o "lowerdir=/usr,upperdir=$SCRATCH/upper,workdir=$SCRATCH/work" /usr
-dpkg -L "$@" | while read -r file; do if [ -f "$file" ] || [ -L "$file" ]; then rm "$file"; fi; done
+dpkg -L "$@" | grep ^/usr/ | sort -r | while read -r file; do
+  if [ -d "$file" ] && [ ! -L "$file" ]; then rmdir --ignore-fail-on-non-empty "$file"; else rm -f "$file"; fi
+done
 cmake --preset release --fresh -B "$BUILD" -DMILLRACE_UNITY=ON -DMILLRACE_BENCH=OFF -DCMAKE_CXX_FLAGS_RELEASE="-O0 -DNDEBUG"
 cmake --build "$BUILD"
 "$BUILD/bin/millrace" --version
