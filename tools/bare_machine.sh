@@ -82,13 +82,15 @@ enter_machine() {
   cd ~root/millrace
   local disable=()
   if [ -n "${CCACHE_DISABLE:-}" ]; then disable=(CCACHE_DISABLE=1); fi
-  exec env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+  # Not exec: this bash is the first process of the machine, and takes the orphans that end. ctest would not.
+  env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
     TERM="${TERM:-dumb}" ${CI:+CI="$CI"} "${disable[@]}" bash -c "$1"
 }
 
 if [ "${1:-}" = --inside ]; then
   shift
   enter_machine "$@"
+  exit
 fi
 case "${1:-}" in
   '') usage >&2; exit 2 ;;
