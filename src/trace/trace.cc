@@ -31,7 +31,7 @@ struct PartMaps {
 
 // The names of all parts, each once. Places of an own table rather than nodes of an unordered_map:
 // those of a million names would take as much memory as the names.
-class NameTable {
+class JoinedNames {
  public:
   NameIndex add(std::string name) {
     if (name.empty()) return NameIndex{};
@@ -76,7 +76,7 @@ bool is_identity(const std::vector<Index>& map) {
 }  // namespace
 
 struct Trace::State {
-  void join(Part& part, NameTable& name_table);
+  void join(Part& part, JoinedNames& joined_names);
   void join_processes(const Tables& tables, PartMaps& maps);
   uint32_t join_session(const SessionEntry& entry, int64_t origin_wall_ns);
   void leave_out_launchers();
@@ -144,12 +144,12 @@ void Trace::State::join_processes(const Tables& tables, PartMaps& map) {
   }
 }
 
-void Trace::State::join(Part& part, NameTable& name_table) {
+void Trace::State::join(Part& part, JoinedNames& joined_names) {
   const Tables& tables = part.tables();
   PartMaps map;
   std::vector<std::string> part_names = part.release_names();
   map.names.reserve(part_names.size());
-  for (std::string& name : part_names) map.names.push_back(name_table.add(std::move(name)));
+  for (std::string& name : part_names) map.names.push_back(joined_names.add(std::move(name)));
   for (const SessionEntry& entry : tables.sessions) {
     map.sessions.push_back(join_session(entry, part.origin_wall_ns()));
   }
@@ -276,9 +276,9 @@ Trace Trace::of_parts(OpenedParts opened) {
   auto state = std::make_unique<State>();
   state->parts = std::move(opened.parts);
   state->problems = std::move(opened.problems);
-  NameTable name_table;
-  for (const auto& part : state->parts) state->join(*part, name_table);
-  state->names = name_table.take();
+  JoinedNames joined_names;
+  for (const auto& part : state->parts) state->join(*part, joined_names);
+  state->names = joined_names.take();
   state->leave_out_launchers();
   state->align();
   return Trace(std::move(state));
