@@ -143,6 +143,7 @@ class LauncherTest(unittest.TestCase):
         os.remove(self.pipe)
         return error
 
+    @unittest.skipIf(has_thread_sanitizer(), "ThreadSanitizer keeps signals back while a thread waits in a system call")
     def test_ctrl_c_while_packing_leaves_a_recording_that_can_be_packed(self):
         process, _ = self.start_and_let_it_pack(f"{WORKLOAD} preads {self.file} 5000")
         process.send_signal(signal.SIGINT)
@@ -165,6 +166,7 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(process.returncode, -signal.SIGINT)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root may choose a process id")
+    @unittest.skipIf(has_thread_sanitizer(), "ThreadSanitizer keeps signals back while a thread waits in a system call")
     def test_a_signal_after_the_commands_end_reaches_no_other_process(self):
         process, pid = self.start_and_let_it_pack("true")
         try:
