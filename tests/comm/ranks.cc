@@ -144,6 +144,7 @@ Status talk_for_ever(Comm& comm, const std::string& how, Rank harmed) {
 void fork_sleeper() {
   const pid_t child = fork();
   if (child == 0) {
+    setsid();  // mpirun kills the process groups of its ranks at its end
     for (const int fd : {0, 1, 2}) close(fd);  // mpirun waits for the end of its output
     while (true) pause();
   }
