@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a JPEG costs on its way into a batch: Millrace beside libjpeg-turbo alone, torchvision and Pillow.
 
-    bench/image_costs.py                       # from the root, after cmake --workflow --preset release
+    bench/image_costs.py                       # from the root, after cmake --workflow --preset bench
     bench/image_costs.py --rounds 20 --images 200 --directory DIR
 
 Makes photographs of noise (500 x 375, some 95 kB, 4:2:0, quality 90) unless DIR has some, then runs the contenders in

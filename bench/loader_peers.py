@@ -3,7 +3,7 @@
 and SPDL, and the C++ floor, in one run.
 
     bench/peers.sh loaders VENV                       # once: the peers, into an environment of their own
-    bench/loader_peers.py --python VENV/bin/python    # from the root, after cmake --workflow --preset release
+    bench/loader_peers.py --python VENV/bin/python    # from the root, after cmake --workflow --preset bench
 
 Raw samples of 128 KiB (a file each, and in each peer's own format) and JPEGs of 500 x 375 become torch batches of 64 in
 a new order every epoch. Each loader runs in a process of its own; its CPU time is that of the process and of its workers.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What summarising a trace costs: `millrace report` beside Python's gzip and json, and DFTracer's tools where given.
 
-    bench/report_costs.py                              # from the root, after cmake --workflow --preset release
+    bench/report_costs.py                              # from the root, after cmake --workflow --preset bench
     bench/report_costs.py --events 100M --peer-events 4M --dftracer VENV
     bench/report_costs.py --trace DIR --ranks 0        # of a trace that is there; the others get rank 0 of it
 
@@ -163,7 +163,7 @@ def amount(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build/release", help="build tree with MILLRACE_BENCH=ON")
+    parser.add_argument("--build", default="build/release", help="build tree with the benchmarks")
     parser.add_argument("--events", type=amount, default="10M", help="of the trace that is made")
     parser.add_argument("--peer-events", type=amount, default="1M", help="of what the others read")
     parser.add_argument("--shape", choices=("small", "records"), default="small")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `millrace top` costs the job it watches, and itself.
 
-    bench/top_costs.py --build build/release --rounds 7        # with MILLRACE_BENCH=ON
+    bench/top_costs.py --build build/release --rounds 7        # after cmake --workflow --preset bench
 
 A program that does nothing but read blocks from the page cache runs under `millrace trace`, alone and with top beside
 it, in turn; of the rounds the minimum counts. It is the worst case: some million events a second, where a training job

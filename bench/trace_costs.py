@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What tracing costs a program: Millrace beside the untraced run, and DFTracer beside both where it is given.
 
-    bench/trace_costs.py                       # from the root, after ./quickstart with MILLRACE_BENCH=ON (preset dev)
+    bench/trace_costs.py                       # from the root, after cmake --workflow --preset bench
     bench/trace_costs.py --build build/release --dftracer VENV --rounds 7
 
 Runs are interleaved, and of the rounds the minimum counts. CPU time is that of the program; `with packing` adds

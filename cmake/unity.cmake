@@ -2,8 +2,8 @@
 #
 # millrace_unity(TARGET) groups the sources of the target by tools/unity_groups.py, which keeps apart the files whose
 # private names would meet. Not CMAKE_UNITY_BUILD alone: it groups by the order of the list. A source with compile options of its
-# own is left out by CMake. Tests are always grouped; modules where MILLRACE_UNITY is on, in the presets that exist to
-# test. What developers build and users install is compiled file by file: an include that is missing shows there.
+# own is left out by CMake. Tests are always grouped; modules where MILLRACE_UNITY is on, in every preset but `dev`. What
+# developers build is compiled file by file: an include that is missing shows there.
 
 option(MILLRACE_UNITY "Compile the modules, too, in groups of sources (needs Python 3)" OFF)
 if(MILLRACE_UNITY)

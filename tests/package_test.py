@@ -29,8 +29,7 @@ def run(*command, **options) -> str:
 class PackageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        run("cmake", "--preset", "release", "-B", RELEASE, "-DMILLRACE_UNITY=ON", "-DMILLRACE_BENCH=OFF",
-            "-DMILLRACE_PYTHON=OFF", cwd=SOURCE)
+        run("cmake", "--preset", "release", "-B", RELEASE, "-DMILLRACE_PYTHON=OFF", cwd=SOURCE)
         run("cmake", "--build", RELEASE, "--parallel", os.cpu_count())
         cls.holder = tempfile.TemporaryDirectory()
         cls.made = Path(cls.holder.name) / "made"

@@ -37,7 +37,7 @@ mount -t overlay overlay -o "lowerdir=/usr,upperdir=$SCRATCH/upper,workdir=$SCRA
 dpkg -L "$@" | grep ^/usr/ | sort -r | while read -r file; do
   if [ -d "$file" ] && [ ! -L "$file" ]; then rmdir --ignore-fail-on-non-empty "$file"; else rm -f "$file"; fi
 done
-cmake --preset release --fresh -B "$BUILD" -DMILLRACE_UNITY=ON -DMILLRACE_BENCH=OFF -DCMAKE_CXX_FLAGS_RELEASE="-O0 -DNDEBUG"
+cmake --preset release --fresh -B "$BUILD" -DCMAKE_CXX_FLAGS_RELEASE="-O0 -DNDEBUG"
 cmake --build "$BUILD"
 "$BUILD/bin/millrace" --version
 """

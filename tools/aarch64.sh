@@ -39,10 +39,10 @@ in_tree() {
       DEBIAN_FRONTEND=noninteractive sh -c "cd \"\$0\" && exec \"\$@\"" "$PWD" "$@"' bash "$tree" "$cache" "$@"
 }
 
-# The libraries that the lists name, in their arm64 form.
+# The libraries that the lists name, in their arm64 form. One MPI: apt cannot install two for another architecture.
 arm64_libraries() {
   packages_of core test | while IFS='|' read -r package _; do
-    case "$package" in lib*-dev | zlib*-dev) printf '%s:arm64\n' "$package" ;; esac
+    case "$package" in libmpich-dev) ;; lib*-dev | zlib*-dev) printf '%s:arm64\n' "$package" ;; esac
   done
 }
 
