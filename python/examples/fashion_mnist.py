@@ -172,6 +172,8 @@ def main() -> int:
     if arguments.resume:
         job.load()
     job.train()
+    if arguments.ranks > 1:
+        dist.destroy_process_group()  # gloo's threads must not run on while the interpreter shuts down
     return 0
 
 
