@@ -1,4 +1,4 @@
-# cmake --build --preset tidy: clang-tidy over every source but the tests, as .clang-tidy says. The tests are
+# cmake --workflow --preset tidy: clang-tidy over every source but the tests, as .clang-tidy says. The tests are
 # left out because the analyzer takes ten times as long over GoogleTest's macros and finds little.
 
 find_program(RUN_CLANG_TIDY NAMES run-clang-tidy-19 run-clang-tidy)
