@@ -18,7 +18,6 @@
 #include "base/counter_random.h"
 #include "base/file.h"
 #include "base/permutation.h"
-#include "base/permutation_lanes.h"
 #include "bench/measure.h"
 #include "loader/exchange/plan.h"
 #include "loader/order/order.h"
@@ -155,29 +154,6 @@ void order_costs(uint64_t sample_count) {
           std::move(contenders), 5);
 }
 
-// What the instructions of the processor make of it (base/permutation_lanes.h).
-void lanes_costs() {
-  const KeyedPermutation permutation(1'000'000, {.low = 1, .high = 2});
-  std::vector<uint64_t> numbers(kBatch);
-  std::vector<Contender> contenders;
-  const auto add = [&](const char* name, const PermutationLanes* lanes) {
-    contenders.push_back({name, [&, lanes] {
-                            for (uint64_t first = 0; first < 256'000; first += kBatch) {
-                              std::iota(numbers.begin(), numbers.end(), first);
-                              lanes->at_each(permutation.network(), permutation.round_keys().data(),
-                                             numbers.data(), numbers.size());
-                              keep(numbers[0]);
-                            }
-                          }});
-  };
-  add("plain", plain_permutation_lanes());
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2")) add("AVX2", avx2_permutation_lanes());
-  if (__builtin_cpu_supports("avx512dq")) add("AVX-512", avx512_permutation_lanes());
-#endif
-  compare("a keyed permutation of 1e6, 256 numbers at a time", 256'000, std::move(contenders), 9);
-}
-
 // Resident bytes of this process.
 uint64_t resident_bytes() {
   const auto text = read_file("/proc/self/statm");
@@ -201,7 +177,6 @@ void memory_costs() {
 
 int main() {
   millrace::bench::memory_costs();
-  millrace::bench::lanes_costs();
   millrace::bench::order_costs(1'000'000);
   millrace::bench::late_costs(1'000'000);
   millrace::bench::order_costs(8'000'000);

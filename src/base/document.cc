@@ -2,12 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 
-#include "base/file.h"
-#include "base/json.h"
 #include "base/text.h"
-#include "base/yaml.h"
 
 namespace millrace {
 namespace {
@@ -104,12 +100,6 @@ std::string describe(const Node& node) {
 
 Error Document::complain(Errc code, uint32_t line, std::string_view message) const {
   return fail(code, "{}:{}: {}", name, line, message);
-}
-
-Result<Document> read_document(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string content, read_file(path, kDocumentSizeMaxBytes));
-  if (std::filesystem::path(path).extension() == ".json") return parse_json(content, path);
-  return parse_yaml(content, path);
 }
 
 }  // namespace millrace

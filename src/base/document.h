@@ -94,9 +94,6 @@ struct Document {
   Error complain(Errc code, uint32_t line, std::string_view message) const;
 };
 
-// Reads a file by its ending: .json as JSON, anything else as YAML.
-Result<Document> read_document(const std::string& path);
-
 // How deep values may be nested, and how large a file may be: far beyond any real one, and small
 // enough that hostile input exhausts neither the stack nor the memory.
 inline constexpr unsigned kDocumentDepthMax = 200;

@@ -3,10 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "base/json.h"
-#include "base/temporary_directory.h"
 
 namespace millrace {
 namespace {
@@ -111,15 +108,6 @@ TEST(Fields, ACallersComplaintHasTheLineOfTheKey) {
   const Document document = document_of("{\n\n\"a\": 0}");
   const Fields fields = *Fields::of(document, document.root);
   EXPECT_EQ(fields.complain("a", "must be positive").message(), "w.json:3: a: must be positive");
-}
-
-TEST(ReadDocument, ChoosesTheParserByTheEndingAndNamesTheFile) {
-  const TemporaryDirectory directory = *TemporaryDirectory::create();
-  const std::string json = directory.path() / "a.json";
-  std::ofstream(json) << "{\"a\": 1,}";
-  EXPECT_EQ(read_document(json).error().message(),
-            json + ":1: expected a name in quotes, found '}'");
-  EXPECT_EQ(read_document(directory.path() / "no.json").error().code(), Errc::kNotFound);
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "base/permutation_lanes.h"
-
 namespace millrace {
 namespace {
 
@@ -14,10 +12,6 @@ uint64_t root_above(uint64_t value) {
   while (root * root >= value && root > 0) --root;
   while (root * root < value) ++root;
   return root;
-}
-
-const PermutationLanes& lanes_for(uint64_t size) {
-  return size > PermutationLanes::kSizeMax ? *plain_permutation_lanes() : permutation_lanes();
 }
 
 }  // namespace
@@ -41,14 +35,6 @@ KeyedPermutation KeyedPermutation::with_key(PermutationKey key) const {
   }
   for (size_t round = 0; round < kRounds; ++round) other.keys_[round] = drawn_number(key, round);
   return other;
-}
-
-void KeyedPermutation::at_each(std::span<uint64_t> numbers) const {
-  if (is_small()) {
-    for (uint64_t& number : numbers) number = at(number);
-    return;
-  }
-  lanes_for(size()).at_each(network_, keys_.data(), numbers.data(), numbers.size());
 }
 
 }  // namespace millrace

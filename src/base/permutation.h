@@ -3,22 +3,155 @@
 // A function and no table: any place of the order can be asked for alone, a billion numbers take
 // no memory, and equal keys give equal orders on every machine and compiler (golden values in
 // permutation_test.cc). Not for secrets. Not std::shuffle: it needs the table, and what it gives
-// is left to the library. How it is computed: permutation_network.h. Any number of threads may
-// share one.
-//
-// One that is asked about many numbers is quicker with tables: tabled_permutation.h.
+// is left to the library. Any number of threads may share one.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "base/permutation_network.h"
-
 namespace millrace {
+
+// Names one order. Distinct names that were drawn by philox4x32 give unrelated orders; keys that
+// differ by a small number are mixed as well.
+struct PermutationKey {
+  uint64_t low = 0;
+  uint64_t high = 0;
+};
+
+// The arithmetic of a keyed permutation, for one number at a time.
+//
+// A Feistel network over pairs (i / b, i % b) with a * b just above `size`, both near its square
+// root. Each half in turn is rotated by a hash of the other. A result past `size` is sent through
+// again. A network over bits would have up to twice as many results past `size`, and each costs a
+// mispredicted branch (docs/design/shuffling.md).
+struct PermutationNetwork {
+  static constexpr size_t kRounds = 8;
+
+  uint64_t size = 0;  // above 1
+  uint64_t left_size = 1;
+  uint64_t right_size = 1;
+  uint64_t right_reciprocal = 0;  // floor((2^64 - 1) / right_size)
+
+  // The number at a place, by kRounds keys, and the place of a number. REQUIRES: below size
+  uint64_t at(const uint64_t* keys, uint64_t index) const {
+    do index = forward(keys, index);
+    while (index >= size);
+    return index;
+  }
+  uint64_t inverse(const uint64_t* keys, uint64_t value) const {
+    do value = backward(keys, value);
+    while (value >= size);
+    return value;
+  }
+
+  __extension__ using uint128 = unsigned __int128;
+  static uint64_t high_product(uint64_t a, uint64_t b) {
+    return static_cast<uint64_t>((static_cast<uint128>(a) * b) >> 64);
+  }
+
+  static constexpr uint64_t kFirstFactor = 0x9e3779b97f4a7c15;
+  static constexpr uint64_t kSecondFactor = 0xd6e8feb86659fd93;
+
+  // A number in [0, bound) out of the other half and the key of the round: the first product
+  // spreads the bits upwards, the shift brings them down, the second spreads them again, and the
+  // third scales by the upper ones.
+  static uint64_t hash(uint64_t half, uint64_t key, uint64_t bound) {
+    uint64_t z = (half ^ key) * kFirstFactor;
+    z ^= z >> 32;
+    z *= kSecondFactor;
+    return high_product(z, bound);
+  }
+
+  static uint64_t add(uint64_t half, uint64_t step, uint64_t bound) {
+    const uint64_t sum = half + step;
+    return sum >= bound ? sum - bound : sum;
+  }
+
+  // A difference below 0 has gone round, and is back below the bound when that is added. Not by a
+  // comparison of the two, of which the compiler makes a branch that is mispredicted often.
+  static uint64_t subtract(uint64_t half, uint64_t step, uint64_t bound) {
+    const uint64_t difference = half - step;
+    return std::min(difference, difference + bound);
+  }
+
+  struct Halves {
+    uint64_t left = 0;   // below left_size
+    uint64_t right = 0;  // below right_size
+  };
+
+  Halves split(uint64_t number) const {
+    // The reciprocal is rounded down: the quotient is right, or one too small.
+    Halves halves{.left = high_product(number, right_reciprocal)};
+    halves.right = number - halves.left * right_size;
+    if (halves.right >= right_size) {
+      ++halves.left;
+      halves.right -= right_size;
+    }
+    return halves;
+  }
+
+  uint64_t join(Halves halves) const { return halves.left * right_size + halves.right; }
+
+ private:
+  uint64_t forward(const uint64_t* keys, uint64_t number) const {
+    Halves halves = split(number);
+    for (size_t round = 0; round < kRounds; round += 2) {
+      halves.left = add(halves.left, hash(halves.right, keys[round], left_size), left_size);
+      halves.right = add(halves.right, hash(halves.left, keys[round + 1], right_size), right_size);
+    }
+    return join(halves);
+  }
+
+  uint64_t backward(const uint64_t* keys, uint64_t number) const {
+    Halves halves = split(number);
+    for (size_t round = kRounds; round > 0; round -= 2) {
+      halves.right =
+          subtract(halves.right, hash(halves.left, keys[round - 1], right_size), right_size);
+      halves.left =
+          subtract(halves.left, hash(halves.right, keys[round - 2], left_size), left_size);
+    }
+    return join(halves);
+  }
+};
+
+// The index-th number that a key gives. Both words take part before they are mixed, each time in
+// another way: keys that agree in one number do not in the next. Mixed by splitmix64's step from a
+// place of its stream to a number.
+inline uint64_t drawn_number(PermutationKey key, uint64_t index) {
+  uint64_t z =
+      (key.low + index * 0x9e3779b97f4a7c15) ^ std::rotl(key.high, static_cast<int>(7 * index));
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+// The order of up to 16 numbers that a key names: a word of four-bit digits, shuffled by Fisher and
+// Yates. A network over so few would prefer some orders, and a test sees it.
+inline uint64_t small_order(uint64_t size, PermutationKey key) {
+  uint64_t order = 0xfedcba9876543210;
+  for (uint64_t last = size; last > 1; --last) {
+    const uint64_t shift = 4 * (last - 1);
+    const uint64_t other_shift =
+        4 * PermutationNetwork::high_product(drawn_number(key, last), last);
+    const uint64_t change = (order >> shift ^ order >> other_shift) & 15;  // 0 of one with itself
+    order ^= change << shift ^ change << other_shift;
+  }
+  return order;
+}
+
+// Where a digit stands. Each is in the word once: what differs from it in nothing is its place. Not
+// a second word with the inverse, which takes as long to make as the order.
+inline uint64_t place_of_digit(uint64_t order, uint64_t digit) {
+  constexpr uint64_t kOnes = 0x1111111111111111;
+  const uint64_t differs = order ^ digit * kOnes;
+  const uint64_t has_bit = (differs | differs >> 1 | differs >> 2 | differs >> 3) & kOnes;
+  return static_cast<uint64_t>(std::countr_one(has_bit | ~kOnes)) / 4;
+}
 
 class KeyedPermutation {
  public:
@@ -59,27 +192,22 @@ class KeyedPermutation {
     return network_.inverse(keys_.data(), value);
   }
 
-  // Each number becomes at() of it. Several are in work at a time. REQUIRES: all below size()
-  void at_each(std::span<uint64_t> numbers) const;
+  // Replaces each number by at() of it. REQUIRES: all below size()
+  void at_each(std::span<uint64_t> numbers) const {
+    for (uint64_t& number : numbers) number = at(number);
+  }
 
   // at() of first, first + stride, ... REQUIRES: all below size()
   template <typename Number>
   void fill(uint64_t first, uint64_t stride, std::span<Number> out) const {
-    std::array<uint64_t, kTogether> numbers;
-    for (; !out.empty(); out = out.subspan(std::min(kTogether, out.size()))) {
-      const auto here = std::span(numbers).first(std::min(kTogether, out.size()));
-      for (uint64_t& number : here) {
-        number = first;
-        first += stride;
-      }
-      at_each(here);
-      for (size_t i = 0; i < here.size(); ++i) out[i] = static_cast<Number>(here[i]);
+    for (Number& number : out) {
+      number = static_cast<Number>(at(first));
+      first += stride;
     }
   }
 
  private:
   static constexpr uint64_t kSmallSizeMax = 16;
-  static constexpr size_t kTogether = 64;
 
   PermutationNetwork network_;
   // Of the rounds; of a small size, the order, four bits a number.

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "base/random.h"
-#include "base/walk.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -68,13 +68,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::vector<std::string> seeds;
-  const auto counts =
-      millrace::walk(argv[1], {.entry = [&](const millrace::WalkEntry& entry) {
-                       if (const auto content = millrace::read_file(entry.path); content.ok())
-                         seeds.push_back(*content);
-                       return millrace::WalkNext::kContinue;
-                     }});
-  if (!counts.ok() || seeds.empty()) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[1], error)) {
+    if (const auto content = millrace::read_file(entry.path()); content.ok()) {
+      seeds.push_back(*content);
+    }
+  }
+  if (seeds.empty()) {
     fmt::print(stderr, "{}: no seeds\n", argv[1]);
     return 2;
   }

@@ -11,7 +11,6 @@
 
 #include "base/counter_random.h"
 #include "base/permutation.h"
-#include "base/permutation_lanes.h"
 #include "data/sample.h"
 
 namespace millrace::loader {
@@ -40,21 +39,28 @@ inline uint64_t named_purpose(OrderPurpose purpose, uint64_t which) {
   return uint64_t{static_cast<uint8_t>(purpose)} << 56 | which;
 }
 
-inline PermutationKey order_key(const OrderName& name) {
-  const uint64_t epoch = data::number_of(name.epoch);
-  const uint64_t what = named_purpose(name.purpose, name.which);
+inline PermutationKey key_of_block(uint64_t seed, uint64_t epoch, uint64_t purpose) {
   const auto block =
       philox4x32({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32),
-                  static_cast<uint32_t>(what), static_cast<uint32_t>(what >> 32)},
-                 {static_cast<uint32_t>(name.seed), static_cast<uint32_t>(name.seed >> 32)});
+                  static_cast<uint32_t>(purpose), static_cast<uint32_t>(purpose >> 32)},
+                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   return {.low = uint64_t{block[1]} << 32 | block[0], .high = uint64_t{block[3]} << 32 | block[2]};
+}
+
+inline PermutationKey order_key(const OrderName& name) {
+  return key_of_block(name.seed, data::number_of(name.epoch),
+                      named_purpose(name.purpose, name.which));
 }
 
 // Many at a time: of the epochs and named purposes, which become the lower and the upper halves of
 // the keys. REQUIRES: as many of these as of those
 inline void order_keys(uint64_t seed, std::span<uint64_t> epochs, std::span<uint64_t> purposes) {
   assert(epochs.size() == purposes.size());
-  permutation_lanes().philox_each(seed, epochs.data(), purposes.data(), epochs.size());
+  for (size_t i = 0; i < epochs.size(); ++i) {
+    const PermutationKey key = key_of_block(seed, epochs[i], purposes[i]);
+    epochs[i] = key.low;
+    purposes[i] = key.high;
+  }
 }
 
 }  // namespace millrace::loader
