@@ -9,12 +9,12 @@
 #include "analyze/folded.h"
 #include "analyze/profile_json.h"
 #include "base/atomic_file.h"
+#include "base/gzip.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/inputs.h"
 #include "cli/machine_options.h"
 #include "cli/verbs.h"
-#include "exchange/gzip.h"
 #include "report/scaling.h"
 
 namespace millrace::cli {
@@ -69,7 +69,7 @@ std::string text_of(const Reported& reported, const Arguments& arguments, const 
 Status write_page(const Reported& reported, const std::string& path) {
   analyze::DetailLimits limits;
   // Without compression the page has three times the bytes.
-  if (!exchange::GzipWriter::create().ok()) limits.events = 30'000;
+  if (!GzipWriter::create(1).ok()) limits.events = 30'000;
   const std::string detail =
       analyze::detail_json(reported.job.scan->context(), reported.job.profile, limits);
   JsonWriter findings;

@@ -5,9 +5,9 @@
 
 #include <fstream>
 
+#include "base/gzip.h"
 #include "base/random.h"
 #include "base/temporary_directory.h"
-#include "exchange/gzip.h"
 
 namespace millrace::exchange {
 namespace {
@@ -24,7 +24,7 @@ class LineSourceTest : public testing::Test {
 
   static std::string compressed(const std::string& text) {
     std::string out;
-    const auto gzip = GzipWriter::create();
+    const auto gzip = GzipWriter::create(6);
     EXPECT_TRUE((*gzip)->append(text, out).ok());
     EXPECT_TRUE((*gzip)->finish(out).ok());
     return out;

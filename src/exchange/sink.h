@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "base/atomic_file.h"
+#include "base/gzip.h"
 #include "base/result.h"
-#include "exchange/gzip.h"
 
 namespace millrace::exchange {
 

@@ -1,8 +1,8 @@
 #include "format/npz.h"
 
+#include "base/gzip.h"
 #include "base/text.h"
 #include "format/appender.h"
-#include "format/inflate.h"
 #include "format/npy.h"
 #include "format/zip.h"
 

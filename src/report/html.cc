@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "report/pack.h"
+#include "base/gzip.h"
 #include "report/page.h"
 
 namespace millrace::report {
@@ -28,6 +28,24 @@ void append_base64(std::string_view bytes, std::string& out) {
   }
 }
 
+struct Encoded {
+  std::string_view encoding;  // "gzip", which browsers decode, or "plain"; the page reads both
+  std::string bytes;
+};
+
+Result<Encoded> encode(std::string_view text) {
+  // On the most that a page holds (7 MB) level 9 was 1 % smaller than level 6, at twice the time.
+  const auto gzip = GzipWriter::create(6);
+  if (!gzip.ok() && gzip.error().code() == Errc::kUnsupported) {
+    return Encoded{.encoding = "plain", .bytes = std::string(text)};
+  }
+  if (!gzip.ok()) return gzip.error();
+  Encoded encoded{.encoding = "gzip", .bytes = {}};
+  RETURN_IF_ERROR((*gzip)->append(text, encoded.bytes));
+  RETURN_IF_ERROR((*gzip)->finish(encoded.bytes));
+  return encoded;
+}
+
 }  // namespace
 
 Result<std::string> report_html(std::string_view profile_json, std::string_view findings_json,
@@ -41,12 +59,12 @@ Result<std::string> report_html(std::string_view profile_json, std::string_view 
       {{"profile", profile_json}, {"findings", findings_json}, {"detail", detail_json}}};
   std::string html(page.substr(0, place));
   for (const auto& [name, json] : documents) {
-    ASSIGN_OR_RETURN(const Packed packed, pack(json));
+    ASSIGN_OR_RETURN(const Encoded encoded, encode(json));
     // A type that no browser runs.
     html += fmt::format(
         "<script type=\"application/octet-stream\" id=\"data-{}\" data-encoding=\"{}\">", name,
-        packed.encoding);
-    append_base64(packed.bytes, html);
+        encoded.encoding);
+    append_base64(encoded.bytes, html);
     html += "</script>\n";
   }
   html += page.substr(place + kDataPlace.size());

@@ -3,14 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#ifdef MILLRACE_HAVE_GZIP
-#include <zlib.h>
-#endif
-
+#include <span>
 #include <string>
-#include <vector>
 
 #include "base/file.h"
+#include "base/gzip.h"
 #include "report/page.h"
 
 namespace millrace::report {
@@ -45,27 +42,21 @@ std::string from_base64(const std::string& text) {
   return bytes;
 }
 
-std::string unpacked(const std::string& bytes) {
+std::string decoded(const std::string& bytes) {
 #ifdef MILLRACE_HAVE_GZIP
-  std::vector<char> text(1 << 20);
-  z_stream stream = {};
-  if (inflateInit2(&stream, 15 + 16) != Z_OK) return "inflateInit2 failed";
-  std::string input = bytes;
-  stream.next_in = reinterpret_cast<Bytef*>(input.data());
-  stream.avail_in = static_cast<uInt>(input.size());
-  stream.next_out = reinterpret_cast<Bytef*>(text.data());
-  stream.avail_out = static_cast<uInt>(text.size());
-  const int outcome = inflate(&stream, Z_FINISH);
-  inflateEnd(&stream);
-  if (outcome != Z_STREAM_END) return "inflate failed";
-  return {text.data(), stream.total_out};
+  std::string text(1 << 20, '\0');
+  const auto step =
+      (*GzipReader::create())->inflate(bytes_of(bytes), std::as_writable_bytes(std::span(text)));
+  if (!step.ok()) return step.error().message();
+  text.resize(step->made);
+  return text;
 #else
   return bytes;
 #endif
 }
 
 std::string document_of(const std::string& html, const std::string& name) {
-  return unpacked(from_base64(element_of(html, name)));
+  return decoded(from_base64(element_of(html, name)));
 }
 
 TEST(ReportHtml, TheBuiltPageIsTheCommittedOne) {

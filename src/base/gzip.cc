@@ -1,18 +1,17 @@
-#include "exchange/gzip.h"
+#include "base/gzip.h"
 
-// zlib.h declares inputs as const only when asked.
+// Makes zlib.h declare its inputs as const.
 #define ZLIB_CONST
 #include <zlib.h>
 
 #include <algorithm>
 #include <limits>
 
-namespace millrace::exchange {
+namespace millrace {
 namespace {
 
-constexpr int kGzipWindow = 15 + 16;  // the largest window, gzip's header and not zlib's
-// On 5 MB of a job's events level 4 was 7 % larger than level 6, at 1.6 times the speed.
-constexpr int kLevel = 4;
+constexpr int kGzipWindow = MAX_WBITS + 16;  // the largest window, with gzip's header
+constexpr int kMemoryLevel = 9;
 constexpr size_t kChunkBytes = 256 * 1024;
 
 // zlib counts in 32 bits.
@@ -29,8 +28,9 @@ class ZlibWriter : public GzipWriter {
     if (ready_) deflateEnd(&stream_);
   }
 
-  Status start() {
-    if (deflateInit2(&stream_, kLevel, Z_DEFLATED, kGzipWindow, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+  Status start(int level) {
+    if (deflateInit2(&stream_, level, Z_DEFLATED, kGzipWindow, kMemoryLevel, Z_DEFAULT_STRATEGY) !=
+        Z_OK) {
       return fail(Errc::kExhausted, "zlib could not start to compress: no memory left");
     }
     ready_ = true;
@@ -70,6 +70,11 @@ class ZlibWriter : public GzipWriter {
   z_stream stream_ = {};
   bool ready_ = false;
   bool ended_ = false;
+};
+
+struct EndInflate {
+  z_stream* stream;
+  ~EndInflate() { inflateEnd(stream); }
 };
 
 class ZlibReader : public GzipReader {
@@ -122,9 +127,9 @@ class ZlibReader : public GzipReader {
 
 }  // namespace
 
-Result<std::unique_ptr<GzipWriter>> GzipWriter::create() {
+Result<std::unique_ptr<GzipWriter>> GzipWriter::create(int level) {
   auto writer = std::make_unique<ZlibWriter>();
-  RETURN_IF_ERROR(writer->start());
+  RETURN_IF_ERROR(writer->start(level));
   return std::unique_ptr<GzipWriter>(std::move(writer));
 }
 
@@ -134,4 +139,39 @@ Result<std::unique_ptr<GzipReader>> GzipReader::create() {
   return std::unique_ptr<GzipReader>(std::move(reader));
 }
 
-}  // namespace millrace::exchange
+Status inflate_into(ByteView deflated, MutableByteView out) {
+  z_stream stream{};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
+    return fail(Errc::kExhausted, "zlib could not start to decompress: no memory left");
+  }
+  const EndInflate end{&stream};
+  size_t in_left = deflated.size();
+  size_t out_left = out.size();
+  // zlib needs an output pointer even if there is no output.
+  std::byte nowhere{};
+  stream.next_in = reinterpret_cast<const Bytef*>(deflated.data());
+  stream.next_out = reinterpret_cast<Bytef*>(out.empty() ? &nowhere : out.data());
+  int code = Z_OK;
+  while (code == Z_OK) {
+    const uInt in_piece = clamped(in_left);
+    const uInt out_piece = clamped(out_left);
+    stream.avail_in = in_piece;
+    stream.avail_out = out_piece;
+    code = ::inflate(&stream, Z_NO_FLUSH);
+    in_left -= in_piece - stream.avail_in;
+    out_left -= out_piece - stream.avail_out;
+  }
+  if (code != Z_STREAM_END || out_left != 0 || in_left != 0) {
+    return fail(Errc::kCorrupt,
+                "the deflated bytes end after {} of {} bytes, with {} of {} of them unused",
+                out.size() - out_left, out.size(), in_left, deflated.size());
+  }
+  return {};
+}
+
+uint32_t zip_crc32(ByteView bytes) {
+  return static_cast<uint32_t>(
+      crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+}  // namespace millrace

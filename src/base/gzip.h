@@ -1,0 +1,56 @@
+// gzip: compression by zlib: gzip streams (RFC 1952), raw deflate, and CRC-32.
+//
+// zlib is optional. Without it (gzip_off.cc) everything but zip_crc32() fails with an error that
+// says what to install.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/base.h"
+#include "base/result.h"
+
+namespace millrace {
+
+// Writes one gzip member: header, deflated bytes, checksum.
+class GzipWriter {
+ public:
+  // Level 1 is fast, 9 is small.
+  static Result<std::unique_ptr<GzipWriter>> create(int level);
+  virtual ~GzipWriter() = default;
+
+  // Compresses `text` and appends the output that is ready to `out`.
+  virtual Status append(std::string_view text, std::string& out) = 0;
+
+  // Appends the end of the member.
+  virtual Status finish(std::string& out) = 0;
+};
+
+class GzipReader {
+ public:
+  static Result<std::unique_ptr<GzipReader>> create();
+  virtual ~GzipReader() = default;
+
+  struct Step {
+    size_t taken = 0;  // of the input
+    size_t made = 0;   // of the output
+  };
+
+  // Inflates as much as fits. A stream may have several members; the checksum of each is checked.
+  // After an error the reader cannot be used any more.
+  virtual Result<Step> inflate(ByteView input, MutableByteView output) = 0;
+
+  // True if the input so far ends with a complete member, so that the stream may end here.
+  virtual bool between_members() const = 0;
+};
+
+// Inflates a raw deflate stream that yields exactly out.size() bytes.
+Status inflate_into(ByteView deflated, MutableByteView out);
+
+// CRC-32 as used by zip, gzip and PNG (not crc32c).
+uint32_t zip_crc32(ByteView bytes);
+
+}  // namespace millrace
