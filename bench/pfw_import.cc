@@ -9,8 +9,8 @@
 #include "base/random.h"
 #include "base/temporary_directory.h"
 #include "bench/measure.h"
-#include "exchange/exchange.h"
-#include "exchange/pfw_line.h"
+#include "interop/interop.h"
+#include "interop/pfw_line.h"
 #include "trace/trace.h"
 
 namespace millrace::bench {
@@ -61,9 +61,9 @@ void scan_costs(const std::string& text) {
        {"ends of lines", [&] { for_each_line(text, [](std::string_view line) { keep(line); }); }},
        {"scan_pfw_line",
         [&] {
-          exchange::PfwLine line;
+          interop::PfwLine line;
           for_each_line(text,
-                        [&](std::string_view one) { keep(exchange::scan_pfw_line(one, line)); });
+                        [&](std::string_view one) { keep(interop::scan_pfw_line(one, line)); });
         }},
        {"parse_json, a tenth of them",
         [&] {
@@ -97,7 +97,7 @@ void file_costs(const std::string& text) {
   std::ofstream(path("in.pfw"), std::ios::binary) << text;
   fmt::print("CPU time of the process, {} events, the least of five rounds\n", kEvents);
   print_speed("import .pfw", text.size(),
-              [&] { return exchange::import_pfw({path("in.pfw")}, path("t.mrt")).ok(); });
+              [&] { return interop::import_pfw({path("in.pfw")}, path("t.mrt")).ok(); });
   const auto trace = trace::Trace::open(path("t.mrt"));
   if (!trace.ok()) return;
   for (const std::string format : {"pfw", "perfetto", "chrome", "csv"}) {
@@ -105,7 +105,7 @@ void file_costs(const std::string& text) {
       const std::string name = "out." + format + ending;
       uint64_t size_bytes = 0;
       print_speed("export " + name.substr(4), 0, [&] {
-        const auto report = exchange::export_trace(*trace, format, {}, path(name));
+        const auto report = interop::export_trace(*trace, format, {}, path(name));
         if (report.ok()) size_bytes = report->size_bytes;
         return report.ok();
       });
@@ -113,7 +113,7 @@ void file_costs(const std::string& text) {
     }
   }
   print_speed("import .pfw.gz", text.size(),
-              [&] { return exchange::import_pfw({path("out.pfw.gz")}, path("u.mrt")).ok(); });
+              [&] { return interop::import_pfw({path("out.pfw.gz")}, path("u.mrt")).ok(); });
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ Result<int> advise_with(const Arguments& arguments, Output& output, comm::Comm& 
   if (paths.size() == 1) {
     ASSIGN_OR_RETURN(profile, profile_at(paths.front(), arguments, comm));
   } else {
-    const auto jobs = exchange::jobs_of(paths, /*one_job=*/true);
+    const auto jobs = interop::jobs_of(paths, /*one_job=*/true);
     ASSIGN_OR_RETURN(ProfiledJob profiled,
                      profile_job(jobs.front(), arguments, analyze::Limits(), comm));
     profile = std::move(profiled.profile);

@@ -6,28 +6,28 @@
 #include "base/units.h"
 #include "cli/part_options.h"
 #include "cli/verbs.h"
-#include "exchange/exchange.h"
+#include "interop/interop.h"
 
 namespace millrace::cli {
 namespace {
 
 Status check_levels(std::string_view text) {
-  RETURN_IF_ERROR(exchange::parse_levels(text));
+  RETURN_IF_ERROR(interop::parse_levels(text));
   return {};
 }
 
 std::vector<std::string> format_names() {
   std::vector<std::string> names;
-  for (const exchange::Exporter& exporter : exchange::exporters()) {
+  for (const interop::Exporter& exporter : interop::exporters()) {
     names.emplace_back(exporter.name);
   }
   return names;
 }
 
-Result<exchange::Selection> selection_of(const Arguments& arguments) {
-  ASSIGN_OR_RETURN(exchange::Selection selection, part_of(arguments));
+Result<interop::Selection> selection_of(const Arguments& arguments) {
+  ASSIGN_OR_RETURN(interop::Selection selection, part_of(arguments));
   if (const auto levels = arguments.value("levels")) {
-    ASSIGN_OR_RETURN(selection.levels, exchange::parse_levels(*levels));
+    ASSIGN_OR_RETURN(selection.levels, interop::parse_levels(*levels));
   }
   return selection;
 }
@@ -39,11 +39,11 @@ void warn(std::string_view message) {
 Result<int> run_export(const Arguments& arguments, Output& output) {
   const auto format = arguments.value("to");
   const auto path = arguments.value("output");
-  ASSIGN_OR_RETURN(const exchange::Selection selection, selection_of(arguments));
+  ASSIGN_OR_RETURN(const interop::Selection selection, selection_of(arguments));
   ASSIGN_OR_RETURN(const trace::Trace trace, trace::Trace::open(arguments.positionals().front()));
   for (const std::string& problem : trace.problems()) warn(problem);
-  ASSIGN_OR_RETURN(const exchange::ExportReport report,
-                   exchange::export_trace(trace, *format, selection, *path));
+  ASSIGN_OR_RETURN(const interop::ExportReport report,
+                   interop::export_trace(trace, *format, selection, *path));
   for (const std::string& warning : report.warnings) warn(warning);
   if (is_standard_output(*path)) return kExitSuccess;  // a line about it would be part of it
   output.print(fmt::format("{}: {} of {} events, {}\n", printable(*path),

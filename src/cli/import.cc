@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/verbs.h"
-#include "exchange/exchange.h"
-#include "exchange/inputs.h"
+#include "interop/inputs.h"
+#include "interop/interop.h"
 
 namespace millrace::cli {
 namespace {
@@ -23,7 +23,7 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& argume
       files.push_back(argument);
       continue;
     }
-    ASSIGN_OR_RETURN(const std::vector<std::string> found, exchange::pfw_in(argument));
+    ASSIGN_OR_RETURN(const std::vector<std::string> found, interop::pfw_in(argument));
     if (found.empty()) {
       return fail(Errc::kNotFound,
                   "{}: there is no .pfw or .pfw.gz in this directory; name the files",
@@ -55,7 +55,7 @@ Result<int> run_import(const Arguments& arguments, Output& output) {
         "{} exists already, and is not written over; remove it, or choose another directory",
         printable(path.string()));
   }
-  ASSIGN_OR_RETURN(const exchange::ImportReport report, exchange::import_pfw(files, path.string()));
+  ASSIGN_OR_RETURN(const interop::ImportReport report, interop::import_pfw(files, path.string()));
   for (const std::string& warning : report.warnings) {
     fmt::print(stderr, "millrace: warning: {}\n", printable(warning));
   }

@@ -14,7 +14,7 @@
 #include "base/units.h"
 #include "cli/part_options.h"
 #include "comm/connect.h"
-#include "exchange/selection.h"
+#include "interop/selection.h"
 
 namespace millrace::cli {
 namespace {
@@ -45,16 +45,16 @@ Result<analyze::Options> options_of(const Arguments& arguments, const trace::Tra
   if (const auto threads = arguments.value("threads")) {
     ASSIGN_OR_RETURN(options.threads, parse_threads(*threads));
   }
-  ASSIGN_OR_RETURN(const exchange::Selection selection, part_of(arguments));
+  ASSIGN_OR_RETURN(const interop::Selection selection, part_of(arguments));
   if (!selection.from_ns && !selection.until_ns && selection.ranks.empty()) return options;
-  const auto filter = std::make_shared<exchange::EventFilter>(trace, selection);
+  const auto filter = std::make_shared<interop::EventFilter>(trace, selection);
   options.wants_block = [filter](const trace::BlockInfo& block) {
     return filter->wants_block(block);
   };
   options.keep_wanted = [filter](trace::EventColumns& columns) {
-    exchange::keep_wanted(*filter, columns);
+    interop::keep_wanted(*filter, columns);
   };
-  const uint64_t start = exchange::start_of(trace);
+  const uint64_t start = interop::start_of(trace);
   options.window =
       Interval{.begin_ns = start + selection.from_ns.value_or(0),
                .end_ns = selection.until_ns ? start + *selection.until_ns : ~uint64_t{0}};
@@ -62,9 +62,9 @@ Result<analyze::Options> options_of(const Arguments& arguments, const trace::Tra
 }
 
 // DFTracer's files refer to names in each other, so that one rank imports them all.
-Result<exchange::OpenedJob> open_shared(const exchange::JobPaths& job, comm::Comm& comm) {
-  if (comm.size() == 1) return exchange::open_job(job);
-  exchange::JobFiles files = exchange::files_of(job);
+Result<interop::OpenedJob> open_shared(const interop::JobPaths& job, comm::Comm& comm) {
+  if (comm.size() == 1) return interop::open_job(job);
+  interop::JobFiles files = interop::files_of(job);
   std::vector<std::string> problems = std::move(files.problems);
   std::optional<TemporaryDirectory> imported;
   Status status;
@@ -73,7 +73,7 @@ Result<exchange::OpenedJob> open_shared(const exchange::JobPaths& job, comm::Com
     auto directory = TemporaryDirectory::create();
     if (directory.ok()) {
       imported = *std::move(directory);
-      auto path = exchange::import_job(files.pfw, imported->path().string(), problems);
+      auto path = interop::import_job(files.pfw, imported->path().string(), problems);
       if (path.ok()) {
         packed = *std::move(path);
       } else if (files.traces.empty()) {
@@ -88,10 +88,10 @@ Result<exchange::OpenedJob> open_shared(const exchange::JobPaths& job, comm::Com
   if (!packed.empty()) files.traces.push_back(packed);
   auto trace = trace::Trace::open_all(files.traces);
   RETURN_IF_ERROR(comm.agree(trace.ok() ? Status() : Status(trace.error())));
-  return exchange::OpenedJob{.title = job.title,
-                             .trace = *std::move(trace),
-                             .problems = std::move(problems),
-                             .imported = std::move(imported)};
+  return interop::OpenedJob{.title = job.title,
+                            .trace = *std::move(trace),
+                            .problems = std::move(problems),
+                            .imported = std::move(imported)};
 }
 
 // What the others have seen becomes rank 0's.
@@ -164,11 +164,11 @@ Result<int> with_ranks(const std::function<Result<int>(comm::Comm& comm)>& work)
   return kExitFailure;
 }
 
-Result<ProfiledJob> profile_job(const exchange::JobPaths& job, const Arguments& arguments,
+Result<ProfiledJob> profile_job(const interop::JobPaths& job, const Arguments& arguments,
                                 const analyze::Limits& limits, comm::Comm& comm) {
-  ASSIGN_OR_RETURN(exchange::OpenedJob opened, open_shared(job, comm));
+  ASSIGN_OR_RETURN(interop::OpenedJob opened, open_shared(job, comm));
   ProfiledJob profiled;
-  profiled.job = std::make_unique<exchange::OpenedJob>(std::move(opened));
+  profiled.job = std::make_unique<interop::OpenedJob>(std::move(opened));
   const trace::Trace& trace = profiled.job->trace;
   if (trace.blocks().empty() && !trace.problems().empty()) {
     return fail(Errc::kCorrupt, "{}", join(trace.problems(), "; "));

@@ -13,7 +13,7 @@
 #include "analyze/analyze.h"
 #include "cli/command.h"
 #include "comm/comm.h"
-#include "exchange/inputs.h"
+#include "interop/inputs.h"
 
 namespace millrace::cli {
 
@@ -31,14 +31,14 @@ Positional traces_positional();
 Result<int> with_ranks(const std::function<Result<int>(comm::Comm& comm)>& work);
 
 struct ProfiledJob {
-  std::unique_ptr<exchange::OpenedJob> job;  // stays where it is: the scan refers to its trace
-  std::unique_ptr<analyze::Scan> scan;       // its context is asked for details
-  analyze::Profile profile;                  // on rank 0
+  std::unique_ptr<interop::OpenedJob> job;  // stays where it is: the scan refers to its trace
+  std::unique_ptr<analyze::Scan> scan;      // its context is asked for details
+  analyze::Profile profile;                 // on rank 0
 };
 
 // Opens one job and profiles it, showing progress on a terminal. What could not be read is in the
 // profile's problems. Fails where nothing could be used.
-Result<ProfiledJob> profile_job(const exchange::JobPaths& job, const Arguments& arguments,
+Result<ProfiledJob> profile_job(const interop::JobPaths& job, const Arguments& arguments,
                                 const analyze::Limits& limits, comm::Comm& comm);
 
 // The profile of a path that is a trace, or of a file that `report --json` wrote.

@@ -12,7 +12,7 @@ Status check_time(std::string_view text) {
 }
 
 Status check_ranks(std::string_view text) {
-  RETURN_IF_ERROR(exchange::parse_ranks(text));
+  RETURN_IF_ERROR(interop::parse_ranks(text));
   return {};
 }
 
@@ -40,12 +40,12 @@ std::vector<Option> part_options() {
            .check = check_ranks}};
 }
 
-Result<exchange::Selection> part_of(const Arguments& arguments) {
-  exchange::Selection selection;
+Result<interop::Selection> part_of(const Arguments& arguments) {
+  interop::Selection selection;
   ASSIGN_OR_RETURN(selection.from_ns, time_of(arguments, "from"));
   ASSIGN_OR_RETURN(selection.until_ns, time_of(arguments, "until"));
   if (const auto ranks = arguments.value("ranks")) {
-    ASSIGN_OR_RETURN(selection.ranks, exchange::parse_ranks(*ranks));
+    ASSIGN_OR_RETURN(selection.ranks, interop::parse_ranks(*ranks));
   }
   return selection;
 }

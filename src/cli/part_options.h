@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "exchange/selection.h"
+#include "interop/selection.h"
 
 namespace millrace::cli {
 
 std::vector<Option> part_options();
 
 // What they say; everything where none is given.
-Result<exchange::Selection> part_of(const Arguments& arguments);
+Result<interop::Selection> part_of(const Arguments& arguments);
 
 }  // namespace millrace::cli

@@ -116,8 +116,8 @@ struct Asked {
 };
 
 Status run_on(const Asked& asked, const Arguments& arguments, Output& output) {
-  const auto jobs = exchange::jobs_of(asked.traces, /*one_job=*/true);
-  ASSIGN_OR_RETURN(const exchange::OpenedJob job, exchange::open_job(jobs.front()));
+  const auto jobs = interop::jobs_of(asked.traces, /*one_job=*/true);
+  ASSIGN_OR_RETURN(const interop::OpenedJob job, interop::open_job(jobs.front()));
   warn_of(job.problems);
   warn_of(job.trace.problems());
   const ResultFormat format = arguments.has("csv")    ? ResultFormat::kCsv

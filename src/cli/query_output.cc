@@ -10,7 +10,7 @@
 
 #include "base/table.h"
 #include "base/text.h"
-#include "exchange/encode_text.h"
+#include "interop/encode_text.h"
 
 namespace millrace::cli {
 namespace {
@@ -29,7 +29,7 @@ std::string blob_text(std::string_view bytes) {
 
 std::string number_text(double number) {
   std::string text;
-  exchange::append_number(text, number);
+  interop::append_number(text, number);
   return text;
 }
 
@@ -115,7 +115,7 @@ class CsvPrinter : public StreamPrinter {
   Status begin(const std::vector<std::string>& columns) override {
     for (size_t i = 0; i < columns.size(); ++i) {
       if (i > 0) text_ += ',';
-      exchange::append_csv_text(text_, columns[i]);
+      interop::append_csv_text(text_, columns[i]);
     }
     text_ += '\n';
     return {};
@@ -138,12 +138,12 @@ class CsvPrinter : public StreamPrinter {
   void append(const Value& value) {
     switch (value.kind) {
       case ValueKind::kInteger:
-        return exchange::append_integer(text_, value.integer);
+        return interop::append_integer(text_, value.integer);
       case ValueKind::kReal:
-        return exchange::append_number(text_, value.real);
+        return interop::append_number(text_, value.real);
       case ValueKind::kText:
         if (value.bytes.empty()) text_ += "\"\"";
-        return exchange::append_csv_text(text_, value.bytes);
+        return interop::append_csv_text(text_, value.bytes);
       case ValueKind::kBlob:
         text_ += blob_text(value.bytes);
         return;
@@ -163,7 +163,7 @@ class JsonPrinter : public StreamPrinter {
       // An object has each key once; a join may have two columns of a name.
       std::string key = name;
       for (int i = 2; !taken.insert(key).second; ++i) key = fmt::format("{}_{}", name, i);
-      exchange::append_json_text(keys_.emplace_back(), key);
+      interop::append_json_text(keys_.emplace_back(), key);
     }
     text_ += '[';
     return {};
@@ -192,13 +192,13 @@ class JsonPrinter : public StreamPrinter {
   void append(const Value& value) {
     switch (value.kind) {
       case ValueKind::kInteger:
-        return exchange::append_integer(text_, value.integer);
+        return interop::append_integer(text_, value.integer);
       case ValueKind::kReal:
-        return exchange::append_number(text_, value.real);
+        return interop::append_number(text_, value.real);
       case ValueKind::kText:
-        return exchange::append_json_text(text_, value.bytes);
+        return interop::append_json_text(text_, value.bytes);
       case ValueKind::kBlob:
-        return exchange::append_json_text(text_, blob_text(value.bytes));
+        return interop::append_json_text(text_, blob_text(value.bytes));
       case ValueKind::kNull:
         text_ += "null";
         return;

@@ -117,7 +117,7 @@ std::string several_of(const std::vector<Reported>& jobs, const Arguments& argum
 }
 
 Result<int> report_with(const Arguments& arguments, Output& output, comm::Comm& comm) {
-  const auto paths = exchange::jobs_of(arguments.positionals(), arguments.has("one-job"));
+  const auto paths = interop::jobs_of(arguments.positionals(), arguments.has("one-job"));
   const auto html = arguments.value("html");
   if (html && paths.size() > 1) {
     return fail(Errc::kInvalidArgument,
@@ -126,7 +126,7 @@ Result<int> report_with(const Arguments& arguments, Output& output, comm::Comm& 
   }
   const advise::MachineWords words = machine_words(arguments);
   std::vector<Reported> jobs;
-  for (const exchange::JobPaths& job : paths) {
+  for (const interop::JobPaths& job : paths) {
     ASSIGN_OR_RETURN(ProfiledJob profiled, profile_job(job, arguments, limits_of(arguments), comm));
     if (comm.rank() != comm::kFirstRank) continue;
     warn_of(profiled.profile.problems);

@@ -9,7 +9,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "exchange/encode_text.h"
+#include "interop/encode_text.h"
 
 namespace millrace::report {
 namespace {
@@ -375,11 +375,11 @@ std::string table_csv(const ProfileTable& table) {
     for (size_t c = 0; c < row.size(); ++c) {
       if (c > 0) out += ',';
       if (table.columns[c].unit == Unit::kText) {
-        exchange::append_csv_text(out, row[c].text);
+        interop::append_csv_text(out, row[c].text);
       } else if (is_whole(row[c].number)) {
-        exchange::append_integer(out, static_cast<int64_t>(row[c].number));
+        interop::append_integer(out, static_cast<int64_t>(row[c].number));
       } else {
-        exchange::append_number(out, row[c].number);
+        interop::append_number(out, row[c].number);
       }
     }
     out += "\n";

@@ -2,7 +2,7 @@
 // members made right, so that the arrays behind them are reached too.
 #include <cstring>
 
-#include "format/inflate.h"
+#include "base/gzip.h"
 #include "format/zip.h"
 #include "tests/fuzz/sample_format.h"
 

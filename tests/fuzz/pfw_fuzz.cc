@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "base/temporary_directory.h"
-#include "exchange/exchange.h"
-#include "exchange/pfw_import.h"
+#include "interop/interop.h"
+#include "interop/pfw_import.h"
 
 namespace {
 
@@ -23,7 +23,7 @@ std::string scratch(const char* name) {
 uint64_t import_lines(std::string_view text, const std::string& path) {
   auto writer = trace::TraceWriter::create(path, 0);
   if (!writer.ok()) std::abort();
-  exchange::PfwImport import(*writer, 0);
+  interop::PfwImport import(*writer, 0);
   import.begin_file("fuzz.pfw");
   const size_t split = text.rfind('\n', text.size() / 2);
   const size_t first = split == std::string_view::npos ? 0 : split + 1;
@@ -41,12 +41,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto trace = trace::Trace::open(scratch("a.mrt"));
   if (!trace.ok() || trace->event_count() != count) std::abort();
   if (count == 0) return 0;
-  for (const auto& exporter : exchange::exporters()) {
-    const auto report = exchange::export_trace(*trace, exporter.name, {},
-                                               scratch("out") + std::string(exporter.ending));
+  for (const auto& exporter : interop::exporters()) {
+    const auto report = interop::export_trace(*trace, exporter.name, {},
+                                              scratch("out") + std::string(exporter.ending));
     if (!report.ok() || report->event_count != count) std::abort();
   }
-  const auto again = exchange::import_pfw({scratch("out.pfw")}, scratch("b.mrt"));
+  const auto again = interop::import_pfw({scratch("out.pfw")}, scratch("b.mrt"));
   if (!again.ok() || again->event_count != count) std::abort();
   return 0;
 }

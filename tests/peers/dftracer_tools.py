@@ -15,7 +15,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "exchange"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "interop"))
 from sample_job import make_job  # noqa: E402
 
 MILLRACE = os.environ["MILLRACE"]

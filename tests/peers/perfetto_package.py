@@ -11,7 +11,7 @@ from pathlib import Path
 from google.protobuf.unknown_fields import UnknownFieldSet
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "exchange"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "interop"))
 import perfetto_packets as own  # noqa: E402
 from sample_job import START_US, make_job  # noqa: E402
 

@@ -1,0 +1,18 @@
+// Tags: the key=value pairs of an event, as members of a JSON object.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "trace/trace.h"
+
+namespace millrace::interop {
+
+// Appends "key":value,"key":value without braces. Of a key that comes twice both are written: JSON
+// lets readers keep the last.
+void append_tags(const trace::Trace& trace, std::span<const trace::Tag> tags, std::string& out);
+
+// One value: an integer, a number with a point or exponent (null for NaN), or a text.
+void append_tag_value(const trace::Trace& trace, const trace::Tag& tag, std::string& out);
+
+}  // namespace millrace::interop
