@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "base/permutation.h"
 #include "bench/measure.h"
-#include "loader/exchange/plan.h"
+#include "loader/exchange/exchange_plan.h"
 #include "loader/order/order.h"
 
 namespace millrace::bench {

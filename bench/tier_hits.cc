@@ -9,7 +9,7 @@
 #include "base/table.h"
 #include "base/terminal.h"
 #include "base/units.h"
-#include "loader/tiers/hold.h"
+#include "loader/tiers/hold_set.h"
 #include "loader/tiers/placement.h"
 
 namespace millrace::bench {

@@ -61,7 +61,7 @@ struct TierOptions {
 };
 
 // Partial, with samples that move: each rank holds its own on its own storage, and those that go to
-// other ranks travel while the epoch is trained (interop/held_shard.h). The batches are the same
+// other ranks travel while the epoch is trained (exchange/held_shard.h). The batches are the same
 // as without. Opening, beginning an epoch and taking its end are then collective.
 struct LocalOptions {
   std::filesystem::path directory;   // on this node's disk; empty: samples are read from the source

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
-#include "loader/exchange/message.h"
+#include "loader/exchange/exchange_message.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace millrace;

@@ -16,7 +16,7 @@ void make_checksums_right(std::string& content) {
   if (!members.ok()) return;
   for (const format::ZipMember& member : *members) {
     if (member.is_deflated) continue;
-    const uint32_t crc = format::zip_crc32(member.packed);
+    const uint32_t crc = zip_crc32(member.packed);
     const auto name_at = static_cast<size_t>(member.name.data() - content.data());
     std::memcpy(content.data() + name_at - 30, &crc, sizeof(crc));
   }

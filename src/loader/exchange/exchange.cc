@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "loader/exchange/message.h"
+#include "loader/exchange/exchange_message.h"
 #include "loader/exchange/settle.h"
 
 namespace millrace::loader {

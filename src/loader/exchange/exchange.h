@@ -33,9 +33,9 @@
 #include "comm/comm.h"
 #include "comm/messages.h"
 #include "data/buffer.h"
+#include "loader/exchange/exchange_message.h"
+#include "loader/exchange/exchange_plan.h"
 #include "loader/exchange/local_storage.h"
-#include "loader/exchange/message.h"
-#include "loader/exchange/plan.h"
 
 namespace millrace::loader {
 

@@ -4,7 +4,7 @@
 
 #include "base/crc32c.h"
 #include "base/temporary_directory.h"
-#include "loader/exchange/plan.h"
+#include "loader/exchange/exchange_plan.h"
 #include "loader/exchange/test_data.h"
 
 namespace millrace::loader {

@@ -10,8 +10,8 @@
 #include <mutex>
 
 #include "base/permutation.h"
-#include "loader/order/key.h"
 #include "loader/order/kinds.h"
+#include "loader/order/order_key.h"
 
 namespace millrace::loader {
 namespace {

@@ -1,8 +1,8 @@
 // Global shuffling: one keyed permutation of all samples an epoch.
 #include "base/permutation.h"
 #include "loader/order/kept_permutations.h"
-#include "loader/order/key.h"
 #include "loader/order/kinds.h"
+#include "loader/order/order_key.h"
 
 namespace millrace::loader {
 namespace {

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "loader/order/key.h"
+#include "loader/order/order_key.h"
 
 namespace millrace::loader {
 namespace {

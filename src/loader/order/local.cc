@@ -1,7 +1,7 @@
 // Local shuffling: each shard keeps the samples it has in epoch 0 and visits them in an order of
 // its own every epoch.
 #include "loader/order/kinds.h"
-#include "loader/order/turns.h"
+#include "loader/order/shard_orders.h"
 
 namespace millrace::loader {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "loader/order/kinds.h"
 #include "loader/order/partial_moves.h"
-#include "loader/order/turns.h"
+#include "loader/order/shard_orders.h"
 
 namespace millrace::loader {
 namespace {

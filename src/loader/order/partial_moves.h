@@ -20,8 +20,8 @@
 #include <span>
 
 #include "base/divisor.h"
-#include "loader/order/key.h"
 #include "loader/order/order.h"
+#include "loader/order/order_key.h"
 #include "loader/order/shard_dealer.h"
 #include "loader/order/shards.h"
 

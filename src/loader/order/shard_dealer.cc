@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "loader/order/key.h"
 #include "loader/order/modulo.h"
+#include "loader/order/order_key.h"
 
 namespace millrace::loader {
 

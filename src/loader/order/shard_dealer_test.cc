@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "loader/order/key.h"
+#include "loader/order/order_key.h"
 
 namespace millrace::loader {
 namespace {

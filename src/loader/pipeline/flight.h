@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "data/buffer.h"
 #include "data/source.h"
-#include "loader/pipeline/work.h"
+#include "loader/pipeline/batch_work.h"
 
 namespace millrace::loader {
 

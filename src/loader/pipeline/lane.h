@@ -19,10 +19,10 @@
 #include "data/buffer.h"
 #include "data/decoder.h"
 #include "data/source.h"
+#include "loader/pipeline/batch_work.h"
 #include "loader/pipeline/flight.h"
-#include "loader/pipeline/queue.h"
 #include "loader/pipeline/read_choice.h"
-#include "loader/pipeline/work.h"
+#include "loader/pipeline/work_queue.h"
 
 namespace millrace::loader {
 

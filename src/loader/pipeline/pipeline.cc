@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/units.h"
-#include "loader/pipeline/queue.h"
+#include "loader/pipeline/work_queue.h"
 
 namespace millrace::loader {
 namespace {

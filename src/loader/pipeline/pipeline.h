@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "loader/pipeline/batch_work.h"
 #include "loader/pipeline/lane.h"
 #include "loader/pipeline/schedule.h"
 #include "loader/pipeline/tuner.h"
-#include "loader/pipeline/work.h"
 
 namespace millrace::loader {
 

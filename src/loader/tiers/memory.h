@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/base.h"
-#include "loader/tiers/hold.h"
+#include "loader/tiers/hold_set.h"
 
 namespace millrace::loader {
 

@@ -5,7 +5,7 @@
 // a block of epochs, since there most of its reads are local; of equals, the one that reads it
 // first. Until its home has read it, the last rank that did keeps it for the next, so that a sample
 // comes from the source once and not once a rank. The next use says what is worth keeping
-// (tiers_hold.h).
+// (hold_set.h).
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 //
 // A sample comes from memory, from a file on the local disk, from a rank that was told to hold it,
 // or from the source, whichever of those that have it has been fastest lately. What is kept follows
-// from the known order (placement.h, tiers_hold.h): docs/design/clairvoyant.md. The bytes are
+// from the known order (placement.h, hold_set.h): docs/design/clairvoyant.md. The bytes are
 // always the source's; a tier that fails only makes reads slower, except a rank that died, which is
 // an error.
 //
@@ -32,7 +32,7 @@
 #include "loader/tiers/memory.h"
 #include "loader/tiers/peer.h"
 #include "loader/tiers/placement.h"
-#include "loader/tiers/speed.h"
+#include "loader/tiers/tier_speeds.h"
 
 namespace millrace::loader {
 

@@ -12,7 +12,7 @@
 
 #include "base/permutation.h"
 #include "loader/order/kept_permutations.h"
-#include "loader/order/key.h"
+#include "loader/order/order_key.h"
 #include "loader/order/shards.h"
 
 namespace millrace::loader {

@@ -1,4 +1,4 @@
-#include "loader/tiers/speed.h"
+#include "loader/tiers/tier_speeds.h"
 
 #include <gtest/gtest.h>
 

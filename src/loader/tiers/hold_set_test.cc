@@ -1,4 +1,4 @@
-#include "loader/tiers/hold.h"
+#include "loader/tiers/hold_set.h"
 
 #include <gmock/gmock.h>
 

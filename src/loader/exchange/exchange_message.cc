@@ -1,4 +1,4 @@
-#include "loader/exchange/message.h"
+#include "loader/exchange/exchange_message.h"
 
 #include <cstring>
 

@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "base/result.h"
 #include "data/buffer.h"
-#include "loader/exchange/plan.h"
+#include "loader/exchange/exchange_plan.h"
 
 namespace millrace::loader {
 

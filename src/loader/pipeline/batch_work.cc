@@ -1,4 +1,4 @@
-#include "loader/pipeline/work.h"
+#include "loader/pipeline/batch_work.h"
 
 #include <algorithm>
 #include <cstring>

@@ -2,7 +2,7 @@
 //
 // Belady's rule, which the known order makes possible: what is next used furthest in the future
 // goes first, and a sample that would be used later than all that is there is not taken. For
-// samples of one size no rule has more hits (tiers_hold_test.cc tries all). LRU is the worst choice
+// samples of one size no rule has more hits (hold_set_test.cc tries all). LRU is the worst choice
 // here: in an epoch that reads every sample once, what was used last is used next the latest. How
 // often a sample is read, NoPFS' measure, is the same knowledge averaged over the horizon; the
 // order says when, so the average is not needed. One thread at a time.

@@ -4,7 +4,7 @@
 // A thread always works on the oldest batch that has rows left, and begins the next one only where
 // there is none and room for it; of an epoch that the consumer has not begun, only a few. One lock,
 // taken once a batch and thread, never a sample; the rows of a batch are claimed without it
-// (work.h). No code of others (sources, allocators) is called with it, since that may wait
+// (batch_work.h). No code of others (sources, allocators) is called with it, since that may wait
 // for a lock of its own, such as Python's.
 #pragma once
 
@@ -17,9 +17,9 @@
 #include <optional>
 
 #include "loader/pipeline/batch_memory.h"
+#include "loader/pipeline/batch_work.h"
 #include "loader/pipeline/schedule.h"
 #include "loader/pipeline/tuner.h"
-#include "loader/pipeline/work.h"
 
 namespace millrace::loader {
 

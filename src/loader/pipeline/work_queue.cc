@@ -1,4 +1,4 @@
-#include "loader/pipeline/queue.h"
+#include "loader/pipeline/work_queue.h"
 
 #include <algorithm>
 #include <exception>

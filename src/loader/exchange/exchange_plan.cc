@@ -1,4 +1,4 @@
-#include "loader/exchange/plan.h"
+#include "loader/exchange/exchange_plan.h"
 
 #include <algorithm>
 
