@@ -22,12 +22,12 @@ namespace {
 
 using namespace std::chrono_literals;
 using comm::Messages;
+using comm::MessageTag;
 using comm::Rank;
-using comm::Tag;
 using comm::Ticket;
 
-constexpr Tag kTag{1};
-constexpr Tag kServed{2};
+constexpr MessageTag kTag{1};
+constexpr MessageTag kServed{2};
 constexpr size_t kWindow = 16;  // messages under way at once
 
 struct Ranks {

@@ -159,7 +159,7 @@ int main(int argc, char** argv) {
                                  .memory_bytes = trial.memory_bytes,
                                  .disk_bytes = trial.disk_bytes,
                                  .disk_directory = argc > 1 ? argv[1] : ".",
-                                 .tag = comm::Tag{1}},
+                                 .tag = comm::MessageTag{1}},
                                 trial.rank_count, trial.has_peers);
     std::vector<Table::Cell> row = {trial.name};
     for (const double speed : outcome.per_second) row.emplace_back(fmt::format("{:.0f}", speed));

@@ -38,7 +38,8 @@ class PyExchange {
     uint64_t seed = 0;
   };
 
-  static Result<std::unique_ptr<PyExchange>> open(const Source& source, const Options& options) {
+  static Result<std::unique_ptr<PyExchange>> open(const SourceHandle& source,
+                                                  const Options& options) {
     std::unique_ptr<PyExchange> made(new PyExchange);
     ASSIGN_OR_RETURN(made->comm_, connected());
     const OrderOptions order{.shuffle = loader::Shuffle::kPartial,
@@ -179,7 +180,7 @@ Result<std::shared_ptr<comm::Comm>> connected() {
 
 void bind_exchange(py::module_& module) {
   py::class_<PyExchange>(module, "Exchange", "The samples of this rank, and their exchange.")
-      .def(py::init([](const Source& source, const std::string& directory, double fraction,
+      .def(py::init([](const SourceHandle& source, const std::string& directory, double fraction,
                        uint64_t seed) {
              return without_gil([&] {
                return PyExchange::open(

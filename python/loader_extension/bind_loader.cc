@@ -210,7 +210,7 @@ class PyLoader {
   }
 
   // Whether the shard of `rank` has other classes than the dataset: what to tell the user.
-  std::optional<std::string> skew_warning(const Source& source, uint32_t rank) {
+  std::optional<std::string> skew_warning(const SourceHandle& source, uint32_t rank) {
     std::optional<std::string> warning;
     run([&](Loader& loader) -> Status {
       const Order& order = loader.order();
@@ -340,7 +340,7 @@ class PyLoader {
   uint64_t left_ = 0;
 };
 
-std::unique_ptr<PyLoader> open_loader(const Source& source, const Decoder& decoder,
+std::unique_ptr<PyLoader> open_loader(const SourceHandle& source, const Decoder& decoder,
                                       const py::kwargs& options) {
   const auto text = [&](const char* name) { return options[name].cast<std::string>(); };
   const auto seconds = std::chrono::duration<double>(options["timeout_seconds"].cast<double>());

@@ -45,16 +45,18 @@ data::Shape shape_from(const std::vector<uint64_t>& lengths) {
   return take(data::Shape::make(lengths));
 }
 
-// ---- Source -------------------------------------------------------------------------------------
+// ---- SourceHandle
+// -------------------------------------------------------------------------------------
 
 using Engine = std::shared_ptr<io::Engine>;
 
 Engine engine_from(const std::string& name) { return take(io::open_engine(name)); }
 
-Source open_folder(const std::string& directory, std::vector<std::string> extensions,
-                   bool has_classes, const std::string& format_name, const std::string& engine) {
+SourceHandle open_folder(const std::string& directory, std::vector<std::string> extensions,
+                         bool has_classes, const std::string& format_name,
+                         const std::string& engine) {
   const Engine how = engine_from(engine);
-  return Source(opened([&] {
+  return SourceHandle(opened([&] {
     return format::open_folder({.directory = directory,
                                 .extensions = std::move(extensions),
                                 .format = format_name,
@@ -63,11 +65,11 @@ Source open_folder(const std::string& directory, std::vector<std::string> extens
   }));
 }
 
-Source open_files(const std::vector<std::string>& paths, const std::string& directory,
-                  const std::string& format_name, uint64_t record_bytes, bool rows,
-                  const std::string& engine) {
+SourceHandle open_files(const std::vector<std::string>& paths, const std::string& directory,
+                        const std::string& format_name, uint64_t record_bytes, bool rows,
+                        const std::string& engine) {
   const Engine how = engine_from(engine);
-  return Source(opened([&] {
+  return SourceHandle(opened([&] {
     return format::open_files({.format = format_name,
                                .format_options = {.record_bytes = record_bytes, .rows = rows},
                                .paths = {paths.begin(), paths.end()},
@@ -76,7 +78,7 @@ Source open_files(const std::vector<std::string>& paths, const std::string& dire
   }));
 }
 
-SampleId checked(const Source& source, uint64_t sample) {
+SampleId checked(const SourceHandle& source, uint64_t sample) {
   if (sample >= source.source->sample_count()) {
     throw py::index_error(fmt::format("sample {} is past the end: there are {}", sample,
                                       source.source->sample_count()));
@@ -84,14 +86,14 @@ SampleId checked(const Source& source, uint64_t sample) {
   return SampleId{sample};
 }
 
-Source subset(const Source& source, const std::vector<uint64_t>& numbers) {
+SourceHandle subset(const SourceHandle& source, const std::vector<uint64_t>& numbers) {
   std::vector<SampleId> samples;
   samples.reserve(numbers.size());
   for (const uint64_t number : numbers) samples.push_back(SampleId{number});
   return {source.files, take(data::SubsetSource::make(source.source, std::move(samples)))};
 }
 
-py::bytes read_sample(const Source& source, uint64_t sample) {
+py::bytes read_sample(const SourceHandle& source, uint64_t sample) {
   const SampleId id = checked(source, sample);
   data::Buffer room;
   const auto bytes = [&] {
@@ -103,7 +105,7 @@ py::bytes read_sample(const Source& source, uint64_t sample) {
 }
 
 // Of all samples; -1 where there is none.
-Array labels_of(const Source& source) {
+Array labels_of(const SourceHandle& source) {
   const uint64_t count = source.source->sample_count();
   Array labels = make_array(data::ElementType::kI64, {static_cast<int64_t>(count)});
   auto* values = static_cast<int64_t*>(labels.elements);
@@ -112,17 +114,17 @@ Array labels_of(const Source& source) {
 }
 
 void bind_source(py::module_& module) {
-  py::class_<Source>(module, "Source", "Where samples come from, as encoded bytes.")
-      .def("__len__", [](const Source& s) { return s.source->sample_count(); })
-      .def("name", [](const Source& s,
+  py::class_<SourceHandle>(module, "Source", "Where samples come from, as encoded bytes.")
+      .def("__len__", [](const SourceHandle& s) { return s.source->sample_count(); })
+      .def("name", [](const SourceHandle& s,
                       uint64_t sample) { return file_text(s.source->name(checked(s, sample))); })
-      .def("label",
-           [](const Source& s, uint64_t sample) { return s.source->label(checked(s, sample)); })
+      .def("label", [](const SourceHandle& s,
+                       uint64_t sample) { return s.source->label(checked(s, sample)); })
       .def("labels", &labels_of)
       .def("read", &read_sample)
       .def("subset", &subset, "Some of the samples, in this order.")
       .def_property_readonly("class_names",
-                             [](const Source& s) {
+                             [](const SourceHandle& s) {
                                py::list names;
                                for (const auto& name : s.files->dataset().class_names()) {
                                  names.append(file_text(name));
@@ -130,17 +132,17 @@ void bind_source(py::module_& module) {
                                return names;
                              })
       .def_property_readonly("has_labels",
-                             [](const Source& s) {
+                             [](const SourceHandle& s) {
                                return s.source->sample_count() > 0 &&
                                       s.source->label(SampleId{0}).has_value();
                              })
       .def_property_readonly("element",
-                             [](const Source& s) -> py::object {
+                             [](const SourceHandle& s) -> py::object {
                                const auto& element = s.files->element();
                                return element ? describe_field(*element) : py::object(py::none());
                              })
       .def_property_readonly("group_count",
-                             [](const Source& s) { return s.source->group_count(); });
+                             [](const SourceHandle& s) { return s.source->group_count(); });
 }
 
 // What the bytes that `read` gives become. Without the GIL but for the arrays.
@@ -165,7 +167,7 @@ py::dict decode_what(const Decoder& decoder, const data::DecodeContext& context,
 }
 
 // One sample, decoded as in a batch of its epoch.
-py::dict decode_sample(const Decoder& decoder, const Source& source, uint64_t sample,
+py::dict decode_sample(const Decoder& decoder, const SourceHandle& source, uint64_t sample,
                        uint64_t epoch, uint64_t seed) {
   const SampleId id = checked(source, sample);
   data::Buffer room;
@@ -259,14 +261,14 @@ Result<format::FieldChoice> find_choice(const std::vector<format::FieldChoice>& 
   return fail(Errc::kNotFound, "has no field '{}'; it has {}", names, known);
 }
 
-Result<std::vector<format::FieldChoice>> describe_first(const Source& source) {
+Result<std::vector<format::FieldChoice>> describe_first(const SourceHandle& source) {
   data::Buffer room;
   ASSIGN_OR_RETURN(const ByteView first, source.source->read(SampleId{0}, room));
   return format::describe_sample(*source.files->format(), first)
       .within(source.source->name(SampleId{0}));
 }
 
-Decoder fields_decoder(const Source& source, const std::vector<Wish>& wishes) {
+Decoder fields_decoder(const SourceHandle& source, const std::vector<Wish>& wishes) {
   if (source.source->sample_count() == 0) throw py::value_error("there are no samples");
   const auto first = opened([&] { return describe_first(source); });
   if (wishes.empty()) return {format::make_field_decoder(source.files->format(), first)};

@@ -33,11 +33,11 @@ T take(Result<T> result) {
 }
 
 // Shared with the loaders that read through them.
-struct Source {
-  explicit Source(std::shared_ptr<const format::FileSource> opened)
+struct SourceHandle {
+  explicit SourceHandle(std::shared_ptr<const format::FileSource> opened)
       : files(std::move(opened)), source(files) {}
-  Source(std::shared_ptr<const format::FileSource> of,
-         std::shared_ptr<const data::SampleSource> part)
+  SourceHandle(std::shared_ptr<const format::FileSource> of,
+               std::shared_ptr<const data::SampleSource> part)
       : files(std::move(of)), source(std::move(part)) {}
 
   std::shared_ptr<const format::FileSource> files;

@@ -64,19 +64,19 @@ bool reads_were_slow(const analyze::Profile& profile) {
   });
 }
 
-struct Place {
+struct MountedStorage {
   Storage storage = Storage::kUnknown;
   std::string file_system;
 };
 
-Place place_of(const std::filesystem::path& path, const analyze::Profile& profile) {
+MountedStorage storage_at(const std::filesystem::path& path, const analyze::Profile& profile) {
   std::error_code error;
   const auto absolute = std::filesystem::canonical(path, error);
   if (error) return {};
   const auto mount = mount_of(absolute);
   if (!mount) return {};
-  Place place{.storage = storage_of_file_system(mount->file_system),
-              .file_system = mount->file_system};
+  MountedStorage place{.storage = storage_of_file_system(mount->file_system),
+                       .file_system = mount->file_system};
   const bool claims_rotating =
       place.storage == Storage::kLocal && is_rotating(mount->device).value_or(false);
   if (claims_rotating && reads_were_slow(profile)) place.storage = Storage::kRotating;
@@ -84,7 +84,7 @@ Place place_of(const std::filesystem::path& path, const analyze::Profile& profil
 }
 
 // Where the largest file of a kind lies; not known where none of its files is here.
-Place place_of_kind(const analyze::Profile& profile, analyze::FileKind kind) {
+MountedStorage place_of_kind(const analyze::Profile& profile, analyze::FileKind kind) {
   std::vector<const analyze::FileStats*> files;
   for (const analyze::FileStats& file : profile.files) {
     if (file.kind == kind) files.push_back(&file);
@@ -96,7 +96,7 @@ Place place_of_kind(const analyze::Profile& profile, analyze::FileKind kind) {
                    [&](const auto* a, const auto* b) { return bytes(a) > bytes(b); });
   constexpr size_t kTriesMax = 100;
   for (size_t i = 0; i < std::min(files.size(), kTriesMax); ++i) {
-    Place place = place_of(files[i]->path, profile);
+    MountedStorage place = storage_at(files[i]->path, profile);
     if (!place.file_system.empty()) return place;
   }
   return {};
@@ -114,7 +114,7 @@ std::optional<uint64_t> local_disk_room(const analyze::Profile& profile) {
   }
   std::optional<uint64_t> most;
   for (const std::string& path : places) {
-    const Storage storage = place_of(path, profile).storage;
+    const Storage storage = storage_at(path, profile).storage;
     struct statvfs info{};
     if (storage != Storage::kLocal || statvfs(path.c_str(), &info) != 0) continue;
     most = std::max(most.value_or(0), uint64_t{info.f_bavail} * info.f_frsize);
@@ -140,7 +140,7 @@ Machine detect_machine(const analyze::Profile& profile) {
     }
     machine.local_disk_bytes = local_disk_room(profile);
   }
-  const Place data = place_of_kind(profile, analyze::FileKind::kData);
+  const MountedStorage data = place_of_kind(profile, analyze::FileKind::kData);
   machine.data_storage = data.storage;
   machine.data_file_system = data.file_system;
   machine.checkpoint_storage = place_of_kind(profile, analyze::FileKind::kCheckpoint).storage;

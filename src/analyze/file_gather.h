@@ -79,11 +79,11 @@ class FileGatherer {
   std::vector<FileUse> uses_;  // used again from block to block
   size_t used_ = 0;
   // Open addressing: the place of a file's use, of this block where the round fits.
-  struct Place {
+  struct TableSlot {
     uint32_t round = 0;
     uint32_t use = 0;
   };
-  std::vector<Place> table_;
+  std::vector<TableSlot> table_;
   uint32_t round_ = 0;
   // A block's accesses of one direction, before they are counted.
   struct Accesses {

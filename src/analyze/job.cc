@@ -122,7 +122,7 @@ class JobMetric : public Metric {
     job.begin_wall_ns = trace.origin_wall_ns() + static_cast<int64_t>(context.begin_ns);
     job.wall_ns = context.end_ns - context.begin_ns;
     job.events = events_;
-    for (const trace::Loss& loss : trace.losses()) job.lost_events += loss.events;
+    for (const trace::LostEvents& loss : trace.losses()) job.lost_events += loss.events;
     job.framework = find_framework(trace);
     if (!context.groups.empty() && context.groups[0].main != trace::kNoProcess) {
       const auto main = static_cast<size_t>(context.groups[0].main);

@@ -31,7 +31,7 @@ class MetricRun {
   Metric& metric(size_t index) { return *metrics_[index]; }
 
   // The last block first, where `backwards`: no order must matter.
-  Status observe(Share share, bool backwards = false) {
+  Status observe(BlockShare share, bool backwards = false) {
     const trace::Trace& trace = context_.trace;
     trace::EventColumns columns;
     for (size_t i = 0; i < trace.blocks().size(); ++i) {

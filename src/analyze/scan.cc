@@ -60,7 +60,7 @@ Scan::~Scan() = default;
 
 const Context& Scan::context() const { return state_->context; }
 
-void Scan::run(Share share, const std::function<void(uint64_t events)>& progress) {
+void Scan::run(BlockShare share, const std::function<void(uint64_t events)>& progress) {
   const trace::Trace& trace = state_->context.trace;
   std::vector<size_t> mine;
   for (size_t i = share.index; i < trace.blocks().size(); i += share.count) mine.push_back(i);

@@ -29,7 +29,7 @@ struct Limits {
 };
 
 // Which part of the blocks this process scans: those with index % count == index.
-struct Share {
+struct BlockShare {
   size_t index = 0;
   size_t count = 1;
 };
@@ -44,7 +44,7 @@ class Scan {
 
   // Observes the blocks of a share on all threads. Blocks that cannot be read are told in the
   // profile's problems.
-  void run(Share share, const std::function<void(uint64_t events)>& progress);
+  void run(BlockShare share, const std::function<void(uint64_t events)>& progress);
 
   // To send what a share has seen, and to take in another's.
   std::vector<std::byte> save() const;

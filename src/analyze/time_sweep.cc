@@ -64,13 +64,13 @@ struct Scene {
 constexpr uint32_t kNoHost = ~uint32_t{0};
 
 // Where a slice stands among the spans of a group, and what lay before the one it is in.
-struct Place {
+struct SpanCursor {
   size_t next = 0;
   bool inside = false;
 };
 
 template <typename Spans>
-Place place_at(const Spans& spans, uint64_t time_ns) {
+SpanCursor cursor_at(const Spans& spans, uint64_t time_ns) {
   const auto found = std::partition_point(spans.begin(), spans.end(),
                                           [&](const auto& span) { return span.end_ns <= time_ns; });
   const bool inside = found != spans.end() && found->begin_ns <= time_ns;
@@ -78,7 +78,7 @@ Place place_at(const Spans& spans, uint64_t time_ns) {
 }
 
 template <typename Spans>
-uint64_t next_edge(const Spans& spans, const Place& place) {
+uint64_t next_edge(const Spans& spans, const SpanCursor& place) {
   if (place.next >= spans.size()) return kNever;
   return place.inside ? spans[place.next].end_ns : spans[place.next].begin_ns;
 }
@@ -110,8 +110,8 @@ class Sweeper {
   // The epoch and the step a group is in, and when it comes to the next.
   struct Marks {
     uint64_t next_ns = kNever;
-    Place epoch;
-    Place step;
+    SpanCursor epoch;
+    SpanCursor step;
     uint64_t wait_before_ns = 0;  // waited when the step began
   };
 
@@ -153,8 +153,8 @@ void Sweeper::begin(const Interval& slice) {
   std::fill(epoch_before_ns_.begin(), epoch_before_ns_.end(), 0);
   for (uint32_t group = 0; group < marks_.size(); ++group) {
     marks_[group] = {.next_ns = kNever,
-                     .epoch = place_at(scene_.context.epochs.epochs(group), slice.begin_ns),
-                     .step = place_at(scene_.context.epochs.steps(group), slice.begin_ns)};
+                     .epoch = cursor_at(scene_.context.epochs.epochs(group), slice.begin_ns),
+                     .step = cursor_at(scene_.context.epochs.steps(group), slice.begin_ns)};
     set_next(group);
   }
 }
@@ -166,7 +166,7 @@ void Sweeper::set_next(uint32_t group) {
 }
 
 void Sweeper::pass_epoch_edge(uint32_t group, uint64_t time_ns) {
-  Place& place = marks_[group].epoch;
+  SpanCursor& place = marks_[group].epoch;
   const Cover* covers = groups_.data() + group * slot_count_;
   uint64_t* before_ns = epoch_before_ns_.data() + group * slot_count_;
   if (place.inside) {

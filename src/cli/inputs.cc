@@ -151,7 +151,7 @@ Positional traces_positional() {
 
 Result<int> with_ranks(const std::function<Result<int>(comm::Comm& comm)>& work) {
   comm::ConnectOptions options;
-  options.on_loss = [](const comm::Loss& loss) {
+  options.on_loss = [](const comm::LostEvents& loss) {
     if (loss.speaks) fmt::print(stderr, "millrace: {}\n", printable(loss.error.message()));
     _exit(kExitFailure);
   };
@@ -177,7 +177,7 @@ Result<ProfiledJob> profile_job(const interop::JobPaths& job, const Arguments& a
   profiled.scan = std::make_unique<analyze::Scan>(trace, std::move(options), limits);
   {
     Progress progress({.label = "reading", .total = trace.event_count() / comm.size()});
-    const analyze::Share share{.index = comm::index_of(comm.rank()), .count = comm.size()};
+    const analyze::BlockShare share{.index = comm::index_of(comm.rank()), .count = comm.size()};
     profiled.scan->run(share, [&](uint64_t events) { progress.add(events); });
   }
   RETURN_IF_ERROR(gather_scans(*profiled.scan, comm));

@@ -14,17 +14,17 @@
 
 namespace millrace::comm {
 
-struct Loss {
+struct LostRank {
   Error error;          // the sentence to tell, which names the rank
   bool speaks = false;  // whether this rank is the one that tells it
 };
 // Called on a thread of ours. It is to end the program, by _exit: the work cannot go on.
-using LossFunction = std::function<void(const Loss&)>;
+using LostRankFunction = std::function<void(const LostRank&)>;
 
 struct ConnectOptions {
   // For a rank that is lost while this one computes and makes no call that could fail. Empty: the
   // next call fails.
-  LossFunction on_loss;
+  LostRankFunction on_loss;
   // Longer messages go in pieces: an MPI takes at most 2^31 - 1 of anything. Tests make it small.
   size_t piece_bytes = size_t{256} << 20;
 };

@@ -42,7 +42,7 @@ struct LifelineOptions {
   // leaves between SIGTERM and SIGKILL, and shorter than SIGTERM is held.
   std::chrono::milliseconds speaking_time{2000};
   bool takes_sigterm = false;
-  LossFunction on_loss;
+  LostRankFunction on_loss;
 };
 
 class Lifeline {

@@ -115,7 +115,7 @@ TEST(Lifeline, ALossThatNobodyTakesIsTold) {
   std::atomic<int> told = 0;
   std::atomic<int> spoken = 0;
   auto lifelines = connected_by(
-      {.size = 3, .taking_time = 0ms, .speaking_time = 0ms, .on_loss = [&](const Loss& loss) {
+      {.size = 3, .taking_time = 0ms, .speaking_time = 0ms, .on_loss = [&](const LostRank& loss) {
          EXPECT_THAT(loss.error.message(), HasSubstr("rank 1 "));
          if (loss.speaks) ++spoken;
          ++told;
@@ -132,7 +132,7 @@ TEST(Lifeline, TheOthersStayUntilTheRankThatSpeaksHasGone) {
   std::atomic<int> spoken = 0;
   std::atomic<int> silent = 0;
   auto lifelines = connected_by(
-      {.size = 4, .taking_time = 10ms, .speaking_time = 60s, .on_loss = [&](const Loss& loss) {
+      {.size = 4, .taking_time = 10ms, .speaking_time = 60s, .on_loss = [&](const LostRank& loss) {
          ++(loss.speaks ? spoken : silent);
        }});
   for (auto& lifeline : lifelines) lifeline->start_telling();
@@ -167,7 +167,7 @@ TEST(Lifeline, WhereNobodySeesTheRankThatSpeaksTheOthersStayForAWhile) {
 TEST(Lifeline, WhoTakesALossThatIsBeingToldWaits) {
   std::atomic<bool> is_told = false;
   std::atomic<bool> was_told = false;
-  auto lifelines = connected_by({.size = 2, .taking_time = 0ms, .on_loss = [&](const Loss&) {
+  auto lifelines = connected_by({.size = 2, .taking_time = 0ms, .on_loss = [&](const LostRank&) {
                                    is_told = true;
                                    std::this_thread::sleep_for(100ms);
                                    was_told = true;
@@ -182,7 +182,7 @@ TEST(Lifeline, WhoTakesALossThatIsBeingToldWaits) {
 TEST(Lifeline, SigtermAfterALossLeavesNoTimeToTakeIt) {
   std::atomic<bool> told = false;
   auto lifelines = connected_by(
-      {.size = 2, .taking_time = 60s, .takes_sigterm = true, .on_loss = [&](const Loss&) {
+      {.size = 2, .taking_time = 60s, .takes_sigterm = true, .on_loss = [&](const LostRank&) {
          told = true;
        }});
   lifelines[0]->start_telling();
@@ -197,7 +197,7 @@ TEST(Lifeline, SigtermAfterALossLeavesNoTimeToTakeIt) {
 TEST(Lifeline, ALossThatIsTakenIsNotToldAgain) {
   std::atomic<int> told = 0;
   auto lifelines = connected_by(
-      {.size = 3, .taking_time = 600s, .speaking_time = 600s, .on_loss = [&](const Loss&) {
+      {.size = 3, .taking_time = 600s, .speaking_time = 600s, .on_loss = [&](const LostRank&) {
          ++told;
        }});
   lifelines[1]->start_telling();

@@ -37,13 +37,13 @@ void LocalPost::end(Rank rank) {
   }
 }
 
-void LocalPost::deliver(Rank to, const Lane& lane, std::string bytes) {
-  const std::shared_ptr<Arrival> arrival = mailbox(to).begin(lane);
+void LocalPost::deliver(Rank to, const Channel& channel, std::string bytes) {
+  const std::shared_ptr<Arrival> arrival = mailbox(to).begin(channel);
   arrival->bytes = std::move(bytes);
   mailbox(to).complete(arrival);
 }
 
-void LocalPost::serve(Rank rank, Tag tag, Messages::Answer answer) {
+void LocalPost::serve(Rank rank, MessageTag tag, Messages::Answer answer) {
   Station& station = *stations_[index_of(rank)];
   const std::lock_guard lock(station.mutex);
   if (station.ended) return;
@@ -58,8 +58,9 @@ void LocalPost::serve(Rank rank, Tag tag, Messages::Answer answer) {
 void LocalPost::answer_questions(Rank rank) {
   Mailbox& own = mailbox(rank);
   while (auto question = own.wait_for_question()) {
-    const Lane lane = {.from = rank, .kind = MessageKind::kAnswer, .tag = question->tag};
-    deliver(question->from, lane, (*question->answer)(question->from, std::move(question->text)));
+    const Channel channel = {.from = rank, .kind = MessageKind::kAnswer, .tag = question->tag};
+    deliver(question->from, channel,
+            (*question->answer)(question->from, std::move(question->text)));
     question.reset();  // what the answer holds may go with the mailbox
     own.answered();
   }
@@ -75,7 +76,7 @@ class LocalMessages : public Messages {
   Rank rank() const override { return rank_; }
   uint32_t size() const override { return post_->size(); }
 
-  Ticket send(Rank to, Tag tag, ByteView bytes) override {
+  Ticket send(Rank to, MessageTag tag, ByteView bytes) override {
     const Ticket ticket = own().open_send(to, tag);
     if (own().has_failed(ticket)) return ticket;
     post_->deliver(to, lane_to(MessageKind::kMessage, tag), std::string(text_of(bytes)));
@@ -83,7 +84,7 @@ class LocalMessages : public Messages {
     return ticket;
   }
 
-  Ticket receive(Rank from, Tag tag) override {
+  Ticket receive(Rank from, MessageTag tag) override {
     return own().open_receive({.from = from, .kind = MessageKind::kMessage, .tag = tag});
   }
 
@@ -95,11 +96,13 @@ class LocalMessages : public Messages {
 
   Result<std::string> take(Ticket ticket) override { return own().take(ticket); }
 
-  void serve(Tag tag, Answer answer) override { post_->serve(rank_, tag, std::move(answer)); }
+  void serve(MessageTag tag, Answer answer) override {
+    post_->serve(rank_, tag, std::move(answer));
+  }
 
-  Ticket ask(Rank whom, Tag tag, std::string question) override {
+  Ticket ask(Rank whom, MessageTag tag, std::string question) override {
     const std::lock_guard lock(asking_);  // answers come in the order of the questions
-    const Lane answers = {.from = whom, .kind = MessageKind::kAnswer, .tag = tag};
+    const Channel answers = {.from = whom, .kind = MessageKind::kAnswer, .tag = tag};
     const Ticket ticket = own().open_receive(answers);
     if (own().has_failed(ticket)) return ticket;
     post_->deliver(whom, lane_to(MessageKind::kQuestion, tag), std::move(question));
@@ -110,7 +113,7 @@ class LocalMessages : public Messages {
 
  private:
   Mailbox& own() { return post_->mailbox(rank_); }
-  Lane lane_to(MessageKind kind, Tag tag) const {
+  Channel lane_to(MessageKind kind, MessageTag tag) const {
     return {.from = rank_, .kind = kind, .tag = tag};
   }
 

@@ -30,8 +30,8 @@ class LocalPost {
   void end(Rank rank);
 
   Mailbox& mailbox(Rank rank) { return stations_[index_of(rank)]->mailbox; }
-  void deliver(Rank to, const Lane& lane, std::string bytes);
-  void serve(Rank rank, Tag tag, Messages::Answer answer);
+  void deliver(Rank to, const Channel& channel, std::string bytes);
+  void serve(Rank rank, MessageTag tag, Messages::Answer answer);
 
  private:
   struct Station {

@@ -23,7 +23,7 @@ Error unknown_ticket(Ticket ticket) {
 
 // ---- tickets ----
 
-std::optional<Error> Mailbox::refusal(Rank peer, Tag tag, bool is_send) const {
+std::optional<Error> Mailbox::refusal(Rank peer, MessageTag tag, bool is_send) const {
   const auto size = static_cast<uint32_t>(ended_.size());
   if (const Status checked = check_root(peer, size); !checked.ok()) return checked.error();
   if (static_cast<uint32_t>(tag) >= kTagLimit) {
@@ -50,24 +50,24 @@ void Mailbox::settle(Slot& slot, std::optional<Error> error) {
   if (slot.is_waited_for || flushing_) changed_.notify_all();
 }
 
-Ticket Mailbox::open_send(Rank to, Tag tag) {
+Ticket Mailbox::open_send(Rank to, MessageTag tag) {
   const std::lock_guard lock(mutex_);
   return open({.is_send = true, .peer = to, .error = refusal(to, tag, true)});
 }
 
-Ticket Mailbox::open_receive(const Lane& lane) {
+Ticket Mailbox::open_receive(const Channel& channel) {
   const std::lock_guard lock(mutex_);
-  std::optional<Error> refused = refusal(lane.from, lane.tag, false);
-  const auto queue = queues_.find(lane);
+  std::optional<Error> refused = refusal(channel.from, channel.tag, false);
+  const auto queue = queues_.find(channel);
   const bool has_come = queue != queues_.end() && !queue->second.arrived.empty();
   // What a rank sent before it ended still arrives.
-  const bool only_ended = refused && !failure_ && index_of(lane.from) < ended_.size();
+  const bool only_ended = refused && !failure_ && index_of(channel.from) < ended_.size();
   if (refused && !(has_come && only_ended)) {
-    return open({.peer = lane.from, .error = std::move(refused)});
+    return open({.peer = channel.from, .error = std::move(refused)});
   }
-  const Ticket ticket = open({.peer = lane.from});
+  const Ticket ticket = open({.peer = channel.from});
   if (!has_come) {
-    queues_[lane].waiting.push_back(ticket);
+    queues_[channel].waiting.push_back(ticket);
     return ticket;
   }
   const std::shared_ptr<Arrival> arrival = queue->second.arrived.front();
@@ -160,18 +160,18 @@ Mailbox::Expects Mailbox::expects() const {
 
 // ---- what comes ----
 
-std::shared_ptr<Arrival> Mailbox::begin(const Lane& lane) {
-  auto arrival = std::make_shared<Arrival>(Arrival{.lane = lane});
+std::shared_ptr<Arrival> Mailbox::begin(const Channel& channel) {
+  auto arrival = std::make_shared<Arrival>(Arrival{.channel = channel});
   const std::lock_guard lock(mutex_);
   if (closed_) return arrival;  // nobody will ask for it
-  Queue& queue = queues_[lane];
+  Queue& queue = queues_[channel];
   if (queue.waiting.empty()) {
     queue.arrived.push_back(arrival);
     return arrival;
   }
   arrival->ticket = queue.waiting.front();
   queue.waiting.pop_front();
-  if (queue.waiting.empty()) queues_.erase(lane);
+  if (queue.waiting.empty()) queues_.erase(channel);
   return arrival;
 }
 
@@ -180,7 +180,7 @@ void Mailbox::complete(const std::shared_ptr<Arrival>& arrival) {
   arrival->complete = true;
   if (arrival->ticket) {
     hand_over(*arrival);
-  } else if (arrival->lane.kind == MessageKind::kQuestion) {
+  } else if (arrival->channel.kind == MessageKind::kQuestion) {
     changed_.notify_all();
   }
 }
@@ -194,7 +194,7 @@ void Mailbox::hand_over(Arrival& arrival) {
 
 // ---- questions ----
 
-void Mailbox::serve(Tag tag, Messages::Answer answer) {
+void Mailbox::serve(MessageTag tag, Messages::Answer answer) {
   const std::lock_guard lock(mutex_);
   served_[tag] = std::make_shared<const Messages::Answer>(std::move(answer));
   changed_.notify_all();
@@ -203,15 +203,15 @@ void Mailbox::serve(Tag tag, Messages::Answer answer) {
 std::optional<Question> Mailbox::next_question_locked() {
   if (closed_ || served_.empty()) return std::nullopt;
   for (auto queue = queues_.begin(); queue != queues_.end(); ++queue) {
-    const Lane lane = queue->first;
-    if (lane.kind != MessageKind::kQuestion || queue->second.arrived.empty()) continue;
-    const auto server = served_.find(lane.tag);
+    const Channel channel = queue->first;
+    if (channel.kind != MessageKind::kQuestion || queue->second.arrived.empty()) continue;
+    const auto server = served_.find(channel.tag);
     const std::shared_ptr<Arrival> first = queue->second.arrived.front();
     if (server == served_.end() || !first->complete) continue;
     queue->second.arrived.pop_front();
     if (queue->second.arrived.empty()) queues_.erase(queue);
     answering_ = true;
-    return Question{lane.from, lane.tag, std::move(first->bytes), server->second};
+    return Question{channel.from, channel.tag, std::move(first->bytes), server->second};
   }
   return std::nullopt;
 }
@@ -242,8 +242,8 @@ void Mailbox::answered() {
 void Mailbox::rank_ended(Rank rank) {
   const std::lock_guard lock(mutex_);
   ended_[index_of(rank)] = true;
-  for (auto& [lane, queue] : queues_) {
-    if (lane.from != rank) continue;
+  for (auto& [channel, queue] : queues_) {
+    if (channel.from != rank) continue;
     for (const Ticket ticket : queue.waiting) {
       settle(slots_.at(key_of(ticket)), ended_error(rank, rank_, false));
     }
@@ -273,7 +273,7 @@ void Mailbox::fail(const Error& error, Spare spare, Rank lost) {
 }
 
 void Mailbox::drop_waiting() {
-  for (auto& [lane, queue] : queues_) queue.waiting.clear();
+  for (auto& [channel, queue] : queues_) queue.waiting.clear();
   std::erase_if(queues_, [](const auto& entry) { return entry.second.arrived.empty(); });
 }
 

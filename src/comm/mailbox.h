@@ -1,7 +1,7 @@
 // Mailbox: which message belongs to which ticket, on one rank; whatever moves the bytes.
 //
 // A message takes its place in the order when it begins to arrive, and may be whole later than the
-// one behind it. Messages, questions and answers of one rank and tag are lanes of their own;
+// one behind it. Messages, questions and answers of one rank and tag are channels of their own;
 // answers come in the order of the questions, so that they need no number.
 //
 // All functions may be called by any thread.
@@ -26,17 +26,17 @@ namespace millrace::comm {
 
 enum class MessageKind : uint8_t { kMessage, kQuestion, kAnswer };
 
-struct Lane {
+struct Channel {
   Rank from = kFirstRank;
   MessageKind kind = MessageKind::kMessage;
-  Tag tag{0};
+  MessageTag tag{0};
 
-  auto operator<=>(const Lane&) const = default;
+  auto operator<=>(const Channel&) const = default;
 };
 
 // A message that has begun to arrive. `bytes` is its mover's until it is complete.
 struct Arrival {
-  Lane lane;
+  Channel channel;
   std::string bytes;
   bool complete = false;
   std::optional<Ticket> ticket;  // who waits for it
@@ -44,7 +44,7 @@ struct Arrival {
 
 struct Question {
   Rank from = kFirstRank;
-  Tag tag{0};
+  MessageTag tag{0};
   std::string text;
   std::shared_ptr<const Messages::Answer> answer;  // shared with the mailbox, while it is called
 };
@@ -55,8 +55,8 @@ class Mailbox {
 
   // ---- tickets ----
 
-  Ticket open_send(Rank to, Tag tag);  // until finish_send()
-  Ticket open_receive(const Lane& lane);
+  Ticket open_send(Rank to, MessageTag tag);  // until finish_send()
+  Ticket open_receive(const Channel& channel);
   void finish_send(Ticket ticket);
   bool has_failed(Ticket ticket) const;
 
@@ -73,12 +73,12 @@ class Mailbox {
 
   // ---- what comes ----
 
-  std::shared_ptr<Arrival> begin(const Lane& lane);  // shared with its mover, who fills it
+  std::shared_ptr<Arrival> begin(const Channel& channel);  // shared with its mover, who fills it
   void complete(const std::shared_ptr<Arrival>& arrival);
 
   // ---- questions: next, then answer it, then answered() ----
 
-  void serve(Tag tag, Messages::Answer answer);
+  void serve(MessageTag tag, Messages::Answer answer);
   std::optional<Question> next_question();
   std::optional<Question> wait_for_question();  // none: this rank has ended
   void answered();
@@ -111,7 +111,7 @@ class Mailbox {
   };
 
   Ticket open(Slot slot);
-  std::optional<Error> refusal(Rank peer, Tag tag, bool is_send) const;
+  std::optional<Error> refusal(Rank peer, MessageTag tag, bool is_send) const;
   std::optional<Question> next_question_locked();
   void hand_over(Arrival& arrival);
   Status wait_locked(std::unique_lock<std::mutex>& lock, Ticket ticket,
@@ -126,8 +126,8 @@ class Mailbox {
   uint64_t last_ticket_ = 0;
   size_t open_sends_ = 0;
   size_t open_receives_ = 0;
-  std::map<Lane, Queue> queues_;
-  std::map<Tag, std::shared_ptr<const Messages::Answer>> served_;
+  std::map<Channel, Queue> queues_;
+  std::map<MessageTag, std::shared_ptr<const Messages::Answer>> served_;
   bool answering_ = false;
   bool flushing_ = false;  // wait_for_sends() waits
   bool closed_ = false;

@@ -1,8 +1,8 @@
 // Messages: bytes from one rank to another, moved by a thread of their own while the caller works.
 //
 //   ASSIGN_OR_RETURN(auto messages, comm.open_messages());     // collective
-//   const Ticket sent = messages->send(Rank{1}, Tag{7}, bytes);        // returns at once
-//   const Ticket due = messages->receive(Rank{1}, Tag{7});
+//   const Ticket sent = messages->send(Rank{1}, MessageTag{7}, bytes);        // returns at once
+//   const Ticket due = messages->receive(Rank{1}, MessageTag{7});
 //   RETURN_IF_ERROR(messages->wait(due));  ... messages->take(due) ...
 //
 // MPI moves nothing by itself: without a thread that drives it, what was sent arrives when the
@@ -34,7 +34,7 @@
 
 namespace millrace::comm {
 
-enum class Tag : uint32_t {};  // whose conversation this is; below 2^15
+enum class MessageTag : uint32_t {};  // whose conversation this is; below 2^15
 
 // One message under way. Used up by take(), by the wait() that finds a send done, and by either
 // that finds a failure.
@@ -50,10 +50,10 @@ class Messages {
   virtual uint32_t size() const = 0;
 
   // `bytes` must stay as they are until the ticket is done, or has failed.
-  virtual Ticket send(Rank to, Tag tag, ByteView bytes) = 0;
+  virtual Ticket send(Rank to, MessageTag tag, ByteView bytes) = 0;
 
   // The next message of `from` with this tag, of whatever length it is.
-  virtual Ticket receive(Rank from, Tag tag) = 0;
+  virtual Ticket receive(Rank from, MessageTag tag) = 0;
 
   // Whether it is done, or has failed: then wait() returns at once.
   virtual bool is_done(Ticket ticket) = 0;
@@ -74,10 +74,10 @@ class Messages {
   // be quick, and must not wait for a ticket. Questions that came before wait for this call.
   // Messages that are sent under the same tag are apart. Not called any more once this has ended.
   using Answer = std::function<std::string(Rank from, std::string question)>;
-  virtual void serve(Tag tag, Answer answer) = 0;
+  virtual void serve(MessageTag tag, Answer answer) = 0;
 
   // The answer of `from` to one question, by a ticket for take().
-  virtual Ticket ask(Rank whom, Tag tag, std::string question) = 0;
+  virtual Ticket ask(Rank whom, MessageTag tag, std::string question) = 0;
 
   // Whether that rank has ended its Messages, in order, and no rank is lost: for who can do without
   // its answers.

@@ -15,8 +15,8 @@ namespace {
 using namespace std::chrono_literals;
 using Ours = std::unique_ptr<Comm>;
 
-constexpr Tag kTag{7};
-constexpr Tag kOtherTag{32767};  // the highest one
+constexpr MessageTag kTag{7};
+constexpr MessageTag kOtherTag{32767};  // the highest one
 
 Status expect(bool holds, std::string_view what) {
   if (holds) return {};
@@ -248,7 +248,7 @@ Status any_thread_may_call(Ours& comm) {
   for (uint32_t i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
       outcomes[i] = [&]() -> Status {
-        const Tag tag{100 + i};
+        const MessageTag tag{100 + i};
         for (size_t round = 0; round < 30; ++round) {
           const std::string mine = bytes_of_rank(comm->rank(), 3000 * i + round);
           const Ticket sent = messages->send(next_rank(*comm), tag, bytes_of(mine));
@@ -274,7 +274,7 @@ Status what_makes_no_sense_is_refused(Ours& comm) {
   RETURN_IF_ERROR(expect_failure(messages->wait(messages->send(nobody, kTag, {})), told));
   RETURN_IF_ERROR(expect_failure(messages->wait(messages->receive(nobody, kTag)), told));
   RETURN_IF_ERROR(expect_failure(messages->wait(messages->ask(nobody, kTag, "")), told));
-  RETURN_IF_ERROR(expect_failure(messages->wait(messages->send(kFirstRank, Tag{32768}, {})),
+  RETURN_IF_ERROR(expect_failure(messages->wait(messages->send(kFirstRank, MessageTag{32768}, {})),
                                  "a tag is below 32768, and not 32768"));
   const Ticket sent = messages->send(comm->rank(), kTag, bytes_of("still good"));
   RETURN_IF_ERROR(expect_taken(*messages, messages->receive(comm->rank(), kTag), "still good"));

@@ -133,7 +133,7 @@ Status MpiComm::broadcast_pieces(std::string& bytes, Rank root) {
 
 Status MpiComm::broadcast(std::string& bytes, Rank root) {
   if (const Status checked = check_root(root, size_); !checked.ok()) return agree(checked);
-  const CallShape shape = {.call = Call::kBroadcast, .root = root};
+  const CollectiveShape shape = {.call = Collective::kBroadcast, .root = root};
   Proposal proposal(rank_, shape);
   if (rank_ == root) proposal.has_bytes(bytes.size());
   RETURN_IF_ERROR(meet(proposal));
@@ -148,7 +148,7 @@ Status MpiComm::broadcast(std::string& bytes, Rank root) {
 }
 
 // The numbers of a failed call stay as they were, and MPI writes to a buffer that is ours.
-Status MpiComm::reduce_as(const CallShape& shape, Values values) {
+Status MpiComm::reduce_as(const CollectiveShape& shape, Values values) {
   const std::span<std::byte> target = bytes_in(values);
   std::string folded;
   const Status room = make_room(folded, target.size());
@@ -164,18 +164,19 @@ Status MpiComm::reduce_as(const CallShape& shape, Values values) {
     given_up_.push_back(std::move(folded));
     return moved;
   }
-  const bool gets_it = shape.call == Call::kReduceToAll || rank_ == shape.root;
+  const bool gets_it = shape.call == Collective::kReduceToAll || rank_ == shape.root;
   if (!gets_it || target.empty()) return {};
   std::memcpy(target.data(), folded.data(), target.size());
   if (is_flipped) flip_signs(target);
   return {};
 }
 
-Status MpiComm::reduce_piece(const CallShape& shape, MPI_Datatype type, std::byte* at, int count) {
+Status MpiComm::reduce_piece(const CollectiveShape& shape, MPI_Datatype type, std::byte* at,
+                             int count) {
   MPI_Request request = MPI_REQUEST_NULL;
   const MPI_Op operation = operation_of(shape.fold);
   int started = MPI_SUCCESS;
-  if (shape.call == Call::kReduceToAll) {
+  if (shape.call == Collective::kReduceToAll) {
     started = MPI_Iallreduce(MPI_IN_PLACE, at, count, type, operation, mpi_, &request);
   } else {
     const bool is_root = rank_ == shape.root;
@@ -224,7 +225,7 @@ Result<std::vector<std::string>> MpiComm::gather(ByteView mine, Rank root) {
   if (const Status checked = check_root(root, size_); !checked.ok()) {
     RETURN_IF_ERROR(agree(checked));
   }
-  const CallShape shape = {.call = Call::kGather, .root = root};
+  const CollectiveShape shape = {.call = Collective::kGather, .root = root};
   RETURN_IF_ERROR(meet(Proposal(rank_, shape)));
   ASSIGN_OR_RETURN(const std::vector<uint64_t> sizes, gather_sizes(mine.size(), root));
   std::vector<std::string> gathered(sizes.size());

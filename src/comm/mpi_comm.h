@@ -58,17 +58,17 @@ class MpiComm : public Comm {
     return rank_ == (lost && lost->rank == kFirstRank ? Rank{1} : kFirstRank);
   }
 
-  Status barrier() override { return meet(Proposal(rank_, {.call = Call::kBarrier})); }
+  Status barrier() override { return meet(Proposal(rank_, {.call = Collective::kBarrier})); }
 
   Status broadcast(std::string& bytes, Rank root) override;
 
   Status reduce(Values values, Fold fold, Rank root) override {
     if (const Status checked = check_root(root, size_); !checked.ok()) return agree(checked);
-    return reduce_as(reduction(Call::kReduce, values, fold, root), values);
+    return reduce_as(reduction(Collective::kReduce, values, fold, root), values);
   }
 
   Status reduce_to_all(Values values, Fold fold) override {
-    return reduce_as(reduction(Call::kReduceToAll, values, fold, kFirstRank), values);
+    return reduce_as(reduction(Collective::kReduceToAll, values, fold, kFirstRank), values);
   }
 
   Result<std::vector<std::string>> gather(ByteView mine, Rank root) override;
@@ -79,7 +79,7 @@ class MpiComm : public Comm {
     for (const auto& post : posts_) {
       if (is_news) post->tell_failure(mine.error());
     }
-    return meet(Proposal(rank_, {.call = Call::kAgree}), is_news ? mine : Status());
+    return meet(Proposal(rank_, {.call = Collective::kAgree}), is_news ? mine : Status());
   }
 
   Result<std::unique_ptr<Messages>> open_messages() override;
@@ -90,8 +90,8 @@ class MpiComm : public Comm {
   Status meet(Proposal proposal, const Status& mine = {});
   Status tell_failure(Rank failed, const Status& mine);
   Status wait(MPI_Request& request, int started, Pace pace);
-  Status reduce_as(const CallShape& shape, Values values);
-  Status reduce_piece(const CallShape& shape, MPI_Datatype type, std::byte* at, int count);
+  Status reduce_as(const CollectiveShape& shape, Values values);
+  Status reduce_piece(const CollectiveShape& shape, MPI_Datatype type, std::byte* at, int count);
   Status broadcast_pieces(std::string& bytes, Rank root);
   Status send_pieces(ByteView bytes, Rank to);
   Status receive_pieces(std::string& bytes, Rank from);

@@ -69,7 +69,7 @@ Result<std::unique_ptr<Messages>> MpiComm::open_messages() {
   auto bell = Doorbell::make();
   Status usable = check_mpi_for_messages();
   if (usable.ok() && !bell.ok()) usable = bell.error();
-  RETURN_IF_ERROR(meet(Proposal(rank_, {.call = Call::kOpenMessages}), usable));
+  RETURN_IF_ERROR(meet(Proposal(rank_, {.call = Collective::kOpenMessages}), usable));
   MpiPostOptions options = {.rank = rank_,
                             .size = size_,
                             .piece_bytes = piece_bytes_,
@@ -147,7 +147,7 @@ void MpiComm::end() {
   const bool has_failed = failure_.has_value();
   // Whoever still waits in a call learns that this rank has ended. After a failure all know it
   // already. A rank that is lost from here on had done its work.
-  static_cast<void>(meet(Proposal(rank_, {.call = Call::kEnd})).ok());
+  static_cast<void>(meet(Proposal(rank_, {.call = Collective::kEnd})).ok());
   // After a loss ranks cannot meet: the lifeline keeps the order in which they go.
   if (has_failed && lifeline_ && lifeline_->lost() && !speaks()) lifeline_->await_speaker();
   end_messages();

@@ -48,11 +48,11 @@ constexpr auto kFlushTime = 30s;           // for sends that nobody waited for
 constexpr size_t kFailureBytesMax = 3000;  // short enough for MPI to take it at once
 constexpr int kArrivalsARound = 64;        // then the requests have their turn
 
-int mpi_tag(WireKind kind, Tag tag) {
+int mpi_tag(WireKind kind, MessageTag tag) {
   return static_cast<int>(kind) << kTagBits | static_cast<int>(tag);
 }
 WireKind kind_of(int mpi_tag) { return static_cast<WireKind>(mpi_tag >> kTagBits); }
-Tag tag_of(int mpi_tag) { return static_cast<Tag>(mpi_tag & ((1 << kTagBits) - 1)); }
+MessageTag tag_of(int mpi_tag) { return static_cast<MessageTag>(mpi_tag & ((1 << kTagBits) - 1)); }
 int number_of(Rank rank) { return static_cast<int>(index_of(rank)); }
 
 // What MPI may still write to when its Comm has gone, for as long as the process lives.
@@ -80,7 +80,7 @@ Status MpiPost::start() {
 
 // ---- sending: any thread ----
 
-Ticket MpiPost::send(Rank to, Tag tag, ByteView bytes) {
+Ticket MpiPost::send(Rank to, MessageTag tag, ByteView bytes) {
   const Ticket ticket = mailbox_.open_send(to, tag);
   if (mailbox_.has_failed(ticket)) return ticket;
   auto job = std::make_shared<Job>();
@@ -90,7 +90,7 @@ Ticket MpiPost::send(Rank to, Tag tag, ByteView bytes) {
   return ticket;
 }
 
-Ticket MpiPost::receive(Rank from, Tag tag) {
+Ticket MpiPost::receive(Rank from, MessageTag tag) {
   const Ticket ticket =
       mailbox_.open_receive({.from = from, .kind = MessageKind::kMessage, .tag = tag});
   // Who can ring will; for the others the thread must look more often from now on.
@@ -98,9 +98,9 @@ Ticket MpiPost::receive(Rank from, Tag tag) {
   return ticket;
 }
 
-Ticket MpiPost::ask(Rank whom, Tag tag, std::string question) {
+Ticket MpiPost::ask(Rank whom, MessageTag tag, std::string question) {
   const std::lock_guard lock(asking_);
-  const Lane answers = {.from = whom, .kind = MessageKind::kAnswer, .tag = tag};
+  const Channel answers = {.from = whom, .kind = MessageKind::kAnswer, .tag = tag};
   const Ticket ticket = mailbox_.open_receive(answers);
   if (mailbox_.has_failed(ticket)) return ticket;
   auto job = std::make_shared<Job>();
@@ -111,7 +111,7 @@ Ticket MpiPost::ask(Rank whom, Tag tag, std::string question) {
   return ticket;
 }
 
-void MpiPost::post(WireKind kind, Tag tag, ByteView bytes, const JobPointer& job) {
+void MpiPost::post(WireKind kind, MessageTag tag, ByteView bytes, const JobPointer& job) {
   std::vector<Request> open;
   {
     const std::lock_guard lock(posting_);
@@ -142,7 +142,7 @@ void MpiPost::post(WireKind kind, Tag tag, ByteView bytes, const JobPointer& job
   ring(job->peer);
 }
 
-void MpiPost::post_piece(WireKind kind, Tag tag, ByteView bytes, const JobPointer& job,
+void MpiPost::post_piece(WireKind kind, MessageTag tag, ByteView bytes, const JobPointer& job,
                          std::vector<Request>& open) {
   Request request{.job = job};
   int code = MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, number_of(job->peer),
@@ -173,7 +173,7 @@ void MpiPost::check(int code) {
   own_bell_.ring();
 }
 
-void MpiPost::serve(Tag tag, Messages::Answer answer) {
+void MpiPost::serve(MessageTag tag, Messages::Answer answer) {
   mailbox_.serve(tag, std::move(answer));
   own_bell_.ring();
 }
@@ -470,7 +470,7 @@ void MpiPost::tell_failure(const Error& error) {
     auto job = std::make_shared<Job>();
     job->peer = static_cast<Rank>(rank);
     job->owned = text;
-    post(WireKind::kFailure, Tag{0}, bytes_of(job->owned), job);
+    post(WireKind::kFailure, MessageTag{0}, bytes_of(job->owned), job);
   }
   mailbox_.fail(named(error, options_.rank, options_.size));
 }
@@ -483,7 +483,7 @@ void MpiPost::close() {
     if (static_cast<Rank>(rank) == options_.rank) continue;
     auto job = std::make_shared<Job>();
     job->peer = static_cast<Rank>(rank);
-    post(WireKind::kEnd, Tag{0}, {}, job);
+    post(WireKind::kEnd, MessageTag{0}, {}, job);
   }
 }
 
@@ -515,16 +515,18 @@ class MpiMessages : public Messages {
   Rank rank() const override { return post_->options().rank; }
   uint32_t size() const override { return post_->options().size; }
 
-  Ticket send(Rank to, Tag tag, ByteView bytes) override { return post_->send(to, tag, bytes); }
-  Ticket receive(Rank from, Tag tag) override { return post_->receive(from, tag); }
+  Ticket send(Rank to, MessageTag tag, ByteView bytes) override {
+    return post_->send(to, tag, bytes);
+  }
+  Ticket receive(Rank from, MessageTag tag) override { return post_->receive(from, tag); }
   bool is_done(Ticket ticket) override { return post_->mailbox().is_done(ticket); }
   Status wait(Ticket ticket, nanoseconds patience) override {
     return post_->wait(ticket, patience);
   }
   Result<std::string> take(Ticket ticket) override { return post_->take(ticket); }
   void give_back(std::string bytes) override { post_->give_back(std::move(bytes)); }
-  void serve(Tag tag, Answer answer) override { post_->serve(tag, std::move(answer)); }
-  Ticket ask(Rank whom, Tag tag, std::string question) override {
+  void serve(MessageTag tag, Answer answer) override { post_->serve(tag, std::move(answer)); }
+  Ticket ask(Rank whom, MessageTag tag, std::string question) override {
     return post_->ask(whom, tag, std::move(question));
   }
   bool has_ended(Rank rank) override { return post_->mailbox().has_ended(rank); }

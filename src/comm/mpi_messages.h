@@ -41,10 +41,10 @@ class MpiPost {
   Status start();
 
   // ---- as Messages; any thread ----
-  Ticket send(Rank to, Tag tag, ByteView bytes);
-  Ticket receive(Rank from, Tag tag);
-  Ticket ask(Rank whom, Tag tag, std::string question);
-  void serve(Tag tag, Messages::Answer answer);
+  Ticket send(Rank to, MessageTag tag, ByteView bytes);
+  Ticket receive(Rank from, MessageTag tag);
+  Ticket ask(Rank whom, MessageTag tag, std::string question);
+  void serve(MessageTag tag, Messages::Answer answer);
   Status wait(Ticket ticket, std::chrono::nanoseconds patience);
   Result<std::string> take(Ticket ticket);
   void give_back(std::string bytes);
@@ -84,8 +84,8 @@ class MpiPost {
   };
 
   Status make_room_for(std::string& bytes, uint64_t size_bytes);
-  void post(WireKind kind, Tag tag, ByteView bytes, const JobPointer& job);
-  void post_piece(WireKind kind, Tag tag, ByteView bytes, const JobPointer& job,
+  void post(WireKind kind, MessageTag tag, ByteView bytes, const JobPointer& job);
+  void post_piece(WireKind kind, MessageTag tag, ByteView bytes, const JobPointer& job,
                   std::vector<Request>& open);
   bool has_bell(Rank rank) const;
   void ring(Rank rank) const;

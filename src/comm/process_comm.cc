@@ -47,13 +47,13 @@ class ProcessMessages : public Messages {
   uint32_t size() const override { return messages_->size(); }
 
   // A ticket of a child is good for the call that says why it failed.
-  Ticket send(Rank to, Tag tag, ByteView bytes) override {
+  Ticket send(Rank to, MessageTag tag, ByteView bytes) override {
     return messages_.is_here() ? messages_->send(to, tag, bytes) : Ticket{0};
   }
-  Ticket receive(Rank from, Tag tag) override {
+  Ticket receive(Rank from, MessageTag tag) override {
     return messages_.is_here() ? messages_->receive(from, tag) : Ticket{0};
   }
-  Ticket ask(Rank whom, Tag tag, std::string question) override {
+  Ticket ask(Rank whom, MessageTag tag, std::string question) override {
     return messages_.is_here() ? messages_->ask(whom, tag, std::move(question)) : Ticket{0};
   }
   bool is_done(Ticket ticket) override {
@@ -71,7 +71,7 @@ class ProcessMessages : public Messages {
   void give_back(std::string bytes) override {
     if (messages_.is_here()) messages_->give_back(std::move(bytes));
   }
-  void serve(Tag tag, Answer answer) override {
+  void serve(MessageTag tag, Answer answer) override {
     if (messages_.is_here()) messages_->serve(tag, std::move(answer));
   }
   bool has_ended(Rank rank) override { return messages_.is_here() && messages_->has_ended(rank); }

@@ -17,10 +17,10 @@ using testing::HasSubstr;
 // A Comm with a thread of its own: the one that answers.
 struct Talking {
   Talking() : comm(of_this_process(single())), messages(*comm->open_messages()) {
-    messages->serve(Tag{1}, [](Rank, std::string question) { return question + "!"; });
+    messages->serve(MessageTag{1}, [](Rank, std::string question) { return question + "!"; });
   }
   std::string ask() {
-    const auto answer = messages->take(messages->ask(kFirstRank, Tag{1}, "there"));
+    const auto answer = messages->take(messages->ask(kFirstRank, MessageTag{1}, "there"));
     return answer.ok() ? *answer : answer.error().message();
   }
 
@@ -59,8 +59,8 @@ TEST(ProcessComm, EveryCallInAChildFailsAndSaysWhy) {
         ours.comm->reduce(std::span(&count, 1), Fold::kSum, kFirstRank),
         ours.comm->reduce_to_all(std::span(&count, 1), Fold::kSum),
         ours.comm->agree({}),
-        ours.messages->wait(ours.messages->send(kFirstRank, Tag{2}, {})),
-        ours.messages->wait(ours.messages->receive(kFirstRank, Tag{2})),
+        ours.messages->wait(ours.messages->send(kFirstRank, MessageTag{2}, {})),
+        ours.messages->wait(ours.messages->receive(kFirstRank, MessageTag{2})),
     };
     for (const Status& outcome : outcomes) {
       if (outcome.ok() || outcome.error().message().find("was forked from") == std::string::npos) {

@@ -9,45 +9,45 @@ namespace {
 constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
 
 // A call and a rank in one word, so that the least of all words names a rank that calls it.
-constexpr uint64_t call_by(Call call, Rank rank) {
+constexpr uint64_t call_by(Collective call, Rank rank) {
   return static_cast<uint64_t>(call) << 32 | index_of(rank);
 }
-Call call_of(uint64_t word) { return static_cast<Call>(word >> 32); }
+Collective call_of(uint64_t word) { return static_cast<Collective>(word >> 32); }
 uint32_t rank_of(uint64_t word) { return static_cast<uint32_t>(word); }
 
 // The rest of a shape in one word. Roots differ in 24 bits and counts in 36: enough to find a
 // mistake of ours, which is all this is for.
-uint64_t rest_of(const CallShape& shape) {
+uint64_t rest_of(const CollectiveShape& shape) {
   return shape.value_count << 28 | uint64_t{index_of(shape.root) & 0xffffff} << 4 |
          uint64_t{static_cast<uint8_t>(shape.fold)} << 1 | uint64_t{shape.floating_point};
 }
 
 }  // namespace
 
-std::string_view call_name(Call call) {
+std::string_view collective_name(Collective call) {
   switch (call) {
-    case Call::kBarrier:
+    case Collective::kBarrier:
       return "a barrier";
-    case Call::kBroadcast:
+    case Collective::kBroadcast:
       return "a broadcast";
-    case Call::kReduce:
+    case Collective::kReduce:
       return "a reduction";
-    case Call::kReduceToAll:
+    case Collective::kReduceToAll:
       return "a reduction to all";
-    case Call::kGather:
+    case Collective::kGather:
       return "a gathering";
-    case Call::kAgree:
+    case Collective::kAgree:
       return "an agreement";
-    case Call::kOpenMessages:
+    case Collective::kOpenMessages:
       return "the opening of messages";
-    case Call::kEnd:
+    case Collective::kEnd:
       return "the end";
   }
   return "an unknown call";
 }
 
-Proposal::Proposal(Rank rank, const CallShape& shape) {
-  const bool ends = shape.call == Call::kEnd;
+Proposal::Proposal(Rank rank, const CollectiveShape& shape) {
+  const bool ends = shape.call == Collective::kEnd;
   const uint64_t call = call_by(shape.call, rank);
   words_[kFailed] = kNone;
   words_[kEnded] = ends ? index_of(rank) : kNone;
@@ -81,17 +81,17 @@ Status Proposal::check(uint32_t world_size) const {
     return fail(Errc::kInvalidArgument,
                 "the {} ranks met in {} with different roots, folds or counts; this is a mistake "
                 "in the program, please report it",
-                world_size, call_name(call_of(lowest)));
+                world_size, collective_name(call_of(lowest)));
   }
   if (words_[kEnded] != kNone) {
     return fail(Errc::kCancelled, "rank {} ended while rank {} waited in {}", words_[kEnded],
-                rank_of(words_[kNotEnded]), call_name(call_of(words_[kNotEnded])));
+                rank_of(words_[kNotEnded]), collective_name(call_of(words_[kNotEnded])));
   }
   return fail(Errc::kInvalidArgument,
               "rank {} is in {} while rank {} is in {}; this is a mistake in the program, please "
               "report it",
-              rank_of(lowest), call_name(call_of(lowest)), rank_of(highest),
-              call_name(call_of(highest)));
+              rank_of(lowest), collective_name(call_of(lowest)), rank_of(highest),
+              collective_name(call_of(highest)));
 }
 
 Error named(Error error, Rank rank, uint32_t world_size) {
@@ -104,7 +104,7 @@ Status check_root(Rank root, uint32_t world_size) {
   return fail(Errc::kInvalidArgument, "there is no rank {} among {}", index_of(root), world_size);
 }
 
-CallShape reduction(Call call, const Values& values, Fold fold, Rank root) {
+CollectiveShape reduction(Collective call, const Values& values, Fold fold, Rank root) {
   return {.call = call,
           .root = root,
           .fold = fold,

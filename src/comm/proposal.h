@@ -18,7 +18,7 @@
 
 namespace millrace::comm {
 
-enum class Call : uint8_t {
+enum class Collective : uint8_t {
   kBarrier,
   kBroadcast,
   kReduce,
@@ -29,11 +29,11 @@ enum class Call : uint8_t {
   kEnd,  // the rank has no more to do with the others
 };
 
-std::string_view call_name(Call call);
+std::string_view collective_name(Collective call);
 
 // What must be the same on all ranks.
-struct CallShape {
-  Call call = Call::kBarrier;
+struct CollectiveShape {
+  Collective call = Collective::kBarrier;
   Rank root = kFirstRank;
   Fold fold = Fold::kSum;
   bool floating_point = false;
@@ -45,7 +45,7 @@ class Proposal {
   static constexpr size_t kWordCount = 8;
 
   Proposal() = default;
-  Proposal(Rank rank, const CallShape& shape);
+  Proposal(Rank rank, const CollectiveShape& shape);
 
   void has_failed();                      // with kAgree
   void has_bytes(uint64_t size_bytes);    // of the root of a broadcast
@@ -83,6 +83,6 @@ Error named(Error error, Rank rank, uint32_t world_size);
 Status check_root(Rank root, uint32_t world_size);
 
 // The shape of a reduction of `values`.
-CallShape reduction(Call call, const Values& values, Fold fold, Rank root);
+CollectiveShape reduction(Collective call, const Values& values, Fold fold, Rank root);
 
 }  // namespace millrace::comm

@@ -31,7 +31,7 @@ void fold_into(std::span<T> into, std::span<T> from, Fold fold) {
 
 // What a rank lays on the table while it waits; the last one to come reads and fills all of them.
 struct Seat {
-  CallShape shape;
+  CollectiveShape shape;
   const Error* failure = nullptr;  // kAgree
   std::string* bytes = nullptr;    // kBroadcast
   Values values;                   // kReduce, kReduceToAll
@@ -85,8 +85,8 @@ class Table {
   }
 
  private:
-  Status break_with(Rank ended, Rank waiting, Call call) {
-    Proposal all(ended, {.call = Call::kEnd});
+  Status break_with(Rank ended, Rank waiting, Collective call) {
+    Proposal all(ended, {.call = Collective::kEnd});
     all.fold_with(Proposal(waiting, {.call = call}));
     fail_round(all.check(size()).error());
     wake_.notify_all();
@@ -120,43 +120,43 @@ class Table {
     return proposal;
   }
 
-  void carry_out(const CallShape& shape) {
+  void carry_out(const CollectiveShape& shape) {
     Seat& root = seats_[index_of(shape.root)];
     switch (shape.call) {
-      case Call::kBroadcast:
+      case Collective::kBroadcast:
         for (Seat& seat : seats_) {
           if (&seat != &root) *seat.bytes = *root.bytes;
         }
         return;
-      case Call::kReduce:
-      case Call::kReduceToAll:
+      case Collective::kReduce:
+      case Collective::kReduceToAll:
         std::visit([&](auto values) { reduce(values, shape); }, root.values);
         return;
-      case Call::kGather:
+      case Collective::kGather:
         for (const Seat& seat : seats_) root.gathered->emplace_back(text_of(seat.mine));
         return;
-      case Call::kOpenMessages: {
+      case Collective::kOpenMessages: {
         const auto post = std::make_shared<LocalPost>(size());
         for (Seat& seat : seats_) *seat.post = post;
         return;
       }
-      case Call::kBarrier:
-      case Call::kAgree:
-      case Call::kEnd:
+      case Collective::kBarrier:
+      case Collective::kAgree:
+      case Collective::kEnd:
         return;
     }
   }
 
   // In the order of ranks.
   template <typename T>
-  void reduce(std::span<T> result, const CallShape& shape) {
+  void reduce(std::span<T> result, const CollectiveShape& shape) {
     const auto of = [this](uint32_t rank) { return std::get<std::span<T>>(seats_[rank].values); };
     std::vector<T> folded(of(0).begin(), of(0).end());
     for (uint32_t rank = 1; rank < seats_.size(); ++rank) {
       fold_into(std::span(folded), of(rank), shape.fold);
     }
     std::copy(folded.begin(), folded.end(), result.begin());
-    if (shape.call == Call::kReduce) return;
+    if (shape.call == Collective::kReduce) return;
     for (uint32_t rank = 0; rank < seats_.size(); ++rank) {
       std::copy(folded.begin(), folded.end(), of(rank).begin());
     }
@@ -184,24 +184,28 @@ class ThreadsComm : public Comm {
   uint32_t size() const override { return table_->size(); }
   bool speaks() const override { return table_->speaks(rank_); }
 
-  Status barrier() override { return table_->meet(rank_, {.shape = {.call = Call::kBarrier}}); }
+  Status barrier() override {
+    return table_->meet(rank_, {.shape = {.call = Collective::kBarrier}});
+  }
 
   Status broadcast(std::string& bytes, Rank root) override {
-    return meet_at(root, {.shape = {.call = Call::kBroadcast, .root = root}, .bytes = &bytes});
+    return meet_at(root,
+                   {.shape = {.call = Collective::kBroadcast, .root = root}, .bytes = &bytes});
   }
 
   Status reduce(Values values, Fold fold, Rank root) override {
-    return meet_at(root, {.shape = reduction(Call::kReduce, values, fold, root), .values = values});
+    return meet_at(root,
+                   {.shape = reduction(Collective::kReduce, values, fold, root), .values = values});
   }
 
   Status reduce_to_all(Values values, Fold fold) override {
-    const CallShape shape = reduction(Call::kReduceToAll, values, fold, kFirstRank);
+    const CollectiveShape shape = reduction(Collective::kReduceToAll, values, fold, kFirstRank);
     return table_->meet(rank_, {.shape = shape, .values = values});
   }
 
   Result<std::vector<std::string>> gather(ByteView mine, Rank root) override {
     std::vector<std::string> gathered;
-    const CallShape shape = {.call = Call::kGather, .root = root};
+    const CollectiveShape shape = {.call = Collective::kGather, .root = root};
     RETURN_IF_ERROR(meet_at(root, {.shape = shape, .mine = mine, .gathered = &gathered}));
     return gathered;
   }
@@ -216,12 +220,13 @@ class ThreadsComm : public Comm {
     for (const auto& post : posts_) {
       if (failure != nullptr) post->fail(rank_, named(*failure, rank_, size()));
     }
-    return table_->meet(rank_, {.shape = {.call = Call::kAgree}, .failure = failure});
+    return table_->meet(rank_, {.shape = {.call = Collective::kAgree}, .failure = failure});
   }
 
   Result<std::unique_ptr<Messages>> open_messages() override {
     std::shared_ptr<LocalPost> post;
-    RETURN_IF_ERROR(table_->meet(rank_, {.shape = {.call = Call::kOpenMessages}, .post = &post}));
+    RETURN_IF_ERROR(
+        table_->meet(rank_, {.shape = {.call = Collective::kOpenMessages}, .post = &post}));
     posts_.push_back(post);
     return local_messages(std::move(post), rank_);
   }

@@ -17,7 +17,7 @@ using data::FieldSpec;
 
 class FieldsScratch final : public data::Scratch {
  public:
-  Fields fields;
+  SampleFields fields;
   std::vector<std::unique_ptr<data::Scratch>> inners;  // of the decoders that fields go to
 };
 
@@ -123,7 +123,7 @@ Status place_field(const Field& field, const FieldSpec& spec, MutableByteView ou
   return place(field.array, field.name, spec, out);
 }
 
-Error no_field(std::string_view wanted, const Fields& fields) {
+Error no_field(std::string_view wanted, const SampleFields& fields) {
   return fail(Errc::kNotFound, "the sample has no '{}'; it has {}", printable(wanted),
               fields.names());
 }
@@ -236,7 +236,7 @@ std::shared_ptr<const data::Decoder> make_field_decoder(std::shared_ptr<const Fo
 }
 
 Result<std::vector<FieldChoice>> describe_sample(const Format& format, ByteView sample) {
-  Fields fields;
+  SampleFields fields;
   RETURN_IF_ERROR(format.split(sample, fields));
   std::vector<FieldChoice> choices;
   for (const Field& field : fields.list()) {

@@ -70,14 +70,14 @@ Status wrong_wire(std::string_view name) {
               printable(name));
 }
 
-void add_array(Fields& fields, std::string_view name, ElementType type, ByteView bytes) {
+void add_array(SampleFields& fields, std::string_view name, ElementType type, ByteView bytes) {
   fields.add(
       {.name = name,
        .array = {
            .type = type, .shape = {bytes.size() / data::element_bytes(type)}, .bytes = bytes}});
 }
 
-Status add_bytes(ByteView list, std::string_view name, Fields& fields) {
+Status add_bytes(ByteView list, std::string_view name, SampleFields& fields) {
   size_t count = 0;
   RETURN_IF_ERROR(for_each(list, 1, [&](const Item& item) {
     ++count;
@@ -92,7 +92,7 @@ Status add_bytes(ByteView list, std::string_view name, Fields& fields) {
   });
 }
 
-Status add_floats(ByteView list, std::string_view name, Fields& fields) {
+Status add_floats(ByteView list, std::string_view name, SampleFields& fields) {
   size_t size_bytes = 0;
   size_t pieces = 0;
   ByteView only;
@@ -118,7 +118,7 @@ Status add_floats(ByteView list, std::string_view name, Fields& fields) {
   return {};
 }
 
-Status add_integers(ByteView list, std::string_view name, Fields& fields) {
+Status add_integers(ByteView list, std::string_view name, SampleFields& fields) {
   // A number takes at least a byte: no more of them than that.
   const MutableByteView all = fields.room(list.size() * sizeof(uint64_t));
   size_t count = 0;
@@ -142,7 +142,7 @@ Status add_integers(ByteView list, std::string_view name, Fields& fields) {
   return {};
 }
 
-Status add_feature(ByteView feature, std::string_view name, Fields& fields) {
+Status add_feature(ByteView feature, std::string_view name, SampleFields& fields) {
   Item list;
   ByteReader reader(feature);
   while (!reader.at_end()) {
@@ -162,7 +162,7 @@ Status add_feature(ByteView feature, std::string_view name, Fields& fields) {
   return add_integers(list.bytes, name, fields);
 }
 
-Status add_entry(const Item& entry, Fields& fields) {
+Status add_entry(const Item& entry, SampleFields& fields) {
   if (entry.wire != Wire::kBytes) return wrong_wire("");
   std::string_view name;
   ByteView feature;
@@ -230,7 +230,7 @@ Result<std::string> feature_of(const Field& field) {
 
 }  // namespace
 
-Status parse_example(ByteView payload, Fields& fields) {
+Status parse_example(ByteView payload, SampleFields& fields) {
   return for_each(payload, 1, [&](const Item& features) {
     if (features.wire != Wire::kBytes) return wrong_wire("");
     return for_each(features.bytes, 1, [&](const Item& entry) { return add_entry(entry, fields); });

@@ -46,13 +46,13 @@ Field bytes_field(std::string_view name, ByteView bytes) {
           .array = {.type = data::ElementType::kU8, .shape = {bytes.size()}, .bytes = bytes}};
 }
 
-void Fields::clear() {
+void SampleFields::clear() {
   list_.clear();
   rooms_used_ = 0;
   texts_used_ = 0;
 }
 
-const Field* Fields::find(std::string_view names) const {
+const Field* SampleFields::find(std::string_view names) const {
   while (true) {
     const size_t end = names.find(';');
     const std::string_view name = names.substr(0, end);
@@ -64,18 +64,18 @@ const Field* Fields::find(std::string_view names) const {
   }
 }
 
-std::string Fields::names() const {
+std::string SampleFields::names() const {
   std::vector<std::string> quoted;
   for (const Field& field : list_) quoted.push_back(fmt::format("'{}'", printable(field.name)));
   return quoted.empty() ? "none" : join(quoted, ", ");
 }
 
-MutableByteView Fields::room(size_t size_bytes) {
+MutableByteView SampleFields::room(size_t size_bytes) {
   if (rooms_used_ == rooms_.size()) rooms_.emplace_back();
   return rooms_[rooms_used_++].room(size_bytes);
 }
 
-std::string_view Fields::keep(std::string_view text) {
+std::string_view SampleFields::keep(std::string_view text) {
   if (texts_used_ == texts_.size()) texts_.emplace_back();
   return texts_[texts_used_++].assign(text);
 }

@@ -37,7 +37,7 @@ Field bytes_field(std::string_view name, ByteView bytes);
 
 // The fields of one sample: views into its bytes, and into memory of its own where they do not lie
 // there as such (inflated, or spelled otherwise). Used again for the next sample.
-class Fields {
+class SampleFields {
  public:
   void clear();
   void add(Field field) { list_.push_back(field); }
@@ -89,7 +89,7 @@ class Format {
                                           const std::filesystem::path& path) const = 0;
 
   // The fields in the bytes of a sample. `fields` is cleared first.
-  virtual Status split(ByteView sample, Fields& fields) const = 0;
+  virtual Status split(ByteView sample, SampleFields& fields) const = 0;
 
   virtual Result<std::unique_ptr<SampleWriter>> create(io::Engine& engine,
                                                        const std::filesystem::path& path) const = 0;

@@ -45,7 +45,7 @@ Result<std::vector<std::string>> read_all(const Format& format, io::Engine& engi
   ASSIGN_OR_RETURN(const auto reader, engine.open(path));
   ASSIGN_OR_RETURN(const uint64_t size, reader->size_bytes());
   std::vector<std::string> texts;
-  Fields fields;
+  SampleFields fields;
   for (uint64_t i = 0; i < samples.count(); ++i) {
     data::Span span{0, size};
     if (samples.kind == data::FileSamples::Kind::kListed) span = samples.spans[i];

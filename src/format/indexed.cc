@@ -212,7 +212,7 @@ class Indexed final : public Format {
                          data_bytes);
   }
 
-  Status split(ByteView sample, Fields& fields) const override {
+  Status split(ByteView sample, SampleFields& fields) const override {
     fields.clear();
     fields.add(bytes_field("data", sample));
     return {};

@@ -141,7 +141,7 @@ class Npy final : public Format {
     return index_rows(*reader);
   }
 
-  Status split(ByteView sample, Fields& fields) const override {
+  Status split(ByteView sample, SampleFields& fields) const override {
     fields.clear();
     if (rows_) {
       fields.add(bytes_field("data", sample));

@@ -191,12 +191,12 @@ class Dictionary {
   std::optional<std::vector<uint64_t>> shape_;
 };
 
-struct Place {
+struct HeaderSize {
   size_t prefix_bytes;
   uint64_t text_bytes;
 };
 
-Result<Place> place_of(ByteView prefix) {
+Result<HeaderSize> header_size(ByteView prefix) {
   ByteReader reader(prefix);
   const auto magic = reader.take_text(kMagic.size());
   if (!magic.ok() || *magic != kMagic) {
@@ -208,7 +208,7 @@ Result<Place> place_of(ByteView prefix) {
     return fail(Errc::kUnsupported, "version {} of npy is not known; this build reads 1 to 3",
                 major);
   }
-  Place place{};
+  HeaderSize place{};
   if (major == 1) {
     ASSIGN_OR_RETURN(place.text_bytes, reader.read<uint16_t>());
   } else {
@@ -225,12 +225,12 @@ Result<Place> place_of(ByteView prefix) {
 }  // namespace
 
 Result<uint64_t> npy_header_bytes(ByteView prefix) {
-  ASSIGN_OR_RETURN(const Place place, place_of(prefix));
+  ASSIGN_OR_RETURN(const HeaderSize place, header_size(prefix));
   return place.prefix_bytes + place.text_bytes;
 }
 
 Result<NpyHeader> parse_npy_header(ByteView bytes) {
-  ASSIGN_OR_RETURN(const Place place, place_of(bytes));
+  ASSIGN_OR_RETURN(const HeaderSize place, header_size(bytes));
   ByteReader reader(bytes);
   RETURN_IF_ERROR(reader.skip(place.prefix_bytes));
   ASSIGN_OR_RETURN(const std::string_view text,

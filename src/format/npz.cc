@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kSuffix = ".npy";
 
-Result<data::ArrayView> array_of(const ZipMember& member, Fields& fields) {
+Result<data::ArrayView> array_of(const ZipMember& member, SampleFields& fields) {
   ByteView bytes = member.packed;
   if (member.is_deflated) {
     const MutableByteView room = fields.room(static_cast<size_t>(member.size_bytes));
@@ -71,7 +71,7 @@ class Npz final : public Format {
     return data::FileSamples{};
   }
 
-  Status split(ByteView sample, Fields& fields) const override {
+  Status split(ByteView sample, SampleFields& fields) const override {
     fields.clear();
     ASSIGN_OR_RETURN(const std::vector<ZipMember> members, list_zip(sample));
     for (const ZipMember& member : members) {

@@ -61,7 +61,7 @@ class Raw final : public Format {
                              .stamp = {.size_bytes = size}};
   }
 
-  Status split(ByteView sample, Fields& fields) const override {
+  Status split(ByteView sample, SampleFields& fields) const override {
     fields.clear();
     fields.add(bytes_field("data", sample));
     return {};

@@ -198,7 +198,7 @@ class Tar final : public Format {
     return index_archive(*reader);
   }
 
-  Status split(ByteView sample, Fields& fields) const override {
+  Status split(ByteView sample, SampleFields& fields) const override {
     fields.clear();
     const auto fetch = [&](uint64_t offset, size_t size) -> Result<ByteView> {
       if (offset > sample.size() || size > sample.size() - offset) {

@@ -11,18 +11,18 @@ constexpr size_t kBlockBytes = 512;
 // Names and lengths of one member; what is longer is no such thing.
 constexpr uint64_t kExtensionBytesMax = uint64_t{1} << 20;
 
-struct Place {
+struct HeaderField {
   size_t offset_bytes;
   size_t size_bytes;
 };
-constexpr Place kName = {0, 100};
-constexpr Place kSize = {124, 12};
-constexpr Place kChecksum = {148, 8};
+constexpr HeaderField kName = {0, 100};
+constexpr HeaderField kSize = {124, 12};
+constexpr HeaderField kChecksum = {148, 8};
 constexpr size_t kKind = 156;
-constexpr Place kMagic = {257, 8};
-constexpr Place kPrefix = {345, 155};
+constexpr HeaderField kMagic = {257, 8};
+constexpr HeaderField kPrefix = {345, 155};
 
-std::string_view piece(ByteView block, Place place) {
+std::string_view piece(ByteView block, HeaderField place) {
   return text_of(block.subspan(place.offset_bytes, place.size_bytes));
 }
 

@@ -73,7 +73,7 @@ class Tfrecord final : public Format {
     return index_records(*reader);
   }
 
-  Status split(ByteView sample, Fields& fields) const override {
+  Status split(ByteView sample, SampleFields& fields) const override {
     fields.clear();
     ASSIGN_OR_RETURN(const ByteView payload, unframe_tfrecord(sample));
     return parse_example(payload, fields);

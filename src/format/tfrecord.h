@@ -26,7 +26,7 @@ Result<ByteView> unframe_tfrecord(ByteView record);
 std::string frame_tfrecord(ByteView payload);
 
 // A tf.train.Example in the wire format of Protocol Buffers.
-Status parse_example(ByteView payload, Fields& fields);
+Status parse_example(ByteView payload, SampleFields& fields);
 Result<std::string> make_example(std::span<const Field> fields);
 
 std::unique_ptr<Format> make_tfrecord(const FormatOptions& options);

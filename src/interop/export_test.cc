@@ -37,7 +37,7 @@ class ExportTest : public testing::Test {
     const auto thread = sample_.add_thread(
         {.session = session, .pid = 42, .rank = 3, .command_line = writer.add_name("python t.py")},
         43);
-    const std::vector<trace::Tag> tags = {
+    const std::vector<trace::RegionTag> tags = {
         {.key = writer.add_name("batch"), .kind = wire::TagKind::kInteger, .value = 8}};
     sample_.append({{.begin_ns = 1100,
                      .end_ns = 1350,

@@ -8,7 +8,7 @@ namespace {
 constexpr size_t kBlockEvents = 65536;
 constexpr size_t kHeldEventsMax = 1'000'000;  // about 100 MB
 
-void append_tags(trace::EventColumns& columns, std::span<const trace::Tag> tags) {
+void append_tags(trace::EventColumns& columns, std::span<const trace::RegionTag> tags) {
   if (tags.empty() && columns.tag_begin.empty()) return;
   // From the first event with tags on, every event has a place among them.
   if (columns.tag_begin.empty()) columns.tag_begin.assign(columns.size_events(), 0);

@@ -39,7 +39,7 @@ class Imported {
   ImportReport report;
   std::optional<trace::Trace> trace;
   std::vector<Event> events;
-  std::vector<std::vector<trace::Tag>> tags;  // of the events: the columns are gone
+  std::vector<std::vector<trace::RegionTag>> tags;  // of the events: the columns are gone
 
  private:
   TemporaryDirectory directory_;

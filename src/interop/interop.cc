@@ -36,7 +36,7 @@ Status check_ending(const Exporter& exporter, const std::string& path) {
 // What the trace itself lacks, so that no reader of the export takes it for the whole.
 void warn_of_losses(const trace::Trace& trace, ExportReport& report) {
   uint64_t events = 0;
-  for (const trace::Loss& loss : trace.losses()) events += loss.events;
+  for (const trace::LostEvents& loss : trace.losses()) events += loss.events;
   if (events != 0) {
     report.warnings.push_back(fmt::format(
         "{} events were lost while recording and are not in the export", format_exact(events)));

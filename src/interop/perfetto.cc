@@ -58,7 +58,7 @@ class Batch {
 
  private:
   std::vector<Event> events_;
-  std::vector<trace::Tag> tags_;
+  std::vector<trace::RegionTag> tags_;
   std::vector<size_t> tag_at_;
 };
 

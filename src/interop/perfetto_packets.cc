@@ -232,7 +232,7 @@ void PerfettoPackets::write_interned(const Event& event) {
   if (first_use(Space::kKeys, kFile)) {
     for (uint64_t key = kFile; key < kKeyEnd; ++key) intern(Space::kKeys, key, kKeyNames[key]);
   }
-  for (const trace::Tag& tag : event.tags) {
+  for (const trace::RegionTag& tag : event.tags) {
     use_name(Space::kKeys, tag.key);
     if (tag.kind == wire::TagKind::kText) {
       use_name(Space::kTexts, static_cast<trace::NameIndex>(tag.value));
@@ -257,7 +257,7 @@ void PerfettoPackets::text_annotation(uint64_t key, trace::NameIndex text) {
   });
 }
 
-void PerfettoPackets::write_tag(const trace::Tag& tag) {
+void PerfettoPackets::write_tag(const trace::RegionTag& tag) {
   ProtobufWriter proto(out_);
   proto.message(track_event::kAnnotations, [&] {
     proto.uint(annotation::kNameIid, iid_of(tag.key));
@@ -301,7 +301,7 @@ void PerfettoPackets::write_annotations(const Event& event) {
       proto.uint(annotation::kTextIid, iid_of_error(event.error));
     });
   }
-  for (const trace::Tag& tag : event.tags) write_tag(tag);
+  for (const trace::RegionTag& tag : event.tags) write_tag(tag);
 }
 
 }  // namespace millrace::interop

@@ -39,7 +39,7 @@ class PerfettoPackets {
   bool first_use(Space space, uint64_t id);
   void write_annotations(const Event& event);
   void write_region_annotations(const Event& event);
-  void write_tag(const trace::Tag& tag);
+  void write_tag(const trace::RegionTag& tag);
   void integer_annotation(uint64_t key, uint64_t value);
   void text_annotation(uint64_t key, trace::NameIndex text);
 

@@ -54,10 +54,10 @@ class PfwWriter {
     const trace::Process* process = process_of(trace_, event.thread);
     if (process == nullptr) return {};
     const trace::Thread& thread = trace_.threads()[static_cast<size_t>(event.thread)];
-    const Place place{.pid = process->pid,
-                      .tid = thread.tid,
-                      .host = host_of(trace_, *process),
-                      .process = static_cast<size_t>(thread.process)};
+    const EventOrigin place{.pid = process->pid,
+                            .tid = thread.tid,
+                            .host = host_of(trace_, *process),
+                            .process = static_cast<size_t>(thread.process)};
     if (!event.is_region()) define(event.file, "FH", place);
     define(event.other_file, "FH", place);
     begin_event(event, place);
@@ -67,7 +67,7 @@ class PfwWriter {
   }
 
  private:
-  struct Place {
+  struct EventOrigin {
     uint32_t pid = 0;
     uint32_t tid = 0;
     std::string_view host;
@@ -121,7 +121,7 @@ class PfwWriter {
     hash(key, hashes_[static_cast<size_t>(name)]);
   }
 
-  void begin_metadata(std::string_view kind, const Place& place) {
+  void begin_metadata(std::string_view kind, const EventOrigin& place) {
     out_ += "{\"name\":\"";
     out_ += kind;
     out_ += "\",\"cat\":\"dftracer\",\"type\":1";
@@ -132,7 +132,7 @@ class PfwWriter {
     out_ += '"';
   }
 
-  void text_metadata(std::string_view kind, const Place& place, std::string_view name,
+  void text_metadata(std::string_view kind, const EventOrigin& place, std::string_view name,
                      std::string_view value) {
     begin_metadata(kind, place);
     member("name");
@@ -143,7 +143,7 @@ class PfwWriter {
   }
 
   // Says once which text a hash stands for.
-  void define(trace::NameIndex index, std::string_view kind, const Place& place) {
+  void define(trace::NameIndex index, std::string_view kind, const EventOrigin& place) {
     const auto i = static_cast<size_t>(index);
     if (i == 0 || i >= defined_.size() || defined_[i]) return;
     defined_[i] = true;
@@ -163,7 +163,7 @@ class PfwWriter {
 
   void write_process(size_t index) {
     const trace::Process& process = trace_.processes()[index];
-    const Place place{
+    const EventOrigin place{
         .pid = process.pid, .tid = process.pid, .host = host_of(trace_, process), .process = index};
     std::string host_hash;
     append_hex(host_hash, wire::name_hash(place.host.data(), place.host.size()));
@@ -200,7 +200,7 @@ class PfwWriter {
   // The category of a region: what an import found it under, where that reads back the same way.
   std::string_view category_of(const Event& event) const {
     if (!event.is_region() || event.tags.empty()) return pfw_category(event.call);
-    const trace::Tag& first = event.tags.front();
+    const trace::RegionTag& first = event.tags.front();
     if (first.kind != wire::TagKind::kText || trace_.name(first.key) != "cat") {
       return kPfwAppCategory;
     }
@@ -210,7 +210,7 @@ class PfwWriter {
     return usable ? category : kPfwAppCategory;
   }
 
-  void begin_event(const Event& event, const Place& place) {
+  void begin_event(const Event& event, const EventOrigin& place) {
     out_ += "{\"id\":";
     append_integer(out_, ++id_);
     member("name");
@@ -262,7 +262,7 @@ class PfwWriter {
     }
   }
 
-  void write_arguments(const Event& event, const Place&) {
+  void write_arguments(const Event& event, const EventOrigin&) {
     if (event.is_region()) {
       write_region(event);
     } else {
@@ -276,12 +276,12 @@ class PfwWriter {
   }
 
   void write_tags(const Event& event) {
-    std::span<const trace::Tag> tags = event.tags;
+    std::span<const trace::RegionTag> tags = event.tags;
     if (tags.empty()) return;
     if (event.is_region() && category_of(event) != kPfwAppCategory) tags = tags.subspan(1);
     if (std::all_of(tags.begin(), tags.end(),
-                    [&](const trace::Tag& tag) { return is_plain(tag, tags); })) {
-      for (const trace::Tag& tag : tags) {
+                    [&](const trace::RegionTag& tag) { return is_plain(tag, tags); })) {
+      for (const trace::RegionTag& tag : tags) {
         member(trace_.name(tag.key));
         append_tag_value(trace_, tag, out_);
       }
@@ -293,9 +293,10 @@ class PfwWriter {
     out_ += ']';
   }
 
-  bool is_plain(const trace::Tag& tag, std::span<const trace::Tag> all) const {
-    const auto same = std::count_if(all.begin(), all.end(),
-                                    [&](const trace::Tag& other) { return other.key == tag.key; });
+  bool is_plain(const trace::RegionTag& tag, std::span<const trace::RegionTag> all) const {
+    const auto same = std::count_if(all.begin(), all.end(), [&](const trace::RegionTag& other) {
+      return other.key == tag.key;
+    });
     if (same != 1 || !is_plain_key(trace_.name(tag.key))) return false;
     switch (tag.kind) {
       case wire::TagKind::kInteger:
@@ -311,7 +312,7 @@ class PfwWriter {
   }
 
   // [kind, key, value] for what JSON members cannot hold: keys twice, NaN, bytes that are no text.
-  void write_listed(const trace::Tag& tag, bool first) {
+  void write_listed(const trace::RegionTag& tag, bool first) {
     if (!first) out_ += ',';
     out_ += '[';
     append_integer(out_, static_cast<uint32_t>(tag.kind));

@@ -174,7 +174,7 @@ void PfwImport::read_number(PfwArgument argument, const PfwValue& value) {
 }
 
 void PfwImport::read_tag(std::string_view key, const PfwValue& value) {
-  trace::Tag tag{.key = writer_.add_name(key), .kind = wire::TagKind::kText, .value = 0};
+  trace::RegionTag tag{.key = writer_.add_name(key), .kind = wire::TagKind::kText, .value = 0};
   int64_t integer = 0;
   double number = 0;
   const char* end = value.raw.data() + value.raw.size();
@@ -201,9 +201,9 @@ void PfwImport::read_tag_list(std::string_view json) {
     if (!kind.ok() || *kind > static_cast<uint64_t>(wire::TagKind::kText)) {
       return complain("a tag is of no known kind");
     }
-    trace::Tag tag{.key = writer_.add_name(exact_text(item.items()[1])),
-                   .kind = static_cast<wire::TagKind>(*kind),
-                   .value = 0};
+    trace::RegionTag tag{.key = writer_.add_name(exact_text(item.items()[1])),
+                         .kind = static_cast<wire::TagKind>(*kind),
+                         .value = 0};
     if (tag.kind == wire::TagKind::kText) {
       tag.value = static_cast<uint64_t>(writer_.add_name(exact_text(item.items()[2])));
     } else {

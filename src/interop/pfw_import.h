@@ -56,7 +56,7 @@ class PfwImport {
     uint64_t item_size = 0;  // of fread and fwrite; 0: not said
     size_t process = 0;
     uint32_t tid = 0;
-    std::vector<trace::Tag> tags;
+    std::vector<trace::RegionTag> tags;
   };
   struct ProcessHashes {
     uint64_t executable = 0, command = 0, directory = 0;

@@ -22,7 +22,7 @@ std::string hex(std::string_view bytes) {
 
 std::string describe_tags(const trace::Trace& trace, const Event& event) {
   std::string text;
-  for (const trace::Tag& tag : event.tags) {
+  for (const trace::RegionTag& tag : event.tags) {
     text += fmt::format(" {}:{}:", hex(trace.name(tag.key)), static_cast<int>(tag.kind));
     text += tag.kind == wire::TagKind::kText ? hex(trace.name(static_cast<NameIndex>(tag.value)))
                                              : std::to_string(tag.value);
@@ -52,14 +52,14 @@ std::vector<NameIndex> strange_names(trace::TraceWriter& writer) {
   return names;
 }
 
-std::vector<trace::Tag> random_tags(Random& random, trace::TraceWriter& writer,
-                                    const std::vector<NameIndex>& names) {
+std::vector<trace::RegionTag> random_tags(Random& random, trace::TraceWriter& writer,
+                                          const std::vector<NameIndex>& names) {
   static constexpr std::string_view kKeys[] = {"batch", "cat",   "loss", "ns",
                                                "size",  "k\xff", "a b"};
   static constexpr double kNumbers[] = {0.0, -0.0, 1.0, 0.1, 1e300, -2.5e-300};
-  std::vector<trace::Tag> tags;
+  std::vector<trace::RegionTag> tags;
   for (uint64_t left = random.below(5) / 2; left > 0; --left) {
-    trace::Tag tag;
+    trace::RegionTag tag;
     tag.key = writer.add_name(kKeys[random.below(std::size(kKeys))]);
     tag.kind = static_cast<wire::TagKind>(1 + random.below(3));
     if (tag.kind == wire::TagKind::kInteger) tag.value = random.next() >> random.below(64);
@@ -159,7 +159,7 @@ void add_random_events(SampleTrace& sample, uint64_t seed, size_t count) {
       Event event = random_call(random, calls[random.below(calls.size())], names);
       event.begin_ns = random.below(1'000'000'000'000);
       event.end_ns = event.begin_ns + (random.next() >> (24 + random.below(40)));
-      const std::vector<trace::Tag> tags = random_tags(random, writer, names);
+      const std::vector<trace::RegionTag> tags = random_tags(random, writer, names);
       event.tags = tags;
       append_event(columns, event, threads[random.below(2)]);
     }

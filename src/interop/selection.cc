@@ -120,7 +120,7 @@ void keep_wanted(const EventFilter& filter, trace::EventColumns& columns) {
   };
   if (!columns.tag_begin.empty()) {
     std::vector<uint32_t> begins = {0};
-    std::vector<trace::Tag> tags;
+    std::vector<trace::RegionTag> tags;
     for (const uint32_t row : rows) {
       tags.insert(tags.end(), columns.tags.begin() + columns.tag_begin[row],
                   columns.tags.begin() + columns.tag_begin[row + 1]);

@@ -6,7 +6,7 @@
 
 namespace millrace::interop {
 
-void append_tag_value(const trace::Trace& trace, const trace::Tag& tag, std::string& out) {
+void append_tag_value(const trace::Trace& trace, const trace::RegionTag& tag, std::string& out) {
   switch (tag.kind) {
     case wire::TagKind::kInteger:
       return append_integer(out, static_cast<int64_t>(tag.value));
@@ -20,9 +20,10 @@ void append_tag_value(const trace::Trace& trace, const trace::Tag& tag, std::str
   out += "null";
 }
 
-void append_tags(const trace::Trace& trace, std::span<const trace::Tag> tags, std::string& out) {
+void append_tags(const trace::Trace& trace, std::span<const trace::RegionTag> tags,
+                 std::string& out) {
   bool first = true;
-  for (const trace::Tag& tag : tags) {
+  for (const trace::RegionTag& tag : tags) {
     if (!first) out += ',';
     first = false;
     append_json_text(out, trace.name(tag.key));

@@ -10,9 +10,10 @@ namespace millrace::interop {
 
 // Appends "key":value,"key":value without braces. Of a key that comes twice both are written: JSON
 // lets readers keep the last.
-void append_tags(const trace::Trace& trace, std::span<const trace::Tag> tags, std::string& out);
+void append_tags(const trace::Trace& trace, std::span<const trace::RegionTag> tags,
+                 std::string& out);
 
 // One value: an integer, a number with a point or exponent (null for NaN), or a text.
-void append_tag_value(const trace::Trace& trace, const trace::Tag& tag, std::string& out);
+void append_tag_value(const trace::Trace& trace, const trace::RegionTag& tag, std::string& out);
 
 }  // namespace millrace::interop

@@ -17,7 +17,7 @@
 #include "query/event_columns.h"
 #include "query/event_values.h"
 #include "query/group_ids.h"
-#include "query/source.h"
+#include "query/queried_trace.h"
 #include "trace/columns.h"
 
 namespace millrace::query {
@@ -49,7 +49,7 @@ uint64_t gathered_bytes_per_event(EventColumnSet used);
 
 class EventScan {
  public:
-  EventScan(Source& source, EventValues& values) : source_(source), values_(values) {}
+  EventScan(QueriedTrace& source, EventValues& values) : source_(source), values_(values) {}
 
   void start(EventQuery query);
 
@@ -79,7 +79,7 @@ class EventScan {
   std::vector<uint32_t> sorted_groups(const std::vector<uint32_t>& groups, uint32_t count);
   void gather_block(std::vector<uint32_t>& groups, GroupIds& ids);
 
-  Source& source_;
+  QueriedTrace& source_;
   EventValues& values_;
   EventQuery query_;
   uint32_t started_ = 0;

@@ -38,7 +38,7 @@ std::optional<std::string_view> error_name(uint16_t error) {
   return "unknown";
 }
 
-void write_tag(JsonWriter& json, const trace::Trace& trace, const trace::Tag& tag) {
+void write_tag(JsonWriter& json, const trace::Trace& trace, const trace::RegionTag& tag) {
   json.key(trace.name(tag.key));
   switch (tag.kind) {
     case wire::TagKind::kInteger:
@@ -72,7 +72,8 @@ std::optional<std::string_view> layer_name(const analyze::Context& context, cons
   return analyze::kLayerNames[static_cast<size_t>(analyze::traits_of(event.call()).layer)];
 }
 
-EventValues::EventValues(Source& source) : source_(source), call_names_(analyze::kCallTableSize) {
+EventValues::EventValues(QueriedTrace& source)
+    : source_(source), call_names_(analyze::kCallTableSize) {
   for (size_t i = 0; i < call_names_.size(); ++i) {
     const wire::CallInfo* info = wire::call_info(static_cast<Call>(i));
     if (info == nullptr) continue;

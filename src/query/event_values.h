@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "query/event_columns.h"
-#include "query/source.h"
+#include "query/queried_trace.h"
 #include "trace/columns.h"
 
 namespace millrace::query {
@@ -28,7 +28,7 @@ struct EventRow {
 
 class EventValues {
  public:
-  explicit EventValues(Source& source);
+  explicit EventValues(QueriedTrace& source);
 
   // Nothing: NULL. REQUIRES: the column is one of kTextColumns.
   std::optional<std::string_view> text(EventColumn column, const EventRow& event);
@@ -48,7 +48,7 @@ class EventValues {
   uint64_t name_key(const EventRow& event);
   uint32_t group_of(const EventRow& event);
 
-  Source& source_;
+  QueriedTrace& source_;
   std::vector<std::string_view> call_names_;        // by number
   std::map<std::string_view, uint64_t> call_keys_;  // a region may be named like a call
   std::vector<uint64_t> region_keys_;               // by name; 0: not looked up

@@ -26,7 +26,7 @@ constexpr uint64_t kGatheredBytesMax = uint64_t{1} << 30;
 
 // What a module is registered with: one of the two tables.
 struct Kind {
-  Source* source = nullptr;
+  QueriedTrace* source = nullptr;
   const TableSchema* schema = nullptr;
   bool regions_only = false;
 };
@@ -38,7 +38,7 @@ struct EventsTable : sqlite3_vtab {
         regions_only(of.regions_only),
         columns(event_columns_of(*of.schema)) {}
 
-  Source& source;
+  QueriedTrace& source;
   bool regions_only;
   std::vector<EventColumn> columns;  // by SQLite's number
 };
@@ -104,7 +104,7 @@ struct Estimate {
   double given = 1;  // share of the rows
 };
 
-void narrow(const Source& source, const Word& word, Estimate& estimate) {
+void narrow(const QueriedTrace& source, const Word& word, Estimate& estimate) {
   const auto processes =
       static_cast<double>(std::max<size_t>(1, source.trace().processes().size()));
   switch (word.column) {
@@ -205,7 +205,7 @@ int best_index(sqlite3_vtab* vtab, sqlite3_index_info* info) noexcept {
 // ---- while it runs
 
 // A moment from the job's first event as one of the trace's clock, within what there can be.
-uint64_t on_clock(const Source& source, int64_t begin) {
+uint64_t on_clock(const QueriedTrace& source, int64_t begin) {
   const uint64_t first = source.begin_ns();
   if (begin < 0) {
     const uint64_t before = uint64_t{0} - static_cast<uint64_t>(begin);
@@ -221,7 +221,7 @@ int64_t as_integer(double whole) {
   return static_cast<int64_t>(whole);
 }
 
-void narrow_begin(const Source& source, char how, sqlite3_value* value, EventQuery& query) {
+void narrow_begin(const QueriedTrace& source, char how, sqlite3_value* value, EventQuery& query) {
   const int type = sqlite3_value_numeric_type(value);
   if (type == SQLITE_NULL) query.nothing = true;
   if (type != SQLITE_INTEGER && type != SQLITE_FLOAT) return;
@@ -359,7 +359,7 @@ sqlite3_module make_module() {
 
 }  // namespace
 
-int register_events(sqlite3* connection, Source& source) {
+int register_events(sqlite3* connection, QueriedTrace& source) {
   static const sqlite3_module module = make_module();
   for (const bool regions_only : {false, true}) {
     const TableSchema& schema = table_schema(regions_only ? "regions" : "events");

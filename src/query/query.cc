@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/text.h"
+#include "query/queried_trace.h"
 #include "query/schema.h"
-#include "query/source.h"
 #include "query/virtual_tables.h"
 
 namespace millrace::query {
@@ -53,7 +53,7 @@ int authorize(void*, int action, const char* first, const char* second, const ch
 }
 
 int look_around(void* source) noexcept {
-  return static_cast<const Source*>(source)->stopped() ? 1 : 0;
+  return static_cast<const QueriedTrace*>(source)->stopped() ? 1 : 0;
 }
 
 // "line 2, column 8, at 'nam from events'"
@@ -112,7 +112,7 @@ struct Database::State {
   Result<Statement> prepare(std::string_view sql);
   Status check_single(std::string_view rest);
 
-  Source source;
+  QueriedTrace source;
   Connection connection;  // after the source, which its tables use to the end
 };
 

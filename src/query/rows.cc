@@ -59,7 +59,7 @@ class FileRows : public Rows {
 
 class ProcessRows : public Rows {
  public:
-  explicit ProcessRows(Source& source)
+  explicit ProcessRows(QueriedTrace& source)
       : source_(source), events_(source.trace().processes().size()) {
     for (const trace::BlockInfo& block : source.trace().blocks()) {
       const auto process = static_cast<size_t>(block.process);
@@ -110,7 +110,7 @@ class ProcessRows : public Rows {
     return static_cast<int64_t>(time_ns - source_.begin_ns());
   }
 
-  Source& source_;
+  QueriedTrace& source_;
   std::vector<uint64_t> events_;
 };
 
@@ -122,12 +122,12 @@ bool is_less(const Value& a, const Value& b) {
 
 }  // namespace
 
-Result<std::unique_ptr<Rows>> make_files(Source& source) {
+Result<std::unique_ptr<Rows>> make_files(QueriedTrace& source) {
   ASSIGN_OR_RETURN(const auto* files, source.files());
   return std::unique_ptr<Rows>(std::make_unique<FileRows>(*files));
 }
 
-Result<std::unique_ptr<Rows>> make_processes(Source& source) {
+Result<std::unique_ptr<Rows>> make_processes(QueriedTrace& source) {
   return std::unique_ptr<Rows>(std::make_unique<ProcessRows>(source));
 }
 

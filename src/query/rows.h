@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "query/queried_trace.h"
 #include "query/query.h"
-#include "query/source.h"
 
 namespace millrace::query {
 
@@ -22,8 +22,8 @@ class Rows {
 };
 
 // The columns are in the order of schema.h. Making files reads the whole trace.
-Result<std::unique_ptr<Rows>> make_files(Source& source);
-Result<std::unique_ptr<Rows>> make_processes(Source& source);
+Result<std::unique_ptr<Rows>> make_files(QueriedTrace& source);
+Result<std::unique_ptr<Rows>> make_processes(QueriedTrace& source);
 
 // The rows of which a column equals a value, by binary search.
 class RowIndex {

@@ -15,9 +15,9 @@ namespace millrace::query {
 namespace {
 
 struct Kind {
-  Source* source = nullptr;
+  QueriedTrace* source = nullptr;
   const TableSchema* schema = nullptr;
-  Result<std::unique_ptr<Rows>> (*make)(Source&) = nullptr;
+  Result<std::unique_ptr<Rows>> (*make)(QueriedTrace&) = nullptr;
 };
 
 struct RowsTable : sqlite3_vtab {
@@ -189,7 +189,7 @@ sqlite3_module make_module() {
 
 }  // namespace
 
-int register_rows(sqlite3* connection, Source& source) {
+int register_rows(sqlite3* connection, QueriedTrace& source) {
   static const sqlite3_module module = make_module();
   const Kind kinds[] = {
       {.source = &source, .schema = &table_schema("files"), .make = make_files},

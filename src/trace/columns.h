@@ -18,7 +18,7 @@ enum class ThreadIndex : uint32_t {};   // into Trace::threads()
 enum class ProcessIndex : uint32_t {};  // into Trace::processes()
 
 // A key=value of a region.
-struct Tag {
+struct RegionTag {
   NameIndex key{};
   wire::TagKind kind = wire::TagKind::kNone;
   uint64_t value = 0;  // an integer (two's complement), the bits of a double, or a NameIndex
@@ -42,7 +42,7 @@ struct EventColumns {
   // The tags of event i are tags[tag_begin[i]] up to tags[tag_begin[i + 1]]. tag_begin is empty
   // where no event of the block has any.
   std::vector<uint32_t> tag_begin;
-  std::vector<Tag> tags;
+  std::vector<RegionTag> tags;
 
   size_t size_events() const { return begin_ns.size(); }
 };

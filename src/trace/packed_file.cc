@@ -40,7 +40,7 @@ uint64_t end_of(const PackedBlock& block) {
 
 }  // namespace
 
-Result<PackedFile> PackedFile::open(Source source, std::string name) {
+Result<PackedFile> PackedFile::open(ByteSource source, std::string name) {
   PackedFile file(std::move(source), std::move(name));
   RETURN_IF_ERROR(file.read_header().within(file.name_));
   file.has_index_ = file.read_index();
@@ -293,7 +293,7 @@ Status PackedFile::check_references(const EventColumns& columns) const {
   RETURN_IF_ERROR(check(columns.file, name_count_, "name"));
   RETURN_IF_ERROR(check(columns.other_file, name_count_, "name"));
   RETURN_IF_ERROR(check(columns.thread, tables_.threads.size(), "thread"));
-  for (const Tag& tag : columns.tags) {
+  for (const RegionTag& tag : columns.tags) {
     const uint64_t text = tag.kind == wire::TagKind::kText ? tag.value : 0;
     if (static_cast<uint32_t>(tag.key) < name_count_ && text < name_count_) continue;
     return fail(Errc::kCorrupt, "a tag names a text that is not in the tables");

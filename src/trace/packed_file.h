@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "trace/block_codec.h"
-#include "trace/source.h"
+#include "trace/byte_source.h"
 #include "trace/tables.h"
 #include "wire/trace_file.h"
 
@@ -27,7 +27,7 @@ class PackedFile {
  public:
   // Fails where the bytes are no trace file of a version this build reads. `name` stands before
   // every message.
-  static Result<PackedFile> open(Source source, std::string name);
+  static Result<PackedFile> open(ByteSource source, std::string name);
 
   const Tables& tables() const { return tables_; }
   const std::vector<PackedBlock>& event_blocks() const { return event_blocks_; }
@@ -63,7 +63,7 @@ class PackedFile {
   Result<uint32_t> levels(size_t event_block) const;
 
  private:
-  PackedFile(Source source, std::string name)
+  PackedFile(ByteSource source, std::string name)
       : source_(std::move(source)), name_(std::move(name)) {}
 
   Status read_header();
@@ -81,7 +81,7 @@ class PackedFile {
   Status check_references(const EventColumns& columns) const;
   void note(const Error& error) { problems_.push_back(name_ + ": " + error.message()); }
 
-  Source source_;
+  ByteSource source_;
   std::string name_;
   wire::TraceFileHeader header_{};
   std::vector<PackedBlock> blocks_;

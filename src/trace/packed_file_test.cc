@@ -46,7 +46,7 @@ class PackedFileTest : public testing::Test {
 
   static Reading read(std::string_view bytes) {
     Reading reading;
-    const auto file = PackedFile::open(Source(bytes_of(bytes)), "t");
+    const auto file = PackedFile::open(ByteSource(bytes_of(bytes)), "t");
     if (!file.ok()) {
       reading.complained = true;
       return reading;
@@ -101,11 +101,11 @@ TEST_F(PackedFileTest, AFileCutAnywhereIsReadUpToTheTear) {
 }
 
 TEST_F(PackedFileTest, BlocksAfterDamageAreFound) {
-  const auto whole = PackedFile::open(Source(bytes_of(bytes_)), "t");
+  const auto whole = PackedFile::open(ByteSource(bytes_of(bytes_)), "t");
   const PackedBlock second = whole->event_blocks()[1];
   std::string damaged = bytes_.substr(0, bytes_.size() - 24);  // without the trailer
   for (size_t i = 0; i < sizeof(wire::TraceBlockHeader); ++i) damaged[second.offset + i] = '\x55';
-  const auto file = PackedFile::open(Source(bytes_of(damaged)), "t");
+  const auto file = PackedFile::open(ByteSource(bytes_of(damaged)), "t");
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(file->event_blocks().size(), 2u);
   EXPECT_THAT(file->problems().front(), HasSubstr("t: the block at byte"));
@@ -117,7 +117,7 @@ TEST_F(PackedFileTest, AnotherVersionIsRefusedWithWhatToDo) {
   header.version = 9;
   header.crc32c = crc32c(std::as_bytes(std::span(&header, 1)).first(60));
   std::memcpy(bytes_.data(), &header, sizeof(header));
-  const auto file = PackedFile::open(Source(bytes_of(bytes_)), "old.mrt");
+  const auto file = PackedFile::open(ByteSource(bytes_of(bytes_)), "old.mrt");
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.error().message(),
             "old.mrt: was written in version 9; this build reads 1. Use the "
@@ -126,7 +126,7 @@ TEST_F(PackedFileTest, AnotherVersionIsRefusedWithWhatToDo) {
 
 // tests/golden/trace.mrt was made by make_recording.py from the format's page.
 TEST(PackedFileGolden, ThisBuildReadsWhatWasWrittenFromTheFormatsPage) {
-  auto source = Source::from_file("tests/golden/trace.mrt");
+  auto source = ByteSource::from_file("tests/golden/trace.mrt");
   ASSERT_TRUE(source.ok()) << source.error().message();
   const auto file = PackedFile::open(*std::move(source), "trace.mrt");
   ASSERT_TRUE(file.ok()) << file.error().message();
@@ -150,7 +150,7 @@ TEST(PackedFileGolden, ThisBuildReadsWhatWasWrittenFromTheFormatsPage) {
 
 // Payloads with right checksums and wrong contents: what a hostile file would have.
 TEST_F(PackedFileTest, DamagedPayloadsBehindRightChecksumsNeverCrash) {
-  const auto whole = PackedFile::open(Source(bytes_of(bytes_)), "t");
+  const auto whole = PackedFile::open(ByteSource(bytes_of(bytes_)), "t");
   const PackedBlock block = whole->event_blocks()[0];
   const size_t start = block.offset + sizeof(wire::TraceBlockHeader);
   const std::string payload = bytes_.substr(start, block.header.payload_bytes);

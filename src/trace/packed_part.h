@@ -13,7 +13,7 @@ namespace millrace::trace {
 class PackedPart final : public Part {
  public:
   static Result<std::unique_ptr<PackedPart>> open(const std::string& path) {
-    ASSIGN_OR_RETURN(Source source, Source::from_file(path));
+    ASSIGN_OR_RETURN(ByteSource source, ByteSource::from_file(path));
     ASSIGN_OR_RETURN(PackedFile file, PackedFile::open(std::move(source), path));
     return std::make_unique<PackedPart>(std::move(file));
   }

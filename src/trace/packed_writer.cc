@@ -81,7 +81,7 @@ ThreadIndex PackedWriter::add_thread(const Thread& thread) {
   return static_cast<ThreadIndex>(tables_.threads.size() - 1);
 }
 
-void PackedWriter::add_loss(const Loss& loss) {
+void PackedWriter::add_loss(const LostEvents& loss) {
   tables_.losses.push_back(loss);
   tables_changed_ = true;
 }

@@ -33,7 +33,7 @@ class PackedWriter {
   uint32_t add_session(SessionEntry session);
   ProcessIndex add_process(ProcessEntry process);
   ThreadIndex add_thread(const Thread& thread);
-  void add_loss(const Loss& loss);
+  void add_loss(const LostEvents& loss);
 
   // Entries to change; they are written again. REQUIRES: the index is of an entry.
   SessionEntry& session(uint32_t index);

@@ -110,7 +110,7 @@ fs::path Packer::default_output(const fs::path& session_directory) {
     if (!fs::exists(path, error) || !session.ok()) return path;
     // Begun this moment, by a packer of this session: nobody else makes a file of its name.
     if (fs::file_size(path, error) == 0) return path;
-    auto source = Source::from_file(path.string());
+    auto source = ByteSource::from_file(path.string());
     if (!source.ok()) continue;
     const auto file = PackedFile::open(*std::move(source), path.string());
     if (file.ok() && file->is_packed_recording() &&
@@ -143,7 +143,7 @@ Status Packer::State::begin() {
     // Some network file systems have no locks. The commits still keep a reader right.
   }
   auto names = session.names();
-  if (!names.ok()) names = Source(ByteView());
+  if (!names.ok()) names = ByteSource(ByteView());
   ASSIGN_OR_RETURN(const uint64_t size_bytes, file.size_bytes());
   if (size_bytes == 0) {
     ASSIGN_OR_RETURN(auto created,
@@ -153,7 +153,7 @@ Status Packer::State::begin() {
     writer->add_session(session.entry());
     index.emplace(*this, *std::move(names));
   } else {
-    ASSIGN_OR_RETURN(Source source, Source::from_file(output.string()));
+    ASSIGN_OR_RETURN(ByteSource source, ByteSource::from_file(output.string()));
     ASSIGN_OR_RETURN(const PackedFile before,
                      PackedFile::open(std::move(source), "the packed file"));
     const auto& sessions = before.tables().sessions;
@@ -336,7 +336,7 @@ Status Packer::State::pack_group(const ProcessRecording& recording, const std::s
   if (chunks.size() < group.count) chunks.resize(group.count);
   for (size_t i = 0; i < group.count; ++i) {
     RETURN_IF_ERROR(recording.read_chunk(recording.chunks()[group.first + i], chunks[i]));
-    visit_events(chunks[i], [&](std::span<const wire::TraceSlot>, Place place) {
+    visit_events(chunks[i], [&](std::span<const wire::TraceSlot>, HostThread place) {
       if (!pids.empty() && place.pid == last_pid) return;
       pids.insert(place.pid);
       last_pid = place.pid;
@@ -351,7 +351,7 @@ Status Packer::State::pack_group(const ProcessRecording& recording, const std::s
     RegisteringThreads threads(*index, block.process);
     EventAppender appender(ticks, names, threads, block.columns);
     for (const Chunk& chunk : std::span(chunks).first(group.count)) {
-      visit_events(chunk, [&](std::span<const wire::TraceSlot> slots, Place place) {
+      visit_events(chunk, [&](std::span<const wire::TraceSlot> slots, HostThread place) {
         if (place.pid == pid) appender.append(slots, place);
       });
     }

@@ -138,7 +138,7 @@ TEST_F(PackerTest, APackedFileIsReadOnWhileItsPackerWrites) {
                         {ring(0, 0, 42, 1000, 2046)});
   sample_.write_session();
   Packer packer = open();
-  auto source = Source::from_file(output_.string());
+  auto source = ByteSource::from_file(output_.string());
   ASSERT_TRUE(source.ok());
   auto file = PackedFile::open(*std::move(source), "t");
   ASSERT_TRUE(file.ok()) << file.error().message();

@@ -16,10 +16,10 @@
 namespace millrace::trace {
 
 // A process and a thread as their host numbers them.
-struct Place {
+struct HostThread {
   uint32_t pid = 0;
   uint32_t tid = 0;
-  bool operator==(const Place&) const = default;
+  bool operator==(const HostThread&) const = default;
 };
 
 inline bool is_extension(const wire::TraceSlot& slot) {
@@ -32,7 +32,7 @@ inline bool is_extension(const wire::TraceSlot& slot) {
 template <typename Visit>
 uint64_t visit_events(const Chunk& chunk, Visit visit) {
   constexpr uint16_t kTagMin = 0xff00;
-  Place place{chunk.header.process, chunk.header.thread};
+  HostThread place{chunk.header.process, chunk.header.thread};
   uint64_t broken = 0;
   const std::span<const wire::TraceSlot> slots = chunk.slots;
   for (size_t i = 0; i < slots.size();) {
@@ -59,15 +59,15 @@ uint64_t visit_events(const Chunk& chunk, Visit visit) {
   return broken;
 }
 
-// Turns events into columns. `Names` and `Threads` say which index a NameId, or a Place, has:
-//   NameIndex Names::operator()(wire::NameId), ThreadIndex Threads::operator()(Place)
+// Turns events into columns. `Names` and `Threads` say which index a NameId, or a HostThread, has:
+//   NameIndex Names::operator()(wire::NameId), ThreadIndex Threads::operator()(HostThread)
 template <typename Names, typename Threads>
 class EventAppender {
  public:
   EventAppender(const TickMap& ticks, Names& names, Threads& threads, EventColumns& columns)
       : ticks_(ticks), names_(names), threads_(threads), columns_(columns) {}
 
-  void append(std::span<const wire::TraceSlot> slots, Place place) {
+  void append(std::span<const wire::TraceSlot> slots, HostThread place) {
     const wire::TraceRecord& record = slots[0].record;
     uint64_t duration = record.duration_ticks;
     uint64_t size = record.size;
@@ -149,7 +149,7 @@ class EventAppender {
   void append_tags(const wire::TraceTags& tags) {
     for (size_t i = 0; i < 2; ++i) {
       if (tags.kind[i] == wire::TagKind::kNone) continue;
-      Tag tag{.key = names_(tags.key[i]), .kind = tags.kind[i], .value = tags.value[i]};
+      RegionTag tag{.key = names_(tags.key[i]), .kind = tags.kind[i], .value = tags.value[i]};
       if (tag.kind == wire::TagKind::kText) {
         tag.value = static_cast<uint64_t>(names_(static_cast<wire::NameId>(tags.value[i])));
       }

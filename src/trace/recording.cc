@@ -23,7 +23,7 @@ std::string text_field(const char (&field)[kSize]) {
 }
 
 template <typename Part>
-Result<Part> read_begin(const Source& source, const char* what) {
+Result<Part> read_begin(const ByteSource& source, const char* what) {
   std::vector<std::byte> scratch;
   const auto bytes = source.view(0, sizeof(Part), scratch);
   if (!bytes.ok()) {
@@ -37,7 +37,7 @@ Result<Part> read_begin(const Source& source, const char* what) {
 // The mark comes first in a page, is the last that is written and the first that is taken away:
 // what was read between two looks at it is whole.
 template <typename Page>
-Result<Page> read_page(const Source& source, uint64_t magic, const char* what) {
+Result<Page> read_page(const ByteSource& source, uint64_t magic, const char* what) {
   ASSIGN_OR_RETURN(Page page, read_begin<Page>(source, what));
   ASSIGN_OR_RETURN(const auto after, read_begin<uint64_t>(source, what));
   if (page.magic != magic || after != magic) {
@@ -55,7 +55,7 @@ Result<Page> read_page(const Source& source, uint64_t magic, const char* what) {
   return page;
 }
 
-Result<wire::Ring> read_ring(const Source& rings, uint32_t number) {
+Result<wire::Ring> read_ring(const ByteSource& rings, uint32_t number) {
   std::vector<std::byte> scratch;
   ASSIGN_OR_RETURN(const ByteView bytes,
                    rings.view(wire::ring_offset(number), sizeof(wire::Ring), scratch));
@@ -79,7 +79,7 @@ bool was_overtaken(const wire::Ring& reading, const wire::Ring& later) {
 // A ring its thread may be writing. Two readings: an event whose last word is in the first is whole
 // in the second. A ring that is written out in between, or overtakes the first, is read again; then
 // what is seen is all that was recorded up to a moment.
-Result<wire::Ring> copy_ring(const Source& rings, uint32_t number) {
+Result<wire::Ring> copy_ring(const ByteSource& rings, uint32_t number) {
   for (int attempt = 0; attempt < kCopyAttempts; ++attempt) {
     ASSIGN_OR_RETURN(const wire::Ring before, read_ring(rings, number));
     ASSIGN_OR_RETURN(wire::Ring ring, read_ring(rings, number));
@@ -95,11 +95,11 @@ Result<wire::Ring> copy_ring(const Source& rings, uint32_t number) {
 
 }  // namespace
 
-Result<wire::SessionPage> read_session_page(const Source& source) {
+Result<wire::SessionPage> read_session_page(const ByteSource& source) {
   return read_page<wire::SessionPage>(source, wire::kSessionMagic, "session's page");
 }
 
-Result<wire::ProcessPage> read_process_page(const Source& source) {
+Result<wire::ProcessPage> read_process_page(const ByteSource& source) {
   return read_page<wire::ProcessPage>(source, wire::kProcessMagic, "process's page");
 }
 
@@ -118,7 +118,7 @@ SessionEntry session_entry(const wire::SessionPage& page, std::string directory)
   return entry;
 }
 
-Result<std::string> read_name(const Source& names, wire::NameId id) {
+Result<std::string> read_name(const ByteSource& names, wire::NameId id) {
   const uint64_t offset = 8 * uint64_t{static_cast<uint32_t>(id)};
   std::vector<std::byte> scratch;
   const auto missing = [&] {
@@ -141,7 +141,7 @@ Result<std::string> read_name(const Source& names, wire::NameId id) {
   return text;
 }
 
-Status ProcessRecording::read_rings(const Source& rings, Extent extent) {
+Status ProcessRecording::read_rings(const ByteSource& rings, Extent extent) {
   ASSIGN_OR_RETURN(page_, read_process_page(rings));
   if (extent == Extent::kLog) return {};
   // What the file has room for, not what the page claims: a process killed between the two has

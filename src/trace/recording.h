@@ -11,21 +11,21 @@
 #include <vector>
 
 #include "base/result.h"
-#include "trace/source.h"
+#include "trace/byte_source.h"
 #include "trace/tables.h"
 #include "wire/trace_session.h"
 
 namespace millrace::trace {
 
-Result<wire::SessionPage> read_session_page(const Source& source);
-Result<wire::ProcessPage> read_process_page(const Source& source);
+Result<wire::SessionPage> read_session_page(const ByteSource& source);
+Result<wire::ProcessPage> read_process_page(const ByteSource& source);
 
 // The host, the boot and what else a session's page says; its clocks without later samples.
 SessionEntry session_entry(const wire::SessionPage& page, std::string directory);
 
 // The text of a name. Fails where the id points nowhere, or at bytes that are not what their hash
 // says.
-Result<std::string> read_name(const Source& names, wire::NameId id);
+Result<std::string> read_name(const ByteSource& names, wire::NameId id);
 
 // The content of a ring at some time: its head, and its slots without the empty ones at the end.
 struct Chunk {
@@ -55,7 +55,7 @@ class ProcessRecording {
   // `log` is opened after the rings were copied, so that what a running process moves from a ring
   // to the log meanwhile is found in one of them. It returns null where there is no log.
   template <typename OpenLog>
-  static Result<ProcessRecording> read(const Source& rings, OpenLog open_log,
+  static Result<ProcessRecording> read(const ByteSource& rings, OpenLog open_log,
                                        const Consumed& consumed, Extent extent) {
     ProcessRecording recording;
     RETURN_IF_ERROR(recording.read_rings(rings, extent));
@@ -74,7 +74,7 @@ class ProcessRecording {
   Status read_chunk(const ChunkPlace& place, Chunk& chunk) const;
 
  private:
-  Status read_rings(const Source& rings, Extent extent);
+  Status read_rings(const ByteSource& rings, Extent extent);
   void find_chunks(const Consumed& consumed, Extent extent);
   void find_log_chunks(uint64_t from_offset, Extent extent);
   uint64_t find_ring_magic(uint64_t from_offset) const;
@@ -82,7 +82,7 @@ class ProcessRecording {
 
   wire::ProcessPage page_{};
   std::vector<Chunk> rings_;
-  std::unique_ptr<Source> log_;
+  std::unique_ptr<ByteSource> log_;
   std::vector<ChunkPlace> chunks_;
   std::vector<std::string> problems_;
   Consumed consumed_after_;

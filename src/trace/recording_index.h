@@ -40,7 +40,7 @@ void take_from_inside(ProcessEntry& entry, const wire::ProcessPage& inside);
 
 class RecordingIndex {
  public:
-  RecordingIndex(Registry& registry, Source names)
+  RecordingIndex(Registry& registry, ByteSource names)
       : registry_(registry), names_source_(std::move(names)) {}
 
   // What a packed file has already of `recording`.
@@ -61,13 +61,13 @@ class RecordingIndex {
   NameIndex origin_tid();
 
   // The table of names grows while programs run.
-  void set_names(Source names) { names_source_ = std::move(names); }
+  void set_names(ByteSource names) { names_source_ = std::move(names); }
 
   std::vector<std::string> take_problems() { return std::exchange(problems_, {}); }
 
  private:
   Registry& registry_;
-  Source names_source_;
+  ByteSource names_source_;
   std::map<std::string, std::string> joined_;
   std::unordered_map<uint32_t, NameIndex> names_;
   std::map<std::pair<std::string, uint32_t>, ProcessIndex> processes_;
@@ -99,7 +99,7 @@ class RegisteringThreads {
  public:
   RegisteringThreads(RecordingIndex& index, ProcessIndex process)
       : index_(index), process_(process) {}
-  ThreadIndex operator()(Place place) {
+  ThreadIndex operator()(HostThread place) {
     if (!known_ || place.tid != last_tid_) {
       last_index_ = index_.thread(process_, place.tid);
       last_tid_ = place.tid;

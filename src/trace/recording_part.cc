@@ -39,7 +39,7 @@ class KnownThreads {
   KnownThreads(const RecordingIndex& index, ProcessIndex process)
       : index_(index), process_(process) {}
 
-  ThreadIndex operator()(Place place) {
+  ThreadIndex operator()(HostThread place) {
     const ThreadIndex* found = index_.find_thread(process_, place.tid);
     complete_ = complete_ && found != nullptr;
     return found == nullptr ? ThreadIndex{} : *found;
@@ -148,7 +148,7 @@ void RecordingPart::survey_chunks(size_t recording, size_t first, size_t count) 
       continue;
     }
     RegisteringNames names(index_);
-    broken += visit_events(chunk, [&](std::span<const wire::TraceSlot> slots, Place place) {
+    broken += visit_events(chunk, [&](std::span<const wire::TraceSlot> slots, HostThread place) {
       clear(columns);
       RegisteringThreads threads(index_,
                                  index_.process(page, place.pid, opened.name, input_.ticks));
@@ -197,7 +197,7 @@ Status RecordingPart::read(size_t block, EventColumns& columns) const {
   for (size_t i = source.first_chunk; i < source.first_chunk + source.chunk_count; ++i) {
     RETURN_IF_ERROR(opened.recording.read_chunk(opened.recording.chunks()[i], chunk)
                         .within(fmt::format("{}/{}.log", input_.session.directory, opened.name)));
-    visit_events(chunk, [&](std::span<const wire::TraceSlot> slots, Place place) {
+    visit_events(chunk, [&](std::span<const wire::TraceSlot> slots, HostThread place) {
       if (place.pid == source.pid) appender.append(slots, place);
     });
   }
@@ -234,7 +234,7 @@ Result<std::unique_ptr<RecordingPart>> RecordingPart::open(
   auto names = session.names();
   if (!names.ok()) {
     problems.push_back(names.error().message());
-    names = Source(ByteView());
+    names = ByteSource(ByteView());
   }
   TickMap ticks = session.tick_map(clock_samples, pages);
   if (!ticks.has_rate()) {

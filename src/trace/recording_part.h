@@ -26,7 +26,7 @@ struct OpenedRecording {
 struct RecordingInput {
   SessionEntry session;
   wire::LossCounters session_lost{};
-  Source names;
+  ByteSource names;
   TickMap ticks;
   std::vector<OpenedRecording> recordings;
   std::vector<std::string> problems;

@@ -59,7 +59,7 @@ std::optional<AreaName> area_of(const std::string& recording) {
 // The areas of a file that processes have begun to use.
 std::vector<std::string> areas_in_use(const fs::path& path) {
   std::vector<std::string> found;
-  const auto source = Source::from_file(path.string());
+  const auto source = ByteSource::from_file(path.string());
   std::vector<std::byte> scratch;
   if (!source.ok()) return found;
   const auto head = source->view(0, sizeof(wire::AreasHeader), scratch);
@@ -115,7 +115,7 @@ bool SessionDirectory::is_one(const fs::path& path) {
 
 Result<SessionDirectory> SessionDirectory::open(const fs::path& path) {
   const fs::path file = path / "session";
-  ASSIGN_OR_RETURN(const Source source, Source::from_file(file.string()));
+  ASSIGN_OR_RETURN(const ByteSource source, ByteSource::from_file(file.string()));
   ASSIGN_OR_RETURN(const wire::SessionPage page, read_session_page(source).within(file.string()));
   return SessionDirectory(path, page);
 }
@@ -149,13 +149,13 @@ fs::path SessionDirectory::log_path(const std::string& recording) const {
   return path_ / (recording + ".log");
 }
 
-Result<Source> SessionDirectory::open_rings(const std::string& recording) const {
+Result<ByteSource> SessionDirectory::open_rings(const std::string& recording) const {
   const auto area = area_of(recording);
-  if (!area) return Source::from_file(rings_path(recording).string());
-  return Source::from_piece({.path = rings_path(area->file).string(),
-                             .offset = wire::area_offset(area->number),
-                             .size_bytes = wire::kAreaSizeBytes,
-                             .more_path = rings_path(recording).string()});
+  if (!area) return ByteSource::from_file(rings_path(recording).string());
+  return ByteSource::from_piece({.path = rings_path(area->file).string(),
+                                 .offset = wire::area_offset(area->number),
+                                 .size_bytes = wire::kAreaSizeBytes,
+                                 .more_path = rings_path(recording).string()});
 }
 
 void SessionDirectory::remove(const std::string& recording) const {
@@ -167,7 +167,7 @@ void SessionDirectory::remove(const std::string& recording) const {
 
 Result<wire::ProcessPage> SessionDirectory::read_process(const std::string& recording) const {
   const std::string path = rings_path(recording).string();
-  ASSIGN_OR_RETURN(const Source source, open_rings(recording));
+  ASSIGN_OR_RETURN(const ByteSource source, open_rings(recording));
   return read_process_page(source).within(path);
 }
 
@@ -175,18 +175,18 @@ Result<ProcessRecording> SessionDirectory::read(const std::string& recording,
                                                 const Consumed& consumed,
                                                 ProcessRecording::Extent extent) const {
   const std::string path = rings_path(recording).string();
-  ASSIGN_OR_RETURN(const Source rings, open_rings(recording));
-  const auto open_log = [&]() -> Result<std::unique_ptr<Source>> {
-    auto log = Source::from_file(log_path(recording).string());
-    if (log.ok()) return std::make_unique<Source>(*std::move(log));
-    if (log.error().code() == Errc::kNotFound) return std::unique_ptr<Source>();
+  ASSIGN_OR_RETURN(const ByteSource rings, open_rings(recording));
+  const auto open_log = [&]() -> Result<std::unique_ptr<ByteSource>> {
+    auto log = ByteSource::from_file(log_path(recording).string());
+    if (log.ok()) return std::make_unique<ByteSource>(*std::move(log));
+    if (log.error().code() == Errc::kNotFound) return std::unique_ptr<ByteSource>();
     return std::move(log).error();
   };
   return ProcessRecording::read(rings, open_log, consumed, extent).within(path);
 }
 
-Result<Source> SessionDirectory::names() const {
-  return Source::from_file((path_ / "names").string());
+Result<ByteSource> SessionDirectory::names() const {
+  return ByteSource::from_file((path_ / "names").string());
 }
 
 Life SessionDirectory::life_of(const wire::ProcessPage& page,

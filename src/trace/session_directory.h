@@ -54,8 +54,8 @@ class SessionDirectory {
   Result<wire::ProcessPage> read_process(const std::string& recording) const;
   Result<ProcessRecording> read(const std::string& recording, const Consumed& consumed,
                                 ProcessRecording::Extent extent) const;
-  Result<Source> open_rings(const std::string& recording) const;
-  Result<Source> names() const;
+  Result<ByteSource> open_rings(const std::string& recording) const;
+  Result<ByteSource> names() const;
 
   // Of a process whose page is given. A program that was replaced by exec has ended; whether it was
   // is seen in `pages`, all of the directory's.

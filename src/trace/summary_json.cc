@@ -77,7 +77,7 @@ void put_calls(JsonWriter& json, const Summary& summary) {
 void put_losses(JsonWriter& json, const Trace& trace) {
   json.key("losses");
   json.begin_list();
-  for (const Loss& loss : trace.losses()) {
+  for (const LostEvents& loss : trace.losses()) {
     json.begin_object();
     json.key("process");
     if (loss.process == kNoProcess) {

@@ -123,7 +123,7 @@ std::string processes_text(const Trace& trace, const Summary& summary, const Ter
 std::string losses_text(const Trace& trace, const Terminal& terminal) {
   if (trace.losses().empty()) return "";
   std::string out = heading("lost", terminal);
-  for (const Loss& loss : trace.losses()) {
+  for (const LostEvents& loss : trace.losses()) {
     std::string whose = "processes that could not make their file";
     if (loss.process != kNoProcess) {
       const Process& process = trace.processes()[static_cast<size_t>(loss.process)];

@@ -9,9 +9,9 @@ namespace {
 
 // Reads fields one after the other and keeps the first error, so that an entry of twenty fields
 // reads as a list of them.
-class Fields {
+class FieldReader {
  public:
-  explicit Fields(ByteView payload) : in_(payload) {}
+  explicit FieldReader(ByteView payload) : in_(payload) {}
 
   template <typename Integer>
   void number(Integer& out) {
@@ -94,14 +94,14 @@ Error bad_index(const char* what, uint64_t index, size_t count) {
 
 // An entry is either one that is there already, or the next.
 template <typename Entry>
-Entry* place(std::vector<Entry>& entries, uint32_t index, const char* what, Fields& in) {
+Entry* place(std::vector<Entry>& entries, uint32_t index, const char* what, FieldReader& in) {
   if (index < entries.size()) return &entries[index];
   if (index == entries.size()) return &entries.emplace_back();
   in.note(bad_index(what, index, entries.size()));
   return nullptr;
 }
 
-void take_session(Fields& in, SessionEntry& entry) {
+void take_session(FieldReader& in, SessionEntry& entry) {
   Session& session = entry.session;
   in.text(session.host);
   in.text(session.boot_id);
@@ -119,7 +119,7 @@ void take_session(Fields& in, SessionEntry& entry) {
   in.raw(entry.clock.last);
 }
 
-void take_process(Fields& in, ProcessEntry& entry) {
+void take_process(FieldReader& in, ProcessEntry& entry) {
   Process& process = entry.process;
   in.number(process.session);
   in.number(process.pid);
@@ -212,7 +212,7 @@ void put_threads(const std::vector<Thread>& threads, size_t first, size_t count,
   }
 }
 
-void put_loss(const Loss& loss, BytesOut& out) {
+void put_loss(const LostEvents& loss, BytesOut& out) {
   out.put_varint(static_cast<uint32_t>(loss.process));
   out.put_varint(loss.events);
   out.put_varint(loss.names);
@@ -240,7 +240,7 @@ void put_clock(const std::vector<wire::ClockSample>& samples, BytesOut& out) {
 }
 
 Status take_names(ByteView payload, uint32_t count, Tables& tables) {
-  Fields in(payload);
+  FieldReader in(payload);
   uint64_t first = 0;
   in.number(first);
   if (in.ok() && first != tables.names.size()) {
@@ -252,7 +252,7 @@ Status take_names(ByteView payload, uint32_t count, Tables& tables) {
 }
 
 Status take_sessions(ByteView payload, uint32_t count, Tables& tables) {
-  Fields in(payload);
+  FieldReader in(payload);
   for (uint32_t i = 0; i < count && in.ok(); ++i) {
     uint32_t index = 0;
     in.number(index);
@@ -263,7 +263,7 @@ Status take_sessions(ByteView payload, uint32_t count, Tables& tables) {
 }
 
 Status take_processes(ByteView payload, uint32_t count, Tables& tables) {
-  Fields in(payload);
+  FieldReader in(payload);
   for (uint32_t i = 0; i < count && in.ok(); ++i) {
     uint32_t index = 0;
     in.number(index);
@@ -286,7 +286,7 @@ Status take_processes(ByteView payload, uint32_t count, Tables& tables) {
 }
 
 Status take_rank_origins(ByteView payload, uint32_t count, Tables& tables) {
-  Fields in(payload);
+  FieldReader in(payload);
   for (uint32_t i = 0; i < count && in.ok(); ++i) {
     uint32_t index = 0;
     wire::RankOrigin origin{};
@@ -304,7 +304,7 @@ Status take_rank_origins(ByteView payload, uint32_t count, Tables& tables) {
 }
 
 Status take_threads(ByteView payload, uint32_t count, Tables& tables) {
-  Fields in(payload);
+  FieldReader in(payload);
   uint64_t first = 0;
   in.number(first);
   if (in.ok() && first != tables.threads.size()) {
@@ -325,9 +325,9 @@ Status take_threads(ByteView payload, uint32_t count, Tables& tables) {
 }
 
 Status take_losses(ByteView payload, uint32_t count, Tables& tables) {
-  Fields in(payload);
+  FieldReader in(payload);
   for (uint32_t i = 0; i < count && in.ok(); ++i) {
-    Loss loss;
+    LostEvents loss;
     in.number(loss.process);
     in.number(loss.events);
     in.number(loss.names);
@@ -344,7 +344,7 @@ Status take_losses(ByteView payload, uint32_t count, Tables& tables) {
 }
 
 Status take_commit(ByteView payload, uint32_t count, Commit& commit) {
-  Fields in(payload);
+  FieldReader in(payload);
   in.number(commit.from_offset);
   for (uint32_t i = 0; i < count && in.ok(); ++i) {
     std::string recording;
@@ -366,7 +366,7 @@ Status take_commit(ByteView payload, uint32_t count, Commit& commit) {
 }
 
 Status take_clock(ByteView payload, uint32_t count, std::vector<wire::ClockSample>& samples) {
-  Fields in(payload);
+  FieldReader in(payload);
   for (uint32_t i = 0; i < count && in.ok(); ++i) {
     wire::ClockSample sample{};
     in.raw(sample);

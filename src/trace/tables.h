@@ -59,7 +59,7 @@ struct Tables {
   std::vector<SessionEntry> sessions;
   std::vector<ProcessEntry> processes;
   std::vector<Thread> threads;
-  std::vector<Loss> losses;
+  std::vector<LostEvents> losses;
 };
 
 // How much of one process's recording a packed file holds.
@@ -81,7 +81,7 @@ void put_session(uint32_t index, const SessionEntry& entry, BytesOut& out);
 void put_process(uint32_t index, const ProcessEntry& entry, BytesOut& out);
 void put_rank_origin(uint32_t index, const ProcessEntry& entry, BytesOut& out);
 void put_threads(const std::vector<Thread>& threads, size_t first, size_t count, BytesOut& out);
-void put_loss(const Loss& loss, BytesOut& out);
+void put_loss(const LostEvents& loss, BytesOut& out);
 void put_commit(const Commit& commit, BytesOut& out);
 void put_clock(const std::vector<wire::ClockSample>& samples, BytesOut& out);
 

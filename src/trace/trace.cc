@@ -93,7 +93,7 @@ struct Trace::State {
   std::vector<Session> sessions;
   std::vector<Process> processes;
   std::vector<Thread> threads;
-  std::vector<Loss> losses;
+  std::vector<LostEvents> losses;
   std::vector<BlockInfo> blocks;
   std::vector<BlockPlace> places;
   std::vector<std::string> problems;
@@ -162,7 +162,7 @@ void Trace::State::join(Part& part, JoinedNames& joined_names) {
     if (is_new) threads.push_back(thread);
     map.threads.push_back(found->second);
   }
-  for (Loss loss : tables.losses) {
+  for (LostEvents loss : tables.losses) {
     if (loss.process != kNoProcess) loss.process = map.processes[static_cast<size_t>(loss.process)];
     losses.push_back(loss);
   }
@@ -222,7 +222,7 @@ void Trace::State::align() {
     blocks[i].begin_ns = common(places[i].session, blocks[i].begin_ns);
     blocks[i].end_ns = common(places[i].session, blocks[i].end_ns);
   }
-  for (Loss& loss : losses) {
+  for (LostEvents& loss : losses) {
     const uint32_t session =
         loss.process == kNoProcess ? 0 : processes[static_cast<size_t>(loss.process)].session;
     if (session >= clocks.size()) continue;
@@ -235,7 +235,7 @@ void Trace::State::apply(const PartMaps& map, const ClockMap& clock, EventColumn
   if (!map.names_are_equal) {
     for (NameIndex& file : columns.file) file = map.names[static_cast<size_t>(file)];
     for (NameIndex& file : columns.other_file) file = map.names[static_cast<size_t>(file)];
-    for (Tag& tag : columns.tags) {
+    for (RegionTag& tag : columns.tags) {
       tag.key = map.names[static_cast<size_t>(tag.key)];
       if (tag.kind == wire::TagKind::kText) tag.value = static_cast<uint64_t>(map.names[tag.value]);
     }
@@ -291,7 +291,7 @@ std::string_view Trace::name(NameIndex index) const {
 const std::vector<Session>& Trace::sessions() const { return state_->sessions; }
 const std::vector<Process>& Trace::processes() const { return state_->processes; }
 const std::vector<Thread>& Trace::threads() const { return state_->threads; }
-const std::vector<Loss>& Trace::losses() const { return state_->losses; }
+const std::vector<LostEvents>& Trace::losses() const { return state_->losses; }
 const std::vector<BlockInfo>& Trace::blocks() const { return state_->blocks; }
 const std::vector<std::string>& Trace::problems() const { return state_->problems; }
 uint64_t Trace::event_count() const { return state_->event_count; }

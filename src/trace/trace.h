@@ -64,7 +64,7 @@ struct Thread {
 inline constexpr ProcessIndex kNoProcess{~uint32_t{0}};
 
 // Events that could not be kept, and why.
-struct Loss {
+struct LostEvents {
   ProcessIndex process{};  // or kNoProcess
   uint64_t events = 0;
   uint64_t names = 0;
@@ -102,7 +102,7 @@ class Trace {
   const std::vector<Session>& sessions() const;
   const std::vector<Process>& processes() const;
   const std::vector<Thread>& threads() const;
-  const std::vector<Loss>& losses() const;
+  const std::vector<LostEvents>& losses() const;
   const std::vector<BlockInfo>& blocks() const;
 
   // What could not be read, as sentences that name the file and the place.
@@ -143,7 +143,7 @@ class TraceWriter {
   NameIndex add_name(std::string_view name);  // the same index for the same name
   ProcessIndex add_process(const Process& process);
   ThreadIndex add_thread(const Thread& thread);
-  void add_loss(const Loss& loss);
+  void add_loss(const LostEvents& loss);
 
   // REQUIRES: all events are of one process.
   Status append(const EventColumns& columns);

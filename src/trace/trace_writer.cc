@@ -45,7 +45,7 @@ ThreadIndex TraceWriter::add_thread(const Thread& thread) {
   return state_->writer.add_thread(thread);
 }
 
-void TraceWriter::add_loss(const Loss& loss) { state_->writer.add_loss(loss); }
+void TraceWriter::add_loss(const LostEvents& loss) { state_->writer.add_loss(loss); }
 
 Status TraceWriter::append(const EventColumns& columns) {
   if (columns.size_events() == 0) return {};

@@ -8,11 +8,11 @@
 namespace millrace::watch {
 namespace {
 
+using trace::ByteSource;
 using trace::call_of;
 using trace::Chunk;
+using trace::HostThread;
 using trace::is_ring_head;
-using trace::Place;
-using trace::Source;
 using wire::kRingSlots;
 using wire::RingHeader;
 using wire::TraceSlot;
@@ -21,7 +21,7 @@ constexpr size_t kStepSlots = 128;        // read at once, while it is not known
 constexpr size_t kLoggedMax = 1 << 16;    // chunks remembered one by one: 4 GiB of log
 constexpr size_t kSearchBytes = 1 << 20;  // for the next ring after damage
 
-Result<RingHeader> read_header(const Source& source, uint64_t offset,
+Result<RingHeader> read_header(const ByteSource& source, uint64_t offset,
                                std::vector<std::byte>& scratch) {
   ASSIGN_OR_RETURN(const ByteView bytes, source.view(offset, sizeof(RingHeader), scratch));
   RingHeader header;
@@ -30,8 +30,8 @@ Result<RingHeader> read_header(const Source& source, uint64_t offset,
 }
 
 // Appends `count` slots to `slots`; false where they are not there.
-bool read_slots(const Source& source, uint64_t offset, size_t count, std::vector<TraceSlot>& slots,
-                std::vector<std::byte>& scratch) {
+bool read_slots(const ByteSource& source, uint64_t offset, size_t count,
+                std::vector<TraceSlot>& slots, std::vector<std::byte>& scratch) {
   const auto bytes = source.view(offset, count * sizeof(TraceSlot), scratch);
   if (!bytes.ok()) return false;
   const size_t before = slots.size();
@@ -59,7 +59,7 @@ size_t whole_slots(const std::vector<TraceSlot>& slots, size_t room) {
 
 // The new slots of a ring that its thread may be writing. Read twice: an event whose first slot was
 // whole in the first reading is whole in the second.
-bool copy_new_slots(const Source& rings, uint32_t ring, size_t first, bool is_over,
+bool copy_new_slots(const ByteSource& rings, uint32_t ring, size_t first, bool is_over,
                     std::vector<TraceSlot>& slots, std::vector<std::byte>& scratch) {
   const size_t room = kRingSlots - first;
   slots.clear();
@@ -87,7 +87,8 @@ void add(RecordingTail::Counts& to, const RecordingTail::Counts& from) {
 
 }  // namespace
 
-std::vector<RecordingTail::RingCopy> RecordingTail::copy_rings(const Source& rings, bool is_over) {
+std::vector<RecordingTail::RingCopy> RecordingTail::copy_rings(const ByteSource& rings,
+                                                               bool is_over) {
   std::vector<RingCopy> copies;
   const uint64_t room = rings.size_bytes() / wire::kRingSizeBytes;
   for (uint32_t ring = 0; ring + 1 < room; ++ring) {
@@ -112,7 +113,7 @@ std::vector<RecordingTail::RingCopy> RecordingTail::copy_rings(const Source& rin
   return copies;
 }
 
-void RecordingTail::skip(const Source& rings, const OpenLog& open_log) {
+void RecordingTail::skip(const ByteSource& rings, const OpenLog& open_log) {
   for (const RingCopy& copy : copy_rings(rings, false)) {
     RingState& state = rings_[copy.ring];
     state.sequence = copy.chunk.header.sequence;
@@ -124,7 +125,7 @@ void RecordingTail::skip(const Source& rings, const OpenLog& open_log) {
   log_offset_ = (*log)->size_bytes() / wire::kRingSizeBytes * wire::kRingSizeBytes;
 }
 
-void RecordingTail::read(const Source& rings, const OpenLog& open_log, bool is_over,
+void RecordingTail::read(const ByteSource& rings, const OpenLog& open_log, bool is_over,
                          const Visit& visit) {
   is_behind_ = false;
   const std::vector<RingCopy> copies = copy_rings(rings, is_over);
@@ -147,14 +148,14 @@ void RecordingTail::read(const Source& rings, const OpenLog& open_log, bool is_o
   }
 }
 
-void RecordingTail::read_log(const Source& log, const std::vector<RingCopy>& copies, bool is_over,
-                             const Visit& visit) {
+void RecordingTail::read_log(const ByteSource& log, const std::vector<RingCopy>& copies,
+                             bool is_over, const Visit& visit) {
   while (log.size_bytes() >= log_offset_ + sizeof(RingHeader)) {
     if (!read_log_chunk(log, copies, is_over, visit)) return;
   }
 }
 
-bool RecordingTail::read_log_chunk(const Source& log, const std::vector<RingCopy>& copies,
+bool RecordingTail::read_log_chunk(const ByteSource& log, const std::vector<RingCopy>& copies,
                                    bool is_over, const Visit& visit) {
   const auto header = read_header(log, log_offset_, scratch_);
   if (!header.ok()) return false;
@@ -187,7 +188,7 @@ bool RecordingTail::read_log_chunk(const Source& log, const std::vector<RingCopy
 }
 
 // Goes on at the next ring after bytes that are none. False where there is none yet.
-bool RecordingTail::pass_damage(const Source& log) {
+bool RecordingTail::pass_damage(const ByteSource& log) {
   const uint32_t magic = wire::kRingMagic;
   const std::string_view wanted(reinterpret_cast<const char*>(&magic), sizeof(magic));
   const uint64_t from = log_offset_ + 1;
@@ -237,8 +238,8 @@ void RecordingTail::deliver(const Chunk& chunk, RingState& state, const Visit& v
   }
   if (!visit) return;
   uint64_t* count = nullptr;
-  Place counted;
-  trace::visit_events(chunk, [&](std::span<const TraceSlot> slots, Place place) {
+  HostThread counted;
+  trace::visit_events(chunk, [&](std::span<const TraceSlot> slots, HostThread place) {
     if (count == nullptr || place != counted) {
       count = &state.delivered[{place.pid, place.tid}];
       counted = place;

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "trace/byte_source.h"
 #include "trace/recorded_events.h"
 #include "trace/recording.h"
-#include "trace/source.h"
 #include "trace/tables.h"
 
 namespace millrace::watch {
@@ -28,19 +28,20 @@ namespace millrace::watch {
 class RecordingTail {
  public:
   // Called for each event: its slots, and where it happened.
-  using Visit = std::function<void(std::span<const wire::TraceSlot>, trace::Place)>;
+  using Visit = std::function<void(std::span<const wire::TraceSlot>, trace::HostThread)>;
   // Null where there is no log; kNotFound where the recording has gone, with what was just copied
   // of it. Called after the rings were copied, so that what moves from a ring to the log meanwhile
   // is found in one of them.
-  using OpenLog = std::function<Result<std::unique_ptr<trace::Source>>()>;
+  using OpenLog = std::function<Result<std::unique_ptr<trace::ByteSource>>()>;
   // Events, by process and thread.
   using Counts = std::map<std::pair<uint32_t, uint32_t>, uint64_t>;
 
   // Takes everything there is now for seen.
-  void skip(const trace::Source& rings, const OpenLog& open_log);
+  void skip(const trace::ByteSource& rings, const OpenLog& open_log);
 
   // `is_over`: the process had ended before, so that nothing of it is still on its way.
-  void read(const trace::Source& rings, const OpenLog& open_log, bool is_over, const Visit& visit);
+  void read(const trace::ByteSource& rings, const OpenLog& open_log, bool is_over,
+            const Visit& visit);
 
   // It was packed further than it was read; read() goes on after settle().
   bool is_behind() const { return is_behind_; }
@@ -62,7 +63,7 @@ class RecordingTail {
   struct RingState {
     uint64_t sequence = 0;
     size_t slots = 0;
-    trace::Place place;  // of the next event
+    trace::HostThread place;  // of the next event
     Counts delivered;
   };
   struct RingCopy {
@@ -76,12 +77,12 @@ class RecordingTail {
     Counts delivered;
   };
 
-  std::vector<RingCopy> copy_rings(const trace::Source& rings, bool is_over);
-  void read_log(const trace::Source& log, const std::vector<RingCopy>& copies, bool is_over,
+  std::vector<RingCopy> copy_rings(const trace::ByteSource& rings, bool is_over);
+  void read_log(const trace::ByteSource& log, const std::vector<RingCopy>& copies, bool is_over,
                 const Visit& visit);
-  bool read_log_chunk(const trace::Source& log, const std::vector<RingCopy>& copies, bool is_over,
-                      const Visit& visit);
-  bool pass_damage(const trace::Source& log);
+  bool read_log_chunk(const trace::ByteSource& log, const std::vector<RingCopy>& copies,
+                      bool is_over, const Visit& visit);
+  bool pass_damage(const trace::ByteSource& log);
   void deliver_logged(trace::Chunk chunk, const Visit& visit);
   void deliver(const trace::Chunk& chunk, RingState& state, const Visit& visit);
   void remember(LoggedChunk chunk);

@@ -13,8 +13,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using trace::ByteSource;
 using trace::RecordedSample;
-using trace::Source;
 using wire::kRingSlots;
 using wire::Ring;
 
@@ -45,9 +45,9 @@ class RecordingTailTest : public testing::Test {
       file.append(reinterpret_cast<const char*>(&ring), sizeof(ring));
     }
     std::vector<uint64_t> begins;
-    const Source source(bytes_of(file));
+    const ByteSource source(bytes_of(file));
     tail_.read(source, open_log(), is_over,
-               [&](std::span<const wire::TraceSlot> slots, trace::Place place) {
+               [&](std::span<const wire::TraceSlot> slots, trace::HostThread place) {
                  begins.push_back((slots[0].record.begin_ticks - RecordedSample::kFirstTicks) / 2);
                  places_.push_back(place.tid);
                });
@@ -59,13 +59,13 @@ class RecordingTailTest : public testing::Test {
     for (const Ring& ring : rings_) {
       file.append(reinterpret_cast<const char*>(&ring), sizeof(ring));
     }
-    tail_.skip(Source(bytes_of(file)), open_log());
+    tail_.skip(ByteSource(bytes_of(file)), open_log());
   }
 
   RecordingTail::OpenLog open_log() {
-    return [this]() -> Result<std::unique_ptr<Source>> {
-      if (log_.empty()) return std::unique_ptr<Source>();
-      return std::make_unique<Source>(bytes_of(log_));
+    return [this]() -> Result<std::unique_ptr<ByteSource>> {
+      if (log_.empty()) return std::unique_ptr<ByteSource>();
+      return std::make_unique<ByteSource>(bytes_of(log_));
     };
   }
 

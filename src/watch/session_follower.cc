@@ -31,7 +31,9 @@ struct RecordedNames {
   static NameIndex origin_tid() { return {}; }
 };
 struct RecordedThreads {
-  trace::ThreadIndex operator()(trace::Place place) const { return trace::ThreadIndex{place.tid}; }
+  trace::ThreadIndex operator()(trace::HostThread place) const {
+    return trace::ThreadIndex{place.tid};
+  }
 };
 
 wire::ProcessPage page_from(const trace::ProcessEntry& entry) {
@@ -120,7 +122,7 @@ Result<SessionFollower> SessionFollower::open(const fs::path& directory, Start s
 }
 
 Result<SessionFollower> SessionFollower::open_packed(const fs::path& file) {
-  ASSIGN_OR_RETURN(trace::Source source, trace::Source::from_file(file.string()));
+  ASSIGN_OR_RETURN(trace::ByteSource source, trace::ByteSource::from_file(file.string()));
   ASSIGN_OR_RETURN(const auto packed, trace::PackedFile::open(std::move(source), file.string()));
   if (!packed.is_packed_recording() || packed.tables().sessions.empty()) {
     return fail(Errc::kNotFound, "{}: holds no recording of a session", file.string());
@@ -286,16 +288,16 @@ void SessionFollower::read_tails(const Visit& visit, bool only_behind) {
   }
 }
 
-Result<std::unique_ptr<trace::Source>> SessionFollower::open_log(
+Result<std::unique_ptr<trace::ByteSource>> SessionFollower::open_log(
     const std::string& recording) const {
-  auto log = trace::Source::from_file(session_.log_path(recording).string());
+  auto log = trace::ByteSource::from_file(session_.log_path(recording).string());
   // A packer removes the page first. Without it the log may be gone, and the rings that were copied
   // be holes: all of it is in the packed file.
   if (const auto page = session_.read_process(recording); !page.ok()) {
     return fail(Errc::kNotFound, "{}", page.error().message());
   }
-  if (log.ok()) return std::make_unique<trace::Source>(*std::move(log));
-  if (log.error().code() == Errc::kNotFound) return std::unique_ptr<trace::Source>();
+  if (log.ok()) return std::make_unique<trace::ByteSource>(*std::move(log));
+  if (log.error().code() == Errc::kNotFound) return std::unique_ptr<trace::ByteSource>();
   return std::move(log).error();
 }
 
@@ -321,7 +323,7 @@ void SessionFollower::read_tail(size_t process, const trace::TickMap& ticks, con
     RecordedThreads threads;
     trace::EventAppender appender(ticks, names, threads, batch.columns());
     tail.tail.read(*rings, open_log, is_over,
-                   [&](std::span<const wire::TraceSlot> slots, trace::Place place) {
+                   [&](std::span<const wire::TraceSlot> slots, trace::HostThread place) {
                      appender.append(slots, place);
                      batch.flush_if_full();
                    });
@@ -337,7 +339,7 @@ void SessionFollower::read_tail(size_t process, const trace::TickMap& ticks, con
 void SessionFollower::find_packed() {
   std::error_code error;
   if (!fs::exists(packed_path_, error)) return;
-  auto source = trace::Source::from_file(packed_path_.string());
+  auto source = trace::ByteSource::from_file(packed_path_.string());
   if (!source.ok()) return;
   auto file = trace::PackedFile::open(*std::move(source), packed_path_.string());
   if (!file.ok() || !file->is_packed_recording()) return;  // begun this moment, or not ours

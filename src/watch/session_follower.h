@@ -84,7 +84,7 @@ class SessionFollower {
 
   bool reopen();
   void look_for_launcher();
-  Result<std::unique_ptr<trace::Source>> open_log(const std::string& recording) const;
+  Result<std::unique_ptr<trace::ByteSource>> open_log(const std::string& recording) const;
   void find_processes();
   size_t add_process(const std::string& recording);
   void read_pages();
@@ -116,7 +116,7 @@ class SessionFollower {
   std::optional<trace::PackedFile> packed_;
   size_t packed_blocks_read_ = 0;
   std::set<std::string> packed_before_;  // recordings that were packed and removed before the start
-  std::optional<trace::Source> names_;   // kept open: it is read when the session is gone
+  std::optional<trace::ByteSource> names_;  // kept open: it is read when the session is gone
   std::vector<std::string> problems_;
 };
 

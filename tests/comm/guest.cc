@@ -17,8 +17,9 @@ namespace {
 
 Status talk(Comm& comm, Messages& messages) {
   const auto next = static_cast<Rank>((index_of(comm.rank()) + 1) % comm.size());
-  messages.serve(Tag{1}, [](Rank, std::string question) { return question + "!"; });
-  ASSIGN_OR_RETURN(const std::string answer, messages.take(messages.ask(next, Tag{1}, "there")));
+  messages.serve(MessageTag{1}, [](Rank, std::string question) { return question + "!"; });
+  ASSIGN_OR_RETURN(const std::string answer,
+                   messages.take(messages.ask(next, MessageTag{1}, "there")));
   if (answer != "there!") return fail(Errc::kCorrupt, "the answer is {}", answer);
   return comm.barrier();
 }
@@ -30,7 +31,7 @@ Status be_a_guest(bool finalizes_early) {
   RETURN_IF_ERROR(comm->agree(talk(*comm, **messages)));
   if (finalizes_early) {
     MPI_Finalize();
-    const Status after = (*messages)->wait((*messages)->receive(kFirstRank, Tag{1}));
+    const Status after = (*messages)->wait((*messages)->receive(kFirstRank, MessageTag{1}));
     if (after.ok()) return fail(Errc::kCorrupt, "a message came after MPI was finalized");
     fmt::print("after MPI: {}\n", after.error().message());
   }

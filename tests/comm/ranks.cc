@@ -48,7 +48,7 @@ constexpr auto kWorkTime = 3600s;  // nobody waits so long: who should be ended,
 // What the command line does with an error: one rank prints it.
 void print(const Error& error) { fmt::print(stderr, "millrace: {}\n", error.message()); }
 
-void end_by_loss(const Loss& loss) {
+void end_by_loss(const LostRank& loss) {
   if (loss.speaks) print(loss.error);
   _exit(1);
 }
@@ -122,7 +122,7 @@ Status move_for_ever(Comm& comm, bool harmed) {
 // Between the ranks and the one that is killed; each returns when that has failed.
 Status talk_for_ever(Comm& comm, const std::string& how, Rank harmed) {
   ASSIGN_OR_RETURN(const auto messages, comm.open_messages());
-  constexpr Tag kTag{3};
+  constexpr MessageTag kTag{3};
   const std::string bytes(size_t{4} << 20, 'x');
   messages->serve(kTag, [&bytes](Rank, std::string) { return bytes; });
   RETURN_IF_ERROR(comm.barrier());
@@ -174,8 +174,8 @@ Status terminate_child() {
 // In a child: every call must fail, and say why.
 Status expect_refusals(Comm& comm, Messages& messages) {
   std::string bytes;
-  const Ticket sent = messages.send(comm.rank(), Tag{6}, bytes_of("x"));
-  const Ticket due = messages.receive(comm.rank(), Tag{6});
+  const Ticket sent = messages.send(comm.rank(), MessageTag{6}, bytes_of("x"));
+  const Ticket due = messages.receive(comm.rank(), MessageTag{6});
   const auto gathered = comm.gather({}, kFirstRank);
   const auto taken = messages.take(due);
   const auto again = connect();
@@ -196,8 +196,8 @@ Status expect_refusals(Comm& comm, Messages& messages) {
 // The child returns from main: all destructors run in it, and what was registered with atexit().
 Status fork_and_return(Comm& comm) {
   ASSIGN_OR_RETURN(const auto messages, comm.open_messages());
-  messages->serve(Tag{5}, [](Rank, std::string question) { return question; });
-  const Ticket due = messages->receive(comm.rank(), Tag{6});
+  messages->serve(MessageTag{5}, [](Rank, std::string question) { return question; });
+  const Ticket due = messages->receive(comm.rank(), MessageTag{6});
   // It waits with a lock and a condition of ours while the process forks. Never destroyed in the
   // child, where it cannot be joined.
   auto* waits = new std::thread([&] { static_cast<void>(messages->wait(due).ok()); });
@@ -211,7 +211,7 @@ Status fork_and_return(Comm& comm) {
                         : refused;
   }
   const Status ended = await_child(child, 1 << 8);  // exit code 1
-  static_cast<void>(messages->send(comm.rank(), Tag{6}, bytes_of("x")));
+  static_cast<void>(messages->send(comm.rank(), MessageTag{6}, bytes_of("x")));
   waits->join();
   delete waits;
   RETURN_IF_ERROR(ended);
@@ -275,13 +275,14 @@ Status send_long(Comm& comm, uint64_t size_bytes) {
   const std::string mine = long_bytes(comm, size_bytes);
   const uint32_t checksum = crc32c(bytes_of(mine));
   if (comm.rank() == last) {
-    RETURN_IF_ERROR(
-        messages->wait(messages->send(kFirstRank, Tag{1}, std::as_bytes(std::span(&checksum, 1)))));
-    return messages->wait(messages->send(kFirstRank, Tag{1}, bytes_of(mine)));
+    RETURN_IF_ERROR(messages->wait(
+        messages->send(kFirstRank, MessageTag{1}, std::as_bytes(std::span(&checksum, 1)))));
+    return messages->wait(messages->send(kFirstRank, MessageTag{1}, bytes_of(mine)));
   }
   if (comm.rank() != kFirstRank) return {};
-  ASSIGN_OR_RETURN(const std::string expected, messages->take(messages->receive(last, Tag{1})));
-  ASSIGN_OR_RETURN(const std::string bytes, messages->take(messages->receive(last, Tag{1})));
+  ASSIGN_OR_RETURN(const std::string expected,
+                   messages->take(messages->receive(last, MessageTag{1})));
+  ASSIGN_OR_RETURN(const std::string bytes, messages->take(messages->receive(last, MessageTag{1})));
   const uint32_t received = crc32c(bytes_of(bytes));
   if (expected != text_of(std::as_bytes(std::span(&received, 1)))) {
     return fail(Errc::kCorrupt, "{} bytes came, and not those that were sent", bytes.size());

@@ -35,7 +35,7 @@ std::string hex(ByteView bytes) {
   return text;
 }
 
-Status print_sample(const FileSource& source, SampleId sample, Fields& fields) {
+Status print_sample(const FileSource& source, SampleId sample, SampleFields& fields) {
   data::Buffer room;
   ASSIGN_OR_RETURN(const ByteView bytes, source.read(sample, room));
   RETURN_IF_ERROR(source.format()->split(bytes, fields).within(source.name(sample)));
@@ -63,7 +63,7 @@ Status read(const std::vector<std::string>& words) {
   FilesOptions options{.format = words[1], .format_options = options_of(words[2])};
   for (size_t i = 3; i < words.size(); ++i) options.paths.emplace_back(words[i]);
   ASSIGN_OR_RETURN(const auto source, open_files(options));
-  Fields fields;
+  SampleFields fields;
   for (uint64_t i = 0; i < source->sample_count(); ++i) {
     RETURN_IF_ERROR(print_sample(*source, SampleId{i}, fields));
   }

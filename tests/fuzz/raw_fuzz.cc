@@ -15,7 +15,7 @@ void check_written(const Format& raw, std::string_view content, uint64_t record_
   io::MemoryEngine engine;
   const auto writer = raw.create(engine, "y");
   if (!writer.ok()) std::abort();
-  Fields fields;
+  SampleFields fields;
   for (uint64_t at = 0; at < content.size(); at += record_bytes) {
     if (!raw.split(bytes_of(content.substr(at, record_bytes)), fields).ok()) std::abort();
     if (!(*writer)->add("sample", fields.list()).ok()) std::abort();

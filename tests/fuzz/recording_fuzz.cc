@@ -30,19 +30,19 @@ size_t take_length(std::string_view& rest) {
 // The same bytes, followed as if their process ran, and then as if it had ended.
 void follow(const std::string& rings, const std::string& log) {
   watch::RecordingTail tail;
-  const auto open_log = [&]() -> Result<std::unique_ptr<trace::Source>> {
-    return std::make_unique<trace::Source>(bytes_of(log));
+  const auto open_log = [&]() -> Result<std::unique_ptr<trace::ByteSource>> {
+    return std::make_unique<trace::ByteSource>(bytes_of(log));
   };
   uint64_t events = 0;
-  const auto count = [&](std::span<const wire::TraceSlot> slots, trace::Place) {
+  const auto count = [&](std::span<const wire::TraceSlot> slots, trace::HostThread) {
     if (slots.empty()) __builtin_trap();
     ++events;
   };
   for (const bool is_over : {false, false, true}) {
-    tail.read(trace::Source(bytes_of(rings)), open_log, is_over, count);
+    tail.read(trace::ByteSource(bytes_of(rings)), open_log, is_over, count);
   }
   const uint64_t seen = events;
-  tail.read(trace::Source(bytes_of(rings)), open_log, true, count);
+  tail.read(trace::ByteSource(bytes_of(rings)), open_log, true, count);
   if (events != seen) __builtin_trap();  // nothing is delivered twice
 }
 
@@ -61,9 +61,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string log(rest);
   follow(rings, log);
   auto recording = trace::ProcessRecording::read(
-      trace::Source(bytes_of(rings)),
-      [&]() -> Result<std::unique_ptr<trace::Source>> {
-        return std::make_unique<trace::Source>(bytes_of(log));
+      trace::ByteSource(bytes_of(rings)),
+      [&]() -> Result<std::unique_ptr<trace::ByteSource>> {
+        return std::make_unique<trace::ByteSource>(bytes_of(log));
       },
       {}, trace::ProcessRecording::Extent::kAll);
   if (!recording.ok()) return 0;
@@ -74,7 +74,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<trace::OpenedRecording> recordings;
   recordings.push_back({"1-1", *std::move(recording)});
   const trace::RecordingPart part({.session = session,
-                                   .names = trace::Source(bytes_of(names)),
+                                   .names = trace::ByteSource(bytes_of(names)),
                                    .ticks = ticks,
                                    .recordings = std::move(recordings)});
   trace::EventColumns columns;

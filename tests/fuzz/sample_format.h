@@ -24,7 +24,7 @@ inline void put(io::Engine& engine, const std::string& path, std::string_view co
 
 inline void split_exactly(const Format& format, ByteView sample) {
   const std::vector<std::byte> exact(sample.begin(), sample.end());
-  Fields fields;
+  SampleFields fields;
   if (!format.split(exact, fields).ok()) return;
   for (const Field& field : fields.list()) {
     const uint64_t wanted =

@@ -8,10 +8,10 @@ namespace {
 using namespace millrace;
 using namespace millrace::format;
 
-void check_written(const Fields& fields) {
+void check_written(const SampleFields& fields) {
   const auto written = make_example(fields.list());
   if (!written.ok()) std::abort();
-  Fields again;
+  SampleFields again;
   if (!parse_example(bytes_of(*written), again).ok()) std::abort();
   if (again.list().size() != fields.list().size()) std::abort();
   for (size_t i = 0; i < again.list().size(); ++i) {
@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   read_as(*tfrecord, content);
   // The payload alone, in a frame of its own.
   read_as(*tfrecord, frame_tfrecord(bytes_of(content)));
-  Fields fields;
+  SampleFields fields;
   if (parse_example(bytes_of(content), fields).ok()) check_written(fields);
   return 0;
 }

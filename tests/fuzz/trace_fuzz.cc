@@ -42,7 +42,7 @@ void make_checksums_right(std::string& bytes) {
 }
 
 void read_all(const std::string& bytes) {
-  const auto file = trace::PackedFile::open(trace::Source(bytes_of(bytes)), "fuzz");
+  const auto file = trace::PackedFile::open(trace::ByteSource(bytes_of(bytes)), "fuzz");
   if (!file.ok()) return;
   trace::EventColumns columns;
   for (size_t i = 0; i < file->event_blocks().size(); ++i) {

@@ -41,7 +41,8 @@ double ExchangeStats::hidden_share() const {
   return 1 - static_cast<double>(waited.count()) / static_cast<double>(worked.count());
 }
 
-Exchange::Exchange(comm::Comm& comm, comm::Messages& messages, LocalStorage& storage, comm::Tag tag)
+Exchange::Exchange(comm::Comm& comm, comm::Messages& messages, LocalStorage& storage,
+                   comm::MessageTag tag)
     : comm_(&comm),
       messages_(&messages),
       storage_(&storage),

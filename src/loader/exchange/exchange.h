@@ -57,10 +57,11 @@ struct ExchangeStats {
 
 class Exchange {
  public:
-  static constexpr comm::Tag kTag{301};
+  static constexpr comm::MessageTag kTag{301};
 
   // All must outlive this. The messages' tag is this exchange's alone.
-  Exchange(comm::Comm& comm, comm::Messages& messages, LocalStorage& storage, comm::Tag tag = kTag);
+  Exchange(comm::Comm& comm, comm::Messages& messages, LocalStorage& storage,
+           comm::MessageTag tag = kTag);
   ~Exchange();  // an exchange that was not finished is given up
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -107,7 +108,7 @@ class Exchange {
   comm::Comm* comm_;
   comm::Messages* messages_;
   LocalStorage* storage_;
-  comm::Tag tag_;
+  comm::MessageTag tag_;
   PartialMoves moves_;
   // The thread's: what was sent, to be filled again. Fresh memory takes as long as the copies.
   std::vector<data::Buffer> spare_;

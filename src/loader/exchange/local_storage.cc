@@ -281,7 +281,7 @@ Result<std::vector<uint64_t>> LocalStorage::begin_staging(std::span<const data::
   RETURN_IF_ERROR(discard());
   auto kept = keep(wanted);
   std::vector<Entry> entries;
-  std::vector<Place> used;
+  std::vector<FileExtent> used;
   std::vector<bool> is_there(slot_count_);
   for (const auto& [slot, entry] : kept) {
     entries.push_back(entry);
@@ -367,7 +367,7 @@ Status LocalStorage::discard() {
 
 void LocalStorage::free_unused() {
   staged_.clear();
-  std::vector<Place> used;
+  std::vector<FileExtent> used;
   for (const Shared& held : {owned_, next_}) {
     if (!held) continue;
     for (const Entry& entry : held->entries()) {

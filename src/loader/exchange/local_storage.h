@@ -30,7 +30,7 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "data/sample.h"
-#include "loader/exchange/local_places.h"
+#include "loader/exchange/free_extents.h"
 #include "loader/exchange/ownership.h"
 #include "loader/exchange/staging_journal.h"
 
@@ -132,7 +132,7 @@ class LocalStorage {
   StorageOptions options_;
   uint64_t slot_count_ = 0;
   File file_;
-  LocalPlaces places_;
+  FreeExtents places_;
   mutable std::mutex mutex_;
   Shared owned_;                                    // under mutex_
   Shared next_;                                     // prepared

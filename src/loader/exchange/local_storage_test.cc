@@ -285,8 +285,8 @@ TEST(Ownership, ReadsTheGoldenFile) {
   EXPECT_EQ(owned->bytes(options), bytes);
 }
 
-TEST(LocalPlaces, TakesTheSmallestPartThatFits) {
-  LocalPlaces places;
+TEST(FreeExtents, TakesTheSmallestPartThatFits) {
+  FreeExtents places;
   places.reset({{.offset_bytes = 256, .size_bytes = 60}, {.offset_bytes = 448, .size_bytes = 64}});
   // Free: 0 to 256, 320 to 448.
   EXPECT_EQ(places.take(100), 320u);

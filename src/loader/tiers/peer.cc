@@ -53,7 +53,7 @@ bool is_the_sample(const std::string& message, SampleId sample) {
 
 ByteView PeerSample::bytes() const { return bytes_of(message).subspan(sizeof(TierAnswer)); }
 
-PeerTier::PeerTier(comm::Messages& messages, comm::Tag tag, Lookup lookup)
+PeerTier::PeerTier(comm::Messages& messages, comm::MessageTag tag, Lookup lookup)
     : messages_(messages), tag_(tag) {
   messages.serve(tag, [lookup = std::move(lookup)](comm::Rank, const std::string& question) {
     return answer_to(question, lookup);

@@ -30,14 +30,14 @@ class PeerTier {
   using Lookup = std::function<bool(data::SampleId sample, std::string& message)>;
 
   // REQUIRES: `messages` lives longer.
-  PeerTier(comm::Messages& messages, comm::Tag tag, Lookup lookup);
+  PeerTier(comm::Messages& messages, comm::MessageTag tag, Lookup lookup);
 
   // Nothing where it does not hold it.
   Result<std::optional<PeerSample>> ask(uint32_t rank, data::SampleId sample);
 
  private:
   comm::Messages& messages_;
-  comm::Tag tag_;
+  comm::MessageTag tag_;
 };
 
 }  // namespace millrace::loader

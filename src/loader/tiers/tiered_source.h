@@ -50,7 +50,7 @@ struct TieredOptions {
   std::shared_ptr<io::Engine> disk_engine;  // null: posix
   // Null: no peers. Shared with whoever opened them, since a read that is stuck may outlive it.
   std::shared_ptr<comm::Messages> messages;
-  comm::Tag tag{302};  // of the questions to peers, the job's over
+  comm::MessageTag tag{302};  // of the questions to peers, the job's over
   // What the tiers are timed by; null: the machine's. Lives longer than the source and its reads.
   const Clock* clock = nullptr;
 };

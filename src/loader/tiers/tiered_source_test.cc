@@ -310,7 +310,7 @@ TEST(TieredSource, RanksGiveEachOtherWhatTheyHold) {
                                 .horizon_epochs = 4,
                                 .memory_bytes = 10 << 20,
                                 .messages = messages,
-                                .tag = comm::Tag{7},
+                                .tag = comm::MessageTag{7},
                                 .clock = &kNoTime};
     const auto tiered = must_open(options);
     for (uint64_t epoch = 0; epoch < 4; ++epoch) {

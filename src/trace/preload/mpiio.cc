@@ -64,9 +64,9 @@ TracedTransfer::TracedTransfer(const Transfer& transfer, const void* caller)
   if (ignored(file_.name)) return;
   const int saved_errno = errno;
   mpi_ = &mpi_library(caller);
-  if (transfer.place == Place::kExplicit) {
+  if (transfer.place == OffsetOrigin::kExplicit) {
     offset_ = byte_offset(*mpi_, file_, transfer.file, transfer.offset);
-  } else if (transfer.place == Place::kAtPosition) {
+  } else if (transfer.place == OffsetOrigin::kAtPosition) {
     offset_ = byte_position(*mpi_, file_, transfer.file);
   }
   if (transfer.has_status && mpi_->known() && status_ == mpi_->status_ignore) {

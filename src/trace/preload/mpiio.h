@@ -27,7 +27,7 @@ void forget_mpi_file(Handle file);
 NameId intern_mpi_path(const char* path);
 
 // Where in the file a transfer begins.
-enum class Place : uint8_t {
+enum class OffsetOrigin : uint8_t {
   kExplicit,    // the call says, in units of the view
   kAtPosition,  // at the rank's own file pointer
   kUnknown,     // at the shared file pointer, which any rank moves at any time
@@ -36,7 +36,7 @@ enum class Place : uint8_t {
 struct Transfer {
   Call call;
   Handle file;
-  Place place;
+  OffsetOrigin place;
   Offset offset = 0;
   int count;
   Handle type;

@@ -1,4 +1,4 @@
-#include "query/source.h"
+#include "query/queried_trace.h"
 
 #include <algorithm>
 #include <limits>
@@ -17,7 +17,7 @@ constexpr size_t kKeptBlocks = 16;
 
 }  // namespace
 
-Source::Source(const trace::Trace& trace, Options options)
+QueriedTrace::QueriedTrace(const trace::Trace& trace, Options options)
     : trace_(trace), options_(std::move(options)) {
   begin_ns_ = std::numeric_limits<uint64_t>::max();
   for (const trace::BlockInfo& block : trace.blocks()) {
@@ -26,11 +26,11 @@ Source::Source(const trace::Trace& trace, Options options)
   if (trace.blocks().empty()) begin_ns_ = 0;
 }
 
-void Source::note_problem(size_t block, const std::string& sentence) {
+void QueriedTrace::note_problem(size_t block, const std::string& sentence) {
   if (bad_blocks_.insert(block).second) problems_.push_back(sentence);
 }
 
-const analyze::Context& Source::context() {
+const analyze::Context& QueriedTrace::context() {
   if (!context_) {
     // What it cannot read is told by whoever reads the same blocks for their events.
     std::vector<std::string> problems;
@@ -39,14 +39,14 @@ const analyze::Context& Source::context() {
   return *context_;
 }
 
-Result<const std::vector<analyze::FileStats>*> Source::files() {
+Result<const std::vector<analyze::FileStats>*> QueriedTrace::files() {
   if (!files_) RETURN_IF_ERROR(read_files());
   return &*files_;
 }
 
 // By the metrics of the report, so that both say the same of a file; without a bound, so that all
 // files are told.
-Status Source::read_files() {
+Status QueriedTrace::read_files() {
   analyze::Limits limits;
   limits.files = std::numeric_limits<size_t>::max();
   limits.groups = 0;
@@ -83,7 +83,7 @@ Status Source::read_files() {
   return {};
 }
 
-const trace::EventColumns* Source::read_block(size_t index, trace::EventColumns& columns) {
+const trace::EventColumns* QueriedTrace::read_block(size_t index, trace::EventColumns& columns) {
   const Status read = trace_.read_block(index, columns);
   if (!read.ok()) {
     note_problem(index, read.error().message());
@@ -94,7 +94,7 @@ const trace::EventColumns* Source::read_block(size_t index, trace::EventColumns&
   return &columns;
 }
 
-std::shared_ptr<const trace::EventColumns> Source::read_kept_block(size_t index) {
+std::shared_ptr<const trace::EventColumns> QueriedTrace::read_kept_block(size_t index) {
   const auto found = std::find_if(kept_.begin(), kept_.end(),
                                   [&](const Kept& kept) { return kept.index == index; });
   if (found != kept_.end()) {
@@ -112,13 +112,13 @@ std::shared_ptr<const trace::EventColumns> Source::read_kept_block(size_t index)
   return fresh.columns;
 }
 
-const trace::Process* Source::process_of(trace::ThreadIndex thread) const {
+const trace::Process* QueriedTrace::process_of(trace::ThreadIndex thread) const {
   if (static_cast<size_t>(thread) >= trace_.threads().size()) return nullptr;
   const auto process = static_cast<size_t>(trace_.threads()[static_cast<size_t>(thread)].process);
   return process < trace_.processes().size() ? &trace_.processes()[process] : nullptr;
 }
 
-int32_t Source::rank_of(trace::ProcessIndex process) {
+int32_t QueriedTrace::rank_of(trace::ProcessIndex process) {
   if (!ranks_) {
     // Groups come from the table of processes; no block need be read for them.
     analyze::Options options;
@@ -134,7 +134,7 @@ int32_t Source::rank_of(trace::ProcessIndex process) {
   return index < ranks_->size() ? (*ranks_)[index] : -1;
 }
 
-std::string_view Source::host_of(const trace::Process& process) const {
+std::string_view QueriedTrace::host_of(const trace::Process& process) const {
   if (process.session >= trace_.sessions().size()) return {};
   return trace_.sessions()[process.session].host;
 }

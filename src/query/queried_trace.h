@@ -1,4 +1,4 @@
-// Source: the trace behind the tables, and what is worked out of it on first use.
+// QueriedTrace: the trace behind the tables, and what is worked out of it on first use.
 //
 // What most queries need is cheap and there at once; the context (a pass over the blocks with
 // regions) and the files (a pass over all blocks, on all CPUs) are made when a query asks for them,
@@ -22,9 +22,9 @@
 
 namespace millrace::query {
 
-class Source {
+class QueriedTrace {
  public:
-  Source(const trace::Trace& trace, Options options);
+  QueriedTrace(const trace::Trace& trace, Options options);
 
   const trace::Trace& trace() const { return trace_; }
   uint64_t begin_ns() const { return begin_ns_; }  // of the job's first event

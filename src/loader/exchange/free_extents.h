@@ -1,4 +1,4 @@
-// LocalPlaces: which parts of a file are free, and the best of them for so many bytes.
+// FreeExtents: which parts of a file are free, and the best of them for so many bytes.
 //
 // The smallest free part that is large enough, else the end of the file. Parts are only taken; what
 // becomes free is said all at once, by saying what is used: neighbours that are free are then one
@@ -12,12 +12,12 @@
 
 namespace millrace::loader {
 
-struct Place {
+struct FileExtent {
   uint64_t offset_bytes = 0;
   uint64_t size_bytes = 0;
 };
 
-class LocalPlaces {
+class FreeExtents {
  public:
   static constexpr uint64_t kAlignBytes = 64;
 
@@ -25,7 +25,7 @@ class LocalPlaces {
   uint64_t take(uint64_t size_bytes);
 
   // All but `used` is free, and the file ends where the last of them does.
-  void reset(std::vector<Place> used);
+  void reset(std::vector<FileExtent> used);
 
   uint64_t end_bytes() const { return end_bytes_; }
 

@@ -1,5 +1,5 @@
-// Source: bytes at an offset, of a file or of memory, so that readers of files can be tested and
-// fuzzed without one.
+// ByteSource: bytes at an offset, of a file or of memory, so that readers of files can be tested
+// and fuzzed without one.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace millrace::trace {
 
-class Source {
+class ByteSource {
  public:
   // Takes over an open file. Read as it goes, not mapped: a trace may still be written, and one
   // that is cut short must not end the reader with a signal.
-  static Result<Source> from_file(const std::string& path);
+  static Result<ByteSource> from_file(const std::string& path);
   // A part of a file, and behind it, from its size on, another file where there is one: an area of
   // a recording with its further rings.
   struct Piece {
@@ -24,9 +24,9 @@ class Source {
     uint64_t size_bytes = 0;
     std::string more_path;
   };
-  static Result<Source> from_piece(const Piece& piece);
+  static Result<ByteSource> from_piece(const Piece& piece);
   // `bytes` must outlive the source.
-  explicit Source(ByteView bytes) : bytes_(bytes), size_bytes_(bytes.size()) {}
+  explicit ByteSource(ByteView bytes) : bytes_(bytes), size_bytes_(bytes.size()) {}
 
   uint64_t size_bytes() const { return size_bytes_; }  // when it was opened, or last looked at
 
@@ -38,7 +38,7 @@ class Source {
   Result<ByteView> view(uint64_t offset, size_t size_bytes, std::vector<std::byte>& scratch) const;
 
  private:
-  Source(File file, uint64_t size_bytes) : file_(std::move(file)), size_bytes_(size_bytes) {}
+  ByteSource(File file, uint64_t size_bytes) : file_(std::move(file)), size_bytes_(size_bytes) {}
 
   File file_;
   ByteView bytes_;

@@ -1,4 +1,4 @@
-#include "trace/source.h"
+#include "trace/byte_source.h"
 
 #include <fcntl.h>
 
@@ -6,14 +6,14 @@
 
 namespace millrace::trace {
 
-Result<Source> Source::from_file(const std::string& path) {
+Result<ByteSource> ByteSource::from_file(const std::string& path) {
   ASSIGN_OR_RETURN(File file, File::open(path, O_RDONLY));
   ASSIGN_OR_RETURN(const uint64_t size_bytes, file.size_bytes());
-  return Source(std::move(file), size_bytes);
+  return ByteSource(std::move(file), size_bytes);
 }
 
-Result<Source> Source::from_piece(const Piece& piece) {
-  ASSIGN_OR_RETURN(Source source, from_file(piece.path));
+Result<ByteSource> ByteSource::from_piece(const Piece& piece) {
+  ASSIGN_OR_RETURN(ByteSource source, from_file(piece.path));
   if (piece.offset > source.size_bytes_ || piece.size_bytes > source.size_bytes_ - piece.offset) {
     return fail(Errc::kCorrupt, "{} bytes are needed at byte {}, but the file ends at {}",
                 piece.size_bytes, piece.offset, source.size_bytes_);
@@ -29,14 +29,14 @@ Result<Source> Source::from_piece(const Piece& piece) {
   return source;
 }
 
-Status Source::look_again() {
+Status ByteSource::look_again() {
   if (!file_.is_open() || piece_bytes_ != 0) return {};
   ASSIGN_OR_RETURN(size_bytes_, file_.size_bytes());
   return {};
 }
 
-Result<ByteView> Source::view(uint64_t offset, size_t size_bytes,
-                              std::vector<std::byte>& scratch) const {
+Result<ByteView> ByteSource::view(uint64_t offset, size_t size_bytes,
+                                  std::vector<std::byte>& scratch) const {
   if (offset > size_bytes_ || size_bytes > size_bytes_ - offset) {
     return fail(Errc::kCorrupt, "{} bytes are needed at byte {}, but the file ends at {}",
                 size_bytes, offset, size_bytes_);

@@ -1,4 +1,4 @@
-#include "loader/exchange/local_places.h"
+#include "loader/exchange/free_extents.h"
 
 #include <algorithm>
 
@@ -6,13 +6,13 @@ namespace millrace::loader {
 namespace {
 
 uint64_t aligned(uint64_t bytes) {
-  return (bytes + LocalPlaces::kAlignBytes - 1) / LocalPlaces::kAlignBytes *
-         LocalPlaces::kAlignBytes;
+  return (bytes + FreeExtents::kAlignBytes - 1) / FreeExtents::kAlignBytes *
+         FreeExtents::kAlignBytes;
 }
 
 }  // namespace
 
-uint64_t LocalPlaces::take(uint64_t size_bytes) {
+uint64_t FreeExtents::take(uint64_t size_bytes) {
   const uint64_t needed = aligned(std::max<uint64_t>(size_bytes, 1));
   const auto found = free_.lower_bound({needed, 0});
   if (found == free_.end()) {
@@ -26,11 +26,11 @@ uint64_t LocalPlaces::take(uint64_t size_bytes) {
   return offset;
 }
 
-void LocalPlaces::reset(std::vector<Place> used) {
-  std::ranges::sort(used, {}, &Place::offset_bytes);
+void FreeExtents::reset(std::vector<FileExtent> used) {
+  std::ranges::sort(used, {}, &FileExtent::offset_bytes);
   free_.clear();
   end_bytes_ = 0;
-  for (const Place& place : used) {
+  for (const FileExtent& place : used) {
     if (place.offset_bytes > end_bytes_) {
       free_.emplace(place.offset_bytes - end_bytes_, end_bytes_);
     }
