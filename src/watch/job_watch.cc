@@ -17,9 +17,9 @@ namespace {
 
 constexpr size_t kFilesShown = 5;
 constexpr size_t kWorkersShown = 8;
-constexpr int kPackedLooks = 2;  // within which a packed file and its session are in order
+constexpr int kPackedLooks = 2;  // a new packed file must be readable by then
 
-// What is in a directory that `top` cannot be about.
+// Fails if the directory contains files but no trace.
 Status check_directory(const fs::path& path) {
   std::error_code error;
   bool has_files = false;
@@ -33,13 +33,13 @@ Status check_directory(const fs::path& path) {
   if (!has_files || trace::SessionDirectory::is_one(path)) return {};
   return fail(
       Errc::kNotFound,
-      "{}: holds files, but no trace: neither *.mrt files nor recordings. Name the directory "
+      "{}: contains no trace: neither *.mrt files nor recordings. Pass the directory "
       "that `millrace trace -o` records into",
       path.string());
 }
 
-// A launcher has made the session's file and not yet written its page, or was killed there: either
-// way nothing is recorded in it.
+// True if a launcher has created the session's file but not written its page yet, or was killed in
+// between. Either way, nothing was recorded in it.
 bool is_being_made(const fs::path& session) {
   std::error_code error;
   if (fs::file_size(session / "session", error) != 0 || error) return false;
@@ -68,8 +68,8 @@ bool is_program(const Member& member) {
   return member.process->page.origin == wire::ProcessOrigin::kProgram;
 }
 
-// Which process speaks for a rank: one that waits for batches, else one that trains, else the
-// program with the most calls. Loader workers are forks of it.
+// Returns the process that represents a rank: one that waits for batches, else one that trains,
+// else the program with the most calls. Loader workers are forks of it.
 const Member& main_member(const std::vector<Member>& members) {
   const auto weight = [](const Member& member) {
     const bool runs = member.process->life != Life::kEnded;
@@ -119,7 +119,7 @@ Worker describe_worker(const std::vector<Member>& members) {
   return worker;
 }
 
-// Calls at a time.
+// Mean number of calls in progress.
 double concurrency_of(const std::vector<Member>& members) {
   double sum = 0;
   for (const Member& member : members) {
@@ -129,8 +129,9 @@ double concurrency_of(const std::vector<Member>& members) {
   return sum;
 }
 
-// How much a job without regions is in I/O: the mean of its ranks; where there are none, of the
-// program with the most calls, which is likelier the one that trains than the shell around it.
+// The share of time that a job without regions spends in I/O: the mean over its ranks. If there are
+// none, the share of the program with the most calls, which is more likely to be the one that
+// trains than the shell around it.
 class IoShare {
  public:
   void add(const Worker& worker, const Member& main) {
@@ -150,7 +151,7 @@ class IoShare {
   double share_ = 0;
 };
 
-// Keeps the greatest by `key`, in order.
+// Keeps the `count` items with the greatest keys, in descending order.
 template <typename Item, typename Key>
 void keep_greatest(std::vector<Item>& items, size_t count, Key key) {
   const auto greater = [&](const Item& a, const Item& b) { return key(a) > key(b); };
@@ -168,7 +169,7 @@ Result<JobWatch> JobWatch::open(const fs::path& path) {
   if (fs::exists(status)) {
     if (!fs::is_directory(status)) {
       return fail(Errc::kInvalidArgument,
-                  "{}: is no directory; name the one that `millrace trace -o` records into",
+                  "{}: not a directory; pass the directory that `millrace trace -o` records into",
                   path.string());
     }
     RETURN_IF_ERROR(check_directory(path));
@@ -197,7 +198,7 @@ void JobWatch::find_sessions() {
     if (follower.ok()) {
       follow(*std::move(follower));
     } else if (!is_being_made(candidate) && ++refusals_[candidate.string()] == 2) {
-      // Not at the first time: it may have been in the making.
+      // Not the first time: the launcher may still have been creating it.
       found_problems_.push_back(follower.error().message());
     }
   }
@@ -210,7 +211,8 @@ void JobWatch::follow(SessionFollower follower) {
                     std::make_unique<Session>(Session{.follower = std::move(follower)}));
 }
 
-// A packed file is of a session that is followed, or of one that came and went between two looks.
+// A packed file belongs to a session that is followed, or to one that appeared and was removed
+// between two looks.
 void JobWatch::find_packed() {
   for (auto& [file, looks_left] : packed_files_) {
     if (looks_left == 0) continue;
@@ -219,7 +221,8 @@ void JobWatch::find_packed() {
   }
 }
 
-// False where the next look will know more: it was begun this moment, or its session was.
+// Returns false if the next look will know more, because the packed file or its session has only
+// just been created.
 bool JobWatch::settle_packed(const fs::path& file, bool is_last_try) {
   fs::path usual = file;
   usual.replace_extension();
@@ -235,8 +238,9 @@ bool JobWatch::settle_packed(const fs::path& file, bool is_last_try) {
   return true;
 }
 
-// Time is cut to the session's own window and divided by its length, which is not quite the job's:
-// sessions are read one after another. By the job's, one thread could be in two calls at a time.
+// Times are clipped to the session's own window and divided by its length. That window differs
+// slightly from the job's, because sessions are read one after another. With the job's window, one
+// thread could appear to be in more than one call at a time.
 void JobWatch::begin_window(Session& session) const {
   const uint64_t clock_ns = wire::monotonic_clock_ns();
   const uint64_t end_ns = session.follower.now_ns();
@@ -244,7 +248,7 @@ void JobWatch::begin_window(Session& session) const {
     session.window_ns = clock_ns - session.looked_at_ns;
     session.window = {end_ns - std::min(end_ns, session.window_ns), end_ns};
   } else {
-    // From its beginning, which may have been long before it could be seen.
+    // From its beginning, which may be long before it became visible.
     session.window_ns = has_looked_ ? std::max(end_ns, clock_ns - looked_at_ns_) : 0;
     session.window = {0, end_ns};
   }
@@ -256,7 +260,7 @@ void JobWatch::read(Session& session) {
   session.files.clear();
   for (ProcessActivity& activity : session.activities) activity.begin_window();
   const auto& processes = session.follower.processes();
-  // Known when the first events come: the look itself finds the processes.
+  // Set when the first events arrive: look() finds the processes.
   std::optional<CountedLevels> levels;
   const auto find_levels = [&] {
     const bool has_outside = std::any_of(processes.begin(), processes.end(), [](const auto& each) {
@@ -303,7 +307,7 @@ Snapshot JobWatch::look() {
   total_.add(snapshot.window);
   snapshot.total = total_;
   for (std::string& problem : found_problems_) {
-    if (told_problems_.insert(problem).second) snapshot.problems.push_back(std::move(problem));
+    if (reported_problems_.insert(problem).second) snapshot.problems.push_back(std::move(problem));
   }
   found_problems_.clear();
   return snapshot;
@@ -334,7 +338,7 @@ void JobWatch::describe_sessions(Snapshot& snapshot) {
   }
   snapshot.hosts = hosts.size();
   snapshot.ranks = ranks.size();
-  // A packed file of which the session was not seen yet belongs to a job that goes on, or begins.
+  // A packed file whose session was not seen yet belongs to a job that is running or starting.
   const bool has_unsettled = std::any_of(packed_files_.begin(), packed_files_.end(),
                                          [](const auto& file) { return file.second > 0; });
   if (has_running || (has_unsettled && !sessions_.empty())) {
@@ -345,7 +349,7 @@ void JobWatch::describe_sessions(Snapshot& snapshot) {
   }
 }
 
-// By rank, across hosts; processes without one each by themselves.
+// Groups processes by rank, across hosts. Each process without a rank is a group of its own.
 JobWatch::Groups JobWatch::group_processes() {
   Groups groups;
   for (auto& [directory, session] : sessions_) {
@@ -412,7 +416,7 @@ void JobWatch::describe_files(Snapshot& snapshot) {
     if (session->is_past) continue;
     std::vector<std::pair<uint32_t, FileActivity>> busiest(session->files.begin(),
                                                            session->files.end());
-    // Twice as many: a file may have a name in the recording and another in the packed file.
+    // Twice as many: a file may have one name in the recording and another in the packed file.
     keep_greatest(busiest, 2 * kFilesShown, [&](const auto& each) {
       const FileActivity& file = each.second;
       return std::tuple(file.read_bytes + file.written_bytes, file.busy_ns, file.count);

@@ -1,8 +1,8 @@
-// JobWatch: a job seen while it runs: all sessions of a trace directory, look after look.
+// JobWatch: watches a running job, by looking repeatedly at all sessions of a trace directory.
 //
-// Events count where they are seen, which is when they ended: a call, or a region, that still goes
-// on is in no window yet. The first look takes what is there for the past; sessions that appear
-// later are counted from their beginning. Not thread-safe.
+// An event counts in the window in which it is seen, which is when it ended. A call or region that
+// is still in progress is in no window yet. The first look skips what is already there; sessions
+// that appear later are counted from their beginning. Not thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -21,35 +21,35 @@
 
 namespace millrace::watch {
 
-// One process's part in a worker.
+// One process of a worker.
 struct ProcessMember {
   const FollowedProcess* process = nullptr;
   const ProcessActivity* activity = nullptr;
-  uint64_t window_ns = 0;  // how long its activity is of
+  uint64_t window_ns = 0;  // the time that `activity` covers
 };
 
 class JobWatch {
  public:
-  // `path` is the directory that is recorded into, or one session's directory in it. It may be
-  // empty, or not be there yet. Fails where it is something else, or holds files and no trace.
+  // `path` is the directory that the job records into, or the directory of one session in it. It
+  // may be empty or not exist yet. Fails if it is not a directory, or contains files but no trace.
   static Result<JobWatch> open(const std::filesystem::path& path);
 
-  // Reads what is new since the look before. The first one's window is empty.
+  // Reads what is new since the previous look. The window of the first look is empty.
   Snapshot look();
 
  private:
   struct Session {
     SessionFollower follower;
-    bool is_past = false;       // had ended before the watching began
+    bool is_past = false;       // had ended before the first look
     uint64_t looked_at_ns = 0;  // monotonic; 0: never
-    uint64_t window_ns = 0;     // between the last two looks at it, or since it began
+    uint64_t window_ns = 0;     // time between its last two looks, or since it began
     WindowBounds window;
     std::vector<ProcessActivity> activities;  // by process
     FileActivities files;
-    std::unordered_map<uint32_t, Role> roles;  // of regions' names
+    std::unordered_map<uint32_t, Role> roles;  // by name of a region
   };
 
-  // The processes that are shown as one, by rank, session and process.
+  // Processes that are shown as one worker. The key is rank, session and pid.
   struct Group {
     Session* session = nullptr;
     std::vector<ProcessMember> members;
@@ -73,10 +73,10 @@ class JobWatch {
   bool has_looked_ = false;
   uint64_t looked_at_ns_ = 0;                                 // monotonic
   std::map<std::string, std::unique_ptr<Session>> sessions_;  // by directory
-  std::map<std::string, int> refusals_;                       // directories that cannot be opened
+  std::map<std::string, int> refusals_;                       // failed attempts to open a directory
   std::vector<std::string> found_problems_;
-  std::set<std::string> told_problems_;
-  std::map<std::string, int> packed_files_;  // looks until it must be settled
+  std::set<std::string> reported_problems_;
+  std::map<std::string, int> packed_files_;  // number of looks left to settle it
   OperationKinds total_;
 };
 

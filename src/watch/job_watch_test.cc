@@ -41,7 +41,7 @@ class JobWatchTest : public testing::Test {
     return slot;
   }
 
-  // A host whose process of a rank has made some reads.
+  // Writes the session of a host with one rank that made some reads.
   void write_host(const std::string& host, int32_t rank, size_t reads, bool exited = false) {
     RecordedSample sample(path_ / host);
     std::strcpy(sample.page.host, host.c_str());
@@ -72,7 +72,7 @@ class JobWatchTest : public testing::Test {
   fs::path path_ = directory_->path() / "t";
 };
 
-TEST_F(JobWatchTest, WaitsForADirectoryThatIsNotThereOrEmpty) {
+TEST_F(JobWatchTest, WaitsForADirectoryThatIsAbsentOrEmpty) {
   JobWatch job = watch();
   EXPECT_EQ(job.look().state, JobState::kWaiting);
   fs::create_directory(path_);
@@ -80,18 +80,18 @@ TEST_F(JobWatchTest, WaitsForADirectoryThatIsNotThereOrEmpty) {
   EXPECT_EQ(watch().look().state, JobState::kWaiting);
 }
 
-TEST_F(JobWatchTest, RefusesFilesAndDirectoriesOfOtherThings) {
+TEST_F(JobWatchTest, RefusesFilesAndDirectoriesWithoutATrace) {
   fs::create_directory(path_);
   std::ofstream(path_ / "notes.txt") << "no trace";
   const auto foreign = JobWatch::open(path_);
   ASSERT_FALSE(foreign.ok());
-  EXPECT_THAT(foreign.error().message(), HasSubstr("holds files, but no trace"));
+  EXPECT_THAT(foreign.error().message(), HasSubstr("contains no trace"));
   const auto file = JobWatch::open(path_ / "notes.txt");
   ASSERT_FALSE(file.ok());
-  EXPECT_THAT(file.error().message(), HasSubstr("is no directory"));
+  EXPECT_THAT(file.error().message(), HasSubstr("not a directory"));
 }
 
-TEST_F(JobWatchTest, CountsHostsThatAppearFromTheirBeginning) {
+TEST_F(JobWatchTest, CountsNewHostsFromTheirBeginning) {
   JobWatch job = watch();
   job.look();
   write_host("node1", 0, 10);
@@ -112,7 +112,7 @@ TEST_F(JobWatchTest, CountsHostsThatAppearFromTheirBeginning) {
   EXPECT_EQ(snapshot.files[0].path, "/data/node2");
 }
 
-TEST_F(JobWatchTest, AnAgentAroundItsWorkersIsNoRank) {
+TEST_F(JobWatchTest, ATorchrunAgentIsNotARank) {
   using enum wire::RankTeller;
   JobWatch job = watch();
   job.look();
@@ -137,7 +137,7 @@ TEST_F(JobWatchTest, AnAgentAroundItsWorkersIsNoRank) {
   EXPECT_EQ(snapshot.world_size, 6);
 }
 
-TEST_F(JobWatchTest, WhatWasThereAtTheFirstLookIsThePast) {
+TEST_F(JobWatchTest, SkipsWhatWasThereAtTheFirstLook) {
   write_host("node1", 0, 10);
   JobWatch job = watch();
   EXPECT_EQ(job.look().window.reads.count, 0u);
@@ -158,8 +158,8 @@ TEST_F(JobWatchTest, RegionsTellEpochStepAndWaitingOfARank) {
   EXPECT_GT(snapshot.waiting_share, 0);
 }
 
-// The counter ticks once a microsecond: one event can last an hour.
-TEST_F(JobWatchTest, AThreadThatIsAlwaysInACallIsInOneCallAtATime) {
+// The counter ticks once per microsecond, so one event can last an hour.
+TEST_F(JobWatchTest, AThreadAlwaysInACallHasConcurrencyOne) {
   JobWatch job = watch();
   job.look();
   RecordedSample sample(path_ / "node1");
@@ -183,7 +183,7 @@ TEST_F(JobWatchTest, AThreadThatIsAlwaysInACallIsInOneCallAtATime) {
   }
 }
 
-TEST_F(JobWatchTest, EndsWhenAllProcessesHave) {
+TEST_F(JobWatchTest, EndsWhenAllProcessesHaveEnded) {
   JobWatch job = watch();
   job.look();
   write_host("node1", 0, 10);
@@ -195,7 +195,7 @@ TEST_F(JobWatchTest, EndsWhenAllProcessesHave) {
   EXPECT_EQ(job.look().state, JobState::kEnded);
 }
 
-TEST_F(JobWatchTest, AJobThatHadEndedIsSaidToHave) {
+TEST_F(JobWatchTest, ReportsThatAJobHadEndedBefore) {
   write_host("node1", 0, 10, /*exited=*/true);
   JobWatch job = watch();
   const Snapshot snapshot = job.look();
@@ -203,14 +203,14 @@ TEST_F(JobWatchTest, AJobThatHadEndedIsSaidToHave) {
   EXPECT_EQ(snapshot.processes, 0u);
 }
 
-TEST_F(JobWatchTest, ASessionsOwnDirectoryIsAJobToo) {
+TEST_F(JobWatchTest, AcceptsTheDirectoryOfASession) {
   write_host("node1", 0, 1);
   auto job = JobWatch::open(path_ / "node1");
   ASSERT_TRUE(job.ok());
   EXPECT_EQ(job->look().state, JobState::kRunning);
 }
 
-TEST_F(JobWatchTest, AJobThatCameAndWentBetweenTwoLooksIsCounted) {
+TEST_F(JobWatchTest, CountsAJobThatRanBetweenTwoLooks) {
   JobWatch job = watch();
   job.look();
   write_host("node1", 0, 10, /*exited=*/true);
@@ -222,7 +222,7 @@ TEST_F(JobWatchTest, AJobThatCameAndWentBetweenTwoLooksIsCounted) {
   EXPECT_EQ(job.look().total.reads.count, 10u);
 }
 
-TEST_F(JobWatchTest, AlsoWhereItsDirectoryIsHalfRemoved) {
+TEST_F(JobWatchTest, CountsItEvenIfItsDirectoryIsHalfRemoved) {
   JobWatch job = watch();
   job.look();
   write_host("node1", 0, 10, /*exited=*/true);
@@ -231,7 +231,7 @@ TEST_F(JobWatchTest, AlsoWhereItsDirectoryIsHalfRemoved) {
   EXPECT_EQ(job.look().total.reads.count, 10u);
 }
 
-TEST_F(JobWatchTest, HasNotEndedWhereOnlyAPackedFileIsSeenThatIsBeingBegun) {
+TEST_F(JobWatchTest, HasNotEndedIfOnlyANewPackedFileIsSeen) {
   JobWatch job = watch();
   job.look();
   fs::create_directory(path_);
@@ -244,7 +244,7 @@ TEST_F(JobWatchTest, HasNotEndedWhereOnlyAPackedFileIsSeenThatIsBeingBegun) {
   EXPECT_THAT(snapshot.problems, IsEmpty());
 }
 
-TEST_F(JobWatchTest, ATraceThatWasThereBeforeIsNotCounted) {
+TEST_F(JobWatchTest, DoesNotCountAnEarlierTrace) {
   write_host("node1", 0, 10, /*exited=*/true);
   pack("node1");
   JobWatch job = watch();
@@ -252,7 +252,7 @@ TEST_F(JobWatchTest, ATraceThatWasThereBeforeIsNotCounted) {
   EXPECT_EQ(job.look().total.all().count, 0u);
 }
 
-TEST_F(JobWatchTest, AFileThatIsNoPackedRecordingIsNamedOnce) {
+TEST_F(JobWatchTest, ReportsAFileThatIsNotAPackedRecordingOnce) {
   JobWatch job = watch();
   job.look();
   write_host("node1", 0, 10);
@@ -264,7 +264,7 @@ TEST_F(JobWatchTest, AFileThatIsNoPackedRecordingIsNamedOnce) {
   EXPECT_THAT(problems, ElementsAre(HasSubstr("other.mrt")));
 }
 
-TEST_F(JobWatchTest, ASessionThatIsBeingMadeIsNoProblem) {
+TEST_F(JobWatchTest, ASessionThatIsBeingCreatedIsNoProblem) {
   JobWatch job = watch();
   fs::create_directories(path_ / "node1");
   std::ofstream(path_ / "node1" / "session").flush();
@@ -277,7 +277,7 @@ TEST_F(JobWatchTest, ASessionThatIsBeingMadeIsNoProblem) {
   EXPECT_EQ(job.look().total.reads.count, 10u);
 }
 
-TEST_F(JobWatchTest, GarbageIsNamedOnceAndTheRestIsUsed) {
+TEST_F(JobWatchTest, ReportsGarbageOnceAndUsesTheRest) {
   fs::create_directories(path_ / "broken");
   std::ofstream(path_ / "broken" / "session") << "nonsense";
   JobWatch job = watch();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t bit(wire::Level level) { return 1u << static_cast<uint32_t>(level); }
 
-// The part of an event that lies in the window.
+// Length of the part of an event that lies in the window.
 uint64_t within(WindowBounds window, uint64_t begin_ns, uint64_t end_ns) {
   const uint64_t begin = std::max(begin_ns, window.begin_ns);
   const uint64_t end = std::min(end_ns, window.end_ns);
@@ -85,7 +85,7 @@ void ProcessActivity::add_call(const EventColumns& events, size_t event, WindowB
   const bool writes = info->kind == CallKind::kWrite || info->kind == CallKind::kTransfer;
   const uint64_t bytes = reads || writes ? bytes_of(events, event) : 0;
   if (info->kind == CallKind::kTransfer) {
-    // One call, which took its time once.
+    // Its bytes are read and written, but it is one call: count it and its time once.
     operations_.reads.add(bytes, took_ns);
     operations_.writes.bytes += bytes;
   } else if (reads) {
@@ -117,7 +117,8 @@ void ProcessActivity::add_call(const EventColumns& events, size_t event, WindowB
   }
 }
 
-// A thread's calls come in order; only those of several threads, or nested ones, must be sorted.
+// The calls of one thread come in order. Sorting is needed only for several threads or nested
+// calls.
 uint64_t ProcessActivity::in_io_ns() const {
   std::vector<Interval> all;
   for (const auto& [thread, intervals] : intervals_) {

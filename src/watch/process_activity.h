@@ -1,4 +1,4 @@
-// ProcessActivity: what one process of a session did in the window, from its events.
+// ProcessActivity: what one process of a session did in the window, computed from its events.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace millrace::watch {
 
-// What a region's name says of waiting.
+// What a region with this name says about waiting.
 enum class Role : uint8_t { kNone, kBatchWait, kFetch };
 
-// The window on a session's clock.
+// The window, in times of the session's clock.
 struct WindowBounds {
   uint64_t begin_ns = 0;
   uint64_t end_ns = 0;
 };
 
-// Which levels' calls are counted as operations, so that one I/O is not counted at two levels.
+// The levels whose calls count as operations, chosen so that no I/O is counted at two levels.
 struct CountedLevels {
   uint32_t bits = 0;  // bit n: wire::Level n
   bool has(wire::Call call) const {
@@ -27,9 +27,9 @@ struct CountedLevels {
   }
 };
 
-// Of a session that records `levels`. POSIX and stdio calls of a program do not contain each other,
-// because the C library calls the kernel itself; seen from outside (`has_outside`) they do. MPI-IO
-// and HDF5 are counted where nothing below them is.
+// The counted levels of a session that records `levels`. POSIX and stdio calls of a program do not
+// contain each other, because the C library calls the kernel itself. Recorded from outside
+// (`has_outside`), they do. MPI-IO and HDF5 count only if no level below them is recorded.
 CountedLevels counted_levels(uint32_t levels, bool has_outside);
 
 struct FileActivity {
@@ -42,7 +42,7 @@ using FileActivities = std::unordered_map<uint32_t, FileActivity>;  // by NameIn
 
 class ProcessActivity {
  public:
-  // `roles` says what the name of a region stands for: Role(NameIndex).
+  // `roles` maps the name of a region to its role: Role(NameIndex).
   template <typename Roles>
   void add(const trace::EventColumns& events, CountedLevels levels, WindowBounds window,
            Roles& roles, FileActivities& files) {
@@ -55,21 +55,21 @@ class ProcessActivity {
     }
   }
 
-  // The window is over: what it held is forgotten, what lasts is kept.
+  // Resets the figures of the window. Progress and `calls_total` are kept.
   void begin_window();
 
   const OperationKinds& operations() const { return operations_; }
   uint64_t busy_ns() const { return busy_ns_; }
   uint64_t calls_total() const { return calls_total_; }
 
-  // Time within the window in which it waited by its regions' word; `fetch` counts where the
-  // process has never waited for a batch, and is one that trains, not a worker.
+  // Time within the window that the process waited, according to its regions. Use `fetch` only if
+  // the process has never waited for a batch and is one that trains, not a worker.
   bool has_batch_wait() const { return has_batch_wait_; }
   bool has_fetch() const { return has_fetch_; }
   uint64_t batch_wait_ns() const { return batch_wait_ns_; }
   uint64_t fetch_ns() const { return fetch_ns_; }
 
-  // Time within the window in which at least one thread was in a call.
+  // Time within the window that at least one thread was in a call.
   uint64_t in_io_ns() const;
 
   struct Progress {
@@ -77,7 +77,7 @@ class ProcessActivity {
     bool has_step = false;
     uint32_t epoch = 0;
     uint64_t step = 0;
-    uint64_t at_ns = 0;  // the end of the region that said it
+    uint64_t at_ns = 0;  // end of the region that it comes from
   };
   const Progress& progress() const { return progress_; }
 

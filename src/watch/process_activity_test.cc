@@ -59,7 +59,7 @@ class ProcessActivityTest : public testing::Test {
   FileActivities files_;
 };
 
-TEST_F(ProcessActivityTest, CountsCallsByWhatTheyDo) {
+TEST_F(ProcessActivityTest, CountsCallsByKind) {
   add({{Call::kRead, 0, 10, 4096},
        {Call::kPread, 20, 30, 100},
        {Call::kWrite, 60, 5, 50},
@@ -89,7 +89,7 @@ TEST_F(ProcessActivityTest, ATransferReadsOneFileAndWritesTheOther) {
   EXPECT_EQ(files_[6].written_bytes, 300u);
 }
 
-TEST_F(ProcessActivityTest, WhatIsNoCallOrOfAnotherLevelIsNoOperation) {
+TEST_F(ProcessActivityTest, IgnoresOtherLevelsAndEventsThatAreNotCalls) {
   add({{Call::kMapped, 0, 10, 4096},
        {Call::kFork, 0, 10, 7},
        {Call::kMpiFileRead, 0, 10, 4096},
@@ -98,13 +98,13 @@ TEST_F(ProcessActivityTest, WhatIsNoCallOrOfAnotherLevelIsNoOperation) {
   EXPECT_EQ(activity_.busy_ns(), 0u);
 }
 
-TEST_F(ProcessActivityTest, TimeIsOnlyCountedWithinTheWindow) {
+TEST_F(ProcessActivityTest, CountsTimeOnlyWithinTheWindow) {
   add({{Call::kRead, 0, 5'000, 1}, {Call::kRead, 5'500, 100, 1}}, {4'000, 6'000});
   EXPECT_EQ(activity_.busy_ns(), 1'100u);
   EXPECT_EQ(activity_.operations().reads.duration_max_ns, 5'000u);
 }
 
-TEST_F(ProcessActivityTest, ThreadsInCallsAtTheSameTimeAreInIoOnce) {
+TEST_F(ProcessActivityTest, ConcurrentCallsOfThreadsCountOnceAsTimeInIo) {
   add({{.call = Call::kRead, .begin_ns = 100, .duration_ns = 100, .tid = 1},
        {.call = Call::kRead, .begin_ns = 300, .duration_ns = 100, .tid = 1},
        {.call = Call::kRead, .begin_ns = 150, .duration_ns = 100, .tid = 2}});
@@ -112,7 +112,7 @@ TEST_F(ProcessActivityTest, ThreadsInCallsAtTheSameTimeAreInIoOnce) {
   EXPECT_EQ(activity_.busy_ns(), 300u);
 }
 
-TEST_F(ProcessActivityTest, RegionsSayWhereTheJobIsAndHowItWaits) {
+TEST_F(ProcessActivityTest, RegionsTellProgressAndWaiting) {
   add({{.call = Call::kRegion,
         .begin_ns = 100,
         .duration_ns = 50,
@@ -138,14 +138,14 @@ TEST_F(ProcessActivityTest, RegionsSayWhereTheJobIsAndHowItWaits) {
   EXPECT_EQ(activity_.operations().all().count, 0u);
 }
 
-TEST_F(ProcessActivityTest, ANewEpochHasNoStepUntilOneIsTold) {
+TEST_F(ProcessActivityTest, ANewEpochHasNoStepUntilARegionNamesOne) {
   add({{.call = Call::kRegion, .begin_ns = 1, .size = 2, .offset = 8},
        {.call = Call::kMark, .begin_ns = 2, .size = 3}});
   EXPECT_EQ(activity_.progress().epoch, 3u);
   EXPECT_FALSE(activity_.progress().has_step);
 }
 
-TEST_F(ProcessActivityTest, ANewWindowForgetsTheFiguresAndKeepsTheProgress) {
+TEST_F(ProcessActivityTest, ANewWindowResetsTheFiguresAndKeepsTheProgress) {
   add({{Call::kRead, 0, 10, 4096}, {.call = Call::kRegion, .begin_ns = 1, .size = 2, .offset = 8}});
   activity_.begin_window();
   EXPECT_EQ(activity_.operations().all().count, 0u);
@@ -154,7 +154,7 @@ TEST_F(ProcessActivityTest, ANewWindowForgetsTheFiguresAndKeepsTheProgress) {
   EXPECT_EQ(activity_.calls_total(), 1u);
 }
 
-TEST(CountedLevels, AreThoseThatDoNotContainEachOther) {
+TEST(CountedLevels, DoNotContainEachOther) {
   EXPECT_EQ(counted_levels(0b111110, false).bits, 0b110u);
   EXPECT_EQ(counted_levels(0b111110, true).bits, 0b010u);
   EXPECT_EQ(counted_levels(0b111000, false).bits, 0b1000u);

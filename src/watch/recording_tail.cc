@@ -17,9 +17,9 @@ using wire::kRingSlots;
 using wire::RingHeader;
 using wire::TraceSlot;
 
-constexpr size_t kStepSlots = 128;        // read at once, while it is not known how many there are
-constexpr size_t kLoggedMax = 1 << 16;    // chunks remembered one by one: 4 GiB of log
-constexpr size_t kSearchBytes = 1 << 20;  // for the next ring after damage
+constexpr size_t kStepSlots = 128;        // read at a time while the number of slots is unknown
+constexpr size_t kLoggedMax = 1 << 16;    // chunks remembered individually: 4 GiB of log
+constexpr size_t kSearchBytes = 1 << 20;  // searched at a time for the next ring after damage
 
 Result<RingHeader> read_header(const ByteSource& source, uint64_t offset,
                                std::vector<std::byte>& scratch) {
@@ -29,7 +29,7 @@ Result<RingHeader> read_header(const ByteSource& source, uint64_t offset,
   return header;
 }
 
-// Appends `count` slots to `slots`; false where they are not there.
+// Appends `count` slots to `slots`. Returns false if they do not exist.
 bool read_slots(const ByteSource& source, uint64_t offset, size_t count,
                 std::vector<TraceSlot>& slots, std::vector<std::byte>& scratch) {
   const auto bytes = source.view(offset, count * sizeof(TraceSlot), scratch);
@@ -44,21 +44,21 @@ uint64_t slot_offset(uint32_t ring, size_t slot) {
   return wire::ring_offset(ring) + sizeof(RingHeader) + slot * sizeof(TraceSlot);
 }
 
-// How many slots at the beginning are of whole events. An event's first slot is written last: one
-// that is there is followed by the rest of it, whatever this reading saw of that.
+// Returns how many slots at the start belong to complete events. The first slot of an event is
+// written last: once it is there, so is the rest of the event, even if this read did not see it.
 size_t whole_slots(const std::vector<TraceSlot>& slots, size_t room) {
   size_t at = 0;
   while (at < slots.size() && call_of(slots[at]) != 0) {
     const bool is_event = call_of(slots[at]) < 0xff00;
     const size_t length = is_event ? std::max<size_t>(1, slots[at].record.slots) : 1;
-    if (length > room - at) return at + 1;  // broken: visit_events says so
+    if (length > room - at) return at + 1;  // broken: visit_events reports it
     at += length;
   }
   return at;
 }
 
-// The new slots of a ring that its thread may be writing. Read twice: an event whose first slot was
-// whole in the first reading is whole in the second.
+// Copies the new slots of a ring that its thread may be writing. Reads twice: an event whose first
+// slot was there in the first read is complete in the second.
 bool copy_new_slots(const ByteSource& rings, uint32_t ring, size_t first, bool is_over,
                     std::vector<TraceSlot>& slots, std::vector<std::byte>& scratch) {
   const size_t room = kRingSlots - first;
@@ -100,7 +100,7 @@ std::vector<RecordingTail::RingCopy> RecordingTail::copy_rings(const ByteSource&
     if (!copy_new_slots(rings, ring, copy.first_slot, is_over, copy.chunk.slots, scratch_))
       continue;
     const auto after = read_header(rings, wire::ring_offset(ring), scratch_);
-    // Written out meanwhile: the log has it.
+    // Written out meanwhile: it is in the log.
     if (!after.ok() || after->sequence != before->sequence) continue;
     copy.chunk.header = *before;
     copy.chunk.header.ring = ring;
@@ -121,7 +121,7 @@ void RecordingTail::skip(const ByteSource& rings, const OpenLog& open_log) {
   }
   const auto log = open_log();
   if (!log.ok() || *log == nullptr) return;
-  // Rings are appended whole, so that every multiple of their size is a boundary.
+  // Rings are appended whole, so every multiple of their size is a boundary.
   log_offset_ = (*log)->size_bytes() / wire::kRingSizeBytes * wire::kRingSizeBytes;
 }
 
@@ -136,12 +136,12 @@ void RecordingTail::read(const ByteSource& rings, const OpenLog& open_log, bool 
   } else if (*log != nullptr) {
     read_log(**log, copies, is_over, visit);
   }
-  if (is_behind_) return;  // what came between is delivered first
+  if (is_behind_) return;  // deliver what the packer took first
   for (const RingCopy& copy : copies) {
     RingState& state = rings_[copy.ring];
-    if (copy.chunk.header.sequence < state.sequence) continue;  // it was in the log
+    if (copy.chunk.header.sequence < state.sequence) continue;  // it was delivered from the log
     if (copy.chunk.header.sequence > state.sequence) {
-      // The rings between could not be written out, and were counted as lost.
+      // The rings in between could not be written out and were counted as lost.
       state = {.sequence = copy.chunk.header.sequence, .place = {}, .delivered = {}};
     }
     deliver(copy.chunk, state, visit);
@@ -166,7 +166,8 @@ bool RecordingTail::read_log_chunk(const ByteSource& log, const std::vector<Ring
   const uint64_t room = (log.size_bytes() - log_offset_ - sizeof(RingHeader)) / sizeof(TraceSlot);
   size_t count = header->slot_count;
   if (room < count) {
-    // Being written, or cut off by the end of its process; then its ring may have it all.
+    // The chunk is still being written, or its process ended while writing it. In the latter case
+    // its ring may have all of it.
     const bool is_in_ring = std::any_of(copies.begin(), copies.end(), [&](const RingCopy& copy) {
       return copy.ring == header->ring && copy.chunk.header.sequence == header->sequence;
     });
@@ -176,7 +177,7 @@ bool RecordingTail::read_log_chunk(const ByteSource& log, const std::vector<Ring
   Chunk chunk{.header = *header, .slots = {}};
   const uint64_t slots_at = log_offset_ + sizeof(RingHeader);
   if (!read_slots(log, slots_at, count, chunk.slots, scratch_)) return false;
-  // A packer gives the space back from the front: a head that is still there vouches for the rest.
+  // A packer frees space from the front. If the header is still there, so was the rest.
   const auto after = read_header(log, log_offset_, scratch_);
   if (!after.ok() || !is_ring_head(*after)) {
     is_behind_ = true;
@@ -187,7 +188,7 @@ bool RecordingTail::read_log_chunk(const ByteSource& log, const std::vector<Ring
   return true;
 }
 
-// Goes on at the next ring after bytes that are none. False where there is none yet.
+// Skips damaged bytes and continues at the next ring. Returns false if there is none yet.
 bool RecordingTail::pass_damage(const ByteSource& log) {
   const uint32_t magic = wire::kRingMagic;
   const std::string_view wanted(reinterpret_cast<const char*>(&magic), sizeof(magic));
@@ -198,17 +199,18 @@ bool RecordingTail::pass_damage(const ByteSource& log) {
     if (!bytes.ok()) return false;
     const size_t at = text_of(*bytes).find(wanted);
     if (at != std::string_view::npos) {
-      if (!has_told_damage_) {
-        problems_.push_back(fmt::format("the log has no ring at byte {}; it goes on at byte {}",
-                                        log_offset_, offset + at));
+      if (!has_reported_damage_) {
+        problems_.push_back(
+            fmt::format("the log is damaged at byte {}; reading continues at byte {}",
+                        log_offset_, offset + at));
       }
-      has_told_damage_ = true;
+      has_reported_damage_ = true;
       log_offset_ = offset + at;
       return true;
     }
     offset += length - sizeof(magic) + 1;
   }
-  problems_.push_back(fmt::format("the log has no ring at byte {}", log_offset_));
+  problems_.push_back(fmt::format("the log is damaged from byte {} on", log_offset_));
   return false;
 }
 
@@ -228,7 +230,7 @@ void RecordingTail::deliver_logged(Chunk chunk, const Visit& visit) {
   state = {.sequence = sequence + 1, .place = {}, .delivered = {}};
 }
 
-// Without a visitor they count as seen long ago.
+// Without a visitor, the events are only marked as seen.
 void RecordingTail::deliver(const Chunk& chunk, RingState& state, const Visit& visit) {
   state.slots += chunk.slots.size();
   state.place = {chunk.header.process, chunk.header.thread};
@@ -249,7 +251,7 @@ void RecordingTail::deliver(const Chunk& chunk, RingState& state, const Visit& v
   });
 }
 
-// Where no packer runs the oldest are joined: one that comes later begins before them all.
+// If no packer runs, the oldest two are merged. A packer that starts later begins before both.
 void RecordingTail::remember(LoggedChunk chunk) {
   logged_.push_back(std::move(chunk));
   if (logged_.size() <= kLoggedMax) return;

@@ -1,11 +1,12 @@
-// RecordingTail: what one process has recorded since one last looked, each event once.
+// RecordingTail: reads what one process has recorded since the last look, each event once.
 //
-// Reads the rings and the log that the process writes (docs/formats/recording.md) from where the
-// reading before ended, so that a look costs what is new, not what there is. Nothing is written, no
-// lock is taken, and the process cannot tell.
+// Reads the rings and the log that the process writes (docs/formats/recording.md), starting where
+// the previous read ended. So a look costs what is new, not what there is. It writes nothing and
+// takes no lock; the process does not notice.
 //
-// A packer may take the log away while it is followed. What it took is then in its packed file:
-// is_behind() says so, and missing_from() which of the packed events have been delivered before.
+// A packer may remove the log while it is followed. What it removed is in its packed file:
+// is_behind() is then true, and delivered_before() returns which of the packed events were already
+// delivered.
 #pragma once
 
 #include <cstdint>
@@ -27,43 +28,43 @@ namespace millrace::watch {
 
 class RecordingTail {
  public:
-  // Called for each event: its slots, and where it happened.
+  // Called for each event with its slots and the thread that recorded it.
   using Visit = std::function<void(std::span<const wire::TraceSlot>, trace::HostThread)>;
-  // Null where there is no log; kNotFound where the recording has gone, with what was just copied
-  // of it. Called after the rings were copied, so that what moves from a ring to the log meanwhile
-  // is found in one of them.
+  // Returns null if there is no log, and kNotFound if the recording is gone, and with it the rings
+  // just copied. Called after the rings were copied, so that what moves from a ring to the log
+  // meanwhile is found in one of them.
   using OpenLog = std::function<Result<std::unique_ptr<trace::ByteSource>>()>;
-  // Events, by process and thread.
+  // Number of events, by process and thread.
   using Counts = std::map<std::pair<uint32_t, uint32_t>, uint64_t>;
 
-  // Takes everything there is now for seen.
+  // Skips everything recorded so far.
   void skip(const trace::ByteSource& rings, const OpenLog& open_log);
 
-  // `is_over`: the process had ended before, so that nothing of it is still on its way.
+  // `is_over`: the process had already ended, so nothing more will be written.
   void read(const trace::ByteSource& rings, const OpenLog& open_log, bool is_over,
             const Visit& visit);
 
-  // It was packed further than it was read; read() goes on after settle().
+  // The packer is ahead of the reader. read() continues after settle().
   bool is_behind() const { return is_behind_; }
 
-  // Whether a packed file that holds `consumed` has events that were not delivered.
+  // Whether a packed file that contains `consumed` has events that were not delivered.
   bool is_missing_some_of(const trace::Consumed& consumed) const {
     return consumed.done || consumed.log_bytes > log_offset_;
   }
-  // How many events of each thread were delivered that the packed file's next blocks hold: of each
-  // thread these are the first.
+  // Of the events in the next blocks of the packed file, how many were already delivered, by
+  // thread. They are the first ones of each thread.
   Counts delivered_before(const trace::Consumed& consumed) const;
-  // What the packed file holds counts as delivered.
+  // Marks everything in the packed file as delivered.
   void settle(const trace::Consumed& consumed);
 
   std::vector<std::string> take_problems() { return std::exchange(problems_, {}); }
 
  private:
-  // How much of a ring's present content was delivered.
+  // How much of a ring's current content was delivered.
   struct RingState {
     uint64_t sequence = 0;
     size_t slots = 0;
-    trace::HostThread place;  // of the next event
+    trace::HostThread place;  // thread of the next event
     Counts delivered;
   };
   struct RingCopy {
@@ -71,7 +72,7 @@ class RecordingTail {
     size_t first_slot = 0;
     trace::Chunk chunk;
   };
-  // What was delivered of a chunk of the log, until a packer has it.
+  // What was delivered of a chunk of the log. Kept until a packer has taken the chunk.
   struct LoggedChunk {
     uint64_t end_offset = 0;
     Counts delivered;
@@ -91,7 +92,7 @@ class RecordingTail {
   uint64_t log_offset_ = 0;
   std::deque<LoggedChunk> logged_;  // since the last settle()
   bool is_behind_ = false;
-  bool has_told_damage_ = false;
+  bool has_reported_damage_ = false;
   std::vector<std::string> problems_;
   std::vector<std::byte> scratch_;
 };

@@ -18,7 +18,7 @@ using trace::RecordedSample;
 using wire::kRingSlots;
 using wire::Ring;
 
-// A recording in memory that grows between the looks of one tail.
+// A recording in memory that grows between looks.
 class RecordingTailTest : public testing::Test {
  protected:
   static constexpr wire::NameId kFile{9};
@@ -31,14 +31,15 @@ class RecordingTailTest : public testing::Test {
     }
   }
 
-  // As the recorder does it: appended to the log, emptied, the sequence raised.
+  // Does what the recorder does: appends the ring to the log, empties it and increments its
+  // sequence.
   void write_out(Ring& ring) {
     log_.append(reinterpret_cast<const char*>(&ring), sizeof(ring));
     std::memset(static_cast<void*>(ring.slots), 0, sizeof(ring.slots));
     ++ring.header.sequence;
   }
 
-  // The begins, in numbers of reads, of what is delivered.
+  // Returns the numbers of the reads that were delivered, computed from their begin times.
   std::vector<uint64_t> look(bool is_over = false) {
     std::string file(wire::ring_offset(0), '\0');
     for (const Ring& ring : rings_) {
@@ -82,16 +83,16 @@ class RecordingTailTest : public testing::Test {
   std::vector<uint32_t> places_;
 };
 
-TEST_F(RecordingTailTest, DeliversEachEventOnceAsItComes) {
+TEST_F(RecordingTailTest, DeliversEachEventOnce) {
   add_reads(rings_[0], 3);
   EXPECT_EQ(look(), numbers(0, 3));
   EXPECT_THAT(look(), IsEmpty());
-  add_reads(rings_[0], 300);  // more than one step of reading
+  add_reads(rings_[0], 300);  // more than is read at a time
   EXPECT_EQ(look(), numbers(3, 303));
   EXPECT_THAT(look(), IsEmpty());
 }
 
-TEST_F(RecordingTailTest, GoesOnInTheLogWhereTheRingWasWrittenOut) {
+TEST_F(RecordingTailTest, ContinuesInTheLogAfterTheRingWasWrittenOut) {
   add_reads(rings_[0], 100);
   EXPECT_EQ(look(), numbers(0, 100));
   add_reads(rings_[0], kRingSlots - 100);
@@ -103,31 +104,31 @@ TEST_F(RecordingTailTest, GoesOnInTheLogWhereTheRingWasWrittenOut) {
   EXPECT_THAT(look(), IsEmpty());
 }
 
-TEST_F(RecordingTailTest, LeavesARingAloneThatIsInTheLogButNotYetEmptied) {
+TEST_F(RecordingTailTest, SkipsARingThatIsInTheLogButNotYetEmptied) {
   add_reads(rings_[0], kRingSlots);
   log_.append(reinterpret_cast<const char*>(&rings_[0]), sizeof(Ring));
   EXPECT_EQ(look(), numbers(0, kRingSlots));
   EXPECT_THAT(look(), IsEmpty());
 }
 
-TEST_F(RecordingTailTest, WaitsForAnEventThatIsNotWhole) {
+TEST_F(RecordingTailTest, WaitsForAnIncompleteEvent) {
   add_reads(rings_[0], 3);
   const wire::Call call = rings_[0].slots[1].record.call;
-  rings_[0].slots[1].record.call = wire::Call::kEmpty;  // its last word is yet to come
+  rings_[0].slots[1].record.call = wire::Call::kEmpty;  // its first slot is not written yet
   EXPECT_THAT(look(), ElementsAre(0));
   EXPECT_THAT(look(), IsEmpty());
   rings_[0].slots[1].record.call = call;
   EXPECT_THAT(look(), ElementsAre(1, 2));
 }
 
-TEST_F(RecordingTailTest, PassesOverWhatWasNeverFinishedWhenTheProcessIsOver) {
+TEST_F(RecordingTailTest, SkipsUnfinishedEventsOnceTheProcessHasEnded) {
   add_reads(rings_[0], 4);
   rings_[0].slots[1] = {};
   EXPECT_THAT(look(), ElementsAre(0));
   EXPECT_THAT(look(/*is_over=*/true), ElementsAre(2, 3));
 }
 
-TEST_F(RecordingTailTest, RemembersWhoseEventsComeNextAcrossLooks) {
+TEST_F(RecordingTailTest, RemembersTheCurrentThreadAcrossLooks) {
   add_reads(rings_[0], 1);
   rings_[0].slots[1].context = {.ticks = 0,
                                 .process = 42,
@@ -142,7 +143,7 @@ TEST_F(RecordingTailTest, RemembersWhoseEventsComeNextAcrossLooks) {
   EXPECT_THAT(places_, ElementsAre(42, 77, 77));
 }
 
-TEST_F(RecordingTailTest, SkipsWhatWasThereBefore) {
+TEST_F(RecordingTailTest, SkipLeavesOutEarlierEvents) {
   add_reads(rings_[0], kRingSlots);
   write_out(rings_[0]);
   add_reads(rings_[0], 10);
@@ -152,13 +153,13 @@ TEST_F(RecordingTailTest, SkipsWhatWasThereBefore) {
   EXPECT_EQ(look(), numbers(before, before + 2));
 }
 
-TEST_F(RecordingTailTest, AChunkThatIsBeingAppendedIsReadWhenItIsWhole) {
+TEST_F(RecordingTailTest, ReadsAChunkOnceItIsCompletelyAppended) {
   add_reads(rings_[0], kRingSlots);
   const Ring full = rings_[0];
   write_out(rings_[0]);
   const std::string whole = log_;
   log_.resize(30'000);
-  rings_[0] = full;  // still has it, as the recorder empties it afterwards
+  rings_[0] = full;  // not emptied yet: the recorder does that after appending
   EXPECT_EQ(look(), numbers(0, kRingSlots));
   log_ = whole;
   rings_[0] = RecordedSample::ring(0, 1, 42, 42);
@@ -166,13 +167,13 @@ TEST_F(RecordingTailTest, AChunkThatIsBeingAppendedIsReadWhenItIsWhole) {
   EXPECT_EQ(look(), numbers(kRingSlots, kRingSlots + 1));
 }
 
-TEST_F(RecordingTailTest, SaysThatAPackerTookTheLogAndWhatOfItWasDelivered) {
+TEST_F(RecordingTailTest, ReportsThatAPackerTookTheLogAndWhatWasDelivered) {
   add_reads(rings_[0], 100);
   look();
   add_reads(rings_[0], kRingSlots - 100);
   write_out(rings_[0]);
   add_reads(rings_[0], 7);
-  std::fill(log_.begin(), log_.end(), '\0');  // the space was given back
+  std::fill(log_.begin(), log_.end(), '\0');  // the packer freed the space
   EXPECT_THAT(look(), IsEmpty());
   ASSERT_TRUE(tail_.is_behind());
 
@@ -187,7 +188,7 @@ TEST_F(RecordingTailTest, SaysThatAPackerTookTheLogAndWhatOfItWasDelivered) {
   EXPECT_FALSE(tail_.is_behind());
 }
 
-TEST_F(RecordingTailTest, NothingIsMissingOfWhatWasReadBeforeItWasPacked) {
+TEST_F(RecordingTailTest, NothingIsMissingIfItWasReadBeforePacking) {
   add_reads(rings_[0], kRingSlots);
   write_out(rings_[0]);
   look();
@@ -198,16 +199,16 @@ TEST_F(RecordingTailTest, NothingIsMissingOfWhatWasReadBeforeItWasPacked) {
   EXPECT_THAT(tail_.delivered_before(consumed), IsEmpty());
 }
 
-TEST_F(RecordingTailTest, GoesOnAfterDamageInTheLogAndTellsIt) {
+TEST_F(RecordingTailTest, ReportsDamageInTheLogAndContinues) {
   add_reads(rings_[0], kRingSlots);
   write_out(rings_[0]);
   log_ = std::string(100, 'x') + log_;
   EXPECT_EQ(look(), numbers(0, kRingSlots));
   EXPECT_THAT(tail_.take_problems(),
-              ElementsAre(HasSubstr("no ring at byte 0; it goes on at byte 100")));
+              ElementsAre(HasSubstr("damaged at byte 0; reading continues at byte 100")));
 }
 
-TEST_F(RecordingTailTest, AnEventThatClaimsMoreSlotsThanThereAreIsPassedOver) {
+TEST_F(RecordingTailTest, SkipsAnEventThatClaimsTooManySlots) {
   add_reads(rings_[0], 2);
   rings_[0].slots[0].record.slots = 255;
   rings_[0].slots[kRingSlots - 1] = RecordedSample::read_event(900, kFile, 0);

@@ -20,11 +20,11 @@ namespace {
 constexpr size_t kBatchEvents = 4096;
 constexpr size_t kNobody = ~size_t{0};
 
-// Names of the packed file are told from those of the recording by the highest bit, which the
-// recording's do not reach: its table would be 16 GiB.
+// The highest bit marks names of the packed file. Names of the recording never reach it: their
+// table would be 16 GiB.
 constexpr uint32_t kPackedName = 0x8000'0000;
 
-// Names stay what the recording calls them: only the few that are shown are ever looked up.
+// Names keep the ids of the recording, because only the few that are shown are ever looked up.
 struct RecordedNames {
   NameIndex operator()(wire::NameId id) const { return NameIndex{static_cast<uint32_t>(id)}; }
   static NameIndex origin_pid() { return {}; }
@@ -91,7 +91,7 @@ void copy_event(const EventColumns& from, size_t event, uint32_t tid, EventColum
 
 }  // namespace
 
-// Events of one process on their way to the visitor, some thousand at a time.
+// Collects events of one process and passes them to the visitor a few thousand at a time.
 class SessionFollower::Batch {
  public:
   Batch(size_t process, const Visit& visit) : process_(process), visit_(visit) {}
@@ -125,7 +125,7 @@ Result<SessionFollower> SessionFollower::open_packed(const fs::path& file) {
   ASSIGN_OR_RETURN(trace::ByteSource source, trace::ByteSource::from_file(file.string()));
   ASSIGN_OR_RETURN(const auto packed, trace::PackedFile::open(std::move(source), file.string()));
   if (!packed.is_packed_recording() || packed.tables().sessions.empty()) {
-    return fail(Errc::kNotFound, "{}: holds no recording of a session", file.string());
+    return fail(Errc::kNotFound, "{}: contains no recorded session", file.string());
   }
   const trace::SessionEntry& entry = packed.tables().sessions.front();
   return SessionFollower(
@@ -141,7 +141,8 @@ SessionFollower::SessionFollower(trace::SessionDirectory session, Start start, f
 
 void SessionFollower::look(const Visit& visit) {
   if (is_removed_) return;
-  // Before the recording, so that at the start nothing of it is beyond what the log still has.
+  // Before the recording is read. So on the first look, nothing in the packed file is beyond what
+  // the log still has.
   if (is_first_look_) find_packed();
   is_removed_ = !reopen();
   if (!is_removed_) {
@@ -160,7 +161,7 @@ void SessionFollower::look(const Visit& visit) {
   is_first_look_ = false;
 }
 
-// torchrun's agents and the like are not ranks, though srun or mpirun gave them one.
+// torchrun's agents and the like are not ranks, although srun or mpirun gave them a rank.
 void SessionFollower::leave_out_launchers() {
   trace::DividedTasks divided;
   for (const FollowedProcess& process : processes_) divided.add(0, process.page.rank_origin);
@@ -172,7 +173,7 @@ void SessionFollower::leave_out_launchers() {
   }
 }
 
-// The session's page, for what it counts. False where the session is gone.
+// Rereads the session's page for its counters. Returns false if the session is gone.
 bool SessionFollower::reopen() {
   auto again = trace::SessionDirectory::open(session_.path());
   if (again.ok()) {
@@ -187,12 +188,13 @@ bool SessionFollower::reopen() {
   return true;
 }
 
-// Before its processes are looked for: whoever is not found then was not begun by a launcher that
-// had ended.
+// Called before the search for processes: if the launcher had already ended, it cannot have started
+// a process that the search misses.
 void SessionFollower::look_for_launcher() {
   wire::ProcessPage launcher{};
   launcher.pid = session_.page().launcher_pid;
-  // Where it is not known, or cannot be seen, it has ended with the processes, once there are some.
+  // If the launcher is unknown, or not visible from here, it counts as ended once there are
+  // processes and all of them have ended.
   launcher_ = launcher.pid == 0 ? Life::kElsewhere : session_.life_of(launcher, {});
 }
 
@@ -234,8 +236,8 @@ std::map<std::string, wire::ProcessPage> SessionFollower::read_each_page() {
   return pages;
 }
 
-// Whether a page has no mark yet and the process of the file's name, PID-TICKS, lives: it may wait
-// for the CPU, or its disk, for as long as it takes.
+// True if the page has no magic number yet but the process of the file's name, PID-TICKS, is alive.
+// It may wait for the CPU or the disk for any length of time.
 bool SessionFollower::is_being_made(const std::string& recording) const {
   wire::ProcessPage page{};
   page.pid = static_cast<uint32_t>(std::strtoul(recording.c_str(), nullptr, 10));
@@ -249,8 +251,8 @@ bool SessionFollower::is_being_made(const std::string& recording) const {
          std::all_of(mark->begin(), mark->end(), [](auto byte) { return byte == std::byte{0}; });
 }
 
-// A page that cannot be read is being made this moment, or was just removed by a packer. One that
-// stays so is no process's any more.
+// A page that cannot be read is just being created, or was just removed by a packer. If it stays
+// unreadable, it no longer belongs to a process.
 void SessionFollower::miss(size_t process, const std::string& why) {
   if (++tails_[process].failures < 2) return;
   processes_[process].life = Life::kEnded;
@@ -291,8 +293,8 @@ void SessionFollower::read_tails(const Visit& visit, bool only_behind) {
 Result<std::unique_ptr<trace::ByteSource>> SessionFollower::open_log(
     const std::string& recording) const {
   auto log = trace::ByteSource::from_file(session_.log_path(recording).string());
-  // A packer removes the page first. Without it the log may be gone, and the rings that were copied
-  // be holes: all of it is in the packed file.
+  // A packer removes the page first. Without the page, the log may be gone and the copied rings may
+  // be holes; all of it is then in the packed file.
   if (const auto page = session_.read_process(recording); !page.ok()) {
     return fail(Errc::kNotFound, "{}", page.error().message());
   }
@@ -342,7 +344,7 @@ void SessionFollower::find_packed() {
   auto source = trace::ByteSource::from_file(packed_path_.string());
   if (!source.ok()) return;
   auto file = trace::PackedFile::open(*std::move(source), packed_path_.string());
-  if (!file.ok() || !file->is_packed_recording()) return;  // begun this moment, or not ours
+  if (!file.ok() || !file->is_packed_recording()) return;  // just created, or not ours
   const auto& sessions = file->tables().sessions;
   if (sessions.empty() || !is_same_recording(sessions.front(), entry_)) return;
   packed_ = *std::move(file);
@@ -373,7 +375,7 @@ void SessionFollower::read_packed(const Visit& visit) {
   }
 }
 
-// Which recordings the packed file has something of that was not delivered.
+// Finds the recordings of which the packed file has events that were not delivered.
 void SessionFollower::plan_packed() {
   for (const trace::ProcessEntry& entry : packed_->tables().processes) {
     const bool is_new = !by_recording_.contains(entry.recording) &&
@@ -390,8 +392,8 @@ void SessionFollower::plan_packed() {
   }
 }
 
-// The process whose recording an event came from. One that is recorded from inside and from outside
-// is one process to the packer; its POSIX calls are those from outside.
+// Returns the process whose recording an event came from. A process that is recorded from inside
+// and from outside is one process to the packer; its POSIX calls are those from outside.
 size_t SessionFollower::owner_of(const std::string& recording, wire::Call call) const {
   const auto known = by_recording_.find(recording);
   if (known == by_recording_.end()) return kNobody;
@@ -430,7 +432,7 @@ void SessionFollower::take_block(size_t block, const Visit& visit) {
   }
 }
 
-// The session is gone: what was not in the packed file was removed by somebody else.
+// The session is gone. What is not in the packed file was removed by someone else.
 void SessionFollower::end_removed() {
   size_t unread = 0;
   for (size_t i = 0; i < tails_.size(); ++i) {
@@ -440,12 +442,12 @@ void SessionFollower::end_removed() {
   }
   if (unread == 0) return;
   note(
-      fmt::format("{}: was removed, and {} does not hold the end of {} of its processes; their "
-                  "last events are not counted",
+      fmt::format("{}: was removed, but {} does not contain the last events of {} of its "
+                  "processes; they are not counted",
                   session_.path().string(), packed_path_.string(), unread));
 }
 
-// ---- what is known of it ------------------------------------------------------------------------
+// ---- state --------------------------------------------------------------------------------------
 
 bool SessionFollower::has_ended() const {
   if (is_removed_) return true;

@@ -1,9 +1,9 @@
-// SessionFollower: the events of one session (one launch on one host) as they are recorded, each
-// once, and which of its processes still run.
+// SessionFollower: delivers the events of one session (one launch on one host) as they are
+// recorded, each once, and tracks which of its processes still run.
 //
 // A look costs what is new: the new slots of rings and logs, and a few small reads for each process
-// that is not over. Where a packer has taken events away before they were read, they come from its
-// packed file. Only reads; the job's files stay as they are.
+// that has not ended. If a packer removed events before they were read, they come from its packed
+// file. It only reads; the job's files do not change.
 #pragma once
 
 #include <cstdint>
@@ -23,47 +23,49 @@
 
 namespace millrace::watch {
 
-// One program image of one process, as its page says it.
+// One program image of one process, as its page describes it.
 struct FollowedProcess {
   std::string recording;
   wire::ProcessPage page{};
   trace::Life life = trace::Life::kRunning;
 
-  // Whether the page was read yet: that of a process that begins may be in the making.
+  // Whether the page was read. A starting process may not have written it yet.
   bool is_known() const { return page.magic == wire::kProcessMagic; }
 };
 
 class SessionFollower {
  public:
   enum class Start {
-    kBeginning,  // everything there is, and will be
-    kNow,        // what happens after the first look
+    kBeginning,  // everything, including what was recorded before
+    kNow,        // only what happens after the first look
   };
 
-  // Events of one process, in the order in which its threads ended them. `file` is for name();
-  // `thread` is the number that the host gives it. Tags are left out.
+  // Called with events of one process, in the order in which its threads finished them. Pass `file`
+  // to name(). `thread` is the thread id on its host. Tags are left out.
   using Visit = std::function<void(size_t process, const trace::EventColumns&)>;
 
   static Result<SessionFollower> open(const std::filesystem::path& directory, Start start);
-  // A session that was packed into `file` and removed before anybody looked, from its beginning.
+  // Opens a session that was packed into `file` and removed before the first look. Delivers it from
+  // its beginning.
   static Result<SessionFollower> open_packed(const std::filesystem::path& file);
 
-  // Delivers what is new. Nothing fails for good: what cannot be read is told by take_problems().
+  // Delivers what is new. Never fails: take_problems() returns what could not be read.
   void look(const Visit& visit);
 
   const std::filesystem::path& directory() const { return session_.path(); }
   const trace::SessionEntry& entry() const { return entry_; }
   const wire::SessionPage& page() const { return session_.page(); }
-  // Those that were ever seen; indices stay.
+  // All processes seen so far. Indices are stable.
   const std::vector<FollowedProcess>& processes() const { return processes_; }
 
-  // At the last look no process of it ran any more, nor the launcher, or it was packed and removed.
+  // True if, at the last look, neither a process of the session nor its launcher was running, or if
+  // the session was packed and removed.
   bool has_ended() const;
 
-  // This moment on the session's clock: nanoseconds since it was made.
+  // The current time on the session's clock: nanoseconds since the session was created.
   uint64_t now_ns() const;
 
-  // The path or text behind a `file` or a name of a page.
+  // The path or text that a `file` or a name in a page stands for.
   std::string name(trace::NameIndex name);
 
   std::vector<std::string> take_problems();
@@ -71,12 +73,12 @@ class SessionFollower {
  private:
   struct Tail {
     RecordingTail tail;
-    bool is_complete = false;  // everything of it was delivered
-    bool is_seen = false;      // its page could be read at this look
-    int failures = 0;          // looks in a row at which it could not
-    uint64_t attached_ns = 0;  // what ended before counts as delivered; 0: nothing does
+    bool is_complete = false;  // everything was delivered
+    bool is_seen = false;      // its page was read in this look
+    int failures = 0;          // consecutive looks in which it was not
+    uint64_t attached_ns = 0;  // skip what ended before; 0: skip nothing
     bool wants_packed = false;
-    RecordingTail::Counts delivered;  // of what the packed file has next
+    RecordingTail::Counts delivered;  // among the next packed events
   };
   class Batch;
 
@@ -111,12 +113,12 @@ class SessionFollower {
   std::vector<FollowedProcess> processes_;
   std::vector<Tail> tails_;  // by process
   std::map<std::string, size_t> by_recording_;
-  std::map<std::string, size_t> inside_of_;  // the recording from inside of one from outside
+  std::map<std::string, size_t> inside_of_;  // outside recording -> process index of its inside one
   std::filesystem::path packed_path_;
   std::optional<trace::PackedFile> packed_;
   size_t packed_blocks_read_ = 0;
-  std::set<std::string> packed_before_;  // recordings that were packed and removed before the start
-  std::optional<trace::ByteSource> names_;  // kept open: it is read when the session is gone
+  std::set<std::string> packed_before_;  // recordings packed and removed before the first look
+  std::optional<trace::ByteSource> names_;  // kept open: still read when the session is gone
   std::vector<std::string> problems_;
 };
 

@@ -25,12 +25,12 @@ using trace::RecordedSample;
 using wire::kRingSlots;
 using wire::Ring;
 
-// One that does nothing until it is ended.
+// A process that does nothing until it is killed.
 class LivingProcess {
  public:
   LivingProcess() : pid_(fork()) {
     if (pid_ != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that crashes ends it too
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // it dies with a test that crashes
     while (true) pause();
   }
   ~LivingProcess() { end(); }
@@ -39,7 +39,7 @@ class LivingProcess {
 
   pid_t pid() const { return pid_; }
   void end() const {
-    // Once: its number may be another's afterwards.
+    // Only once: afterwards its pid may belong to another process.
     if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == 0) {
       kill(pid_, SIGKILL);
       waitpid(pid_, nullptr, 0);
@@ -54,11 +54,11 @@ class SessionFollowerTest : public testing::Test {
  protected:
   void SetUp() override {
     file_ = sample_.name("dataset/a");
-    process_.exited = 0;  // on another host, and running as far as one can see
+    process_.exited = 0;  // on another host, so it counts as running
     sample_.write_session();
   }
 
-  // Reads number `first` and on, a microsecond apart.
+  // `count` reads, numbered from `first`, a microsecond apart.
   Ring ring(uint64_t sequence, uint64_t first, size_t count) {
     Ring ring = RecordedSample::ring(0, sequence, 42, 42);
     RecordedSample::fill(ring, 1000 * first, file_, count);
@@ -81,7 +81,7 @@ class SessionFollowerTest : public testing::Test {
     sample_.write_session();
   }
 
-  // The numbers of the reads that a look delivers, and where their file is not what it should be.
+  // Returns the numbers of the reads that a look delivers. Checks the file of each.
   static std::vector<uint64_t> look(SessionFollower& follower) {
     std::vector<uint64_t> numbers;
     follower.look([&](size_t, const trace::EventColumns& events) {
@@ -115,7 +115,7 @@ class SessionFollowerTest : public testing::Test {
   wire::ProcessPage process_ = RecordedSample::process(42);
 };
 
-TEST_F(SessionFollowerTest, DeliversWhatIsNewSinceTheLookBefore) {
+TEST_F(SessionFollowerTest, DeliversWhatIsNewSinceThePreviousLook) {
   SessionFollower follower = follow();
   EXPECT_THAT(look(follower), IsEmpty());
   write(ring(0, 0, 10));
@@ -128,7 +128,7 @@ TEST_F(SessionFollowerTest, DeliversWhatIsNewSinceTheLookBefore) {
   EXPECT_FALSE(follower.has_ended());
 }
 
-TEST_F(SessionFollowerTest, FromNowOnLeavesOutWhatWasThere) {
+TEST_F(SessionFollowerTest, StartNowSkipsEarlierEvents) {
   write(ring(0, 0, 10));
   SessionFollower follower = follow(SessionFollower::Start::kNow);
   EXPECT_THAT(look(follower), IsEmpty());
@@ -136,7 +136,7 @@ TEST_F(SessionFollowerTest, FromNowOnLeavesOutWhatWasThere) {
   EXPECT_EQ(look(follower), numbers(10, 12));
 }
 
-TEST_F(SessionFollowerTest, TakesFromThePackedFileWhatAPackerTookFirst) {
+TEST_F(SessionFollowerTest, ReadsFromThePackedFileWhatWasPackedFirst) {
   SessionFollower follower = follow();
   write(ring(0, 0, 100));
   EXPECT_EQ(look(follower), numbers(0, 100));
@@ -148,7 +148,7 @@ TEST_F(SessionFollowerTest, TakesFromThePackedFileWhatAPackerTookFirst) {
   EXPECT_THAT(follower.take_problems(), IsEmpty());
 }
 
-TEST_F(SessionFollowerTest, DeliversNothingTwiceThatIsPackedAfterwards) {
+TEST_F(SessionFollowerTest, DeliversNothingTwiceIfItIsPackedLater) {
   SessionFollower follower = follow();
   write(ring(1, kRingSlots, 3), {ring(0, 0, kRingSlots)});
   EXPECT_EQ(look(follower), numbers(0, kRingSlots + 3));
@@ -161,12 +161,12 @@ TEST_F(SessionFollowerTest, DeliversNothingTwiceThatIsPackedAfterwards) {
   EXPECT_THAT(follower.take_problems(), IsEmpty());
 }
 
-TEST_F(SessionFollowerTest, ASessionThatWasPackedAndRemovedIsReadToItsEnd) {
+TEST_F(SessionFollowerTest, ReadsAPackedAndRemovedSessionToItsEnd) {
   SessionFollower follower = follow();
   write(ring(0, 0, 100));
   look(follower);
   write(ring(1, kRingSlots, 3), {ring(0, 0, kRingSlots)});
-  // Another process came and went, and was never seen.
+  // Another process started and ended without being seen.
   Ring other = RecordedSample::ring(0, 0, 42, 42);
   RecordedSample::fill(other, 1000 * 9000, file_, 2);
   sample_.write_process("77-f", RecordedSample::process(77), {other}, {});
@@ -182,8 +182,8 @@ TEST_F(SessionFollowerTest, ASessionThatWasPackedAndRemovedIsReadToItsEnd) {
   EXPECT_THAT(follower.take_problems(), IsEmpty());
 }
 
-// Where a packer is fast, or the reader slow: the recordings go while they are read.
-TEST_F(SessionFollowerTest, WhatIsPackedAndRemovedWithinALookIsDeliveredOnce) {
+// If the packer is fast or the reader slow, recordings disappear while they are read.
+TEST_F(SessionFollowerTest, DeliversOnceWhatIsPackedAndRemovedDuringALook) {
   std::vector<RecordedSample::Child> children;
   for (uint32_t pid = 100; pid < 105; ++pid) {
     Ring ring = RecordedSample::ring(0, 0, pid, 42);
@@ -191,7 +191,7 @@ TEST_F(SessionFollowerTest, WhatIsPackedAndRemovedWithinALookIsDeliveredOnce) {
     children.push_back({RecordedSample::process(pid), ring});
   }
   sample_.write_areas("areas-42-f", children);
-  write(ring(0, 50, 1));  // their parent, who is still there: so is the file of the areas
+  write(ring(0, 50, 1));  // their parent, which still runs and keeps the file of child pages
   SessionFollower follower = follow();
   auto packer = trace::Packer::open(sample_.directory(), packed_);
   ASSERT_TRUE(packer.ok()) << packer.error().message();
@@ -211,7 +211,7 @@ TEST_F(SessionFollowerTest, WhatIsPackedAndRemovedWithinALookIsDeliveredOnce) {
   EXPECT_THAT(follower.take_problems(), IsEmpty());
 }
 
-TEST_F(SessionFollowerTest, APackedFileThatWasJustBegunIsReadWhenItIsWritten) {
+TEST_F(SessionFollowerTest, ReadsANewPackedFileOnceItIsWritten) {
   write(ring(0, 0, 10));
   std::ofstream(packed_).flush();
   SessionFollower follower = follow();
@@ -221,7 +221,7 @@ TEST_F(SessionFollowerTest, APackedFileThatWasJustBegunIsReadWhenItIsWritten) {
   EXPECT_THAT(follower.take_problems(), IsEmpty());
 }
 
-TEST_F(SessionFollowerTest, HasNotEndedWhereItsLauncherEndedAfterTheLook) {
+TEST_F(SessionFollowerTest, HasNotEndedIfTheLauncherEndedAfterTheLook) {
   const LivingProcess launcher;
   ASSERT_GT(launcher.pid(), 0);
   sample_.page.launcher_pid = static_cast<uint32_t>(launcher.pid());
@@ -229,13 +229,13 @@ TEST_F(SessionFollowerTest, HasNotEndedWhereItsLauncherEndedAfterTheLook) {
   SessionFollower follower = follow();
   EXPECT_THAT(look(follower), IsEmpty());
   launcher.end();
-  // What it recorded meanwhile was not looked at.
+  // What it recorded meanwhile was not read yet.
   EXPECT_FALSE(follower.has_ended());
   look(follower);
   EXPECT_TRUE(follower.has_ended());
 }
 
-TEST_F(SessionFollowerTest, APackedFileAloneIsFollowedAsItsSessionWas) {
+TEST_F(SessionFollowerTest, FollowsAPackedFileWithoutItsSession) {
   write(ring(1, kRingSlots, 3), {ring(0, 0, kRingSlots)});
   ASSERT_TRUE(packer().finish().ok());
   auto follower = SessionFollower::open_packed(packed_);
@@ -248,14 +248,14 @@ TEST_F(SessionFollowerTest, APackedFileAloneIsFollowedAsItsSessionWas) {
   EXPECT_THAT(follower->take_problems(), IsEmpty());
 }
 
-TEST_F(SessionFollowerTest, ATraceThatIsNoPackedRecordingIsNotFollowed) {
+TEST_F(SessionFollowerTest, RefusesATraceThatIsNotAPackedRecording) {
   std::ofstream(packed_) << "nonsense";
   const auto follower = SessionFollower::open_packed(packed_);
   ASSERT_FALSE(follower.ok());
   EXPECT_THAT(follower.error().message(), HasSubstr("node7-1.mrt"));
 }
 
-TEST_F(SessionFollowerTest, ARemovedRecordingThatNobodyPackedIsTold) {
+TEST_F(SessionFollowerTest, ReportsARecordingThatWasRemovedUnpacked) {
   SessionFollower follower = follow();
   write(ring(0, 0, 5));
   look(follower);
@@ -263,10 +263,10 @@ TEST_F(SessionFollowerTest, ARemovedRecordingThatNobodyPackedIsTold) {
   EXPECT_THAT(look(follower), IsEmpty());
   EXPECT_TRUE(follower.has_ended());
   EXPECT_THAT(follower.take_problems(),
-              ElementsAre(HasSubstr("does not hold the end of 1 of its processes")));
+              ElementsAre(HasSubstr("does not contain the last events of 1 of its processes")));
 }
 
-TEST_F(SessionFollowerTest, GarbageIsNamedAndTheRestIsRead) {
+TEST_F(SessionFollowerTest, ReportsGarbageAndReadsTheRest) {
   write(ring(0, 0, 5));
   std::ofstream(sample_.directory() / "99-f.rings") << "this is no recording";
   std::ofstream(sample_.directory() / "98-f.rings") << "";
@@ -277,7 +277,7 @@ TEST_F(SessionFollowerTest, GarbageIsNamedAndTheRestIsRead) {
               testing::UnorderedElementsAre(HasSubstr("99-f.rings"), HasSubstr("98-f.rings")));
 }
 
-TEST_F(SessionFollowerTest, APageThatALivingProcessIsMakingIsNoProblem) {
+TEST_F(SessionFollowerTest, APageThatALiveProcessIsStillWritingIsNoProblem) {
   const LivingProcess process;
   ASSERT_GT(process.pid(), 0);
   write_session_of_this_boot();
@@ -286,7 +286,7 @@ TEST_F(SessionFollowerTest, APageThatALivingProcessIsMakingIsNoProblem) {
   std::ofstream(file).flush();
   SessionFollower follower = follow();
   for (int i = 0; i < 3; ++i) look(follower);
-  fs::resize_file(file, wire::ring_offset(1));  // its space is there, its page is not
+  fs::resize_file(file, wire::ring_offset(1));  // its space exists, its page does not
   for (int i = 0; i < 3; ++i) look(follower);
   EXPECT_THAT(follower.take_problems(), IsEmpty());
   EXPECT_FALSE(follower.has_ended());
@@ -296,7 +296,7 @@ TEST_F(SessionFollowerTest, APageThatALivingProcessIsMakingIsNoProblem) {
   EXPECT_THAT(follower.take_problems(), IsEmpty());
 }
 
-TEST_F(SessionFollowerTest, OneThatItsProcessDidNotFinishIsToldWhenThatHasEnded) {
+TEST_F(SessionFollowerTest, ReportsAnUnfinishedPageOnceItsProcessHasEnded) {
   const LivingProcess process;
   ASSERT_GT(process.pid(), 0);
   write_session_of_this_boot();
@@ -310,7 +310,7 @@ TEST_F(SessionFollowerTest, OneThatItsProcessDidNotFinishIsToldWhenThatHasEnded)
   EXPECT_TRUE(follower.has_ended());
 }
 
-TEST_F(SessionFollowerTest, NonsenseIsToldAlsoWhereTheProcessOfItsNameLives) {
+TEST_F(SessionFollowerTest, ReportsGarbageEvenIfTheProcessOfItsNameIsAlive) {
   write_session_of_this_boot();
   std::ofstream(sample_.directory() / fmt::format("{}-f.rings", getpid())) << "nonsense";
   SessionFollower follower = follow();
@@ -318,7 +318,7 @@ TEST_F(SessionFollowerTest, NonsenseIsToldAlsoWhereTheProcessOfItsNameLives) {
   EXPECT_THAT(follower.take_problems(), ElementsAre(HasSubstr("-f.rings")));
 }
 
-TEST_F(SessionFollowerTest, ALogThatIsCutShortIsReadWhenItsProcessHasEnded) {
+TEST_F(SessionFollowerTest, ReadsATruncatedLogOnceItsProcessHasEnded) {
   process_.exited = 1;
   sample_.write_process("42-f", process_, {ring(1, kRingSlots, 3)}, {ring(0, 0, kRingSlots)},
                         /*log_bytes_cut=*/32 * 46);
@@ -329,7 +329,7 @@ TEST_F(SessionFollowerTest, ALogThatIsCutShortIsReadWhenItsProcessHasEnded) {
   EXPECT_TRUE(follower.has_ended());
 }
 
-TEST_F(SessionFollowerTest, AFileThatIsNoSessionIsRefused) {
+TEST_F(SessionFollowerTest, RefusesAFileThatIsNotASession) {
   std::ofstream(sample_.directory() / "session") << "nonsense";
   const auto follower =
       SessionFollower::open(sample_.directory(), SessionFollower::Start::kBeginning);

@@ -1,4 +1,4 @@
-// Snapshot: what a job did in a window of time, and where it stands: the content of `millrace top`.
+// Snapshot: what a job did in a window of time, and its state. `millrace top` shows it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace millrace::watch {
 
 enum class JobState {
-  kWaiting,  // nothing of it was recorded yet
+  kWaiting,  // nothing was recorded yet
   kRunning,
   kEnded,
 };
@@ -19,7 +19,7 @@ enum class JobState {
 struct Operations {
   uint64_t count = 0;
   uint64_t bytes = 0;
-  uint64_t duration_ns = 0;  // of all together, whole: also what lay before the window
+  uint64_t duration_ns = 0;  // sum of whole calls, even the part before the window
   uint64_t duration_max_ns = 0;
 
   void add(uint64_t moved_bytes, uint64_t took_ns) {
@@ -38,7 +38,7 @@ struct Operations {
 
 struct OperationKinds {
   Operations reads;
-  Operations writes;  // and what goes from file to file, which is in both
+  Operations writes;  // bytes copied from file to file are also in `reads`
   Operations opens;
   Operations metadata;  // names, attributes, directories
   Operations others;    // close, seek, sync, map, ...
@@ -58,12 +58,12 @@ struct OperationKinds {
 };
 
 enum class WaitingBy {
-  kNothing,  // no process to say it of
-  kRegions,  // time in regions `batch_wait`, or `fetch` of a process that trains
-  kIo,       // time in which a thread of the main process is in a call
+  kNothing,  // no process to measure
+  kRegions,  // time in `batch_wait` regions, or in `fetch` regions of a process that trains
+  kIo,       // time in which any thread of the main process is in a call
 };
 
-// One rank, or one process where there are no ranks.
+// One rank, or one process without a rank.
 struct Worker {
   int32_t rank = -1;
   uint32_t pid = 0;  // of its main process
@@ -71,7 +71,7 @@ struct Worker {
   std::string command;
   uint32_t processes_running = 0;
   OperationKinds operations;
-  uint64_t busy_ns = 0;  // in calls within the window, of all its threads together
+  uint64_t busy_ns = 0;  // time in calls within the window, summed over all threads
   WaitingBy waiting_by = WaitingBy::kNothing;
   double waiting_share = 0;
   bool has_epoch = false;
@@ -92,24 +92,24 @@ struct Snapshot {
   JobState state = JobState::kWaiting;
   uint64_t window_ns = 0;
   uint64_t elapsed_ns = 0;  // since the first session began
-  uint64_t hosts = 0;       // with a process that runs, as far as that can be seen
+  uint64_t hosts = 0;       // with a process that runs or cannot be checked from here
   uint64_t processes = 0;
   uint64_t ranks = 0;
   int32_t world_size = -1;  // -1: unknown
   OperationKinds window;
-  OperationKinds total;    // since the watching began
-  double concurrency = 0;  // calls at a time, on average over the window
+  OperationKinds total;    // since the first look
+  double concurrency = 0;  // mean number of calls in progress over the window
   WaitingBy waiting_by = WaitingBy::kNothing;
-  double waiting_share = 0;     // mean over the workers it is known of
+  double waiting_share = 0;     // mean over the workers that have one
   std::vector<FileUse> files;   // the busiest first
   std::vector<Worker> workers;  // the busiest first
-  uint64_t workers_more = 0;    // that are not in the list
+  uint64_t workers_more = 0;    // not in the list
   uint64_t lost_events = 0;
   uint64_t lost_processes = 0;
-  std::vector<std::string> problems;  // that were not told before
+  std::vector<std::string> problems;  // not reported before
 };
 
-// Lines of at most `terminal.columns`, the last one ended by a newline.
+// Lines of at most `terminal.columns` columns, each with a newline.
 std::string snapshot_text(const Snapshot& snapshot, const std::string& directory,
                           const Terminal& terminal);
 

@@ -64,9 +64,9 @@ TEST(SnapshotText, FitsEightyColumns) {
   }
 }
 
-TEST(SnapshotText, SaysRatesAndWhereTheJobIs) {
+TEST(SnapshotText, ShowsRatesAndProgress) {
   const std::string text = snapshot_text(busy_snapshot(), "t", Terminal{});
-  EXPECT_THAT(text, HasSubstr("t: 2 min 13 s since its begin, 2 s shown\n"));
+  EXPECT_THAT(text, HasSubstr("t: started 2 min 13 s ago, showing the last 2 s\n"));
   EXPECT_THAT(text, HasSubstr("2 hosts, 18 processes, 2 of 8 ranks; no events lost\n"));
   EXPECT_THAT(text, HasSubstr("1.46 GB/s"));
   EXPECT_THAT(text, HasSubstr("1.44 calls at a time"));
@@ -76,7 +76,7 @@ TEST(SnapshotText, SaysRatesAndWhereTheJobIs) {
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
 }
 
-TEST(SnapshotText, SaysWhatItCallsWaitingWithoutRegions) {
+TEST(SnapshotText, ShowsTimeInIoWithoutRegions) {
   Snapshot snapshot = busy_snapshot();
   snapshot.waiting_by = WaitingBy::kIo;
   EXPECT_THAT(snapshot_text(snapshot, "t", Terminal{}),
@@ -85,7 +85,7 @@ TEST(SnapshotText, SaysWhatItCallsWaitingWithoutRegions) {
   EXPECT_THAT(snapshot_text(snapshot, "t", Terminal{}), Not(HasSubstr("of the time")));
 }
 
-TEST(SnapshotText, ShowsLossesInRedWhereThereAreColours) {
+TEST(SnapshotText, ShowsLossesInRedIfTheTerminalHasColours) {
   Snapshot snapshot = busy_snapshot();
   snapshot.lost_events = 1200;
   Terminal terminal;
@@ -94,7 +94,7 @@ TEST(SnapshotText, ShowsLossesInRedWhereThereAreColours) {
   EXPECT_THAT(snapshot_text(snapshot, "t", terminal), HasSubstr("\x1b[31m1,200 events lost"));
 }
 
-TEST(SnapshotText, NamesOfFilesCannotSpeakToTheTerminal) {
+TEST(SnapshotText, EscapesControlCharactersInFileNames) {
   Snapshot snapshot = busy_snapshot();
   snapshot.files[0].path = "a\x1b[2Jb";
   snapshot.workers[0].command = "x\x1b]0;title\x07";
@@ -105,7 +105,7 @@ TEST(SnapshotText, AnEmptyWindowHasNoRates) {
   EXPECT_THAT(snapshot_text(Snapshot{}, "t", Terminal{}), Not(HasSubstr("nan")));
 }
 
-TEST(SnapshotJson, IsWhatItsPageSays) {
+TEST(SnapshotJson, MatchesTheDocumentation) {
   const auto parsed = parse_json(snapshot_json(busy_snapshot(), "t"), "top");
   ASSERT_TRUE(parsed.ok()) << parsed.error().message();
   const std::string text = snapshot_json(busy_snapshot(), "t");
@@ -116,7 +116,7 @@ TEST(SnapshotJson, IsWhatItsPageSays) {
   EXPECT_THAT(text, HasSubstr("\"workers_left_out\": 7"));
 }
 
-TEST(SnapshotJson, WhatIsNotKnownIsNull) {
+TEST(SnapshotJson, UnknownValuesAreNull) {
   const std::string text = snapshot_json(Snapshot{}, "t");
   EXPECT_THAT(text, HasSubstr("\"state\": \"waiting\""));
   EXPECT_THAT(text, HasSubstr("\"world_size\": null"));

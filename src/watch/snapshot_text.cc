@@ -51,7 +51,7 @@ std::string lost_text(const Snapshot& snapshot, bool color) {
 
 std::string operations_table(const Snapshot& snapshot, const Terminal& terminal) {
   Table table({{"calls"},
-               {"a second", Align::kRight},
+               {"per second", Align::kRight},
                {"bandwidth", Align::kRight},
                {"mean", Align::kRight},
                {"longest", Align::kRight}});
@@ -137,7 +137,8 @@ std::string files_table(const Snapshot& snapshot, const Terminal& terminal) {
                {"written", Align::kRight},
                {"calls/s", Align::kRight},
                {"file", Align::kLeft, true}});
-  // The end of a path says more than its beginning, and `read`, `written` and `calls/s` take 33.
+  // Keep the end of a path, which says more than its beginning. `read`, `written` and `calls/s`
+  // take 33 columns.
   const size_t room = terminal.columns > 50 ? terminal.columns - 36 : 14;
   for (const FileUse& file : snapshot.files) {
     std::string path = printable(file.path);
@@ -157,11 +158,11 @@ std::string files_table(const Snapshot& snapshot, const Terminal& terminal) {
 
 std::string snapshot_text(const Snapshot& snapshot, const std::string& directory,
                           const Terminal& terminal) {
-  // Whole seconds, which stand still between two looks; tenths of the first one.
+  // Whole seconds, so that the number does not flicker between looks; tenths in the first second.
   const uint64_t step_ns = snapshot.elapsed_ns < 1'000'000'000 ? 100'000'000 : 1'000'000'000;
   const std::string elapsed = duration(snapshot.elapsed_ns / step_ns * step_ns);
   const std::string rest =
-      fmt::format(": {} since its begin, {} shown", elapsed, duration(snapshot.window_ns));
+      fmt::format(": started {} ago, showing the last {}", elapsed, duration(snapshot.window_ns));
   const size_t room = terminal.columns > rest.size() + 8 ? terminal.columns - rest.size() : 8;
   std::string text =
       styled(shorten(printable(directory), room), Style::kBold, terminal.color) + rest + "\n";

@@ -1,7 +1,7 @@
-// watch: what a job does right now, read from what it records, without its noticing.
+// watch: shows what a job does right now, from what it records. The job does not notice.
 //
-// JobWatch looks at a trace directory again and again; a Snapshot is what one look found, as text
-// or JSON. Nothing here writes into the job's files, sends a signal or takes a lock.
+// JobWatch reads a trace directory repeatedly. Each look returns a Snapshot, which can be printed
+// as text or JSON. Nothing here writes to the job's files, sends a signal or takes a lock.
 #pragma once
 
 #include "watch/job_watch.h"

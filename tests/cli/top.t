@@ -20,10 +20,10 @@ $ mkdir packed; cp "$SOURCE/tests/golden/trace.mrt" packed/; millrace top packed
 # one that runs: reads of 4096 bytes, again and again, until it is stopped or the transcript has ended
 $ (millrace trace -o live -- sh -c 'while ! test -e stop && kill -0 $0; do dd if=/dev/zero of=/dev/null bs=4096 count=100 2>/dev/null; done' $PPID >/dev/null 2>&1 &) ; until test -d live && ls live/*/*.rings >/dev/null 2>&1; do sleep 0.05; done
 $ until millrace top --once --interval 500ms live > shown && grep -q '^reads .*B/s' shown && grep -q '^writes .*B/s' shown; do :; done; cat shown
-> live: ... since its begin, ... shown
+> live: started ... ago, showing the last ...
 > 1 host, ... no ranks; no events lost
 > 
-> calls ... a second ... bandwidth ... mean ... longest
+> calls ... per second ... bandwidth ... mean ... longest
 > reads ...B/s ...
 > writes ...B/s ...
 > opens ...
@@ -42,10 +42,10 @@ $ until test -z "$(ls live | grep -v mrt)"; do sleep 0.05; done; millrace top --
 
 # what is no job
 $ mkdir other; touch other/notes.txt; millrace top other
-! millrace: other: holds files, but no trace: neither *.mrt files nor recordings. Name the directory that `millrace trace -o` records into
+! millrace: other: contains no trace: neither *.mrt files nor recordings. Pass the directory that `millrace trace -o` records into
 ? 1
 $ millrace top other/notes.txt
-! millrace: other/notes.txt: is no directory; name the one that `millrace trace -o` records into
+! millrace: other/notes.txt: not a directory; pass the directory that `millrace trace -o` records into
 ? 1
 
 # intervals are durations, neither too short nor too long
