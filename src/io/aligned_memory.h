@@ -1,4 +1,4 @@
-// AlignedMemory: bytes at the start of a page, as direct reads want them, that grow when asked.
+// AlignedMemory: a page-aligned buffer for direct reads that grows on demand.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace millrace::io {
 
-// What offsets, lengths and addresses of direct transfers are multiples of. Devices ask for 512 or
-// 4096; no common one asks for more.
+// Offsets, lengths and addresses of direct transfers are multiples of this. Devices need 512 or
+// 4096; no common device needs more.
 constexpr size_t kBlockBytes = 4096;
 
 class AlignedMemory {
  public:
-  // The first `size_bytes`; what was there is lost where it had to grow. A multiple of kBlockBytes
-  // is kept.
+  // Returns the first `size_bytes`. Growing discards the content. The capacity is a multiple of
+  // kBlockBytes.
   MutableByteView room(size_t size_bytes) {
     if (size_bytes > capacity_bytes_) {
       const size_t rounded = (size_bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;

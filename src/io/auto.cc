@@ -1,10 +1,10 @@
-// The auto engine: plain reads through the page cache, and a queue of io_uring beside them.
+// The auto engine: plain reads through the page cache, plus an io_uring queue.
 //
-// It does not choose. Which of the two is faster depends on where the bytes lie at the time: from
-// the page cache a plain read is as good, and from a device or over a network many in flight are
-// many times as fast. Only who makes the reads can see it: the loader measures both on its own
-// samples (loader/pipeline/read_choice.h). Mapped files are not among the choices: one that is cut
-// short while it is looked at ends the program, and that is for the user to decide.
+// It does not choose between the two, because the faster one depends on where the bytes are. From
+// the page cache, plain reads are as fast; from a device or a network, many reads in flight are
+// many times faster. Only the caller can tell: the loader measures both on its own samples
+// (loader/pipeline/read_choice.h). Mapped files are not a choice: if one is truncated while it is
+// used, the program dies. Only the user can accept that.
 #include "io/engines.h"
 #include "io/file_reader.h"
 #include "io/inline_queue.h"
@@ -29,7 +29,7 @@ class Auto final : public FileEngine {
   }
 
  private:
-  const std::string refusal_;  // why there is no io_uring; empty: there is
+  const std::string refusal_;  // why io_uring is not available; empty: it is
 };
 
 }  // namespace

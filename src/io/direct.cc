@@ -1,10 +1,9 @@
-// The direct engine: O_DIRECT, for any offset, length and address.
+// The direct engine: O_DIRECT reads at any offset, length and address.
 //
-// What is aligned goes straight between the device and the caller's memory; the rest goes through a
-// bounce buffer of the thread. A file system that refuses O_DIRECT is an error that says so, and
-// not a silent turn to the page cache: who asks for this engine measures the device, or protects
-// what is cached. Its queue is io_uring's where there is one; without a queue, direct reads wait
-// for the device one by one.
+// Aligned parts go directly between the device and the caller's memory; the rest goes through a
+// bounce buffer of the thread. If a file system refuses O_DIRECT, the engine fails instead of
+// silently using the page cache: its users want to measure the device or to protect the cache. The
+// queue uses io_uring if available. Without it, direct reads wait for the device one by one.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -25,27 +24,27 @@ AlignedMemory& bounce_of_this_thread() {
   return memory;
 }
 
-// The open file, or its error in words where it is the flag that was refused.
+// Returns the open file, or explains the error if O_DIRECT was refused.
 Result<File> explained(Result<File> file, const std::filesystem::path& path) {
   if (file.ok() || file.error().code() != Errc::kInvalidArgument) return file;
-  // A directory is an invalid argument too, and its own fact.
+  // A directory is an invalid argument too, but deserves its own message.
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     return fail_os(EISDIR, "cannot open").within(path.native());
   }
   return fail(Errc::kUnsupported,
-              "{}: its file system refuses direct I/O (O_DIRECT); use the engine 'posix' here",
+              "{}: the file system does not support direct I/O (O_DIRECT); use engine 'posix'",
               path.native());
 }
 
-// The same words as File::read_at, and what is special here.
+// The message of File::read_at, plus what is specific to O_DIRECT.
 Error read_failure(int os_error, const ReadCursor::Piece& piece) {
   const std::string doing = fmt::format("cannot read {} bytes at byte {} with O_DIRECT",
                                         piece.into.size(), piece.offset_bytes);
   if (os_error != EINVAL) return fail_os(os_error, doing);
   return fail(Errc::kUnsupported,
-              "{}: invalid argument; the device may want an alignment of more than {} bytes: use "
-              "the engine 'posix'",
+              "{}: invalid argument; the device may need an alignment of more than {} bytes: use "
+              "engine 'posix'",
               doing, kBlockBytes);
 }
 
@@ -69,8 +68,8 @@ class DirectReader final : public FileReader {
   }
 };
 
-// Whole blocks go past the page cache, the ends of a write that are none go through it. The kernel
-// keeps the two in step, since no block is written both ways at once.
+// Whole blocks bypass the page cache; partial blocks at the ends of a write go through it. The
+// kernel keeps the two consistent, since no block is written both ways at once.
 class DirectWriter final : public Writer {
  public:
   DirectWriter(File direct, File cached) : direct_(std::move(direct)), cached_(std::move(cached)) {}
@@ -143,7 +142,7 @@ class Direct final : public Engine {
         std::make_unique<DirectWriter>(std::move(direct), std::move(cached)));
   }
 
-  // Its queue is better wherever there is one: nothing else keeps the device busy.
+  // The queue, if there is one, is always better: nothing else keeps the device busy.
   EngineWays ways() const override {
     return {.one_at_a_time = name(), .in_flight = has_ring_ ? name() : std::string_view()};
   }

@@ -26,7 +26,7 @@ Result<std::unique_ptr<Engine>> open_engine(std::string_view name) {
     if (entry.name == name) return entry.open().within(fmt::format("engine '{}'", name));
     names.emplace_back(entry.name);
   }
-  return fail(Errc::kInvalidArgument, "there is no engine '{}' among {}{}", printable(name),
+  return fail(Errc::kInvalidArgument, "unknown engine '{}'; the engines are {}{}", printable(name),
               join(names, ", "), did_you_mean(name, names));
 }
 

@@ -10,7 +10,7 @@ namespace millrace::io {
 
 Status expect(bool holds, std::string_view what) {
   if (holds) return {};
-  return fail(Errc::kCorrupt, "it does not hold that {}", what);
+  return fail(Errc::kCorrupt, "violated: {}", what);
 }
 
 std::byte byte_at(uint64_t offset_bytes) {
@@ -30,7 +30,7 @@ namespace {
 Status check_bytes(uint64_t offset_bytes, ByteView bytes) {
   for (size_t i = 0; i < bytes.size(); ++i) {
     if (bytes[i] == byte_at(offset_bytes + i)) continue;
-    return fail(Errc::kCorrupt, "byte {} is not the file's", offset_bytes + i);
+    return fail(Errc::kCorrupt, "byte {} differs from the file's", offset_bytes + i);
   }
   return {};
 }
@@ -47,26 +47,26 @@ Status check_read(const Reader& reader, uint64_t file_bytes, uint64_t offset_byt
   ASSIGN_OR_RETURN(const size_t got, reader.read_at(offset_bytes, out));
   const uint64_t expected = expected_length(file_bytes, offset_bytes, out.size());
   if (got != expected) {
-    return fail(Errc::kCorrupt, "{} bytes at byte {} of {} gave {}, not {}", out.size(),
-                offset_bytes, file_bytes, got, expected);
+    return fail(Errc::kCorrupt, "a read of {} bytes at byte {} of {} returned {}, not {}",
+                out.size(), offset_bytes, file_bytes, got, expected);
   }
   return check_bytes(offset_bytes, out.first(got));
 }
 
 namespace {
 
-Status an_empty_file_reads_as_nothing(Ground& ground) {
+Status an_empty_file_has_no_bytes(Ground& ground) {
   RETURN_IF_ERROR(write_pattern(ground, "empty", 0));
   ASSIGN_OR_RETURN(const auto reader, ground.engine.open(ground.path("empty")));
   ASSIGN_OR_RETURN(const uint64_t size_bytes, reader->size_bytes());
-  RETURN_IF_ERROR(expect(size_bytes == 0, "it has no bytes"));
+  RETURN_IF_ERROR(expect(size_bytes == 0, "an empty file has no bytes"));
   std::vector<std::byte> out(100);
   RETURN_IF_ERROR(check_read(*reader, 0, 0, out));
-  RETURN_IF_ERROR(expect(!reader->view(0, 1), "there is no view of a byte that is not there"));
+  RETURN_IF_ERROR(expect(!reader->view(0, 1), "an empty file has no view of its first byte"));
   ASSIGN_OR_RETURN(const size_t whole, ground.engine.read_whole(ground.path("empty"), out));
-  RETURN_IF_ERROR(expect(whole == 0, "the whole of it is nothing"));
+  RETURN_IF_ERROR(expect(whole == 0, "reading a whole empty file returns 0"));
   ASSIGN_OR_RETURN(const size_t none, ground.engine.read_whole(ground.path("empty"), {}));
-  return expect(none == 0, "it fits where there is no room");
+  return expect(none == 0, "an empty file fits into an empty buffer");
 }
 
 Status any_offset_length_and_address_may_be_read(Ground& ground) {
@@ -87,7 +87,7 @@ Status any_offset_length_and_address_may_be_read(Ground& ground) {
   return {};
 }
 
-Status reads_past_the_end_give_nothing(Ground& ground) {
+Status reads_past_the_end_return_nothing(Ground& ground) {
   for (const uint64_t file_bytes : {uint64_t{5}, uint64_t{512}, uint64_t{2} * kBlockBytes}) {
     RETURN_IF_ERROR(write_pattern(ground, "past", file_bytes));
     ASSIGN_OR_RETURN(const auto reader, ground.engine.open(ground.path("past")));
@@ -98,12 +98,12 @@ Status reads_past_the_end_give_nothing(Ground& ground) {
       RETURN_IF_ERROR(expect(!reader->view(offset, 1), "there is no view past the end"));
     }
     RETURN_IF_ERROR(check_read(*reader, file_bytes, file_bytes - 1, out));
-    RETURN_IF_ERROR(expect(!reader->view(1, ~uint64_t{0}), "a view of all there could be is none"));
+    RETURN_IF_ERROR(expect(!reader->view(1, ~uint64_t{0}), "a view of 2^64 - 1 bytes is refused"));
   }
   return {};
 }
 
-Status long_reads_are_whole(Ground& ground) {
+Status long_reads_are_complete(Ground& ground) {
   constexpr uint64_t kFile = (uint64_t{5} << 20) + 77;
   RETURN_IF_ERROR(write_pattern(ground, "long", kFile));
   ASSIGN_OR_RETURN(const auto reader, ground.engine.open(ground.path("long")));
@@ -114,7 +114,7 @@ Status long_reads_are_whole(Ground& ground) {
   return check_read(*reader, kFile, kBlockBytes, room.subspan(1));
 }
 
-Status offsets_of_many_gigabytes_are_right(Ground& ground) {
+Status offsets_of_many_gigabytes_work(Ground& ground) {
   constexpr uint64_t kFar = (uint64_t{5} << 30) + 123;
   constexpr std::string_view kWords = "far out";
   ASSIGN_OR_RETURN(const auto writer, ground.engine.create(ground.path("far")));
@@ -122,17 +122,17 @@ Status offsets_of_many_gigabytes_are_right(Ground& ground) {
   RETURN_IF_ERROR(writer->close());
   ASSIGN_OR_RETURN(const auto reader, ground.engine.open(ground.path("far")));
   ASSIGN_OR_RETURN(const uint64_t size_bytes, reader->size_bytes());
-  RETURN_IF_ERROR(expect(size_bytes == kFar + kWords.size(), "it is as long as was written"));
+  RETURN_IF_ERROR(expect(size_bytes == kFar + kWords.size(), "the file is as long as was written"));
   std::string out(100, 'x');
   const auto room = std::as_writable_bytes(std::span(out));
   ASSIGN_OR_RETURN(const size_t got, reader->read_at(kFar - 3, room));
   RETURN_IF_ERROR(expect(out.substr(0, got) == std::string(3, '\0') + std::string(kWords),
-                         "a hole reads as zeros, and what follows as it was written"));
+                         "a hole reads as zeros, and the bytes after it as they were written"));
   if (const auto view = reader->view(kFar, kWords.size())) {
-    RETURN_IF_ERROR(expect(text_of(*view) == kWords, "a view is at its place"));
+    RETURN_IF_ERROR(expect(text_of(*view) == kWords, "a view has the bytes at its offset"));
   }
   ASSIGN_OR_RETURN(const size_t of_hole, reader->read_at(uint64_t{3} << 30, room));
-  return expect(of_hole == out.size() && out == std::string(100, '\0'), "a hole is zeros");
+  return expect(of_hole == out.size() && out == std::string(100, '\0'), "a hole reads as zeros");
 }
 
 Status views_are_the_bytes_of_the_file(Ground& ground) {
@@ -142,16 +142,17 @@ Status views_are_the_bytes_of_the_file(Ground& ground) {
   for (const uint64_t offset : {uint64_t{0}, uint64_t{7}, uint64_t{kBlockBytes}, kFile - 1}) {
     const auto view = reader->view(offset, kFile - offset);
     RETURN_IF_ERROR(expect(view.has_value() == (ground.engine.name() == "mapped"),
-                           "the mapped engine, and it alone, has views"));
+                           "only the mapped engine has views"));
     if (!view) continue;
-    RETURN_IF_ERROR(expect(view->size() == kFile - offset, "a view is as long as was asked"));
+    RETURN_IF_ERROR(expect(view->size() == kFile - offset, "a view has the requested length"));
     RETURN_IF_ERROR(check_bytes(offset, *view));
-    RETURN_IF_ERROR(expect(!reader->view(offset, kFile - offset + 1), "no view is cut short"));
+    RETURN_IF_ERROR(expect(!reader->view(offset, kFile - offset + 1),
+                           "a view that does not fit is refused, not shortened"));
   }
   return {};
 }
 
-Status many_threads_read_one_reader(Ground& ground) {
+Status many_threads_share_one_reader(Ground& ground) {
   constexpr uint64_t kFile = 200'001;
   RETURN_IF_ERROR(write_pattern(ground, "shared", kFile));
   ASSIGN_OR_RETURN(const auto reader, ground.engine.open(ground.path("shared")));
@@ -173,7 +174,7 @@ Status many_threads_read_one_reader(Ground& ground) {
   return {};
 }
 
-Status whole_files_are_read_at_once(Ground& ground) {
+Status whole_files_are_read(Ground& ground) {
   for (const uint64_t file_bytes : {1, 511, 512, 4095, 4096, 4097, 131'072, 131'073}) {
     const std::string name = fmt::format("whole-{}", file_bytes);
     RETURN_IF_ERROR(write_pattern(ground, name, file_bytes));
@@ -200,13 +201,13 @@ struct Tracked {
 Status check_done(const std::vector<ReadDone>& done, const std::vector<Tracked>& tracked,
                   uint64_t file_bytes, std::vector<int>& seen) {
   for (const ReadDone& one : done) {
-    RETURN_IF_ERROR(expect(one.tag < tracked.size(), "a tag is one that was submitted"));
+    RETURN_IF_ERROR(expect(one.tag < tracked.size(), "a returned tag was submitted"));
     const Tracked& read = tracked[one.tag];
     ++seen[one.tag];
     if (!one.bytes_read.ok()) return one.bytes_read.error();
     const size_t got = *one.bytes_read;
     RETURN_IF_ERROR(expect(got == expected_length(file_bytes, read.offset_bytes, read.out.size()),
-                           "a queued read is whole"));
+                           "a queued read is complete"));
     RETURN_IF_ERROR(check_bytes(read.offset_bytes, read.out.first(got)));
   }
   return {};
@@ -219,7 +220,7 @@ Status reads_in_flight_come_back_once_each(Ground& ground) {
   ASSIGN_OR_RETURN(const auto reader, ground.engine.open(ground.path("queued")));
   for (const size_t capacity : {1, 3, 32}) {
     ASSIGN_OR_RETURN(const auto queue, ground.engine.open_queue(capacity));
-    RETURN_IF_ERROR(expect(queue->capacity() >= capacity, "it is as deep as was asked"));
+    RETURN_IF_ERROR(expect(queue->capacity() >= capacity, "the queue has the requested capacity"));
     constexpr size_t kReads = 100;
     AlignedMemory memory;
     const MutableByteView all = memory.room(kReads * kRoom);
@@ -229,7 +230,7 @@ Status reads_in_flight_come_back_once_each(Ground& ground) {
     std::vector<int> seen(kReads, 0);
     while (tracked.size() < kReads || queue->in_flight() > 0) {
       while (tracked.size() < kReads && queue->in_flight() < queue->capacity()) {
-        // Aligned and not, of no bytes, and over the end.
+        // Aligned and unaligned, empty, and past the end.
         const size_t shift = random.below(2) * random.below(kBlockBytes);
         const size_t length = random.below(3) == 0 ? kBlockBytes : random.below(kRoom - shift);
         const uint64_t offset =
@@ -240,13 +241,13 @@ Status reads_in_flight_come_back_once_each(Ground& ground) {
       }
       std::vector<ReadDone> done;
       RETURN_IF_ERROR(queue->wait(done));
-      RETURN_IF_ERROR(expect(!done.empty(), "a wait gives at least one"));
+      RETURN_IF_ERROR(expect(!done.empty(), "wait() returns at least one read"));
       RETURN_IF_ERROR(check_done(done, tracked, kFile, seen));
     }
     RETURN_IF_ERROR(expect(seen == std::vector<int>(kReads, 1), "each read comes back once"));
     std::vector<ReadDone> none;
     RETURN_IF_ERROR(queue->wait(none));
-    RETURN_IF_ERROR(expect(none.empty(), "nothing in flight gives nothing"));
+    RETURN_IF_ERROR(expect(none.empty(), "wait() returns nothing if nothing is in flight"));
   }
   return {};
 }
@@ -268,17 +269,18 @@ Status whole_files_in_flight_come_back_once_each(Ground& ground) {
       RETURN_IF_ERROR(queue->submit_whole({path, places[i], i}));
     }
     while (queue->in_flight() > 0) RETURN_IF_ERROR(queue->wait(done));
-    RETURN_IF_ERROR(expect(done.size() == std::size(kSizes), "each comes back once"));
+    RETURN_IF_ERROR(expect(done.size() == std::size(kSizes), "each file comes back once"));
     for (const ReadDone& one : done) {
       if (!one.bytes_read.ok()) return one.bytes_read.error();
-      RETURN_IF_ERROR(expect(*one.bytes_read == kSizes[one.tag], "it is as long as was written"));
+      RETURN_IF_ERROR(
+          expect(*one.bytes_read == kSizes[one.tag], "the file is as long as was written"));
       RETURN_IF_ERROR(check_bytes(0, places[one.tag].first(*one.bytes_read)));
     }
   }
   return {};
 }
 
-Status a_queue_may_go_with_reads_in_flight(Ground& ground) {
+Status a_queue_may_be_destroyed_with_reads_in_flight(Ground& ground) {
   constexpr uint64_t kFile = 1 << 20;
   RETURN_IF_ERROR(write_pattern(ground, "left", kFile));
   ASSIGN_OR_RETURN(const auto reader, ground.engine.open(ground.path("left")));
@@ -290,19 +292,19 @@ Status a_queue_may_go_with_reads_in_flight(Ground& ground) {
       RETURN_IF_ERROR(queue->submit({reader.get(), i << 16, room.subspan(i << 16, 1 << 16), i}));
     }
     queue.reset();
-    // Nothing may write here any more.
+    // Nothing may write to this memory now.
     std::fill(room.begin(), room.end(), std::byte{0x11});
     std::this_thread::yield();
     const bool untouched =
         std::all_of(room.begin(), room.end(), [](std::byte b) { return b == std::byte{0x11}; });
-    RETURN_IF_ERROR(expect(untouched, "memory is the caller's again when the queue is gone"));
+    RETURN_IF_ERROR(expect(untouched, "a destroyed queue no longer writes to memory"));
   }
   return {};
 }
 
 // ---- writing ----
 
-Status what_is_written_is_read(Ground& ground) {
+Status reads_return_what_was_written(Ground& ground) {
   ASSIGN_OR_RETURN(auto writer, ground.engine.create(ground.path("written")));
   std::vector<std::byte> bytes(50'000);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = byte_at(i);
@@ -326,28 +328,28 @@ Status what_is_written_is_read(Ground& ground) {
   return check_read(*reader, bytes.size(), 0, out);
 }
 
-Status create_empties_what_was_there(Ground& ground) {
+Status create_truncates_the_file(Ground& ground) {
   RETURN_IF_ERROR(write_pattern(ground, "again", 10'000));
   RETURN_IF_ERROR(write_pattern(ground, "again", 10));
   ASSIGN_OR_RETURN(const auto reader, ground.engine.open(ground.path("again")));
   ASSIGN_OR_RETURN(const uint64_t size_bytes, reader->size_bytes());
-  return expect(size_bytes == 10, "nothing is left of the longer file");
+  return expect(size_bytes == 10, "create truncates the file");
 }
 
 constexpr ContractClause kContract[] = {
-    {"AnEmptyFileReadsAsNothing", false, an_empty_file_reads_as_nothing},
+    {"AnEmptyFileHasNoBytes", false, an_empty_file_has_no_bytes},
     {"AnyOffsetLengthAndAddressMayBeRead", false, any_offset_length_and_address_may_be_read},
-    {"ReadsPastTheEndGiveNothing", false, reads_past_the_end_give_nothing},
-    {"LongReadsAreWhole", false, long_reads_are_whole},
-    {"OffsetsOfManyGigabytesAreRight", false, offsets_of_many_gigabytes_are_right},
+    {"ReadsPastTheEndReturnNothing", false, reads_past_the_end_return_nothing},
+    {"LongReadsAreComplete", false, long_reads_are_complete},
+    {"OffsetsOfManyGigabytesWork", false, offsets_of_many_gigabytes_work},
     {"ViewsAreTheBytesOfTheFile", false, views_are_the_bytes_of_the_file},
-    {"ManyThreadsReadOneReader", false, many_threads_read_one_reader},
-    {"WholeFilesAreReadAtOnce", false, whole_files_are_read_at_once},
+    {"ManyThreadsShareOneReader", false, many_threads_share_one_reader},
+    {"WholeFilesAreRead", false, whole_files_are_read},
     {"ReadsInFlightComeBackOnceEach", false, reads_in_flight_come_back_once_each},
     {"WholeFilesInFlightComeBackOnceEach", false, whole_files_in_flight_come_back_once_each},
-    {"AQueueMayGoWithReadsInFlight", false, a_queue_may_go_with_reads_in_flight},
-    {"WhatIsWrittenIsRead", false, what_is_written_is_read},
-    {"CreateEmptiesWhatWasThere", false, create_empties_what_was_there},
+    {"AQueueMayBeDestroyedWithReadsInFlight", false, a_queue_may_be_destroyed_with_reads_in_flight},
+    {"ReadsReturnWhatWasWritten", false, reads_return_what_was_written},
+    {"CreateTruncatesTheFile", false, create_truncates_the_file},
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// The contract of Engine as clauses that every implementation is held to, written once.
+// The contract of Engine, as a list of clauses that every implementation must pass.
 //
-// A check gets an engine and a directory of its own, and returns what was broken. engine_test.cc
-// runs them for every engine of this build.
+// A check gets an engine and a directory of its own, and returns the violation as an error.
+// engine_test.cc runs the checks for every engine of this build.
 #pragma once
 
 #include <filesystem>
@@ -23,22 +23,22 @@ struct Ground {
 
 struct ContractClause {
   std::string_view name;
-  bool needs_real_files;  // about the operating system's files, which `memory` has none of
+  bool needs_real_files;  // not for `memory`, which has no files of the operating system
   Status (*check)(Ground& ground);
 };
 
-std::span<const ContractClause> contract();         // what succeeds
-std::span<const ContractClause> contract_faults();  // what fails, and how
+std::span<const ContractClause> contract();         // calls that succeed
+std::span<const ContractClause> contract_faults();  // calls that fail, and their errors
 
 Status expect(bool holds, std::string_view what);
 
-// A byte that tells its place in a file.
+// The byte that a test file has at this offset.
 std::byte byte_at(uint64_t offset_bytes);
 
-// Makes a file of such bytes.
+// Creates a file of such bytes.
 Status write_pattern(Ground& ground, std::string_view name, uint64_t size_bytes);
 
-// Reads a part of such a file, and holds it against what must be there.
+// Reads a part of such a file and checks it.
 Status check_read(const Reader& reader, uint64_t file_bytes, uint64_t offset_bytes,
                   MutableByteView out);
 

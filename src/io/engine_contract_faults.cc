@@ -18,7 +18,9 @@ namespace {
 template <typename T>
 Status expect_error(const Result<T>& result, Errc code, std::string_view beginning,
                     std::string_view words) {
-  if (result.ok()) return fail(Errc::kCorrupt, "a call succeeded that had to fail: {}", words);
+  if (result.ok()) {
+    return fail(Errc::kCorrupt, "a call succeeded that should have failed with '{}'", words);
+  }
   const std::string& message = result.error().message();
   if (result.error().code() == code && message.starts_with(beginning) &&
       message.find(words) != std::string::npos) {
@@ -28,13 +30,13 @@ Status expect_error(const Result<T>& result, Errc code, std::string_view beginni
               words);
 }
 
-// As read_whole, by a queue.
+// Like read_whole, through a queue.
 Result<size_t> read_whole_in_flight(Ground& ground, const std::string& path, MutableByteView out) {
   ASSIGN_OR_RETURN(const auto queue, ground.engine.open_queue(1));
   RETURN_IF_ERROR(queue->submit_whole({path, out, 7}));
   std::vector<ReadDone> done;
   RETURN_IF_ERROR(queue->wait(done));
-  if (done.size() != 1 || done[0].tag != 7) return fail(Errc::kCorrupt, "it is not what came back");
+  if (done.size() != 1 || done[0].tag != 7) return fail(Errc::kCorrupt, "another read came back");
   return std::move(done[0].bytes_read);
 }
 
@@ -66,7 +68,7 @@ Status a_directory_is_refused(Ground& ground) {
                       "is a directory");
 }
 
-Status a_whole_file_that_does_not_fit_tells_its_length(Ground& ground) {
+Status the_error_for_a_file_that_does_not_fit_has_its_length(Ground& ground) {
   for (const uint64_t file_bytes : {11, 4096, 8192, 100'000}) {
     RETURN_IF_ERROR(write_pattern(ground, "too-long", file_bytes));
     const std::string path = ground.path("too-long").native();
@@ -83,7 +85,7 @@ Status a_whole_file_that_does_not_fit_tells_its_length(Ground& ground) {
   return {};
 }
 
-// In a thread of its own: what is changed is the thread's alone.
+// Runs the check in a thread of its own, so that what it changes affects only that thread.
 template <typename Check>
 Status in_a_thread(Check check) {
   Status outcome;
@@ -119,11 +121,11 @@ Status write_until_it_fails(Ground& ground, const std::filesystem::path& path, E
     const Status written = writer->write_at(i * bytes.size(), bytes);
     if (!written.ok()) return expect_error(written, code, "cannot write", words);
   }
-  return fail(Errc::kCorrupt, "a disk that was full took all");
+  return fail(Errc::kCorrupt, "a full disk accepted all writes");
 }
 
-// A disk of a megabyte where mounting is allowed; the mount is the thread's and goes with it.
-Status a_full_disk_says_so(Ground& ground) {
+// Uses a disk of 1 MiB if mounting is allowed. The mount belongs to the thread and ends with it.
+Status a_full_disk_is_reported(Ground& ground) {
   return in_a_thread([&]() -> Status {
     const auto small = ground.path("small");
     std::filesystem::create_directory(small);
@@ -140,7 +142,7 @@ Status a_full_disk_says_so(Ground& ground) {
   });
 }
 
-Status a_file_over_the_limit_says_so(Ground& ground) {
+Status a_file_over_the_limit_is_reported(Ground& ground) {
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -153,7 +155,7 @@ Status a_file_over_the_limit_says_so(Ground& ground) {
   return outcome;
 }
 
-Status the_limit_of_open_files_is_told_with_its_remedy(Ground& ground) {
+Status too_many_open_files_are_reported_with_a_fix(Ground& ground) {
   RETURN_IF_ERROR(write_pattern(ground, "one-more", 10));
   const std::string path = ground.path("one-more").native();
   rlimit before{};
@@ -178,8 +180,8 @@ Status a_file_that_shrinks_is_read_to_its_new_end(Ground& ground) {
   std::filesystem::resize_file(ground.path("shrinks"), 5'000);
   std::vector<std::byte> out(100'000);
   RETURN_IF_ERROR(check_read(*reader, 5'000, 0, out));
-  RETURN_IF_ERROR(expect(!reader->view(0, 5'001), "no view reaches over the new end"));
-  return expect(!reader->view(90'000, 10), "no view lies past it");
+  RETURN_IF_ERROR(expect(!reader->view(0, 5'001), "no view crosses the new end"));
+  return expect(!reader->view(90'000, 10), "no view lies past the new end");
 }
 
 Status a_file_that_grows_is_read_to_its_new_end(Ground& ground) {
@@ -189,7 +191,7 @@ Status a_file_that_grows_is_read_to_its_new_end(Ground& ground) {
   const std::byte more = byte_at(100);
   const bool is_written = pwrite(fd, &more, 1, 100) == 1;
   close(fd);
-  RETURN_IF_ERROR(expect(is_written, "a byte more is written"));
+  RETURN_IF_ERROR(expect(is_written, "one more byte is written"));
   std::vector<std::byte> out(200);
   return check_read(*reader, 101, 0, out);
 }
@@ -197,13 +199,13 @@ Status a_file_that_grows_is_read_to_its_new_end(Ground& ground) {
 constexpr ContractClause kFaults[] = {
     {"AMissingFileIsNamed", false, a_missing_file_is_named},
     {"ADirectoryIsRefused", false, a_directory_is_refused},
-    {"AWholeFileThatDoesNotFitTellsItsLength", false,
-     a_whole_file_that_does_not_fit_tells_its_length},
+    {"TheErrorForAFileThatDoesNotFitHasItsLength", false,
+     the_error_for_a_file_that_does_not_fit_has_its_length},
     {"AFileWithoutPermissionIsNamed", true, a_file_without_permission_is_named},
-    {"AFullDiskSaysSo", true, a_full_disk_says_so},
-    {"AFileOverTheLimitSaysSo", true, a_file_over_the_limit_says_so},
-    {"TheLimitOfOpenFilesIsToldWithItsRemedy", true,
-     the_limit_of_open_files_is_told_with_its_remedy},
+    {"AFullDiskIsReported", true, a_full_disk_is_reported},
+    {"AFileOverTheLimitIsReported", true, a_file_over_the_limit_is_reported},
+    {"TooManyOpenFilesAreReportedWithAFix", true,
+     too_many_open_files_are_reported_with_a_fix},
     {"AFileThatShrinksIsReadToItsNewEnd", true, a_file_that_shrinks_is_read_to_its_new_end},
     {"AFileThatGrowsIsReadToItsNewEnd", true, a_file_that_grows_is_read_to_its_new_end},
 };

@@ -1,4 +1,4 @@
-// The contract, held by every engine of this build, and what is special to one of them.
+// Checks the contract for every engine of this build, and what is specific to single engines.
 #include "io/engine.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// From now on io_uring_setup fails with EPERM in this process.
+// Makes io_uring_setup fail with EPERM in this process.
 void refuse_io_uring() {
   sock_filter rules[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -72,16 +72,16 @@ INSTANTIATE_TEST_SUITE_P(Of, EngineContract,
                                   std::string(std::get<1>(tried.param).name);
                          });
 
-TEST(OpenEngine, AnUnknownNameListsThoseThereAre) {
+TEST(OpenEngine, TheErrorForAnUnknownNameListsTheEngines) {
   const auto engine = open_engine("positx");
   ASSERT_FALSE(engine.ok());
   EXPECT_EQ(
       engine.error().message(),
-      "there is no engine 'positx' among auto, posix, direct, mapped, uring, memory; did you mean "
-      "'posix'?");
+      "unknown engine 'positx'; the engines are auto, posix, direct, mapped, uring, memory; did "
+      "you mean 'posix'?");
 }
 
-TEST(AutoEngine, HasBothWaysOrSaysWhyThereIsOne) {
+TEST(AutoEngine, HasBothWaysOrSaysWhyNot) {
   const auto engine = open_auto();
   ASSERT_TRUE(engine.ok());
   const EngineWays ways = (*engine)->ways();
@@ -98,9 +98,8 @@ TEST(AutoEngine, HasBothWaysOrSaysWhyThereIsOne) {
   }
 }
 
-// In a child, which alone is forbidden to have a ring: as a container's filter of system calls
-// does.
-TEST(AutoEngine, AKernelThatRefusesIoUringLeavesPlainReads) {
+// In a child process, where io_uring is forbidden as by the seccomp filter of a container.
+TEST(AutoEngine, FallsBackToPlainReadsIfTheKernelRefusesIoUring) {
   EXPECT_EXIT(
       {
         refuse_io_uring();
@@ -115,18 +114,18 @@ TEST(AutoEngine, AKernelThatRefusesIoUringLeavesPlainReads) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(DirectEngine, AFileSystemThatRefusesIsNamedWithTheEngineToUse) {
+TEST(DirectEngine, TheErrorForAnUnsupportedFileSystemNamesAnotherEngine) {
   const auto engine = open_direct();
   ASSERT_TRUE(engine.ok());
   const auto reader = (*engine)->open("/proc/self/maps");
   ASSERT_FALSE(reader.ok());
   EXPECT_EQ(reader.error().code(), Errc::kUnsupported);
   EXPECT_EQ(reader.error().message(),
-            "/proc/self/maps: its file system refuses direct I/O (O_DIRECT); use the engine "
-            "'posix' here");
+            "/proc/self/maps: the file system does not support direct I/O (O_DIRECT); use engine "
+            "'posix'");
 }
 
-TEST(UringQueue, MoreReadsThanTheKernelTakesAreRefused) {
+TEST(UringQueue, RefusesMoreReadsThanTheKernelAllows) {
   const auto engine = open_uring();
   if (!engine.ok()) GTEST_SKIP() << engine.error().message();
   const auto queue = (*engine)->open_queue(1'000'000);

@@ -15,7 +15,7 @@ Result<File> open_to_read(const std::filesystem::path& path, int more_flags) {
   ASSIGN_OR_RETURN(File file, File::open(path, O_RDONLY | more_flags));
   struct stat info{};
   if (fstat(file.fd(), &info) != 0) {
-    return fail_os(errno, "cannot ask what it is").within(path.native());
+    return fail_os(errno, "cannot get its type").within(path.native());
   }
   if (S_ISDIR(info.st_mode)) return fail_os(EISDIR, "cannot open").within(path.native());
   return file;
@@ -38,10 +38,10 @@ Error longer_than_room(uint64_t size_bytes, size_t room_bytes) {
 
 namespace {
 
-// Reads to the end. A spare byte after `out` makes the read that fills it show whether the file
-// goes on, so a file that fits exactly needs no second call; no fstat, whose length would be that
-// of a moment before. A second call is made only where the first ended at a multiple of 512, where
-// a short read may also be one that was cut by a bad block (read_cursor.h).
+// Reads to the end of the file. A spare byte after `out` makes the read that fills it show whether
+// the file is longer, so a file that fits exactly needs no second call. Not fstat: its length may
+// be outdated. A second call is made only if the first ended at a multiple of 512, where a bad
+// block may have cut it short (read_cursor.h).
 Result<size_t> read_to_the_end(const File& file, MutableByteView out) {
   std::byte spare{};
   size_t done = 0;

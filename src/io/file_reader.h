@@ -1,4 +1,4 @@
-// FileReader, FileWriter, FileEngine: files of the operating system, as most engines hand them out.
+// FileReader, FileWriter, FileEngine: files of the operating system, as used by most engines.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ class FileReader : public Reader {
   }
 
   int fd() const { return file_.fd(); }
-  // Whether transfers must be aligned, and pass the page cache by.
+  // Whether transfers must be aligned and bypass the page cache.
   virtual bool is_direct() const { return false; }
 
  private:
@@ -39,17 +39,18 @@ class FileWriter final : public Writer {
   File file_;
 };
 
-// Opens for reading; a directory, which open(2) would open, is refused here and not at the first
-// read.
+// Opens for reading. Refuses a directory here rather than at the first read, although open(2) would
+// open it.
 Result<File> open_to_read(const std::filesystem::path& path, int more_flags = 0);
 
 Result<std::unique_ptr<Writer>> create_file(const std::filesystem::path& path);
 
-// Engine::read_whole by open, one read and close: see file_reader.cc for how it knows the end.
+// Implements Engine::read_whole with open, one read and close. file_reader.cc says how it detects
+// the end.
 Result<size_t> read_whole_file(const std::filesystem::path& path, MutableByteView out);
 
-// Files by plain calls through the page cache, for engines that differ in their queue or their
-// views.
+// Accesses files with plain calls through the page cache. Base of engines that differ in their
+// queue or views.
 class FileEngine : public Engine {
  public:
   Result<std::unique_ptr<Reader>> open(const std::filesystem::path& path) override;
@@ -61,7 +62,7 @@ class FileEngine : public Engine {
   }
 };
 
-// The error of read_whole where the file is longer than the room for it.
+// The error of read_whole for a file that does not fit.
 Error longer_than_room(uint64_t size_bytes, size_t room_bytes);
 
 }  // namespace millrace::io

@@ -1,4 +1,5 @@
-// InlineQueue: a ReadQueue without a queue: each read is made by submit(), and wait() tells of it.
+// InlineQueue: a ReadQueue that is not asynchronous: submit() reads, and wait() returns the
+// results.
 #pragma once
 
 #include <filesystem>

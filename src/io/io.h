@@ -1,8 +1,8 @@
-// io: how bytes move between memory and files, by engines under one contract.
+// io: engines that move bytes between memory and files. All of them fulfil one contract.
 //
-// Promises: errors are values that name what was attempted; no engine prints or starts a thread; an
-// engine that the build or the kernel lacks says so when it is opened. docs/design/engines.md has
-// what each is for and what it costs.
+// Promises: errors are values that name what was attempted. No engine prints or starts a thread. An
+// engine that the build or the kernel lacks fails to open and says why. docs/design/engines.md
+// describes what each engine is for and what it costs.
 #pragma once
 
 #include "io/engine.h"

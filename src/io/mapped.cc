@@ -1,12 +1,12 @@
-// The mapped engine: views are the pages of the page cache, mapped when the file is opened.
+// The mapped engine: views are pages of the page cache, mapped when the file is opened.
 //
-// A byte of a mapping that cannot be had ends the program with SIGBUS: past the end of a file that
-// was cut short, or where the device fails. So nothing here reads through the mapping but the
-// callers of view(), and view() first makes sure of the bytes: that the file is still long enough
-// (the rest of a page cut in two would read as zeros), and, by MADV_POPULATE_READ, that the pages
-// can be read. Where they cannot there is no view, and read_at, by pread, says why. What is left:
-// a file that is cut short while a view of it is held. Nobody can promise that but the one who
-// keeps files whole; docs/design/engines.md.
+// Touching a byte of a mapping that cannot be loaded, because the file was truncated or the device
+// failed, kills the program with SIGBUS. So only callers of view() read through the mapping, and
+// view() first checks the bytes: that the file is still long enough (the rest of a partial last
+// page would read as zeros) and, with MADV_POPULATE_READ, that the pages can be read. If they
+// cannot, there is no view, and read_at, which uses pread, returns the error. One risk remains: the
+// file is truncated while a view of it is held. Only the owner of the files can rule that out;
+// docs/design/engines.md.
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -24,7 +24,8 @@
 namespace millrace::io {
 namespace {
 
-// A longer view is not read in advance: who asks for a whole file of gigabytes wants a part of it.
+// Longer views are not populated: who asks for a view of a file of gigabytes wants only a part of
+// it.
 constexpr uint64_t kPopulatedBytesMax = uint64_t{64} << 20;
 
 class MappedReader final : public FileReader {
@@ -54,7 +55,7 @@ class MappedReader final : public FileReader {
     const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
     const uintptr_t page = begin & ~(page_bytes() - 1);
     const uintptr_t length = begin + bytes.size() - page;
-    // EINVAL: a kernel before 5.14, which cannot tell in advance.
+    // EINVAL: the kernel is older than 5.14 and cannot check in advance.
     return madvise(reinterpret_cast<void*>(page), length, MADV_POPULATE_READ) == 0 ||
            errno == EINVAL;
   }
@@ -62,7 +63,7 @@ class MappedReader final : public FileReader {
   ByteView bytes_;
 };
 
-// A whole file is read: to map, fault and unmap costs more than one read of a small one.
+// read_whole() reads: for a small file, map, fault and unmap cost more than one read.
 class Mapped final : public FileEngine {
  public:
   std::string_view name() const override { return "mapped"; }

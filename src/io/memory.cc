@@ -19,11 +19,11 @@ using Chunk = std::array<std::byte, kChunkBytes>;
 struct MemoryFile {
   std::string path;
   uint64_t size_bytes = 0;
-  // Only what was written: a file may have holes of gigabytes.
+  // Only chunks that were written: a file may have holes of gigabytes.
   std::map<uint64_t, std::unique_ptr<Chunk>> chunks;
 };
 
-// Everything under one lock: it is not made for speed, and faults are then exact.
+// One lock for everything: speed does not matter here, and it makes faults exact.
 struct MemoryState {
   std::mutex mutex;
   std::condition_variable released;
@@ -43,8 +43,8 @@ struct MemoryState {
     return chunks * kChunkBytes;
   }
 
-  // What one system call would do before it moves anything: waits, and an errno value or 0. With
-  // the lock held; let go of while it waits.
+  // Does what a system call would do before it moves bytes: waits, and returns an errno value or 0.
+  // Called with the lock held; releases it while it waits.
   int begin_transfer(std::unique_lock<std::mutex>& lock, const MemoryFile& file) {
     ++transfers;
     if (!concerns(file.path)) return 0;
@@ -66,7 +66,8 @@ struct MemoryState {
     return 0;
   }
 
-  // How many of `wanted` bytes from `offset` on a transfer moves; nothing at a place that fails.
+  // Returns how many of the `wanted` bytes at `offset` a transfer moves, or nullopt if it must fail
+  // there.
   std::optional<size_t> length_of(const MemoryFile& file, uint64_t offset, size_t wanted,
                                   std::optional<uint64_t> error_at) const {
     if (!concerns(file.path)) return wanted;
@@ -82,7 +83,7 @@ struct MemoryState {
 
 namespace {
 
-// One transfer within one chunk after another.
+// Splits a transfer at chunk boundaries.
 template <typename Visit>
 void for_each_chunk(uint64_t offset, size_t length, Visit visit) {
   size_t done = 0;
@@ -212,7 +213,8 @@ Result<size_t> read_whole_in(const std::shared_ptr<MemoryState>& state, const st
   return longer_than_room(size_bytes, out.size()).within(name);
 }
 
-// Reads in wait() and not in submit(), so that a read that stalls is one in flight; last first.
+// Reads in wait(), not in submit(), so that a stalled read is in flight. Last submitted, first
+// read.
 class MemoryQueue final : public ReadQueue {
  public:
   MemoryQueue(size_t capacity, std::shared_ptr<MemoryState> state)
@@ -235,25 +237,25 @@ class MemoryQueue final : public ReadQueue {
     if (reads_.empty()) return {};
     const Read read = std::move(reads_.back());
     reads_.pop_back();
-    done.push_back({read.tag, made(read)});
+    done.push_back({read.tag, perform(read)});
     return {};
   }
 
  private:
   struct Read {
     uint64_t tag = 0;
-    ReadRequest of_part;  // where it has a reader; else
+    ReadRequest of_part;  // used if it has a reader; otherwise of_whole is
     WholeFileRequest of_whole;
   };
 
-  Result<size_t> made(const Read& read) const {
+  Result<size_t> perform(const Read& read) const {
     const ReadRequest& part = read.of_part;
     if (part.reader != nullptr) return part.reader->read_at(part.offset_bytes, part.out);
     return read_whole_in(state_, read.of_whole.path, read.of_whole.out);
   }
 
   size_t capacity_;
-  std::shared_ptr<MemoryState> state_;  // shared with the engine, and its readers
+  std::shared_ptr<MemoryState> state_;  // shared with the engine and its readers
   std::vector<Read> reads_;
 };
 

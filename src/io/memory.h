@@ -1,11 +1,11 @@
-// MemoryEngine: files in memory, with faults on demand: what everything above is tested with.
+// MemoryEngine: files in memory, with faults on demand. Tests of all layers above use it.
 //
 //   MemoryEngine engine;
 //   engine.set_faults({.path_contains = "00007", .read_error_at = 4096});
 //
-// Files live as long as the engine or a reader of them. Any number of threads. A path is a name and
-// no more: there are no directories to make, but a name that others lie below is one. Reads of its
-// queue come back in the reverse of the order they were submitted in, so that nobody relies on it.
+// Files live as long as the engine or a reader of them. Thread-safe. A path is just a name:
+// directories need not be created, but a name that is a prefix of others counts as a directory. The
+// queue returns reads in reverse order of submission, so that no caller relies on the order.
 #pragma once
 
 #include <chrono>
@@ -21,18 +21,18 @@
 
 namespace millrace::io {
 
-// What goes wrong. A read or a write is made of transfers, as system calls would make them.
+// The faults to inject. A read or write consists of transfers, as if made by system calls.
 struct FaultPlan {
-  std::string path_contains;                 // the files it is about; empty: all
-  int open_errno = 0;                        // open and create fail with it
-  size_t transfer_bytes_max = 0;             // above 0: no transfer moves more (short reads)
-  uint32_t interrupt_every = 0;              // above 0: every n-th transfer is an EINTR instead
-  std::optional<uint64_t> read_error_at{};   // a transfer that reaches this byte gives what is
-                                             // before it; one that begins there is an EIO
+  std::string path_contains;                 // affects files with this in their path; empty: all
+  int open_errno = 0;                        // not 0: open and create fail with it
+  size_t transfer_bytes_max = 0;             // not 0: no transfer moves more (short reads)
+  uint32_t interrupt_every = 0;              // not 0: every n-th transfer fails with EINTR
+  std::optional<uint64_t> read_error_at{};   // a transfer that reaches this byte stops before
+                                             // it; one that begins there fails with EIO
   std::optional<uint64_t> write_error_at{};  // likewise
   std::chrono::nanoseconds delay{};          // of each transfer
   bool stalls = false;                       // transfers wait until release()
-  uint64_t disk_bytes = std::numeric_limits<uint64_t>::max();  // of all files: then ENOSPC
+  uint64_t disk_bytes = std::numeric_limits<uint64_t>::max();  // for all files; then ENOSPC
 };
 
 struct MemoryFile;   // in memory.cc
@@ -49,18 +49,18 @@ class MemoryEngine final : public Engine {
   Result<std::unique_ptr<ReadQueue>> open_queue(size_t capacity) override;
   Result<size_t> read_whole(const std::filesystem::path& path, MutableByteView out) override;
 
-  // From now on; for transfers under way too, if they wait.
+  // Takes effect at once, also for transfers that are waiting.
   void set_faults(FaultPlan faults);
-  // Lets go of what stalls, and stalls nothing more.
+  // Continues stalled transfers. Later ones do not stall.
   void release();
-  // Transfers that wait for release() now.
+  // Number of transfers that wait for release().
   size_t stalled_count() const;
-  // Transfers so far, interrupted ones among them.
+  // Number of transfers so far, including interrupted ones.
   uint64_t transfer_count() const;
   uint64_t interrupted_count() const;
 
  private:
-  std::shared_ptr<MemoryState> state_;  // shared with readers and writers, which may live longer
+  std::shared_ptr<MemoryState> state_;  // shared with readers and writers, which may outlive it
 };
 
 Result<std::unique_ptr<Engine>> open_memory();

@@ -34,14 +34,14 @@ TEST_F(MemoryFaults, ShortTransfersAreContinued) {
   EXPECT_GT(engine.transfer_count(), 1'000u);
 }
 
-TEST_F(MemoryFaults, InterruptedTransfersAreMadeAgain) {
+TEST_F(MemoryFaults, InterruptedTransfersAreRetried) {
   engine.set_faults({.transfer_bytes_max = 100, .interrupt_every = 2});
   const auto outcome = check_read(*open(), 10'000, 0, out);
   EXPECT_TRUE(outcome.ok()) << outcome.error().message();
   EXPECT_GT(engine.interrupted_count(), 50u);
 }
 
-TEST_F(MemoryFaults, ABadPlaceFailsTheReadsThatReachItAndNoOthers) {
+TEST_F(MemoryFaults, ABadByteFailsOnlyTheReadsThatReachIt) {
   engine.set_faults({.read_error_at = 5'000});
   const auto reader = open();
   EXPECT_TRUE(reader->read_at(0, std::span(out).first(5'000)).ok());
@@ -51,14 +51,14 @@ TEST_F(MemoryFaults, ABadPlaceFailsTheReadsThatReachItAndNoOthers) {
   EXPECT_EQ(failed.error().message(), "cannot read 1 bytes at byte 5000: input/output error");
 }
 
-TEST_F(MemoryFaults, FaultsConcernTheFilesTheyName) {
+TEST_F(MemoryFaults, FaultsAffectOnlyTheFilesTheyName) {
   ASSERT_TRUE(write_pattern(ground, "other", 100).ok());
   engine.set_faults({.path_contains = "other", .open_errno = EMFILE});
   EXPECT_TRUE(engine.open("f").ok());
   EXPECT_FALSE(engine.open("other").ok());
 }
 
-TEST_F(MemoryFaults, AFullDiskRefusesWhatIsNewAndKeepsWhatIsThere) {
+TEST_F(MemoryFaults, AFullDiskRefusesNewDataAndKeepsOldData) {
   engine.set_faults({.disk_bytes = 128 << 10});
   auto writer = engine.create("g");
   ASSERT_TRUE(writer.ok());
@@ -82,7 +82,7 @@ TEST_F(MemoryFaults, AStalledReadWaitsUntilItIsReleased) {
   EXPECT_EQ(engine.stalled_count(), 0u);
 }
 
-TEST_F(MemoryFaults, TheQueueGivesTheLastReadFirst) {
+TEST_F(MemoryFaults, TheQueueReturnsTheLastReadFirst) {
   auto queue = engine.open_queue(2);
   ASSERT_TRUE(queue.ok());
   const auto reader = open();

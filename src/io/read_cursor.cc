@@ -7,7 +7,7 @@
 namespace millrace::io {
 namespace {
 
-// The kernel moves at most a page less than 2 GiB in one call.
+// The kernel moves at most 2 GiB less one page per call.
 constexpr size_t kTransferBytesMax = size_t{1} << 30;
 
 constexpr uint64_t floor_of(uint64_t bytes) { return bytes / kBlockBytes * kBlockBytes; }

@@ -1,14 +1,15 @@
-// ReadCursor: the transfers that one read is made of, whoever makes them.
+// ReadCursor: splits a read into transfers. The caller performs them.
 //
 //   ReadCursor cursor({.offset_bytes = at, .out = out, .is_direct = true});
 //   while (!cursor.is_finished()) cursor.took(pread_of(cursor.next(bounce)));
 //   cursor.done_bytes();
 //
-// It knows two things that every engine must get right once. Direct transfers start, end and lie at
-// multiples of kBlockBytes: what does not is read into a bounce buffer and copied from there. And a
-// short transfer is not yet the end of the file: the kernel gives what it had before a bad block as
-// a short read, and the error only to the next one. Such a read ends where a block does; one that
-// ends elsewhere has met the end of the file, and needs no further call to know it.
+// It handles two things that every engine must get right. First, direct transfers must begin, end
+// and be placed in memory at multiples of kBlockBytes; other parts are read into a bounce buffer
+// and copied. Second, a short transfer does not always mean the end of the file. If the kernel
+// meets a bad block, it returns the bytes before it as a short read and reports the error only on
+// the next read. Such a read ends at a block boundary. A short read that ends elsewhere has reached
+// the end of the file, and no further call is needed.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@
 
 namespace millrace::io {
 
-// Whether a transfer that was shorter than asked may have been cut by something else than the end
-// of the file, which it reached up to `end_bytes`. Multiples of 512: the smallest block there is.
+// Whether a short transfer that ended at `end_bytes` of the file may have been cut short by an
+// error rather than by the end of the file. 512 bytes is the smallest block size.
 constexpr bool may_hide_an_error(uint64_t end_bytes) { return end_bytes % 512 == 0; }
 
 class ReadCursor {
@@ -35,7 +36,7 @@ class ReadCursor {
     MutableByteView into;
   };
 
-  // The most that is bounced at once.
+  // Maximum size of the bounce buffer.
   static constexpr size_t kBounceBytesMax = size_t{1} << 20;
 
   explicit ReadCursor(const Read& read) : read_(read), is_finished_(read.out.empty()) {}
@@ -43,14 +44,15 @@ class ReadCursor {
   bool is_finished() const { return is_finished_; }
   size_t done_bytes() const { return done_bytes_; }
 
-  // The bytes of bounce buffer that next() asks for; 0 where it needs none.
+  // Size of the bounce buffer that next() needs; 0 if it needs none.
   size_t bounce_bytes() const;
 
-  // What to transfer now. `bounce` has at least bounce_bytes(), at a multiple of kBlockBytes.
+  // Returns the next transfer to make. `bounce` has at least bounce_bytes() bytes and is aligned to
+  // kBlockBytes.
   // REQUIRES: !is_finished()
   Piece next(MutableByteView bounce);
 
-  // How many bytes the transfer of next() gave; less than asked where the file ends, or anyhow.
+  // Records how many bytes the transfer of next() returned, which may be fewer than requested.
   void took(size_t got_bytes);
 
  private:

@@ -17,7 +17,7 @@ TEST(ReadCursor, AShortTransferWithinABlockIsTheEnd) {
   EXPECT_EQ(cursor.done_bytes(), 700u);
 }
 
-TEST(ReadCursor, AShortTransferThatEndsWithABlockIsAskedAgain) {
+TEST(ReadCursor, AShortTransferThatEndsAtABlockIsContinued) {
   std::vector<std::byte> out(1000);
   ReadCursor cursor({.offset_bytes = 0, .out = out});
   cursor.next({});
@@ -31,7 +31,7 @@ TEST(ReadCursor, AShortTransferThatEndsWithABlockIsAskedAgain) {
   EXPECT_EQ(cursor.done_bytes(), 512u);
 }
 
-TEST(ReadCursor, DirectPiecesAreAlignedWhateverIsAsked) {
+TEST(ReadCursor, DirectPiecesAreAlwaysAligned) {
   AlignedMemory memory;
   AlignedMemory bounce;
   const MutableByteView room = memory.room(5 * kBlockBytes);

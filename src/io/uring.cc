@@ -4,7 +4,7 @@
 namespace millrace::io {
 namespace {
 
-// One read that is waited for has nothing to gain from a ring: those are plain calls.
+// A single read that the caller waits for gains nothing from a ring, so it is a plain call.
 class Uring final : public FileEngine {
  public:
   std::string_view name() const override { return "uring"; }
@@ -18,7 +18,7 @@ class Uring final : public FileEngine {
 
 }  // namespace
 
-// Tries a ring, so that a kernel that refuses says so when the engine is chosen.
+// Opens a ring once, so that a kernel that refuses it is reported when the engine is chosen.
 Result<std::unique_ptr<Engine>> open_uring() {
   RETURN_IF_ERROR(open_uring_queue(1));
   return std::unique_ptr<Engine>(std::make_unique<Uring>());

@@ -14,34 +14,34 @@
 namespace millrace::io {
 namespace {
 
-constexpr unsigned kPinnedMax = 64;  // regions; what is told of beyond them is read into as ever
+constexpr unsigned kPinnedMax = 64;  // regions; memory beyond them is read into without pinning
 
 Error refused(int os_error, size_t capacity) {
-  const std::string doing = fmt::format("cannot make a queue of {} reads by io_uring", capacity);
+  const std::string doing = fmt::format("cannot create an io_uring queue of {} reads", capacity);
   if (os_error == ENOSYS) {
-    return fail(Errc::kUnsupported, "{}: this kernel has none; use the engine 'posix'", doing);
+    return fail(Errc::kUnsupported, "{}: this kernel has no io_uring; use engine 'posix'", doing);
   }
   if (os_error == EPERM || os_error == EACCES) {
     return fail(Errc::kUnsupported,
-                "{}: the kernel refuses it (sysctl kernel.io_uring_disabled, or a container's "
-                "filter of system calls); use the engine 'posix'",
+                "{}: not permitted (sysctl kernel.io_uring_disabled, or the seccomp filter of a "
+                "container); use engine 'posix'",
                 doing);
   }
   if (os_error == ENOMEM) {
     return fail(Errc::kExhausted,
-                "{}: no memory that may be locked is left (ulimit -l); ask for fewer reads, or use "
-                "the engine 'posix'",
+                "{}: the limit on locked memory is reached (ulimit -l); use fewer reads or engine "
+                "'posix'",
                 doing);
   }
   return fail_os(os_error, doing);
 }
 
-// Counted before a ring is unmapped and looked at after one is mapped: a ring at the place of an
-// earlier one is other memory, which ThreadSanitizer does not see, since liburing maps it.
+// For ThreadSanitizer. Incremented before a ring is unmapped and read after one is mapped: a new
+// ring at the address of an earlier one is different memory, but ThreadSanitizer cannot see that,
+// since liburing maps it.
 std::atomic<uint64_t> ended_rings = 0;
 
-// Completions are then found without an interrupt of the thread; kernels before 5.19 refuse the
-// flag.
+// COOP_TASKRUN: completions do not interrupt the thread. Kernels before 5.19 refuse the flag.
 int open_ring(unsigned entries, unsigned completions, io_uring& ring) {
   io_uring_params params{};
   params.flags = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP | IORING_SETUP_COOP_TASKRUN;
@@ -67,15 +67,16 @@ Result<std::unique_ptr<UringQueue>> UringQueue::open(const UringOptions& options
   const size_t capacity = options.capacity;
   assert(capacity > 0);
   if (capacity > kCapacityMax) {
-    return fail(Errc::kInvalidArgument, "a queue of {} reads by io_uring: at most {} can be",
-                capacity, kCapacityMax);
+    return fail(Errc::kInvalidArgument,
+                "an io_uring queue of {} reads is too large; at most {} are allowed", capacity,
+                kCapacityMax);
   }
   std::unique_ptr<UringQueue> queue(new UringQueue(options));
   const auto completions = static_cast<unsigned>(capacity);
   const int result = open_ring(std::min(completions, 1024u), completions, queue->ring_);
   if (result < 0) return refused(-result, capacity);
   queue->is_open_ = true;
-  // Refused before 5.19: then nothing is pinned, and reads are as good, if dearer.
+  // Kernels before 5.19 refuse this. Then nothing is pinned: reads work but cost more.
   if (io_uring_register_buffers_sparse(&queue->ring_, kPinnedMax) == 0) {
     queue->pinned_.reserve(kPinnedMax);
   }
@@ -84,7 +85,8 @@ Result<std::unique_ptr<UringQueue>> UringQueue::open(const UringOptions& options
 
 UringQueue::~UringQueue() {
   if (!is_open_) return;
-  // What the kernel has may still be written to; what only gathered here never gets to it.
+  // The kernel may still write to the memory of reads that it has. Reads not submitted to it are
+  // dropped.
   while (in_kernel_ > 0) {
     io_uring_cqe* completion = nullptr;
     const int result = io_uring_wait_cqe(&ring_, &completion);
@@ -102,7 +104,7 @@ void UringQueue::use_memory(MutableByteView memory) {
   iovec place{memory.data(), memory.size()};
   const auto index = static_cast<unsigned>(pinned_.size());
   __u64 tag = 0;
-  // Refused where the memory may not be locked (ulimit -l) or is over a gigabyte.
+  // Fails if the memory may not be locked (ulimit -l) or is larger than 1 GiB.
   if (io_uring_register_buffers_update_tag(&ring_, index, &place, &tag, 1) == 1) {
     pinned_.push_back(memory);
   }
@@ -125,7 +127,8 @@ Status UringQueue::submit(const ReadRequest& request) {
   return begin(index);
 }
 
-// Not opened and closed by the ring: that costs more on local disks (docs/design/engines.md).
+// Does not open and close through the ring: that costs more on local disks
+// (docs/design/engines.md).
 Status UringQueue::submit_whole(WholeFileRequest request) {
   const size_t index = take_slot(request.tag);
   Slot& slot = slots_[index];
@@ -148,7 +151,7 @@ Status UringQueue::begin(size_t index) {
     return {};
   }
   RETURN_IF_ERROR(start(index));
-  // A quarter at a time: the device has work before the queue is full.
+  // Submit a quarter at a time, so that the device has work before the queue is full.
   if (gathered_ >= std::max<size_t>(1, capacity() / 4)) return flush();
   return {};
 }
@@ -161,7 +164,7 @@ Status UringQueue::start(size_t index) {
     RETURN_IF_ERROR(flush());
     entry = io_uring_get_sqe(&ring_);
   }
-  if (entry == nullptr) return fail(Errc::kIo, "io_uring takes no more reads");
+  if (entry == nullptr) return fail(Errc::kIo, "io_uring accepts no more reads");
   prepare_read(*entry, slot);
   io_uring_sqe_set_data64(entry, index);
   ++gathered_;
@@ -186,7 +189,7 @@ Status UringQueue::flush() {
   while (gathered_ > 0) {
     const int sent = io_uring_submit(&ring_);
     if (sent == -EINTR) continue;
-    if (sent < 0) return fail_os(-sent, "cannot hand reads to io_uring");
+    if (sent < 0) return fail_os(-sent, "cannot submit reads to io_uring");
     gathered_ -= static_cast<size_t>(sent);
     in_kernel_ += static_cast<size_t>(sent);
   }
@@ -220,7 +223,7 @@ Status UringQueue::complete(size_t index, int result, std::vector<ReadDone>& don
   Slot& slot = slots_[index];
   if (result == -EINTR || result == -EAGAIN) return start(index);
   if (result < 0) {
-    const std::string doing = fmt::format("cannot read {} bytes at byte {} by io_uring",
+    const std::string doing = fmt::format("cannot read {} bytes at byte {} with io_uring",
                                           slot.piece.into.size(), slot.piece.offset_bytes);
     finish(index, fail_os(-result, doing), done);
     return {};
@@ -233,12 +236,13 @@ Status UringQueue::complete(size_t index, int result, std::vector<ReadDone>& don
 
 namespace {
 
-// A file that filled its room may have more: asked of the file, since a read through the ring would
-// cost a round of it. A directory can be opened, and says so only here where there is no room.
+// A file that filled its buffer may be longer. fstat tells, because another read through the ring
+// would cost a round trip. A directory can be opened, so with an empty buffer it is detected only
+// here.
 Result<size_t> whole(const File& file, size_t done_bytes, size_t room_bytes) {
   if (done_bytes < room_bytes) return done_bytes;
   struct stat info{};
-  if (fstat(file.fd(), &info) != 0) return fail_os(errno, "cannot ask for its length");
+  if (fstat(file.fd(), &info) != 0) return fail_os(errno, "cannot get its size");
   if (S_ISDIR(info.st_mode)) return fail_os(EISDIR, "cannot read");
   const auto size_bytes = static_cast<uint64_t>(info.st_size);
   if (size_bytes > room_bytes) return longer_than_room(size_bytes, room_bytes);

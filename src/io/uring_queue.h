@@ -1,10 +1,10 @@
-// UringQueue: reads in flight in the kernel, by io_uring.
+// UringQueue: a ReadQueue on io_uring.
 //
-// Reads gather in submit() and go to the kernel together, at the latest in wait(): one system call
-// for many. A short or interrupted read goes back into the ring. Memory that was told of by
-// use_memory() is pinned once and read into by fixed reads: that halves the CPU time of a direct
-// read of 128 KiB (docs/design/engines.md). A file that is read whole is opened and closed by plain
-// calls, and only its bytes go through the ring. Includes liburing; only uring*.cc include this.
+// submit() collects reads, and they go to the kernel together, in wait() at the latest: one system
+// call for many. A short or interrupted read goes back into the ring. Memory passed to use_memory()
+// is pinned once and read into with fixed reads, which halves the CPU time of a direct read of 128
+// KiB (docs/design/engines.md). A file that is read whole is opened and closed with plain calls;
+// only its bytes go through the ring. Includes liburing; only uring*.cc include this.
 #pragma once
 
 #include <liburing.h>
@@ -22,7 +22,7 @@ namespace millrace::io {
 
 class UringQueue final : public ReadQueue {
  public:
-  static constexpr size_t kCapacityMax = 32768;  // as the kernel allows
+  static constexpr size_t kCapacityMax = 32768;  // limit of the kernel
 
   static Result<std::unique_ptr<UringQueue>> open(const UringOptions& options);
   UringQueue(const UringQueue&) = delete;
@@ -43,7 +43,7 @@ class UringQueue final : public ReadQueue {
     int fd = -1;
     uint64_t tag = 0;
     AlignedMemory bounce;
-    // Of a file that is read whole:
+    // Only for a file that is read whole:
     File file;
     std::string path;
     size_t room_bytes = 0;
@@ -55,7 +55,7 @@ class UringQueue final : public ReadQueue {
   Status begin(size_t index);
   Status start(size_t index);
   void prepare_read(io_uring_sqe& entry, const Slot& slot) const;
-  // Takes what one read gave: adds it to `done`, or sends the rest on its way.
+  // Handles a completion: appends the read to `done`, or submits the rest of it.
   Status complete(size_t index, int result, std::vector<ReadDone>& done);
   void finish(size_t index, Result<size_t> result, std::vector<ReadDone>& done);
   Status flush();
@@ -65,11 +65,11 @@ class UringQueue final : public ReadQueue {
   bool is_open_ = false;
   std::vector<Slot> slots_;
   std::vector<size_t> free_;
-  // Slots whose read asks for nothing, or whose file cannot be opened: done at once.
+  // Slots that are done without the ring: empty reads, and files that cannot be opened.
   std::vector<std::pair<size_t, Result<size_t>>> at_once_;
-  size_t gathered_ = 0;  // in the ring's memory, not yet told to the kernel
+  size_t gathered_ = 0;  // in the ring's memory, not yet submitted to the kernel
   size_t in_kernel_ = 0;
-  std::vector<MutableByteView> pinned_;  // by their index in the ring
+  std::vector<MutableByteView> pinned_;  // by buffer index in the ring
 };
 
 }  // namespace millrace::io
