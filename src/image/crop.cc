@@ -50,8 +50,8 @@ Crop random_resized_crop(Size image, const RandomCropOptions& options, CounterRa
 
 Crop centre_crop(Size image, uint32_t resize_to, Size target) {
   const double shorter = std::min(image.width, image.height);
-  // Rounded down, as torchvision has it; the shorter side comes out exactly. Not in whole numbers:
-  // a picture of one by a million pixels has a side that 32 bits do not hold.
+  // Rounded down, as in torchvision; the shorter side is exact. Floating point, because the side of
+  // a 1 x 1,000,000 image would overflow 32 bits.
   const auto resized = [&](uint32_t side) {
     return std::floor(static_cast<double>(resize_to) * side / shorter);
   };

@@ -1,8 +1,8 @@
-// Crop: which part of an image becomes the sample, and whether mirrored.
+// Crop: which part of an image becomes the sample, and whether it is mirrored.
 //
-// The rules and the defaults are those of torchvision's transforms of the same names, so that a
-// recipe can be moved: RandomResizedCrop, Resize with CenterCrop, RandomHorizontalFlip. The numbers
-// drawn are our own (CounterRandom): equal keys give equal crops on every machine.
+// Rules and defaults are those of torchvision's transforms RandomResizedCrop, Resize with
+// CenterCrop, and RandomHorizontalFlip, so that a recipe can be ported. The random numbers are our
+// own (CounterRandom): equal keys give equal crops on every machine.
 #pragma once
 
 #include "base/counter_random.h"
@@ -20,22 +20,22 @@ struct Box {
 
 struct Crop {
   Box box;
-  Rect bounds;  // the pixels a filter may look at; around the box, or more
+  Rect bounds;  // the pixels a filter may read; contains the box
   bool flip = false;
 };
 
 struct RandomCropOptions {
-  double area_min = 0.08;  // of the image's
+  double area_min = 0.08;  // fraction of the image's area
   double area_max = 1.0;
-  double ratio_min = 3.0 / 4.0;  // width to height
+  double ratio_min = 3.0 / 4.0;  // width / height
   double ratio_max = 4.0 / 3.0;
 };
 
-// Ten tries to draw an area and a ratio that fit, then the largest centred part within the ratios.
-// Filters stay inside the crop, as if it were cut out first.
+// Tries ten times to draw an area and a ratio that fit, then takes the largest centred part within
+// the ratios. Filters stay inside the crop, as if it were cut out first.
 Crop random_resized_crop(Size image, const RandomCropOptions& options, CounterRandom& random);
 
-// The shorter side resized to `resize_to`, then `target` from the middle.
+// Resizes the shorter side to `resize_to`, then takes `target` from the middle.
 // REQUIRES: target fits into resize_to x resize_to.
 Crop centre_crop(Size image, uint32_t resize_to, Size target);
 

@@ -5,7 +5,7 @@
 namespace millrace::image {
 namespace {
 
-TEST(Crop, RandomPartsLieInTheImageWithinAreaAndRatio) {
+TEST(Crop, RandomCropsAreInsideTheImageAndWithinAreaAndRatio) {
   const RandomCropOptions options;
   for (uint64_t i = 0; i < 2000; ++i) {
     CounterRandom random(1, i);
@@ -24,20 +24,20 @@ TEST(Crop, RandomPartsLieInTheImageWithinAreaAndRatio) {
   }
 }
 
-TEST(Crop, EqualKeysGiveEqualPartsAndOthersDoNot) {
+TEST(Crop, EqualKeysGiveEqualCropsAndOthersDoNot) {
   CounterRandom first(7, 42), again(7, 42), other(7, 43);
   const Rect part = random_resized_crop({500, 375}, {}, first).bounds;
   EXPECT_EQ(random_resized_crop({500, 375}, {}, again).bounds, part);
   EXPECT_NE(random_resized_crop({500, 375}, {}, other).bounds, part);
 }
 
-// The numbers are promised: a run resumed by another build has the same pixels.
-TEST(Crop, PartsOfAKeyAreThoseTheyHaveAlwaysBeen) {
+// These numbers must never change: a run resumed by another build gets the same pixels.
+TEST(Crop, TheCropOfAKeyNeverChanges) {
   CounterRandom random(2026, 11);
   EXPECT_EQ(random_resized_crop({500, 375}, {}, random).bounds, (Rect{66, 63, 256, 296}));
 }
 
-TEST(Crop, WhereNothingFitsTheMiddleIsTakenAtTheNearestRatio) {
+TEST(Crop, TakesTheMiddleAtTheNearestRatioIfNothingFits) {
   CounterRandom random(1, 1);
   EXPECT_EQ(random_resized_crop({1000, 10}, {.area_min = 1}, random).bounds,
             (Rect{493, 0, 13, 10}));
@@ -45,28 +45,28 @@ TEST(Crop, WhereNothingFitsTheMiddleIsTakenAtTheNearestRatio) {
             (Rect{0, 493, 10, 13}));
 }
 
-TEST(Crop, OnePixelIsItsOwnPart) {
+TEST(Crop, TheCropOfOnePixelIsThatPixel) {
   CounterRandom random(1, 1);
   EXPECT_EQ(random_resized_crop({1, 1}, {}, random).bounds, (Rect{0, 0, 1, 1}));
 }
 
-TEST(Crop, TheCentreIsThatOfTheResizedImage) {
+TEST(Crop, TheCentreCropIsThatOfTheResizedImage) {
   // 500 x 375 resized to 341 x 256, then 224 of it from (58, 16).
   const Crop crop = centre_crop({500, 375}, 256, {224, 224});
   EXPECT_DOUBLE_EQ(crop.box.x, 58 * 500.0 / 341);
   EXPECT_DOUBLE_EQ(crop.box.y, 16 * 375.0 / 256);
   EXPECT_DOUBLE_EQ(crop.box.width, 224 * 500.0 / 341);
-  EXPECT_EQ(crop.bounds, (Rect{0, 0, 500, 375}));  // a filter may look beyond the box
+  EXPECT_EQ(crop.bounds, (Rect{0, 0, 500, 375}));  // a filter may read beyond the box
 }
 
-TEST(Crop, TheCentreOfALongThinImageIsInItsMiddle) {
+TEST(Crop, TheCentreCropOfALongThinImageIsInItsMiddle) {
   const Crop crop = centre_crop({1, 1000000}, 32768, {32768, 32768});
   EXPECT_EQ(crop.box.x, 0);
   EXPECT_NEAR(crop.box.y, 499999.5, 1e-3);
   EXPECT_NEAR(crop.box.height, 1, 1e-9);
 }
 
-TEST(Crop, AtHalfTheSizeTheBoundsStillHoldTheBox) {
+TEST(Crop, AtHalfTheSizeTheBoundsStillContainTheBox) {
   const Crop whole{.box = {3, 5, 7, 9}, .bounds = {3, 5, 7, 9}, .flip = true};
   const Crop half = scaled_crop(whole, 4, {50, 50});
   EXPECT_EQ(half.box.x, 1.5);

@@ -1,7 +1,7 @@
-// image: pixels, and what is done to them between a decoder and a batch: crops, resizes, types.
+// image: what happens to pixels between a decoder and a batch: cropping, resizing, conversion.
 //
-// A pixel is three bytes, red, green, blue. Rows follow each other at a stride. Nothing here knows
-// a file format; a format pushes rows into a RowSink (row_sink.h).
+// A pixel is three bytes: red, green, blue. Rows follow each other at a fixed stride. Nothing here
+// knows a file format; decoders push rows into a RowSink (row_sink.h).
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct Size {
   bool operator==(const Size&) const = default;
 };
 
-// Whole pixels of an image.
+// A part of an image, in whole pixels.
 struct Rect {
   uint32_t x = 0;
   uint32_t y = 0;
@@ -29,16 +29,16 @@ struct Rect {
   bool operator==(const Rect&) const = default;
 };
 
-// Somebody's pixels.
+// A view of pixels. Does not own them.
 struct ImageView {
   const uint8_t* pixels = nullptr;
   Size size;
-  size_t stride_bytes = 0;  // from a row to the next
+  size_t stride_bytes = 0;  // from one row to the next
 
   const uint8_t* row(uint32_t y) const { return pixels + y * stride_bytes; }
 };
 
-// Pixels of one's own, without gaps between the rows.
+// Owns its pixels. No gaps between rows.
 struct Pixels {
   Size size;
   std::vector<uint8_t> bytes;

@@ -66,10 +66,11 @@ uint16_t f16_bits(float value) {
   const double size = std::abs(static_cast<double>(value));
   if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7e00);
   if (size >= 65520) return static_cast<uint16_t>(sign | 0x7c00);
-  // The step between halves of this size; below 2^-14 it stays the same (subnormal).
+  // Count in steps between adjacent halves of this size. Below 2^-14 the step is constant
+  // (subnormal).
   const int exponent = size < 0x1p-14 ? -14 : std::ilogb(size);
   const double steps = std::nearbyint(std::ldexp(size, 10 - exponent));
-  // Steps of 1024 carry into the exponent by themselves.
+  // If rounding reaches the next power of two, the addition carries into the exponent.
   const int biased = exponent + 14;
   return static_cast<uint16_t>(sign | (biased * 1024 + static_cast<int>(steps)));
 }

@@ -1,7 +1,9 @@
-// PixelStore: writes resized rows into a sample's place in a batch, in its type and layout.
+// PixelStore: writes the pixel rows of a resized image to its place in a batch, in the type and
+// layout of the batch.
 //
-// A byte has 256 values, so that normalising is a table of each channel: exact, the same on every
-// machine (no fused multiply-add here and not there), and as quick for 16-bit floats as for 32.
+// A byte has 256 values, so normalising is a table lookup per channel. It is exact, the same on
+// every machine (a fused multiply-add would differ), and as fast for 16-bit floats as for 32-bit
+// ones.
 #pragma once
 
 #include <array>
@@ -27,7 +29,7 @@ struct PixelFormat {
   std::array<float, kChannels> deviation{1, 1, 1};
 };
 
-// IEEE 754 half and bfloat16, rounded to the nearest, ties to even.
+// IEEE 754 half and bfloat16, rounded to nearest, ties to even.
 uint16_t f16_bits(float value);
 uint16_t bf16_bits(float value);
 
@@ -36,9 +38,9 @@ class PixelStore {
   // REQUIRES: no deviation is 0.
   explicit PixelStore(const PixelFormat& format);
 
-  // Row y of an image of `size` into the image's place `out`, from pixels of three bytes,
+  // Writes row y of an image of `size` to `out`, the start of the image. Pixels have three bytes.
   void store(const uint8_t* pixels, uint32_t y, Size size, std::byte* out) const;
-  // or from wide ones (row_kernels.h).
+  // The same for wide pixels (row_kernels.h).
   void store_wide(const uint8_t* wide_pixels, uint32_t y, Size size, std::byte* out) const;
 
   size_t size_bytes(Size size) const;

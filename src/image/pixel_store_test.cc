@@ -9,7 +9,7 @@
 namespace millrace::image {
 namespace {
 
-// Two rows of three pixels; the fourth byte of each is of no meaning.
+// Two rows of three wide pixels. The fourth byte of each is ignored.
 constexpr uint8_t kRows[2][12] = {{1, 2, 3, 99, 4, 5, 6, 99, 7, 8, 9, 99},
                                   {11, 12, 13, 99, 14, 15, 16, 99, 17, 18, 19, 99}};
 constexpr Size kSize{3, 2};
@@ -36,7 +36,7 @@ TEST(PixelStore, WritesPixelByPixel) {
   EXPECT_EQ(stored<uint8_t>({.layout = Layout::kNhwc}), expected);
 }
 
-TEST(PixelStore, PixelsOfThreeBytesAreStoredAsWideOnesAre) {
+TEST(PixelStore, NarrowAndWidePixelsGiveTheSameResult) {
   const uint8_t narrow[2][9] = {{1, 2, 3, 4, 5, 6, 7, 8, 9}, {11, 12, 13, 14, 15, 16, 17, 18, 19}};
   for (const PixelType type : {PixelType::kU8, PixelType::kF16, PixelType::kF32}) {
     for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
@@ -50,7 +50,7 @@ TEST(PixelStore, PixelsOfThreeBytesAreStoredAsWideOnesAre) {
   }
 }
 
-TEST(PixelStore, NormalisesEachChannelByItsOwnNumbers) {
+TEST(PixelStore, NormalisesEachChannelWithItsOwnMeanAndDeviation) {
   const auto out = stored<float>({.type = PixelType::kF32,
                                   .layout = Layout::kNhwc,
                                   .mean = {0.5f, 0.25f, 0},
@@ -60,12 +60,12 @@ TEST(PixelStore, NormalisesEachChannelByItsOwnNumbers) {
   EXPECT_EQ(out[17], 19 / 255.0f);
 }
 
-TEST(PixelStore, HalfFloatsAreThoseOfTheirTypes) {
+TEST(PixelStore, StoresHalfFloatsInTheirType) {
   EXPECT_EQ(stored<uint16_t>({.type = PixelType::kF16})[0], f16_bits(1 / 255.0f));
   EXPECT_EQ(stored<uint16_t>({.type = PixelType::kBf16})[0], bf16_bits(1 / 255.0f));
 }
 
-TEST(PixelStore, RoundsToHalfAsIeeeDoes) {
+TEST(PixelStore, RoundsToHalfLikeIeee754) {
   EXPECT_EQ(f16_bits(0.0f), 0x0000);
   EXPECT_EQ(f16_bits(-0.0f), 0x8000);
   EXPECT_EQ(f16_bits(1.0f), 0x3c00);

@@ -42,7 +42,7 @@ void Resampler::direct(const PixelStore& store, std::byte* out) {
 
 void Resampler::begin(const RowRun& run) {
   run_ = run;
-  // Weights beyond an output's own are zero, but are multiplied: as many pixels must be readable.
+  // Weights past count() are zero but still multiplied, so that many pixels must be readable.
   const size_t pixels = size_t{run.total_pixels} + columns_.stride();
   const size_t line = 64;
   row_stride_bytes_ = (pixels * kChannels + kRowPaddingBytes + line - 1) / line * line;
@@ -74,7 +74,7 @@ void Resampler::emit(uint32_t output) {
   const uint32_t begin = rows_.begin(output);
   const uint32_t count = rows_.count(output);
   for (uint32_t k = 0; k < count; ++k) sources_[k] = row_at(begin + k);
-  // An odd row out is blended with itself, at weight zero.
+  // Rows are blended in pairs. An odd last row is paired with itself, at weight zero.
   if (count % 2 == 1) sources_[count] = sources_[count - 1];
   const size_t width = columns_.window_end() - columns_.window_begin();
   const uint8_t* row = sources_[0];

@@ -1,9 +1,9 @@
-// Resampler: turns the rows of a window of an image into a resized, mirrored, normalised sample.
+// Resampler: turns a window of an image into a resized, mirrored and normalised sample.
 //
-// Rows come in one after the other; only as many are kept as the filter is high. Columns are
-// blended first and rows after: blending columns is the cheap half, and where an image shrinks,
-// which is the usual case, the dear half then has the fewest rows to do. Each element of the batch
-// is written once. Memory is kept from image to image. One thread at a time.
+// Rows arrive one by one; only as many are kept as the filter is high. The vertical pass comes
+// first. It is the cheaper one, and when an image shrinks, the usual case, it leaves fewer rows for
+// the expensive horizontal pass. Each element of the batch is written once. Memory is reused for
+// the next image. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,18 @@ namespace millrace::image {
 
 class Resampler final : public RowSink {
  public:
-  // Gets ready for one image: `crop` of it becomes `target`. Returns the window that is needed.
+  // Prepares for one image: `crop` of it becomes `target`. Returns the window that it needs.
   Rect plan(const Crop& crop, Size target, bool antialias);
 
-  // Where the sample goes: store.size_bytes(target) bytes. Both must outlive the rows.
+  // Sets where the sample goes: store.size_bytes(target) bytes at `out`. Both must stay valid until
+  // complete().
   void direct(const PixelStore& store, std::byte* out);
 
   void begin(const RowRun& run) override;
   uint8_t* room() override;
   void row_done() override;
 
-  // Whether all rows of the target are written.
+  // Whether all rows of the target were written.
   bool complete() const { return next_output_ == target_.height; }
 
  private:
@@ -49,8 +50,8 @@ class Resampler final : public RowSink {
   uint32_t kept_rows_ = 0;
   uint32_t rows_in_ = 0;
   uint32_t next_output_ = 0;
-  std::vector<uint8_t> ring_;            // kept_rows_ rows, the newest over the oldest
-  std::vector<const uint8_t*> sources_;  // of the output row at hand
+  std::vector<uint8_t> ring_;            // the last kept_rows_ rows
+  std::vector<const uint8_t*> sources_;  // of the current output row
   std::vector<uint8_t> blended_;
   std::vector<uint8_t> wide_;
 };

@@ -18,7 +18,7 @@ Pixels noise(Size size) {
   return pixels;
 }
 
-// Pushes the window as a decoder does that begins `lead` pixels too early.
+// Pushes the window like a decoder whose rows begin `lead` pixels before it.
 std::vector<uint8_t> resampled(Resampler& resampler, const Pixels& image, const Crop& crop,
                                Size target, uint32_t lead = 0) {
   const PixelStore store({.layout = Layout::kNhwc});
@@ -59,7 +59,7 @@ TEST(Resampler, AFlipMirrorsEachRow) {
   }
 }
 
-TEST(Resampler, ARowThatBeginsBeforeTheWindowChangesNothing) {
+TEST(Resampler, RowsMayBeginBeforeTheWindow) {
   Resampler resampler;
   const Pixels image = noise({60, 50});
   const Crop crop{.box = {20, 10, 30, 25}, .bounds = {20, 10, 30, 25}};
@@ -67,7 +67,7 @@ TEST(Resampler, ARowThatBeginsBeforeTheWindowChangesNothing) {
   EXPECT_EQ(resampled(resampler, image, crop, {8, 8}, /*lead=*/13), plain);
 }
 
-TEST(Resampler, WhatIsOutsideTheCropDoesNotShow) {
+TEST(Resampler, PixelsOutsideTheCropHaveNoEffect) {
   Resampler resampler;
   Pixels image = noise({60, 50});
   const Crop crop{.box = {20, 10, 30, 25}, .bounds = {20, 10, 30, 25}};
@@ -81,7 +81,7 @@ TEST(Resampler, WhatIsOutsideTheCropDoesNotShow) {
   EXPECT_EQ(resampled(resampler, image, crop, {64, 64}), plain);
 }
 
-// A straightforward resize in floating point, over both axes at once.
+// A simple resize in floating point, over both axes at once.
 double reference(const Pixels& image, const Rect& part, Size target, uint32_t x, uint32_t y,
                  uint32_t c) {
   const double x_step = static_cast<double>(part.width) / target.width;
@@ -99,7 +99,7 @@ double reference(const Pixels& image, const Rect& part, Size target, uint32_t x,
   return sum / weights;
 }
 
-TEST(Resampler, IsWithinOneOfAResizeInFloatingPoint) {
+TEST(Resampler, DiffersByAtMostOneFromAFloatingPointResize) {
   Resampler resampler;
   const Pixels image = noise({61, 47});
   const Rect parts[] = {{0, 0, 61, 47}, {5, 6, 50, 30}, {60, 46, 1, 1}, {10, 3, 4, 40}};

@@ -10,10 +10,10 @@
 namespace millrace::image {
 namespace {
 
-constexpr size_t kBlockBytes = 64;  // a cache line, and few enough sums to stay in registers
+constexpr size_t kBlockBytes = 64;  // a cache line; few enough sums to stay in registers
 
 uint8_t to_byte(int32_t sum, uint32_t precision_bits) {
-  // Weights are not negative and add up to one: a sum is never out of range.
+  // Weights are not negative and add up to one, so the sum is never out of range.
   return static_cast<uint8_t>(sum >> precision_bits);
 }
 
@@ -42,7 +42,7 @@ void resample_row_plain(const uint8_t* row, const Taps& taps, uint8_t* out) {
   for (uint32_t i = 0; i < taps.output_count(); ++i) {
     const uint8_t* pixel = row + size_t{taps.begin(i)} * 3;
     const int16_t* weights = taps.weights(i);
-    // Four sums, the last of no meaning: a vector.
+    // Four sums fill a vector; the last one is ignored.
     int32_t sums[4];
     std::fill_n(sums, 4, 1 << (bits - 1));
     for (uint32_t k = 0; k < taps.count(i); ++k, pixel += 3) {
@@ -63,7 +63,7 @@ void split_row_plain(const uint8_t* row, size_t pixel_count, uint8_t* red, uint8
 
 #ifdef __x86_64__
 
-// Two weights beside each other in each 32 bits, as madd takes them.
+// Two adjacent weights in each 32-bit lane, as madd needs them.
 [[gnu::target("avx2")]] inline __m256i weight_pair(const int16_t* weights) {
   int32_t pair;
   std::memcpy(&pair, weights, sizeof pair);
@@ -105,7 +105,7 @@ void split_row_plain(const uint8_t* row, size_t pixel_count, uint8_t* red, uint8
   }
 }
 
-// Four taps: their pixels spread to words, two taps in each half of a register.
+// Four taps. Their pixels are widened to words, two taps in each half of a register.
 [[gnu::target("avx2")]] inline __m256i four_taps(const uint8_t* pixel, const int16_t* weights) {
   constexpr char kNone = -128;
   const __m256i spread = _mm256_setr_epi8(
@@ -121,15 +121,15 @@ void split_row_plain(const uint8_t* row, size_t pixel_count, uint8_t* red, uint8
   return _mm256_madd_epi16(words, factors);
 }
 
-// What a loop reads of the taps, in registers: a store through a byte pointer may change anything,
-// and the compiler would read it all again after each.
+// What a loop reads of the taps, kept in registers. A store through a byte pointer may alias
+// anything, so the compiler would otherwise reload all of it after each store.
 struct TapsView {
   const uint32_t* begins;
   const int16_t* weights;
   uint32_t stride;
 };
 
-template <bool kHasFour>  // no more than four taps, the usual case
+template <bool kHasFour>  // at most four taps, the usual case
 [[gnu::target("avx2")]] inline __m128i resample_pixel(const uint8_t* row, const TapsView& taps,
                                                       uint32_t output, __m128i half) {
   const uint8_t* pixel = row + size_t{taps.begins[output]} * 3;
@@ -169,7 +169,7 @@ template <bool kHasFour>
   resample(row, view, taps.output_count(), taps.precision_bits(), out);
 }
 
-// Of 16 pixels in three registers, the bytes of the channel whose first one is byte `first`.
+// Extracts one channel of 16 pixels in three registers. `first` is its offset in a pixel.
 [[gnu::target("avx2")]] inline __m128i channel_of(const __m128i (&pixels)[3], int first) {
   __m128i channel = _mm_setzero_si128();
   for (int r = 0; r < 3; ++r) {
@@ -210,7 +210,7 @@ RowKernels plain_row_kernels() {
 const RowKernels& row_kernels() {
   static const RowKernels kernels = [] {
 #ifdef __x86_64__
-    // Not function versions by the compiler (ifunc): with ThreadSanitizer they crash before main.
+    // Not function multiversioning (ifunc): with ThreadSanitizer it crashes before main.
     if (__builtin_cpu_supports("avx2"))
       return RowKernels{&blend_rows_avx2, &resample_row_avx2, &split_row_avx2};
 #endif

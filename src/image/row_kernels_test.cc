@@ -22,7 +22,7 @@ Taps taps_of(uint32_t pixels, uint32_t outputs) {
   return taps;
 }
 
-TEST(RowKernels, ThisMachinesGiveTheSameBlendedRowsAsThePlainOnes) {
+TEST(RowKernels, BlendRowsGivesTheSameBytesAsThePlainKernel) {
   for (const uint32_t height : {2u, 3u, 9u, 40u}) {
     const Taps taps = taps_of(height, 2);
     for (const size_t size : {1u, 31u, 32u, 33u, 200u, 1000u}) {
@@ -44,7 +44,7 @@ TEST(RowKernels, ThisMachinesGiveTheSameBlendedRowsAsThePlainOnes) {
   }
 }
 
-TEST(RowKernels, ThisMachinesGiveTheSameResampledRowAsThePlainOnes) {
+TEST(RowKernels, ResampleRowGivesTheSameBytesAsThePlainKernel) {
   for (const uint32_t pixels : {1u, 2u, 5u, 100u, 224u, 300u, 1000u}) {
     for (const uint32_t outputs : {1u, 3u, 4u, 7u, 224u}) {
       const Taps taps = taps_of(pixels, outputs);
@@ -54,17 +54,17 @@ TEST(RowKernels, ThisMachinesGiveTheSameResampledRowAsThePlainOnes) {
       plain_row_kernels().resample_row(row.data(), taps, plain.data());
       row_kernels().resample_row(row.data(), taps, own.data());
       for (size_t i = 0; i < outputs * kWidePixelBytes; ++i) {
-        if (i % kWidePixelBytes == 3) continue;  // of no meaning
+        if (i % kWidePixelBytes == 3) continue;  // the unused byte
         ASSERT_EQ(plain[i], own[i]) << pixels << " to " << outputs << ", byte " << i;
       }
     }
   }
 }
 
-TEST(RowKernels, ThisMachinesSplitARowAsThePlainOnesDo) {
+TEST(RowKernels, SplitRowGivesTheSameBytesAsThePlainKernel) {
   for (const size_t pixels : {1u, 15u, 16u, 17u, 100u}) {
     const auto row = noise(pixels * 3, pixels);
-    // A byte more than the row has: it must stay as it is.
+    // One byte more than the row has. It must not change.
     std::vector<std::vector<uint8_t>> plain(3, std::vector<uint8_t>(pixels + 1, 7));
     auto own = plain;
     plain_row_kernels().split_row(row.data(), pixels, plain[0].data(), plain[1].data(),
@@ -76,7 +76,7 @@ TEST(RowKernels, ThisMachinesSplitARowAsThePlainOnesDo) {
   }
 }
 
-TEST(RowKernels, ALevelRowStaysLevelAtEveryBrightness) {
+TEST(RowKernels, AUniformRowStaysUniformAtEveryBrightness) {
   const Taps taps = taps_of(300, 224);
   std::vector<uint8_t> out(224 * kWidePixelBytes);
   for (int level = 0; level < 256; ++level) {

@@ -1,8 +1,8 @@
-// RowSink: takes the rows of a window of an image one after the other, from the top.
+// RowSink: receives the rows of a window of an image, one after the other from the top.
 //
-// The sink gives the memory, so that a decoder writes each row once, where it is used: into the
-// batch itself where nothing is done to the pixels. A decoder that can only begin at a multiple of
-// some pixels gives rows that begin before the window; the sink is told by how much.
+// The sink provides the memory, so that a decoder writes each row once, where it is used: directly
+// into the batch if the pixels need no processing. Some decoders can only begin at a multiple of
+// some number of pixels. Their rows begin before the window, and the sink is told by how much.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class RowSink {
   virtual ~RowSink() = default;
 
   virtual void begin(const RowRun& run) = 0;
-  // Where the next row goes: room for total_pixels. Valid until row_done().
+  // Returns memory for the next row, of total_pixels. Valid until row_done().
   virtual uint8_t* room() = 0;
   virtual void row_done() = 0;
 };

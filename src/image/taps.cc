@@ -8,7 +8,7 @@
 namespace millrace::image {
 namespace {
 
-// 255 << 22 is the largest sum that 32 bits hold.
+// 255 << 22 is the largest sum that fits into 32 bits.
 constexpr uint32_t kMaxPrecisionBits = 22;
 
 double radius_of(const Axis& axis) {
@@ -20,7 +20,7 @@ double radius_of(const Axis& axis) {
 
 void Taps::make(const Axis& axis) {
   assert(axis.bounds_begin < axis.bounds_end && axis.size > 0 && axis.output_count > 0);
-  // An interval of length 2r that is open at one end holds the middles of at most ceil(2r) pixels.
+  // A half-open interval of length 2r contains the centres of at most ceil(2r) pixels.
   const auto most = static_cast<uint32_t>(std::ceil(2 * radius_of(axis)));
   stride_ = (most + 3) / 4 * 4;
   begins_.resize(axis.output_count);
@@ -29,7 +29,7 @@ void Taps::make(const Axis& axis) {
   for (uint32_t i = 0; i < axis.output_count; ++i) weigh(axis, i, &exact_[size_t{i} * stride_]);
 
   const double largest = *std::max_element(exact_.begin(), exact_.end());
-  // Half a unit of room, since rounding may leave the largest weight one above itself.
+  // Not 32767, because rounding may raise the largest weight by one.
   precision_bits_ = kMaxPrecisionBits;
   while (largest * static_cast<double>(1u << precision_bits_) > 32766) --precision_bits_;
   weights_.resize(exact_.size());
@@ -60,14 +60,14 @@ void Taps::weigh(const Axis& axis, uint32_t output, double* room) {
     room[k] = std::max(0.0, 1.0 - std::abs(begin + k + 0.5 - centre) / radius);
     sum += room[k];
   }
-  // The last pixel may lie just where the triangle ends.
+  // The last pixel may lie exactly where the triangle ends.
   if (counts_[output] > 1 && room[counts_[output] - 1] == 0) --counts_[output];
-  // A box that ends outside its bounds by rounding alone: the nearest pixel is all there is.
+  // Rounding may put the box outside its bounds. Then take the nearest pixel alone.
   if (sum <= 0) room[0] = sum = 1;
   for (uint32_t k = 0; k < counts_[output]; ++k) room[k] /= sum;
 }
 
-// Each weight takes over what rounding left of those before it, so that the sum is exact.
+// Each weight absorbs the rounding error of those before it, so that the sum is exact.
 void Taps::round_weights(uint32_t output, const double* exact) {
   int16_t* rounded = weights_.data() + size_t{output} * stride_;
   const double one = static_cast<double>(1u << precision_bits_);

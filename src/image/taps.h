@@ -1,9 +1,9 @@
-// Taps: for each place of a resized row or column, which pixels it is made of and how much of each.
+// Taps: which pixels each output of a resized row or column is made of, and their weights.
 //
-// The triangle filter (bilinear), as wide as the step between outputs where the image shrinks
-// (antialias), as Pillow and torchvision's antialias=True have it. Weights are 16-bit whole numbers
-// that add up to one exactly, so that a plain surface stays plain; their precision is the highest
-// that fits. Made anew for each image in memory that is kept.
+// The filter is a triangle (bilinear). With antialias, and if the image shrinks, it is as wide as
+// the step between outputs, as in Pillow and torchvision's antialias=True. Weights are 16-bit
+// integers that add up to exactly one, so that a uniform area stays uniform; their precision is the
+// highest that fits. Computed anew for each image, in memory that is reused.
 #pragma once
 
 #include <cstddef>
@@ -15,30 +15,30 @@ namespace millrace::image {
 struct Axis {
   double begin = 0;  // of the box, in pixels
   double size = 0;
-  uint32_t bounds_begin = 0;  // no pixel before this,
-  uint32_t bounds_end = 0;    // nor from here on
+  uint32_t bounds_begin = 0;  // first pixel that may be read
+  uint32_t bounds_end = 0;    // end of the pixels that may be read
   uint32_t output_count = 0;
   bool antialias = true;
-  bool mirrored = false;  // the last output first
+  bool mirrored = false;  // the outputs in reverse order
 };
 
 class Taps {
  public:
-  // REQUIRES: the bounds hold a pixel, size > 0, output_count > 0.
+  // REQUIRES: the bounds contain a pixel, size > 0, output_count > 0.
   void make(const Axis& axis);
 
   uint32_t output_count() const { return static_cast<uint32_t>(begins_.size()); }
-  // What all outputs together look at: [window_begin, window_end).
+  // The pixels that all outputs together read: [window_begin, window_end).
   uint32_t window_begin() const { return window_begin_; }
   uint32_t window_end() const { return window_end_; }
 
-  // Of output i: the first pixel, counted from window_begin(), and how many it has.
+  // First pixel of output i, relative to window_begin(), and its number of pixels.
   uint32_t begin(uint32_t i) const { return begins_[i]; }
   uint32_t count(uint32_t i) const { return counts_[i]; }
-  const uint32_t* begins() const { return begins_.data(); }  // of all outputs
-  // Whether output i is pixel i of the window, for all of them.
+  const uint32_t* begins() const { return begins_.data(); }  // for all outputs
+  // Whether every output i is pixel i of the window.
   bool is_identity() const { return is_identity_; }
-  // stride() weights, a multiple of four; those from count() on are zero.
+  // Returns stride() weights, a multiple of four. Those from count() on are zero.
   const int16_t* weights(uint32_t i) const { return weights_.data() + size_t{i} * stride_; }
   uint32_t stride() const { return stride_; }
   uint32_t precision_bits() const { return precision_bits_; }  // one is 1 << precision_bits()

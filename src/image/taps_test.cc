@@ -20,7 +20,7 @@ double share(const Taps& taps, uint32_t output, uint32_t k) {
   return taps.weights(output)[k] / static_cast<double>(1 << taps.precision_bits());
 }
 
-TEST(Taps, WeightsOfEachOutputAddUpToOneExactly) {
+TEST(Taps, WeightsOfEachOutputAddUpToExactlyOne) {
   Taps taps;
   for (const uint32_t pixels : {1u, 2u, 3u, 100u, 223u, 224u, 225u, 375u, 5000u}) {
     taps.make(shrink(0, pixels, pixels, 224));
@@ -31,7 +31,7 @@ TEST(Taps, WeightsOfEachOutputAddUpToOneExactly) {
   }
 }
 
-TEST(Taps, EqualSizesTakeEachPixelAsItIs) {
+TEST(Taps, EqualSizesCopyEachPixel) {
   Taps taps;
   taps.make(shrink(0, 7, 7, 7));
   for (uint32_t i = 0; i < 7; ++i) {
@@ -40,7 +40,7 @@ TEST(Taps, EqualSizesTakeEachPixelAsItIs) {
   }
 }
 
-TEST(Taps, HalfTheSizeTakesTheTriangleOfFourPixels) {
+TEST(Taps, HalfTheSizeUsesATriangleOfFourPixels) {
   Taps taps;
   taps.make(shrink(0, 16, 16, 8));
   EXPECT_EQ(taps.window_begin() + taps.begin(3), 5u);
@@ -59,7 +59,7 @@ TEST(Taps, WithoutAntialiasingOnlyNeighboursCount) {
   EXPECT_EQ(share(taps, 2, 1), 0.5);
 }
 
-TEST(Taps, MirroredIsTheSameFromTheOtherEnd) {
+TEST(Taps, MirroringReversesTheOutputs) {
   Taps taps;
   Taps mirrored;
   Axis axis = shrink(3.5, 20, 40, 9);
@@ -74,13 +74,13 @@ TEST(Taps, MirroredIsTheSameFromTheOtherEnd) {
   }
 }
 
-TEST(Taps, NothingOutsideTheBoundsIsLookedAt) {
+TEST(Taps, ReadsNothingOutsideTheBounds) {
   Taps taps;
   taps.make({.begin = 10, .size = 5, .bounds_begin = 10, .bounds_end = 15, .output_count = 50});
   EXPECT_EQ(taps.window_begin(), 10u);
   EXPECT_EQ(taps.window_end(), 15u);
   taps.make({.begin = 10, .size = 50, .bounds_begin = 0, .bounds_end = 100, .output_count = 10});
-  EXPECT_EQ(taps.window_begin(), 8u);  // a triangle reaches half its width beyond the box
+  EXPECT_EQ(taps.window_begin(), 8u);  // the triangle reaches half its width beyond the box
   EXPECT_EQ(taps.window_end(), 62u);
 }
 
