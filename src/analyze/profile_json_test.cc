@@ -258,7 +258,7 @@ TEST(ProfileRead, OtherFormatsAndVersionsAreRefusedByASentence) {
 
 TEST(ProfileRead, WrongTypesAreToldWithTheirPlace) {
   EXPECT_EQ(complaint(with_job("\n\"ranks\": \"four\"")),
-            "p.json:2: job.ranks: expected a whole number that is not negative, found the text "
+            "p.json:2: job.ranks: expected a whole number that is not negative, found the string "
             "'four'");
   EXPECT_EQ(complaint(with_job(R"("ranks": 4294967296)")),
             "p.json:1: job.ranks: 4294967296 is over 4294967295");
@@ -266,9 +266,9 @@ TEST(ProfileRead, WrongTypesAreToldWithTheirPlace) {
   EXPECT_THAT(complaint(with_job(R"("wall_ns": 1.5)")), HasSubstr("job.wall_ns: expected a whole"));
   EXPECT_THAT(complaint(with_job(R"("amplification": 1e999)")), HasSubstr("job.amplification"));
   EXPECT_THAT(complaint(with_job(R"("hosts": "a")")),
-              HasSubstr("job.hosts: expected a list, found the text 'a'"));
+              HasSubstr("job.hosts: expected a list, found the string 'a'"));
   EXPECT_THAT(complaint(with_job(R"("hosts": ["a", 1])")),
-              HasSubstr("job.hosts[1]: expected a text"));
+              HasSubstr("job.hosts[1]: expected a string"));
   EXPECT_THAT(complaint(with(R"("time": [])")),
               HasSubstr("time: expected an object, found a list"));
   EXPECT_THAT(complaint(with(R"("functions": [{}, {"layer": "cellar"}])")),

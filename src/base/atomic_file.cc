@@ -17,7 +17,7 @@
 namespace millrace {
 namespace {
 
-// The descriptor of this process that a path in /proc/self/fd names.
+// The descriptor that a path in /proc/self/fd stands for.
 std::optional<int> own_descriptor(const std::filesystem::path& path) {
   std::error_code error;
   const auto directory = std::filesystem::canonical(directory_of(path), error);
@@ -29,17 +29,17 @@ std::optional<int> own_descriptor(const std::filesystem::path& path) {
   return fd;
 }
 
-// Where the links of a path lead. What is there must be written directly if `open` is.
+// The target of a path after following links. If `open` is open, write to it directly.
 struct Destination {
   std::filesystem::path path;
   File open;
 };
 
 Result<Destination> find_destination(std::filesystem::path path) {
-  constexpr int kLinksMax = 40;  // as the kernel's
+  constexpr int kLinksMax = 40;  // same as the kernel's
   for (int links = 0; links < kLinksMax; ++links) {
-    // Duplicated and not opened again: a second open begins at byte 0 of the file behind it, over
-    // what is there already, and fails for a socket.
+    // Duplicate it instead of opening it again: a second open would start at byte 0, overwrite what
+    // is there, and fail for a socket.
     if (const auto fd = own_descriptor(path)) {
       File open(fcntl(*fd, F_DUPFD_CLOEXEC, 0));
       if (!open.is_open()) return fail_os(errno, "cannot write").within(path.native());
@@ -59,7 +59,7 @@ Result<Destination> find_destination(std::filesystem::path path) {
   return fail_os(ELOOP, "cannot create").within(path.native());
 }
 
-// A pipe has no positions.
+// write(2), not pwrite(2): a pipe has no positions.
 Status write_next(int fd, ByteView bytes) {
   while (!bytes.empty()) {
     const ssize_t put = ::write(fd, bytes.data(), bytes.size());
@@ -120,7 +120,7 @@ Status AtomicFile::commit() {
   RETURN_IF_ERROR(file_.sync().within(path_.native()));
   RETURN_IF_ERROR(file_.close().within(path_.native()));
   if (rename(temporary_path_.c_str(), path_.c_str()) != 0) {
-    return fail_os(errno, "cannot take its name").within(path_.native());
+    return fail_os(errno, "cannot rename the temporary file to it").within(path_.native());
   }
   temporary_path_.clear();
   return sync_directory(directory_of(path_));

@@ -1,12 +1,12 @@
-// AtomicFile: a file that appears under its name whole, or not at all.
+// AtomicFile: a file that appears under its name complete, or not at all.
 //
-// The bytes go to a temporary name in the same directory, are made durable, and take the final name
-// by rename; the directory is made durable as well. A crash at any moment leaves the old file or
-// the new one. A writer that fails or is destroyed before commit() leaves nothing.
+// The bytes go to a temporary file in the same directory. It is made durable and renamed; then the
+// directory is made durable as well. A crash at any moment leaves the old file or the new one. A
+// writer that fails or is destroyed before commit() leaves nothing.
 //
 // Symbolic links are followed: the link stays, and the file it points to is replaced. Only a
 // regular file can be replaced. Devices, pipes and open descriptors (/dev/null, /dev/stdout) are
-// written directly, as the bytes come.
+// written directly, as the bytes arrive.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace millrace {
 
 class AtomicFile {
  public:
-  // `mode` as open(2) takes it: the umask applies.
+  // `mode` is used as in open(2): the umask applies.
   static Result<AtomicFile> create(const std::filesystem::path& path, unsigned mode = 0666);
 
   AtomicFile(AtomicFile&& other) noexcept;
@@ -29,8 +29,8 @@ class AtomicFile {
 
   Status append(ByteView bytes);
 
-  // Makes the content durable and gives it its name. The file that had the name before is replaced,
-  // and its permissions are taken over.
+  // Makes the content durable and renames the file. Replaces a file that had the name before and
+  // keeps that file's permissions.
   Status commit();
 
  private:
@@ -42,7 +42,7 @@ class AtomicFile {
   uint64_t size_bytes_ = 0;
 };
 
-// Whether a path names the very file, pipe or device that is standard output, as /dev/stdout does.
+// Whether `path` is the same file, pipe or device as standard output. /dev/stdout is, for example.
 bool is_standard_output(const std::filesystem::path& path);
 
 Status write_file_atomically(const std::filesystem::path& path, ByteView bytes,

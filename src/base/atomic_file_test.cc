@@ -29,13 +29,13 @@ class AtomicFileTest : public testing::Test {
   std::filesystem::path path_ = directory_.path() / "result.json";
 };
 
-TEST_F(AtomicFileTest, AppearsWholeAndAlone) {
+TEST_F(AtomicFileTest, AppearsCompleteAndLeavesNoOtherFile) {
   ASSERT_TRUE(write_file_atomically(path_, bytes_of("content")).ok());
   EXPECT_EQ(*read_file(path_), "content");
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(AtomicFileTest, IsNotThereBeforeCommit) {
+TEST_F(AtomicFileTest, DoesNotExistBeforeCommit) {
   AtomicFile file = *AtomicFile::create(path_);
   ASSERT_TRUE(file.append(bytes_of("half")).ok());
   EXPECT_FALSE(std::filesystem::exists(path_));
@@ -44,7 +44,7 @@ TEST_F(AtomicFileTest, IsNotThereBeforeCommit) {
   EXPECT_EQ(*read_file(path_), "half whole");
 }
 
-TEST_F(AtomicFileTest, LeavesTheOldFileAndNoTraceWhenGivenUp) {
+TEST_F(AtomicFileTest, LeavesOnlyTheOldFileIfNotCommitted) {
   ASSERT_TRUE(write_file_atomically(path_, bytes_of("old")).ok());
   {
     AtomicFile file = *AtomicFile::create(path_);
@@ -63,15 +63,14 @@ TEST_F(AtomicFileTest, KeepsThePermissionsOfWhatItReplaces) {
   EXPECT_EQ(info.st_mode & 07777, 0640u);
 }
 
-TEST_F(AtomicFileTest, NamesTheFileThatCannotBeMade) {
+TEST_F(AtomicFileTest, NamesTheFileThatCannotBeCreated) {
   const auto absent = directory_.path() / "absent" / "result.json";
   const Status status = write_file_atomically(absent, bytes_of("x"));
   EXPECT_EQ(status.error().message(),
             absent.native() + ": cannot create: no such file or directory");
 }
 
-// A file-size limit stands in for a full disk: the write fails half way, with the old file in
-// place.
+// A file-size limit simulates a full disk: the write fails half way while the old file exists.
 TEST_F(AtomicFileTest, AFailedWriteLeavesTheOldFile) {
   ASSERT_TRUE(write_file_atomically(path_, bytes_of("old")).ok());
   const pid_t child = fork();
@@ -106,7 +105,7 @@ mode_t kind_of(const std::filesystem::path& path) {
   return lstat(path.c_str(), &info) == 0 ? info.st_mode & S_IFMT : 0;
 }
 
-// A copy of /dev/null, never the real one: a defect here would replace it for the whole machine.
+// A copy of /dev/null, never the real one: a bug here would replace it for the whole machine.
 bool make_null_device(const std::filesystem::path& path) {
   return mknod(path.c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0;
 }
@@ -164,7 +163,7 @@ TEST_F(AtomicFileTest, WritesIntoTheDeviceThatALinkPointsTo) {
   EXPECT_EQ(entries(), 2u);
 }
 
-TEST_F(AtomicFileTest, MakesTheFileThatADanglingLinkPointsTo) {
+TEST_F(AtomicFileTest, CreatesTheFileThatADanglingLinkPointsTo) {
   std::filesystem::create_symlink("target.json", path_);
   ASSERT_TRUE(write_file_atomically(path_, bytes_of("content")).ok());
   EXPECT_EQ(kind_of(path_), mode_t{S_IFLNK});
@@ -172,14 +171,14 @@ TEST_F(AtomicFileTest, MakesTheFileThatADanglingLinkPointsTo) {
   EXPECT_EQ(entries(), 2u);
 }
 
-TEST_F(AtomicFileTest, RefusesADirectoryAtOnce) {
+TEST_F(AtomicFileTest, RefusesADirectoryInCreate) {
   std::filesystem::create_directory(path_);
   const auto file = AtomicFile::create(path_);
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.error().message(), path_.native() + ": cannot open: is a directory");
 }
 
-TEST_F(AtomicFileTest, RefusesLinksThatLeadNowhere) {
+TEST_F(AtomicFileTest, RefusesALoopOfLinks) {
   std::filesystem::create_symlink("result.json", path_);
   const auto file = AtomicFile::create(path_);
   ASSERT_FALSE(file.ok());
@@ -187,8 +186,8 @@ TEST_F(AtomicFileTest, RefusesLinksThatLeadNowhere) {
             path_.native() + ": cannot create: too many levels of symbolic links");
 }
 
-// As /dev/stdout is: the shell may have opened the file to append to it.
-TEST_F(AtomicFileTest, GoesOnInAnOpenDescriptorThatIsNamed) {
+// Like /dev/stdout: the shell may have opened the file for appending.
+TEST_F(AtomicFileTest, ContinuesInAnOpenDescriptor) {
   const File open = *File::open(path_, O_WRONLY | O_CREAT | O_APPEND);
   ASSERT_EQ(write(open.fd(), "before ", 7), 7);
   const auto link = directory_.path() / "stdout";

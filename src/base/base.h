@@ -1,10 +1,11 @@
-// base: what every part stands on and no part is about: results, clocks, bytes, files, units,
-// queues, threads, JSON, YAML, terminals.
+// base: general tools that all other modules use: results, clocks, bytes, files, units, queues,
+// threads, JSON, YAML, terminals.
 //
-// Promises: no word of the domain (no sample, no trace, no rank); no global state that can be set;
-// nothing prints, except Progress, which writes to the terminal it is given; failures are values
-// (result.h) with sentences a user can act on. Types are as thread-safe as the standard library's
-// unless their header says more. Depends on wire, fmt, libc and, in yaml.cc alone, on yaml-cpp.
+// Promises: nothing here knows the domain (no sample, no trace, no rank). There is no global state
+// that can be set. Nothing prints, except Progress, which writes to the terminal it is given.
+// Failures are values (result.h) with sentences a user can act on. Types are as thread-safe as
+// those of the standard library unless their header says more. Depends on wire, fmt, libc and, only
+// in yaml.cc, yaml-cpp.
 #pragma once
 
 #include <cstddef>

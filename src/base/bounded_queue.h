@@ -1,8 +1,8 @@
-// BoundedQueue: hands values from some threads to others, and makes the faster side wait.
+// BoundedQueue: passes values between threads. The faster side waits.
 //
-// Any number of producers and consumers. First in, first out. close() ends it: pushes are refused
-// from then on, pops drain what is there and then return nothing. A destroyed queue must have no
-// thread inside it.
+// Any number of producers and consumers. First in, first out. After close(), pushes are refused;
+// pops return what is left and then nothing. No thread may be inside the queue when it is
+// destroyed.
 #pragma once
 
 #include <cassert>
@@ -21,7 +21,7 @@ class BoundedQueue {
   // REQUIRES: capacity > 0
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) { assert(capacity > 0); }
 
-  // Waits for room. False, with the value dropped, once the queue is closed.
+  // Waits for room. If the queue is closed, drops the value and returns false.
   bool push(T value) {
     std::unique_lock lock(mutex_);
     room_.wait(lock, [&] { return closed_ || values_.size() < capacity_; });
@@ -30,7 +30,8 @@ class BoundedQueue {
     return true;
   }
 
-  // False at once where there is no room or the queue is closed; `value` is then untouched.
+  // Does not wait. Returns false if there is no room or the queue is closed; `value` is then
+  // untouched.
   bool try_push(T& value) {
     std::unique_lock lock(mutex_);
     if (closed_ || values_.size() >= capacity_) return false;
@@ -38,14 +39,14 @@ class BoundedQueue {
     return true;
   }
 
-  // Waits for a value. Nothing once the queue is closed and empty.
+  // Waits for a value. Returns nullopt if the queue is closed and empty.
   std::optional<T> pop() {
     std::unique_lock lock(mutex_);
     filled_.wait(lock, [&] { return closed_ || !values_.empty(); });
     return take(lock);
   }
 
-  // Nothing also when `timeout` passes first.
+  // Like pop(), but also returns nullopt after `timeout`.
   std::optional<T> pop_for(std::chrono::nanoseconds timeout) {
     std::unique_lock lock(mutex_);
     filled_.wait_for(lock, timeout, [&] { return closed_ || !values_.empty(); });
@@ -81,7 +82,7 @@ class BoundedQueue {
  private:
   void put(T value, std::unique_lock<std::mutex>& lock) {
     values_.push_back(std::move(value));
-    // Unlocked before waking, so that the woken thread does not run into the lock.
+    // Unlock before notifying, so that the woken thread does not block on the lock.
     lock.unlock();
     filled_.notify_one();
   }

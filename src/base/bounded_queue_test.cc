@@ -22,7 +22,7 @@ TEST(BoundedQueue, KeepsTheOrder) {
   EXPECT_EQ(queue.pop(), 3);
 }
 
-TEST(BoundedQueue, RefusesWhatHasNoRoomAndLeavesTheValue) {
+TEST(BoundedQueue, TryPushLeavesTheValueIfThereIsNoRoom) {
   BoundedQueue<std::unique_ptr<int>> queue(1);
   auto first = std::make_unique<int>(1);
   auto second = std::make_unique<int>(2);
@@ -69,7 +69,7 @@ TEST(BoundedQueue, ClosingWakesBothSides) {
   consumer.join();
 }
 
-TEST(BoundedQueue, PopForGivesUp) {
+TEST(BoundedQueue, PopForTimesOut) {
   BoundedQueue<int> queue(1);
   EXPECT_EQ(queue.pop_for(1ms), std::nullopt);
   EXPECT_EQ(queue.try_pop(), std::nullopt);

@@ -1,7 +1,8 @@
-// ByteReader and ByteWriter: a cursor over bytes that never leaves them.
+// ByteReader and ByteWriter: bounds-checked cursors over bytes.
 //
-// Integers are little-endian. Every read checks the length first and fails with the place and the
-// number of bytes wanted and left; a failed read does not move the cursor. Neither owns its bytes.
+// Integers are little-endian. Every read checks the length first; the error names the position and
+// the number of bytes needed and left. A failed read does not move the cursor. Neither class owns
+// its bytes.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ class ByteReader {
   size_t remaining() const { return bytes_.size() - position_; }
   bool at_end() const { return remaining() == 0; }
 
-  // An integer or a struct of wire/, as its bytes lie.
+  // Reads an integer or a struct of wire/, without conversion.
   template <typename T>
     requires std::is_trivially_copyable_v<T>
   Result<T> read() {
@@ -33,7 +34,7 @@ class ByteReader {
     return value;
   }
 
-  // A view of the next bytes; valid as long as the bytes under the reader are.
+  // A view of the next bytes, valid as long as the bytes under the reader are.
   Result<ByteView> take(size_t size_bytes) {
     if (size_bytes > remaining()) [[unlikely]] {
       return short_of(size_bytes);
@@ -53,8 +54,8 @@ class ByteReader {
     return {};
   }
 
-  // Unsigned LEB128, at most ten bytes. Refuses a number over 64 bits and a needless zero at its
-  // end, so that each number has one spelling.
+  // Unsigned LEB128, at most ten bytes. Refuses numbers over 64 bits and superfluous trailing zero
+  // bytes, so that each number has one encoding.
   Result<uint64_t> read_varint() {
     uint64_t value = 0;
     for (size_t length = 0; length < 10; ++length) {
@@ -67,8 +68,7 @@ class ByteReader {
       position_ += length + 1;
       return value;
     }
-    return fail(Errc::kCorrupt, "the variable-length number at byte {} is not well formed",
-                position_);
+    return fail(Errc::kCorrupt, "the variable-length number at byte {} is malformed", position_);
   }
 
  private:
@@ -100,7 +100,7 @@ class ByteWriter {
   Status append(ByteView bytes) {
     if (bytes.size() > remaining()) [[unlikely]] {
       return fail(Errc::kExhausted,
-                  "{} bytes are to be written at byte {}, but there is room for {}", bytes.size(),
+                  "cannot write {} bytes at byte {}: there is room for only {}", bytes.size(),
                   position_, remaining());
     }
     if (!bytes.empty()) std::memcpy(bytes_.data() + position_, bytes.data(), bytes.size());
@@ -123,7 +123,7 @@ class ByteWriter {
   size_t position_ = 0;
 };
 
-// The same number as ByteWriter::write_varint writes, at the end of bytes that grow.
+// Appends a number in the encoding of ByteWriter::write_varint.
 inline void append_varint(std::vector<std::byte>& out, uint64_t value) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<std::byte>(value | 0x80));
   out.push_back(static_cast<std::byte>(value));

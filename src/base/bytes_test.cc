@@ -23,7 +23,7 @@ TEST(ByteReader, ReadsLittleEndianIntegersInOrder) {
   EXPECT_TRUE(reader.at_end());
 }
 
-TEST(ByteReader, AShortReadSaysWhereAndDoesNotMove) {
+TEST(ByteReader, AShortReadReportsItsPositionAndDoesNotMove) {
   const auto data = bytes({1, 2, 3, 4, 5});
   ByteReader reader(data);
   ASSERT_TRUE(reader.skip(2).ok());
@@ -35,7 +35,7 @@ TEST(ByteReader, AShortReadSaysWhereAndDoesNotMove) {
   EXPECT_EQ(*reader.read<uint8_t>(), 3);
 }
 
-TEST(ByteReader, AHugeLengthCannotWrapAround) {
+TEST(ByteReader, AHugeLengthDoesNotOverflow) {
   const auto data = bytes({1, 2, 3});
   ByteReader reader(data);
   ASSERT_TRUE(reader.skip(1).ok());
@@ -61,7 +61,7 @@ TEST(Varint, RoundTripsAtEveryLength) {
   }
 }
 
-TEST(Varint, RefusesTornOverlongAndOversizedNumbers) {
+TEST(Varint, RefusesTruncatedOverlongAndOversizedNumbers) {
   const auto torn = bytes({0x80});
   EXPECT_FALSE(ByteReader(torn).read_varint().ok());
   const auto overlong = bytes({0x81, 0x00});
@@ -72,14 +72,14 @@ TEST(Varint, RefusesTornOverlongAndOversizedNumbers) {
   EXPECT_FALSE(ByteReader(endless).read_varint().ok());
 }
 
-TEST(ByteWriter, StopsAtItsBoundAndSaysSo) {
+TEST(ByteWriter, ReportsThatTheBytesAreFull) {
   std::array<std::byte, 6> buffer{};
   ByteWriter writer(buffer);
   ASSERT_TRUE(writer.write(uint32_t{0x01020304}).ok());
   const Status status = writer.write(uint32_t{5});
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().message(),
-            "4 bytes are to be written at byte 4, but there is room for 2");
+            "cannot write 4 bytes at byte 4: there is room for only 2");
   EXPECT_TRUE(writer.append_text("ab").ok());
   EXPECT_EQ(writer.remaining(), 0u);
   EXPECT_EQ(text_of(writer.written()), std::string_view("\x04\x03\x02\x01"

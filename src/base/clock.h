@@ -1,7 +1,7 @@
-// Clock: what time it is, now or in a test's imagination.
+// Clock: the current time. Tests can fake it.
 //
-// Monotonic time is for durations; wall time is for saying when. Code that waits or rates takes a
-// `const Clock&`, so that a test can move time by hand. Code that only measures may call
+// Monotonic time is for durations; wall time is for dates. Code that waits or computes rates takes
+// a `const Clock&`, so that a test can control time. Code that only measures may call
 // monotonic_now() itself.
 #pragma once
 
@@ -26,7 +26,7 @@ std::chrono::nanoseconds wall_now();
 // CPU time used so far by all threads of this process.
 std::chrono::nanoseconds process_cpu_time();
 
-// Stands still until told to move.
+// Moves only when advance() is called.
 class FakeClock final : public Clock {
  public:
   std::chrono::nanoseconds monotonic() const override { return elapsed_.load(); }

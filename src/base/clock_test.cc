@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Clock, MonotonicTimeNeverGoesBack) {
+TEST(Clock, MonotonicTimeNeverGoesBackwards) {
   const Clock& clock = system_clock();
   auto last = clock.monotonic();
   for (int i = 0; i < 1000; ++i) {
@@ -29,7 +29,7 @@ TEST(Clock, ProcessCpuTimeGrowsWithWork) {
   EXPECT_GT(process_cpu_time(), before);
 }
 
-TEST(FakeClock, MovesOnlyWhenTold) {
+TEST(FakeClock, MovesOnlyWhenAdvanced) {
   FakeClock clock;
   const auto start = clock.monotonic();
   const auto start_wall = clock.wall();

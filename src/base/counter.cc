@@ -22,7 +22,7 @@ CounterChoice choose_on_x86() {
   if (!wire::cpu_counter_is_invariant()) {
     return {CounterSource::kMonotonicClock, "the CPU does not promise an invariant TSC"};
   }
-  // The kernel watches the TSC and takes it off this list when cores or sockets disagree.
+  // The kernel watches the TSC and removes it from this list if cores or sockets disagree.
   const auto clocks =
       read_file("/sys/devices/system/clocksource/clocksource0/available_clocksource", 4096);
   if (clocks.ok() && clocks->find("tsc") == std::string::npos) {
@@ -40,7 +40,7 @@ CounterChoice choose_counter() {
 #elif defined(__aarch64__)
   return {CounterSource::kCntvct, "the architecture promises one constant rate"};
 #else
-  return {CounterSource::kMonotonicClock, "this architecture's counter is not known"};
+  return {CounterSource::kMonotonicClock, "the counter of this architecture is unknown"};
 #endif
 }
 
@@ -70,7 +70,7 @@ ClockSample sample_clocks(CounterSource source) {
             .wall_ns = wall.count(),
             .uncertainty_ns = after_ns - before_ns};
   }
-  // A monotonic-clock "counter" is its own reference: the two must not differ by reading order.
+  // The monotonic clock as a counter is its own reference. Both values must come from one reading.
   if (source == CounterSource::kMonotonicClock) best.counter_ticks = best.monotonic_ns;
   return best;
 }
@@ -91,7 +91,7 @@ CounterCalibration calibrate_counter(CounterSource source, std::chrono::nanoseco
   std::this_thread::sleep_for(window);
   ClockSample last = sample_clocks(source);
   while (last.counter_ticks <= first.counter_ticks || last.monotonic_ns <= first.monotonic_ns) {
-    last = sample_clocks(source);  // a window of zero, and a counter coarser than a sample
+    last = sample_clocks(source);  // the window is zero and the counter is coarse
   }
   const auto elapsed_ns = static_cast<double>(last.monotonic_ns - first.monotonic_ns);
   const auto blur_ns = static_cast<double>(first.uncertainty_ns + last.uncertainty_ns) / 2;

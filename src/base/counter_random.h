@@ -1,9 +1,9 @@
-// CounterRandom: random numbers by their place in a stream, the same on every machine and compiler.
+// CounterRandom: random numbers by their index in a stream, the same on every machine and compiler.
 //
 // Philox4x32-10 (Salmon et al., 2011): a block of four 32-bit numbers is a function of a key and a
-// counter, so that any number of any stream can be had at once, without those before it. A stream
+// counter, so any number of any stream can be computed directly, without those before it. A stream
 // is named by `key` and `stream`; distinct names give independent streams. Not for secrets. Not
-// thread-safe, and a few bytes: each place that draws makes its own.
+// thread-safe, but only a few bytes: each user makes its own.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-// The block of the published function: golden values in counter_random_test.cc.
+// The published function. counter_random_test.cc has golden values.
 constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
                                              std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
@@ -30,21 +30,21 @@ class CounterRandom {
  public:
   constexpr CounterRandom(uint64_t key, uint64_t stream) : key_(key), stream_(stream) {}
 
-  // The stream's number at `index`, whatever was drawn before.
+  // The number at `index` of the stream, independent of what was drawn before.
   constexpr uint64_t at(uint64_t index) const {
     const auto block = block_at(index / 2);
     const size_t half = index % 2 * 2;
     return uint64_t{block[half + 1]} << 32 | block[half];
   }
 
-  // The next one: at(0), at(1), ...
+  // The next number: at(0), at(1), ...
   constexpr uint64_t next() {
     if (next_ % 2 == 0) block_ = block_at(next_ / 2);
     const size_t half = next_++ % 2 * 2;
     return uint64_t{block_[half + 1]} << 32 | block_[half];
   }
 
-  // Uniform in [0, bound) but for a bias below bound / 2^64. REQUIRES: bound > 0.
+  // Uniform in [0, bound), except for a bias below bound / 2^64. REQUIRES: bound > 0.
   constexpr uint64_t below(uint64_t bound) {
     __extension__ using uint128 = unsigned __int128;
     return static_cast<uint64_t>((static_cast<uint128>(next()) * bound) >> 64);

@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// The values that the authors publish with their own code.
+// The values that the authors published with their code.
 TEST(Philox, GivesThePublishedNumbers) {
   EXPECT_THAT(philox4x32({0, 0, 0, 0}, {0, 0}),
               ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
@@ -21,7 +21,7 @@ TEST(Philox, GivesThePublishedNumbers) {
       ElementsAre(0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1));
 }
 
-TEST(CounterRandom, GivesItsNumbersInOrderAndByPlace) {
+TEST(CounterRandom, GivesItsNumbersInOrderAndByIndex) {
   CounterRandom random(7, 9);
   for (uint64_t i = 0; i < 9; ++i) EXPECT_EQ(random.next(), CounterRandom(7, 9).at(i)) << i;
 }

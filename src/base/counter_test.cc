@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 using wire::ClockSample;
 using wire::CounterSource;
 
-TEST(Counter, ChoiceIsOfThisArchitectureAndSaysWhy) {
+TEST(Counter, ChoosesACounterOfThisArchitectureAndSaysWhy) {
   const CounterChoice choice = choose_counter();
 #if defined(__x86_64__)
   EXPECT_NE(choice.source, CounterSource::kCntvct);
@@ -27,7 +27,7 @@ TEST(Counter, ConvertedTicksAgreeWithTheMonotonicClock) {
   std::this_thread::sleep_for(20ms);
   const ClockSample later = sample_clocks(source);
   const auto converted = static_cast<int64_t>(monotonic_ns_at(calibration, later.counter_ticks));
-  // 20 ms at the stated uncertainty, and the two reading windows; 200 us allow for a busy machine.
+  // 20 ms at the stated uncertainty, plus the two sampling times. 200 us allow for a busy machine.
   EXPECT_NEAR(static_cast<double>(converted - static_cast<int64_t>(later.monotonic_ns)), 0, 200e3);
 }
 
@@ -47,7 +47,7 @@ TEST(Counter, FallbackCountsNanosecondsExactly) {
   EXPECT_EQ(monotonic_ns_at(calibration, 987'654'321), 987'654'321u);
 }
 
-TEST(Counter, ScaleMapsOneIntervalOntoTheOther) {
+TEST(Counter, ScaleMapsTicksOntoNanoseconds) {
   const ClockSample first{
       .counter_ticks = 1000, .monotonic_ns = 5000, .wall_ns = 0, .uncertainty_ns = 0};
   const ClockSample last{.counter_ticks = 1000 + 2'500'000'000,

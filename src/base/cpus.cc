@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// CPUs' worth of time that cgroup v2 (cpu.max) or v1 (cpu.cfs_*) allows; no limit: nothing.
+// The CPU time, in CPUs, that cgroup v2 (cpu.max) or v1 (cpu.cfs_*) allows; nullopt if unlimited.
 std::optional<double> cgroup_cpu_quota() {
   if (const auto v2 = read_file("/sys/fs/cgroup/cpu.max", 256); v2.ok()) {
     double quota = 0;

@@ -5,8 +5,8 @@
 
 namespace millrace {
 
-// By its affinity mask and its cgroup's quota, not the machine's count: in a container or a batch
-// job the difference is threads that fight each other. At least 1.
+// Limited by the affinity mask and the cgroup quota. Not the number of CPUs of the machine: in a
+// container or a batch job, that many threads would compete for fewer CPUs. At least 1.
 size_t usable_cpu_count();
 
 }  // namespace millrace

@@ -39,7 +39,7 @@ uint64_t load64(const std::byte* from) {
   return value;
 }
 
-// The register after the bytes. The callers invert it before and after.
+// Returns the register after the bytes. Callers invert it before and after.
 uint32_t extend_by_tables(uint32_t crc, const std::byte* data, size_t size_bytes) {
   for (; size_bytes >= 8; data += 8, size_bytes -= 8) {
     const uint64_t word = load64(data) ^ crc;
@@ -77,11 +77,11 @@ constexpr std::string_view kInstructionName = "ARMv8 CRC";
 #endif
 
 // The instruction takes three cycles and can start every cycle, so three independent streams keep
-// it busy. A stripe is what one stream reads before the three registers are joined.
+// it busy. A stripe is what one stream reads before the three registers are combined.
 constexpr size_t kStripeBytes = 1024;
 
-// What a run of zero bytes makes of the register. The register is linear in its bits, so a table
-// for each of its four bytes describes the run, and joining two streams is four look-ups.
+// The effect of a run of zero bytes on the register. The register is linear in its bits, so one
+// table for each of its four bytes describes the run, and combining two streams takes four lookups.
 using ZeroRun = std::array<std::array<uint32_t, 256>, 4>;
 
 constexpr uint32_t after_zeros(const ZeroRun& run, uint32_t crc) {

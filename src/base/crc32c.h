@@ -1,7 +1,7 @@
 // crc32c: the Castagnoli checksum that TFRecord, ext4, iSCSI and Millrace's own formats use.
 //
-// Uses the CPU's instruction where there is one (SSE4.2, ARMv8 CRC), found at run time, with three
-// streams interleaved to hide its latency; tables otherwise. All give the same value.
+// Uses the CPU's instruction if there is one (SSE4.2, ARMv8 CRC; detected at run time), with three
+// streams interleaved to hide its latency. Otherwise uses tables. All give the same value.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace millrace {
 
-// The checksum of `bytes`, or, with the checksum of what came before, of both together:
-// crc32c(b, crc32c(a)) == crc32c(a + b).
+// The checksum of `bytes`. With the checksum of preceding bytes as `before`, the checksum of both
+// together: crc32c(b, crc32c(a)) == crc32c(a + b).
 uint32_t crc32c(ByteView bytes, uint32_t before = 0);
 
 // How this machine computes it: "SSE4.2", "ARMv8 CRC" or "tables".
 std::string_view crc32c_implementation();
 
-// The tables, whatever the machine has: for the test and the benchmark.
+// Always uses the tables. For the test and the benchmark.
 uint32_t crc32c_by_tables(ByteView bytes, uint32_t before = 0);
 
 }  // namespace millrace

@@ -39,7 +39,7 @@ TEST(Crc32c, InstructionAndTablesAgreeAtEveryLengthAndAlignment) {
   }
 }
 
-TEST(Crc32c, ContinuesFromWhatCameBefore) {
+TEST(Crc32c, ContinuesFromAnEarlierChecksum) {
   const auto bytes = random_bytes(7'000);
   const ByteView whole(bytes);
   EXPECT_EQ(crc32c(whole.subspan(3'333), crc32c(whole.first(3'333))), crc32c(whole));

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 constexpr uid_t kNobody = 65534;
 
-// While it lives, the process has another umask.
+// Changes the umask of the process while it exists.
 class Umask {
  public:
   explicit Umask(mode_t mask) : before_(umask(mask)) {}
@@ -41,7 +41,7 @@ class PrivateDirectory : public testing::Test {
   fs::path path_ = holder_.path() / "a" / "b";
 };
 
-TEST_F(PrivateDirectory, IsForItsUserAloneWithAllThatIsMadeAboveIt) {
+TEST_F(PrivateDirectory, IsPrivateTogetherWithNewParents) {
   for (const mode_t mask : {022, 000}) {
     const Umask umask(mask);
     ASSERT_EQ(refused(path_), "");
@@ -51,7 +51,7 @@ TEST_F(PrivateDirectory, IsForItsUserAloneWithAllThatIsMadeAboveIt) {
   }
 }
 
-TEST_F(PrivateDirectory, OfThisUserIsClosedToOthers) {
+TEST_F(PrivateDirectory, IsMadePrivateIfItExists) {
   ASSERT_TRUE(make_directories(path_).ok());
   ASSERT_EQ(chmod(path_.c_str(), 0775), 0);
   ASSERT_EQ(chmod(path_.parent_path().c_str(), 0775), 0);
@@ -60,15 +60,15 @@ TEST_F(PrivateDirectory, OfThisUserIsClosedToOthers) {
   EXPECT_EQ(mode_of(path_.parent_path()), 0775u);
 }
 
-TEST_F(PrivateDirectory, OfAnotherUserIsRefused) {
+TEST_F(PrivateDirectory, IsRefusedIfItBelongsToAnotherUser) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory to another user";
   ASSERT_TRUE(make_directories(path_).ok());
   ASSERT_EQ(chown(path_.c_str(), kNobody, kNobody), 0);
-  EXPECT_THAT(refused(path_), HasSubstr("belongs to user 65534, and this program runs as user 0"));
+  EXPECT_THAT(refused(path_), HasSubstr("belongs to user 65534, but this program runs as user 0"));
   EXPECT_EQ(mode_of(path_), 0700u);
 }
 
-TEST_F(PrivateDirectory, ThatOthersCouldReplaceIsRefused) {
+TEST_F(PrivateDirectory, IsRefusedIfOthersCouldReplaceIt) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory to another user";
   const fs::path above = path_.parent_path();
   ASSERT_TRUE(make_directories(above).ok());
@@ -77,22 +77,22 @@ TEST_F(PrivateDirectory, ThatOthersCouldReplaceIsRefused) {
     ASSERT_EQ(chmod(above.c_str(), shared), 0);
     EXPECT_THAT(refused(path_), HasSubstr("others may write to it"));
   }
-  ASSERT_EQ(chmod(above.c_str(), 01777), 0);  // as /tmp
+  ASSERT_EQ(chmod(above.c_str(), 01777), 0);  // like /tmp
   EXPECT_EQ(refused(path_), "");
 }
 
-TEST_F(PrivateDirectory, IsNoSymbolicLink) {
+TEST_F(PrivateDirectory, IsRefusedIfItIsASymbolicLink) {
   fs::create_directories(holder_.path() / "elsewhere");
   fs::create_directories(path_.parent_path());
   fs::create_directory_symlink(holder_.path() / "elsewhere", path_);
   EXPECT_THAT(refused(path_), HasSubstr("is a symbolic link"));
 }
 
-TEST_F(PrivateDirectory, ThatCannotBeMadeIsNamed) {
-  EXPECT_THAT(refused("/proc/none/here"), HasSubstr("/proc/none: cannot make the directory"));
+TEST_F(PrivateDirectory, IsNamedIfItCannotBeCreated) {
+  EXPECT_THAT(refused("/proc/none/here"), HasSubstr("/proc/none: cannot create the directory"));
 }
 
-TEST(MakeDirectories, TakesWhatIsThereAsItIs) {
+TEST(MakeDirectories, DoesNotChangeExistingDirectories) {
   const auto holder = *TemporaryDirectory::create();
   ASSERT_EQ(chmod(holder.path().c_str(), 0755), 0);
   EXPECT_TRUE(make_directories(holder.path()).ok());

@@ -1,8 +1,8 @@
-// Divisor: a number by which many others are divided, without the instruction that divides.
+// Divisor: divides many numbers by the same one, without the division instruction.
 //
-// On processors of ten years ago a division of 64 bits takes some forty cycles, on those of today
-// ten, during which no other one runs; this takes two products. By a reciprocal that is rounded
-// down: the quotient is right, or one too small, which a comparison finds.
+// A 64-bit division takes about forty cycles on ten-year-old processors and ten on current ones,
+// and divisions do not overlap. This takes two multiplications. It multiplies by a reciprocal that
+// is rounded down, so the quotient is right or one too small, which a comparison detects.
 #pragma once
 
 #include <cassert>

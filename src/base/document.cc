@@ -32,7 +32,7 @@ const Node* Node::find(std::string_view name) const {
 
 Result<bool> Node::as_bool() const {
   const bool may_be = kind_ == Kind::kBool || kind_ == Kind::kPlain;
-  // The spellings of YAML 1.1's truth values that real workload files use.
+  // The spellings of booleans in YAML 1.1 that real workload files use.
   for (const std::string_view word : {"true", "True", "TRUE", "yes", "Yes", "on", "On"}) {
     if (may_be && text_ == word) return true;
   }
@@ -62,7 +62,7 @@ Result<double> Node::as_double() const {
 
 Result<std::string> Node::as_string() const {
   if (kind_ == Kind::kString || kind_ == Kind::kPlain) return text_;
-  return expected("a text");
+  return expected("a string");
 }
 
 Error Node::expected(std::string_view what) const {
@@ -87,7 +87,7 @@ std::string describe(const Node& node) {
     case Node::Kind::kNumber:
       return fmt::format("the number {}", shown());
     case Node::Kind::kString:
-      return fmt::format("the text '{}'", shown());
+      return fmt::format("the string '{}'", shown());
     case Node::Kind::kPlain:
       return fmt::format("'{}'", shown());
     case Node::Kind::kList:

@@ -1,8 +1,8 @@
-// Document: a JSON or YAML file as a tree in which every value knows its line.
+// Document: a JSON or YAML file as a tree whose values know their lines.
 //
-// One tree for both, so that there is one way to read a configuration (fields.h) and one form of
-// complaint: "workload.yaml:14: ...". Scalars keep their text: numbers lose no digits, and YAML's
-// untyped words are given a type by whoever asks.
+// Both formats use one tree, so that there is one way to read a configuration (fields.h) and one
+// form of error message: "workload.yaml:14: ...". Scalars keep their text: numbers lose no digits,
+// and untyped YAML words get their type from the caller.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Node {
     kBool,    // true or false of JSON
     kNumber,  // a number of JSON
     kString,  // a string of JSON, a quoted one of YAML
-    kPlain,   // an unquoted scalar of YAML: word, number or truth value, as the reader needs
+    kPlain,   // an unquoted scalar of YAML; the caller decides its type
     kList,
     kMap,
   };
@@ -48,12 +48,12 @@ class Node {
   const Node* find(std::string_view name) const;
 
   void add(Node item) { items_.push_back(std::move(item)); }
-  // REQUIRES: no member has this name. The parsers, who must refuse such files, know.
+  // REQUIRES: no member has this name. The parsers check, because they must refuse such files.
   void add(std::string name, Node member) {
     members_.emplace_back(std::move(name), std::move(member));
   }
 
-  // The value as a type; an error tells what was expected and what is there.
+  // Converts the value. The error says what was expected and what was found.
   Result<bool> as_bool() const;
   Result<int64_t> as_int() const;
   Result<uint64_t> as_uint() const;
@@ -70,11 +70,11 @@ class Node {
   std::vector<Member> members_;
 };
 
-// The names of one map while it is read, to refuse those that come twice. Most maps are small, and
-// a look through a few strings is quicker than a hash table.
+// The names of one map while it is read, to refuse duplicates. Most maps are small, and comparing a
+// few strings is faster than a hash table.
 class SeenNames {
  public:
-  // False where the name was there already.
+  // Returns false if the name was already there.
   bool insert(const std::string& name);
 
  private:
@@ -83,19 +83,19 @@ class SeenNames {
   std::unordered_set<std::string> many_;
 };
 
-// "a list", "the word 'yes'": for messages.
+// For messages: "a list", "the string 'yes'".
 std::string describe(const Node& node);
 
 struct Document {
-  std::string name;  // the file's path as the user gave it
+  std::string name;  // the path that the user gave
   Node root;
 
-  // A complaint about a line of this document: "name:14: message".
+  // An error about a line of this document: "name:14: message".
   Error complain(Errc code, uint32_t line, std::string_view message) const;
 };
 
-// How deep values may be nested, and how large a file may be: far beyond any real one, and small
-// enough that hostile input exhausts neither the stack nor the memory.
+// Limits on nesting and file size. They are far beyond any real file, and small enough that hostile
+// input exhausts neither the stack nor the memory.
 inline constexpr unsigned kDocumentDepthMax = 200;
 inline constexpr uint64_t kDocumentSizeMaxBytes = uint64_t{64} << 20;
 

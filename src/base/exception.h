@@ -1,6 +1,6 @@
 // fail_exception: the exception that is being handled, as an error.
 //
-// For threads that others wait for: an exception that leaves a thread ends the process.
+// For threads that others wait for: an exception that leaves a thread terminates the process.
 #pragma once
 
 #include "base/result.h"

@@ -103,7 +103,7 @@ Status Fields::read_choice(std::string_view key, const std::vector<std::string>&
   return read_as(key, out, [&](const Node& node) -> Result<std::string> {
     ASSIGN_OR_RETURN(std::string word, node.as_string());
     if (std::find(choices.begin(), choices.end(), word) != choices.end()) return word;
-    return fail(Errc::kInvalidArgument, "'{}' is none of {}{}", printable(word),
+    return fail(Errc::kInvalidArgument, "'{}' is not one of {}{}", printable(word),
                 join(choices, ", "), did_you_mean(word, choices));
   });
 }

@@ -5,8 +5,8 @@
 //   RETURN_IF_ERROR(fields.require("num_files_train", config.files)); // must be there
 //   RETURN_IF_ERROR(fields.finish());                                 // unknown keys
 //
-// Every complaint has the file, the line and the whole name of the key. finish() compares what is
-// there with what was asked for, so the list of known keys is the code that reads them.
+// Every error has the file, the line and the full name of the key. finish() compares the keys in
+// the file with those that were read, so the code that reads them is the list of known keys.
 #pragma once
 
 #include <chrono>
@@ -23,11 +23,11 @@ namespace millrace {
 
 class Fields {
  public:
-  // `section` is a map of `document` (or null, which is an empty one); both must outlive this.
+  // `section` is a map of `document`, or null, which counts as empty. Both must outlive this.
   // `prefix` is the name of the section, empty for the whole document.
   static Result<Fields> of(const Document& document, const Node& section, std::string prefix = "");
 
-  // Leaves `out` as it is where the key is absent or has no value.
+  // Leaves `out` unchanged if the key is absent or has no value.
   Status read(std::string_view key, bool& out);
   Status read(std::string_view key, int64_t& out);
   Status read(std::string_view key, uint64_t& out);
@@ -40,7 +40,8 @@ class Fields {
   Status read_bytes(std::string_view key, uint64_t& out);
   Status read_duration(std::string_view key, std::chrono::nanoseconds& out);
 
-  // One of `choices`; a wrong one is told all of them, and the one it resembles.
+  // Reads one of `choices`. The error for any other word lists the choices and suggests the
+  // closest.
   Status read_choice(std::string_view key, const std::vector<std::string>& choices,
                      std::string& out);
 
@@ -50,22 +51,23 @@ class Fields {
     return read(key, out);
   }
 
-  // The section under `key`, empty where it is absent.
+  // The section under `key`; empty if it is absent.
   Result<Fields> section(std::string_view key);
 
   bool has(std::string_view key) { return value_of(key) != nullptr; }
 
-  // A complaint about the value of `key` that only the caller can know: "dataset.files: message".
+  // An error about the value of `key` that only the caller can detect: "dataset.files: message".
   Error complain(std::string_view key, std::string_view message) const;
 
-  // Fails on the first key that nobody asked for.
+  // Fails on the first key that was not read.
   Status finish() const;
 
  private:
   Fields(const Document& document, const Node& section, std::string prefix)
       : document_(&document), section_(&section), prefix_(std::move(prefix)) {}
 
-  // The value of a key, remembered as known; nullptr where it is absent or null.
+  // Returns the value of a key and remembers the key as known. Returns nullptr if it is absent or
+  // null.
   const Node* value_of(std::string_view key);
   Error missing(std::string_view key) const;
   Error at(const Node& node, std::string_view key, const Error& error) const;

@@ -52,7 +52,7 @@ TEST(Fields, FillsAStructAndKeepsDefaults) {
   EXPECT_THAT(columns, ElementsAre("a", "b"));
 }
 
-TEST(Fields, AnUnknownKeyIsNamedWithItsLineAndWhatWasMeant) {
+TEST(Fields, ReportsAnUnknownKeyWithItsLineAndASuggestion) {
   const Document document = document_of("{\"dataset\": {\n\"num_file_train\": 1}}");
   Fields root = *Fields::of(document, document.root);
   Fields dataset = *root.section("dataset");
@@ -63,7 +63,7 @@ TEST(Fields, AnUnknownKeyIsNamedWithItsLineAndWhatWasMeant) {
   EXPECT_TRUE(root.finish().ok());
 }
 
-TEST(Fields, AMissingKeyIsNamed) {
+TEST(Fields, ReportsAMissingKey) {
   const Document document = document_of("{\"dataset\":\n {\"format\": null}}");
   Fields root = *Fields::of(document, document.root);
   Fields dataset = *root.section("dataset");
@@ -83,28 +83,28 @@ TEST(Fields, AnAbsentSectionIsEmpty) {
   EXPECT_EQ(epochs, 3u);
 }
 
-TEST(Fields, AWrongTypeIsNamedWithItsKey) {
+TEST(Fields, ReportsAWrongTypeWithItsKey) {
   const Document document = document_of("{\"train\": {\n\"epochs\": \"many\"}, \"x\": 1}");
   Fields root = *Fields::of(document, document.root);
   Fields train = *root.section("train");
   uint64_t epochs = 3;
   EXPECT_EQ(train.read("epochs", epochs).error().message(),
-            "w.json:2: train.epochs: expected a whole number that is not negative, found the text "
-            "'many'");
+            "w.json:2: train.epochs: expected a whole number that is not negative, found the "
+            "string 'many'");
   EXPECT_EQ(root.section("x").error().message(),
             "w.json:2: x: expected a section with keys, found the number 1");
 }
 
-TEST(Fields, AWrongChoiceIsToldTheChoices) {
+TEST(Fields, ReportsAWrongChoiceWithTheChoices) {
   const Document document = document_of(R"({"format": "tfrecrd"})");
   Fields fields = *Fields::of(document, document.root);
   std::string format = "npz";
   EXPECT_EQ(fields.read_choice("format", {"npz", "tfrecord"}, format).error().message(),
-            "w.json:1: format: 'tfrecrd' is none of npz, tfrecord; did you mean 'tfrecord'?");
+            "w.json:1: format: 'tfrecrd' is not one of npz, tfrecord; did you mean 'tfrecord'?");
   EXPECT_EQ(format, "npz");
 }
 
-TEST(Fields, ACallersComplaintHasTheLineOfTheKey) {
+TEST(Fields, ErrorsOfTheCallerHaveTheLineOfTheKey) {
   const Document document = document_of("{\n\n\"a\": 0}");
   const Fields fields = *Fields::of(document, document.root);
   EXPECT_EQ(fields.complain("a", "must be positive").message(), "w.json:3: a: must be positive");

@@ -35,7 +35,7 @@ Result<File> File::open(const std::filesystem::path& path, int flags, unsigned m
 
 Result<uint64_t> File::size_bytes() const {
   struct stat info{};
-  if (fstat(fd_, &info) != 0) return fail_os(errno, "cannot ask for the size");
+  if (fstat(fd_, &info) != 0) return fail_os(errno, "cannot get the size");
   return static_cast<uint64_t>(info.st_size);
 }
 
@@ -80,12 +80,12 @@ Status File::write_at(uint64_t offset_bytes, ByteView bytes) const {
 }
 
 Status File::sync() const {
-  if (fdatasync(fd_) != 0) return fail_os(errno, "cannot make the data durable");
+  if (fdatasync(fd_) != 0) return fail_os(errno, "cannot sync the data");
   return {};
 }
 
 Status File::close() {
-  // Never repeated on EINTR: Linux has released the descriptor even then.
+  // Not repeated on EINTR: Linux has released the descriptor even then.
   if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0 && errno != EINTR) {
     return fail_os(errno, "cannot close");
   }
@@ -96,8 +96,8 @@ Result<std::string> read_file(const std::filesystem::path& path, uint64_t limit_
   ASSIGN_OR_RETURN(const File file, File::open(path, O_RDONLY));
   ASSIGN_OR_RETURN(const uint64_t expected_bytes, file.size_bytes().within(path.native()));
   std::string content;
-  // One byte more than expected: the read that meets the end is then part of the first. Files of
-  // /proc claim to be empty, and those of /proc/sys tell all in the first read or nothing.
+  // Read one byte more than expected, so that the first read also detects the end. Files in /proc
+  // claim to be empty, and those in /proc/sys return everything in the first read or nothing.
   constexpr size_t kUnknownSizeBytes = size_t{64} << 10;
   size_t want_bytes = expected_bytes == 0
                           ? kUnknownSizeBytes
@@ -109,8 +109,9 @@ Result<std::string> read_file(const std::filesystem::path& path, uint64_t limit_
     ASSIGN_OR_RETURN(const size_t got_bytes, file.read_at(have_bytes, tail).within(path.native()));
     content.resize(have_bytes + got_bytes);
     if (content.size() > limit_bytes) {
-      return fail(Errc::kInvalidArgument, "{}: is larger than the {} bytes expected of such a file",
-                  path.native(), limit_bytes);
+      return fail(Errc::kInvalidArgument,
+                  "{}: is larger than the limit of {} bytes for such a file", path.native(),
+                  limit_bytes);
     }
     if (got_bytes < want_bytes) return content;
     want_bytes = kUnknownSizeBytes;

@@ -23,7 +23,7 @@ class FileTest : public testing::Test {
   TemporaryDirectory directory_ = *TemporaryDirectory::create();
 };
 
-TEST_F(FileTest, ReadsWhatWasWrittenAtItsPlace) {
+TEST_F(FileTest, ReadsWhatWasWrittenAtAnOffset) {
   const auto path = directory_.path() / "data";
   const File file = *File::open(path, O_RDWR | O_CREAT);
   ASSERT_TRUE(file.write_at(3, bytes_of("abc")).ok());
@@ -34,7 +34,7 @@ TEST_F(FileTest, ReadsWhatWasWrittenAtItsPlace) {
   EXPECT_TRUE(file.sync().ok());
 }
 
-TEST_F(FileTest, AReadPastTheEndSaysWhereTheFileEnds) {
+TEST_F(FileTest, AReadPastTheEndReportsWhereTheFileEnds) {
   const File file = *File::open(write("short", "12345"), O_RDONLY);
   std::vector<std::byte> out(8);
   EXPECT_EQ(*file.read_at(2, out), 3u);
@@ -49,14 +49,14 @@ TEST_F(FileTest, AMissingFileIsNamed) {
             path.native() + ": cannot open: no such file or directory");
 }
 
-TEST_F(FileTest, AWriteToAFullDeviceFailsWithTheNextStep) {
+TEST_F(FileTest, AWriteToAFullDeviceSaysWhatToDo) {
   const File full = *File::open("/dev/full", O_WRONLY);
   const Status status = full.write_at(0, bytes_of("x"));
   EXPECT_EQ(status.error().code(), Errc::kExhausted);
   EXPECT_NE(status.error().message().find("free some space"), std::string::npos);
 }
 
-TEST_F(FileTest, ADescriptorLimitIsSaidAsSuch) {
+TEST_F(FileTest, ReportsTheDescriptorLimit) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
   const auto path = write("some", "x");
@@ -73,22 +73,22 @@ TEST_F(FileTest, ADescriptorLimitIsSaidAsSuch) {
   EXPECT_NE(last.error().message().find("ulimit -n"), std::string::npos);
 }
 
-TEST_F(FileTest, MovingLeavesNothingBehind) {
+TEST_F(FileTest, AMovedFromFileIsClosed) {
   File first = *File::open(write("a", "a"), O_RDONLY);
   const int fd = first.fd();
   const File second = std::move(first);
-  EXPECT_FALSE(first.is_open());  // NOLINT(bugprone-use-after-move): that is the point
+  EXPECT_FALSE(first.is_open());  // NOLINT(bugprone-use-after-move): that is tested here
   EXPECT_EQ(second.fd(), fd);
 }
 
-TEST_F(FileTest, CloseReportsOnceAndThenDoesNothing) {
+TEST_F(FileTest, ASecondCloseDoesNothing) {
   File file = *File::open(write("a", "a"), O_RDONLY);
   EXPECT_TRUE(file.close().ok());
   EXPECT_FALSE(file.is_open());
   EXPECT_TRUE(file.close().ok());
 }
 
-TEST_F(FileTest, ReadFileTakesEmptyLargeAndProcFiles) {
+TEST_F(FileTest, ReadFileReadsEmptyLargeAndProcFiles) {
   EXPECT_EQ(*read_file(write("empty", "")), "");
   const std::string large(300'000, 'x');
   EXPECT_EQ(*read_file(write("large", large)), large);
@@ -104,10 +104,10 @@ TEST_F(FileTest, ReadFileRefusesMoreThanItsLimit) {
   EXPECT_TRUE(read_file(path, 101).ok());
   const auto result = read_file(path, 100);
   EXPECT_EQ(result.error().message(),
-            path.native() + ": is larger than the 100 bytes expected of such a file");
+            path.native() + ": is larger than the limit of 100 bytes for such a file");
 }
 
-TEST_F(FileTest, ReadFileNamesADirectoryGivenForAFile) {
+TEST_F(FileTest, ReadFileNamesADirectory) {
   const auto result = read_file(directory_.path());
   EXPECT_EQ(result.error().code(), Errc::kInvalidArgument);
   EXPECT_NE(result.error().message().find(directory_.path().native()), std::string::npos);

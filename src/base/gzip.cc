@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-constexpr int kGzipWindow = MAX_WBITS + 16;  // the largest window, with gzip's header
+constexpr int kGzipWindow = MAX_WBITS + 16;  // the largest window, with a gzip header
 constexpr int kMemoryLevel = 9;
 constexpr size_t kChunkBytes = 256 * 1024;
 
@@ -31,7 +31,7 @@ class ZlibWriter : public GzipWriter {
   Status start(int level) {
     if (deflateInit2(&stream_, level, Z_DEFLATED, kGzipWindow, kMemoryLevel, Z_DEFAULT_STRATEGY) !=
         Z_OK) {
-      return fail(Errc::kExhausted, "zlib could not start to compress: no memory left");
+      return fail(Errc::kExhausted, "zlib cannot start compressing: not enough memory");
     }
     ready_ = true;
     return {};
@@ -88,7 +88,7 @@ class ZlibReader : public GzipReader {
 
   Status start() {
     if (inflateInit2(&stream_, kGzipWindow) != Z_OK) {
-      return fail(Errc::kExhausted, "zlib could not start to decompress: no memory left");
+      return fail(Errc::kExhausted, "zlib cannot start decompressing: not enough memory");
     }
     ready_ = true;
     return {};
@@ -142,7 +142,7 @@ Result<std::unique_ptr<GzipReader>> GzipReader::create() {
 Status inflate_into(ByteView deflated, MutableByteView out) {
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
-    return fail(Errc::kExhausted, "zlib could not start to decompress: no memory left");
+    return fail(Errc::kExhausted, "zlib cannot start decompressing: not enough memory");
   }
   const EndInflate end{&stream};
   size_t in_left = deflated.size();
@@ -163,7 +163,7 @@ Status inflate_into(ByteView deflated, MutableByteView out) {
   }
   if (code != Z_STREAM_END || out_left != 0 || in_left != 0) {
     return fail(Errc::kCorrupt,
-                "the deflated bytes end after {} of {} bytes, with {} of {} of them unused",
+                "the compressed data yields {} of {} bytes, and {} of its {} bytes are unused",
                 out.size() - out_left, out.size(), in_left, deflated.size());
   }
   return {};

@@ -1,7 +1,7 @@
-// gzip: compression by zlib: gzip streams (RFC 1952), raw deflate, and CRC-32.
+// gzip: compression with zlib: gzip streams (RFC 1952), raw deflate, and CRC-32.
 //
-// zlib is optional. Without it (gzip_off.cc) everything but zip_crc32() fails with an error that
-// says what to install.
+// zlib is optional. Without it (gzip_off.cc), everything except zip_crc32() fails with an error
+// that says what to install.
 #pragma once
 
 #include <cstddef>
@@ -35,12 +35,12 @@ class GzipReader {
   virtual ~GzipReader() = default;
 
   struct Step {
-    size_t taken = 0;  // of the input
-    size_t made = 0;   // of the output
+    size_t taken = 0;  // bytes of the input
+    size_t made = 0;   // bytes of the output
   };
 
   // Inflates as much as fits. A stream may have several members; the checksum of each is checked.
-  // After an error the reader cannot be used any more.
+  // After an error, the reader must not be used.
   virtual Result<Step> inflate(ByteView input, MutableByteView output) = 0;
 
   // True if the input so far ends with a complete member, so that the stream may end here.

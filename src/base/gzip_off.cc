@@ -33,8 +33,8 @@ Status inflate_into(ByteView deflated, MutableByteView out) {
   static_cast<void>(deflated), static_cast<void>(out);
   return fail(
       Errc::kUnsupported,
-      "this build cannot unpack deflated arrays; install zlib (zlib1g-dev) and build again, "
-      "or save with numpy.savez and not savez_compressed");
+      "this build cannot read compressed arrays; install zlib (zlib1g-dev) and build again, "
+      "or save with numpy.savez instead of savez_compressed");
 }
 
 uint32_t zip_crc32(ByteView bytes) {

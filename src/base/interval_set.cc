@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kPaddingBytes = 8;  // a number at the end is read as a whole word
+constexpr size_t kPaddingBytes = 8;  // the last number is read as a whole word
 
 unsigned size_of(uint64_t value) { return (static_cast<unsigned>(std::bit_width(value)) + 7) / 8; }
 
@@ -49,7 +49,7 @@ void IntervalRun::write(Interval interval) {
   const unsigned gap_bytes = size_of(gap_ns);
   const unsigned length_bytes = size_of(length_ns);
   const size_t used = bytes_.size();
-  // Both numbers as whole words, the second over what is too much of the first.
+  // Write both numbers as whole words; the second overwrites the unused bytes of the first.
   bytes_.resize(used + 1 + 2 * sizeof(uint64_t));
   std::byte* const at = bytes_.data() + used;
   *at = static_cast<std::byte>(gap_bytes | length_bytes << 4);
@@ -69,8 +69,8 @@ void IntervalRun::finish() {
   bytes_.shrink_to_fit();
 }
 
-// Numbers as LEB128: count; and unless that is 0, begin, the size of what follows, and the
-// intervals as they are in memory.
+// Format, with numbers as LEB128: the count and, unless it is 0, the begin, the size of what
+// follows, and the intervals as in memory.
 void IntervalRun::save(std::vector<std::byte>& out) const {
   append_varint(out, count_);
   if (count_ == 0) return;
@@ -97,7 +97,7 @@ Result<IntervalRun> IntervalRun::load(ByteReader& in) {
   for (uint64_t i = 0; i < run.count_; ++i) {
     ASSIGN_OR_RETURN(const uint8_t sizes, numbers.read<uint8_t>());
     if ((sizes & 15) > 8 || sizes >> 4 > 8) {
-      return fail(Errc::kCorrupt, "interval {} of {} claims a number of over 8 bytes", i,
+      return fail(Errc::kCorrupt, "interval {} of {} claims a number of more than 8 bytes", i,
                   run.count_);
     }
     ASSIGN_OR_RETURN(const uint64_t gap_ns, read_number(sizes & 15));
@@ -105,7 +105,7 @@ Result<IntervalRun> IntervalRun::load(ByteReader& in) {
     const bool is_apart = i == 0 ? gap_ns == 0 : gap_ns > 0;
     if (!is_apart || length_ns == 0 || gap_ns > UINT64_MAX - run.end_ns_ ||
         length_ns > UINT64_MAX - run.end_ns_ - gap_ns) {
-      return fail(Errc::kCorrupt, "interval {} of {} does not lie after the one before it", i,
+      return fail(Errc::kCorrupt, "interval {} of {} is not after the previous one", i,
                   run.count_);
     }
     run.end_ns_ += gap_ns + length_ns;
@@ -151,8 +151,8 @@ void IntervalUnion::open_next() {
   unopened_begin_ns_ = unopened_ < runs_.size() ? runs_[unopened_]->begin_ns() : UINT64_MAX;
 }
 
-// Puts the first of the heap, which has moved on, where it belongs. Not pop_heap and push_heap,
-// which walk the whole height twice: mostly it stays near the front.
+// Restores the heap after its first element has advanced. Not pop_heap and push_heap, which walk
+// the whole height twice: mostly the element stays near the front.
 void IntervalUnion::sift_down() {
   const Active moved = active_.front();
   const size_t count = active_.size();
@@ -168,7 +168,7 @@ void IntervalUnion::sift_down() {
   active_[hole] = moved;
 }
 
-// Moves the first of the heap on to its first interval that ends after `until_ns`.
+// Advances the first element of the heap to its first interval that ends after `until_ns`.
 void IntervalUnion::skip_covered(uint64_t until_ns) {
   Active& first = active_.front();
   bool has_more = first.cursor.next(first.now);

@@ -1,17 +1,17 @@
-// Sets of time, as half-open intervals [begin, end) in nanoseconds: kept small, joined and
+// Sets of time, as half-open intervals [begin, end) in nanoseconds: stored compactly, combined and
 // measured.
 //
-// An IntervalRun is a set written down: sorted, disjoint, without intervals that touch, some 5
-// bytes each. A cursor walks a set from its beginning; anything with
+// An IntervalRun stores a set: sorted, disjoint, without touching intervals, about 5 bytes each. A
+// cursor walks a set from its beginning. Any type with
 //
 //   bool next(Interval& out);   // false at the end
 //
-// that gives intervals in order, disjoint and not touching, is one. RunCursor reads a run,
-// IntervalUnion joins many runs, and Intersection, Difference and Clip are made of other cursors,
-// so that no set is ever held as a list. Lengths are exact: time that a hundred threads spend at
-// once counts once.
+// that returns intervals in order, disjoint and not touching, is a cursor. RunCursor reads a run,
+// IntervalUnion merges many runs, and Intersection, Difference and Clip combine other cursors, so
+// that no set is ever held as a list. Lengths are exact: time that a hundred threads spend at once
+// counts once.
 //
-// Cursors look at their runs and do not own them.
+// Cursors do not own their runs.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace millrace {
 
 struct Interval {
   uint64_t begin_ns = 0;
-  uint64_t end_ns = 0;  // not part of it
+  uint64_t end_ns = 0;  // exclusive
 
   bool operator==(const Interval&) const = default;
 };
@@ -39,35 +39,35 @@ concept IntervalCursor = requires(T cursor, Interval& out) {
   { cursor.next(out) } -> std::same_as<bool>;
 };
 
-// One set, written down. An empty one takes no memory of its own.
+// A stored set. An empty one allocates no memory.
 class IntervalRun {
  public:
   IntervalRun() = default;
 
-  // The union of intervals in any order. Reorders them; empty and reversed ones count as nothing.
+  // The union of intervals in any order. Reorders them; ignores empty and reversed ones.
   static IntervalRun of(std::span<Interval> intervals);
 
-  // What a cursor gives from here to its end.
+  // Stores what is left of a cursor.
   template <IntervalCursor Source>
   static IntervalRun from(Source& source);
 
-  // Makes room for so many at once; finish() gives back what is too much. Growing bit by bit leaves
-  // holes in the heap: a quarter more memory where there are very many runs.
+  // Reserves room for `count` intervals; finish() releases what is not needed. Growing gradually
+  // would fragment the heap: a quarter more memory if there are very many runs.
   void reserve(size_t count);
 
-  // Adds an interval that begins at or after begin of the last one. REQUIRES: that, and that it is
-  // not empty; call finish() after the last.
+  // Adds an interval. REQUIRES: it is not empty and does not begin before the last one began. Call
+  // finish() after the last.
   void append(Interval interval);
   void finish();
 
   bool empty() const { return count_ == 0; }
   uint64_t count() const { return count_; }
-  uint64_t begin_ns() const { return begin_ns_; }  // 0 of nothing
+  uint64_t begin_ns() const { return begin_ns_; }  // 0 if empty
   uint64_t end_ns() const { return end_ns_; }
-  uint64_t length_ns() const { return length_ns_; }  // of all its intervals together
+  uint64_t length_ns() const { return length_ns_; }  // sum over all intervals
   size_t size_bytes() const { return bytes_.size(); }
 
-  // Appends the run in bytes that load() takes.
+  // Appends the run in the format that load() reads.
   void save(std::vector<std::byte>& out) const;
   static Result<IntervalRun> load(ByteReader& in);
 
@@ -76,21 +76,21 @@ class IntervalRun {
 
   void write(Interval interval);
 
-  // For each interval a byte with the lengths of two numbers in bytes, then the numbers: how long
-  // after the one before it begins, and how long it is. Not LEB128, of which a number's length is
-  // known only at its end: with two loads and two masks an interval is read without a branch.
-  std::vector<std::byte> bytes_;  // kPaddingBytes more than are used, once finished
+  // For each interval: a byte with the sizes of two numbers, then the numbers: the gap to the
+  // previous interval and the length. Not LEB128, where the size of a number is known only at its
+  // end: this way, two loads and two masks read an interval without a branch.
+  std::vector<std::byte> bytes_;  // with kPaddingBytes at the end, once finished
   uint64_t count_ = 0;
   uint64_t begin_ns_ = 0;
   uint64_t end_ns_ = 0;
   uint64_t length_ns_ = 0;
-  Interval last_;  // not written yet: more may touch it
+  Interval last_;  // not written yet: the next may touch it
 };
 
 class RunCursor {
  public:
   RunCursor() = default;
-  // REQUIRES: the run is finished, and outlives the cursor.
+  // REQUIRES: the run is finished and outlives the cursor.
   explicit RunCursor(const IntervalRun& run)
       : at_(run.bytes_.data()), left_(run.count_), end_ns_(run.begin_ns_) {}
 
@@ -124,8 +124,8 @@ class RunCursor {
 };
 
 // The union of many runs, which may overlap in time. A run is opened when the walk reaches its
-// begin, so that of a long recording's runs only those of the moment are compared; while that is
-// one, its intervals pass straight through.
+// beginning, so that of all runs of a long recording, only those of the moment are compared. While
+// there is only one, its intervals are passed through.
 class IntervalUnion {
  public:
   // REQUIRES: the runs are finished and outlive it.
@@ -153,13 +153,13 @@ class IntervalUnion {
   void sift_down();
   bool next_joined(Interval& out);
 
-  std::vector<const IntervalRun*> runs_;  // by begin, without empty ones
+  std::vector<const IntervalRun*> runs_;  // sorted by begin, without empty ones
   size_t unopened_ = 0;
   uint64_t unopened_begin_ns_ = UINT64_MAX;
-  std::vector<Active> active_;  // a heap, the earliest begin first
+  std::vector<Active> active_;  // a heap, earliest begin first
 };
 
-// What lies in both.
+// What is in both a and b.
 template <IntervalCursor A, IntervalCursor B>
 class Intersection {
  public:
@@ -184,7 +184,7 @@ class Intersection {
   bool has_both_ = false;
 };
 
-// What lies in a and not in b.
+// What is in a but not in b.
 template <IntervalCursor A, IntervalCursor B>
 class Difference {
  public:
@@ -213,7 +213,7 @@ class Difference {
   bool has_b_ = false;
 };
 
-// What lies in either: for cursors that are not of runs, for which IntervalUnion is.
+// What is in a or b. For cursors of any kind; for runs, use IntervalUnion.
 template <IntervalCursor A, IntervalCursor B>
 class UnionOfTwo {
  public:
@@ -247,7 +247,7 @@ class UnionOfTwo {
   bool has_b_ = false;
 };
 
-// What lies in the window.
+// What is in the window.
 template <IntervalCursor A>
 class Clip {
  public:
@@ -268,7 +268,7 @@ class Clip {
   Interval window_;
 };
 
-// How long what is left of a set is.
+// The total length of what is left of a set.
 template <IntervalCursor Source>
 uint64_t measure_ns(Source source) {
   uint64_t total_ns = 0;
@@ -276,7 +276,7 @@ uint64_t measure_ns(Source source) {
   return total_ns;
 }
 
-// Two sets against each other, in one walk. Only in a: a_ns - both_ns; in either: a_ns + b_ns -
+// Compares two sets in one walk. Time only in a: a_ns - both_ns. Time in either: a_ns + b_ns -
 // both_ns.
 struct Overlap {
   uint64_t a_ns = 0;

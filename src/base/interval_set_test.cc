@@ -10,7 +10,7 @@ namespace millrace {
 namespace {
 
 constexpr size_t kSpan = 600;
-using Bitmap = std::vector<bool>;  // one bit a nanosecond
+using Bitmap = std::vector<bool>;  // one bit per nanosecond
 
 IntervalRun run_of(std::vector<Interval> intervals) { return IntervalRun::of(intervals); }
 
@@ -53,14 +53,14 @@ Bitmap bits_of(const std::vector<Interval>& intervals) {
   return bits;
 }
 
-TEST(IntervalRun, OfNothingIsEmpty) {
+TEST(IntervalRun, IsEmptyWithoutIntervals) {
   EXPECT_TRUE(run_of({}).empty());
   EXPECT_TRUE(run_of({{5, 5}, {9, 3}}).empty());
   EXPECT_TRUE(listed(RunCursor(run_of({}))).empty());
   EXPECT_EQ(run_of({}).size_bytes(), 0u);
 }
 
-TEST(IntervalRun, SortsAndJoinsWhatTouches) {
+TEST(IntervalRun, SortsAndJoinsTouchingIntervals) {
   const IntervalRun run = run_of({{30, 40}, {10, 20}, {20, 25}, {12, 14}, {50, 50}});
   EXPECT_EQ(listed(RunCursor(run)), (std::vector<Interval>{{10, 25}, {30, 40}}));
   EXPECT_EQ(run.count(), 2u);
@@ -69,7 +69,7 @@ TEST(IntervalRun, SortsAndJoinsWhatTouches) {
   EXPECT_EQ(run.length_ns(), 25u);
 }
 
-TEST(IntervalRun, HoldsTheWholeRangeOfTimes) {
+TEST(IntervalRun, StoresTheWholeRangeOfTimes) {
   const std::vector<Interval> all = {
       {0, 1}, {2, 300}, {uint64_t{1} << 40, UINT64_MAX - 2}, {UINT64_MAX - 1, UINT64_MAX}};
   EXPECT_EQ(listed(RunCursor(run_of(all))), all);
@@ -77,7 +77,7 @@ TEST(IntervalRun, HoldsTheWholeRangeOfTimes) {
   EXPECT_EQ(listed(RunCursor(run_of(whole))), whole);
 }
 
-TEST(IntervalRun, TakesFiveBytesAnIntervalOfMicroseconds) {
+TEST(IntervalRun, TakesFiveBytesPerIntervalOfMicroseconds) {
   std::vector<Interval> intervals;
   for (uint64_t i = 0; i < 10'000; ++i) intervals.push_back({i * 3000, i * 3000 + 700});
   EXPECT_LE(run_of(intervals).size_bytes(), 50'000u + 8);
@@ -95,13 +95,13 @@ TEST(IntervalRun, IsTheUnionOfItsIntervals) {
   }
 }
 
-TEST(IntervalUnion, OfNothingIsEmpty) {
+TEST(IntervalUnion, IsEmptyWithoutIntervals) {
   EXPECT_TRUE(listed(IntervalUnion(std::span<const IntervalRun>{})).empty());
   const std::vector<IntervalRun> empty_ones(3);
   EXPECT_TRUE(listed(IntervalUnion(empty_ones)).empty());
 }
 
-TEST(IntervalUnion, JoinsRunsThatTouchAndRunsWithin) {
+TEST(IntervalUnion, JoinsTouchingAndNestedRuns) {
   std::vector<IntervalRun> runs;
   runs.push_back(run_of({{20, 30}, {90, 95}}));
   runs.push_back(run_of({{0, 10}, {10, 20}}));
@@ -130,8 +130,8 @@ TEST(IntervalUnion, IsTheUnionOfItsRuns) {
   }
 }
 
-// Runs one after the other, as blocks of one process are, with a few that reach into the next.
-TEST(IntervalUnion, PassesRunsInARowThrough) {
+// Consecutive runs, like blocks of one process, with a few that reach into the next.
+TEST(IntervalUnion, PassesConsecutiveRunsThrough) {
   Random random(3);
   std::vector<IntervalRun> runs;
   std::vector<Interval> all;
@@ -179,7 +179,7 @@ TEST(SetArithmetic, AgreesWithBitmaps) {
   }
 }
 
-TEST(SetArithmetic, WorksOnWhatItMakes) {
+TEST(SetArithmetic, CursorsCanBeCombined) {
   const IntervalRun compute = run_of({{0, 40}, {60, 100}});
   const IntervalRun io = run_of({{30, 70}, {90, 120}});
   const IntervalRun checkpoint = run_of({{65, 68}});
@@ -193,7 +193,7 @@ TEST(SetArithmetic, WorksOnWhatItMakes) {
   EXPECT_EQ(measure_ns(Clip(training, {50, 70})), 17u);
 }
 
-TEST(IntervalRun, IsTheSameAfterSavingAndLoading) {
+TEST(IntervalRun, IsUnchangedBySaveAndLoad) {
   Random random(5);
   for (int round = 0; round < 50; ++round) {
     auto intervals = random_intervals(random, random.below(60));
@@ -211,7 +211,7 @@ TEST(IntervalRun, IsTheSameAfterSavingAndLoading) {
   }
 }
 
-TEST(IntervalRun, CutShortIsRefused) {
+TEST(IntervalRun, LoadRefusesTruncatedBytes) {
   std::vector<std::byte> bytes;
   run_of({{5, 10}, {300, 70'000}, {uint64_t{1} << 50, (uint64_t{1} << 50) + 9}}).save(bytes);
   for (size_t size = 0; size < bytes.size(); ++size) {
@@ -220,7 +220,7 @@ TEST(IntervalRun, CutShortIsRefused) {
   }
 }
 
-TEST(IntervalRun, WithFlippedBitsIsRefusedOrASet) {
+TEST(IntervalRun, LoadOfFlippedBitsFailsOrGivesAValidSet) {
   std::vector<std::byte> good;
   run_of({{5, 10}, {300, 70'000}, {uint64_t{1} << 50, (uint64_t{1} << 50) + 9}}).save(good);
   for (size_t bit = 0; bit < good.size() * 8; ++bit) {
@@ -239,21 +239,21 @@ TEST(IntervalRun, WithFlippedBitsIsRefusedOrASet) {
   }
 }
 
-TEST(IntervalRun, WithImpossibleNumbersIsRefusedByName) {
+TEST(IntervalRun, LoadNamesImpossibleNumbers) {
   const auto refusal = [](std::vector<uint8_t> numbers) {
     ByteReader in(std::as_bytes(std::span(numbers)));
     const auto loaded = IntervalRun::load(in);
     return loaded.ok() ? std::string("accepted") : loaded.error().message();
   };
   EXPECT_EQ(refusal({1, 5, 2, 0x10, 7}), "accepted");
-  EXPECT_EQ(refusal({1, 5, 1, 0x00}), "interval 0 of 1 does not lie after the one before it");
-  EXPECT_EQ(refusal({1, 5, 3, 0x11, 1, 7}), "interval 0 of 1 does not lie after the one before it");
+  EXPECT_EQ(refusal({1, 5, 1, 0x00}), "interval 0 of 1 is not after the previous one");
+  EXPECT_EQ(refusal({1, 5, 3, 0x11, 1, 7}), "interval 0 of 1 is not after the previous one");
   EXPECT_EQ(refusal({2, 5, 4, 0x10, 7, 0x10, 7}),
-            "interval 1 of 2 does not lie after the one before it");
-  EXPECT_EQ(refusal({1, 5, 1, 0x90}), "interval 0 of 1 claims a number of over 8 bytes");
+            "interval 1 of 2 is not after the previous one");
+  EXPECT_EQ(refusal({1, 5, 1, 0x90}), "interval 0 of 1 claims a number of more than 8 bytes");
   EXPECT_EQ(refusal({1, 5, 3, 0x10, 7, 0}), "1 bytes are left over after 1 intervals");
   EXPECT_EQ(refusal({1, 5, 9, 0x80, 255, 255, 255, 255, 255, 255, 255, 255}),
-            "interval 0 of 1 does not lie after the one before it");
+            "interval 0 of 1 is not after the previous one");
   EXPECT_EQ(refusal({9, 5, 100}), "100 bytes are needed at byte 3, but 0 are left");
 }
 

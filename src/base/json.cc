@@ -129,15 +129,15 @@ class JsonParser {
     const bool leading_zero = at('0');
     const size_t whole = digits();
     if (whole == 0) return complain("expected a value, found {}", here());
-    if (leading_zero && whole > 1) return complain("a number begins with a needless 0");
+    if (leading_zero && whole > 1) return complain("a number has a leading zero");
     if (at('.')) {
       ++length;
-      if (digits() == 0) return complain("a number ends in its decimal point");
+      if (digits() == 0) return complain("a number ends with its decimal point");
     }
     if (at('e') || at('E')) {
       ++length;
       if (at('+') || at('-')) ++length;
-      if (digits() == 0) return complain("a number ends in its exponent");
+      if (digits() == 0) return complain("a number has no digits in its exponent");
     }
     Node node(Kind::kNumber, line_, std::string(rest_.substr(0, length)));
     rest_.remove_prefix(length);
@@ -149,21 +149,21 @@ class JsonParser {
     rest_.remove_prefix(1);
     for (;;) {
       const size_t plain = plain_length();
-      if (plain == rest_.size()) return complain("a text has no closing quote");
-      if (!is_utf8(rest_.substr(0, plain))) return complain("a text is not valid UTF-8");
+      if (plain == rest_.size()) return complain("a string has no closing quote");
+      if (!is_utf8(rest_.substr(0, plain))) return complain("a string is not valid UTF-8");
       out += rest_.substr(0, plain);
       const char special = rest_[plain];
       rest_.remove_prefix(plain + 1);
       if (special == '"') return out;
       if (special != '\\') {
-        return complain("a text has the control character {:#04x} in it; write it as an escape",
+        return complain("a string contains the control character {:#04x}; write it as an escape",
                         static_cast<unsigned>(static_cast<unsigned char>(special)));
       }
       RETURN_IF_ERROR(escape(out));
     }
   }
 
-  // How many characters of a text follow until its quote, an escape or a control character.
+  // Number of bytes up to the closing quote, an escape or a control character.
   size_t plain_length() const {
     size_t length = 0;
     while (length < rest_.size() && rest_[length] != '"' && rest_[length] != '\\' &&
@@ -182,7 +182,7 @@ class JsonParser {
       return unicode_escape(out);
     }
     const size_t index = letter == '\0' ? std::string_view::npos : kLetters.find(letter);
-    if (index == std::string_view::npos) return complain("a text has an unknown escape");
+    if (index == std::string_view::npos) return complain("a string has an unknown escape");
     out += kMeanings[index];
     rest_.remove_prefix(1);
     return {};
@@ -190,15 +190,15 @@ class JsonParser {
 
   Status unicode_escape(std::string& out) {
     ASSIGN_OR_RETURN(const uint32_t first, four_hex_digits());
-    if (first >= 0xdc00 && first <= 0xdfff) return complain("an escape is half a character");
+    if (first >= 0xdc00 && first <= 0xdfff) return complain("an escape is half a surrogate pair");
     if (first < 0xd800 || first > 0xdbff) {
       append_utf8(out, first);
       return {};
     }
-    if (!rest_.starts_with("\\u")) return complain("an escape is half a character");
+    if (!rest_.starts_with("\\u")) return complain("an escape is half a surrogate pair");
     rest_.remove_prefix(2);
     ASSIGN_OR_RETURN(const uint32_t second, four_hex_digits());
-    if (second < 0xdc00 || second > 0xdfff) return complain("an escape is half a character");
+    if (second < 0xdc00 || second > 0xdfff) return complain("an escape is half a surrogate pair");
     append_utf8(out, 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00));
     return {};
   }
@@ -230,7 +230,7 @@ class JsonParser {
     return true;
   }
 
-  // What stands at the cursor, for a message.
+  // The character at the cursor, for a message.
   std::string here() const {
     if (rest_.empty()) return "the end of the file";
     const size_t length = std::max<size_t>(utf8_length(rest_), 1);

@@ -1,9 +1,9 @@
 // parse_json: strict JSON (RFC 8259) into a Document.
 //
-// A parser of our own, because the libraries give values without their lines, and every complaint
-// names one. Made for configurations and results of megabytes, not for traces of gigabytes. Refuses
-// what the standard does not allow (comments, trailing commas, NaN), names that appear twice, bytes
-// that are not UTF-8, and nesting over kDocumentDepthMax.
+// A parser of our own, because libraries return values without their lines, and every error names a
+// line. Made for configurations and results of megabytes, not for traces of gigabytes. Refuses what
+// the standard does not allow (comments, trailing commas, NaN), duplicate names, bytes that are not
+// UTF-8, and nesting deeper than kDocumentDepthMax.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-// `name` stands before the line in complaints.
+// Errors begin with `name` and the line.
 Result<Document> parse_json(std::string_view text, std::string name);
 
 }  // namespace millrace

@@ -45,7 +45,7 @@ TEST(Json, EveryValueKnowsItsLine) {
   EXPECT_EQ(document->root.find("b")->items()[0].line(), 4u);
 }
 
-TEST(Json, ComplaintsNameTheLineAndWhatIsThere) {
+TEST(Json, ErrorsNameTheLineAndWhatWasFound) {
   EXPECT_EQ(error_of("{\n\"a\": 1\n\"b\": 2}"),
             "f.json:3: expected ',' or '}' in an object, found '\"'");
   EXPECT_EQ(error_of(""), "f.json:1: expected a value, found the end of the file");
@@ -54,13 +54,13 @@ TEST(Json, ComplaintsNameTheLineAndWhatIsThere) {
   EXPECT_EQ(error_of("1 2"), "f.json:1: expected the end of the file, found '2'");
 }
 
-TEST(Json, ANameThatComesTwiceIsFoundInLargeObjectsToo) {
+TEST(Json, FindsADuplicateNameInALargeObject) {
   std::string text = "{";
   for (int i = 0; i < 100; ++i) text += fmt::format("\"k{}\": {},\n", i, i);
   EXPECT_EQ(error_of(text + "\"k57\": 1}"), "f.json:101: the name 'k57' appears twice");
 }
 
-TEST(Json, RefusesWhatTheStandardDoes) {
+TEST(Json, RefusesWhatTheStandardForbids) {
   for (const char* text : {"{a: 1}",
                            "[01]",
                            "[1.]",
@@ -89,12 +89,12 @@ TEST(Json, RefusesWhatTheStandardDoes) {
   EXPECT_NE(error_of(std::string_view("\"\0\"", 3)), "no error");
 }
 
-TEST(Json, DeepNestingIsRefusedNotFollowed) {
+TEST(Json, RefusesDeepNesting) {
   EXPECT_THAT(error_of(std::string(100'000, '[')), HasSubstr("nested more than 200 deep"));
   EXPECT_EQ(error_of(std::string(150, '[') + std::string(150, ']')), "no error");
 }
 
-TEST(Json, ALargeObjectIsReadInLinearTime) {
+TEST(Json, ReadsALargeObjectInLinearTime) {
   std::string text = "{\"k0\":0";
   for (int i = 1; i < 200'000; ++i) text += fmt::format(",\"k{}\":{}", i, i);
   text += "}";
@@ -106,9 +106,9 @@ TEST(Json, ALargeObjectIsReadInLinearTime) {
 TEST(Node, TypeErrorsSayWhatWasFound) {
   const auto document = parse_json(R"(["x", 1.5, {}, -1])", "f.json");
   const auto& items = document->root.items();
-  EXPECT_EQ(items[0].as_int().error().message(), "expected a whole number, found the text 'x'");
+  EXPECT_EQ(items[0].as_int().error().message(), "expected a whole number, found the string 'x'");
   EXPECT_EQ(items[1].as_int().error().message(), "expected a whole number, found the number 1.5");
-  EXPECT_EQ(items[2].as_string().error().message(), "expected a text, found a section with keys");
+  EXPECT_EQ(items[2].as_string().error().message(), "expected a string, found a section with keys");
   EXPECT_EQ(items[3].as_uint().error().message(),
             "expected a whole number that is not negative, found the number -1");
   EXPECT_EQ(items[1].as_bool().error().message(), "expected true or false, found the number 1.5");

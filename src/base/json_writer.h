@@ -1,9 +1,9 @@
-// JsonWriter: makes JSON text, value by value, indented by two spaces.
+// JsonWriter: writes JSON text value by value, indented by two spaces.
 //
-// The calls mirror the text: begin_object, key, value, ..., end_object. Wrong nesting is a mistake
-// of ours and asserted. Bytes that are not UTF-8 (file names can be anything) become U+FFFD, and
-// numbers that JSON lacks (NaN, infinities) become null: the text is always valid. What is many and
-// small (a thousand counts, a pair) may stand on one line.
+// The calls mirror the text: begin_object, key, value, ..., end_object. Wrong nesting is a
+// programming error and asserted. The text is always valid: bytes that are not UTF-8 (file names
+// can be anything) become U+FFFD, and numbers that JSON lacks (NaN, infinities) become null. Many
+// small values, such as a thousand counts or a pair, may be written on one line.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-// How an object or a list is laid out. All that stands within one on a line stands there too.
+// How an object or a list is laid out. Everything inside a kOneLine one is on that line too.
 enum class JsonLayout { kLines, kOneLine };
 
 class JsonWriter {
@@ -44,7 +44,7 @@ class JsonWriter {
     value(held);
   }
 
-  // The text so far, with a final newline. REQUIRES: everything begun has been ended.
+  // Returns the text with a final newline. REQUIRES: every begin_ call has its end_ call.
   std::string finish() &&;
 
  private:
@@ -56,8 +56,8 @@ class JsonWriter {
   void quote(std::string_view text);
 
   std::string out_;
-  std::vector<bool> filled_;  // a level a bracket: whether it has a value already
-  size_t line_level_ = 0;     // the level whose bracket began a line; 0: not on one line
+  std::vector<bool> filled_;  // for each open bracket: whether it has a value already
+  size_t line_level_ = 0;     // the level of the kOneLine bracket; 0: none
   bool after_key_ = false;
 };
 

@@ -37,7 +37,7 @@ TEST(JsonWriter, WritesNestedValuesReadably) {
             "}\n");
 }
 
-TEST(JsonWriter, WhatBeginsOnOneLineStaysOnItToItsEnd) {
+TEST(JsonWriter, AOneLineListStaysOnOneLineToItsEnd) {
   JsonWriter json;
   json.begin_object();
   json.key("pairs");
@@ -59,7 +59,7 @@ TEST(JsonWriter, WhatBeginsOnOneLineStaysOnItToItsEnd) {
             "}\n");
 }
 
-TEST(JsonWriter, AnyBytesGiveTextThatReadsBack) {
+TEST(JsonWriter, AnyBytesGiveValidJson) {
   JsonWriter json;
   json.begin_list();
   json.value("quote \" back \\ line \n bell \x07 \u00fc");

@@ -1,8 +1,8 @@
-// LogHistogram: how many values lie between one power of two and the next.
+// LogHistogram: counts values by power of two.
 //
-// Bin 0 holds the value 0, bin b > 0 the values of b bits: 2^(b-1) to 2^b - 1. Counts are exact,
-// and merging is adding, so neither order nor grouping matters. Plain words: it may be sent as
-// bytes.
+// Bin 0 holds the value 0; bin b > 0 holds the values of b bits: 2^(b-1) to 2^b - 1. Counts are
+// exact, and merging is addition, so neither order nor grouping matters. Trivially copyable: it may
+// be sent as bytes.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class LogHistogram {
     return static_cast<size_t>(std::bit_width(value));
   }
 
-  // The least and the greatest value of a bin. REQUIRES: bin < kBinCount.
+  // The smallest and the largest value of a bin. REQUIRES: bin < kBinCount.
   static constexpr uint64_t least_of(size_t bin) { return bin == 0 ? 0 : uint64_t{1} << (bin - 1); }
   static constexpr uint64_t greatest_of(size_t bin) {
     return bin == 0 ? 0 : UINT64_MAX >> (kBinCount - 1 - bin);

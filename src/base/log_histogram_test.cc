@@ -5,7 +5,7 @@
 namespace millrace {
 namespace {
 
-TEST(LogHistogram, BinsMeetWithoutGapOrOverlap) {
+TEST(LogHistogram, BinsHaveNoGapsOrOverlaps) {
   EXPECT_EQ(LogHistogram::least_of(0), 0u);
   EXPECT_EQ(LogHistogram::greatest_of(0), 0u);
   for (size_t bin = 1; bin < LogHistogram::kBinCount; ++bin) {

@@ -34,7 +34,7 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path, Access ac
     const int os_error = errno;
     return fail_os(os_error, fmt::format("cannot map {} bytes", size_bytes)).within(path.native());
   }
-  static_cast<void>(madvise(address, size_bytes, advice_of(access)));  // a hint may be refused
+  static_cast<void>(madvise(address, size_bytes, advice_of(access)));  // may be refused
   return MappedFile(ByteView(static_cast<const std::byte*>(address), size_bytes));
 }
 

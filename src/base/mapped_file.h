@@ -1,7 +1,7 @@
-// MappedFile: a whole file as bytes in memory, read as they are touched.
+// MappedFile: a whole file mapped into memory.
 //
-// The length is the file's at the time of mapping. A file cut short afterwards ends a program that
-// touches the lost pages with SIGBUS: map only files that nobody shortens, and read others.
+// The length is that of the file when it was mapped. If the file is truncated later, touching the
+// lost pages kills the program with SIGBUS: map only files that nobody truncates, and read others.
 #pragma once
 
 #include <filesystem>

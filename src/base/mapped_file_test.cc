@@ -22,21 +22,21 @@ TEST_F(MappedFileTest, ShowsTheBytesOfTheFile) {
   EXPECT_EQ(text_of(mapped->bytes()), "some bytes");
 }
 
-TEST_F(MappedFileTest, AnEmptyFileIsEmptyBytes) {
+TEST_F(MappedFileTest, AnEmptyFileHasNoBytes) {
   std::ofstream{path_};
   const auto mapped = MappedFile::open(path_);
   ASSERT_TRUE(mapped.ok());
   EXPECT_TRUE(mapped->bytes().empty());
 }
 
-TEST_F(MappedFileTest, OutlivesTheNameOfTheFile) {
+TEST_F(MappedFileTest, StaysValidAfterTheFileIsRemoved) {
   std::ofstream(path_) << "kept";
   const MappedFile mapped = *MappedFile::open(path_);
   std::filesystem::remove(path_);
   EXPECT_EQ(text_of(mapped.bytes()), "kept");
 }
 
-TEST_F(MappedFileTest, NamesWhatCannotBeMapped) {
+TEST_F(MappedFileTest, NamesTheFileThatCannotBeMapped) {
   EXPECT_EQ(MappedFile::open(path_).error().message(),
             path_.native() + ": cannot open: no such file or directory");
   EXPECT_NE(MappedFile::open(directory_.path()).error().message().find("cannot map"),

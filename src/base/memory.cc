@@ -39,7 +39,7 @@ std::optional<uint64_t> memory_total_bytes() { return meminfo_bytes("MemTotal:")
 std::optional<uint64_t> memory_available_bytes() { return meminfo_bytes("MemAvailable:"); }
 
 std::optional<uint64_t> memory_limit_bytes() {
-  // "max" has no digits; v1 says "none" as a number near 2^63.
+  // v2 writes "max", without digits, for no limit; v1 writes a number near 2^63.
   for (const char* path :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     const auto content = read_file(path, 64);

@@ -1,4 +1,4 @@
-// Memory: how much this machine has, how much of it this process may use, and in what pieces.
+// Memory: how much this machine has, how much of it this process may use, and the page size.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,15 @@
 
 namespace millrace {
 
-// Of the machine, from /proc/meminfo; nothing where it cannot be read.
+// Of the machine, from /proc/meminfo; nullopt if it cannot be read.
 std::optional<uint64_t> memory_total_bytes();
 std::optional<uint64_t> memory_available_bytes();
 
-// The bound a container or batch job sets: also the bound of its page cache. Nothing: none.
+// The limit of a container or batch job, which also limits its page cache; nullopt if there is
+// none.
 std::optional<uint64_t> memory_limit_bytes();
 
-// What the kernel maps at once: 4 KiB on x86-64, on aarch64 also 16 or 64. A power of two.
+// The page size: 4 KiB on x86-64; 4, 16 or 64 KiB on aarch64. A power of two.
 uint64_t page_bytes();
 
 }  // namespace millrace

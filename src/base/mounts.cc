@@ -49,7 +49,7 @@ std::optional<Mount> parse_mount(std::string_view line) {
                .source = unescaped(*(dash + 2))};
 }
 
-bool holds(const std::filesystem::path& point, const std::filesystem::path& path) {
+bool contains(const std::filesystem::path& point, const std::filesystem::path& path) {
   const auto mismatch = std::mismatch(point.begin(), point.end(), path.begin(), path.end());
   return mismatch.first == point.end() || point == "/";
 }
@@ -62,7 +62,7 @@ std::optional<Mount> find_mount(std::string_view mountinfo, const std::filesyste
     const size_t end = std::min(mountinfo.find('\n'), mountinfo.size());
     auto mount = parse_mount(mountinfo.substr(0, end));
     mountinfo.remove_prefix(std::min(end + 1, mountinfo.size()));
-    if (!mount || !holds(mount->point, path)) continue;
+    if (!mount || !contains(mount->point, path)) continue;
     const bool at_least_as_deep =
         !best || mount->point.native().size() >= best->point.native().size();
     if (at_least_as_deep) best = std::move(mount);
@@ -77,7 +77,7 @@ std::optional<Mount> mount_of(const std::filesystem::path& path) {
 }
 
 std::optional<bool> is_rotating(const std::string& device) {
-  // A partition has no queue of its own; its disk, one folder up, has.
+  // A partition has no queue of its own, but its disk, one directory up, has.
   for (const char* queue : {"queue/rotational", "../queue/rotational"}) {
     const auto content = read_file(fmt::format("/sys/dev/block/{}/{}", device, queue), 16);
     if (content.ok() && !content->empty()) return content->front() == '1';

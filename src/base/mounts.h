@@ -1,4 +1,4 @@
-// Mounts: which file system holds a path, and what the kernel says of its device.
+// Mounts: which file system a path is on, and what the kernel says about its device.
 #pragma once
 
 #include <filesystem>
@@ -16,15 +16,14 @@ struct Mount {
   std::string source;
 };
 
-// The mount that holds `path` (absolute, without links), from the text of mountinfo; the last of
-// several on one point wins, as it does in the kernel. Lines that are not understood are passed
-// over.
+// The mount that contains `path` (absolute, without links), from the text of mountinfo. If several
+// have the same mount point, the last wins, as in the kernel. Malformed lines are skipped.
 std::optional<Mount> find_mount(std::string_view mountinfo, const std::filesystem::path& path);
 
-// The same, from this process's own mountinfo.
+// The same, from the mountinfo of this process.
 std::optional<Mount> mount_of(const std::filesystem::path& path);
 
-// What the kernel says of a device ("254:0"); nothing where it does not know. Virtual disks often
+// What the kernel says about a device ("254:0"); nullopt if it does not know. Virtual disks often
 // claim to rotate.
 std::optional<bool> is_rotating(const std::string& device);
 

@@ -22,12 +22,12 @@ TEST(FindMount, TakesTheDeepestAndTheLast) {
   EXPECT_FALSE(find_mount("", "/").has_value());
 }
 
-TEST(MountOf, TheRootHasOneAndSoHasProc) {
+TEST(MountOf, FindsTheMountsOfRootAndProc) {
   ASSERT_TRUE(mount_of("/").has_value());
   EXPECT_EQ(mount_of("/proc/self/status")->file_system, "proc");
 }
 
-TEST(IsRotating, NobodyKnowsADeviceThatIsNotThere) {
+TEST(IsRotating, IsUnknownForADeviceThatDoesNotExist) {
   EXPECT_FALSE(is_rotating("4095:1048575").has_value());
   EXPECT_FALSE(is_rotating("").has_value());
 }

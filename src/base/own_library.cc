@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kPlaces[] = {
     "lib",                              // an extension in the Python package
     "../lib",                           // the program in the build tree and in the Python package
-    "../" MILLRACE_LIBDIR "/millrace",  // the program as `cmake --install` puts it
+    "../" MILLRACE_LIBDIR "/millrace",  // the program as installed by `cmake --install`
 };
 
 }  // namespace
@@ -26,7 +26,7 @@ std::filesystem::path own_folder() {
   std::error_code error;
   const bool is_found = dladdr1(reinterpret_cast<const void*>(&own_folder), &info,
                                 reinterpret_cast<void**>(&file), RTLD_DL_LINKMAP) != 0;
-  // The program itself has an empty name there.
+  // The name is empty for the program itself.
   if (is_found && file != nullptr && file->l_name[0] != '\0') {
     return std::filesystem::absolute(file->l_name, error).parent_path();
   }
@@ -41,7 +41,7 @@ Result<std::filesystem::path> find_own_library(std::string_view name) {
     if (std::filesystem::exists(candidate, error)) return candidate;
   }
   return fail(Errc::kNotFound,
-              "{} is neither where this program was built nor where it would be installed (looked "
+              "cannot find {}: it is neither in the build tree nor in the installation (searched "
               "from {})",
               name, printable(folder.string()));
 }

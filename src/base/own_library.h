@@ -1,8 +1,8 @@
-// Own library: where the shared libraries lie that belong to this program and are loaded by name.
+// Own library: finds the shared libraries that belong to this program and are loaded by name.
 //
-// There is one rule for the build tree, for `cmake --install` and for the Python package. Whether
-// this code is in the program or in an extension of Python, its libraries are found relative to the
-// file that it is in. So a tree works wherever it is copied or mounted.
+// One rule covers the build tree, `cmake --install` and the Python package: libraries are found
+// relative to the file that contains this code, whether that is the program or a Python extension.
+// So a tree works wherever it is copied or mounted.
 #pragma once
 
 #include <filesystem>
@@ -12,10 +12,10 @@
 
 namespace millrace {
 
-// The folder of the file that holds this code: of the program, or of the extension.
+// The directory of the file that contains this code: the program or the extension.
 std::filesystem::path own_folder();
 
-// The library called `name` that belongs to this program (kNotFound: it is not there).
+// Finds the library `name` of this program. Fails with kNotFound if it does not exist.
 Result<std::filesystem::path> find_own_library(std::string_view name);
 
 // The library that the environment variable names; an empty path if the variable is not set.

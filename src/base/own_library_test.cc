@@ -13,18 +13,18 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(OwnLibrary, ItsFolderIsThatOfTheProgram) {
+TEST(OwnLibrary, OwnFolderIsThatOfTheProgram) {
   EXPECT_EQ(own_folder(), std::filesystem::read_symlink("/proc/self/exe").parent_path());
 }
 
-TEST(OwnLibrary, AMissingOneIsNamedWithTheFolder) {
+TEST(OwnLibrary, NamesAMissingLibraryAndTheFolder) {
   const auto found = find_own_library("libabsent.so");
   ASSERT_FALSE(found.ok());
-  EXPECT_THAT(found.error().message(), HasSubstr("libabsent.so is neither where"));
+  EXPECT_THAT(found.error().message(), HasSubstr("cannot find libabsent.so"));
   EXPECT_THAT(found.error().message(), HasSubstr(own_folder().string()));
 }
 
-TEST(OwnLibrary, AVariableNamesAnotherOne) {
+TEST(OwnLibrary, AVariableSelectsAnotherLibrary) {
   const auto directory = *TemporaryDirectory::create();
   const auto path = directory.path() / "lib.so";
   setenv("OWN_LIBRARY_TEST", path.c_str(), 1);

@@ -5,7 +5,7 @@ namespace {
 
 Error missing() {
   return fail(Errc::kUnsupported,
-              "this build has no io_uring; install liburing-dev and rebuild, or use engine "
+              "this build has no io_uring; install liburing-dev and build again, or use engine "
               "'posix'");
 }
 
