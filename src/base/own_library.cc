@@ -41,8 +41,7 @@ Result<std::filesystem::path> find_own_library(std::string_view name) {
     if (std::filesystem::exists(candidate, error)) return candidate;
   }
   return fail(Errc::kNotFound,
-              "cannot find {}: it is neither in the build tree nor in the installation (searched "
-              "from {})",
+              "{} is neither in the build tree nor in the installation (searched from {})",
               name, printable(folder.string()));
 }
 

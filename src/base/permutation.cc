@@ -5,8 +5,8 @@
 namespace millrace {
 namespace {
 
-// The least number whose square is at least `value`. Floating point comes near, and differs between
-// machines by rounding at most; whole numbers decide.
+// The smallest number whose square is at least `value`. Floating point gives an estimate, which
+// rounding may make differ between machines; integer arithmetic decides.
 uint64_t root_above(uint64_t value) {
   auto root = static_cast<uint64_t>(std::sqrt(static_cast<double>(value)));
   while (root * root >= value && root > 0) --root;

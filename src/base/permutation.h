@@ -1,9 +1,9 @@
-// KeyedPermutation: the numbers [0, size) in an order that a key names, and its inverse.
+// KeyedPermutation: the numbers [0, size) in an order selected by a key, and its inverse.
 //
-// A function and no table: any place of the order can be asked for alone, a billion numbers take
+// A function, not a table: any position of the order can be computed alone, a billion numbers take
 // no memory, and equal keys give equal orders on every machine and compiler (golden values in
-// permutation_test.cc). Not for secrets. Not std::shuffle: it needs the table, and what it gives
-// is left to the library. Any number of threads may share one.
+// permutation_test.cc). Not for secrets. Not std::shuffle: it needs the table, and its result
+// depends on the library. Thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace millrace {
 
-// Names one order. Distinct names that were drawn by philox4x32 give unrelated orders; keys that
-// differ by a small number are mixed as well.
+// Selects an order. Distinct keys that were drawn by philox4x32 give unrelated orders; keys that
+// differ by a small number are mixed well too.
 struct PermutationKey {
   uint64_t low = 0;
   uint64_t high = 0;
@@ -26,18 +26,19 @@ struct PermutationKey {
 // The arithmetic of a keyed permutation, for one number at a time.
 //
 // A Feistel network over pairs (i / b, i % b) with a * b just above `size`, both near its square
-// root. Each half in turn is rotated by a hash of the other. A result past `size` is sent through
-// again. A network over bits would have up to twice as many results past `size`, and each costs a
-// mispredicted branch (docs/design/shuffling.md).
+// root. Each half in turn is rotated by a hash of the other. A result past `size` goes through the
+// network again. A network over bits would have up to twice as many results past `size`, and each
+// costs a mispredicted branch (docs/design/shuffling.md).
 struct PermutationNetwork {
   static constexpr size_t kRounds = 8;
 
-  uint64_t size = 0;  // above 1
+  uint64_t size = 0;  // > 1
   uint64_t left_size = 1;
   uint64_t right_size = 1;
   uint64_t right_reciprocal = 0;  // floor((2^64 - 1) / right_size)
 
-  // The number at a place, by kRounds keys, and the place of a number. REQUIRES: below size
+  // The number at a position, with kRounds keys, and the position of a number. REQUIRES: the
+  // argument is below size.
   uint64_t at(const uint64_t* keys, uint64_t index) const {
     do index = forward(keys, index);
     while (index >= size);
@@ -57,9 +58,9 @@ struct PermutationNetwork {
   static constexpr uint64_t kFirstFactor = 0x9e3779b97f4a7c15;
   static constexpr uint64_t kSecondFactor = 0xd6e8feb86659fd93;
 
-  // A number in [0, bound) out of the other half and the key of the round: the first product
-  // spreads the bits upwards, the shift brings them down, the second spreads them again, and the
-  // third scales by the upper ones.
+  // Hashes the other half and the key of the round to a number in [0, bound). The first product
+  // spreads the bits upwards, the shift brings them down, the second product spreads them again,
+  // and the third scales the upper ones to the bound.
   static uint64_t hash(uint64_t half, uint64_t key, uint64_t bound) {
     uint64_t z = (half ^ key) * kFirstFactor;
     z ^= z >> 32;
@@ -72,8 +73,8 @@ struct PermutationNetwork {
     return sum >= bound ? sum - bound : sum;
   }
 
-  // A difference below 0 has gone round, and is back below the bound when that is added. Not by a
-  // comparison of the two, of which the compiler makes a branch that is mispredicted often.
+  // A negative difference wraps around, and adding the bound brings it back below the bound. Not a
+  // comparison of the two, which compilers turn into a branch that is often mispredicted.
   static uint64_t subtract(uint64_t half, uint64_t step, uint64_t bound) {
     const uint64_t difference = half - step;
     return std::min(difference, difference + bound);
@@ -119,9 +120,9 @@ struct PermutationNetwork {
   }
 };
 
-// The index-th number that a key gives. Both words take part before they are mixed, each time in
-// another way: keys that agree in one number do not in the next. Mixed by splitmix64's step from a
-// place of its stream to a number.
+// The index-th number that a key gives. Both words are combined before mixing, each time
+// differently, so that keys that agree in one number differ in the next. The mixing is splitmix64's
+// output function.
 inline uint64_t drawn_number(PermutationKey key, uint64_t index) {
   uint64_t z =
       (key.low + index * 0x9e3779b97f4a7c15) ^ std::rotl(key.high, static_cast<int>(7 * index));
@@ -130,22 +131,22 @@ inline uint64_t drawn_number(PermutationKey key, uint64_t index) {
   return z ^ (z >> 31);
 }
 
-// The order of up to 16 numbers that a key names: a word of four-bit digits, shuffled by Fisher and
-// Yates. A network over so few would prefer some orders, and a test sees it.
+// The order of up to 16 numbers for a key: a word of four-bit digits, shuffled by Fisher-Yates. For
+// so few numbers a network would prefer some orders, which a test detects.
 inline uint64_t small_order(uint64_t size, PermutationKey key) {
   uint64_t order = 0xfedcba9876543210;
   for (uint64_t last = size; last > 1; --last) {
     const uint64_t shift = 4 * (last - 1);
     const uint64_t other_shift =
         4 * PermutationNetwork::high_product(drawn_number(key, last), last);
-    const uint64_t change = (order >> shift ^ order >> other_shift) & 15;  // 0 of one with itself
+    const uint64_t change = (order >> shift ^ order >> other_shift) & 15;  // 0 if they are the same
     order ^= change << shift ^ change << other_shift;
   }
   return order;
 }
 
-// Where a digit stands. Each is in the word once: what differs from it in nothing is its place. Not
-// a second word with the inverse, which takes as long to make as the order.
+// The position of a digit. Each digit is in the word once, so its position is the one that does not
+// differ from it. Not a second word with the inverse, which takes as long to compute as the order.
 inline uint64_t place_of_digit(uint64_t order, uint64_t digit) {
   constexpr uint64_t kOnes = 0x1111111111111111;
   const uint64_t differs = order ^ digit * kOnes;
@@ -162,10 +163,10 @@ class KeyedPermutation {
   // REQUIRES: size <= kSizeMax
   KeyedPermutation(uint64_t size, PermutationKey key);
 
-  // The same numbers in another order, without the divisions that the size needs.
+  // The same numbers in another order. Cheaper: skips the divisions that the size needs.
   KeyedPermutation with_key(PermutationKey key) const;
 
-  // What with_key() makes of a key: whoever keeps it derives it once.
+  // The keys that with_key() derives. Keep them to derive them only once.
   const RoundKeys& round_keys() const { return keys_; }
   KeyedPermutation with_round_keys(const RoundKeys& keys) const {
     KeyedPermutation other = *this;
@@ -175,29 +176,29 @@ class KeyedPermutation {
 
   uint64_t size() const { return network_.size; }
   const PermutationNetwork& network() const { return network_; }
-  // So few are shuffled one by one and kept in a word, which is the first of the round keys.
+  // Small sets are shuffled one by one. Their order is in the first round key.
   bool is_small() const { return size() <= kSmallSizeMax; }
 
-  // The number at a place. REQUIRES: index < size()
+  // The number at a position. REQUIRES: index < size()
   uint64_t at(uint64_t index) const {
     assert(index < size());
     if (is_small()) return keys_[0] >> (4 * index) & 15;
     return network_.at(keys_.data(), index);
   }
 
-  // The place of a number: inverse(at(i)) == i. REQUIRES: value < size()
+  // The position of a number: inverse(at(i)) == i. REQUIRES: value < size()
   uint64_t inverse(uint64_t value) const {
     assert(value < size());
     if (is_small()) return place_of_digit(keys_[0], value);
     return network_.inverse(keys_.data(), value);
   }
 
-  // Replaces each number by at() of it. REQUIRES: all below size()
+  // Replaces each number n by at(n). REQUIRES: all are below size()
   void at_each(std::span<uint64_t> numbers) const {
     for (uint64_t& number : numbers) number = at(number);
   }
 
-  // at() of first, first + stride, ... REQUIRES: all below size()
+  // Fills `out` with at(first), at(first + stride), ... REQUIRES: all arguments are below size()
   template <typename Number>
   void fill(uint64_t first, uint64_t stride, std::span<Number> out) const {
     for (Number& number : out) {
@@ -210,7 +211,7 @@ class KeyedPermutation {
   static constexpr uint64_t kSmallSizeMax = 16;
 
   PermutationNetwork network_;
-  // Of the rounds; of a small size, the order, four bits a number.
+  // One key per round. For a small size: the order, four bits per number.
   RoundKeys keys_{};
 };
 

@@ -24,7 +24,7 @@ std::vector<uint64_t> all_of(const KeyedPermutation& permutation) {
   return all;
 }
 
-// How far a sum of squared deviations is from what chance gives, in standard deviations.
+// How far chi-square is from its expected value, in standard deviations.
 double deviations(double chi_square, double freedom) {
   return (chi_square - freedom) / std::sqrt(2 * freedom);
 }
@@ -35,8 +35,8 @@ double chi_square_of(const std::vector<double>& counts, double expected) {
   return sum;
 }
 
-// The stream is a promise: a job that was begun by one build is continued by another.
-TEST(KeyedPermutation, GivesTheNumbersItGaveEver) {
+// The numbers must never change: a job started with one build may be continued with another.
+TEST(KeyedPermutation, GivesTheSameNumbersAsEver) {
   const PermutationKey key{.low = 11, .high = 22};
   const auto first_of = [&](uint64_t size) {
     std::vector<uint64_t> out(std::min<uint64_t>(size, 4));
@@ -88,13 +88,13 @@ TEST(KeyedPermutation, HasAnInverseAtEverySize) {
   }
 }
 
-TEST(KeyedPermutation, TakesAnotherKeyForTheSameNumbers) {
+TEST(KeyedPermutation, WithKeyGivesTheSameNumbersInAnotherOrder) {
   const KeyedPermutation first(1000, key_of(1));
   EXPECT_EQ(all_of(first.with_key(key_of(2))), all_of(KeyedPermutation(1000, key_of(2))));
   EXPECT_NE(all_of(first.with_key(key_of(2))), all_of(first));
 }
 
-TEST(KeyedPermutation, FillsByAStride) {
+TEST(KeyedPermutation, FillsWithAStride) {
   const KeyedPermutation permutation(1000, key_of(1));
   std::vector<uint64_t> out(3);
   permutation.fill(5, 400, std::span(out).first(2));
@@ -117,7 +117,7 @@ TEST(KeyedPermutation, GivesEveryOrderOfAFewNumbersEquallyOften) {
   }
 }
 
-TEST(KeyedPermutation, SendsEveryPlaceOfASmallSizeEverywhereEquallyOften) {
+TEST(KeyedPermutation, SendsEveryPositionOfASmallSizeEverywhereEquallyOften) {
   for (const uint64_t size : {11, 17, 25, 40}) {
     constexpr double kExpected = 60;
     std::vector<double> counts(size * size);
@@ -136,7 +136,7 @@ TEST(KeyedPermutation, MovesNumbersAnyDistance) {
   constexpr uint64_t kBins = 100;
   const KeyedPermutation permutation(kSize, key_of(1));
   std::vector<double> displacements(kBins);
-  std::vector<double> steps(kBins);  // from the number at a place to that at the next
+  std::vector<double> steps(kBins);  // from the number at a position to the next number
   uint64_t before = permutation.at(kSize - 1);
   for (uint64_t i = 0; i < kSize; ++i) {
     const uint64_t value = permutation.at(i);
@@ -150,7 +150,7 @@ TEST(KeyedPermutation, MovesNumbersAnyDistance) {
 
 TEST(KeyedPermutation, OrdersOfDifferentKeysHaveNothingInCommon) {
   constexpr uint64_t kSize = 50'000;
-  // Neighbours in both words of the key, as well as keys that philox gave.
+  // Neighbours in both words of the key, and keys drawn by philox.
   const std::vector<std::pair<PermutationKey, PermutationKey>> pairs = {
       {{0, 0}, {1, 0}}, {{0, 0}, {0, 1}}, {{5, 6}, {6, 5}}, {key_of(1), key_of(2)}};
   for (const auto& [first, second] : pairs) {
@@ -165,7 +165,7 @@ TEST(KeyedPermutation, OrdersOfDifferentKeysHaveNothingInCommon) {
     }
     const double variance = static_cast<double>(kSize) * kSize / 12;
     EXPECT_LT(std::abs(covariance / (variance * kSize)), 4.5 / std::sqrt(kSize));
-    EXPECT_LT(equal, 9u);  // one is expected, and nine or more once in a million
+    EXPECT_LT(equal, 9u);  // one is expected; nine or more have a chance of one in a million
   }
 }
 

@@ -21,7 +21,7 @@ constexpr std::chrono::nanoseconds kDrawInterval = 100ms;
 constexpr std::string_view kEraseLine = "\r\x1b[K";
 
 void put(int fd, std::string_view text) {
-  // A terminal that is gone is no reason to stop the work.
+  // Ignore errors: a closed terminal is no reason to stop the work.
   static_cast<void>(!write(fd, text.data(), text.size()));
 }
 
@@ -59,7 +59,7 @@ void Progress::draw_if_due() {
 
 void Progress::draw(std::chrono::nanoseconds now) {
   const size_t columns = inspect_terminal(options_.fd).columns;
-  // One column less: some terminals wrap at the last.
+  // One column less, because some terminals wrap at the last.
   put(options_.fd, std::string(kEraseLine) + shorten(line(now), columns - 1));
 }
 

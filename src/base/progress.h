@@ -1,8 +1,8 @@
-// Progress: one line on a terminal that says how far a long piece of work is.
+// Progress: a progress line on a terminal.
 //
 // Shown only on a terminal, so that logs and pipes stay clean; the line is erased at the end.
-// Threads may report at once, at the cost of one atomic addition: drawing happens ten times a
-// second, by whoever comes first.
+// Thread-safe. A report costs one atomic addition; the line is redrawn ten times per second, by the
+// thread that comes first.
 #pragma once
 
 #include <atomic>
@@ -19,10 +19,10 @@ class Progress {
  public:
   struct Options {
     std::string label;
-    uint64_t total = 0;            // 0: not known
-    bool counts_bytes = false;     // amounts are bytes; else things
-    int fd = 2;                    // where the line goes, if it is a terminal
-    const Clock* clock = nullptr;  // the system's where none is given
+    uint64_t total = 0;            // 0: unknown
+    bool counts_bytes = false;     // false: amounts are a number of things
+    int fd = 2;                    // where the line is drawn, if it is a terminal
+    const Clock* clock = nullptr;  // null: the system clock
   };
 
   explicit Progress(Options options);
@@ -32,13 +32,13 @@ class Progress {
 
   void add(uint64_t amount);
 
-  // Shows at once, after the label, what is being done now. For steps, not for each of a million
-  // files.
+  // Shows the current activity after the label, at once. Call it for steps, not for each of a
+  // million files.
   void set_activity(std::string activity);
 
  private:
   void draw_if_due();
-  void draw(std::chrono::nanoseconds now);  // mutex_ held
+  void draw(std::chrono::nanoseconds now);  // REQUIRES: mutex_ is held
   std::string line(std::chrono::nanoseconds now) const;
 
   const Options options_;

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 using testing::EndsWith;
 using testing::HasSubstr;
 
-// Draws on a real terminal, whose other end the test reads.
+// Draws on a real terminal; the test reads its other end.
 class ProgressTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -33,8 +33,8 @@ class ProgressTest : public testing::Test {
     close(terminal_);
   }
 
-  // The kernel hands over what was written in its own time, but in order: all there is to read
-  // lies before a mark written now.
+  // The kernel may delay what was written, but keeps the order. So everything before a mark that is
+  // written now has been drawn.
   std::string drawn() {
     constexpr char kMark = '\x1e';
     EXPECT_EQ(write(terminal_, &kMark, 1), 1);
@@ -63,7 +63,7 @@ TEST_F(ProgressTest, ShowsShareRateAndTimeLeft) {
   EXPECT_THAT(drawn(), HasSubstr("packing  [#####               ]  25 %  1 MB/s  3 s left"));
 }
 
-TEST_F(ProgressTest, DrawsAtMostTenTimesASecond) {
+TEST_F(ProgressTest, DrawsAtMostTenTimesPerSecond) {
   Progress progress(options(1000));
   clock_.advance(150ms);
   progress.add(1);
@@ -86,13 +86,13 @@ TEST_F(ProgressTest, ErasesItselfAtTheEnd) {
   EXPECT_THAT(drawn(), EndsWith("\r\x1b[K"));
 }
 
-TEST_F(ProgressTest, NamesTheActivityAtOnceAndManagesWithoutATotal) {
+TEST_F(ProgressTest, ShowsTheActivityAtOnceEvenWithoutATotal) {
   Progress progress(options(0));
   progress.set_activity("writing");
   EXPECT_THAT(drawn(), HasSubstr("packing: writing"));
 }
 
-TEST_F(ProgressTest, WritesNothingWhereThereIsNoTerminal) {
+TEST_F(ProgressTest, WritesNothingWithoutATerminal) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
   {
@@ -108,7 +108,7 @@ TEST_F(ProgressTest, WritesNothingWhereThereIsNoTerminal) {
   close(ends[1]);
 }
 
-TEST_F(ProgressTest, ThreadsMayReportTogether) {
+TEST_F(ProgressTest, ThreadsMayReportConcurrently) {
   Progress progress(options(40'000));
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {

@@ -9,14 +9,15 @@
 namespace millrace {
 namespace {
 
-constexpr uint64_t kCountMax = (uint64_t{1} << 52) - 1;  // up to there the error is below 1 %
+constexpr uint64_t kCountMax = (uint64_t{1} << 52) - 1;  // up to here the error is below 1 %
 constexpr size_t kLevelCountMax = 41;
 
 void sort_values(std::span<uint64_t> values) {
   radix_sort(values, [](uint64_t value) { return value; });
 }
 
-// Without a branch on the values, which no predictor could learn; compilers make one of ?: here.
+// Avoids branching on the values, which no predictor could learn. Compilers would turn ?: into a
+// branch here.
 void merge_sorted(std::span<const uint64_t> a, std::span<const uint64_t> b, uint64_t* out) {
   size_t i = 0;
   size_t j = 0;
@@ -32,7 +33,7 @@ void merge_sorted(std::span<const uint64_t> a, std::span<const uint64_t> b, uint
   std::copy(b.begin() + static_cast<ptrdiff_t>(j), b.end(), out);
 }
 
-// So that small numbers of either sign are short.
+// Makes small numbers of either sign short.
 uint64_t fold_sign(int64_t value) {
   return static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63);
 }
@@ -46,7 +47,7 @@ Result<std::vector<uint64_t>> load_sorted(ByteReader& in, size_t count, uint64_t
   for (size_t i = 0; i < count; ++i) {
     ASSIGN_OR_RETURN(const uint64_t step, in.read_varint());
     if (step > max - value) {
-      return fail(Errc::kCorrupt, "the sketch has a value over its greatest, {}", max);
+      return fail(Errc::kCorrupt, "the sketch has a value above its maximum, {}", max);
     }
     value += step;
     values.push_back(value);
@@ -108,7 +109,7 @@ void QuantileSketch::compact(size_t height) {
   Level& level = levels_[height];
   Level& above = levels_[height + 1];
   if (height == 0) sort_values(level.values);
-  // An odd one out stays: it would have no partner to stand for.
+  // An odd value stays, because it has no partner to represent.
   const size_t pair_count = level.values.size() / 2;
   const bool has_odd_one = level.values.size() % 2 != 0;
   const uint64_t odd_one = level.values.back();
@@ -163,9 +164,9 @@ double QuantileSketch::rank_error_bound() const {
   return levels / static_cast<double>(kLevelValues);
 }
 
-// Numbers as LEB128: count; and unless that is 0, least, greatest - least, number of levels, and
-// for each its balance (sign in the lowest bit), its number of values, and the steps from one to
-// the next, sorted, from the least.
+// Format, with numbers as LEB128: the count and, unless it is 0, the minimum, maximum - minimum and
+// the number of levels; for each level its balance (sign in the lowest bit), its number of values,
+// and the sorted values as differences, starting from the minimum.
 void QuantileSketch::save(std::vector<std::byte>& out) const {
   append_varint(out, count_);
   if (count_ == 0) return;
@@ -191,18 +192,18 @@ Result<QuantileSketch> QuantileSketch::load(ByteReader& in) {
   ASSIGN_OR_RETURN(sketch.count_, in.read_varint());
   if (sketch.count_ == 0) return sketch;
   if (sketch.count_ > kCountMax) {
-    return fail(Errc::kCorrupt, "the sketch claims {} values; it may have {}", sketch.count_,
+    return fail(Errc::kCorrupt, "the sketch claims {} values; at most {} are allowed", sketch.count_,
                 kCountMax);
   }
   ASSIGN_OR_RETURN(sketch.min_, in.read_varint());
   ASSIGN_OR_RETURN(const uint64_t spread, in.read_varint());
   if (spread > UINT64_MAX - sketch.min_) {
-    return fail(Errc::kCorrupt, "the sketch's greatest value is over 64 bits");
+    return fail(Errc::kCorrupt, "the maximum of the sketch does not fit into 64 bits");
   }
   sketch.max_ = sketch.min_ + spread;
   ASSIGN_OR_RETURN(const uint64_t level_count, in.read_varint());
   if (level_count == 0 || level_count > kLevelCountMax) {
-    return fail(Errc::kCorrupt, "the sketch claims {} levels; it may have 1 to {}", level_count,
+    return fail(Errc::kCorrupt, "the sketch claims {} levels; 1 to {} are allowed", level_count,
                 kLevelCountMax);
   }
   sketch.levels_.resize(level_count);
@@ -217,14 +218,14 @@ Result<QuantileSketch> QuantileSketch::load(ByteReader& in) {
     }
     ASSIGN_OR_RETURN(const uint64_t size, in.read_varint());
     if (size >= kLevelValues || size > weight_left >> height) {
-      return fail(Errc::kCorrupt, "level {} of the sketch claims {} values, too many for {} in all",
+      return fail(Errc::kCorrupt, "level {} of the sketch claims {} values, too many for {} in total",
                   height, size, sketch.count_);
     }
     weight_left -= size << height;
     ASSIGN_OR_RETURN(level.values, load_sorted(in, size, sketch.min_, sketch.max_));
   }
   if (weight_left != 0) {
-    return fail(Errc::kCorrupt, "the sketch claims {} values, but {} are missing in its levels",
+    return fail(Errc::kCorrupt, "the sketch claims {} values, but its levels lack {}",
                 sketch.count_, weight_left);
   }
   return sketch;

@@ -1,20 +1,19 @@
-// QuantileSketch: the quantiles of any number of whole numbers, in little memory, to a stated
-// error.
+// QuantileSketch: quantiles of any number of integers, in little memory, with a proven error bound.
 //
-// Values wait on level 0. A level with kLevelValues values is sorted, and every second value moves
-// up, where it stands for twice as many; the others are dropped. Level h thus holds values of
-// weight 2^h. Whether the first or the second of each pair moves up alternates, so that errors
-// cancel. Not t-digest, whose error has no proof, and not random coins: equal input gives equal
-// answers.
+// Values are collected on level 0. When a level has kLevelValues values, it is sorted, and every
+// second value moves up one level, where it counts twice; the others are dropped. So values on
+// level h have weight 2^h. Whether the first or the second of each pair moves up alternates, so
+// that errors cancel. Not t-digest, whose error has no proof, and not random choices: equal input
+// gives equal answers.
 //
-// The error, for n values in all, however they were added and merged: the rank of an answer is off
-// by at most L * n / kLevelValues, where L = floor(log2(n / kLevelValues)) + 1 is the number of
-// levels that may have overflowed; below kLevelValues values the answers are exact. That is 0.44 %
-// of n for 2^29 values, and below 1 % for less than 2^52. Proof: each compaction of level h moves
-// the rank of anything by at most 2^h and consumes at least kLevelValues * 2^h of the weight n, so
-// that no level adds more than n / kLevelValues. docs/design/statistics.md has it in full.
+// The error, for n values in total, however they were added and merged: the rank of an answer is
+// off by at most L * n / kLevelValues, where L = floor(log2(n / kLevelValues)) + 1 is the number of
+// levels that may have overflowed. Below kLevelValues values, answers are exact. That is 0.44 % of
+// n for 2^29 values, and below 1 % for fewer than 2^52. Proof: each compaction of level h moves any
+// rank by at most 2^h and consumes at least kLevelValues * 2^h of the weight n, so no level adds
+// more than n / kLevelValues. docs/design/statistics.md has the full proof.
 //
-// Memory: 8 bytes a value while there are few, at most L * 32 KiB later.
+// Memory: 8 bytes per value while there are few, at most L * 32 KiB later.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +28,7 @@ namespace millrace {
 
 class QuantileSketch {
  public:
-  static constexpr size_t kLevelValues = 4096;  // even, so that a full level leaves nothing behind
+  static constexpr size_t kLevelValues = 4096;  // even, so that a full level is emptied
 
   void add(uint64_t value) {
     if (levels_.empty()) levels_.resize(1);
@@ -41,27 +40,27 @@ class QuantileSketch {
   void merge(const QuantileSketch& other);
 
   uint64_t count() const { return count_; }
-  uint64_t min() const { return count_ == 0 ? 0 : min_; }  // exact; 0 of nothing
-  uint64_t max() const { return max_; }                    // exact; 0 of nothing
+  uint64_t min() const { return count_ == 0 ? 0 : min_; }  // exact; 0 if empty
+  uint64_t max() const { return max_; }                    // exact; 0 if empty
 
-  // The value at the rank ceil(q * count): the least with that share of the values at or below it.
-  // 0 gives min(), 1 gives max(), and of nothing all are 0. REQUIRES: 0 <= q <= 1.
+  // The value at the rank ceil(q * count): the smallest with that share of the values at or below
+  // it. 0 gives min(), 1 gives max(). All are 0 if the sketch is empty. REQUIRES: 0 <= q <= 1.
   uint64_t quantile(double q) const;
 
-  // The same for several at once, in any order, in one pass.
+  // The same for several quantiles, in any order, in one pass.
   std::vector<uint64_t> quantiles(std::span<const double> qs) const;
 
-  // What quantile() may be off by, as a share of the count: the bound above, for this sketch.
+  // The error bound of quantile() for this sketch, as a share of the count; see above.
   double rank_error_bound() const;
 
-  // Appends the sketch in bytes that load() takes. docs/design/statistics.md has the layout.
+  // Appends the sketch in the format that load() reads. docs/design/statistics.md describes it.
   void save(std::vector<std::byte>& out) const;
   static Result<QuantileSketch> load(ByteReader& in);
 
  private:
   struct Level {
-    std::vector<uint64_t> values;  // sorted, but for level 0
-    int64_t balance = 0;           // compactions that rounded ranks up, less those that did down
+    std::vector<uint64_t> values;  // sorted, except on level 0
+    int64_t balance = 0;           // compactions that rounded ranks up - those that rounded down
   };
 
   void note(uint64_t value) {

@@ -22,7 +22,7 @@ std::vector<std::byte> saved(const QuantileSketch& sketch) {
   return bytes;
 }
 
-// The farthest that an answer lies from the ranks it should have, as a share of all.
+// The largest rank error of any answer, as a share of the count.
 double worst_rank_error(const QuantileSketch& sketch, std::vector<uint64_t> values) {
   std::sort(values.begin(), values.end());
   std::vector<double> qs;
@@ -60,7 +60,7 @@ std::vector<uint64_t> random_values(size_t count, uint64_t seed) {
   return values;
 }
 
-TEST(QuantileSketch, OfNothingIsZero) {
+TEST(QuantileSketch, IsZeroIfEmpty) {
   const QuantileSketch none;
   EXPECT_EQ(none.count(), 0u);
   EXPECT_EQ(none.min(), 0u);
@@ -69,7 +69,7 @@ TEST(QuantileSketch, OfNothingIsZero) {
   EXPECT_EQ(none.rank_error_bound(), 0);
 }
 
-TEST(QuantileSketch, OfFewValuesIsExact) {
+TEST(QuantileSketch, IsExactForFewValues) {
   const uint64_t values[] = {50, 10, 40, 20, 30};
   const QuantileSketch sketch = sketch_of(values);
   const double qs[] = {1, 0.5, 0.2, 0.21, 0, 0.99};
@@ -78,12 +78,12 @@ TEST(QuantileSketch, OfFewValuesIsExact) {
   EXPECT_LE(worst_rank_error(sketch_of(more), more), 0);
 }
 
-TEST(QuantileSketch, OfRandomValuesKeepsItsBound) {
+TEST(QuantileSketch, KeepsItsBoundForRandomValues) {
   const auto values = random_values(kMany, 1);
   expect_within_the_bound(sketch_of(values), values);
 }
 
-TEST(QuantileSketch, OfSortedAndReversedValuesKeepsItsBound) {
+TEST(QuantileSketch, KeepsItsBoundForSortedAndReversedValues) {
   std::vector<uint64_t> values(kMany);
   for (size_t i = 0; i < kMany; ++i) values[i] = i * 17;
   expect_within_the_bound(sketch_of(values), values);
@@ -91,13 +91,13 @@ TEST(QuantileSketch, OfSortedAndReversedValuesKeepsItsBound) {
   expect_within_the_bound(sketch_of(values), values);
 }
 
-TEST(QuantileSketch, OfOneValueManyTimesIsThatValue) {
+TEST(QuantileSketch, IsExactForOneRepeatedValue) {
   const std::vector<uint64_t> values(kMany, UINT64_MAX);
   const QuantileSketch sketch = sketch_of(values);
   for (const double q : {0.0, 0.01, 0.5, 0.99, 1.0}) EXPECT_EQ(sketch.quantile(q), UINT64_MAX);
 }
 
-TEST(QuantileSketch, OfManyTiesKeepsItsBound) {
+TEST(QuantileSketch, KeepsItsBoundForManyTies) {
   Random random(4);
   std::vector<uint64_t> values;
   for (size_t i = 0; i < kMany; ++i)
@@ -105,8 +105,8 @@ TEST(QuantileSketch, OfManyTiesKeepsItsBound) {
   expect_within_the_bound(sketch_of(values), values);
 }
 
-// As latencies are: nine of ten from the page cache, one from a disk far away.
-TEST(QuantileSketch, TellsTwoPeaksFarApart) {
+// Like latencies: nine of ten from the page cache, one from a remote disk.
+TEST(QuantileSketch, SeparatesTwoDistantPeaks) {
   Random random(5);
   std::vector<uint64_t> values;
   for (size_t i = 0; i < kMany; ++i) {
@@ -119,14 +119,14 @@ TEST(QuantileSketch, TellsTwoPeaksFarApart) {
   EXPECT_GT(sketch.quantile(0.91), 300'000'000u);
 }
 
-// A pair whose halves alternate would always drop the same side, were the offset not alternating.
-TEST(QuantileSketch, OfAlternatingValuesKeepsItsBound) {
+// If the offset did not alternate, pairs of alternating values would always drop the same side.
+TEST(QuantileSketch, KeepsItsBoundForAlternatingValues) {
   std::vector<uint64_t> values;
   for (size_t i = 0; i < kMany; ++i) values.push_back(i % 2 == 0 ? i : UINT64_MAX - i);
   expect_within_the_bound(sketch_of(values), values);
 }
 
-TEST(QuantileSketch, AddingASpanIsAddingItsValues) {
+TEST(QuantileSketch, AddAllEqualsAddingEachValue) {
   const auto values = random_values(50'000, 6);
   QuantileSketch sketch;
   std::span<const uint64_t> left = values;
@@ -139,7 +139,7 @@ TEST(QuantileSketch, AddingASpanIsAddingItsValues) {
   EXPECT_EQ(saved(sketch), saved(sketch_of(values)));
 }
 
-TEST(QuantileSketch, MergedInAnyTreeKeepsItsBound) {
+TEST(QuantileSketch, KeepsItsBoundWhenMergedInAnyTree) {
   const auto values = random_values(kMany, 9);
   std::vector<QuantileSketch> parts;
   Random random(10);
@@ -167,8 +167,8 @@ TEST(QuantileSketch, MergedInAnyTreeKeepsItsBound) {
   expect_within_the_bound(parts[0], values);
 }
 
-// Every part rounds its only compaction to the same side, which nothing can undo later.
-TEST(QuantileSketch, MergedFromPartsThatAllErrAlikeKeepsItsBound) {
+// Every part rounds its only compaction to the same side, so errors cannot cancel.
+TEST(QuantileSketch, KeepsItsBoundWhenAllPartsErrTheSameWay) {
   std::vector<uint64_t> values;
   QuantileSketch merged;
   for (uint64_t part = 0; part < 64; ++part) {
@@ -180,7 +180,7 @@ TEST(QuantileSketch, MergedFromPartsThatAllErrAlikeKeepsItsBound) {
   expect_within_the_bound(merged, values);
 }
 
-TEST(QuantileSketch, MergingNothingChangesNothing) {
+TEST(QuantileSketch, MergingAnEmptySketchChangesNothing) {
   const auto values = random_values(10'000, 11);
   QuantileSketch sketch = sketch_of(values);
   sketch.merge(QuantileSketch{});
@@ -190,7 +190,7 @@ TEST(QuantileSketch, MergingNothingChangesNothing) {
   EXPECT_EQ(saved(none), saved(sketch));
 }
 
-TEST(QuantileSketch, IsTheSameAfterSavingAndLoading) {
+TEST(QuantileSketch, IsUnchangedBySaveAndLoad) {
   for (const size_t count : {size_t{0}, size_t{1}, size_t{4096}, size_t{100'001}}) {
     const auto values = random_values(count, 12);
     const QuantileSketch sketch = sketch_of(values);
@@ -205,12 +205,12 @@ TEST(QuantileSketch, IsTheSameAfterSavingAndLoading) {
   }
 }
 
-TEST(QuantileSketch, SmallOnesAreSavedInFewBytes) {
+TEST(QuantileSketch, SavesSmallSketchesInFewBytes) {
   const uint64_t values[] = {100, 101, 102};
   EXPECT_LE(saved(sketch_of(values)).size(), 10u);
 }
 
-TEST(QuantileSketch, CutShortIsRefused) {
+TEST(QuantileSketch, LoadRefusesTruncatedBytes) {
   const auto bytes = saved(sketch_of(random_values(5000, 13)));
   for (size_t size = 0; size < bytes.size(); size += 1 + size / 50) {
     ByteReader in(ByteView(bytes).first(size));
@@ -218,8 +218,8 @@ TEST(QuantileSketch, CutShortIsRefused) {
   }
 }
 
-// Whatever the bytes are, the answer is an error or a sketch that adds up.
-TEST(QuantileSketch, WithFlippedBitsIsRefusedOrConsistent) {
+// Any bytes give an error or a consistent sketch.
+TEST(QuantileSketch, LoadOfFlippedBitsFailsOrGivesAConsistentSketch) {
   const auto good = saved(sketch_of(random_values(4500, 14)));
   Random random(15);
   for (int round = 0; round < 300; ++round) {
@@ -235,7 +235,7 @@ TEST(QuantileSketch, WithFlippedBitsIsRefusedOrConsistent) {
   }
 }
 
-TEST(QuantileSketch, WithImpossibleNumbersIsRefusedByName) {
+TEST(QuantileSketch, LoadNamesImpossibleNumbers) {
   const auto refusal = [](std::vector<uint64_t> numbers) {
     std::byte bytes[200];
     ByteWriter out(bytes);
@@ -246,16 +246,16 @@ TEST(QuantileSketch, WithImpossibleNumbersIsRefusedByName) {
   };
   EXPECT_EQ(refusal({1, 5, 0, 1, 0, 1, 0}), "accepted");
   EXPECT_EQ(refusal({UINT64_MAX, 0, 0, 1, 0, 0}),
-            "the sketch claims 18446744073709551615 values; it may have 4503599627370495");
-  EXPECT_EQ(refusal({1, 5, UINT64_MAX}), "the sketch's greatest value is over 64 bits");
-  EXPECT_EQ(refusal({1, 5, 0, 42}), "the sketch claims 42 levels; it may have 1 to 41");
+            "the sketch claims 18446744073709551615 values; at most 4503599627370495 are allowed");
+  EXPECT_EQ(refusal({1, 5, UINT64_MAX}), "the maximum of the sketch does not fit into 64 bits");
+  EXPECT_EQ(refusal({1, 5, 0, 42}), "the sketch claims 42 levels; 1 to 41 are allowed");
   EXPECT_EQ(refusal({1, 5, 0, 1, 0, 2}),
-            "level 0 of the sketch claims 2 values, too many for 1 in all");
+            "level 0 of the sketch claims 2 values, too many for 1 in total");
   EXPECT_EQ(refusal({9000, 5, 0, 1, 0, 4096}),
-            "level 0 of the sketch claims 4096 values, too many for 9000 in all");
+            "level 0 of the sketch claims 4096 values, too many for 9000 in total");
   EXPECT_EQ(refusal({2, 5, 0, 1, 0, 1, 0}),
-            "the sketch claims 2 values, but 1 are missing in its levels");
-  EXPECT_EQ(refusal({1, 5, 3, 1, 0, 1, 4}), "the sketch has a value over its greatest, 8");
+            "the sketch claims 2 values, but its levels lack 1");
+  EXPECT_EQ(refusal({1, 5, 3, 1, 0, 1, 4}), "the sketch has a value above its maximum, 8");
   EXPECT_EQ(refusal({1, 5, 3, 1, 3, 1, 4}), "level 0 of the sketch claims a balance of -2");
 }
 

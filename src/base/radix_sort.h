@@ -1,8 +1,8 @@
-// radix_sort: sorts by a whole number, digit by digit, lowest first.
+// radix_sort: sorts by an integer key, digit by digit, lowest first.
 //
-// Only the bits in which the keys differ cost anything: times of one block, or durations, differ in
-// some 30 of 64, which is three passes. 4096 numbers take 11 ns each, where std::sort takes 57, as
-// no branch depends on them. Equal keys keep their order.
+// The cost depends only on the bits in which the keys differ. Times within one block, or durations,
+// differ in about 30 of 64 bits, which takes three passes. 4096 numbers take 11 ns each, against 57
+// ns with std::sort, because no branch depends on them. Stable: equal keys keep their order.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 
 namespace millrace {
 
-// `key(item)` gives the number. Takes as much memory again while it runs.
+// `key(item)` returns the key. Needs memory for a copy of the items while it runs.
 // REQUIRES: items.size() <= UINT32_MAX, and copying an item is cheap.
 template <typename Item, typename Key>
 void radix_sort(std::span<Item> items, const Key& key) {
-  constexpr size_t kSizeMin = 256;  // below, comparing is as fast
+  constexpr size_t kSizeMin = 256;  // below this, comparing is as fast
   constexpr unsigned kDigitBitsMax = 11;
   constexpr unsigned kDigitCountMax = (64 + kDigitBitsMax - 1) / kDigitBitsMax;
   if (items.size() < kSizeMin) {

@@ -24,7 +24,7 @@ void expect_sorted_as_by_comparing(std::vector<Item> items) {
   EXPECT_EQ(items, expected);
 }
 
-TEST(RadixSort, SortsKeysOfAnyWidthAndKeepsTheOrderOfEqualOnes) {
+TEST(RadixSort, SortsKeysOfAnyWidthStably) {
   Random random(1);
   for (const size_t size : {0u, 1u, 255u, 256u, 5000u}) {
     for (const unsigned width : {1u, 11u, 12u, 30u, 63u, 64u}) {
@@ -39,7 +39,7 @@ TEST(RadixSort, LeavesEqualKeysAlone) {
   expect_sorted_as_by_comparing(std::vector<Item>(1000, Item{.key = UINT64_MAX}));
 }
 
-// The bits that all keys share are no digit; those above and below them still count.
+// Bits that all keys share are skipped; bits above and below them still count.
 TEST(RadixSort, SortsKeysWithCommonBits) {
   Random random(2);
   std::vector<Item> items(1000);

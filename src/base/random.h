@@ -1,6 +1,6 @@
 // Random: a stream of 64-bit numbers that is the same on every machine and compiler.
 //
-// splitmix64. Not std::mt19937 with std distributions: their output is left to the implementation.
+// splitmix64. Not std::mt19937 with std distributions: their output depends on the implementation.
 // For data and tests, not for secrets. Not thread-safe: each thread has its own.
 #pragma once
 
@@ -20,7 +20,7 @@ class Random {
     return z ^ (z >> 31);
   }
 
-  // Uniform in [0, bound) but for a bias below bound / 2^64. REQUIRES: bound > 0.
+  // Uniform in [0, bound), except for a bias below bound / 2^64. REQUIRES: bound > 0.
   uint64_t below(uint64_t bound) {
     __extension__ using uint128 = unsigned __int128;
     return static_cast<uint64_t>((static_cast<uint128>(next()) * bound) >> 64);

@@ -14,7 +14,7 @@ Error Error::within(std::string_view thing) && {
 
 std::string describe_os_error(int os_error) {
   char buffer[256];
-  // The GNU variant, which returns the text and is safe in threads.
+  // The GNU variant, which returns the text and is thread-safe.
   std::string text = strerror_r(os_error, buffer, sizeof(buffer));
   if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])) != 0) {
     text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
@@ -27,7 +27,7 @@ namespace {
 struct OsErrorMeaning {
   int os_error;
   Errc code;
-  std::string_view next_step;  // empty where the sentence of the system says enough
+  std::string_view next_step;  // empty if the text of the system is enough
 };
 
 constexpr OsErrorMeaning kOsErrors[] = {
@@ -46,8 +46,8 @@ constexpr OsErrorMeaning kOsErrors[] = {
     {ENOSPC, Errc::kExhausted, "free some space (df -h, df -i) or choose another directory"},
     {EDQUOT, Errc::kExhausted,
      "your quota is used up; free some space or choose another directory"},
-    {EMFILE, Errc::kExhausted, "raise the limit of open files: ulimit -n $(ulimit -Hn)"},
-    {ENFILE, Errc::kExhausted, "raise the machine's limit of open files: sysctl fs.file-max"},
+    {EMFILE, Errc::kExhausted, "raise the limit on open files: ulimit -n $(ulimit -Hn)"},
+    {ENFILE, Errc::kExhausted, "raise the system's limit on open files: sysctl fs.file-max"},
     {ENOMEM, Errc::kExhausted, ""},
     {ETIMEDOUT, Errc::kTimeout, ""},
 };

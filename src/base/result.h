@@ -1,8 +1,8 @@
-// Result: a value, or the error that stands in its place.
+// Result: a value or an error.
 //
 // Errors are sentences for users: which thing, what is wrong with the actual values, what to do
-// next. The layer that finds a fault says the fact; each layer that knows more puts its name before
-// it:
+// next. The layer that detects the error states the fact; each layer that knows more prefixes its
+// name:
 //
 //   return fail(Errc::kCorrupt, "record at byte {} claims {} bytes, but the file ends at {}", ...);
 //   ASSIGN_OR_RETURN(const Record record, reader.read_at(offset).within(path));
@@ -21,9 +21,9 @@
 
 namespace millrace {
 
-// What a program may want to tell apart; the message is for people.
+// Classes of errors for programs. The message is for people.
 enum class Errc {
-  kInvalidArgument,  // the caller or the user asked for something that makes no sense
+  kInvalidArgument,  // the caller or the user asked for something invalid
   kNotFound,
   kAlreadyExists,
   kPermission,
@@ -42,7 +42,7 @@ class [[nodiscard]] Error {
   Errc code() const { return code_; }
   const std::string& message() const { return message_; }
 
-  // The same error, seen from further out: "thing: message".
+  // Prefixes the message: "thing: message".
   Error within(std::string_view thing) &&;
 
  private:
@@ -55,11 +55,11 @@ Error fail(Errc code, fmt::format_string<Args...> format, Args&&... args) {
   return Error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// "cannot open: no such file or directory", with what to do about it where that is known.
-// `os_error` is an errno value; `doing` says what was attempted.
+// "cannot open: no such file or directory", with what to do about it, if known. `os_error` is an
+// errno value; `doing` says what was attempted.
 Error fail_os(int os_error, std::string_view doing);
 
-// The sentence of an errno value, in lower case, without what to do.
+// The text for an errno value, in lower case, without what to do.
 std::string describe_os_error(int os_error);
 
 template <typename T>
@@ -106,7 +106,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-// A Result with nothing in it but success.
+// A Result without a value.
 template <>
 class [[nodiscard]] Result<void> {
  public:
@@ -142,7 +142,7 @@ using Status = Result<void>;
 #define MILLRACE_JOIN_(a, b) a##b
 #define MILLRACE_JOIN(a, b) MILLRACE_JOIN_(a, b)
 
-// __COUNTER__ and not __LINE__: an expression may hold a lambda that uses these as well.
+// __COUNTER__, not __LINE__: an expression may contain a lambda that uses these macros too.
 #define RETURN_IF_ERROR(expression) \
   RETURN_IF_ERROR_(MILLRACE_JOIN(status_, __COUNTER__), expression)
 

@@ -30,7 +30,7 @@ TEST(Result, HoldsAValue) {
   EXPECT_EQ(*result, 4);
 }
 
-TEST(Result, HoldsAnErrorWithItsFacts) {
+TEST(Result, HoldsAnError) {
   const Result<int> result = half_of(7);
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().code(), Errc::kInvalidArgument);
@@ -44,19 +44,19 @@ TEST(Result, MacrosReturnTheFirstError) {
   EXPECT_EQ(check_even(3).error().message(), "3 is odd");
 }
 
-TEST(Result, WithinPutsTheThingBeforeTheFact) {
+TEST(Result, WithinPrefixesTheMessage) {
   const Result<int> result = half_of(7).within("table.csv").within("rank 3");
   EXPECT_EQ(result.error().message(), "rank 3: table.csv: 7 is odd");
   EXPECT_EQ(*half_of(8).within("table.csv"), 4);
 }
 
-TEST(Result, CarriesTypesThatOnlyMove) {
+TEST(Result, HoldsMoveOnlyTypes) {
   Result<std::unique_ptr<int>> result = std::make_unique<int>(5);
   const std::unique_ptr<int> owned = *std::move(result);
   EXPECT_EQ(*owned, 5);
 }
 
-TEST(Result, OsErrorsNameTheFactAndTheNextStep) {
+TEST(Result, OsErrorsSayWhatIsWrongAndWhatToDo) {
   const Error missing = fail_os(ENOENT, "cannot open");
   EXPECT_EQ(missing.code(), Errc::kNotFound);
   EXPECT_EQ(missing.message(), "cannot open: no such file or directory");
@@ -68,7 +68,7 @@ TEST(Result, OsErrorsNameTheFactAndTheNextStep) {
       "directory");
 }
 
-TEST(Result, OsErrorWithoutAMeaningOfItsOwnIsAnIoError) {
+TEST(Result, OtherOsErrorsAreIoErrors) {
   EXPECT_EQ(fail_os(EIO, "cannot read").code(), Errc::kIo);
 }
 

@@ -6,7 +6,7 @@
 namespace millrace {
 namespace {
 
-// The machines are little-endian, as the algorithm is.
+// The algorithm is little-endian.
 static_assert(std::endian::native == std::endian::little);
 
 struct State {
@@ -44,7 +44,7 @@ struct State {
 SipHashTag siphash(const SipHashKey& key, ByteView bytes) {
   uint64_t k[2];
   std::memcpy(k, key.data(), sizeof(k));
-  // "somepseudorandomlygeneratedbytes"; 0xee, here and below, is what makes the tag 128 bits long.
+  // "somepseudorandomlygeneratedbytes". 0xee, here and below, makes the tag 128 bits long.
   State state = {.v0 = 0x736f6d6570736575 ^ k[0],
                  .v1 = 0x646f72616e646f6d ^ k[1] ^ 0xee,
                  .v2 = 0x6c7967656e657261 ^ k[0],
@@ -68,7 +68,7 @@ SipHashTag siphash(const SipHashKey& key, ByteView bytes) {
 }
 
 bool is_same_tag(const SipHashTag& left, const SipHashTag& right) {
-  volatile uint8_t differences = 0;  // volatile: the loop must not end at the first one
+  volatile uint8_t differences = 0;  // volatile: the loop must not stop at the first
   for (size_t i = 0; i < left.size(); ++i) {
     differences = static_cast<uint8_t>(differences | (left[i] ^ right[i]));
   }

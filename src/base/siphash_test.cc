@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// The key 00 01 ... 0f and messages 00 01 02 ...: from vectors.h of the authors' reference code.
+// From vectors.h of the authors' reference code: key 00 01 ... 0f, messages 00 01 02 ...
 struct Vector {
   size_t size_bytes;
   const char* tag;

@@ -9,7 +9,7 @@
 namespace millrace {
 
 size_t edit_distance(std::string_view a, std::string_view b) {
-  // Rows of the table of distances between beginnings: the one before last serves swaps.
+  // Rows of the table of distances between prefixes. Swaps need the row before the last.
   std::vector<size_t> before_last(b.size() + 1);
   std::vector<size_t> last(b.size() + 1);
   std::vector<size_t> row(b.size() + 1);

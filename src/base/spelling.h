@@ -1,4 +1,4 @@
-// Spelling: what a mistyped name was probably meant to be.
+// Spelling: suggests what a mistyped name should have been.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@ namespace millrace {
 // words.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The known word closest to `word`, if it is close enough to be meant: at most a third of the
-// letters wrong, and fewer than all. Ties go to the first.
+// The known word closest to `word`, if it is close enough: at most a third of the letters wrong,
+// and fewer than all. On a tie, the first.
 std::optional<std::string> closest_word(std::string_view word, std::span<const std::string> known);
 
 // "; did you mean 'num_files_train'?", or nothing.

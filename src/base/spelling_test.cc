@@ -22,7 +22,7 @@ TEST(Spelling, FindsTheWordThatWasMeant) {
   EXPECT_EQ(did_you_mean("formats", keys), "; did you mean 'format'?");
 }
 
-TEST(Spelling, SaysNothingWhereNothingIsClose) {
+TEST(Spelling, SuggestsNothingIfNothingIsClose) {
   const std::vector<std::string> keys = {"format", "a"};
   EXPECT_EQ(closest_word("compression", keys), std::nullopt);
   EXPECT_EQ(closest_word("b", keys), std::nullopt);

@@ -13,7 +13,7 @@ TEST(Quantile, InterpolatesBetweenNeighbours) {
   EXPECT_DOUBLE_EQ(quantile(values, 0.25), 17.5);
 }
 
-TEST(Quantile, EndsAreTheLeastAndTheGreatest) {
+TEST(Quantile, EndsAreTheMinimumAndTheMaximum) {
   std::vector<double> values = {3, 1, 2};
   EXPECT_DOUBLE_EQ(quantile(values, 0), 1);
   EXPECT_DOUBLE_EQ(quantile(values, 1), 3);

@@ -42,7 +42,7 @@ std::vector<std::string> environment_with(
   return out;
 }
 
-// Not posix_spawnp: where PATH has a directory we may not enter, it calls a missing program
+// Not posix_spawnp: if PATH has a directory that we may not enter, it reports a missing program as
 // forbidden.
 Result<std::string> path_of(const std::string& program) {
   if (program.find('/') != std::string::npos) return program;
@@ -71,7 +71,7 @@ Result<pid_t> spawn(std::vector<std::string> argv, std::vector<std::string> envi
   return pid;
 }
 
-// Reads until the other end closes or the deadline passes; false: the deadline.
+// Reads until the other end closes. Returns false if the deadline passes first.
 bool read_until_closed(const File& pipe, std::chrono::nanoseconds deadline, size_t limit_bytes,
                        std::string& output) {
   for (;;) {
@@ -90,14 +90,14 @@ bool read_until_closed(const File& pipe, std::chrono::nanoseconds deadline, size
 
 constexpr int kExitCodeLost = 255;
 
-// A program may close its output and live on, so its end is waited for separately.
+// A program may close its output and keep running, so wait for its exit separately.
 bool reap_before(pid_t pid, std::chrono::nanoseconds deadline, int& wait_status) {
   for (;;) {
     const pid_t ended = waitpid(pid, &wait_status, WNOHANG);
     if (ended == pid) return true;
     if (ended < 0 && errno != EINTR) {
-      // Somebody ignores SIGCHLD: the program has ended, how is lost, and that must not read as
-      // success.
+      // SIGCHLD is ignored: the program has ended, but its exit code is lost. That must not look
+      // like success.
       wait_status = kExitCodeLost << 8;
       return true;
     }
@@ -111,7 +111,7 @@ bool reap_before(pid_t pid, std::chrono::nanoseconds deadline, int& wait_status)
 Result<SubprocessResult> run_subprocess(const std::vector<std::string>& argv,
                                         const SubprocessOptions& options) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot make a pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot create a pipe");
   const File read_end(ends[0]);
   File write_end(ends[1]);
   ASSIGN_OR_RETURN(const pid_t pid,
@@ -125,7 +125,7 @@ Result<SubprocessResult> run_subprocess(const std::vector<std::string>& argv,
       !reap_before(pid, deadline, wait_status)) {
     kill(-pid, SIGKILL);
     waitpid(pid, &wait_status, 0);
-    return fail(Errc::kTimeout, "{}: did not end within {} ms", argv[0], options.timeout.count());
+    return fail(Errc::kTimeout, "{}: did not exit within {} ms", argv[0], options.timeout.count());
   }
   result.exit_code =
       WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);

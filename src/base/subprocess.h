@@ -1,7 +1,7 @@
-// Subprocess: runs a program to its end, or to ours, and keeps what it said.
+// Subprocess: runs a program until it exits or a deadline passes, and keeps its output.
 //
-// The program gets no standard input, a process group of its own, and a deadline after which the
-// whole group is killed. What it prints beyond a bound is read and dropped, so it never blocks.
+// The program gets no standard input and a process group of its own. After the deadline, the whole
+// group is killed. Output beyond a limit is read and dropped, so the program never blocks.
 #pragma once
 
 #include <chrono>
@@ -16,21 +16,21 @@ namespace millrace {
 struct SubprocessOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(10);
   size_t output_limit_bytes = 64 << 10;
-  // Set in the program's environment on top of ours.
+  // Added to our environment, for the program.
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
 struct SubprocessResult {
-  int exit_code = 0;   // 128 + signal where a signal ended it, as shells say; 255 where it was lost
-  std::string output;  // standard output and standard error as they came, mixed
+  int exit_code = 0;   // 128 + signal if killed by a signal, as in shells; 255 if it was lost
+  std::string output;  // standard output and standard error, interleaved
 };
 
-// `argv[0]` is looked up in PATH. Fails where it cannot be started (kNotFound: no such program) or
-// does not end in time (kTimeout).
+// `argv[0]` is looked up in PATH. Fails if it cannot be started (kNotFound: no such program) or
+// does not exit in time (kTimeout).
 Result<SubprocessResult> run_subprocess(const std::vector<std::string>& argv,
                                         const SubprocessOptions& options = {});
 
-// Where a program would be found in PATH; empty where it would not.
+// The path of a program found in PATH; empty if it is not found.
 std::string find_in_path(std::string_view program);
 
 }  // namespace millrace

@@ -18,11 +18,11 @@ TEST(Subprocess, KeepsOutputAndExitCode) {
   EXPECT_EQ(result->exit_code, 3);
 }
 
-TEST(Subprocess, TellsASignalAsShellsDo) {
+TEST(Subprocess, ReportsASignalLikeAShell) {
   EXPECT_EQ(run_subprocess({"sh", "-c", "kill -TERM $$"})->exit_code, 143);
 }
 
-TEST(Subprocess, AnExitCodeLostToAnIgnoredSignalIsNoSuccess) {
+TEST(Subprocess, AnExitCodeLostToIgnoredSigchldIsNotSuccess) {
   const auto before = signal(SIGCHLD, SIG_IGN);
   const auto result = run_subprocess({"true"});
   signal(SIGCHLD, before);
@@ -36,7 +36,7 @@ TEST(Subprocess, ReplacesAndAddsVariables) {
   EXPECT_EQ(result->output, "here there\n");
 }
 
-TEST(Subprocess, AMissingProgramIsNamed) {
+TEST(Subprocess, NamesAMissingProgram) {
   const auto result = run_subprocess({"no-such-program"});
   EXPECT_EQ(result.error().code(), Errc::kNotFound);
   EXPECT_EQ(result.error().message(), "no-such-program: is not in PATH");
@@ -48,19 +48,19 @@ TEST(Subprocess, AProgramThatCannotBeStartedSaysWhy) {
   EXPECT_EQ(run_subprocess({"/dev/null"}).error().code(), Errc::kPermission);
 }
 
-TEST(Subprocess, EndsTheWholeGroupAtTheDeadline) {
+TEST(Subprocess, KillsTheWholeGroupAtTheDeadline) {
   const auto start = monotonic_now();
   const auto result = run_subprocess({"sh", "-c", "sleep 60 | sleep 60"}, {.timeout = 100ms});
   EXPECT_EQ(result.error().code(), Errc::kTimeout);
   EXPECT_LT(monotonic_now() - start, 30s);
 }
 
-TEST(Subprocess, AProgramThatOnlyClosesItsOutputMeetsTheDeadlineToo) {
+TEST(Subprocess, AProgramThatClosedItsOutputHasADeadlineToo) {
   const auto result = run_subprocess({"sh", "-c", "exec >&- 2>&-; sleep 60"}, {.timeout = 100ms});
   EXPECT_EQ(result.error().code(), Errc::kTimeout);
 }
 
-TEST(Subprocess, AFloodOfOutputIsBounded) {
+TEST(Subprocess, LimitsTheOutput) {
   const auto result =
       run_subprocess({"sh", "-c", "yes | head -c 1000000"}, {.output_limit_bytes = 100});
   ASSERT_TRUE(result.ok());
@@ -68,7 +68,7 @@ TEST(Subprocess, AFloodOfOutputIsBounded) {
   EXPECT_EQ(result->exit_code, 0);
 }
 
-TEST(FindInPath, FindsWhatAShellWould) {
+TEST(FindInPath, FindsWhatAShellWouldFind) {
   EXPECT_NE(find_in_path("sh"), "");
   EXPECT_EQ(access(find_in_path("sh").c_str(), X_OK), 0);
   EXPECT_EQ(find_in_path("no-such-program"), "");

@@ -10,7 +10,7 @@ namespace millrace {
 namespace {
 
 constexpr size_t kGap = 2;        // spaces between columns
-constexpr size_t kShrinkMin = 8;  // a column narrower than this says nothing
+constexpr size_t kShrinkMin = 8;  // a narrower column is useless
 
 std::string padded(std::string_view text, size_t width, Table::Align align) {
   const size_t taken = display_width(text);
@@ -34,7 +34,7 @@ std::vector<size_t> Table::widths(size_t columns) const {
     widths.push_back(width);
     total += width + (i == 0 ? 0 : kGap);
   }
-  // The widest column that may shrink gives way first, so that short ones stay readable.
+  // Shrink the widest column first, so that narrow ones stay readable.
   while (total > columns) {
     size_t widest = columns_.size();
     for (size_t i = 0; i < columns_.size(); ++i) {
@@ -51,12 +51,12 @@ std::vector<size_t> Table::widths(size_t columns) const {
 std::string Table::line(const std::vector<Cell>& cells, const std::vector<size_t>& widths,
                         bool color) const {
   std::string out;
-  size_t pending_spaces = 0;  // held back, so that no line ends in spaces
+  size_t pending_spaces = 0;  // delayed, so that no line ends with spaces
   for (size_t i = 0; i < cells.size(); ++i) {
     const std::string text =
         padded(shorten(cells[i].text, widths[i]), widths[i], columns_[i].align);
     const size_t begin = std::min(text.find_first_not_of(' '), text.size());
-    const size_t end = text.find_last_not_of(' ') + 1;  // 0 where all are spaces
+    const size_t end = text.find_last_not_of(' ') + 1;  // 0 if all are spaces
     pending_spaces += begin;
     if (begin < text.size()) {
       out.append(pending_spaces, ' ');
@@ -86,14 +86,14 @@ std::string bar(double share, size_t columns, bool utf8) {
   constexpr std::string_view kEighths[] = {"",       "\u258f", "\u258e", "\u258d",
                                            "\u258c", "\u258b", "\u258a", "\u2589"};
   const double clipped = std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0.0;
-  const size_t steps_a_column = utf8 ? 8 : 1;
+  const size_t steps_per_column = utf8 ? 8 : 1;
   auto steps =
-      static_cast<size_t>(std::lround(clipped * static_cast<double>(columns * steps_a_column)));
+      static_cast<size_t>(std::lround(clipped * static_cast<double>(columns * steps_per_column)));
   if (clipped > 0 && steps == 0 && columns > 0) steps = 1;
   std::string out;
-  const size_t full = steps / steps_a_column;
+  const size_t full = steps / steps_per_column;
   for (size_t i = 0; i < full; ++i) out += utf8 ? "\u2588" : "#";
-  const size_t part = steps % steps_a_column;
+  const size_t part = steps % steps_per_column;
   out += kEighths[part];
   out.append(columns - full - (part > 0 ? 1 : 0), ' ');
   return out;

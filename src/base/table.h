@@ -1,4 +1,4 @@
-// Table and bar: figures in columns, and shares one can see, on a terminal of any width.
+// Table and bar: columns of text and bar charts for a terminal of any width.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class Table {
   struct Column {
     std::string title;
     Align align = Align::kLeft;
-    bool may_shrink = false;  // cut with "..." where the table is wider than the terminal
+    bool may_shrink = false;  // shortened with "..." if the table is wider than the terminal
   };
 
   struct Cell {
@@ -32,11 +32,11 @@ class Table {
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // REQUIRES: a cell a column.
+  // REQUIRES: one cell per column.
   void add_row(std::vector<Cell> cells);
 
-  // Lines of at most `terminal.columns` where the columns that may shrink allow it, each ended by a
-  // newline, with nothing at their ends. Titles come first unless all are empty.
+  // Returns lines of at most `terminal.columns`, if the columns that may shrink allow it. Each line
+  // has a newline and no trailing spaces. Titles come first unless all are empty.
   std::string render(const Terminal& terminal) const;
 
  private:
@@ -48,8 +48,8 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-// A horizontal bar for a share of 0 to 1 (others are clipped), padded to `columns`; in eighths of a
-// column where the terminal has UTF-8. A share above nothing always shows.
+// A horizontal bar for a share from 0 to 1 (others are clipped), padded to `columns`. With `utf8`,
+// its resolution is an eighth of a column. A share above 0 is always visible.
 std::string bar(double share, size_t columns, bool utf8);
 
 }  // namespace millrace

@@ -23,7 +23,7 @@ TEST(Table, AlignsItsColumns) {
             "open        3  train/a\n");
 }
 
-TEST(Table, FitsTheTerminalByCuttingWhatMayShrink) {
+TEST(Table, FitsTheTerminalByShrinkingColumns) {
   const std::string text = functions().render({.columns = 30});
   EXPECT_EQ(text,
             "call    count  file\n"
@@ -38,7 +38,7 @@ TEST(Table, CountsColumnsNotBytes) {
   EXPECT_EQ(table.render({}), "M\u00fcller  x\n\u6c34\u8f66    y\n");
 }
 
-TEST(Table, ColoursTheTextAndNotItsPadding) {
+TEST(Table, ColoursTheTextButNotItsPadding) {
   Table table({{.title = ""}, {.title = ""}});
   table.add_row({{"ok", Style::kGood}, "a"});
   table.add_row({"missing", "b"});
@@ -61,7 +61,7 @@ TEST(Bar, ShowsSharesInAsciiAndInEighths) {
   }
 }
 
-TEST(Bar, ShowsTheSmallAndSurvivesTheSilly) {
+TEST(Bar, ShowsSmallSharesAndClipsInvalidOnes) {
   EXPECT_EQ(bar(0.0001, 4, false), "#   ");
   EXPECT_EQ(bar(0, 4, false), "    ");
   EXPECT_EQ(bar(-3, 2, false), "  ");

@@ -27,7 +27,7 @@ TemporaryDirectory& TemporaryDirectory::operator=(TemporaryDirectory&& other) no
 
 TemporaryDirectory::~TemporaryDirectory() {
   if (path_.empty()) return;
-  std::error_code ignored;  // nothing to be done about it, and nobody to tell
+  std::error_code ignored;  // there is nobody to report it to
   std::filesystem::remove_all(path_, ignored);
 }
 

@@ -1,4 +1,4 @@
-// TemporaryDirectory: a directory with a name nobody else has, removed with all it holds.
+// TemporaryDirectory: a directory with a unique name. The destructor removes it with its content.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@ namespace millrace {
 
 class TemporaryDirectory {
  public:
-  // Below `parent`, named `prefix` and six random characters.
+  // Creates it in `parent`. Its name is `prefix` and six random characters.
   static Result<TemporaryDirectory> create(
       const std::filesystem::path& parent = std::filesystem::temp_directory_path(),
       std::string_view prefix = "millrace-");

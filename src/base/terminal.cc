@@ -10,8 +10,8 @@
 namespace millrace {
 namespace {
 
-// As the C library does: LC_ALL, then LC_CTYPE, then LANG. The locale itself is left alone, because
-// setting it would change how other code in the process prints numbers.
+// Like the C library: LC_ALL, then LC_CTYPE, then LANG. Does not call setlocale, because that would
+// change how other code in the process prints numbers.
 bool locale_is_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(name);

@@ -1,4 +1,4 @@
-// Terminal: what the place our text goes to can show.
+// Terminal: the capabilities of a terminal or other output.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@ namespace millrace {
 struct Terminal {
   bool is_terminal = false;
   bool color = false;  // a terminal, TERM is not "dumb", and NO_COLOR is not set (no-color.org)
-  bool utf8 = false;   // the locale's characters are UTF-8
+  bool utf8 = false;   // the locale is UTF-8
   size_t columns = 80;
 };
 
-// Looks at a descriptor and the environment. COLUMNS, where set, wins over the terminal's own word.
+// Inspects a descriptor and the environment. COLUMNS, if set, overrides the size of the terminal.
 Terminal inspect_terminal(int fd);
 
 enum class Style { kPlain, kBold, kDim, kGood, kWarning, kBad };
 
-// `text` with the escape sequences of a style where the terminal has colours, else as it is.
+// `text` with the escape sequences of a style if `color` is set; otherwise unchanged.
 std::string styled(std::string_view text, Style style, bool color);
 
 }  // namespace millrace

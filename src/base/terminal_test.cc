@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// A real terminal of 120 columns, and an environment of its own.
+// A real terminal of 120 columns with an environment of its own.
 class TerminalTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -41,7 +41,7 @@ TEST_F(TerminalTest, ARealTerminalHasColoursAndItsWidth) {
   EXPECT_EQ(terminal.columns, 120u);
 }
 
-TEST_F(TerminalTest, NoColorAndDumbTerminalsHaveNone) {
+TEST_F(TerminalTest, NoColorAndDumbTerminalsDisableColours) {
   setenv("NO_COLOR", "1", 1);
   EXPECT_FALSE(inspect_terminal(terminal_).color);
   unsetenv("NO_COLOR");
@@ -54,12 +54,12 @@ TEST_F(TerminalTest, AnEmptyNoColorCountsAsUnset) {
   EXPECT_TRUE(inspect_terminal(terminal_).color);
 }
 
-TEST_F(TerminalTest, ColumnsFromTheEnvironmentWin) {
+TEST_F(TerminalTest, ColumnsFromTheEnvironmentTakePrecedence) {
   setenv("COLUMNS", "60", 1);
   EXPECT_EQ(inspect_terminal(terminal_).columns, 60u);
 }
 
-TEST_F(TerminalTest, APipeIsNoTerminal) {
+TEST_F(TerminalTest, APipeIsNotATerminal) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const Terminal terminal = inspect_terminal(ends[1]);
@@ -70,12 +70,12 @@ TEST_F(TerminalTest, APipeIsNoTerminal) {
   close(ends[1]);
 }
 
-TEST_F(TerminalTest, LocalesThatAreNotUtf8AreSeen) {
+TEST_F(TerminalTest, DetectsLocalesThatAreNotUtf8) {
   setenv("LC_ALL", "C", 1);
   EXPECT_FALSE(inspect_terminal(terminal_).utf8);
 }
 
-TEST(Styled, AddsSequencesOnlyWithColours) {
+TEST(Styled, AddsEscapeSequencesOnlyWithColours) {
   EXPECT_EQ(styled("ok", Style::kGood, true), "\x1b[32mok\x1b[0m");
   EXPECT_EQ(styled("ok", Style::kGood, false), "ok");
   EXPECT_EQ(styled("ok", Style::kPlain, true), "ok");

@@ -35,8 +35,8 @@ Character decode(std::string_view text) {
 
 using Range = std::pair<char32_t, char32_t>;
 
-// The blocks that file names and tags meet in practice, not all of Unicode's tables: a wrong guess
-// shifts a column, nothing more.
+// The blocks that occur in file names and tags in practice, not all of Unicode: a wrong guess only
+// shifts a column.
 constexpr Range kZeroWidth[] = {
     {0x300, 0x36f}, {0x200b, 0x200f}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}};
 constexpr Range kWide[] = {{0x1100, 0x115f},   {0x2e80, 0x303e},  {0x3041, 0xa4cf},
@@ -62,7 +62,7 @@ size_t utf8_length(std::string_view text) { return decode(text).length_bytes; }
 
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
-    // Eight characters at a time while they are plain ASCII, as nearly all are.
+    // Eight bytes at a time while they are ASCII, as nearly all are.
     uint64_t word = 0;
     while (text.size() >= sizeof(word)) {
       std::memcpy(&word, text.data(), sizeof(word));

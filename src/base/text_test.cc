@@ -21,14 +21,14 @@ TEST(Text, ShortenKeepsWholeCharactersWithinTheColumns) {
   EXPECT_EQ(shorten("anything", 0), "");
 }
 
-TEST(Text, PrintableDefusesControlsAndKeepsLetters) {
+TEST(Text, PrintableEscapesControlCharactersAndKeepsLetters) {
   EXPECT_EQ(printable("a\x1b[31mb\n"), "a\\x1b[31mb\\x0a");
   EXPECT_EQ(printable("M\u00fcller"), "M\u00fcller");
   EXPECT_EQ(printable("\xff.jpg"), "\\xff.jpg");
   EXPECT_EQ(printable("\u0085"), "\\xc2\\x85");
 }
 
-TEST(Text, Utf8RefusesOverlongSurrogatesAndTornCharacters) {
+TEST(Text, Utf8RefusesOverlongSurrogateAndTruncatedCharacters) {
   EXPECT_TRUE(is_utf8("ok \u00fc \u6c34 \U0001f600"));
   EXPECT_FALSE(is_utf8("\xc0\xaf"));
   EXPECT_FALSE(is_utf8("\xe0\x80\xaf"));

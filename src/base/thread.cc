@@ -14,10 +14,10 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kNameLengthMax = 15;  // of the kernel; a longer one would be refused
+constexpr size_t kNameLengthMax = 15;  // limit of the kernel, which refuses longer names
 
-// Faults are not held back: whoever handles them must be called on the thread that made them, and
-// a fault that is blocked ends the program with no word.
+// Faults are not blocked: their handlers must run on the thread that caused them, and a blocked
+// fault kills the program silently.
 sigset_t signals_of_the_program() {
   sigset_t signals;
   sigfillset(&signals);
@@ -27,7 +27,7 @@ sigset_t signals_of_the_program() {
   return signals;
 }
 
-// As the kernel has it; glibc of Debian 12 does not.
+// Struct sched_attr of the kernel, which glibc of Debian 12 lacks.
 struct SchedulingAttributes {
   uint32_t size_bytes = sizeof(SchedulingAttributes);
   uint32_t policy = SCHED_OTHER;
@@ -43,7 +43,8 @@ static_assert(sizeof(SchedulingAttributes) == 48);
 }  // namespace
 
 Result<std::thread> start_thread(const std::string& name, std::function<void()> run) {
-  // A new thread has the mask of its maker. Blocked on the new one, a signal could come before.
+  // A new thread inherits the signal mask. If the new thread blocked signals itself, one could
+  // arrive before that.
   sigset_t before;
   const sigset_t blocked = signals_of_the_program();
   pthread_sigmask(SIG_BLOCK, &blocked, &before);

@@ -1,4 +1,4 @@
-// A thread of ours in a program that has threads of its own.
+// Threads of ours inside a program that has its own threads.
 #pragma once
 
 #include <functional>
@@ -9,15 +9,15 @@
 
 namespace millrace {
 
-// Runs `run` on a thread with that name, of which the kernel keeps 15 characters. The thread takes
-// no signal: they are the program's, whose own threads wait in calls that a signal shall end. Only
-// those that a thread raises itself by a fault stay with it. Fails where the system gives no more
-// threads. `run` must not throw.
+// Runs `run` on a thread called `name`, of which the kernel keeps 15 characters. The thread blocks
+// all signals except those that its own faults raise: signals belong to the program, whose threads
+// may wait in calls that a signal must interrupt. Fails if the system cannot start another thread.
+// `run` must not throw.
 Result<std::thread> start_thread(const std::string& name, std::function<void()> run);
 
-// Lets the calling thread on a core that computes soon after it is woken, for a short while each
-// time and for no more than its fair share: for work in the background that another process waits
-// for. From Linux 6.12 on; others take no notice of it.
+// Gives the calling thread the CPU soon after it wakes up, even on a busy core, but only for short
+// slices and no more than its fair share. For background work that another process waits for. Needs
+// Linux 6.12; older kernels ignore it.
 void ask_for_short_slices();
 
 }  // namespace millrace

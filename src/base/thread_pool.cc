@@ -17,7 +17,7 @@ ThreadPool::ThreadPool(size_t thread_count, size_t queue_capacity) : tasks_(queu
   try {
     for (size_t i = 0; i < thread_count; ++i) threads_.emplace_back([this] { run(); });
   } catch (const std::system_error&) {
-    // Those that are there do the work.
+    // The threads that did start do the work.
   }
 }
 
@@ -74,15 +74,15 @@ Status ThreadPool::wait_idle() {
 
 namespace {
 
-// What the caller of a parallel_for and the threads that help share. A helper that starts late,
-// when the caller has already returned, finds no index left and touches nothing of the caller's.
+// Shared by the caller of parallel_for and its helpers. A helper that starts after the caller has
+// returned finds no index left and does not touch the caller's data.
 class SharedLoop {
  public:
   SharedLoop(size_t count, const std::function<Status(size_t)>& work)
       : count_(count), work_(work) {}
 
   void help() {
-    // Told once at the end: a lock for each index would cost more than short work.
+    // Added once at the end: a lock per index would cost more than short work.
     size_t finished = 0;
     for (size_t index = next_.fetch_add(1); index < count_; index = next_.fetch_add(1)) {
       if (!stopped_.load(std::memory_order_relaxed)) run(index);
@@ -134,7 +134,7 @@ class SharedLoop {
 }  // namespace
 
 Status ThreadPool::parallel_for(size_t count, const std::function<Status(size_t)>& work) {
-  // Shared by the caller and helpers that may begin after it has returned.
+  // Shared, because helpers may start after the caller has returned.
   const auto loop = std::make_shared<SharedLoop>(count, work);
   const size_t helper_count = count == 0 ? 0 : std::min(count - 1, thread_count());
   for (size_t i = 0; i < helper_count; ++i) {

@@ -1,9 +1,9 @@
-// ThreadPool: a fixed number of threads that run what they are given.
+// ThreadPool: a fixed number of threads that run tasks.
 //
-// Tasks start in the order they were given. The queue is bounded: submit() waits when the pool is
-// far behind, so a fast producer cannot fill the memory. An exception of a task (no memory) becomes
-// the error of whoever waits for it. A task must not submit to its own pool (it could wait for
-// itself); parallel_for may be nested, because its caller works too.
+// Tasks start in the order of submission. The queue is bounded: submit() waits if the pool is far
+// behind, so a fast producer cannot fill the memory. If a task throws (out of memory), the caller
+// that waits for it gets an error. A task must not submit to its own pool, because it could wait
+// for itself; parallel_for may be nested, because its caller works too.
 #pragma once
 
 #include <cstddef>
@@ -21,24 +21,24 @@ class ThreadPool {
  public:
   using Task = std::function<void()>;
 
-  // Has fewer threads if the system gives no more. Without any, callers do the work themselves.
+  // Has fewer threads if the system cannot start more. Without any, callers do the work themselves.
   // REQUIRES: thread_count > 0
   explicit ThreadPool(size_t thread_count, size_t queue_capacity = 1024);
 
-  // Runs what was submitted, then ends the threads.
+  // Runs all submitted tasks, then stops the threads.
   ~ThreadPool();
 
   size_t thread_count() const { return threads_.size(); }
 
   void submit(Task task);
 
-  // Waits until everything submitted so far, by anyone, has run. Returns the first exception of a
+  // Waits until all tasks submitted so far, by anyone, have run. Returns the first exception of a
   // task since the last call.
   Status wait_idle();
 
-  // Calls `work(i)` for each i below `count`, on the pool's threads and the caller's, and waits.
-  // After an error no further index is begun; the error of the lowest index that failed is
-  // returned. Indices are handed out one by one: make each worth at least some microseconds.
+  // Calls `work(i)` for each i < `count`, on the pool's threads and the caller's, and waits. After
+  // an error, no further index is started; returns the error of the lowest index that failed.
+  // Indices are handed out one by one: each should take at least a few microseconds.
   Status parallel_for(size_t count, const std::function<Status(size_t)>& work);
 
  private:

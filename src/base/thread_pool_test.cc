@@ -38,17 +38,17 @@ TEST(ThreadPool, WaitIdleWaitsForTheLastTask) {
   EXPECT_TRUE(pool.wait_idle().ok());
 }
 
-TEST(ThreadPool, AnExceptionOfATaskIsTheErrorOfWhoeverWaits) {
+TEST(ThreadPool, WaitIdleReturnsTheExceptionOfATask) {
   ThreadPool pool(2);
   std::atomic<int> done = 0;
   pool.submit([] { throw std::bad_alloc(); });
   for (int i = 0; i < 10; ++i) pool.submit([&] { ++done; });
   EXPECT_EQ(pool.wait_idle().error().message(), "there is not enough memory");
   EXPECT_EQ(done, 10);
-  EXPECT_TRUE(pool.wait_idle().ok()) << "an error is told once";
+  EXPECT_TRUE(pool.wait_idle().ok()) << "an error is returned once";
 }
 
-TEST(ThreadPool, AnExceptionInAParallelForIsItsError) {
+TEST(ThreadPool, ParallelForReturnsAnException) {
   ThreadPool pool(3);
   const auto throws_at = [&](size_t index, const std::exception_ptr& exception) {
     return pool.parallel_for(1000, [&](size_t i) -> Status {
@@ -67,13 +67,13 @@ TEST(ThreadPool, AnExceptionInAParallelForIsItsError) {
             "an unknown exception was thrown");
 }
 
-// In a process of its own, since the limit is hard to take back.
-TEST(ThreadPool, WorksWhereThereAreNoMoreThreads) {
+// In a process of its own, since the limit is hard to undo.
+TEST(ThreadPool, WorksIfNoThreadCanBeStarted) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     const rlimit none = {.rlim_cur = 0, .rlim_max = 0};
-    // Root has no limit of threads.
+    // Root has no limit on threads.
     if (setrlimit(RLIMIT_NPROC, &none) != 0 || setresuid(65534, 65534, 65534) != 0) _exit(77);
     ThreadPool pool(4);
     int done = 0;
@@ -108,14 +108,14 @@ TEST(ThreadPool, ParallelForOfNothingReturns) {
   EXPECT_TRUE(pool.parallel_for(0, [](size_t) -> Status { return {}; }).ok());
 }
 
-TEST(ThreadPool, ParallelForReturnsTheErrorAndBeginsNoFurtherWork) {
+TEST(ThreadPool, ParallelForReturnsTheErrorAndStartsNoFurtherWork) {
   ThreadPool pool(2);
   std::atomic<int> calls = 0;
   const Status status = pool.parallel_for(1'000'000, [&](size_t i) -> Status {
     ++calls;
     if (i == 5) return fail(Errc::kIo, "file {} is bad", i);
     if (i > 5)
-      std::this_thread::sleep_for(1ms);  // however late the fifth is: all would take longer
+      std::this_thread::sleep_for(1ms);  // however late the fifth is, all would take longer
     return {};
   });
   EXPECT_EQ(status.error().message(), "file 5 is bad");

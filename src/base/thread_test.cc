@@ -28,21 +28,21 @@ sigset_t mask_of_a_started_thread() {
   return mask;
 }
 
-TEST(StartThread, LeavesTheProgramsSignalsToTheProgram) {
+TEST(StartThread, BlocksTheSignalsOfTheProgram) {
   const sigset_t mask = mask_of_a_started_thread();
   for (const int signal : {SIGINT, SIGTERM, SIGCHLD, SIGALRM, SIGPROF, SIGUSR1}) {
     EXPECT_EQ(sigismember(&mask, signal), 1) << signal;
   }
 }
 
-TEST(StartThread, KeepsTheFaultsThatTheThreadMakesItself) {
+TEST(StartThread, DoesNotBlockFaults) {
   const sigset_t mask = mask_of_a_started_thread();
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
     EXPECT_EQ(sigismember(&mask, signal), 0) << signal;
   }
 }
 
-TEST(StartThread, LeavesTheMaskOfItsCallerAsItWas) {
+TEST(StartThread, RestoresTheSignalMaskOfTheCaller) {
   sigset_t one;
   sigemptyset(&one);
   sigaddset(&one, SIGUSR2);
@@ -56,7 +56,7 @@ TEST(StartThread, LeavesTheMaskOfItsCallerAsItWas) {
   }
 }
 
-TEST(StartThread, GivesTheThreadItsNameAndCutsALongOne) {
+TEST(StartThread, NamesTheThreadAndTruncatesALongName) {
   for (const auto& [name, seen] :
        {std::pair("mr-short", "mr-short"), std::pair("mr-a-name-too-long", "mr-a-name-too-l")}) {
     char told[32] = {};
@@ -70,13 +70,13 @@ TEST(StartThread, GivesTheThreadItsNameAndCutsALongOne) {
   }
 }
 
-// In a process of its own, since the limit is hard to take back.
-TEST(StartThread, FailsWithASentenceWhereThereAreNoMoreThreads) {
+// In a process of its own, since the limit is hard to undo.
+TEST(StartThread, FailsWithAMessageIfThereAreNoMoreThreads) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     const rlimit none = {.rlim_cur = 0, .rlim_max = 0};
-    // Root has no limit of threads.
+    // Root has no limit on threads.
     if (setrlimit(RLIMIT_NPROC, &none) != 0 || setresuid(65534, 65534, 65534) != 0) _exit(77);
     const auto thread = start_thread("test", [] {});
     if (thread.ok()) _exit(1);
@@ -89,7 +89,7 @@ TEST(StartThread, FailsWithASentenceWhereThereAreNoMoreThreads) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(AskForShortSlices, LeavesThePriorityOfTheThreadAsItWas) {
+TEST(AskForShortSlices, KeepsThePriorityOfTheThread) {
   int before = 0;
   int after = -1;
   auto thread = start_thread("test", [&] {

@@ -51,7 +51,7 @@ constexpr Unit kDurationUnits[] = {
     {"d", 86'400'000'000'000},
 };
 
-// A non-negative decimal number kept exact: digits / 10^decimals.
+// An exact non-negative decimal number: digits / 10^decimals.
 struct Decimal {
   uint64_t digits = 0;
   unsigned decimals = 0;
@@ -69,7 +69,7 @@ std::optional<Decimal> parse_decimal(std::string_view text) {
       continue;
     }
     if (std::isdigit(static_cast<unsigned char>(text[i])) == 0) break;
-    // 18 digits fit; more of them do not change a size anyone means.
+    // 18 digits fit; nobody needs more.
     if (++digit_count > 18) return std::nullopt;
     number.digits = number.digits * 10 + static_cast<uint64_t>(text[i] - '0');
     if (after_point) ++number.decimals;
@@ -112,10 +112,10 @@ std::string three_digits(double value) {
   return text;
 }
 
-// `value` in the largest of the units (each `step` times the last) in which it is at least 1.
+// Prints `value` in the largest unit (each `step` times the last) in which it is at least 1.
 std::string in_steps(double value, double step, std::span<const std::string_view> names) {
   size_t index = 0;
-  // 999.5 of one unit would print as 1000: it is 1 of the next.
+  // 999.5 would print as 1000, so it becomes 1 of the next unit.
   while (index + 1 < names.size() && value >= (step == 1000 ? 999.5 : step)) {
     value /= step;
     ++index;
@@ -151,7 +151,7 @@ Result<uint64_t> parse_bytes(std::string_view given) {
                   text, prefix, prefix == 'K' ? 'k' : prefix);
     }
     return fail(Errc::kInvalidArgument,
-                "'{}' has the unit '{}', which is none of B kB MB GB TB PB KiB MiB GiB TiB PiB",
+                "'{}' has the unknown unit '{}'; use one of B kB MB GB TB PB KiB MiB GiB TiB PiB",
                 text, printable(number->rest));
   }
   const auto size_bytes = scale(*number, unit->factor);
@@ -169,7 +169,7 @@ Result<std::chrono::nanoseconds> parse_duration(std::string_view given) {
   if (number->rest.empty() && number->digits == 0) return std::chrono::nanoseconds(0);
   const Unit* unit = find_unit(kDurationUnits, number->rest);
   if (unit == nullptr) {
-    return fail(Errc::kInvalidArgument, "'{}' {}; add one of ns us ms s min h d", text,
+    return fail(Errc::kInvalidArgument, "'{}' {}; use one of ns us ms s min h d", text,
                 number->rest.empty() ? "has no unit" : "has an unknown unit");
   }
   const auto duration_ns = scale(*number, unit->factor);

@@ -9,7 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-TEST(ParseBytes, TakesBothSystemsAndKeepsThemApart) {
+TEST(ParseBytes, AcceptsBinaryAndDecimalUnits) {
   EXPECT_EQ(*parse_bytes("0"), 0u);
   EXPECT_EQ(*parse_bytes("4096"), 4096u);
   EXPECT_EQ(*parse_bytes("64KiB"), 65536u);
@@ -21,14 +21,14 @@ TEST(ParseBytes, TakesBothSystemsAndKeepsThemApart) {
   EXPECT_EQ(*parse_bytes("0.1KiB"), 102u);  // nearest byte
 }
 
-TEST(ParseBytes, RefusesWhatCouldMeanTwoThings) {
+TEST(ParseBytes, RefusesAmbiguousUnits) {
   EXPECT_THAT(parse_bytes("64K").error().message(),
               "'64K' could mean KiB (powers of 1024) or kB (powers of 1000); write which");
   EXPECT_THAT(parse_bytes("64M").error().message(), HasSubstr("MiB (powers of 1024) or MB"));
   EXPECT_THAT(parse_bytes("1.5").error().message(), HasSubstr("has no unit"));
 }
 
-TEST(ParseBytes, RefusesWhatIsNoSize) {
+TEST(ParseBytes, RefusesWhatIsNotASize) {
   for (const char* text : {"", " ", "KiB", "-1", "1e9", "1..5KB", "64kib", "1 0KB", "0x10",
                            "1.5.2MB", "1234567890123456789", "9PiBB", "."}) {
     EXPECT_FALSE(parse_bytes(text).ok()) << text;
@@ -36,7 +36,7 @@ TEST(ParseBytes, RefusesWhatIsNoSize) {
   EXPECT_THAT(parse_bytes("99999PB").error().message(), HasSubstr("more than 8 EiB"));
 }
 
-TEST(ParseDuration, TakesTheUnitsOfTheField) {
+TEST(ParseDuration, AcceptsTheUsualUnits) {
   EXPECT_EQ(*parse_duration("250us"), 250us);
   EXPECT_EQ(*parse_duration("250\u00b5s"), 250us);
   EXPECT_EQ(*parse_duration("1.5 ms"), 1500us);
@@ -46,16 +46,16 @@ TEST(ParseDuration, TakesTheUnitsOfTheField) {
   EXPECT_EQ(*parse_duration("0"), 0s);
 }
 
-TEST(ParseDuration, RefusesANumberOfNothing) {
+TEST(ParseDuration, RefusesANumberWithoutAUnit) {
   EXPECT_THAT(parse_duration("5").error().message(),
-              "'5' has no unit; add one of ns us ms s min h d");
+              "'5' has no unit; use one of ns us ms s min h d");
   EXPECT_THAT(parse_duration("5 parsecs").error().message(), HasSubstr("unknown unit"));
   EXPECT_FALSE(parse_duration("").ok());
   EXPECT_FALSE(parse_duration("-5s").ok());
   EXPECT_THAT(parse_duration("999999999d").error().message(), HasSubstr("292 years"));
 }
 
-TEST(FormatBytes, SaysWhichSystem) {
+TEST(FormatBytes, UsesBinaryOrDecimalUnits) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(1023), "1023 B");
   EXPECT_EQ(format_bytes(65536), "64 KiB");
@@ -71,7 +71,7 @@ TEST(FormatBytes, RoundTripsRoundSizes) {
   }
 }
 
-TEST(FormatDuration, PicksTheUnitAPersonWould) {
+TEST(FormatDuration, PicksAReadableUnit) {
   EXPECT_EQ(format_duration(0ns), "0 ns");
   EXPECT_EQ(format_duration(250us), "250 us");
   EXPECT_EQ(format_duration(1'234'567ns), "1.23 ms");

@@ -16,17 +16,18 @@ namespace {
 
 using Kind = Node::Kind;
 
-// Aliases can make a small file a huge tree; real workload files have some hundred values.
+// Aliases can turn a small file into a huge tree; real workload files have a few hundred values.
 constexpr size_t kValueCountMax = 1'000'000;
 
 uint32_t line_of(const YAML::Mark& mark) {
   return mark.is_null() ? 1 : static_cast<uint32_t>(mark.line + 1);
 }
 
-// Builds our tree from the events of the parser. Not from YAML::LoadAll: in yaml-cpp 0.7 it fills
-// the memory with documents when a file begins with a comma, and its tree accepts a key twice.
+// Builds our tree from parser events. Not YAML::LoadAll: in yaml-cpp 0.7 it fills the memory with
+// documents if a file begins with a comma, and its tree accepts duplicate keys.
 //
-// Its way to refuse is yaml-cpp's own exception, which parse_yaml catches like those of the parser.
+// To refuse a file, it throws yaml-cpp's own exception; parse_yaml catches it like those of the
+// parser.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   Node take_root() && { return std::move(root_); }
@@ -46,7 +47,7 @@ class TreeBuilder final : public YAML::EventHandler {
                 const std::string& value) override {
     check_tag(mark, tag);
     count(mark, 1);
-    if (!is_utf8(value)) refuse(mark, "a text is not valid UTF-8");
+    if (!is_utf8(value)) refuse(mark, "a string is not valid UTF-8");
     // yaml-cpp gives "?" to a plain scalar and "!" to a quoted one.
     const Kind kind = tag == "!" ? Kind::kString : Kind::kPlain;
     finish(mark, Node(kind, line_of(mark), value), anchor);
@@ -54,7 +55,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchored_.find(anchor);
-    if (found == anchored_.end()) refuse(mark, "an alias stands inside the value it names");
+    if (found == anchored_.end()) refuse(mark, "an alias is inside the value it refers to");
     count_all(mark, found->second);
     finish(mark, found->second, YAML::NullAnchor);
   }
@@ -72,7 +73,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnMapEnd() override { end(); }
 
  private:
-  // A list or a map that is not ended yet.
+  // A list or a map that is not complete yet.
   struct Open {
     Node node;
     YAML::anchor_t anchor;
@@ -95,11 +96,11 @@ class TreeBuilder final : public YAML::EventHandler {
     value_count_ += values;
     if (value_count_ <= kValueCountMax) return;
     refuse(mark,
-           fmt::format("the file has, with its aliases, more than {} values", kValueCountMax));
+           fmt::format("the file has more than {} values, counting aliases", kValueCountMax));
   }
 
   void count_all(const YAML::Mark& mark, const Node& node) {
-    // Long texts count as many: an alias copies them.
+    // A long string counts as several values, because an alias copies it.
     count(mark, 1 + node.text().size() / 64);
     for (const Node& item : node.items()) count_all(mark, item);
     for (const auto& [name, member] : node.members()) count_all(mark, member);
@@ -120,7 +121,7 @@ class TreeBuilder final : public YAML::EventHandler {
     finish(ended.mark, std::move(ended.node), ended.anchor);
   }
 
-  // A whole value: it is the root, an item, a key or the value of a key.
+  // Handles a complete value: the root, an item, a key or the value of a key.
   void finish(const YAML::Mark& mark, Node node, YAML::anchor_t anchor) {
     if (anchor != YAML::NullAnchor) anchored_[anchor] = node;
     if (open_.empty()) {
@@ -140,7 +141,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   static void take_key(const YAML::Mark& mark, Open& map, const Node& node) {
     const bool is_word = node.kind() == Kind::kPlain || node.kind() == Kind::kString;
-    if (!is_word) refuse(mark, "a key must be a word");
+    if (!is_word) refuse(mark, "a key must be a string");
     if (node.text() == "<<") refuse(mark, "merge keys (<<) are not supported; repeat the keys");
     if (!map.keys.insert(node.text())) {
       refuse(mark, fmt::format("the key '{}' appears twice", printable(node.text())));

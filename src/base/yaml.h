@@ -1,8 +1,8 @@
-// parse_yaml: YAML 1.2, as workload files use it, into a Document.
+// parse_yaml: the YAML 1.2 that workload files use, into a Document.
 //
-// One document a file; keys are scalars and appear once. Anchors and aliases are expanded within a
-// bound; tags and merge keys (<<) are refused. In a build without the part `yaml` it fails and says
-// how to get it. yaml-cpp is included by yaml.cc alone, and its exceptions end there.
+// One document per file; keys are scalars and unique. Anchors and aliases are expanded up to a
+// limit; tags and merge keys (<<) are refused. A build without the part `yaml` fails and says how
+// to get it. Only yaml.cc includes yaml-cpp, and it catches all its exceptions.
 #pragma once
 
 #include <string>

@@ -35,20 +35,20 @@ TEST(Yaml, ReadsAWorkload) {
   EXPECT_TRUE(dataset->find("compression")->is_null());
 }
 
-TEST(Yaml, AQuotedNumberIsAText) {
+TEST(Yaml, AQuotedNumberIsAString) {
   const auto document = parse_yaml("a: '12'\nb: 12\n", "w.yaml");
   EXPECT_FALSE(document->root.find("a")->as_int().ok());
   EXPECT_EQ(*document->root.find("a")->as_string(), "12");
   EXPECT_EQ(*document->root.find("b")->as_string(), "12");
 }
 
-TEST(Yaml, AnEmptyFileIsNothing) {
+TEST(Yaml, AnEmptyFileIsNull) {
   const auto document = parse_yaml("", "w.yaml");
   ASSERT_TRUE(document.ok());
   EXPECT_TRUE(document->root.is_null());
 }
 
-TEST(Yaml, BlockScalarsAndFlowKeysAreRead) {
+TEST(Yaml, ReadsBlockScalarsAndFlowKeys) {
   const auto document = parse_yaml("a: |\n  one\n  two\nb: {c: [1, {d: e}]}\n? f\n: g\n", "w.yaml");
   ASSERT_TRUE(document.ok()) << document.error().message();
   EXPECT_EQ(document->root.find("a")->text(), "one\ntwo\n");
@@ -56,7 +56,7 @@ TEST(Yaml, BlockScalarsAndFlowKeysAreRead) {
   EXPECT_EQ(document->root.find("f")->text(), "g");
 }
 
-TEST(Yaml, ComplaintsNameTheLine) {
+TEST(Yaml, ErrorsNameTheLine) {
   EXPECT_THAT(error_of("a: 1\nb: [1, 2\n"), HasSubstr("w.yaml:"));
   EXPECT_THAT(error_of("a:\n  b: 1\n c: 2\n"), HasSubstr("w.yaml:3: "));
   EXPECT_EQ(error_of("a: 1\nb: 2\na: 3\n"), "w.yaml:3: the key 'a' appears twice");
@@ -67,7 +67,7 @@ TEST(Yaml, ComplaintsNameTheLine) {
               HasSubstr("w.yaml:2: there is more than one document"));
 }
 
-TEST(Yaml, AliasesAreExpandedWithinABound) {
+TEST(Yaml, ExpandsAliasesUpToALimit) {
   EXPECT_EQ(error_of("a: &x [1, 2]\nb: *x\n"), "no error");
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 10; ++i) {
@@ -75,26 +75,26 @@ TEST(Yaml, AliasesAreExpandedWithinABound) {
     for (int j = 0; j < 10; ++j) bomb += fmt::format("{}*a{}", j == 0 ? "" : ", ", i - 1);
     bomb += "]\n";
   }
-  EXPECT_THAT(error_of(bomb), HasSubstr("with its aliases, more than 1000000 values"));
+  EXPECT_THAT(error_of(bomb), HasSubstr("more than 1000000 values, counting aliases"));
 }
 
-TEST(Yaml, AnAliasInsideWhatItNamesIsRefused) {
-  EXPECT_THAT(error_of("a: &x [1, *x]\n"), HasSubstr("an alias stands inside the value it names"));
+TEST(Yaml, RefusesAnAliasInsideItsOwnValue) {
+  EXPECT_THAT(error_of("a: &x [1, *x]\n"), HasSubstr("an alias is inside the value it refers to"));
 }
 
-// yaml-cpp 0.7 makes documents of this until the memory is full.
-TEST(Yaml, AFileThatBeginsWithACommaIsRefused) {
+// yaml-cpp 0.7 turns this into documents until the memory is full.
+TEST(Yaml, RefusesAFileThatBeginsWithAComma) {
   EXPECT_THAT(error_of(",\n"), HasSubstr("w.yaml:"));
 }
 
-TEST(Yaml, TextsThatAliasesMultiplyAreBounded) {
+TEST(Yaml, LimitsStringsMultipliedByAliases) {
   const std::string file = "a: &a " + std::string(100'000, 'x') + "\nb: [";
   std::string aliases = "*a";
   for (int i = 0; i < 2000; ++i) aliases += ", *a";
-  EXPECT_THAT(error_of(file + aliases + "]\n"), HasSubstr("with its aliases"));
+  EXPECT_THAT(error_of(file + aliases + "]\n"), HasSubstr("counting aliases"));
 }
 
-TEST(Yaml, DeepNestingIsRefusedNotFollowed) {
+TEST(Yaml, RefusesDeepNesting) {
   EXPECT_THAT(error_of(std::string(100'000, '[')), HasSubstr("w.yaml:1: "));
   EXPECT_THAT(error_of(std::string(300, '[') + std::string(300, ']')), HasSubstr("nested"));
 }
