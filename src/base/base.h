@@ -4,8 +4,8 @@
 // Promises: nothing here knows the domain (no sample, no trace, no rank). There is no global state
 // that can be set. Nothing prints, except Progress, which writes to the terminal it is given.
 // Failures are values (result.h) with sentences a user can act on. Types are as thread-safe as
-// those of the standard library unless their header says more. Depends on wire, fmt, libc and, only
-// in yaml.cc, yaml-cpp.
+// those of the standard library unless their header says more. Depends on wire, fmt and libc; only
+// gzip.cc depends on zlib and only yaml.cc on yaml-cpp.
 #pragma once
 
 #include <cstddef>

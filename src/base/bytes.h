@@ -99,9 +99,8 @@ class ByteWriter {
 
   Status append(ByteView bytes) {
     if (bytes.size() > remaining()) [[unlikely]] {
-      return fail(Errc::kExhausted,
-                  "cannot write {} bytes at byte {}: there is room for only {}", bytes.size(),
-                  position_, remaining());
+      return fail(Errc::kExhausted, "cannot write {} bytes at byte {}: there is room for only {}",
+                  bytes.size(), position_, remaining());
     }
     if (!bytes.empty()) std::memcpy(bytes_.data() + position_, bytes.data(), bytes.size());
     position_ += bytes.size();

@@ -78,8 +78,7 @@ TEST(ByteWriter, ReportsThatTheBytesAreFull) {
   ASSERT_TRUE(writer.write(uint32_t{0x01020304}).ok());
   const Status status = writer.write(uint32_t{5});
   ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.error().message(),
-            "cannot write 4 bytes at byte 4: there is room for only 2");
+  EXPECT_EQ(status.error().message(), "cannot write 4 bytes at byte 4: there is room for only 2");
   EXPECT_TRUE(writer.append_text("ab").ok());
   EXPECT_EQ(writer.remaining(), 0u);
   EXPECT_EQ(text_of(writer.written()), std::string_view("\x04\x03\x02\x01"

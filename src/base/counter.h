@@ -30,8 +30,9 @@ struct CounterCalibration {
   double uncertainty_ppm;  // of the frequency: mean sampling time / time between samples
 };
 
-// Measures the counter against the monotonic clock for at least `window`, and sleeps in between. 20
-// ms give about 10 ppm. For more precision, compare two samples taken far apart (scale_between).
+// Measures the counter against the monotonic clock for at least `window`, and sleeps in between. A
+// window of 20 ms gives about 10 ppm. For more precision, compare two samples taken far apart
+// (scale_between).
 CounterCalibration calibrate_counter(wire::CounterSource source, std::chrono::nanoseconds window);
 
 // Reads all clocks at nearly the same moment: tries several times and keeps the fastest reading.

@@ -105,8 +105,7 @@ Result<IntervalRun> IntervalRun::load(ByteReader& in) {
     const bool is_apart = i == 0 ? gap_ns == 0 : gap_ns > 0;
     if (!is_apart || length_ns == 0 || gap_ns > UINT64_MAX - run.end_ns_ ||
         length_ns > UINT64_MAX - run.end_ns_ - gap_ns) {
-      return fail(Errc::kCorrupt, "interval {} of {} is not after the previous one", i,
-                  run.count_);
+      return fail(Errc::kCorrupt, "interval {} of {} is not after the previous one", i, run.count_);
     }
     run.end_ns_ += gap_ns + length_ns;
     run.length_ns_ += length_ns;

@@ -248,8 +248,7 @@ TEST(IntervalRun, LoadNamesImpossibleNumbers) {
   EXPECT_EQ(refusal({1, 5, 2, 0x10, 7}), "accepted");
   EXPECT_EQ(refusal({1, 5, 1, 0x00}), "interval 0 of 1 is not after the previous one");
   EXPECT_EQ(refusal({1, 5, 3, 0x11, 1, 7}), "interval 0 of 1 is not after the previous one");
-  EXPECT_EQ(refusal({2, 5, 4, 0x10, 7, 0x10, 7}),
-            "interval 1 of 2 is not after the previous one");
+  EXPECT_EQ(refusal({2, 5, 4, 0x10, 7, 0x10, 7}), "interval 1 of 2 is not after the previous one");
   EXPECT_EQ(refusal({1, 5, 1, 0x90}), "interval 0 of 1 claims a number of more than 8 bytes");
   EXPECT_EQ(refusal({1, 5, 3, 0x10, 7, 0}), "1 bytes are left over after 1 intervals");
   EXPECT_EQ(refusal({1, 5, 9, 0x80, 255, 255, 255, 255, 255, 255, 255, 255}),

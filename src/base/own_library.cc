@@ -41,8 +41,8 @@ Result<std::filesystem::path> find_own_library(std::string_view name) {
     if (std::filesystem::exists(candidate, error)) return candidate;
   }
   return fail(Errc::kNotFound,
-              "{} is neither in the build tree nor in the installation (searched from {})",
-              name, printable(folder.string()));
+              "{} is neither in the build tree nor in the installation (searched from {})", name,
+              printable(folder.string()));
 }
 
 Result<std::filesystem::path> library_named_by(const char* variable) {

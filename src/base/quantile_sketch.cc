@@ -192,8 +192,8 @@ Result<QuantileSketch> QuantileSketch::load(ByteReader& in) {
   ASSIGN_OR_RETURN(sketch.count_, in.read_varint());
   if (sketch.count_ == 0) return sketch;
   if (sketch.count_ > kCountMax) {
-    return fail(Errc::kCorrupt, "the sketch claims {} values; at most {} are allowed", sketch.count_,
-                kCountMax);
+    return fail(Errc::kCorrupt, "the sketch claims {} values; at most {} are allowed",
+                sketch.count_, kCountMax);
   }
   ASSIGN_OR_RETURN(sketch.min_, in.read_varint());
   ASSIGN_OR_RETURN(const uint64_t spread, in.read_varint());
@@ -218,8 +218,9 @@ Result<QuantileSketch> QuantileSketch::load(ByteReader& in) {
     }
     ASSIGN_OR_RETURN(const uint64_t size, in.read_varint());
     if (size >= kLevelValues || size > weight_left >> height) {
-      return fail(Errc::kCorrupt, "level {} of the sketch claims {} values, too many for {} in total",
-                  height, size, sketch.count_);
+      return fail(Errc::kCorrupt,
+                  "level {} of the sketch claims {} values, too many for {} in total", height, size,
+                  sketch.count_);
     }
     weight_left -= size << height;
     ASSIGN_OR_RETURN(level.values, load_sorted(in, size, sketch.min_, sketch.max_));

@@ -253,8 +253,7 @@ TEST(QuantileSketch, LoadNamesImpossibleNumbers) {
             "level 0 of the sketch claims 2 values, too many for 1 in total");
   EXPECT_EQ(refusal({9000, 5, 0, 1, 0, 4096}),
             "level 0 of the sketch claims 4096 values, too many for 9000 in total");
-  EXPECT_EQ(refusal({2, 5, 0, 1, 0, 1, 0}),
-            "the sketch claims 2 values, but its levels lack 1");
+  EXPECT_EQ(refusal({2, 5, 0, 1, 0, 1, 0}), "the sketch claims 2 values, but its levels lack 1");
   EXPECT_EQ(refusal({1, 5, 3, 1, 0, 1, 4}), "the sketch has a value above its maximum, 8");
   EXPECT_EQ(refusal({1, 5, 3, 1, 3, 1, 4}), "level 0 of the sketch claims a balance of -2");
 }

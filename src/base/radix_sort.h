@@ -1,8 +1,8 @@
 // radix_sort: sorts by an integer key, digit by digit, lowest first.
 //
 // The cost depends only on the bits in which the keys differ. Times within one block, or durations,
-// differ in about 30 of 64 bits, which takes three passes. 4096 numbers take 11 ns each, against 57
-// ns with std::sort, because no branch depends on them. Stable: equal keys keep their order.
+// differ in about 30 of 64 bits, which takes three passes. 4096 numbers take 11 ns each (std::sort:
+// 57 ns), because no branch depends on them. Stable: equal keys keep their order.
 #pragma once
 
 #include <algorithm>

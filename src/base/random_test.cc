@@ -15,7 +15,7 @@ TEST(Random, GivesThePublishedNumbers) {
   EXPECT_EQ(random.next(), 9817491932198370423u);
 }
 
-TEST(Random, BelowReachesEveryNumberUpToItsBound) {
+TEST(Random, BelowReachesEveryNumberBelowItsBound) {
   Random random(7);
   std::set<uint64_t> seen;
   for (int i = 0; i < 1000; ++i) seen.insert(random.below(10));

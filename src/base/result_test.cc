@@ -68,9 +68,7 @@ TEST(Result, OsErrorsSayWhatIsWrongAndWhatToDo) {
       "directory");
 }
 
-TEST(Result, OtherOsErrorsAreIoErrors) {
-  EXPECT_EQ(fail_os(EIO, "cannot read").code(), Errc::kIo);
-}
+TEST(Result, OtherOsErrorsAreIoErrors) { EXPECT_EQ(fail_os(EIO, "cannot read").code(), Errc::kIo); }
 
 }  // namespace
 }  // namespace millrace

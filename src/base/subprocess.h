@@ -16,7 +16,7 @@ namespace millrace {
 struct SubprocessOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(10);
   size_t output_limit_bytes = 64 << 10;
-  // Added to our environment, for the program.
+  // Added to the environment that the program inherits. Replaces variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment;
 };
 

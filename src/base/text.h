@@ -14,8 +14,8 @@ size_t display_width(std::string_view text);
 // Shortens `text` to at most `columns`. Ends with "..." if text was cut.
 std::string shorten(std::string_view text, size_t columns);
 
-// Makes `text` safe to print: escapes control characters and bytes that are not UTF-8 (\x1b). File
-// names can contain any bytes, and a terminal obeys escape sequences in them.
+// Makes `text` safe to print: control characters and bytes that are not UTF-8 become escapes such
+// as \x1b. File names can contain any bytes, and a terminal obeys escape sequences in them.
 std::string printable(std::string_view text);
 
 // Whether `text` is valid UTF-8 (no overlong forms, no surrogates).

@@ -95,8 +95,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void count(const YAML::Mark& mark, size_t values) {
     value_count_ += values;
     if (value_count_ <= kValueCountMax) return;
-    refuse(mark,
-           fmt::format("the file has more than {} values, counting aliases", kValueCountMax));
+    refuse(mark, fmt::format("the file has more than {} values, counting aliases", kValueCountMax));
   }
 
   void count_all(const YAML::Mark& mark, const Node& node) {

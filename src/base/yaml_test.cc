@@ -83,9 +83,7 @@ TEST(Yaml, RefusesAnAliasInsideItsOwnValue) {
 }
 
 // yaml-cpp 0.7 turns this into documents until the memory is full.
-TEST(Yaml, RefusesAFileThatBeginsWithAComma) {
-  EXPECT_THAT(error_of(",\n"), HasSubstr("w.yaml:"));
-}
+TEST(Yaml, RefusesAFileThatBeginsWithAComma) { EXPECT_THAT(error_of(",\n"), HasSubstr("w.yaml:")); }
 
 TEST(Yaml, LimitsStringsMultipliedByAliases) {
   const std::string file = "a: &a " + std::string(100'000, 'x') + "\nb: [";

@@ -204,8 +204,7 @@ constexpr ContractClause kFaults[] = {
     {"AFileWithoutPermissionIsNamed", true, a_file_without_permission_is_named},
     {"AFullDiskIsReported", true, a_full_disk_is_reported},
     {"AFileOverTheLimitIsReported", true, a_file_over_the_limit_is_reported},
-    {"TooManyOpenFilesAreReportedWithAFix", true,
-     too_many_open_files_are_reported_with_a_fix},
+    {"TooManyOpenFilesAreReportedWithAFix", true, too_many_open_files_are_reported_with_a_fix},
     {"AFileThatShrinksIsReadToItsNewEnd", true, a_file_that_shrinks_is_read_to_its_new_end},
     {"AFileThatGrowsIsReadToItsNewEnd", true, a_file_that_grows_is_read_to_its_new_end},
 };

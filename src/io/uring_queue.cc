@@ -236,9 +236,9 @@ Status UringQueue::complete(size_t index, int result, std::vector<ReadDone>& don
 
 namespace {
 
-// A file that filled its buffer may be longer. fstat tells, because another read through the ring
-// would cost a round trip. A directory can be opened, so with an empty buffer it is detected only
-// here.
+// A file that filled its buffer may be longer. Check with fstat, because another read through the
+// ring would cost a round trip. A directory can be opened, so with an empty buffer it is detected
+// only here.
 Result<size_t> whole(const File& file, size_t done_bytes, size_t room_bytes) {
   if (done_bytes < room_bytes) return done_bytes;
   struct stat info{};

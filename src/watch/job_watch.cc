@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kFilesShown = 5;
 constexpr size_t kWorkersShown = 8;
-constexpr int kPackedLooks = 2;  // a new packed file must be readable by then
+constexpr int kPackedLooks = 2;  // looks in which a new packed file must become readable
 
 // Fails if the directory contains files but no trace.
 Status check_directory(const fs::path& path) {
@@ -31,11 +31,10 @@ Status check_directory(const fs::path& path) {
   }
   if (error) return fail_os(error.value(), "cannot be read").within(path.string());
   if (!has_files || trace::SessionDirectory::is_one(path)) return {};
-  return fail(
-      Errc::kNotFound,
-      "{}: contains no trace: neither *.mrt files nor recordings. Pass the directory "
-      "that `millrace trace -o` records into",
-      path.string());
+  return fail(Errc::kNotFound,
+              "{}: contains no trace: neither *.mrt files nor recordings. Pass the directory "
+              "that `millrace trace -o` records into",
+              path.string());
 }
 
 // True if a launcher has created the session's file but not written its page yet, or was killed in

@@ -55,7 +55,7 @@ class ProcessActivity {
     }
   }
 
-  // Resets the figures of the window. Progress and `calls_total` are kept.
+  // Resets the figures of the window. Keeps the progress, calls_total() and the has_ flags.
   void begin_window();
 
   const OperationKinds& operations() const { return operations_; }

@@ -201,8 +201,8 @@ bool RecordingTail::pass_damage(const ByteSource& log) {
     if (at != std::string_view::npos) {
       if (!has_reported_damage_) {
         problems_.push_back(
-            fmt::format("the log is damaged at byte {}; reading continues at byte {}",
-                        log_offset_, offset + at));
+            fmt::format("the log is damaged at byte {}; reading continues at byte {}", log_offset_,
+                        offset + at));
       }
       has_reported_damage_ = true;
       log_offset_ = offset + at;
@@ -251,7 +251,8 @@ void RecordingTail::deliver(const Chunk& chunk, RingState& state, const Visit& v
   });
 }
 
-// If no packer runs, the oldest two are merged. A packer that starts later begins before both.
+// If no packer runs, merge the oldest two: a packer that starts later starts at the beginning of
+// the log anyway.
 void RecordingTail::remember(LoggedChunk chunk) {
   logged_.push_back(std::move(chunk));
   if (logged_.size() <= kLoggedMax) return;

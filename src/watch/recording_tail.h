@@ -30,9 +30,9 @@ class RecordingTail {
  public:
   // Called for each event with its slots and the thread that recorded it.
   using Visit = std::function<void(std::span<const wire::TraceSlot>, trace::HostThread)>;
-  // Returns null if there is no log, and kNotFound if the recording is gone, and with it the rings
-  // just copied. Called after the rings were copied, so that what moves from a ring to the log
-  // meanwhile is found in one of them.
+  // Returns null if there is no log, and kNotFound if the recording is gone, which makes the rings
+  // just copied invalid. Called after the rings were copied, so that what moves from a ring to the
+  // log meanwhile is found in one of them.
   using OpenLog = std::function<Result<std::unique_ptr<trace::ByteSource>>()>;
   // Number of events, by process and thread.
   using Counts = std::map<std::pair<uint32_t, uint32_t>, uint64_t>;

@@ -141,8 +141,8 @@ SessionFollower::SessionFollower(trace::SessionDirectory session, Start start, f
 
 void SessionFollower::look(const Visit& visit) {
   if (is_removed_) return;
-  // Before the recording is read. So on the first look, nothing in the packed file is beyond what
-  // the log still has.
+  // Before the recording is read, so that the packed file is not ahead of the log on the first
+  // look.
   if (is_first_look_) find_packed();
   is_removed_ = !reopen();
   if (!is_removed_) {

@@ -117,7 +117,7 @@ class SessionFollower {
   std::filesystem::path packed_path_;
   std::optional<trace::PackedFile> packed_;
   size_t packed_blocks_read_ = 0;
-  std::set<std::string> packed_before_;  // recordings packed and removed before the first look
+  std::set<std::string> packed_before_;     // recordings packed and removed before the first look
   std::optional<trace::ByteSource> names_;  // kept open: still read when the session is gone
   std::vector<std::string> problems_;
 };
