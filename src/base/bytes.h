@@ -37,7 +37,7 @@ class ByteReader {
   // A view of the next bytes, valid as long as the bytes under the reader are.
   Result<ByteView> take(size_t size_bytes) {
     if (size_bytes > remaining()) [[unlikely]] {
-      return short_of(size_bytes);
+      return too_short(size_bytes);
     }
     const ByteView view = bytes_.subspan(position_, size_bytes);
     position_ += size_bytes;
@@ -59,7 +59,7 @@ class ByteReader {
   Result<uint64_t> read_varint() {
     uint64_t value = 0;
     for (size_t length = 0; length < 10; ++length) {
-      if (length >= remaining()) return short_of(length + 1);
+      if (length >= remaining()) return too_short(length + 1);
       const auto byte = std::to_integer<uint64_t>(bytes_[position_ + length]);
       if (length == 9 && byte > 1) break;
       value |= (byte & 0x7f) << (7 * length);
@@ -72,7 +72,7 @@ class ByteReader {
   }
 
  private:
-  Error short_of(size_t size_bytes) const {
+  Error too_short(size_t size_bytes) const {
     return fail(Errc::kCorrupt, "{} bytes are needed at byte {}, but {} are left", size_bytes,
                 position_, remaining());
   }

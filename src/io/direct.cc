@@ -25,7 +25,7 @@ AlignedMemory& bounce_of_this_thread() {
 }
 
 // Returns the open file, or explains the error if O_DIRECT was refused.
-Result<File> explained(Result<File> file, const std::filesystem::path& path) {
+Result<File> explain_failure(Result<File> file, const std::filesystem::path& path) {
   if (file.ok() || file.error().code() != Errc::kInvalidArgument) return file;
   // A directory is an invalid argument too, but deserves its own message.
   std::error_code ignored;
@@ -111,7 +111,7 @@ class DirectWriter final : public Writer {
 };
 
 Result<File> open_whole(const std::filesystem::path& path) {
-  return explained(File::open(path, O_RDONLY | O_DIRECT), path);
+  return explain_failure(File::open(path, O_RDONLY | O_DIRECT), path);
 }
 
 Result<size_t> read_whole_direct(const std::filesystem::path& path, MutableByteView out) {
@@ -131,13 +131,13 @@ class Direct final : public Engine {
   std::string_view name() const override { return "direct"; }
 
   Result<std::unique_ptr<Reader>> open(const std::filesystem::path& path) override {
-    ASSIGN_OR_RETURN(File file, explained(open_to_read(path, O_DIRECT), path));
+    ASSIGN_OR_RETURN(File file, explain_failure(open_to_read(path, O_DIRECT), path));
     return std::unique_ptr<Reader>(std::make_unique<DirectReader>(std::move(file)));
   }
 
   Result<std::unique_ptr<Writer>> create(const std::filesystem::path& path) override {
     ASSIGN_OR_RETURN(File cached, File::open(path, O_WRONLY | O_CREAT | O_TRUNC));
-    ASSIGN_OR_RETURN(File direct, explained(File::open(path, O_WRONLY | O_DIRECT), path));
+    ASSIGN_OR_RETURN(File direct, explain_failure(File::open(path, O_WRONLY | O_DIRECT), path));
     return std::unique_ptr<Writer>(
         std::make_unique<DirectWriter>(std::move(direct), std::move(cached)));
   }

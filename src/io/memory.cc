@@ -33,7 +33,7 @@ struct MemoryState {
   uint64_t transfers = 0;
   uint64_t interrupted = 0;
 
-  bool concerns(std::string_view path) const {
+  bool affects(std::string_view path) const {
     return path.find(faults.path_contains) != std::string_view::npos;
   }
 
@@ -47,7 +47,7 @@ struct MemoryState {
   // Called with the lock held; releases it while it waits.
   int begin_transfer(std::unique_lock<std::mutex>& lock, const MemoryFile& file) {
     ++transfers;
-    if (!concerns(file.path)) return 0;
+    if (!affects(file.path)) return 0;
     if (faults.delay.count() > 0) {
       const auto delay = faults.delay;
       lock.unlock();
@@ -70,7 +70,7 @@ struct MemoryState {
   // there.
   std::optional<size_t> length_of(const MemoryFile& file, uint64_t offset, size_t wanted,
                                   std::optional<uint64_t> error_at) const {
-    if (!concerns(file.path)) return wanted;
+    if (!affects(file.path)) return wanted;
     size_t length = wanted;
     if (faults.transfer_bytes_max > 0) length = std::min(length, faults.transfer_bytes_max);
     if (error_at && *error_at >= offset && *error_at - offset < length) {
@@ -177,7 +177,7 @@ class MemoryWriter final : public Writer {
  private:
   // The lock is held.
   bool has_room(uint64_t offset, size_t length) const {
-    if (!state_->concerns(file_->path)) return true;
+    if (!state_->affects(file_->path)) return true;
     uint64_t more = 0;
     for_each_chunk(offset, length, [&](uint64_t index, size_t, size_t, size_t) {
       if (!file_->chunks.contains(index)) more += kChunkBytes;
@@ -192,7 +192,7 @@ class MemoryWriter final : public Writer {
 Result<std::unique_ptr<Reader>> open_in(const std::shared_ptr<MemoryState>& state,
                                         const std::string& name) {
   const std::lock_guard lock(state->mutex);
-  if (state->faults.open_errno != 0 && state->concerns(name)) {
+  if (state->faults.open_errno != 0 && state->affects(name)) {
     return fail_os(state->faults.open_errno, "cannot open").within(name);
   }
   const auto found = state->files.find(name);
@@ -270,7 +270,7 @@ Result<std::unique_ptr<Reader>> MemoryEngine::open(const std::filesystem::path& 
 Result<std::unique_ptr<Writer>> MemoryEngine::create(const std::filesystem::path& path) {
   const std::lock_guard lock(state_->mutex);
   const std::string& name = path.native();
-  if (state_->faults.open_errno != 0 && state_->concerns(name)) {
+  if (state_->faults.open_errno != 0 && state_->affects(name)) {
     return fail_os(state_->faults.open_errno, "cannot create").within(name);
   }
   auto file = std::make_shared<MemoryFile>();

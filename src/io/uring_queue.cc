@@ -239,7 +239,7 @@ namespace {
 // A file that filled its buffer may be longer. Check with fstat, because another read through the
 // ring would cost a round trip. A directory can be opened, so with an empty buffer it is detected
 // only here.
-Result<size_t> whole(const File& file, size_t done_bytes, size_t room_bytes) {
+Result<size_t> check_length(const File& file, size_t done_bytes, size_t room_bytes) {
   if (done_bytes < room_bytes) return done_bytes;
   struct stat info{};
   if (fstat(file.fd(), &info) != 0) return fail_os(errno, "cannot get its size");
@@ -254,7 +254,7 @@ Result<size_t> whole(const File& file, size_t done_bytes, size_t room_bytes) {
 void UringQueue::finish(size_t index, Result<size_t> result, std::vector<ReadDone>& done) {
   Slot& slot = slots_[index];
   if (slot.file.is_open()) {
-    if (result.ok()) result = whole(slot.file, *result, slot.room_bytes);
+    if (result.ok()) result = check_length(slot.file, *result, slot.room_bytes);
     if (!result.ok()) result = std::move(result).within(slot.path);
     slot.file = File();
   }

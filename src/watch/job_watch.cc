@@ -39,7 +39,7 @@ Status check_directory(const fs::path& path) {
 
 // True if a launcher has created the session's file but not written its page yet, or was killed in
 // between. Either way, nothing was recorded in it.
-bool is_being_made(const fs::path& session) {
+bool is_being_created(const fs::path& session) {
   std::error_code error;
   if (fs::file_size(session / "session", error) != 0 || error) return false;
   const auto entries = fs::directory_iterator(session, error);
@@ -196,7 +196,7 @@ void JobWatch::find_sessions() {
     auto follower = SessionFollower::open(candidate, start);
     if (follower.ok()) {
       follow(*std::move(follower));
-    } else if (!is_being_made(candidate) && ++refusals_[candidate.string()] == 2) {
+    } else if (!is_being_created(candidate) && ++refusals_[candidate.string()] == 2) {
       // Not the first time: the launcher may still have been creating it.
       found_problems_.push_back(follower.error().message());
     }

@@ -146,7 +146,7 @@ void SessionFollower::look(const Visit& visit) {
   if (is_first_look_) find_packed();
   is_removed_ = !reopen();
   if (!is_removed_) {
-    look_for_launcher();
+    check_launcher();
     find_processes();
     read_pages();
     read_tails(visit, false);
@@ -190,7 +190,7 @@ bool SessionFollower::reopen() {
 
 // Called before the search for processes: if the launcher had already ended, it cannot have started
 // a process that the search misses.
-void SessionFollower::look_for_launcher() {
+void SessionFollower::check_launcher() {
   wire::ProcessPage launcher{};
   launcher.pid = session_.page().launcher_pid;
   // If the launcher is unknown, or not visible from here, it counts as ended once there are
@@ -220,13 +220,13 @@ std::map<std::string, wire::ProcessPage> SessionFollower::read_each_page() {
   for (size_t i = 0; i < processes_.size(); ++i) {
     if (tails_[i].is_complete) continue;
     if (!tails_[i].is_seen) {
-      miss(i, "");
+      count_failure(i, "");
       continue;
     }
     const auto page = session_.read_process(processes_[i].recording);
     if (!page.ok()) {
       tails_[i].is_seen = false;
-      if (!is_being_made(processes_[i].recording)) miss(i, page.error().message());
+      if (!is_being_created(processes_[i].recording)) count_failure(i, page.error().message());
       continue;
     }
     tails_[i].failures = 0;
@@ -238,7 +238,7 @@ std::map<std::string, wire::ProcessPage> SessionFollower::read_each_page() {
 
 // True if the page has no magic number yet but the process of the file's name, PID-TICKS, is alive.
 // It may wait for the CPU or the disk for any length of time.
-bool SessionFollower::is_being_made(const std::string& recording) const {
+bool SessionFollower::is_being_created(const std::string& recording) const {
   wire::ProcessPage page{};
   page.pid = static_cast<uint32_t>(std::strtoul(recording.c_str(), nullptr, 10));
   if (session_.life_of(page, {}) != Life::kRunning) return false;
@@ -253,7 +253,7 @@ bool SessionFollower::is_being_made(const std::string& recording) const {
 
 // A page that cannot be read is just being created, or was just removed by a packer. If it stays
 // unreadable, it no longer belongs to a process.
-void SessionFollower::miss(size_t process, const std::string& why) {
+void SessionFollower::count_failure(size_t process, const std::string& why) {
   if (++tails_[process].failures < 2) return;
   processes_[process].life = Life::kEnded;
   if (!why.empty()) note(why);

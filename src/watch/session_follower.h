@@ -85,15 +85,15 @@ class SessionFollower {
   SessionFollower(trace::SessionDirectory session, Start start, std::filesystem::path packed_path);
 
   bool reopen();
-  void look_for_launcher();
+  void check_launcher();
   Result<std::unique_ptr<trace::ByteSource>> open_log(const std::string& recording) const;
   void find_processes();
   size_t add_process(const std::string& recording);
   void read_pages();
   void leave_out_launchers();
   std::map<std::string, wire::ProcessPage> read_each_page();
-  bool is_being_made(const std::string& recording) const;
-  void miss(size_t process, const std::string& why);
+  bool is_being_created(const std::string& recording) const;
+  void count_failure(size_t process, const std::string& why);
   void read_tails(const Visit& visit, bool only_behind);
   void read_tail(size_t process, const trace::TickMap& ticks, const Visit& visit);
   void find_packed();
