@@ -1,14 +1,15 @@
-// analyze: what a job did, worked out from its trace in one parallel scan.
+// analyze: computes what a job did from its trace, in one parallel scan.
 //
-// A scan reads every block once and shows it to a list of metrics, one a file, each of which adds
-// its part to the Profile. What a metric has seen is order-free and can be saved, sent and merged:
-// a scan may be shared out over threads and ranks, and its counts come out the same to the bit.
+// A scan reads every block once and passes it to a list of metrics, one per file. Each metric adds
+// its part to the Profile. What a metric has seen does not depend on the order of the blocks and
+// can be saved, sent and merged. A scan can therefore be divided among threads and ranks, and its
+// counts are the same to the bit.
 //
-//   context.h   what is known before the scan: ranks, roles of regions, epochs and steps
-//   metric.h    what a metric is
-//   scan.h      runs the metrics over a trace
-//   profile.h   what comes out
-//   profile_json.h   the profile as a file, and back
+//   context.h        what is known before the scan: ranks, roles of regions, epochs and steps
+//   metric.h         the interface of a metric
+//   scan.h           runs the metrics over a trace
+//   profile.h        the result
+//   profile_json.h   writes the profile to a file and reads it back
 #pragma once
 
 #include "analyze/context.h"  // IWYU pragma: export

@@ -1,7 +1,7 @@
-// BlockThreads: something of each thread that has events in a block.
+// BlockThreads: holds one value for each thread that has events in a block.
 //
-// A recorder's block holds runs of one thread; an imported one may change the thread with every
-// event. Both cost a look into a table here, and no hashing.
+// In a recorded block, events of one thread follow each other. In an imported one the thread may
+// change with every event. Either way a lookup costs one table access and no hashing.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class BlockThreads {
     places_.assign(static_cast<uint32_t>(*most) - first_ + 1, kNone);
   }
 
-  // Made when it is first asked for. A reference holds until the next thread is asked for.
+  // Creates the value on first use. The reference is valid until the next call.
   Value& of(trace::ThreadIndex thread) {
     uint32_t& place = places_[static_cast<uint32_t>(thread) - first_];
     if (place == kNone) {
@@ -38,7 +38,7 @@ class BlockThreads {
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
   uint32_t first_ = 0;
-  std::vector<uint32_t> places_;  // by thread, from the least one of the block
+  std::vector<uint32_t> places_;  // by thread, starting from the lowest in the block
   std::vector<Value> values_;
 };
 

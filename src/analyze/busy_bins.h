@@ -1,8 +1,7 @@
-// BusyBins: how much of each bin of time was busy, as a union of intervals where they come in
-// order.
+// BusyBins: how much of each bin of time was busy, as a union of intervals.
 //
-// Unions of a thread need no sorting: its events stand in a block in the order in which they ended,
-// and from the back each one ends before, or within, what was united so far.
+// The union of one thread needs no sorting. Its events are stored in a block in the order in which
+// they ended. Read from the back, each one ends before or within what was united so far.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +15,13 @@
 
 namespace millrace::analyze {
 
-// From the job's begin.
+// Relative to the begin of the job.
 struct Span {
   uint64_t begin_ns = 0;
   uint64_t end_ns = 0;
 };
 
-// What of an event lies within the job: somebody else's trace may hold what the context does not
-// know of.
+// The part of an event within the job. A foreign trace may contain events outside it.
 inline Span span_in_job(const Context& context, uint64_t begin_ns, uint64_t duration_ns) {
   const uint64_t length_ns = context.end_ns - context.begin_ns;
   const uint64_t from_ns =
@@ -31,13 +29,13 @@ inline Span span_in_job(const Context& context, uint64_t begin_ns, uint64_t dura
   return {from_ns, from_ns + std::min(duration_ns, length_ns - from_ns)};
 }
 
-// The interval that may still grow as earlier ones come.
+// The interval that can still grow as earlier ones are added.
 class BackwardUnion {
  public:
-  // `emit(Span)` gets what cannot grow any more.
+  // Calls `emit(Span)` for an interval that cannot grow any more.
   template <typename Emit>
   void add(const Span& span, const Emit& emit) {
-    // The second condition fails only where somebody else's events are not in their order.
+    // The second condition fails only for events of a foreign trace that are out of order.
     if (span.end_ns >= open_.begin_ns && span.end_ns <= open_.end_ns) {
       open_.begin_ns = std::min(open_.begin_ns, span.begin_ns);
       return;
@@ -56,14 +54,14 @@ class BackwardUnion {
   Span open_;
 };
 
-// A bin. `step` counts for this one and all that follow: an interval across many bins costs no more
-// than one across three. It goes up and down, and wraps; sums of it do not.
+// A bin. `step` applies to this bin and all that follow, so an interval across many bins costs no
+// more than one across three. It goes up and down and wraps around; its running sum does not.
 struct BusyBin {
   uint64_t busy_ns = 0;
-  uint64_t step = 0;  // intervals that fill whole bins from here on
+  uint64_t step = 0;  // change in the number of intervals that fill whole bins from here on
 };
 
-// REQUIRES: the span is not empty and lies in the bins; `cursor` is of `bins`.
+// REQUIRES: the span is not empty and lies within the bins; `cursor` belongs to `bins`.
 inline void add_busy(const TimeBins& bins, BinCursor& cursor, const Span& span,
                      std::span<BusyBin> busy) {
   const size_t first = cursor.at(span.begin_ns);
@@ -78,7 +76,8 @@ inline void add_busy(const TimeBins& bins, BinCursor& cursor, const Span& span,
   busy[last].busy_ns += span.end_ns - bins.begin_of(last);
 }
 
-// What is busy of each bin in thousandths, at most 1000. `join` neighbours at a time become one.
+// The busy share of each bin in thousandths, at most 1000. Combines `join` neighboring bins into
+// one.
 inline std::vector<uint16_t> thousandths(const TimeBins& bins, std::span<const BusyBin> busy,
                                          size_t join = 1) {
   std::vector<uint16_t> list;

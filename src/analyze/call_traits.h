@@ -1,4 +1,4 @@
-// CallTraits: what analyses ask of a call, by one look into a table.
+// CallTraits: what analyses need to know about a call, found with one table lookup.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@ namespace millrace::analyze {
 struct CallTraits {
   Layer layer = Layer::kPosix;
   wire::CallKind kind = wire::CallKind::kOther;
-  bool io = false;  // a call that does I/O: not a region, not process control, not an estimate
+  bool io = false;  // does I/O: not a region, not process control, not an estimate
   bool region = false;
-  bool line = false;   // reads a line, a character or a word at a time
-  bool opens = false;  // a file's opening; of HDF5, not that of a dataset in it
+  bool line = false;   // reads one line, character or word at a time
+  bool opens = false;  // opens a file; in HDF5, opening a dataset within a file does not count
 };
 
 inline constexpr size_t kCallTableSize = 0x600;
@@ -58,13 +58,13 @@ constexpr std::array<CallTraits, kCallTableSize> make_table() {
   return table;
 }
 
-// Not constexpr: gcc 12 with UBSan takes no comparison of an address with null for constant.
-// Without it, the table is made by the compiler all the same.
+// Not constexpr: with UBSan, gcc 12 does not treat comparing an address with null as constant.
+// Without UBSan the compiler still computes the table at compile time.
 inline const std::array<CallTraits, kCallTableSize> kTraits = make_table();
 
 }  // namespace detail
 
-// A number this version does not know has the traits of nothing: no I/O, no region.
+// A call that this version does not know has empty traits: no I/O, no region.
 inline const CallTraits& traits_of(wire::Call call) {
   const auto number = static_cast<size_t>(call);
   return detail::kTraits[number < kCallTableSize ? number : 0];

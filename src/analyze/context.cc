@@ -28,8 +28,8 @@ void find_hosts(Context& context, std::vector<uint32_t>& host_of_session) {
   }
 }
 
-// The process that started another: of the same session, alive when the other began. Pids are used
-// again, so the latest such counts.
+// Finds the process that started another one: in the same session, and started earlier. Pids are
+// reused, so the latest such process counts.
 class Parents {
  public:
   explicit Parents(const trace::Trace& trace) : trace_(trace) {
@@ -39,11 +39,11 @@ class Parents {
     }
   }
 
-  // Its own index where there is none.
+  // Returns `index` itself if there is no parent.
   uint32_t parent(uint32_t index) const {
     const Process& child = trace_.processes()[index];
     uint32_t best = index;
-    // A program that called exec was another one before, in the same process.
+    // First the same pid: a process that called exec ran another program before.
     for (const uint32_t pid : {child.pid, child.parent_pid}) {
       const auto found = by_pid_.find({child.session, pid});
       if (found == by_pid_.end()) continue;
@@ -67,7 +67,7 @@ class Parents {
   std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> by_pid_;
 };
 
-// What a process is grouped by: a rank, or the oldest of its ancestors.
+// The key of a group: a rank, or the oldest ancestor of its processes.
 struct GroupKey {
   int32_t rank = -1;
   uint32_t root = 0;
@@ -81,7 +81,7 @@ std::vector<GroupKey> group_keys(const trace::Trace& trace) {
   std::vector<GroupKey> keys(count);
   for (uint32_t i = 0; i < count; ++i) {
     uint32_t at = i;
-    // As many steps as there are processes: a table of somebody else's may have a circle.
+    // Bounded by the number of processes: the process table of a foreign trace may have a cycle.
     for (size_t steps = 0; steps < count; ++steps) {
       if (trace.processes()[at].rank >= 0) break;
       const uint32_t parent = parents.parent(at);
@@ -114,7 +114,7 @@ void make_groups(Context& context, const std::vector<uint32_t>& host_of_session)
   }
   std::map<GroupKey, uint32_t> places;
   for (const GroupKey& key : keys) places.try_emplace(key, 0);
-  // Ranks in their order, then what is around them.
+  // Ranks in ascending order, then the processes outside them.
   uint32_t next = 0;
   for (auto& [key, place] : places) {
     if (key.rank >= 0) place = next++;
@@ -164,7 +164,7 @@ void find_times(Context& context, const Options& options) {
   }
 }
 
-// The process of each group with most regions of computing becomes its main one.
+// In each group, the process with the most compute regions becomes the main process.
 void find_main_processes(Context& context, const RegionsPass& pass) {
   std::vector<uint64_t> most(context.groups.size(), 0);
   for (size_t i = 0; i < context.group_of.size(); ++i) {
@@ -175,7 +175,8 @@ void find_main_processes(Context& context, const RegionsPass& pass) {
   }
 }
 
-// Of the process that trains where it has any; workers run ahead of it, and so do threads.
+// Uses the spans of the main process if it has any, because workers run ahead of it. Threads that
+// only load data run ahead too, so their spans are marked kReading.
 void make_epochs(Context& context, const RegionsPass& pass) {
   std::vector<bool> main_has_any(context.groups.size(), false);
   for (const auto& [process, spans] : pass.spans) {

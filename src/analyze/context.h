@@ -1,7 +1,9 @@
-// Context: what is known of a trace before its events are scanned, and does not change meanwhile.
+// Context: what is known about a trace before its events are scanned. It does not change during the
+// scan.
 //
-// Made in a first pass that decodes only blocks with regions: groups of processes (a rank and its
-// workers), what each region's name means, when epochs and steps were. Threads may share it.
+// A first pass builds it and decodes only blocks with regions. It finds the groups of processes (a
+// rank and its workers), the role of each region name, and when epochs and steps ran. Threads may
+// share it.
 #pragma once
 
 #include <atomic>
@@ -21,32 +23,34 @@
 
 namespace millrace::analyze {
 
-// What the user may say about the trace.
+// Settings of the user for a scan.
 struct Options {
-  std::vector<RoleRule> roles;  // before the known names
-  size_t threads = 0;           // 0: as many as CPUs
-  // Only a part of the trace: which blocks to read at all, and which of their rows to leave in. The
-  // job then goes from the window's begin to its end, on the trace's clock.
+  std::vector<RoleRule> roles;  // checked before the built-in names
+  size_t threads = 0;           // 0: one per CPU
+  // To analyze a part of the trace: `wants_block` selects the blocks to read, `keep_wanted` removes
+  // unwanted rows from a block. The job then lasts from the begin to the end of `window`, on the
+  // clock of the trace.
   std::function<bool(const trace::BlockInfo& block)> wants_block;
   std::function<void(trace::EventColumns& columns)> keep_wanted;
   std::optional<Interval> window;
 };
 
-// One rank with its workers; or, where no rank is known, a process with all its descendants.
+// One rank with its workers. If no rank is known, a process with all its descendants.
 enum class GroupIndex : uint32_t {};
 
 struct Group {
-  std::string name;  // "rank 3"; without ranks "process 1234 (python train.py)", or "job" if alone
+  std::string name;  // "rank 3"; without ranks "process 1234 (python train.py)", or "job" if it is
+                     // the only group
   int32_t rank = -1;
-  bool trains = true;  // false: the processes around the ranks of a job with ranks, as mpirun's
+  bool trains = true;  // false: processes outside the ranks, for example mpirun
   uint32_t host = 0;   // index into Context::hosts
   uint64_t begin_ns = 0;
   uint64_t end_ns = 0;
-  trace::ProcessIndex main{};  // the process that trains: the one with compute, else the oldest
+  trace::ProcessIndex main{};  // the process that trains: the one that computes, else the oldest
 };
 
-// A region that began before the events that stand before it in its block: children of it may be
-// in earlier blocks.
+// A region that began before the first event of its thread in its block. Its children may be in
+// earlier blocks.
 struct LongRegion {
   trace::ThreadIndex thread{};
   trace::NameIndex name{};
@@ -57,7 +61,7 @@ struct LongRegion {
 // A region in which a rank saved its state.
 struct CheckpointRegion {
   GroupIndex group{};
-  StepSpan span;  // epoch and step -1 where it carries none
+  StepSpan span;  // epoch and step are -1 if the region has none
 };
 
 struct Context {
@@ -65,23 +69,23 @@ struct Context {
 
   const trace::Trace& trace;
   Options options;        // which part of the trace is wanted
-  uint64_t begin_ns = 0;  // of the first event
-  uint64_t end_ns = 0;    // of the last
+  uint64_t begin_ns = 0;  // of the first event of the trace
+  uint64_t end_ns = 0;    // of the last event of the trace
   std::vector<std::string> hosts;
   std::vector<Group> groups;
-  std::vector<GroupIndex> group_of;   // by process
-  std::vector<bool> system_file;      // by name: is_system_path()
-  std::vector<bool> thread_computes;  // by thread: has regions of computing
+  std::vector<GroupIndex> group_of;   // indexed by process
+  std::vector<bool> system_file;      // indexed by name: is_system_path()
+  std::vector<bool> thread_computes;  // indexed by thread: has compute regions
   bool has_wait_regions = false;      // some region has the role kWait
-  bool bytes_below_posix = true;      // HDF5's and MPI-IO's bytes are seen again in POSIX calls
+  bool bytes_below_posix = true;      // bytes of HDF5 and MPI-IO calls appear again in POSIX calls
   EpochIndex epochs;
-  std::vector<LongRegion> long_regions;       // by thread, then begin, the outer first
-  std::vector<CheckpointRegion> checkpoints;  // by begin
+  std::vector<LongRegion> long_regions;       // sorted by thread, then begin; outer regions first
+  std::vector<CheckpointRegion> checkpoints;  // sorted by begin
 
   GroupIndex group(trace::ProcessIndex process) const {
     return group_of[static_cast<size_t>(process)];
   }
-  // Of a region's name.
+  // The role of a region with this name.
   Role role(trace::NameIndex name) const {
     const uint8_t known = role_of_[static_cast<size_t>(name)].load(std::memory_order_relaxed);
     return known != kUnknownRole ? static_cast<Role>(known) : find_role(name);
@@ -92,21 +96,21 @@ struct Context {
   Role find_role(trace::NameIndex name) const;
 
   std::vector<RoleRule> role_rules_;
-  // By name, worked out when first asked for: most names are those of files.
+  // Indexed by name and computed on first use, because most names are file names.
   mutable std::vector<std::atomic<uint8_t>> role_of_;
 };
 
-// Whether an event is a call that does I/O: not a region, not process control, not an estimate.
+// Whether an event is a call that does I/O, and not a region, process control or an estimate.
 inline bool is_io(wire::Call call) { return traits_of(call).io; }
 
-// Whether the bytes of a call of this layer count for the job: not those of a library whose own
-// reads are seen again below it.
+// Whether the bytes of calls in this layer count for the job. They do not if the reads of a library
+// are recorded again in the layer below.
 inline bool counts_bytes(const Context& context, Layer layer) {
   return layer == Layer::kPosix || layer == Layer::kStdio ||
          (!context.bytes_below_posix && (layer == Layer::kFormat || layer == Layer::kMpiio));
 }
 
-// A block as Options have it: its events, less those that are not wanted. False: none are.
+// Reads a block and removes the events that Options exclude. False: no event is left.
 Result<bool> read_wanted(const trace::Trace& trace, const Options& options, size_t index,
                          trace::EventColumns& columns);
 
@@ -114,10 +118,11 @@ inline bool wants(const Options& options, const trace::BlockInfo& block) {
   return !options.wants_block || options.wants_block(block);
 }
 
-// Whether time of such a region counts as waiting for data.
+// Whether the time in such a region counts as waiting for data.
 bool is_waiting(const Context& context, Role role, trace::ThreadIndex thread);
 
-// Blocks of regions that cannot be read are sentences in `problems`.
+// Adds a sentence to `problems` if the pass over the regions failed. Unreadable blocks are reported
+// by the scan.
 Context make_context(const trace::Trace& trace, const Options& options,
                      std::vector<std::string>& problems);
 

@@ -44,7 +44,7 @@ TEST_F(ContextTest, WorkersBelongToTheRankThatStartedThem) {
   EXPECT_EQ(context.hosts[context.groups[1].host], "node2");
 }
 
-TEST_F(ContextTest, WithoutRanksAProcessAndItsDescendantsAreOne) {
+TEST_F(ContextTest, WithoutRanksAProcessAndItsDescendantsFormOneGroup) {
   TraceBuilder job(path());
   const Program first = job.program({});
   const Program child = job.program({.parent_pid = first.pid()});
@@ -59,7 +59,7 @@ TEST_F(ContextTest, WithoutRanksAProcessAndItsDescendantsAreOne) {
   EXPECT_TRUE(context.groups[0].trains);
 }
 
-TEST_F(ContextTest, WhatStandsAroundRanksIsNoRank) {
+TEST_F(ContextTest, ProcessesOutsideTheRanksDoNotTrain) {
   TraceBuilder job(path());
   const Program launcher = job.program({.command = "mpirun -n 1 python"});
   const Program rank = job.program({.rank = 0, .parent_pid = launcher.pid()});
@@ -73,7 +73,7 @@ TEST_F(ContextTest, WhatStandsAroundRanksIsNoRank) {
   EXPECT_FALSE(context.groups[1].trains);
 }
 
-TEST_F(ContextTest, TheProcessThatComputesIsTheMainOneAndTellsTheEpochs) {
+TEST_F(ContextTest, TheComputingProcessIsMainAndDefinesTheEpochs) {
   TraceBuilder job(path());
   const Program parent = job.program({});
   const Program worker = job.program({.parent_pid = parent.pid()});
@@ -88,7 +88,7 @@ TEST_F(ContextTest, TheProcessThatComputesIsTheMainOneAndTellsTheEpochs) {
   EXPECT_EQ(context.epochs.epochs(0)[0].end_ns, 10'000'000u);
 }
 
-TEST_F(ContextTest, AFetchOnTheThreadThatComputesIsWaitingWhereNothingElseIs) {
+TEST_F(ContextTest, WithoutWaitRegionsFetchesOnTheComputingThreadAreWaiting) {
   TraceBuilder job(path());
   const Program program = job.program({});
   program.region("fetch", {.at = 0ms, .takes = 1ms});

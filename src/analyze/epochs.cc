@@ -22,7 +22,7 @@ void join(Span& span, const Span& other) {
   span.end_ns = std::max(span.end_ns, other.end_ns);
 }
 
-// Regions of one step mostly follow each other.
+// Regions of the same step are usually adjacent.
 template <typename Span>
 void join_last(std::vector<Span>& spans, const Span& span) {
   if (spans.empty() || key_of(spans.back()) != key_of(span)) {
@@ -32,7 +32,7 @@ void join_last(std::vector<Span>& spans, const Span& span) {
   }
 }
 
-// One span of each epoch or step, in the order of their begins.
+// Leaves one span per epoch or step, sorted by begin.
 template <typename Span>
 void join_equal(std::vector<Span>& spans) {
   std::sort(spans.begin(), spans.end(),
@@ -53,7 +53,7 @@ const Span* find(const std::vector<Span>& spans, uint64_t time_ns) {
   return time_ns < span.end_ns ? &span : nullptr;
 }
 
-// Each goes on to the next one's begin.
+// Extends each epoch to the begin of the next.
 void join_epochs(std::vector<EpochSpan>& epochs) {
   join_equal(epochs);
   for (size_t i = 0; i + 1 < epochs.size(); ++i) epochs[i].end_ns = epochs[i + 1].begin_ns;

@@ -1,13 +1,13 @@
-// EpochIndex: which epoch and step of a rank a moment belongs to.
+// EpochIndex: finds the epoch and step of a rank at a given time.
 //
-// Made from the epochs and steps that regions carry. Reads of worker processes carry none: they are
-// placed by time, in the epoch their rank was in then. An epoch of a rank goes from the begin of
-// its first region to the begin of the next epoch's, or to its own end where none follows. A step
-// ends with its last region: a checkpoint between two steps is of neither.
+// It is built from the epochs and steps that regions carry. Reads of worker processes carry none.
+// They are assigned by time, to the epoch that their rank was in. An epoch lasts from the begin of
+// its first region to the begin of the next epoch, or to its own end if it is the last. A step ends
+// with its last region: a checkpoint between two steps belongs to neither.
 //
-// Threads that prepare data are ahead of the one that trains, and may have begun an epoch that
-// never comes. Where training marks epochs (or steps) itself, these are what there is; what the
-// others mark then only says which epoch was read for.
+// Threads that load data run ahead of the one that trains and may have started an epoch that the
+// training never reaches. If the training marks epochs (or steps), only those exist. The marks of
+// the other threads then only tell for which epoch data was read.
 #pragma once
 
 #include <cstdint>
@@ -31,22 +31,22 @@ struct StepSpan {
   uint64_t end_ns = 0;
 };
 
-// Who marked a region: a thread that trains, or one that only prepares data.
+// Which thread marked a region: one that trains, or one that only loads data.
 enum class MarkedBy { kTraining, kReading };
 
 class EpochIndex {
  public:
-  // A region of `group` that carries an epoch, a step or both (-1: not). Any order.
+  // Adds a region of `group` that carries an epoch, a step or both (-1: none). In any order.
   void add(uint32_t group, const StepSpan& region, MarkedBy by);
 
-  // After the last add() and before the first question.
+  // Call after the last add() and before the first query.
   void finish();
 
-  // In the order of time, not overlapping; empty for groups without.
+  // Sorted by time and not overlapping. Empty if the group has none.
   std::span<const EpochSpan> epochs(uint32_t group) const;
   std::span<const StepSpan> steps(uint32_t group) const;
-  // By when they were read for: as epochs() but for threads that are ahead. An epoch that never
-  // came has a span of epoch -1.
+  // The epochs for which data was read. Differs from epochs() if threads run ahead. An epoch that
+  // the training never reached has a span with epoch -1.
   std::span<const EpochSpan> reading(uint32_t group) const;
 
   // -1: none.
@@ -61,16 +61,16 @@ class EpochIndex {
   struct OfGroup {
     std::vector<EpochSpan> epochs;
     std::vector<StepSpan> steps;
-    std::vector<EpochSpan> reading;          // until finish(): of reading threads alone
+    std::vector<EpochSpan> reading;          // until finish(): only of loading threads
     std::vector<StepSpan> steps_of_reading;  // until finish()
   };
   std::vector<OfGroup> groups_;
 };
 
-// Asks for one moment after another: those near the last one are answered without a search.
+// Looks up one time after another. Times near the last one need no search.
 class EpochCursor {
  public:
-  // Of EpochIndex: in the order of time, not overlapping.
+  // `spans` are from an EpochIndex: sorted by time and not overlapping.
   explicit EpochCursor(std::span<const EpochSpan> spans) : spans_(spans) {}
 
   // -1: none.
@@ -83,7 +83,7 @@ class EpochCursor {
   int64_t search(uint64_t time_ns);
 
   std::span<const EpochSpan> spans_;
-  EpochSpan known_;  // also of stretches without an epoch
+  EpochSpan known_;  // the last answer, which may be a gap without an epoch
 };
 
 }  // namespace millrace::analyze

@@ -1,5 +1,5 @@
-// The metric of epochs: what I/O and which regions each had. When they were, and how their time
-// was spent, the metric of time has found before.
+// The epochs metric: the I/O and the regions of each epoch. The time metric, which runs before,
+// finds when epochs ran and how their time was spent.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -25,8 +25,8 @@ struct ActionSum {
   uint64_t time_ns = 0;
 };
 
-// The actions of one block. Regions follow each other in a small circle (read, decode, read, ...):
-// the last few are kept at hand, as asking the table takes longer than all the rest.
+// The actions of one block. Regions repeat in a short cycle (read, decode, read, ...). The last few
+// are cached, because a lookup in the map would take longer than everything else here.
 class BlockActions {
  public:
   ActionSum& at(int64_t epoch, trace::NameIndex name) {
@@ -46,7 +46,7 @@ class BlockActions {
     trace::NameIndex name{};
     ActionSum* sum = nullptr;
   };
-  std::map<ActionKey, ActionSum> sums_;  // entries stay where they are
+  std::map<ActionKey, ActionSum> sums_;  // pointers to entries stay valid
   std::array<Recent, 8> recent_;
   size_t next_ = 0;
 };
@@ -68,7 +68,7 @@ class EpochsMetric final : public Metric {
   void finish(const Context& context, Profile& profile) override;
 
  private:
-  // How many ranks had each epoch.
+  // The number of ranks in each epoch.
   std::map<int64_t, uint64_t> count_ranks() const;
   std::vector<EpochAction> actions_of(int64_t epoch, uint64_t rank_count) const;
 
@@ -149,7 +149,8 @@ Status EpochsMetric::merge(ByteReader& saved) {
     ASSIGN_OR_RETURN(const auto name, saved.read<uint32_t>());
     ASSIGN_OR_RETURN(key.group, saved.read<uint32_t>());
     if (name >= context_.trace.names().size() || key.group >= context_.groups.size()) {
-      return fail(Errc::kCorrupt, "saved actions name {} of rank {}, which this trace has not",
+      return fail(Errc::kCorrupt,
+                  "saved actions refer to name {} of group {}, which this trace does not have",
                   name, key.group);
     }
     key.name = trace::NameIndex{name};
@@ -187,7 +188,7 @@ std::vector<EpochAction> EpochsMetric::actions_of(int64_t epoch, uint64_t rank_c
       action.max_ns = std::max(action.max_ns, at->second.time_ns);
       ++ranks;
     }
-    // A rank of the epoch that did not do it spent no time on it.
+    // Ranks that did not do this in the epoch spent no time on it.
     if (ranks < rank_count) action.min_ns = 0;
     action.mean_ns = sum_ns / std::max(ranks, rank_count);
     list.push_back(std::move(action));

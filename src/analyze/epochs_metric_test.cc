@@ -30,7 +30,7 @@ class EpochsMetricTest : public testing::Test {
     return run.finish().epochs;
   }
 
-  // Rank 0 of two epochs, with a worker that carries none. The second begins at 20 ms.
+  // Rank 0 in two epochs, with a worker whose calls carry none. The second epoch begins at 20 ms.
   void add_rank() {
     const Program main = job_->program({.rank = 0});
     const Program worker = job_->program({.rank = 0, .parent_pid = main.pid()});
@@ -59,12 +59,12 @@ const EpochAction* find(const EpochStats& epoch, std::string_view name) {
   return nullptr;
 }
 
-TEST_F(EpochsMetricTest, WithoutEpochsThereIsNone) {
+TEST_F(EpochsMetricTest, WithoutMarkedEpochsTheListIsEmpty) {
   job_->program({}).read("/a", {.at = 0ms, .takes = 1ms, .size = 1});
   EXPECT_TRUE(epochs().empty());
 }
 
-TEST_F(EpochsMetricTest, IoOfWorkersIsInTheEpochInWhichItBegan) {
+TEST_F(EpochsMetricTest, IoOfWorkersBelongsToTheEpochInWhichItBegan) {
   add_rank();
   const std::vector<EpochStats> found = epochs();
   ASSERT_EQ(found.size(), 2u);
@@ -87,8 +87,9 @@ TEST_F(EpochsMetricTest, IoOfWorkersIsInTheEpochInWhichItBegan) {
   EXPECT_EQ(found[1].io.bytes_written, 7u);
 }
 
-// A loader of threads reads an epoch ahead of the training, and one in vain at the end.
-TEST_F(EpochsMetricTest, AnEpochThatWasOnlyReadAheadIsNone) {
+// A threaded loader reads one epoch ahead of the training, and at the end an epoch that is not
+// needed.
+TEST_F(EpochsMetricTest, AnEpochThatWasOnlyReadAheadIsNotListed) {
   const Program main = job_->program({.rank = 0});
   constexpr uint32_t kLoader = 1;
   for (uint32_t epoch = 0; epoch < 3; ++epoch) {
@@ -109,12 +110,13 @@ TEST_F(EpochsMetricTest, AnEpochThatWasOnlyReadAheadIsNone) {
   EXPECT_EQ(found[1].time.wait_ns, 1 * kMs);
   EXPECT_EQ(found[1].time.step_ns, 9 * kMs);
   EXPECT_EQ(found[0].io.bytes_read, 100u);
-  EXPECT_EQ(found[1].io.bytes_read, 100u);  // not those at 21 ms, for an epoch that never came
+  EXPECT_EQ(found[1].io.bytes_read, 100u);  // not the bytes at 21 ms, read for an epoch that never
+                                            // started
   ASSERT_NE(find(found[1], "fetch"), nullptr);
   EXPECT_EQ(find(found[1], "fetch")->count, 1u);
 }
 
-TEST_F(EpochsMetricTest, TimeIsCutAtTheBordersOfEpochs) {
+TEST_F(EpochsMetricTest, TimeIsSplitAtEpochBoundaries) {
   add_rank();
   const std::vector<EpochStats> found = epochs();
   ASSERT_EQ(found.size(), 2u);
@@ -134,7 +136,7 @@ TEST_F(EpochsMetricTest, TimeIsCutAtTheBordersOfEpochs) {
   EXPECT_EQ(found[1].time.wait_ns, 4 * kMs);
 }
 
-TEST_F(EpochsMetricTest, ActionsAreByTheEpochTheyCarryElseByTime) {
+TEST_F(EpochsMetricTest, ActionsAreAssignedByTheirEpochOrElseByTime) {
   add_rank();
   const std::vector<EpochStats> found = epochs();
   ASSERT_EQ(found.size(), 2u);
@@ -172,7 +174,7 @@ TEST_F(EpochsMetricTest, ARankWithoutAnActionSpentNoTimeOnIt) {
   EXPECT_EQ(find(found[0], "epoch"), nullptr);  // it is the epoch itself
 }
 
-TEST_F(EpochsMetricTest, TwoSharesMergedAreAsOne) {
+TEST_F(EpochsMetricTest, TwoMergedSharesEqualTheWhole) {
   add_rank();
   const trace::Trace trace = job_->finish();
   ASSERT_EQ(trace.blocks().size(), 2u);
@@ -193,7 +195,7 @@ TEST_F(EpochsMetricTest, TwoSharesMergedAreAsOne) {
   EXPECT_EQ(b.epochs[1].io.bytes_written, a.epochs[1].io.bytes_written);
 }
 
-TEST_F(EpochsMetricTest, SavedBytesThatMakeNoSenseAreRefused) {
+TEST_F(EpochsMetricTest, InvalidSavedBytesAreRejected) {
   add_rank();
   const trace::Trace trace = job_->finish();
   MetricRun run(trace, {make_epochs_metric});

@@ -15,7 +15,7 @@ EpochIndex two_epochs() {
   return index;
 }
 
-TEST(EpochIndex, AnEpochGoesOnToTheNext) {
+TEST(EpochIndex, AnEpochLastsUntilTheNextBegins) {
   const EpochIndex index = two_epochs();
   ASSERT_EQ(index.epochs(0).size(), 2u);
   EXPECT_EQ(index.epoch_at(0, 9), -1);
@@ -36,7 +36,7 @@ TEST(EpochIndex, AStepEndsWithItsLastRegion) {
   EXPECT_EQ(index.step_at(0, 125)->epoch, 1);
 }
 
-// Two epochs of training, with threads that read ahead of it into a third that never comes.
+// Two epochs of training, with threads that read ahead into a third one that never starts.
 EpochIndex read_ahead() {
   EpochIndex index;
   index.add(0, {0, 0, 10, 25}, MarkedBy::kTraining);
@@ -48,7 +48,7 @@ EpochIndex read_ahead() {
   return index;
 }
 
-TEST(EpochIndex, ThreadsThatReadAheadBeginNeitherEpochsNorSteps) {
+TEST(EpochIndex, ThreadsThatReadAheadStartNeitherEpochsNorSteps) {
   const EpochIndex index = read_ahead();
   ASSERT_EQ(index.epochs(0).size(), 2u);
   EXPECT_EQ(index.epoch_at(0, 5), -1);
@@ -59,16 +59,16 @@ TEST(EpochIndex, ThreadsThatReadAheadBeginNeitherEpochsNorSteps) {
   EXPECT_EQ(index.steps(0)[1].begin_ns, 100u);
 }
 
-TEST(EpochIndex, WhatIsReadIsOfTheEpochItIsReadFor) {
+TEST(EpochIndex, AReadBelongsToTheEpochThatNeedsIt) {
   const EpochIndex index = read_ahead();
   EXPECT_EQ(index.reading_at(0, 4), -1);
   EXPECT_EQ(index.reading_at(0, 5), 0);
   EXPECT_EQ(index.reading_at(0, 20), 1);
   EXPECT_EQ(index.reading_at(0, 89), 1);
-  EXPECT_EQ(index.reading_at(0, 90), -1);  // for an epoch that never came
+  EXPECT_EQ(index.reading_at(0, 90), -1);  // for an epoch that never started
 }
 
-TEST(EpochIndex, WhereTrainingMarksNothingReadersSayWhatThereIs) {
+TEST(EpochIndex, IfTrainingMarksNothingTheMarksOfReadersCount) {
   EpochIndex index;
   index.add(0, {0, 0, 5, 9}, MarkedBy::kReading);
   index.add(0, {1, 0, 20, 60}, MarkedBy::kReading);
@@ -78,7 +78,7 @@ TEST(EpochIndex, WhereTrainingMarksNothingReadersSayWhatThereIs) {
   EXPECT_EQ(index.reading_at(0, 30), 1);
 }
 
-TEST(EpochIndex, AGroupWithoutAnyHasNone) {
+TEST(EpochIndex, AGroupWithoutRegionsHasNoEpochs) {
   const EpochIndex index = two_epochs();
   EXPECT_EQ(index.epoch_at(7, 20), -1);
   EXPECT_EQ(index.step_at(7, 20), nullptr);
@@ -86,7 +86,7 @@ TEST(EpochIndex, AGroupWithoutAnyHasNone) {
   EXPECT_TRUE(EpochIndex().empty());
 }
 
-TEST(EpochCursor, AnswersAsTheIndexDoesWhereverItIsAsked) {
+TEST(EpochCursor, AgreesWithTheIndexAtAnyTime) {
   const EpochIndex index = two_epochs();
   EpochCursor cursor(index.epochs(0));
   for (const uint64_t time : {5, 15, 10, 99, 100, 130, 200, 129, 0, 131, 12}) {

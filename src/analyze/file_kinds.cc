@@ -13,7 +13,7 @@ constexpr std::string_view kSystemPrefixes[] = {
     "pipe:",   "socket:", "anon_inode:", "/memfd:", "memfd:", "/dev",
 };
 
-// Directories that hold programs wherever they are installed.
+// Directories of programs, wherever they are installed.
 constexpr std::string_view kSystemParts[] = {
     "/site-packages/", "/dist-packages/", "/lib/python", "/__pycache__/", "/.venv/",
     "/.git/",          "/conda/",         "/.cache/",    "/.config/",
@@ -41,18 +41,18 @@ std::string lower(std::string_view text) {
 
 bool is_system_path(std::string_view path) {
   if (path.empty() || path == "/" || path == ".") return true;
-  if (path.front() == '<') return true;  // "<pipe>", "<socket>": the recorder's word for them
-  // Tensors that PyTorch's workers hand over.
+  if (path.front() == '<') return true;  // "<pipe>", "<socket>": written by the recorder
+  // Tensors that PyTorch workers pass in shared memory.
   if (path.starts_with("/dev/shm/torch_")) return true;
-  // A relative path of the recorder's is one it could not resolve; a foreign trace has nothing
-  // else.
+  // Relative paths are not system paths: the recorder writes one only if it could not resolve it,
+  // and a foreign trace may have nothing else.
   for (const std::string_view prefix : kSystemPrefixes) {
     if (path.starts_with(prefix)) return !path.starts_with("/dev/shm/");
   }
   for (const std::string_view part : kSystemParts) {
     if (path.find(part) != std::string_view::npos) return true;
   }
-  // Python reads .pth files of its packages; a model is saved under the same ending elsewhere.
+  // Python packages contain .pth files, but elsewhere models are saved with the same extension.
   const std::string_view name = base_name(path);
   if (name.ends_with(".pth")) return false;
   return ends_with_any(name, kSystemEndings) || name.find(".so.") != std::string_view::npos;
@@ -74,7 +74,7 @@ std::string extension_of(std::string_view path) {
     const size_t inner = name.rfind('.', dot - 1);
     if (inner != std::string_view::npos && inner > 0) ending = lower(name.substr(inner));
   }
-  // "part.00017": a number is not a kind of file.
+  // "part.00017": a number is not an extension.
   const bool number = std::all_of(ending.begin() + 1, ending.end(),
                                   [](unsigned char c) { return std::isdigit(c) != 0; });
   return number || ending.size() > 16 ? "(none)" : ending;

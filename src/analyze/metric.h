@@ -1,10 +1,10 @@
-// Metric: one aspect of a profile, gathered block by block.
+// Metric: computes one part of a profile, block by block.
 //
-// A metric must not depend on the order in which blocks come: several threads observe at once, and
-// blocks may be shared out over ranks. It therefore gathers what a block holds in local variables,
-// then takes its lock once a block. What it has seen can be saved as bytes and merged into another
-// metric of the same kind that looked at other blocks of the same trace: indices (names, processes,
-// groups) mean the same in both.
+// The result of a metric must not depend on the order of blocks: several threads observe at once,
+// and blocks may be divided among ranks. A metric therefore collects from a block in local
+// variables, then takes its lock once per block. What it has seen can be saved as bytes and merged
+// into another metric of the same kind that observed other blocks of the same trace: indices
+// (names, processes, groups) mean the same in both.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace millrace::analyze {
 
-// A block under observation. All events are of one process.
+// A block that metrics observe. All its events belong to one process.
 struct Block {
   const Context& context;
   const trace::EventColumns& columns;
@@ -31,17 +31,17 @@ class Metric {
  public:
   virtual ~Metric() = default;
 
-  // Called by several threads at once.
+  // May be called by several threads at once.
   virtual void observe(const Block& block) = 0;
 
-  // Appends all that was seen.
+  // Appends everything that was seen.
   virtual void save(std::vector<std::byte>& out) const = 0;
 
-  // Takes in what another one saved. Bytes that make no sense are an error, and leave no harm.
+  // Adds what another metric saved. Invalid bytes are an error and do no harm.
   virtual Status merge(ByteReader& saved) = 0;
 
-  // Writes its part of the profile, once, after all blocks. Metrics finish in the order of the
-  // table in scan.cc and may use what those before them wrote.
+  // Writes its part of the profile. Called once, after all blocks. Metrics finish in the order of
+  // the table in scan.cc and may use what earlier ones wrote.
   virtual void finish(const Context& context, Profile& profile) = 0;
 };
 

@@ -1,10 +1,10 @@
-// MetricRun: a few metrics over a trace, without all the others. For tests and benchmarks of one.
+// MetricRun: runs a few metrics over a trace. For tests and benchmarks of single metrics.
 //
 //   MetricRun run(trace, {make_time_metric}, limits);
 //   run.observe({});
 //   const Profile profile = run.finish();
 //
-// One thread; Scan is for the rest.
+// Single-threaded. Use Scan for everything else.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class MetricRun {
  public:
   using Maker = std::unique_ptr<Metric> (*)(const Context& context, const Limits& limits);
 
-  // `trace` must live as long.
+  // `trace` must outlive this.
   MetricRun(const trace::Trace& trace, const std::vector<Maker>& makers, const Limits& limits = {},
             const Options& options = {})
       : context_(make_context(trace, options, problems_)) {
@@ -30,7 +30,7 @@ class MetricRun {
   const Context& context() const { return context_; }
   Metric& metric(size_t index) { return *metrics_[index]; }
 
-  // The last block first, where `backwards`: no order must matter.
+  // With `backwards`, observes the last block first: the order must not matter.
   Status observe(BlockShare share, bool backwards = false) {
     const trace::Trace& trace = context_.trace;
     trace::EventColumns columns;
@@ -62,27 +62,27 @@ class MetricRun {
     return {};
   }
 
-  // `profile`: what metrics before these would have written.
+  // `profile`: what earlier metrics would have written.
   Profile finish(Profile profile = {}) {
     for (const auto& metric : metrics_) metric->finish(context_, profile);
     return profile;
   }
 
  private:
-  std::vector<std::string> problems_;  // before context_, which adds to them
+  std::vector<std::string> problems_;  // declared before context_, which adds to them
   Context context_;
   std::vector<std::unique_ptr<Metric>> metrics_;
 };
 
-// What one metric finds in all blocks.
+// The profile that one metric computes from all blocks.
 inline Profile profile_by(const trace::Trace& trace, MetricRun::Maker make,
                           const Limits& limits = {}) {
   MetricRun run(trace, {make}, limits);
   return run.observe({}).ok() ? run.finish() : Profile();
 }
 
-// Two see every other block; a third one, which saw none, takes in both, the later one first. A
-// merge that fails shows as a profile that lacks everything.
+// Two metrics observe every other block each. A third one, which observed nothing, merges both, the
+// later one first. If a merge fails, the profile is empty.
 inline Profile profile_by_shares(const trace::Trace& trace, MetricRun::Maker make,
                                  const Limits& limits = {}) {
   MetricRun whole(trace, {make}, limits);

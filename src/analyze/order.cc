@@ -1,8 +1,8 @@
-// The order metric: whether samples were read in a new order every epoch, or in the old one.
+// The order metric: whether samples were read in a new order every epoch or in the same one.
 //
-// A sample is taken to begin where a thread goes on to another file, or jumps within one. The
-// order of a rank in an epoch is a hash of the sequence of these beginnings, one for each of its
-// threads. The hash is a polynomial, so that blocks are hashed by themselves and joined later.
+// A new sample is assumed to begin where a thread switches to another file or jumps within one. The
+// order of a rank in an epoch is a hash of the sequence of these places, computed for each of its
+// threads. The hash is a polynomial, so blocks can be hashed separately and joined later.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -34,11 +34,11 @@ uint64_t mix(uint64_t value) {
   return value ^ value >> 33;
 }
 
-// What one block tells of one epoch.
+// What one block contains of one epoch.
 struct Piece {
   uint64_t hash = 0;
   uint64_t samples = 0;
-  uint64_t file_steps = 0;  // from file to file, of which names were compared
+  uint64_t file_steps = 0;  // changes of file for which the names were compared
   uint64_t file_steps_up = 0;
   uint64_t jumps = 0;  // within a file
   uint64_t jumps_up = 0;
@@ -48,7 +48,7 @@ struct Piece {
     ++samples;
   }
 
-  // What comes after this one.
+  // Joins the piece that follows this one.
   void append(const Piece& next) {
     hash = hash * power(next.samples) + next.hash;
     samples += next.samples;
@@ -72,8 +72,8 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-// Names of a million files lie all over the memory: after some hundred steps of a block, a
-// sixteenth of the rest tells the share as well.
+// The names of a million files are scattered over memory and slow to read. After the first 512
+// changes of file in a block, every sixteenth gives the share just as well.
 bool is_compared(uint64_t step) { return step < 512 || step % 16 == 0; }
 
 class OrderMetric : public Metric {
@@ -117,12 +117,12 @@ class OrderMetric : public Metric {
 
   void finish(const Context& context, Profile& profile) override {
     Piece all;
-    // By rank and epoch: the orders of its threads, added up, so that it does not matter which
+    // By rank and epoch: the sum of the orders of its threads, so that it does not matter which
     // worker process had which share.
     std::map<std::pair<uint32_t, int64_t>, std::pair<uint64_t, uint64_t>> orders;
     for (auto it = pieces_.begin(); it != pieces_.end();) {
       const Key first = it->first;
-      if (first.thread >= context.trace.threads().size()) break;  // of bytes that made no sense
+      if (first.thread >= context.trace.threads().size()) break;  // from invalid bytes
       Piece sequence;
       for (; it != pieces_.end() && it->first.thread == first.thread &&
              it->first.epoch == first.epoch;
@@ -142,7 +142,7 @@ class OrderMetric : public Metric {
   }
 
  private:
-  // Where one thread of a block stands.
+  // The position of one thread in a block.
   struct Reader {
     trace::NameIndex file{};
     uint64_t at = 0;
@@ -207,7 +207,8 @@ class OrderMetric : public Metric {
       const Piece& all,
       const std::map<std::pair<uint32_t, int64_t>, std::pair<uint64_t, uint64_t>>& orders,
       DataUse& data) {
-    // A dozen samples by chance in order is one in 479 million; a handful tells nothing.
+    // The chance that twelve samples are in order by accident is one in 479 million. Fewer prove
+    // nothing.
     constexpr uint64_t kSamplesMin = 12;
     constexpr double kUp = 0.9;
     uint64_t compared = 0;

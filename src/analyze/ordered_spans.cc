@@ -9,7 +9,8 @@ namespace {
 
 constexpr uint64_t kBatchSpans = 1 << 14;
 
-// Where about as many spans each begin: the end of each batch, the last at the end of all.
+// Divides time into batches with about the same number of spans. Returns their ends; the last is
+// the end of `whole`.
 std::vector<uint64_t> batch_ends(const std::vector<RunView>& runs, const Interval& whole) {
   std::vector<uint64_t> ends;
   uint64_t begin_ns = whole.begin_ns;
@@ -45,7 +46,7 @@ std::vector<TimeSlice> make_slices(std::vector<RunView> runs, const Interval& wh
     slices.back().time.end_ns = ends[i];
     slices.back().batch_ends.push_back(ends[i]);
   }
-  size_t first = 0;  // the slice in which the run at hand begins
+  size_t first = 0;  // the slice in which the current run begins
   for (const RunView& view : runs) {
     while (first + 1 < slices.size() && slices[first].time.end_ns <= view.run->begin_ns()) ++first;
     for (size_t i = first; i < slices.size() && slices[i].time.begin_ns < view.run->end_ns(); ++i) {
@@ -95,7 +96,7 @@ bool OrderedSpans::next_batch() {
   batch_.clear();
   long_ends_.clear();
   open_runs(end_ns);
-  size_t kept = 0;  // in their order: of one process, what follows is in order already
+  size_t kept = 0;  // kept in order, so that spans of a single process stay sorted
   for (size_t i = 0; i < open_.size(); ++i) {
     Open open = open_[i];
     bool has_more = true;
@@ -109,7 +110,7 @@ bool OrderedSpans::next_batch() {
     return a.begin_ns < b.begin_ns;
   };
   if (!std::is_sorted(batch_.begin(), batch_.end(), earlier)) {
-    // From the begin of the batch, so that few bits differ.
+    // Relative to the begin of the batch, so that few bits differ.
     radix_sort(std::span(batch_),
                [begin_ns](const OrderedSpan& span) { return span.begin_ns - begin_ns; });
   }

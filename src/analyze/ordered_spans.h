@@ -1,9 +1,9 @@
-// OrderedSpans: the spans of very many runs in the order of their begins, slice by slice.
+// OrderedSpans: the spans of many runs sorted by begin, slice by slice.
 //
-// Time is cut into slices that threads may take independently; within one, spans come in batches
-// small enough to be sorted within the second cache. Each run is read once, however many slices it
-// crosses but for what it has before the slice. Not a heap of cursors: with the hundreds of runs
-// that a job of some ranks has at any moment, a radix sort of a batch costs half as much.
+// Time is divided into slices that threads process independently. Within a slice, spans are
+// returned in batches small enough to be sorted in the L2 cache. Each slice reads its runs once and
+// skips what lies before the slice. Rejected: a heap of cursors. With the hundreds of runs that a
+// job with several ranks has at any time, a radix sort of a batch costs half as much.
 #pragma once
 
 #include <cstddef>
@@ -22,31 +22,32 @@ struct RunView {
 
 struct TimeSlice {
   Interval time;
-  std::vector<RunView> runs;         // with spans in it, by begin
+  std::vector<RunView> runs;         // that have spans in it, sorted by begin
   std::vector<uint64_t> batch_ends;  // the last is time.end_ns
 };
 
-// `whole` is what the slices cover: what lies outside is left out. REQUIRES: no run is empty.
+// `whole` is the interval that the slices cover; spans outside are left out. REQUIRES: no run is
+// empty.
 std::vector<TimeSlice> make_slices(std::vector<RunView> runs, const Interval& whole,
                                    size_t slice_count);
 
-// A span cut to its slice. In 16 bytes, because they are moved about: lengths of 2 s and more stand
-// aside.
+// A span cut to its slice. Only 16 bytes, because sorting moves it: ends of spans of 2 s and longer
+// are stored in a separate list.
 struct OrderedSpan {
   static constexpr uint32_t kIsLong = 0x80000000;
 
   uint64_t begin_ns;
-  uint32_t length;  // or kIsLong and the place of its end in a list
+  uint32_t length;  // or kIsLong and the index of its end in a list
   uint32_t tag;
 };
 
-// One thread's.
+// Used by one thread.
 class OrderedSpans {
  public:
-  // `slice` must live until the next call.
+  // `slice` must live until the next call of begin().
   void begin(const TimeSlice& slice);
 
-  // The next batch, in order; false at the end of the slice.
+  // Advances to the next batch, which is sorted. False at the end of the slice.
   bool next_batch();
 
   std::span<const OrderedSpan> batch() const { return batch_; }
@@ -68,8 +69,8 @@ class OrderedSpans {
   void push(const Interval& span, uint32_t tag);
 
   const TimeSlice* slice_ = nullptr;
-  size_t batch_count_ = 0;   // that were given
-  size_t opened_count_ = 0;  // runs
+  size_t batch_count_ = 0;   // batches returned so far
+  size_t opened_count_ = 0;  // runs opened so far
   std::vector<Open> open_;
   std::vector<OrderedSpan> batch_;
   std::vector<uint64_t> long_ends_;

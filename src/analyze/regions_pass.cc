@@ -16,7 +16,7 @@ using trace::EventColumns;
 using trace::NameIndex;
 using trace::ThreadIndex;
 
-// What one block tells.
+// What one block contains.
 struct OfBlock {
   std::unordered_map<uint32_t, Role> roles;
   std::vector<ThreadIndex> computing;
@@ -79,8 +79,8 @@ class BlockReader {
 
  private:
   struct OfThread {
-    uint64_t first_ns = 0;          // when its first event here began
-    size_t last_span = ~size_t{0};  // of OfBlock::spans; none yet
+    uint64_t first_ns = 0;          // begin of its first event in this block
+    size_t last_span = ~size_t{0};  // index into OfBlock::spans; initially none
   };
 
   static void note_span(const MarkedSpan& marked, OfThread& thread, OfBlock& of) {
@@ -97,7 +97,7 @@ class BlockReader {
     last.end_ns = std::max(last.end_ns, span.end_ns);
   }
 
-  // Names met before in this block, by their number modulo.
+  // Cache of the names seen in this block, indexed by name number modulo size.
   struct KnownRole {
     NameIndex name{};
     Role role{};
@@ -157,7 +157,7 @@ bool stands_before(const LongRegion& a, const LongRegion& b) {
   return a.name < b.name;
 }
 
-// Which blocks have regions, by process.
+// The blocks that contain regions, by process.
 std::map<trace::ProcessIndex, std::vector<size_t>> region_blocks(
     const trace::Trace& trace, const Options& options, ThreadPool& pool,
     std::vector<std::string>& problems) {
@@ -165,12 +165,12 @@ std::map<trace::ProcessIndex, std::vector<size_t>> region_blocks(
   const Status done = pool.parallel_for(trace.blocks().size(), [&](size_t index) -> Status {
     constexpr uint32_t kAppBit = 1U << static_cast<unsigned>(wire::Level::kApp);
     if (options.wants_block && !options.wants_block(trace.blocks()[index])) return {};
-    // A block that cannot be read is told by the scan, which meets it again.
+    // An unreadable block is reported by the scan, which reads it again.
     const auto levels = trace.block_levels(index);
     if (levels.ok() && (*levels & kAppBit) != 0) has_regions[index] = 1;
     return {};
   });
-  if (!done.ok()) problems.push_back("some regions were not found: " + done.error().message());
+  if (!done.ok()) problems.push_back("some regions could not be found: " + done.error().message());
   std::map<trace::ProcessIndex, std::vector<size_t>> blocks;
   for (size_t i = 0; i < has_regions.size(); ++i) {
     if (has_regions[i] != 0) blocks[trace.blocks()[i].process].push_back(i);
@@ -179,13 +179,14 @@ std::map<trace::ProcessIndex, std::vector<size_t>> region_blocks(
 }
 
 struct Chosen {
-  std::vector<size_t> first;  // of every process, enough to see whether it trains
+  std::vector<size_t> first;  // of each process, enough blocks to see whether it trains
   std::map<trace::ProcessIndex, std::vector<size_t>> rest;
 };
 
-// Decoding all regions of a large trace would cost as much as a third of the scan, and most of them
-// are of workers, which tell neither epochs nor steps. Of those with many blocks, some are enough;
-// what is missed is only which region some calls at the end of a block were in.
+// Decoding all regions of a large trace would take as long as a third of the scan. Most regions
+// belong to workers, which define neither epochs nor steps, so a few blocks are enough for
+// processes with many. The only loss: for some calls at the end of a block, the enclosing region is
+// unknown.
 Chosen choose(std::map<trace::ProcessIndex, std::vector<size_t>> blocks) {
   constexpr size_t kAllBlocks = 256;
   constexpr size_t kEnds = 3;
@@ -211,7 +212,7 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
   std::mutex mutex;
   const BlockReader reader(trace, options);
   const size_t threads = options.threads != 0 ? options.threads : usable_cpu_count();
-  ThreadPool pool(std::max<size_t>(1, threads - 1));  // the caller works as well
+  ThreadPool pool(std::max<size_t>(1, threads - 1));  // the calling thread works too
   const auto read_all = [&](const std::vector<size_t>& blocks) {
     const Status done = pool.parallel_for(blocks.size(), [&](size_t i) -> Status {
       thread_local EventColumns columns;
@@ -223,7 +224,7 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
       return {};
     });
     if (!done.ok())
-      pass.problems.push_back("some regions were not read: " + done.error().message());
+      pass.problems.push_back("some regions could not be read: " + done.error().message());
   };
   Chosen chosen = choose(region_blocks(trace, options, pool, pass.problems));
   read_all(chosen.first);

@@ -1,6 +1,6 @@
-// RegionsPass: what the regions of a trace tell before everything else is read.
+// RegionsPass: what the regions of a trace show before everything else is read.
 //
-// Only blocks that hold regions are decoded; which ones do is seen from the first bytes of each.
+// Only blocks with regions are decoded. The first bytes of each block tell whether it has any.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,21 @@
 
 namespace millrace::analyze {
 
-// When regions of a thread carried an epoch or a step (-1: not).
+// The time in which regions of a thread had this epoch or step (-1: none).
 struct MarkedSpan {
   StepSpan span;
   trace::ThreadIndex thread{};
 };
 
 struct RegionsPass {
-  std::map<trace::NameIndex, Role> roles;  // of the names that regions have
-  std::vector<bool> thread_computes;       // by thread
-  std::vector<bool> thread_trains;         // likewise: computes, waits, saves; not only prepares
-  std::vector<uint64_t> compute_regions;   // by process
-  std::map<trace::ProcessIndex, std::vector<MarkedSpan>> spans;  // in no order, several times
-  std::vector<LongRegion> long_regions;  // by thread, then begin, the outer first
-  std::map<trace::ProcessIndex, std::vector<StepSpan>> checkpoints;  // in no order
+  std::map<trace::NameIndex, Role> roles;  // of the names of regions
+  std::vector<bool> thread_computes;       // indexed by thread
+  std::vector<bool> thread_trains;         // indexed by thread: computes, waits or saves, and does
+                                           // not only load data
+  std::vector<uint64_t> compute_regions;   // indexed by process
+  std::map<trace::ProcessIndex, std::vector<MarkedSpan>> spans;  // unordered, with duplicates
+  std::vector<LongRegion> long_regions;  // sorted by thread, then begin; outer regions first
+  std::map<trace::ProcessIndex, std::vector<StepSpan>> checkpoints;  // unordered
   std::vector<std::string> problems;
 };
 

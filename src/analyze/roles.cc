@@ -14,8 +14,8 @@ struct KnownName {
   Role role;
 };
 
-// The first that fits counts. After our own names: those of DFTracer's annotations for training
-// (fetch.iter, epoch.block, ...), of DLIO's readers, and what people commonly write.
+// The first match counts. Our own names come first, then DFTracer's annotations for training
+// (fetch.iter, epoch.block, ...), DLIO's readers, and common names.
 constexpr KnownName kKnownNames[] = {
     {"setup", Role::kSetup},
     {"epoch", Role::kEpoch},
@@ -74,7 +74,7 @@ constexpr KnownName kKnownNames[] = {
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
-// Only '*' is special, and case is not: unlike hook's glob, which is for paths.
+// Only '*' is special and case is ignored, unlike the glob in hook, which is for paths.
 bool fits(std::string_view pattern, std::string_view text) {
   size_t p = 0;
   size_t t = 0;
@@ -103,14 +103,14 @@ bool fits(std::string_view pattern, std::string_view text) {
 Result<RoleRule> parse_role_rule(std::string_view text) {
   const size_t equals = text.find('=');
   if (equals == std::string_view::npos || equals + 1 == text.size()) {
-    return fail(Errc::kInvalidArgument, "a rule is ROLE=NAME, as compute=fwd_*; '{}' is not",
-                printable(text));
+    return fail(Errc::kInvalidArgument,
+                "expected ROLE=NAME, for example compute=fwd_*, but got '{}'", printable(text));
   }
   const std::string_view name = text.substr(0, equals);
   const auto found = std::find(kRoleNames.begin(), kRoleNames.end(), name);
   if (found == kRoleNames.end()) {
     std::vector<std::string> names(kRoleNames.begin(), kRoleNames.end());
-    return fail(Errc::kInvalidArgument, "'{}' is no role; they are {}", printable(name),
+    return fail(Errc::kInvalidArgument, "unknown role '{}'; the roles are {}", printable(name),
                 join(names, ", "));
   }
   return RoleRule{.pattern = std::string(text.substr(equals + 1)),

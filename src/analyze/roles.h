@@ -1,7 +1,7 @@
 // Roles: what the name of a region means to training.
 //
-// Known are the names of docs/guide/trace-c.md, those that `python -m millrace.trace` gives, and
-// those of DFTracer's and DLIO's own annotations. Users may say more: "compute=fwd_*".
+// The known names are those of docs/guide/trace-c.md, those that `python -m millrace.trace` sets,
+// and those of the annotations of DFTracer and DLIO. Users can add more: "compute=fwd_*".
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@
 namespace millrace::analyze {
 
 struct RoleRule {
-  std::string pattern;  // of the whole name; * stands for anything, case does not matter
+  std::string pattern;  // matches the whole name; * matches anything, case is ignored
   Role role{};
 };
 
-// "compute=fwd_*": the role of such names.
+// Parses "compute=fwd_*": names that match fwd_* get the role compute.
 Result<RoleRule> parse_role_rule(std::string_view text);
 
-// The first rule that fits, else the known names, else kNone.
+// The role of the first rule that matches, else of the known names, else kNone.
 Role role_of_name(std::string_view name, const std::vector<RoleRule>& rules);
 
 }  // namespace millrace::analyze

@@ -11,7 +11,7 @@ TEST(Roles, KnowsTheNamesOfTheGuideWhateverTheirCase) {
   EXPECT_EQ(role_of_name("checkpoint", {}), Role::kCheckpoint);
 }
 
-TEST(Roles, KnowsWhatOtherAnnotationsCallThem) {
+TEST(Roles, KnowsTheNamesOfOtherTools) {
   EXPECT_EQ(role_of_name("epoch.block", {}), Role::kEpoch);
   EXPECT_EQ(role_of_name("fetch.iter", {}), Role::kWait);
   EXPECT_EQ(role_of_name("NPZReader.read_index", {}), Role::kRead);
@@ -40,7 +40,7 @@ TEST(Roles, StarsStandForAnything) {
   EXPECT_EQ(role_of_name("jp", {*rule}), Role::kNone);
 }
 
-TEST(Roles, RefusesARuleThatIsNone) {
+TEST(Roles, RejectsInvalidRules) {
   for (const char* text : {"", "compute", "compute=", "=x", "working=x"}) {
     EXPECT_FALSE(parse_role_rule(text).ok()) << text;
   }

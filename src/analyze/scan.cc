@@ -14,7 +14,7 @@ namespace {
 
 using MetricMaker = std::unique_ptr<Metric> (*)(const Context& context, const Limits& limits);
 
-// In the order in which they finish.
+// The order in which metrics finish.
 constexpr MetricMaker kMetrics[] = {
     make_job_metric,    make_functions_metric,   make_time_metric,
     make_epochs_metric, make_checkpoints_metric, make_files_metric,
@@ -32,7 +32,7 @@ struct Scan::State {
   }
 
   Status observe(size_t index) {
-    // Kept from block to block: its memory is some megabytes.
+    // Reused for all blocks of a thread: it takes several megabytes.
     thread_local trace::EventColumns columns;
     const trace::Trace& trace = context.trace;
     ASSIGN_OR_RETURN(const bool wanted, read_wanted(trace, options, index, columns));
@@ -49,7 +49,7 @@ struct Scan::State {
 
   Options options;
   Limits limits;
-  std::vector<std::string> problems;  // before context, which adds to them
+  std::vector<std::string> problems;  // declared before context, which adds to them
   Context context;
   std::vector<std::unique_ptr<Metric>> metrics;
 };
@@ -66,7 +66,7 @@ void Scan::run(BlockShare share, const std::function<void(uint64_t events)>& pro
   for (size_t i = share.index; i < trace.blocks().size(); i += share.count) mine.push_back(i);
   const size_t threads =
       state_->options.threads != 0 ? state_->options.threads : usable_cpu_count();
-  // The caller works as well.
+  // The calling thread works too.
   ThreadPool pool(std::max<size_t>(1, threads - 1));
   std::mutex mutex;
   std::vector<std::pair<size_t, std::string>> problems;
@@ -81,7 +81,7 @@ void Scan::run(BlockShare share, const std::function<void(uint64_t events)>& pro
   std::sort(problems.begin(), problems.end());
   for (auto& [index, sentence] : problems) state_->problems.push_back(std::move(sentence));
   if (!done.ok()) {
-    state_->problems.push_back("the trace was not read to its end: " + done.error().message());
+    state_->problems.push_back("the trace was not read completely: " + done.error().message());
   }
 }
 
@@ -112,12 +112,12 @@ Status Scan::merge(ByteView saved) {
     ByteReader part_reader(part);
     RETURN_IF_ERROR(metric->merge(part_reader));
     if (!part_reader.at_end()) {
-      return fail(Errc::kCorrupt, "{} bytes are left over after a metric's figures",
+      return fail(Errc::kCorrupt, "{} unexpected bytes after the data of a metric",
                   part_reader.remaining());
     }
   }
   if (!reader.at_end()) {
-    return fail(Errc::kCorrupt, "{} bytes are left over after the last metric", reader.remaining());
+    return fail(Errc::kCorrupt, "{} unexpected bytes after the last metric", reader.remaining());
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// Scan: reads a trace once, in parallel, and makes its profile.
+// Scan: reads a trace once, in parallel, and computes its profile.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace millrace::analyze {
 
-// How long the lists of a profile may get.
+// The maximum lengths of the lists in a profile.
 struct Limits {
   size_t files = 1000;
   size_t groups = 500;  // directories, extensions
@@ -28,7 +28,7 @@ struct Limits {
   bool all_steps = false;
 };
 
-// Which part of the blocks this process scans: those with index % count == index.
+// The blocks that this process scans: those whose number modulo `count` is `index`.
 struct BlockShare {
   size_t index = 0;
   size_t count = 1;
@@ -36,21 +36,21 @@ struct BlockShare {
 
 class Scan {
  public:
-  // `trace` must live as long.
+  // `trace` must outlive this.
   Scan(const trace::Trace& trace, Options options, Limits limits);
   ~Scan();
 
   const Context& context() const;
 
-  // Observes the blocks of a share on all threads. Blocks that cannot be read are told in the
-  // profile's problems.
+  // Observes the blocks of a share with all threads. Blocks that cannot be read are listed in the
+  // problems of the profile.
   void run(BlockShare share, const std::function<void(uint64_t events)>& progress);
 
-  // To send what a share has seen, and to take in another's.
+  // Used to send what one share has seen and to merge it into another.
   std::vector<std::byte> save() const;
   Status merge(ByteView saved);
 
-  // Once, at the end.
+  // Call once, at the end.
   Profile finish();
 
  private:
@@ -58,11 +58,11 @@ class Scan {
   std::unique_ptr<State> state_;
 };
 
-// All of it, in this process.
+// Scans the whole trace in this process.
 Profile profile_of(const trace::Trace& trace, const Options& options = {},
                    const Limits& limits = {});
 
-// One metric a file.
+// The metrics, one per file.
 std::unique_ptr<Metric> make_job_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_functions_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_files_metric(const Context& context, const Limits& limits);

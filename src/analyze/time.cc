@@ -1,4 +1,5 @@
-// The metric of time: keeps what each rank was doing when, and splits the time by it at the end.
+// The time metric: records what each rank was doing at any time, and splits the time accordingly at
+// the end.
 #include <array>
 #include <mutex>
 
@@ -30,7 +31,7 @@ void collect_spans(const Block& block, SpansByClass& spans) {
     }
     const uint64_t begin_ns = columns.begin_ns[i];
     const uint64_t end_ns = begin_ns + columns.duration_ns[i];
-    // One that goes around the clock is nobody's time: it counts as nothing.
+    // A span that wraps around the clock is invalid and is ignored.
     spans[static_cast<size_t>(of)].push_back({begin_ns, end_ns});
   }
 }
@@ -40,7 +41,7 @@ class TimeMetric final : public Metric {
   TimeMetric(const Context& context, const Limits& limits) : context_(context), limits_(limits) {}
 
   void observe(const Block& block) override {
-    // Kept from block to block: its memory is a megabyte or two.
+    // Reused for all blocks of a thread: it takes one or two megabytes.
     thread_local SpansByClass spans;
     for (auto& list : spans) list.clear();
     collect_spans(block, spans);
@@ -67,7 +68,8 @@ class TimeMetric final : public Metric {
     const TimePlan plan(present, profile.time.basis);
     const auto swept = sweep_time(context, runs_, plan, usable_cpu_count());
     if (!swept.ok()) {
-      profile.problems.push_back("the time could not be split: " + swept.error().message());
+      profile.problems.push_back("the time split could not be computed: " +
+                                 swept.error().message());
       return;
     }
     write_time(context, plan, *swept, profile);

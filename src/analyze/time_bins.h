@@ -1,8 +1,8 @@
-// TimeBins: equal bins over a stretch of time, and what to add to them for a call that lies across
-// several.
+// TimeBins: equal bins over an interval of time, and how to distribute a call over the bins that it
+// crosses.
 //
-// Moments count from the begin of the first bin. A moment at or after the end belongs to the last
-// bin, so that an event at the very end is not lost.
+// Times are relative to the begin of the first bin. A time at or after the end belongs to the last
+// bin, so an event at the very end is not lost.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace millrace::analyze {
 
 class TimeBins {
  public:
-  // At most `count_max` bins of whole nanoseconds that cover `length_ns`; at least one.
+  // At most `count_max` bins of whole nanoseconds that cover `length_ns`. At least one bin.
   TimeBins(uint64_t length_ns, size_t count_max)
       : length_ns_(std::max<uint64_t>(length_ns, 1)),
         bin_ns_((length_ns_ - 1) / std::max<size_t>(count_max, 1) + 1),
@@ -28,7 +28,7 @@ class TimeBins {
 
   uint64_t begin_of(size_t bin) const { return bin * bin_ns_; }
 
-  // What of the bin lies in the stretch: the last one may be cut.
+  // The part of the bin within the interval: the last bin may be shorter.
   uint64_t width_of(size_t bin) const { return std::min(bin_ns_, length_ns_ - begin_of(bin)); }
 
  private:
@@ -37,8 +37,8 @@ class TimeBins {
   size_t count_;
 };
 
-// The bin of a moment, remembered: events near each other in a block are near in time, and a
-// division costs as much as all the rest that is done for an event.
+// Caches the bin of the last time. Neighboring events in a block are close in time, and a division
+// costs as much as everything else that is done for an event.
 class BinCursor {
  public:
   explicit BinCursor(const TimeBins& bins) : bins_(bins) {}
@@ -50,7 +50,7 @@ class BinCursor {
     return bin_;
   }
 
-  // Of the bin that at() gave last.
+  // The end of the bin that at() returned last.
   uint64_t end_ns() const { return begin_ns_ + bins_.bin_ns(); }
 
  private:
@@ -59,15 +59,15 @@ class BinCursor {
   uint64_t begin_ns_ = 0;
 };
 
-// How much of `amount`, spread evenly over a call, falls on its first bin, on each bin between and
-// on its last. The three are whole numbers that add up to the amount.
+// How much of `amount`, spread evenly over a call, falls into its first bin, each bin between and
+// its last bin. All are integers and add up to the amount.
 struct Shares {
   uint64_t first = 0;
-  uint64_t between = 0;  // of each
+  uint64_t between = 0;  // for each of them
   uint64_t last = 0;
 };
 
-// A call from `begin_ns` to `end_ns` across the bins `first` < `last`.
+// A call from `begin_ns` to `end_ns` that crosses the bins `first` < `last`.
 struct Crossing {
   uint64_t begin_ns = 0;
   uint64_t end_ns = 0;

@@ -7,7 +7,7 @@
 namespace millrace::analyze {
 namespace {
 
-TEST(TimeBins, CoverTheStretchWithAtMostAsManyBinsAsAsked) {
+TEST(TimeBins, CoverTheIntervalWithAtMostTheGivenNumberOfBins) {
   const TimeBins even(1000, 10);
   EXPECT_EQ(even.bin_ns(), 100u);
   EXPECT_EQ(even.count(), 10u);
@@ -23,7 +23,7 @@ TEST(TimeBins, CoverTheStretchWithAtMostAsManyBinsAsAsked) {
   EXPECT_EQ(shorter.count(), 3u);
 }
 
-TEST(TimeBins, OfNoTimeAtAllAreOneBin) {
+TEST(TimeBins, AnEmptyIntervalHasOneBin) {
   const TimeBins bins(0, 10);
   EXPECT_EQ(bins.count(), 1u);
   EXPECT_EQ(bins.bin_ns(), 1u);
@@ -31,14 +31,14 @@ TEST(TimeBins, OfNoTimeAtAllAreOneBin) {
   EXPECT_EQ(bins.at(5), 0u);
 }
 
-TEST(TimeBins, PutTheVeryEndIntoTheLastBin) {
+TEST(TimeBins, TheVeryEndBelongsToTheLastBin) {
   const TimeBins bins(1000, 10);
   EXPECT_EQ(bins.at(999), 9u);
   EXPECT_EQ(bins.at(1000), 9u);
   EXPECT_EQ(bins.at(std::numeric_limits<uint64_t>::max()), 9u);
 }
 
-TEST(BinCursor, GivesTheSameBinsInAnyOrderOfMoments) {
+TEST(BinCursor, ReturnsTheSameBinsForAnyOrderOfTimes) {
   const TimeBins bins(1000, 10);
   BinCursor cursor(bins);
   for (const uint64_t moment : {0u, 99u, 100u, 950u, 1000u, 999u, 50u, 100u}) {
@@ -62,7 +62,7 @@ TEST(ShareOut, AddsUpToTheAmount) {
   EXPECT_EQ(of_ten.last, 3u);
 }
 
-TEST(ShareOut, HoldsForTheLargestAmount) {
+TEST(ShareOut, WorksForTheLargestAmount) {
   const TimeBins bins(1000, 10);
   const uint64_t amount = std::numeric_limits<uint64_t>::max();
   const Shares shares =

@@ -1,9 +1,9 @@
-// TimeClass and TimePlan: what time is told apart by, and which unions of it a split needs.
+// TimeClass and TimePlan: the classes of time, and the unions of them that a split needs.
 //
-// Every figure of a TimeSplit follows from lengths of unions alone: |a and b| is |a| + |b| - |a or
-// b|, |a without b| is |a or b| - |b|. A plan is the list of unions for the classes that a trace
-// has; unions that come out as the same set of classes are measured once. A job of plain reads
-// thereby needs one or two, one with every kind of region some twenty.
+// All numbers of a TimeSplit follow from lengths of unions: |a and b| is |a| + |b| - |a or b|, |a
+// without b| is |a or b| - |b|. A plan lists the unions for the classes that occur in a trace.
+// Unions that consist of the same classes are measured once. A job of plain reads therefore needs
+// one or two unions, a job with every kind of region about twenty.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 
 namespace millrace::analyze {
 
-// A span of time is of exactly one class. The first four are Layer's I/O layers, the next four the
-// same in a rank's main process.
+// Every span of time has exactly one class. The first four are the I/O layers of Layer, the next
+// four are the same layers in the main process of a rank.
 enum class TimeClass : uint8_t {
   kFormat = 0,
   kMpiio,
@@ -26,19 +26,19 @@ enum class TimeClass : uint8_t {
   kMainMpiio,
   kMainStdio,
   kMainPosix,
-  kCompute,  // and evaluating
+  kCompute,  // and evaluation
   kFetch,
   kFetchWaiting,  // on the thread that computes, which waits for it
   kDecode,
   kDecodeWaiting,
   kWait,
-  kLoader,  // other regions of that layer
+  kLoader,  // other regions of the loader layer
   kLoaderWaiting,
   kCheckpoint,
   kCommunicate,
   kStepRegion,
-  kApplication,  // other regions of that layer
-  kStep,         // not stored: the spans of EpochIndex
+  kApplication,  // other regions of the application layer
+  kStep,         // not stored: taken from EpochIndex
 };
 inline constexpr size_t kTimeClassCount = 21;
 
@@ -46,14 +46,14 @@ using TimeSet = uint32_t;  // bit n: TimeClass n
 
 constexpr TimeSet set_of(TimeClass of) { return TimeSet{1} << static_cast<unsigned>(of); }
 
-// REQUIRES: a layer of calls.
+// REQUIRES: `layer` is a layer of calls.
 constexpr TimeClass class_of_io(Layer layer, bool of_main_process) {
   const auto place = static_cast<unsigned>(layer) - static_cast<unsigned>(Layer::kFormat);
   return static_cast<TimeClass>(place + (of_main_process ? 4 : 0));
 }
 TimeClass class_of_region(Role role, bool waiting);
 
-// A union to measure.
+// A union whose length is measured.
 enum class Measure : uint8_t {
   kIo = 0,
   kCompute,
@@ -61,17 +61,17 @@ enum class Measure : uint8_t {
   kDecode,
   kCheckpoint,
   kCommunicate,
-  kAny,  // all of these and waiting
+  kAny,  // any of the above, or waiting
   kIoOrCompute,
   kBringOrCompute,  // fetch, decode or compute
   kStep,
-  // Waiting is a set less another one: regions less nothing, or I/O less compute.
+  // Waiting is the difference of two sets: regions minus nothing, or I/O minus compute.
   kWaitOrNot,
   kNotWait,
   kWaitOrNotOrStep,
   kNotWaitOrStep,
-  kLayer,                                  // one each layer
-  kLayerOrCompute = kLayer + kLayerCount,  // likewise
+  kLayer,                                  // one per layer
+  kLayerOrCompute = kLayer + kLayerCount,  // one per layer
 };
 inline constexpr size_t kMeasureCount = static_cast<size_t>(Measure::kLayerOrCompute) + kLayerCount;
 
@@ -82,20 +82,20 @@ constexpr Measure of_layer(Measure first, Layer layer) {
 struct TimePlan {
   static constexpr uint8_t kNothing = 0xff;  // the union is empty
 
-  // `present`: the classes there are.
+  // `present`: the classes that occur in the trace.
   TimePlan(TimeSet present, WaitBasis basis);
 
-  std::vector<TimeSet> slots;  // the different unions
-  size_t wide_slot_count = 0;  // the first so many are all that nodes and the job need
+  std::vector<TimeSet> slots;  // the distinct unions
+  size_t wide_slot_count = 0;  // hosts and the job only need the first so many
   std::array<uint8_t, kMeasureCount> slot_of{};
   std::array<std::vector<uint8_t>, kTimeClassCount> slots_with;       // by class
-  std::array<std::vector<uint8_t>, kTimeClassCount> wide_slots_with;  // likewise
+  std::array<std::vector<uint8_t>, kTimeClassCount> wide_slots_with;  // by class
 };
 
-// What splits of time are by, where these classes are there.
+// What waiting is computed from if these classes are present.
 WaitBasis basis_of(TimeSet present);
 
-// Lengths of a plan's unions, by slot.
+// The lengths of the unions of a plan, by slot.
 class Lengths {
  public:
   Lengths(const TimePlan& plan, const uint64_t* of_slot) : plan_(plan), of_slot_(of_slot) {}

@@ -11,7 +11,7 @@ namespace {
 
 uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
-// From lengths that are sums over `count` ranks, what one of them has on average.
+// The lengths are sums over `count` ranks. Returns the average of one rank.
 TimeSplit split_of(std::string name, const Lengths& of, uint64_t wall_ns, uint64_t count) {
   const auto share = [count](uint64_t sum_ns) { return sum_ns / count; };
   const uint64_t io_or_compute_ns = of[Measure::kIoOrCompute];
@@ -54,7 +54,7 @@ void write_nodes(const Context& context, const TimePlan& plan, const SweptTime& 
     wall.end_ns = std::max(wall.end_ns, group.end_ns);
   }
   for (size_t i = 0; i < walls.size(); ++i) {
-    if (walls[i].begin_ns > walls[i].end_ns) continue;  // no rank of it
+    if (walls[i].begin_ns > walls[i].end_ns) continue;  // no rank runs on this host
     time.nodes.push_back(split_of(context.hosts[i], {plan, swept.hosts[i].data()},
                                   walls[i].end_ns - walls[i].begin_ns, 1));
   }
@@ -72,7 +72,7 @@ void write_layers(const TimePlan& plan, const SweptTime& swept, std::vector<Laye
   }
 }
 
-// Exact: the steps are in memory anyway. REQUIRES: `values` may be reordered.
+// Exact, because all steps are in memory anyway. Reorders `values`.
 Distribution distribution_of(std::vector<uint64_t>& values) {
   Distribution of;
   if (values.empty()) return of;
@@ -136,7 +136,7 @@ void write_time(const Context& context, const TimePlan& plan, const SweptTime& s
 
 void write_epochs(const Context& context, const TimePlan& plan, const SweptTime& swept,
                   Profile& profile) {
-  std::map<int64_t, uint64_t> most_steps;  // of a rank, by epoch
+  std::map<int64_t, uint64_t> most_steps;  // the largest count of any rank, by epoch
   for (uint32_t group = 0; group < context.groups.size(); ++group) {
     std::map<int64_t, uint64_t> counts;
     for (const StepSpan& step : context.epochs.steps(group)) ++counts[step.epoch];

@@ -1,4 +1,4 @@
-// TimeProfile: what was swept, as the parts of a profile that are about time.
+// TimeProfile: turns the result of a sweep into the parts of a profile about time.
 #pragma once
 
 #include "analyze/context.h"
@@ -8,15 +8,15 @@
 
 namespace millrace::analyze {
 
-// Profile::time, and the busy and hidden time of the layers that the profile has.
+// Writes Profile::time, and the busy and overlapped time of the layers in the profile.
 void write_time(const Context& context, const TimePlan& plan, const SweptTime& swept,
                 Profile& profile);
 
-// Profile::epochs, without I/O and actions.
+// Writes Profile::epochs, without I/O and actions.
 void write_epochs(const Context& context, const TimePlan& plan, const SweptTime& swept,
                   Profile& profile);
 
-// Profile::steps.
+// Writes Profile::steps.
 void write_steps(const Context& context, const Limits& limits, const SweptTime& swept,
                  Profile& profile);
 

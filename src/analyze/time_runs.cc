@@ -8,8 +8,8 @@
 namespace millrace::analyze {
 namespace {
 
-// The union, at the end of `spans`; returns where it begins there. From the last to the first: in
-// the order of ends, a span stands after those within it.
+// Writes the union to the end of `spans` and returns the index where it begins. Goes from the last
+// span to the first, because in the order of ends a span comes after those within it.
 size_t unite(std::vector<Interval>& spans) {
   const auto ends_earlier = [](const Interval& a, const Interval& b) {
     return a.end_ns < b.end_ns;
@@ -80,7 +80,7 @@ Status TimeRuns::merge(ByteReader& saved, const std::function<bool(uint64_t tag)
   for (uint64_t i = 0; i < run_count; ++i) {
     ASSIGN_OR_RETURN(const uint64_t tag, saved.read_varint());
     if (!is_known(tag)) {
-      return fail(Errc::kCorrupt, "saved times have the tag {}, which this trace does not", tag);
+      return fail(Errc::kCorrupt, "saved times have tag {}, which this trace does not have", tag);
     }
     TaggedRun& tagged = loaded.runs_.emplace_back();
     tagged.tag = static_cast<uint32_t>(tag);

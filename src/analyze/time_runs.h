@@ -1,8 +1,8 @@
-// TimeRuns: very many spans of time, each with a tag, in some five bytes a span.
+// TimeRuns: a compact list of spans of time, each with a tag. A span takes about five bytes.
 //
-// Spans come a list at a time and are united within the list, not across lists: that is the
-// reader's work (time_sweep.h). They are kept in runs of at most kRunSpans, so that a reader may
-// take a slice of time without reading the rest.
+// Spans are added in lists. They are united within a list, but not across lists: the reader does
+// that (time_sweep.h). They are stored in runs of at most kRunSpans, so that a reader can take a
+// slice of time without reading the rest.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +25,11 @@ class TimeRuns {
  public:
   static constexpr size_t kRunSpans = 512;
 
-  // The union of `spans`, which is left in disorder. Quickest if they stand in the order of their
-  // ends, as events of one thread do. Those without length count as nothing.
+  // Adds the union of `spans` and reorders them. Fastest if they are sorted by end, as events of
+  // one thread are. Empty spans are ignored.
   void add(uint32_t tag, std::vector<Interval>& spans);
 
-  // Takes what another one has.
+  // Moves the runs of another one into this.
   void append(TimeRuns&& other);
 
   const std::vector<TaggedRun>& runs() const { return runs_; }
@@ -38,8 +38,7 @@ class TimeRuns {
 
   void save(std::vector<std::byte>& out) const;
 
-  // Adds saved ones, if all their tags are some that `is_known` knows. An error leaves all as it
-  // was.
+  // Adds saved runs if `is_known` accepts all their tags. On error nothing changes.
   Status merge(ByteReader& saved, const std::function<bool(uint64_t tag)>& is_known);
 
  private:

@@ -21,7 +21,7 @@ bool any_tag(uint64_t) { return true; }
 
 TEST(TimeRuns, UnitesSpansInTheOrderOfTheirEnds) {
   TimeRuns runs;
-  // Two within a third that stands after them, as a recorder writes them; one apart; one empty.
+  // Two within a third that comes after them, as a recorder writes them. One apart, one empty.
   std::vector<Interval> spans = {{10, 20}, {30, 40}, {5, 50}, {55, 55}, {60, 70}};
   runs.add(7, spans);
   ASSERT_EQ(runs.runs().size(), 1u);
@@ -37,7 +37,7 @@ TEST(TimeRuns, UnitesSpansInAnyOrder) {
   EXPECT_EQ(spans_of(runs.runs()[0].run), (std::vector<Interval>{{10, 25}, {40, 70}}));
 }
 
-TEST(TimeRuns, NothingMakesNoRun) {
+TEST(TimeRuns, EmptyListsMakeNoRun) {
   TimeRuns runs;
   std::vector<Interval> none;
   runs.add(1, none);
@@ -55,7 +55,7 @@ TEST(TimeRuns, LongListsBecomeSeveralRuns) {
   EXPECT_EQ(runs.span_count(), 2 * TimeRuns::kRunSpans + 1);
 }
 
-TEST(TimeRuns, SavedOnesComeBack) {
+TEST(TimeRuns, SavedRunsCanBeLoaded) {
   TimeRuns runs;
   std::vector<Interval> spans = {{10, 20}, {30, uint64_t{1} << 50}};
   runs.add(3, spans);
@@ -70,7 +70,7 @@ TEST(TimeRuns, SavedOnesComeBack) {
             (std::vector<Interval>{{10, 20}, {30, uint64_t{1} << 50}}));
 }
 
-TEST(TimeRuns, TagsThatAreNotKnownAreRefusedAndLeaveNothing) {
+TEST(TimeRuns, UnknownTagsAreRejectedAndNothingIsAdded) {
   TimeRuns runs;
   std::vector<Interval> spans = {{10, 20}};
   runs.add(3, spans);
@@ -84,7 +84,7 @@ TEST(TimeRuns, TagsThatAreNotKnownAreRefusedAndLeaveNothing) {
   EXPECT_TRUE(loaded.runs().empty());
 }
 
-TEST(TimeRuns, CutBytesAreRefused) {
+TEST(TimeRuns, TruncatedBytesAreRejected) {
   TimeRuns runs;
   std::vector<Interval> spans = {{10, 20}, {300, 70000}};
   runs.add(3, spans);
@@ -98,9 +98,9 @@ TEST(TimeRuns, CutBytesAreRefused) {
   }
 }
 
-// Many runs that overlap, some spans longer than fits the short form, in slices of any number:
-// every nanosecond of every span comes once, cut to the window, each slice in order.
-TEST(OrderedSpans, GiveEverySpanInOrderWhateverTheSlices) {
+// Many overlapping runs, with some spans too long for the short form. For any number of slices,
+// every nanosecond of every span appears once, cut to the window, and each slice is in order.
+TEST(OrderedSpans, ReturnEverySpanInOrderForAnyNumberOfSlices) {
   Random random(7);
   TimeRuns runs;
   const Interval window{1000, 60'000'000'000};

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
-// Where regions carry steps, those tell more than regions around a whole step.
+// If regions carry step numbers, those are more precise than regions around a whole step.
 uint32_t swept_tag(const Context& context, uint32_t tag) {
   const uint32_t group = tag >> kTimeClassBits;
   if (tag != time_tag(GroupIndex{group}, TimeClass::kStepRegion)) return tag;
@@ -33,12 +33,12 @@ TimeRuns steps_of(const Context& context) {
   return runs;
 }
 
-// How far a union is covered, and how much of it there is.
+// How far a union is covered, and its length so far.
 struct Cover {
   uint64_t until_ns = 0;
   uint64_t total_ns = 0;
 
-  // Whether there is more of it now.
+  // Whether the union has grown.
   bool add(uint64_t begin_ns, uint64_t end_ns) {
     if (end_ns <= until_ns) return false;
     total_ns += end_ns - std::max(begin_ns, until_ns);
@@ -46,7 +46,7 @@ struct Cover {
     return true;
   }
 
-  // The part before `time_ns`. REQUIRES: all that was added begins before it.
+  // The length before `time_ns`. REQUIRES: every added span begins before it.
   uint64_t before(uint64_t time_ns) const {
     return total_ns - (until_ns > time_ns ? until_ns - time_ns : 0);
   }
@@ -57,13 +57,14 @@ struct Scene {
   const Context& context;
   const TimePlan& plan;
   std::vector<uint32_t> host_of;                 // by group; kNoHost: does not train
-  std::vector<std::vector<uint32_t>> epochs_of;  // by group and span: place in SweptTime::epochs
-  bool sweeps_hosts = false;                     // otherwise a node is its only rank
-  bool sweeps_job = false;                       // otherwise the job is its only node
+  std::vector<std::vector<uint32_t>> epochs_of;  // by group and span: index into SweptTime::epochs
+  bool sweeps_hosts = false;                     // otherwise each host has only one rank
+  bool sweeps_job = false;                       // otherwise the job has only one host
 };
 constexpr uint32_t kNoHost = ~uint32_t{0};
 
-// Where a slice stands among the spans of a group, and what lay before the one it is in.
+// The position of a slice in the spans of a group: the next one, and whether the slice is inside
+// it.
 struct SpanCursor {
   size_t next = 0;
   bool inside = false;
@@ -83,7 +84,7 @@ uint64_t next_edge(const Spans& spans, const SpanCursor& place) {
   return place.inside ? spans[place.next].end_ns : spans[place.next].begin_ns;
 }
 
-// One thread's work.
+// The work of one thread.
 class Sweeper {
  public:
   Sweeper(const Scene& scene, SweptTime shape)
@@ -107,19 +108,19 @@ class Sweeper {
   const SweptTime& sum() const { return sum_; }
 
  private:
-  // The epoch and the step a group is in, and when it comes to the next.
+  // The epoch and the step that a group is in, and when the next one begins or ends.
   struct Marks {
     uint64_t next_ns = kNever;
     SpanCursor epoch;
     SpanCursor step;
-    uint64_t wait_before_ns = 0;  // waited when the step began
+    uint64_t wait_before_ns = 0;  // time waited before the step began
   };
 
   void begin(const Interval& slice);
   void measure();
   void end(const Interval& slice);
 
-  // Notes what the covers of a group are at each edge of an epoch or a step up to a time.
+  // Records the covers of a group at each edge of an epoch or step up to a given time.
   void pass_edges(uint32_t group, uint64_t time_ns);
   void pass_epoch_edge(uint32_t group, uint64_t time_ns);
   void pass_step_edge(uint32_t group, uint64_t time_ns);
@@ -142,7 +143,7 @@ class Sweeper {
   std::vector<Cover> hosts_;
   std::vector<Cover> job_;
   std::vector<Marks> marks_;               // by group
-  std::vector<uint64_t> epoch_before_ns_;  // by group and slot, when the epoch began
+  std::vector<uint64_t> epoch_before_ns_;  // by group and slot: length before the epoch began
   OrderedSpans spans_;
 };
 
@@ -225,7 +226,8 @@ void Sweeper::measure() {
     }
     Cover* host_covers = hosts_.data() + host * wide_count_;
     for (const uint8_t slot : scene_.plan.slots_with[of]) {
-      // What adds nothing to a rank adds nothing to its node, nor that to the job.
+      // If the rank's union did not grow, neither does its host's. If the host's did not, neither
+      // does the job's.
       if (!covers[slot].add(begin_ns, end_ns) || slot >= wide_count_) continue;
       if (!host_covers[slot].add(begin_ns, end_ns)) continue;
       job_[slot].add(begin_ns, end_ns);
@@ -264,7 +266,7 @@ void add(const SweptTime& from, SweptTime& to) {
   }
 }
 
-// The result with all its places, empty.
+// The result with all lists allocated and all values zero.
 SweptTime make_shape(Scene& scene) {
   const Context& context = scene.context;
   const size_t slot_count = scene.plan.slots.size();
@@ -300,8 +302,8 @@ SweptTime make_shape(Scene& scene) {
   return shape;
 }
 
-// Which levels there are to sweep: a node with one rank is that rank, a job with one node that
-// node.
+// Which levels need a sweep. A host with one rank equals that rank, a job with one host equals that
+// host.
 void find_levels(Scene& scene) {
   std::vector<uint32_t> ranks_of(scene.context.hosts.size());
   for (const Group& group : scene.context.groups) {
@@ -350,7 +352,7 @@ Result<SweptTime> sweep_time(const Context& context, const TimeRuns& runs, const
       if (!tagged.run.empty()) views.push_back({&tagged.run, swept_tag(context, tagged.tag)});
     }
   }
-  // More slices than threads, as some take longer.
+  // More slices than threads, because some take longer.
   const std::vector<TimeSlice> slices =
       make_slices(std::move(views), Interval{context.begin_ns, context.end_ns}, threads * 8);
   std::vector<Sweeper> sweepers;

@@ -68,7 +68,7 @@ TEST_F(TimeTest, WithoutRegionsTheMainProcessWaitsWhileItDoesIo) {
   EXPECT_EQ(time.ranks[0].io_unhidden_ns, 30 * kMs);
 }
 
-TEST_F(TimeTest, NothingButComputingSaysNothingOfWaiting) {
+TEST_F(TimeTest, ComputeAloneGivesNoBasisForWaiting) {
   job_->program({}).region("compute", {.at = 0ms, .takes = 10ms});
   const SplitOfTime time = profile().time;
   EXPECT_EQ(time.basis, WaitBasis::kNone);
@@ -77,13 +77,13 @@ TEST_F(TimeTest, NothingButComputingSaysNothingOfWaiting) {
   EXPECT_EQ(time.job.idle_ns, 0u);
 }
 
-TEST_F(TimeTest, IoWhileTheRankComputesIsHidden) {
+TEST_F(TimeTest, IoWhileTheRankComputesIsOverlapped) {
   const Program main = job_->program({.rank = 0, .world_size = 1});
   const Program worker = job_->program({.rank = 0, .world_size = 1, .parent_pid = main.pid()});
   main.region("batch_wait", {.at = 0ms, .takes = 4ms, .epoch = 0, .step = 0});
   main.region("compute", {.at = 4ms, .takes = 10ms, .epoch = 0, .step = 0});
-  worker.read("/a", {.at = 1ms, .takes = 6ms, .size = 1});   // 3 ms before, 3 ms within
-  worker.read("/b", {.at = 12ms, .takes = 4ms, .size = 1});  // 2 ms within, 2 ms after
+  worker.read("/a", {.at = 1ms, .takes = 6ms, .size = 1});   // 3 ms before compute, 3 ms within
+  worker.read("/b", {.at = 12ms, .takes = 4ms, .size = 1});  // 2 ms within compute, 2 ms after
   worker.region("fetch", {.at = 1ms, .takes = 16ms});        // around both
   worker.region("decode", {.at = 16ms, .takes = 1ms});
   const SplitOfTime time = profile().time;
@@ -111,7 +111,8 @@ TEST_F(TimeTest, AFetchOnTheThreadThatComputesIsWaiting) {
   program.region("fetch", {.at = 0ms, .takes = 6ms});
   program.region("read", {.at = 1ms, .takes = 3ms});
   program.region("compute", {.at = 6ms, .takes = 2ms});
-  program.region("fetch", {.at = 0ms, .takes = 8ms, .thread = 1});  // computes nothing
+  program.region("fetch", {.at = 0ms, .takes = 8ms, .thread = 1});  // on a thread that does not
+                                                                    // compute
   const SplitOfTime time = profile().time;
   EXPECT_EQ(time.basis, WaitBasis::kRegions);
   EXPECT_EQ(time.job.wait_ns, 6 * kMs);
@@ -133,7 +134,7 @@ TEST_F(TimeTest, NestedRegionsOfOneRoleCountOnce) {
   EXPECT_EQ(job.idle_ns, 17 * kMs);
 }
 
-TEST_F(TimeTest, RanksNodesAndTheJobAreUnionsOfTheirOwn) {
+TEST_F(TimeTest, RanksHostsAndTheJobEachHaveTheirOwnUnion) {
   const Program rank0 = job_->program({.rank = 0, .world_size = 3, .host = "node1"});
   const Program rank1 = job_->program({.rank = 1, .world_size = 3, .host = "node1"});
   const Program rank2 = job_->program({.rank = 2, .world_size = 3, .host = "node2"});
@@ -157,7 +158,7 @@ TEST_F(TimeTest, RanksNodesAndTheJobAreUnionsOfTheirOwn) {
   EXPECT_EQ(time.mean.wall_ns, (10 + 10 + 24) * kMs / 3);
 }
 
-TEST_F(TimeTest, OneRankANodeStillMakesAJobOfAll) {
+TEST_F(TimeTest, WithOneRankPerHostTheJobIsStillTheUnionOfAll) {
   job_->program({.rank = 0, .host = "node1"}).read("/a", {.at = 0ms, .takes = 4ms, .size = 1});
   job_->program({.rank = 1, .host = "node2"}).read("/a", {.at = 2ms, .takes = 4ms, .size = 1});
   const SplitOfTime time = profile().time;
@@ -179,7 +180,7 @@ TEST_F(TimeTest, EventsWithoutLengthTakeNoTime) {
   EXPECT_EQ(time.job.wait_share, 0);
 }
 
-TEST_F(TimeTest, LayersAreBusyAndHiddenByThemselves) {
+TEST_F(TimeTest, EachLayerHasItsOwnBusyAndOverlappedTime) {
   const Program program = job_->program({});
   program.call(wire::Call::kFread, "/a", {.at = 0ms, .takes = 10ms, .size = 1});
   program.read("/a", {.at = 2ms, .takes = 4ms, .size = 1});
@@ -201,19 +202,19 @@ TEST_F(TimeTest, LayersAreBusyAndHiddenByThemselves) {
   EXPECT_EQ(profile.time.job.io_ns, 10 * kMs);
 }
 
-TEST_F(TimeTest, RegionsAroundStepsAreStepsWhereNoNumbersAre) {
+TEST_F(TimeTest, WithoutStepNumbersRegionsAroundStepsCount) {
   const Program program = job_->program({});
   program.region("step", {.at = 0ms, .takes = 10ms});
   program.region("batch_wait", {.at = 0ms, .takes = 4ms});
   program.region("compute", {.at = 4ms, .takes = 6ms});
-  program.region("batch_wait", {.at = 15ms, .takes = 5ms});  // outside
+  program.region("batch_wait", {.at = 15ms, .takes = 5ms});  // outside the step
   const TimeSplit job = profile().time.job;
   EXPECT_EQ(job.step_ns, 10 * kMs);
   EXPECT_EQ(job.wait_ns, 9 * kMs);
   EXPECT_DOUBLE_EQ(job.wait_share, 0.4);
 }
 
-TEST_F(TimeTest, StepsTellHowLongTheyWaited) {
+TEST_F(TimeTest, StepsReportTheirWaiting) {
   const Program program = job_->program({.rank = 0});
   program.region("batch_wait", {.at = 0ms, .takes = 5ms, .epoch = 0, .step = 0});
   program.region("compute", {.at = 5ms, .takes = 5ms, .epoch = 0, .step = 0});
@@ -236,11 +237,11 @@ TEST_F(TimeTest, StepsTellHowLongTheyWaited) {
   EXPECT_EQ(steps.wait_ns.sum, 6 * kMs);
 }
 
-TEST_F(TimeTest, StepsWithoutWaitRegionsWaitForTheMainProcesssIo) {
+TEST_F(TimeTest, WithoutWaitRegionsStepsWaitDuringIoOfTheMainProcess) {
   const Program program = job_->program({.rank = 0});
   program.read("/a", {.at = 0ms, .takes = 2ms, .size = 1});  // before any step
   program.region("compute", {.at = 2ms, .takes = 5ms, .epoch = 0, .step = 0});
-  program.read("/a", {.at = 3ms, .takes = 1ms, .size = 1, .thread = 1});  // hidden
+  program.read("/a", {.at = 3ms, .takes = 1ms, .size = 1, .thread = 1});  // overlapped
   program.read("/a", {.at = 7ms, .takes = 3ms, .size = 1});
   program.region("copy", {.at = 10ms, .takes = 1ms, .epoch = 0, .step = 0});
   const Profile found = profile({.all_steps = true});
@@ -252,7 +253,7 @@ TEST_F(TimeTest, StepsWithoutWaitRegionsWaitForTheMainProcesssIo) {
   EXPECT_EQ(found.steps.all[0].wait_ns, 3 * kMs);
 }
 
-// What a rank, a node or the job did, nanosecond by nanosecond.
+// What a rank, a host or the job did in each nanosecond.
 struct Sweep {
   explicit Sweep(size_t length) : of(length, 0) {}
   void mark(uint64_t begin, uint64_t end, uint32_t bits) {
@@ -298,7 +299,7 @@ constexpr Kind kKinds[] = {
     {"", kIoBit},        {"", kIoBit},           {"compute", kComputeBit}, {"fetch", kFetchBit},
     {"read", kFetchBit}, {"decode", kDecodeBit}, {"batch_wait", kWaitBit}};
 
-TEST_F(TimeTest, AnyJobIsAsASweepOfEveryNanosecondFindsIt) {
+TEST_F(TimeTest, AgreesWithASweepOfEveryNanosecond) {
   constexpr uint64_t kLength = 20'000;
   Random random(11);
   std::vector<Sweep> ranks(4, Sweep(kLength));
@@ -339,7 +340,7 @@ TEST_F(TimeTest, AnyJobIsAsASweepOfEveryNanosecondFindsIt) {
   expect_same(time.job, node1);
 }
 
-// So many events that there are several blocks, slices and batches.
+// Enough events for several blocks, slices and batches.
 void add_many_events(TraceBuilder& job) {
   Random random(3);
   for (int32_t rank = 0; rank < 2; ++rank) {
@@ -372,7 +373,7 @@ void expect_equal(const TimeSplit& a, const TimeSplit& b) {
   EXPECT_EQ(a.wait_share, b.wait_share);
 }
 
-TEST_F(TimeTest, TwoSharesMergedAreAsOne) {
+TEST_F(TimeTest, TwoMergedSharesEqualTheWhole) {
   add_many_events(*job_);
   const trace::Trace trace = job_->finish();
   ASSERT_GE(trace.blocks().size(), 2u);
@@ -396,15 +397,15 @@ TEST_F(TimeTest, TwoSharesMergedAreAsOne) {
     ASSERT_EQ(a.steps.all[i].wait_ns, b.steps.all[i].wait_ns) << i;
     wait_ns += a.steps.all[i].wait_ns;
   }
-  // All waiting is in steps: what slices cut apart has been put together again.
+  // All waiting is within steps: what slices cut apart is joined again.
   EXPECT_EQ(wait_ns, a.time.ranks[0].wait_ns + a.time.ranks[1].wait_ns);
-  // Each is a mean over two ranks, and rounded.
+  // Each is the rounded mean of two ranks.
   EXPECT_NEAR(static_cast<double>(a.epochs[0].time.step_ns + a.epochs[1].time.step_ns +
                                   a.epochs[2].time.step_ns),
               static_cast<double>(a.time.mean.step_ns), 3);
 }
 
-TEST_F(TimeTest, SavedTimesThatAreNotOfThisTraceAreRefused) {
+TEST_F(TimeTest, SavedTimesOfAnotherTraceAreRejected) {
   job_->program({}).read("/a", {.at = 0ms, .takes = 1ms, .size = 1});
   const trace::Trace trace = job_->finish();
   MetricRun run(trace, {make_time_metric});

@@ -1,14 +1,14 @@
-// Timelines: what was moved, asked and under way in equal bins of the job's time; which rank was
-// busy when; and the epochs and checkpoints to draw below.
+// Timelines: operations, bytes and busy time in equal bins of the job's time, when each rank was
+// busy, and the epochs and checkpoints to draw below.
 //
-// Operations, bytes and busy time are of the calls whose bytes count (counts_bytes): an H5Dread and
-// the pread within it are one operation under way, not two. An operation counts where it began; its
-// bytes and its time are spread over the bins it crosses, in whole numbers that add up.
+// Operations, bytes and busy time come from the calls whose bytes count (counts_bytes): an H5Dread
+// and the pread within it are one operation, not two. An operation counts where it began. Its bytes
+// and its time are distributed over the bins that it crosses, as integers that add up.
 //
-// The heat map is a union of intervals for each thread within a block, over all layers. What
-// several threads or processes of a rank do at once is added up and capped at the whole bin: exact
-// for a rank that does one thing at a time, an upper bound for others. The exact unions, which
-// need the intervals of all blocks together, are those of the split of time.
+// The heat map is a union of intervals for each thread within a block, over all layers. Concurrent
+// work of several threads or processes of a rank is summed and capped at the whole bin. The result
+// is exact for a rank that does one thing at a time, and an upper bound for others. The exact
+// unions need the intervals of all blocks together; the time split has them.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -29,8 +29,9 @@ using trace::EventColumns;
 
 constexpr size_t kStretchesMax = 5000;
 
-// One cache line. The steps count for this bin and all that follow: a call across many bins costs
-// no more than one across three. They go up and down, and wrap; their sums do not.
+// One cache line. The *_step members apply to this bin and all that follow, so a call across many
+// bins costs no more than one across three. They go up and down and wrap around; their running sums
+// do not.
 struct Bin {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
@@ -46,7 +47,7 @@ static_assert(sizeof(Bin) == 64);
 enum Activity : uint8_t { kIo = 0, kCompute, kWait };
 constexpr size_t kActivityCount = 3;
 
-// What threads of one rank did, each of the activities, in one bin of the heat map.
+// For each activity, how busy the threads of one rank were in one bin of the heat map.
 using HeatBins = std::array<std::vector<BusyBin>, kActivityCount>;
 
 struct Found {
@@ -60,7 +61,7 @@ struct Found {
 };
 static_assert(sizeof(Found) == 32);
 
-// The longest first; a total order, so that the ones cut off are the same whatever came first.
+// Longest first. A total order, so that the same ones are cut off whatever came first.
 bool is_longer(const Found& a, const Found& b) {
   const auto rest = [](const Found& of) {
     return std::tuple(of.begin_ns, of.group, of.name, of.epoch);
@@ -81,7 +82,7 @@ bool is_drawn(Role role) {
 
 struct Seen {
   std::vector<Bin> bins;
-  HeatBins heat;  // of each, the bins of the ranks that are shown, one after the other
+  HeatBins heat;  // per activity: the bins of all shown ranks, concatenated
   std::vector<Found> stretches;
 
   void add(const Seen& other, size_t heat_at) {
@@ -104,12 +105,12 @@ struct Seen {
       }
     }
     stretches.insert(stretches.end(), other.stretches.begin(), other.stretches.end());
-    // Not at every block: a cut looks at all of them.
+    // Not for every block, because a cut goes through all of them.
     if (stretches.size() > 2 * kStretchesMax) cut(stretches);
   }
 };
 
-// What the plan of the bins is, the same for all blocks.
+// The bins, the same for all blocks.
 struct Plan {
   Plan(const Context& context, const Limits& limits)
       : length_ns(context.end_ns - context.begin_ns),
@@ -131,12 +132,12 @@ struct Plan {
   uint64_t length_ns;
   TimeBins time;
   TimeBins heat;
-  std::vector<size_t> heat_place;  // by group: which of the heat map's ranks
-  std::vector<uint32_t> shown;     // the groups of the heat map
+  std::vector<size_t> heat_place;  // by group: index among the shown ranks
+  std::vector<uint32_t> shown;     // the groups in the heat map
 };
 
-// Looks at one block from its end: the events of a thread then end ever earlier, which is the order
-// in which a union needs no sorting.
+// Reads a block from its end. The events of a thread then end earlier and earlier, so their union
+// needs no sorting.
 class BlockGatherer {
   using Unions = std::array<BackwardUnion, kActivityCount>;
 
@@ -209,7 +210,7 @@ class BlockGatherer {
       bin.bytes_written += bytes_written;
       return;
     }
-    // The end itself is no part of the call: one that ends with a bin does not touch the next.
+    // The end is exclusive: a call that ends with a bin does not touch the next.
     const Crossing crossing{.begin_ns = span.begin_ns,
                             .end_ns = span.end_ns,
                             .first = first,
@@ -274,7 +275,7 @@ template <typename T>
 Result<std::vector<T>> take_list(ByteReader& saved) {
   ASSIGN_OR_RETURN(const auto count, saved.read<uint64_t>());
   if (count > saved.remaining() / sizeof(T)) {
-    return fail(Errc::kCorrupt, "a timeline claims {} entries, but {} bytes are left", count,
+    return fail(Errc::kCorrupt, "a timeline claims {} entries, but only {} bytes are left", count,
                 saved.remaining());
   }
   ASSIGN_OR_RETURN(const ByteView bytes, saved.take(count * sizeof(T)));
@@ -333,18 +334,19 @@ class TimelineMetric final : public Metric {
   static Status check_count(size_t count, size_t own_count) {
     if (count == own_count) return {};
     return fail(Errc::kCorrupt,
-                "a timeline of {} bins is to be merged with one of {}: it is of another trace",
+                "cannot merge a timeline of {} bins into one of {}: it belongs to another trace",
                 count, own_count);
   }
 
   Status check(const Found& found) const {
     if (found.group >= context_.groups.size() || found.name >= context_.trace.names().size() ||
         !is_drawn(context_.role(trace::NameIndex{found.name}))) {
-      return fail(Errc::kCorrupt, "a stretch of the timeline has group {} and name {}", found.group,
-                  found.name);
+      return fail(Errc::kCorrupt, "a timeline interval has the invalid group {} or name {}",
+                  found.group, found.name);
     }
     if (found.begin_ns >= found.end_ns || found.end_ns > plan_.length_ns) {
-      return fail(Errc::kCorrupt, "a stretch of the timeline goes from {} to {} ns of {}",
+      return fail(Errc::kCorrupt,
+                  "a timeline interval from {} to {} ns is not within the {} ns of the job",
                   found.begin_ns, found.end_ns, plan_.length_ns);
     }
     return {};

@@ -49,7 +49,7 @@ uint64_t sum(const std::vector<uint64_t>& list) {
   return std::accumulate(list.begin(), list.end(), uint64_t{0});
 }
 
-// A job from 0 to 1000 ns, by a call without bytes at each end.
+// A job from 0 to 1000 ns, with a call without bytes at each end.
 void span_a_microsecond(const Program& program) {
   program.close("/first", {.at = 0ns, .takes = 0ns});
   program.close("/last", {.at = 1000ns, .takes = 0ns});
@@ -68,7 +68,7 @@ TEST_F(TimelineTest, SpreadsACallOverTheBinsItCrosses) {
   EXPECT_THAT(timeline.metadata, ElementsAre(1, 0, 0, 0, 0, 0, 0, 0, 0, 1));
 }
 
-TEST_F(TimelineTest, DoesNotTouchTheBinAfterACallThatEndsWithItsOwn) {
+TEST_F(TimelineTest, ACallThatEndsWithABinDoesNotTouchTheNext) {
   const Program program = job().program({});
   span_a_microsecond(program);
   program.write("/out", {.at = 200ns, .takes = 100ns, .offset = 0, .size = 7});
@@ -94,7 +94,7 @@ TEST_F(TimelineTest, KeepsAllBytesOfACallAcrossAThousandBins) {
   EXPECT_EQ(sum(timeline.bytes_read), 12345u);
 }
 
-TEST_F(TimelineTest, AddsUpWhatThreadsDoAtOnce) {
+TEST_F(TimelineTest, SumsConcurrentCallsOfThreads) {
   const Program program = job().program({});
   span_a_microsecond(program);
   for (uint32_t thread = 0; thread < 3; ++thread) {
@@ -108,7 +108,7 @@ TEST_F(TimelineTest, AddsUpWhatThreadsDoAtOnce) {
   EXPECT_EQ(found.heat.ranks[0].io[4], 1000u);  // one rank, busy all the time
 }
 
-TEST_F(TimelineTest, CountsALibrarysCallAndTheOneWithinItOnce) {
+TEST_F(TimelineTest, CountsALibraryCallAndTheCallWithinItOnce) {
   const Program program = job().program({});
   span_a_microsecond(program);
   program.call(wire::Call::kH5Dread, "/data/a.h5", {.at = 400ns, .takes = 100ns, .size = 64});
@@ -117,10 +117,10 @@ TEST_F(TimelineTest, CountsALibrarysCallAndTheOneWithinItOnce) {
   EXPECT_EQ(found.timeline.operations[4], 1u);
   EXPECT_EQ(found.timeline.bytes_read[4], 80u);
   EXPECT_EQ(found.timeline.busy_ns[4], 50u);
-  EXPECT_EQ(found.heat.ranks[0].io[4], 1000u);  // the library's time is I/O as well
+  EXPECT_EQ(found.heat.ranks[0].io[4], 1000u);  // time in the library is I/O too
 }
 
-TEST_F(TimelineTest, TakesNoBytesFromCallsThatFailed) {
+TEST_F(TimelineTest, FailedCallsAddNoBytes) {
   const Program program = job().program({});
   span_a_microsecond(program);
   program.read("/data/a", {.at = 400ns, .takes = 10ns, .size = 4096, .result = -1, .error = 5});
@@ -130,7 +130,7 @@ TEST_F(TimelineTest, TakesNoBytesFromCallsThatFailed) {
   EXPECT_EQ(sum(timeline.bytes_read), 0u);
 }
 
-TEST_F(TimelineTest, LeavesRegionsAndProcessControlOut) {
+TEST_F(TimelineTest, IgnoresRegionsAndProcessControl) {
   const Program program = job().program({});
   span_a_microsecond(program);
   program.region("compute", {.at = 100ns, .takes = 800ns});
@@ -140,7 +140,7 @@ TEST_F(TimelineTest, LeavesRegionsAndProcessControlOut) {
   EXPECT_EQ(sum(timeline.busy_ns), 0u);
 }
 
-TEST_F(TimelineTest, OfAJobWithoutDurationIsOneBin) {
+TEST_F(TimelineTest, AJobWithoutDurationHasOneBin) {
   const Program program = job().program({});
   program.close("/only", {.at = 5ms, .takes = 0ns});
   const Profile found = profile({});
@@ -149,7 +149,7 @@ TEST_F(TimelineTest, OfAJobWithoutDurationIsOneBin) {
   EXPECT_THAT(found.heat.ranks[0].io, ElementsAre(0));
 }
 
-TEST_F(TimelineTest, OfNothingIsEmptyAndNotAnAccident) {
+TEST_F(TimelineTest, AnEmptyTraceHasAnEmptyTimeline) {
   job().program({});
   const Profile found = profile({});
   EXPECT_THAT(found.timeline.operations, ElementsAre(0));
@@ -193,7 +193,7 @@ TEST_F(TimelineTest, HeatFillsTheBinsOfALongRegion) {
   EXPECT_THAT(compute, ElementsAre(500, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 500));
 }
 
-TEST_F(TimelineTest, HeatShowsRanksEvenlyChosen) {
+TEST_F(TimelineTest, HeatShowsEvenlySpacedRanks) {
   for (int32_t rank = 0; rank < 6; ++rank) {
     const Program program = job().program({.rank = rank, .world_size = 6});
     span_a_microsecond(program);
@@ -271,7 +271,7 @@ void make_busy_ranks(TraceBuilder& job) {
   }
 }
 
-TEST_F(TimelineTest, IsTheSameWhateverTheOrderAndTheSharesOfBlocks) {
+TEST_F(TimelineTest, DoesNotDependOnTheOrderOrSharesOfBlocks) {
   make_busy_ranks(job());
   ASSERT_EQ(context().trace.blocks().size(), 5u);
   const Limits limits{.timeline_bins = 333, .heat_bins = 77};
@@ -282,7 +282,7 @@ TEST_F(TimelineTest, IsTheSameWhateverTheOrderAndTheSharesOfBlocks) {
   expect_same(forwards, in_shares);
 }
 
-TEST_F(TimelineTest, RefusesBytesThatAreNoTimeline) {
+TEST_F(TimelineTest, RejectsInvalidBytes) {
   make_busy_ranks(job());
   MetricRun run(context().trace, {make_timeline_metric}, kTenBins);
   ASSERT_TRUE(run.observe({}).ok());
@@ -291,7 +291,7 @@ TEST_F(TimelineTest, RefusesBytesThatAreNoTimeline) {
     ByteReader reader(bytes);
     const auto other = make_timeline_metric(context(), limits);
     const bool is_ok = other->merge(reader).ok();
-    // What was refused has left nothing behind.
+    // A rejected timeline leaves nothing behind.
     Profile profile;
     other->finish(context(), profile);
     EXPECT_EQ(sum(profile.timeline.operations), is_ok ? 1000u : 0u);
@@ -305,7 +305,7 @@ TEST_F(TimelineTest, RefusesBytesThatAreNoTimeline) {
   }
   std::vector<std::byte> garbage(saved.size(), std::byte{0xff});
   EXPECT_FALSE(merges(garbage));
-  // The last entry is a stretch; its name is the last word.
+  // The last entry is a stretch, and its name is the last word.
   garbage = saved;
   garbage.back() = std::byte{0x7f};
   EXPECT_FALSE(merges(garbage));

@@ -1,6 +1,6 @@
-// Vocabulary: the words by which a job is described: layers, roles of regions, kinds of files.
+// Vocabulary: the words that describe a job: layers, roles of regions, kinds of files.
 //
-// Their names here are those of the JSON, the tables, the SQL and the page.
+// The names in this file are also used in JSON, tables, SQL and the HTML page.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@
 
 namespace millrace::analyze {
 
-// From the program down to the kernel.
+// Ordered from the program down to the kernel.
 enum class Layer : uint8_t {
-  kApplication = 0,  // regions of training: epoch, compute, checkpoint, and names we do not know
-  kLoader,           // regions that bring data: fetch, read, decode, ...
+  kApplication = 0,  // regions of training: epoch, compute, checkpoint, and unknown names
+  kLoader,           // regions that load data: fetch, read, decode, ...
   kFormat,           // a format library: HDF5
   kMpiio,
   kStdio,
@@ -25,25 +25,25 @@ inline constexpr size_t kLayerCount = 6;
 inline constexpr std::array<std::string_view, kLayerCount> kLayerNames = {
     "application", "loader", "format", "mpiio", "stdio", "posix"};
 
-// What a region means to training; docs/guide/trace-c.md has the names that are known.
+// What a region means to training. docs/guide/trace-c.md lists the known names.
 enum class Role : uint8_t {
-  kNone = 0,     // a name of the user's own
-  kSetup,        // preparing
+  kNone = 0,     // a name that the user chose
+  kSetup,        // preparation before training
   kEpoch,        // one pass over the dataset
-  kStep,         // one step as a whole: waiting, computing, all of it
-  kWait,         // training stands still until its batch is there
-  kFetch,        // one batch is made
-  kRead,         // one sample is brought in
-  kDecode,       // its bytes become values
-  kTransform,    // its values are changed
-  kCollate,      // samples become a batch
-  kShuffle,      // an order is drawn
-  kCopy,         // a batch goes to the accelerator
-  kCompute,      // training works
+  kStep,         // one whole step: waiting, compute and everything else
+  kWait,         // training waits for its batch
+  kFetch,        // a batch is loaded
+  kRead,         // a sample is read
+  kDecode,       // a sample is decoded
+  kTransform,    // a sample is transformed or augmented
+  kCollate,      // samples are combined into a batch
+  kShuffle,      // an order is computed
+  kCopy,         // a batch is copied to the accelerator
+  kCompute,      // the training computes
   kCommunicate,  // gradients are exchanged
   kEvaluate,     // validation
-  kCheckpoint,   // the state is saved
-  kRestore,      // the state is loaded
+  kCheckpoint,   // state is saved
+  kRestore,      // state is loaded
 };
 inline constexpr size_t kRoleCount = 17;
 inline constexpr std::array<std::string_view, kRoleCount> kRoleNames = {
@@ -51,7 +51,7 @@ inline constexpr std::array<std::string_view, kRoleCount> kRoleNames = {
     "read",    "decode",      "transform", "collate",    "shuffle", "copy",
     "compute", "communicate", "evaluate",  "checkpoint", "restore"};
 
-// Which layer a region of that role belongs to.
+// The layer that a region with this role belongs to.
 constexpr Layer layer_of(Role role) {
   switch (role) {
     case Role::kWait:
@@ -68,7 +68,7 @@ constexpr Layer layer_of(Role role) {
   }
 }
 
-// REQUIRES: the level is one of a call, not kApp.
+// REQUIRES: `level` is the level of a call, not kApp.
 constexpr Layer layer_of(wire::Level level) {
   switch (level) {
     case wire::Level::kHdf5:
@@ -82,35 +82,35 @@ constexpr Layer layer_of(wire::Level level) {
   }
 }
 
-// What a file is to the job, judged by its path and by what was done to it.
+// What a file is to the job, judged by its path and by the calls on it.
 enum class FileKind : uint8_t {
   kSystem = 0,  // programs, libraries, Python modules, /proc, /dev, terminals, pipes, sockets
-  kData,        // read, and not written before
-  kCheckpoint,  // written within a checkpoint region, or by its name
-  kOutput,      // written otherwise: logs, results
-  kOther,       // touched, neither read nor written
+  kData,        // read, and not written before it was read
+  kCheckpoint,  // written in a checkpoint region, or named like a checkpoint
+  kOutput,      // written outside checkpoints: logs, results
+  kOther,       // neither read nor written, for example only opened
 };
 inline constexpr size_t kFileKindCount = 5;
 inline constexpr std::array<std::string_view, kFileKindCount> kFileKindNames = {
     "system", "data", "checkpoint", "output", "other"};
 
-// In which order the samples of an epoch were read.
+// The order in which the samples of an epoch were read.
 enum class ReadOrder : uint8_t {
-  kUnknown = 0,    // too little was read to say
-  kSequential,     // by name and offset, in every epoch: no shuffling
+  kUnknown = 0,    // too few reads to tell
+  kSequential,     // by name and offset in every epoch: not shuffled
   kFixed,          // not by name, but the same in every epoch
-  kFilesShuffled,  // files in a new order, the samples of each in the old one
+  kFilesShuffled,  // files in a new order every epoch, samples within each file in the same order
   kShuffled,       // a new order every epoch
 };
 inline constexpr size_t kReadOrderCount = 5;
 inline constexpr std::array<std::string_view, kReadOrderCount> kReadOrderNames = {
     "unknown", "sequential", "fixed", "files shuffled", "shuffled"};
 
-// What the share of waiting was worked out from.
+// What the share of waiting was computed from.
 enum class WaitBasis : uint8_t {
-  kNone = 0,  // nothing says when training computes or waits
-  kRegions,   // regions around waiting (batch_wait), or fetches on the thread that computes
-  kIoTime,    // no regions: the time in which the main process was in I/O calls
+  kNone = 0,  // nothing shows when training computes or waits
+  kRegions,   // regions of waiting (batch_wait), or fetches on the thread that computes
+  kIoTime,    // no regions: the time that the main process spent in I/O calls
 };
 inline constexpr size_t kWaitBasisCount = 3;
 inline constexpr std::array<std::string_view, kWaitBasisCount> kWaitBasisNames = {"none", "regions",
