@@ -1,8 +1,7 @@
-// CallTree: calls within calls, merged by what was called from where.
+// CallTree: calls within calls, merged by call path.
 //
-// A node is a place: a path of calls and regions from the root. Nodes are made as they are met, a
-// parent before its children; which index a place gets depends on who came first, what it holds
-// does not.
+// A node is a path of calls and regions from the root. Nodes are created when first met, a parent
+// before its children. The index of a node depends on the order of events, its contents do not.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,7 @@
 
 namespace millrace::analyze {
 
-// What was called: a call by its number, a region by its name. 33 bits.
+// What was called: the number of a call or the name of a region. 33 bits.
 enum class CallKey : uint64_t {};
 
 constexpr CallKey key_of(wire::Call call) { return CallKey{static_cast<uint64_t>(call)}; }
@@ -29,7 +28,7 @@ struct CallNode {
   uint64_t total_ns = 0;
   uint64_t bytes = 0;
   uint32_t parent = 0;
-  uint32_t reserved = 0;  // nodes are saved as their bytes lie
+  uint32_t reserved = 0;  // nodes are saved as raw bytes
 };
 static_assert(sizeof(CallNode) == 40);
 
@@ -42,7 +41,7 @@ class CallTree {
   const std::vector<CallNode>& nodes() const { return nodes_; }
   CallNode& node(uint32_t index) { return nodes_[index]; }
 
-  // The node of `key` under `parent`, made if it is not there.
+  // The node of `key` under `parent`, created if missing.
   uint32_t child(uint32_t parent, CallKey key) {
     const uint64_t id = id_of(parent, key);
     for (size_t i = place_of(id);; ++i) {
@@ -52,7 +51,7 @@ class CallTree {
     }
   }
 
-  // REQUIRES: the first is a root, and every other one's parent stands before it.
+  // REQUIRES: the first node is a root, and every other node comes after its parent.
   void add(const std::vector<CallNode>& others) {
     std::vector<uint32_t> places(others.size(), kRoot);
     for (size_t i = 1; i < others.size(); ++i) {
@@ -67,13 +66,13 @@ class CallTree {
  private:
   static constexpr size_t kTableSizeFirst = 64;
 
-  // One entry is one look into memory: the node itself is not asked.
+  // A lookup touches only the entry and not the node.
   struct Entry {
     uint64_t id = 0;  // 0: free; no call has the key 0
     uint32_t index = 0;
   };
 
-  // A parent and a key, whole: there are fewer than 2^31 nodes.
+  // Combines parent and key without loss: there are fewer than 2^31 nodes.
   static uint64_t id_of(uint32_t parent, CallKey key) {
     return uint64_t{parent} << 33 | static_cast<uint64_t>(key);
   }
@@ -101,7 +100,7 @@ class CallTree {
   }
 
   std::vector<CallNode> nodes_;
-  std::vector<Entry> table_;  // open addressing, a power of two
+  std::vector<Entry> table_;  // open addressing; the size is a power of two
 };
 
 }  // namespace millrace::analyze

@@ -36,8 +36,9 @@ class Cutter {
       labels_[i] = label(nodes_[i].key, context);
       children_[nodes_[i].parent].push_back(i);
     }
-    // Children stand after their parents. A parent weighs at least as much as each child, or a
-    // child could be kept without it: a region that was never ended has no time of its own.
+    // Children come after their parents. A parent weighs at least as much as each child. Otherwise
+    // a child could be kept without its parent: a region that was never ended has no time of its
+    // own.
     for (size_t i = nodes_.size(); i-- > 1;) {
       weight_[i] = std::max(weight_[i], nodes_[i].total_ns);
       uint64_t& above = weight_[nodes_[i].parent];
@@ -51,8 +52,8 @@ class Cutter {
 
   std::vector<TreeNode> cut(size_t nodes_max) {
     rank_nodes();
-    // How many nodes are kept: the most for which they and the folded ones fit. One more kept adds
-    // one, and may add or save one that is folded: the sum never goes down.
+    // Find the largest number of kept nodes that fits together with the folded ones. Keeping one
+    // more node adds one and may add or save one folded node, so the sum never decreases.
     size_t least = 1;
     size_t most = std::min(nodes_.size(), std::max<size_t>(nodes_max, 2));
     while (least < most) {
@@ -74,7 +75,7 @@ class Cutter {
     return {~nodes_[i].total_ns, labels_[i].name, labels_[i].layer, nodes_[i].key};
   }
 
-  // Numbers the nodes from the heaviest, parents before children.
+  // Ranks the nodes by weight, heaviest first, parents before children.
   void rank_nodes() {
     std::vector<uint32_t> preorder;
     std::vector<uint32_t> open{CallTree::kRoot};
@@ -85,7 +86,7 @@ class Cutter {
       open.insert(open.end(), children_[at].rbegin(), children_[at].rend());
     }
     const auto heavier = [this](uint32_t a, uint32_t b) { return weight_[a] > weight_[b]; };
-    // The root stays first, however light.
+    // The root stays first, whatever its weight.
     std::stable_sort(preorder.begin() + 1, preorder.end(), heavier);
     for (size_t i = 0; i < preorder.size(); ++i) rank_[preorder[i]] = i;
   }
@@ -100,7 +101,7 @@ class Cutter {
     return count;
   }
 
-  // Depths are bounded by the metric, and so is the recursion.
+  // The metric limits the depth, and so the recursion.
   void put(uint32_t i, uint32_t parent) {
     const auto place = static_cast<uint32_t>(out_.size());
     out_.push_back({.name = std::string(labels_[i].name),

@@ -1,4 +1,4 @@
-// Cutting a call tree to what a page can show: the largest nodes, the rest folded into "(other)".
+// Cuts a call tree to what a page can show: keeps the largest nodes, folds the rest into "(other)".
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace millrace::analyze {
 
-// At most `nodes_max` nodes (at least 2), the root among them, each parent before its children and
-// siblings by time, the longest first. What is left out of a parent's children becomes one child
-// named "(other)", with the sums of all that was below: no time is lost.
+// Returns at most `nodes_max` nodes (at least 2) including the root. Each parent comes before its
+// children; siblings are sorted by time, longest first. The children of a node that are left out
+// become one child named "(other)" with the sums of everything below, so no time is lost.
 std::vector<TreeNode> cut_call_tree(const CallTree& tree, const Context& context, size_t nodes_max);
 
 }  // namespace millrace::analyze

@@ -1,5 +1,5 @@
-// The metric of checkpoints: what was written within each, by how many ranks, and for how long no
-// rank computed meanwhile. The context knows when they were.
+// The checkpoints metric: what was written during each checkpoint, by how many ranks, and how long
+// no rank computed. The context knows when checkpoints took place.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -11,14 +11,14 @@
 namespace millrace::analyze {
 namespace {
 
-// Regions of several ranks, or of one, that save one state.
+// The regions of one or several ranks that save the same state.
 struct Cluster {
   int64_t epoch = -1;
   int64_t step = -1;
   Interval time;
   std::set<uint32_t> groups;
 
-  // Whether they do not say that they are of different epochs or steps.
+  // Whether the region does not carry a different epoch or step.
   bool agrees(const StepSpan& span) const {
     const auto same = [](int64_t a, int64_t b) { return a < 0 || b < 0 || a == b; };
     return same(epoch, span.epoch) && same(step, span.step);
@@ -28,8 +28,8 @@ struct Cluster {
   }
 };
 
-// A region belongs to what it overlaps, or to what carries the same epoch and step. Where regions
-// carry an epoch alone, the first of one rank goes with the first of the others.
+// A region belongs to the cluster that it overlaps or that has the same epoch and step. If regions
+// carry only an epoch, the first one of each rank belong together.
 bool belongs(const CheckpointRegion& region, const Cluster& cluster) {
   if (!cluster.agrees(region.span)) return false;
   if (cluster.overlaps(region.span)) return true;
@@ -38,7 +38,7 @@ bool belongs(const CheckpointRegion& region, const Cluster& cluster) {
   return !cluster.groups.contains(static_cast<uint32_t>(region.group));
 }
 
-// Regions come by begin, so what one belongs to is among the last.
+// Regions are sorted by begin, so the cluster of a region is among the last ones.
 constexpr size_t kLookBack = 64;
 
 std::vector<Cluster> make_clusters(const std::vector<CheckpointRegion>& regions,
@@ -62,7 +62,7 @@ std::vector<Cluster> make_clusters(const std::vector<CheckpointRegion>& regions,
   return clusters;
 }
 
-// What was written within one checkpoint.
+// What was written during one checkpoint.
 struct Written {
   uint64_t bytes = 0;
   uint64_t writes = 0;
@@ -104,19 +104,19 @@ class CheckpointsMetric final : public Metric {
  private:
   struct Region {
     Interval time;
-    uint64_t latest_ns = 0;  // the end of this or one before it
+    uint64_t latest_ns = 0;  // the latest end of this region and those before it
     uint32_t cluster = 0;
   };
   static constexpr uint32_t kNone = ~uint32_t{0};
 
-  // The checkpoint that a group was in, or kNone.
+  // The checkpoint that a group was in at a given time, or kNone.
   uint32_t cluster_at(uint32_t group, uint64_t time_ns) const;
   void add_compute(const Interval& span, std::map<uint32_t, std::vector<Interval>>& compute) const;
 
   const Context& context_;
-  std::vector<Cluster> clusters_;                // by begin
-  std::vector<uint64_t> latest_ns_;              // the end of each cluster or one before it
-  std::vector<std::vector<Region>> regions_of_;  // by group, by begin
+  std::vector<Cluster> clusters_;    // sorted by begin
+  std::vector<uint64_t> latest_ns_;  // for each cluster, the latest end of it and those before it
+  std::vector<std::vector<Region>> regions_of_;  // by group, sorted by begin
   std::mutex mutex_;
   std::map<uint32_t, Written> written_;  // by cluster
   TimeRuns compute_;                     // within checkpoints; the tag is the cluster
@@ -204,8 +204,9 @@ Status CheckpointsMetric::merge(ByteReader& saved) {
   const auto read_below = [&saved](uint64_t limit) -> Result<uint32_t> {
     ASSIGN_OR_RETURN(const uint64_t value, saved.read_varint());
     if (value < limit) return static_cast<uint32_t>(value);
-    return fail(Errc::kCorrupt, "saved checkpoints have an index {}, but this trace ends at {}",
-                value, limit);
+    return fail(Errc::kCorrupt,
+                "saved checkpoints have the index {}, but the limit in this trace is {}", value,
+                limit);
   };
   TimeRuns compute;
   RETURN_IF_ERROR(compute.merge(saved, [this](uint64_t tag) { return tag < clusters_.size(); }));

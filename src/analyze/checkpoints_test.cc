@@ -30,14 +30,14 @@ class CheckpointsTest : public testing::Test {
     return run.finish().checkpoints;
   }
 
-  // Four ranks compute to 10 ms; rank 0 then saves until 30 ms, and rank 3 computes on to 14 ms.
+  // Four ranks compute until 10 ms. Then rank 0 saves until 30 ms, and rank 3 computes until 14 ms.
   void add_one_of_four() {
     for (int32_t rank = 0; rank < 4; ++rank) {
       const Program program = job_->program({.rank = rank, .world_size = 4});
       program.region("compute", {.at = 0ms, .takes = rank == 3 ? 14ms : 10ms, .epoch = 2});
       program.region("compute", {.at = 28ms, .takes = 5ms, .epoch = 2});
       if (rank != 0) continue;
-      program.write("/log", {.at = 5ms, .takes = 1ms, .size = 999});  // before
+      program.write("/log", {.at = 5ms, .takes = 1ms, .size = 999});  // before the checkpoint
       program.region("checkpoint", {.at = 10ms, .takes = 20ms, .epoch = 2});
       program.write("/out/model.pt", {.at = 11ms, .takes = 5ms, .size = 4000});
       program.write("/out/model.pt", {.at = 17ms, .takes = 5ms, .size = 4000});
@@ -51,12 +51,12 @@ class CheckpointsTest : public testing::Test {
   std::optional<TraceBuilder> job_;
 };
 
-TEST_F(CheckpointsTest, WithoutRegionsThereIsNone) {
+TEST_F(CheckpointsTest, WithoutRegionsThereAreNoCheckpoints) {
   job_->program({}).write("/model.pt", {.at = 0ms, .takes = 1ms, .size = 1});
   EXPECT_TRUE(checkpoints().empty());
 }
 
-TEST_F(CheckpointsTest, OneRankOfFourWritesWhileOthersStandStill) {
+TEST_F(CheckpointsTest, OneRankOfFourWritesWhileTheOthersWait) {
   add_one_of_four();
   const std::vector<Checkpoint> found = checkpoints();
   ASSERT_EQ(found.size(), 1u);
@@ -70,7 +70,7 @@ TEST_F(CheckpointsTest, OneRankOfFourWritesWhileOthersStandStill) {
   EXPECT_EQ(found[0].file, "/out/model.pt");
 }
 
-TEST_F(CheckpointsTest, RegionsOfRanksThatOverlapAreOne) {
+TEST_F(CheckpointsTest, OverlappingRegionsOfRanksAreOneCheckpoint) {
   for (int32_t rank = 0; rank < 3; ++rank) {
     const Program program = job_->program({.rank = rank});
     program.region("checkpoint", {.at = 10ms + 2ms * rank, .takes = 3ms});
@@ -88,7 +88,7 @@ TEST_F(CheckpointsTest, RegionsOfRanksThatOverlapAreOne) {
   EXPECT_EQ(found[1].file, "");
 }
 
-TEST_F(CheckpointsTest, TheSameStepIsOneCheckpointAlsoApartInTime) {
+TEST_F(CheckpointsTest, RegionsOfTheSameStepAreOneCheckpointEvenIfApart) {
   const Program rank0 = job_->program({.rank = 0});
   const Program rank1 = job_->program({.rank = 1});
   rank0.region("checkpoint", {.at = 0ms, .takes = 2ms, .epoch = 0, .step = 10});
@@ -100,7 +100,7 @@ TEST_F(CheckpointsTest, TheSameStepIsOneCheckpointAlsoApartInTime) {
   EXPECT_EQ(found[1].begin_ns, 6 * kMs);
 }
 
-TEST_F(CheckpointsTest, OfOneEpochTheFirstOfEachRankGoTogether) {
+TEST_F(CheckpointsTest, InAnEpochTheFirstRegionsOfAllRanksAreOneCheckpoint) {
   for (int32_t rank = 0; rank < 2; ++rank) {
     const Program program = job_->program({.rank = rank});
     program.region("checkpoint", {.at = 0ms + 3ms * rank, .takes = 2ms, .epoch = 1});
@@ -112,7 +112,7 @@ TEST_F(CheckpointsTest, OfOneEpochTheFirstOfEachRankGoTogether) {
   EXPECT_EQ(found[1].begin_ns, 20 * kMs);
 }
 
-TEST_F(CheckpointsTest, WritesOfWorkersOfTheRankCountAndOthersDoNot) {
+TEST_F(CheckpointsTest, OnlyWritesOfTheRankAndItsWorkersCount) {
   const Program rank0 = job_->program({.rank = 0});
   const Program saver = job_->program({.rank = 0, .parent_pid = rank0.pid()});
   const Program rank1 = job_->program({.rank = 1});
@@ -135,7 +135,7 @@ TEST_F(CheckpointsTest, ANestedRegionDoesNotHideTheOuterOne) {
   EXPECT_EQ(found[0].bytes, 30u);
 }
 
-TEST_F(CheckpointsTest, TwoSharesMergedAreAsOne) {
+TEST_F(CheckpointsTest, TwoMergedSharesEqualTheWhole) {
   add_one_of_four();
   const trace::Trace trace = job_->finish();
   ASSERT_EQ(trace.blocks().size(), 4u);
@@ -150,7 +150,7 @@ TEST_F(CheckpointsTest, TwoSharesMergedAreAsOne) {
   EXPECT_EQ(found[0].stalled_ns, 14 * kMs);
 }
 
-TEST_F(CheckpointsTest, SavedBytesThatMakeNoSenseAreRefused) {
+TEST_F(CheckpointsTest, InvalidSavedBytesAreRejected) {
   add_one_of_four();
   const trace::Trace trace = job_->finish();
   MetricRun run(trace, {make_checkpoints_metric});

@@ -20,7 +20,7 @@ namespace {
 using trace::NameIndex;
 using trace::ThreadIndex;
 
-// What a double holds exactly.
+// The largest integer that a double represents exactly.
 constexpr int64_t kExactMax = (int64_t{1} << 53) - 1;
 
 int64_t exact(uint64_t number) {
@@ -36,8 +36,8 @@ std::string quoted(std::string_view text) {
   return made;
 }
 
-// JsonWriter puts every number on a line of its own; with a million numbers, that is most of the
-// text.
+// JsonWriter would put every number on its own line. With a million numbers, that would be most of
+// the text.
 template <typename List, typename Number>
 void put_list(std::string_view key, const List& list, const Number& number, std::string& out) {
   fmt::format_to(std::back_inserter(out), "\"{}\":[", key);
@@ -49,7 +49,7 @@ void put_list(std::string_view key, const List& list, const Number& number, std:
   out += ']';
 }
 
-// Names of calls, regions and files, each once, in the order in which they are met.
+// The names of calls, regions and files, each once, in the order of first use.
 class NameList {
  public:
   explicit NameList(const trace::Trace& trace) : trace_(trace) {}
@@ -71,7 +71,7 @@ class NameList {
   std::vector<std::string_view> names_;
 };
 
-// The threads that are shown: by rank, the main process first, then as processes began.
+// The threads that are shown, sorted by rank, main process first, then by process start.
 class ThreadList {
  public:
   ThreadList(const Context& context, const std::vector<Window>& windows,
@@ -138,7 +138,8 @@ class ThreadList {
             index};
   }
 
-  // By process: 0 for the main one of its group, the others from 1 as they began.
+  // By process: 0 for the main process of its group. The others are numbered from 1 in the order in
+  // which they started.
   static std::vector<uint32_t> worker_numbers(const Context& context) {
     const std::vector<trace::Process>& processes = context.trace.processes();
     std::vector<uint32_t> by_start;
@@ -174,7 +175,7 @@ int layer_of_event(const Context& context, const WindowEvent& event) {
   return static_cast<int>(traits.region ? layer_of(context.role(event.file)) : traits.layer);
 }
 
-// -1: none. A region has its step and its epoch there, which are no bytes.
+// -1: none. A region has its step and epoch in these fields, not bytes.
 int64_t offset_of(const WindowEvent& event) {
   const bool is_none =
       traits_of(event.call).region || event.offset > static_cast<uint64_t>(kExactMax);

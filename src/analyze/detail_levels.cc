@@ -16,13 +16,13 @@ namespace {
 using trace::ProcessIndex;
 using trace::ThreadIndex;
 
-// From one level to the next finer one.
+// The factor from one level to the next finer one.
 constexpr size_t kFiner = 8;
 constexpr size_t kCoarsestBins = 64;
-// 20 bins a pixel of a wide screen: what is finer is for windows.
+// 20 bins per pixel of a wide screen. Windows show what is finer.
 constexpr size_t kFinestBins = 40'000;
 
-// Whether time in such a region says that its layer did something.
+// Whether time in such a region means that its layer did something.
 bool is_work(Role role) { return role != Role::kEpoch && role != Role::kStep; }
 
 struct Choice {
@@ -30,7 +30,7 @@ struct Choice {
   std::vector<size_t> blocks;
 };
 
-// Adds one group after the other, from places evenly apart, as long as all of it fits.
+// Adds evenly spaced groups one by one, each if all of it fits.
 class Chooser {
  public:
   Chooser(const Context& context, const DetailLimits& limits)
@@ -53,7 +53,7 @@ class Chooser {
     Choice choice;
     const size_t count = context_.groups.size();
     std::vector<bool> is_taken(count, false);
-    // 0, then the half, then the quarters, ...: evenly apart wherever it ends.
+    // 0, then the half, then the quarters, ...: evenly spaced wherever it stops.
     for (size_t parts = 1; parts < 2 * count; parts *= 2) {
       for (size_t part = 0; part < parts; ++part) {
         const size_t group = part * count / parts;
@@ -84,7 +84,7 @@ class Chooser {
   std::vector<std::vector<size_t>> blocks_;        // by group
 };
 
-// The busy time of the chosen threads in the finest bins.
+// The busy time of the selected threads in the finest bins.
 class LevelRows {
  public:
   LevelRows(const Context& context, const Choice& choice, size_t bin_count)
@@ -97,7 +97,7 @@ class LevelRows {
     ThreadPool pool(std::max<size_t>(1, usable_cpu_count() - 1));
     return pool.parallel_for(choice_.blocks.size(), [this](size_t i) -> Status {
       thread_local trace::EventColumns columns;
-      // A block that cannot be read was told of by the scan.
+      // The scan has reported unreadable blocks.
       const auto wanted = read_wanted(context_.trace, context_.options, choice_.blocks[i], columns);
       if (wanted.ok() && *wanted) take(columns);
       return {};
@@ -128,7 +128,7 @@ class LevelRows {
   const TimeBins& bins() const { return bins_; }
 
  private:
-  struct OfLayer {
+  struct LayerSpans {
     BackwardUnion busy;
     std::vector<Span> spans;
 
@@ -139,13 +139,13 @@ class LevelRows {
       busy.finish([this](const Span& united) { spans.push_back(united); });
     }
   };
-  struct OfThread {
+  struct ThreadSpans {
     ThreadIndex thread{};
-    std::array<OfLayer, kLayerCount> layers;
+    std::array<LayerSpans, kLayerCount> layers;
   };
 
   void take(const trace::EventColumns& columns) {
-    BlockThreads<OfThread> threads(columns.thread);
+    BlockThreads<ThreadSpans> threads(columns.thread);
     for (size_t i = columns.size_events(); i-- > 0;) {
       const CallTraits& traits = traits_of(columns.call[i]);
       if (!traits.io && !traits.region) continue;
@@ -155,16 +155,16 @@ class LevelRows {
         if (!is_work(role)) continue;
         layer = layer_of(role);
       }
-      OfThread& of = threads.of(columns.thread[i]);
+      ThreadSpans& of = threads.of(columns.thread[i]);
       of.thread = columns.thread[i];
       of.layers[static_cast<size_t>(layer)].add(
           span_in_job(context_, columns.begin_ns[i], columns.duration_ns[i]));
     }
     const std::lock_guard lock(mutex_);
-    for (OfThread& of : threads.values()) add(of);
+    for (ThreadSpans& of : threads.values()) add(of);
   }
 
-  void add(OfThread& of) {
+  void add(ThreadSpans& of) {
     const auto place = std::lower_bound(choice_.threads.begin(), choice_.threads.end(), of.thread);
     if (place == choice_.threads.end() || *place != of.thread) return;
     auto& layers = rows_[static_cast<size_t>(place - choice_.threads.begin())];
@@ -181,7 +181,7 @@ class LevelRows {
   const Choice& choice_;
   const TimeBins bins_;
   std::mutex mutex_;
-  // By place in the choice's threads; empty: did nothing in that layer. Guarded by mutex_.
+  // Indexed as Choice::threads. Empty: did nothing in that layer. Guarded by mutex_.
   std::vector<std::array<std::vector<BusyBin>, kLayerCount>> rows_;
 };
 
@@ -194,9 +194,9 @@ std::vector<DetailLevel> make_levels(const Context& context, const DetailLimits&
   if (choice.threads.empty() || choice.blocks.empty()) return levels;
   const size_t of_thread = limits.level_bins / choice.threads.size();
   LevelRows rows(context, choice, std::clamp<size_t>(of_thread, 1, kFinestBins));
-  if (!rows.read().ok()) return levels;  // without memory, the page has no levels
-  // How many rows there are is known only now. All levels of a row together have 8/7 of the finest
-  // one's bins.
+  if (!rows.read().ok()) return levels;  // out of memory: the page has no levels
+  // The number of rows is known only now. All levels of a row together have 8/7 of the bins of the
+  // finest one.
   const size_t bin_count = rows.row_count() * rows.bins().count() * kFiner / (kFiner - 1);
   if (bin_count == 0) return levels;
   const size_t finest = (bin_count - 1) / std::max<size_t>(limits.level_bins, 1) + 1;

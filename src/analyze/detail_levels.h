@@ -1,7 +1,8 @@
-// Levels: how busy each thread was in each layer, in ever finer bins over the whole job.
+// Levels: how busy each thread was in each layer, in finer and finer bins over the whole job.
 //
-// They stand between the timelines of the whole job and the windows of single events. Regions that
-// only hold others, epochs and steps, do not count as busy: their bar would be full everywhere.
+// They fill the gap between the timelines of the whole job and the windows of single events. Epochs
+// and steps only contain other regions and do not count as busy: their bar would be full
+// everywhere.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ struct DetailLevel {
   std::vector<LevelRow> rows;
 };
 
-// From coarse to fine. Layers in which a thread did nothing have no row; where there are more
-// threads, or more blocks, than the limits allow, ranks are evenly chosen.
+// From coarse to fine. A layer in which a thread did nothing has no row. If there are more threads
+// or blocks than the limits allow, evenly spaced ranks are selected.
 std::vector<DetailLevel> make_levels(const Context& context, const DetailLimits& limits);
 
 }  // namespace millrace::analyze

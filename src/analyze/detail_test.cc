@@ -25,7 +25,7 @@ using testing::Lt;
 using testing::SizeIs;
 using namespace std::chrono_literals;
 
-// Names and numbers of the JSON, for matchers.
+// The texts and numbers of the JSON, for matchers.
 std::vector<std::string> texts(const Node& list) {
   std::vector<std::string> made;
   for (const Node& item : list.items()) made.push_back(item.text());
@@ -51,7 +51,7 @@ class DetailTest : public testing::Test {
     return *context_;
   }
 
-  // The whole document; what is asked for below stays in it.
+  // The whole document. References into it stay valid.
   const Node& detail(const DetailLimits& limits = {}, const Profile& profile = {}) {
     const std::string text = detail_json(context(), profile, limits);
     auto parsed = parse_json(text, "detail");
@@ -76,7 +76,7 @@ class DetailTest : public testing::Test {
   Document document_;
 };
 
-TEST_F(DetailTest, ASmallTraceIsOneWindowWithAllOfIt) {
+TEST_F(DetailTest, ASmallTraceIsOneWindowWithAllEvents) {
   const Program rank0 = job().program({.rank = 0, .world_size = 1});
   rank0.open("/data/a", {.at = 1000ns, .takes = 50ns, .detail = 0});
   rank0.read("/data/a", {.at = 1100ns, .takes = 200ns, .offset = 64, .size = 32, .result = 30});
@@ -111,7 +111,7 @@ TEST_F(DetailTest, ASmallTraceIsOneWindowWithAllOfIt) {
   EXPECT_EQ(in(thread, "title").text(), "main, thread 11000");
 }
 
-TEST_F(DetailTest, ThreadsStandByRankTheMainProcessFirst) {
+TEST_F(DetailTest, ThreadsAreSortedByRankWithTheMainProcessFirst) {
   const Program rank1 = job().program({.rank = 1, .world_size = 2});
   const Program rank0 = job().program({.rank = 0, .world_size = 2});
   const Program late = job().program({.parent_pid = rank0.pid()});
@@ -129,7 +129,7 @@ TEST_F(DetailTest, ThreadsStandByRankTheMainProcessFirst) {
                                   "rank 0 worker 2", "rank 1 main"));
 }
 
-TEST_F(DetailTest, HoldsNothingThatJsonOrADoubleCannot) {
+TEST_F(DetailTest, HasOnlyValuesThatJsonAndDoublesCanRepresent) {
   const Program program = job().program({});
   program.read("/data/\xff\xfe\"\n", {.at = 0ns,
                                       .takes = 10ns,
@@ -145,14 +145,14 @@ TEST_F(DetailTest, HoldsNothingThatJsonOrADoubleCannot) {
   EXPECT_EQ(texts(in(found, "names"))[1], "/data/\uFFFD\uFFFD\"\n");
 }
 
-TEST_F(DetailTest, APartOfATraceIsOneWindowWithAllThatIsWanted) {
+TEST_F(DetailTest, APartOfATraceIsOneWindowWithAllWantedEvents) {
   const Program rank0 = job().program({.rank = 0, .world_size = 2});
   const Program rank1 = job().program({.rank = 1, .world_size = 2});
   for (int i = 0; i < 100; ++i) {
     rank0.read("/data/a", {.at = 1000ns + i * 100ns, .takes = 50ns, .size = 8, .result = 8});
     rank1.read("/data/b", {.at = 1000ns + i * 100ns, .takes = 50ns, .size = 8, .result = 8});
   }
-  // What --from 2us --until 3.99us --ranks 1 makes of it.
+  // The effect of --from 2us --until 3.99us --ranks 1.
   Options options;
   options.window = Interval{3000, 4990};
   const trace::Trace& trace = context().trace;
@@ -175,7 +175,7 @@ TEST_F(DetailTest, APartOfATraceIsOneWindowWithAllThatIsWanted) {
   EXPECT_EQ(in(in(found, "threads").items()[0], "rank").text(), "rank 1");
 }
 
-TEST_F(DetailTest, OfNothingIsEmpty) {
+TEST_F(DetailTest, AnEmptyTraceHasNoDetail) {
   job().program({});
   const Node& found = detail();
   EXPECT_THAT(in(found, "names").items(), IsEmpty());
@@ -184,7 +184,7 @@ TEST_F(DetailTest, OfNothingIsEmpty) {
   EXPECT_THAT(in(found, "levels").items(), IsEmpty());
 }
 
-// Two ranks that read every microsecond for 100 ms, in two blocks each, in a region around all.
+// Two ranks that read every microsecond for 100 ms, in two blocks each, within one region.
 void make_long_job(TraceBuilder& job) {
   for (int32_t rank = 0; rank < 2; ++rank) {
     const Program program = job.program({.rank = rank, .world_size = 2});
@@ -195,7 +195,7 @@ void make_long_job(TraceBuilder& job) {
   }
 }
 
-TEST_F(DetailTest, ALargeTraceIsWindowsWithoutHoles) {
+TEST_F(DetailTest, ALargeTraceHasWindowsWithoutGaps) {
   make_long_job(job());
   Profile profile;
   profile.steps.slowest = {
@@ -208,13 +208,13 @@ TEST_F(DetailTest, ALargeTraceIsWindowsWithoutHoles) {
   EXPECT_EQ(in(windows[1], "why").text(), "slow step 18, rank 0");
   EXPECT_EQ(in(windows[2], "why").text(), "slow step 17 of epoch 0, rank 1");
 
-  // Both ranks, up to the first event that is too much.
+  // Both ranks, up to the first excess event.
   EXPECT_EQ(in(windows[0], "begin_ns").text(), "0");
   EXPECT_EQ(in(windows[0], "end_ns").text(), "499100");
   EXPECT_THAT(numbers(in(windows[0], "begin")), SizeIs(2 * 499 + 2));
   EXPECT_THAT(numbers(in(windows[0], "threads")), ElementsAre(0, 1));
 
-  // One rank; the region around it begins long before.
+  // One rank. The region around it begins long before.
   EXPECT_EQ(in(windows[1], "begin_ns").text(), "10000000");
   EXPECT_THAT(numbers(in(windows[1], "threads")), ElementsAre(0));
   const std::vector<int64_t> begins = numbers(in(windows[1], "begin"));
@@ -222,14 +222,14 @@ TEST_F(DetailTest, ALargeTraceIsWindowsWithoutHoles) {
   EXPECT_EQ(begins[0], -10'000'000);
   for (size_t i = 1; i < begins.size(); ++i) EXPECT_EQ(begins[i], 1000 * int64_t(i) - 900);
 
-  // Small enough to be whole.
+  // Small enough to be complete.
   EXPECT_EQ(in(windows[2], "begin_ns").text(), "70000000");
   EXPECT_EQ(in(windows[2], "end_ns").text(), "70050000");
   EXPECT_THAT(numbers(in(windows[2], "begin")), SizeIs(50 + 1));
   EXPECT_THAT(numbers(in(windows[2], "thread")), Each(1));
 }
 
-TEST_F(DetailTest, EpochsCheckpointsAndTheBusiestMomentHaveWindows) {
+TEST_F(DetailTest, EpochsCheckpointsAndTheBusiestTimeHaveWindows) {
   make_long_job(job());
   Profile profile = profile_by(context().trace, make_timeline_metric, {.timeline_bins = 100});
   for (int64_t epoch = 0; epoch < 5; ++epoch) {
@@ -249,11 +249,11 @@ TEST_F(DetailTest, EpochsCheckpointsAndTheBusiestMomentHaveWindows) {
   }
   EXPECT_THAT(places, ElementsAre("0: begin of the job", "0: begin of epoch 0",
                                   "6000000: longest checkpoint", "20000000: begin of epoch 1",
-                                  "33000000: most calls under way", "80000000: begin of epoch 4"));
-  EXPECT_THAT(events, Le(50'000u + 12u));  // and the regions around
+                                  "33000000: most calls in flight", "80000000: begin of epoch 4"));
+  EXPECT_THAT(events, Le(50'000u + 12u));  // plus the regions around them
 }
 
-TEST_F(DetailTest, AProfileThatDoesNotFitTheTraceDoesNoHarm) {
+TEST_F(DetailTest, AProfileOfAnotherTraceDoesNoHarm) {
   make_long_job(job());
   Profile profile;
   profile.steps.slowest = {{.rank = 77, .begin_ns = 5, .duration_ns = 5},
@@ -266,7 +266,7 @@ TEST_F(DetailTest, AProfileThatDoesNotFitTheTraceDoesNoHarm) {
   }
 }
 
-TEST_F(DetailTest, LevelsShowEachThreadAndLayerInEverFinerBins) {
+TEST_F(DetailTest, LevelsShowEachThreadAndLayerInFinerAndFinerBins) {
   const Program program = job().program({});
   program.close("/first", {.at = 0ns, .takes = 0ns});
   program.region("epoch", {.at = 0ns, .takes = 10'240ns});
@@ -276,7 +276,8 @@ TEST_F(DetailTest, LevelsShowEachThreadAndLayerInEverFinerBins) {
   program.call(wire::Call::kH5Dread, "/a", {.at = 8ns, .takes = 40ns, .size = 1, .thread = 1});
   const Node& found = detail({.level_bins = 4800});
   const std::vector<Node>& levels = in(found, "levels").items();
-  // 2400 bins for each of two threads would be 5 ns wide; there are four rows, so two become one.
+  // 2400 bins for each of two threads would be 5 ns wide. There are four rows, so two bins become
+  // one.
   ASSERT_THAT(levels, SizeIs(2));
   EXPECT_EQ(in(levels[0], "bin_ns").text(), "80");
   EXPECT_EQ(in(levels[1], "bin_ns").text(), "10");
@@ -293,7 +294,7 @@ TEST_F(DetailTest, LevelsShowEachThreadAndLayerInEverFinerBins) {
     busy.resize(6);
     return busy;
   };
-  EXPECT_THAT(first(rows[0]), ElementsAre(0, 0, 0, 0, 0, 0));  // the epoch only holds the others
+  EXPECT_THAT(first(rows[0]), ElementsAre(0, 0, 0, 0, 0, 0));  // the epoch only contains the others
   EXPECT_THAT(first(rows[1]), ElementsAre(0, 500, 0, 0, 0, 0));
   EXPECT_THAT(first(rows[2]), ElementsAre(200, 1000, 1000, 1000, 800, 0));
   EXPECT_THAT(first(rows[3]), ElementsAre(0, 1000, 1000, 500, 0, 0));
@@ -302,7 +303,7 @@ TEST_F(DetailTest, LevelsShowEachThreadAndLayerInEverFinerBins) {
   EXPECT_EQ(numbers(in(in(levels[0], "rows").items()[2], "busy"))[0], 500);
 }
 
-TEST_F(DetailTest, LevelsOfManyThreadsChooseRanksEvenly) {
+TEST_F(DetailTest, LevelsOfManyThreadsShowEvenlySpacedRanks) {
   for (int32_t rank = 0; rank < 16; ++rank) {
     const Program program = job().program({.rank = rank, .world_size = 16});
     program.read("/a", {.at = 0ns, .takes = 1000ns, .size = 1});

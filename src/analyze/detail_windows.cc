@@ -17,19 +17,19 @@ using trace::ProcessIndex;
 constexpr size_t kSlowStepsShown = 3;
 constexpr size_t kEpochsShown = 3;
 
-// A window before its events are known. Times are on the trace's clock.
-struct Wish {
+// A window before its events are read. Times are on the clock of the trace.
+struct WindowRequest {
   uint64_t begin_ns = 0;
   uint64_t end_ns = 0;
   std::string why;
-  std::vector<ProcessIndex> processes;  // whose events are shown
+  std::vector<ProcessIndex> processes;  // the processes whose events are shown
 };
 
 auto outer_first(const WindowEvent& event) {
   return std::tuple(event.begin_ns, ~event.duration_ns, event.thread, event.call, event.file);
 }
 
-// Makes the wishes come true: reads blocks and cuts windows to what may be shown.
+// Reads the blocks of the requested windows and cuts the windows to the maximum number of events.
 class WindowReader {
  public:
   WindowReader(const Context& context, size_t events_max)
@@ -41,16 +41,16 @@ class WindowReader {
     }
   }
 
-  // The window ends early where it would hold too many events, and never has a hole: until its
-  // end, all events of its processes are there.
-  Window read(const Wish& wish) {
-    Window window{.begin_ns = wish.begin_ns,
-                  .end_ns = wish.end_ns,
-                  .why = wish.why,
-                  .processes = wish.processes,
+  // The window ends early if it would have too many events. It never has a gap: up to its end, it
+  // contains all events of its processes.
+  Window read(const WindowRequest& request) {
+    Window window{.begin_ns = request.begin_ns,
+                  .end_ns = request.end_ns,
+                  .why = request.why,
+                  .processes = request.processes,
                   .events = {}};
-    for (const size_t block : blocks_in(wish)) {
-      // By begin; what begins after the window cannot come into it, however far it is cut.
+    for (const size_t block : blocks_in(request)) {
+      // Sorted by begin. What begins after the window cannot get into it, however much it is cut.
       if (context_.trace.blocks()[block].begin_ns >= window.end_ns) break;
       const auto wanted = read_wanted(context_.trace, context_.options, block, columns_);
       if (wanted.ok() && *wanted) take_block(window);
@@ -66,12 +66,12 @@ class WindowReader {
   }
 
  private:
-  std::vector<size_t> blocks_in(const Wish& wish) const {
+  std::vector<size_t> blocks_in(const WindowRequest& request) const {
     const std::vector<BlockInfo>& blocks = context_.trace.blocks();
     std::vector<size_t> found;
-    for (const ProcessIndex process : wish.processes) {
+    for (const ProcessIndex process : request.processes) {
       for (const size_t i : blocks_of_[static_cast<size_t>(process)]) {
-        if (blocks[i].begin_ns < wish.end_ns && blocks[i].end_ns >= wish.begin_ns) {
+        if (blocks[i].begin_ns < request.end_ns && blocks[i].end_ns >= request.begin_ns) {
           found.push_back(i);
         }
       }
@@ -102,7 +102,7 @@ class WindowReader {
     }
   }
 
-  // The window ends where the first event begins that is too much.
+  // The window ends where the first excess event begins.
   void cut(Window& window) const {
     if (window.events.size() <= events_max_) return;
     const auto is_first = [](const WindowEvent& a, const WindowEvent& b) {
@@ -116,8 +116,8 @@ class WindowReader {
                   [&](const WindowEvent& event) { return event.begin_ns >= window.end_ns; });
   }
 
-  // Regions around the window stand in blocks that end long after it. They are known already, and
-  // where their block was read, they are there.
+  // Regions around the window are stored in blocks that end long after it. They are known already.
+  // If their block was read, they are in the window already.
   void take_long_regions(Window& window) const {
     std::vector<trace::ThreadIndex> threads;
     for (const WindowEvent& event : window.events) threads.push_back(event.thread);
@@ -152,7 +152,7 @@ class WindowReader {
   trace::EventColumns columns_;
 };
 
-// Those of which something is wanted, in their order.
+// The processes with wanted blocks, in ascending order.
 std::vector<ProcessIndex> wanted_processes(const Context& context) {
   std::vector<bool> is_wanted(context.trace.processes().size(), !context.options.wants_block);
   for (const BlockInfo& block : context.trace.blocks()) {
@@ -165,10 +165,10 @@ std::vector<ProcessIndex> wanted_processes(const Context& context) {
   return processes;
 }
 
-// What is worth a window.
-class Wishes {
+// Selects what is worth a window.
+class WindowRequests {
  public:
-  Wishes(const Context& context, const Profile& profile, size_t processes_max)
+  WindowRequests(const Context& context, const Profile& profile, size_t processes_max)
       : context_(context),
         profile_(profile),
         processes_max_(processes_max),
@@ -183,19 +183,19 @@ class Wishes {
     }
   }
 
-  std::vector<Wish> make() {
-    wish("begin of the job", {0, job_ns()}, first_groups());
-    wish_slow_steps();
-    wish_epochs();
-    wish_checkpoint();
-    wish_busiest();
-    return std::move(wishes_);
+  std::vector<WindowRequest> make() {
+    request("begin of the job", {0, job_ns()}, first_groups());
+    request_slow_steps();
+    request_epochs();
+    request_checkpoint();
+    request_busiest();
+    return std::move(requests_);
   }
 
  private:
   uint64_t job_ns() const { return context_.end_ns - context_.begin_ns + 1; }
 
-  void wish_slow_steps() {
+  void request_slow_steps() {
     const size_t count = std::min(profile_.steps.slowest.size(), kSlowStepsShown);
     for (size_t i = 0; i < count; ++i) {
       const StepStats& step = profile_.steps.slowest[i];
@@ -203,35 +203,35 @@ class Wishes {
       const std::string rank = context_.groups[step.rank].name;
       const std::string epoch =
           step.epoch < 0 ? std::string() : fmt::format(" of epoch {}", step.epoch);
-      wish(fmt::format("slow step {}{}, {}", step.step, epoch, rank),
-           {step.begin_ns, step.begin_ns + step.duration_ns}, {step.rank});
+      request(fmt::format("slow step {}{}, {}", step.step, epoch, rank),
+              {step.begin_ns, step.begin_ns + step.duration_ns}, {step.rank});
     }
   }
 
-  // The first, the second, whose caches may be warm, and the last.
-  void wish_epochs() {
+  // The first epoch, the second, when caches may be warm, and the last.
+  void request_epochs() {
     const std::vector<EpochStats>& epochs = profile_.epochs;
     std::vector<size_t> chosen;
     for (size_t i = 0; i < epochs.size(); ++i) {
       if (i + 1 < kEpochsShown || i + 1 == epochs.size()) chosen.push_back(i);
     }
     for (const size_t i : chosen) {
-      wish(fmt::format("begin of epoch {}", epochs[i].epoch),
-           {epochs[i].begin_ns, epochs[i].end_ns}, first_groups());
+      request(fmt::format("begin of epoch {}", epochs[i].epoch),
+              {epochs[i].begin_ns, epochs[i].end_ns}, first_groups());
     }
   }
 
-  void wish_checkpoint() {
+  void request_checkpoint() {
     const auto longest = std::max_element(profile_.checkpoints.begin(), profile_.checkpoints.end(),
                                           [](const Checkpoint& a, const Checkpoint& b) {
                                             return a.end_ns - a.begin_ns < b.end_ns - b.begin_ns;
                                           });
     if (longest == profile_.checkpoints.end()) return;
-    wish("longest checkpoint", {longest->begin_ns, longest->end_ns}, first_groups());
+    request("longest checkpoint", {longest->begin_ns, longest->end_ns}, first_groups());
   }
 
-  // Where most calls were under way, of the ranks that were busiest then.
-  void wish_busiest() {
+  // When most calls were in flight, for the ranks that were busiest then.
+  void request_busiest() {
     const std::vector<uint64_t>& busy = profile_.timeline.busy_ns;
     const auto most = std::max_element(busy.begin(), busy.end());
     if (most == busy.end() || *most == 0) return;
@@ -253,7 +253,7 @@ class Wishes {
     std::stable_sort(by_heat.begin(), by_heat.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });
     for (size_t i = 0; i < groups.size(); ++i) groups[i] = by_heat[i].second;
-    wish("most calls under way", time, groups);
+    request("most calls in flight", time, groups);
   }
 
   std::vector<size_t> first_groups() const {
@@ -264,12 +264,13 @@ class Wishes {
     return groups;
   }
 
-  // The main processes of the groups first, then their workers that lived then.
-  void wish(std::string why, Interval time, const std::vector<size_t>& groups) {
+  // First the main processes of the groups, then their workers that were alive at that time.
+  void request(std::string why, Interval time, const std::vector<size_t>& groups) {
     const uint64_t begin_ns = context_.begin_ns + std::min(time.begin_ns, job_ns());
     const uint64_t end_ns = context_.begin_ns + std::min(time.end_ns, job_ns());
     if (begin_ns >= end_ns) return;
-    Wish made{.begin_ns = begin_ns, .end_ns = end_ns, .why = std::move(why), .processes = {}};
+    WindowRequest made{
+        .begin_ns = begin_ns, .end_ns = end_ns, .why = std::move(why), .processes = {}};
     size_t longest = 0;
     for (const size_t group : groups) longest = std::max(longest, processes_of_[group].size());
     for (size_t place = 0; place < longest; ++place) {
@@ -283,37 +284,37 @@ class Wishes {
         made.processes.push_back(process);
       }
     }
-    wishes_.push_back(std::move(made));
+    requests_.push_back(std::move(made));
   }
 
   const Context& context_;
   const Profile& profile_;
   const size_t processes_max_;
-  std::vector<std::vector<ProcessIndex>> processes_of_;  // by group, the main one first
-  std::vector<Wish> wishes_;
+  std::vector<std::vector<ProcessIndex>> processes_of_;  // by group, main process first
+  std::vector<WindowRequest> requests_;
 };
 
 }  // namespace
 
 std::vector<Window> make_windows(const Context& context, const Profile& profile,
                                  const DetailLimits& limits) {
-  std::vector<Wish> wishes;
-  // The profile counts what is wanted; one without events was not made of this trace.
+  std::vector<WindowRequest> requests;
+  // The profile counts only wanted events. A profile without events does not belong to this trace.
   const bool has_part = context.options.wants_block && profile.job.events > 0;
   const uint64_t events = has_part ? profile.job.events : context.trace.event_count();
   if (events <= limits.events) {
-    wishes.push_back({.begin_ns = context.begin_ns,
-                      .end_ns = context.end_ns + 1,
-                      .why = "whole job",
-                      .processes = wanted_processes(context)});
+    requests.push_back({.begin_ns = context.begin_ns,
+                        .end_ns = context.end_ns + 1,
+                        .why = "whole job",
+                        .processes = wanted_processes(context)});
   } else {
-    wishes = Wishes(context, profile, limits.processes).make();
+    requests = WindowRequests(context, profile, limits.processes).make();
   }
-  if (wishes.empty()) return {};
-  WindowReader reader(context, std::max<size_t>(limits.events / wishes.size(), 1));
+  if (requests.empty()) return {};
+  WindowReader reader(context, std::max<size_t>(limits.events / requests.size(), 1));
   std::vector<Window> windows;
-  for (const Wish& wish : wishes) {
-    Window window = reader.read(wish);
+  for (const WindowRequest& request : requests) {
+    Window window = reader.read(request);
     if (!window.events.empty()) windows.push_back(std::move(window));
   }
   std::stable_sort(windows.begin(), windows.end(),

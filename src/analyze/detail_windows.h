@@ -1,4 +1,4 @@
-// Windows: stretches of the job's time of which single events are shown.
+// Windows: intervals of the job whose single events are shown.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace millrace::analyze {
 
 struct WindowEvent {
-  uint64_t begin_ns = 0;  // on the trace's clock
+  uint64_t begin_ns = 0;  // on the clock of the trace
   uint64_t duration_ns = 0;
   uint64_t offset = 0;
   uint64_t size = 0;
@@ -25,16 +25,16 @@ struct WindowEvent {
 };
 
 struct Window {
-  uint64_t begin_ns = 0;  // on the trace's clock
+  uint64_t begin_ns = 0;  // on the clock of the trace
   uint64_t end_ns = 0;
   std::string why;
-  std::vector<trace::ProcessIndex> processes;  // whose events are shown
-  // Those that touch the window, also where they begin before it; by thread, then begin, the outer
-  // first.
+  std::vector<trace::ProcessIndex> processes;  // the processes whose events are shown
+  // Events that touch the window, including those that begin before it. Sorted by thread, then
+  // begin; outer events first.
   std::vector<WindowEvent> events;
 };
 
-// In the order of time. Empty windows are left out.
+// Sorted by time. Empty windows are left out.
 std::vector<Window> make_windows(const Context& context, const Profile& profile,
                                  const DetailLimits& limits);
 

@@ -64,7 +64,7 @@ void join_epochs(std::vector<EpochSpan>& epochs) {
 void EpochIndex::add(uint32_t group, const StepSpan& region, MarkedBy by) {
   if (region.epoch < 0 && region.step < 0) return;
   if (groups_.size() <= group) groups_.resize(group + 1);
-  OfGroup& of = groups_[group];
+  GroupSpans& of = groups_[group];
   const bool trains = by == MarkedBy::kTraining;
   if (region.epoch >= 0) {
     join_last(trains ? of.epochs : of.reading,
@@ -74,7 +74,7 @@ void EpochIndex::add(uint32_t group, const StepSpan& region, MarkedBy by) {
 }
 
 void EpochIndex::finish() {
-  for (OfGroup& of : groups_) {
+  for (GroupSpans& of : groups_) {
     if (of.epochs.empty()) of.epochs = of.reading;
     if (of.steps.empty()) of.steps = std::move(of.steps_of_reading);
     of.steps_of_reading = {};

@@ -58,13 +58,13 @@ class EpochIndex {
   bool empty() const { return groups_.empty(); }
 
  private:
-  struct OfGroup {
+  struct GroupSpans {
     std::vector<EpochSpan> epochs;
     std::vector<StepSpan> steps;
     std::vector<EpochSpan> reading;          // until finish(): only of loading threads
     std::vector<StepSpan> steps_of_reading;  // until finish()
   };
-  std::vector<OfGroup> groups_;
+  std::vector<GroupSpans> groups_;
 };
 
 // Looks up one time after another. Times near the last one need no search.

@@ -24,7 +24,7 @@ bool is_stat(Call call) {
          call == Call::kFstatat || call == Call::kStatx;
 }
 
-// Of one block.
+// Per block.
 constexpr size_t kCommonMax = 64;
 
 }  // namespace
@@ -58,7 +58,7 @@ void PatternTotals::merge(const PatternTotals& other) {
   common_strides.merge(other.common_strides);
 }
 
-// What follows an access in the same opening.
+// Compares an access with the previous one after the same open.
 void FileGatherer::note_access(Extent now, Extent& last, SmallAccess& access, Accesses& all) {
   ++access.count;
   const uint64_t size = now.end - now.begin;
@@ -95,7 +95,7 @@ struct FileGatherer::Event {
   int64_t result;
   uint32_t detail;
   bool failed;
-  bool may_be_data;  // of a file that is not the system's
+  bool may_be_data;  // the file is not a system file
   uint64_t epoch_bit;
 };
 
@@ -154,7 +154,7 @@ void FileGatherer::gather_events(const Block& block) {
   for (size_t i = 0; i < columns.size_events(); ++i) {
     const CallTraits& traits = traits_of(columns.call[i]);
     if (!traits.io || columns.file[i] == trace::NameIndex{}) continue;
-    // What a library does to a file is seen again below it.
+    // What a library does to a file is recorded again in the layer below.
     if (below && (traits.layer == Layer::kFormat || traits.layer == Layer::kMpiio)) continue;
     if (use == nullptr || use->file != columns.file[i]) use = &use_of(columns.file[i]);
     const int64_t epoch = epochs.at(columns.begin_ns[i]);
@@ -174,7 +174,7 @@ void FileGatherer::gather_events(const Block& block) {
       Event written = event;
       written.offset = columns.other_offset[i];
       note_write(written, use_of(columns.other_file[i]));
-      use = nullptr;  // uses may have moved
+      use = nullptr;  // uses_ may have been reallocated
     }
   }
 }
@@ -210,7 +210,7 @@ void FileGatherer::note_read(const Event& event, FileUse& use) {
   if (moved == 0) {
     ++totals.read.count;
     ++totals.read.at_end;
-    // A pipe ends too, but is no file of a size.
+    // A pipe ends too, but has no file size.
     if (known && totals.bytes_read > 0) totals.size_known = 1;
     return;
   }

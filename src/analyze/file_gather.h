@@ -1,8 +1,8 @@
-// FileGatherer: sorts the events of one block by file.
+// FileGatherer: groups the events of one block by file.
 //
-// What follows what is judged within a block: the first access to a file in a block follows
-// nothing, unless its opening is there too. With 65,536 events a block that is one access in
-// thousands, and it keeps blocks independent of each other.
+// The sequence of accesses is judged within a block: the first access to a file in a block follows
+// nothing, unless the file was opened in that block. With 65,536 events per block, that affects one
+// access in thousands, and it keeps blocks independent of each other.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,13 @@
 
 namespace millrace::analyze {
 
-// How often each of the more common values came. Of a block only the most common count: values that
-// are all different would fill the memory, and no list of common ones needs them. A value that is
-// common in some blocks and rare in others is therefore counted too low, the same in any order.
+// Counts the more common values. Only the most common values of each block count: values that are
+// all different would exhaust memory, and a list of common values does not need them. A value that
+// is common in some blocks and rare in others is therefore undercounted, but the result does not
+// depend on the order.
 class CommonCounts {
  public:
-  // The values of one block, which are left sorted.
+  // Adds the values of one block, and sorts them.
   void add_block(std::vector<uint64_t>& values);
   void add(uint64_t value, uint64_t count) { values_[value] += count; }
   void merge(const CommonCounts& other);
@@ -44,21 +45,21 @@ struct PatternTotals {
   void merge(const PatternTotals& other);
 };
 
-// What the events of a block did to one file.
+// The I/O on one file in a block.
 struct FileUse {
   trace::NameIndex file{};
   FileTotals totals;
-  std::vector<Extent> extents;  // that were read, where they join into one only one
-  std::vector<uint64_t> sizes;  // of reads, unless it is a file of the system
-  SizeCounts read_sizes;        // the same, counted
+  std::vector<Extent> extents;  // extents that were read; adjacent reads are joined
+  std::vector<uint64_t> sizes;  // of reads, except for system files
+  SizeCounts read_sizes;        // the same sizes, counted
   uint64_t position = 0;        // for calls without an offset
-  Extent last_read;             // empty: none since the opening
+  Extent last_read;             // empty: none since the file was opened
   Extent last_write;
 };
 
 class FileGatherer {
  public:
-  // The result lives until the next call.
+  // The results are valid until the next call.
   void gather(const Block& block);
 
   std::span<FileUse> files() { return {uses_.data(), used_}; }
@@ -76,16 +77,17 @@ class FileGatherer {
   void note_write(const Event& event, FileUse& use);
   static void note_other(const Event& event, FileUse& use);
 
-  std::vector<FileUse> uses_;  // used again from block to block
+  std::vector<FileUse> uses_;  // reused for every block
   size_t used_ = 0;
-  // Open addressing: the place of a file's use, of this block where the round fits.
+  // Open addressing: maps a file to its entry in uses_. Entries of earlier blocks have another
+  // round.
   struct TableSlot {
     uint32_t round = 0;
     uint32_t use = 0;
   };
   std::vector<TableSlot> table_;
   uint32_t round_ = 0;
-  // A block's accesses of one direction, before they are counted.
+  // The accesses of a block in one direction, before they are counted.
   struct Accesses {
     std::vector<uint64_t> sizes;
     std::vector<uint64_t> strides;

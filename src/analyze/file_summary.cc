@@ -26,7 +26,7 @@ void add_to(GroupStats& group, const IoTotals& io, uint64_t size_bytes) {
   group.size_bytes += size_bytes;
 }
 
-// "0-3,7". Groups stand in the order of their ranks.
+// "0-3,7". Groups are sorted by rank.
 std::string ranks_of(const std::vector<Group>& groups, uint64_t bits) {
   std::string text;
   if (groups.size() > 64) return text;
@@ -85,7 +85,7 @@ FileKind FileSummary::kind_of(trace::NameIndex name, const FileTotals& totals) c
     return is_checkpoint_name(path) ? FileKind::kCheckpoint : FileKind::kOutput;
   }
   if (totals.reads > 0 || totals.maps > 0) {
-    // A model that is loaded is no dataset.
+    // A model that is loaded is not a dataset.
     return is_checkpoint_name(path) ? FileKind::kCheckpoint : FileKind::kData;
   }
   return FileKind::kOther;
@@ -107,7 +107,7 @@ void FileSummary::add(trace::NameIndex name, const FileEntry& file) {
     if (total_ns(totals) > 0) note_candidates(name, file);
     return;
   }
-  // Files of a directory mostly follow each other.
+  // Files of the same directory are mostly adjacent.
   if (const std::string_view directory = directory_of(path);
       last_directory_ == nullptr || directory != last_directory_name_) {
     last_directory_ = &directories_[std::string(directory)];
@@ -153,7 +153,7 @@ void FileSummary::add_data(const FileEntry& file, const FileTotals& totals) {
   }
 }
 
-// A heap of the best so far, the least of them on top.
+// Keeps the best candidates in a heap with the worst of them on top.
 void FileSummary::keep(std::vector<Candidate>& best, const Candidate& candidate, size_t limit) {
   const auto is_better = [](const Candidate& a, const Candidate& b) {
     return a.score != b.score ? a.score > b.score : a.name < b.name;
@@ -194,7 +194,7 @@ FileStats FileSummary::stats_of(trace::NameIndex name, const FileEntry& file) co
   stats.reader_ranks = ranks_of(context_.groups, totals.readers);
   stats.epochs = static_cast<uint32_t>(std::popcount(totals.epochs));
   stats.direct_opens = totals.direct_opens;
-  // Where only some openings were direct, the trace does not tell which transfers were.
+  // If only some opens were direct, the trace does not show which transfers were.
   if (totals.direct_opens > 0 && totals.direct_opens == totals.opens) {
     stats.unaligned_direct = totals.unaligned_sector;
   }

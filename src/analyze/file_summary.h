@@ -1,7 +1,7 @@
-// FileSummary: from all files of a job to what a profile tells of them.
+// FileSummary: summarizes all files of a job for the profile.
 //
-// Takes one file after the other and keeps none: the lists hold the most notable, the rest is in
-// the sums.
+// Files are added one by one and not kept. The lists contain the most notable files, the sums all
+// of them.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ inline constexpr size_t kCommonShown = 4;  // common sizes and strides in a prof
 
 class FileSummary {
  public:
-  // Writes into `profile`, which has its checkpoints and epochs already.
+  // Writes into `profile`, which must already have its checkpoints and epochs.
   FileSummary(const Context& context, const Limits& limits, Profile& profile);
 
   void add(trace::NameIndex name, const FileEntry& file);
   void finish();
 
-  // How many data files a group read; beyond 64 groups an estimate.
+  // The number of data files that a group read. An estimate above 64 groups.
   uint64_t data_files_of(uint32_t group) const;
 
-  // The files that a host read or wrote: how many, and their sizes. Beyond 64 groups an estimate.
+  // The number and total size of the files that a host read or wrote. An estimate above 64 groups.
   const GroupStats& files_of_host(size_t host) const { return hosts_[host]; }
 
  private:
@@ -58,12 +58,12 @@ class FileSummary {
   std::vector<Candidate> by_bytes_;
   std::vector<Candidate> by_opens_;
   Groups directories_;
-  GroupStats* last_directory_ = nullptr;  // entries of the map stay where they are
+  GroupStats* last_directory_ = nullptr;  // pointers into the map stay valid
   std::string_view last_directory_name_;
   Groups extensions_;
   GroupStats kinds_[kFileKindCount];
   std::vector<GroupStats> hosts_;
-  std::vector<uint32_t> hosts_by_bit_[64];  // where the groups of a bit are; see group_bit()
+  std::vector<uint32_t> hosts_by_bit_[64];  // hosts of the groups that share a bit; see group_bit()
   std::vector<CommonValue> data_read_sizes_;
   uint64_t data_files_by_bit_[64] = {};
   uint64_t files_by_epoch_bit_[64] = {};

@@ -33,7 +33,7 @@ FileEntry& FileTable::entry(size_t name) {
   if (FileEntry* found = find(name)) return *found;
   auto fresh = std::make_unique<FileEntry[]>(kChunkFiles);
   FileEntry* expected = nullptr;
-  // Another thread may have been quicker.
+  // Another thread may have been faster.
   if (chunks_[name / kChunkFiles].compare_exchange_strong(expected, fresh.get())) {
     return fresh.release()[name % kChunkFiles];
   }
@@ -41,8 +41,8 @@ FileEntry& FileTable::entry(size_t name) {
 }
 
 void FileTable::add(std::span<const FileUse> uses, uint32_t group, uint64_t bit) {
-  // Entries of a million files are not in any cache: without asking for them ahead, this loop would
-  // be most of a scan's time.
+  // The entries of a million files are not in any cache. Without prefetching, this loop would take
+  // most of the time of a scan.
   constexpr size_t kAhead = 8;
   constexpr size_t kLine = 64;
   for (size_t i = 0; i < uses.size(); ++i) {

@@ -1,6 +1,6 @@
-// FileTable: the totals of all files of a job, by the number of their name.
+// FileTable: the totals of all files of a job, indexed by the number of their name.
 //
-// Several threads may add at once. Memory is taken by the thousand files, as they are used.
+// Several threads may add at once. Memory is allocated in chunks of 1024 files on first use.
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,14 @@
 
 namespace millrace::analyze {
 
-// On cache lines of its own, so that a look at one takes as few as can be.
+// Aligned to cache lines, so that an access touches as few as possible.
 struct alignas(64) FileEntry {
   FileTotals totals;
   Coverage coverage;
-  std::unique_ptr<SizeCounts> read_sizes;  // null: nothing was read, or it is a file of the system
+  std::unique_ptr<SizeCounts> read_sizes;  // null: nothing was read, or it is a system file
 };
 
-// Held for some nanoseconds, millions of times: a mutex would cost more than what it guards.
+// Held for a few nanoseconds, millions of times: a mutex would cost more than the work it protects.
 class SpinLock {
  public:
   void lock() {
@@ -44,26 +44,26 @@ class FileTable {
   FileTable(const FileTable&) = delete;
   FileTable& operator=(const FileTable&) = delete;
 
-  // What a block of that group did. `bit` stands for the group.
+  // Adds the I/O of one block of a group. `bit` is the bit of the group.
   void add(std::span<const FileUse> uses, uint32_t group, uint64_t bit);
 
   void save(std::vector<std::byte>& out) const;
   Status merge(ByteReader& saved);
 
-  // Every file that was used, in the order of their numbers.
+  // Calls `see` for every file that was used, sorted by number.
   void visit(const std::function<void(trace::NameIndex, const FileEntry&)>& see) const;
 
  private:
   static constexpr size_t kChunkFiles = 1024;
   static constexpr size_t kLocks = 256;
 
-  // Null: none of its thousand is used yet.
+  // Null: no file of its chunk has been used yet.
   FileEntry* find(size_t name) const;
   FileEntry& entry(size_t name);
 
   size_t name_count_;
   std::vector<std::atomic<FileEntry*>> chunks_;
-  std::unique_ptr<SpinLock[]> locks_;  // of the files whose number is the lock's, modulo
+  std::unique_ptr<SpinLock[]> locks_;  // file i uses lock i modulo kLocks
 };
 
 }  // namespace millrace::analyze

@@ -115,7 +115,7 @@ void Coverage::add_to_head(Extent extent, uint16_t owner) {
   head_owner_ = joined(head_owner_, owner);
 }
 
-// Twice as many bytes a cell.
+// Doubles the size of a cell.
 void Coverage::widen() {
   auto& owner = cells_->owner;
   for (size_t i = 0; i < kCells / 2; ++i) owner[i] = joined(owner[2 * i], owner[2 * i + 1]);
@@ -185,7 +185,7 @@ Result<Coverage> Coverage::load(ByteReader& in) {
   coverage.cells_ = std::make_unique<Cells>();
   ASSIGN_OR_RETURN(*coverage.cells_, in.read<Cells>());
   if (coverage.cells_->shift < kCellShift || coverage.cells_->shift > 54) {
-    return fail(Errc::kCorrupt, "cells of 2^{} bytes cannot be", coverage.cells_->shift);
+    return fail(Errc::kCorrupt, "invalid cell size of 2^{} bytes", coverage.cells_->shift);
   }
   return coverage;
 }

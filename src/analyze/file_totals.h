@@ -1,9 +1,9 @@
-// FileTotals: what was done to one file, kept small, because there may be millions of them.
+// FileTotals: the I/O on one file. Kept small, because there may be millions of files.
 //
-// All of it is sums, least, greatest and sets of bits: neither order nor grouping changes it.
-// Coverage tells which bytes were read, and by whom, by cells of 64 KiB, or of a thousandth of the
-// file where that is more; of the first 4 MiB it tells only whether one group or several read
-// there.
+// All members are sums, minima, maxima and bit sets, so neither order nor grouping matters.
+// Coverage records which bytes were read and by which group, in cells of 64 KiB, or about a
+// thousandth of the file if that is more. For the first 4 MiB it only records whether one group or
+// several read there.
 #pragma once
 
 #include <algorithm>
@@ -34,16 +34,16 @@ struct SmallAccess {
   AccessCounts counts() const;
 };
 
-// What reading touches stands first: an entry of a file that is only read is three cache lines, not
-// four.
+// What reading uses comes first: the entry of a file that is only read then takes three cache
+// lines, not four.
 struct FileTotals {
-  uint64_t first_ns = ~uint64_t{0};  // on the trace's clock
+  uint64_t first_ns = ~uint64_t{0};  // on the clock of the trace
   uint64_t last_ns = 0;
   uint64_t bytes_read = 0;
   uint64_t read_ns = 0;
   uint64_t metadata_ns = 0;
   uint64_t size_bytes = 0;
-  uint64_t epochs = 0;   // bit n: read in an epoch of that number modulo 64
+  uint64_t epochs = 0;   // bit n: read in an epoch whose number modulo 64 is n
   uint64_t readers = 0;  // bits of groups, see group_bit()
   uint64_t users = 0;
   uint32_t opens = 0;
@@ -82,7 +82,7 @@ class Coverage {
   void merge(const Coverage& other);
 
   uint64_t unique_bytes() const;
-  uint64_t shared_bytes() const;  // of those, read by several groups
+  uint64_t shared_bytes() const;  // part of unique_bytes() that several groups read
 
   void save(std::vector<std::byte>& out) const;
   static Result<Coverage> load(ByteReader& in);
@@ -90,7 +90,7 @@ class Coverage {
  private:
   static constexpr size_t kCells = 1024;
   static constexpr uint16_t kSeveral = 0xffff;
-  // Whoever read a cell: 0 nobody, kSeveral several, else the group's number plus 1, modulo.
+  // Who read a cell: 0 nobody, kSeveral several groups, otherwise a number derived from the group.
   struct Cells {
     uint32_t shift = 16;  // a cell has 2^shift bytes
     std::array<uint16_t, kCells> owner = {};
@@ -101,17 +101,18 @@ class Coverage {
   void widen();
 
   Extent hull_;
-  uint64_t head_ = 0;             // the first 64 cells, which is all there is of most files
-  uint16_t head_owner_ = 0;       // of all those together
-  std::unique_ptr<Cells> cells_;  // what is beyond
+  uint64_t head_ = 0;             // the first 64 cells; most files have no more
+  uint16_t head_owner_ = 0;       // of all these cells together
+  std::unique_ptr<Cells> cells_;  // everything beyond
 };
 
-// Which bit stands for a group: its own for up to 64 groups, else one for neighbours together.
+// The bit of a group. With up to 64 groups each has its own, otherwise neighboring groups share
+// one.
 constexpr uint64_t group_bit(uint32_t group, size_t group_count) {
   return uint64_t{1} << (group_count <= 64 ? group : uint64_t{group} * 64 / group_count);
 }
 
-// How many groups the bits stand for; beyond 64 an estimate.
+// The number of groups in `bits`. An estimate above 64 groups.
 uint32_t count_groups(uint64_t bits, size_t group_count);
 
 }  // namespace millrace::analyze

@@ -28,7 +28,7 @@ TEST(Coverage, BytesThatTwoGroupsReadAreShared) {
   EXPECT_EQ(coverage.shared_bytes(), 10000u);
 }
 
-TEST(Coverage, PartsOfALargeFileThatGroupsDivideAreNotShared) {
+TEST(Coverage, PartsOfALargeFileThatGroupsReadSeparatelyAreNotShared) {
   Coverage coverage;
   for (int epoch = 0; epoch < 3; ++epoch) {
     coverage.add({8 * kMiB, 16 * kMiB}, 0);
@@ -38,7 +38,7 @@ TEST(Coverage, PartsOfALargeFileThatGroupsDivideAreNotShared) {
   EXPECT_EQ(coverage.shared_bytes(), 0u);
 }
 
-TEST(Coverage, NeitherOrderNorMergingChangesIt) {
+TEST(Coverage, DoesNotDependOnOrderOrMerging) {
   std::mt19937_64 random(7);
   std::vector<std::pair<Extent, uint32_t>> reads;
   for (int i = 0; i < 400; ++i) {
@@ -68,7 +68,7 @@ TEST(Coverage, NeitherOrderNorMergingChangesIt) {
   EXPECT_EQ(a, b);
 }
 
-TEST(Coverage, RefusesBytesThatCannotBe) {
+TEST(Coverage, RejectsInvalidBytes) {
   Coverage coverage;
   coverage.add({100 * kMiB, 200 * kMiB}, 1);
   std::vector<std::byte> saved;
@@ -79,14 +79,14 @@ TEST(Coverage, RefusesBytesThatCannotBe) {
   }
 }
 
-TEST(GroupBits, BeyondSixtyFourGroupsNeighboursShareABit) {
+TEST(GroupBits, AboveSixtyFourGroupsNeighborsShareABit) {
   EXPECT_EQ(group_bit(3, 8), 8u);
   EXPECT_EQ(group_bit(127, 128), uint64_t{1} << 63);
   EXPECT_EQ(count_groups(~uint64_t{0}, 1000), 1000u);
   EXPECT_EQ(count_groups(5, 8), 2u);
 }
 
-TEST(FileKinds, TellsProgramsFromData) {
+TEST(FileKinds, DistinguishesProgramsFromData) {
   for (const char* path : {"/usr/lib/libc.so.6", "/proc/self/maps", "/job/train.py", "",
                            "/env/lib/python3.11/site-packages/torch/x.json", "pipe:[3]", "<socket>",
                            "/dev/shm/torch_12_3"}) {
@@ -97,7 +97,7 @@ TEST(FileKinds, TellsProgramsFromData) {
   }
 }
 
-TEST(FileKinds, NamesTheEnding) {
+TEST(FileKinds, FindsTheExtension) {
   EXPECT_EQ(extension_of("/d/a.JPG"), ".jpg");
   EXPECT_EQ(extension_of("/d/brain.nii.gz"), ".nii.gz");
   EXPECT_EQ(extension_of("/d/part.00017"), "(none)");

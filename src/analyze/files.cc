@@ -1,4 +1,4 @@
-// The files metric: what was done to each file, and to files of a kind; how bytes were accessed.
+// The files metric: the I/O on each file and each kind of file, and the access patterns.
 #include <algorithm>
 #include <mutex>
 #include <set>
@@ -12,9 +12,9 @@
 namespace millrace::analyze {
 namespace {
 
-// What one group did.
+// The I/O of one group.
 struct GroupTotals {
-  FileTotals all;  // for its sums; sizes and access counts mean nothing here
+  FileTotals all;  // only for its sums; sizes and access counts have no meaning here
   uint64_t data_bytes_read = 0;
   std::set<uint32_t> reading_threads;
 };
@@ -141,7 +141,7 @@ class FilesMetric : public Metric {
     into.reading_threads.insert(of.reading_threads.begin(), of.reading_threads.end());
   }
 
-  // After the time metric, whose unions tell how much of a rank's I/O was at once.
+  // Runs after the time metric: its unions show how much of a rank's I/O was concurrent.
   void finish_ranks(const Context& context, const FileSummary& summary, Profile& profile) const {
     std::vector<IoTotals> hosts(context.hosts.size());
     for (size_t i = 0; i < groups_.size(); ++i) {

@@ -1,4 +1,4 @@
-// What the files, order and functions metrics tell of small traces, through the real scan.
+// Tests the files, order and functions metrics on small traces, through the real scan.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class FilesTest : public testing::Test {
   std::optional<TemporaryDirectory> directory_;
 };
 
-// Reads whole files, one after the other, a millisecond each.
+// Reads whole files one after the other, one millisecond each.
 void read_files(const Program& program, const std::vector<int>& order,
                 std::chrono::nanoseconds begin) {
   for (const int number : order) {
@@ -63,7 +63,7 @@ void mark_epochs(const Program& program, int count, std::chrono::nanoseconds eac
   }
 }
 
-TEST_F(FilesTest, TellsConsecutiveSequentialAndBackward) {
+TEST_F(FilesTest, DistinguishesConsecutiveSequentialAndBackwardReads) {
   TraceBuilder job(path());
   const Program program = job.program({});
   program.open("/data/x", {.at = 0ms});
@@ -71,7 +71,7 @@ TEST_F(FilesTest, TellsConsecutiveSequentialAndBackward) {
   program.read("/data/x", {.at = 2ms, .offset = 4096, .size = 4096});  // consecutive
   program.read("/data/x", {.at = 3ms, .offset = 65536, .size = 100});  // sequential
   program.read("/data/x", {.at = 4ms, .offset = 8192, .size = 4096});  // backward
-  program.open("/data/x", {.at = 5ms});                                // begins anew
+  program.open("/data/x", {.at = 5ms});                                // starts over
   program.read("/data/x", {.at = 6ms, .offset = 12288, .size = 4096});
   const trace::Trace trace = job.finish();
   const Profile profile = profile_of(trace);
@@ -92,7 +92,7 @@ TEST_F(FilesTest, TellsConsecutiveSequentialAndBackward) {
   EXPECT_EQ(profile.reads.common_strides[0].value, 61440u);
 }
 
-TEST_F(FilesTest, LearnsSizesFromStatAndFromTheEnd) {
+TEST_F(FilesTest, FindsSizesFromStatAndFromReadsAtTheEnd) {
   TraceBuilder job(path());
   const Program program = job.program({});
   program.fstat("/data/known", {.at = 0ms, .size = 5000});
@@ -109,7 +109,7 @@ TEST_F(FilesTest, LearnsSizesFromStatAndFromTheEnd) {
   EXPECT_EQ(profile.data.files_whole, 1u);
 }
 
-TEST_F(FilesTest, KindsComeFromNamesAndUse) {
+TEST_F(FilesTest, KindsFollowFromNamesAndUse) {
   TraceBuilder job(path());
   const Program program = job.program({});
   program.read("/data/a.jpg", {.at = 0ms, .offset = 0, .size = 10});
@@ -130,8 +130,8 @@ TEST_F(FilesTest, KindsComeFromNamesAndUse) {
   EXPECT_EQ(profile.job.bytes_written, 20u);
 }
 
-// A file is no data if some process writes it, which may be seen after all reads of it.
-TEST_F(FilesTest, SizesOfDataReadsAreThoseOfDataFilesAlone) {
+// A file is not data if some process writes it, even if the write comes after all reads.
+TEST_F(FilesTest, SizesOfDataReadsCoverOnlyDataFiles) {
   TraceBuilder job(path());
   const Program compiler = job.program({});
   const Program assembler = job.program({});
@@ -158,7 +158,7 @@ TEST_F(FilesTest, SizesOfDataReadsAreThoseOfDataFilesAlone) {
   }
 }
 
-TEST_F(FilesTest, OfManySizesTheCommonOnesKeepTheirValue) {
+TEST_F(FilesTest, WithManySizesOnlyCommonOnesKeepTheirValue) {
   TraceBuilder job(path());
   const Program program = job.program({});
   uint64_t offset = 0;
@@ -177,7 +177,7 @@ TEST_F(FilesTest, OfManySizesTheCommonOnesKeepTheirValue) {
   }
 }
 
-TEST_F(FilesTest, AHdf5ReadIsNotCountedAgainAboveItsReads) {
+TEST_F(FilesTest, AnHdf5ReadIsNotCountedInAdditionToItsReads) {
   TraceBuilder job(path());
   const Program program = job.program({});
   program.call(wire::Call::kH5Dread, "/data/a.h5", {.at = 0ms, .takes = 5ms, .size = 4096});
@@ -190,7 +190,7 @@ TEST_F(FilesTest, AHdf5ReadIsNotCountedAgainAboveItsReads) {
   EXPECT_EQ(profile.layers[0].bytes_read, 4096u);
 }
 
-TEST_F(FilesTest, TellsWhichFilesRanksShare) {
+TEST_F(FilesTest, FindsTheFilesThatRanksShare) {
   TraceBuilder job(path());
   const Program rank0 = job.program({.rank = 0});
   const Program rank1 = job.program({.rank = 1});
@@ -232,7 +232,7 @@ TEST_F(FilesTest, CountsTheFilesOfEachHost) {
   EXPECT_EQ(profile.hosts[1].io.bytes_read, 1700u);
 }
 
-TEST_F(FilesTest, UnalignedTransfersCountWhereEveryOpeningWasDirect) {
+TEST_F(FilesTest, UnalignedTransfersCountIfEveryOpenWasDirect) {
   TraceBuilder job(path());
   const Program program = job.program({});
   program.open("/data/d", {.at = 0ms, .detail = O_DIRECT});
@@ -269,7 +269,7 @@ TEST_F(FilesTest, TheSameOrderEveryEpochIsFixed) {
   EXPECT_EQ(profile.data.order_repeated, 1);
 }
 
-TEST_F(FilesTest, TheOrderOfNamesIsNoShuffling) {
+TEST_F(FilesTest, TheOrderOfNamesIsSequential) {
   TraceBuilder job(path());
   const Program program = job.program({});
   std::vector<int> order;
@@ -279,7 +279,7 @@ TEST_F(FilesTest, TheOrderOfNamesIsNoShuffling) {
   EXPECT_EQ(profile_of(trace).data.order, ReadOrder::kSequential);
 }
 
-TEST_F(FilesTest, FilesInANewOrderAndTheirSamplesInTheOldOne) {
+TEST_F(FilesTest, RecognizesShuffledFilesWithSamplesInFixedOrder) {
   TraceBuilder job(path());
   const Program program = job.program({});
   std::chrono::nanoseconds at{};
@@ -294,7 +294,7 @@ TEST_F(FilesTest, FilesInANewOrderAndTheirSamplesInTheOldOne) {
   EXPECT_EQ(profile_of(trace).data.order, ReadOrder::kFilesShuffled);
 }
 
-TEST_F(FilesTest, AHandfulOfReadsHasNoOrder) {
+TEST_F(FilesTest, AFewReadsHaveNoOrder) {
   TraceBuilder job(path());
   const Program program = job.program({});
   read_files(program, shuffled(5, 1), 0ms);
@@ -323,7 +323,7 @@ TEST_F(FilesTest, SharesOfBlocksMergeToTheSameProfile) {
   EXPECT_EQ(profile_json(first.finish()), profile_json(alone));
 }
 
-TEST_F(FilesTest, WhatAnotherSharedMustMakeSense) {
+TEST_F(FilesTest, InvalidSavedBytesAreRejected) {
   TraceBuilder job(path());
   const Program program = job.program({});
   read_files(program, shuffled(20, 1), 0ms);

@@ -10,7 +10,7 @@
 namespace millrace::analyze {
 namespace {
 
-// A newline is a control character, and printable() writes those out.
+// printable() also escapes newlines.
 std::string frame_name(const std::string& name) {
   std::string text = printable(name);
   std::replace(text.begin(), text.end(), ';', ',');
@@ -24,7 +24,7 @@ std::string folded_stacks(const Profile& profile) {
   std::vector<std::string> stacks(profile.tree.size());
   for (size_t i = 1; i < profile.tree.size(); ++i) {
     const TreeNode& node = profile.tree[i];
-    // Parents stand before their children; a profile from a file may claim otherwise.
+    // Parents come before their children, but a profile from a file may claim otherwise.
     if (node.parent >= i) continue;
     stacks[i] = stacks[node.parent];
     if (!stacks[i].empty()) stacks[i] += ';';

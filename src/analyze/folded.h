@@ -1,8 +1,8 @@
-// Folded stacks: the call tree as lines that flame graph tools read.
+// Folded stacks: the call tree as lines for flame graph tools.
 //
 //   epoch;fetch;H5Dread;pread 12345
 //
-// A line a place in the tree, with the time spent there itself in microseconds.
+// One line per node of the tree, with its own time in microseconds.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace millrace::analyze {
 
-// Places with less than half a microsecond of their own have no line. Names are made safe to print;
-// a ';' in one becomes ','.
+// Nodes with less than half a microsecond of their own time have no line. Names are made printable,
+// and ';' in a name becomes ','.
 std::string folded_stacks(const Profile& profile);
 
 }  // namespace millrace::analyze

@@ -11,7 +11,7 @@ Profile with_tree(std::vector<TreeNode> nodes) {
   return profile;
 }
 
-TEST(FoldedStacks, AreLinesOfPathsWithTheirOwnMicroseconds) {
+TEST(FoldedStacks, AreOneLinePerPathWithItsOwnMicroseconds) {
   EXPECT_EQ(folded_stacks(with_tree({
                 {.name = "", .total_ns = 20'000'000},
                 {.name = "fetch", .parent = 0, .total_ns = 20'000'000, .self_ns = 5'000'000},
@@ -23,7 +23,7 @@ TEST(FoldedStacks, AreLinesOfPathsWithTheirOwnMicroseconds) {
             "fetch;H5Dread;pread 12345\n");
 }
 
-TEST(FoldedStacks, RoundAndLeaveOutWhatIsNothing) {
+TEST(FoldedStacks, RoundTimesAndOmitZero) {
   EXPECT_EQ(folded_stacks(with_tree({
                 {},
                 {.name = "a", .self_ns = 499},
@@ -34,17 +34,17 @@ TEST(FoldedStacks, RoundAndLeaveOutWhatIsNothing) {
             "b 1\nc 1\na;d 1\n");
 }
 
-TEST(FoldedStacks, KeepNamesFromBreakingTheLine) {
+TEST(FoldedStacks, EscapeNamesThatWouldBreakTheLine) {
   EXPECT_EQ(folded_stacks(with_tree({{}, {.name = "a;b\nc \x1b[31m\xff", .self_ns = 1000}})),
             "a,b\\x0ac \\x1b[31m\\xff 1\n");
 }
 
-TEST(FoldedStacks, OfNoTreeAreEmpty) {
+TEST(FoldedStacks, AreEmptyWithoutATree) {
   EXPECT_EQ(folded_stacks({}), "");
   EXPECT_EQ(folded_stacks(with_tree({{}})), "");
 }
 
-TEST(FoldedStacks, SkipNodesThatStandBeforeTheirParents) {
+TEST(FoldedStacks, SkipNodesThatComeBeforeTheirParents) {
   EXPECT_EQ(folded_stacks(with_tree({{},
                                      {.name = "a", .parent = 2, .self_ns = 1000},
                                      {.name = "b", .parent = 9, .self_ns = 1000}})),

@@ -1,4 +1,4 @@
-// The functions metric: what each call and each region did, and each layer.
+// The functions metric: totals of each call, each region and each layer.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -16,12 +16,12 @@ using trace::EventColumns;
 using wire::Call;
 using wire::CallKind;
 
-// Programs that put a number into the name of a region must not fill the memory: beyond so many
-// names, the rest counts as one.
+// Programs that put a number into region names must not exhaust memory: once there are this many
+// names, all further regions count as one.
 constexpr size_t kRegionNamesMax = 4096;
 constexpr size_t kFunctionsMax = 1000;
 
-// A call by its number, a region by its name.
+// A call is identified by its number, a region by its name.
 struct Key {
   Call call{};
   trace::NameIndex name{};  // of regions
@@ -45,7 +45,7 @@ struct Totals {
   }
 };
 
-// One function's events of a block.
+// The events of one function in a block.
 struct Gathered {
   Key key;
   bool sized = false;
@@ -54,7 +54,7 @@ struct Gathered {
   std::vector<uint64_t> latencies;
 };
 
-// Sorts the events of a block by function. Its memory is used again from block to block.
+// Groups the events of a block by function. Reuses its memory for every block.
 class Gatherer {
  public:
   std::span<Gathered> gather(const EventColumns& columns) {
@@ -118,7 +118,7 @@ class FunctionsMetric : public Metric {
   void observe(const Block& block) override {
     thread_local Gatherer gatherer;
     for (const Gathered& of : gatherer.gather(block.columns)) {
-      // Sketched before the lock is taken: sorting is the work.
+      // Computed before taking the lock, because sorting is expensive.
       Totals totals;
       totals.errors = of.errors;
       totals.sizes.add_all(of.sizes);

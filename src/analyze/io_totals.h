@@ -10,7 +10,7 @@
 
 namespace millrace::analyze {
 
-// Moments are left on the trace's clock. REQUIRES: the event is a call that does I/O.
+// Times stay on the clock of the trace. REQUIRES: the event is a call that does I/O.
 inline void count_io(const trace::EventColumns& columns, size_t i, const CallTraits& traits,
                      IoTotals& totals) {
   using wire::CallKind;

@@ -1,4 +1,4 @@
-// The job metric: who took part, when, and with which means.
+// The job metric: the processes of the job, when they ran, and the kinds of I/O they used.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -15,16 +15,16 @@ namespace {
 using wire::Call;
 using wire::CallKind;
 
-// Bits of what was seen.
+// Kinds of I/O that were seen, as bits.
 enum Seen : uint8_t { kDirect = 1, kMapped = 2, kUring = 4 };
 
 struct FrameworkSign {
-  std::string_view part;  // of a path
+  std::string_view part;  // part of a path
   std::string_view framework;
 };
 
-// The first that is found in a path the job touched. TensorFlow and JAX before PyTorch: their
-// programs often import torch for its data loaders, not the other way round.
+// The first entry found in any path of the job counts. TensorFlow and JAX come before PyTorch:
+// their programs often import torch for its data loaders, but not the reverse.
 constexpr FrameworkSign kFrameworks[] = {
     {"/tensorflow/", "tensorflow"}, {"libtensorflow", "tensorflow"}, {"/jaxlib/", "jax"},
     {"/torch/", "pytorch"},         {"libtorch", "pytorch"},
@@ -108,7 +108,7 @@ class JobMetric : public Metric {
     job.ranks =
         static_cast<uint32_t>(std::count_if(context.groups.begin(), context.groups.end(),
                                             [](const Group& group) { return group.trains; }));
-    // A process that called exec is two programs, and one process.
+    // A process that called exec is two programs, but one process.
     std::set<std::pair<uint32_t, uint32_t>> processes;
     for (const trace::Process& process : trace.processes()) {
       processes.insert({process.session, process.pid});
@@ -136,7 +136,7 @@ class JobMetric : public Metric {
   }
 
  private:
-  // A process that became another program by exec ended as that one did.
+  // The last program of a process that called exec: its exit code is that of the process.
   static const trace::Process* last_program(const trace::Trace& trace, trace::ProcessIndex main) {
     if (main == trace::kNoProcess) return nullptr;
     const trace::Process* last = &trace.processes()[static_cast<size_t>(main)];

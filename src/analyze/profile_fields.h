@@ -1,8 +1,8 @@
-// profile_fields: the names of a Profile's members, once, for all who write or read it.
+// profile_fields: the names of the members of a Profile, defined once for all writers and readers.
 //
-// visit_fields(visit, value) calls visit(name, member) for each member of one struct, in the order
-// of the struct, and visit.moment(name, member) for moments that may not be there (~0). Writer and
-// reader are visitors, so neither can know a name the other does not.
+// visit_fields(visit, value) calls visit(name, member) for each member of a struct in declaration
+// order, and visit.moment(name, member) for points in time that may be missing (~0). Writer and
+// reader are both visitors, so neither can know a name that the other does not.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ inline constexpr std::array<std::string_view, 14> kCallKindNames = {
     "other", "open",     "close",     "read", "write",     "transfer", "seek",
     "sync",  "metadata", "directory", "map",  "duplicate", "process",  "region"};
 
-// The words of an enum in JSON, by its values.
+// The names of enum values in JSON, by value.
 constexpr const auto& names_of(Layer) { return kLayerNames; }
 constexpr const auto& names_of(Role) { return kRoleNames; }
 constexpr const auto& names_of(FileKind) { return kFileKindNames; }
@@ -34,7 +34,7 @@ constexpr const auto& names_of(wire::CallKind) { return kCallKindNames; }
 template <typename T, typename Struct>
 concept Of = std::same_as<std::remove_const_t<T>, Struct>;
 
-// Whether values of a struct are many and small, and stand on one line each.
+// Whether values of a struct are many and small, so that each is written on one line.
 template <typename T>
 inline constexpr bool kOnOneLine = Of<T, Distribution> || Of<T, CommonValue> || Of<T, Stretch> ||
                                    Of<T, EpochAction> || Of<T, StepStats> || Of<T, TreeNode> ||

@@ -50,7 +50,7 @@ class FieldWriter {
     json_.end_list();
   }
 
-  // Sizes and latencies rarely fill half of the bins: the empty ones at the end are left out.
+  // Sizes and latencies rarely fill half of the bins. Empty bins at the end are left out.
   void put(const LogHistogram& histogram) {
     size_t size = LogHistogram::kBinCount;
     while (size > 0 && histogram.bins()[size - 1] == 0) --size;

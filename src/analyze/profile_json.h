@@ -1,4 +1,4 @@
-// profile_json: a profile as the JSON of docs/formats/report.md.
+// profile_json: writes a profile as the JSON of docs/formats/report.md.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace millrace::analyze {
 
-// One object, whole.
+// The complete JSON object.
 std::string profile_json(const Profile& profile);
 
-// "format", "version" and all members of the profile into the object that `json` has open, for
-// those who put more beside them ("findings").
+// Writes "format", "version" and all members of the profile into the object that is open in `json`.
+// For callers that add more members ("findings").
 void write_profile(JsonWriter& json, const Profile& profile);
 
 }  // namespace millrace::analyze

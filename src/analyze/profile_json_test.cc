@@ -20,7 +20,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// Gives each number of a Profile another value, each list two items, each word another one.
+// Gives each number and each text of a Profile a different value, and each list two items.
 class Filler {
  public:
   template <typename T>
@@ -87,7 +87,7 @@ std::string with(const std::string& members) {
   return R"({"format": "millrace-report", "version": 1, "job": {}, )" + members + "}";
 }
 
-TEST(ProfileJson, WhatIsWrittenReadsBackAsTheSame) {
+TEST(ProfileJson, AWrittenProfileReadsBackUnchanged) {
   const std::string text = profile_json(full_profile());
   const auto read = parse(text);
   ASSERT_TRUE(read.ok()) << read.error().message();
@@ -103,7 +103,7 @@ TEST(ProfileJson, AnEmptyProfileReadsBackAsEmpty) {
   EXPECT_EQ(profile_json(*read), text);
 }
 
-// Converts to whatever a member is.
+// Converts to the type of any member.
 struct Anything {
   template <typename T>
   operator T&() const;
@@ -118,7 +118,7 @@ consteval size_t member_count() {
   }
 }
 
-// Counts the members that visit_fields() shows of one struct, without going into them.
+// Counts the members that visit_fields() visits in one struct, without descending into them.
 struct Counter {
   size_t count = 0;
   template <typename T>
@@ -175,7 +175,7 @@ TEST(ProfileJson, EveryNameIsOnItsPage) {
   }
 }
 
-TEST(ProfileJson, CountsStandOnOneLineWithoutEmptyBinsAtTheEnd) {
+TEST(ProfileJson, CountsAreOnOneLineWithoutEmptyBinsAtTheEnd) {
   Profile profile;
   profile.reads.sizes.add(1, 7);
   profile.reads.sizes.add(5, 9);
@@ -185,7 +185,7 @@ TEST(ProfileJson, CountsStandOnOneLineWithoutEmptyBinsAtTheEnd) {
   EXPECT_THAT(text, HasSubstr("\"bytes_read\": [1, 2, 3],\n"));
 }
 
-TEST(ProfileJson, WhatWasNeverUsedHasNoFirstUse) {
+TEST(ProfileJson, AnUnusedFileHasNoFirstUse) {
   Profile profile;
   profile.kinds.resize(2);
   profile.kinds[1].io.first_ns = 5;
@@ -197,7 +197,7 @@ TEST(ProfileJson, WhatWasNeverUsedHasNoFirstUse) {
   EXPECT_EQ(read->kinds[1].io.first_ns, 5u);
 }
 
-TEST(ProfileJson, OthersMayPutMoreBesideTheProfile) {
+TEST(ProfileJson, CallersMayAddMembersBesideTheProfile) {
   JsonWriter json;
   json.begin_object();
   write_profile(json, full_profile());
@@ -211,7 +211,7 @@ TEST(ProfileJson, OthersMayPutMoreBesideTheProfile) {
   EXPECT_EQ(profile_json(*read), profile_json(full_profile()));
 }
 
-TEST(ProfileRead, TheGoldenProfileReadsAsItsMakerWroteIt) {
+TEST(ProfileRead, TheGoldenProfileReadsAsItWasWritten) {
   const auto profile = read_profile("tests/golden/profile.json");
   ASSERT_TRUE(profile.ok()) << profile.error().message();
   EXPECT_EQ(profile->job.framework, "pytorch");
@@ -239,29 +239,29 @@ TEST(ProfileRead, UnknownKeysAreSkippedAndMissingOnesLeaveTheirMemberEmpty) {
   EXPECT_EQ(read->job.wall_ns, 0u);
 }
 
-TEST(ProfileRead, OtherFormatsAndVersionsAreRefusedByASentence) {
+TEST(ProfileRead, OtherFormatsAndVersionsAreRejectedWithASentence) {
   EXPECT_EQ(complaint("[]"),
-            "p.json: is no saved profile (\"format\" is not \"millrace-report\"); `millrace report "
-            "--json` makes one");
+            "p.json: not a saved profile (\"format\" is not \"millrace-report\"); create one with "
+            "`millrace report --json`");
   EXPECT_THAT(complaint(R"({"format": "millrace-info", "version": 1})"),
-              HasSubstr("is no saved profile"));
+              HasSubstr("not a saved profile"));
   EXPECT_EQ(complaint(R"({"format": "millrace-report", "version": 2, "job": {}})"),
-            "p.json: is a profile of version 2; this build reads version 1. Upgrade, or make it "
-            "again from the trace");
+            "p.json: profile of version 2; this build reads version 1. Upgrade, or create it again "
+            "from the trace");
   EXPECT_EQ(complaint(R"({"format": "millrace-report", "version": "one", "job": {}})"),
-            "p.json:1: no version that is a whole number");
+            "p.json:1: \"version\" is missing or not a positive whole number");
   EXPECT_EQ(complaint(R"({"format": "millrace-report", "job": {}})"),
-            "p.json:1: no version that is a whole number");
+            "p.json:1: \"version\" is missing or not a positive whole number");
   EXPECT_EQ(complaint(R"({"format": "millrace-report", "version": 1, "scaling": []})"),
-            "p.json: has no \"job\": it is a report of something else than one job");
+            "p.json: no \"job\": this is not the report of a single job");
 }
 
-TEST(ProfileRead, WrongTypesAreToldWithTheirPlace) {
+TEST(ProfileRead, WrongTypesAreReportedWithTheirPlace) {
   EXPECT_EQ(complaint(with_job("\n\"ranks\": \"four\"")),
             "p.json:2: job.ranks: expected a whole number that is not negative, found the string "
             "'four'");
   EXPECT_EQ(complaint(with_job(R"("ranks": 4294967296)")),
-            "p.json:1: job.ranks: 4294967296 is over 4294967295");
+            "p.json:1: job.ranks: 4294967296 is more than the maximum of 4294967295");
   EXPECT_THAT(complaint(with_job(R"("wall_ns": -1)")), HasSubstr("job.wall_ns: expected a whole"));
   EXPECT_THAT(complaint(with_job(R"("wall_ns": 1.5)")), HasSubstr("job.wall_ns: expected a whole"));
   EXPECT_THAT(complaint(with_job(R"("amplification": 1e999)")), HasSubstr("job.amplification"));
@@ -272,33 +272,33 @@ TEST(ProfileRead, WrongTypesAreToldWithTheirPlace) {
   EXPECT_THAT(complaint(with(R"("time": [])")),
               HasSubstr("time: expected an object, found a list"));
   EXPECT_THAT(complaint(with(R"("functions": [{}, {"layer": "cellar"}])")),
-              HasSubstr("functions[1].layer: unknown word 'cellar'"));
+              HasSubstr("functions[1].layer: unknown value 'cellar'"));
   EXPECT_THAT(complaint(with(R"("heat": {"ranks": [{"io": [65536]}]})")),
-              HasSubstr("heat.ranks[0].io: 65536 is over 65535"));
+              HasSubstr("heat.ranks[0].io: 65536 is more than the maximum of 65535"));
 }
 
-TEST(ProfileRead, LengthsAndIndicesThatDisagreeAreRefused) {
+TEST(ProfileRead, InconsistentLengthsAndIndicesAreRejected) {
   std::string counts = "0";
   for (int i = 0; i < 65; ++i) counts += ",0";
   EXPECT_THAT(complaint(with(R"("reads": {"sizes": [)" + counts + "]}")),
-              HasSubstr("reads.sizes: a histogram has at most 65 counts, this one 66"));
+              HasSubstr("reads.sizes: a histogram has at most 65 counts, but this one has 66"));
   EXPECT_EQ(complaint(with(R"("tree": [{}, {"parent": 1}])")),
-            "p.json: tree[1].parent: 1 is not before it");
+            "p.json: tree[1].parent: node 1 does not come before it");
   EXPECT_EQ(complaint(with(R"("tree": [{"parent": 1}])")),
-            "p.json: tree[0].parent: 1 is not before it");
+            "p.json: tree[0].parent: node 1 does not come before it");
   EXPECT_EQ(complaint(with(R"("timeline": {"bytes_read": [1], "operations": [1, 2]})")),
-            "p.json: timeline: its lists differ in length");
+            "p.json: timeline: the lists differ in length");
   EXPECT_EQ(complaint(with(R"("heat": {"ranks": [{"io": [1], "compute": [1], "wait": []}]})")),
-            "p.json: heat.ranks: their lists differ in length");
+            "p.json: heat.ranks: the lists differ in length");
   EXPECT_EQ(complaint(with(R"("stretches": [{"rank": 3}])")),
-            "p.json: stretches[0].rank: 3 of 0 ranks");
+            "p.json: stretches[0].rank: 3 is not below the number of ranks, 0");
   EXPECT_EQ(complaint(with(R"("steps": {"slowest": [{"rank": 0}]})")),
-            "p.json: steps.slowest[0].rank: 0 of 0 ranks");
+            "p.json: steps.slowest[0].rank: 0 is not below the number of ranks, 0");
   EXPECT_EQ(complaint(with(R"("time": {"ranks": [{}]}, "steps": {"all": [{}, {"rank": 1}]})")),
-            "p.json: steps.all[1].rank: 1 of 1 ranks");
+            "p.json: steps.all[1].rank: 1 is not below the number of ranks, 1");
 }
 
-TEST(ProfileRead, NoFlippedBitOrMissingEndDoesHarm) {
+TEST(ProfileRead, FlippedBitsAndTruncationDoNoHarm) {
   const auto golden = read_file("tests/golden/profile.json");
   ASSERT_TRUE(golden.ok()) << golden.error().message();
   const std::string& text = *golden;
@@ -320,7 +320,7 @@ TEST(ProfileRead, NoFlippedBitOrMissingEndDoesHarm) {
   }
 }
 
-TEST(ProfileRead, AFileIsReadWithItsNameInEveryComplaint) {
+TEST(ProfileRead, EveryErrorNamesTheFile) {
   const auto directory = TemporaryDirectory::create();
   ASSERT_TRUE(directory.ok());
   const std::string text = profile_json(full_profile());

@@ -16,7 +16,7 @@ namespace {
 
 using Kind = Node::Kind;
 
-// Reads the members of one map. The first thing that is wrong is kept, and all after it is skipped:
+// Reads the members of one map. Keeps the first error and skips everything after it, because
 // visitors cannot return early.
 class FieldReader {
  public:
@@ -46,7 +46,7 @@ class FieldReader {
     take(node, name, node.as_string(), out);
   }
 
-  // null is how a number that JSON lacks was written.
+  // A number that JSON does not have was written as null.
   void get(const Node& node, const std::string& name, double& out) {
     if (!node.is_null()) take(node, name, node.as_double(), out);
   }
@@ -57,7 +57,9 @@ class FieldReader {
     uint64_t value = 0;
     take(node, name, node.as_uint(), value);
     if (!error_ && value > std::numeric_limits<T>::max()) {
-      complain(node, name, fmt::format("{} is over {}", value, std::numeric_limits<T>::max()));
+      complain(
+          node, name,
+          fmt::format("{} is more than the maximum of {}", value, std::numeric_limits<T>::max()));
     }
     out = static_cast<T>(value);
   }
@@ -74,7 +76,7 @@ class FieldReader {
       out = static_cast<T>(i);
       return;
     }
-    complain(node, name, fmt::format("unknown word '{}'", printable(word)));
+    complain(node, name, fmt::format("unknown value '{}'", printable(word)));
   }
 
   void get(const Node& node, const std::string& name, LogHistogram& out) {
@@ -82,7 +84,7 @@ class FieldReader {
     get(node, name, counts);
     if (counts.size() > LogHistogram::kBinCount) {
       return complain(node, name,
-                      fmt::format("a histogram has at most {} counts, this one {}",
+                      fmt::format("a histogram has at most {} counts, but this one has {}",
                                   LogHistogram::kBinCount, counts.size()));
     }
     for (size_t bin = 0; bin < counts.size(); ++bin) {
@@ -98,7 +100,7 @@ class FieldReader {
     out.reserve(node.items().size());
     for (const Node& item : node.items()) {
       if (error_) return;
-      // Only what may be wrong within gets a name of its own: a number's line tells enough.
+      // Only items with members get a name of their own. For a number, the line is enough.
       if constexpr (std::is_class_v<T>) {
         const std::string item_name = fmt::format("{}[{}]", name, out.size());
         get(item, item_name, out.emplace_back());
@@ -144,29 +146,30 @@ Status check_format(const Document& document) {
   if (root.kind() != Kind::kMap || format == nullptr || format->text() != kProfileFormat) {
     return fail(
         Errc::kUnsupported,
-        "{}: is no saved profile (\"format\" is not \"{}\"); `millrace report --json` makes one",
+        "{}: not a saved profile (\"format\" is not \"{}\"); create one with `millrace report --json`",
         document.name, kProfileFormat);
   }
   const Node* version = root.find("version");
   const Result<uint64_t> number =
       version == nullptr ? Result<uint64_t>(uint64_t{0}) : version->as_uint();
   if (!number.ok() || *number == 0) {
-    return document.complain(Errc::kCorrupt, format->line(), "no version that is a whole number");
+    return document.complain(Errc::kCorrupt, format->line(),
+                             "\"version\" is missing or not a positive whole number");
   }
   if (*number != kProfileVersion) {
     return fail(Errc::kUnsupported,
-                "{}: is a profile of version {}; this build reads version {}. Upgrade, or make it "
+                "{}: profile of version {}; this build reads version {}. Upgrade, or create it "
                 "again from the trace",
                 document.name, *number, kProfileVersion);
   }
   if (root.find("job") == nullptr) {
-    return fail(Errc::kUnsupported,
-                "{}: has no \"job\": it is a report of something else than one job", document.name);
+    return fail(Errc::kUnsupported, "{}: no \"job\": this is not the report of a single job",
+                document.name);
   }
   return {};
 }
 
-// Indices and lengths that readers of a Profile rely on.
+// Checks indices and lengths that users of a Profile rely on.
 Status check_sense(const Profile& profile) {
   const auto corrupt = []<typename... Args>(fmt::format_string<Args...> text, Args&&... args) {
     return fail(Errc::kCorrupt, text, std::forward<Args>(args)...);
@@ -174,26 +177,26 @@ Status check_sense(const Profile& profile) {
   for (size_t i = 0; i < profile.tree.size(); ++i) {
     const size_t parent = profile.tree[i].parent;
     if (i == 0 ? parent != 0 : parent >= i) {
-      return corrupt("tree[{}].parent: {} is not before it", i, parent);
+      return corrupt("tree[{}].parent: node {} does not come before it", i, parent);
     }
   }
   const Timeline& line = profile.timeline;
   const size_t bins = line.bytes_read.size();
   if (line.bytes_written.size() != bins || line.operations.size() != bins ||
       line.metadata.size() != bins || line.busy_ns.size() != bins) {
-    return corrupt("timeline: its lists differ in length");
+    return corrupt("timeline: the lists differ in length");
   }
   for (const RankActivity& rank : profile.heat.ranks) {
     const size_t heat_bins = profile.heat.ranks.front().io.size();
     if (rank.io.size() != heat_bins || rank.compute.size() != heat_bins ||
         rank.wait.size() != heat_bins) {
-      return corrupt("heat.ranks: their lists differ in length");
+      return corrupt("heat.ranks: the lists differ in length");
     }
   }
   const auto check_ranks = [&](std::string_view name, const auto& items) -> Status {
     for (size_t i = 0; i < items.size(); ++i) {
       if (items[i].rank < profile.time.ranks.size()) continue;
-      return corrupt("{}[{}].rank: {} of {} ranks", name, i, items[i].rank,
+      return corrupt("{}[{}].rank: {} is not below the number of ranks, {}", name, i, items[i].rank,
                      profile.time.ranks.size());
     }
     return {};

@@ -1,9 +1,9 @@
-// profile_read: a saved profile back into a Profile.
+// profile_read: reads a saved profile back into a Profile.
 //
-// Strict about what is there: types, words, lengths that must agree, indices. Tolerant of what is
-// not: keys it does not know are skipped, and those that are missing leave their member empty, so
-// that builds of one version read each other's files whichever is older. Nothing in a Profile that
-// came out can lead a reader of it out of bounds.
+// It is strict about what is present: types, names, lengths that must agree, indices. It tolerates
+// what is not: unknown keys are skipped, and missing ones leave their member empty. Builds of the
+// same version therefore read each other's files, whichever is older. No index in the resulting
+// Profile is out of bounds.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@
 
 namespace millrace::analyze {
 
-// Files of at most 64 MiB (kDocumentSizeMaxBytes).
+// Reads files of at most 64 MiB (kDocumentSizeMaxBytes).
 Result<Profile> read_profile(const std::string& path);
 
-// `name` stands before the line in complaints.
+// Errors begin with `name` and the line.
 Result<Profile> parse_profile(std::string_view text, const std::string& name);
 
 }  // namespace millrace::analyze

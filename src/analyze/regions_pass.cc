@@ -17,7 +17,7 @@ using trace::NameIndex;
 using trace::ThreadIndex;
 
 // What one block contains.
-struct OfBlock {
+struct BlockRegions {
   std::unordered_map<uint32_t, Role> roles;
   std::vector<ThreadIndex> computing;
   std::vector<ThreadIndex> training;
@@ -49,11 +49,11 @@ class BlockReader {
   BlockReader(const trace::Trace& trace, const Options& options)
       : trace_(trace), options_(options) {}
 
-  OfBlock read(const EventColumns& columns) const {
-    OfBlock of;
-    std::unordered_map<uint32_t, OfThread> threads;
+  BlockRegions read(const EventColumns& columns) const {
+    BlockRegions of;
+    std::unordered_map<uint32_t, ThreadState> threads;
     std::optional<ThreadIndex> thread;
-    OfThread* of_thread = nullptr;
+    ThreadState* of_thread = nullptr;
     KnownRoles known{};
     for (size_t i = 0; i < columns.size_events(); ++i) {
       const uint64_t begin_ns = columns.begin_ns[i];
@@ -61,7 +61,7 @@ class BlockReader {
       if (thread != columns.thread[i]) {
         thread = columns.thread[i];
         const auto [found, is_new] =
-            threads.try_emplace(static_cast<uint32_t>(*thread), OfThread{.first_ns = begin_ns});
+            threads.try_emplace(static_cast<uint32_t>(*thread), ThreadState{.first_ns = begin_ns});
         is_first = is_new;
         of_thread = &found->second;
       }
@@ -78,12 +78,12 @@ class BlockReader {
   }
 
  private:
-  struct OfThread {
+  struct ThreadState {
     uint64_t first_ns = 0;          // begin of its first event in this block
-    size_t last_span = ~size_t{0};  // index into OfBlock::spans; initially none
+    size_t last_span = ~size_t{0};  // index into BlockRegions::spans; initially none
   };
 
-  static void note_span(const MarkedSpan& marked, OfThread& thread, OfBlock& of) {
+  static void note_span(const MarkedSpan& marked, ThreadState& thread, BlockRegions& of) {
     const StepSpan& span = marked.span;
     if (span.epoch < 0 && span.step < 0) return;
     if (thread.last_span >= of.spans.size() ||
@@ -104,7 +104,7 @@ class BlockReader {
   };
   using KnownRoles = std::array<KnownRole, 64>;
 
-  Role role_of(NameIndex name, KnownRoles& known, OfBlock& of) const {
+  Role role_of(NameIndex name, KnownRoles& known, BlockRegions& of) const {
     KnownRole& place = known[static_cast<size_t>(name) % known.size()];
     if (place.name == name && name != NameIndex{}) return place.role;
     const auto [found, is_new] = of.roles.try_emplace(static_cast<uint32_t>(name), Role::kNone);
@@ -113,7 +113,7 @@ class BlockReader {
     return found->second;
   }
 
-  void note_role(const EventColumns& columns, size_t i, KnownRoles& known, OfBlock& of) const {
+  void note_role(const EventColumns& columns, size_t i, KnownRoles& known, BlockRegions& of) const {
     const Role role = role_of(columns.file[i], known, of);
     if (role == Role::kCheckpoint) {
       const uint64_t begin_ns = columns.begin_ns[i];
@@ -130,7 +130,7 @@ class BlockReader {
   const Options& options_;
 };
 
-void join(OfBlock&& of, trace::ProcessIndex process, RegionsPass& pass) {
+void join(BlockRegions&& of, trace::ProcessIndex process, RegionsPass& pass) {
   for (const auto& [name, role] : of.roles) pass.roles[NameIndex{name}] = role;
   for (const ThreadIndex thread : of.computing) {
     pass.thread_computes[static_cast<size_t>(thread)] = true;
@@ -218,7 +218,7 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
       thread_local EventColumns columns;
       const auto wanted = read_wanted(trace, options, blocks[i], columns);
       if (!wanted.ok() || !*wanted) return {};
-      OfBlock of = reader.read(columns);
+      BlockRegions of = reader.read(columns);
       const std::lock_guard lock(mutex);
       join(std::move(of), trace.blocks()[blocks[i]].process, pass);
       return {};

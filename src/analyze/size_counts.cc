@@ -9,14 +9,14 @@
 namespace millrace::analyze {
 namespace {
 
-constexpr size_t kCommonMax = 64;                 // of one block
-constexpr uint64_t kOnlyBin = uint64_t{1} << 63;  // no call moves so many bytes
+constexpr size_t kCommonMax = 64;                 // per block
+constexpr uint64_t kOnlyBin = uint64_t{1} << 63;  // no call moves this many bytes
 
 bool is_commoner(const CommonValue& a, const CommonValue& b) {
   return a.count != b.count ? a.count > b.count : a.value < b.value;
 }
 
-// Values that are there several times become one.
+// Combines entries with the same value.
 void combine(std::vector<CommonValue>& counts) {
   std::sort(counts.begin(), counts.end(),
             [](const CommonValue& a, const CommonValue& b) { return a.value < b.value; });
@@ -59,7 +59,7 @@ void keep_most(std::vector<CommonValue>& values, size_t count) {
 }
 
 void SizeCounts::assign(std::vector<uint64_t>& sizes) {
-  // Most files are read in calls of one size.
+  // Most files are read with a single size.
   if (std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to()) == sizes.end()) {
     counts_.clear();
     if (!sizes.empty()) counts_.push_back({sizes.front(), sizes.size()});
@@ -81,7 +81,8 @@ void SizeCounts::merge(const SizeCounts& other) {
     return;
   }
   counts_.insert(counts_.end(), other.counts_.begin(), other.counts_.end());
-  // Now and then: a file with many sizes, in many blocks, would be sorted again at each.
+  // Only now and then: a file with many sizes in many blocks would otherwise be sorted again for
+  // each.
   if (counts_.size() < 2 * combined_count_ + 8) return;
   combine(counts_);
   combined_count_ = counts_.size();

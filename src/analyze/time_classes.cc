@@ -75,7 +75,7 @@ TimePlan::TimePlan(TimeSet present, WaitBasis basis) {
                        : basis == WaitBasis::kIoTime ? kMainIoSet
                                                      : 0;
   const TimeSet not_wait = basis == WaitBasis::kIoTime ? kComputeSet : 0;
-  const TimeSet bring = kFetchSet | kDecodeSet;
+  const TimeSet loading = kFetchSet | kDecodeSet;
   std::array<TimeSet, kMeasureCount> sets{};
   const auto measure = [&sets](Measure of, TimeSet set) { sets[static_cast<size_t>(of)] = set; };
   measure(Measure::kIo, kIoSet);
@@ -84,9 +84,9 @@ TimePlan::TimePlan(TimeSet present, WaitBasis basis) {
   measure(Measure::kDecode, kDecodeSet);
   measure(Measure::kCheckpoint, kCheckpointSet);
   measure(Measure::kCommunicate, kCommunicateSet);
-  measure(Measure::kAny, kIoSet | kComputeSet | bring | kCheckpointSet | kCommunicateSet | wait);
+  measure(Measure::kAny, kIoSet | kComputeSet | loading | kCheckpointSet | kCommunicateSet | wait);
   measure(Measure::kIoOrCompute, kIoSet | kComputeSet);
-  measure(Measure::kBringOrCompute, bring | kComputeSet);
+  measure(Measure::kBringOrCompute, loading | kComputeSet);
   measure(Measure::kStep, kStepSet);
   measure(Measure::kWaitOrNot, wait | not_wait);
   measure(Measure::kNotWait, not_wait);

@@ -1,4 +1,4 @@
-// TraceBuilder: makes small real traces for tests, event by event.
+// TraceBuilder: creates small real traces for tests, event by event.
 //
 //   TraceBuilder job(directory);
 //   const Program rank0 = job.program({.rank = 0, .world_size = 2, .host = "node1"});
@@ -7,7 +7,7 @@
 //   rank0.region("compute", {.at = 3ms, .takes = 10ms, .epoch = 0, .step = 1});
 //   const trace::Trace trace = job.finish();
 //
-// Events of a thread are put into the order in which they end, as a recorder would have them.
+// Events of a thread are sorted by end, as a recorder writes them.
 #pragma once
 
 #include <chrono>
@@ -27,27 +27,27 @@ struct ProgramSpec {
   int32_t world_size = -1;
   std::string host = "node1";
   std::string command = "python train.py";
-  uint32_t parent_pid = 1;  // another program's pid: its worker
+  uint32_t parent_pid = 1;  // the pid of another program: this is its worker
   int32_t exit_code = 0;
 };
 
-// What an event may have beside call and file. Times count from the job's begin.
+// What an event has besides call and file. Times are relative to the begin of the job.
 struct EventSpec {
   std::chrono::nanoseconds at{};
   std::chrono::nanoseconds takes{1000};
   uint64_t offset = wire::kNoOffset;
-  uint64_t size = 0;    // bytes; the result is the same unless it is given
-  int64_t result = -2;  // -2: as size
+  uint64_t size = 0;    // bytes; also the result, unless that is given
+  int64_t result = -2;  // -2: same as size
   uint16_t error = 0;
   uint32_t detail = 0;  // open flags, ...
   int64_t epoch = -1;   // of regions
   int64_t step = -1;    // of regions
-  uint32_t thread = 0;  // 0: the main thread; others are made as they are named
+  uint32_t thread = 0;  // 0: the main thread; others are created on first use
 };
 
 class TraceBuilder;
 
-// One process under construction; a handle.
+// A handle to a process that is being built.
 class Program {
  public:
   uint32_t pid() const;
@@ -56,7 +56,7 @@ class Program {
   void read(std::string_view file, EventSpec spec) const;   // pread
   void write(std::string_view file, EventSpec spec) const;  // pwrite
   void close(std::string_view file, EventSpec spec) const;
-  void fstat(std::string_view file, EventSpec spec) const;  // size: the file's
+  void fstat(std::string_view file, EventSpec spec) const;  // `size` is the size of the file
   void region(std::string_view name, EventSpec spec) const;
 
  private:
@@ -74,10 +74,10 @@ class TraceBuilder {
 
   Program program(const ProgramSpec& spec);
 
-  // Writes the file. REQUIRES: the disk works; a test cannot go on otherwise, and it aborts.
+  // Writes the file. Aborts the test if writing fails.
   void write();
 
-  // Writes it and opens it again.
+  // Writes the file and opens it again.
   trace::Trace finish();
 
  private:

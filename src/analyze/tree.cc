@@ -1,16 +1,16 @@
-// The call tree: calls within calls over the layers, from regions down to the system.
+// The call tree: calls within calls across the layers, from regions down to system calls.
 //
-// What lies within what is told by the intervals of a thread. Its events stand in a block in the
-// order in which they ended; from the end backwards, a parent is met before its children. Regions
-// that end in a later block are known beforehand (Context::long_regions). A call that is no region
-// and ends in the next block (at most one chain of them a thread and block) misses the children it
-// had in this one: they then stand under the region around both, and their time is also the
-// call's own.
+// Nesting follows from the intervals of a thread. Its events are stored in a block in the order in
+// which they ended, so reading backwards meets a parent before its children. Regions that end in a
+// later block are known beforehand (Context::long_regions). A call that is not a region and ends in
+// the next block (at most one chain of them per thread and block) misses its children in this
+// block. They are then attached to the region around both, and their time also counts as the call's
+// own.
 //
-// Times of some formats are microseconds, and calls one after the other seem to begin at once. A
-// call therefore lies within a region, or within a call of a library above its own; within a call
-// of its own layer only where it begins later and ends earlier. Within calls to the system nothing
-// lies, save what a walk through a directory calls back.
+// Some formats have times in microseconds, so that consecutive calls seem to begin at once. A call
+// therefore nests in a region or in a call of a library above its own layer. It nests in a call of
+// its own layer only if it begins later and ends earlier. Nothing nests in system calls, except
+// callbacks of a directory walk.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -31,12 +31,12 @@ namespace {
 using trace::EventColumns;
 using trace::ThreadIndex;
 
-// A program that recurses without end must not make a tree without end.
+// Limits the tree of a program with endless recursion.
 constexpr size_t kDepthMax = 128;
 
 constexpr uint32_t kNobody = ~uint32_t{0};
 
-// Which long regions a moment of a thread lies in.
+// Finds the long regions around a point in time of a thread.
 class LongRegions {
  public:
   explicit LongRegions(const std::vector<LongRegion>& regions)
@@ -52,7 +52,8 @@ class LongRegions {
     }
   }
 
-  // The innermost that begins before the event and ends after it, or kNobody; around() leads out.
+  // The innermost region that begins before the event and ends after it, or kNobody. around()
+  // returns the next one outwards.
   uint32_t innermost(ThreadIndex thread, uint64_t begin_ns, uint64_t end_ns) const {
     const auto next =
         std::upper_bound(regions_.begin(), regions_.end(), std::pair(thread, begin_ns),
@@ -79,13 +80,13 @@ bool may_hold_others(wire::Call call) {
          call == wire::Call::kNftw || call == wire::Call::kScandir;
 }
 
-// A call or region that others may lie in.
+// A call or region that may contain others.
 struct Frame {
   uint64_t begin_ns = 0;
   uint64_t end_ns = 0;
   uint32_t node = CallTree::kRoot;
   wire::Level level = wire::Level::kApp;
-  // The child met last: most calls repeat the one before. No call has the key 0.
+  // The child used last: most calls repeat the one before. No call has the key 0.
   uint32_t child = 0;
   CallKey child_key{};
 };
@@ -102,8 +103,8 @@ bool lies_in(const Event& event, const Frame& frame) {
   return event.begin_ns > frame.begin_ns && event.end_ns < frame.end_ns;
 }
 
-// What an event of a thread may lie in, the innermost last. A vector that grows made up a fifth of
-// the time.
+// The frames that may contain an event of a thread, innermost last. With a growing vector instead,
+// a fifth of the time was spent here.
 class Stack {
  public:
   bool empty() const { return depth_ == 0; }
@@ -148,7 +149,7 @@ class BlockNester {
     const Event event{.begin_ns = begin_ns,
                       .end_ns = is_over ? ~uint64_t{0} : begin_ns + duration_ns,
                       .level = wire::level_of(columns_.call[i])};
-    // A region that began on another thread says nothing about this one's nesting.
+    // A region that began on another thread says nothing about the nesting in this one.
     const bool is_foreign = (columns_.flags[i] & wire::kFlagForeignOrigin) != 0;
     Stack& stack = stacks_.of(columns_.thread[i]);
     if (stack.empty()) begin_stack(columns_.thread[i], event, stack);
@@ -177,7 +178,7 @@ class BlockNester {
     }
   }
 
-  // What is around the thread's last event here and ends in a later block.
+  // Pushes the regions around the thread's last event in this block that end in a later block.
   void begin_stack(ThreadIndex thread, const Event& event, Stack& stack) {
     stack.push({.begin_ns = 0, .end_ns = ~uint64_t{0}});
     std::vector<uint32_t> around;
@@ -221,7 +222,7 @@ class TreeMetric final : public Metric {
   Status merge(ByteReader& saved) override {
     ASSIGN_OR_RETURN(const auto count, saved.read<uint64_t>());
     if (count == 0 || count > saved.remaining() / sizeof(CallNode)) {
-      return fail(Errc::kCorrupt, "a call tree claims {} nodes, but {} bytes are left", count,
+      return fail(Errc::kCorrupt, "a call tree claims {} nodes, but only {} bytes are left", count,
                   saved.remaining());
     }
     ASSIGN_OR_RETURN(const ByteView bytes, saved.take(count * sizeof(CallNode)));
@@ -243,7 +244,8 @@ class TreeMetric final : public Metric {
   Status check(const std::vector<CallNode>& nodes, size_t i, std::vector<uint8_t>& depths) const {
     const CallNode& node = nodes[i];
     if (node.parent >= i) {
-      return fail(Errc::kCorrupt, "node {} of a call tree has the parent {}", i, node.parent);
+      return fail(Errc::kCorrupt, "node {} of a call tree has the invalid parent {}", i,
+                  node.parent);
     }
     depths[i] = static_cast<uint8_t>(depths[node.parent] + 1);
     if (depths[i] > kDepthMax) {
@@ -256,7 +258,7 @@ class TreeMetric final : public Metric {
             ? number >> 32 == 1 && (number & 0xffffffff) < context_.trace.names().size()
             : number < kCallTableSize && is_io(static_cast<wire::Call>(number));
     if (!is_known) {
-      return fail(Errc::kCorrupt, "node {} of a call tree is call {:#x}, which is none", i, number);
+      return fail(Errc::kCorrupt, "node {} of a call tree has the unknown call {:#x}", i, number);
     }
     return {};
   }

@@ -42,7 +42,7 @@ class TreeTest : public testing::Test {
   std::optional<Context> context_;
 };
 
-// A line a node: "fetch;pread 2x 100 ns, 100 own, 64 bytes", in the tree's order.
+// One line per node, in the order of the tree: "fetch;pread 2x 100 ns, 100 own, 64 bytes".
 std::vector<std::string> lines(const std::vector<TreeNode>& tree) {
   std::vector<std::string> lines;
   std::vector<std::string> paths(tree.size());
@@ -78,7 +78,7 @@ TEST_F(TreeTest, NestsRegionLibraryAndSystemCalls) {
   EXPECT_EQ(found[3].layer, Layer::kPosix);
 }
 
-TEST_F(TreeTest, KeepsThreadsApartAndAddsTheirTrees) {
+TEST_F(TreeTest, SeparatesThreadsAndAddsTheirTrees) {
   const Program program = job().program({});
   program.region("fetch", {.at = 0ns, .takes = 1000ns, .thread = 0});
   program.read("/a", {.at = 100ns, .takes = 100ns, .size = 1, .thread = 1});
@@ -106,7 +106,7 @@ TEST_F(TreeTest, CallsThatTouchAreSiblings) {
   program.region("b", {.at = 100ns, .takes = 50ns});
   program.open("/x", {.at = 150ns, .takes = 10ns});
   program.read("/x", {.at = 160ns, .takes = 10ns, .size = 1});
-  // With a coarse clock these begin at once: calls of one layer do not nest for that.
+  // With a coarse clock these begin at once. Calls of one layer do not nest because of that.
   program.close("/x", {.at = 170ns, .takes = 0ns});
   program.open("/y", {.at = 170ns, .takes = 5ns});
   EXPECT_THAT(lines(tree()),
@@ -115,7 +115,7 @@ TEST_F(TreeTest, CallsThatTouchAreSiblings) {
                           "close 1x 0 ns, 0 own, 0 bytes"));
 }
 
-TEST_F(TreeTest, AZeroLengthCallLiesInTheRegionAroundIt) {
+TEST_F(TreeTest, AZeroLengthCallNestsInTheRegionAroundIt) {
   const Program program = job().program({});
   program.region("fetch", {.at = 100ns, .takes = 100ns});
   program.close("/x", {.at = 100ns, .takes = 0ns});
@@ -128,7 +128,7 @@ TEST_F(TreeTest, AZeroLengthCallLiesInTheRegionAroundIt) {
                   "close 1x 0 ns, 0 own, 0 bytes", "nothing 1x 0 ns, 0 own, 0 bytes"));
 }
 
-TEST_F(TreeTest, ACallbackOfTheSameLayerLiesStrictlyWithin) {
+TEST_F(TreeTest, ACallbackOfTheSameLayerMustBeStrictlyWithin) {
   const Program program = job().program({});
   program.call(wire::Call::kNftw, "/data", {.at = 0ns, .takes = 100ns, .result = 0});
   program.call(wire::Call::kStat, "/data/a", {.at = 10ns, .takes = 20ns, .result = 0});
@@ -146,7 +146,7 @@ TEST_F(TreeTest, RegionsThatOverlapHaveNoNegativeTime) {
                           "outer;x 1x 70 ns, 70 own, 0 bytes"));
 }
 
-TEST_F(TreeTest, LeavesMarksAndProcessControlOut) {
+TEST_F(TreeTest, IgnoresMarksAndProcessControl) {
   const Program program = job().program({});
   program.call(wire::Call::kMark, "here", {.at = 10ns, .takes = 0ns});
   program.call(wire::Call::kFork, "", {.at = 20ns, .takes = 50ns});
@@ -154,7 +154,7 @@ TEST_F(TreeTest, LeavesMarksAndProcessControlOut) {
   EXPECT_THAT(lines(tree()), IsEmpty());
 }
 
-TEST_F(TreeTest, KnowsRegionsThatEndInALaterBlock) {
+TEST_F(TreeTest, NestsInRegionsThatEndInALaterBlock) {
   const Program program = job().program({});
   constexpr int kReads = 150'000;  // in three blocks
   for (int i = 0; i < kReads; ++i) {
@@ -173,7 +173,7 @@ TEST_F(TreeTest, KnowsRegionsThatEndInALaterBlock) {
                           "train;epoch;pread 4x 240 ns, 240 own, 8 bytes"));
 }
 
-TEST_F(TreeTest, FoldsTheSmallestAndLosesNoTime) {
+TEST_F(TreeTest, FoldsTheSmallestNodesAndLosesNoTime) {
   const Program program = job().program({});
   program.region("fetch", {.at = 0ns, .takes = 1000ns});
   program.read("/a", {.at = 10ns, .takes = 400ns, .size = 1});
@@ -189,7 +189,7 @@ TEST_F(TreeTest, FoldsTheSmallestAndLosesNoTime) {
   EXPECT_EQ(tree({.tree_nodes = 7}).size(), 7u);
 }
 
-TEST_F(TreeTest, IsCutAtADepthThatRecursionCannotPass) {
+TEST_F(TreeTest, DepthIsLimitedUnderRecursion) {
   const Program program = job().program({});
   for (int i = 0; i < 400; ++i) {
     program.region("deeper", {.at = nanoseconds(i), .takes = nanoseconds(1000 - 2 * i)});
@@ -201,7 +201,7 @@ TEST_F(TreeTest, IsCutAtADepthThatRecursionCannotPass) {
   EXPECT_EQ(count, 400u);
 }
 
-TEST_F(TreeTest, OfNothingIsARoot) {
+TEST_F(TreeTest, AnEmptyTraceHasOnlyTheRoot) {
   job().program({});
   EXPECT_EQ(tree().size(), 1u);
 }
@@ -211,7 +211,7 @@ void make_varied_ranks(TraceBuilder& job) {
     const Program program = job.program({.rank = rank, .world_size = 5});
     for (int i = 0; i < 50; ++i) {
       const nanoseconds at(1000 * i);
-      // Names come up in another order on every rank.
+      // Every rank meets the names in a different order.
       program.region(fmt::format("region {}", (i * 7 + rank) % 11), {.at = at, .takes = 900ns});
       program.read("/a", {.at = at + 10ns, .takes = nanoseconds(10 + i % 3), .size = 3});
       program.open("/a", {.at = at + 100ns, .takes = 11ns});
@@ -219,7 +219,7 @@ void make_varied_ranks(TraceBuilder& job) {
   }
 }
 
-TEST_F(TreeTest, IsTheSameWhateverTheOrderAndTheSharesOfBlocks) {
+TEST_F(TreeTest, DoesNotDependOnTheOrderOrSharesOfBlocks) {
   make_varied_ranks(job());
   ASSERT_EQ(context().trace.blocks().size(), 5u);
   for (const size_t nodes_max : {2000, 15, 3}) {
@@ -230,7 +230,7 @@ TEST_F(TreeTest, IsTheSameWhateverTheOrderAndTheSharesOfBlocks) {
   EXPECT_EQ(tree().size(), 1u + 11u * 3u);
 }
 
-TEST_F(TreeTest, RefusesBytesThatAreNoTree) {
+TEST_F(TreeTest, RejectsInvalidBytes) {
   make_varied_ranks(job());
   MetricRun run(context().trace, {make_tree_metric}, {});
   ASSERT_TRUE(run.observe({}).ok());
@@ -241,7 +241,7 @@ TEST_F(TreeTest, RefusesBytesThatAreNoTree) {
     const bool is_ok = other->merge(reader).ok();
     Profile profile;
     other->finish(context(), profile);
-    EXPECT_EQ(profile.tree.size() > 1, is_ok);  // what was refused has left nothing behind
+    EXPECT_EQ(profile.tree.size() > 1, is_ok);  // a rejected tree leaves nothing behind
     return is_ok;
   };
   EXPECT_TRUE(merges(saved));

@@ -52,7 +52,7 @@ Result<ValueStats> ValueStats::load(ByteReader& in) {
   ASSIGN_OR_RETURN(stats.bins_, in.read<LogHistogram>());
   ASSIGN_OR_RETURN(stats.sketch_, QuantileSketch::load(in));
   if (stats.bins_.total() != stats.sketch_.count()) {
-    return fail(Errc::kCorrupt, "a histogram counts {} values, its quantiles {}",
+    return fail(Errc::kCorrupt, "a histogram has {} values, but its quantiles have {}",
                 stats.bins_.total(), stats.sketch_.count());
   }
   return stats;

@@ -1,4 +1,4 @@
-// ValueStats: all that a Distribution tells of many values, while they come in.
+// ValueStats: collects values and computes their Distribution.
 #pragma once
 
 #include <cstddef>

@@ -85,7 +85,7 @@ constexpr Layer layer_of(wire::Level level) {
 // What a file is to the job, judged by its path and by the calls on it.
 enum class FileKind : uint8_t {
   kSystem = 0,  // programs, libraries, Python modules, /proc, /dev, terminals, pipes, sockets
-  kData,        // read, and not written before it was read
+  kData,        // read or mapped, and never written
   kCheckpoint,  // written in a checkpoint region, or named like a checkpoint
   kOutput,      // written outside checkpoints: logs, results
   kOther,       // neither read nor written, for example only opened

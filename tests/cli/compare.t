@@ -72,10 +72,10 @@ $ head -c 3000 old.json > cut.json; millrace compare cut.json old.json
 ! millrace: cut.json:1: ...
 ? 1
 $ echo '{"format": "millrace-info", "version": 1}' > info.json; millrace compare info.json old.json
-! millrace: info.json: is no saved profile ("format" is not "millrace-report"); `millrace report --json` makes one
+! millrace: info.json: not a saved profile ("format" is not "millrace-report"); create one with `millrace report --json`
 ? 1
 $ echo '{"format": "millrace-report", "version": 9}' > new.json; millrace compare new.json old.json
-! millrace: new.json: is a profile of version 9; this build reads version 1. Upgrade, or make it again from the trace
+! millrace: new.json: profile of version 9; this build reads version 1. Upgrade, or create it again from the trace
 ? 1
 
 # wrong usage
