@@ -1,4 +1,4 @@
-// Asking: for tests, a query's rows as text: "open|3|NULL".
+// Asking: returns the rows of a query as text, for tests: "open|3|NULL".
 #pragma once
 
 #include <fmt/core.h>
@@ -44,7 +44,7 @@ class TextRows : public RowSink {
   std::vector<std::string> rows;
 };
 
-// The rows; what went wrong is a failure of the test.
+// The rows. An error fails the test.
 inline std::vector<std::string> ask(Database& database, std::string_view sql) {
   TextRows sink;
   const Status status = database.run(sql, sink);
@@ -52,7 +52,7 @@ inline std::vector<std::string> ask(Database& database, std::string_view sql) {
   return std::move(sink.rows);
 }
 
-// The message; empty where nothing went wrong.
+// The error message. Empty if the query succeeded.
 inline std::string ask_wrongly(Database& database, std::string_view sql) {
   TextRows sink;
   const Status status = database.run(sql, sink);

@@ -1,4 +1,4 @@
-// EventColumn: the columns of the table `events`, in their order. `regions` has some of them.
+// EventColumn: the columns of the table `events`, in order. `regions` has some of them.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ enum class EventColumn : uint8_t {
 };
 inline constexpr size_t kEventColumnCount = 23;
 
-// A set of columns: a bit each.
+// A set of columns, one bit each.
 using EventColumnSet = uint32_t;
 constexpr EventColumnSet bit_of(EventColumn column) {
   return EventColumnSet{1} << static_cast<uint8_t>(column);
@@ -48,7 +48,7 @@ inline constexpr EventColumnSet kTextColumns =
     bit_of(EventColumn::kHost) | bit_of(EventColumn::kKind) | bit_of(EventColumn::kRole) |
     bit_of(EventColumn::kOtherFile) | bit_of(EventColumn::kError) | bit_of(EventColumn::kTags);
 
-// Those by which rows can be brought together without comparing texts.
+// Columns by which rows can be grouped without comparing texts.
 inline constexpr EventColumnSet kGroupColumns =
     bit_of(EventColumn::kName) | bit_of(EventColumn::kLayer) | bit_of(EventColumn::kFile) |
     bit_of(EventColumn::kErrno) | bit_of(EventColumn::kPid) | bit_of(EventColumn::kTid) |
@@ -56,13 +56,13 @@ inline constexpr EventColumnSet kGroupColumns =
     bit_of(EventColumn::kStep) | bit_of(EventColumn::kKind) | bit_of(EventColumn::kRole) |
     bit_of(EventColumn::kProcess);
 
-// Those an equality with which leaves out blocks or rows.
+// Columns for which an equality condition can skip blocks or rows.
 inline constexpr EventColumnSet kMatchColumns =
     bit_of(EventColumn::kName) | bit_of(EventColumn::kLayer) | bit_of(EventColumn::kFile) |
     bit_of(EventColumn::kPid) | bit_of(EventColumn::kRank) | bit_of(EventColumn::kHost) |
     bit_of(EventColumn::kKind) | bit_of(EventColumn::kProcess);
 
-// Those made from what the regions of the whole trace tell: their names' roles, and epochs.
+// Columns that depend on the regions of the whole trace: the roles of their names, and epochs.
 inline constexpr EventColumnSet kContextColumns =
     bit_of(EventColumn::kLayer) | bit_of(EventColumn::kRole) | bit_of(EventColumn::kEpoch) |
     bit_of(EventColumn::kStep);

@@ -10,7 +10,7 @@ namespace {
 
 using trace::EventColumns;
 
-// Which of the arrays behind a row the columns in use need.
+// The arrays of a block that the used columns need.
 struct Needed {
   explicit Needed(EventColumnSet used) {
     using enum EventColumn;
@@ -37,7 +37,7 @@ bool has_integer(const Match& match, int64_t value) {
   return std::find(match.integers.begin(), match.integers.end(), value) != match.integers.end();
 }
 
-// Turns off what does not fit; an empty set is made full first.
+// Removes what does not match. An empty set is first filled.
 template <typename Fits>
 void narrow(std::vector<bool>& set, size_t size, const Fits& fits) {
   if (set.empty()) set.assign(size, true);
@@ -107,11 +107,11 @@ void EventScan::prepare() {
 void EventScan::prepare_calls(const Match& match) {
   const EventColumn column = match.column;
   const trace::Trace& trace = source_.trace();
-  uint32_t levels = 1;  // bit 0: those this version does not know
+  uint32_t levels = 1;  // bit 0: calls that this version does not know
   narrow(call_ok_, analyze::kCallTableSize, [&](size_t i) {
     const auto call = static_cast<wire::Call>(i);
     const wire::CallInfo* info = wire::call_info(call);
-    if (info == nullptr) return true;  // SQLite looks again
+    if (info == nullptr) return true;  // SQLite checks again
     const analyze::CallTraits& traits = analyze::traits_of(call);
     const bool fits = column == EventColumn::kName ? has_text(match, info->name)
                       : column == EventColumn::kLayer
@@ -159,13 +159,13 @@ void EventScan::prepare_processes(const Match& match) {
 
 bool EventScan::wants_block(size_t index) {
   const trace::BlockInfo& block = source_.trace().blocks()[index];
-  // Begins lie between the block's first begin and its last end.
+  // All events begin between the begin and the end of their block.
   if (block.begin_ns > query_.begin_max_ns || block.end_ns < query_.begin_min_ns) return false;
   const auto process = static_cast<size_t>(block.process);
   if (process < process_ok_.size() && !process_ok_[process]) return false;
   if (levels_ == ~uint32_t{0}) return true;
   const auto levels = source_.trace().block_levels(index);
-  return !levels.ok() || (*levels & levels_) != 0;  // one that is damaged is told by reading it
+  return !levels.ok() || (*levels & levels_) != 0;  // reading a damaged block reports it
 }
 
 bool EventScan::wants(size_t row) const {
@@ -192,7 +192,7 @@ bool EventScan::load_block() {
       ++source_.counters().blocks_skipped;
       continue;
     }
-    // The first time is mostly the only one; the inner side of a join comes back.
+    // The first pass is usually the only one. The inner side of a join comes back.
     if (started_ == 1) {
       columns_ = source_.read_block(block_, own_);
     } else {
@@ -268,7 +268,7 @@ int EventScan::compare(uint32_t row, uint32_t other) {
   for (const GroupBy& by : query_.grouped_by) {
     const EventRow left{gathered_, row};
     const EventRow right{gathered_, other};
-    // Nothing comes before all else, as NULL does.
+    // An empty optional sorts first, as NULL does.
     const int found =
         is_in(kTextColumns, by.column)
             ? order(values_.text(by.column, left), values_.text(by.column, right))
@@ -278,7 +278,8 @@ int EventScan::compare(uint32_t row, uint32_t other) {
   return 0;
 }
 
-// The place of each group among all. Numbers that no row has are of outer columns alone.
+// The rank of each group in sorted order. Numbers without rows stand for prefixes of the grouping
+// columns.
 std::vector<uint32_t> EventScan::sorted_groups(const std::vector<uint32_t>& groups,
                                                uint32_t count) {
   constexpr uint32_t kNone = ~uint32_t{0};
@@ -303,7 +304,7 @@ void EventScan::gather() {
   while (load_block()) gather_block(groups, ids);
   if (stopped_) return;
   const std::vector<uint32_t> places = sorted_groups(groups, ids.count());
-  // Sorted by counting; rows of a group stay in their order.
+  // A counting sort: rows within a group keep their order.
   std::vector<uint32_t> ends(places.size() + 1, 0);
   for (const uint32_t group : groups) ++ends[places[group] + 1];
   for (size_t i = 1; i < ends.size(); ++i) ends[i] += ends[i - 1];

@@ -1,12 +1,14 @@
-// EventScan: the events a query wants, one after the other.
+// EventScan: iterates over the events that a query wants.
 //
-// Leaves out blocks by time, process and level before they are read, and rows by name, layer, kind,
-// file and time before SQLite sees them. It may leave in what does not fit: SQLite looks again.
+// It skips blocks by time, process and level before they are read, and rows by name, layer, kind,
+// file and time before SQLite sees them. It may return rows that do not match, because SQLite
+// checks again.
 //
-// Rows may be asked for in groups (GROUP BY, DISTINCT). Then the columns in use of all rows are
-// gathered in memory, and given out group by group: SQLite would otherwise sort whole rows by
+// Rows can be returned in groups (GROUP BY, DISTINCT). The used columns of all rows are then
+// collected in memory and returned group by group. SQLite would otherwise sort whole rows by
 // comparing texts, which takes several times as long and no less memory. The groups themselves are
-// sorted: SQLite does not tell a GROUP BY alone from one with an ORDER BY of the same columns.
+// sorted, because SQLite does not distinguish a GROUP BY alone from one with an ORDER BY of the
+// same columns.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +24,7 @@
 
 namespace millrace::query {
 
-// The column is one of these.
+// A condition: the column has one of these values.
 struct Match {
   EventColumn column{};
   std::vector<std::string> texts;
@@ -35,16 +37,16 @@ struct GroupBy {
 };
 
 struct EventQuery {
-  bool nothing = false;  // what is asked for cannot be
+  bool nothing = false;  // the conditions cannot be met
   bool regions_only = false;
-  uint64_t begin_min_ns = 0;  // on the trace's clock, both included
+  uint64_t begin_min_ns = 0;  // on the clock of the trace, both inclusive
   uint64_t begin_max_ns = ~uint64_t{0};
-  std::vector<Match> matches;                // all of them hold
-  std::vector<GroupBy> grouped_by;           // empty: in the order of the blocks
-  EventColumnSet used = ~EventColumnSet{0};  // for grouping: what will be asked for
+  std::vector<Match> matches;                // all must hold
+  std::vector<GroupBy> grouped_by;           // empty: in block order
+  EventColumnSet used = ~EventColumnSet{0};  // for grouping: the columns that will be read
 };
 
-// How much memory gathering takes.
+// How much memory grouping takes.
 uint64_t gathered_bytes_per_event(EventColumnSet used);
 
 class EventScan {
@@ -61,9 +63,9 @@ class EventScan {
 
   // REQUIRES: !at_end()
   EventRow event() const { return {*columns_, row_}; }
-  int64_t row_number() const;  // the same for the same event, unless it is grouped
+  int64_t row_number() const;  // stable for an event, unless rows are grouped
 
-  // The user stopped it; the rows are not all.
+  // The user interrupted the scan; rows are missing.
   bool stopped() const { return stopped_; }
 
  private:
@@ -72,10 +74,10 @@ class EventScan {
   void prepare_processes(const Match& match);
   bool wants_block(size_t index);
   bool wants(size_t row) const;
-  void settle();  // to the next row that is wanted, from place_ on
+  void settle();  // advances from place_ to the next wanted row
   bool load_block();
   void gather();
-  int compare(uint32_t row, uint32_t other);  // of gathered_, by what is grouped by
+  int compare(uint32_t row, uint32_t other);  // rows of gathered_, by the grouping columns
   std::vector<uint32_t> sorted_groups(const std::vector<uint32_t>& groups, uint32_t count);
   void gather_block(std::vector<uint32_t>& groups, GroupIds& ids);
 
@@ -85,9 +87,9 @@ class EventScan {
   uint32_t started_ = 0;
   bool stopped_ = false;
 
-  // What `matches` come to; empty: all are wanted.
+  // What `matches` select. Empty: everything.
   std::vector<bool> process_ok_;
-  std::vector<bool> call_ok_;    // by number; regions are told by their names
+  std::vector<bool> call_ok_;    // by number; regions are selected by name
   std::vector<bool> region_ok_;  // by name
   std::vector<bool> file_ok_;    // by name
   uint32_t levels_ = ~uint32_t{0};

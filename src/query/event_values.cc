@@ -15,7 +15,7 @@ namespace {
 
 using wire::Call;
 
-// Above all indices of names.
+// Above all name indices.
 constexpr uint64_t kCallKey = uint64_t{1} << 32;
 constexpr uint64_t kNullKey = ~uint64_t{0};
 
@@ -26,7 +26,7 @@ std::optional<std::string_view> name_at(const trace::Trace& trace, trace::NameIn
 
 std::optional<int64_t> unless(uint64_t value, uint64_t none) {
   if (value == none) return std::nullopt;
-  // SQL has no integer beyond this.
+  // The largest integer in SQL.
   return static_cast<int64_t>(std::min<uint64_t>(value, std::numeric_limits<int64_t>::max()));
 }
 
@@ -216,7 +216,7 @@ uint64_t EventValues::name_key(const EventRow& event) {
   uint64_t& key = region_keys_[index];
   if (key == 0) {
     const auto call = call_keys_.find(source_.trace().names()[index]);
-    // Names begin at 0, which is taken for "not looked up".
+    // Names begin at 0, but 0 means "not looked up".
     key = call != call_keys_.end() ? call->second : index + 1;
   }
   return key;
@@ -231,14 +231,14 @@ uint64_t EventValues::group_key(EventColumn column, const EventRow& event) {
     case EventColumn::kLayer:
     case EventColumn::kKind:
     case EventColumn::kRole: {
-      // All from tables of ours that hold each text once.
+      // These texts come from our own tables, which contain each text once.
       const auto value = text(column, event);
       return value ? std::bit_cast<uintptr_t>(value->data()) : kNullKey;
     }
     case EventColumn::kHost: {
       const trace::Process* process = source_.process_of(event.columns.thread[event.row]);
       if (process == nullptr) return kNullKey;
-      // Of several sessions on a host, the first stands for all.
+      // If a host has several sessions, the first represents them all.
       const auto& sessions = source_.trace().sessions();
       const std::string_view host = source_.host_of(*process);
       const auto first = std::find_if(sessions.begin(), sessions.end(),

@@ -1,7 +1,7 @@
-// EventValues: what the columns of the table `events` hold for one event of a block.
+// EventValues: the values of the columns of the table `events` for one event of a block.
 //
-// Texts are not copied: they live as long as the trace, but for those that are made (tags, and the
-// names of calls this version does not know), which live until the next one is asked for.
+// Texts are not copied and live as long as the trace. Exceptions: tags live until the next call,
+// and the names of calls that this version does not know live as long as this object.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,13 @@ class EventValues {
  public:
   explicit EventValues(QueriedTrace& source);
 
-  // Nothing: NULL. REQUIRES: the column is one of kTextColumns.
+  // Nothing: NULL. REQUIRES: the column is in kTextColumns.
   std::optional<std::string_view> text(EventColumn column, const EventRow& event);
 
-  // Nothing: NULL. REQUIRES: it is not.
+  // Nothing: NULL. REQUIRES: the column is not in kTextColumns.
   std::optional<int64_t> integer(EventColumn column, const EventRow& event);
 
-  // Equal for two events if and only if the column is. REQUIRES: it is one of kGroupColumns.
+  // Equal for two events if and only if their values are. REQUIRES: the column is in kGroupColumns.
   uint64_t group_key(EventColumn column, const EventRow& event);
 
   std::string_view name_of(wire::Call call);
@@ -50,7 +50,7 @@ class EventValues {
 
   QueriedTrace& source_;
   std::vector<std::string_view> call_names_;        // by number
-  std::map<std::string_view, uint64_t> call_keys_;  // a region may be named like a call
+  std::map<std::string_view, uint64_t> call_keys_;  // a region may have the name of a call
   std::vector<uint64_t> region_keys_;               // by name; 0: not looked up
   std::map<wire::Call, std::string> unknown_calls_;
   std::string made_;
@@ -59,7 +59,7 @@ class EventValues {
 // "read", "metadata", ...
 std::string_view kind_name(wire::CallKind kind);
 
-// Nothing for a number this version does not know.
+// Nothing for a call that this version does not know.
 std::optional<std::string_view> layer_name(const analyze::Context& context, const EventRow& event);
 
 }  // namespace millrace::query

@@ -1,9 +1,9 @@
-// The tables `events` and `regions`: what SQLite asks of a query becomes an EventQuery.
+// The tables `events` and `regions`: turns the requests of SQLite into an EventQuery.
 //
-// How the two halves talk: best_index sees the query before it runs and writes a plan (idxStr): the
-// columns in use, those to group by, and one word a value that filter will be given. Nothing is
-// marked as checked (`omit`): types and collations of SQL have corners, and looking again costs
-// only what passed.
+// best_index sees the query before it runs and writes a plan (idxStr) for filter: the used columns,
+// the grouping columns, and one word per value that filter will receive. No condition is marked as
+// checked (`omit`): types and collations of SQL have special cases, and checking again only costs
+// time for rows that passed.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -21,10 +21,10 @@
 namespace millrace::query {
 namespace {
 
-// Beyond it rows are left to SQLite to sort, which writes to temporary files what it cannot hold.
+// Above this, sorting is left to SQLite, which uses temporary files for what does not fit.
 constexpr uint64_t kGatheredBytesMax = uint64_t{1} << 30;
 
-// What a module is registered with: one of the two tables.
+// The data that a module is registered with: one of the two tables.
 struct Kind {
   QueriedTrace* source = nullptr;
   const TableSchema* schema = nullptr;
@@ -40,7 +40,7 @@ struct EventsTable : sqlite3_vtab {
 
   QueriedTrace& source;
   bool regions_only;
-  std::vector<EventColumn> columns;  // by SQLite's number
+  std::vector<EventColumn> columns;  // by SQLite's column number
 };
 
 struct EventsCursor : sqlite3_vtab_cursor {
@@ -75,7 +75,7 @@ int disconnect(sqlite3_vtab* table) noexcept {
 
 // ---- before the query runs
 
-// A word of the plan: what is compared, and how.
+// A word of the plan: which column is compared, and how.
 struct Word {
   EventColumn column{};
   char how = '=';  // = < > { (at most) } (at least) i (in)
@@ -98,10 +98,11 @@ char range_sign(unsigned char op) {
   }
 }
 
-// How much of the trace is left by what is pushed down, for SQLite to choose the order of joins by.
+// The share of the trace that remains after the pushed-down conditions. SQLite uses it to order
+// joins.
 struct Estimate {
-  double read = 1;   // share of the blocks
-  double given = 1;  // share of the rows
+  double read = 1;   // share of blocks read
+  double given = 1;  // share of rows returned
 };
 
 void narrow(const QueriedTrace& source, const Word& word, Estimate& estimate) {
@@ -127,13 +128,13 @@ void narrow(const QueriedTrace& source, const Word& word, Estimate& estimate) {
   }
 }
 
-// What of one constraint can be used; '\0' where nothing can.
+// How one constraint can be used. '\0' if it cannot.
 char usable_sign(sqlite3_index_info& info, int index, EventColumn column) {
   const auto& constraint = info.aConstraint[index];
   const char sign = range_sign(constraint.op);
   if (sign == '\0') return sign;
   if (column == EventColumn::kBegin) {
-    // A list of moments is nothing that a range can say.
+    // A list of times is not a range.
     return sqlite3_vtab_in(&info, index, -1) != 0 ? '\0' : sign;
   }
   if (sign != '=' || !is_in(kMatchColumns, column)) return '\0';
@@ -152,7 +153,8 @@ EventColumnSet used_columns(const EventsTable& table, uint64_t used) {
   return set;
 }
 
-// GROUP BY and DISTINCT. Not an ORDER BY alone: of that SQLite may need the first few rows only.
+// For GROUP BY and DISTINCT. Not for ORDER BY alone, for which SQLite may need only the first few
+// rows.
 std::vector<GroupBy> groups_of(const EventsTable& table, sqlite3_index_info& info,
                                EventColumnSet used) {
   const int mode = sqlite3_vtab_distinct(&info);
@@ -204,7 +206,7 @@ int best_index(sqlite3_vtab* vtab, sqlite3_index_info* info) noexcept {
 
 // ---- while it runs
 
-// A moment from the job's first event as one of the trace's clock, within what there can be.
+// Converts a time relative to the first event of the job to the clock of the trace, and clamps it.
 uint64_t on_clock(const QueriedTrace& source, int64_t begin) {
   const uint64_t first = source.begin_ns();
   if (begin < 0) {
@@ -231,7 +233,7 @@ void narrow_begin(const QueriedTrace& source, char how, sqlite3_value* value, Ev
     least = as_integer(std::floor(sqlite3_value_double(value)));
     most = as_integer(std::ceil(sqlite3_value_double(value)));
   }
-  // < and > are taken as <= and >=: SQLite looks again.
+  // < and > are treated as <= and >=, because SQLite checks again.
   if (how == '>' || how == '}' || how == '=') {
     query.begin_min_ns = std::max(query.begin_min_ns, on_clock(source, least));
   }
@@ -240,8 +242,8 @@ void narrow_begin(const QueriedTrace& source, char how, sqlite3_value* value, Ev
   }
 }
 
-// Whether the value can be used: a text is compared with texts, a number with numbers. With others
-// SQL converts, and SQLite is left to do it.
+// Whether the value can be used: texts are compared with texts and numbers with numbers. For other
+// types SQL converts, which is left to SQLite.
 bool add_value(sqlite3_value* value, Match& match) {
   if (sqlite3_value_type(value) == SQLITE_NULL) return true;  // equals nothing
   if (is_in(kTextColumns, match.column)) {
@@ -344,7 +346,7 @@ int rowid(sqlite3_vtab_cursor* cursor, sqlite3_int64* number) noexcept {
 
 sqlite3_module make_module() {
   sqlite3_module module{};
-  module.xConnect = connect;  // no xCreate: the table is there without CREATE
+  module.xConnect = connect;  // no xCreate: the table exists without CREATE
   module.xBestIndex = best_index;
   module.xDisconnect = disconnect;
   module.xOpen = open;

@@ -1,7 +1,7 @@
-// percentile(X, P): what SQL lacks, and every look at durations wants.
+// percentile(X, P): missing in SQL, but needed to study durations.
 //
-// Defined as SQLite's own extension of that name has it: of n values in order, the one at P % of
-// the way from the first to the last, between two neighbours in proportion. NULLs are left out.
+// Defined as in SQLite's own extension of that name: of n sorted values, the one at P % of the way
+// from the first to the last, interpolated linearly between neighbors. NULLs are ignored.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -17,7 +17,7 @@ struct Gathered {
   double percent = 0;
 };
 
-// SQLite gives zeroed memory for a group's state, of which nobody runs destructors: a pointer.
+// A pointer, because SQLite provides zeroed memory for the state of a group and runs no destructor.
 void step(sqlite3_context* context, int, sqlite3_value** arguments) noexcept {
   auto** held = static_cast<Gathered**>(sqlite3_aggregate_context(context, sizeof(Gathered*)));
   if (held == nullptr) return sqlite3_result_error_nomem(context);
@@ -25,16 +25,16 @@ void step(sqlite3_context* context, int, sqlite3_value** arguments) noexcept {
   const double percent = sqlite3_value_double(arguments[1]);
   const bool is_number = type == SQLITE_INTEGER || type == SQLITE_FLOAT;
   if (!is_number || percent < 0 || percent > 100) {
-    return sqlite3_result_error(context, "percentile(X, P) wants a P from 0 to 100", -1);
+    return sqlite3_result_error(context, "percentile(X, P) needs a P from 0 to 100", -1);
   }
   if (*held == nullptr) *held = new Gathered{.values = {}, .percent = percent};
   if ((*held)->percent != percent) {
-    return sqlite3_result_error(context, "percentile(X, P) wants the same P for all rows", -1);
+    return sqlite3_result_error(context, "percentile(X, P) needs the same P for all rows", -1);
   }
   const int value_type = sqlite3_value_numeric_type(arguments[0]);
   if (value_type == SQLITE_NULL) return;
   if (value_type != SQLITE_INTEGER && value_type != SQLITE_FLOAT) {
-    return sqlite3_result_error(context, "percentile(X, P) wants numbers", -1);
+    return sqlite3_result_error(context, "percentile(X, P) needs numbers", -1);
   }
   (*held)->values.push_back(sqlite3_value_double(arguments[0]));
 }

@@ -1,4 +1,4 @@
-// GroupIds: numbers combinations of keys, from 0 on, in the order in which they first come.
+// GroupIds: numbers combinations of keys from 0, in the order of first use.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace millrace::query {
 
 class GroupIds {
  public:
-  // The number of what `parent` (another number, or 0) and `key` are together.
+  // The number of the combination of `parent` (another number, or 0) and `key`.
   uint32_t id(uint32_t parent, uint64_t key) {
     if (2 * count_ >= slots_.size()) grow();
     Slot& slot = slots_[find(parent, key)];

@@ -7,7 +7,7 @@
 namespace millrace::query {
 namespace {
 
-TEST(GroupIds, NumbersEachCombinationOnceInTheOrderOfComing) {
+TEST(GroupIds, NumbersCombinationsInTheOrderOfFirstUse) {
   GroupIds ids;
   EXPECT_EQ(ids.id(0, 7), 0u);
   EXPECT_EQ(ids.id(0, 9), 1u);

@@ -1,4 +1,4 @@
-// What a query says is used to read less, and changes no result.
+// Conditions of a query reduce what is read and do not change the result.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@ using testing::ElementsAre;
 
 constexpr uint64_t kBlockEvents = 65'536;
 
-// Two ranks. Rank 0 has three full blocks, an event a microsecond, of which one in a thousand is a
-// write; rank 1 has one of regions and stdio calls.
+// Two ranks. Rank 0 has three full blocks with one event per microsecond; one in a thousand is a
+// write. Rank 1 has one block with regions and stdio calls.
 class Pushdown : public testing::Test {
  protected:
   Pushdown() {
@@ -65,7 +65,7 @@ class Pushdown : public testing::Test {
 TEST_F(Pushdown, RangesOfBeginSkipBlocks) {
   ASSERT_EQ(trace_->blocks().size(), 4u);
   EXPECT_EQ(cost("select count(*) from events").blocks, 4u);
-  // The last of rank 0's blocks begins at 131,072 us.
+  // The last block of rank 0 begins at 131,072 us.
   Cost late = cost("select count(*), min(begin) from events where begin >= 140000000");
   EXPECT_THAT(late.rows, ElementsAre("56608|140000000"));
   EXPECT_EQ(late.blocks, 1u);
@@ -96,7 +96,7 @@ TEST_F(Pushdown, ProcessesSkipBlocks) {
   EXPECT_THAT(cost("select count(*) from events where rank is null").rows, ElementsAre("0"));
 }
 
-TEST_F(Pushdown, LayersSkipBlocksThatHaveNone) {
+TEST_F(Pushdown, LayersSkipBlocksWithoutThem) {
   Cost stdio = cost("select name, file from events where layer = 'stdio'");
   EXPECT_THAT(stdio.rows, ElementsAre("fread|/data/a"));
   EXPECT_EQ(stdio.blocks, 1u);
@@ -104,7 +104,7 @@ TEST_F(Pushdown, LayersSkipBlocksThatHaveNone) {
   EXPECT_EQ(cost("select count(*) from regions").blocks, 1u);
 }
 
-TEST_F(Pushdown, NamesKindsAndFilesAreLookedForBeforeSqliteSeesRows) {
+TEST_F(Pushdown, NamesKindsAndFilesAreFilteredBeforeSqliteSeesRows) {
   Cost writes = cost("select count(*) from events where name = 'pwrite'");
   EXPECT_THAT(writes.rows, ElementsAre("197"));
   EXPECT_EQ(writes.given, 197u);
@@ -133,8 +133,8 @@ TEST_F(Pushdown, OtherCollationsAndTypesAreLeftToSqlite) {
               ElementsAre("1"));
 }
 
-// What grouping gathers must come to the same as SQLite's sorting, which `+name` leaves it to.
-TEST_F(Pushdown, GroupsAreThoseThatSortingFinds) {
+// Grouping must give the same result as SQLite's sorting, which `+name` enforces.
+TEST_F(Pushdown, GroupsEqualThoseFoundBySorting) {
   for (const auto& [columns, opaque] : std::vector<std::pair<const char*, const char*>>{
            {"name", "+name"},
            {"file", "+file"},
@@ -170,7 +170,7 @@ TEST_F(Pushdown, TheInnerSideOfAJoinReadsABlockOnce) {
   EXPECT_LE(of.blocks, 1u + 3u + 1u);
 }
 
-TEST_F(Pushdown, AllSidesOfASelfJoinStandWhereTheyAre) {
+TEST_F(Pushdown, AllSidesOfASelfJoinKeepTheirPosition) {
   EXPECT_THAT(cost("select count(*) from regions a join events b on b.rank = a.rank join events c "
                    "on c.rank = b.rank where b.kind = 'region'")
                   .rows,

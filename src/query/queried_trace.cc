@@ -12,7 +12,8 @@
 namespace millrace::query {
 namespace {
 
-// Of 65,536 events each, some five megabytes: enough for one window of time of some processes.
+// Each has 65,536 events and takes about five megabytes. Enough for one window of time of several
+// processes.
 constexpr size_t kKeptBlocks = 16;
 
 }  // namespace
@@ -32,7 +33,7 @@ void QueriedTrace::note_problem(size_t block, const std::string& sentence) {
 
 const analyze::Context& QueriedTrace::context() {
   if (!context_) {
-    // What it cannot read is told by whoever reads the same blocks for their events.
+    // Blocks that it cannot read are reported when they are read for their events.
     std::vector<std::string> problems;
     context_.emplace(analyze::make_context(trace_, options_.analyze, problems));
   }
@@ -44,8 +45,8 @@ Result<const std::vector<analyze::FileStats>*> QueriedTrace::files() {
   return &*files_;
 }
 
-// By the metrics of the report, so that both say the same of a file; without a bound, so that all
-// files are told.
+// Uses the metrics of the report, so that both agree about a file. Without a limit, so that all
+// files are listed.
 Status QueriedTrace::read_files() {
   analyze::Limits limits;
   limits.files = std::numeric_limits<size_t>::max();
@@ -55,7 +56,7 @@ Status QueriedTrace::read_files() {
   const auto files = analyze::make_files_metric(of, limits);
   const size_t threads =
       options_.analyze.threads != 0 ? options_.analyze.threads : usable_cpu_count();
-  ThreadPool pool(std::max<size_t>(1, threads - 1));  // the caller works as well
+  ThreadPool pool(std::max<size_t>(1, threads - 1));  // the calling thread works too
   std::mutex mutex;
   RETURN_IF_ERROR(pool.parallel_for(trace_.blocks().size(), [&](size_t index) -> Status {
     if (stopped()) return fail(Errc::kCancelled, "interrupted");
@@ -120,7 +121,7 @@ const trace::Process* QueriedTrace::process_of(trace::ThreadIndex thread) const 
 
 int32_t QueriedTrace::rank_of(trace::ProcessIndex process) {
   if (!ranks_) {
-    // Groups come from the table of processes; no block need be read for them.
+    // Groups follow from the process table, so no blocks are read.
     analyze::Options options;
     options.wants_block = [](const trace::BlockInfo&) { return false; };
     std::vector<std::string> problems;

@@ -1,8 +1,8 @@
-// QueriedTrace: the trace behind the tables, and what is worked out of it on first use.
+// QueriedTrace: the trace behind the tables, and what is computed from it on first use.
 //
-// What most queries need is cheap and there at once; the context (a pass over the blocks with
-// regions) and the files (a pass over all blocks, on all CPUs) are made when a query asks for them,
-// and kept. Blocks that cannot be read become sentences in problems(), once each.
+// What most queries need is cheap and available at once. The context (a pass over the blocks with
+// regions) and the files (a pass over all blocks, on all CPUs) are computed when a query needs
+// them, and kept. Blocks that cannot be read are reported in problems(), once each.
 #pragma once
 
 #include <cstdint>
@@ -27,22 +27,22 @@ class QueriedTrace {
   QueriedTrace(const trace::Trace& trace, Options options);
 
   const trace::Trace& trace() const { return trace_; }
-  uint64_t begin_ns() const { return begin_ns_; }  // of the job's first event
+  uint64_t begin_ns() const { return begin_ns_; }  // of the first event of the job
   bool stopped() const { return options_.stop != nullptr && options_.stop->load(); }
 
   const analyze::Context& context();
-  // Fails where the user stopped it.
+  // Fails if the user interrupted it.
   Result<const std::vector<analyze::FileStats>*> files();
 
-  // Null where it cannot be read.
+  // Null if the block cannot be read.
   const trace::EventColumns* read_block(size_t index, trace::EventColumns& columns);
-  // The same for those who come back to blocks: the last few are kept.
+  // The same for callers that read blocks again: the last few are kept.
   std::shared_ptr<const trace::EventColumns> read_kept_block(size_t index);
 
-  // Null: no process, or no host, of that number.
+  // Null or empty if there is no such process or host.
   const trace::Process* process_of(trace::ThreadIndex thread) const;
   std::string_view host_of(const trace::Process& process) const;
-  // Of the process, or of the rank whose worker it is, as the report groups them; -1: none.
+  // The rank of the process, or of the rank whose worker it is, as in the report. -1: none.
   int32_t rank_of(trace::ProcessIndex process);
 
   const std::vector<std::string>& problems() const { return problems_; }
@@ -51,7 +51,7 @@ class QueriedTrace {
  private:
   struct Kept {
     size_t index = 0;
-    std::shared_ptr<trace::EventColumns> columns;  // shared with the scans that stand in it
+    std::shared_ptr<trace::EventColumns> columns;  // shared with the scans that are reading it
   };
 
   void note_problem(size_t block, const std::string& sentence);
@@ -63,7 +63,7 @@ class QueriedTrace {
   std::optional<analyze::Context> context_;
   std::optional<std::vector<int32_t>> ranks_;  // by process
   std::optional<std::vector<analyze::FileStats>> files_;
-  std::list<Kept> kept_;  // the last used first
+  std::list<Kept> kept_;  // most recently used first
   std::set<size_t> bad_blocks_;
   std::vector<std::string> problems_;
   Counters counters_;

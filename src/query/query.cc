@@ -26,7 +26,7 @@ struct Closer {
 using Connection = std::unique_ptr<sqlite3, Closer>;
 using Statement = std::unique_ptr<sqlite3_stmt, Closer>;
 
-// Only what reads: everything else, also what a later SQLite may learn, is refused.
+// Allows only reading. Everything else is denied, including actions that a later SQLite may add.
 int authorize(void*, int action, const char* first, const char* second, const char*,
               const char*) noexcept {
   switch (action) {
@@ -60,7 +60,7 @@ int look_around(void* source) noexcept {
 std::string place_of(std::string_view sql, size_t offset) {
   const std::string_view before = sql.substr(0, offset);
   const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-  const size_t line_start = before.rfind('\n') + 1;  // 0 where there is none
+  const size_t line_start = before.rfind('\n') + 1;  // 0 if there is no newline
   const size_t column = display_width(before.substr(line_start)) + 1;
   const std::string_view rest = sql.substr(offset);
   return fmt::format("line {}, column {}, at '{}'", line, column,
@@ -71,7 +71,7 @@ Error sql_error(sqlite3* connection, int code, std::string_view sql) {
   if (code == SQLITE_INTERRUPT) return fail(Errc::kCancelled, "interrupted");
   const std::string words = printable(sqlite3_errmsg(connection));
   if (code == SQLITE_AUTH) {
-    return fail(Errc::kPermission, "the query: {}; a query only reads: one SELECT", words);
+    return fail(Errc::kPermission, "the query: {}; only a single SELECT is allowed", words);
   }
   const int offset = sqlite3_error_offset(connection);
   std::string place;
@@ -82,7 +82,7 @@ Error sql_error(sqlite3* connection, int code, std::string_view sql) {
   return fail(
       code == SQLITE_NOMEM || code == SQLITE_FULL ? Errc::kExhausted : Errc::kInvalidArgument,
       "the query: {}{}{}", words, place,
-      unknown ? "; `millrace query --schema` shows what there is" : "");
+      unknown ? "; `millrace query --schema` lists tables and columns" : "");
 }
 
 Value value_of(sqlite3_stmt* statement, int column) {
@@ -113,7 +113,7 @@ struct Database::State {
   Status check_single(std::string_view rest);
 
   QueriedTrace source;
-  Connection connection;  // after the source, which its tables use to the end
+  Connection connection;  // declared after the source, which its tables use until the end
 };
 
 Result<Database> Database::open(const trace::Trace& trace, Options options) {
@@ -122,14 +122,14 @@ Result<Database> Database::open(const trace::Trace& trace, Options options) {
   int code = sqlite3_open_v2(
       ":memory:", &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, nullptr);
   state->connection.reset(raw);
-  // Sorting takes so much memory (KiB) before it goes on in unnamed temporary files.
+  // Sorting uses this much memory (in KiB) before it continues in unnamed temporary files.
   if (code == SQLITE_OK) {
     code = sqlite3_exec(raw, "PRAGMA cache_size = -262144", nullptr, nullptr, nullptr);
   }
   if (code == SQLITE_OK) code = register_events(raw, state->source);
   if (code == SQLITE_OK) code = register_rows(raw, state->source);
   if (code == SQLITE_OK) code = register_functions(raw);
-  // Named once, tables are there: declaring them later would be refused as a change of the schema.
+  // Naming a table declares it. Later, declaring it would be denied as a change of the schema.
   for (const TableSchema& table : tables()) {
     if (code != SQLITE_OK) break;
     const std::string sql = fmt::format("SELECT 1 FROM {} LIMIT 0", table.name);
@@ -137,7 +137,7 @@ Result<Database> Database::open(const trace::Trace& trace, Options options) {
   }
   if (code == SQLITE_OK) code = sqlite3_set_authorizer(raw, authorize, nullptr);
   if (code != SQLITE_OK) {
-    return fail(Errc::kIo, "SQLite cannot be used: {}", sqlite3_errstr(code));
+    return fail(Errc::kIo, "cannot use SQLite: {}", sqlite3_errstr(code));
   }
   sqlite3_limit(raw, SQLITE_LIMIT_ATTACHED, 0);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, nullptr);
@@ -155,7 +155,7 @@ Result<Statement> Database::State::prepare(std::string_view sql) {
   sqlite3_stmt* raw = nullptr;
   const char* rest = nullptr;
   if (sql.size() > 1'000'000) {
-    return fail(Errc::kInvalidArgument, "the query is {} bytes long; 1,000,000 are allowed",
+    return fail(Errc::kInvalidArgument, "the query is {} bytes long; the maximum is 1,000,000",
                 sql.size());
   }
   const int code =
@@ -164,19 +164,19 @@ Result<Statement> Database::State::prepare(std::string_view sql) {
   if (code != SQLITE_OK) return sql_error(connection.get(), code, sql);
   if (statement == nullptr) return fail(Errc::kInvalidArgument, "the query is empty");
   if (sqlite3_stmt_readonly(raw) == 0 || sqlite3_column_count(raw) == 0) {
-    return fail(Errc::kPermission, "the query: a query only reads: one SELECT");
+    return fail(Errc::kPermission, "the query: only a single SELECT is allowed");
   }
   if (sqlite3_bind_parameter_count(raw) > 0) {
     return fail(
         Errc::kInvalidArgument,
-        "the query: '{}' stands for a value that nobody gives; write the value",
+        "the query: parameters such as '{}' are not supported; write the value",
         sqlite3_bind_parameter_name(raw, 1) != nullptr ? sqlite3_bind_parameter_name(raw, 1) : "?");
   }
   RETURN_IF_ERROR(check_single(sql.substr(static_cast<size_t>(rest - sql.data()))));
   return statement;
 }
 
-// Comments and blanks may follow; another statement may not.
+// Only comments and spaces may follow, not another statement.
 Status Database::State::check_single(std::string_view rest) {
   sqlite3_stmt* raw = nullptr;
   const int code = sqlite3_prepare_v2(connection.get(), rest.data(), static_cast<int>(rest.size()),
@@ -184,7 +184,7 @@ Status Database::State::check_single(std::string_view rest) {
   const Statement statement(raw);
   if (code == SQLITE_OK && statement == nullptr) return {};
   return fail(Errc::kInvalidArgument,
-              "the query: something follows its end (';'); one query at a time");
+              "the query: another statement follows the ';'; run one query at a time");
 }
 
 Status Database::run(std::string_view sql, RowSink& sink) {

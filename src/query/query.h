@@ -1,11 +1,10 @@
-// query: SQL over a trace, whose events, files, regions and processes are tables.
+// query: SQL on a trace. Events, files, regions and processes are tables.
 //
-// SQLite works the queries out; the tables are virtual ones that read blocks as rows are asked for,
-// so that a trace may be larger than the memory. What a query says about time, process, name, layer
-// or file is used to leave out blocks and rows before SQLite sees them. docs/guide/query.md has the
-// tables; schema.h has them as data.
+// SQLite runs the queries. The tables are virtual tables that read blocks on demand, so a trace may
+// be larger than memory. Conditions on time, process, name, layer or file skip blocks and rows
+// before SQLite sees them. docs/guide/query.md describes the tables; schema.h has them as data.
 //
-// Nothing can be written: a query that is not one SELECT is refused. Not for several threads.
+// Queries cannot write: only a single SELECT is allowed. Not thread-safe.
 #pragma once
 
 #include <atomic>
@@ -24,9 +23,9 @@
 namespace millrace::query {
 
 struct Options {
-  analyze::Options analyze;  // what regions mean; threads for the first use of `files`
-  std::function<void(uint64_t events)> progress;  // so many more were read
-  const std::atomic<bool>* stop = nullptr;        // set by a signal: the query ends, cancelled
+  analyze::Options analyze;  // roles of regions; number of threads for the first use of `files`
+  std::function<void(uint64_t events)> progress;  // this many more events were read
+  const std::atomic<bool>* stop = nullptr;        // set by a signal: cancels the query
 };
 
 enum class ValueKind : uint8_t { kNull, kInteger, kReal, kText, kBlob };
@@ -35,39 +34,40 @@ struct Value {
   ValueKind kind = ValueKind::kNull;
   int64_t integer = 0;
   double real = 0;
-  std::string_view bytes;  // of a text or a blob; any bytes, as file names are
+  std::string_view bytes;  // of a text or blob; any bytes, because file names are
 };
 
-// Takes the result of a query, row by row.
+// Receives the result of a query row by row.
 class RowSink {
  public:
   virtual ~RowSink() = default;
-  // Once, before the rows.
+  // Called once, before the rows.
   virtual Status begin(const std::vector<std::string>& columns) = 0;
-  // The values live until it returns. An error ends the query.
+  // The values are valid until it returns. An error ends the query.
   virtual Status row(std::span<const Value> values) = 0;
 };
 
-// What reading cost, to see that a query leaves out what it can.
+// The cost of reading, to check that a query skips what it can.
 struct Counters {
   uint64_t blocks_read = 0;
   uint64_t blocks_skipped = 0;
-  uint64_t rows = 0;  // of events and regions that SQLite was given
+  uint64_t rows = 0;  // rows of events and regions that SQLite received
 };
 
 class Database {
  public:
-  // `trace` must live as long. Fails where this build has no SQLite.
+  // `trace` must outlive this. Fails if this build has no SQLite.
   static Result<Database> open(const trace::Trace& trace, Options options);
 
   Database(Database&&) noexcept;
   Database& operator=(Database&&) noexcept;
   ~Database();
 
-  // One SELECT (or WITH, VALUES, EXPLAIN). Errors of SQL have SQLite's words and the place.
+  // Runs one SELECT (or WITH, VALUES, EXPLAIN). SQL errors contain SQLite's message and the
+  // position.
   Status run(std::string_view sql, RowSink& sink);
 
-  // Blocks that could not be read, as sentences; their events are missing from the results.
+  // Blocks that could not be read, as sentences. Their events are missing from the results.
   const std::vector<std::string>& problems() const;
   const Counters& counters() const;
 

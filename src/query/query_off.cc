@@ -10,7 +10,7 @@ struct Database::State {
 Result<Database> Database::open(const trace::Trace&, Options) {
   return fail(
       Errc::kUnsupported,
-      "this build has no SQL; install SQLite 3.38 or newer (libsqlite3-dev) and build again, "
+      "this build has no SQL support; install SQLite 3.38 or newer (libsqlite3-dev) and build again, "
       "or use `millrace report --by` and `millrace export --to csv`");
 }
 

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Two ranks and a worker, with the epochs 0 and 1 of a step each; the job begins at 1 ms.
+// Two ranks and a worker, with epochs 0 and 1 of one step each. The job begins at 1 ms.
 class Query : public testing::Test {
  protected:
   Query() {
@@ -61,13 +61,13 @@ TEST_F(Query, GroupsCountsAndSums) {
                           "pread|3|8292|5100|170000", "pwrite|1|10|10|9000"));
 }
 
-TEST_F(Query, TimesCountFromTheFirstEvent) {
+TEST_F(Query, TimesAreRelativeToTheFirstEvent) {
   EXPECT_THAT(
       ask("select name, begin, duration, wall_ns from events order by begin limit 2"),
       ElementsAre("open|0|10000|1700000000001000000", "exec|500000|1000|1700000000001500000"));
 }
 
-TEST_F(Query, WhatAnEventLacksIsNull) {
+TEST_F(Query, MissingValuesAreNull) {
   EXPECT_THAT(ask("select name, file, offset, size, result, role, rank, epoch, step, other_file, "
                   "error, tags from events where name in ('exec', 'my own') order by begin"),
               ElementsAre("exec|/bin/sh|NULL|0|0|NULL|NULL|NULL|NULL|NULL|NULL|NULL",
@@ -82,7 +82,7 @@ TEST_F(Query, ErrorsHaveANumberAndAName) {
   EXPECT_THAT(ask("select count(*) from events where errno = 0"), ElementsAre("10"));
 }
 
-TEST_F(Query, RegionsHaveTheirOwnEpochAndCallsThatOfTheirMoment) {
+TEST_F(Query, RegionsHaveTheirOwnEpochAndCallsTheCurrentOne) {
   EXPECT_THAT(ask("select name, epoch, step from events where rank = 0 order by begin, name"),
               ElementsAre("open|NULL|NULL", "compute|0|0", "pread|0|0", "pread|0|0", "close|0|0",
                           "compute|1|5", "my own|1|5", "pread|1|5"));
@@ -98,7 +98,7 @@ TEST_F(Query, RegionsAreATable) {
                           "my own|NULL|application|1|5|12000000|1000000|1000|1000|0|node1|NULL"));
 }
 
-TEST_F(Query, RolesMayBeGiven) {
+TEST_F(Query, RolesCanBeSet) {
   Options options;
   options.analyze.roles.push_back(*analyze::parse_role_rule("fetch=my*"));
   auto opened = Database::open(*trace_, std::move(options));
@@ -146,7 +146,7 @@ TEST_F(Query, ProcessesAreATable) {
               ElementsAre("python train.py|8"));
 }
 
-TEST(QueryOfWorkers, AWorkerCountsToTheRankThatStartedIt) {
+TEST(QueryOfWorkers, AWorkerBelongsToTheRankThatStartedIt) {
   const auto directory = TemporaryDirectory::create();
   TraceBuilder job((directory->path() / "t.mrt").string());
   const Program rank3 = job.program({.rank = 3, .world_size = 4});
@@ -169,7 +169,7 @@ TEST_F(Query, NamesThatAreNotUtf8KeepTheirBytes) {
   EXPECT_THAT(ask("select path from files where kind = 'output'"), ElementsAre("/out/log\xff"));
 }
 
-TEST_F(Query, PercentilesLieBetweenNeighbours) {
+TEST_F(Query, PercentilesAreInterpolated) {
   EXPECT_THAT(ask("with v(x) as (values (10), (40), (NULL), (20), (30)) select percentile(x, 0), "
                   "percentile(x, 50), percentile(x, 90), percentile(x, 100) from v"),
               ElementsAre("10|25|37|40"));
@@ -182,7 +182,7 @@ TEST_F(Query, PercentilesLieBetweenNeighbours) {
   EXPECT_THAT(wrongly("select percentile(size, 101) from events"), HasSubstr("from 0 to 100"));
   EXPECT_THAT(wrongly("select percentile(size, 'x') from events"), HasSubstr("from 0 to 100"));
   EXPECT_THAT(wrongly("select percentile(size, pid % 100) from events"), HasSubstr("the same P"));
-  EXPECT_THAT(wrongly("select percentile(name, 5) from events"), HasSubstr("wants numbers"));
+  EXPECT_THAT(wrongly("select percentile(name, 5) from events"), HasSubstr("needs numbers"));
 }
 
 TEST_F(Query, LimitsAndOffsetsCountRows) {
@@ -207,12 +207,12 @@ TEST_F(Query, EveryColumnOfEveryTableCanBeRead) {
   }
 }
 
-TEST_F(Query, WrongSqlIsToldWithItsPlace) {
+TEST_F(Query, SqlErrorsHaveAPosition) {
   EXPECT_EQ(wrongly("select nam from events"),
             "the query: no such column: nam (line 1, column 8, at 'nam from events'); `millrace "
-            "query --schema` shows what there is");
+            "query --schema` lists tables and columns");
   EXPECT_EQ(wrongly("select *\n  from event"),
-            "the query: no such table: event; `millrace query --schema` shows what there is");
+            "the query: no such table: event; `millrace query --schema` lists tables and columns");
   EXPECT_EQ(wrongly("select *\nfrm events"),
             "the query: near \"frm\": syntax error (line 2, column 1, at 'frm events')");
   EXPECT_EQ(wrongly("select abs() from events"),
@@ -234,12 +234,12 @@ TEST_F(Query, NothingCanBeWrittenOrAttached) {
            "drop table events", "create temp view v as select 1", "detach main"}) {
     EXPECT_NE(wrongly(sql), "") << sql;
   }
-  EXPECT_THAT(wrongly(fmt::format("attach '{}' as x", path)), HasSubstr("a query only reads"));
+  EXPECT_THAT(wrongly(fmt::format("attach '{}' as x", path)), HasSubstr("only a single SELECT"));
   EXPECT_NE(access(path.c_str(), F_OK), 0);
   EXPECT_THAT(ask("select count(*) from events"), ElementsAre("11"));
 }
 
-TEST_F(Query, TheUserCanStopIt) {
+TEST_F(Query, TheUserCanInterruptIt) {
   std::atomic<bool> stop = true;
   Options options;
   options.stop = &stop;
@@ -256,7 +256,7 @@ TEST_F(Query, TheUserCanStopIt) {
   EXPECT_THAT(query::ask(*opened, "select count(*) from files"), testing::SizeIs(1));
 }
 
-TEST_F(Query, AReceiverThatFailsEndsIt) {
+TEST_F(Query, AnErrorOfTheSinkEndsTheQuery) {
   class Full : public TextRows {
     Status row(std::span<const Value>) override { return fail(Errc::kExhausted, "full"); }
   };

@@ -105,7 +105,7 @@ class ProcessRows : public Rows {
   }
 
  private:
-  // A process may start before its first event.
+  // Negative if a process started before the first event of the job.
   int64_t from_begin(uint64_t time_ns) const {
     return static_cast<int64_t>(time_ns - source_.begin_ns());
   }
@@ -114,7 +114,7 @@ class ProcessRows : public Rows {
   std::vector<uint64_t> events_;
 };
 
-// Integers before texts, as SQLite has them.
+// Integers before texts, as in SQLite.
 bool is_less(const Value& a, const Value& b) {
   if (a.kind != b.kind) return a.kind < b.kind;
   return a.kind == ValueKind::kInteger ? a.integer < b.integer : a.bytes < b.bytes;

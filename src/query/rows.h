@@ -1,4 +1,4 @@
-// Rows: a table that is made whole before it is read: files, processes.
+// Rows: a table that is complete before it is read: files, processes.
 #pragma once
 
 #include <cstddef>
@@ -17,26 +17,26 @@ class Rows {
  public:
   virtual ~Rows() = default;
   virtual size_t count() const = 0;
-  // Texts live as long as this. REQUIRES: both are there.
+  // Texts live as long as this object. REQUIRES: row and column exist.
   virtual Value cell(size_t row, size_t column) const = 0;
 };
 
-// The columns are in the order of schema.h. Making files reads the whole trace.
+// Columns are in the order of schema.h. make_files() reads the whole trace.
 Result<std::unique_ptr<Rows>> make_files(QueriedTrace& source);
 Result<std::unique_ptr<Rows>> make_processes(QueriedTrace& source);
 
-// The rows of which a column equals a value, by binary search.
+// Finds the rows whose column equals a value, by binary search.
 class RowIndex {
  public:
   RowIndex(const Rows& rows, size_t column);
 
-  // A text or an integer; of others, nothing is found.
+  // Finds nothing for values other than texts and integers.
   std::vector<uint32_t> find(const Value& value) const;
 
  private:
   const Rows& rows_;
   size_t column_;
-  std::vector<uint32_t> order_;  // rows by their value; NULLs are left out
+  std::vector<uint32_t> order_;  // rows sorted by value, without NULLs
 };
 
 }  // namespace millrace::query

@@ -1,4 +1,4 @@
-// The tables `files` and `processes`: made whole on first use; an equality is a binary search.
+// The tables `files` and `processes`: built on first use. An equality condition is a binary search.
 #include <cstring>
 #include <map>
 #include <memory>
@@ -24,17 +24,17 @@ struct RowsTable : sqlite3_vtab {
   explicit RowsTable(const Kind& of) : sqlite3_vtab{}, kind(of) {}
 
   const Kind& kind;
-  std::unique_ptr<Rows> rows;          // null: not made yet
-  std::map<size_t, RowIndex> indices;  // by column, as they are asked for
+  std::unique_ptr<Rows> rows;          // null: not built yet
+  std::map<size_t, RowIndex> indices;  // by column, built on demand
 };
 
 struct RowsCursor : sqlite3_vtab_cursor {
   explicit RowsCursor(RowsTable& of) : sqlite3_vtab_cursor{}, table(of) {}
 
   RowsTable& table;
-  bool all = false;  // every row; else those of `found`
+  bool all = false;  // every row; otherwise those in `found`
   std::vector<uint32_t> found;
-  // What was found by: events of one file mostly come together, and ask for it again.
+  // The last search: events of one file are mostly adjacent and repeat it.
   int found_plan = 0;
   std::string found_text;
   size_t place = 0;
@@ -67,7 +67,7 @@ int disconnect(sqlite3_vtab* table) noexcept {
 int best_index(sqlite3_vtab* vtab, sqlite3_index_info* info) noexcept {
   const TableSchema& schema = *table_of(vtab).kind.schema;
   info->idxNum = 0;
-  info->estimatedCost = 1e5;  // without making files, nobody knows how many there are
+  info->estimatedCost = 1e5;  // the number of files is unknown until they are built
   info->estimatedRows = 10'000;
   for (int i = 0; i < info->nConstraint; ++i) {
     const auto& constraint = info->aConstraint[i];
@@ -98,7 +98,7 @@ int close(sqlite3_vtab_cursor* cursor) noexcept {
   return SQLITE_OK;
 }
 
-// Null kind: SQL converts before it compares, and is left to do so.
+// Null kind: SQL converts before it compares, so that is left to SQLite.
 Value wanted_value(sqlite3_value* value, bool text_column) {
   if (text_column) {
     if (sqlite3_value_type(value) != SQLITE_TEXT) return {};

@@ -1,4 +1,4 @@
-// Schema: the tables a query sees, their columns and what these mean; as data, for all who show it.
+// Schema: the tables and columns that a query can use and their meaning, as data for documentation.
 #pragma once
 
 #include <span>
@@ -21,10 +21,10 @@ struct TableSchema {
 
 std::span<const TableSchema> tables();
 
-// REQUIRES: it is one of them.
+// REQUIRES: the table exists.
 const TableSchema& table_schema(std::string_view name);
 
-// "CREATE TABLE events(...)", as SQLite wants to hear of a virtual table.
+// "CREATE TABLE events(...)", as SQLite expects for a virtual table.
 std::string declaration(const TableSchema& table);
 
 }  // namespace millrace::query

@@ -1,18 +1,18 @@
-# what there is to ask for
+# the tables and columns
 $ millrace query --schema | grep -A3 '^events\|^processes'
 > events: every call and region
->   name        TEXT     of the call, or of the region
+>   name        TEXT     name of the call or region
 >   layer       TEXT     application, loader, format, mpiio, stdio or posix
 >   file        TEXT     path; NULL: a region, or a call without a file
 > --
 > processes: every program that ran
->   process            INTEGER  its number here: pids are used again, and exec
->                               keeps them
->   pid                INTEGER  as the system numbered it
+>   process            INTEGER  row number: pids are reused, exec keeps them
+>   pid                INTEGER  process ID
+>   parent             INTEGER  pid of the process that started it
 $ millrace query --schema --json | python3 -c 'import json, sys; print([t["table"] for t in json.load(sys.stdin)])'
 > ['events', 'files', 'regions', 'processes']
 
-# a table; what is not there is NULL
+# the result is a table; missing values are NULL
 $ millrace query "$SOURCE/tests/golden/trace.mrt" 'select name, layer, file, offset, size, result, duration, errno, rank, epoch, step, tags from events'
 > name   layer   file            offset  size  result  duration  errno  rank  epoch  step  tags
 > read   posix   dataset/a.bin        0  4096    4096       700      0     0      1     7  NULL
@@ -43,7 +43,7 @@ $ millrace query --csv "$SOURCE/tests/golden/trace.mrt" "select name, file, 'a,b
 > read,dataset/a.bin,"a,bÿ",""
 > fetch,,"a,bÿ",""
 
-# a query from a file; several traces of one job, also other tools'
+# a query from a file; several traces of one job, including those of other tools
 $ echo "select name, count(*) from events -- calls" > q.sql; echo "where layer = 'stdio' group by name order by name;" >> q.sql
 $ millrace query -f q.sql "$SOURCE/tests/golden/dftracer_2.pfw" "$SOURCE/tests/golden/dftracer_2_fork.pfw"
 > name    count(*)
@@ -51,20 +51,20 @@ $ millrace query -f q.sql "$SOURCE/tests/golden/dftracer_2.pfw" "$SOURCE/tests/g
 > fopen          1
 > fwrite         1
 
-# wrong SQL: SQLite's words, and the place
+# SQL errors: SQLite's message and the position
 $ millrace query "$SOURCE/tests/golden/trace.mrt" 'select nam from events'
-! millrace: the query: no such column: nam (line 1, column 8, at 'nam from events'); `millrace query --schema` shows what there is
+! millrace: the query: no such column: nam (line 1, column 8, at 'nam from events'); `millrace query --schema` lists tables and columns
 ? 1
 $ millrace query "$SOURCE/tests/golden/trace.mrt" 'select'
 ! millrace: the query: incomplete input
 ? 1
 
-# it only reads
+# queries cannot write
 $ millrace query "$SOURCE/tests/golden/trace.mrt" "attach 'new.db' as n"
-! millrace: the query: not authorized; a query only reads: one SELECT
+! millrace: the query: not authorized; only a single SELECT is allowed
 ? 1
 $ millrace query "$SOURCE/tests/golden/trace.mrt" "create table t(a)"; ls new.db
-! millrace: the query: not authorized; a query only reads: one SELECT
+! millrace: the query: not authorized; only a single SELECT is allowed
 ! ls: ...
 ? 2
 
