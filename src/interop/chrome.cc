@@ -1,9 +1,10 @@
-// The exporter `chrome`: the Trace Event JSON that the Perfetto UI and chrome://tracing load.
+// The exporter `chrome`: Trace Event JSON for the Perfetto UI and chrome://tracing.
 //
-// A complete event (ph X) each, a line each. Viewers take pid and tid as identities, and the same
-// number may be another process on another host or after exec: each process is therefore numbered
-// by its place in the trace, and its name says pid, rank and host. Times are microseconds since the
-// trace's start with three decimals: the wall time would not fit a double to the nanosecond.
+// One complete event (ph X) per line. Viewers identify processes and threads by pid and tid, but
+// the same pid may be another process on another host or after exec. Each process is therefore
+// numbered by its index in the trace, and its name contains pid, rank and host. Times are in
+// microseconds since the start of the trace with three decimals: a double cannot hold the wall time
+// to the nanosecond.
 #include <fmt/core.h>
 
 #include "interop/describe.h"
@@ -126,7 +127,7 @@ Status export_chrome(const trace::Trace& trace, const Selection& selection, Sink
     ++report.event_count;
     return sink.flush_if_full();
   }));
-  // JSON forbids a comma after the last: one more piece of metadata ends the list.
+  // JSON forbids a comma after the last item, so one more metadata entry ends the list.
   return sink.append(fmt::format(
       "{{\"ph\":\"M\",\"name\":\"trace_start\",\"pid\":0,\"args\":{{\"wall_ns\":{}}}}}\n]}}\n",
       trace.origin_wall_ns() + static_cast<int64_t>(start_ns)));

@@ -1,8 +1,9 @@
-// The exporter `csv`: a row an event, every column, for pandas, spreadsheets and databases.
+// The exporter `csv`: one row per event with every column, for pandas, spreadsheets and databases.
 //
-// A cell is empty where the event has no such thing (no offset, no rank, no error). Tags are one
-// cell with a JSON object, because each region has its own. Not sorted: blocks as they lie, each in
-// the order in which its events ended; sorting is what the reader of a table does best.
+// A cell is empty if the event has no such value (no offset, no rank, no error). Tags are one cell
+// with a JSON object, because each region has its own. Rows are not sorted: blocks are written in
+// file order, and events within a block in the order in which they ended. Readers of a table can
+// sort best.
 #include "interop/describe.h"
 #include "interop/encode_text.h"
 #include "interop/interop.h"
@@ -49,7 +50,7 @@ class CsvRow {
   bool first_ = true;
 };
 
-// name, file, offset and size: a region has its name and neither of the others.
+// name, file, offset and size. A region has only a name.
 void write_subject(const trace::Trace& trace, const Event& event, CsvRow& row) {
   if (event.is_region()) {
     row.text(trace.name(event.file));

@@ -9,7 +9,7 @@
 namespace millrace::interop {
 namespace {
 
-// The last part of a path: programs are told apart by it, and tracks have little room.
+// The last part of a path: it identifies a program, and tracks have little room.
 std::string_view base_name(std::string_view path) {
   const size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? path : path.substr(slash + 1);

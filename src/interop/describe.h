@@ -1,4 +1,4 @@
-// Describe: what processes, calls and errors are called in exports, the same in all of them.
+// Describe: the names of processes, calls and errors, the same in all exports.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,25 @@
 
 namespace millrace::interop {
 
-// "pread"; of a number this version does not know "call_0x1ff".
+// "pread". "call_0x1ff" for a call that this version does not know.
 std::string call_name(wire::Call call);
 
-// "posix"; "none" for a number this version does not know.
+// "posix". "none" for a level that this version does not know.
 std::string_view level_name(wire::Call call);
 
-// The name a viewer shows: the region's for a region, else the call's.
+// The name that a viewer shows: that of the region or of the call.
 std::string event_name(const trace::Trace& trace, const Event& event);
 
-// "ENOENT", or the number where libc knows no name.
+// "ENOENT", or the number if libc has no name for it.
 std::string error_name(uint16_t error);
 
-// "rank 3 python train.py (node7)": what tells a process from others at a glance.
+// "rank 3 python train.py (node7)": identifies a process at a glance.
 std::string process_title(const trace::Trace& trace, const trace::Process& process);
 
-// Empty for a session number that is not in the table.
+// Empty if the session is not in the table.
 std::string_view host_of(const trace::Trace& trace, const trace::Process& process);
 
-// The process of a thread; null where the tables do not have it.
+// The process of a thread. Null if the tables do not have it.
 const trace::Process* process_of(const trace::Trace& trace, trace::ThreadIndex thread);
 
 }  // namespace millrace::interop

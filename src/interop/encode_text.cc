@@ -93,7 +93,7 @@ void append_csv_text(std::string& out, std::string_view text) {
   const bool plain = std::all_of(text.begin(), text.end(), [](char letter) {
     return is_plain_ascii(static_cast<unsigned char>(letter)) && letter != ',';
   });
-  if (plain) {  // nearly all
+  if (plain) {  // nearly always
     out += text;
     return;
   }

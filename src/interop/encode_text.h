@@ -1,8 +1,7 @@
-// Encode text: numbers and strings appended to a text as JSON and CSV spell them.
+// Encode text: appends numbers and strings as JSON and CSV.
 //
-// Paths and names are other people's bytes. Every output here is well-formed UTF-8: a byte that is
-// not becomes \xNN, which a reader can recognise, rather than U+FFFD, which would make different
-// names equal.
+// Paths and names may contain any bytes. All output is well-formed UTF-8: an invalid byte becomes
+// \xNN, which a reader can recognize. U+FFFD would make different names equal.
 #pragma once
 
 #include <charconv>
@@ -21,23 +20,23 @@ void append_integer(std::string& out, Integer number) {
   out.append(digits, end);
 }
 
-// The shortest spelling that reads back as the same number, always with a point or an exponent, so
-// that it is told from an integer. JSON has no NaN and no infinity: null.
+// The shortest text that reads back as the same number. It always has a point or an exponent, which
+// distinguishes it from an integer. NaN and infinity become null, because JSON does not have them.
 void append_number(std::string& out, double number);
 
 // Sixteen digits.
 void append_hex(std::string& out, uint64_t number);
 
-// "text", with JSON's escapes.
+// "text", with JSON escapes.
 void append_json_text(std::string& out, std::string_view text);
 
-// A CSV field as RFC 4180 has it: quoted where it holds a comma, a quote or a line end.
+// A CSV field as in RFC 4180: quoted if it contains a comma, a quote or a line break.
 void append_csv_text(std::string& out, std::string_view text);
 
-// The bytes as UTF-8, ill-formed ones and NUL as \xNN.
+// The bytes as UTF-8. Invalid bytes and NUL become \xNN.
 std::string well_formed(std::string_view text);
 
-// The bytes as hexadecimal digits and back. False where `digits` are not such.
+// Convert bytes to hexadecimal digits and back. False if `digits` are not hexadecimal.
 void append_hex_bytes(std::string& out, std::string_view bytes);
 bool bytes_of_hex(std::string_view digits, std::string& bytes);
 

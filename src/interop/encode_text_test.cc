@@ -32,27 +32,27 @@ TEST(EncodeText, EscapesWhatJsonRequires) {
   EXPECT_EQ(json("\xc3\xa9"), "\"\xc3\xa9\"");
 }
 
-TEST(EncodeText, MakesBytesThatAreNotUtf8Recognisable) {
+TEST(EncodeText, MakesBytesThatAreNotUtf8Recognizable) {
   EXPECT_EQ(json("a\xff"), R"("a\\xff")");
   EXPECT_TRUE(parse_json(json("\xc3\xff\xfe\x80"), "t").ok());
   EXPECT_EQ(well_formed(std::string_view("a\0\xff", 3)), "a\\x00\\xff");
 }
 
-TEST(EncodeText, QuotesCsvOnlyWhereNeeded) {
+TEST(EncodeText, QuotesCsvOnlyIfNeeded) {
   EXPECT_EQ(csv("plain text"), "plain text");
   EXPECT_EQ(csv("a,b"), "\"a,b\"");
   EXPECT_EQ(csv("say \"x\""), "\"say \"\"x\"\"\"");
   EXPECT_EQ(csv("two\nlines"), "\"two\nlines\"");
 }
 
-TEST(EncodeText, TellsNumbersFromIntegers) {
+TEST(EncodeText, DistinguishesNumbersFromIntegers) {
   EXPECT_EQ(number(1), "1.0");
   EXPECT_EQ(number(0.1), "0.1");
   EXPECT_EQ(number(1e300), "1e+300");
   EXPECT_EQ(number(std::numeric_limits<double>::quiet_NaN()), "null");
 }
 
-TEST(EncodeText, GivesBytesBackFromHex) {
+TEST(EncodeText, ConvertsHexBackToBytes) {
   std::string digits;
   append_hex_bytes(digits, "a\xff");
   EXPECT_EQ(digits, "61ff");

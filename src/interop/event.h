@@ -1,4 +1,4 @@
-// Event: one row of EventColumns, taken together; what exporters write.
+// Event: one row of EventColumns as a struct, which exporters write.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct Event {
   uint64_t size = 0;
   int64_t result = 0;
   uint64_t other_offset = wire::kNoOffset;
-  std::span<const trace::RegionTag> tags;  // lies in the columns
+  std::span<const trace::RegionTag> tags;  // points into the columns
   trace::NameIndex file{};
   trace::NameIndex other_file{};
   trace::ThreadIndex thread{};

@@ -1,4 +1,4 @@
-// The exports as files; what is in a Perfetto trace is looked at by tests/interop/exports_test.py,
+// Tests the exports as files. tests/interop/exports_test.py checks the contents of Perfetto traces
 // with a decoder that shares nothing with the writer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class ExportTest : public testing::Test {
     return *text;
   }
 
-  // One thread with a region over a failed open.
+  // One thread with a region around a failed open.
   void add_two_events() {
     trace::TraceWriter& writer = sample_.writer();
     const uint32_t session = writer.add_session({.host = "node,7"});
@@ -62,7 +62,7 @@ class ExportTest : public testing::Test {
   ExportReport report_;
 };
 
-TEST_F(ExportTest, CsvHasEveryColumnAndQuotesWhatNeedsIt) {
+TEST_F(ExportTest, CsvHasEveryColumnAndQuotesIfNeeded) {
   add_two_events();
   EXPECT_EQ(
       exported("csv", "t.csv"),
@@ -74,7 +74,7 @@ TEST_F(ExportTest, CsvHasEveryColumnAndQuotesWhatNeedsIt) {
   EXPECT_EQ(report_.event_count, 2u);
 }
 
-TEST_F(ExportTest, ChromeIsJsonWithAnEventALine) {
+TEST_F(ExportTest, ChromeIsJsonWithOneEventPerLine) {
   add_two_events();
   const std::string text = exported("chrome", "t.json");
   const auto document = parse_json(text, "t.json");
@@ -91,11 +91,11 @@ TEST_F(ExportTest, ChromeIsJsonWithAnEventALine) {
   EXPECT_EQ(events->items()[4].find("args")->find("tags")->find("batch")->text(), "8");
 }
 
-TEST_F(ExportTest, ChromeOfATraceWithoutEventsIsJsonToo) {
+TEST_F(ExportTest, ChromeIsValidJsonWithoutEvents) {
   EXPECT_TRUE(parse_json(exported("chrome", "t.json"), "t").ok());
 }
 
-TEST_F(ExportTest, EveryExporterTakesEventsOfEveryShape) {
+TEST_F(ExportTest, EveryExporterHandlesAllKindsOfEvents) {
   add_random_events(sample_, 77, 500);
   const trace::Trace trace = sample_.open();
   for (const Exporter& exporter : exporters()) {
@@ -107,7 +107,7 @@ TEST_F(ExportTest, EveryExporterTakesEventsOfEveryShape) {
   }
 }
 
-TEST_F(ExportTest, PerfettoWritesTheSameInManyWindowsAsInOne) {
+TEST_F(ExportTest, PerfettoOutputDoesNotDependOnTheWindows) {
   trace::TraceWriter& writer = sample_.writer();
   const uint32_t session = writer.add_session({.host = "h"});
   const auto thread = sample_.add_thread({.session = session, .pid = 1}, 1);
@@ -122,7 +122,7 @@ TEST_F(ExportTest, PerfettoWritesTheSameInManyWindowsAsInOne) {
                         .thread = thread,
                         .call = wire::Call::kRead});
     }
-    // Over everything so far, as an epoch ends with the last of its calls.
+    // Around everything so far, as an epoch ends with its last call.
     events.push_back({.begin_ns = 0,
                       .end_ns = (block + 1) * 1000 + 30,
                       .file = file,
@@ -143,26 +143,26 @@ TEST_F(ExportTest, PerfettoWritesTheSameInManyWindowsAsInOne) {
     EXPECT_EQ(report.event_count, 20u * 51);
     written.push_back(*read_file(path));
   }
-  // One thread: not only the same slices, but the same bytes.
+  // With one thread, not only the slices are the same, but also the bytes.
   EXPECT_TRUE(written[0] == written[1]);
   EXPECT_TRUE(written[0] == written[2]);
 }
 
-TEST_F(ExportTest, RefusesANameThatDFTracersToolsWouldPassOver) {
+TEST_F(ExportTest, RejectsANameThatDFTracersToolsWouldIgnore) {
   const trace::Trace trace = sample_.open();
   const auto report = export_trace(trace, "pfw", {}, sample_.path("t.json"));
   ASSERT_FALSE(report.ok());
   EXPECT_THAT(report.error().message(), HasSubstr("end in .pfw or .pfw.gz"));
 }
 
-TEST_F(ExportTest, NamesTheFormatsThereAre) {
+TEST_F(ExportTest, ListsTheKnownFormats) {
   const trace::Trace trace = sample_.open();
   const auto report = export_trace(trace, "otf2", {}, sample_.path("t"));
   ASSERT_FALSE(report.ok());
   EXPECT_THAT(report.error().message(), HasSubstr("perfetto, pfw, chrome, csv"));
 }
 
-TEST_F(ExportTest, SaysWhatTheRecordingLost) {
+TEST_F(ExportTest, WarnsOfLostEvents) {
   add_two_events();
   sample_.writer().add_loss({.events = 1234});
   exported("csv", "t.csv");
@@ -170,7 +170,7 @@ TEST_F(ExportTest, SaysWhatTheRecordingLost) {
   EXPECT_THAT(report_.warnings[0], StartsWith("1,234 events were lost"));
 }
 
-TEST_F(ExportTest, LeavesNoFileWhereItFails) {
+TEST_F(ExportTest, LeavesNoFileOnFailure) {
   const trace::Trace trace = sample_.open();
   EXPECT_FALSE(export_trace(trace, "csv", {}, sample_.path("absent/t.csv")).ok());
 }

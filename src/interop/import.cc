@@ -9,8 +9,8 @@
 namespace millrace::interop {
 namespace {
 
-// The earliest time in the first lines of a file, where its start event stands. The largest number
-// where there is none.
+// The earliest time in the first lines of a file, where its start event is. The maximum if there is
+// none.
 Result<int64_t> first_time(const std::string& path) {
   ASSIGN_OR_RETURN(LineSource source, LineSource::open(path));
   ASSIGN_OR_RETURN(std::string_view lines, source.next().within(path));
@@ -45,14 +45,14 @@ Status import_file(const std::string& path, PfwImport& import, ImportReport& rep
   if (!source.problem().empty()) {
     report.warnings.push_back(fmt::format("{}: {}", path, source.problem()));
   } else if (import.event_count() == before) {
-    report.warnings.push_back(fmt::format("{}: there is no event in it", path));
+    report.warnings.push_back(fmt::format("{}: contains no events", path));
   }
   report.text_bytes += source.text_bytes();
   ++report.file_count;
   return {};
 }
 
-// One pass over all files. `earliest_wall_ns` tells whether the origin was early enough.
+// One pass over all files. `earliest_wall_ns` shows whether the origin was early enough.
 Result<ImportReport> import_with_origin(const std::vector<std::string>& files,
                                         const std::string& path, int64_t origin_wall_ns,
                                         int64_t& earliest_wall_ns) {
@@ -62,7 +62,7 @@ Result<ImportReport> import_with_origin(const std::vector<std::string>& files,
   for (const std::string& file : files) RETURN_IF_ERROR(import_file(file, import, report));
   RETURN_IF_ERROR(import.finish());
   earliest_wall_ns = import.earliest_wall_ns();
-  if (earliest_wall_ns < origin_wall_ns) return report;  // to be done again
+  if (earliest_wall_ns < origin_wall_ns) return report;  // the caller tries again
   RETURN_IF_ERROR(writer.finish());
   report.event_count = import.event_count();
   report.process_count = import.process_count();
@@ -79,8 +79,8 @@ Result<ImportReport> import_pfw(const std::vector<std::string>& files, const std
     origin_wall_ns = std::min(origin_wall_ns, first);
   }
   if (origin_wall_ns == std::numeric_limits<int64_t>::max()) origin_wall_ns = 0;
-  // A long region may have begun before anything that stands at the head of its file. Then the
-  // whole is read again from the right origin: rare, and simpler than holding a job in memory.
+  // A long region may have begun before everything at the head of its file. Then all files are read
+  // again with the right origin. That is rare, and simpler than holding a job in memory.
   int64_t earliest_wall_ns = origin_wall_ns;
   ASSIGN_OR_RETURN(ImportReport report,
                    import_with_origin(files, path, origin_wall_ns, earliest_wall_ns));

@@ -10,7 +10,7 @@ constexpr size_t kHeldEventsMax = 1'000'000;  // about 100 MB
 
 void append_tags(trace::EventColumns& columns, std::span<const trace::RegionTag> tags) {
   if (tags.empty() && columns.tag_begin.empty()) return;
-  // From the first event with tags on, every event has a place among them.
+  // From the first event with tags on, every event has an entry in tag_begin.
   if (columns.tag_begin.empty()) columns.tag_begin.assign(columns.size_events(), 0);
   columns.tags.insert(columns.tags.end(), tags.begin(), tags.end());
   columns.tag_begin.push_back(static_cast<uint32_t>(columns.tags.size()));
@@ -60,7 +60,7 @@ Status ImportColumns::add(size_t process, uint32_t tid, const Event& event) {
   for (size_t i = 0; i < processes_.size(); ++i) {
     if (processes_[i]->columns.size_events() == 0) continue;
     RETURN_IF_ERROR(write(i));
-    processes_[i]->columns = {};  // gives the memory back
+    processes_[i]->columns = {};  // frees the memory
   }
   return {};
 }

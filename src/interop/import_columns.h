@@ -1,9 +1,9 @@
-// ImportColumns: events of many processes, in any order, gathered into the blocks of a packed
+// ImportColumns: collects events of many processes, in any order, into the blocks of a packed
 // trace.
 //
-// A TraceWriter wants a process before its events and blocks of one process; a foreign file tells
-// about a process when it likes. Events are therefore held back by process, and a process is added
-// to the trace with its first full block, by when most is known about it.
+// A TraceWriter needs a process before its events, and each block has events of one process only. A
+// foreign file may describe a process at any point. Events are therefore held per process, and a
+// process is added to the trace with its first full block, when most is known about it.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,24 @@
 
 namespace millrace::interop {
 
-// Adds a row. A block's columns are either all of events added so, or not at all.
+// Adds a row. All rows of a block must be added this way, or none.
 void append_event(trace::EventColumns& columns, const Event& event, trace::ThreadIndex thread);
 
 class ImportColumns {
  public:
-  // `complete` is called once a process, right before it is added to the trace.
+  // `complete` is called once per process, right before it is added to the trace.
   ImportColumns(trace::TraceWriter& writer, std::function<void(size_t, trace::Process&)> complete)
       : writer_(writer), complete_(std::move(complete)) {}
 
-  // A number for a process of a session, to be filled in through process().
+  // Adds a process and returns its number. Fill it in through process().
   size_t add_process();
   trace::Process& process(size_t index) { return processes_[index]->process; }
   size_t process_count() const { return processes_.size(); }
 
-  // The thread of `event` is not looked at.
+  // The thread of `event` is ignored.
   Status add(size_t process, uint32_t tid, const Event& event);
 
-  // Writes everything held, and every process, also those without events.
+  // Writes all held events and all processes, including those without events.
   Status flush();
 
  private:
@@ -44,9 +44,9 @@ class ImportColumns {
     trace::Process process;
     bool added = false;
     trace::ProcessIndex index{};
-    trace::EventColumns columns;  // their threads are numbers into tids
+    trace::EventColumns columns;  // thread holds indices into tids
     std::vector<uint32_t> tids;
-    std::vector<trace::ThreadIndex> threads;  // of the first of tids
+    std::vector<trace::ThreadIndex> threads;  // parallel to the first entries of tids
     std::unordered_map<uint32_t, uint32_t> thread_numbers;
     uint32_t last_tid = 0;
     uint32_t last_number = ~0u;

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// What an import of these lines gives.
+// The result of importing these lines.
 class Imported {
  public:
   explicit Imported(const std::string& text) : directory_(*TemporaryDirectory::create()) {
@@ -39,7 +39,7 @@ class Imported {
   ImportReport report;
   std::optional<trace::Trace> trace;
   std::vector<Event> events;
-  std::vector<std::vector<trace::RegionTag>> tags;  // of the events: the columns are gone
+  std::vector<std::vector<trace::RegionTag>> tags;  // of the events, because the columns are gone
 
  private:
   TemporaryDirectory directory_;
@@ -71,7 +71,7 @@ TEST(Import, ReadsTheOlderGeneration) {
   EXPECT_THAT(imported.report.warnings, IsEmpty());
 }
 
-TEST(Import, ReadsTheNewerGenerationWithAHashExplainedLater) {
+TEST(Import, ReadsTheNewerGenerationWithAHashDefinedLater) {
   const Imported imported(
       R"({"id":1,"name":"start","cat":"dftracer","type":1,"pid":5,"tid":5,"ts":1700000000000000,"dur":0,"ph":1,"args":{"hhash":"6882804a826580cd","ppid":4,"cmd_hash":"33329b9f912f57df"}})"
       "\n"
@@ -105,7 +105,7 @@ TEST(Import, KeepsUnknownCallsAsRegionsWithTheirCategory) {
   EXPECT_EQ(imported.tags[0][1].kind, wire::TagKind::kNumber);
 }
 
-TEST(Import, TakesTheUnitThatAFileDeclares) {
+TEST(Import, UsesTheTimeUnitThatAFileDeclares) {
   const Imported imported(
       R"({"name":"CM","cat":"dftracer","ph":4,"pid":5,"tid":5,"args":{"name":"time_metric","value":"NS"}})"
       "\n"
@@ -116,7 +116,7 @@ TEST(Import, TakesTheUnitThatAFileDeclares) {
   EXPECT_EQ(imported.trace->origin_wall_ns(), 1'700'000'000'000'000'001);
 }
 
-TEST(Import, SaysWhereATornFileEndsAndKeepsWhatComesBefore) {
+TEST(Import, SaysWhereATruncatedFileEndsAndKeepsEverythingBefore) {
   const Imported imported(
       R"({"name":"read","cat":"POSIX","pid":5,"tid":5,"ts":10,"dur":2,"ph":1,"args":{}})"
       "\n"
@@ -126,7 +126,7 @@ TEST(Import, SaysWhereATornFileEndsAndKeepsWhatComesBefore) {
               ElementsAre(HasSubstr("in.pfw:2: the last line is cut off")));
 }
 
-TEST(Import, NamesLinesThatAreNoEventsAndGoesOn) {
+TEST(Import, ReportsInvalidLinesAndContinues) {
   const Imported imported(
       "{\"name\":}\n"
       "{\"name\":\"read\",\t\"cat\":\"POSIX\",\"pid\":5,\"tid\":5,\"ts\":10,\"dur\":2,\"ph\":1}\n"
@@ -134,10 +134,10 @@ TEST(Import, NamesLinesThatAreNoEventsAndGoesOn) {
   EXPECT_EQ(imported.events.size(), 1u) << "a line with a tab goes through the general parser";
   ASSERT_EQ(imported.report.warnings.size(), 1u);
   EXPECT_THAT(imported.report.warnings[0], HasSubstr("in.pfw:1: "));
-  EXPECT_THAT(imported.report.warnings[0], HasSubstr("2 such lines were left out"));
+  EXPECT_THAT(imported.report.warnings[0], HasSubstr("2 such lines were skipped"));
 }
 
-TEST(Import, ReadsAgainWhenAnEventBeganBeforeTheFirstOfItsFile) {
+TEST(Import, ReadsAgainIfAnEventBeganBeforeTheFirstOfItsFile) {
   std::string text;
   for (int i = 0; i < 60'000; ++i) {  // more than one run of lines
     text += fmt::format(
@@ -152,12 +152,12 @@ TEST(Import, ReadsAgainWhenAnEventBeganBeforeTheFirstOfItsFile) {
   EXPECT_EQ(imported.trace->origin_wall_ns(), 5000);
 }
 
-TEST(Import, SaysThatAFileHashWasNeverExplained) {
+TEST(Import, WarnsIfAFileHashIsNeverDefined) {
   const Imported imported(
       R"({"name":"read","cat":"POSIX","pid":5,"tid":5,"ts":10,"dur":2,"ph":1,"args":{"fhash":"00000000000000ab"}})"
       "\n");
   EXPECT_EQ(imported.name(0), "hash 00000000000000ab");
-  EXPECT_THAT(imported.report.warnings, ElementsAre(HasSubstr("by a hash that no line explains")));
+  EXPECT_THAT(imported.report.warnings, ElementsAre(HasSubstr("no line defines their hash")));
 }
 
 TEST(Import, ReadsTheGoldenFilesOfBothGenerations) {

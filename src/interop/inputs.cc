@@ -68,11 +68,11 @@ JobFiles files_of(const JobPaths& job) {
       (is_pfw(path) ? files.pfw : files.traces).push_back(path);
       continue;
     }
-    // One that cannot be listed is told by who opens it as a trace.
+    // A directory that cannot be listed is reported when it is opened as a trace.
     auto listed = pfw_in(path);
     const auto found = listed.ok() ? *std::move(listed) : std::vector<std::string>();
     files.pfw.insert(files.pfw.end(), found.begin(), found.end());
-    // A directory of DFTracer's files alone is no trace of ours, and no reason to complain.
+    // A directory with only DFTracer's files is not a trace of ours, but not an error.
     if (found.empty() || holds_ours(path)) files.traces.push_back(path);
   }
   return files;
@@ -82,7 +82,7 @@ Result<std::string> import_job(const std::vector<std::string>& pfw, const std::s
                                std::vector<std::string>& problems) {
   std::vector<std::string> usable;
   for (const std::string& path : pfw) {
-    // One that cannot be opened would end the import of all.
+    // A file that cannot be opened would fail the whole import.
     if (const auto file = File::open(path, O_RDONLY); !file.ok()) {
       problems.push_back(file.error().message());
     } else {

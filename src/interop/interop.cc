@@ -21,19 +21,20 @@ Result<const Exporter*> find_exporter(std::string_view format) {
     known += known.empty() ? "" : ", ";
     known += exporter.name;
   }
-  return fail(Errc::kInvalidArgument, "there is no export to '{}'; there are {}", format, known);
+  return fail(Errc::kInvalidArgument, "unknown export format '{}'; the formats are {}", format,
+              known);
 }
 
 Status check_ending(const Exporter& exporter, const std::string& path) {
   const std::string ending(exporter.ending);
   if (path.ends_with(ending) || path.ends_with(ending + ".gz")) return {};
   return fail(Errc::kInvalidArgument,
-              "{}: tools that read {} files look for names that end in {} or {}.gz; choose such a "
+              "{}: tools that read {} files expect names that end in {} or {}.gz; choose such a "
               "name",
               path, exporter.name, ending, ending);
 }
 
-// What the trace itself lacks, so that no reader of the export takes it for the whole.
+// Warns if the trace itself is incomplete, so that nobody takes the export for the whole.
 void warn_of_losses(const trace::Trace& trace, ExportReport& report) {
   uint64_t events = 0;
   for (const trace::LostEvents& loss : trace.losses()) events += loss.events;

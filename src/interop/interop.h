@@ -1,11 +1,11 @@
-// interop: other tools' traces: ours written for them, theirs read.
+// interop: writes traces for other tools and reads theirs.
 //
-// An exporter turns the events of a Trace into one file of another format: it streams, so that its
-// memory does not grow with the trace, and leaves out no event that was selected without saying so.
-// The importer turns files of another tool into one packed trace. What each format holds, and which
-// column goes where, is in docs/formats/exports.md.
+// An exporter writes the events of a Trace to one file in another format. It streams, so its memory
+// does not grow with the trace. If it leaves out a selected event, it says so. The importer turns
+// files of another tool into one packed trace. docs/formats/exports.md describes the formats and
+// which column goes where.
 //
-// Nothing here prints; what a user should know comes back as sentences in `warnings`.
+// Nothing here prints. What a user should know is returned as sentences in `warnings`.
 #pragma once
 
 #include <cstdint>
@@ -27,25 +27,25 @@ struct ExportReport {
   std::vector<std::string> warnings;
 };
 
-// One format to export to. A new one is a file with such a function and a line in interop.cc.
+// An export format. To add one, write a file with such a function and add a line in interop.cc.
 struct Exporter {
-  std::string_view name;    // as --to takes it
-  std::string_view ending;  // the file's name must end so, or so and .gz; empty: anything
+  std::string_view name;    // the value of --to
+  std::string_view ending;  // the file name must end in this, or this and .gz; empty: anything
   Status (*run)(const trace::Trace& trace, const Selection& selection, Sink& sink,
                 ExportReport& report);
 };
 
 std::span<const Exporter> exporters();
 
-// Writes the selected events to `path`, compressed where the name ends in .gz. The file appears
-// whole or not at all. `format` is an exporter's name.
+// Writes the selected events to `path`, compressed if the name ends in .gz. The file appears
+// complete or not at all. `format` is the name of an exporter.
 Result<ExportReport> export_trace(const trace::Trace& trace, std::string_view format,
                                   const Selection& selection, const std::string& path);
 
-// The exporters, one a file.
+// The exporters, one per file.
 Status export_perfetto(const trace::Trace& trace, const Selection& selection, Sink& sink,
                        ExportReport& report);
-// The same with windows of about so many events, which is what it holds in memory.
+// The same with windows of about this many events, which it holds in memory.
 Status export_perfetto_in_windows(const trace::Trace& trace, const Selection& selection, Sink& sink,
                                   ExportReport& report, uint64_t window_events);
 Status export_pfw(const trace::Trace& trace, const Selection& selection, Sink& sink,
@@ -63,7 +63,7 @@ struct ImportReport {
   std::vector<std::string> warnings;
 };
 
-// Reads DFTracer's .pfw and .pfw.gz files of both generations into one packed trace at `path`.
+// Imports .pfw and .pfw.gz files of both DFTracer generations into one packed trace at `path`.
 Result<ImportReport> import_pfw(const std::vector<std::string>& files, const std::string& path);
 
 }  // namespace millrace::interop

@@ -25,7 +25,7 @@ LineSource::LineSource(File file, std::unique_ptr<GzipReader> gzip)
 
 Result<LineSource> LineSource::open(const std::string& path) {
   ASSIGN_OR_RETURN(File file, File::open(path, O_RDONLY));
-  // By content and not by name: a .pfw may well be compressed, and a .gz may not.
+  // Judged by content, not by name: a .pfw may be compressed, and a .gz may not be.
   std::byte magic[2] = {};
   ASSIGN_OR_RETURN(const size_t length, file.read_at(0, magic).within(path));
   std::unique_ptr<GzipReader> gzip;
@@ -36,7 +36,7 @@ Result<LineSource> LineSource::open(const std::string& path) {
 }
 
 Result<std::string_view> LineSource::next() {
-  // What lies behind the last newline given out moves to the front.
+  // Move what follows the last returned newline to the front.
   std::memmove(text_.data(), text_.data() + given_out_, text_size_ - given_out_);
   text_size_ -= given_out_;
   given_out_ = 0;
@@ -45,8 +45,8 @@ Result<std::string_view> LineSource::next() {
     if (text_size_ == text_.size()) {
       if (text_.size() >= kLineMaxBytes) {
         return fail(Errc::kCorrupt,
-                    "a line at byte {} of the text is over {} MiB long; this is "
-                    "not a file with an event a line",
+                    "the line at byte {} of the text is longer than {} MiB; this is "
+                    "not a file with one event per line",
                     text_bytes_, kLineMaxBytes >> 20);
       }
       text_.resize(text_.size() * 2);
@@ -54,7 +54,7 @@ Result<std::string_view> LineSource::next() {
     RETURN_IF_ERROR(fill());
     const std::string_view added(text_.data() + before, text_size_ - before);
     const size_t newline = added.rfind('\n');
-    // Small pieces are collected: a run of lines should be worth the work around it.
+    // Small pieces are collected, so that a run of lines is worth the overhead.
     if (newline == std::string_view::npos || (text_size_ < text_.size() / 2 && !ended_)) continue;
     given_out_ = before + newline + 1;
     break;
@@ -83,8 +83,7 @@ Status LineSource::fill_gzip() {
       ended_ = true;
       if (!gzip_->between_members()) {
         problem_ = fmt::format(
-            "the compressed data ends in the middle, at byte {}; what comes before was read",
-            file_at_);
+            "the compressed data is cut off at byte {}; everything before it was read", file_at_);
       }
       return {};
     }
@@ -93,7 +92,7 @@ Status LineSource::fill_gzip() {
   const auto step = gzip_->inflate(input, room_in(text_, text_size_));
   if (!step.ok()) {
     ended_ = true;
-    problem_ = fmt::format("the compressed data near byte {} is {}; what comes before was read",
+    problem_ = fmt::format("the compressed data near byte {} is {}; everything before it was read",
                            file_at_ - (input_size_ - input_at_), step.error().message());
     return {};
   }

@@ -1,7 +1,7 @@
-// LineSource: the lines of a text file, plain or gzip, in runs of whole lines.
+// LineSource: reads a text file, plain or gzip, in runs of whole lines.
 //
-// Decompresses on the fly and holds a few megabytes. A gzip file may have many members. A file that
-// was torn (its program killed, its disk full) is read up to the tear; problem() then says where.
+// Decompresses on the fly and holds a few megabytes. A gzip file may have many members. A truncated
+// file (program killed, disk full) is read up to the cut; problem() then says where that is.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ class LineSource {
  public:
   static Result<LineSource> open(const std::string& path);
 
-  // The next run of lines, each with its newline, but for a last line that has none; empty at the
-  // end. Valid until the next call. Fails when the operating system does, or a line is over
-  // kLineMaxBytes.
+  // The next run of lines, each with its newline, except a last line without one. Empty at the end.
+  // Valid until the next call. Fails on an error of the operating system or if a line is longer
+  // than kLineMaxBytes.
   Result<std::string_view> next();
 
-  // What is wrong with the file, if anything, once next() has come to the end.
+  // What is wrong with the file, if anything. Set once next() has reached the end.
   const std::string& problem() const { return problem_; }
 
-  uint64_t text_bytes() const { return text_bytes_; }  // given out so far
+  uint64_t text_bytes() const { return text_bytes_; }  // returned so far
 
   static constexpr size_t kLineMaxBytes = 64 << 20;
 
@@ -46,7 +46,7 @@ class LineSource {
   uint64_t file_at_ = 0;
   std::string text_;
   size_t text_size_ = 0;  // bytes of text_ that are filled
-  size_t given_out_ = 0;  // of those, given out by the last next()
+  size_t given_out_ = 0;  // of those, returned by the last next()
   uint64_t text_bytes_ = 0;
   bool ended_ = false;
   std::string problem_;

@@ -30,7 +30,7 @@ class LineSourceTest : public testing::Test {
     return out;
   }
 
-  // All of a file's text; every run but the last must end with a line.
+  // The whole text of a file. Every run but the last must end with a newline.
   std::string read(const std::string& bytes) {
     auto source = LineSource::open(write(bytes));
     EXPECT_TRUE(source.ok());
@@ -61,13 +61,13 @@ class LineSourceTest : public testing::Test {
   std::string problem_;
 };
 
-TEST_F(LineSourceTest, GivesPlainTextInWholeLines) {
+TEST_F(LineSourceTest, ReadsPlainTextInWholeLines) {
   const std::string text = random_lines(60'000) + "no end";
   EXPECT_EQ(read(text), text);
   EXPECT_EQ(problem_, "");
 }
 
-TEST_F(LineSourceTest, GivesNothingOfAnEmptyFile) { EXPECT_EQ(read(""), ""); }
+TEST_F(LineSourceTest, ReadsNothingFromAnEmptyFile) { EXPECT_EQ(read(""), ""); }
 
 #ifdef MILLRACE_HAVE_GZIP
 TEST_F(LineSourceTest, ReadsGzipOfManyMembers) {
@@ -77,14 +77,13 @@ TEST_F(LineSourceTest, ReadsGzipOfManyMembers) {
   EXPECT_EQ(problem_, "");
 }
 
-TEST_F(LineSourceTest, ReadsATornGzipUpToTheTearAndSaysWhere) {
+TEST_F(LineSourceTest, ReadsATruncatedGzipUpToTheCutAndSaysWhere) {
   const std::string text = random_lines(30'000);
   const std::string whole = compressed(text);
   const std::string part = read(whole.substr(0, whole.size() / 2));
   EXPECT_GT(part.size(), text.size() / 4);
   EXPECT_EQ(part, text.substr(0, part.size()));
-  EXPECT_THAT(problem_,
-              HasSubstr("ends in the middle, at byte " + std::to_string(whole.size() / 2)));
+  EXPECT_THAT(problem_, HasSubstr("cut off at byte " + std::to_string(whole.size() / 2)));
 }
 
 TEST_F(LineSourceTest, ReadsADamagedGzipUpToTheDamage) {
@@ -96,7 +95,7 @@ TEST_F(LineSourceTest, ReadsADamagedGzipUpToTheDamage) {
   EXPECT_THAT(problem_, HasSubstr("damaged"));
 }
 
-TEST_F(LineSourceTest, SaysThatWhatFollowsAMemberIsNotGzip) {
+TEST_F(LineSourceTest, ReportsBytesAfterAMemberThatAreNotGzip) {
   EXPECT_EQ(read(compressed("one\n") + "rubbish"), "one\n");
   EXPECT_THAT(problem_, HasSubstr("not gzip"));
 }

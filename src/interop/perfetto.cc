@@ -1,10 +1,11 @@
 // The exporter `perfetto`: TrackEvent slices on process and thread tracks.
 //
-// A trace has its events in the order in which they ended, a viewer's track wants begins and ends
-// in the order of time. Each process is therefore walked in windows of time: the events that begin
-// in a window are read from the blocks that reach into it, sorted, and written; slices still open
-// at its end stay open. What is held is one window of one process, however long the trace. A block
-// with a long region reaches into many windows and is read for each: cheaper than keeping it.
+// A trace stores events in the order in which they ended, but a track needs begins and ends in time
+// order. Each process is therefore processed in windows of time: the events that begin in a window
+// are read from the blocks that overlap it, sorted, and written. Slices that are still open at its
+// end stay open. Only one window of one process is in memory, however long the trace is. A block
+// with a long region overlaps many windows and is read for each of them, which is cheaper than
+// keeping it.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -25,10 +26,10 @@ constexpr uint64_t kSlicesBrowserMax = 10'000'000;
 
 struct Window {
   uint64_t begin_ns = 0;
-  uint64_t end_ns = 0;  // not included
+  uint64_t end_ns = 0;  // exclusive
 };
 
-// Events and their tags, copied out of the columns that are read over again.
+// Copies of events and their tags, because the columns are reused.
 class Batch {
  public:
   void clear() {
@@ -43,7 +44,7 @@ class Batch {
     tags_.insert(tags_.end(), event.tags.begin(), event.tags.end());
   }
 
-  // By thread, then begin, longer first. No more may be added.
+  // Sorted by thread, then begin, longer events first. Add nothing afterwards.
   const std::vector<Event>& sorted() {
     for (size_t i = 0; i < events_.size(); ++i) {
       events_[i].tags = {tags_.data() + tag_at_[i], events_[i].tags.size()};
@@ -113,7 +114,8 @@ class PerfettoExport {
     return {};
   }
 
-  // Cuts the time where blocks with a window's worth of events have ended. `blocks` are by end.
+  // Divides the time where blocks with a window's worth of events have ended. `blocks` are sorted
+  // by end.
   std::vector<Window> windows(const std::vector<size_t>& blocks) const {
     std::vector<Window> windows;
     uint64_t begin_ns = 0;
@@ -193,7 +195,7 @@ Status export_perfetto_in_windows(const trace::Trace& trace, const Selection& se
   RETURN_IF_ERROR(PerfettoExport(trace, selection, sink, report, window_events).run());
   if (report.event_count > kSlicesBrowserMax) {
     report.warnings.push_back(fmt::format(
-        "{} slices are more than a browser holds (about {}); take a part of the trace by --from, "
+        "{} slices are more than a browser can load (about {}); export a part with --from, "
         "--until, --ranks or --levels",
         format_exact(report.event_count), format_exact(kSlicesBrowserMax)));
   }

@@ -11,7 +11,7 @@
 namespace millrace::interop {
 namespace {
 
-// Field numbers of the messages of perfetto/trace/perfetto_trace.proto that are used here.
+// Field numbers of the messages in perfetto/trace/perfetto_trace.proto that are used here.
 namespace trace_file {
 constexpr uint32_t kPacket = 1;
 }
@@ -45,9 +45,9 @@ constexpr uint32_t kCategories = 1, kNames = 2, kKeys = 3, kTexts = 29, kIid = 1
 constexpr uint64_t kSliceBegin = 1, kSliceEnd = 2, kInstant = 3;
 constexpr uint64_t kClockRealtime = 1, kClockBoottime = 6;
 constexpr uint64_t kStateCleared = 1, kNeedsState = 2;
-constexpr uint32_t kHeadSequence = 1;  // of the packets that belong to no process
+constexpr uint32_t kHeadSequence = 1;  // for packets that belong to no process
 
-// Numbers of interned texts. A name of the trace has its index, behind those that are fixed.
+// The numbers of interned texts. Names of the trace use their index, after the fixed ones.
 constexpr uint64_t kFirstNameIid = 0x1000;
 enum Key : uint64_t {
   kFile = 1,
@@ -70,7 +70,7 @@ static_assert(std::size(kKeyNames) == kKeyEnd);
 uint64_t iid_of(trace::NameIndex name) { return kFirstNameIid + static_cast<uint64_t>(name); }
 uint64_t iid_of_error(uint16_t error) { return error < 0xfff ? error + uint64_t{1} : 0xfff; }
 
-// Track numbers: a process's, a thread's, a thread's further lanes.
+// Numbers of the tracks of processes, threads and additional lanes of threads.
 uint64_t process_uuid(uint64_t process) { return uint64_t{1} << 62 | process; }
 uint64_t thread_uuid(trace::ThreadIndex thread, size_t lane) {
   return uint64_t{1} << 61 | static_cast<uint64_t>(lane) << 32 | static_cast<uint64_t>(thread);
@@ -143,7 +143,7 @@ void PerfettoPackets::describe_lane(trace::ThreadIndex index, size_t lane) {
     proto.uint(packet::kSequenceId, sequence_);
     proto.message(packet::kTrackDescriptor, [&] {
       proto.uint(track::kUuid, thread_uuid(index, lane));
-      // Below the process: a track below a thread's would be merged into it.
+      // Below the process, because a track below a thread would be merged into it.
       proto.uint(track::kParentUuid, process_uuid(static_cast<uint64_t>(thread.process)));
       proto.text(track::kName, fmt::format("overlapping on thread {}", thread.tid));
     });
@@ -201,7 +201,7 @@ void PerfettoPackets::intern(Space space, uint64_t id, std::string_view text) {
   static constexpr uint32_t kFields[] = {interned::kNames, interned::kCategories, interned::kKeys,
                                          interned::kTexts};
   ProtobufWriter proto(out_);
-  // One InternedData message a text: repeated occurrences of a field are merged by every reader.
+  // One InternedData message per text: all readers merge repeated occurrences of a field.
   proto.message(packet::kInternedData, [&] {
     proto.message(kFields[static_cast<size_t>(space)], [&] {
       proto.uint(interned::kIid, id);

@@ -1,8 +1,9 @@
-// PerfettoPackets: the packets of a Perfetto trace (protobuf TracePacket), appended to a text.
+// PerfettoPackets: appends the packets of a Perfetto trace (protobuf TracePacket) to a string.
 //
-// Each process of ours is one packet sequence with its own interned texts: a name, category, path
-// or annotation key is written once a sequence and referred to by number. Times are nanoseconds on
-// the boot-time clock, which starts with the trace; a clock snapshot ties it to the time of day.
+// Each process is one packet sequence with its own interned texts: a name, category, path or
+// annotation key is written once per sequence and then referred to by number. Times are in
+// nanoseconds on the boot-time clock, which starts with the trace. A clock snapshot relates it to
+// the time of day.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +21,10 @@ class PerfettoPackets {
 
   void clock_snapshot(uint64_t start_ns);
 
-  // Begins the sequence of a process: forgets what was interned, and describes its track.
+  // Begins the sequence of a process: clears the interned texts and describes its track.
   void begin_process(trace::ProcessIndex process);
   void describe_thread(trace::ThreadIndex thread);
-  // A further track below a thread's, for slices that do not nest on it. REQUIRES: lane > 0
+  // An additional track for slices that do not nest on the track of the thread. REQUIRES: lane > 0
   void describe_lane(trace::ThreadIndex thread, size_t lane);
 
   void slice_begin(const Event& event, size_t lane);

@@ -1,9 +1,9 @@
-// The exporter `pfw`: DFTracer's files of its 2.x generation, which its own tools read.
+// The exporter `pfw`: writes files of DFTracer 2.x, for DFTracer's own tools.
 //
-// One JSON object a line; times in microseconds of the day's clock, because dftracer_stats takes
-// them as such whatever unit the file declares. What DFTracer has no word for (the nanoseconds
-// below a microsecond, errno, tags, ...) stands in arguments its tools pass over, so that importing
-// the file gives back the trace. docs/formats/exports.md lists them.
+// One JSON object per line. Times are in microseconds of wall clock time, because dftracer_stats
+// assumes that whatever unit the file declares. What DFTracer cannot express (the nanoseconds below
+// a microsecond, errno, tags, ...) is in arguments that its tools ignore, so that importing the
+// file restores the trace. docs/formats/exports.md lists them.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 namespace millrace::interop {
 namespace {
 
-// A key that can stand beside DFTracer's own arguments without being taken for one of them.
+// Whether a key cannot be confused with one of DFTracer's own arguments.
 bool is_plain_key(std::string_view key) {
   if (key.empty() || key.size() > 64) return false;
   for (const char letter : key) {
@@ -74,8 +74,8 @@ class PfwWriter {
     size_t process = 0;
   };
 
-  // A name's hash is that of its bytes, so that files of several exports agree; where two names of
-  // this trace have the same, the later one takes the next free number.
+  // The hash of a name is the hash of its bytes, so that several exports agree. If two names of
+  // this trace have the same hash, the later one takes the next free number.
   void choose_hashes() {
     std::unordered_map<uint64_t, size_t> taken;
     hashes_.resize(trace_.names().size());
@@ -87,7 +87,7 @@ class PfwWriter {
     }
   }
 
-  // Processes that share host and pid (exec, reused numbers) are told apart by a number of ours.
+  // Processes with the same host and pid (exec, reused pids) are distinguished by a number of ours.
   void mark_shared_pids() {
     std::map<std::pair<std::string_view, uint32_t>, size_t> count;
     const auto& processes = trace_.processes();
@@ -142,7 +142,7 @@ class PfwWriter {
     out_ += "}}\n";
   }
 
-  // Says once which text a hash stands for.
+  // Defines once which text a hash stands for.
   void define(trace::NameIndex index, std::string_view kind, const EventOrigin& place) {
     const auto i = static_cast<size_t>(index);
     if (i == 0 || i >= defined_.size() || defined_[i]) return;
@@ -197,7 +197,7 @@ class PfwWriter {
     out_ += "}}\n";
   }
 
-  // The category of a region: what an import found it under, where that reads back the same way.
+  // The category of a region: the one it was imported with, if that reads back the same way.
   std::string_view category_of(const Event& event) const {
     if (!event.is_region() || event.tags.empty()) return pfw_category(event.call);
     const trace::RegionTag& first = event.tags.front();
@@ -220,7 +220,7 @@ class PfwWriter {
     integer("type", pfw_type(event.call));
     integer("pid", place.pid);
     integer("tid", place.tid);
-    // Rounding begin and end, and not the duration, keeps what lies inside another inside it.
+    // Begin and end are rounded, and not the duration, so that nested events stay nested.
     const uint64_t begin = static_cast<uint64_t>(trace_.origin_wall_ns()) + event.begin_ns;
     const uint64_t end = begin + event.duration_ns();
     integer("ts", begin / 1000);
@@ -239,7 +239,7 @@ class PfwWriter {
     integer("ret", event.result);
     if (event.offset != wire::kNoOffset) integer("offset", event.offset);
     if (event.size != 0) integer("count", event.size);
-    // DFTracer counts items of fread and fwrite: ours are bytes, items of 1.
+    // DFTracer counts fread and fwrite in items. Millrace counts bytes, so the item size is 1.
     if (event.call == wire::Call::kFread || event.call == wire::Call::kFwrite) integer("size", 1);
     hash_of("fhash", event.file);
     if (event.detail == 0) return;
@@ -311,7 +311,8 @@ class PfwWriter {
     return false;
   }
 
-  // [kind, key, value] for what JSON members cannot hold: keys twice, NaN, bytes that are no text.
+  // Writes [kind, key, value] for what JSON members cannot represent: duplicate keys, NaN, texts
+  // that are not UTF-8.
   void write_listed(const trace::RegionTag& tag, bool first) {
     if (!first) out_ += ',';
     out_ += '[';

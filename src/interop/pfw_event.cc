@@ -1,4 +1,4 @@
-// The part of PfwImport that reads events; pfw_import.cc has lines, metadata and processes.
+// The part of PfwImport that reads events. pfw_import.cc reads lines, metadata and processes.
 #include <bit>
 #include <charconv>
 
@@ -13,7 +13,7 @@ bool moves_items(wire::Call call) {
   return call == wire::Call::kFread || call == wire::Call::kFwrite;
 }
 
-// A text of a list of tags: as it is, or {"hex": digits} where it is not UTF-8.
+// A text in a list of tags: plain, or {"hex": digits} if it is not UTF-8.
 std::string exact_text(const Node& node) {
   const Node* hex = node.find("hex");
   std::string bytes;
@@ -27,7 +27,7 @@ Status PfwImport::take_event(const PfwLine& line) {
   const bool own = line.category.raw == kPfwOwnCategory;
   draft_.process = process_of(line);
   if (!read_times(line)) {
-    complain("the event has no time (ts) that could be read");
+    complain("the event has no valid time (ts)");
     return {};
   }
   if (own && line.name.raw == "start") {
@@ -58,7 +58,7 @@ bool PfwImport::read_times(const PfwLine& line) {
   if (line.duration.present() && !to_nanoseconds(line.duration, ns_per_unit_, draft_.duration_ns)) {
     return false;
   }
-  // Room for the nanoseconds below, within what a signed wall time holds.
+  // Leaves room to add nanoseconds below, and fits a signed wall time.
   constexpr uint64_t kMax = uint64_t{1} << 62;
   if (draft_.wall_ns > kMax || draft_.duration_ns > kMax) return false;
   earliest_wall_ns_ = std::min(earliest_wall_ns_, static_cast<int64_t>(draft_.wall_ns));
@@ -101,7 +101,7 @@ void PfwImport::read_argument(const PfwLine&, const PfwArgumentValue& argument) 
     case PfwArgument::kCall:
       return;
     case PfwArgument::kFileHash:
-      // A region's own name takes the place of the file.
+      // For a region, its name takes the place of the file.
       (region ? draft_.other_hash : draft_.file_hash) = hash_key(argument.value);
       return;
     case PfwArgument::kOtherHash:
@@ -191,7 +191,7 @@ void PfwImport::read_tag(std::string_view key, const PfwValue& value) {
   draft_.tags.push_back(tag);
 }
 
-// [[kind, key, value], ...] of our exports.
+// Reads [[kind, key, value], ...], as in our exports.
 void PfwImport::read_tag_list(std::string_view json) {
   const auto document = parse_json(json, "tags");
   if (!document.ok()) return complain(document.error().message());
@@ -199,7 +199,7 @@ void PfwImport::read_tag_list(std::string_view json) {
     if (item.items().size() != 3) return complain("a tag is not a list of kind, key and value");
     const auto kind = item.items()[0].as_uint();
     if (!kind.ok() || *kind > static_cast<uint64_t>(wire::TagKind::kText)) {
-      return complain("a tag is of no known kind");
+      return complain("a tag has an unknown kind");
     }
     trace::RegionTag tag{.key = writer_.add_name(exact_text(item.items()[1])),
                          .kind = static_cast<wire::TagKind>(*kind),
@@ -215,7 +215,7 @@ void PfwImport::read_tag_list(std::string_view json) {
   }
 }
 
-// DFTracer counts what fread and fwrite move in items, we in bytes.
+// DFTracer counts fread and fwrite in items, Millrace in bytes.
 void PfwImport::settle_sizes() {
   Event& event = draft_.event;
   if (event.is_region() || draft_.item_size == 0) return;
@@ -256,7 +256,7 @@ Status PfwImport::place_event() {
 
 Status PfwImport::store(Draft& draft) {
   const auto origin = static_cast<uint64_t>(origin_wall_ns_);
-  if (draft.wall_ns < origin) return {};  // the caller looks at earliest_wall_ns()
+  if (draft.wall_ns < origin) return {};  // the caller checks earliest_wall_ns()
   draft.event.begin_ns = draft.wall_ns - origin;
   draft.event.end_ns = draft.event.begin_ns + draft.duration_ns;
   draft.event.tags = draft.tags;

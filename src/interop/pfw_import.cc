@@ -12,7 +12,8 @@
 namespace millrace::interop {
 namespace {
 
-// The sixteen digits that DFTracer 2 writes. False for others: their text is hashed instead.
+// Parses the sixteen digits that DFTracer 2 writes. False for other texts, which are hashed
+// instead.
 bool parse_hash(std::string_view text, uint64_t& hash) {
   if (text.size() != 16) return false;
   hash = 0;
@@ -34,8 +35,8 @@ PfwImport::PfwImport(trace::TraceWriter& writer, int64_t origin_wall_ns)
 
 void PfwImport::begin_file(std::string name) {
   if (bad_lines_ > 0) {
-    warnings_.push_back(bad_lines_ == 1 ? fmt::format("{}; the line was left out", first_bad_)
-                                        : fmt::format("{}; {} such lines were left out", first_bad_,
+    warnings_.push_back(bad_lines_ == 1 ? fmt::format("{}; the line was skipped", first_bad_)
+                                        : fmt::format("{}; {} such lines were skipped", first_bad_,
                                                       format_exact(bad_lines_)));
   }
   file_ = std::move(name);
@@ -129,7 +130,7 @@ void PfwImport::take_process_metadata(const PfwLine& line) {
   if (name == "millrace_process") take_program(line, process_of(line));
 }
 
-// What a start event of DFTracer's, or a process record of ours, tells about a process.
+// Reads what a start event of DFTracer or a process record of ours says about a process.
 void PfwImport::take_program(const PfwLine& line, size_t index) {
   trace::Process& process = columns_.process(index);
   ProcessHashes& hashes = process_hashes_[index];
@@ -160,7 +161,7 @@ size_t PfwImport::process_of(const PfwLine& line) {
   line.pid.to_unsigned(pid);
   const PfwValue* host = line.argument("hhash");
   const PfwValue* own = line.argument("pr");
-  // A process record of ours names its number always, an event only where the pid is shared.
+  // A process record of ours always has its number. An event has it only if the pid is shared.
   if (own != nullptr && own->to_unsigned(number)) ++number;
   const uint64_t host_hash = host == nullptr ? 0 : hash_key(*host);
   const ProcessKey key{host_hash, pid, number};
@@ -172,7 +173,7 @@ size_t PfwImport::process_of(const PfwLine& line) {
     process_hashes_.emplace_back();
     process_hosts_.push_back(host_hash);
     found = processes_.emplace(key, index).first;
-    // What is said without a number is said of the process that has this pid alone.
+    // Lines without a number refer to the only process with this pid.
     if (number != 0) processes_.emplace(ProcessKey{host_hash, pid, 0}, index);
   }
   last_key_ = key;
@@ -186,7 +187,7 @@ uint32_t PfwImport::session_of(uint64_t host_hash) {
   const auto host = hosts_.find(host_hash);
   trace::Session session;
   session.host = host == hosts_.end() ? "" : host->second;
-  session.levels = (1u << wire::kLevelCount) - 2;  // which were recorded is not said
+  session.levels = (1u << wire::kLevelCount) - 2;  // the file does not say which were recorded
   session.alignment = "wall clock";
   const uint32_t index = writer_.add_session(session);
   sessions_.emplace(host_hash, index);
@@ -207,7 +208,7 @@ void PfwImport::complete(size_t index, trace::Process& process) {
 // ---- the end ------------------------------------------------------------------------------------
 
 Status PfwImport::finish() {
-  begin_file("");  // says what was wrong with the last one
+  begin_file("");  // reports what was wrong with the last file
   for (Draft& draft : waiting_) {
     const auto resolve = [this](uint64_t hash, trace::NameIndex& name) {
       if (hash == 0) return;
@@ -230,8 +231,8 @@ std::vector<std::string> PfwImport::warnings() const {
   std::vector<std::string> all = warnings_;
   if (unresolved_ > 0) {
     all.push_back(fmt::format(
-        "{} files of events are given by a hash that no line explains, and are called 'hash ...'; "
-        "import all files of the job together, its children's too",
+        "{} file names of events are unknown, because no line defines their hash; they appear as "
+        "'hash ...'; import all files of the job together, including those of its children",
         format_exact(unresolved_)));
   }
   return all;

@@ -1,10 +1,10 @@
-// PfwImport: lines of DFTracer's files, of either generation, into a packed trace.
+// PfwImport: reads lines of DFTracer files, of either generation, into a packed trace.
 //
-// The older generation writes ph as "X" and "M" after a `[` line, the newer one 1 and 4; both give
-// files and hosts by hashes that other lines explain. Such a line may come later, or in the file of
-// another process: events whose file is not known yet wait for the end.
+// The older generation writes ph as "X" and "M" after a `[` line, the newer one as 1 and 4. Both
+// refer to files and hosts by hashes that other lines define. Such a line may come later, or in the
+// file of another process, so events with an unknown file are held until the end.
 //
-// Used by import_pfw(), and by the fuzz target, which has no files.
+// Used by import_pfw() and by the fuzz target, which has no files.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +26,16 @@ namespace millrace::interop {
 
 class PfwImport {
  public:
-  // `origin_wall_ns` is the zero of the trace's times. An event from before it is not kept; see
-  // earliest_wall_ns().
+  // `origin_wall_ns` is time zero of the trace. Earlier events are dropped; see earliest_wall_ns().
   PfwImport(trace::TraceWriter& writer, int64_t origin_wall_ns);
 
-  // Before the lines of each file; `name` is for warnings.
+  // Call before the lines of each file. `name` is for warnings.
   void begin_file(std::string name);
 
-  // Whole lines; the last line of a file may lack its newline. `at_end`: nothing comes after.
+  // Takes whole lines. The last line of a file may lack its newline. `at_end`: nothing follows.
   Status take(std::string_view lines, bool at_end);
 
-  // After the last file: the events that waited. REQUIRED before the writer's finish().
+  // Call after the last file: stores the held events. REQUIRED before the writer's finish().
   Status finish();
 
   uint64_t event_count() const { return event_count_; }
@@ -45,7 +44,7 @@ class PfwImport {
   std::vector<std::string> warnings() const;
 
  private:
-  // An event being read; hashes stand for files until they are resolved.
+  // An event being read. Files are represented by hashes until they are resolved.
   struct Draft {
     Event event;
     uint64_t wall_ns = 0;
@@ -53,7 +52,7 @@ class PfwImport {
     uint64_t nanoseconds = 0;  // the argument "ns" of our exports
     uint64_t file_hash = 0;    // 0: none
     uint64_t other_hash = 0;
-    uint64_t item_size = 0;  // of fread and fwrite; 0: not said
+    uint64_t item_size = 0;  // of fread and fwrite; 0: not given
     size_t process = 0;
     uint32_t tid = 0;
     std::vector<trace::RegionTag> tags;
@@ -92,8 +91,8 @@ class PfwImport {
 
   std::string file_;
   uint64_t line_number_ = 0;
-  uint64_t ns_per_unit_ = 1000;  // of the file's times
-  uint64_t bad_lines_ = 0;       // of the file
+  uint64_t ns_per_unit_ = 1000;  // unit of the times in the file
+  uint64_t bad_lines_ = 0;       // in the current file
   std::string first_bad_;
   std::vector<std::string> warnings_;
 

@@ -20,7 +20,7 @@ class Scanner {
     });
   }
 
-  // Nothing but spaces and a comma may follow.
+  // Only spaces and a comma may follow.
   bool at_end() {
     while (at_ < end_ && (*at_ == ' ' || *at_ == ',' || *at_ == '\r' || *at_ == '\t')) ++at_;
     return at_ == end_;
@@ -39,7 +39,7 @@ class Scanner {
   }
 
   bool args(PfwLine& out) {
-    if (at_ == end_ || *at_ != '{') {  // null, or left out
+    if (at_ == end_ || *at_ != '{') {  // null or missing
       PfwValue ignored;
       return value(ignored);
     }
@@ -60,7 +60,7 @@ class Scanner {
     return true;
   }
 
-  // {"key":value,...}: take_value(key) reads each value.
+  // Reads {"key":value,...}. take_value(key) reads each value.
   template <typename TakeValue>
   bool members(TakeValue&& take_value) {
     if (!take('{')) return false;
@@ -108,7 +108,7 @@ class Scanner {
     return true;
   }
 
-  // A list or object, as it is spelled, up to where its brackets are even.
+  // A list or object, unparsed, up to its closing bracket.
   bool nested(PfwValue& out) {
     const char* begin = at_;
     size_t depth = 0;
@@ -168,7 +168,8 @@ void append_code_point(std::string& out, uint32_t code) {
   }
 }
 
-// Takes \uXXXX, with its second half where there is one. A half alone becomes U+FFFD.
+// Reads \uXXXX, and the second half of a surrogate pair if there is one. A lone half becomes
+// U+FFFD.
 size_t append_unicode_escape(std::string& out, std::string_view after_backslash) {
   const int first = code_unit(after_backslash.substr(1));
   if (first < 0) {
@@ -209,7 +210,7 @@ void unescape(std::string_view raw, std::string& out) {
   }
 }
 
-// The document in the one spelling that the scanner reads.
+// Writes the document in the one form that the scanner reads.
 void append_compact(const Node& node, std::string& out) {
   switch (node.kind()) {
     case Node::Kind::kMap:
@@ -280,7 +281,7 @@ Status parse_pfw_line(std::string_view line, std::string& storage, PfwLine& out)
   storage.clear();
   append_compact(document.root, storage);
   if (document.root.kind() == Node::Kind::kMap && scan_pfw_line(storage, out)) return {};
-  return fail(Errc::kCorrupt, "{} stands where an event should", describe(document.root));
+  return fail(Errc::kCorrupt, "found {} instead of an event", describe(document.root));
 }
 
 bool to_nanoseconds(const PfwValue& value, uint64_t ns_per_unit, uint64_t& ns) {

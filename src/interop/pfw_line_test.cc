@@ -5,7 +5,7 @@
 namespace millrace::interop {
 namespace {
 
-TEST(PfwLine, TakesALineOfEitherGenerationApart) {
+TEST(PfwLine, ParsesLinesOfBothGenerations) {
   PfwLine line;
   ASSERT_TRUE(scan_pfw_line(
       R"({"id":8,"name":"read","cat":"POSIX","pid":1,"tid":2,"ts":30,"dur":4,"ph":"X","args":{"ret":-1,"fhash":"ab"}})",
@@ -26,7 +26,7 @@ TEST(PfwLine, TakesALineOfEitherGenerationApart) {
   EXPECT_EQ(line.argument("app")->raw, R"({"x":["}"]})");
 }
 
-TEST(PfwLine, RefusesWhatIsCutOrBroken) {
+TEST(PfwLine, RejectsTruncatedAndInvalidLines) {
   const std::string whole =
       R"({"name":"read","cat":"POSIX","pid":1,"args":{"ret":1,"x":[1,{"y":"z"}]}})";
   PfwLine line;
@@ -39,7 +39,7 @@ TEST(PfwLine, RefusesWhatIsCutOrBroken) {
   EXPECT_FALSE(scan_pfw_line("[]", line));
 }
 
-TEST(PfwLine, GoesThroughTheGeneralParserForOtherSpellings) {
+TEST(PfwLine, UsesTheGeneralParserForOtherSpellings) {
   PfwLine line;
   std::string storage;
   const std::string text =
@@ -53,7 +53,7 @@ TEST(PfwLine, GoesThroughTheGeneralParserForOtherSpellings) {
   EXPECT_FALSE(parse_pfw_line("{", storage, line).ok());
 }
 
-TEST(PfwLine, UnescapesPairsAndLoneHalves) {
+TEST(PfwLine, UnescapesSurrogatePairsAndLoneHalves) {
   PfwLine line;
   std::string storage;
   ASSERT_TRUE(scan_pfw_line(R"({"name":"\ud83d\udc0e\ud83dx\n\/\u12"})", line));

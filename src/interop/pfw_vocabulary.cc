@@ -11,7 +11,7 @@ struct LevelInfo {
   std::string_view category;
   uint32_t type;
 };
-// By wire::Level. Types: 2 a C program's own regions, 3 the C library, 5 HDF5, 10 MPI.
+// By wire::Level. Types: 2 regions of a C program, 3 the C library, 5 HDF5, 10 MPI.
 constexpr LevelInfo kLevels[wire::kLevelCount] = {
     {"NONE", 0}, {"POSIX", 3}, {"STDIO", 3}, {"MPIIO", 10}, {"HDF5", 5}, {kPfwAppCategory, 2}};
 
@@ -115,8 +115,8 @@ uint64_t pfw_unit_ns(std::string_view metric) {
 }
 
 PfwArgument pfw_argument(std::string_view key) {
-  // Some twenty short words, of which most lines have the first five: a look along the list is
-  // quicker than a hash.
+  // About twenty short words, and most lines use the first five: a linear search is faster than a
+  // hash.
   for (const ArgumentEntry& entry : kArguments) {
     if (entry.key == key) return entry.argument;
   }

@@ -1,4 +1,4 @@
-// Pfw vocabulary: what DFTracer calls things in its .pfw files, for the exporter and the importer.
+// Pfw vocabulary: the words that DFTracer uses in .pfw files, for the exporter and the importer.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,25 @@
 
 namespace millrace::interop {
 
-// DFTracer's category of a call: POSIX, STDIO, ...; APP for regions, which is ours.
+// DFTracer's category of a call: POSIX, STDIO, ... Regions have our own category APP.
 std::string_view pfw_category(wire::Call call);
-inline constexpr std::string_view kPfwOwnCategory = "dftracer";  // of its metadata
+inline constexpr std::string_view kPfwOwnCategory = "dftracer";  // of DFTracer's metadata
 inline constexpr std::string_view kPfwAppCategory = "APP";
 
-// The number it writes as "type": which of its layers saw the event.
+// The number in "type": the layer of DFTracer that recorded the event.
 uint32_t pfw_type(wire::Call call);
 
-// The call of a category and name, also under the names of older C libraries (open64, __xstat).
-// None for what has no number of its own here: such events are kept as regions.
+// The call for a category and name, including names of older C libraries (open64, __xstat). None if
+// Millrace has no such call: the event then becomes a region.
 std::optional<wire::Call> pfw_call(std::string_view category, std::string_view name);
 
-// Nanoseconds in the unit of time that a file declares (CM time_metric): US, NS, MS or SEC.
+// The number of nanoseconds in the time unit that a file declares (CM time_metric): US, NS, MS or
+// SEC.
 uint64_t pfw_unit_ns(std::string_view metric);
 
 // The arguments that become columns. Others are kept as tags.
 enum class PfwArgument : uint8_t {
-  kNone,  // not one of these
+  kNone,  // none of these
   kHostHash,
   kFileHash,
   kFileName,  // the path itself, in the oldest files
@@ -42,7 +43,7 @@ enum class PfwArgument : uint8_t {
   kErrno,
   kEpoch,
   kStep,
-  // Ours, which DFTracer's tools pass over.
+  // Our own, which DFTracer's tools ignore.
   kNameBytes,
   kEventFlags,
   kNanoseconds,

@@ -1,8 +1,7 @@
-// Protobuf: messages in the wire format of Protocol Buffers, written field by field.
+// Protobuf: writes messages in the wire format of Protocol Buffers, field by field.
 //
-// As much of it as an exporter needs: numbers, texts and messages within messages. A message inside
-// another is written in place after one byte for its length; where that turns out too little, the
-// message is moved.
+// Supports what an exporter needs: numbers, texts and nested messages. A nested message is written
+// in place after one byte for its length. If that turns out too small, the message is moved.
 #pragma once
 
 #include <bit>
@@ -22,7 +21,7 @@ class ProtobufWriter {
     varint(value);
   }
 
-  // int32, int64 and enum: negative numbers take ten bytes.
+  // For int32, int64 and enum. Negative numbers take ten bytes.
   void sint(uint32_t field, int64_t value) { uint(field, static_cast<uint64_t>(value)); }
 
   void number(uint32_t field, double value) {
@@ -37,7 +36,7 @@ class ProtobufWriter {
     out_ += value;
   }
 
-  // A message as a field. write() fills it through the same writer. REQUIRES: under 256 MiB.
+  // A nested message. write() fills it through the same writer. REQUIRES: less than 256 MiB.
   template <typename Write>
   void message(uint32_t field, Write&& write) {
     key(field, kLengthDelimited);
@@ -45,7 +44,7 @@ class ProtobufWriter {
     out_.append(1, '\0');
     write();
     const size_t length = out_.size() - length_at - 1;
-    if (length < 0x80) {  // nearly all
+    if (length < 0x80) {  // nearly always
       out_[length_at] = static_cast<char>(length);
       return;
     }

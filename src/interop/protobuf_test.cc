@@ -5,7 +5,7 @@
 namespace millrace::interop {
 namespace {
 
-// The bytes are those of the examples in the description of the encoding.
+// The bytes are from the examples in the specification of the encoding.
 TEST(Protobuf, WritesNumbersTextsAndMessages) {
   std::string out;
   ProtobufWriter proto(out);
@@ -21,7 +21,7 @@ TEST(Protobuf, WritesNegativeNumbersInTenBytes) {
   EXPECT_EQ(out, std::string("\x08") + std::string(9, '\xff') + "\x01");
 }
 
-TEST(Protobuf, MakesRoomForTheLengthOfLongMessages) {
+TEST(Protobuf, WritesTheLengthOfLongMessages) {
   std::string out;
   ProtobufWriter proto(out);
   const std::string long_text(300, 'x');

@@ -36,7 +36,7 @@ std::vector<wire::Call> every_call() {
     const auto call = static_cast<wire::Call>(number);
     if (wire::call_info(call) != nullptr) calls.push_back(call);
   }
-  calls.push_back(static_cast<wire::Call>(0x1fe));  // of a later version
+  calls.push_back(static_cast<wire::Call>(0x1fe));  // from a later version
   calls.push_back(static_cast<wire::Call>(0x6fe));
   return calls;
 }

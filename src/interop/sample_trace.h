@@ -1,4 +1,4 @@
-// SampleTrace: small traces for this module's tests, fixed ones and random ones of every shape.
+// SampleTrace: small traces for the tests of this module, both fixed and random.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace millrace::interop {
 
 inline constexpr int64_t kSampleOriginNs = 1'700'000'000'123'456'789;
 
-// A trace in a directory of its own, written through TraceWriter and opened again.
+// A trace in its own directory, written with TraceWriter and opened again.
 class SampleTrace {
  public:
   SampleTrace()
@@ -31,7 +31,7 @@ class SampleTrace {
     return writer_.add_thread({.process = writer_.add_process(process), .tid = tid});
   }
 
-  // All of one process.
+  // All events must belong to one process.
   void append(const std::vector<Event>& events) {
     trace::EventColumns columns;
     for (const Event& event : events) append_event(columns, event, event.thread);
@@ -52,11 +52,11 @@ class SampleTrace {
   trace::TraceWriter writer_;
 };
 
-// All events of a trace as lines of text with every column, sorted: what must not change.
+// All events of a trace as sorted lines of text with every column. They must not change.
 std::vector<std::string> all_events(const trace::Trace& trace);
 
-// Three processes (two of them one pid before and after exec), threads, every call, errors, second
-// files, tags of all kinds, names that are not text. Fills `sample`.
+// Adds three processes (two of them with the same pid before and after exec), threads, every call,
+// errors, second files, tags of all kinds, and names that are not text.
 void add_random_events(SampleTrace& sample, uint64_t seed, size_t count);
 
 }  // namespace millrace::interop

@@ -10,7 +10,7 @@
 namespace millrace::interop {
 namespace {
 
-// Calls take(word) for each word between commas.
+// Calls take(word) for each comma-separated word.
 template <typename Take>
 Status for_each_word(std::string_view text, Take&& take) {
   while (true) {
@@ -48,7 +48,8 @@ Result<std::vector<RankRange>> parse_ranks(std::string_view text) {
     const auto first = parse_rank(word.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : parse_rank(word.substr(dash + 1));
     if (!first || !last || *last < *first) {
-      return fail(Errc::kInvalidArgument, "'{}' is not a rank or a range of ranks; write 0,3-5",
+      return fail(Errc::kInvalidArgument,
+                  "'{}' is not a rank or a range of ranks; expected for example 0,3-5",
                   printable(word));
     }
     ranges.push_back({*first, *last});
@@ -102,7 +103,7 @@ bool EventFilter::wants_block(const trace::BlockInfo& block) const {
 
 bool EventFilter::wants(const Event& event) const {
   const auto thread = static_cast<size_t>(event.thread);
-  // A call that ended exactly at `from` lies before it; one without duration there does not.
+  // A call that ends exactly at `from` is before it; an event without duration at `from` is not.
   const bool reaches = event.end_ns > from_ns_ || event.begin_ns >= from_ns_;
   return thread < threads_.size() && threads_[thread] && reaches && event.begin_ns < until_ns_ &&
          wants_level(static_cast<uint32_t>(wire::level_of(event.call)));
@@ -145,7 +146,8 @@ void keep_wanted(const EventFilter& filter, trace::EventColumns& columns) {
 }
 
 bool EventFilter::wants_level(uint32_t level) const {
-  // Of a level that only a later version knows nothing is said by name: it comes with the whole.
+  // A level that only a later version knows cannot be selected by name. It is included if all
+  // levels are.
   if (level >= wire::kLevelCount) return levels_ == kAllLevels;
   return ((levels_ >> level) & 1) != 0;
 }

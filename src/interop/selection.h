@@ -1,4 +1,4 @@
-// Selection: which events of a trace an export takes: by time, by rank, by level.
+// Selection: which events of a trace to export: by time, rank and level.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,30 @@ namespace millrace::interop {
 
 struct RankRange {
   int32_t first = 0;
-  int32_t last = 0;  // included
+  int32_t last = 0;  // inclusive
 };
 
 inline constexpr uint32_t kAllLevels = (1u << wire::kLevelCount) - 1;
 
 struct Selection {
-  // Since the trace's start, its earliest event. An event is taken that lies at least partly in
-  // [from, until).
+  // Relative to the start of the trace, which is its earliest event. Events that overlap [from,
+  // until) are selected.
   std::optional<uint64_t> from_ns;
   std::optional<uint64_t> until_ns;
-  std::vector<RankRange> ranks;  // empty: every process, also those of no rank
+  std::vector<RankRange> ranks;  // empty: every process, including those without a rank
   uint32_t levels = kAllLevels;  // bit n: wire::Level n
 };
 
 // "0,3-5"
 Result<std::vector<RankRange>> parse_ranks(std::string_view text);
 
-// "posix,app"; a bit a level.
+// "posix,app". One bit per level.
 Result<uint32_t> parse_levels(std::string_view text);
 
-// The earliest begin of a trace's events; 0 where it has none.
+// The earliest begin of all events. 0 if there are none.
 uint64_t start_of(const trace::Trace& trace);
 
-// A selection made ready for one trace.
+// A selection prepared for one trace.
 class EventFilter {
  public:
   EventFilter(const trace::Trace& trace, const Selection& selection);
@@ -48,17 +48,17 @@ class EventFilter {
  private:
   bool wants_level(uint32_t level) const;
 
-  uint64_t from_ns_ = 0;  // on the trace's clock
+  uint64_t from_ns_ = 0;  // on the clock of the trace
   uint64_t until_ns_ = 0;
   uint32_t levels_ = kAllLevels;
-  std::vector<bool> processes_;  // wanted, by index
+  std::vector<bool> processes_;  // by index: whether it is selected
   std::vector<bool> threads_;
 };
 
-// Leaves only the rows that the filter wants.
+// Keeps only the rows that the filter selects.
 void keep_wanted(const EventFilter& filter, trace::EventColumns& columns);
 
-// Calls visit(event) for each selected event, block after block, until one fails.
+// Calls visit(event) for each selected event, block by block, until one call fails.
 template <typename Visit>
 Status visit_events(const trace::Trace& trace, const Selection& selection, Visit&& visit) {
   const EventFilter filter(trace, selection);

@@ -59,24 +59,24 @@ class SelectionOfTrace : public testing::Test {
   SampleTrace sample_;
 };
 
-TEST_F(SelectionOfTrace, TakesARank) {
+TEST_F(SelectionOfTrace, SelectsARank) {
   EXPECT_THAT(begins({.ranks = {{1, 5}}}), ElementsAre(1000, 1200, 1300));
 }
 
-TEST_F(SelectionOfTrace, TakesALevel) {
+TEST_F(SelectionOfTrace, SelectsALevel) {
   EXPECT_THAT(begins({.ranks = {{0, 0}}, .levels = *parse_levels("app")}), ElementsAre(1300));
 }
 
-TEST_F(SelectionOfTrace, TakesWhatLiesPartlyInTheTimeFromTheTracesStart) {
+TEST_F(SelectionOfTrace, SelectsEventsThatOverlapTheTimeSinceTheStart) {
   EXPECT_THAT(begins({.from_ns = 100, .until_ns = 300, .ranks = {{0, 0}}}), ElementsAre(1200));
 }
 
-TEST_F(SelectionOfTrace, TakesAMarkAtTheFirstInstant) {
+TEST_F(SelectionOfTrace, SelectsAMarkAtTheBegin) {
   EXPECT_THAT(begins({.from_ns = 300, .until_ns = 301, .ranks = {{0, 0}}}),
               ElementsAre(1200, 1300));
 }
 
-TEST_F(SelectionOfTrace, TakesEverythingWhereNothingIsSaid) { EXPECT_EQ(begins({}).size(), 9u); }
+TEST_F(SelectionOfTrace, SelectsEverythingByDefault) { EXPECT_EQ(begins({}).size(), 9u); }
 
 }  // namespace
 }  // namespace millrace::interop

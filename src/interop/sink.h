@@ -1,5 +1,5 @@
-// Sink: where an export goes: a file that appears whole or not at all, compressed by gzip where its
-// name ends in .gz.
+// Sink: the output file of an export. It appears complete or not at all, and is gzip-compressed if
+// its name ends in .gz.
 //
 // Appends are collected into large writes.
 #pragma once
@@ -19,7 +19,7 @@ class Sink {
  public:
   static Result<Sink> create(const std::string& path);
 
-  // The text appended to, for encoders that write in place. flush_if_full() after each piece.
+  // The text to append to, for encoders that write in place. Call flush_if_full() after each piece.
   std::string& buffer() { return buffer_; }
 
   Status flush_if_full() {
@@ -32,7 +32,7 @@ class Sink {
     return flush_if_full();
   }
 
-  // Writes what is left and gives the file its name.
+  // Writes the rest and gives the file its name.
   Status finish();
 
   uint64_t written_bytes() const { return written_bytes_; }

@@ -1,11 +1,11 @@
-// SliceLanes: on which track of its thread each event is drawn, so that on a track slices nest.
+// SliceLanes: assigns each event to a track of its thread such that slices on a track nest.
 //
-// A viewer's track is a stack: a slice may lie inside another or beside it, never half over it. A
-// thread's calls nest by themselves, but a region may end on another thread than it began, or have
-// begun before a fork. The thread's own track (lane 0) takes what nests there; what does not goes
-// to the first further lane where it fits.
+// A track of a viewer is a stack: slices may nest or follow each other, but not overlap partially.
+// The calls of a thread nest naturally. A region, however, may end on another thread than it began
+// on, or may have begun before a fork. The track of the thread (lane 0) takes what nests there.
+// Other slices go to the first further lane where they fit.
 //
-// Events must be given by begin, longer first among equals.
+// REQUIRES: events are sorted by begin, longer ones first if equal.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ namespace millrace::interop {
 
 class SliceLanes {
  public:
-  // The lane for a slice. Calls end(lane, time_ns) for each slice that is over when it begins,
-  // innermost first. `foreign`: not of this thread alone, so never on its own track.
+  // Returns the lane for a slice. Calls end(lane, time_ns) for each slice that has ended when it
+  // begins, innermost first. `foreign`: not only of this thread, so never on its own track.
   template <typename End>
   size_t place(uint64_t begin_ns, uint64_t end_ns, bool foreign, End&& end) {
     finish(begin_ns, end);

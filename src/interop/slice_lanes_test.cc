@@ -26,7 +26,7 @@ class Lanes {
   SliceLanes lanes_;
 };
 
-TEST(SliceLanes, KeepsWhatNestsOnTheThreadsTrack) {
+TEST(SliceLanes, KeepsNestedSlicesOnTheTrackOfTheThread) {
   Lanes lanes;
   EXPECT_EQ(lanes.place(0, 100), 0u);
   EXPECT_EQ(lanes.place(10, 50), 0u);
@@ -36,7 +36,7 @@ TEST(SliceLanes, KeepsWhatNestsOnTheThreadsTrack) {
   EXPECT_THAT(lanes.ended, ElementsAre(Pair(0, 50), Pair(0, 50)));
 }
 
-TEST(SliceLanes, GivesATrackOfItsOwnToWhatOverlaps) {
+TEST(SliceLanes, PutsOverlappingSlicesOnAnotherTrack) {
   Lanes lanes;
   EXPECT_EQ(lanes.place(0, 100), 0u);
   EXPECT_EQ(lanes.place(50, 150), 1u);
@@ -44,13 +44,13 @@ TEST(SliceLanes, GivesATrackOfItsOwnToWhatOverlaps) {
   EXPECT_EQ(lanes.place(70, 80), 0u);
 }
 
-TEST(SliceLanes, KeepsRegionsOfOtherThreadsOffTheThreadsTrack) {
+TEST(SliceLanes, KeepsRegionsOfOtherThreadsOffTheTrackOfTheThread) {
   Lanes lanes;
   EXPECT_EQ(lanes.place(0, 100, /*foreign=*/true), 1u);
   EXPECT_EQ(lanes.place(50, 150), 0u);
 }
 
-TEST(SliceLanes, PutsSlicesThatTouchBesideEachOther) {
+TEST(SliceLanes, PutsAdjacentSlicesOnTheSameTrack) {
   Lanes lanes;
   lanes.place(0, 10);
   EXPECT_EQ(lanes.place(10, 10), 0u);

@@ -1,4 +1,4 @@
-// Tags: the key=value pairs of an event, as members of a JSON object.
+// Tags: writes the key=value pairs of an event as members of a JSON object.
 #pragma once
 
 #include <span>
@@ -8,12 +8,12 @@
 
 namespace millrace::interop {
 
-// Appends "key":value,"key":value without braces. Of a key that comes twice both are written: JSON
-// lets readers keep the last.
+// Appends "key":value,"key":value without braces. Duplicate keys are all written; JSON readers may
+// keep the last.
 void append_tags(const trace::Trace& trace, std::span<const trace::RegionTag> tags,
                  std::string& out);
 
-// One value: an integer, a number with a point or exponent (null for NaN), or a text.
+// Appends one value: an integer, a number with a point or exponent (null for NaN), or a text.
 void append_tag_value(const trace::Trace& trace, const trace::RegionTag& tag, std::string& out);
 
 }  // namespace millrace::interop

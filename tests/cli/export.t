@@ -41,7 +41,7 @@ $ millrace export t --to otf2 -o t.otf2
 ! Try: millrace export --help
 ? 2
 $ millrace export t --to csv --ranks 5-3 -o t.csv
-! millrace: --ranks: '5-3' is not a rank or a range of ranks; write 0,3-5
+! millrace: --ranks: '5-3' is not a rank or a range of ranks; expected for example 0,3-5
 ! Try: millrace export --help
 ? 2
 $ millrace export t --to csv --from 10 -o t.csv
@@ -53,7 +53,7 @@ $ millrace export t --to csv
 ! Try: millrace export --help
 ? 2
 $ millrace export t --to pfw -o t.txt
-! millrace: t.txt: tools that read pfw files look for names that end in .pfw or .pfw.gz; choose such a name
+! millrace: t.txt: tools that read pfw files expect names that end in .pfw or .pfw.gz; choose such a name
 ? 1
 $ millrace export absent --to csv -o t.csv
 ! millrace: absent: ...

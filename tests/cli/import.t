@@ -35,8 +35,8 @@ $ millrace import absent.pfw -o t
 ? 1
 $ millrace import logs/other -o t
 > t/other.mrt: 0 events of 0 processes, from 1 file of 5 B of text
-! millrace: warning: logs/other: there is no event in it
-! millrace: warning: logs/other:1: ...; the line was left out
+! millrace: warning: logs/other: contains no events
+! millrace: warning: logs/other:1: ...; the line was skipped
 $ millrace import logs/torn.pfw
 ! millrace: -o DIR is missing: the directory to leave the trace in; made where it is missing
 ! Try: millrace import --help
