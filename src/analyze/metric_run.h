@@ -58,7 +58,7 @@ class MetricRun {
   Status merge(size_t index, ByteView saved) {
     ByteReader reader(saved);
     RETURN_IF_ERROR(metrics_[index]->merge(reader));
-    if (!reader.at_end()) return fail(Errc::kCorrupt, "{} bytes are left over", reader.remaining());
+    if (!reader.at_end()) return fail(Errc::kCorrupt, "{} unexpected bytes", reader.remaining());
     return {};
   }
 

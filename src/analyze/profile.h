@@ -33,7 +33,7 @@ struct Distribution {
 
 struct Job {
   std::vector<std::string> traces;  // as the user gave them
-  std::string command;              // of the first process
+  std::string command;              // of the main process of the first rank
   std::string framework;            // "pytorch", "tensorflow", "jax"; empty: none was found
   std::vector<std::string> hosts;
   uint32_t ranks = 0;         // groups of processes that train as one rank; at least 1
@@ -201,7 +201,7 @@ struct DataUse {
   uint64_t files_whole = 0;  // every byte was read
   uint64_t files_opened_unread = 0;
   uint64_t files_small = 0;        // under 1 MiB
-  uint64_t files_one_rank = 0;     // file per process
+  uint64_t files_one_rank = 0;     // read by one rank only
   uint64_t files_shared = 0;       // read by several ranks
   uint64_t files_every_epoch = 0;  // read in each of several epochs
   uint64_t files_once = 0;         // opened once in the job

@@ -53,7 +53,7 @@ struct Cover {
 };
 
 // What does not change during a sweep.
-struct Scene {
+struct SweepInput {
   const Context& context;
   const TimePlan& plan;
   std::vector<uint32_t> host_of;                 // by group; kNoHost: does not train
@@ -87,15 +87,15 @@ uint64_t next_edge(const Spans& spans, const SpanCursor& place) {
 // The work of one thread.
 class Sweeper {
  public:
-  Sweeper(const Scene& scene, SweptTime shape)
-      : scene_(scene),
-        slot_count_(scene.plan.slots.size()),
-        wide_count_(scene.plan.wide_slot_count),
+  Sweeper(const SweepInput& input, SweptTime shape)
+      : input_(input),
+        slot_count_(input.plan.slots.size()),
+        wide_count_(input.plan.wide_slot_count),
         sum_(std::move(shape)),
-        groups_(slot_count_ * scene.context.groups.size()),
-        hosts_(wide_count_ * scene.context.hosts.size()),
+        groups_(slot_count_ * input.context.groups.size()),
+        hosts_(wide_count_ * input.context.hosts.size()),
         job_(wide_count_),
-        marks_(scene.context.groups.size()),
+        marks_(input.context.groups.size()),
         epoch_before_ns_(groups_.size()) {}
 
   void sweep(const TimeSlice& slice) {
@@ -128,14 +128,14 @@ class Sweeper {
 
   uint64_t wait_before(uint32_t group, uint64_t time_ns) const {
     const auto part = [&](Measure measure) -> uint64_t {
-      const uint8_t slot = scene_.plan.slot_of[static_cast<size_t>(measure)];
+      const uint8_t slot = input_.plan.slot_of[static_cast<size_t>(measure)];
       if (slot == TimePlan::kNothing) return 0;
       return groups_[group * slot_count_ + slot].before(time_ns);
     };
     return part(Measure::kWaitOrNot) - part(Measure::kNotWait);
   }
 
-  const Scene& scene_;
+  const SweepInput& input_;
   const size_t slot_count_;
   const size_t wide_count_;
   SweptTime sum_;
@@ -154,16 +154,16 @@ void Sweeper::begin(const Interval& slice) {
   std::fill(epoch_before_ns_.begin(), epoch_before_ns_.end(), 0);
   for (uint32_t group = 0; group < marks_.size(); ++group) {
     marks_[group] = {.next_ns = kNever,
-                     .epoch = cursor_at(scene_.context.epochs.epochs(group), slice.begin_ns),
-                     .step = cursor_at(scene_.context.epochs.steps(group), slice.begin_ns)};
+                     .epoch = cursor_at(input_.context.epochs.epochs(group), slice.begin_ns),
+                     .step = cursor_at(input_.context.epochs.steps(group), slice.begin_ns)};
     set_next(group);
   }
 }
 
 void Sweeper::set_next(uint32_t group) {
   Marks& marks = marks_[group];
-  marks.next_ns = std::min(next_edge(scene_.context.epochs.epochs(group), marks.epoch),
-                           next_edge(scene_.context.epochs.steps(group), marks.step));
+  marks.next_ns = std::min(next_edge(input_.context.epochs.epochs(group), marks.epoch),
+                           next_edge(input_.context.epochs.steps(group), marks.step));
 }
 
 void Sweeper::pass_epoch_edge(uint32_t group, uint64_t time_ns) {
@@ -171,7 +171,7 @@ void Sweeper::pass_epoch_edge(uint32_t group, uint64_t time_ns) {
   const Cover* covers = groups_.data() + group * slot_count_;
   uint64_t* before_ns = epoch_before_ns_.data() + group * slot_count_;
   if (place.inside) {
-    auto& lengths = sum_.epochs[scene_.epochs_of[group][place.next]].lengths;
+    auto& lengths = sum_.epochs[input_.epochs_of[group][place.next]].lengths;
     for (size_t slot = 0; slot < slot_count_; ++slot) {
       lengths[slot] += covers[slot].before(time_ns) - before_ns[slot];
     }
@@ -196,8 +196,8 @@ void Sweeper::pass_step_edge(uint32_t group, uint64_t time_ns) {
 }
 
 void Sweeper::pass_edges(uint32_t group, uint64_t time_ns) {
-  const auto epochs = scene_.context.epochs.epochs(group);
-  const auto steps = scene_.context.epochs.steps(group);
+  const auto epochs = input_.context.epochs.epochs(group);
+  const auto steps = input_.context.epochs.steps(group);
   Marks& marks = marks_[group];
   for (uint64_t edge = next_edge(epochs, marks.epoch); edge <= time_ns && edge != kNever;
        edge = next_edge(epochs, marks.epoch)) {
@@ -219,13 +219,13 @@ void Sweeper::measure() {
     if (begin_ns >= marks_[group].next_ns) [[unlikely]]
       pass_edges(group, begin_ns);
     Cover* covers = groups_.data() + group * slot_count_;
-    const uint32_t host = scene_.host_of[group];
-    if (host == kNoHost || !(scene_.sweeps_hosts || scene_.sweeps_job)) {
-      for (const uint8_t slot : scene_.plan.slots_with[of]) covers[slot].add(begin_ns, end_ns);
+    const uint32_t host = input_.host_of[group];
+    if (host == kNoHost || !(input_.sweeps_hosts || input_.sweeps_job)) {
+      for (const uint8_t slot : input_.plan.slots_with[of]) covers[slot].add(begin_ns, end_ns);
       continue;
     }
     Cover* host_covers = hosts_.data() + host * wide_count_;
-    for (const uint8_t slot : scene_.plan.slots_with[of]) {
+    for (const uint8_t slot : input_.plan.slots_with[of]) {
       // If the rank's union did not grow, neither does its host's. If the host's did not, neither
       // does the job's.
       if (!covers[slot].add(begin_ns, end_ns) || slot >= wide_count_) continue;
@@ -267,13 +267,13 @@ void add(const SweptTime& from, SweptTime& to) {
 }
 
 // The result with all lists allocated and all values zero.
-SweptTime make_shape(Scene& scene) {
-  const Context& context = scene.context;
-  const size_t slot_count = scene.plan.slots.size();
+SweptTime make_shape(SweepInput& input) {
+  const Context& context = input.context;
+  const size_t slot_count = input.plan.slots.size();
   SweptTime shape;
   shape.groups.assign(context.groups.size(), std::vector<uint64_t>(slot_count));
-  shape.hosts.assign(context.hosts.size(), std::vector<uint64_t>(scene.plan.wide_slot_count));
-  shape.job.assign(scene.plan.wide_slot_count, 0);
+  shape.hosts.assign(context.hosts.size(), std::vector<uint64_t>(input.plan.wide_slot_count));
+  shape.job.assign(input.plan.wide_slot_count, 0);
   std::vector<int64_t> numbers;
   for (uint32_t group = 0; group < context.groups.size(); ++group) {
     shape.step_wait_ns.emplace_back(context.epochs.steps(group).size());
@@ -285,12 +285,12 @@ SweptTime make_shape(Scene& scene) {
     shape.epochs.push_back(
         {.epoch = number, .begin_ns = kNever, .lengths = std::vector<uint64_t>(slot_count)});
   }
-  scene.epochs_of.resize(context.groups.size());
+  input.epochs_of.resize(context.groups.size());
   for (uint32_t group = 0; group < context.groups.size(); ++group) {
     for (const EpochSpan& span : context.epochs.epochs(group)) {
       const auto place = std::lower_bound(numbers.begin(), numbers.end(), span.epoch);
-      scene.epochs_of[group].push_back(static_cast<uint32_t>(place - numbers.begin()));
-      SweptEpoch& epoch = shape.epochs[scene.epochs_of[group].back()];
+      input.epochs_of[group].push_back(static_cast<uint32_t>(place - numbers.begin()));
+      SweptEpoch& epoch = shape.epochs[input.epochs_of[group].back()];
       epoch.begin_ns = std::min(epoch.begin_ns, span.begin_ns);
       epoch.end_ns = std::max(epoch.end_ns, span.end_ns);
       const uint64_t begin_ns = std::max(span.begin_ns, context.begin_ns);
@@ -304,26 +304,26 @@ SweptTime make_shape(Scene& scene) {
 
 // Which levels need a sweep. A host with one rank equals that rank, a job with one host equals that
 // host.
-void find_levels(Scene& scene) {
-  std::vector<uint32_t> ranks_of(scene.context.hosts.size());
-  for (const Group& group : scene.context.groups) {
-    scene.host_of.push_back(group.trains ? group.host : kNoHost);
+void find_levels(SweepInput& input) {
+  std::vector<uint32_t> ranks_of(input.context.hosts.size());
+  for (const Group& group : input.context.groups) {
+    input.host_of.push_back(group.trains ? group.host : kNoHost);
     if (group.trains) ++ranks_of[group.host];
   }
-  scene.sweeps_hosts =
+  input.sweeps_hosts =
       std::any_of(ranks_of.begin(), ranks_of.end(), [](uint32_t n) { return n > 1; });
-  scene.sweeps_job =
+  input.sweeps_job =
       std::count_if(ranks_of.begin(), ranks_of.end(), [](uint32_t n) { return n > 0; }) > 1;
 }
 
-void copy_levels(const Scene& scene, SweptTime& time) {
+void copy_levels(const SweepInput& input, SweptTime& time) {
   for (uint32_t group = 0; group < time.groups.size(); ++group) {
-    const uint32_t host = scene.host_of[group];
+    const uint32_t host = input.host_of[group];
     if (host == kNoHost) continue;
-    if (!scene.sweeps_hosts) {
-      std::copy_n(time.groups[group].begin(), scene.plan.wide_slot_count, time.hosts[host].begin());
+    if (!input.sweeps_hosts) {
+      std::copy_n(time.groups[group].begin(), input.plan.wide_slot_count, time.hosts[host].begin());
     }
-    if (!scene.sweeps_job) time.job = time.hosts[host];
+    if (!input.sweeps_job) time.job = time.hosts[host];
   }
 }
 
@@ -342,9 +342,9 @@ TimeSet swept_classes(const Context& context, const TimeRuns& runs) {
 
 Result<SweptTime> sweep_time(const Context& context, const TimeRuns& runs, const TimePlan& plan,
                              size_t threads) {
-  Scene scene{.context = context, .plan = plan, .host_of = {}, .epochs_of = {}};
-  find_levels(scene);
-  SweptTime total = make_shape(scene);
+  SweepInput input{.context = context, .plan = plan, .host_of = {}, .epochs_of = {}};
+  find_levels(input);
+  SweptTime total = make_shape(input);
   const TimeRuns steps = steps_of(context);
   std::vector<RunView> views;
   for (const TimeRuns* source : {&runs, &steps}) {
@@ -357,7 +357,7 @@ Result<SweptTime> sweep_time(const Context& context, const TimeRuns& runs, const
       make_slices(std::move(views), Interval{context.begin_ns, context.end_ns}, threads * 8);
   std::vector<Sweeper> sweepers;
   sweepers.reserve(threads);
-  for (size_t i = 0; i < std::min(threads, slices.size()); ++i) sweepers.emplace_back(scene, total);
+  for (size_t i = 0; i < std::min(threads, slices.size()); ++i) sweepers.emplace_back(input, total);
   std::atomic<size_t> next = 0;
   const auto work = [&](size_t index) -> Status {
     for (size_t i = next++; i < slices.size(); i = next++) sweepers[index].sweep(slices[i]);
@@ -370,7 +370,7 @@ Result<SweptTime> sweep_time(const Context& context, const TimeRuns& runs, const
     RETURN_IF_ERROR(pool.parallel_for(sweepers.size(), work));
   }
   for (const Sweeper& sweeper : sweepers) add(sweeper.sum(), total);
-  copy_levels(scene, total);
+  copy_levels(input, total);
   return total;
 }
 

@@ -20,7 +20,7 @@ bool is_pfw(const fs::path& path) {
   return name.ends_with(".pfw") || name.ends_with(".pfw.gz");
 }
 
-bool holds_ours(const std::string& directory) {
+bool has_own_traces(const std::string& directory) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     if (entry.path().extension() == ".mrt" || entry.is_directory(error)) return true;
@@ -73,7 +73,7 @@ JobFiles files_of(const JobPaths& job) {
     const auto found = listed.ok() ? *std::move(listed) : std::vector<std::string>();
     files.pfw.insert(files.pfw.end(), found.begin(), found.end());
     // A directory with only DFTracer's files is not a trace of ours, but not an error.
-    if (found.empty() || holds_ours(path)) files.traces.push_back(path);
+    if (found.empty() || has_own_traces(path)) files.traces.push_back(path);
   }
   return files;
 }

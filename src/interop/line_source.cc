@@ -37,9 +37,9 @@ Result<LineSource> LineSource::open(const std::string& path) {
 
 Result<std::string_view> LineSource::next() {
   // Move what follows the last returned newline to the front.
-  std::memmove(text_.data(), text_.data() + given_out_, text_size_ - given_out_);
-  text_size_ -= given_out_;
-  given_out_ = 0;
+  std::memmove(text_.data(), text_.data() + returned_, text_size_ - returned_);
+  text_size_ -= returned_;
+  returned_ = 0;
   while (!ended_) {
     const size_t before = text_size_;
     if (text_size_ == text_.size()) {
@@ -56,12 +56,12 @@ Result<std::string_view> LineSource::next() {
     const size_t newline = added.rfind('\n');
     // Small pieces are collected, so that a run of lines is worth the overhead.
     if (newline == std::string_view::npos || (text_size_ < text_.size() / 2 && !ended_)) continue;
-    given_out_ = before + newline + 1;
+    returned_ = before + newline + 1;
     break;
   }
-  if (ended_ && given_out_ == 0) given_out_ = text_size_;
-  text_bytes_ += given_out_;
-  return std::string_view(text_.data(), given_out_);
+  if (ended_ && returned_ == 0) returned_ = text_size_;
+  text_bytes_ += returned_;
+  return std::string_view(text_.data(), returned_);
 }
 
 Status LineSource::fill() { return gzip_ == nullptr ? fill_plain() : fill_gzip(); }

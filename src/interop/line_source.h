@@ -46,7 +46,7 @@ class LineSource {
   uint64_t file_at_ = 0;
   std::string text_;
   size_t text_size_ = 0;  // bytes of text_ that are filled
-  size_t given_out_ = 0;  // of those, returned by the last next()
+  size_t returned_ = 0;   // of those, returned by the last next()
   uint64_t text_bytes_ = 0;
   bool ended_ = false;
   std::string problem_;

@@ -250,7 +250,7 @@ Status PfwImport::place_event() {
   const bool has_file = resolve(draft_.file_hash, draft_.event.file);
   const bool has_other = resolve(draft_.other_hash, draft_.event.other_file);
   if (has_file && has_other) return store(draft_);
-  waiting_.push_back(draft_);
+  held_drafts_.push_back(draft_);
   return {};
 }
 

@@ -209,7 +209,7 @@ void PfwImport::complete(size_t index, trace::Process& process) {
 
 Status PfwImport::finish() {
   begin_file("");  // reports what was wrong with the last file
-  for (Draft& draft : waiting_) {
+  for (Draft& draft : held_drafts_) {
     const auto resolve = [this](uint64_t hash, trace::NameIndex& name) {
       if (hash == 0) return;
       if (const trace::NameIndex* found = find_name(hash)) {
@@ -223,7 +223,7 @@ Status PfwImport::finish() {
     resolve(draft.other_hash, draft.event.other_file);
     RETURN_IF_ERROR(store(draft));
   }
-  waiting_.clear();
+  held_drafts_.clear();
   return columns_.flush();
 }
 

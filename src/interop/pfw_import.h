@@ -107,7 +107,7 @@ class PfwImport {
   size_t last_process_ = ~size_t{0};
   std::vector<ProcessHashes> process_hashes_;
   std::vector<uint64_t> process_hosts_;
-  std::vector<Draft> waiting_;
+  std::vector<Draft> held_drafts_;
   uint64_t unresolved_ = 0;
   uint64_t event_count_ = 0;
 };

@@ -53,7 +53,7 @@ inline std::vector<std::string> ask(Database& database, std::string_view sql) {
 }
 
 // The error message. Empty if the query succeeded.
-inline std::string ask_wrongly(Database& database, std::string_view sql) {
+inline std::string ask_for_error(Database& database, std::string_view sql) {
   TextRows sink;
   const Status status = database.run(sql, sink);
   return status.ok() ? "" : status.error().message();

@@ -16,7 +16,7 @@
 namespace millrace::query {
 namespace {
 
-constexpr int kInstructionsBetweenLooks = 10'000;
+constexpr int kInstructionsBetweenChecks = 10'000;
 constexpr size_t kExcerptColumns = 40;
 
 struct Closer {
@@ -52,7 +52,7 @@ int authorize(void*, int action, const char* first, const char* second, const ch
   }
 }
 
-int look_around(void* source) noexcept {
+int is_stopped(void* source) noexcept {
   return static_cast<const QueriedTrace*>(source)->stopped() ? 1 : 0;
 }
 
@@ -142,7 +142,7 @@ Result<Database> Database::open(const trace::Trace& trace, Options options) {
   sqlite3_limit(raw, SQLITE_LIMIT_ATTACHED, 0);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, nullptr);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-  sqlite3_progress_handler(raw, kInstructionsBetweenLooks, look_around, &state->source);
+  sqlite3_progress_handler(raw, kInstructionsBetweenChecks, is_stopped, &state->source);
   return Database(std::move(state));
 }
 

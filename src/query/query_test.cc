@@ -47,7 +47,7 @@ class Query : public testing::Test {
   }
 
   std::vector<std::string> ask(std::string_view sql) { return query::ask(*database_, sql); }
-  std::string wrongly(std::string_view sql) { return ask_wrongly(*database_, sql); }
+  std::string error_of(std::string_view sql) { return ask_for_error(*database_, sql); }
 
   Result<TemporaryDirectory> directory_ = TemporaryDirectory::create();
   std::optional<trace::Trace> trace_;
@@ -179,10 +179,10 @@ TEST_F(Query, PercentilesAreInterpolated) {
   EXPECT_THAT(ask("select percentile(size, 99) from events where kind = 'region'"),
               ElementsAre("NULL"));
   EXPECT_THAT(ask("select percentile(size, 99) from events where pid = 0"), ElementsAre("NULL"));
-  EXPECT_THAT(wrongly("select percentile(size, 101) from events"), HasSubstr("from 0 to 100"));
-  EXPECT_THAT(wrongly("select percentile(size, 'x') from events"), HasSubstr("from 0 to 100"));
-  EXPECT_THAT(wrongly("select percentile(size, pid % 100) from events"), HasSubstr("the same P"));
-  EXPECT_THAT(wrongly("select percentile(name, 5) from events"), HasSubstr("needs numbers"));
+  EXPECT_THAT(error_of("select percentile(size, 101) from events"), HasSubstr("from 0 to 100"));
+  EXPECT_THAT(error_of("select percentile(size, 'x') from events"), HasSubstr("from 0 to 100"));
+  EXPECT_THAT(error_of("select percentile(size, pid % 100) from events"), HasSubstr("the same P"));
+  EXPECT_THAT(error_of("select percentile(name, 5) from events"), HasSubstr("needs numbers"));
 }
 
 TEST_F(Query, LimitsAndOffsetsCountRows) {
@@ -202,26 +202,26 @@ TEST_F(Query, EveryColumnOfEveryTableCanBeRead) {
       EXPECT_EQ(sink.titles[i], table.columns[i].name);
     EXPECT_THAT(sink.rows, testing::Not(IsEmpty())) << table.name;
     for (const ColumnSchema& column : table.columns) {
-      EXPECT_EQ(wrongly(fmt::format("select {} from {}", column.name, table.name)), "");
+      EXPECT_EQ(error_of(fmt::format("select {} from {}", column.name, table.name)), "");
     }
   }
 }
 
 TEST_F(Query, SqlErrorsHaveAPosition) {
-  EXPECT_EQ(wrongly("select nam from events"),
+  EXPECT_EQ(error_of("select nam from events"),
             "the query: no such column: nam (line 1, column 8, at 'nam from events'); `millrace "
             "query --schema` lists tables and columns");
-  EXPECT_EQ(wrongly("select *\n  from event"),
+  EXPECT_EQ(error_of("select *\n  from event"),
             "the query: no such table: event; `millrace query --schema` lists tables and columns");
-  EXPECT_EQ(wrongly("select *\nfrm events"),
+  EXPECT_EQ(error_of("select *\nfrm events"),
             "the query: near \"frm\": syntax error (line 2, column 1, at 'frm events')");
-  EXPECT_EQ(wrongly("select abs() from events"),
+  EXPECT_EQ(error_of("select abs() from events"),
             "the query: wrong number of arguments to function abs() (line 1, column 8, at 'abs() "
             "from events')");
-  EXPECT_EQ(wrongly(" -- nothing\n"), "the query is empty");
-  EXPECT_THAT(wrongly("select 1; select 2"), HasSubstr("one query at a time"));
-  EXPECT_THAT(wrongly("select * from events where pid = ?"), HasSubstr("write the value"));
-  EXPECT_EQ(wrongly("select 1; -- the end\n"), "");
+  EXPECT_EQ(error_of(" -- nothing\n"), "the query is empty");
+  EXPECT_THAT(error_of("select 1; select 2"), HasSubstr("one query at a time"));
+  EXPECT_THAT(error_of("select * from events where pid = ?"), HasSubstr("write the value"));
+  EXPECT_EQ(error_of("select 1; -- the end\n"), "");
 }
 
 TEST_F(Query, NothingCanBeWrittenOrAttached) {
@@ -232,9 +232,9 @@ TEST_F(Query, NothingCanBeWrittenOrAttached) {
            "delete from files", "update processes set pid = 1", "select load_extension('x')",
            "pragma temp_store_directory = '/'", "pragma writable_schema = 1", "begin",
            "drop table events", "create temp view v as select 1", "detach main"}) {
-    EXPECT_NE(wrongly(sql), "") << sql;
+    EXPECT_NE(error_of(sql), "") << sql;
   }
-  EXPECT_THAT(wrongly(fmt::format("attach '{}' as x", path)), HasSubstr("only a single SELECT"));
+  EXPECT_THAT(error_of(fmt::format("attach '{}' as x", path)), HasSubstr("only a single SELECT"));
   EXPECT_NE(access(path.c_str(), F_OK), 0);
   EXPECT_THAT(ask("select count(*) from events"), ElementsAre("11"));
 }
@@ -245,12 +245,12 @@ TEST_F(Query, TheUserCanInterruptIt) {
   options.stop = &stop;
   auto opened = Database::open(*trace_, std::move(options));
   ASSERT_TRUE(opened.ok());
-  EXPECT_EQ(ask_wrongly(*opened, "select count(*) from events"), "interrupted");
-  EXPECT_EQ(ask_wrongly(*opened, "select name from events group by name"), "interrupted");
-  EXPECT_EQ(ask_wrongly(*opened, "select count(*) from files"), "interrupted");
-  EXPECT_EQ(ask_wrongly(*opened,
-                        "with recursive n(i) as (select 1 union all select i + 1 from n) "
-                        "select max(i) from n"),
+  EXPECT_EQ(ask_for_error(*opened, "select count(*) from events"), "interrupted");
+  EXPECT_EQ(ask_for_error(*opened, "select name from events group by name"), "interrupted");
+  EXPECT_EQ(ask_for_error(*opened, "select count(*) from files"), "interrupted");
+  EXPECT_EQ(ask_for_error(*opened,
+                          "with recursive n(i) as (select 1 union all select i + 1 from n) "
+                          "select max(i) from n"),
             "interrupted");
   stop = false;
   EXPECT_THAT(query::ask(*opened, "select count(*) from files"), testing::SizeIs(1));
