@@ -15,7 +15,7 @@ namespace {
 
 using wire::CounterSource;
 
-// The least of several rounds: what a read costs when nothing else gets in its way.
+// The minimum of several rounds: what a read costs when nothing disturbs it.
 double read_cost_ns(CounterSource source) {
   constexpr int kReads = 10'000;
   double best_ns = 1e9;
@@ -46,11 +46,11 @@ Finding counter_finding() {
     finding.fact =
         fmt::format("not used: {}; clock_gettime takes {:.0f} ns", choice.reason, clock_ns);
     finding.without = "time stamps cost more";
-    finding.mend = "boot with clocksource=tsc, if the hardware is sound";
+    finding.mend = "boot with clocksource=tsc, if the TSC of this hardware is reliable";
     return finding;
   }
   finding.fact =
-      fmt::format("{} at {:.3f} GHz (+-{:.0f} ppm), {:.0f} ns a read; clock_gettime {:.0f} ns",
+      fmt::format("{} at {:.3f} GHz (+-{:.0f} ppm), {:.0f} ns per read; clock_gettime {:.0f} ns",
                   counter_source_name(choice.source), calibration.frequency_hz / 1e9,
                   calibration.uncertainty_ppm, read_ns, clock_ns);
   return finding;
@@ -62,8 +62,8 @@ Finding crc_finding() {
   finding.fact = fmt::format("computed by {}", crc32c_implementation());
   if (crc32c_implementation() == "tables") {
     finding.state = State::kLimited;
-    finding.without = "checksums take several times the CPU";
-    finding.mend = "none: this CPU has no such instruction";
+    finding.without = "checksums take several times as much CPU";
+    finding.mend = "none: this CPU has no CRC32C instruction";
   }
   return finding;
 }

@@ -14,7 +14,7 @@ std::vector<Finding> check_fuse() {
   const auto device = File::open("/dev/fuse", O_RDWR);
   const std::string helper = find_in_path("fusermount3");
   if (device.ok() && !helper.empty()) {
-    finding.fact = fmt::format("/dev/fuse opens, {} is there", helper);
+    finding.fact = fmt::format("/dev/fuse opens, {} found", helper);
     return {std::move(finding)};
   }
   finding.state = State::kMissing;
@@ -24,7 +24,7 @@ std::vector<Finding> check_fuse() {
     finding.fact = device.error().message();
     finding.mend = device.error().code() == Errc::kNotFound
                        ? as_root("modprobe fuse") + ", or docker run --device /dev/fuse"
-                       : "ask for access to /dev/fuse (docker run --device /dev/fuse)";
+                       : "request access to /dev/fuse (docker run --device /dev/fuse)";
   } else {
     finding.fact = "/dev/fuse opens, but there is no fusermount3";
     finding.mend = install_command("fuse3", "fusermount3");

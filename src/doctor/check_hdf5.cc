@@ -7,8 +7,8 @@
 namespace millrace::doctor {
 namespace {
 
-// Debian's serial build has a name of its own; the numbers are the versions of the interface of
-// HDF5 1.10 (103), 1.12 (200) and 1.14 (310). The MPI builds are left out: loading one loads MPI.
+// Debian names its serial build differently. The numbers are the ABI versions of HDF5 1.10 (103),
+// 1.12 (200) and 1.14 (310). The MPI builds are left out: loading one loads MPI.
 constexpr const char* kLibraryNames[] = {
     "libhdf5_serial.so.103", "libhdf5_serial.so.310", "libhdf5.so.310", "libhdf5.so.200",
     "libhdf5.so.103",        "libhdf5_serial.so",     "libhdf5.so",
@@ -34,15 +34,14 @@ std::vector<Finding> check_hdf5() {
         reinterpret_cast<ThreadsafeFunction>(dlsym(library, "H5is_library_threadsafe"));
     bool is_threadsafe = false;
     if (threadsafe != nullptr) threadsafe(&is_threadsafe);
-    finding.fact =
-        fmt::format("{}.{}.{} ({}), {}", major, minor, release, name,
-                    is_threadsafe ? "thread-safe by one global lock" : "not thread-safe");
+    finding.fact = fmt::format("{}.{}.{} ({}), {}", major, minor, release, name,
+                               is_threadsafe ? "thread-safe (one global lock)" : "not thread-safe");
     finding.figures = {{"major", major}, {"minor", minor}, {"release", release}};
     return {std::move(finding)};
   }
   finding.state = State::kMissing;
   finding.fact = "no libhdf5 could be loaded";
-  finding.without = "HDF5 files can be neither read nor made";
+  finding.without = "HDF5 files can be neither read nor written";
   finding.mend = install_command("libhdf5-dev", "libhdf5");
   return {std::move(finding)};
 }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr unsigned kOpcodeMax = 256;
 
-// How many operations the kernel's rings know; 0 where it cannot say (before 5.6).
+// How many operations the kernel's io_uring supports; 0 if it cannot say (before 5.6).
 unsigned count_operations(int ring) {
   std::vector<std::byte> memory(sizeof(io_uring_probe) + kOpcodeMax * sizeof(io_uring_probe_op));
   if (syscall(__NR_io_uring_register, ring, IORING_REGISTER_PROBE, memory.data(), kOpcodeMax) !=
@@ -42,18 +42,19 @@ Finding refused(int os_error) {
   finding.name = "io_uring";
   finding.state = State::kMissing;
   finding.fact = fmt::format("cannot set up a ring: {}", describe_os_error(os_error));
-  finding.without = "cold and direct reads use threads, at more CPU";
+  finding.without = "cold and direct reads use threads, which costs more CPU";
   switch (os_error) {
     case ENOSYS:
-      finding.mend = fmt::format("a kernel of 5.6 or newer with it (this is {})", kernel_release());
+      finding.mend =
+          fmt::format("use a kernel 5.6 or newer with io_uring (this is {})", kernel_release());
       break;
     case EPERM:
     case EACCES:
       finding.mend = as_root("sysctl kernel.io_uring_disabled=0") +
-                     ", or a container profile (seccomp) that permits it";
+                     ", or use a container profile (seccomp) that permits it";
       break;
     case ENOMEM:
-      finding.mend = "raise the limit of locked memory: ulimit -l";
+      finding.mend = "raise the locked-memory limit: ulimit -l";
       break;
     default:
       finding.mend = "none known";

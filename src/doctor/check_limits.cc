@@ -22,8 +22,8 @@ struct LimitQuestion {
   rlim_t wanted;
   bool bytes;
   std::string_view without;
-  std::string_view shell_option;     // of ulimit
-  std::string_view limits_conf_key;  // of /etc/security/limits.conf
+  std::string_view shell_option;     // for ulimit
+  std::string_view limits_conf_key;  // for /etc/security/limits.conf
 };
 
 Finding ask(const LimitQuestion& question) {
@@ -52,15 +52,15 @@ Finding map_count_finding() {
   finding.name = "memory maps";
   const auto content = read_file("/proc/sys/vm/max_map_count", 64);
   if (!content.ok()) {
-    finding.fact = "not known: " + content.error().message();
+    finding.fact = "unknown: " + content.error().message();
     return finding;
   }
   const double count = std::atof(content->c_str());
-  finding.fact = fmt::format("{} a process", format_exact(static_cast<uint64_t>(count)));
+  finding.fact = fmt::format("{} per process", format_exact(static_cast<uint64_t>(count)));
   finding.figures = {{"count", count}};
   if (count < kWanted) {
     finding.state = State::kLimited;
-    finding.without = "programs with thousands of threads cannot all be traced";
+    finding.without = "programs with thousands of threads cannot be traced completely";
     finding.mend = as_root("sysctl vm.max_map_count=262144");
   }
   return finding;

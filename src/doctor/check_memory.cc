@@ -27,8 +27,8 @@ Finding memory_finding() {
     finding.state = State::kLimited;
     finding.fact += fmt::format("; the cgroup allows {}", format_bytes(*limit));
     finding.without =
-        "the page cache counts against that limit, and datasets over it are read again";
-    finding.mend = "ask for more memory of the batch system or container";
+        "the page cache counts against this limit; larger datasets are read again in every epoch";
+    finding.mend = "request more memory from the batch system or container";
     finding.figures.emplace_back("cgroup_limit_bytes", static_cast<double>(*limit));
   }
   return finding;
@@ -41,8 +41,8 @@ Finding shared_memory_finding() {
   struct statvfs info{};
   if (statvfs("/dev/shm", &info) != 0) {
     finding.state = State::kMissing;
-    finding.fact = "/dev/shm is not there";
-    finding.without = "MPI ranks of one node and PyTorch's workers cannot share memory";
+    finding.fact = "/dev/shm does not exist";
+    finding.without = "MPI ranks on one host and PyTorch workers cannot share memory";
     finding.mend = "mount -t tmpfs tmpfs /dev/shm";
     return finding;
   }
@@ -51,7 +51,7 @@ Finding shared_memory_finding() {
   finding.figures = {{"free_bytes", static_cast<double>(free_bytes)}};
   if (free_bytes < kWanted) {
     finding.state = State::kLimited;
-    finding.without = "MPI ranks and PyTorch's workers run out of shared memory";
+    finding.without = "MPI ranks and PyTorch workers run out of shared memory";
     finding.mend = "mount -o remount,size=50% /dev/shm, or docker run --shm-size=8g";
   }
   return finding;

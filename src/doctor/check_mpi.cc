@@ -22,17 +22,17 @@ std::string find_launcher() {
   return {};
 }
 
-// A line of an error that says something; launchers frame theirs with dashes and empty lines.
-std::string telling_line(std::string_view text) {
+// The first line with words in it; launchers frame their errors with dashes and empty lines.
+std::string first_line_with_words(std::string_view text) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     if (line.find_first_not_of(" -\r") != std::string_view::npos) return first_line(line);
     text.remove_prefix(std::min(line.size() + 1, text.size()));
   }
-  return "it said nothing";
+  return "it printed nothing";
 }
 
-// Hydra, the launcher of MPICH, has its version in the second line.
+// Hydra, the launcher of MPICH, prints its version on the second line.
 std::string version_line(std::string_view text) {
   constexpr std::string_view kField = "Version:";
   const size_t field = text.find(kField);
@@ -44,7 +44,7 @@ std::string version_line(std::string_view text) {
 
 constexpr std::string_view kTalk = " ranks talk over ";  // as cli/doctor.cc prints it
 
-// The first line that has `words` in it; empty: none has.
+// The first line that contains `words`; empty if there is none.
 std::string line_with(std::string_view words, std::string_view text) {
   const size_t at = text.find(words);
   if (at == std::string_view::npos) return {};
@@ -54,31 +54,31 @@ std::string line_with(std::string_view words, std::string_view text) {
 
 Finding start_failed(Finding finding, const SubprocessResult& result) {
   finding.state = State::kFailed;
-  finding.without = "runs of several ranks cannot be started";
+  finding.without = "jobs with several ranks cannot be started";
   const bool as_root_refused = geteuid() == 0 && result.output.find("as root") != std::string::npos;
   if (as_root_refused) {
-    // A choice of Open MPI's, and one command away: nothing is broken.
+    // A default of Open MPI that one command changes: nothing is broken.
     finding.state = State::kLimited;
     finding.fact += "; refuses to run as root";
     finding.mend = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
   } else {
     finding.fact += fmt::format("; starting 2 ranks failed with exit code {}: {}", result.exit_code,
-                                telling_line(result.output));
-    finding.mend = "mpirun -n 2 true shows the whole message";
+                                first_line_with_words(result.output));
+    finding.mend = "run 'mpirun -n 2 true' to see the whole message";
   }
   return finding;
 }
 
-// The launcher works, and Millrace's ranks do not find each other under it.
+// The launcher works, but Millrace's ranks do not find each other under it.
 Finding talk_failed(Finding finding, const std::string& command, const SubprocessResult& result) {
   finding.state = State::kLimited;
   const std::string message = line_with("millrace: ", result.output);
-  finding.fact += fmt::format("; starts ranks, but those of Millrace cannot talk: {}",
-                              message.empty() ? telling_line(result.output) : message);
-  finding.without = "everything runs as one rank on one node";
+  finding.fact += fmt::format("; starts ranks, but Millrace's ranks cannot connect: {}",
+                              message.empty() ? first_line_with_words(result.output) : message);
+  finding.without = "everything runs as one rank on one host";
   finding.mend = fmt::format(
       "use the mpirun of an MPI that Millrace can load, or build Millrace on this machine with its "
-      "MPI; '{}' tries again",
+      "MPI; then try again: {}",
       command);
   return finding;
 }
@@ -104,8 +104,8 @@ Finding try_two_ranks(Finding finding, const std::string& launcher) {
   if (!plain.ok()) {
     finding.state = State::kFailed;
     finding.fact += "; " + plain.error().message();
-    finding.without = "runs of several ranks cannot be started";
-    finding.mend = fmt::format("{} -n 2 true shows where it hangs", launcher);
+    finding.without = "jobs with several ranks cannot be started";
+    finding.mend = fmt::format("run '{} -n 2 true' to see where it hangs", launcher);
     return finding;
   }
   if (plain->exit_code != 0) return start_failed(std::move(finding), *plain);
@@ -122,17 +122,17 @@ std::vector<Finding> check_mpi() {
   if (launcher.empty()) {
     finding.state = State::kMissing;
     finding.fact = "no mpirun, mpiexec or srun in PATH";
-    finding.without = "everything runs as one rank on one node";
+    finding.without = "everything runs as one rank on one host";
     finding.mend =
-        "on a cluster, load the module of its MPI (module load openmpi, or mpich); else " +
+        "on a cluster, load its MPI module (module load openmpi, or mpich); elsewhere: " +
         install_command("openmpi-bin", "mpirun");
     return {std::move(finding)};
   }
   if (launcher == "srun") {
-    // Asking srun to start ranks would ask the batch system for nodes.
+    // srun would request nodes from the batch system.
     finding.fact =
-        "srun is there; not tried, it would ask for nodes ('srun --mpi=pmix -n 2 millrace doctor "
-        "--mpi' tries it)";
+        "srun found; not tried, because it would request nodes (to try it: srun --mpi=pmix -n 2 "
+        "millrace doctor --mpi)";
     return {std::move(finding)};
   }
   const auto version = run_subprocess({launcher, "--version"});

@@ -5,8 +5,7 @@
 
 namespace millrace::doctor {
 
-// Puts the C library's own libm, which cat does not use, in front of it and looks whether it is
-// there.
+// Preloads libm, which cat does not use, into cat and looks for it in cat's memory map.
 std::vector<Finding> check_preload() {
   Finding finding;
   finding.name = "preload";
@@ -18,7 +17,7 @@ std::vector<Finding> check_preload() {
   }
   finding.state = State::kFailed;
   finding.fact = maps.ok() ? "LD_PRELOAD had no effect on a new process" : maps.error().message();
-  finding.without = "programs can be neither traced nor served by the store without changes";
+  finding.without = "programs cannot be traced, or served by the store, without changing them";
   finding.mend = "use a dynamic linker that honours it (glibc; not a static cat, not setuid)";
   return {std::move(finding)};
 }

@@ -1,4 +1,4 @@
-// Checks: the questions put to the machine, one file each.
+// Checks: what doctor tries on the machine, one file per check.
 //
 // A new check is a function here, a file check_<what>.cc, and a line in the table of checks.cc.
 #pragma once
@@ -12,7 +12,7 @@
 namespace millrace::doctor {
 
 struct Check {
-  std::string_view subject;  // for the line of progress
+  std::string_view subject;  // for the progress line
   std::vector<Finding> (*run)();
 };
 

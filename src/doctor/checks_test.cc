@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A PATH of the test's own, put back at the end.
+// Can replace PATH by a directory of its own, and restores it at the end.
 class PathTest : public testing::Test {
  protected:
   void SetUp() override { before_ = getenv("PATH"); }
@@ -33,7 +33,7 @@ class PathTest : public testing::Test {
   std::string before_;
 };
 
-TEST(Checks, EveryFindingHasAFactAndEveryLackAMend) {
+TEST(Checks, EveryFindingHasAFactAndEveryProblemAFix) {
   for (const Check& check : checks()) {
     for (const Finding& finding : check.run()) {
       EXPECT_FALSE(finding.name.empty());
@@ -45,11 +45,11 @@ TEST(Checks, EveryFindingHasAFactAndEveryLackAMend) {
   }
 }
 
-TEST(Checks, PreloadIsSeenWorking) {
+TEST(Checks, PreloadWorks) {
   EXPECT_EQ(check_preload().at(0).state, State::kReady) << check_preload().at(0).fact;
 }
 
-TEST(Checks, ALowLimitOfFilesIsFoundWithItsCommand) {
+TEST(Checks, ALowOpenFileLimitIsReportedWithItsFix) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
   const rlimit low{512, before.rlim_max};
@@ -65,7 +65,7 @@ TEST_F(PathTest, NoLauncherMeansMpiIsMissing) {
   use_only_programs_here();
   const Finding finding = check_mpi().at(0);
   EXPECT_EQ(finding.state, State::kMissing);
-  EXPECT_THAT(finding.mend, HasSubstr("load the module of its MPI"));
+  EXPECT_THAT(finding.mend, HasSubstr("load its MPI module"));
   EXPECT_THAT(finding.mend, HasSubstr("install what provides mpirun (on Debian: openmpi-bin)"));
 }
 
@@ -80,7 +80,7 @@ TEST_F(PathTest, RanksThatTalkAreReadyAndNameTheirMpi) {
   EXPECT_EQ(finding.fact, "Some MPI 1.2: 2 ranks talk over Some MPI 1.2 (/lib/libmpi.so)");
 }
 
-TEST_F(PathTest, AnMpiThatMillraceCannotUseIsALimitWithItsReason) {
+TEST_F(PathTest, AnMpiThatMillraceCannotUseIsLimitedWithTheReason) {
   add_program("mpirun",
               "[ \"$1\" = --version ] && echo 'Some MPI 1.2' && exit 0\n"
               "[ \"$3\" = true ] && exit 0\n"
@@ -88,8 +88,8 @@ TEST_F(PathTest, AnMpiThatMillraceCannotUseIsALimitWithItsReason) {
   use_only_programs_here();
   const Finding finding = check_mpi().at(0);
   EXPECT_EQ(finding.state, State::kLimited);
-  EXPECT_THAT(finding.fact, HasSubstr("cannot talk: millrace: no MPI can be used"));
-  EXPECT_THAT(finding.mend, HasSubstr("'mpirun -n 2 millrace doctor --mpi' tries again"));
+  EXPECT_THAT(finding.fact, HasSubstr("cannot connect: millrace: no MPI can be used"));
+  EXPECT_THAT(finding.mend, HasSubstr("try again: mpirun -n 2 millrace doctor --mpi"));
 }
 
 TEST_F(PathTest, TheVersionOfHydraIsFound) {
@@ -100,7 +100,7 @@ TEST_F(PathTest, TheVersionOfHydraIsFound) {
   EXPECT_THAT(check_mpi().at(0).fact, HasSubstr("Hydra (MPICH) 4.0.2: 2 ranks were started"));
 }
 
-TEST_F(PathTest, ALauncherThatCannotStartRanksHasFailed) {
+TEST_F(PathTest, ALauncherThatCannotStartRanksIsAFailure) {
   add_program("mpirun",
               "[ \"$1\" = --version ] && echo 'Some MPI 1.2' && exit 0\n"
               "echo ------; echo no slots; exit 7");
@@ -111,7 +111,7 @@ TEST_F(PathTest, ALauncherThatCannotStartRanksHasFailed) {
 }
 
 TEST_F(PathTest, OpenMpiRefusingRootIsOnlyLimited) {
-  if (geteuid() != 0) GTEST_SKIP() << "the refusal is told apart from others by being root";
+  if (geteuid() != 0) GTEST_SKIP() << "only root is refused";
   add_program("mpirun",
               "[ \"$1\" = --version ] && echo 'mpirun (Open MPI) 4.1.4' && exit 0\n"
               "echo mpirun has detected an attempt to run as root.; exit 1");

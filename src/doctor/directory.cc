@@ -44,7 +44,7 @@ void look_at_room(DirectoryFindings& directory) {
         {.name = "free inodes",
          .state = State::kLimited,
          .fact = fmt::format("room for {} more files", format_exact(directory.free_inodes)),
-         .without = "a dataset of a file a sample does not fit",
+         .without = "a dataset with one file per sample does not fit",
          .mend = "pack the samples into fewer files, or choose another file system"});
   }
 }
@@ -63,12 +63,12 @@ DirectoryFindings look_at_directory(const std::filesystem::path& path) {
   }
   if (!std::filesystem::status_known(status)) {
     directory.findings.push_back(
-        failed(fmt::format("cannot look: {}", describe_os_error(error.value())),
+        failed(fmt::format("cannot be examined: {}", describe_os_error(error.value())),
                "choose a directory you can reach"));
     return directory;
   }
   if (!std::filesystem::is_directory(status)) {
-    directory.findings.push_back(failed("it is no directory", "give a directory"));
+    directory.findings.push_back(failed("it is not a directory", "give a directory"));
     return directory;
   }
   const auto absolute = std::filesystem::canonical(path, error);
@@ -80,7 +80,7 @@ DirectoryFindings look_at_directory(const std::filesystem::path& path) {
   look_at_room(directory);
   if (access(path.c_str(), W_OK | X_OK) != 0) {
     directory.findings.push_back(failed(fmt::format("cannot write: {}", describe_os_error(errno)),
-                                        "choose a directory you own, or ask for access"));
+                                        "choose a directory you own, or request access"));
     return directory;
   }
   directory.usable = true;
@@ -88,7 +88,7 @@ DirectoryFindings look_at_directory(const std::filesystem::path& path) {
 }
 
 void measure_directory(DirectoryFindings& directory, SpeedOptions options) {
-  // A probe must not be what fills the disk.
+  // The probe must not fill the disk.
   options.probe_size_bytes = std::min(options.probe_size_bytes, directory.free_bytes / 4);
   options.memory_only = directory.file_system == "tmpfs" || directory.file_system == "ramfs";
   auto speed = measure_directory_speed(directory.path, options);
@@ -102,9 +102,9 @@ void measure_directory(DirectoryFindings& directory, SpeedOptions options) {
   directory.findings.push_back({.name = "speed",
                                 .state = too_small ? State::kLimited : State::kFailed,
                                 .fact = fmt::format("not measured: {}", speed.error().message()),
-                                .without = "its speed is not known",
+                                .without = "its speed is unknown",
                                 .mend = too_small ? "free some space"
-                                        : broken  ? "look at dmesg for its device"
+                                        : broken  ? "look for errors of its device in dmesg"
                                                   : "choose a directory you may write to"});
 }
 

@@ -1,4 +1,4 @@
-// DirectoryFindings: what a directory is good for: its file system, its room, its speed.
+// DirectoryFindings: the file system, the free space and the speed of one directory.
 #pragma once
 
 #include <atomic>
@@ -16,22 +16,22 @@ namespace millrace::doctor {
 struct DirectoryFindings {
   std::filesystem::path path;
   bool usable = false;           // it is a directory we can write to
-  std::string file_system;       // "ext4"; empty where not known
+  std::string file_system;       // "ext4"; empty if unknown
   std::string source;            // what is mounted: "/dev/vda", "server:/export"
-  std::optional<bool> rotating;  // where the kernel knows the device
-  uint64_t free_bytes = 0;       // for us, not for root alone
+  std::optional<bool> rotating;  // unset if the kernel does not know the device
+  uint64_t free_bytes = 0;       // excludes what is reserved for root
   uint64_t total_bytes = 0;
   uint64_t free_inodes = 0;  // 0 with total_inodes 0: the file system does not count them
   uint64_t total_inodes = 0;
-  std::vector<Finding> findings;  // of a directory with no problem: none
+  std::vector<Finding> findings;  // problems only
   std::optional<DirectorySpeed> speed;
 };
 
-// Never fails: what is wrong with the directory is among its findings.
+// Never fails: whatever is wrong with the directory becomes a finding.
 DirectoryFindings look_at_directory(const std::filesystem::path& path);
 
-// Adds the speed, or a finding that says why it could not be measured. The probe is made smaller
-// where the directory has little room.
+// Adds the speed, or a finding that says why it could not be measured. Uses a smaller probe if the
+// directory has little free space.
 void measure_directory(DirectoryFindings& directory, SpeedOptions options);
 
 }  // namespace millrace::doctor

@@ -59,7 +59,7 @@ class AlignedBuffer {
   size_t size_bytes_;
 };
 
-// How much of the file lies in the page cache, from 0 to 1.
+// The share of the file that is in the page cache, from 0 to 1.
 Result<double> cached_share(const File& file, uint64_t size_bytes) {
   void* const map = mmap(nullptr, size_bytes, PROT_READ, MAP_SHARED, file.fd(), 0);
   if (map == MAP_FAILED) return fail_os(errno, "cannot map the probe file");
@@ -68,7 +68,7 @@ Result<double> cached_share(const File& file, uint64_t size_bytes) {
   const int outcome = mincore(map, size_bytes, pages.data());
   const int os_error = errno;
   munmap(map, size_bytes);
-  if (outcome != 0) return fail_os(os_error, "cannot ask what is cached");
+  if (outcome != 0) return fail_os(os_error, "cannot find out which pages are cached");
   const auto present =
       std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return (page & 1) != 0; });
   return static_cast<double>(present) / static_cast<double>(pages.size());
@@ -99,8 +99,8 @@ class SpeedMeasurement {
     return {};
   }
 
-  // Only the writing and the syncing are timed, not the making of the bytes. Synced every 32 MiB,
-  // so that a slow device shows within the budget what it would otherwise show at the end.
+  // Times only writing and syncing, not generating the bytes. Syncs every 32 MiB, so that a slow
+  // device shows within the time budget and not only at the final sync.
   Status write_probe() {
     ASSIGN_OR_RETURN(probe_, File::open(scratch_ / "probe", O_RDWR | O_CREAT | O_EXCL, 0600));
     const AlignedBuffer chunk(kChunkBytes);
@@ -122,8 +122,8 @@ class SpeedMeasurement {
     return {};
   }
 
-  // Reads the file through once from its start with `file`, and returns bytes per second. Each
-  // chunk is checked whole, off the clock.
+  // Reads the probe once from start to end through `file`, and returns bytes per second. Verifies
+  // each chunk completely, outside the timed part.
   Result<double> read_through(const File& file) {
     const AlignedBuffer chunk(kChunkBytes);
     std::chrono::nanoseconds spent{};
@@ -138,7 +138,7 @@ class SpeedMeasurement {
     return static_cast<double>(done) / seconds(spent);
   }
 
-  // The first pass brings in what is not there; the second is from memory.
+  // The first pass fills the page cache; the second reads from it.
   Status read_cached() {
     RETURN_IF_ERROR(read_through(probe_));
     ASSIGN_OR_RETURN(speed_.cached_read_bytes_per_second, read_through(probe_));
@@ -165,7 +165,7 @@ class SpeedMeasurement {
     return direct.read_exactly_at(0, block.bytes()).ok();
   }
 
-  // Where O_DIRECT is refused: throw the file out of the page cache, and make sure it is out.
+  // For file systems that refuse O_DIRECT: drops the file from the page cache and verifies that.
   Status read_dropped() {
     posix_fadvise(probe_.fd(), 0, 0, POSIX_FADV_DONTNEED);
     ASSIGN_OR_RETURN(const double still_cached, cached_share(probe_, size_bytes_));
@@ -251,8 +251,8 @@ class SpeedMeasurement {
     return static_cast<double>(done.load()) / seconds(monotonic_now() - start);
   }
 
-  // Times `step` over the small files within the budget and returns files per second. What one step
-  // did not reach, the next does not look for.
+  // Times `step` over the small files within the budget and returns files per second. Later steps
+  // only use the files that this one reached.
   template <typename Step>
   Result<double> small_file_rate(const Step& step) {
     const auto start = monotonic_now();
@@ -306,7 +306,7 @@ class SpeedMeasurement {
 Result<DirectorySpeed> measure_directory_speed(const std::filesystem::path& directory,
                                                const SpeedOptions& options) {
   if (options.probe_size_bytes < kProbeSizeMinBytes) {
-    return fail(Errc::kExhausted, "a probe of {} bytes is too small to tell anything (at least {})",
+    return fail(Errc::kExhausted, "a probe of {} bytes is too small to measure with (at least {})",
                 options.probe_size_bytes, kProbeSizeMinBytes);
   }
   ASSIGN_OR_RETURN(const TemporaryDirectory scratch,

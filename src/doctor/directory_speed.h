@@ -1,5 +1,5 @@
 // DirectorySpeed: how fast a directory writes, reads from memory, reads from its device, and
-// handles small files. docs/design/honest-speed.md says why each figure can be believed.
+// handles small files. docs/design/honest-speed.md explains why each figure can be trusted.
 #pragma once
 
 #include <atomic>
@@ -21,13 +21,13 @@ struct RandomReads {
 };
 
 struct DirectorySpeed {
-  uint64_t probe_size_bytes = 0;      // of the file that was written and read
-  double write_bytes_per_second = 0;  // until it is on the device, not until it is in memory
+  uint64_t probe_size_bytes = 0;      // the file that was written and read
+  double write_bytes_per_second = 0;  // to the device, not only into memory
   double cached_read_bytes_per_second = 0;
-  // Of the device itself; nothing where it cannot be told from the page cache.
+  // Unset if the device cannot be told apart from the page cache.
   std::optional<double> device_read_bytes_per_second;
-  std::optional<RandomReads> device_random_reads;  // of 4 KiB
-  std::string device_method;  // how the page cache was kept out, or why it could not be
+  std::optional<RandomReads> device_random_reads;  // 4 KiB each
+  std::string device_method;  // how the page cache was avoided, or why it could not be
 
   // Files of 16 KiB each, warm.
   double small_creates_per_second = 0;
@@ -37,12 +37,12 @@ struct DirectorySpeed {
 
 struct SpeedOptions {
   uint64_t probe_size_bytes = uint64_t{256} << 20;
-  bool memory_only = false;  // the file system is the page cache: there is no device
+  bool memory_only = false;  // tmpfs or ramfs: there is no device
   const std::atomic<bool>* cancelled = nullptr;
-  std::function<void(const char*)> activity = [](const char*) {};  // told each phase
+  std::function<void(const char*)> activity = [](const char*) {};  // called at each phase
 };
 
-// Writes into a directory of its own below `directory`, and removes it. Takes a second on a fast
+// Writes into a temporary directory below `directory`, and removes it. Takes a second on a fast
 // disk, about fifteen at most: a phase that takes too long ends early and counts what it did.
 Result<DirectorySpeed> measure_directory_speed(const std::filesystem::path& directory,
                                                const SpeedOptions& options);

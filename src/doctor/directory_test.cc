@@ -30,7 +30,7 @@ TEST_F(DirectoryTest, AGoodDirectoryHasRoomAndSpeed) {
   measure_directory(findings, {.probe_size_bytes = kProbeBytes});
   ASSERT_TRUE(findings.speed.has_value());
   EXPECT_GT(findings.speed->probe_size_bytes, 0u);
-  EXPECT_LE(findings.speed->probe_size_bytes, kProbeBytes);  // less where the disk is busy for long
+  EXPECT_LE(findings.speed->probe_size_bytes, kProbeBytes);  // less if the disk is slow
   EXPECT_GT(findings.speed->write_bytes_per_second, 0);
   EXPECT_GT(findings.speed->cached_read_bytes_per_second, 0);
   EXPECT_GT(findings.speed->small_creates_per_second, 0);
@@ -51,7 +51,7 @@ TEST_F(DirectoryTest, AMemoryFileSystemHasNoDevice) {
 }
 
 // ramfs refuses O_DIRECT, and nothing can be dropped from it.
-TEST_F(DirectoryTest, NoDeviceSpeedIsMadeUpWhereTheCacheCannotBeKeptOut) {
+TEST_F(DirectoryTest, NoDeviceSpeedIsReportedIfTheCacheCannotBeAvoided) {
   if (geteuid() != 0) GTEST_SKIP() << "mounting needs root";
   ASSERT_EQ(mount("ramfs", directory_.path().c_str(), "ramfs", 0, nullptr), 0);
   const auto speed = measure_directory_speed(directory_.path(), {.probe_size_bytes = kProbeBytes});
@@ -70,7 +70,7 @@ TEST_F(DirectoryTest, CancellingLeavesNothingBehind) {
   EXPECT_TRUE(is_empty());
 }
 
-TEST_F(DirectoryTest, APathThatIsNotThereIsAFailureWithItsMend) {
+TEST_F(DirectoryTest, AMissingPathIsAFailureWithItsFix) {
   const auto findings = look_at_directory(directory_.path() / "absent");
   EXPECT_FALSE(findings.usable);
   ASSERT_EQ(findings.findings.size(), 1u);
@@ -78,14 +78,14 @@ TEST_F(DirectoryTest, APathThatIsNotThereIsAFailureWithItsMend) {
   EXPECT_THAT(findings.findings[0].mend, HasSubstr("mkdir -p"));
 }
 
-TEST_F(DirectoryTest, AFileIsNoDirectory) {
+TEST_F(DirectoryTest, AFileIsNotADirectory) {
   const auto path = directory_.path() / "file";
   std::ofstream{path};
-  EXPECT_EQ(look_at_directory(path).findings.at(0).fact, "it is no directory");
+  EXPECT_EQ(look_at_directory(path).findings.at(0).fact, "it is not a directory");
 }
 
-TEST_F(DirectoryTest, WhereNothingCanBeMadeNothingIsMeasured) {
-  DirectoryFindings findings = look_at_directory("/proc");  // not even root can make files here
+TEST_F(DirectoryTest, NothingIsMeasuredIfFilesCannotBeCreated) {
+  DirectoryFindings findings = look_at_directory("/proc");  // not even root can create files here
   findings.free_bytes = 4 * kProbeBytes;                    // it claims to have none
   measure_directory(findings, {.probe_size_bytes = kProbeBytes});
   EXPECT_FALSE(findings.speed.has_value());
@@ -93,7 +93,7 @@ TEST_F(DirectoryTest, WhereNothingCanBeMadeNothingIsMeasured) {
   EXPECT_THAT(findings.findings.back().mend, HasSubstr("choose a directory you"));
 }
 
-TEST_F(DirectoryTest, TooLittleRoomIsSaidAsSuch) {
+TEST_F(DirectoryTest, TooLittleSpaceIsReported) {
   DirectoryFindings findings = look_at_directory(directory_.path());
   findings.free_bytes = 1 << 20;
   measure_directory(findings, {.probe_size_bytes = kProbeBytes});

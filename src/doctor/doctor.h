@@ -1,9 +1,9 @@
 // doctor: what Millrace can use on this machine, what is missing, and the command that fixes it.
 //
-// Looks and measures; changes nothing, except that measuring a directory writes a file into it and
-// removes it again, also when interrupted. Every finding is something that was tried on this
-// machine now (a ring set up, two ranks started, a library loaded), not something concluded from a
-// version. A check never fails as a whole: what it could not find out is its finding.
+// Changes nothing, except that measuring a directory writes files into it and removes them again,
+// even when interrupted. Every finding comes from trying the thing now (setting up a ring, starting
+// two ranks, loading a library), never from a version number. A check never fails as a whole: what
+// it could not find out becomes its finding.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ struct DiagnosisOptions {
   std::vector<std::filesystem::path> directories;
   bool measure_speed = true;
   uint64_t probe_size_bytes = uint64_t{256} << 20;
-  // Told what is being looked at, as it happens.
+  // Called with the name of each check and directory as its turn comes.
   std::function<void(const std::string&)> activity = [](const std::string&) {};
   // Set by a signal handler: measuring stops soon after and removes its files.
   const std::atomic<bool>* cancelled = nullptr;
@@ -36,8 +36,7 @@ struct DiagnosisOptions {
 // Fails only when cancelled.
 Result<Diagnosis> diagnose(const DiagnosisOptions& options);
 
-// Whether anything is broken that the user asked about: a directory that cannot be used, or a check
-// that failed. What is only missing or limited is no failure.
+// Whether a check failed or a directory cannot be used. Missing and limited are not failures.
 bool has_failure(const Diagnosis& diagnosis);
 
 }  // namespace millrace::doctor

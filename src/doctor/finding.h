@@ -12,9 +12,9 @@ namespace millrace::doctor {
 
 enum class State {
   kReady,    // Millrace can use it
-  kLimited,  // it works, with less than it could
-  kMissing,  // it is not there; some part of Millrace does without
-  kFailed,   // it should work and does not
+  kLimited,  // it works, but with less than is possible
+  kMissing,  // it is not there; Millrace works without it, with a feature less
+  kFailed,   // it should work but does not
 };
 
 std::string_view state_name(State state);
@@ -23,10 +23,10 @@ Style state_style(State state);
 struct Finding {
   std::string name;  // "io_uring"
   State state = State::kReady;
-  std::string fact;     // what was seen, with values
-  std::string without;  // what Millrace lacks for it; empty when ready
-  std::string mend;     // a command, or what to ask of whom; empty when ready
-  // The values of `fact` for programs, named with their units: "read_ns".
+  std::string fact;     // what was observed, with values
+  std::string without;  // what Millrace cannot do because of it; empty when ready
+  std::string mend;     // the fix: a command, or what to request; empty when ready
+  // The values in `fact`, for programs. The name ends in the unit: "read_ns".
   std::vector<std::pair<std::string, double>> figures = {};
 };
 

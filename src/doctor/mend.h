@@ -1,4 +1,4 @@
-// Mend: the commands that put right what a check found.
+// Mend: the commands that fix what a check found.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace millrace::doctor {
 
-// The command that installs something here: apt-get with the Debian package where there is one,
-// elsewhere the words for the package's search: "install what provides fusermount3".
+// The command that installs `debian_package`. Without apt-get, the words for a package search:
+// "install what provides fusermount3 (on Debian: fuse3)".
 std::string install_command(std::string_view debian_package, std::string_view provides);
 
-// `command` with sudo before it where we are not root.
+// `command`, with sudo in front unless we are root.
 std::string as_root(std::string_view command);
 
 }  // namespace millrace::doctor

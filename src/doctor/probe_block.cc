@@ -22,12 +22,12 @@ Status verify_block(ByteView block, uint64_t run, uint64_t offset_bytes, Depth d
   ProbeBlockHead head;
   std::memcpy(&head, block.data(), sizeof(head));
   if (head.magic != wire::kProbeMagic || head.version != wire::kProbeVersion) {
-    return fail(Errc::kCorrupt, "the block at byte {} came back as other bytes than were written",
+    return fail(Errc::kCorrupt, "the block at byte {} came back with other bytes than were written",
                 offset_bytes);
   }
   if (head.run != run || head.offset_bytes != offset_bytes) {
-    return fail(Errc::kCorrupt, "the block at byte {} came back as that of byte {}{}", offset_bytes,
-                head.offset_bytes, head.run != run ? " of an earlier run" : "");
+    return fail(Errc::kCorrupt, "the block at byte {} came back as the block at byte {}{}",
+                offset_bytes, head.offset_bytes, head.run != run ? " of an earlier run" : "");
   }
   if (depth == Depth::kWhole && checksum(block) != head.crc32c) {
     return fail(Errc::kCorrupt, "the block at byte {} came back with a wrong checksum",

@@ -10,16 +10,16 @@
 
 namespace millrace::doctor {
 
-// Fills whole blocks as they belong at `offset_bytes` of the file. REQUIRES: the size is a multiple
+// Fills `blocks` with what belongs at `offset_bytes` of the file. REQUIRES: the size is a multiple
 // of wire::kProbeBlockSizeBytes.
 void fill_probe_blocks(MutableByteView blocks, uint64_t run, uint64_t offset_bytes, Random& random);
 
 enum class Depth {
-  kHeads,  // magic, run and offset: a microsecond a megabyte
+  kHeads,  // magic, run and offset: takes a microsecond per megabyte
   kWhole,  // the checksums as well
 };
 
-// Whether the bytes are what fill_probe_blocks put there; the error names the first that is not.
+// Whether `blocks` hold what fill_probe_blocks wrote; the error names the first bad block.
 Status verify_probe_blocks(ByteView blocks, uint64_t run, uint64_t offset_bytes, Depth depth);
 
 }  // namespace millrace::doctor

@@ -26,14 +26,13 @@ class ProbeBlockTest : public testing::Test {
   std::vector<std::byte> blocks_ = std::vector<std::byte>(3 * kProbeBlockSizeBytes);
 };
 
-TEST_F(ProbeBlockTest, WhatWasFilledVerifies) {
+TEST_F(ProbeBlockTest, FilledBlocksVerify) {
   EXPECT_TRUE(verify_probe_blocks(blocks_, kRun, kOffset, Depth::kHeads).ok());
   EXPECT_TRUE(verify_probe_blocks(blocks_, kRun, kOffset, Depth::kWhole).ok());
 }
 
-// tests/golden/probe_block.bin is two blocks of run 42 from byte 8192 on, with the content of
-// seed 7.
-TEST(ProbeBlockGolden, ThisBuildReadsAndWritesWhatWasWrittenBefore) {
+// tests/golden/probe_block.bin holds two blocks of run 42, from byte 8192 on, filled with seed 7.
+TEST(ProbeBlockGolden, ThisBuildReadsAndWritesTheSameBytes) {
   const auto golden = read_file("tests/golden/probe_block.bin");
   ASSERT_TRUE(golden.ok()) << golden.error().message();
   EXPECT_TRUE(verify_probe_blocks(bytes_of(*golden), 42, 8192, Depth::kWhole).ok());
@@ -43,7 +42,7 @@ TEST(ProbeBlockGolden, ThisBuildReadsAndWritesWhatWasWrittenBefore) {
   EXPECT_TRUE(again == *golden);
 }
 
-TEST_F(ProbeBlockTest, EveryFlippedBitIsFoundByTheWholeCheck) {
+TEST_F(ProbeBlockTest, TheWholeCheckFindsEveryFlippedBit) {
   for (size_t bit = 0; bit < blocks_.size() * 8; bit += 251) {
     const auto mask = static_cast<std::byte>(1u << (bit % 8));
     blocks_[bit / 8] ^= mask;
@@ -54,16 +53,17 @@ TEST_F(ProbeBlockTest, EveryFlippedBitIsFoundByTheWholeCheck) {
 
 TEST_F(ProbeBlockTest, TheErrorSaysWhichBlockAndWhatCameBack) {
   const auto other_place = verify_probe_blocks(blocks_, kRun, 0, Depth::kHeads);
-  EXPECT_EQ(other_place.error().message(), "the block at byte 0 came back as that of byte 32768");
+  EXPECT_EQ(other_place.error().message(),
+            "the block at byte 0 came back as the block at byte 32768");
   const auto other_run = verify_probe_blocks(blocks_, 43, kOffset, Depth::kHeads);
   EXPECT_THAT(other_run.error().message(), HasSubstr("of an earlier run"));
   std::fill(blocks_.begin() + kProbeBlockSizeBytes, blocks_.end(), std::byte{0});
   const auto zeros = verify_probe_blocks(blocks_, kRun, kOffset, Depth::kHeads);
   EXPECT_THAT(zeros.error().message(),
-              HasSubstr("the block at byte 36864 came back as other bytes"));
+              HasSubstr("the block at byte 36864 came back with other bytes"));
 }
 
-TEST_F(ProbeBlockTest, ATornBlockIsNotAccepted) {
+TEST_F(ProbeBlockTest, ATornBlockIsRejected) {
   blocks_.resize(kProbeBlockSizeBytes + 100);
   EXPECT_FALSE(verify_probe_blocks(blocks_, kRun, kOffset, Depth::kHeads).ok());
 }

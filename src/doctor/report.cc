@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kStateColumns = 9;
 
-// "  ok       io_uring       a ring was set up ..." and, where it is not ready, what to do.
+// "  ok       io_uring       a ring was set up ..." and, unless it is ready, what to do.
 std::string finding_text(const Finding& finding, size_t name_columns, const Terminal& terminal) {
   const size_t indent = 2 + kStateColumns + name_columns + 2;
   const size_t text_columns = std::max<size_t>(terminal.columns, indent + 20) - indent;
@@ -32,7 +32,7 @@ std::string finding_text(const Finding& finding, size_t name_columns, const Term
   };
   add(finding.fact, true);
   if (!finding.without.empty()) add("so: " + finding.without, false);
-  if (!finding.mend.empty()) add("mend: " + finding.mend, false);
+  if (!finding.mend.empty()) add("fix: " + finding.mend, false);
   return out;
 }
 
@@ -46,13 +46,13 @@ std::string findings_text(const std::vector<Finding>& findings, const Terminal& 
   return out;
 }
 
-// Virtual disks call themselves rotating; a device that answers within a millisecond is not.
+// Virtual disks report that they rotate. A device that answers within a millisecond does not.
 std::string_view device_kind(const DirectoryFindings& directory) {
   if (!directory.rotating.has_value()) return "";
   if (!*directory.rotating) return " (solid)";
-  const bool answers_at_once = directory.speed && directory.speed->device_random_reads &&
-                               directory.speed->device_random_reads->latency_us_p50 < 1000;
-  return answers_at_once ? "" : " (rotating)";
+  const bool answers_fast = directory.speed && directory.speed->device_random_reads &&
+                            directory.speed->device_random_reads->latency_us_p50 < 1000;
+  return answers_fast ? "" : " (rotating)";
 }
 
 std::string directory_heading(const DirectoryFindings& directory, const Terminal& terminal) {

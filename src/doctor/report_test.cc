@@ -13,7 +13,7 @@ Diagnosis example() {
                        {.name = "io_uring",
                         .state = State::kMissing,
                         .fact = "cannot set up a ring: operation not permitted",
-                        .without = "cold and direct reads use threads, at more CPU",
+                        .without = "cold and direct reads use threads, which costs more CPU",
                         .mend = "sysctl kernel.io_uring_disabled=0",
                         .figures = {{"operations", 0}}}};
   DirectoryFindings directory;
@@ -41,8 +41,8 @@ TEST(DoctorReport, IsOneReadableScreen) {
   EXPECT_EQ(report_text(example(), {}),
             "  ok       preload   LD_PRELOAD is honoured by a new process\n"
             "  missing  io_uring  cannot set up a ring: operation not permitted\n"
-            "                     so: cold and direct reads use threads, at more CPU\n"
-            "                     mend: sysctl kernel.io_uring_disabled=0\n"
+            "                     so: cold and direct reads use threads, which costs more CPU\n"
+            "                     fix: sysctl kernel.io_uring_disabled=0\n"
             "\n"
             "scratch  ext4 (solid) on /dev/vda  80 GB free of 252 GB\n"
             "  write, made durable    1.2 GB/s  #####\n"
@@ -57,7 +57,7 @@ TEST(DoctorReport, IsOneReadableScreen) {
             "1 ok, 0 limited, 1 missing, 0 failed\n");
 }
 
-TEST(DoctorReport, ADiskThatAnswersAtOnceIsNotCalledRotating) {
+TEST(DoctorReport, AFastDiskIsNotCalledRotating) {
   Diagnosis diagnosis = example();
   diagnosis.directories[0].rotating = true;
   EXPECT_EQ(report_text(diagnosis, {}).find("rotating"), std::string::npos);
@@ -65,14 +65,14 @@ TEST(DoctorReport, ADiskThatAnswersAtOnceIsNotCalledRotating) {
   EXPECT_NE(report_text(diagnosis, {}).find("ext4 (rotating)"), std::string::npos);
 }
 
-TEST(DoctorReport, AFileSystemThatIsNotKnownIsNotNamed) {
+TEST(DoctorReport, AnUnknownFileSystemIsNotNamed) {
   Diagnosis diagnosis = example();
   diagnosis.directories[0].file_system.clear();
   EXPECT_NE(report_text(diagnosis, {}).find("\nscratch  80 GB free of 252 GB\n"),
             std::string::npos);
 }
 
-TEST(DoctorReport, JsonHoldsTheSameFigures) {
+TEST(DoctorReport, JsonHasTheSameFigures) {
   const auto document = parse_json(report_json(example()), "doctor");
   ASSERT_TRUE(document.ok()) << document.error().message();
   EXPECT_EQ(*document->root.find("ok")->as_bool(), true);
@@ -82,14 +82,14 @@ TEST(DoctorReport, JsonHoldsTheSameFigures) {
   EXPECT_EQ(*directory.find("free_bytes")->as_uint(), 80'000'000'000u);
 }
 
-TEST(DoctorReport, OnlyAFailureIsAFailure) {
+TEST(DoctorReport, OnlyAFailedCheckIsAFailure) {
   Diagnosis diagnosis = example();
   EXPECT_FALSE(has_failure(diagnosis));
   diagnosis.directories[0].findings.push_back({.name = "directory", .state = State::kFailed});
   EXPECT_TRUE(has_failure(diagnosis));
 }
 
-TEST(DoctorReport, APathCannotCommandTheTerminal) {
+TEST(DoctorReport, EscapeSequencesInAPathAreNotPrinted) {
   Diagnosis diagnosis = example();
   diagnosis.directories[0].path = "evil\x1b[2J";
   EXPECT_EQ(report_text(diagnosis, {}).find('\x1b'), std::string::npos);

@@ -1,4 +1,4 @@
-# what the machine has, and what mends what it lacks
+# what the machine has, and how to fix what it lacks
 $ millrace doctor
 > ...
 >   ok... cpu... usable ...
@@ -33,8 +33,8 @@ $ millrace doctor --json --size 8MiB here > d.json; python3 -c 'import json; d=j
 $ millrace doctor absent | grep -A2 '^  failed'
 >   failed   directory  it does not exist
 >                       so: it can hold neither data nor results
->                       mend: mkdir -p absent
+>                       fix: mkdir -p absent
 $ millrace doctor --no-speed absent > /dev/null
 ? 1
 $ touch file; millrace doctor file | grep '^  failed'
->   failed   directory  it is no directory
+>   failed   directory  it is not a directory
