@@ -318,7 +318,7 @@ Status ranks_in_different_calls_are_told_so(Ours& comm) {
   std::string bytes;
   const Status status = is_last(*comm) ? comm->broadcast(bytes, kFirstRank) : comm->barrier();
   const std::string told = fmt::format(
-      "rank 0 is in a barrier while rank {} is in a broadcast; this is a mistake in the program, "
+      "rank 0 is in a barrier while rank {} is in a broadcast; this is a bug in the program, "
       "please report it",
       index_of(last_rank(*comm)));
   RETURN_IF_ERROR(expect_failure(status, told));
@@ -345,8 +345,9 @@ Status ranks_that_bring_different_types_are_told_so(Ours& comm) {
 
 Status a_root_that_is_not_there_is_refused(Ours& comm) {
   std::string bytes = "mine";
-  const std::string told = as_told(
-      *comm, kFirstRank, fmt::format("there is no rank {} among {}", comm->size(), comm->size()));
+  const std::string told =
+      as_told(*comm, kFirstRank,
+              fmt::format("there is no rank {}; the world size is {}", comm->size(), comm->size()));
   RETURN_IF_ERROR(expect_failure(comm->broadcast(bytes, static_cast<Rank>(comm->size())), told));
   return expect_sticky(*comm, told);
 }

@@ -33,59 +33,59 @@ Result<Launch> launch_of(const char* name, const char* text) {
 }
 
 // Advice for a job whose torchrun starts several processes in each task of an outer launcher.
-std::string one_process_a_task(const char* world_size, const char* local_size) {
+std::string one_process_per_task(const char* world_size, const char* local_size) {
   return fmt::format(
-      "start one process a task, without torchrun: mpirun -n {} python ..., or srun --mpi=pmix "
+      "start one process per task, without torchrun: mpirun -n {} python ..., or srun --mpi=pmix "
       "--ntasks-per-node={} python ...",
       printable(world_size), printable(local_size));
 }
 
-// Null: torchrun did not start this process.
+// Null if torchrun did not start this process.
 const wire::Launcher* find_torchrun(const Variable& variable) {
   const wire::Launcher* inner = wire::find_launcher(variable);
   return inner != nullptr && inner->id == wire::RankTeller::kTorchrun ? inner : nullptr;
 }
 
-// How many processes torchrun started in this task; null: not more than this one.
+// How many processes torchrun started in this task; null if only this one.
 const char* several_in_a_task(const Variable& variable) {
   const wire::Launcher* torchrun = find_torchrun(variable);
   const char* local_size = torchrun == nullptr ? nullptr : variable(torchrun->local_size);
   return local_size == nullptr || std::strcmp(local_size, "1") == 0 ? nullptr : local_size;
 }
 
-// The processes of torchrun that share a task share its rank in MPI. The second one's MPI_Init ends
-// the job, and what MPI prints then does not name the reason. So the job is refused before.
+// Processes that torchrun starts in one task share its MPI rank. MPI_Init in the second one ends
+// the job, and what MPI prints does not name the reason. So the job is refused earlier.
 Status check_torchrun(const Variable& variable, const Launch& launch) {
   const wire::Launcher* torchrun = find_torchrun(variable);
   if (torchrun == nullptr) return {};
   const char* world_size = variable(torchrun->size);
   const char* local_size = several_in_a_task(variable);
-  const bool is_one_a_task = launch.size == 0 || fmt::format("{}", launch.size) == world_size;
-  if (local_size == nullptr && is_one_a_task) return {};
+  const bool is_one_per_task = launch.size == 0 || fmt::format("{}", launch.size) == world_size;
+  if (local_size == nullptr && is_one_per_task) return {};
   return fail(Errc::kUnsupported,
               "torchrun started {} processes in tasks of another launcher ({}); MPI has one rank "
-              "a task, which two processes cannot share; {}",
+              "per task, which two processes cannot share; {}",
               printable(world_size), launch.by,
-              one_process_a_task(world_size, local_size == nullptr ? "N" : local_size));
+              one_process_per_task(world_size, local_size == nullptr ? "N" : local_size));
 }
 
-// srun sets the number of tasks of its step whether or not they can reach each other.
+// srun sets the number of tasks even if they cannot reach each other.
 Status unreachable(const Variable& variable, const Launch& launch) {
   if (const char* local_size = several_in_a_task(variable)) {
     return fail(Errc::kUnsupported,
                 "srun started {} tasks that cannot reach each other, and torchrun {} processes in "
                 "each; {}",
                 launch.size, printable(local_size),
-                one_process_a_task(variable("WORLD_SIZE"), local_size));
+                one_process_per_task(variable("WORLD_SIZE"), local_size));
   }
   return fail(Errc::kUnsupported,
-              "srun started {} tasks that cannot reach each other; start them by srun --mpi=pmix "
-              "(srun --mpi=list has what there is) or mpirun, or set MILLRACE_COMM=single for {} "
-              "runs of one rank",
+              "srun started {} tasks that cannot reach each other; start them with srun --mpi=pmix "
+              "(srun --mpi=list shows what is available) or mpirun, or set MILLRACE_COMM=single "
+              "for {} jobs of one rank",
               launch.size, launch.size);
 }
 
-// What the launchers of src/wire/launchers.h say.
+// Reads the variables of the launchers in src/wire/launchers.h.
 Result<Launch> launch_by_environment(const Variable& variable) {
   if (const wire::Launcher* launcher = wire::find_mpi_launcher(variable)) {
     const wire::PlaceVariables place = wire::place_variables(*launcher, variable);

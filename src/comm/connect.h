@@ -1,8 +1,8 @@
-// connect: the Comm of this process, as whoever started it meant: alone, or a rank of several.
+// connect: the Comm of this process: alone, or one of several ranks, as it was started.
 //
-// MPI is not asked who we are: MPI_Init takes tens of milliseconds, starts threads and daemons, and
-// fails where a container or root may not. The launcher's variables in the environment tell.
-// Without any of them this is one rank, and no MPI library is even loaded.
+// The launcher's environment variables decide. MPI is not asked: MPI_Init takes tens of
+// milliseconds, starts threads and daemons, and fails in some containers and for root. Without such
+// variables there is one rank, and no MPI library is loaded.
 #pragma once
 
 #include <functional>
@@ -15,29 +15,29 @@
 namespace millrace::comm {
 
 struct LostRank {
-  Error error;          // the sentence to tell, which names the rank
-  bool speaks = false;  // whether this rank is the one that tells it
+  Error error;          // the message to print, which names the lost rank
+  bool speaks = false;  // whether this rank is the one that prints it
 };
-// Called on a thread of ours. It is to end the program, by _exit: the work cannot go on.
+// Called on a thread of the Comm. It must end the program with _exit: the work cannot go on.
 using LostRankFunction = std::function<void(const LostRank&)>;
 
 struct ConnectOptions {
-  // For a rank that is lost while this one computes and makes no call that could fail. Empty: the
-  // next call fails.
+  // Called if a rank is lost while this one computes and makes no call that could fail. If empty,
+  // the next call fails.
   LostRankFunction on_loss;
-  // Longer messages go in pieces: an MPI takes at most 2^31 - 1 of anything. Tests make it small.
+  // Longer messages are split: an MPI call takes at most 2^31 - 1 elements. Tests make it small.
   size_t piece_bytes = size_t{256} << 20;
 };
 
-// Once a process.
+// Call it once per process.
 Result<std::unique_ptr<Comm>> connect(const ConnectOptions& options = {});
 
 // ---- for the test ----
 
 struct Launch {
   bool by_mpi = false;
-  uint32_t size = 1;  // 0: the launcher does not say
-  std::string by;     // who says so: "OMPI_COMM_WORLD_SIZE=4"
+  uint32_t size = 1;  // 0 if the launcher does not say
+  std::string by;     // the variable that says so: "OMPI_COMM_WORLD_SIZE=4"
 };
 
 // `variable` is std::getenv or a stand-in.

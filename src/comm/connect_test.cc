@@ -32,7 +32,7 @@ TEST(Connect, WithoutALauncherThereIsOneRank) {
   EXPECT_EQ(launch->size, 1u);
 }
 
-TEST(Connect, LaunchersSayTheirNumberOfRanks) {
+TEST(Connect, TheLauncherGivesTheNumberOfRanks) {
   const std::pair<const char*, const char*> launchers[] = {
       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
       {"PMI_RANK", "PMI_SIZE"},
@@ -45,7 +45,7 @@ TEST(Connect, LaunchersSayTheirNumberOfRanks) {
   }
 }
 
-TEST(Connect, APmixRankWithoutANumberIsOneOfSomeRanks) {
+TEST(Connect, APmixRankWithoutASizeUsesMpi) {
   const auto launch = launch_in({{"PMIX_RANK", "0"}});
   EXPECT_TRUE(launch->by_mpi);
   EXPECT_EQ(launch->size, 0u);
@@ -73,7 +73,7 @@ const Variables kMpirun = {
     {"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "3"}, {"PMIX_RANK", "1"}};
 const Variables kSrun = {{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "3"}};
 
-TEST(Connect, SeveralProcessesOfTorchrunInOneTaskAreRefusedWithTheLayoutThatWorks) {
+TEST(Connect, SeveralTorchrunProcessesInOneTaskAreRefusedWithAdvice) {
   for (const Variables& outer : {kMpirun, kSrun + Variables{{"PMIX_RANK", "1"}}}) {
     const auto launch = launch_in(outer + kWorker);
     ASSERT_FALSE(launch.ok());
@@ -88,11 +88,11 @@ TEST(Connect, SeveralProcessesOfTorchrunInOneTaskAreRefusedWithTheLayoutThatWork
 TEST(Connect, TasksOfSrunWithoutPmixAreNotAdvisedToShareARank) {
   const auto launch = launch_in(kSrun + kWorker);
   ASSERT_FALSE(launch.ok());
-  EXPECT_THAT(launch.error().message(), HasSubstr("one process a task, without torchrun"));
+  EXPECT_THAT(launch.error().message(), HasSubstr("one process per task, without torchrun"));
   EXPECT_THAT(launch.error().message(), HasSubstr("srun --mpi=pmix --ntasks-per-node=2 python"));
 }
 
-TEST(Connect, OneProcessOfTorchrunATaskIsARankOfMpi) {
+TEST(Connect, OneTorchrunProcessPerTaskIsAnMpiRank) {
   Variables worker = kWorker;
   worker["WORLD_SIZE"] = "3";
   worker["LOCAL_WORLD_SIZE"] = "1";
@@ -109,14 +109,14 @@ TEST(Connect, TorchrunAloneHasNoMpi) {
   EXPECT_FALSE(launch->by_mpi);
 }
 
-TEST(Connect, TheUserHasTheLastWord) {
+TEST(Connect, MillraceCommOverridesTheLauncher) {
   EXPECT_FALSE(launch_in(kMpirun + Variables{{"MILLRACE_COMM", "single"}})->by_mpi);
   EXPECT_TRUE(launch_in({{"MILLRACE_COMM", "mpi"}})->by_mpi);
   EXPECT_THAT(launch_in({{"MILLRACE_COMM", "tcp"}}).error().message(),
               HasSubstr("neither single nor mpi"));
 }
 
-TEST(Connect, ANumberOfRanksThatIsNoneIsToldByItsName) {
+TEST(Connect, AnInvalidNumberOfRanksIsNamed) {
   for (const char* text : {"", "0", "-4", "4 ", "four", "99999999999"}) {
     const auto launch = launch_in({{"PMI_RANK", "0"}, {"PMI_SIZE", text}});
     ASSERT_FALSE(launch.ok()) << text;
@@ -125,7 +125,7 @@ TEST(Connect, ANumberOfRanksThatIsNoneIsToldByItsName) {
 }
 
 TEST(Connect, WithoutALauncherItConnectsAlone) {
-  // ctest is no rank. Under a launcher this test would be one.
+  // Skipped if this test itself runs under a launcher.
   if (find_launch([](const char* name) { return getenv(name); })->by_mpi) GTEST_SKIP();
   const auto comm = connect();
   ASSERT_TRUE(comm.ok()) << comm.error().message();
@@ -133,7 +133,7 @@ TEST(Connect, WithoutALauncherItConnectsAlone) {
 }
 
 #ifdef MILLRACE_HAVE_MPI
-TEST(Connect, TheLauncherSaysWhichMpiItsRanksUse) {
+TEST(Connect, TheLauncherDecidesWhichMpiIsUsed) {
   using testing::ElementsAre;
   const auto in = [](const std::map<std::string, std::string>& environment) {
     return mpis_for([&](const char* name) {
@@ -154,7 +154,7 @@ TEST(Connect, TheLauncherSaysWhichMpiItsRanksUse) {
 }
 #endif
 
-TEST(Connect, ABuildWithoutMpiSaysHowToHaveIt) {
+TEST(Connect, ABuildWithoutMpiSaysHowToGetIt) {
 #ifdef MILLRACE_HAVE_MPI
   GTEST_SKIP() << "this build has MPI";
 #endif

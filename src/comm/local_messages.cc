@@ -61,7 +61,7 @@ void LocalPost::answer_questions(Rank rank) {
     const Channel channel = {.from = rank, .kind = MessageKind::kAnswer, .tag = question->tag};
     deliver(question->from, channel,
             (*question->answer)(question->from, std::move(question->text)));
-    question.reset();  // what the answer holds may go with the mailbox
+    question.reset();  // before answered(): then close() may return, and what `answer` uses may go
     own.answered();
   }
 }
@@ -79,7 +79,7 @@ class LocalMessages : public Messages {
   Ticket send(Rank to, MessageTag tag, ByteView bytes) override {
     const Ticket ticket = own().open_send(to, tag);
     if (own().has_failed(ticket)) return ticket;
-    post_->deliver(to, lane_to(MessageKind::kMessage, tag), std::string(text_of(bytes)));
+    post_->deliver(to, own_channel(MessageKind::kMessage, tag), std::string(text_of(bytes)));
     own().finish_send(ticket);
     return ticket;
   }
@@ -105,7 +105,7 @@ class LocalMessages : public Messages {
     const Channel answers = {.from = whom, .kind = MessageKind::kAnswer, .tag = tag};
     const Ticket ticket = own().open_receive(answers);
     if (own().has_failed(ticket)) return ticket;
-    post_->deliver(whom, lane_to(MessageKind::kQuestion, tag), std::move(question));
+    post_->deliver(whom, own_channel(MessageKind::kQuestion, tag), std::move(question));
     return ticket;
   }
 
@@ -113,11 +113,11 @@ class LocalMessages : public Messages {
 
  private:
   Mailbox& own() { return post_->mailbox(rank_); }
-  Channel lane_to(MessageKind kind, MessageTag tag) const {
+  Channel own_channel(MessageKind kind, MessageTag tag) const {
     return {.from = rank_, .kind = kind, .tag = tag};
   }
 
-  std::shared_ptr<LocalPost> post_;  // shared by the ranks of the job, whichever goes last
+  std::shared_ptr<LocalPost> post_;  // shared by the ranks of the job; the last one destroys it
   Rank rank_;
   std::mutex asking_;
 };

@@ -1,7 +1,7 @@
 // LocalMessages: Messages between ranks that are threads of one process, or of one rank to itself.
 //
-// A send is a copy, done at once. Each rank that serves has a thread that answers, so that an
-// answer is made on no rank's own thread, as over MPI.
+// A send is a copy, done at once. Each rank that serves has a thread that answers, so that answers
+// are not computed on a rank's own thread, as over MPI.
 #pragma once
 
 #include <atomic>
@@ -20,13 +20,13 @@ class LocalPost {
 
   uint32_t size() const { return static_cast<uint32_t>(stations_.size()); }
 
-  // The rank has failed: what is under way fails on all of them, with this error.
+  // The rank has failed: everything in flight fails on all ranks with this error.
   void fail(Rank failed, const Error& error);
 
-  // Whether another rank has failed, so that what fails on this one is no news.
+  // Whether another rank has failed, so that failures on this one are a consequence.
   bool was_told(Rank rank) const { return stations_[index_of(rank)]->told; }
 
-  // The rank takes part no more.
+  // The rank no longer takes part.
   void end(Rank rank);
 
   Mailbox& mailbox(Rank rank) { return stations_[index_of(rank)]->mailbox; }
@@ -39,7 +39,7 @@ class LocalPost {
 
     Mailbox mailbox;
     std::atomic<bool> told = false;
-    std::mutex mutex;  // of what follows
+    std::mutex mutex;  // guards the members below
     std::thread answers;
     bool ended = false;
   };
@@ -49,7 +49,7 @@ class LocalPost {
   std::vector<std::unique_ptr<Station>> stations_;  // by rank
 };
 
-// `post` is shared by the ranks of the job, whichever goes last.
+// The ranks of the job share `post`; the last one destroys it.
 std::unique_ptr<Messages> local_messages(std::shared_ptr<LocalPost> post, Rank rank);
 
 }  // namespace millrace::comm

@@ -15,8 +15,8 @@ Error ended_error(Rank ended, Rank waiting, bool is_send) {
 uint64_t key_of(Ticket ticket) { return static_cast<uint64_t>(ticket); }
 
 Error unknown_ticket(Ticket ticket) {
-  return fail(Errc::kInvalidArgument, "ticket {} is used up, or was never given; wait for it once",
-              key_of(ticket));
+  return fail(Errc::kInvalidArgument,
+              "ticket {} was already used, or never issued; wait for it only once", key_of(ticket));
 }
 
 }  // namespace
@@ -27,8 +27,8 @@ std::optional<Error> Mailbox::refusal(Rank peer, MessageTag tag, bool is_send) c
   const auto size = static_cast<uint32_t>(ended_.size());
   if (const Status checked = check_root(peer, size); !checked.ok()) return checked.error();
   if (static_cast<uint32_t>(tag) >= kTagLimit) {
-    return millrace::fail(Errc::kInvalidArgument, "a tag is below {}, and not {}", kTagLimit,
-                          static_cast<uint32_t>(tag));
+    return millrace::fail(Errc::kInvalidArgument, "tag {} is too large; tags are below {}",
+                          static_cast<uint32_t>(tag), kTagLimit);
   }
   if (failure_) return failure_;
   if (ended_[index_of(peer)]) return ended_error(peer, rank_, is_send);
@@ -46,7 +46,7 @@ void Mailbox::settle(Slot& slot, std::optional<Error> error) {
   slot.error = std::move(error);
   slot.done = true;
   --(slot.is_send ? open_sends_ : open_receives_);
-  // To wake who waits for another ticket takes a core from who works.
+  // Waking threads that wait for other tickets would take a core from those that work.
   if (slot.is_waited_for || flushing_) changed_.notify_all();
 }
 
@@ -99,7 +99,7 @@ bool Mailbox::is_done(Ticket ticket) const {
 
 Status Mailbox::wait_locked(std::unique_lock<std::mutex>& lock, Ticket ticket,
                             std::chrono::nanoseconds patience) {
-  // Looked up anew each time: another thread may have used it up meanwhile.
+  // Looked up each time: another thread may have consumed it meanwhile.
   const auto is_done = [&] {
     const auto slot = slots_.find(key_of(ticket));
     return slot == slots_.end() || slot->second.done;
@@ -158,12 +158,12 @@ Mailbox::Expects Mailbox::expects() const {
   return served_.empty() ? Expects::kNothing : Expects::kQuestions;
 }
 
-// ---- what comes ----
+// ---- arrivals ----
 
 std::shared_ptr<Arrival> Mailbox::begin(const Channel& channel) {
   auto arrival = std::make_shared<Arrival>(Arrival{.channel = channel});
   const std::lock_guard lock(mutex_);
-  if (closed_) return arrival;  // nobody will ask for it
+  if (closed_) return arrival;  // nobody will receive it
   Queue& queue = queues_[channel];
   if (queue.waiting.empty()) {
     queue.arrived.push_back(arrival);
@@ -187,7 +187,7 @@ void Mailbox::complete(const std::shared_ptr<Arrival>& arrival) {
 
 void Mailbox::hand_over(Arrival& arrival) {
   const auto found = slots_.find(key_of(*arrival.ticket));
-  if (found == slots_.end() || found->second.done) return;  // it has failed meanwhile
+  if (found == slots_.end() || found->second.done) return;  // it failed meanwhile
   found->second.bytes = std::move(arrival.bytes);
   settle(found->second, std::nullopt);
 }
@@ -280,12 +280,11 @@ void Mailbox::drop_waiting() {
 void Mailbox::close() {
   std::unique_lock lock(mutex_);
   closed_ = true;
-  const Error error = millrace::fail(Errc::kCancelled,
-                                     "the messages of rank {} were ended while one was waited for",
-                                     index_of(rank_));
+  const Error error = millrace::fail(
+      Errc::kCancelled, "rank {} closed its messages while it waited for one", index_of(rank_));
   if (!failure_) failure_ = error;
   for (auto& [key, slot] : slots_) {
-    if (slot.done || slot.is_send) continue;  // a send is finished: its bytes are the caller's
+    if (slot.done || slot.is_send) continue;  // sends complete: their bytes belong to the caller
     settle(slot, failure_);
   }
   queues_.clear();

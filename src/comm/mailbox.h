@@ -1,10 +1,10 @@
-// Mailbox: which message belongs to which ticket, on one rank; whatever moves the bytes.
+// Mailbox: matches messages to tickets on one rank, independently of what moves the bytes.
 //
-// A message takes its place in the order when it begins to arrive, and may be whole later than the
-// one behind it. Messages, questions and answers of one rank and tag are channels of their own;
-// answers come in the order of the questions, so that they need no number.
+// A message takes its place in the order when it begins to arrive; it may be complete later than
+// the one behind it. Messages, questions and answers of one rank and tag are separate channels.
+// Answers come in the order of the questions, so they need no number.
 //
-// All functions may be called by any thread.
+// Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -34,19 +34,19 @@ struct Channel {
   auto operator<=>(const Channel&) const = default;
 };
 
-// A message that has begun to arrive. `bytes` is its mover's until it is complete.
+// A message that has begun to arrive. `bytes` belongs to the code that moves it until `complete`.
 struct Arrival {
   Channel channel;
   std::string bytes;
   bool complete = false;
-  std::optional<Ticket> ticket;  // who waits for it
+  std::optional<Ticket> ticket;  // of the receive that it matches
 };
 
 struct Question {
   Rank from = kFirstRank;
   MessageTag tag{0};
   std::string text;
-  std::shared_ptr<const Messages::Answer> answer;  // shared with the mailbox, while it is called
+  std::shared_ptr<const Messages::Answer> answer;  // shared with the mailbox during the call
 };
 
 class Mailbox {
@@ -64,23 +64,23 @@ class Mailbox {
   Status wait(Ticket ticket, std::chrono::nanoseconds patience);
   Result<std::string> take(Ticket ticket);
 
-  // Until none is under way any more; those that are left then have failed.
+  // Waits until no send is in flight. Those that are left after `patience` fail.
   void wait_for_sends(std::chrono::nanoseconds patience);
 
-  // What others may send that is waited for.
+  // What this rank waits for from others.
   enum class Expects { kNothing, kQuestions, kMessages };
   Expects expects() const;
 
-  // ---- what comes ----
+  // ---- arrivals ----
 
-  std::shared_ptr<Arrival> begin(const Channel& channel);  // shared with its mover, who fills it
+  std::shared_ptr<Arrival> begin(const Channel& channel);  // shared with the caller, who fills it
   void complete(const std::shared_ptr<Arrival>& arrival);
 
-  // ---- questions: next, then answer it, then answered() ----
+  // ---- questions: take the next, answer it, then call answered() ----
 
   void serve(MessageTag tag, Messages::Answer answer);
   std::optional<Question> next_question();
-  std::optional<Question> wait_for_question();  // none: this rank has ended
+  std::optional<Question> wait_for_question();  // none: the mailbox is closed
   void answered();
 
   // ---- failures ----
@@ -88,12 +88,12 @@ class Mailbox {
   void rank_ended(Rank rank);
   bool has_ended(Rank rank) const;  // and nothing has failed
 
-  // What is under way fails, and whatever is called later. Only the first failure counts.
+  // Fails everything in flight and every later call. Only the first failure counts.
   enum class Spare { kNothing, kSendsToOthers };
   void fail(const Error& error, Spare spare = Spare::kNothing, Rank lost = kFirstRank);
 
-  // This rank has ended: receives are given up, questions not answered, arrivals dropped. Returns
-  // when no answer is being made any more.
+  // Ends this rank's messages: cancels receives, drops arrivals, and answers no more questions.
+  // Returns when no answer is being computed any more.
   void close();
 
  private:
@@ -106,7 +106,7 @@ class Mailbox {
     std::string bytes;
   };
   struct Queue {
-    std::deque<std::shared_ptr<Arrival>> arrived;  // not asked for yet
+    std::deque<std::shared_ptr<Arrival>> arrived;  // no receive yet
     std::deque<Ticket> waiting;
   };
 
@@ -129,7 +129,7 @@ class Mailbox {
   std::map<Channel, Queue> queues_;
   std::map<MessageTag, std::shared_ptr<const Messages::Answer>> served_;
   bool answering_ = false;
-  bool flushing_ = false;  // wait_for_sends() waits
+  bool flushing_ = false;  // wait_for_sends() is waiting
   bool closed_ = false;
   std::vector<bool> ended_;  // by rank
   std::optional<Error> failure_;

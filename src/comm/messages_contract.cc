@@ -270,12 +270,13 @@ Status any_thread_may_call(Ours& comm) {
 Status what_makes_no_sense_is_refused(Ours& comm) {
   ASSIGN_OR_RETURN(const auto messages, comm->open_messages());
   const auto nobody = static_cast<Rank>(comm->size());
-  const std::string told = fmt::format("there is no rank {} among {}", comm->size(), comm->size());
+  const std::string told =
+      fmt::format("there is no rank {}; the world size is {}", comm->size(), comm->size());
   RETURN_IF_ERROR(expect_failure(messages->wait(messages->send(nobody, kTag, {})), told));
   RETURN_IF_ERROR(expect_failure(messages->wait(messages->receive(nobody, kTag)), told));
   RETURN_IF_ERROR(expect_failure(messages->wait(messages->ask(nobody, kTag, "")), told));
   RETURN_IF_ERROR(expect_failure(messages->wait(messages->send(kFirstRank, MessageTag{32768}, {})),
-                                 "a tag is below 32768, and not 32768"));
+                                 "tag 32768 is too large; tags are below 32768"));
   const Ticket sent = messages->send(comm->rank(), kTag, bytes_of("still good"));
   RETURN_IF_ERROR(expect_taken(*messages, messages->receive(comm->rank(), kTag), "still good"));
   return messages->wait(sent);

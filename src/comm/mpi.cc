@@ -17,24 +17,24 @@ namespace {
 using Variable = std::function<const char*(const char*)>;
 using Path = std::filesystem::path;
 
-// A kind of MPI: all that share one binary interface.
+// A kind of MPI: all MPIs that share one ABI.
 struct Kind {
   std::string_view name;
   std::string_view module;                 // our library for it
-  std::span<const char* const> libraries;  // its own library, by the names that the linker knows
+  std::span<const char* const> libraries;  // the MPI's library, by the names that the linker knows
 };
 
 constexpr const char* kOpenMpiLibraries[] = {"libmpi.so.40"};
-// This interface is also that of Intel MPI, MVAPICH and Cray MPICH. Debian has a name of its own.
+// Intel MPI, MVAPICH and Cray MPICH share this ABI. Debian uses a different name.
 constexpr const char* kMpichLibraries[] = {"libmpi.so.12", "libmpich.so.12"};
 
 constexpr Kind kOpenMpi = {"Open MPI", "libmillrace_mpi_openmpi.so", kOpenMpiLibraries};
 constexpr Kind kMpich = {"MPICH", "libmillrace_mpi_mpich.so", kMpichLibraries};
-// Of a build with an MPI that is neither. It is linked with that MPI, so nothing is searched for.
+// For a build with an MPI that is neither. It is linked with that MPI, so there is no search.
 constexpr Kind kOther = {"another MPI", "libmillrace_mpi_other.so", {}};
 
-// The launcher belongs to an MPI, and the ranks of another MPI would not find each other. Slurm
-// starts ranks of both kinds: by PMIx mostly Open MPI's, by PMI-2 mostly MPICH's.
+// A launcher belongs to one MPI; under it, ranks of another MPI would not find each other. Slurm
+// starts both kinds: Open MPI mostly with PMIx, MPICH mostly with PMI-2.
 std::vector<const Kind*> kinds_for(const Variable& variable) {
   if (variable("OMPI_COMM_WORLD_SIZE") != nullptr) return {&kOpenMpi, &kOther};
   const bool by_slurm = variable("SLURM_STEP_NUM_TASKS") != nullptr;
@@ -57,8 +57,8 @@ const Kind* loaded_kind() {
   return nullptr;
 }
 
-// An MPI that is not in the linker's path (conda, Spack, pip) has its libraries near its launcher,
-// and that launcher is most likely the one that started us.
+// An MPI outside the linker's search path (conda, Spack, pip) has its libraries near its launcher,
+// and that launcher most likely started us.
 std::vector<std::string> libraries_of(const Kind& kind) {
   std::vector<std::string> paths;
   std::error_code error;
@@ -76,8 +76,8 @@ std::vector<std::string> libraries_of(const Kind& kind) {
   return paths;
 }
 
-// Makes the symbols of an MPI visible to our module for it, which is not linked with it. Global,
-// because the plugins of an MPI look for its symbols there as well.
+// Makes the symbols of an MPI visible to our module for it, which is not linked with it.
+// RTLD_GLOBAL, because the MPI's own plugins also look for its symbols there.
 Status load_mpi(const Kind& kind) {
   if (kind.libraries.empty()) return {};
   std::vector<std::string> reasons;
@@ -100,14 +100,14 @@ Result<const MpiEntry*> load_module(const Path& path) {
   ASSIGN_OR_RETURN(void* const library, open_library(path));
   const auto* entry = static_cast<const MpiEntry*>(dlsym(library, kMpiEntryName));
   if (entry == nullptr || std::strcmp(entry->version, MILLRACE_VERSION) != 0) {
-    return fail(Errc::kUnsupported, "is of another version of Millrace; this one is {}",
+    return fail(Errc::kUnsupported, "belongs to another version of Millrace; this is version {}",
                 MILLRACE_VERSION)
         .within(path.string());
   }
   return entry;
 }
 
-// What MILLRACE_MPI_LIBRARY names: our module for an MPI, or the library of an MPI itself.
+// MILLRACE_MPI_LIBRARY may name our module for an MPI, or the library of an MPI itself.
 Result<const MpiEntry*> load_named(const Path& path) {
   for (const Kind* kind : {&kOpenMpi, &kMpich}) {
     if (path.filename() != kind->module) continue;
@@ -122,7 +122,7 @@ Result<const MpiEntry*> load_named(const Path& path) {
   return load_module(module);
 }
 
-// Why the kind cannot be used; ok: it can, and its symbols are there.
+// Why the kind cannot be used. If ok, its symbols are loaded.
 Status try_kind(const Kind& kind, bool is_loaded, Path& module) {
   auto found = find_own_library(kind.module);
   if (!found.ok()) {
@@ -145,9 +145,9 @@ Result<const MpiEntry*> load_entry(const Launch& launch) {
     if (kind != &kOther) reasons.push_back(usable.error().message());
   }
   return fail(Errc::kUnsupported,
-              "no MPI can be used for the ranks of this job ({}): {}. Load the module of the "
-              "cluster's MPI, put the folder of its library into LD_LIBRARY_PATH, or name the "
-              "library by MILLRACE_MPI_LIBRARY; 'millrace doctor' says what is there",
+              "no MPI can be used for the ranks of this job ({}): {}. Load the cluster's MPI "
+              "module, add the folder of its library to LD_LIBRARY_PATH, or set "
+              "MILLRACE_MPI_LIBRARY to its path; 'millrace doctor' shows what is available",
               launch.by, join(reasons, "; "));
 }
 

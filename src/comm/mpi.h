@@ -1,10 +1,9 @@
-// The Comm over MPI: an optional part, in libraries of its own that are loaded when they are
-// needed.
+// The Comm over MPI: an optional part, in separate libraries that are loaded on demand.
 //
-// MPIs differ in their binary interface, and the one to use is the cluster's. So there is a library
-// for each kind of MPI (libmillrace_mpi_openmpi.so, libmillrace_mpi_mpich.so), and the right one is
-// chosen at run time (docs/design/ranks.md). A build without the part has mpi_off.cc, which says
-// how to have it.
+// MPIs differ in their ABI, and the one to use is the cluster's. So there is a library for each
+// kind of MPI (libmillrace_mpi_openmpi.so, libmillrace_mpi_mpich.so), and the right one is chosen
+// at run time (docs/design/ranks.md). A build without the part has mpi_off.cc, which says how to
+// get it.
 #pragma once
 
 #include <functional>
@@ -24,7 +23,7 @@ Result<std::unique_ptr<Comm>> connect_mpi(const ConnectOptions& options, const L
 // The MPI that this process uses, for people: "Open MPI v4.1.4 (/usr/lib/libmpi.so.40)".
 Result<std::string> describe_mpi(const Launch& launch);
 
-// What such a library exports, under this name: mpi_connect.cc. Both are made by one build.
+// What such a library exports under this name (mpi_connect.cc). Both must come from the same build.
 inline constexpr const char* kMpiEntryName = "millrace_mpi_entry";
 struct MpiEntry {
   const char* version;  // of Millrace

@@ -1,4 +1,4 @@
-// What the files that call MPI share. Not for others: it includes an mpi.h.
+// Shared by the files that call MPI. No other file may include this: it includes an mpi.h.
 #pragma once
 
 #include <mpi.h>
@@ -19,16 +19,16 @@ inline std::string mpi_text(int code) {
 
 inline Status make_room(std::string& bytes, uint64_t size_bytes) {
   try {
-    // Not filled with zeros where that can be had: MPI writes to all of it.
+    // Not filled with zeros if the library allows it: MPI overwrites all of it.
 #ifdef __cpp_lib_string_resize_and_overwrite
-    // The library of g++ 12 gives the function the capacity, and not the size.
+    // The library of g++ 12 passes the capacity to the function, not the size.
     bytes.resize_and_overwrite(size_bytes, [size_bytes](char*, size_t) { return size_bytes; });
 #else
     bytes.resize(size_bytes);
 #endif
     return {};
   } catch (const std::exception&) {  // bad_alloc, or length_error
-    return fail(Errc::kExhausted, "there is no memory for a message of {} bytes", size_bytes);
+    return fail(Errc::kExhausted, "out of memory for a message of {} bytes", size_bytes);
   }
 }
 

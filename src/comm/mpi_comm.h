@@ -1,9 +1,9 @@
 // MpiComm: the Comm over MPI. Only the files of libmillrace_mpi_*.so include this; it needs an
 // mpi.h.
 //
-// Every call of MPI that waits for another rank is a non-blocking one, and the loop that waits for
-// it looks at the lifeline too. MPI itself tells nobody that a rank has died (over shared memory it
-// cannot know), and an MPI_Reduce that waits for a dead rank waits for ever.
+// Every MPI call that waits for another rank is non-blocking, and the loop that waits for it also
+// checks the lifeline. MPI does not report that a rank has died (over shared memory it cannot
+// know), and an MPI_Reduce that waits for a dead rank never returns.
 #pragma once
 
 #include <mpi.h>
@@ -25,11 +25,11 @@
 
 namespace millrace::comm {
 
-// How a rank waits. Others may need the core: with more ranks than cores, one that spins keeps back
-// the one it waits for.
+// How a rank waits. Others may need the core: with more ranks than cores, a rank that spins delays
+// the one that it waits for.
 enum class Pace {
   kPayload,  // all ranks are here, and bytes move only while MPI is called
-  kMeeting,  // another may come in a minute
+  kMeeting,  // another rank may arrive a minute later
 };
 
 class MpiComm : public Comm {
@@ -45,7 +45,7 @@ class MpiComm : public Comm {
 
   ~MpiComm() override;
 
-  // In step with the others. Every later call fails.
+  // Collective. Every later call fails.
   void end();
 
   Status connect_lifeline(const ConnectOptions& options);
@@ -75,7 +75,7 @@ class MpiComm : public Comm {
 
   Status agree(const Status& mine) override {
     const bool is_news = !mine.ok() && !failure_ && !was_told();
-    // First, since who waits for a message of this rank does not come to the meeting.
+    // First, because a rank that waits for a message from this one does not come to the meeting.
     for (const auto& post : posts_) {
       if (is_news) post->tell_failure(mine.error());
     }
@@ -100,12 +100,12 @@ class MpiComm : public Comm {
   Status find_bells(const Doorbell& own, std::vector<std::optional<Doorbell>>& bells);
   void end_messages();
 
-  // That a message failed because another rank did is that one's to tell: it is in agree().
+  // Another rank has failed, which is why a message failed here. That rank reports it in agree().
   bool was_told() const {
     return std::any_of(posts_.begin(), posts_.end(), [](auto& post) { return post->was_told(); });
   }
 
-  // Calls `move(at, size)` for each piece of what may be too long for one call.
+  // Calls `move(at, size)` for each piece of a buffer that may be too long for one MPI call.
   template <typename Move>
   Status in_pieces(size_t size_bytes, Move move) {
     for (size_t at = 0; at < size_bytes;) {
@@ -126,15 +126,15 @@ class MpiComm : public Comm {
   Rank rank_ = kFirstRank;
   uint32_t size_ = 1;
   pid_t process_ = getpid();
-  bool owns_mpi_;                                // it was not initialized when we came
-  std::shared_ptr<Lifeline> lifeline_;           // shared with the messages; null: switched off
-  std::vector<std::shared_ptr<MpiPost>> posts_;  // shared with the Messages, which may go later
+  bool owns_mpi_;                                // we initialized it
+  std::shared_ptr<Lifeline> lifeline_;           // shared with the messages; null if switched off
+  std::vector<std::shared_ptr<MpiPost>> posts_;  // shared with the Messages, which may live longer
   std::optional<Error> failure_;
   bool has_ended_ = false;
-  bool mpi_is_whole_ = true;  // all ranks are in it, in step: it can be finalized
+  bool mpi_is_whole_ = true;  // all ranks are alive and in step: MPI can be finalized
   Proposal all_;              // of the last meeting
-  uint64_t small_[2] = {};  // what a call of MPI reads and writes must outlive the call that fails
-  // Buffers of calls that were given up: MPI may still write to them.
+  uint64_t small_[2] = {};    // a member: MPI may use it after a call that failed
+  // Buffers of abandoned calls: MPI may still write to them.
   std::vector<std::string> given_up_;
 };
 

@@ -4,8 +4,8 @@ namespace millrace::comm {
 
 Result<std::unique_ptr<Comm>> connect_mpi(const ConnectOptions&, const Launch& launch) {
   return fail(Errc::kUnsupported,
-              "started as a rank of several ({}), but this build has no MPI; install Open MPI "
-              "(libopenmpi-dev) and build again, or run it without mpirun (MILLRACE_COMM=single)",
+              "started as one of several ranks ({}), but this build has no MPI; install Open MPI "
+              "(libopenmpi-dev) and rebuild, or run without mpirun (MILLRACE_COMM=single)",
               launch.by);
 }
 

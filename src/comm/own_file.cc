@@ -11,7 +11,7 @@
 namespace millrace::comm {
 namespace {
 
-// All open OwnFiles of this process. Never destroyed: others may go after it.
+// All open OwnFiles of this process. Never destroyed: an OwnFile may outlive any static.
 struct OpenFiles {
   std::mutex mutex;  // held while the process forks
   std::vector<int> fds;

@@ -1,20 +1,20 @@
 // OwnFile: a descriptor that belongs to this process alone. A child of fork() does not keep it.
 //
-// A connection ends for its peer when the last process that has it open is gone. A rank that is
-// killed would not be missed as long as a process that it forked lives on. Linux has no flag that
-// closes a descriptor at fork() as O_CLOEXEC does at exec, so a handler of pthread_atfork() closes
-// them in the child. Who makes a process by clone(2) itself, without fork(), keeps them.
+// A connection ends for its peer only when the last process that has it open is gone. So the death
+// of a rank would go unnoticed while a process that it forked lives on. Linux has no flag that
+// closes a descriptor at fork() as O_CLOEXEC does at exec, so a pthread_atfork() handler closes
+// them in the child. A child made with clone(2) instead of fork() keeps them.
 //
-// In the child an OwnFile of the parent has the number of a descriptor that is closed. Its
-// destructor does nothing there.
+// In a child, an OwnFile of the parent holds the number of a closed descriptor. Its destructor does
+// nothing there.
 #pragma once
 
 #include <sys/types.h>
 
 namespace millrace::comm {
 
-// While it lives, fork() on another thread waits. Between the call that makes a descriptor and the
-// OwnFile that owns it, so that no child has it unseen. For short calls that do not wait.
+// Blocks fork() on other threads while it lives. Hold it from the call that makes a descriptor
+// until an OwnFile owns it; otherwise a child could inherit the descriptor. Hold it only briefly.
 class NoFork {
  public:
   NoFork();

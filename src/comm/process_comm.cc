@@ -11,14 +11,14 @@ namespace millrace::comm {
 Error forked_error(pid_t rank_process) {
   return fail(
       Errc::kUnsupported,
-      "process {} was forked from process {}, which is a rank, and cannot talk to the other "
-      "ranks itself; make this call in process {}",
+      "process {} was forked from process {}, which is a rank, and cannot communicate with the "
+      "other ranks; make this call in process {}",
       getpid(), rank_process, rank_process);
 }
 
 namespace {
 
-// What the process that made it may use, and a child may not even destroy.
+// Usable in the process that made it; a child must not even destroy it.
 template <typename T>
 class OfProcess {
  public:
@@ -46,7 +46,7 @@ class ProcessMessages : public Messages {
   Rank rank() const override { return messages_->rank(); }
   uint32_t size() const override { return messages_->size(); }
 
-  // A ticket of a child is good for the call that says why it failed.
+  // In a child, the wait() or take() for such a ticket says why it failed.
   Ticket send(Rank to, MessageTag tag, ByteView bytes) override {
     return messages_.is_here() ? messages_->send(to, tag, bytes) : Ticket{0};
   }
@@ -87,7 +87,7 @@ class ProcessComm : public Comm {
   Rank rank() const override { return comm_->rank(); }
   uint32_t size() const override { return comm_->size(); }
 
-  // What goes wrong in a child, no other process tells.
+  // No other process reports what goes wrong in a child.
   bool speaks() const override { return !comm_.is_here() || comm_->speaks(); }
 
   Status barrier() override {

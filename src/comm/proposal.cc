@@ -8,15 +8,15 @@ namespace {
 
 constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
 
-// A call and a rank in one word, so that the least of all words names a rank that calls it.
+// A call and a rank in one word, so that the minimum also names a rank that makes this call.
 constexpr uint64_t call_by(Collective call, Rank rank) {
   return static_cast<uint64_t>(call) << 32 | index_of(rank);
 }
 Collective call_of(uint64_t word) { return static_cast<Collective>(word >> 32); }
 uint32_t rank_of(uint64_t word) { return static_cast<uint32_t>(word); }
 
-// The rest of a shape in one word. Roots differ in 24 bits and counts in 36: enough to find a
-// mistake of ours, which is all this is for.
+// The rest of a shape in one word. Compares 24 bits of the root and 36 of the count: enough to find
+// our own bugs, which is its only purpose.
 uint64_t rest_of(const CollectiveShape& shape) {
   return shape.value_count << 28 | uint64_t{index_of(shape.root) & 0xffffff} << 4 |
          uint64_t{static_cast<uint8_t>(shape.fold)} << 1 | uint64_t{shape.floating_point};
@@ -33,13 +33,13 @@ std::string_view collective_name(Collective call) {
     case Collective::kReduce:
       return "a reduction";
     case Collective::kReduceToAll:
-      return "a reduction to all";
+      return "an all-reduce";
     case Collective::kGather:
-      return "a gathering";
+      return "a gather";
     case Collective::kAgree:
       return "an agreement";
     case Collective::kOpenMessages:
-      return "the opening of messages";
+      return "open_messages";
     case Collective::kEnd:
       return "the end";
   }
@@ -79,8 +79,8 @@ Status Proposal::check(uint32_t world_size) const {
   if (call_of(lowest) == call_of(highest)) {
     if (words_[kLowestShape] == ~words_[kHighestShape]) return {};
     return fail(Errc::kInvalidArgument,
-                "the {} ranks met in {} with different roots, folds or counts; this is a mistake "
-                "in the program, please report it",
+                "the {} ranks met in {} with different roots, folds or counts; this is a bug in "
+                "the program, please report it",
                 world_size, collective_name(call_of(lowest)));
   }
   if (words_[kEnded] != kNone) {
@@ -88,7 +88,7 @@ Status Proposal::check(uint32_t world_size) const {
                 rank_of(words_[kNotEnded]), collective_name(call_of(words_[kNotEnded])));
   }
   return fail(Errc::kInvalidArgument,
-              "rank {} is in {} while rank {} is in {}; this is a mistake in the program, please "
+              "rank {} is in {} while rank {} is in {}; this is a bug in the program, please "
               "report it",
               rank_of(lowest), collective_name(call_of(lowest)), rank_of(highest),
               collective_name(call_of(highest)));
@@ -101,7 +101,8 @@ Error named(Error error, Rank rank, uint32_t world_size) {
 
 Status check_root(Rank root, uint32_t world_size) {
   if (index_of(root) < world_size) return {};
-  return fail(Errc::kInvalidArgument, "there is no rank {} among {}", index_of(root), world_size);
+  return fail(Errc::kInvalidArgument, "there is no rank {}; the world size is {}", index_of(root),
+              world_size);
 }
 
 CollectiveShape reduction(Collective call, const Values& values, Fold fold, Rank root) {

@@ -1,11 +1,11 @@
-// Proposal: what a rank brings to a collective call, folded with those of all others into a
-// verdict.
+// Proposal: what a rank is about to do in a collective call. The fold over all ranks shows whether
+// the call can proceed.
 //
-// Before any payload moves, the ranks compare what they are about to do. So a rank that has failed,
-// one that ends, and two that have lost step with each other are found at the start of a call, on
-// all ranks at once and with the same sentence, and none waits for a message that will not come.
+// Before any payload moves, the ranks compare their proposals. So a rank that has failed or ended,
+// or two ranks in different calls, are found at the start of a call, on all ranks at once and with
+// the same message, and no rank waits for a message that will not come.
 //
-// Every field is folded by minimum, alone and in any order: a launcher's own reduction does it.
+// Every field is folded by its minimum, independently and in any order, so MPI_MIN can do it.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ enum class Collective : uint8_t {
   kGather,
   kAgree,
   kOpenMessages,
-  kEnd,  // the rank has no more to do with the others
+  kEnd,  // the rank takes no further part
 };
 
 std::string_view collective_name(Collective call);
@@ -47,18 +47,18 @@ class Proposal {
   Proposal() = default;
   Proposal(Rank rank, const CollectiveShape& shape);
 
-  void has_failed();                      // with kAgree
-  void has_bytes(uint64_t size_bytes);    // of the root of a broadcast
+  void has_failed();                      // for kAgree
+  void has_bytes(uint64_t size_bytes);    // on the root of a broadcast
   void fold_with(const Proposal& other);  // what MPI_MIN does with the words
   std::array<uint64_t, kWordCount>& words() { return words_; }
 
-  // ---- of the fold of all ranks ----
+  // ---- on the fold over all ranks ----
 
   std::optional<Rank> failed_rank() const;  // the lowest one
   uint64_t size_bytes() const { return words_[kSizeBytes]; }
 
-  // Why the calls do not go together; `world_size` ranks took part. Success also where one has
-  // failed: its error is the one to tell.
+  // Why the calls do not match; `world_size` ranks took part. Success if a rank has failed: its own
+  // error is the one to report.
   Status check(uint32_t world_size) const;
 
  private:
@@ -70,16 +70,16 @@ class Proposal {
     kHighestCall,  // complemented
     kLowestShape,
     kHighestShape,  // complemented
-    kNotEnded,      // a rank that has not ended, with what it calls
+    kNotEnded,      // a rank that has not ended, and its call
   };
 
   std::array<uint64_t, kWordCount> words_ = {};
 };
 
-// "rank 2: ..." where there are several.
+// "rank 2: ..." if there are several ranks.
 Error named(Error error, Rank rank, uint32_t world_size);
 
-// REQUIRES: root < world_size, or it is told so.
+// Fails unless root < world_size.
 Status check_root(Rank root, uint32_t world_size);
 
 // The shape of a reduction of `values`.

@@ -11,7 +11,7 @@ Proposal fold_of(std::initializer_list<Proposal> proposals) {
   return all;
 }
 
-TEST(Proposal, EqualCallsGoTogether) {
+TEST(Proposal, EqualCallsMatch) {
   const CollectiveShape shape = {.call = Collective::kReduce, .root = Rank{2}, .value_count = 1000};
   EXPECT_TRUE(fold_of({Proposal(Rank{0}, shape), Proposal(Rank{1}, shape)}).check(2).ok());
 }
@@ -32,7 +32,7 @@ TEST(Proposal, ADifferenceInAnyPartOfTheShapeIsFound) {
   }
 }
 
-TEST(Proposal, TheLowestRankThatFailedIsTheOneToTell) {
+TEST(Proposal, TheLowestRankThatFailedIsReported) {
   const CollectiveShape agree = {.call = Collective::kAgree};
   Proposal second(Rank{2}, agree);
   Proposal third(Rank{3}, agree);
@@ -40,24 +40,24 @@ TEST(Proposal, TheLowestRankThatFailedIsTheOneToTell) {
   third.has_failed();
   const Proposal all = fold_of({third, Proposal(Rank{0}, {.call = Collective::kGather}), second});
   EXPECT_EQ(all.failed_rank(), Rank{2});
-  EXPECT_TRUE(all.check(4).ok()) << "the failure itself is the one to tell";
+  EXPECT_TRUE(all.check(4).ok()) << "the failure itself is reported";
 }
 
 TEST(Proposal, ARankThatEndsIsNamedWithOneThatWaits) {
   const Proposal all = fold_of({Proposal(Rank{0}, {.call = Collective::kEnd}),
                                 Proposal(Rank{1}, {.call = Collective::kGather}),
                                 Proposal(Rank{2}, {.call = Collective::kEnd})});
-  EXPECT_EQ(all.check(3).error().message(), "rank 0 ended while rank 1 waited in a gathering");
+  EXPECT_EQ(all.check(3).error().message(), "rank 0 ended while rank 1 waited in a gather");
 }
 
-TEST(Proposal, RanksThatAllEndHaveNoQuarrel) {
+TEST(Proposal, AllRanksMayEndTogether) {
   EXPECT_TRUE(fold_of({Proposal(Rank{0}, {.call = Collective::kEnd}),
                        Proposal(Rank{1}, {.call = Collective::kEnd})})
                   .check(2)
                   .ok());
 }
 
-TEST(Proposal, TheLengthIsTheRootsAlone) {
+TEST(Proposal, TheLengthComesFromTheRoot) {
   Proposal root(Rank{1}, {.call = Collective::kBroadcast, .root = Rank{1}});
   root.has_bytes(uint64_t{5} << 30);
   const Proposal other(Rank{0}, {.call = Collective::kBroadcast, .root = Rank{1}});

@@ -51,7 +51,8 @@ class SingleComm : public Comm {
   }
 
   std::optional<Error> failure_;
-  std::vector<std::shared_ptr<LocalPost>> posts_;  // shared with the Messages, which may go later
+  std::vector<std::shared_ptr<LocalPost>>
+      posts_;  // shared with the Messages, which may live longer
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The Comm of a job of one rank: every call succeeds at once, and what it brings is the result.
+// The Comm of a job with one rank: every call succeeds at once and returns its own input.
 #pragma once
 
 #include <memory>

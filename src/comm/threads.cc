@@ -29,7 +29,7 @@ void fold_into(std::span<T> into, std::span<T> from, Fold fold) {
   }
 }
 
-// What a rank lays on the table while it waits; the last one to come reads and fills all of them.
+// The arguments of a rank that waits. The last rank to arrive reads and fills those of all.
 struct Seat {
   CollectiveShape shape;
   const Error* failure = nullptr;  // kAgree
@@ -61,7 +61,7 @@ class Table {
       conclude();
     }
     seats_[index_of(rank)].waiting = false;
-    // One that wakes late may find what went wrong in the round after its own, which went well.
+    // A rank that wakes late may see the failure of the next round, although its own succeeded.
     return failure_ && failed_round_ <= round ? Status(*failure_) : Status();
   }
 
@@ -77,7 +77,7 @@ class Table {
     }
   }
 
-  // The lowest rank that has not gone.
+  // Whether all lower ranks have ended.
   bool speaks(Rank rank) const {
     const std::lock_guard lock(mutex_);
     const auto lower = std::span(seats_).first(index_of(rank));
@@ -147,7 +147,7 @@ class Table {
     }
   }
 
-  // In the order of ranks.
+  // Folds in the order of ranks.
   template <typename T>
   void reduce(std::span<T> result, const CollectiveShape& shape) {
     const auto of = [this](uint32_t rank) { return std::get<std::span<T>>(seats_[rank].values); };
@@ -169,7 +169,7 @@ class Table {
   uint64_t round_ = 0;
   std::optional<Rank> first_ended_;  // the others may have ended because of it
   std::optional<Error> failure_;
-  uint64_t failed_round_ = 0;  // in which it came, and which it is the outcome of
+  uint64_t failed_round_ = 0;  // the round that failure_ belongs to
 };
 
 class ThreadsComm : public Comm {
@@ -213,10 +213,10 @@ class ThreadsComm : public Comm {
   Status agree(const Status& mine) override {
     const Error* failure = mine.ok() ? nullptr : &mine.error();
     for (const auto& post : posts_) {
-      // That a message failed because another rank did is that one's to tell.
+      // Another rank has failed, which is why a message failed here. That rank reports it.
       if (post->was_told(rank_)) failure = nullptr;
     }
-    // First, since who waits for a message of this rank does not come to the table.
+    // First, because a rank that waits for a message from this one does not come to the table.
     for (const auto& post : posts_) {
       if (failure != nullptr) post->fail(rank_, named(*failure, rank_, size()));
     }
@@ -232,15 +232,15 @@ class ThreadsComm : public Comm {
   }
 
  private:
-  // A root that is not there is the failure of whoever asks for it.
+  // A root that does not exist is a failure of the rank that passes it.
   Status meet_at(Rank root, const Seat& seat) {
     const Status checked = check_root(root, size());
     return checked.ok() ? table_->meet(rank_, seat) : agree(checked);
   }
 
-  std::shared_ptr<Table> table_;  // shared by the ranks of the job, whichever goes last
+  std::shared_ptr<Table> table_;  // shared by the ranks of the job; the last one destroys it
   Rank rank_;
-  std::vector<std::shared_ptr<LocalPost>> posts_;  // shared by the ranks, and by their Messages
+  std::vector<std::shared_ptr<LocalPost>> posts_;  // shared by the ranks and their Messages
 };
 
 }  // namespace

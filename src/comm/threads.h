@@ -1,10 +1,10 @@
-// ThreadsComm: the ranks of a job as threads of one process, so that tests need no launcher.
+// ThreadsComm: runs the ranks of a job as threads of one process, so that tests need no launcher.
 //
 //   auto ranks = threads_comm(4);                 // one Comm for each thread, by rank
 //   std::thread([comm = std::move(ranks[2])] { ... });
 //
-// A Comm that goes while others wait, or before they come, makes their call fail with its name. Not
-// made for speed: the last rank to come does the work of all.
+// If a Comm is destroyed before all ranks have made a call, that call fails on the others and names
+// its rank. Not made for speed: the last rank to arrive does the work of all.
 #pragma once
 
 #include <memory>

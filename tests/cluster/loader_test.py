@@ -157,7 +157,7 @@ class LayoutTest(LoaderTest):
         said = [file.read_text() for file in self.folder.glob("error-*.txt")]
         self.assertTrue(said, done.stdout + done.stderr)
         for text in said:
-            self.assertIn("one process a task, without torchrun", text)
+            self.assertIn("one process per task, without torchrun", text)
         self.assertNotIn("MPI_ERRORS_ARE_FATAL", done.stdout + done.stderr)
 
     def test_the_interface_that_rank_0_listens_on_can_be_named(self):

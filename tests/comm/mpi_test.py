@@ -218,7 +218,7 @@ class GuestTest(unittest.TestCase):
     def test_an_mpi_for_one_thread_is_refused_with_the_reason(self):
         done = self.guest("funneled")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("messages between ranks need an MPI that several threads may call", done.stderr)
+        self.assertIn("messages between ranks need MPI_THREAD_MULTIPLE", done.stderr)
 
     def test_messages_end_when_mpi_is_finalized_under_them(self):
         done = self.guest("multiple", "early")
@@ -262,7 +262,7 @@ class ConnectTest(unittest.TestCase):
         done = mpirun("sh", "-c", workers, RANKS, ranks=2)
         self.assertNotIn("MPI_ERRORS_ARE_FATAL", done.stderr)
         self.assertEqual(done.stderr.count("torchrun started 4 processes in tasks of another launcher"), 4, done.stderr)
-        self.assertIn("start one process a task, without torchrun: mpirun -n 4 python", done.stderr)
+        self.assertIn("start one process per task, without torchrun: mpirun -n 4 python", done.stderr)
 
     def test_a_library_that_is_not_there_is_named(self):
         done = self.run_alone(MILLRACE_COMM="mpi", MILLRACE_MPI_LIBRARY="/nowhere/lib.so")
