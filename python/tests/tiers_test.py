@@ -218,7 +218,7 @@ class SlowFilesTest(TiersTest):
             self.train(2, cache_memory="128KiB", cache_peers=True, dies_at=[1, 2],
                        skip_bad_samples=skips)
             self.assertRegex((self.folder / "error-0.txt").read_text(),
-                             r"RuntimeError: .*rank 1 .*ended without a word")
+                             r"RuntimeError: .*rank 1 .*ended unexpectedly")
 
     @unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
     def test_a_directory_that_one_rank_cannot_write_is_told_by_all(self):

@@ -1,7 +1,7 @@
-// The contract of Comm as clauses that every implementation is held to, written once.
+// The contract of Comm: clauses that every implementation must satisfy.
 //
-// Every rank of a job calls a clause's check with its own Comm; each returns what was broken, as
-// that rank saw it. By threads in comm_test.cc, over MPI in tests/comm.
+// Every rank of a job calls the check of a clause with its own Comm, and each returns what it saw
+// broken. comm_test.cc runs them on threads, tests/comm over MPI.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace millrace::comm {
 
 struct ContractClause {
   std::string_view name;
-  bool ends_in_failure;  // the Comm is of no use afterwards, or gone
+  bool ends_in_failure;  // the Comm is unusable or destroyed afterwards
   Status (*check)(std::unique_ptr<Comm>& comm);
 };
 

@@ -1,5 +1,5 @@
-// The contracts of Comm and of Messages, held by the implementations that need no launcher. Over
-// MPI: tests/comm/mpi_test.py.
+// Checks the contracts of Comm and Messages for the implementations that need no launcher. For MPI,
+// see tests/comm/mpi_test.py.
 #include "comm/comm.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST_P(CommContract, Holds) {
     threads.emplace_back(
         [&outcome = outcomes[rank], comm = std::move(ranks[rank]), check = clause.check]() mutable {
           outcome = check(comm);
-          // A rank whose check is broken goes, so that the others do not wait for it.
+          // A rank whose check failed ends, so that the others do not wait for it.
           comm.reset();
         });
   }

@@ -33,7 +33,7 @@ OwnFile make_memory() {
   return OwnFile(memfd_create(kName, MFD_CLOEXEC), no_fork);
 }
 
-// Not before its name is known: to open a stranger's descriptor may block, or have effects.
+// Checks the name before opening: opening an unrelated descriptor may block or have side effects.
 std::optional<File> open_page(uint64_t pid, uint64_t fd) {
   const std::string path = fmt::format("/proc/{}/fd/{}", pid, fd);
   char target[64];
@@ -71,12 +71,12 @@ std::optional<Address> read_address(std::string_view text) {
 }  // namespace
 
 Result<Doorbell> Doorbell::make() {
-  // If it is forbidden, the page is good for this process alone, and no other finds it.
+  // If memfd_create is forbidden, the page works within this process only; no other can find it.
   OwnFile memory = make_memory();
-  // For this user alone: a memfd is made for everybody.
+  // Restrict it to this user: a new memfd is open to everybody.
   if (memory.is_open() &&
       (fchmod(memory.fd(), 0600) != 0 || ftruncate(memory.fd(), wire::kDoorbellPageBytes) != 0)) {
-    return fail_os(errno, "cannot make memory to share");
+    return fail_os(errno, "cannot create shared memory");
   }
   wire::DoorbellPage* page = map_page(memory.fd());
   if (page == nullptr) return fail_os(errno, "cannot map shared memory");
@@ -121,7 +121,7 @@ std::string Doorbell::address() const {
 }
 
 void Doorbell::ring() const {
-  // In one order with wait(): either the ringer sees the sleeper, or the sleeper the ring.
+  // Sequentially consistent with wait(): either ring() sees the sleeper, or the sleeper the ring.
   std::atomic_ref(page_->ring_count).fetch_add(1, std::memory_order_seq_cst);
   if (std::atomic_ref(page_->sleeps).load(std::memory_order_seq_cst) == 0) return;
   syscall(SYS_futex, &page_->ring_count, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);

@@ -1,12 +1,12 @@
-// Doorbell: wakes a thread of another process of this host, without a system call where it is
+// Doorbell: wakes a thread of another process on this host, without a system call if that thread is
 // awake.
 //
 //   owner:  seen = bell.count(); ... nothing to do ... bell.wait(seen, 1ms)
 //   others: bell = Doorbell::find(address); ... something to do ... bell->ring()
 //
-// A ring between count() and wait() is not missed. A page of shared memory without a name: nothing
-// is left of it when its processes are killed. A child of fork() keeps it mapped, but does not have
-// the descriptor. docs/formats/doorbell.md.
+// A ring between count() and wait() is not missed. It is a page of unnamed shared memory, so
+// nothing remains when its processes are killed. A child of fork() keeps it mapped, but does not
+// have the descriptor. docs/formats/doorbell.md.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ class Doorbell {
  public:
   static Result<Doorbell> make();
 
-  // None: its owner is on another host, or hidden from us by a container.
+  // None if its owner is on another host or hidden from us by a container.
   static std::optional<Doorbell> find(std::string_view address);
 
   Doorbell(Doorbell&& other) noexcept;
@@ -43,7 +43,7 @@ class Doorbell {
  private:
   Doorbell(OwnFile memory, wire::DoorbellPage* page) : memory_(std::move(memory)), page_(page) {}
 
-  OwnFile memory_;  // the owner's; others need it no more
+  OwnFile memory_;  // open only in the owner; others need just the mapping
   wire::DoorbellPage* page_ = nullptr;
 };
 

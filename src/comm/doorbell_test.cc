@@ -25,7 +25,7 @@ TEST(Doorbell, ARingWakesItsOwner) {
     std::this_thread::sleep_for(20ms);
     found->ring();
   });
-  while (bell->count() == seen) bell->wait(seen, 600s);  // the test's own time limit ends it
+  while (bell->count() == seen) bell->wait(seen, 600s);  // the test's time limit is shorter
   ringer.join();
   EXPECT_EQ(bell->count(), seen + 1);
 }
@@ -39,7 +39,7 @@ TEST(Doorbell, ARingBeforeTheWaitIsNotMissed) {
   EXPECT_EQ(bell->count(), seen + 1);
 }
 
-TEST(Doorbell, TheWaitEndsWithItsPatience) {
+TEST(Doorbell, AWaitEndsAfterItsPatience) {
   const auto bell = Doorbell::make();
   ASSERT_TRUE(bell.ok()) << bell.error().message();
   bell->wait(bell->count(), 1ms);
@@ -69,7 +69,7 @@ int descriptor_of(const Doorbell& bell) {
   return std::stoi(address.substr(address.find(' ')));
 }
 
-TEST(Doorbell, ItsMemoryIsForThisUserAlone) {
+TEST(Doorbell, OnlyThisUserCanOpenItsMemory) {
   const auto bell = Doorbell::make();
   ASSERT_TRUE(bell.ok()) << bell.error().message();
   struct stat memory{};
@@ -88,7 +88,7 @@ TEST(Doorbell, AForkedChildDoesNotHaveItsDescriptor) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(Doorbell, WhatIsNotOneIsNotFound) {
+TEST(Doorbell, AnAddressThatIsNotADoorbellIsNotFound) {
   const auto bell = Doorbell::make();
   ASSERT_TRUE(bell.ok()) << bell.error().message();
   const std::string address = bell->address();

@@ -24,9 +24,9 @@ using namespace std::chrono_literals;
 using wire::LifelineKind;
 using wire::LifelineMessage;
 
-constexpr auto kSigtermDelay = 300ms;            // the news of a loss may come after the signal
-constexpr auto kSigtermDelayAfterLoss = 3000ms;  // to tell it and end
-constexpr auto kTellDelayAfterSigterm = 50ms;    // the launcher will kill: no time for a call
+constexpr auto kSigtermDelay = 300ms;            // news of a loss may come after the signal
+constexpr auto kSigtermDelayAfterLoss = 3000ms;  // to report it and end
+constexpr auto kTellDelayAfterSigterm = 50ms;    // SIGKILL follows: do not wait for take_lost()
 constexpr Deadline kNever = Deadline::max();
 
 // The other end of one connection.
@@ -74,7 +74,7 @@ class TcpLifeline : public Lifeline {
 
   std::optional<RankName> take_lost() override {
     const auto lost_rank = lost();
-    // While it is told, whoever asks for it waits: it would be told twice.
+    // Waits while on_loss runs: otherwise the loss would be reported twice.
     const std::lock_guard lock(tell_mutex_);
     if (lost_rank) taken_ = true;
     return lost_rank;
@@ -111,7 +111,7 @@ class TcpLifeline : public Lifeline {
   void say_bye();
   bool all_said_bye() const;
   void act_on_time();
-  // Once a rank is lost: the lowest that is left.
+  // The lowest rank that is left. REQUIRES: a rank is lost.
   Rank speaker() const { return lost_->rank == kFirstRank ? Rank{1} : kFirstRank; }
   bool speaks() const { return options_.rank == speaker(); }
   void go_missing(const RankName& name);
@@ -122,7 +122,7 @@ class TcpLifeline : public Lifeline {
   LifelineOptions options_;
   RankName own_;
   JobKey key_;
-  Listener listener_;        // rank 0, until all have come
+  Listener listener_;        // rank 0, until all have connected
   std::vector<Peer> peers_;  // rank 0: all others; others: rank 0
   OwnFile wake_in_;
   OwnFile wake_out_;
@@ -131,13 +131,13 @@ class TcpLifeline : public Lifeline {
 
   mutable std::mutex mutex_;
   std::optional<RankName> lost_;
-  std::atomic<bool> is_lost_ = false;  // the same, cheap to ask in a loop
+  std::atomic<bool> is_lost_ = false;  // the same, cheap to check in a loop
   std::atomic<bool> speaker_gone_ = false;
   std::mutex tell_mutex_;
   bool taken_ = false;
   std::atomic<bool> telling_ = false;
 
-  // Of the watching thread alone.
+  // Used only by the watching thread.
   bool leaving_ = false;
   bool bye_sent_ = false;
   Deadline tell_at_ = kNever;
@@ -196,7 +196,7 @@ void TcpLifeline::watch() {
       if (watched[0].revents != 0 && !read_wakes()) return;
     }
     if (leaving_) {
-      // Rank 0 answers when all have come: nobody goes while another may still be lost.
+      // Rank 0 answers when all have said bye: no rank ends while another may still be lost.
       if (!bye_sent_ && (!is_hub() || all_said_bye())) say_bye();
       if (is_lost_ || (bye_sent_ && all_said_bye())) return;
     }
@@ -204,7 +204,7 @@ void TcpLifeline::watch() {
   }
 }
 
-// False: stop at once.
+// Returns false to stop at once.
 bool TcpLifeline::read_wakes() {
   char wakes[16];
   const ssize_t count = read(wake_in_.fd(), wakes, sizeof(wakes));
@@ -231,7 +231,7 @@ void TcpLifeline::read_peer(Peer& peer) {
     if (peer.inbox.size() < kMessageBytes) return;
     const auto message = peer.rank.channel.check(bytes_of(peer.inbox), options_.size);
     peer.inbox.clear();
-    // A connection that carries nonsense is of no use: what it would tell is not known any more.
+    // After an invalid message, nothing on this connection can be trusted.
     if (!message.ok()) {
       peer.open = false;
       return go_missing(peer.rank.name);
@@ -262,8 +262,8 @@ void TcpLifeline::lose(const RankName& name) {
   for (Peer& peer : peers_) say(peer, LifelineKind::kLost, name);
 }
 
-// The other end of a connection is gone. After the first loss that tells nothing new, unless it is
-// the rank that speaks: it has spoken.
+// The other end of a connection is gone. After the first loss this matters only for the speaker: it
+// has reported the loss.
 void TcpLifeline::go_missing(const RankName& name) {
   if (is_lost_ && name.rank == speaker()) {
     speaker_gone_ = true;
@@ -281,7 +281,7 @@ void TcpLifeline::say(Peer& peer, LifelineKind kind, const RankName& about) {
   if (!peer.open) return;
   const LifelineMessage message = peer.rank.channel.sign(make_message(kind, about));
   const auto bytes = std::as_bytes(std::span(&message, 1));
-  // A peer that does not take it has gone, or goes: its end of the connection will tell.
+  // A peer that does not take it is ending; its connection will show that.
   static_cast<void>(send_all(peer.rank.socket, bytes, monotonic_now() + 100ms).ok());
 }
 
@@ -316,8 +316,8 @@ int TcpLifeline::poll_timeout_ms() const {
 
 Error loss_error(const RankName& lost) {
   return fail(Errc::kCancelled,
-              "{} ended without a word: it was killed or it crashed; look for the reason in the "
-              "logs of its host and of the batch system (out of memory is the commonest)",
+              "{} ended unexpectedly: it was killed or it crashed; look for the reason in the logs "
+              "of its host and of the batch system (most often it ran out of memory)",
               lost.text());
 }
 

@@ -1,20 +1,20 @@
 // Lifeline: how a rank learns that another has died, whatever MPI and the launcher do about it.
 //
-// A star of TCP connections: every rank holds one to rank 0. A process that ends, however it does,
-// has its connections closed by the kernel, and rank 0 tells all others. One thread a rank sleeps
-// in poll(2) for that, so that it is noticed also while a rank computes; it calls no MPI.
+// A star of TCP connections: every rank has one to rank 0. When a process ends, for whatever
+// reason, the kernel closes its connection, and rank 0 notifies all others. One thread per rank
+// sleeps in poll(2) for that, so a death is noticed even while a rank computes. It never calls MPI.
 //
-//   rank 0: open(), bring invitation() to the others, admit()
+//   rank 0: open(), send invitation() to the others, admit()
 //   others: join(invitation)
 //
-// The invitation has a key that the ranks know and strangers on the network do not: MPI brings it.
+// The invitation contains a key that strangers on the network do not know. MPI distributes it.
 //
-// The thread also takes SIGTERM, where the program has no use of its own for it: launchers send it
-// to the ranks that are left, in a race with the news, and a rank that ended on the spot could not
-// say why. It ends the program 300 ms later, or 3 s later where a rank is lost.
+// The thread also handles SIGTERM, unless the program handles it. Launchers send it to the ranks
+// that are left, possibly before the news of the loss arrives, and a rank that ended at once could
+// not say why. So the program ends 300 ms after the signal, or 3 s after it if a rank is lost.
 //
-// One rank speaks of a loss, the lowest that is left, and the others go after it: the first that
-// goes makes a launcher end the rest at once, among them the one that has something to say.
+// One rank reports a loss, the lowest that is left ("the speaker"), and the others end after it: as
+// soon as one rank ends, a launcher ends all others, including the speaker.
 #pragma once
 
 #include <chrono>
@@ -33,13 +33,13 @@ namespace millrace::comm {
 struct LifelineOptions {
   Rank rank = kFirstRank;
   uint32_t size = 1;
-  bool one_host = true;                        // all ranks are processes of this host
-  std::string interface;                       // rank 0's, where they are not: see ListenOptions
-  std::chrono::milliseconds patience{20'000};  // for the others to come
+  bool one_host = true;                        // all ranks are on this host
+  std::string interface;                       // of rank 0, if not one_host: see ListenOptions
+  std::chrono::milliseconds patience{20'000};  // for the other ranks to connect
   std::chrono::milliseconds greeting_patience{10'000};  // see GreetingOptions
-  std::chrono::milliseconds taking_time{250};  // before on_loss is called on the rank that speaks
-  // How long the others stay where they cannot see it go. Longer than the second that Open MPI
-  // leaves between SIGTERM and SIGKILL, and shorter than SIGTERM is held.
+  std::chrono::milliseconds taking_time{250};           // before on_loss is called on the speaker
+  // How long the others stay if they cannot see the speaker end. Longer than the second that Open
+  // MPI leaves between SIGTERM and SIGKILL, and shorter than the delay of SIGTERM.
   std::chrono::milliseconds speaking_time{2000};
   bool takes_sigterm = false;
   LostRankFunction on_loss;
@@ -51,34 +51,34 @@ class Lifeline {
   static Result<std::unique_ptr<Lifeline>> join(const LifelineOptions& options,
                                                 const std::string& invitation);
 
-  virtual ~Lifeline() = default;  // closes the connections; without leave(), a loss to the others
+  virtual ~Lifeline() = default;  // without leave() before, the others see this rank as lost
 
   // ---- rank 0 ----
   virtual std::string invitation() const = 0;
-  virtual Status admit() = 0;  // waits for all others; from then on they are watched
+  virtual Status admit() = 0;  // waits for all others, and watches them from then on
 
   // ---- any thread ----
 
-  // From now on on_loss is called: not before all ranks know that they are connected, since a job
-  // that could not connect has a better sentence to tell.
+  // Enables on_loss. Call it only when all ranks know that they are connected: a job that fails to
+  // connect has a better error to report.
   virtual void start_telling() = 0;
 
-  // The first rank that went without leave(); the same on all ranks unless two went at once.
+  // The first rank that ended without leave(). The same on all ranks, unless two ended at once.
   virtual std::optional<RankName> lost() const = 0;
 
-  // As lost(), for the caller to tell: on_loss is then not called any more. Waits where it is being
-  // called, and must not be called from there.
+  // Like lost(), but the caller reports the loss, and on_loss will not be called any more. If
+  // on_loss is running, waits for it; so on_loss must not call this.
   virtual std::optional<RankName> take_lost() = 0;
 
-  // After a loss, on a rank that does not speak and is about to go: waits until the one that does
-  // has gone, or could have.
+  // After a loss, for a rank that is about to end and is not the speaker: waits until the speaker
+  // has ended, at most speaking_time.
   virtual void await_speaker() = 0;
 
-  // The last call. Waits until all ranks have made it, or a rank is lost: then false.
+  // The last call. Waits until all ranks have made it (true) or a rank is lost (false).
   virtual bool leave() = 0;
 };
 
-// The sentence about a rank that is lost.
+// The error that reports a lost rank.
 Error loss_error(const RankName& lost);
 
 }  // namespace millrace::comm

@@ -14,18 +14,18 @@ using wire::LifelineKind;
 using wire::LifelineMessage;
 
 constexpr size_t kMessageBytes = sizeof(LifelineMessage);
-// Strangers may take descriptors from the program for a while, but not all of them.
+// Strangers may use up some descriptors of the program for a while, but not all of them.
 constexpr size_t kStrangersMax = 64;
-constexpr int kAttemptsMax = 3;  // at one address, by a rank that was too slow for rank 0
+constexpr int kAttemptsMax = 3;  // per address, for a rank that was too slow for rank 0
 
-// A connection before it is known who is at its other end.
+// A connection whose other end is not known yet.
 struct Unknown {
   OwnFile socket;
   LifelineChannel channel;
   std::string inbox;
 };
 
-// The message if it is whole by now, and of the kind that is due.
+// The message if it has arrived completely. Fails unless it is of kind `due`.
 Result<std::optional<LifelineMessage>> receive(Unknown& unknown, LifelineKind due,
                                                uint32_t world_size) {
   RETURN_IF_ERROR(receive_some(unknown.socket, unknown.inbox, kMessageBytes));
@@ -34,13 +34,13 @@ Result<std::optional<LifelineMessage>> receive(Unknown& unknown, LifelineKind du
                    unknown.channel.check(bytes_of(unknown.inbox), world_size));
   unknown.inbox.clear();
   if (static_cast<LifelineKind>(message.kind) != due) {
-    return fail(Errc::kCorrupt, "a lifeline message of kind {} came where one of kind {} was due",
+    return fail(Errc::kCorrupt, "received a lifeline message of kind {}, but expected kind {}",
                 message.kind, static_cast<uint32_t>(due));
   }
   return std::optional(message);
 }
 
-// A message fits into the buffer of a new connection. So nobody waits for a stranger to take it.
+// A message fits into the buffer of a new connection, so this never waits for a stranger.
 Status send_now(Unknown& unknown, const LifelineMessage& message) {
   const LifelineMessage with_tag = unknown.channel.sign(message);
   return send_all(unknown.socket, std::as_bytes(std::span(&with_tag, 1)), monotonic_now());
@@ -67,7 +67,7 @@ class Reception {
   struct Guest {
     Unknown unknown;
     Deadline until;
-    bool is_done = false;  // greeted, or not one of ours
+    bool is_done = false;  // greeted, or not a rank of this job
   };
 
   Status wait(Deadline deadline) {
@@ -93,7 +93,7 @@ class Reception {
   Status let_in() {
     while (true) {
       Result<std::optional<OwnFile>> came = accept_next(*listener_);
-      if (!came.ok() && !guests_.empty()) {  // no descriptor is left: those who came first go
+      if (!came.ok() && !guests_.empty()) {  // no descriptor is left: drop the oldest
         guests_.erase(guests_.begin());
         return {};
       }
@@ -104,7 +104,7 @@ class Reception {
                               .channel = {LifelineChannel::End::kHub, options_->key},
                               .inbox = {}},
                   .until = monotonic_now() + options_->patience};
-      // Without a name: a stranger learns nothing.
+      // Without a name, so that a stranger learns nothing.
       if (!send_now(guest.unknown, make_message(LifelineKind::kChallenge, {}, nonce)).ok())
         continue;
       guests_.push_back(std::move(guest));
@@ -118,7 +118,7 @@ class Reception {
     if (!join.ok() || !*join) return;
     guest.is_done = true;
     const RankName name = name_in(**join);
-    // A rank may come by several addresses. The first one counts.
+    // A rank may connect to several addresses. The first connection counts.
     if (is_here_[index_of(name.rank)]) return;
     if (!send_now(guest.unknown, make_message(LifelineKind::kWelcome, options_->own)).ok()) return;
     is_here_[index_of(name.rank)] = true;
@@ -130,16 +130,16 @@ class Reception {
   Error missing(const Error& error) const {
     const auto rank = std::find(is_here_.begin(), is_here_.end(), false) - is_here_.begin();
     return fail(error.code(),
-                "rank {} did not connect to rank 0, so that its death would not be noticed ({}); "
-                "open the TCP ports between the hosts, name an interface that all hosts reach by "
-                "MILLRACE_INTERFACE, or set MILLRACE_LIFELINE=off to rely on the launcher alone",
+                "rank {} did not connect to rank 0, so its death would not be noticed ({}); open "
+                "the TCP ports between the hosts, set MILLRACE_INTERFACE to an interface that all "
+                "hosts can reach, or set MILLRACE_LIFELINE=off to rely on the launcher alone",
                 rank, error.message());
   }
 
   const Listener* listener_;
   const GreetingOptions* options_;
   std::vector<bool> is_here_;  // by rank
-  std::vector<Guest> guests_;  // in the order in which they came
+  std::vector<Guest> guests_;  // oldest first
   std::vector<GreetedRank> greeted_;
 };
 
@@ -231,7 +231,7 @@ class Search {
     return {};
   }
 
-  // Rank 0 drops who is silent for long, as a rank on a busy host may be: that one comes again.
+  // Rank 0 drops connections that are silent for long. A rank on a busy host may be, so it retries.
   void give_up(Attempt& attempt, const Error& error) {
     const bool was_dropped =
         attempt.step != Attempt::Step::kConnecting && error.code() == Errc::kIo;
@@ -248,9 +248,9 @@ class Search {
       tried += fmt::format("{}:{}: {}", attempt.address, invitation_->port, attempt.failure);
     }
     return fail(Errc::kIo,
-                "{} cannot be reached by TCP, so that a dead rank would not be noticed ({}); open "
-                "the ports between the hosts, name an interface that all hosts reach by "
-                "MILLRACE_INTERFACE, or set MILLRACE_LIFELINE=off to rely on the launcher alone",
+                "{} cannot be reached by TCP, so a dead rank would not be noticed ({}); open the "
+                "ports between the hosts, set MILLRACE_INTERFACE to an interface that all hosts "
+                "can reach, or set MILLRACE_LIFELINE=off to rely on the launcher alone",
                 invitation_->hub.text(), tried);
   }
 

@@ -1,11 +1,11 @@
-// How the lifeline's connections begin: both ends prove that they know the job's key, and neither
-// sends it.
+// How the lifeline's connections begin: both ends prove that they know the job's key without
+// sending it.
 //
 //   rank 0: kChallenge with a nonce  ->  kJoin with a nonce, signed  ->  kWelcome, signed
 //
-// Whoever is not a rank of this job is dropped: a scan of the ports must not end a job. Nobody
-// waits for anybody else: rank 0 greets all who come at once, and the others try all its addresses
-// at once. docs/formats/lifeline.md.
+// Anyone who is not a rank of this job is dropped: a port scan must not end a job. No connection
+// delays another: rank 0 greets all in parallel, and the others try all its addresses in parallel.
+// docs/formats/lifeline.md.
 #pragma once
 
 #include <chrono>
@@ -28,17 +28,16 @@ struct GreetingOptions {
   RankName own;
   JobKey key = {};
   uint32_t world_size = 1;
-  // How long rank 0 keeps somebody who says nothing. A rank that was dropped comes again.
+  // How long rank 0 keeps a connection that sends nothing. A rank that is dropped connects again.
   std::chrono::milliseconds patience{10'000};
 };
 
-// On rank 0: all other ranks, when they have come. Fails at the deadline and names one that is
-// missing.
+// On rank 0: waits for all other ranks. Fails at the deadline and names one that is missing.
 Result<std::vector<GreetedRank>> admit_ranks(const Listener& listener,
                                              const GreetingOptions& options, Deadline deadline);
 
-// On another rank: rank 0, by the address that answers first. Fails when none is left, or at the
-// deadline, and says what became of each.
+// On another rank: connects to rank 0 at the address that answers first. Fails if no address is
+// left, or at the deadline, and says why each address failed.
 Result<GreetedRank> reach_hub(const Invitation& invitation, const GreetingOptions& options,
                               Deadline deadline);
 

@@ -18,13 +18,13 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-// What does not come is ended by the time that ctest gives the test.
+// If something never comes, ctest's time limit ends the test.
 template <typename Condition>
 void wait_until(Condition condition) {
   while (!condition()) std::this_thread::sleep_for(1ms);
 }
 
-constexpr Deadline kLater = 600s;  // on top of now: what ends such a wait is the test's time limit
+constexpr Deadline kLater = 600s;  // from now on; the test's time limit is shorter
 
 OwnFile connect_to(const Invitation& invitation) {
   return *begin_connect("127.0.0.1", invitation.port);
@@ -44,7 +44,7 @@ std::string read_challenge(const OwnFile& socket) {
   return bytes;
 }
 
-// Rank 0 of a job of two, which waits for rank 1 on a thread of its own.
+// Rank 0 of a job of two ranks. It waits for rank 1 on its own thread.
 class Waiting {
  public:
   explicit Waiting(LifelineOptions options = {}) {
@@ -58,11 +58,11 @@ class Waiting {
   std::string invitation() const { return lifeline_->invitation(); }
   Invitation read() const { return *read_invitation(invitation()); }
 
-  // The real one. Joins and leaves.
+  // The real rank 1: joins and leaves.
   void let_rank_1_come(const std::string& invitation) {
     const LifelineOptions options = {.rank = Rank{1}, .size = 2, .patience = 600s};
     auto joined = Lifeline::join(options, invitation);
-    // A rank 0 with little patience may have dropped it as silent, on a busy machine.
+    // On a busy machine, a rank 0 with little patience may have dropped it as silent.
     while (!joined.ok() && joined.error().message().find("it closed") != std::string::npos) {
       joined = Lifeline::join(options, invitation);
     }
@@ -94,7 +94,7 @@ TEST(LifelineGreeting, StrangersOnThePortAreDropped) {
   const Invitation invitation = hub.read();
   const OwnFile scanner = connect_to(invitation);
   send_bytes(scanner, bytes_of(std::string(500, 'x')));
-  // It knows the format, and not the key.
+  // It knows the format, but not the key.
   const OwnFile forger = connect_to(invitation);
   const auto join = LifelineChannel(LifelineChannel::End::kRank, {1, 2})
                         .sign(make_message(wire::LifelineKind::kJoin, own_name(Rank{1}), {7}));
@@ -115,7 +115,7 @@ TEST(LifelineGreeting, AJoinOfAnotherConnectionIsRefused) {
   LifelineChannel channel(LifelineChannel::End::kRank, invitation.key);
   ASSERT_TRUE(channel.check(bytes_of(read_challenge(first)), 2).ok());
   const auto join = channel.sign(make_message(wire::LifelineKind::kJoin, own_name(Rank{1}), {7}));
-  // Somebody who has seen it repeats it.
+  // A stranger replays it.
   const OwnFile second = connect_to(invitation);
   send_bytes(second, std::as_bytes(std::span(&join, 1)));
   std::string rest;
@@ -124,7 +124,7 @@ TEST(LifelineGreeting, AJoinOfAnotherConnectionIsRefused) {
   hub.let_rank_1_come();
 }
 
-TEST(LifelineGreeting, SilentStrangersDoNotKeepARankWaiting) {
+TEST(LifelineGreeting, SilentStrangersDoNotDelayARank) {
   // No stranger is dropped for its silence while the test runs.
   Waiting hub({.greeting_patience = 3600s});
   const Invitation invitation = hub.read();
@@ -148,8 +148,8 @@ TEST(LifelineGreeting, SilentStrangersAreDroppedInTime) {
 
 // ---- addresses ----
 
-// An address at which a connection is neither made nor refused, as one that no route leads to: a
-// listener whose queue is full.
+// An address that neither accepts nor refuses connections, like one without a route: a listener
+// whose queue is full.
 class BlackHole {
  public:
   BlackHole(const char* address, uint16_t port) {
@@ -174,7 +174,7 @@ class BlackHole {
   bool is_full_ = false;
 };
 
-TEST(LifelineGreeting, AnAddressThatLeadsNowhereKeepsNoRankWaiting) {
+TEST(LifelineGreeting, AnUnreachableAddressDoesNotDelayARank) {
   Waiting hub;
   Invitation invitation = hub.read();
   const BlackHole nowhere("127.0.0.2", invitation.port);
@@ -185,20 +185,20 @@ TEST(LifelineGreeting, AnAddressThatLeadsNowhereKeepsNoRankWaiting) {
   hub.let_rank_1_come(invitation.text());
 }
 
-TEST(LifelineGreeting, ARankThatComesByAllAddressesCountsOnce) {
+TEST(LifelineGreeting, ARankThatConnectsToAllAddressesCountsOnce) {
   Waiting hub({.one_host = false});
   hub.let_rank_1_come();
 }
 
-TEST(LifelineGreeting, ARankThatComesSeveralTimesAtOnceCountsOnce) {
+TEST(LifelineGreeting, ARankThatConnectsSeveralTimesCountsOnce) {
   Waiting hub;
   Invitation invitation = hub.read();
   invitation.addresses.assign(5, "127.0.0.1");
   hub.let_rank_1_come(invitation.text());
 }
 
-// Such as an address of rank 0's host that is another machine's here.
-TEST(LifelineGreeting, AnAddressWhereAStrangerListensIsNotTaken) {
+// For example, an address of rank 0's host that belongs to another machine here.
+TEST(LifelineGreeting, AnAddressWhereAStrangerListensIsNotUsed) {
   Waiting hub;
   Invitation invitation = hub.read();
   sockaddr_in at = {};
@@ -221,7 +221,7 @@ TEST(LifelineGreeting, AnAddressWhereAStrangerListensIsNotTaken) {
   answering.join();
 }
 
-TEST(LifelineSocket, ListensOnTheInterfaceThatIsNamed) {
+TEST(LifelineSocket, ListensOnTheNamedInterface) {
   for (const char* interface : {"lo", "127.0.0.0/8", "127.0.0.1"}) {
     const auto listener = listen_for_ranks({.only_this_host = false, .interface = interface});
     ASSERT_TRUE(listener.ok()) << listener.error().message();
@@ -233,7 +233,7 @@ TEST(LifelineSocket, ListensOnTheInterfaceThatIsNamed) {
   }
 }
 
-TEST(LifelineSocket, AnInterfaceThatIsNotThereIsNamedWithThoseThatAre) {
+TEST(LifelineSocket, AnUnknownInterfaceIsReportedWithTheKnownOnes) {
   for (const char* interface : {"nosuch0", "240.0.0.0/8", "127.0.0.0/33", "127.0.0.0/", "1.2.3"}) {
     const auto listener = listen_for_ranks({.only_this_host = false, .interface = interface});
     ASSERT_FALSE(listener.ok()) << interface;

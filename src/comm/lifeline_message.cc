@@ -16,7 +16,7 @@ namespace {
 using wire::LifelineKind;
 using wire::LifelineMessage;
 
-// `field` is zero before.
+// REQUIRES: `field` is all zeros.
 template <size_t kSize>
 void copy_host(const std::string& host, char (&field)[kSize]) {
   std::memcpy(field, host.data(), std::min(host.size(), kSize - 1));
@@ -25,7 +25,7 @@ void copy_host(const std::string& host, char (&field)[kSize]) {
 Status check_version(uint32_t version) {
   if (version == wire::kLifelineVersion) return {};
   return fail(Errc::kUnsupported,
-              "another rank speaks version {} of the lifeline, this one version {}; run the same "
+              "another rank uses version {} of the lifeline, this one version {}; run the same "
               "build on all hosts",
               version, wire::kLifelineVersion);
 }
@@ -75,7 +75,7 @@ Result<LifelineMessage> read_message(ByteView bytes, uint32_t world_size) {
   const bool known_kind = message.kind >= static_cast<uint32_t>(LifelineKind::kChallenge) &&
                           message.kind <= static_cast<uint32_t>(LifelineKind::kBye);
   if (!known_kind || message.rank >= world_size || message.host[sizeof(message.host) - 1] != 0) {
-    return fail(Errc::kCorrupt, "a lifeline message of kind {} and rank {} makes no sense",
+    return fail(Errc::kCorrupt, "a lifeline message of kind {} and rank {} is invalid",
                 message.kind, message.rank);
   }
   return message;
@@ -142,13 +142,13 @@ std::string Invitation::text() const {
 Result<Invitation> read_invitation(std::string_view text) {
   ByteReader reader(bytes_of(text));
   ASSIGN_OR_RETURN(const auto head, reader.read<wire::LifelineInvitation>());
-  if (head.magic != wire::kInvitationMagic) return fail(Errc::kCorrupt, "this is no invitation");
+  if (head.magic != wire::kInvitationMagic)
+    return fail(Errc::kCorrupt, "this is not an invitation");
   RETURN_IF_ERROR(check_version(head.version));
   const bool is_whole = head.address_bytes == reader.remaining() && head.address_bytes > 0;
   if (!is_whole || head.port == 0 || head.port > 0xffff || head.host[sizeof(head.host) - 1] != 0) {
-    return fail(Errc::kCorrupt,
-                "an invitation with port {} and {} bytes of addresses makes no sense", head.port,
-                head.address_bytes);
+    return fail(Errc::kCorrupt, "an invitation with port {} and {} bytes of addresses is invalid",
+                head.port, head.address_bytes);
   }
   Invitation invitation = {.hub = {.rank = kFirstRank, .pid = head.pid, .host = head.host},
                            .port = static_cast<uint16_t>(head.port)};
@@ -156,7 +156,8 @@ Result<Invitation> read_invitation(std::string_view text) {
   ASSIGN_OR_RETURN(std::string_view lines, reader.take_text(reader.remaining()));
   while (!lines.empty()) {
     const size_t end = lines.find('\n');
-    if (end == std::string_view::npos) return fail(Errc::kCorrupt, "an address is cut short");
+    if (end == std::string_view::npos)
+      return fail(Errc::kCorrupt, "an address in the invitation is truncated");
     invitation.addresses.emplace_back(lines.substr(0, end));
     lines.remove_prefix(end + 1);
   }

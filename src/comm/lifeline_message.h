@@ -1,5 +1,5 @@
-// Lifeline messages: made with a tag that only who knows the job's key can make, and checked before
-// anything in them is believed.
+// Lifeline messages. Each carries a tag that only a holder of the job's key can compute. The tag is
+// checked before anything in the message is trusted.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ namespace millrace::comm {
 using JobKey = SipHashKey;
 using Nonce = std::array<uint8_t, sizeof(wire::LifelineMessage::nonce)>;
 
-// From the system's random numbers.
+// From the system's random number generator.
 Result<Nonce> make_nonce();
 Result<JobKey> make_key();
 
-// A rank as people find it again in a log or a batch system.
+// A rank with what people need to find it in a log or a batch system.
 struct RankName {
   Rank rank = kFirstRank;
   uint32_t pid = 0;
@@ -32,18 +32,18 @@ struct RankName {
 
 RankName own_name(Rank rank);
 
-// Without its tag.
+// The tag is left empty.
 wire::LifelineMessage make_message(wire::LifelineKind kind, const RankName& name,
                                    const Nonce& nonce = {});
 
-// Whether the bytes are a message of this version that makes sense, whoever made it.
+// Checks version and fields, but not who made the message.
 // REQUIRES: bytes.size() == sizeof(wire::LifelineMessage).
 Result<wire::LifelineMessage> read_message(ByteView bytes, uint32_t world_size);
 
 RankName name_in(const wire::LifelineMessage& message);
 
-// The two directions of one connection, as one end of it signs what it sends and checks what it
-// receives, in order. Both ends have taken the nonces from the messages that brought them.
+// One end of a connection: signs what it sends and checks what it receives, in order. Both ends
+// take the nonces from the kChallenge and kJoin messages.
 class LifelineChannel {
  public:
   enum class End { kHub, kRank };
@@ -51,10 +51,10 @@ class LifelineChannel {
   LifelineChannel() = default;
   LifelineChannel(End end, const JobKey& key) : key_(key), is_hub_(end == End::kHub) {}
 
-  // The message with its tag; it must be the next that is sent.
+  // Adds the tag. The message must be the next one that is sent.
   wire::LifelineMessage sign(wire::LifelineMessage message);
 
-  // The next message that has come, if the other end knows the key.
+  // Reads the next message. Fails unless the other end knows the key.
   // REQUIRES: bytes.size() == sizeof(wire::LifelineMessage).
   Result<wire::LifelineMessage> check(ByteView bytes, uint32_t world_size);
 
@@ -76,7 +76,7 @@ class LifelineChannel {
   uint64_t received_count_ = 0;
 };
 
-// How the others find rank 0, and the key. Brought to them by MPI.
+// How the other ranks find rank 0, and the key. MPI broadcasts it.
 struct Invitation {
   RankName hub;
   JobKey key = {};

@@ -5,7 +5,7 @@
 namespace millrace::comm {
 namespace {
 
-TEST(LifelineMessage, AnInvitationGoesRound) {
+TEST(LifelineMessage, AnInvitationCanBeReadBack) {
   const Invitation made = {.hub = {.rank = Rank{0}, .pid = 7, .host = "node1"},
                            .key = {3, 4},
                            .port = 4711,
@@ -18,7 +18,7 @@ TEST(LifelineMessage, AnInvitationGoesRound) {
   EXPECT_EQ(read->addresses, made.addresses);
 }
 
-TEST(LifelineMessage, AnInvitationThatIsCutShortIsRefused) {
+TEST(LifelineMessage, ATruncatedInvitationIsRefused) {
   const std::string whole =
       Invitation{.hub = own_name(Rank{0}), .key = {3, 4}, .port = 4711, .addresses = {"10.0.0.1"}}
           .text();
@@ -27,7 +27,7 @@ TEST(LifelineMessage, AnInvitationThatIsCutShortIsRefused) {
   }
 }
 
-// Both ends of a connection that was greeted.
+// Both ends of a connection after the greeting.
 struct Channels {
   explicit Channels(const JobKey& key = {3, 4})
       : hub(LifelineChannel::End::kHub, key), rank(LifelineChannel::End::kRank, key) {
@@ -41,7 +41,7 @@ struct Channels {
   LifelineChannel rank;
 };
 
-TEST(LifelineMessage, GoesRound) {
+TEST(LifelineMessage, CanBeReadBack) {
   Channels channels;
   const RankName name = {.rank = Rank{7}, .pid = 4711, .host = "node7"};
   const auto made = channels.hub.sign(make_message(wire::LifelineKind::kLost, name));
@@ -63,7 +63,7 @@ TEST(LifelineMessage, EveryFlippedBitIsNoticed) {
   EXPECT_TRUE(channels.hub.check(bytes, 8).ok());
 }
 
-TEST(LifelineMessage, IsGoodForOneConnectionOneDirectionAndOnce) {
+TEST(LifelineMessage, IsValidOnlyOnceInOneDirectionOfOneConnection) {
   Channels channels;
   const auto bye = channels.rank.sign(make_message(wire::LifelineKind::kBye, own_name(Rank{1})));
   const auto bytes = std::as_bytes(std::span(&bye, 1));

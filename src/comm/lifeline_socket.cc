@@ -73,7 +73,7 @@ std::optional<Network> read_network(const std::string& text) {
   return Network{.number = ntohl(address.s_addr), .mask = mask};
 }
 
-// The first one, where an interface or a network has several: one is enough to be found.
+// The first address, if an interface or a network has several: one is enough.
 Result<HostAddress> find_address(const std::string& interface) {
   const std::vector<HostAddress> addresses = host_addresses();
   const std::optional<Network> network = read_network(interface);
@@ -84,11 +84,12 @@ Result<HostAddress> find_address(const std::string& interface) {
   }
   return fail(Errc::kInvalidArgument,
               "MILLRACE_INTERFACE={} is neither an interface of rank 0's host nor a network that "
-              "has one of its IPv4 addresses ({}); name one of these, as ib0 or 10.1.0.0/16",
+              "contains one of its IPv4 addresses ({}); set it to one of these, for example ib0 or "
+              "10.1.0.0/16",
               printable(interface), all.empty() ? "it has none" : all);
 }
 
-// Looks at least once: who was late himself does not miss what has come meanwhile.
+// Polls at least once, so that a late caller does not miss what arrived meanwhile.
 Status wait_until(int fd, short events, Deadline deadline, const char* doing) {
   while (true) {
     const int timeout_ms = poll_timeout_ms_until(deadline);
@@ -100,7 +101,8 @@ Status wait_until(int fd, short events, Deadline deadline, const char* doing) {
   }
 }
 
-// A host that loses power sends no farewell: after 20 s without an answer it counts as gone.
+// A host that loses power does not close its connections: after 20 s without an answer it counts as
+// gone.
 void keep_alive(int fd) {
   const auto set = [fd](int level, int option, int value) {
     static_cast<void>(setsockopt(fd, level, option, &value, sizeof(value)));
@@ -155,7 +157,7 @@ Result<Listener> listen_for_ranks(const ListenOptions& options) {
     listener.addresses.push_back(address.text);
     return listener;
   }
-  // Which of them leads to the other hosts is not known here: routes may be anything.
+  // It is not known here which interface leads to the other hosts.
   ASSIGN_OR_RETURN(Listener listener, listen_at(INADDR_ANY));
   for (const HostAddress& address : host_addresses()) {
     if (!address.is_loopback) listener.addresses.push_back(address.text);
@@ -171,8 +173,8 @@ Result<std::optional<OwnFile>> accept_next(const Listener& listener) {
     keep_alive(fd);
     return std::optional(OwnFile(fd, no_fork));
   }
-  const bool gone_again = errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
-  if (!gone_again) return fail_os(errno, "cannot accept a rank");
+  const bool none_pending = errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
+  if (!none_pending) return fail_os(errno, "cannot accept a rank");
   return std::optional<OwnFile>();
 }
 

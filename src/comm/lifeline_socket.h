@@ -1,6 +1,6 @@
-// The sockets of the lifeline: TCP over IPv4 that never blocks, and one listener.
+// The sockets of the lifeline: non-blocking TCP over IPv4, and one listener.
 //
-// No child of fork() keeps any of them (own_file.h), and no program that is started.
+// Neither children of fork() nor programs started with exec keep any of them (own_file.h).
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace millrace::comm {
 
-// On the monotonic clock, as monotonic_now() has it.
+// On the clock of monotonic_now().
 using Deadline = std::chrono::nanoseconds;
 
 // For poll(2): rounded up, at least 0.
@@ -28,27 +28,27 @@ struct Listener {
 };
 
 struct ListenOptions {
-  bool only_this_host = true;  // on the loopback alone
-  // Of several hosts: the interface to listen on, by its name ("ib0"), by a network that its
-  // address is in ("10.1.0.0/16"), or by its address. Empty: on all of them.
+  bool only_this_host = true;  // listen on the loopback interface only
+  // Otherwise the interface to listen on: its name ("ib0"), a network that contains its address
+  // ("10.1.0.0/16"), or its address. Empty means all interfaces.
   std::string interface;
 };
 
 Result<Listener> listen_for_ranks(const ListenOptions& options);
 
-// The next connection that has come. None: there is no other.
+// The next pending connection, if there is one.
 Result<std::optional<OwnFile>> accept_next(const Listener& listener);
 
-// A connection to `address`, which is numeric. It may still be under way: it can be written to when
-// it is made, or has failed.
+// Starts connecting to `address`, which is numeric. The socket becomes writable when the connection
+// is made or has failed.
 Result<OwnFile> begin_connect(const std::string& address, uint16_t port);
 
-// How begin_connect() ended, when the socket can be written to.
+// The outcome of begin_connect(). REQUIRES: the socket is writable.
 Status finish_connect(const OwnFile& socket);
 
 Status send_all(const OwnFile& socket, ByteView bytes, Deadline deadline);
 
-// Appends what has come, until `inbox` has `size_bytes`. Fails with kIo when the other end has
+// Appends what has arrived, until `inbox` has `size_bytes`. Fails with kIo if the other end has
 // closed the connection.
 Status receive_some(const OwnFile& socket, std::string& inbox, size_t size_bytes);
 

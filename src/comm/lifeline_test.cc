@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 using Lifelines = std::vector<std::unique_ptr<Lifeline>>;
 
-// The ranks of one process, connected. Their names differ by the rank alone.
+// Connected ranks in one process. Their names differ only by the rank.
 Lifelines connected_by(LifelineOptions options) {
   const uint32_t size = options.size;
   Lifelines lifelines(size);
@@ -45,7 +45,7 @@ Lifelines connected_by(LifelineOptions options) {
 
 Lifelines connected(uint32_t size) { return connected_by({.size = size}); }
 
-// What does not come is ended by the time that ctest gives the test.
+// If something never comes, ctest's time limit ends the test.
 template <typename Condition>
 void wait_until(Condition condition) {
   while (!condition()) std::this_thread::sleep_for(1ms);
@@ -56,7 +56,7 @@ RankName wait_for_loss(const Lifeline& lifeline) {
   return *lifeline.lost();
 }
 
-TEST(Lifeline, ARankThatGoesIsLostToAllOthers) {
+TEST(Lifeline, AllOthersLearnOfARankThatEnds) {
   auto lifelines = connected(4);
   lifelines[2].reset();
   for (const size_t other : {0, 1, 3}) {
@@ -66,19 +66,19 @@ TEST(Lifeline, ARankThatGoesIsLostToAllOthers) {
   }
 }
 
-TEST(Lifeline, RankZeroIsMissedToo) {
+TEST(Lifeline, TheLossOfRankZeroIsNoticed) {
   auto lifelines = connected(3);
   lifelines[0].reset();
   EXPECT_EQ(wait_for_loss(*lifelines[1]).rank, Rank{0});
   EXPECT_EQ(wait_for_loss(*lifelines[2]).rank, Rank{0});
 }
 
-// The end of a connection is seen when the last process that has it has gone.
-TEST(Lifeline, ARankIsMissedThoughAProcessThatItForkedLivesOn) {
+// A connection ends when the last process that holds it has ended.
+TEST(Lifeline, ALossIsNoticedAlthoughAForkedChildLivesOn) {
   auto lifelines = connected(3);
   const pid_t child = fork();
   if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is ended leaves nothing behind
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // an interrupted test leaves nothing behind
     while (true) pause();
   }
   lifelines[2].reset();
@@ -102,7 +102,7 @@ TEST(Lifeline, RanksThatLeaveTogetherAreNotLost) {
   EXPECT_EQ(whole, 5);
 }
 
-TEST(Lifeline, WhoLeavesLearnsOfARankThatDoesNot) {
+TEST(Lifeline, LeaveFailsIfAnotherRankIsLost) {
   auto lifelines = connected(3);
   std::thread leaving([&] { EXPECT_FALSE(lifelines[1]->leave()); });
   std::this_thread::sleep_for(20ms);
@@ -111,7 +111,7 @@ TEST(Lifeline, WhoLeavesLearnsOfARankThatDoesNot) {
   leaving.join();
 }
 
-TEST(Lifeline, ALossThatNobodyTakesIsTold) {
+TEST(Lifeline, ALossThatNobodyTakesCallsOnLoss) {
   std::atomic<int> told = 0;
   std::atomic<int> spoken = 0;
   auto lifelines = connected_by(
@@ -127,8 +127,8 @@ TEST(Lifeline, ALossThatNobodyTakesIsTold) {
   EXPECT_EQ(spoken, 1);
 }
 
-// A launcher that sees a rank go ends the others: the one that speaks must have spoken.
-TEST(Lifeline, TheOthersStayUntilTheRankThatSpeaksHasGone) {
+// A launcher that sees a rank end ends the others, so the speaker must have reported first.
+TEST(Lifeline, TheOthersStayUntilTheSpeakerHasEnded) {
   std::atomic<int> spoken = 0;
   std::atomic<int> silent = 0;
   auto lifelines = connected_by(
@@ -155,7 +155,7 @@ TEST(Lifeline, TheOthersStayUntilTheRankThatSpeaksHasGone) {
   EXPECT_EQ(silent, 1);
 }
 
-TEST(Lifeline, WhereNobodySeesTheRankThatSpeaksTheOthersStayForAWhile) {
+TEST(Lifeline, TheOthersStayForAWhileIfTheyCannotSeeTheSpeaker) {
   auto lifelines = connected_by({.size = 3, .speaking_time = 100ms});
   lifelines[0].reset();
   wait_for_loss(*lifelines[2]);
@@ -164,7 +164,7 @@ TEST(Lifeline, WhereNobodySeesTheRankThatSpeaksTheOthersStayForAWhile) {
   EXPECT_GE(monotonic_now() - before, 100ms);
 }
 
-TEST(Lifeline, WhoTakesALossThatIsBeingToldWaits) {
+TEST(Lifeline, TakeLostWaitsWhileOnLossRuns) {
   std::atomic<bool> is_told = false;
   std::atomic<bool> was_told = false;
   auto lifelines = connected_by({.size = 2, .taking_time = 0ms, .on_loss = [&](const LostRank&) {
@@ -179,7 +179,7 @@ TEST(Lifeline, WhoTakesALossThatIsBeingToldWaits) {
   EXPECT_TRUE(was_told);
 }
 
-TEST(Lifeline, SigtermAfterALossLeavesNoTimeToTakeIt) {
+TEST(Lifeline, AfterSigtermALossIsReportedSoon) {
   std::atomic<bool> told = false;
   auto lifelines = connected_by(
       {.size = 2, .taking_time = 60s, .takes_sigterm = true, .on_loss = [&](const LostRank&) {
@@ -193,8 +193,8 @@ TEST(Lifeline, SigtermAfterALossLeavesNoTimeToTakeIt) {
   EXPECT_TRUE(told);
 }
 
-// The rank that speaks goes, so that rank 1 would tell the loss at once, had it not been taken.
-TEST(Lifeline, ALossThatIsTakenIsNotToldAgain) {
+// The speaker ends, so rank 1 would report the loss at once if it had not been taken.
+TEST(Lifeline, ALossThatIsTakenDoesNotCallOnLoss) {
   std::atomic<int> told = 0;
   auto lifelines = connected_by(
       {.size = 3, .taking_time = 600s, .speaking_time = 600s, .on_loss = [&](const LostRank&) {
@@ -210,7 +210,7 @@ TEST(Lifeline, ALossThatIsTakenIsNotToldAgain) {
   EXPECT_EQ(told, 0);
 }
 
-TEST(Lifeline, ARankThatDoesNotComeIsNamed) {
+TEST(Lifeline, ARankThatDoesNotConnectIsNamed) {
   auto hub = *Lifeline::open({.size = 3, .patience = 50ms});
   const Status admitted = hub->admit();
   ASSERT_FALSE(admitted.ok());
@@ -218,7 +218,7 @@ TEST(Lifeline, ARankThatDoesNotComeIsNamed) {
   EXPECT_THAT(admitted.error().message(), HasSubstr("MILLRACE_LIFELINE=off"));
 }
 
-TEST(Lifeline, AHubThatCannotBeReachedIsNamedWithItsAddresses) {
+TEST(Lifeline, AnUnreachableHubIsNamedWithItsAddresses) {
   std::string invitation;
   {
     auto hub = *Lifeline::open({.size = 2, .patience = 50ms});

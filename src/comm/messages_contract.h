@@ -1,7 +1,5 @@
-// The contract of Messages as clauses that every implementation is held to, written once.
-//
-// As comm_contract.h: every rank of a job calls a clause's check with its own Comm, and each
-// returns what was broken, as that rank saw it. By threads in comm_test.cc, over MPI in tests/comm.
+// The contract of Messages: clauses that every implementation must satisfy. They run as those of
+// comm_contract.h do.
 #pragma once
 
 #include <span>

@@ -28,25 +28,25 @@ int in_child(Check check) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(OwnFile, IsClosedInAChildAndNotInItsParent) {
+TEST(OwnFile, IsClosedInAChildButNotInItsParent) {
   const OwnFile file = open_null();
   ASSERT_TRUE(file.is_open());
   EXPECT_EQ(in_child([&] { return is_open_here(file.fd()) ? 1 : 0; }), 0);
   EXPECT_TRUE(is_open_here(file.fd()));
 }
 
-TEST(OwnFile, ThatWasMovedIsClosedInAChild) {
+TEST(OwnFile, IsClosedInAChildAfterAMove) {
   OwnFile first = open_null();
   OwnFile file;
   file = std::move(first);
   EXPECT_EQ(in_child([&] { return is_open_here(file.fd()) ? 1 : 0; }), 0);
 }
 
-TEST(OwnFile, OfTheParentClosesNothingInTheChild) {
+TEST(OwnFile, DestructorClosesNothingInAChild) {
   auto file = std::make_unique<OwnFile>(open_null());
   EXPECT_EQ(in_child([&] {
               const int fd = file->fd();
-              const OwnFile again = open_null();  // gets the number that is free
+              const OwnFile again = open_null();  // gets the lowest free number
               if (again.fd() != fd) return 2;
               file.reset();
               return is_open_here(again.fd()) ? 0 : 1;
@@ -54,7 +54,7 @@ TEST(OwnFile, OfTheParentClosesNothingInTheChild) {
             0);
 }
 
-TEST(OwnFile, ThatWentIsForgotten) {
+TEST(OwnFile, IsForgottenOnceDestroyed) {
   int fd = -1;
   {
     const OwnFile file = open_null();
@@ -67,7 +67,7 @@ TEST(OwnFile, ThatWentIsForgotten) {
   close(other);
 }
 
-TEST(OwnFile, ThatCouldNotBeMadeIsNotOpen) {
+TEST(OwnFile, WithoutADescriptorIsNotOpen) {
   const NoFork no_fork;
   EXPECT_FALSE(OwnFile(-1, no_fork).is_open());
 }

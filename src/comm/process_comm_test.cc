@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A Comm with a thread of its own: the one that answers.
+// A Comm with its own thread, which answers questions.
 struct Talking {
   Talking() : comm(of_this_process(single())), messages(*comm->open_messages()) {
     messages->serve(MessageTag{1}, [](Rank, std::string question) { return question + "!"; });
@@ -30,11 +30,11 @@ struct Talking {
 
 int exit_code_of(pid_t child) {
   int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);  // ctest's time limit ends a wait for ever
+  EXPECT_EQ(waitpid(child, &status, 0), child);  // if it hangs, ctest's time limit ends the test
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(ProcessComm, ItsDestructorsEndInAChildWithoutTheThreadsOfTheParent) {
+TEST(ProcessComm, DestructorsDoNotHangInAChild) {
   Talking ours;
   EXPECT_EQ(ours.ask(), "there!");
   const pid_t child = fork();
@@ -73,7 +73,7 @@ TEST(ProcessComm, EveryCallInAChildFailsAndSaysWhy) {
   EXPECT_EQ(exit_code_of(child), 0);
 }
 
-TEST(ProcessComm, AChildTellsItsOwnError) {
+TEST(ProcessComm, AChildReportsItsOwnError) {
   const auto comm = of_this_process(single());
   const pid_t child = fork();
   if (child == 0) {

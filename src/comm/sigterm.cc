@@ -9,7 +9,8 @@
 namespace millrace::comm {
 namespace {
 
-// Of the one who holds it. The process: a child of fork() has the handler and the pipe too.
+// Set by the SigtermHeld that exists. The process ID, because a child of fork() inherits the
+// handler and the pipe.
 std::atomic<int> sigterm_fd = -1;
 std::atomic<pid_t> sigterm_process = 0;
 
@@ -18,7 +19,8 @@ void on_sigterm(int) {
   if (getpid() == sigterm_process) {
     static_cast<void>(!write(sigterm_fd, "t", 1));
   } else {
-    // In a child it does what it would do without us: it ends the child, on return from here.
+    // In a child the signal does what it would do without us: it ends the child on return from
+    // here.
     static_cast<void>(signal(SIGTERM, SIG_DFL));
     static_cast<void>(raise(SIGTERM));
   }
@@ -45,7 +47,7 @@ SigtermHeld::SigtermHeld(int wake_fd) {
 }
 
 SigtermHeld::~SigtermHeld() {
-  // A handler that the program has installed since is the program's.
+  // If the program has installed a handler since, leave it.
   if (held_ && handler_is(on_sigterm)) static_cast<void>(signal(SIGTERM, SIG_DFL));
 }
 

@@ -1,12 +1,12 @@
-// SIGTERM, held back for a while: launchers send it to the ranks that are left in a race with the
-// news of a loss, and a rank that ended on the spot could not say why.
+// SIGTERM, delayed: when a rank is lost, launchers send SIGTERM to the others, which may arrive
+// before the news of the loss. A rank that ended at once could not say why.
 #pragma once
 
 namespace millrace::comm {
 
-// For as long as it lives, SIGTERM writes the byte 't' to a descriptor instead of ending the
-// process. A program that has its own handler, or installs one later, keeps it. A child of fork()
-// is not affected: SIGTERM ends it. One at a time.
+// While it lives, SIGTERM writes the byte 't' to a descriptor instead of ending the process. A
+// handler that the program has, or installs later, stays in place. A child of fork() is not
+// affected: SIGTERM ends it. Only one may exist at a time.
 class SigtermHeld {
  public:
   explicit SigtermHeld(int wake_fd);
@@ -18,7 +18,7 @@ class SigtermHeld {
   bool held_ = false;
 };
 
-// Lets it do what it does by default.
+// Ends the process as SIGTERM does by default.
 [[noreturn]] void end_by_sigterm();
 
 }  // namespace millrace::comm

@@ -37,7 +37,7 @@ SignalHandler current_handler() {
   return current.sa_handler;
 }
 
-TEST(Sigterm, IsToldThroughThePipeWhileItIsHeld) {
+TEST(Sigterm, IsWrittenToThePipeWhileHeld) {
   const Pipe pipe;
   {
     const SigtermHeld held(pipe.in.fd());
@@ -47,23 +47,23 @@ TEST(Sigterm, IsToldThroughThePipeWhileItIsHeld) {
   EXPECT_EQ(current_handler(), SIG_DFL);
 }
 
-// multiprocessing's Process.terminate() does this, and with it torch's DataLoader.
-TEST(Sigterm, SentToAForkedChildEndsTheChildAlone) {
+// multiprocessing's Process.terminate() does this, and so does torch's DataLoader.
+TEST(Sigterm, SentToAForkedChildEndsOnlyTheChild) {
   const Pipe pipe;
   const SigtermHeld held(pipe.in.fd());
   const pid_t child = fork();
   if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is ended leaves nothing behind
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // an interrupted test leaves nothing behind
     while (true) pause();
   }
   ASSERT_EQ(kill(child, SIGTERM), 0);
   int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);  // ctest's time limit ends a wait for ever
+  ASSERT_EQ(waitpid(child, &status, 0), child);  // if it hangs, ctest's time limit ends the test
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
   EXPECT_EQ(pipe.read_all(), "");
 }
 
-TEST(Sigterm, AHandlerThatTheProgramHasIsKept) {
+TEST(Sigterm, AHandlerOfTheProgramIsKept) {
   const SignalHandler handler = [](int) {};
   signal(SIGTERM, handler);
   const Pipe pipe;
@@ -75,7 +75,7 @@ TEST(Sigterm, AHandlerThatTheProgramHasIsKept) {
   signal(SIGTERM, SIG_DFL);
 }
 
-TEST(Sigterm, AHandlerThatTheProgramInstallsLaterIsKept) {
+TEST(Sigterm, AHandlerInstalledLaterIsKept) {
   const SignalHandler handler = [](int) {};
   const Pipe pipe;
   {

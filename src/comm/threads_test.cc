@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(ThreadsComm, ARankThatWentBeforeTheOthersCameIsNamed) {
+TEST(ThreadsComm, ARankThatEndedBeforeTheCallIsNamed) {
   auto ranks = threads_comm(3);
   ranks[1].reset();
   EXPECT_EQ(ranks[2]->agree({}).error().message(),
@@ -19,7 +19,7 @@ TEST(ThreadsComm, ARankThatWentBeforeTheOthersCameIsNamed) {
             "rank 1 ended while rank 2 waited in an agreement");
 }
 
-TEST(ThreadsComm, RanksThatAllGoHaveNothingToComplainAbout) {
+TEST(ThreadsComm, AllRanksMayEndTogether) {
   auto ranks = threads_comm(2);
   std::thread other([comm = std::move(ranks[1])] { EXPECT_TRUE(comm->barrier().ok()); });
   EXPECT_TRUE(ranks[0]->barrier().ok());
@@ -27,8 +27,8 @@ TEST(ThreadsComm, RanksThatAllGoHaveNothingToComplainAbout) {
   ranks[0].reset();
 }
 
-// Many times: it takes a rank that wakes so late that the others are a call further.
-TEST(ThreadsComm, ACallThatWentWellDoesNotFailByTheOneAfterIt) {
+// Repeated: the bug needs a rank that wakes so late that the others are in the next call.
+TEST(ThreadsComm, ASuccessfulCallIsNotFailedByTheNextOne) {
   for (int i = 0; i < 300; ++i) {
     auto ranks = threads_comm(4);
     std::vector<Status> outcomes(ranks.size());
@@ -36,7 +36,7 @@ TEST(ThreadsComm, ACallThatWentWellDoesNotFailByTheOneAfterIt) {
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       threads.emplace_back([rank, &outcome = outcomes[rank], comm = std::move(ranks[rank])] {
         outcome = comm->barrier();
-        if (rank == 1) static_cast<void>(comm->barrier().ok());  // rank 0 may have gone by now
+        if (rank == 1) static_cast<void>(comm->barrier().ok());  // rank 0 may have ended by now
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -55,8 +55,8 @@ TEST(ThreadsComm, TheLowestRankThatIsLeftSpeaks) {
   EXPECT_FALSE(ranks[2]->speaks());
 }
 
-TEST(ThreadsComm, TheWorkOfARankEndsInAnAgreementWhereverItFailed) {
-  // The pattern of a verb: what any rank does wrong is what all of them return.
+TEST(ThreadsComm, AllRanksReturnTheErrorOfTheRankThatFailed) {
+  // What a command does: if one rank fails, all of them return its error.
   auto ranks = threads_comm(3);
   const auto work = [](Comm& comm) -> Status {
     uint64_t count = 1;

@@ -25,7 +25,7 @@ IS_OPEN_MPI = re.search("Open MPI|OpenRTE", VERSION) is not None
 # As the launcher says it: Open MPI, or MPICH.
 RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
 SIZE = "${OMPI_COMM_WORLD_SIZE:-$PMI_SIZE}"
-ENDED = r"millrace: rank {} \(process \d+ on \S+\) ended without a word: "
+ENDED = r"millrace: rank {} \(process \d+ on \S+\) ended unexpectedly: "
 # Ranks whose end mpirun does not see: it sees shells, which write down the exit code and wait for each other.
 KEEP_EXIT_CODE = f"""
 echo $? > "$EXIT_CODES/.{RANK}"
