@@ -16,13 +16,13 @@ using Ours = std::unique_ptr<Comm>;
 
 Status expect(bool holds, std::string_view what) {
   if (holds) return {};
-  return fail(Errc::kCorrupt, "it does not hold that {}", what);
+  return fail(Errc::kCorrupt, "violated: {}", what);
 }
 
 Rank last_rank(const Comm& comm) { return static_cast<Rank>(comm.size() - 1); }
 bool is_last(const Comm& comm) { return comm.rank() == last_rank(comm); }
 
-// Bytes that tell whose they are, zeros among them.
+// Different bytes for each rank, with zeros among them.
 std::string bytes_of_rank(uint32_t rank, size_t length) {
   std::string bytes(length, '\0');
   Random random(rank + 1);
@@ -38,18 +38,17 @@ Status for_each_root(const Comm& comm, Try try_root) {
   return {};
 }
 
-// ---- what succeeds ----
+// ---- successes ----
 
 Status ranks_are_counted(Ours& comm) {
   RETURN_IF_ERROR(expect(index_of(comm->rank()) < comm->size(), "a rank is below the size"));
   std::vector<uint64_t> seen(comm->size(), 0);
   seen[index_of(comm->rank())] = 1;
   RETURN_IF_ERROR(comm->reduce_to_all(seen, Fold::kSum));
-  RETURN_IF_ERROR(
-      expect(seen == std::vector<uint64_t>(comm->size(), 1), "each rank is there once"));
+  RETURN_IF_ERROR(expect(seen == std::vector<uint64_t>(comm->size(), 1), "each rank exists once"));
   const bool speaks = comm->speaks();
-  RETURN_IF_ERROR(comm->barrier());  // one that has gone speaks no more
-  return expect(speaks == (comm->rank() == kFirstRank), "rank 0 alone speaks");
+  RETURN_IF_ERROR(comm->barrier());  // a rank that has ended no longer speaks
+  return expect(speaks == (comm->rank() == kFirstRank), "only rank 0 speaks");
 }
 
 Status barrier_waits_for_the_last(Ours& comm) {
@@ -59,12 +58,13 @@ Status barrier_waits_for_the_last(Ours& comm) {
     RETURN_IF_ERROR(comm->barrier());
     const auto went_ns = static_cast<uint64_t>(monotonic_now().count());
     RETURN_IF_ERROR(comm->reduce_to_all(std::span(&came_ns, 1), Fold::kMax));
-    RETURN_IF_ERROR(expect(went_ns >= came_ns, "nobody leaves before the last has come"));
+    RETURN_IF_ERROR(
+        expect(went_ns >= came_ns, "no rank leaves a barrier before the last has arrived"));
   }
   return {};
 }
 
-Status broadcast_gives_all_the_bytes_of_the_root(Ours& comm) {
+Status broadcast_sends_the_bytes_of_the_root_to_all(Ours& comm) {
   return for_each_root(*comm, [&](Rank root) -> Status {
     for (const size_t length : {size_t{0}, size_t{1}, size_t{100'001}}) {
       std::string bytes = bytes_of_rank(index_of(comm->rank()), length + index_of(comm->rank()));
@@ -76,7 +76,7 @@ Status broadcast_gives_all_the_bytes_of_the_root(Ours& comm) {
   });
 }
 
-Status reduce_folds_whole_numbers_at_the_root_alone(Ours& comm) {
+Status reduce_folds_integers_only_at_the_root(Ours& comm) {
   const uint64_t mine = index_of(comm->rank()) + 1;
   const uint64_t n = comm->size();
   constexpr uint64_t kHuge = uint64_t{1} << 63;
@@ -93,7 +93,7 @@ Status reduce_folds_whole_numbers_at_the_root_alone(Ours& comm) {
       RETURN_IF_ERROR(comm->reduce(values, fold, root));
       const bool is_root = comm->rank() == root;
       RETURN_IF_ERROR(expect(values == (is_root ? folded(fold) : brought),
-                             "the root has the fold, and the others what they brought"));
+                             "the root has the fold, and the others have their own values"));
       values = brought;
       RETURN_IF_ERROR(comm->reduce_to_all(values, fold));
       RETURN_IF_ERROR(expect(values == folded(fold), "all have the fold"));
@@ -109,20 +109,22 @@ Status reduce_folds_many_numbers(Ours& comm) {
   RETURN_IF_ERROR(comm->reduce_to_all(values, Fold::kSum));
   const uint64_t n = comm->size();
   for (uint64_t i = 0; i < values.size(); ++i) {
-    RETURN_IF_ERROR(expect(values[i] == n * i + n * (n - 1) / 2, "each number is folded alone"));
+    RETURN_IF_ERROR(
+        expect(values[i] == n * i + n * (n - 1) / 2, "each element is folded on its own"));
   }
   return {};
 }
 
-Status the_least_and_the_greatest_have_no_sign(Ours& comm) {
+Status min_and_max_are_unsigned(Ours& comm) {
   const uint64_t large = ~uint64_t{0} - index_of(comm->rank());
   uint64_t least[] = {large, comm->rank() == kFirstRank ? 7 : large};
   uint64_t greatest[] = {large, comm->rank() == kFirstRank ? large : 7};
   RETURN_IF_ERROR(comm->reduce_to_all(least, Fold::kMin));
   RETURN_IF_ERROR(comm->reduce_to_all(greatest, Fold::kMax));
-  RETURN_IF_ERROR(expect(least[0] == ~uint64_t{0} - (comm->size() - 1), "of large numbers"));
+  RETURN_IF_ERROR(
+      expect(least[0] == ~uint64_t{0} - (comm->size() - 1), "the minimum of large numbers"));
   RETURN_IF_ERROR(expect(least[1] == 7, "a small number is less than a large one"));
-  RETURN_IF_ERROR(expect(greatest[0] == ~uint64_t{0}, "of large numbers"));
+  RETURN_IF_ERROR(expect(greatest[0] == ~uint64_t{0}, "the maximum of large numbers"));
   return expect(greatest[1] == ~uint64_t{0}, "a large number is greater than a small one");
 }
 
@@ -144,40 +146,42 @@ Status floating_point_sums_are_the_same_bits_on_all_ranks(Ours& comm) {
   }
   RETURN_IF_ERROR(comm->reduce_to_all(std::span(extremes).first(1), Fold::kMin));
   RETURN_IF_ERROR(comm->reduce_to_all(std::span(extremes).last(1), Fold::kMax));
-  return expect(extremes[0] == 0.5 && extremes[1] == 0.5 * n, "the extremes are found");
+  return expect(extremes[0] == 0.5 && extremes[1] == 0.5 * n, "minimum and maximum are correct");
 }
 
-Status gather_brings_strings_of_any_length(Ours& comm) {
+Status gather_returns_strings_of_any_length(Ours& comm) {
   const auto brought_by = [](uint32_t rank) {
-    // Rank 0 brings none; one brings much more than the others.
+    // Rank 0 passes nothing; one rank passes much more than the others.
     return bytes_of_rank(rank, rank == 2 ? 300'007 : rank * 1000);
   };
   return for_each_root(*comm, [&](Rank root) -> Status {
     const std::string mine = brought_by(index_of(comm->rank()));
     ASSIGN_OR_RETURN(const auto gathered, comm->gather(bytes_of(mine), root));
     if (comm->rank() != root) return expect(gathered.empty(), "the others get nothing");
-    RETURN_IF_ERROR(expect(gathered.size() == comm->size(), "there is one string a rank"));
+    RETURN_IF_ERROR(expect(gathered.size() == comm->size(), "there is one string per rank"));
     for (uint32_t rank = 0; rank < comm->size(); ++rank) {
-      RETURN_IF_ERROR(expect(gathered[rank] == brought_by(rank), "each string is its rank's"));
+      RETURN_IF_ERROR(
+          expect(gathered[rank] == brought_by(rank), "each string is the one of its rank"));
     }
     return {};
   });
 }
 
-Status gather_to_all_gives_everybody_everything(Ours& comm) {
+Status gather_to_all_returns_all_strings_on_all_ranks(Ours& comm) {
   const auto brought_by = [](uint32_t rank) { return bytes_of_rank(rank, 17 * rank); };
   const std::string mine = brought_by(index_of(comm->rank()));
   ASSIGN_OR_RETURN(const auto gathered, comm->gather_to_all(bytes_of(mine)));
-  RETURN_IF_ERROR(expect(gathered.size() == comm->size(), "there is one string a rank"));
+  RETURN_IF_ERROR(expect(gathered.size() == comm->size(), "there is one string per rank"));
   for (uint32_t rank = 0; rank < comm->size(); ++rank) {
-    RETURN_IF_ERROR(expect(gathered[rank] == brought_by(rank), "each string is its rank's"));
+    RETURN_IF_ERROR(
+        expect(gathered[rank] == brought_by(rank), "each string is the one of its rank"));
   }
   return {};
 }
 
 Status ranks_that_succeed_agree(Ours& comm) { return comm->agree({}); }
 
-// The same random order on all ranks, at different paces.
+// The same random order on all ranks, at different speeds.
 Status calls_of_all_kinds_follow_each_other(Ours& comm) {
   Random order(7);
   Random pace(index_of(comm->rank()));
@@ -193,36 +197,38 @@ Status calls_of_all_kinds_follow_each_other(Ours& comm) {
       case 1:
         RETURN_IF_ERROR(comm->broadcast(bytes, root));
         RETURN_IF_ERROR(expect(bytes == bytes_of_rank(index_of(root), bytes.size()),
-                               "a broadcast among other calls is whole"));
+                               "a broadcast among other calls is correct"));
         break;
       case 2:
         RETURN_IF_ERROR(comm->reduce_to_all(std::span(&number, 1), Fold::kMax));
-        RETURN_IF_ERROR(expect(number == comm->size() - 1, "a reduction among others is whole"));
+        RETURN_IF_ERROR(
+            expect(number == comm->size() - 1, "a reduction among other calls is correct"));
         break;
       default:
         ASSIGN_OR_RETURN(const auto gathered, comm->gather(bytes_of(bytes), root));
         RETURN_IF_ERROR(expect(gathered.size() == (comm->rank() == root ? comm->size() : 0),
-                               "a gathering among others is whole"));
+                               "a gather among other calls is correct"));
     }
   }
   return {};
 }
 
-// ---- what fails, and with which words ----
+// ---- failures and their messages ----
 
 Status expect_failure(const Status& status, std::string_view message) {
-  if (status.ok()) return fail(Errc::kCorrupt, "a call succeeded that had to fail: {}", message);
+  if (status.ok())
+    return fail(Errc::kCorrupt, "a call succeeded that should have failed: {}", message);
   if (status.error().message() == message) return {};
   return fail(Errc::kCorrupt, "a call failed with '{}', not with '{}'", status.error().message(),
               message);
 }
 
-std::string as_told(const Comm& comm, Rank rank, std::string_view message) {
+std::string error_of(const Comm& comm, Rank rank, std::string_view message) {
   if (comm.size() == 1) return std::string(message);
   return fmt::format("rank {}: {}", index_of(rank), message);
 }
 
-// Every call after a failure: the same words, at once, whatever the others do.
+// After a failure every call returns the same error at once, whatever the others do.
 Status expect_sticky(Comm& comm, std::string_view message) {
   std::string bytes = "unchanged";
   uint64_t number = 42;
@@ -233,27 +239,27 @@ Status expect_sticky(Comm& comm, std::string_view message) {
   RETURN_IF_ERROR(expect_failure(comm.agree(fail(Errc::kIo, "another one")), message));
   const auto gathered = comm.gather(bytes_of(bytes), kFirstRank);
   RETURN_IF_ERROR(expect(!gathered.ok() && gathered.error().message() == message,
-                         "a gathering fails in the same words"));
+                         "a gather fails with the same message"));
   return expect(bytes == "unchanged" && number == 42, "a failed call changes nothing");
 }
 
-Status the_failure_of_one_is_told_to_all(Ours& comm) {
+Status a_failure_is_reported_on_all_ranks(Ours& comm) {
   const Rank failing = last_rank(*comm);
   Status mine;
   if (is_last(*comm)) mine = fail(Errc::kNotFound, "a/b.mrt: no such file");
   const Status agreed = comm->agree(mine);
-  const std::string told = as_told(*comm, failing, "a/b.mrt: no such file");
-  RETURN_IF_ERROR(expect_failure(agreed, told));
-  RETURN_IF_ERROR(expect(agreed.error().code() == Errc::kNotFound, "the kind of error is kept"));
-  return expect_sticky(*comm, told);
+  const std::string expected = error_of(*comm, failing, "a/b.mrt: no such file");
+  RETURN_IF_ERROR(expect_failure(agreed, expected));
+  RETURN_IF_ERROR(expect(agreed.error().code() == Errc::kNotFound, "the error code is kept"));
+  return expect_sticky(*comm, expected);
 }
 
-Status of_many_failures_the_lowest_ranks_is_told(Ours& comm) {
+Status the_failure_of_the_lowest_rank_is_reported(Ours& comm) {
   const auto mine = fail(Errc::kIo, "fault {}", index_of(comm->rank()));
   const bool alone = comm->size() == 1;
   const Rank lowest{alone ? 0u : 1u};
   const Status agreed = comm->agree(comm->rank() < lowest ? Status() : mine);
-  return expect_failure(agreed, as_told(*comm, lowest, fmt::format("fault {}", index_of(lowest))));
+  return expect_failure(agreed, error_of(*comm, lowest, fmt::format("fault {}", index_of(lowest))));
 }
 
 template <typename WaitIn>
@@ -266,37 +272,37 @@ Status fail_while_others_wait(Ours& comm, WaitIn wait_in) {
   } else {
     status = wait_in(*comm);
   }
-  const std::string told = as_told(*comm, failing, "the file ends at byte 7");
-  RETURN_IF_ERROR(expect_failure(status, told));
-  return expect_sticky(*comm, told);
+  const std::string expected = error_of(*comm, failing, "the file ends at byte 7");
+  RETURN_IF_ERROR(expect_failure(status, expected));
+  return expect_sticky(*comm, expected);
 }
 
-Status a_failure_reaches_those_who_wait_in_a_barrier(Ours& comm) {
+Status a_failure_reaches_ranks_waiting_in_a_barrier(Ours& comm) {
   return fail_while_others_wait(comm, [](Comm& other) { return other.barrier(); });
 }
 
-Status a_failure_reaches_those_who_wait_in_a_broadcast(Ours& comm) {
+Status a_failure_reaches_ranks_waiting_in_a_broadcast(Ours& comm) {
   return fail_while_others_wait(comm, [](Comm& other) {
     std::string bytes = "of the root";
-    return other.broadcast(bytes, last_rank(other));  // the root is the one that has failed
+    return other.broadcast(bytes, last_rank(other));  // the root is the rank that failed
   });
 }
 
-Status a_failure_reaches_those_who_wait_in_a_reduction(Ours& comm) {
+Status a_failure_reaches_ranks_waiting_in_a_reduction(Ours& comm) {
   return fail_while_others_wait(comm, [](Comm& other) {
     std::vector<uint64_t> values(1000, 1);
     return other.reduce(values, Fold::kSum, kFirstRank);
   });
 }
 
-Status a_failure_reaches_those_who_wait_in_a_gathering(Ours& comm) {
+Status a_failure_reaches_ranks_waiting_in_a_gather(Ours& comm) {
   return fail_while_others_wait(comm, [](Comm& other) -> Status {
     RETURN_IF_ERROR(other.gather(bytes_of("mine"), kFirstRank));
     return {};
   });
 }
 
-Status a_rank_that_ends_is_named_to_those_who_wait(Ours& comm) {
+Status waiting_ranks_learn_which_rank_ended(Ours& comm) {
   if (comm->size() == 1) return {};
   if (is_last(*comm)) {
     std::this_thread::sleep_for(20ms);
@@ -313,19 +319,19 @@ Status a_rank_that_ends_is_named_to_those_who_wait(Ours& comm) {
   return expect_sticky(*comm, message);
 }
 
-Status ranks_in_different_calls_are_told_so(Ours& comm) {
+Status different_calls_are_refused(Ours& comm) {
   if (comm->size() == 1) return {};
   std::string bytes;
   const Status status = is_last(*comm) ? comm->broadcast(bytes, kFirstRank) : comm->barrier();
-  const std::string told = fmt::format(
+  const std::string expected = fmt::format(
       "rank 0 is in a barrier while rank {} is in a broadcast; this is a bug in the program, "
       "please report it",
       index_of(last_rank(*comm)));
-  RETURN_IF_ERROR(expect_failure(status, told));
-  return expect_sticky(*comm, told);
+  RETURN_IF_ERROR(expect_failure(status, expected));
+  return expect_sticky(*comm, expected);
 }
 
-Status ranks_that_bring_different_counts_are_told_so(Ours& comm) {
+Status different_counts_are_refused(Ours& comm) {
   if (comm->size() == 1) return {};
   std::vector<uint64_t> values(is_last(*comm) ? 3 : 2, 5);
   const std::vector<uint64_t> before = values;
@@ -334,7 +340,7 @@ Status ranks_that_bring_different_counts_are_told_so(Ours& comm) {
   return expect(values == before, "a refused reduction changes nothing");
 }
 
-Status ranks_that_bring_different_types_are_told_so(Ours& comm) {
+Status different_types_are_refused(Ours& comm) {
   if (comm->size() == 1) return {};
   std::vector<uint64_t> whole = {1, 2};
   std::vector<double> floating = {1, 2};
@@ -343,42 +349,43 @@ Status ranks_that_bring_different_types_are_told_so(Ours& comm) {
   return expect(!status.ok(), "different types are refused");
 }
 
-Status a_root_that_is_not_there_is_refused(Ours& comm) {
+Status an_invalid_root_is_refused(Ours& comm) {
   std::string bytes = "mine";
-  const std::string told =
-      as_told(*comm, kFirstRank,
-              fmt::format("there is no rank {}; the world size is {}", comm->size(), comm->size()));
-  RETURN_IF_ERROR(expect_failure(comm->broadcast(bytes, static_cast<Rank>(comm->size())), told));
-  return expect_sticky(*comm, told);
+  const std::string expected = error_of(
+      *comm, kFirstRank,
+      fmt::format("there is no rank {}; the world size is {}", comm->size(), comm->size()));
+  RETURN_IF_ERROR(
+      expect_failure(comm->broadcast(bytes, static_cast<Rank>(comm->size())), expected));
+  return expect_sticky(*comm, expected);
 }
 
 constexpr ContractClause kContract[] = {
     {"RanksAreCounted", false, ranks_are_counted},
     {"BarrierWaitsForTheLast", false, barrier_waits_for_the_last},
-    {"BroadcastGivesAllTheBytesOfTheRoot", false, broadcast_gives_all_the_bytes_of_the_root},
-    {"ReduceFoldsWholeNumbersAtTheRootAlone", false, reduce_folds_whole_numbers_at_the_root_alone},
+    {"BroadcastSendsTheBytesOfTheRootToAll", false, broadcast_sends_the_bytes_of_the_root_to_all},
+    {"ReduceFoldsIntegersOnlyAtTheRoot", false, reduce_folds_integers_only_at_the_root},
     {"ReduceFoldsManyNumbers", false, reduce_folds_many_numbers},
-    {"TheLeastAndTheGreatestHaveNoSign", false, the_least_and_the_greatest_have_no_sign},
+    {"MinAndMaxAreUnsigned", false, min_and_max_are_unsigned},
     {"FloatingPointSumsAreTheSameBitsOnAllRanks", false,
      floating_point_sums_are_the_same_bits_on_all_ranks},
-    {"GatherBringsStringsOfAnyLength", false, gather_brings_strings_of_any_length},
-    {"GatherToAllGivesEverybodyEverything", false, gather_to_all_gives_everybody_everything},
+    {"GatherReturnsStringsOfAnyLength", false, gather_returns_strings_of_any_length},
+    {"GatherToAllReturnsAllStringsOnAllRanks", false,
+     gather_to_all_returns_all_strings_on_all_ranks},
     {"RanksThatSucceedAgree", false, ranks_that_succeed_agree},
     {"CallsOfAllKindsFollowEachOther", false, calls_of_all_kinds_follow_each_other},
-    {"TheFailureOfOneIsToldToAll", true, the_failure_of_one_is_told_to_all},
-    {"OfManyFailuresTheLowestRanksIsTold", true, of_many_failures_the_lowest_ranks_is_told},
-    {"AFailureReachesThoseWhoWaitInABarrier", true, a_failure_reaches_those_who_wait_in_a_barrier},
-    {"AFailureReachesThoseWhoWaitInABroadcast", true,
-     a_failure_reaches_those_who_wait_in_a_broadcast},
-    {"AFailureReachesThoseWhoWaitInAReduction", true,
-     a_failure_reaches_those_who_wait_in_a_reduction},
-    {"AFailureReachesThoseWhoWaitInAGathering", true,
-     a_failure_reaches_those_who_wait_in_a_gathering},
-    {"ARankThatEndsIsNamedToThoseWhoWait", true, a_rank_that_ends_is_named_to_those_who_wait},
-    {"RanksInDifferentCallsAreToldSo", true, ranks_in_different_calls_are_told_so},
-    {"RanksThatBringDifferentCountsAreToldSo", true, ranks_that_bring_different_counts_are_told_so},
-    {"RanksThatBringDifferentTypesAreToldSo", true, ranks_that_bring_different_types_are_told_so},
-    {"ARootThatIsNotThereIsRefused", true, a_root_that_is_not_there_is_refused},
+    {"AFailureIsReportedOnAllRanks", true, a_failure_is_reported_on_all_ranks},
+    {"TheFailureOfTheLowestRankIsReported", true, the_failure_of_the_lowest_rank_is_reported},
+    {"AFailureReachesRanksWaitingInABarrier", true, a_failure_reaches_ranks_waiting_in_a_barrier},
+    {"AFailureReachesRanksWaitingInABroadcast", true,
+     a_failure_reaches_ranks_waiting_in_a_broadcast},
+    {"AFailureReachesRanksWaitingInAReduction", true,
+     a_failure_reaches_ranks_waiting_in_a_reduction},
+    {"AFailureReachesRanksWaitingInAGather", true, a_failure_reaches_ranks_waiting_in_a_gather},
+    {"WaitingRanksLearnWhichRankEnded", true, waiting_ranks_learn_which_rank_ended},
+    {"DifferentCallsAreRefused", true, different_calls_are_refused},
+    {"DifferentCountsAreRefused", true, different_counts_are_refused},
+    {"DifferentTypesAreRefused", true, different_types_are_refused},
+    {"AnInvalidRootIsRefused", true, an_invalid_root_is_refused},
 };
 
 }  // namespace

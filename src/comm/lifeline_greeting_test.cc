@@ -34,7 +34,7 @@ void send_bytes(const OwnFile& socket, ByteView bytes) {
   ASSERT_TRUE(send_all(socket, bytes, monotonic_now() + kLater).ok());
 }
 
-// What rank 0 sends to whoever connects.
+// What rank 0 sends to anyone who connects.
 std::string read_challenge(const OwnFile& socket) {
   std::string bytes;
   while (bytes.size() < sizeof(wire::LifelineMessage)) {

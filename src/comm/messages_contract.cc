@@ -20,7 +20,7 @@ constexpr MessageTag kOtherTag{32767};  // the highest one
 
 Status expect(bool holds, std::string_view what) {
   if (holds) return {};
-  return fail(Errc::kCorrupt, "it does not hold that {}", what);
+  return fail(Errc::kCorrupt, "violated: {}", what);
 }
 
 Rank last_rank(const Comm& comm) { return static_cast<Rank>(comm.size() - 1); }
@@ -32,7 +32,7 @@ Rank rank_before(const Comm& comm) {
   return static_cast<Rank>((index_of(comm.rank()) + comm.size() - 1) % comm.size());
 }
 
-// Bytes that tell whose they are and which.
+// Different bytes for each rank and length.
 std::string bytes_of_rank(Rank rank, size_t length) {
   std::string bytes(length, '\0');
   Random random(index_of(rank) * 1'000'003 + length);
@@ -51,25 +51,26 @@ Status for_each_rank(const Comm& comm, Try try_rank) {
 Status expect_taken(Messages& messages, Ticket ticket, const std::string& expected) {
   ASSIGN_OR_RETURN(const std::string bytes, messages.take(ticket));
   if (bytes == expected) return {};
-  return fail(Errc::kCorrupt, "a message of {} bytes came as another one of {}", expected.size(),
-              bytes.size());
+  return fail(Errc::kCorrupt, "instead of a message of {} bytes, another one of {} arrived",
+              expected.size(), bytes.size());
 }
 
-// A message that has to fail, whatever it is, with words that begin so.
+// Expects a failure whose message starts with `beginning`.
 Status expect_failure(const Status& status, std::string_view beginning) {
-  if (status.ok()) return fail(Errc::kCorrupt, "it succeeded, and had to fail: {}", beginning);
+  if (status.ok())
+    return fail(Errc::kCorrupt, "it succeeded, but should have failed: {}", beginning);
   if (status.error().message().starts_with(beginning)) return {};
   return fail(Errc::kCorrupt, "it failed with '{}', not with '{}'", status.error().message(),
               beginning);
 }
 
-// ---- what succeeds ----
+// ---- successes ----
 
-// All send before any receives: that works only where a send does not wait for its receive.
+// All send before any receives: that works only if a send does not wait for its receive.
 Status messages_of_any_length_arrive(Ours& comm) {
   ASSIGN_OR_RETURN(const auto messages, comm->open_messages());
   RETURN_IF_ERROR(expect(messages->rank() == comm->rank() && messages->size() == comm->size(),
-                         "the messages are those of the ranks"));
+                         "Messages has the rank and size of its Comm"));
   constexpr size_t kLengths[] = {0, 1, 4000, 100'001, 3'000'007};
   std::deque<std::string> sent;
   std::vector<Ticket> tickets;
@@ -111,7 +112,7 @@ Status messages_of_one_pair_and_tag_keep_their_order(Ours& comm) {
   return {};
 }
 
-Status tags_are_apart(Ours& comm) {
+Status tags_are_independent(Ours& comm) {
   ASSIGN_OR_RETURN(const auto messages, comm->open_messages());
   const Ticket first = messages->send(next_rank(*comm), kTag, bytes_of("first"));
   const Ticket second = messages->send(next_rank(*comm), kOtherTag, bytes_of("second"));
@@ -122,10 +123,10 @@ Status tags_are_apart(Ours& comm) {
   return messages->wait(second);
 }
 
-Status what_comes_before_it_is_asked_for_waits(Ours& comm) {
+Status early_messages_wait_for_their_receive(Ours& comm) {
   ASSIGN_OR_RETURN(const auto messages, comm->open_messages());
   const std::string mine = bytes_of_rank(comm->rank(), 200'000);
-  // Waited for, although nobody receives: a rank that computes keeps back no sender.
+  // The send completes although nobody receives: a rank that computes does not block senders.
   RETURN_IF_ERROR(messages->wait(messages->send(next_rank(*comm), kTag, bytes_of(mine))));
   RETURN_IF_ERROR(comm->barrier());
   return expect_taken(*messages, messages->receive(rank_before(*comm), kTag),
@@ -135,21 +136,21 @@ Status what_comes_before_it_is_asked_for_waits(Ours& comm) {
 Status a_ticket_tells_when_it_is_done(Ours& comm) {
   ASSIGN_OR_RETURN(const auto messages, comm->open_messages());
   const Ticket due = messages->receive(rank_before(*comm), kTag);
-  RETURN_IF_ERROR(expect(!messages->is_done(due), "nothing has come that nobody sent"));
+  RETURN_IF_ERROR(expect(!messages->is_done(due), "nothing arrives that nobody sent"));
   const Status waited = messages->wait(due, 1ms);
   RETURN_IF_ERROR(expect_failure(
       waited, fmt::format("rank {} has not sent a message", index_of(rank_before(*comm)))));
-  RETURN_IF_ERROR(expect(waited.error().code() == Errc::kTimeout, "patience has a kind of error"));
+  RETURN_IF_ERROR(expect(waited.error().code() == Errc::kTimeout, "a timeout fails with kTimeout"));
   RETURN_IF_ERROR(comm->barrier());
   const Ticket sent = messages->send(next_rank(*comm), kTag, bytes_of("here"));
   RETURN_IF_ERROR(messages->wait(due));
-  RETURN_IF_ERROR(expect(messages->is_done(due), "what was waited for is done"));
+  RETURN_IF_ERROR(expect(messages->is_done(due), "a ticket is done after wait()"));
   RETURN_IF_ERROR(expect_taken(*messages, due, "here"));
   RETURN_IF_ERROR(messages->wait(sent));
   for (const Ticket used_up : {due, sent}) {
     const Status again = messages->wait(used_up);
     RETURN_IF_ERROR(expect(!again.ok() && again.error().code() == Errc::kInvalidArgument,
-                           "a ticket is used up"));
+                           "a ticket can be used only once"));
   }
   return {};
 }
@@ -168,7 +169,7 @@ Status questions_are_answered(Ours& comm) {
     return expect_taken(*messages, messages->ask(whom, kTag, "who?"),
                         fmt::format("{} to {}: who?", index_of(whom), own));
   }));
-  return comm->barrier();  // who goes answers no more
+  return comm->barrier();  // a rank that has ended does not answer
 }
 
 Status answers_come_in_the_order_of_the_questions(Ours& comm) {
@@ -188,7 +189,7 @@ Status answers_come_in_the_order_of_the_questions(Ours& comm) {
 Status questions_wait_for_a_server(Ours& comm) {
   ASSIGN_OR_RETURN(const auto messages, comm->open_messages());
   const Ticket due = messages->ask(next_rank(*comm), kTag, "early");
-  // The same tag, but no question.
+  // The same tag, but not a question.
   const Ticket sent = messages->send(next_rank(*comm), kTag, bytes_of("apart"));
   RETURN_IF_ERROR(comm->barrier());
   messages->serve(kTag, echo_as(comm->rank()));
@@ -200,7 +201,7 @@ Status questions_wait_for_a_server(Ours& comm) {
   return comm->barrier();
 }
 
-// The first rank's own thread calls nothing until all others have had their answers.
+// Rank 0 makes no call until all others have their answers.
 Status a_rank_answers_while_it_works(Ours& comm) {
   ASSIGN_OR_RETURN(const auto messages, comm->open_messages());
   std::atomic<uint32_t> answered = 0;
@@ -224,7 +225,7 @@ Status a_rank_answers_while_it_works(Ours& comm) {
   return comm->barrier();
 }
 
-Status collective_calls_go_on_beside(Ours& comm) {
+Status collective_calls_work_meanwhile(Ours& comm) {
   ASSIGN_OR_RETURN(const auto messages, comm->open_messages());
   for (size_t round = 0; round < 30; ++round) {
     const std::string mine = bytes_of_rank(comm->rank(), 10'000 * (round % 5) + round);
@@ -232,7 +233,8 @@ Status collective_calls_go_on_beside(Ours& comm) {
     const Ticket due = messages->receive(rank_before(*comm), kTag);
     uint64_t number = index_of(comm->rank());
     RETURN_IF_ERROR(comm->reduce_to_all(std::span(&number, 1), Fold::kMax));
-    RETURN_IF_ERROR(expect(number == comm->size() - 1, "a reduction beside messages is whole"));
+    RETURN_IF_ERROR(
+        expect(number == comm->size() - 1, "a reduction is correct while messages move"));
     RETURN_IF_ERROR(expect_taken(*messages, due, bytes_of_rank(rank_before(*comm), mine.size())));
     RETURN_IF_ERROR(messages->wait(sent));
   }
@@ -267,14 +269,14 @@ Status any_thread_may_call(Ours& comm) {
   return comm->barrier();
 }
 
-Status what_makes_no_sense_is_refused(Ours& comm) {
+Status invalid_arguments_are_refused(Ours& comm) {
   ASSIGN_OR_RETURN(const auto messages, comm->open_messages());
   const auto nobody = static_cast<Rank>(comm->size());
-  const std::string told =
+  const std::string expected =
       fmt::format("there is no rank {}; the world size is {}", comm->size(), comm->size());
-  RETURN_IF_ERROR(expect_failure(messages->wait(messages->send(nobody, kTag, {})), told));
-  RETURN_IF_ERROR(expect_failure(messages->wait(messages->receive(nobody, kTag)), told));
-  RETURN_IF_ERROR(expect_failure(messages->wait(messages->ask(nobody, kTag, "")), told));
+  RETURN_IF_ERROR(expect_failure(messages->wait(messages->send(nobody, kTag, {})), expected));
+  RETURN_IF_ERROR(expect_failure(messages->wait(messages->receive(nobody, kTag)), expected));
+  RETURN_IF_ERROR(expect_failure(messages->wait(messages->ask(nobody, kTag, "")), expected));
   RETURN_IF_ERROR(expect_failure(messages->wait(messages->send(kFirstRank, MessageTag{32768}, {})),
                                  "tag 32768 is too large; tags are below 32768"));
   const Ticket sent = messages->send(comm->rank(), kTag, bytes_of("still good"));
@@ -282,7 +284,7 @@ Status what_makes_no_sense_is_refused(Ours& comm) {
   return messages->wait(sent);
 }
 
-Status those_opened_twice_are_apart(Ours& comm) {
+Status messages_opened_twice_are_independent(Ours& comm) {
   ASSIGN_OR_RETURN(auto one, comm->open_messages());
   ASSIGN_OR_RETURN(const auto other, comm->open_messages());
   const Ticket by_one = one->send(next_rank(*comm), kTag, bytes_of("one"));
@@ -294,7 +296,7 @@ Status those_opened_twice_are_apart(Ours& comm) {
   return other->wait(by_other);
 }
 
-Status memory_given_back_is_filled_again(Ours& comm) {
+Status memory_given_back_is_reused(Ours& comm) {
   ASSIGN_OR_RETURN(const auto messages, comm->open_messages());
   for (const size_t length : {200'000, 150'000, 90'000, 200'000, 70'000, 10}) {
     const std::string mine = bytes_of_rank(comm->rank(), length);
@@ -302,14 +304,14 @@ Status memory_given_back_is_filled_again(Ours& comm) {
     ASSIGN_OR_RETURN(std::string bytes,
                      messages->take(messages->receive(rank_before(*comm), kTag)));
     RETURN_IF_ERROR(expect(bytes == bytes_of_rank(rank_before(*comm), length),
-                           "a message in used memory is whole"));
+                           "a message in reused memory is correct"));
     messages->give_back(std::move(bytes));
     RETURN_IF_ERROR(messages->wait(sent));
   }
   return {};
 }
 
-Status tickets_that_nobody_waited_for_keep_nobody(Ours& comm) {
+Status unused_tickets_do_not_block_the_end(Ours& comm) {
   ASSIGN_OR_RETURN(auto messages, comm->open_messages());
   messages->receive(next_rank(*comm), kOtherTag);
   messages->ask(next_rank(*comm), kOtherTag, "nobody serves this");
@@ -340,20 +342,22 @@ Status what_was_sent_before_the_end_arrives(Ours& comm) {
   const Rank gone = last_rank(*comm);
   RETURN_IF_ERROR(
       expect_taken(*messages, messages->receive(gone, kTag), bytes_of_rank(gone, 70'000)));
-  const std::string told =
+  const std::string expected =
       fmt::format("rank {} ended while rank {} ", index_of(gone), index_of(comm->rank()));
-  RETURN_IF_ERROR(expect_failure(messages->wait(messages->receive(gone, kTag)), told));
-  // Now it is known.
-  RETURN_IF_ERROR(expect_failure(messages->wait(messages->send(gone, kTag, {})), told));
-  RETURN_IF_ERROR(expect_failure(messages->wait(messages->ask(gone, kTag, "")), told));
-  RETURN_IF_ERROR(expect(messages->has_ended(gone), "who has ended is known"));
-  RETURN_IF_ERROR(expect(!messages->has_ended(comm->rank()), "who has not ended has not"));
+  RETURN_IF_ERROR(expect_failure(messages->wait(messages->receive(gone, kTag)), expected));
+  // From now on this rank knows that `gone` has ended.
+  RETURN_IF_ERROR(expect_failure(messages->wait(messages->send(gone, kTag, {})), expected));
+  RETURN_IF_ERROR(expect_failure(messages->wait(messages->ask(gone, kTag, "")), expected));
+  RETURN_IF_ERROR(
+      expect(messages->has_ended(gone), "has_ended() is true for a rank that has ended"));
+  RETURN_IF_ERROR(expect(!messages->has_ended(comm->rank()),
+                         "has_ended() is false for a rank that has not ended"));
   const Ticket sent = messages->send(comm->rank(), kTag, bytes_of("others live"));
   RETURN_IF_ERROR(expect_taken(*messages, messages->receive(comm->rank(), kTag), "others live"));
   return messages->wait(sent);
 }
 
-Status a_rank_that_ends_is_named_to_those_who_wait(Ours& comm) {
+Status waiting_ranks_learn_which_rank_ended(Ours& comm) {
   ASSIGN_OR_RETURN(auto messages, comm->open_messages());
   if (comm->size() == 1) return {};
   if (is_last(*comm)) {
@@ -364,11 +368,11 @@ Status a_rank_that_ends_is_named_to_those_who_wait(Ours& comm) {
   const Rank gone = last_rank(*comm);
   const Ticket message = messages->receive(gone, kTag);
   const Ticket answer = messages->ask(gone, kTag, "anybody?");
-  const std::string told = fmt::format("rank {} ended while rank {} waited for its message",
-                                       index_of(gone), index_of(comm->rank()));
-  RETURN_IF_ERROR(expect_failure(messages->wait(message), told));
+  const std::string expected = fmt::format("rank {} ended while rank {} waited for its message",
+                                           index_of(gone), index_of(comm->rank()));
+  RETURN_IF_ERROR(expect_failure(messages->wait(message), expected));
   const auto answered = messages->take(answer);
-  RETURN_IF_ERROR(expect_failure(answered.ok() ? Status() : answered.error(), told));
+  RETURN_IF_ERROR(expect_failure(answered.ok() ? Status() : answered.error(), expected));
   return comm->barrier();
 }
 
@@ -379,43 +383,44 @@ template <typename Waiting>
 Status fail_while_others_wait(Ours& comm, Waiting waiting) {
   ASSIGN_OR_RETURN(const auto messages, comm->open_messages());
   const Rank failing = last_rank(*comm);
-  const std::string told = comm->size() == 1
-                               ? std::string("the file ends at byte 7")
-                               : fmt::format("rank {}: the file ends at byte 7", index_of(failing));
+  const std::string expected =
+      comm->size() == 1 ? std::string("the file ends at byte 7")
+                        : fmt::format("rank {}: the file ends at byte 7", index_of(failing));
   Status status = fail(Errc::kCorrupt, "the file ends at byte 7");
   if (is_last(*comm)) {
     std::this_thread::sleep_for(20ms);
   } else {
     status = messages->wait(waiting(*messages, failing));
-    RETURN_IF_ERROR(expect_failure(status, told));
-    RETURN_IF_ERROR(expect(status.error().code() == Errc::kCorrupt, "the kind of error is kept"));
-    RETURN_IF_ERROR(expect_failure(messages->wait(messages->send(comm->rank(), kTag, {})), told));
-    RETURN_IF_ERROR(expect_failure(messages->wait(messages->ask(failing, kTag, "")), told));
+    RETURN_IF_ERROR(expect_failure(status, expected));
+    RETURN_IF_ERROR(expect(status.error().code() == Errc::kCorrupt, "the error code is kept"));
+    RETURN_IF_ERROR(
+        expect_failure(messages->wait(messages->send(comm->rank(), kTag, {})), expected));
+    RETURN_IF_ERROR(expect_failure(messages->wait(messages->ask(failing, kTag, "")), expected));
   }
-  // As a verb does: its work's error, whatever that is, is what it agrees by.
-  RETURN_IF_ERROR(expect_failure(comm->agree(status), told));
-  return expect_failure(messages->wait(messages->receive(comm->rank(), kTag)), told);
+  // As a command does: passes the error of its work to agree(), whatever it is.
+  RETURN_IF_ERROR(expect_failure(comm->agree(status), expected));
+  return expect_failure(messages->wait(messages->receive(comm->rank(), kTag)), expected);
 }
 
-Status a_failure_reaches_those_who_wait_for_a_message(Ours& comm) {
+Status a_failure_reaches_ranks_waiting_for_a_message(Ours& comm) {
   return fail_while_others_wait(
       comm, [](Messages& messages, Rank failing) { return messages.receive(failing, kTag); });
 }
 
-Status a_failure_reaches_those_who_wait_for_an_answer(Ours& comm) {
+Status a_failure_reaches_ranks_waiting_for_an_answer(Ours& comm) {
   return fail_while_others_wait(
       comm, [](Messages& messages, Rank failing) { return messages.ask(failing, kTag, "?"); });
 }
 
 // ---- a Comm that ends before its messages ----
 
-Status messages_without_their_comm_fail(Ours& comm) {
+Status messages_fail_after_their_comm_ends(Ours& comm) {
   ASSIGN_OR_RETURN(const auto messages, comm->open_messages());
   const Rank next = next_rank(*comm);
   const Ticket due = messages->receive(next, kTag);
   messages->serve(kTag, echo_as(comm->rank()));
   comm.reset();
-  RETURN_IF_ERROR(expect(!messages->wait(due).ok(), "what was under way has failed"));
+  RETURN_IF_ERROR(expect(!messages->wait(due).ok(), "messages in flight fail"));
   RETURN_IF_ERROR(expect(!messages->wait(messages->send(next, kTag, {})).ok(), "a send fails"));
   messages->serve(kOtherTag, echo_as(next));
   return expect(!messages->wait(messages->ask(next, kTag, "")).ok(), "a question fails");
@@ -424,26 +429,24 @@ Status messages_without_their_comm_fail(Ours& comm) {
 constexpr ContractClause kContract[] = {
     {"MessagesOfAnyLengthArrive", false, messages_of_any_length_arrive},
     {"MessagesOfOnePairAndTagKeepTheirOrder", false, messages_of_one_pair_and_tag_keep_their_order},
-    {"TagsAreApart", false, tags_are_apart},
-    {"WhatComesBeforeItIsAskedForWaits", false, what_comes_before_it_is_asked_for_waits},
+    {"TagsAreIndependent", false, tags_are_independent},
+    {"EarlyMessagesWaitForTheirReceive", false, early_messages_wait_for_their_receive},
     {"ATicketTellsWhenItIsDone", false, a_ticket_tells_when_it_is_done},
     {"QuestionsAreAnswered", false, questions_are_answered},
     {"AnswersComeInTheOrderOfTheQuestions", false, answers_come_in_the_order_of_the_questions},
     {"QuestionsWaitForAServer", false, questions_wait_for_a_server},
     {"ARankAnswersWhileItWorks", false, a_rank_answers_while_it_works},
-    {"CollectiveCallsGoOnBeside", false, collective_calls_go_on_beside},
+    {"CollectiveCallsWorkMeanwhile", false, collective_calls_work_meanwhile},
     {"AnyThreadMayCall", false, any_thread_may_call},
-    {"WhatMakesNoSenseIsRefused", false, what_makes_no_sense_is_refused},
-    {"ThoseOpenedTwiceAreApart", false, those_opened_twice_are_apart},
-    {"MemoryGivenBackIsFilledAgain", false, memory_given_back_is_filled_again},
-    {"TicketsThatNobodyWaitedForKeepNobody", false, tickets_that_nobody_waited_for_keep_nobody},
+    {"InvalidArgumentsAreRefused", false, invalid_arguments_are_refused},
+    {"MessagesOpenedTwiceAreIndependent", false, messages_opened_twice_are_independent},
+    {"MemoryGivenBackIsReused", false, memory_given_back_is_reused},
+    {"UnusedTicketsDoNotBlockTheEnd", false, unused_tickets_do_not_block_the_end},
     {"WhatWasSentBeforeTheEndArrives", false, what_was_sent_before_the_end_arrives},
-    {"ARankThatEndsItsMessagesIsNamed", false, a_rank_that_ends_is_named_to_those_who_wait},
-    {"AFailureReachesThoseWhoWaitForAMessage", true,
-     a_failure_reaches_those_who_wait_for_a_message},
-    {"AFailureReachesThoseWhoWaitForAnAnswer", true,
-     a_failure_reaches_those_who_wait_for_an_answer},
-    {"MessagesWithoutTheirCommFail", true, messages_without_their_comm_fail},
+    {"ARankThatEndsItsMessagesIsNamed", false, waiting_ranks_learn_which_rank_ended},
+    {"AFailureReachesRanksWaitingForAMessage", true, a_failure_reaches_ranks_waiting_for_a_message},
+    {"AFailureReachesRanksWaitingForAnAnswer", true, a_failure_reaches_ranks_waiting_for_an_answer},
+    {"MessagesFailAfterTheirCommEnds", true, messages_fail_after_their_comm_ends},
 };
 
 }  // namespace

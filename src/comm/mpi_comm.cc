@@ -1,4 +1,4 @@
-// How the ranks of an MpiComm meet, and move bytes in collective calls.
+// The collective calls of MpiComm: how ranks meet and move bytes.
 #include "comm/mpi_comm.h"
 
 #include <sched.h>
@@ -16,16 +16,16 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kGatherTag = 1;
-// The connection of a dead rank fails in MPI before or after its lifeline does.
+// MPI may notice a dead rank before the lifeline does: how long to wait for the latter.
 constexpr auto kNewsTime = 500ms;
 
-// Whole numbers are folded as signed ones: MPICH 4.0.2 takes the least and the greatest of
-// MPI_UINT64_T as if they had a sign. A sum has the same bits either way.
+// Integers are folded as signed: MPICH 4.0.2 computes the minimum and maximum of MPI_UINT64_T as if
+// it were signed. A sum has the same bits either way.
 MPI_Datatype type_of(const Values& values) {
   return std::holds_alternative<std::span<double>>(values) ? MPI_DOUBLE : MPI_INT64_T;
 }
 
-// Brings the order of unsigned numbers into that of signed ones, and back.
+// Maps unsigned to signed numbers in the same order, and back.
 void flip_signs(std::span<std::byte> words) {
   for (size_t at = 0; at + sizeof(uint64_t) <= words.size(); at += sizeof(uint64_t)) {
     uint64_t word;
@@ -137,7 +137,7 @@ Status MpiComm::broadcast(std::string& bytes, Rank root) {
   Proposal proposal(rank_, shape);
   if (rank_ == root) proposal.has_bytes(bytes.size());
   RETURN_IF_ERROR(meet(proposal));
-  // Once more, since a rank without the memory cannot take part in what follows.
+  // Meet again: a rank that lacks the memory cannot take part in what follows.
   std::string received;
   Status room;
   if (rank_ != root) room = make_room(received, all_.size_bytes());
@@ -147,7 +147,8 @@ Status MpiComm::broadcast(std::string& bytes, Rank root) {
   return {};
 }
 
-// The numbers of a failed call stay as they were, and MPI writes to a buffer that is ours.
+// Uses a buffer of our own, so that a failed call leaves `values` unchanged and MPI does not write
+// to the caller's memory.
 Status MpiComm::reduce_as(const CollectiveShape& shape, Values values) {
   const std::span<std::byte> target = bytes_in(values);
   std::string folded;

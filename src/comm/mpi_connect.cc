@@ -1,5 +1,5 @@
-// The life of an MpiComm: how MPI and the lifeline begin, how messages are opened, and in which
-// order all of them end; and the entry of the library.
+// The lifetime of an MpiComm: how MPI and the lifeline start, how messages are opened, and in which
+// order all of them end. Also the entry point of the library.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -17,26 +17,26 @@
 namespace millrace::comm {
 namespace {
 
-constexpr int kHighestMpiTag = (1 << 18) - 1;  // ours have 15 bits, and 3 for what they are about
+constexpr int kHighestMpiTag = (1 << 18) - 1;  // 15 bits of our tag, and 3 for the WireKind
 
-std::atomic<MpiComm*> the_comm = nullptr;  // a process has one at a time
+std::atomic<MpiComm*> the_comm = nullptr;  // at most one per process
 
 Status check_mpi_for_messages() {
   int level = MPI_THREAD_SINGLE;
   MPI_Query_thread(&level);
   if (level < MPI_THREAD_MULTIPLE) {
     return fail(Errc::kUnsupported,
-                "messages between ranks need an MPI that several threads may call, and this one "
-                "was initialized for less; initialize it by MPI_Init_thread with "
-                "MPI_THREAD_MULTIPLE (mpi4py does), or use an MPI that is built with threads");
+                "messages between ranks need MPI_THREAD_MULTIPLE, but MPI was initialized with a "
+                "lower thread level; call MPI_Init_thread with MPI_THREAD_MULTIPLE (mpi4py does), "
+                "or use an MPI that is built with thread support");
   }
   int* highest_tag = nullptr;
   int has_it = 0;
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&highest_tag), &has_it);
   if (has_it == 0 || *highest_tag < kHighestMpiTag) {
     return fail(Errc::kUnsupported,
-                "messages between ranks need MPI tags up to {}, and this MPI has less; use another "
-                "transport of it, or another MPI",
+                "messages between ranks need MPI tags up to {}, but this MPI has fewer; use "
+                "another of its transports, or another MPI",
                 kHighestMpiTag);
   }
   return {};
@@ -86,8 +86,8 @@ Result<std::unique_ptr<Messages>> MpiComm::open_messages() {
 }
 
 void MpiComm::end_messages() {
-  // All have said what they had to say before any stops listening. A failure of the ranks, as
-  // against one of MPI, leaves them in step.
+  // No rank stops listening before all have sent their last message. The ranks are still in step
+  // after a failure of a rank, but not after one of MPI.
   if (!posts_.empty() && mpi_is_whole_) {
     MPI_Request request = MPI_REQUEST_NULL;
     const int started = MPI_Ibarrier(mpi_, &request);
@@ -100,7 +100,7 @@ void MpiComm::end_messages() {
   }
 }
 
-// ---- the beginning and the end ----
+// ---- start and end ----
 
 Status MpiComm::connect_star(const LifelineOptions& options) {
   std::string invitation;
@@ -115,7 +115,7 @@ Status MpiComm::connect_star(const LifelineOptions& options) {
   RETURN_IF_ERROR(broadcast(invitation, kFirstRank));
   if (rank_ == kFirstRank) return agree(lifeline_->admit());
   auto joined = Lifeline::join(options, invitation);
-  // Kept aside until all agree: what waits does not yet look at it.
+  // Not in lifeline_ until all agree: wait() must not check it yet.
   RETURN_IF_ERROR(agree(joined.ok() ? Status() : joined.error()));
   lifeline_ = *std::move(joined);
   return {};
@@ -145,15 +145,15 @@ void MpiComm::end() {
   has_ended_ = true;
   for (const auto& post : posts_) post->close();
   const bool has_failed = failure_.has_value();
-  // Whoever still waits in a call learns that this rank has ended. After a failure all know it
-  // already. A rank that is lost from here on had done its work.
+  // Ranks that still wait in a call learn that this one has ended. After a failure all know
+  // already. A rank that is lost from here on had finished its work.
   static_cast<void>(meet(Proposal(rank_, {.call = Collective::kEnd})).ok());
-  // After a loss ranks cannot meet: the lifeline keeps the order in which they go.
+  // After a loss the ranks cannot meet; the lifeline ensures the order in which they end.
   if (has_failed && lifeline_ && lifeline_->lost() && !speaks()) lifeline_->await_speaker();
   end_messages();
   const bool all_leave = !mpi_is_whole_ ? false : lifeline_ ? lifeline_->leave() : true;
-  // With a dead rank MPI_Finalize would wait for it. Ending without it is an abnormal end to the
-  // launcher, which is what it is.
+  // MPI_Finalize would wait for a dead rank. Without it the launcher sees an abnormal end, which is
+  // correct.
   if (mpi_is_whole_ && all_leave) {
     MPI_Comm_free(&mpi_);
     if (owns_mpi_) MPI_Finalize();
@@ -168,8 +168,8 @@ MpiComm::~MpiComm() {
 
 namespace {
 
-// MPI_Finalize deletes the attributes of MPI_COMM_SELF before all else, and may still be called
-// then: the last moment at which the thread of the messages can be stopped.
+// MPI_Finalize first deletes the attributes of MPI_COMM_SELF, while MPI may still be called. This
+// is the last moment at which the thread of the messages can be stopped.
 int on_finalize(MPI_Comm, int, void*, void*) {
   if (MpiComm* const comm = the_comm) comm->end();
   return MPI_SUCCESS;
@@ -183,14 +183,14 @@ void watch_for_finalize() {
   MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
 }
 
-// Whether this process was the one to initialize MPI. Python's mpi4py does it when it is imported.
+// Whether we initialized MPI. Python's mpi4py does it on import.
 Result<bool> initialize_mpi(const Launch& launch) {
   int is_so = 0;
   MPI_Finalized(&is_so);
   if (is_so != 0) {
     return fail(Errc::kInvalidArgument,
-                "MPI was finalized in this process, and cannot begin again: a process connects to "
-                "the other ranks once, before MPI_Finalize");
+                "MPI was finalized in this process and cannot be initialized again; connect to the "
+                "other ranks only once, before MPI_Finalize");
   }
   MPI_Initialized(&is_so);
   if (is_so != 0) return false;
@@ -201,7 +201,7 @@ Result<bool> initialize_mpi(const Launch& launch) {
   return true;
 }
 
-// "Open MPI v4.1.4 (/usr/lib/libmpi.so.40)": MPIs go on after a comma or a line.
+// "Open MPI v4.1.4 (/usr/lib/libmpi.so.40)". Drops what MPIs print after a comma or a line break.
 std::string describe() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
@@ -214,10 +214,10 @@ std::string describe() {
 }
 
 Result<std::unique_ptr<Comm>> connect_by_mpi(const ConnectOptions& options, const Launch& launch) {
-  static const pid_t process = getpid();  // a child of fork() comes here after its parent
+  static const pid_t process = getpid();  // in a child of fork(), still that of its parent
   if (getpid() != process) return forked_error(process);
   if (the_comm != nullptr) {
-    return fail(Errc::kInvalidArgument, "a process connects to the other ranks once");
+    return fail(Errc::kInvalidArgument, "this process is already connected to the other ranks");
   }
   ASSIGN_OR_RETURN(const bool owns_mpi, initialize_mpi(launch));
   if (owns_mpi) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -230,8 +230,8 @@ Result<std::unique_ptr<Comm>> connect_by_mpi(const ConnectOptions& options, cons
   the_comm = comm.get();
   if (launch.size != 0 && launch.size != comm->size()) {
     return fail(Errc::kUnsupported,
-                "the launcher says {}, but MPI found {} rank(s): the launcher and {} do not know "
-                "each other; use the mpirun of that MPI, srun --mpi=pmix, or MILLRACE_COMM=single",
+                "the launcher says {}, but MPI found {} rank(s): the launcher does not belong to "
+                "{}; use the mpirun of that MPI, srun --mpi=pmix, or MILLRACE_COMM=single",
                 launch.by, comm->size(), describe());
   }
   RETURN_IF_ERROR(comm->connect_lifeline(options));

@@ -12,7 +12,7 @@
 
 namespace millrace::comm {
 
-// In the bits of the MPI tag over those of ours.
+// In the bits of the MPI tag above our own tag.
 enum class WireKind : int { kMessage, kQuestion, kAnswer, kAnnouncement, kPiece, kEnd, kFailure };
 
 namespace {
@@ -23,30 +23,30 @@ using std::chrono::nanoseconds;
 constexpr int kTagBits = 15;
 static_assert(1u << kTagBits == kTagLimit);
 
-// MPI is asked so often in a row before the thread sleeps. Not sched_yield: on a core that
-// computes, it gives away a whole slice of milliseconds, and a sleep gives away just what it says.
+// How often the thread polls MPI in a row before it sleeps. It does not use sched_yield: on a busy
+// core that gives away a time slice of milliseconds, while a sleep lasts only as long as it says.
 constexpr uint32_t kEagerRounds = 20;
 constexpr uint32_t kEagerRoundsAwaitingRing = 4;
 constexpr nanoseconds kFirstPause = 5us;               // then twice as long each time
 constexpr nanoseconds kFirstPauseAwaitingRing = 20us;  // then four times as long
-constexpr nanoseconds kLongestPauseMoving = 200us;  // while MPI moves bytes, in steps it must drive
+constexpr nanoseconds kLongestPauseMoving = 200us;  // while bytes move, in steps that we must drive
 constexpr nanoseconds kLongestPauseSent = 1ms;      // until a rank that can ring takes a message
-constexpr nanoseconds kLongestPauseBlind = 1ms;     // where a rank that sends cannot ring
-constexpr nanoseconds kLongestPauseWaiting = 20ms;  // for who can ring: to see that it has died
+constexpr nanoseconds kLongestPauseBlind = 1ms;     // if a sender cannot ring
+constexpr nanoseconds kLongestPauseWaiting = 20ms;  // if all can ring: to notice a dead rank
 constexpr nanoseconds kLongestPauseIdle = 100ms;
 
-constexpr size_t kTestedBytesMax = size_t{64} << 10;  // MPIs send up to that at once, or less
+constexpr size_t kTestedBytesMax = size_t{64} << 10;  // MPIs send at most this much at once
 
-// Below, memory is cheap; over, it is better given to somebody else.
+// Smaller buffers are cheap to allocate; larger ones would hold too much memory.
 constexpr size_t kKeptBytesMin = size_t{32} << 10;
 constexpr size_t kKeptBytesMax = size_t{16} << 20;
 constexpr size_t kKeptCountMax = 64;
 
 constexpr auto kNewsTime = 500ms;          // MPI may fail before the lifeline says why
-constexpr auto kGraceTime = 1s;            // for sends to ranks that live, after one was lost
+constexpr auto kGraceTime = 1s;            // for sends to the remaining ranks after a loss
 constexpr auto kFlushTime = 30s;           // for sends that nobody waited for
 constexpr size_t kFailureBytesMax = 3000;  // short enough for MPI to take it at once
-constexpr int kArrivalsARound = 64;        // then the requests have their turn
+constexpr int kArrivalsPerRound = 64;      // then the requests get their turn
 
 int mpi_tag(WireKind kind, MessageTag tag) {
   return static_cast<int>(kind) << kTagBits | static_cast<int>(tag);
@@ -55,8 +55,8 @@ WireKind kind_of(int mpi_tag) { return static_cast<WireKind>(mpi_tag >> kTagBits
 MessageTag tag_of(int mpi_tag) { return static_cast<MessageTag>(mpi_tag & ((1 << kTagBits) - 1)); }
 int number_of(Rank rank) { return static_cast<int>(index_of(rank)); }
 
-// What MPI may still write to when its Comm has gone, for as long as the process lives.
-void keep_for_ever(std::shared_ptr<void> bytes) {
+// For buffers that MPI may still write to after the Comm is destroyed. Never freed.
+void keep_forever(std::shared_ptr<void> bytes) {
   static std::mutex mutex;
   static std::vector<std::shared_ptr<void>> kept;
   const std::lock_guard lock(mutex);
@@ -93,7 +93,7 @@ Ticket MpiPost::send(Rank to, MessageTag tag, ByteView bytes) {
 Ticket MpiPost::receive(Rank from, MessageTag tag) {
   const Ticket ticket =
       mailbox_.open_receive({.from = from, .kind = MessageKind::kMessage, .tag = tag});
-  // Who can ring will; for the others the thread must look more often from now on.
+  // Ranks that can ring will; for the others the thread must poll more often from now on.
   if (!all_have_bells_) own_bell_.ring();
   return ticket;
 }
@@ -137,7 +137,7 @@ void MpiPost::post(WireKind kind, MessageTag tag, ByteView bytes, const JobPoint
   if (open.empty()) {
     if (job->ticket) mailbox_.finish_send(*job->ticket);
   } else if (!has_bell(job->peer)) {
-    own_bell_.ring();  // who can ring does, when it takes the message: there is no step before
+    own_bell_.ring();  // a peer that can ring does so when it takes the message
   }
   ring(job->peer);
 }
@@ -148,8 +148,8 @@ void MpiPost::post_piece(WireKind kind, MessageTag tag, ByteView bytes, const Jo
   int code = MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, number_of(job->peer),
                        mpi_tag(kind, tag), options_.mpi, &request.mpi);
   int done = 0;
-  // A long one is not done before its receiver has taken it; to test it would drive MPI, and with
-  // it whatever the thread is about to do.
+  // A long send is not done before its receiver has taken it. Testing it would make this caller
+  // drive MPI and do the thread's work.
   if (code == MPI_SUCCESS && bytes.size() < kTestedBytesMax) {
     code = MPI_Test(&request.mpi, &done, MPI_STATUS_IGNORE);
   }
@@ -186,7 +186,7 @@ void MpiPost::give_back(std::string bytes) {
   if (kept_.size() < kKeptCountMax) kept_.push_back(std::move(bytes));
 }
 
-// What was given back and is long enough, but not much too long; or new memory.
+// Reuses a kept buffer that is long enough and at most four times as long; otherwise allocates.
 Status MpiPost::make_room_for(std::string& bytes, uint64_t size_bytes) {
   if (size_bytes >= kKeptBytesMin) {
     const std::lock_guard lock(keeping_);
@@ -199,7 +199,7 @@ Status MpiPost::make_room_for(std::string& bytes, uint64_t size_bytes) {
       std::swap(*kept, kept_.back());
       kept_.pop_back();
     } else if (kept_.size() == kKeptCountMax) {
-      kept_.erase(kept_.begin());  // it is of a length that does not come any more
+      kept_.erase(kept_.begin());  // the oldest: messages of its length no longer come
     }
   }
   return make_room(bytes, size_bytes);
@@ -207,7 +207,7 @@ Status MpiPost::make_room_for(std::string& bytes, uint64_t size_bytes) {
 
 // ---- waiting: any thread ----
 
-// The caller has been told of a lost rank: it needs not be told on another thread.
+// The caller learns of a lost rank from this error, so on_loss need not report it.
 template <typename Outcome>
 static Outcome noted(Outcome outcome, const std::shared_ptr<Lifeline>& lifeline) {
   if (!outcome.ok() && lifeline && outcome.error().code() != Errc::kTimeout) {
@@ -227,7 +227,7 @@ Result<std::string> MpiPost::take(Ticket ticket) {
 // ---- the thread ----
 
 void MpiPost::run() {
-  prctl(PR_SET_TIMERSLACK, 1);  // a pause of 5 us would last 55
+  prctl(PR_SET_TIMERSLACK, 1);  // otherwise a pause of 5 us lasts 55
   ask_for_short_slices();
   uint32_t quiet_rounds = 0;
   while (!stops_) {
@@ -246,9 +246,9 @@ void MpiPost::run() {
 }
 
 void MpiPost::pause(uint32_t rings_seen, uint32_t& quiet_rounds) {
-  // Whatever happens next begins with a ring: to look often in between would take the core from who
-  // computes, or from the rank that is waited for. Not at all would be wrong: a thread that loses
-  // its core within MPI can keep back what the ring was about.
+  // Whatever happens next begins with a ring, so frequent polling would only take the core from
+  // those who compute, or from the rank that is waited for. But some polling is needed: a thread
+  // that loses its core inside MPI can hold back what the ring announced.
   const bool awaits_ring = all_have_bells_ && open_receives_ == 0;
   const uint32_t eager_rounds = awaits_ring ? kEagerRoundsAwaitingRing : kEagerRounds;
   if (++quiet_rounds <= eager_rounds) return;
@@ -260,7 +260,7 @@ void MpiPost::pause(uint32_t rings_seen, uint32_t& quiet_rounds) {
   if (own_bell_.count() != rings_seen) quiet_rounds = 0;
 }
 
-// A message that comes in steps of MPI needs its sender for the next one.
+// MPI receives long messages in steps, and the sender must make the next one.
 void MpiPost::ring_for_next_step() const {
   if (open_receives_ == 0) return;
   for (const JobPointer& job : jobs_) {
@@ -290,7 +290,7 @@ void MpiPost::adopt_sends() {
 
 bool MpiPost::take_arrivals() {
   int taken = 0;
-  for (; taken < kArrivalsARound && mpi_error_ == MPI_SUCCESS; ++taken) {
+  for (; taken < kArrivalsPerRound && mpi_error_ == MPI_SUCCESS; ++taken) {
     int found = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
@@ -354,7 +354,7 @@ void MpiPost::announce_arrival(MPI_Message message, const MPI_Status& status) {
 
 void MpiPost::continue_arrival(MPI_Message message, const MPI_Status& status, size_t size_bytes) {
   const JobPointer job = in_pieces_[static_cast<size_t>(status.MPI_SOURCE)];
-  // Not so where there was no memory; all has failed then, and this waits in MPI.
+  // If there was no memory for it, everything has failed already, and the piece stays in MPI.
   if (!job || job->arrival->bytes.size() - job->begun_bytes < size_bytes) return;
   auto* at = reinterpret_cast<std::byte*>(job->arrival->bytes.data()) + job->begun_bytes;
   job->begun_bytes += size_bytes;
@@ -376,10 +376,10 @@ void MpiPost::receive_into(MPI_Message message, std::byte* at, size_t size_bytes
   ++open_receives_;
   requests_.push_back(request);
   jobs_.push_back(job);
-  ring(job->peer);  // it has to take the next step
+  ring(job->peer);  // the sender must make the next step
 }
 
-// Of what has come under a name of its own. Short: MPI has all of it.
+// Receives a short message, which MPI already has completely.
 std::string MpiPost::receive_text(MPI_Message message, size_t size_bytes) {
   std::string text(size_bytes, '\0');
   check(
@@ -392,7 +392,7 @@ void MpiPost::finish_if_whole(const JobPointer& job) {
   if (job->ticket) mailbox_.finish_send(*job->ticket);
   if (!job->arrival || in_pieces_[index_of(job->peer)] == job) return;
   mailbox_.complete(job->arrival);
-  ring(job->peer);  // a long message is done for its sender too
+  ring(job->peer);  // its send may now be done too
 }
 
 bool MpiPost::test_requests() {
@@ -427,7 +427,7 @@ bool MpiPost::answer_questions() {
     job->peer = question->from;
     job->owned = (*question->answer)(question->from, std::move(question->text));
     post(WireKind::kAnswer, question->tag, bytes_of(job->owned), job);
-    question.reset();  // what the answer holds may go with the mailbox
+    question.reset();  // before answered(): then close() may return, and what `answer` uses may go
     mailbox_.answered();
     any = true;
   }
@@ -455,7 +455,7 @@ void MpiPost::look_for_failures() {
   }
   if (lost_at_ && monotonic_now() - *lost_at_ > kGraceTime) {
     gave_up_ = true;
-    mailbox_.fail(fail(Errc::kCancelled, "a rank was lost"));  // the first failure is what is told
+    mailbox_.fail(fail(Errc::kCancelled, "a rank was lost"));  // only the first failure is reported
   }
 }
 
@@ -496,10 +496,9 @@ void MpiPost::stop() {
   own_bell_.ring();
   if (thread_.joinable()) thread_.join();
   mailbox_.close();
-  mailbox_.fail(
-      fail(Errc::kCancelled, "the messages of rank {} have ended", index_of(options_.rank)));
+  mailbox_.fail(fail(Errc::kCancelled, "rank {} has closed its messages", index_of(options_.rank)));
   adopt_sends();
-  for (JobPointer& job : jobs_) keep_for_ever(std::move(job));
+  for (JobPointer& job : jobs_) keep_forever(std::move(job));
   requests_.clear();
   jobs_.clear();
   open_receives_ = 0;
@@ -532,7 +531,7 @@ class MpiMessages : public Messages {
   bool has_ended(Rank rank) override { return post_->mailbox().has_ended(rank); }
 
  private:
-  std::shared_ptr<MpiPost> post_;  // shared with the Comm, which drives it on to its own end
+  std::shared_ptr<MpiPost> post_;  // shared with the Comm, which stops it
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// MpiPost: the messages of one rank over MPI, moved by a thread of its own.
+// MpiPost: the messages of one rank over MPI, moved by its own thread.
 //
-// Senders call MPI themselves, so that a short message leaves at once. All else is the thread's: it
-// takes whatever has come, whether or not it is waited for, so that no sender depends on what this
-// rank's program does. When nothing moves it sleeps, for longer and longer up to a bound, on the
+// Senders call MPI themselves, so that a short message leaves at once. The thread does the rest. It
+// takes whatever arrives, even if nobody waits for it, so that no sender depends on what this
+// rank's program does. When nothing moves, it sleeps for longer and longer, up to a limit, on the
 // doorbell that the other ranks of its host ring. docs/design/ranks.md has the reasons,
 // docs/formats/messages.md the bytes.
 #pragma once
@@ -25,12 +25,12 @@ namespace millrace::comm {
 enum class WireKind : int;
 
 struct MpiPostOptions {
-  MPI_Comm mpi = MPI_COMM_NULL;  // this post's alone
+  MPI_Comm mpi = MPI_COMM_NULL;  // used by this post only
   Rank rank = kFirstRank;
   uint32_t size = 1;
   size_t piece_bytes = 0;
-  std::shared_ptr<Lifeline> lifeline;          // shared with the Comm; null: switched off
-  std::vector<std::optional<Doorbell>> bells;  // by rank; none: a rank of another host
+  std::shared_ptr<Lifeline> lifeline;          // shared with the Comm; null if switched off
+  std::vector<std::optional<Doorbell>> bells;  // by rank; none for ranks on other hosts
 };
 
 class MpiPost {
@@ -40,7 +40,7 @@ class MpiPost {
 
   Status start();
 
-  // ---- as Messages; any thread ----
+  // ---- as in Messages; any thread ----
   Ticket send(Rank to, MessageTag tag, ByteView bytes);
   Ticket receive(Rank from, MessageTag tag);
   Ticket ask(Rank whom, MessageTag tag, std::string question);
@@ -51,19 +51,19 @@ class MpiPost {
   Mailbox& mailbox() { return mailbox_; }
   const MpiPostOptions& options() const { return options_; }
 
-  // ---- the Comm ----
+  // ---- for the Comm ----
 
-  // This rank has failed: the others' messages fail with that, whatever they wait for.
+  // This rank has failed: all messages of the other ranks fail with its error.
   void tell_failure(const Error& error);
 
-  // Whether another rank has told its failure, so that what fails on this one is no news.
+  // Whether another rank has reported a failure, so that failures on this one are a consequence.
   bool was_told() const { return told_; }
 
-  // Finishes what was sent, gives up what is waited for, and tells the others. What they send from
-  // now on is taken and dropped.
+  // Completes sends, cancels receives, and notifies the others. What they send from now on is
+  // received and dropped.
   void close();
 
-  // From now on no MPI is called.
+  // Calls no MPI from now on.
   void stop();
 
  private:
@@ -72,10 +72,10 @@ class MpiPost {
     Rank peer = kFirstRank;
     size_t open_requests = 0;
     std::optional<Ticket> ticket;      // of a send
-    std::string owned;                 // what is sent, where it is not the caller's
-    uint64_t announcement[2] = {};     // size and kind of what comes in pieces
-    std::shared_ptr<Arrival> arrival;  // of what comes; shared with the mailbox
-    uint64_t begun_bytes = 0;          // of what comes in pieces
+    std::string owned;                 // bytes to send that do not belong to the caller
+    uint64_t announcement[2] = {};     // size and kind of a message in pieces
+    std::shared_ptr<Arrival> arrival;  // of a receive; shared with the mailbox
+    uint64_t begun_bytes = 0;          // received or being received, of a message in pieces
   };
   using JobPointer = std::shared_ptr<Job>;  // shared by the requests of its pieces
   struct Request {
@@ -113,11 +113,11 @@ class MpiPost {
   bool all_have_bells_ = true;
   Mailbox mailbox_;
   std::mutex asking_;              // answers come in the order of the questions
-  std::mutex posting_;             // the pieces of a message follow each other
-  std::mutex handing_;             // of posted_
+  std::mutex posting_;             // keeps the pieces of a message together
+  std::mutex handing_;             // guards posted_
   std::vector<Request> posted_;    // by callers, not yet seen by the thread
-  std::mutex keeping_;             // of kept_
-  std::vector<std::string> kept_;  // given back, to be filled again
+  std::mutex keeping_;             // guards kept_
+  std::vector<std::string> kept_;  // memory given back, to be reused
   std::atomic<int> mpi_error_ = MPI_SUCCESS;
   std::atomic<bool> told_ = false;
   std::atomic<bool> closed_ = false;
@@ -125,12 +125,12 @@ class MpiPost {
   std::mutex stopping_;
   std::thread thread_;
 
-  // Of the thread alone.
+  // Used only by the thread.
   std::vector<MPI_Request> requests_;
   std::vector<JobPointer> jobs_;       // of the requests, by index
-  size_t open_receives_ = 0;           // of the requests: what MPI moves, step by step
-  std::vector<int> done_indices_;      // room for MPI_Testsome
-  std::vector<JobPointer> in_pieces_;  // what is coming from a rank in pieces, by rank
+  size_t open_receives_ = 0;           // how many of the requests are receives
+  std::vector<int> done_indices_;      // for MPI_Testsome
+  std::vector<JobPointer> in_pieces_;  // by rank: the message that it is sending in pieces
   std::optional<std::chrono::nanoseconds> lost_at_;
   bool gave_up_ = false;
 };

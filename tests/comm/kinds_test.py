@@ -70,7 +70,7 @@ class KindsTest(unittest.TestCase):
                 self.assertRegex(done.stdout, f"^2 ranks talk over {kind.calls_itself}[0-9.]+ \\(/.*{kind.library}.*\\)\n$")
 
     def test_messages_and_reductions_work_over_each(self):
-        names = ["ReduceFoldsWholeNumbersAtTheRootAlone", "MessagesOfAnyLengthArrive"]
+        names = ["ReduceFoldsIntegersOnlyAtTheRoot", "MessagesOfAnyLengthArrive"]
         for kind in self.kinds:
             with self.subTest(kind.launcher):
                 done = self.run_command(kind.launcher, "-n", "2", *kind.flags, RANKS, "check", *names)

@@ -88,8 +88,8 @@ class ContractTest(unittest.TestCase):
 
     def test_they_hold_without_the_lifeline(self):
         self.check(clauses("succeeds"), MILLRACE_LIFELINE="off")
-        for name in ("ARankThatEndsIsNamedToThoseWhoWait", "AFailureReachesThoseWhoWaitForAMessage",
-                     "MessagesWithoutTheirCommFail"):
+        for name in ("WaitingRanksLearnWhichRankEnded", "AFailureReachesRanksWaitingForAMessage",
+                     "MessagesFailAfterTheirCommEnds"):
             self.check([name], MILLRACE_LIFELINE="off")
 
     def test_they_hold_where_ranks_cannot_wake_each_other(self):
