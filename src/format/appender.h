@@ -1,4 +1,4 @@
-// Appender: a file written from its start to its end, in pieces of some hundred KiB.
+// Appender: writes a file from start to end, buffered in pieces of 256 KiB.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class Appender {
     return {};
   }
 
-  // What was appended before may be written over, for heads that count what follows.
+  // Overwrites bytes that were appended before, for headers that count what follows.
   Status overwrite(uint64_t offset_bytes, ByteView bytes) {
     RETURN_IF_ERROR(flush());
     return writer_->write_at(offset_bytes, bytes);

@@ -18,7 +18,7 @@ using data::FieldSpec;
 class FieldsScratch final : public data::Scratch {
  public:
   SampleFields fields;
-  std::vector<std::unique_ptr<data::Scratch>> inners;  // of the decoders that fields go to
+  std::vector<std::unique_ptr<data::Scratch>> inners;  // for the decoders of single fields
 };
 
 std::string description(ElementType type, const data::Shape& shape) {
@@ -45,7 +45,7 @@ std::optional<int64_t> integer_of(std::string_view text) {
   return value;
 }
 
-// False where the type holds no integers or the value does not fit.
+// False if the type is not an integer or the value does not fit.
 bool put_integer(int64_t value, ElementType type, MutableByteView out) {
   const auto put = [&]<typename T>(T) {
     if (!std::in_range<T>(value)) return false;
@@ -81,7 +81,7 @@ bool is_plain_bytes(const Field& field) {
 
 Status place(const ArrayView& array, std::string_view name, const FieldSpec& spec,
              MutableByteView out) {
-  // A list (one axis) has no shape of its own: only its length must be right.
+  // A list (one axis) has no shape: only its length must match.
   const bool shape_fits =
       array.shape == spec.shape ||
       (array.shape.axis_count() <= 1 && array.shape.element_count() == spec.shape.element_count());
@@ -97,7 +97,7 @@ Status place_text(const Field& field, const FieldSpec& spec, MutableByteView out
   const std::string_view text = text_of(field.array.bytes);
   const auto value = integer_of(text);
   if (value && put_integer(*value, spec.type, out)) return {};
-  return fail(Errc::kInvalidArgument, "'{}' holds '{}', but a number of {} is expected",
+  return fail(Errc::kInvalidArgument, "'{}' is '{}', but an integer that fits {} is expected",
               printable(field.name), printable(text.substr(0, 40)), data::element_name(spec.type));
 }
 
@@ -261,7 +261,7 @@ Result<std::shared_ptr<const data::Decoder>> make_decoder_by_first(
     const data::SampleSource& source, std::shared_ptr<const Format> format) {
   if (source.sample_count() == 0) {
     return fail(Errc::kInvalidArgument,
-                "the dataset has no samples, so what they are is not known; say it");
+                "the dataset has no samples, so their fields are unknown; specify the fields");
   }
   data::Buffer room;
   ASSIGN_OR_RETURN(const ByteView sample, source.read(data::SampleId{0}, room));

@@ -15,7 +15,7 @@ using data::ElementType;
 using data::FieldSpec;
 using testing::HasSubstr;
 
-// The bytes of one sample, as the format's own writer lays them.
+// The bytes of one sample, written by the format's own writer.
 std::string sample_of(const Format& format, std::span<const Field> fields) {
   io::MemoryEngine engine;
   const auto writer = *format.create(engine, "x");
@@ -36,7 +36,7 @@ Field array_field(std::string_view name, ElementType type, data::Shape shape,
           .array = {.type = type, .shape = shape, .bytes = std::as_bytes(std::span(values))}};
 }
 
-// Decodes into memory of the right size; the first error, or nothing.
+// Decodes into memory of the right size. Returns the error, or an empty string.
 std::string decode(const data::Decoder& decoder, std::string_view sample,
                    std::vector<std::string>& outputs) {
   std::vector<MutableByteView> places;
@@ -64,7 +64,7 @@ TEST(RawDecoder, IsVerbatimAndRefusesAnotherLength) {
   EXPECT_EQ(decode(*decoder, "abc", outputs), "has 3 bytes, but [2] of uint16 takes 4");
 }
 
-TEST(FieldDecoder, TakesNpyOfTheShapeOfTheFirst) {
+TEST(FieldDecoder, RequiresTheShapeOfTheFirstNpy) {
   const std::shared_ptr<const Format> npy = *open_format("npy");
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
   const Field first = array_field("data", ElementType::kF32, {2, 3}, values);
@@ -80,7 +80,7 @@ TEST(FieldDecoder, TakesNpyOfTheShapeOfTheFirst) {
             "'data' is [3, 2] of float32, but [2, 3] of float32 is expected");
 }
 
-TEST(FieldDecoder, TakesSeveralArraysOfAnNpz) {
+TEST(FieldDecoder, DecodesSeveralArraysOfAnNpz) {
   const std::shared_ptr<const Format> npz = *open_format("npz");
   const std::vector<int16_t> image = {1, -2};
   const std::vector<int64_t> label = {7};
@@ -100,7 +100,7 @@ TEST(FieldDecoder, TakesSeveralArraysOfAnNpz) {
             "the sample has no 'label'; it has 'image'");
 }
 
-TEST(FieldDecoder, GivesListsOfATfrecordTheShapeThatIsAskedFor) {
+TEST(FieldDecoder, GivesTfrecordListsTheRequestedShape) {
   const std::shared_ptr<const Format> tfrecord = *open_format("tfrecord");
   const std::vector<float> scale = {1, 2, 3, 4};
   const std::vector<int64_t> label = {-3};
@@ -126,7 +126,7 @@ TEST(FieldDecoder, GivesListsOfATfrecordTheShapeThatIsAskedFor) {
             "'scale' is [4] of float32, but [2] of float64 is expected");
 }
 
-TEST(FieldDecoder, TakesArraysAndClassesOutOfATar) {
+TEST(FieldDecoder, DecodesArraysAndClassesOfATar) {
   const std::shared_ptr<const Format> tar = *open_format("tar");
   const std::vector<float> values = {1, 2};
   const std::string npy =
@@ -142,7 +142,7 @@ TEST(FieldDecoder, TakesArraysAndClassesOutOfATar) {
   EXPECT_EQ(values_of<int64_t>(outputs[1]), (std::vector<int64_t>{42}));
 }
 
-TEST(FieldDecoder, RefusesAClassThatIsNoNumberOrDoesNotFit) {
+TEST(FieldDecoder, RefusesAClassThatIsNotANumberOrDoesNotFit) {
   const std::shared_ptr<const Format> tar = *open_format("tar");
   const auto decoder = make_field_decoder(
       tar, {{.from = "class;cls", .spec = {.name = "y", .type = ElementType::kU8, .shape = {}}}});
@@ -150,11 +150,11 @@ TEST(FieldDecoder, RefusesAClassThatIsNoNumberOrDoesNotFit) {
   for (const std::string_view text : {"cat", "", "300", "-1"}) {
     const Field field = bytes_field("cls", bytes_of(text));
     EXPECT_EQ(decode(*decoder, sample_of(*tar, std::span(&field, 1)), outputs),
-              fmt::format("'cls' holds '{}', but a number of uint8 is expected", text));
+              fmt::format("'cls' is '{}', but an integer that fits uint8 is expected", text));
   }
 }
 
-TEST(FieldDecoder, HandsSomeFieldsToDecodersOfTheirOwn) {
+TEST(FieldDecoder, PassesFieldsToTheirOwnDecoders) {
   const auto format = *open_format("tar");
   const std::vector<Field> fields = {bytes_field("bin", bytes_of("ab")),
                                      bytes_field("cls", bytes_of("7"))};
@@ -174,7 +174,7 @@ TEST(FieldDecoder, HandsSomeFieldsToDecodersOfTheirOwn) {
               HasSubstr("bin: has 3 bytes, but [2] of uint8 takes 2"));
 }
 
-TEST(DecodeField, HandsOneFieldToAnotherDecoder) {
+TEST(DecodeField, PassesOneFieldToAnotherDecoder) {
   const std::shared_ptr<const Format> tar = *open_format("tar");
   const Field fields[] = {bytes_field("png", bytes_of("abcd")), bytes_field("cls", bytes_of("1"))};
   const auto inner = make_raw_decoder({.name = "image", .type = ElementType::kU8, .shape = {4}});

@@ -1,4 +1,4 @@
-// CollectedRows: a sink that keeps the window as an image, for tests of decoders.
+// CollectedRows: a sink that collects the window as an image, for tests of decoders.
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,6 @@
-// tf.train.Example: Features (field 1) of entries (field 1) of a key (1) and a Feature (2), which
-// holds a list of bytes (1), of floats (2) or of integers (3), each with its values in field 1.
+// tf.train.Example: field 1 is Features. Its field 1 repeats entries of a key (1) and a Feature
+// (2). A Feature has a list of bytes (1), floats (2) or integers (3), each with its values in
+// field 1.
 #include <cstring>
 
 #include "base/bytes.h"
@@ -18,8 +19,8 @@ enum class List : uint32_t { kBytes = 1, kFloats = 2, kIntegers = 3 };
 struct Item {
   uint32_t number = 0;
   Wire wire = Wire::kVarint;
-  uint64_t value = 0;  // of kVarint
-  ByteView bytes;      // of the others
+  uint64_t value = 0;  // for kVarint
+  ByteView bytes;      // for the others
 };
 
 Result<Item> next_item(ByteReader& reader) {
@@ -54,7 +55,7 @@ Result<Item> next_item(ByteReader& reader) {
   return fail(Errc::kCorrupt, "the Example has a field of wire type {}", key & 7);
 }
 
-// The last message in field `number`: what Protocol Buffers take where a field comes twice.
+// Calls `visit` for each item of `message` with field number `number`.
 template <typename Visit>
 Status for_each(ByteView message, uint32_t number, Visit&& visit) {
   ByteReader reader(message);
@@ -66,8 +67,7 @@ Status for_each(ByteView message, uint32_t number, Visit&& visit) {
 }
 
 Status wrong_wire(std::string_view name) {
-  return fail(Errc::kCorrupt, "feature '{}' is not laid out as a list of its kind",
-              printable(name));
+  return fail(Errc::kCorrupt, "feature '{}' is not encoded as a list of its type", printable(name));
 }
 
 void add_array(SampleFields& fields, std::string_view name, ElementType type, ByteView bytes) {
@@ -119,7 +119,7 @@ Status add_floats(ByteView list, std::string_view name, SampleFields& fields) {
 }
 
 Status add_integers(ByteView list, std::string_view name, SampleFields& fields) {
-  // A number takes at least a byte: no more of them than that.
+  // Each number takes at least one byte, so there are at most list.size() of them.
   const MutableByteView all = fields.room(list.size() * sizeof(uint64_t));
   size_t count = 0;
   const auto put = [&](uint64_t value) {
@@ -149,7 +149,7 @@ Status add_feature(ByteView feature, std::string_view name, SampleFields& fields
     ASSIGN_OR_RETURN(const Item item, next_item(reader));
     if (item.number >= 1 && item.number <= 3) list = item;
   }
-  if (list.number == 0) return {};  // a feature without a kind: nothing in it
+  if (list.number == 0) return {};  // an empty feature
   if (list.wire != Wire::kBytes) return wrong_wire(name);
   switch (static_cast<List>(list.number)) {
     case List::kBytes:
@@ -199,7 +199,7 @@ std::string packed_integers(ByteView bytes) {
   return packed;
 }
 
-// The list a feature holds, as its field in Feature.
+// A Feature with the list for this field.
 Result<std::string> feature_of(const Field& field) {
   std::string list;
   std::string feature;
@@ -222,8 +222,7 @@ Result<std::string> feature_of(const Field& field) {
       return feature;
     default:
       return fail(Errc::kUnsupported,
-                  "'{}' is of {}, which an Example does not have; there are uint8 (bytes), float32 "
-                  "and int64",
+                  "'{}' is {}, which an Example cannot hold; use uint8 (bytes), float32 or int64",
                   printable(field.name), data::element_name(field.array.type));
   }
 }

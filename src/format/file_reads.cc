@@ -46,13 +46,13 @@ Result<ByteView> FileReads::outcome(size_t index, Result<size_t> read) {
   const Extent& extent = parts_[index].extent;
   const data::SampleRequest& request = own.request;
   if (extent.size_bytes == Extent::kToTheEnd) {
-    // The room was guessed too small: read() makes it grow.
+    // The buffer was too small: read() enlarges it.
     if (!read.ok() && read.error().code() == Errc::kExhausted && request.room != nullptr) {
       auto bytes = read_alone(request);
       if (bytes.ok()) largest_bytes_ = std::max(largest_bytes_, bytes->size());
       return bytes;
     }
-    if (!read.ok()) return source_.changed_where_gone(std::move(read).error());
+    if (!read.ok()) return source_.changed_if_gone(std::move(read).error());
     return ByteView(own.place).first(*read);
   }
   if (!read.ok()) return source_.named(request.sample, std::move(read).error());

@@ -1,4 +1,4 @@
-// FileReads: reads of a FileSource under way at once, through the queue of its engine.
+// FileReads: several reads of a FileSource in flight, through the queue of its engine.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class FileReads final : public data::QueuedReads {
  private:
   struct Part {
     data::Extent extent;
-    std::shared_ptr<const io::Reader> reader;  // with the source, which may close it for another
+    std::shared_ptr<const io::Reader> reader;  // shared with the source, which may drop it first
   };
 
   Status begin(size_t index) override;
@@ -28,7 +28,7 @@ class FileReads final : public data::QueuedReads {
 
   const FileSource& source_;
   std::vector<Part> parts_;   // by slot
-  size_t largest_bytes_ = 0;  // of the files that were read whole
+  size_t largest_bytes_ = 0;  // the largest file that outgrew its buffer
 };
 
 }  // namespace millrace::format

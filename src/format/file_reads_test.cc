@@ -1,5 +1,5 @@
-// What reads in flight say of files that are gone, cut, damaged, or on a device that fails: the
-// same as a read alone. That they give the same bytes is the contract's (file_source_test.cc).
+// Reads in flight report files that are gone, truncated, damaged or on a failing device as single
+// reads do. The contract checks that they return the same bytes (file_source_test.cc).
 #include "format/file_reads.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ using data::SampleId;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// All samples, from `reads` of one thread.
+// Reads all samples with one thread.
 std::vector<Result<std::string>> fly(const FileSource& source, size_t capacity) {
   auto reads = *source.open_reads(capacity);
   std::vector<Buffer> rooms(source.sample_count());
@@ -65,7 +65,7 @@ class FileReadsTest : public testing::TestWithParam<const char*> {
   std::shared_ptr<io::Engine> engine_;
 };
 
-TEST_P(FileReadsTest, AFileThatIsGoneIsNamedAndTheOthersAreRead) {
+TEST_P(FileReadsTest, AMissingFileIsNamedAndTheOthersAreRead) {
   for (const char* name : {"d/a.bin", "d/b.bin", "d/c.bin"}) write(name, name);
   const auto source = *open_files({.format = "raw", .directory = path("d"), .engine = engine_});
   std::filesystem::remove(path("d/b.bin"));
@@ -79,11 +79,11 @@ TEST_P(FileReadsTest, AFileThatIsGoneIsNamedAndTheOthersAreRead) {
   EXPECT_THAT(all[1].error().message(), HasSubstr("changed since the dataset was opened"));
 }
 
-TEST_P(FileReadsTest, AFileThatWasCutIsNamedWithTheRecord) {
+TEST_P(FileReadsTest, ATruncatedFileIsNamedWithTheRecord) {
   write("a.bin", "abcdefghijkl");
   const auto source = records_of("a.bin");
   Buffer room;
-  ASSERT_TRUE(source->read(SampleId{0}, room).ok());  // it is open from here on
+  ASSERT_TRUE(source->read(SampleId{0}, room).ok());  // it is open from now on
   std::filesystem::resize_file(path("a.bin"), 6);
   const auto all = fly(*source, 3);
   EXPECT_EQ(*all[0], "abcd");
@@ -93,7 +93,7 @@ TEST_P(FileReadsTest, AFileThatWasCutIsNamedWithTheRecord) {
   ASSERT_FALSE(all[2].ok());
 }
 
-TEST_P(FileReadsTest, AFileThatWasReplacedIsNoticedBeforeItIsRead) {
+TEST_P(FileReadsTest, AReplacedFileIsNoticedBeforeItIsRead) {
   write("a.bin", "abcd");
   const auto source = records_of("a.bin");
   write("a.bin", "ABCD");
@@ -102,7 +102,7 @@ TEST_P(FileReadsTest, AFileThatWasReplacedIsNoticedBeforeItIsRead) {
   EXPECT_THAT(fly(*source, 3)[0].error().message(), HasSubstr("a.bin: was written to or replaced"));
 }
 
-TEST_P(FileReadsTest, BytesThatAreNotThoseOfTheIndexAreNamed) {
+TEST_P(FileReadsTest, BytesThatDoNotMatchTheIndexAreReported) {
   {
     const auto posix = *io::open_engine("posix");
     const auto writer = *(*open_format("indexed"))->create(*posix, path("a.mrd"));
@@ -126,7 +126,7 @@ TEST_P(FileReadsTest, BytesThatAreNotThoseOfTheIndexAreNamed) {
   EXPECT_THAT(all[1].error().message(), HasSubstr("a.mrd: record 1 at byte 68: its 4 bytes have"));
 }
 
-TEST_P(FileReadsTest, FilesThatOutgrowEveryGuessAreReadWhole) {
+TEST_P(FileReadsTest, FilesThatOutgrowTheirBufferAreReadCompletely) {
   const std::string big(3'000'000, 'x');
   const std::string bigger(4'000'000, 'y');
   write("d/a.bin", big);
@@ -167,7 +167,7 @@ TEST_F(FaultyReadsTest, ShortAndInterruptedReadsAreContinued) {
   EXPECT_GT(engine_->interrupted_count(), 0u);
 }
 
-TEST_F(FaultyReadsTest, WhatTheDeviceFailsIsNamed) {
+TEST_F(FaultyReadsTest, AnErrorOfTheDeviceIsReported) {
   const auto source = files({"abcd", "efgh", "ijkl"});
   engine_->set_faults({.path_contains = "1.bin", .read_error_at = 2});
   const auto all = fly(*source, 2);
@@ -176,7 +176,7 @@ TEST_F(FaultyReadsTest, WhatTheDeviceFailsIsNamed) {
   EXPECT_THAT(all[1].error().message(), HasSubstr("1.bin: cannot read"));
 }
 
-// A queue of which the system takes nothing more after some reads.
+// A queue that stops working after some reads.
 class BrokenQueue final : public io::ReadQueue {
  public:
   explicit BrokenQueue(std::unique_ptr<io::ReadQueue> good, int waits)
@@ -197,7 +197,7 @@ class BrokenQueue final : public io::ReadQueue {
   int waits_;
 };
 
-TEST_F(FaultyReadsTest, AQueueThatFailsIsGivenUpAndEverySampleIsRead) {
+TEST_F(FaultyReadsTest, EverySampleIsReadEvenIfTheQueueFails) {
   const auto source = files({"a", "bb", "ccc", "dddd", "eeeee"});
   for (const int waits : {0, 1, 2}) {
     FileReads reads(*source, std::make_unique<BrokenQueue>(*engine_->open_queue(2), waits));

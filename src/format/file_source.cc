@@ -13,7 +13,7 @@ using data::Extent;
 using data::FileIndex;
 using data::SampleId;
 
-// A file that outgrows its room so often is being written.
+// A file that outgrows its buffer this often is still being written.
 constexpr int kGrowthsMax = 4;
 
 constexpr std::string_view kChanged =
@@ -32,12 +32,12 @@ FileSource::FileSource(data::Dataset dataset, std::shared_ptr<io::Engine> engine
 Result<std::unique_ptr<io::Reader>> FileSource::open(FileIndex file) const {
   const std::string path = dataset_.path(file);
   auto reader = engine_->open(path);
-  if (!reader.ok()) return changed_where_gone(std::move(reader).error());
+  if (!reader.ok()) return changed_if_gone(std::move(reader).error());
   const data::FileStamp then = dataset_.stamp(file);
   if (then == data::FileStamp{}) return reader;
   ASSIGN_OR_RETURN(const uint64_t size, (*reader)->size_bytes().within(path));
   if (size != then.size_bytes) {
-    return fail(Errc::kIo, "{}: has {} bytes now and had {}{}", path, size, then.size_bytes,
+    return fail(Errc::kIo, "{}: has {} bytes now, but had {}{}", path, size, then.size_bytes,
                 kChanged);
   }
   const int64_t modified = modified_ns(path);
@@ -54,11 +54,11 @@ Result<ByteView> FileSource::read_file(FileIndex file, data::Buffer& room) const
     const auto size = engine_->read_whole(path, place);
     if (size.ok()) return ByteView(place).first(*size);
     if (size.error().code() != Errc::kExhausted || growths == kGrowthsMax) {
-      return changed_where_gone(size.error());
+      return changed_if_gone(size.error());
     }
     ASSIGN_OR_RETURN(const auto reader, engine_->open(path));
     ASSIGN_OR_RETURN(const uint64_t wanted, reader->size_bytes().within(path.string()));
-    // Not because of the room: descriptors or memory have run out.
+    // The buffer was large enough: descriptors or memory have run out.
     if (wanted <= place.size()) return size.error();
     place = room.room(static_cast<size_t>(wanted));
   }
@@ -72,7 +72,7 @@ Result<size_t> FileSource::read_part(const Extent& extent, MutableByteView out) 
 }
 
 Result<ByteView> FileSource::view_or_read(const Extent& extent, data::Buffer& room) const {
-  // A view ends with its reader, so only of readers that stay.
+  // A view is valid only as long as its reader, so use views only if readers stay open.
   if (readers_.keeps_all()) {
     ASSIGN_OR_RETURN(const auto reader, readers_.get(extent.file));
     if (const auto view = reader->view(extent.offset_bytes, extent.size_bytes)) return *view;
@@ -93,8 +93,8 @@ Status FileSource::check(SampleId sample, ByteView bytes) const {
               bytes.size(), found, *wanted);
 }
 
-// Not within(name()): a name is made only where there is an error to put it before. Errors of
-// opening have the path already, and what is in it is not what failed.
+// Makes the name only if there is an error, unlike within(name()). Errors of opening a file have
+// the path already, and do not concern the sample.
 Error FileSource::named(SampleId sample, Error error) const {
   if (error.message().starts_with(dataset_.path(dataset_.file_of(sample)))) return error;
   return std::move(error).within(name(sample));
@@ -110,7 +110,7 @@ Error FileSource::ends_early(const Extent& extent, size_t read_bytes) {
               extent.offset_bytes + read_bytes, extent.size_bytes - read_bytes, kChanged);
 }
 
-Error FileSource::changed_where_gone(Error error) {
+Error FileSource::changed_if_gone(Error error) {
   if (error.code() != Errc::kNotFound) return error;
   return {error.code(), fmt::format("{}{}", error.message(), kChanged)};
 }
@@ -138,7 +138,7 @@ Result<size_t> FileSource::read_into(SampleId sample, MutableByteView out) const
   const Extent extent = dataset_.extent(sample);
   if (extent.size_bytes == Extent::kToTheEnd) {
     auto size = engine_->read_whole(dataset_.path(extent.file), out);
-    if (!size.ok()) return changed_where_gone(std::move(size).error());
+    if (!size.ok()) return changed_if_gone(std::move(size).error());
     return size;
   }
   if (extent.size_bytes > out.size()) return too_long(sample, out.size());

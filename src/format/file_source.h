@@ -1,11 +1,11 @@
-// FileSource: samples that lie in files, read through an io::Engine.
+// FileSource: samples in files, read through an io::Engine.
 //
-// open_files() takes files of a format, of which each holds many samples or is one; open_folder()
-// takes a directory in which every file is a sample and, as torchvision's ImageFolder has it, the
-// directory a file is in names its class.
+// open_files() takes files of a format, each with one or many samples. open_folder() takes a
+// directory in which every file is a sample and the directory of a file is its class, as in
+// torchvision's ImageFolder.
 //
-// What was found at the start is kept: a file that is shorter, gone or replaced later is an error
-// that names the sample and says so. At most a bounded number of files is open at once.
+// The samples are listed once, at the start. If a file is later shorter, gone or replaced, reading
+// it fails with an error that names the sample. The number of open files is bounded.
 #pragma once
 
 #include <cstdint>
@@ -24,26 +24,26 @@
 
 namespace millrace::format {
 
-// The first guess at a file's length where the room has none yet: most samples fit.
+// The first guess at a file's length for an empty buffer. Most samples fit.
 constexpr size_t kFirstRoomBytes = 256 * 1024;
 
 struct FilesOptions {
-  std::string format;  // empty: as the first file's name ends
+  std::string format;  // if empty, by the extension of the first file
   FormatOptions format_options;
   std::vector<std::filesystem::path> paths;  // in this order; or
-  std::filesystem::path directory;           // what lies below it and ends as the format's files do
-  std::shared_ptr<io::Engine> engine;        // shared with the caller; null: auto
-  size_t thread_count = 0;                   // that index; 0: as many as there are CPUs
-  size_t open_files_max = 0;                 // 0: half of what the process may open
+  std::filesystem::path directory;           // the files below it with an extension of the format
+  std::shared_ptr<io::Engine> engine;        // shared with the caller; null for auto
+  size_t thread_count = 0;                   // for indexing; 0 for as many as there are CPUs
+  size_t open_files_max = 0;                 // 0 for half of what the process may open
 };
 
 struct FolderOptions {
   std::filesystem::path directory;
-  std::vector<std::string> extensions;  // ".jpg", in any case; none: all files
-  std::string format;  // what splits a file into fields: "npy", "npz"; empty: a file is its bytes
-  bool has_classes = true;  // the directories in `directory` are classes, labelled in their order
-  std::shared_ptr<io::Engine> engine;  // shared with the caller; null: auto
-  size_t thread_count = 0;             // that list; 0: as many as there are CPUs
+  std::vector<std::string> extensions;  // ".jpg", in any case; if there are none, all files
+  std::string format;       // splits a file into fields: "npy", "npz"; empty for plain bytes
+  bool has_classes = true;  // the directories in `directory` are classes, labelled in sorted order
+  std::shared_ptr<io::Engine> engine;  // shared with the caller; null for auto
+  size_t thread_count = 0;             // for listing; 0 for as many as there are CPUs
 };
 
 class FileSource final : public data::SampleSource {
@@ -62,11 +62,11 @@ class FileSource final : public data::SampleSource {
 
   const data::Dataset& dataset() const { return dataset_; }
 
-  // What splits a sample into fields; null of a folder of plain bytes. Shared with decoders.
+  // Splits a sample into fields; null for a folder of plain bytes. Shared with decoders.
   const std::shared_ptr<const Format>& format() const { return format_; }
 
-  // What each sample is, where the files say so for all of them (rows of npy): then a sample's
-  // bytes are its elements.
+  // Type and shape of every sample, if the files declare it (rows of npy). Then the bytes of a
+  // sample are its elements.
   const std::optional<data::FieldSpec>& element() const { return element_; }
 
  private:
@@ -84,7 +84,7 @@ class FileSource final : public data::SampleSource {
   Error named(data::SampleId sample, Error error) const;
   Error too_long(data::SampleId sample, size_t room_bytes) const;
   static Error ends_early(const data::Extent& extent, size_t read_bytes);
-  static Error changed_where_gone(Error error);
+  static Error changed_if_gone(Error error);
   Status check(data::SampleId sample, ByteView bytes) const;
 
   data::Dataset dataset_;

@@ -22,7 +22,7 @@ std::shared_ptr<io::Engine> engine_of(std::string_view name) {
   return std::shared_ptr<io::Engine>(*io::open_engine(name));
 }
 
-// Those of this build and this kernel.
+// The engines that this build and this kernel support.
 std::vector<std::string> engines() {
   std::vector<std::string> names = {"auto", "posix", "direct", "mapped"};
   if (io::open_engine("uring").ok()) names.emplace_back("uring");
@@ -38,7 +38,7 @@ class FileSourceTest : public testing::Test {
     std::ofstream(path(name), std::ios::binary) << content;
   }
 
-  // Samples as one bytes field each, through the format's own writer.
+  // Writes each sample as one bytes field, with the format's own writer.
   void write_samples(const std::string& format, const FormatOptions& options, std::string_view name,
                      const std::vector<std::string>& samples) const {
     const auto engine = engine_of("posix");
@@ -67,7 +67,7 @@ std::vector<std::string> random_samples(size_t count) {
   return samples;
 }
 
-TEST_F(FileSourceTest, KeepsTheContractForAFileASampleByEveryEngine) {
+TEST_F(FileSourceTest, KeepsTheContractForFilesThatAreSamplesWithEveryEngine) {
   const auto samples = random_samples(40);
   for (size_t i = 0; i < samples.size(); ++i) write(fmt::format("d/{:03}.bin", i), samples[i]);
   for (const std::string& engine : engines()) {
@@ -79,7 +79,7 @@ TEST_F(FileSourceTest, KeepsTheContractForAFileASampleByEveryEngine) {
   }
 }
 
-TEST_F(FileSourceTest, KeepsTheContractForManyInAFileByEveryEngine) {
+TEST_F(FileSourceTest, KeepsTheContractForFilesOfManySamplesWithEveryEngine) {
   const auto samples = random_samples(40);
   const std::vector<std::string> first(samples.begin(), samples.begin() + 25);
   const std::vector<std::string> second(samples.begin() + 25, samples.end());
@@ -99,7 +99,7 @@ TEST_F(FileSourceTest, KeepsTheContractForManyInAFileByEveryEngine) {
   }
 }
 
-TEST_F(FileSourceTest, KeepsTheContractForRecordsOfOneLength) {
+TEST_F(FileSourceTest, KeepsTheContractForRecordsOfFixedLength) {
   const std::vector<std::string> samples = {"abcd", "efgh", "ijkl"};
   write("r.bin", "abcdefghijkl");
   const auto source = open_files(
@@ -110,7 +110,7 @@ TEST_F(FileSourceTest, KeepsTheContractForRecordsOfOneLength) {
   EXPECT_THAT((*source)->name(SampleId{2}), HasSubstr("r.bin: record 2 at byte 8"));
 }
 
-TEST_F(FileSourceTest, NeverHasMoreFilesOpenThanTheProcessMay) {
+TEST_F(FileSourceTest, NeverOpensMoreFilesThanTheProcessMay) {
   const std::vector<std::string> samples = {"abcd", "efgh"};
   std::vector<std::filesystem::path> paths;
   std::vector<std::string> all;
@@ -131,7 +131,7 @@ TEST_F(FileSourceTest, NeverHasMoreFilesOpenThanTheProcessMay) {
   EXPECT_TRUE(status.ok()) << status.error().message();
 }
 
-TEST_F(FileSourceTest, ReadsASampleThatGrowsOutOfEveryGuess) {
+TEST_F(FileSourceTest, ReadsASampleThatOutgrowsItsBuffer) {
   const std::string big(3'000'000, 'x');
   write("d/a.bin", big);
   const auto source = *open_files({.format = "raw", .directory = path("d")});
@@ -141,7 +141,7 @@ TEST_F(FileSourceTest, ReadsASampleThatGrowsOutOfEveryGuess) {
   EXPECT_EQ(text_of(*bytes), big);
 }
 
-TEST_F(FileSourceTest, SaysThatAFileIsGone) {
+TEST_F(FileSourceTest, ReportsAFileThatIsGone) {
   write("d/a.bin", "x");
   const auto source = *open_files({.format = "raw", .directory = path("d")});
   std::filesystem::remove(path("d/a.bin"));
@@ -153,7 +153,7 @@ TEST_F(FileSourceTest, SaysThatAFileIsGone) {
   EXPECT_THAT(bytes.error().message(), HasSubstr("changed since the dataset was opened"));
 }
 
-TEST_F(FileSourceTest, SaysThatAFileIsShorterThanItWas) {
+TEST_F(FileSourceTest, ReportsAFileThatBecameShorter) {
   for (const std::string& engine : engines()) {
     write_samples("raw", {.record_bytes = 4}, "a.bin", {"abcd", "efgh", "ijkl"});
     const auto source = *open_files({.format = "raw",
@@ -161,7 +161,7 @@ TEST_F(FileSourceTest, SaysThatAFileIsShorterThanItWas) {
                                      .paths = {path("a.bin")},
                                      .engine = engine_of(engine)});
     Buffer room;
-    ASSERT_TRUE(source->read(SampleId{2}, room).ok());  // it is open from here on
+    ASSERT_TRUE(source->read(SampleId{2}, room).ok());  // it is open from now on
     std::filesystem::resize_file(path("a.bin"), 6);
     const auto bytes = source->read(SampleId{1}, room);
     ASSERT_FALSE(bytes.ok()) << engine;
@@ -173,7 +173,7 @@ TEST_F(FileSourceTest, SaysThatAFileIsShorterThanItWas) {
   }
 }
 
-TEST_F(FileSourceTest, SaysThatAFileWasReplacedBeforeItWasOpened) {
+TEST_F(FileSourceTest, ReportsAFileThatWasReplacedBeforeItWasOpened) {
   write_samples("raw", {.record_bytes = 4}, "a.bin", {"abcd"});
   const auto source = *open_files(
       {.format = "raw", .format_options = {.record_bytes = 4}, .paths = {path("a.bin")}});
@@ -186,7 +186,7 @@ TEST_F(FileSourceTest, SaysThatAFileWasReplacedBeforeItWasOpened) {
   EXPECT_THAT(bytes.error().message(), HasSubstr("a.bin: was written to or replaced"));
 }
 
-TEST_F(FileSourceTest, SaysThatBytesAreNotThoseOfTheIndex) {
+TEST_F(FileSourceTest, ReportsBytesThatDoNotMatchTheIndex) {
   write_samples("indexed", {}, "a.mrd", {"abcd", "efgh"});
   const auto source = *open_files({.paths = {path("a.mrd")}});
   Buffer room;
@@ -202,7 +202,7 @@ TEST_F(FileSourceTest, SaysThatBytesAreNotThoseOfTheIndex) {
   EXPECT_THAT(bytes.error().message(), HasSubstr("a.mrd: record 1 at byte 68: its 4 bytes have"));
 }
 
-TEST_F(FileSourceTest, PassesOnWhatTheDeviceFails) {
+TEST_F(FileSourceTest, ReportsErrorsOfTheDevice) {
   const auto engine = std::make_shared<io::MemoryEngine>();
   const auto writer = *engine->create("a.bin");
   ASSERT_TRUE(writer->write_at(0, bytes_of("abcdefgh")).ok());
@@ -234,7 +234,7 @@ TEST_F(FileSourceTest, LabelsAFolderByItsSortedDirectories) {
   EXPECT_EQ((*source)->name(SampleId{2}), path("t/dog/sub/c.jpg").string());
 }
 
-TEST_F(FileSourceTest, TakesAFolderWithoutClasses) {
+TEST_F(FileSourceTest, ListsAFolderWithoutClasses) {
   write("t/b.jpg", "2");
   write("t/a.jpg", "1");
   write("t/x/c.jpg", "3");
@@ -255,11 +255,11 @@ TEST_F(FileSourceTest, FollowsLinksButNotInCircles) {
   EXPECT_THAT(source.error().message(), HasSubstr("leads back"));
 }
 
-TEST_F(FileSourceTest, NamesWhatAFolderLacks) {
+TEST_F(FileSourceTest, ReportsWhatAFolderLacks) {
   write("t/cat/a.txt", "1");
   const auto empty_class = open_folder({.directory = path("t"), .extensions = {".jpg"}});
   EXPECT_THAT(empty_class.error().message(),
-              HasSubstr("t/cat: a class without files that end in .jpg"));
+              HasSubstr("t/cat: this class has no files that end in .jpg"));
   const auto no_class = open_folder({.directory = path("t/cat")});
   EXPECT_THAT(no_class.error().message(), HasSubstr("has_classes"));
   const auto nowhere = open_folder({.directory = path("nowhere")});
@@ -288,7 +288,7 @@ TEST_F(FileSourceTest, RefusesFilesWhoseRowsDiffer) {
   EXPECT_THAT(both.error().message(), HasSubstr("3.npy: its samples are [3] of float32"));
 }
 
-TEST_F(FileSourceTest, TakesTheFilesOfTheFormatBelowADirectory) {
+TEST_F(FileSourceTest, FindsTheFilesOfTheFormatBelowADirectory) {
   for (const char* name : {"s/train.tfrecord-00001-of-00002", "s/train.tfrecord-00000-of-00002",
                            "s/more/x.tfrecord"}) {
     write_samples_below(name);
@@ -299,10 +299,10 @@ TEST_F(FileSourceTest, TakesTheFilesOfTheFormatBelowADirectory) {
   EXPECT_EQ((*source)->group_count(), 3u);
   EXPECT_THAT((*source)->name(SampleId{0}), HasSubstr("s/train.tfrecord-00000-of-00002: record 0"));
   EXPECT_THAT(open_files({.format = "tar", .directory = path("s")}).error().message(),
-              HasSubstr("s: no files that end in .tar lie below it"));
+              HasSubstr("s: found no files that end in .tar below it"));
 }
 
-TEST_F(FileSourceTest, IsDecodedAsItsFirstSampleIs) {
+TEST_F(FileSourceTest, IsDecodedLikeItsFirstSample) {
   write_samples("tfrecord", {}, "a.tfrecord", {"abcd", "efgh", "toolong"});
   const auto source = *open_files({.paths = {path("a.tfrecord")}});
   const auto decoder = make_decoder_by_first(*source, source->format());

@@ -1,4 +1,4 @@
-// modified_ns: when a file was last written to, by which a replaced one is noticed.
+// modified_ns: when a file was last modified. Shows that it was replaced.
 #pragma once
 
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 
 namespace millrace::format {
 
-// Since 1970-01-01 UTC; 0 where the path is none of the operating system's (an engine's in memory).
+// Since 1970-01-01 UTC; 0 if stat() fails, as for a path of the in-memory engine.
 inline int64_t modified_ns(const std::string& path) {
   struct stat info{};
   if (stat(path.c_str(), &info) != 0) return 0;

@@ -31,7 +31,7 @@ std::string child(const std::string& directory, std::string_view name) {
   return path;
 }
 
-// Only links and file systems that do not tell need a call for each entry.
+// Calls stat() only for links, and on file systems that do not report the type of an entry.
 Result<Kind> kind_of(const dirent& entry, const std::string& directory) {
   if (entry.d_type == DT_REG) return Kind::kFile;
   if (entry.d_type == DT_DIR) return Kind::kDirectory;
@@ -40,7 +40,7 @@ Result<Kind> kind_of(const dirent& entry, const std::string& directory) {
   const std::string path = child(directory, entry.d_name);
   if (stat(path.c_str(), &info) != 0) {
     const int error = errno;
-    return fail_os(error, "cannot look at what the link points to").within(path);
+    return fail_os(error, "cannot follow the link").within(path);
   }
   if (S_ISREG(info.st_mode)) return Kind::kFile;
   return S_ISDIR(info.st_mode) ? Kind::kDirectory : Kind::kOther;
@@ -88,7 +88,7 @@ class TreeList {
     ASSIGN_OR_RETURN(const Identity identity, identity_of(path));
     if (std::find(above_.begin(), above_.end(), identity) != above_.end()) {
       return fail(Errc::kInvalidArgument,
-                  "{}: this link leads back to a directory that holds it; remove it", path);
+                  "{}: this link leads back to a directory that contains it; remove it", path);
     }
     DirectoryFiles files{.directory = path, .text = {}, .name_begins = {}};
     std::vector<std::string> directories;
@@ -127,15 +127,15 @@ class TreeList {
   Status add_entry(const std::string& path, const dirent& entry, DirectoryFiles& files,
                    std::vector<std::string>& directories) {
     const std::string_view name = entry.d_name;
-    // A link of another name is not looked at: one that dangles would else fail the whole dataset.
+    // Ignores broken links with other extensions: they must not fail the whole dataset.
     const bool may_be_file = ends_in_one_of(name, extensions_);
     const auto kind = kind_of(entry, path);
     if (!kind.ok()) return may_be_file ? Status(kind.error()) : Status();
     if (*kind == Kind::kDirectory) directories.emplace_back(name);
     if (*kind != Kind::kFile || !may_be_file) return {};
     if (files.text.size() > std::numeric_limits<uint32_t>::max() - sizeof(entry.d_name)) {
-      return fail(Errc::kUnsupported,
-                  "{}: more files than one directory may have; use sub-directories", path);
+      return fail(Errc::kUnsupported, "{}: too many files in one directory; use subdirectories",
+                  path);
     }
     files.name_begins.push_back(static_cast<uint32_t>(files.text.size()));
     files.text += name;

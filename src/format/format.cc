@@ -84,7 +84,7 @@ Result<std::unique_ptr<Format>> open_format(std::string_view name, const FormatO
   const FormatEntry* entry = find_entry(name);
   if (entry == nullptr) {
     const std::vector<std::string> known = format_names();
-    return fail(Errc::kInvalidArgument, "unknown format '{}'{}; there are {}", printable(name),
+    return fail(Errc::kInvalidArgument, "unknown format '{}'{}; choose one of {}", printable(name),
                 did_you_mean(name, known), join(known, ", "));
   }
   return entry->make(options);
@@ -95,7 +95,7 @@ Result<std::string_view> format_of(const std::filesystem::path& path) {
   for (const FormatEntry& entry : kFormats) {
     if (has_name_of(file, entry.name)) return entry.name;
   }
-  return fail(Errc::kInvalidArgument, "{}: the name does not tell the format; name one of {}",
+  return fail(Errc::kInvalidArgument, "{}: the name does not show the format; choose one of {}",
               printable(path.string()), join(format_names(), ", "));
 }
 

@@ -1,11 +1,11 @@
-// format: how samples lie in files: raw, npy, npz, TFRecord, tar (WebDataset), indexed.
+// format: how samples are stored in files: raw, npy, npz, TFRecord, tar (WebDataset), indexed.
 //
-// A Format finds the samples of a file (where each lies, never what is in it), splits the bytes of
-// a sample into named arrays, and writes files that it and other people's readers can read. One
-// file a format, one line in a table (format.cc). Stateless and safe for many threads.
+// A Format finds the samples in a file (their offsets, not their content), splits the bytes of a
+// sample into named arrays, and writes files that it and other readers can read. Each format is one
+// file and one line in a table (format.cc). Stateless and thread-safe.
 //
-// Everything read is somebody else's bytes: lengths, checksums and counts are checked before they
-// are believed, and an error says the place and the fact; the caller puts the path before it.
+// Input is untrusted: lengths, checksums and counts are checked before use. An error says where and
+// what; the caller adds the path.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@
 
 namespace millrace::format {
 
-// A named array of a sample: "jpg" of a tar's sample, a feature of an Example, "data" where a
-// sample is one array. Bytes without a type are uint8 with one axis.
+// A named array of a sample: "jpg" in a tar, a feature of an Example, "data" if the sample is a
+// single array. Bytes without a type are uint8 with one axis.
 struct Field {
   std::string_view name;
   data::ArrayView array;
@@ -35,44 +35,44 @@ struct Field {
 
 Field bytes_field(std::string_view name, ByteView bytes);
 
-// The fields of one sample: views into its bytes, and into memory of its own where they do not lie
-// there as such (inflated, or spelled otherwise). Used again for the next sample.
+// The fields of one sample: views into its bytes, or into memory of this object if they had to be
+// inflated or converted. Reused for the next sample.
 class SampleFields {
  public:
   void clear();
   void add(Field field) { list_.push_back(field); }
   std::span<const Field> list() const { return list_; }
 
-  // The first of the names that is there: "jpg;jpeg;png". Null where none is.
+  // The first of the names that exists: "jpg;jpeg;png". Null if none does.
   const Field* find(std::string_view names) const;
   std::string names() const;  // "'jpg', 'cls'", for errors
 
-  // Memory that stays until clear().
+  // Memory that stays valid until clear().
   MutableByteView room(size_t size_bytes);
   std::string_view keep(std::string_view text);
 
  private:
   std::vector<Field> list_;
-  // Deques: what was handed out does not move when they grow.
+  // Deques, because their elements do not move when they grow.
   std::deque<data::Buffer> rooms_;
   size_t rooms_used_ = 0;
   std::deque<std::string> texts_;
   size_t texts_used_ = 0;
 };
 
-// Writes samples one after another. What was not finished is no file.
+// Writes samples one after another. Without finish() there is no valid file.
 class SampleWriter {
  public:
   virtual ~SampleWriter() = default;
 
-  // `key` names the sample where the format keeps names.
+  // `key` is the name of the sample, if the format stores names.
   virtual Status add(std::string_view key, std::span<const Field> fields) = 0;
   virtual Status finish() = 0;
 };
 
 struct FormatOptions {
-  uint64_t record_bytes = 0;  // raw: the length of every record; 0: a file is one sample
-  bool rows = false;          // npy: the rows of a file are the samples; else the file is one
+  uint64_t record_bytes = 0;  // raw: the length of every record; 0 if a file is one sample
+  bool rows = false;          // npy: each row is a sample; otherwise the file is one sample
 };
 
 class Format {
@@ -81,10 +81,10 @@ class Format {
 
   virtual std::string_view name() const = 0;
 
-  // True where each file is one sample: index() is then not needed, and no file is opened for it.
+  // True if each file is one sample. Then index() is not needed, and no file is opened for it.
   virtual bool is_file_a_sample() const = 0;
 
-  // Where the samples of a file lie.
+  // The offsets and lengths of the samples in a file.
   virtual Result<data::FileSamples> index(io::Engine& engine,
                                           const std::filesystem::path& path) const = 0;
 
@@ -95,17 +95,17 @@ class Format {
                                                        const std::filesystem::path& path) const = 0;
 };
 
-// By name; an unknown one is an error that lists those there are.
+// By name; the error for an unknown name lists the known ones.
 Result<std::unique_ptr<Format>> open_format(std::string_view name,
                                             const FormatOptions& options = {});
 
-// The format whose files end so ("x/train-00.tar"): its name, or an error that says what is known.
+// The name of the format, by the file's extension ("x/train-00.tar"). The error lists the formats.
 Result<std::string_view> format_of(const std::filesystem::path& path);
 
-// Whether a file's name ends as those of the format do.
+// Whether the file has an extension of this format.
 bool has_name_of(std::string_view file, std::string_view format_name);
 
-// As the table has them, with the dot: {".tar"}.
+// With the dot: {".tar"}.
 std::span<const std::string_view> extensions_of(std::string_view format_name);
 std::vector<std::string> format_names();
 

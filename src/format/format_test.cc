@@ -1,4 +1,4 @@
-// What all formats have in common: golden files, flipped bits, and their own writers.
+// Tests for all formats: golden files, flipped bits, and their own writers.
 #include "format/format.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ void put(io::Engine& engine, const std::string& path, std::string_view content) 
   ASSERT_TRUE(writer->close().ok());
 }
 
-// Everything that can be read of a file: the fields of all samples, or the first error.
+// Reads a whole file: the fields of all samples, or the first error.
 Result<std::vector<std::string>> read_all(const Format& format, io::Engine& engine,
                                           const std::string& path) {
   ASSIGN_OR_RETURN(const data::FileSamples samples, format.index(engine, path));
@@ -54,7 +54,7 @@ Result<std::vector<std::string>> read_all(const Format& format, io::Engine& engi
     }
     EXPECT_LE(span.offset_bytes, size);
     EXPECT_LE(span.size_bytes, size - span.offset_bytes);
-    // Of exactly its size, so that a sanitizer sees each byte too many.
+    // Exactly as long as the sample, so that a sanitizer notices any byte read beyond it.
     std::vector<std::byte> bytes(span.size_bytes);
     RETURN_IF_ERROR(reader->read_at(span.offset_bytes, bytes));
     RETURN_IF_ERROR(format.split(bytes, fields));
@@ -69,7 +69,7 @@ Result<std::vector<std::string>> read_all(const Format& format, io::Engine& engi
 
 class GoldenTest : public testing::TestWithParam<Golden> {
  protected:
-  // Reads the golden file with `content` in its place, and its index with `index_content`.
+  // Reads `content` instead of the golden file, and `index_content` instead of its index.
   Result<std::vector<std::string>> read(std::string_view content, std::string_view index_content) {
     io::MemoryEngine engine;
     put(engine, "x.mrd", content);
@@ -90,7 +90,7 @@ TEST_P(GoldenTest, IsRead) {
   EXPECT_FALSE(texts->empty());
 }
 
-TEST_P(GoldenTest, EveryFlippedBitIsAnErrorOrAnotherValueAndNeverACrash) {
+TEST_P(GoldenTest, AFlippedBitNeverCrashesTheReader) {
   for (size_t at = 0; at < content_.size() * 8; ++at) {
     std::string flipped = content_;
     flipped[at / 8] = static_cast<char>(flipped[at / 8] ^ 1 << at % 8);
@@ -106,7 +106,7 @@ TEST_P(GoldenTest, EveryFlippedBitIsAnErrorOrAnotherValueAndNeverACrash) {
   }
 }
 
-TEST_P(GoldenTest, EveryCutIsAnErrorOrFewerSamples) {
+TEST_P(GoldenTest, ATruncatedFileIsAnErrorOrHasFewerSamples) {
   const auto all = read(content_, index_);
   const size_t whole = all.ok() ? all->size() : 0;
   for (size_t size = 0; size < content_.size(); ++size) {
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, GoldenTest, testing::ValuesIn(kGolden),
                            return test.param.format + (test.param.options.rows ? "_rows" : "");
                          });
 
-TEST(Golden, HasWhatWasWritten) {
+TEST(Golden, HasTheExpectedSamples) {
   io::MemoryEngine engine;
   put(engine, "a.tar", golden("samples.tar"));
   EXPECT_THAT(*read_all(**open_format("tar"), engine, "a.tar"),
@@ -178,7 +178,7 @@ TEST(Indexed, SaysWhichVersionItReads) {
   EXPECT_THAT(samples.error().message(), HasSubstr("version 2; this build reads 1"));
 }
 
-// A sparse file of 8 TiB: its memory must not be asked for before its header was looked at.
+// A sparse file of 8 TiB: no memory may be allocated for it before its header is checked.
 TEST(Indexed, RefusesAHugeIndexWithoutReadingIt) {
   const TemporaryDirectory directory = *TemporaryDirectory::create();
   const std::string path = directory.path() / "a.mrx";
@@ -193,7 +193,7 @@ TEST(Indexed, RefusesAHugeIndexWithoutReadingIt) {
   }
 }
 
-TEST(Tar, RefusesNamesThatWouldNotComeBackAsOneSample) {
+TEST(Tar, RefusesNamesThatDoNotMakeOneSample) {
   io::MemoryEngine engine;
   const auto writer = *(*open_format("tar"))->create(engine, "a.tar");
   const Field field = bytes_field("txt", bytes_of("x"));
@@ -204,7 +204,7 @@ TEST(Tar, RefusesNamesThatWouldNotComeBackAsOneSample) {
   EXPECT_FALSE(writer->add("dir.x/a", std::span(&field, 1)).ok());
 }
 
-TEST(Tar, NoticesEveryCutBeforeItsEndMark) {
+TEST(Tar, NoticesTruncationBeforeItsEndMark) {
   const std::string content = golden("samples.tar");
   const size_t members_bytes = content.find_last_not_of('\0') / 512 * 512 + 512;
   const auto format = *open_format("tar");
@@ -221,7 +221,7 @@ TEST(Tar, NoticesEveryCutBeforeItsEndMark) {
   EXPECT_TRUE(format->index(engine, "x").ok());
 }
 
-TEST(Tar, RefusesTwoFieldsOfOneName) {
+TEST(Tar, RefusesTwoFieldsWithTheSameName) {
   io::MemoryEngine engine;
   const auto format = *open_format("tar");
   const auto writer = *format->create(engine, "a.tar");
@@ -232,7 +232,7 @@ TEST(Tar, RefusesTwoFieldsOfOneName) {
               HasSubstr("sample 'a' has two members '.txt', the second at byte 1024"));
 }
 
-TEST(Raw, HoldsOneSampleUnlessTheLengthOfARecordIsGiven) {
+TEST(Raw, HoldsOneSampleWithoutARecordLength) {
   io::MemoryEngine engine;
   const Field field = bytes_field("data", bytes_of("abc"));
   const auto single = *(*open_format("raw"))->create(engine, "a.bin");
@@ -243,7 +243,7 @@ TEST(Raw, HoldsOneSampleUnlessTheLengthOfARecordIsGiven) {
               HasSubstr("sample '0' has 3 bytes, but records have 4"));
 }
 
-TEST(Npy, WritesNoRowsAsAnEmptyArray) {
+TEST(Npy, WritesZeroRowsAsAnEmptyArray) {
   io::MemoryEngine engine;
   const auto format = *open_format("npy", {.rows = true});
   const auto writer = *format->create(engine, "a.npy");
@@ -251,15 +251,15 @@ TEST(Npy, WritesNoRowsAsAnEmptyArray) {
   EXPECT_EQ(format->index(engine, "a.npy")->count(), 0u);
 }
 
-TEST(FormatOf, KnowsFilesByTheirEnd) {
+TEST(FormatOf, KnowsFilesByTheirExtension) {
   EXPECT_EQ(*format_of("a/b.tar"), "tar");
   EXPECT_EQ(*format_of("a/train.tfrecord-00001-of-00064"), "tfrecord");
   EXPECT_EQ(*format_of("x.mrd"), "indexed");
   EXPECT_THAT(format_of("a/b.tar.gz").error().message(),
-              HasSubstr("a/b.tar.gz: the name does not tell the format; name one of raw, npy"));
+              HasSubstr("a/b.tar.gz: the name does not show the format; choose one of raw, npy"));
 }
 
-TEST(WriterFull, IsAnError) {
+TEST(FullDisk, FailsTheWriter) {
   for (const std::string& name : format_names()) {
     io::MemoryEngine engine;
     engine.set_faults({.disk_bytes = 100});

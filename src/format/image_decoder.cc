@@ -17,10 +17,10 @@ namespace {
 using image::Layout;
 using image::PixelType;
 
-// Names the streams of numbers that are about images, apart from those that shuffle.
+// Separates the random numbers for images from those for shuffling.
 constexpr uint64_t kImagesKey = 0x696d61676573;  // "images"
 
-// Rows straight into the batch: nothing is done to them.
+// Writes decoded rows straight into the batch, unchanged.
 class WholeRows final : public image::RowSink {
  public:
   explicit WholeRows(uint8_t* out) : next_(out) {}
@@ -36,7 +36,7 @@ class WholeRows final : public image::RowSink {
   size_t row_bytes_ = 0;
 };
 
-// An encoded image of either format, once its header is read.
+// An encoded image of either format whose header was read.
 class Encoded {
  public:
   Encoded(JpegReader* jpeg, PngReader* png, image::Size size)
@@ -77,7 +77,7 @@ class ImageScratch final : public data::Scratch {
       return Encoded(nullptr, png_.get(), size);
     }
     return fail(Errc::kUnsupported,
-                "{} bytes that begin neither as a JPEG nor as a PNG; other images are not decoded",
+                "its {} bytes are neither a JPEG nor a PNG; other image formats are not supported",
                 sample.size());
   }
 
@@ -107,12 +107,12 @@ data::ElementType element_type(PixelType type) {
 Status check_crop(const image::RandomCropOptions& crop) {
   if (!(crop.area_min > 0 && crop.area_min <= crop.area_max && crop.area_max <= 1)) {
     return fail(Errc::kInvalidArgument,
-                "the area of a random crop is a range within 0 to 1 of the image, not {} to {}",
+                "the area of a random crop must be a range between 0 and 1, not {} to {}",
                 crop.area_min, crop.area_max);
   }
   if (!(crop.ratio_min > 0 && crop.ratio_min <= crop.ratio_max && std::isfinite(crop.ratio_max))) {
     return fail(Errc::kInvalidArgument,
-                "the ratio of a random crop is a range above 0, not {} to {}", crop.ratio_min,
+                "the ratio of a random crop must be a range above 0, not {} to {}", crop.ratio_min,
                 crop.ratio_max);
   }
   return {};
@@ -123,17 +123,18 @@ Status check(const ImageOptions& options) {
   const image::Size size = options.size;
   if (size.width == 0 || size.height == 0 || size.width > kMaxSide || size.height > kMaxSide) {
     return fail(Errc::kInvalidArgument,
-                "an image sample is 1 to {} pixels wide and high, not {} x {}", kMaxSide,
+                "an image sample must be 1 to {} pixels wide and high, not {} x {}", kMaxSide,
                 size.width, size.height);
   }
   if (options.resize_to != 0 && options.resize_to < std::max(size.width, size.height)) {
-    return fail(Errc::kInvalidArgument,
-                "{} x {} pixels cannot be cut out of an image resized to {}; resize_to must be at "
-                "least as large",
-                size.width, size.height, options.resize_to);
+    return fail(
+        Errc::kInvalidArgument,
+        "cannot crop {} x {} pixels from an image resized to {}; resize_to must be at least "
+        "as large",
+        size.width, size.height, options.resize_to);
   }
   if (!(options.flip_probability >= 0 && options.flip_probability <= 1)) {
-    return fail(Errc::kInvalidArgument, "the probability of a flip is 0 to 1, not {}",
+    return fail(Errc::kInvalidArgument, "the probability of a flip must be 0 to 1, not {}",
                 options.flip_probability);
   }
   for (size_t c = 0; c < image::kChannels; ++c) {
@@ -149,8 +150,8 @@ Status check(const ImageOptions& options) {
 
 uint32_t default_resize(image::Size size) { return std::max(size.width, size.height) * 8 / 7; }
 
-// The smallest scale at which the crop is still no smaller than the sample. Not 3/8 and the like:
-// libjpeg-turbo has them in plain C alone, slower than all of the image.
+// The smallest scale at which the crop is still at least as large as the sample. Not 3/8 and the
+// like: libjpeg-turbo has those only in plain C, which is slower than decoding at full size.
 uint32_t decode_eighths(const image::Box& box, image::Size target) {
   uint32_t eighths = 8;
   while (eighths > 1 && box.width * eighths >= 16.0 * target.width &&
@@ -160,7 +161,7 @@ uint32_t decode_eighths(const image::Box& box, image::Size target) {
   return eighths;
 }
 
-// Whether decoded rows are the sample as they come.
+// Whether the decoded rows are the sample, without any change.
 bool is_direct(const ImageOptions& options, const image::Crop& crop) {
   return options.transform == ImageTransform::kNone && !crop.flip &&
          options.pixels.type == PixelType::kU8 && options.pixels.layout == Layout::kNhwc;
@@ -196,7 +197,7 @@ image::Crop ImageDecoder::crop_of(image::Size image, const data::DecodeContext& 
   const uint64_t epoch_key =
       CounterRandom(context.seed ^ kImagesKey, data::number_of(context.epoch)).at(0);
   CounterRandom random(epoch_key, data::index_of(context.sample));
-  // First, so that it does not depend on how many tries a crop takes.
+  // First, so that the flip does not depend on how many random numbers the crop takes.
   const bool flip = random.uniform() < options_.flip_probability;
   image::Crop crop;
   switch (options_.transform) {
@@ -226,7 +227,7 @@ Status ImageDecoder::decode(ByteView sample, const data::DecodeContext& context,
   const image::Size size = encoded.size();
   if (options_.transform == ImageTransform::kNone && size != options_.size) {
     return fail(Errc::kInvalidArgument,
-                "the image has {} x {} pixels and the batch {} x {}; choose a transform that "
+                "the image has {} x {} pixels, but the batch has {} x {}; choose a transform that "
                 "resizes",
                 size.width, size.height, options_.size.width, options_.size.height);
   }

@@ -1,9 +1,9 @@
-// ImageDecoder: JPEG and PNG samples into pixels of one size, augmented if so wished.
+// ImageDecoder: decodes JPEG and PNG samples into pixels of one size, with optional augmentation.
 //
-// What a recipe usually does in several steps is one here: choose a part, decode no more than that,
-// resize, mirror, normalise, and write each element of the batch once. All that is random is a
-// function of (seed, epoch, sample): a resumed run, or one with other threads, has the same pixels.
-// docs/design/images.md has the choices; docs/guide/transforms.md is for users.
+// Does in one step what usually takes several: chooses a part, decodes only that, resizes, mirrors,
+// normalises, and writes each element of the batch once. All randomness is a function of (seed,
+// epoch, sample), so a resumed run, or one with other threads, gets the same pixels.
+// docs/design/images.md explains the design; docs/guide/transforms.md is for users.
 #pragma once
 
 #include <memory>
@@ -17,40 +17,40 @@
 namespace millrace::format {
 
 enum class ImageTransform : uint8_t {
-  kNone,               // the pixels as they are: every image must have the size
-  kResize,             // the whole image to the size, whatever its ratio
-  kCentreCrop,         // the shorter side to resize_to, then the size from the middle
-  kRandomResizedCrop,  // a random part to the size
+  kNone,               // no change: every image must already have the size
+  kResize,             // resize the whole image, whatever its ratio
+  kCentreCrop,         // resize the shorter side to resize_to, then take the middle
+  kRandomResizedCrop,  // resize a random part
 };
 
 struct ImageOptions {
   image::Size size;  // of the sample
   ImageTransform transform = ImageTransform::kRandomResizedCrop;
-  uint32_t resize_to = 0;  // for kCentreCrop; 0: 8/7 of the longer side of size, as 256 to 224
+  uint32_t resize_to = 0;  // for kCentreCrop; 0 for 8/7 of the longer side of size, as 256 for 224
   image::RandomCropOptions random_crop;
-  double flip_probability = 0;  // mirrored left to right
+  double flip_probability = 0;  // of mirroring left to right
   image::PixelFormat pixels;
   bool antialias = true;
-  // Decodes JPEGs at 1/2, 1/4 or 1/8 where that is still no smaller than the sample. Quicker for
-  // large images, and not the same pixels as a full decode.
+  // Decodes JPEGs at 1/2, 1/4 or 1/8 if that is still at least as large as the sample. Faster for
+  // large images, but the pixels differ from those of a full decode.
   bool scaled_decode = true;
-  bool accept_damage = false;  // JPEGs that are damaged, with gray where data is missing
+  bool accept_damage = false;  // decode damaged JPEGs, with gray for missing data
   uint64_t max_pixels = uint64_t{1} << 27;
 };
 
 class ImageDecoder final : public data::Decoder {
  public:
-  // Fails where the options make no sense.
+  // Fails if the options are invalid.
   static Result<std::unique_ptr<ImageDecoder>> create(const ImageOptions& options);
 
   // One field, "image": [3, height, width] or [height, width, 3].
   std::vector<data::FieldSpec> fields() const override;
   std::unique_ptr<data::Scratch> make_scratch() const override;
-  // Without a scratch of make_scratch() one is made for the call.
+  // If `scratch` is null, makes one for this call.
   Status decode(ByteView sample, const data::DecodeContext& context,
                 std::span<const MutableByteView> outputs, data::Scratch* scratch) const override;
 
-  // What becomes of an image of this size; equal arguments give equal crops.
+  // The crop of an image of this size. Equal arguments give equal crops.
   image::Crop crop_of(image::Size image, const data::DecodeContext& context) const;
 
  private:

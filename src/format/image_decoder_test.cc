@@ -42,7 +42,7 @@ std::string refusal(const ImageOptions& options) {
   return decoder.ok() ? "accepted" : decoder.error().message();
 }
 
-TEST(ImageDecoder, FieldsTellShapeAndType) {
+TEST(ImageDecoder, FieldsHaveShapeAndType) {
   const auto planar = make_decoder({.size = {224, 160}, .pixels = {.type = PixelType::kF32}});
   EXPECT_EQ(planar->fields()[0].shape, (data::Shape{3, 160, 224}));
   EXPECT_EQ(planar->fields()[0].type, data::ElementType::kF32);
@@ -51,7 +51,7 @@ TEST(ImageDecoder, FieldsTellShapeAndType) {
   EXPECT_EQ(pixels->fields()[0].type, data::ElementType::kU8);
 }
 
-TEST(ImageDecoder, OptionsThatMakeNoSenseAreRefusedWithTheirValues) {
+TEST(ImageDecoder, InvalidOptionsAreRefusedWithTheirValues) {
   EXPECT_THAT(refusal({}), HasSubstr("not 0 x 0"));
   EXPECT_THAT(refusal({.size = {8, 8}, .resize_to = 7}), HasSubstr("resized to 7"));
   EXPECT_THAT(refusal({.size = {8, 8}, .flip_probability = 1.5}), HasSubstr("1.5"));
@@ -61,10 +61,10 @@ TEST(ImageDecoder, OptionsThatMakeNoSenseAreRefusedWithTheirValues) {
               HasSubstr("channel 1"));
 }
 
-TEST(ImageDecoder, OtherBytesAreAnErrorThatSaysSo) {
+TEST(ImageDecoder, OtherBytesAreRefused) {
   const auto decoder = make_decoder({.size = {8, 8}});
   EXPECT_THAT(try_decode(*decoder, bytes_of("GIF89a")).error().message(),
-              HasSubstr("neither as a JPEG nor as a PNG"));
+              HasSubstr("neither a JPEG nor a PNG"));
   EXPECT_FALSE(try_decode(*decoder, {}).ok());
 }
 
@@ -74,7 +74,7 @@ TEST(ImageDecoder, FlipsAsOftenAsAsked) {
   for (uint64_t i = 0; i < 4000; ++i) {
     flips += decoder->crop_of({50, 50}, {.sample = SampleId{i}}).flip ? 1 : 0;
   }
-  EXPECT_NEAR(flips, 1000, 120);  // more than four deviations
+  EXPECT_NEAR(flips, 1000, 120);  // more than four standard deviations
 }
 
 TEST(ImageDecoder, EachOfSeedEpochAndSampleChangesTheCrop) {
@@ -113,13 +113,13 @@ double mean_difference(const std::vector<std::byte>& left, const std::vector<std
   return sum / static_cast<double>(left.size());
 }
 
-TEST(ImageDecoder, WithoutATransformTheSizeMustFit) {
+TEST(ImageDecoder, WithoutATransformTheSizeMustMatch) {
   const auto decoder = make_decoder({.size = {30, 20}, .transform = ImageTransform::kNone});
   EXPECT_TRUE(try_decode(*decoder, jpeg({30, 20})).ok());
   EXPECT_THAT(try_decode(*decoder, jpeg({31, 20})).error().message(), HasSubstr("31 x 20"));
 }
 
-TEST(ImageDecoder, RowsDecodedInPlaceAreThoseThatAreStored) {
+TEST(ImageDecoder, RowsDecodedInPlaceEqualThoseThatAreResampled) {
   const auto bytes = jpeg({50, 37});
   ImageOptions options{
       .size = {50, 37}, .transform = ImageTransform::kNone, .pixels = {.layout = Layout::kNhwc}};
@@ -146,7 +146,7 @@ TEST(ImageDecoder, ManyThreadsAndAResumedRunHaveTheSamePixels) {
   for (size_t t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       const auto scratch = decoder->make_scratch();
-      // Each thread in an order of its own, as after a restart with another number of threads.
+      // Each thread in its own order, as after a restart with another number of threads.
       for (size_t n = 0; n < samples.size() * 3; ++n) {
         const size_t i = (n * (t * 2 + 5) + t) % samples.size();
         const auto out = try_decode(*decoder, samples[i], context(i), scratch.get());
@@ -158,7 +158,7 @@ TEST(ImageDecoder, ManyThreadsAndAResumedRunHaveTheSamePixels) {
   EXPECT_EQ(differences, 0);
 }
 
-TEST(ImageDecoder, AScratchIsOfUseAfterABadSample) {
+TEST(ImageDecoder, AScratchCanBeReusedAfterABadSample) {
   const auto decoder = make_decoder({.size = {16, 16}});
   const auto scratch = decoder->make_scratch();
   const auto bytes = jpeg({64, 64});
@@ -198,7 +198,7 @@ TEST(ImageDecoder, CentreCropIsTheMiddleOfTheResizedImage) {
 
 #ifdef MILLRACE_HAVE_PNG
 
-TEST(ImageDecoder, APngIsTreatedAsAJpegIs) {
+TEST(ImageDecoder, APngIsTreatedLikeAJpeg) {
   const image::Pixels pixels = test_image({70, 50});
   const auto png = write_png(pixels.view());
   const auto jpeg_bytes = write_jpeg(pixels.view(), {.quality = 100, .halve_colour = false});

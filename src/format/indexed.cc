@@ -34,7 +34,7 @@ Result<Header> read_header(ByteView bytes, uint64_t magic, std::string_view what
   Header header;
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.magic != magic) {
-    return fail(Errc::kCorrupt, "this is not the {} file of indexed samples: it begins otherwise",
+    return fail(Errc::kCorrupt, "this is not the {} file of indexed samples: its magic is wrong",
                 what);
   }
   if (header.version != wire::kIndexedVersion) {
@@ -44,8 +44,9 @@ Result<Header> read_header(ByteView bytes, uint64_t magic, std::string_view what
   Header sealed = header;
   seal(sealed);
   if (sealed.crc32c != header.crc32c) {
-    return fail(Errc::kCorrupt, "the header of the {} file has the checksum {:08x} and not {:08x}",
-                what, sealed.crc32c, header.crc32c);
+    return fail(Errc::kCorrupt,
+                "the header of the {} file has the checksum {:08x}, expected {:08x}", what,
+                sealed.crc32c, header.crc32c);
   }
   return header;
 }
@@ -54,13 +55,13 @@ bool has_labels(const IndexedIndexHeader& header) {
   return (header.flags & wire::kIndexedHasLabels) != 0;
 }
 
-// That the file has as many bytes as its count of samples needs. REQUIRES: they have the header.
+// Whether the file length fits the number of samples. REQUIRES: the file contains the header.
 Status check_length(const IndexedIndexHeader& header, uint64_t file_bytes) {
   const uint64_t entry_bytes = sizeof(uint64_t) + sizeof(uint32_t) + (has_labels(header) ? 4 : 0);
   const uint64_t table_bytes = file_bytes - sizeof(header);
   if (header.flags > wire::kIndexedHasLabels || table_bytes % entry_bytes != 0 ||
       table_bytes / entry_bytes != header.sample_count) {
-    return fail(Errc::kCorrupt, "an index of {} samples (flags {:x}) does not have {} bytes",
+    return fail(Errc::kCorrupt, "an index of {} samples (flags {:x}) cannot have {} bytes",
                 header.sample_count, header.flags, file_bytes);
   }
   return {};
@@ -74,7 +75,7 @@ Result<std::vector<T>> take_table(ByteReader& reader, uint64_t count) {
   return table;
 }
 
-// Ends that rise, from the data file's header to its end.
+// Fails unless the ends rise from the header of the data file to its end.
 Result<std::vector<data::Span>> spans_of(const std::vector<uint64_t>& ends, uint64_t data_bytes) {
   std::vector<data::Span> spans;
   spans.reserve(ends.size());
@@ -111,7 +112,7 @@ class IndexedWriter final : public SampleWriter {
         payload = &field;
       } else {
         return fail(Errc::kInvalidArgument,
-                    "an indexed sample is one array and perhaps a label; '{}' also has '{}'",
+                    "an indexed sample is one array and an optional label; '{}' also has '{}'",
                     printable(key), printable(field.name));
       }
     }
@@ -131,7 +132,7 @@ class IndexedWriter final : public SampleWriter {
     if (!has_labels_) labels_.clear();
     uint32_t tables_crc = crc32c(bytes_in(ends_));
     tables_crc = crc32c(bytes_in(checksums_), tables_crc);
-    // Of what is in it, not random: equal samples give equal files.
+    // Computed from the content and not random, so that equal samples give equal files.
     const uint64_t identity = uint64_t{tables_crc} << 32 | crc32c(bytes_in(checksums_));
     IndexedIndexHeader index{};
     index.magic = wire::kIndexedIndexMagic;
@@ -199,7 +200,7 @@ class Indexed final : public Format {
     ASSIGN_OR_RETURN(const size_t head_bytes, data->read_at(0, head));
     ASSIGN_OR_RETURN(const auto index, engine.open(index_path_of(path)));
     ASSIGN_OR_RETURN(const uint64_t index_bytes, index->size_bytes());
-    // The header first: the file may be anything, and of any length.
+    // The header first: the file may have any content and any length.
     std::vector<std::byte> bytes(sizeof(IndexedIndexHeader));
     ASSIGN_OR_RETURN(const size_t there, index->read_at(0, bytes));
     ASSIGN_OR_RETURN(const auto header,
@@ -241,8 +242,8 @@ Result<data::FileSamples> parse_indexed(ByteView index_file, ByteView data_head,
                    read_header<IndexedIndexHeader>(index_file, wire::kIndexedIndexMagic, "index"));
   if (data.identity != index.identity || data.sample_count != index.sample_count) {
     return fail(Errc::kCorrupt,
-                "the index file belongs to other data ({} samples, identity {:016x}; the data has "
-                "{}, {:016x})",
+                "the index file belongs to other data ({} samples, identity {:016x}; the data file "
+                "has {}, {:016x})",
                 index.sample_count, index.identity, data.sample_count, data.identity);
   }
   if (data_bytes != data.data_bytes || data_bytes != index.data_bytes) {
@@ -252,7 +253,7 @@ Result<data::FileSamples> parse_indexed(ByteView index_file, ByteView data_head,
   RETURN_IF_ERROR(check_length(index, index_file.size()));
   const ByteView tables = index_file.subspan(sizeof(index));
   if (crc32c(tables) != index.tables_crc32c) {
-    return fail(Errc::kCorrupt, "the tables of the index have the checksum {:08x} and not {:08x}",
+    return fail(Errc::kCorrupt, "the tables of the index have the checksum {:08x}, expected {:08x}",
                 crc32c(tables), index.tables_crc32c);
   }
   ByteReader reader(tables);

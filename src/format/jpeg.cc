@@ -7,19 +7,19 @@
 namespace millrace::format {
 namespace {
 
-// Encoders write some ten scans; a file of thousands only costs time.
+// Encoders write about ten scans. A file with thousands only wastes time.
 constexpr int kMaxScans = 500;
 
-// Pixels that a row part needs beside it to come out as it does in the whole image: colour at half
-// resolution is interpolated from its neighbours.
+// Extra pixels on each side, so that a part of a row gets the same pixels as in the whole image:
+// colour at half resolution is interpolated from its neighbours.
 constexpr uint32_t kMarginPixels = 2;
 
 // ---- the bytes, all of which are in memory ------------------------------------------------------
 
 void source_ready(j_decompress_ptr) {}
 
-// The data is at its end before the image is: an end marker stands in, and the missing rows are
-// damage, unless only the end marker itself was missing.
+// The data ended before the image did. Supplies an end marker; the missing rows count as damage,
+// unless only the end marker itself was missing.
 boolean source_fill(j_decompress_ptr handle) {
   static const JOCTET kEnd[] = {0xFF, JPEG_EOI};
   handle->src->next_input_byte = kEnd;
@@ -41,7 +41,7 @@ void on_progress(j_common_ptr handle) {
 
 // ---- colour -------------------------------------------------------------------------------------
 
-// Adobe's CMYK is written inverted; others' is taken as Pillow takes it, in the same way.
+// Adobe writes CMYK inverted. Files of others are read in the same way, as in Pillow.
 void rgb_of_cmyk(const uint8_t* cmyk, uint32_t pixels, uint8_t* rgb) {
   for (uint32_t x = 0; x < pixels; ++x, cmyk += 4, rgb += 3) {
     const uint32_t key = cmyk[3];
@@ -74,7 +74,7 @@ class Reader final : public JpegReader {
   }
 
   Result<image::Size> open(ByteView bytes) override {
-    jpeg_abort_decompress(&handle_);  // of what was left unread of the last image
+    jpeg_abort_decompress(&handle_);  // drops what was not read of the last image
     if (!is_jpeg(bytes)) return fail(Errc::kCorrupt, "not a JPEG: it does not begin with FF D8 FF");
     source_.next_input_byte = reinterpret_cast<const JOCTET*>(bytes.data());
     source_.bytes_in_buffer = bytes.size();
@@ -82,7 +82,7 @@ class Reader final : public JpegReader {
     const image::Size size{handle_.image_width, handle_.image_height};
     if (uint64_t{size.width} * size.height > options_.max_pixels) {
       return fail(Errc::kExhausted,
-                  "JPEG: the header claims {} x {} pixels, and at most {} are allowed "
+                  "JPEG: the header claims {} x {} pixels, but at most {} are allowed "
                   "(max_pixels)",
                   size.width, size.height, options_.max_pixels);
     }
@@ -106,16 +106,16 @@ class Reader final : public JpegReader {
     is_cmyk_ = handle_.output_components == 4;
     if (is_cmyk_) cmyk_row_.resize(size_t{run.total_pixels} * 4);
     RETURN_IF_ERROR(guarded(errors_, [&] { read_rows(window, sink); }));
-    // Not jpeg_finish_decompress: it would parse what lies below the window.
+    // Not jpeg_finish_decompress: that would parse the rows below the window.
     jpeg_abort_decompress(&handle_);
     return {};
   }
 
  private:
   void start_decoding(uint32_t eighths) {
-    const bool is_ink =
+    const bool is_cmyk =
         handle_.jpeg_color_space == JCS_CMYK || handle_.jpeg_color_space == JCS_YCCK;
-    handle_.out_color_space = is_ink ? JCS_CMYK : JCS_RGB;
+    handle_.out_color_space = is_cmyk ? JCS_CMYK : JCS_RGB;
     handle_.scale_num = eighths;
     handle_.scale_denom = 8;
     handle_.dct_method = JDCT_ISLOW;

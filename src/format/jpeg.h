@@ -1,13 +1,13 @@
-// JPEG: decodes and encodes images by libjpeg-turbo, whole or only the part that is wanted.
+// JPEG: decodes and encodes images with libjpeg-turbo, completely or only a part.
 //
-// A part is cheaper than the whole: blocks outside it are parsed, since JPEG cannot be entered in
-// the middle, but not transformed; rows after it are not even parsed. A part decoded alone has the
-// same pixels as the whole image has there. Where much more is wanted than is used, the image can
-// be decoded at 1/2, 1/4 or 1/8 of its size. Gray and CMYK become RGB. EXIF's orientation is
-// ignored, as torchvision's decode_jpeg and Pillow's open() do.
+// Decoding a part is cheaper: blocks outside it are parsed, because a JPEG cannot be entered in the
+// middle, but not transformed. Rows after it are not even parsed. A part has the same pixels as in
+// the whole image. If the result is much smaller than the part, the image can be decoded at 1/2,
+// 1/4 or 1/8 of its size. Gray and CMYK become RGB. The EXIF orientation is ignored, as in
+// torchvision's decode_jpeg and Pillow's open().
 //
-// Damaged or truncated data is an error, not a half gray image. Data after the wanted part is not
-// looked at. Optional part: jpeg_off.cc says so where it is missing.
+// Damaged or truncated data is an error, not a half gray image. Data after the requested part is
+// not checked. This is an optional part: jpeg_off.cc reports if it is missing.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,19 @@ namespace millrace::format {
 inline bool is_jpeg(ByteView bytes) { return text_of(bytes).starts_with("\xFF\xD8\xFF"); }
 
 struct JpegOptions {
-  // What a header may claim before memory is spent on it; 2^27 pixels are 400 MB of RGB.
+  // The most that a header may claim, checked before allocating; 2^27 pixels are 400 MB of RGB.
   uint64_t max_pixels = uint64_t{1} << 27;
-  // Takes what can be had of damaged data: rows that are missing are gray.
+  // Decodes what is left of damaged data; missing rows are gray.
   bool accept_damage = false;
 };
 
-// Keeps libjpeg's handle from image to image. One thread at a time.
+// Reuses libjpeg's handle for all images. One thread at a time.
 class JpegReader {
  public:
   static Result<std::unique_ptr<JpegReader>> create(const JpegOptions& options);
   virtual ~JpegReader() = default;
 
-  // Reads the header. `bytes` must stay until the image is read or the next one is opened.
+  // Reads the header. REQUIRES: `bytes` stay valid until the image is read or the next is opened.
   virtual Result<image::Size> open(ByteView bytes) = 0;
 
   // The size of the image decoded at `eighths` / 8: 1, 2, 4 or 8.
@@ -50,7 +50,7 @@ class JpegReader {
 
 struct JpegWriteOptions {
   int quality = 90;          // 1 to 100
-  bool halve_colour = true;  // 4:2:0, as most photographs have it; false: 4:4:4
+  bool halve_colour = true;  // 4:2:0, like most photographs; otherwise 4:4:4
   bool progressive = false;
 };
 

@@ -1,7 +1,7 @@
-// What jpeg.cc and jpeg_writer.cc share: libjpeg, and its errors as values.
+// Shared by jpeg.cc and jpeg_writer.cc, and by no other file: libjpeg, with its errors as values.
 //
-// libjpeg leaves a failed call by longjmp. guarded() is the one place it lands; between it and
-// libjpeg there are only frames without destructors. Included by those two files alone.
+// libjpeg leaves a failed call with longjmp, which always lands in guarded(). The frames between
+// guarded() and libjpeg must not have destructors.
 #pragma once
 
 // clang-format off: each of these needs those before it
@@ -25,7 +25,7 @@
 namespace millrace::format {
 
 struct JpegErrors {
-  jpeg_error_mgr base;  // first: libjpeg hands back a pointer to it
+  jpeg_error_mgr base;  // must be first: libjpeg passes a pointer to it
   std::jmp_buf landing;
   bool accept_damage = false;
   char message[JMSG_LENGTH_MAX] = {};
@@ -37,8 +37,8 @@ struct JpegErrors {
   std::longjmp(errors->landing, 1);
 }
 
-// Warnings after which pixels are made up. Others, such as stray bytes between markers, leave the
-// image whole.
+// Warnings after which libjpeg invents pixels. Others, such as stray bytes between markers, do not
+// affect the image.
 inline bool is_damage(int message) {
   switch (message) {
     case JWRN_HIT_MARKER:
@@ -69,7 +69,7 @@ inline jpeg_error_mgr* prepare(JpegErrors& errors) {
 
 inline Error jpeg_error(const JpegErrors& errors) {
   std::string text = errors.message;
-  // Lower case, but for "JPEG datastream contains no image".
+  // Lower case, except for "JPEG datastream contains no image".
   if (!text.empty() && !text.starts_with("JPEG")) {
     text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
   }
@@ -79,7 +79,7 @@ inline Error jpeg_error(const JpegErrors& errors) {
   return fail(Errc::kCorrupt, "JPEG: {}", text);
 }
 
-// `work` calls libjpeg, and has nothing with a destructor alive while it does.
+// Runs `work`, which calls libjpeg and must not have objects with destructors alive meanwhile.
 template <typename Work>
 Status guarded(JpegErrors& errors, const Work& work) {
   if (setjmp(errors.landing) != 0) return jpeg_error(errors);

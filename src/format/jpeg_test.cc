@@ -58,7 +58,7 @@ TEST(Jpeg, DecodesWhatItWrote) {
   EXPECT_LE(largest_difference(decoded(*reader, bytes, whole(size)), test_image(size)), 4);
 }
 
-TEST(Jpeg, APartHasThePixelsItHasInTheWholeImage) {
+TEST(Jpeg, APartHasTheSamePixelsAsInTheWholeImage) {
   const auto reader = make_reader();
   const Size size{150, 113};
   const JpegWriteOptions kinds[] = {{}, {.halve_colour = false}, {.progressive = true}};
@@ -84,7 +84,7 @@ TEST(Jpeg, APartHasThePixelsItHasInTheWholeImage) {
   }
 }
 
-TEST(Jpeg, AScaledPartHasThePixelsItHasInTheScaledImage) {
+TEST(Jpeg, AScaledPartHasTheSamePixelsAsInTheScaledImage) {
   const auto reader = make_reader();
   const Size size{331, 250};
   const auto bytes = encoded(size);
@@ -119,7 +119,7 @@ TEST(Jpeg, TruncatedDataIsAnErrorWhereverItEnds) {
   EXPECT_LE(largest_difference(decoded(*reader, bytes, all), test_image(size)), 60);
 }
 
-TEST(Jpeg, AMissingEndMarkerAloneIsNoDamage) {
+TEST(Jpeg, AMissingEndMarkerIsNotDamage) {
   const auto reader = make_reader();
   const auto bytes = encoded({64, 64});
   decoded(*reader, ByteView(bytes.data(), bytes.size() - 2), whole({64, 64}));
@@ -131,17 +131,17 @@ TEST(Jpeg, DamageIsAcceptedOnRequest) {
   decoded(*reader, ByteView(bytes.data(), bytes.size() / 2), whole({64, 64}));
 }
 
-TEST(Jpeg, DataAfterTheWindowIsNotLookedAt) {
+TEST(Jpeg, DataAfterTheWindowIsNotChecked) {
   const auto reader = make_reader();
   const auto bytes = encoded({64, 640});
   decoded(*reader, ByteView(bytes.data(), bytes.size() / 2), {0, 0, 64, 64});
 }
 
-TEST(Jpeg, AHeaderThatClaimsTooMuchIsRefusedBeforeMemoryIsSpent) {
+TEST(Jpeg, AHeaderThatClaimsTooMuchIsRefusedBeforeAllocating) {
   auto bytes = encoded({16, 16});
   for (size_t i = 0; i + 8 < bytes.size(); ++i) {
     if (bytes[i] != std::byte{0xFF} || bytes[i + 1] != std::byte{0xC0}) continue;
-    bytes[i + 5] = bytes[i + 7] = std::byte{0xFF};  // 65280 + 16 each way
+    bytes[i + 5] = bytes[i + 7] = std::byte{0xFF};  // 65280 + 16 in each direction
     break;
   }
   const auto opened = make_reader()->open(bytes);
@@ -150,7 +150,7 @@ TEST(Jpeg, AHeaderThatClaimsTooMuchIsRefusedBeforeMemoryIsSpent) {
   EXPECT_THAT(opened.error().message(), HasSubstr("65296 x 65296"));
 }
 
-TEST(Jpeg, OtherBytesAreNamedAsSuch) {
+TEST(Jpeg, OtherBytesAreRefused) {
   const auto reader = make_reader();
   EXPECT_THAT(reader->open(bytes_of("GIF89a")).error().message(), HasSubstr("not a JPEG"));
   EXPECT_FALSE(reader->open({}).ok());
@@ -159,7 +159,7 @@ TEST(Jpeg, OtherBytesAreNamedAsSuch) {
             "JPEG: JPEG datastream contains no image");
 }
 
-TEST(Jpeg, AReaderIsOfUseAfterAnErrorAndAfterAnImageLeftUnread) {
+TEST(Jpeg, AReaderCanBeReusedAfterAnErrorOrAnUnreadImage) {
   const auto reader = make_reader();
   const auto bytes = encoded({40, 30});
   EXPECT_FALSE(reader->open(ByteView(bytes.data(), 30)).ok());

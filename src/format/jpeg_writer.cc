@@ -10,7 +10,7 @@ namespace {
 struct Encoder {
   JpegErrors errors{};
   jpeg_compress_struct handle{};
-  unsigned char* bytes = nullptr;  // libjpeg's, by malloc
+  unsigned char* bytes = nullptr;  // allocated by libjpeg with malloc
   unsigned long size_bytes = 0;
 
   Encoder() = default;

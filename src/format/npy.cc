@@ -7,8 +7,8 @@
 namespace millrace::format {
 namespace {
 
-// Room for the header of rows, whose count is known at the end: numpy aligns to 64, and any number
-// of rows of eight axes fits.
+// Space for the header of a file of rows, whose count is known only at the end. A multiple of 64,
+// as in numpy; any number of rows with eight axes fits.
 constexpr size_t kRowsHeaderBytes = 320;
 
 class NpyWriter final : public SampleWriter {
@@ -18,11 +18,12 @@ class NpyWriter final : public SampleWriter {
   Status add(std::string_view key, std::span<const Field> fields) override {
     if (fields.size() != 1) {
       return fail(Errc::kInvalidArgument,
-                  "an npy sample is one array; '{}' has {}: write npz instead", key, fields.size());
+                  "an npy sample is one array, but '{}' has {}; write npz instead", key,
+                  fields.size());
     }
     if (++count_ > 1) {
       return fail(Errc::kInvalidArgument,
-                  "an npy file that is a sample holds no other; '{}' needs a file of its own", key);
+                  "an npy file without rows holds one sample; '{}' needs its own file", key);
     }
     ASSIGN_OR_RETURN(const std::string header,
                      npy_header(fields[0].array.type, fields[0].array.shape));
@@ -43,7 +44,7 @@ class NpyRowsWriter final : public SampleWriter {
 
   Status add(std::string_view key, std::span<const Field> fields) override {
     if (fields.size() != 1) {
-      return fail(Errc::kInvalidArgument, "a row of an npy is one array; '{}' has {}", key,
+      return fail(Errc::kInvalidArgument, "an npy row is one array, but '{}' has {}", key,
                   fields.size());
     }
     const data::ArrayView& array = fields[0].array;
@@ -69,7 +70,7 @@ class NpyRowsWriter final : public SampleWriter {
       RETURN_IF_ERROR(out_.append(header));
       return out_.close();
     }
-    // More spaces before the newline, so that the text ends where the rows begin.
+    // Pad with spaces before the newline, so that the text ends where the rows begin.
     header.pop_back();
     header.resize(kRowsHeaderBytes - 1, ' ');
     header += '\n';
@@ -96,7 +97,7 @@ Result<NpyHeader> read_header(const io::Reader& reader) {
   return parse_npy_header(ByteView(bytes).first(there));
 }
 
-// The first axis counts the samples; the others are the shape of each.
+// The first axis is the number of samples; the others are the shape of a sample.
 Result<data::FileSamples> index_rows(const io::Reader& reader) {
   ASSIGN_OR_RETURN(const uint64_t file_bytes, reader.size_bytes());
   ASSIGN_OR_RETURN(const NpyHeader header, read_header(reader));

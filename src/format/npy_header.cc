@@ -14,7 +14,7 @@ namespace {
 using data::ElementType;
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-// Far more than eight axes take; numpy itself refuses headers over 10,000 bytes.
+// Far more than eight axes need. numpy itself refuses headers over 10,000 bytes.
 constexpr uint64_t kHeaderBytesMax = 65536;
 
 struct TypeCode {
@@ -29,7 +29,7 @@ constexpr TypeCode kTypes[] = {
     {"f4", ElementType::kF32}, {"f8", ElementType::kF64}, {"b1", ElementType::kBool},
 };
 
-// The Python dictionary of the header, as much of Python as numpy writes.
+// Parses the Python dictionary of the header, as far as numpy uses Python's syntax.
 class Dictionary {
  public:
   explicit Dictionary(std::string_view text) : text_(text) {}
@@ -53,8 +53,8 @@ class Dictionary {
     if (key == "descr") {
       if (peek() == '[') {
         return fail(Errc::kUnsupported,
-                    "the array has records with named fields; save each field as an array of its "
-                    "own, or all of them with numpy.savez");
+                    "the array has records with named fields; save each field as a separate array, "
+                    "or all of them with numpy.savez");
       }
       ASSIGN_OR_RETURN(code_, quoted());
       return {};
@@ -96,7 +96,7 @@ class Dictionary {
     NpyHeader header;
     ASSIGN_OR_RETURN(header.type, type_of(*code_));
     ASSIGN_OR_RETURN(header.shape, data::Shape::make(*shape_));
-    // One axis at most has more than one element: both orders are the same.
+    // If at most one axis has more than one element, both orders are the same.
     size_t long_axes = 0;
     for (const uint64_t length : *shape_) long_axes += length > 1 ? 1 : 0;
     if (*fortran_ && long_axes > 1) {
@@ -123,8 +123,8 @@ class Dictionary {
       if (known.code == plain) return known.type;
     }
     return fail(Errc::kUnsupported,
-                "elements of type '{}' cannot be loaded; there are booleans, integers of 8 to 64 "
-                "bits and floats of 16 to 64",
+                "elements of type '{}' are not supported; use booleans, integers of 8 to 64 bits "
+                "or floats of 16 to 64",
                 printable(code));
   }
 
@@ -172,7 +172,8 @@ class Dictionary {
     for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
       if (__builtin_mul_overflow(value, uint64_t{10}, &value) ||
           __builtin_add_overflow(value, static_cast<uint64_t>(text_[at_] - '0'), &value)) {
-        return fail(Errc::kCorrupt, "the header has an axis longer than 64 bits can say");
+        return fail(Errc::kCorrupt,
+                    "the header has an axis whose length does not fit into 64 bits");
       }
     }
     if (at_ == begin) return unexpected("a length");
@@ -180,7 +181,7 @@ class Dictionary {
   }
 
   Error unexpected(std::string_view wanted) const {
-    return fail(Errc::kCorrupt, "the header should have {} at its character {}: '{}'", wanted, at_,
+    return fail(Errc::kCorrupt, "the header should have {} at character {}: '{}'", wanted, at_,
                 printable(text_.substr(0, 100)));
   }
 
@@ -200,12 +201,12 @@ Result<HeaderSize> header_size(ByteView prefix) {
   ByteReader reader(prefix);
   const auto magic = reader.take_text(kMagic.size());
   if (!magic.ok() || *magic != kMagic) {
-    return fail(Errc::kCorrupt, "this is no npy file: it does not begin with \\x93NUMPY");
+    return fail(Errc::kCorrupt, "this is not an npy file: it does not begin with \\x93NUMPY");
   }
   ASSIGN_OR_RETURN(const uint8_t major, reader.read<uint8_t>());
   RETURN_IF_ERROR(reader.skip(1));
   if (major < 1 || major > 3) {
-    return fail(Errc::kUnsupported, "version {} of npy is not known; this build reads 1 to 3",
+    return fail(Errc::kUnsupported, "npy version {} is not supported; this build reads 1 to 3",
                 major);
   }
   HeaderSize place{};
@@ -216,7 +217,7 @@ Result<HeaderSize> header_size(ByteView prefix) {
   }
   place.prefix_bytes = reader.position();
   if (place.text_bytes > kHeaderBytesMax) {
-    return fail(Errc::kCorrupt, "the npy header claims {} bytes; at most {} make sense",
+    return fail(Errc::kCorrupt, "the npy header claims {} bytes; at most {} are allowed",
                 place.text_bytes, kHeaderBytesMax);
   }
   return place;

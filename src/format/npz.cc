@@ -20,7 +20,7 @@ Result<data::ArrayView> array_of(const ZipMember& member, SampleFields& fields) 
   }
   const uint32_t found = zip_crc32(bytes);
   if (found != member.crc32) {
-    return fail(Errc::kCorrupt, "its {} bytes have the checksum {:08x} and not {:08x}",
+    return fail(Errc::kCorrupt, "its {} bytes have the checksum {:08x}, expected {:08x}",
                 bytes.size(), found, member.crc32);
   }
   return parse_npy(bytes);
@@ -32,7 +32,7 @@ class NpzWriter final : public SampleWriter {
 
   Status add(std::string_view key, std::span<const Field> fields) override {
     if (++count_ > 1) {
-      return fail(Errc::kInvalidArgument, "an npz file is one sample; '{}' needs a file of its own",
+      return fail(Errc::kInvalidArgument, "an npz file is one sample; '{}' needs its own file",
                   printable(key));
     }
     for (const Field& field : fields) {
@@ -75,7 +75,7 @@ class Npz final : public Format {
     fields.clear();
     ASSIGN_OR_RETURN(const std::vector<ZipMember> members, list_zip(sample));
     for (const ZipMember& member : members) {
-      if (!member.name.ends_with(kSuffix)) continue;  // no array of numpy's
+      if (!member.name.ends_with(kSuffix)) continue;  // not an array
       ASSIGN_OR_RETURN(
           const data::ArrayView array,
           array_of(member, fields).within(fmt::format("array '{}'", printable(member.name))));

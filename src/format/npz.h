@@ -1,7 +1,7 @@
-// npz: NumPy's zip of named arrays: a sample is a file with several arrays.
+// npz: NumPy's zip file of named arrays. A sample is a file with several arrays.
 //
-// Stored and deflated members, checked against their checksums. Deflated ones need zlib; without it
-// they are an error that says so.
+// Members may be stored or deflated; their checksums are verified. Deflated members need zlib, and
+// are an error in a build without it.
 #pragma once
 
 #include <memory>

@@ -14,7 +14,7 @@ namespace {
 using data::DatasetBuilder;
 using data::FileSamples;
 
-// Files share a name and a label, so that one that is not there is told by what was looked for.
+// For errors: "files that end in .jpg, .png".
 std::string described(std::span<const std::string> extensions) {
   if (extensions.empty()) return "files";
   return fmt::format("files that end in {}",
@@ -47,7 +47,7 @@ Result<std::vector<std::string>> paths_of(const FilesOptions& options,
     }
   }
   if (paths.empty()) {
-    return fail(Errc::kNotFound, "{}: no {} lie below it", options.directory.string(),
+    return fail(Errc::kNotFound, "{}: found no {} below it", options.directory.string(),
                 described(extensions));
   }
   return paths;
@@ -56,7 +56,8 @@ Result<std::vector<std::string>> paths_of(const FilesOptions& options,
 Result<std::string> format_name_of(const FilesOptions& options) {
   if (!options.format.empty()) return options.format;
   if (options.paths.empty()) {
-    return fail(Errc::kInvalidArgument, "name the format of the files in the directory: one of {}",
+    return fail(Errc::kInvalidArgument,
+                "specify the format of the files in the directory: one of {}",
                 join(format_names(), ", "));
   }
   ASSIGN_OR_RETURN(const std::string_view name, format_of(options.paths.front()));
@@ -69,7 +70,7 @@ Result<std::vector<FileSamples>> index_all(const Format& format, io::Engine& eng
   std::vector<FileSamples> all(paths.size());
   ThreadPool pool = pool_for(thread_count, paths.size());
   RETURN_IF_ERROR(pool.parallel_for(paths.size(), [&](size_t i) -> Status {
-    // Before the bytes are looked at: what is written meanwhile is then noticed.
+    // Before the bytes are read, so that a concurrent write is noticed later.
     const int64_t modified = modified_ns(paths[i]);
     auto samples = format.index(engine, paths[i]);
     if (!samples.ok()) {
@@ -83,7 +84,7 @@ Result<std::vector<FileSamples>> index_all(const Format& format, io::Engine& eng
   return all;
 }
 
-// One that all files agree on.
+// The element of all files. Fails if they differ.
 Result<std::optional<data::FieldSpec>> common_element(const std::vector<FileSamples>& all,
                                                       const std::vector<std::string>& paths) {
   for (size_t i = 1; i < all.size(); ++i) {
@@ -121,8 +122,8 @@ Result<data::Dataset> list_classes(const FolderOptions& options) {
   ASSIGN_OR_RETURN(std::vector<std::string> classes, list_directories(root));
   if (classes.empty()) {
     return fail(Errc::kInvalidArgument,
-                "{}: has no directories, which would be the classes; for files without classes "
-                "give has_classes=False",
+                "{}: has no directories to use as classes; for files without classes, set "
+                "has_classes=False",
                 root);
   }
   std::vector<std::vector<DirectoryFiles>> trees(classes.size());
@@ -131,7 +132,7 @@ Result<data::Dataset> list_classes(const FolderOptions& options) {
     const std::string directory = (options.directory / classes[i]).string();
     ASSIGN_OR_RETURN(trees[i], list_tree(directory, options.extensions));
     if (!trees[i].empty()) return {};
-    return fail(Errc::kNotFound, "{}: a class without {}; remove the directory or fill it",
+    return fail(Errc::kNotFound, "{}: this class has no {}; remove the directory or add files",
                 directory, described(options.extensions));
   }));
   DatasetBuilder builder;
@@ -182,7 +183,7 @@ Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options) {
     ASSIGN_OR_RETURN(format, open_format(options.format, {.rows = false}));
     if (!format->is_file_a_sample()) {
       return fail(Errc::kInvalidArgument,
-                  "a file of {} holds many samples; open the files, not a folder of samples",
+                  "a {} file holds many samples; open it as a file, not as a folder of samples",
                   options.format);
     }
     const auto ends = extensions_of(options.format);
@@ -191,10 +192,10 @@ Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options) {
   ASSIGN_OR_RETURN(data::Dataset dataset,
                    options.has_classes ? list_classes(options) : list_plain(options));
   if (dataset.sample_count() == 0) {
-    return fail(Errc::kNotFound, "{}: no {} lie below it", options.directory.string(),
+    return fail(Errc::kNotFound, "{}: found no {} below it", options.directory.string(),
                 described(options.extensions));
   }
-  // No file is kept open: each is read in one go.
+  // Keeps no file open: each is read at once.
   return std::shared_ptr<FileSource>(
       new FileSource(std::move(dataset), engine, std::move(format), 1));
 }

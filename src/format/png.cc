@@ -11,8 +11,8 @@
 namespace millrace::format {
 namespace {
 
-// libpng leaves a failed call by longjmp; guarded() is the one place it lands, and between it and
-// libpng there are only frames without destructors.
+// libpng leaves a failed call with longjmp, which always lands in guarded(). The frames between
+// guarded() and libpng must not have destructors.
 struct PngErrors {
   std::jmp_buf landing;
   char message[256] = {};
@@ -51,7 +51,7 @@ void put_bytes(png_structp handle, png_bytep bytes, size_t count) {
   try {
     out->insert(out->end(), first, first + count);
   } catch (const std::bad_alloc&) {
-    is_kept = false;  // libpng is C: nothing may be thrown through it
+    is_kept = false;  // libpng is C: no exception may pass through it
   }
   if (!is_kept) png_error(handle, "no memory left for the encoded image");
 }
@@ -65,8 +65,8 @@ uint32_t big_endian(ByteView bytes) {
   return number;
 }
 
-// The size that the header claims. It is looked at before libpng reads anything: the chunks behind
-// the header may be small and inflate to gigabytes.
+// The size that the header claims. Checked before libpng reads anything: small chunks after the
+// header may inflate to gigabytes.
 Result<image::Size> claimed_size(ByteView bytes) {
   constexpr size_t kHeaderEnd = 8 + 8 + 8;  // signature, length and kind of IHDR, width and height
   if (bytes.size() < kHeaderEnd || text_of(bytes.subspan(12, 4)) != "IHDR") {
@@ -83,12 +83,12 @@ class Reader final : public PngReader {
   ~Reader() override { close(); }
 
   Result<image::Size> open(ByteView bytes) override {
-    close();  // libpng has no way to use a handle again
+    close();  // libpng cannot reuse a handle
     if (!is_png(bytes)) return fail(Errc::kCorrupt, "not a PNG: its first eight bytes differ");
     ASSIGN_OR_RETURN(const image::Size claimed, claimed_size(bytes));
     if (uint64_t{claimed.width} * claimed.height > options_.max_pixels) {
       return fail(Errc::kExhausted,
-                  "PNG: the header claims {} x {} pixels, and at most {} are allowed (max_pixels)",
+                  "PNG: the header claims {} x {} pixels, but at most {} are allowed (max_pixels)",
                   claimed.width, claimed.height, options_.max_pixels);
     }
     input_.rest = bytes;
@@ -97,7 +97,7 @@ class Reader final : public PngReader {
     if (info_ == nullptr) return fail(Errc::kExhausted, "PNG: no memory left for a decoder");
     RETURN_IF_ERROR(guarded(errors_, [&] {
       png_set_read_fn(handle_, &input_, &take_bytes);
-      skip_what_is_no_pixel();
+      skip_other_chunks();
       png_read_info(handle_, info_);
     }));
     return image::Size{png_get_image_width(handle_, info_), png_get_image_height(handle_, info_)};
@@ -125,15 +125,15 @@ class Reader final : public PngReader {
   }
 
  private:
-  // Text, colour profiles and the like change no pixel here, and libpng would inflate and keep each
-  // of them: a thousand, of up to 8 MB each, by default.
-  void skip_what_is_no_pixel() {
+  // Text, colour profiles and the like do not change pixels here. By default libpng would inflate
+  // and keep up to a thousand of them, of up to 8 MB each.
+  void skip_other_chunks() {
     png_set_keep_unknown_chunks(handle_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // -1: all of them
     png_set_chunk_cache_max(handle_, 1);
     png_set_chunk_malloc_max(handle_, png_alloc_size_t{1} << 20);
   }
 
-  // Says how many passes there are.
+  // Returns the number of passes.
   int start_decoding(size_t* row_bytes) {
     png_set_expand(handle_);  // palettes, and gray of fewer than eight bits
     png_set_strip_16(handle_);

@@ -1,10 +1,10 @@
-// PNG: decodes and encodes images by libpng.
+// PNG: decodes and encodes images with libpng.
 //
-// All kinds become RGB: gray and palettes are expanded, 16 bits lose their lower eight, alpha is
-// dropped and not blended, as Pillow's convert("RGB") does. Colour profiles, gamma and text are
-// skipped, and take no memory. The header is checked before anything else is read.
-// Rows below the wanted part are not decoded; those of an interlaced file all must be. Damaged or
-// truncated data is an error. Optional part: png_off.cc says so where it is missing.
+// All kinds become RGB: gray and palettes are expanded, 16-bit values lose their lower eight bits,
+// alpha is dropped and not blended, as in Pillow's convert("RGB"). Colour profiles, gamma and text
+// are skipped and take no memory. The header is checked before anything else is read.
+// Rows below the requested part are not decoded, except in interlaced files. Damaged or truncated
+// data is an error. This is an optional part: png_off.cc reports if it is missing.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace millrace::format {
 inline bool is_png(ByteView bytes) { return text_of(bytes).starts_with("\x89PNG\r\n\x1A\n"); }
 
 struct PngOptions {
-  uint64_t max_pixels = uint64_t{1} << 27;  // what a header may claim before memory is spent on it
+  uint64_t max_pixels = uint64_t{1} << 27;  // checked before allocating
 };
 
 // One thread at a time.
@@ -31,7 +31,7 @@ class PngReader {
   static Result<std::unique_ptr<PngReader>> create(const PngOptions& options);
   virtual ~PngReader() = default;
 
-  // Reads the header. `bytes` must stay until the image is read or the next one is opened.
+  // Reads the header. REQUIRES: `bytes` stay valid until the image is read or the next is opened.
   virtual Result<image::Size> open(ByteView bytes) = 0;
 
   // Decodes the rows of `window`, once after each open(); they begin at the image's left edge.

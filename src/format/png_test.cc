@@ -41,7 +41,7 @@ TEST(Png, DecodesWhatItWrote) {
   EXPECT_EQ(rows.pixels().bytes, test_image(size).bytes);
 }
 
-TEST(Png, APartHasThePixelsItHasInTheWholeImage) {
+TEST(Png, APartHasTheSamePixelsAsInTheWholeImage) {
   const auto reader = make_reader();
   const auto bytes = encoded({97, 61});
   ASSERT_TRUE(reader->open(bytes).ok());
@@ -102,7 +102,7 @@ std::string chunk(const std::string& kind, const std::string& body) {
          big_endian(crc32(0, first, static_cast<uInt>(checked.size())));
 }
 
-// So many letters, in a thousandth of their bytes.
+// `count` letters, compressed to a thousandth.
 std::string deflated(size_t count) {
   const std::string letters(count, 'a');
   uLongf size = compressBound(static_cast<uLong>(count));
@@ -126,7 +126,7 @@ uint64_t allocated_bytes() {
   return heap.uordblks + heap.hblkhd;
 }
 
-TEST(Png, TextAndProfilesThatInflateToMuchTakeNoMemory) {
+TEST(Png, HugeTextAndProfilesTakeNoMemory) {
   using namespace std::string_literals;
   const std::string letters = deflated(4'000'000);
   const Size size{40, 40};
@@ -147,7 +147,7 @@ TEST(Png, TextAndProfilesThatInflateToMuchTakeNoMemory) {
   }
 }
 
-TEST(Png, OtherBytesAreNamedAsSuch) {
+TEST(Png, OtherBytesAreRefused) {
   const auto reader = make_reader();
   EXPECT_THAT(reader->open(bytes_of("GIF89a")).error().message(), HasSubstr("not a PNG"));
   EXPECT_FALSE(reader->open({}).ok());

@@ -12,14 +12,14 @@ class RawWriter final : public SampleWriter {
 
   Status add(std::string_view key, std::span<const Field> fields) override {
     if (fields.size() != 1) {
-      return fail(Errc::kInvalidArgument, "a raw sample is one array; '{}' has {}", key,
+      return fail(Errc::kInvalidArgument, "a raw sample is one array, but '{}' has {}", key,
                   fields.size());
     }
     const ByteView bytes = fields[0].array.bytes;
     if (record_bytes_ == 0 && ++count_ > 1) {
       return fail(Errc::kInvalidArgument,
-                  "a raw file without record_bytes holds one sample; give their length to write "
-                  "'{}' behind it",
+                  "a raw file without record_bytes holds one sample; set record_bytes to write "
+                  "'{}' as well",
                   key);
     }
     if (record_bytes_ != 0 && bytes.size() != record_bytes_) {
@@ -51,8 +51,8 @@ class Raw final : public Format {
     ASSIGN_OR_RETURN(const uint64_t size, reader->size_bytes());
     if (size % record_bytes_ != 0) {
       return fail(Errc::kCorrupt,
-                  "the file has {} bytes, which is no whole number of records of {}: {} are left "
-                  "over",
+                  "the file has {} bytes, which is not a multiple of the record length {}: {} are "
+                  "left over",
                   size, record_bytes_, size % record_bytes_);
     }
     return data::FileSamples{.kind = data::FileSamples::Kind::kRecords,

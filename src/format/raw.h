@@ -1,4 +1,4 @@
-// raw: bytes as they are: a file a sample, or a file of records of one length.
+// raw: plain bytes. A sample is a file, or a record of fixed length in a file.
 #pragma once
 
 #include <memory>

@@ -16,7 +16,7 @@ size_t ReaderTable::capacity_for(size_t wanted) {
   size_t allowed = kCapacityMax;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-    // The other half is the program's own: its libraries, workers and sockets.
+    // The other half is left to the program: its libraries, workers and sockets.
     allowed = std::min<size_t>(allowed, static_cast<size_t>(limit.rlim_cur) / 2);
   }
   if (wanted != 0) allowed = std::min(allowed, wanted);
@@ -35,7 +35,7 @@ Result<std::shared_ptr<const io::Reader>> ReaderTable::get(data::FileIndex file)
 }
 
 Result<std::shared_ptr<const io::Reader>> ReaderTable::get_kept(uint32_t file) const {
-  // Without a count: the table owns it for good.
+  // Without reference counting: the table never drops it.
   const auto borrowed = [](const io::Reader* reader) {
     return std::shared_ptr<const io::Reader>(std::shared_ptr<void>(), reader);
   };
@@ -45,7 +45,7 @@ Result<std::shared_ptr<const io::Reader>> ReaderTable::get_kept(uint32_t file) c
   ASSIGN_OR_RETURN(std::unique_ptr<io::Reader> opened, open_(data::FileIndex{file}));
   const std::lock_guard lock(mutex_);
   if (const io::Reader* reader = kept_[file].load(std::memory_order_relaxed)) {
-    return borrowed(reader);  // another thread was first; ours is closed
+    return borrowed(reader);  // another thread was first; ours gets closed
   }
   const io::Reader* reader = opened.get();
   owned_.push_back(std::move(opened));
@@ -64,7 +64,8 @@ Result<std::shared_ptr<const io::Reader>> ReaderTable::get_recent(uint32_t file)
   }
   ASSIGN_OR_RETURN(std::unique_ptr<io::Reader> opened, open_(data::FileIndex{file}));
   const std::shared_ptr<const io::Reader> reader = std::move(opened);
-  std::shared_ptr<const io::Reader> closed;  // after the lock: closing may take time
+  std::shared_ptr<const io::Reader>
+      closed;  // destroyed after the lock is released: closing may take time
   const std::lock_guard lock(mutex_);
   if (recent_by_file_.contains(file)) return reader;  // another thread was first
   recent_.push_front({.file = file, .reader = reader});

@@ -1,7 +1,7 @@
-// ReaderTable: the open files of a source, never more than a bound.
+// ReaderTable: the open files of a source, at most `capacity` of them.
 //
-// A dataset may have more files than a process may open. Where all fit they stay open, and finding
-// one takes no lock; else the one unused for longest is closed for the next. Any thread may ask.
+// A dataset may have more files than a process may open. If all fit, they stay open, and lookups
+// take no lock. Otherwise the least recently used one is closed. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -23,17 +23,17 @@ class ReaderTable {
  public:
   using Open = std::function<Result<std::unique_ptr<io::Reader>>(data::FileIndex file)>;
 
-  // REQUIRES: capacity > 0. `open` is called without a lock, by several threads at once.
+  // REQUIRES: capacity > 0. `open` is called without a lock, possibly by several threads at once.
   ReaderTable(uint64_t file_count, size_t capacity, Open open);
 
-  // Shared with the table and with whoever reads it at the time: one that was closed for another
-  // goes when its last read ends.
+  // Shared by the table and those who read from it: a reader that the table drops is closed when
+  // its last read ends.
   Result<std::shared_ptr<const io::Reader>> get(data::FileIndex file) const;
 
-  // Then what get() returns lives as long as the table, and so do views of it.
+  // If true, readers from get() and their views live as long as the table.
   bool keeps_all() const { return !kept_.empty(); }
 
-  // Half of what the process may still open, at most `wanted` where that is not 0.
+  // Half of what the process may open, but at most 4096, and at most `wanted` unless that is 0.
   static size_t capacity_for(size_t wanted);
 
  private:
@@ -47,7 +47,7 @@ class ReaderTable {
 
   Open open_;
   size_t capacity_;
-  mutable std::vector<std::atomic<const io::Reader*>> kept_;  // by file, where all fit
+  mutable std::vector<std::atomic<const io::Reader*>> kept_;  // by file, if all fit
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<io::Reader>> owned_;                           // guarded
   mutable std::list<Entry> recent_;                                                  // guarded

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kBlockBytes = 512;
 constexpr uint64_t kOctalSizeMax = (uint64_t{1} << 33) - 1;  // 11 octal digits
-// WebDataset's name of the class, as decimal digits.
+// WebDataset's field for the class, in decimal digits.
 constexpr std::string_view kLabelField = "cls";
 constexpr uint64_t kLabelBytesMax = 32;
 
@@ -33,7 +33,7 @@ std::optional<int32_t> label_of(std::string_view text) {
   return label;
 }
 
-// Puts members that follow each other with one key together.
+// Groups consecutive members with the same key into samples.
 class Grouping {
  public:
   Status add(const TarMember& member, const MemberName& name, std::optional<int32_t> label) {
@@ -65,7 +65,7 @@ class Grouping {
 
  private:
   data::FileSamples samples_{.kind = data::FileSamples::Kind::kListed};
-  std::vector<std::string> fields_;  // of the sample that is being put together
+  std::vector<std::string> fields_;  // of the current sample
   bool has_labels_ = false;
 };
 
@@ -87,12 +87,12 @@ Result<data::FileSamples> index_archive(const io::Reader& reader) {
     }
     RETURN_IF_ERROR(grouping.add(*member, *name, label));
   }
-  // One cut between two members reads as a smaller archive otherwise, and samples would be lost
-  // without a word.
+  // An archive that was truncated between two members would otherwise look like a smaller one, and
+  // samples would be lost silently.
   if (!walk.has_end_mark()) {
     return fail(Errc::kCorrupt,
-                "the archive ends at byte {} without the empty blocks that end a tar: it was cut "
-                "short, or its writer was not closed. Copy or pack it again",
+                "the archive ends at byte {} without the empty blocks that end a tar: it was "
+                "truncated, or its writer was not closed. Copy or create it again",
                 file_bytes);
   }
   data::FileSamples samples = std::move(grouping).finish();
@@ -114,7 +114,7 @@ std::string header_block(std::string_view name, uint64_t size_bytes, char kind) 
   put_octal(block, 108, 7, 0);
   put_octal(block, 116, 7, 0);
   put_octal(block, 124, 11, size_bytes);
-  put_octal(block, 136, 11, 0);  // no time: equal samples give equal archives
+  put_octal(block, 136, 11, 0);  // no time, so that equal samples give equal archives
   block[156] = kind;
   block.replace(257, 8, std::string_view("ustar\00000", 8));
   block.replace(148, 8, "        ");
@@ -126,7 +126,7 @@ std::string header_block(std::string_view name, uint64_t size_bytes, char kind) 
 }
 
 std::string pax_record(std::string_view key, std::string_view value) {
-  // The length counts its own digits.
+  // The length includes its own digits.
   const size_t rest = key.size() + value.size() + 3;
   size_t length = rest + 1;
   while (rest + std::to_string(length).size() != length) {
@@ -145,8 +145,8 @@ class TarWriter final : public SampleWriter {
     if (!name || name->key != key || fields.empty()) {
       return fail(
           Errc::kInvalidArgument,
-          "'{}' cannot name a sample of a tar: it needs a name without a dot after the last "
-          "slash, and at least one field",
+          "'{}' cannot be a sample of a tar: it needs a name without a dot after the last slash, "
+          "and at least one field",
           printable(key));
     }
     if (key == last_key_) {
@@ -202,7 +202,7 @@ class Tar final : public Format {
     fields.clear();
     const auto fetch = [&](uint64_t offset, size_t size) -> Result<ByteView> {
       if (offset > sample.size() || size > sample.size() - offset) {
-        return fail(Errc::kCorrupt, "a tar header is cut short at byte {} of the sample", offset);
+        return fail(Errc::kCorrupt, "a tar header is truncated at byte {} of the sample", offset);
       }
       return sample.subspan(static_cast<size_t>(offset), size);
     };

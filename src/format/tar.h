@@ -1,9 +1,9 @@
-// tar: WebDataset's shards: the members of a tar file whose names differ after the first dot are
+// tar: WebDataset's shards. Members of a tar file whose names differ only after the first dot are
 // the fields of one sample.
 //
-// Reads ustar, pax and GNU's long names and large numbers; writes ustar, with pax where a name or a
-// length needs it. A sample is the stretch from its first header to the end of its last member, so
-// one read brings it whole. Members without a dot, directories and links belong to no sample.
+// Reads ustar, pax, and GNU's long names and large numbers. Writes ustar, with pax if a name or a
+// length needs it. A sample spans from its first header to the end of its last member, so one read
+// fetches all of it. Members without a dot, directories and links belong to no sample.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,30 @@
 
 namespace millrace::format {
 
-// A member of a tar file, where it lies.
+// The location of a member in a tar file.
 struct TarMember {
   std::string path;
   bool is_file = false;
-  uint64_t begin_bytes = 0;  // of the headers before it
-  uint64_t data_bytes = 0;   // where its bytes begin
+  uint64_t begin_bytes = 0;  // offset of its first header
+  uint64_t data_bytes = 0;   // offset of its bytes
   uint64_t size_bytes = 0;
-  uint64_t end_bytes = 0;  // after the padding
+  uint64_t end_bytes = 0;  // offset after the padding
 };
 
-// Goes through the members of a tar file, or of a stretch of one.
+// Iterates over the members of a tar file, or of a part of one.
 class TarWalk {
  public:
-  // Bytes of the archive; the view is used before the next call.
+  // Returns bytes of the archive. The view must stay valid until the next call.
   using Fetch = std::function<Result<ByteView>(uint64_t offset_bytes, size_t size_bytes)>;
 
   TarWalk(Fetch fetch, uint64_t archive_bytes)
       : fetch_(std::move(fetch)), archive_bytes_(archive_bytes) {}
 
-  // Nothing at the end of the archive.
+  // None at the end of the archive.
   Result<std::optional<TarMember>> next();
 
-  // Whether the walk ended at the empty block that ends an archive, and not where its bytes do.
+  // Whether the walk ended at the empty block that marks the end of an archive. False if the bytes
+  // ended without one.
   bool has_end_mark() const { return has_end_mark_; }
 
  private:

@@ -8,7 +8,7 @@ namespace millrace::format {
 namespace {
 
 constexpr size_t kBlockBytes = 512;
-// Names and lengths of one member; what is longer is no such thing.
+// An extended header holds the name and length of one member; a larger one is not valid.
 constexpr uint64_t kExtensionBytesMax = uint64_t{1} << 20;
 
 struct HeaderField {
@@ -33,7 +33,7 @@ bool is_zero(ByteView block) {
                      [](std::byte byte) { return byte == std::byte{}; });
 }
 
-// Octal digits, or GNU's big-endian binary where the first bit is set.
+// Octal digits, or GNU's big-endian binary if the first bit is set.
 std::optional<uint64_t> number(std::string_view field) {
   uint64_t value = 0;
   if ((static_cast<unsigned char>(field[0]) & 0x80) != 0) {
@@ -54,8 +54,8 @@ std::optional<uint64_t> number(std::string_view field) {
   return value;
 }
 
-// The sum of the header's bytes with its own field as spaces; some old writers took the bytes as
-// signed.
+// The sum of the header's bytes, counting the checksum field as spaces. Some old writers summed the
+// bytes as signed.
 bool checksum_is_right(ByteView block) {
   const auto said = number(piece(block, kChecksum));
   if (!said) return false;
@@ -73,7 +73,7 @@ bool checksum_is_right(ByteView block) {
 
 std::string header_path(ByteView block) {
   const std::string_view name = until_zero(piece(block, kName));
-  // GNU's magic has a space here, and other things where the prefix would be.
+  // GNU's magic has a space here, and other data in place of the prefix.
   if (piece(block, kMagic).starts_with(std::string_view("ustar\0", 6))) {
     const std::string_view prefix = until_zero(piece(block, kPrefix));
     if (!prefix.empty()) return fmt::format("{}/{}", prefix, name);
@@ -86,7 +86,7 @@ struct PaxRecord {
   std::string_view value;
 };
 
-// "30 path=a/very/long/name\n", the number counting all of it.
+// "30 path=a/very/long/name\n". The number is the length of the whole record.
 Result<PaxRecord> take_pax_record(std::string_view& text) {
   uint64_t length = 0;
   size_t at = 0;
@@ -97,7 +97,7 @@ Result<PaxRecord> take_pax_record(std::string_view& text) {
   if (at == 0 || at >= text.size() || text[at] != ' ' || length > text.size() ||
       equals == std::string_view::npos || equals <= at || equals + 2 > length ||
       text[length - 1] != '\n') {
-    return fail(Errc::kCorrupt, "a pax header is not made of 'length key=value' lines");
+    return fail(Errc::kCorrupt, "a pax header does not consist of 'length key=value' lines");
   }
   const PaxRecord record = {.key = text.substr(at + 1, equals - at - 1),
                             .value = text.substr(equals + 1, length - equals - 2)};
@@ -116,7 +116,7 @@ std::optional<uint64_t> decimal(std::string_view text) {
   return text.empty() ? std::nullopt : std::optional(value);
 }
 
-// The place after `size_bytes` from `begin`, rounded up to a block.
+// The offset `size_bytes` after `begin`, rounded up to a block.
 Result<uint64_t> padded_end(uint64_t begin, uint64_t size_bytes, uint64_t archive_bytes) {
   const uint64_t room = archive_bytes - begin;
   if (size_bytes > room) {
@@ -133,7 +133,7 @@ Result<uint64_t> padded_end(uint64_t begin, uint64_t size_bytes, uint64_t archiv
 Status TarWalk::read_extension(char kind, uint64_t size_bytes, Extension& out) {
   if (size_bytes > kExtensionBytesMax) {
     return fail(Errc::kCorrupt,
-                "the extended header at byte {} claims {} bytes; at most {} make sense", at_,
+                "the extended header at byte {} claims {} bytes; at most {} are allowed", at_,
                 size_bytes, kExtensionBytesMax);
   }
   ASSIGN_OR_RETURN(const uint64_t end, padded_end(at_, size_bytes, archive_bytes_));
@@ -141,18 +141,18 @@ Status TarWalk::read_extension(char kind, uint64_t size_bytes, Extension& out) {
   at_ = end;
   std::string_view text = text_of(bytes);
   if (kind == 'L') out.path = std::string(until_zero(text));
-  if (kind != 'x') return {};  // 'K' is a link's target, 'g' speaks of all members: of no use here
+  if (kind != 'x') return {};  // 'K' (a link's target) and 'g' (for all members) are not needed
   while (!text.empty()) {
     ASSIGN_OR_RETURN(const PaxRecord record, take_pax_record(text));
     if (record.key == "path") out.path = std::string(record.value);
     if (record.key.starts_with("GNU.sparse.")) {
       return fail(Errc::kUnsupported,
-                  "a sparse member lies at byte {}; pack again without --sparse", at_);
+                  "the member at byte {} is sparse; create the archive without --sparse", at_);
     }
     if (record.key == "size") {
       out.size_bytes = decimal(record.value);
       if (!out.size_bytes) {
-        return fail(Errc::kCorrupt, "a pax header before byte {} gives the size '{}'", at_,
+        return fail(Errc::kCorrupt, "a pax header before byte {} has the invalid size '{}'", at_,
                     printable(record.value));
       }
     }
@@ -166,15 +166,15 @@ Result<TarMember> TarWalk::member(uint64_t begin_bytes, ByteView block,
   const auto size = extension.size_bytes ? extension.size_bytes : number(piece(block, kSize));
   if (!size) return fail(Errc::kCorrupt, "the header at byte {} has no valid size", at_);
   if (kind == 'S') {
-    return fail(Errc::kUnsupported, "a sparse member lies at byte {}; pack again without --sparse",
-                at_);
+    return fail(Errc::kUnsupported,
+                "the member at byte {} is sparse; create the archive without --sparse", at_);
   }
   TarMember member;
   member.path = extension.path ? *extension.path : header_path(block);
   member.is_file = kind == '0' || kind == '\0' || kind == '7';
   member.begin_bytes = begin_bytes;
   member.data_bytes = at_ + kBlockBytes;
-  // Links may say the length of their target; no bytes follow them.
+  // A link may give the length of its target, but no bytes follow it.
   const bool has_data = kind != '1' && kind != '2';
   member.size_bytes = has_data ? *size : 0;
   ASSIGN_OR_RETURN(member.end_bytes,
@@ -198,8 +198,8 @@ Result<std::optional<TarMember>> TarWalk::next() {
     if (!checksum_is_right(block)) {
       return fail(
           Errc::kCorrupt,
-          "no tar header lies at byte {}: its checksum is wrong. Compressed archives must be "
-          "unpacked first",
+          "there is no tar header at byte {}: the checksum is wrong. Compressed archives must be "
+          "decompressed first",
           at_);
     }
     const char kind = static_cast<char>(block[kKind]);

@@ -1,4 +1,4 @@
-// Images to test decoders with: smooth, with some noise, so that they compress as photographs do.
+// Images for tests of decoders: smooth, with some noise, so that they compress like photographs.
 #pragma once
 
 #include <cmath>

@@ -10,7 +10,7 @@
 namespace millrace::format {
 namespace {
 
-// Reads the length of the record whose head this is.
+// The length in the head of a record.
 Result<uint64_t> payload_bytes(ByteView head, uint64_t offset_bytes) {
   ByteReader reader(head);
   ASSIGN_OR_RETURN(const uint64_t length, reader.read<uint64_t>());
@@ -19,10 +19,11 @@ Result<uint64_t> payload_bytes(ByteView head, uint64_t offset_bytes) {
   if (said == found) return length;
   if (head[0] == std::byte{0x1f} && head[1] == std::byte{0x8b}) {
     return fail(Errc::kUnsupported,
-                "the records are compressed by gzip; samples in it cannot be reached: unpack it");
+                "the file is compressed with gzip, so single samples cannot be read; decompress "
+                "it");
   }
   return fail(Errc::kCorrupt,
-              "no record begins at byte {}: its length {} has the checksum {:08x} and not {:08x}",
+              "no record begins at byte {}: its length {} has the checksum {:08x}, expected {:08x}",
               offset_bytes, length, found, said);
 }
 
@@ -95,11 +96,12 @@ uint32_t masked_crc32c(ByteView bytes) {
 
 Result<ByteView> unframe_tfrecord(ByteView record) {
   if (record.size() < kTfrecordHeadBytes + kTfrecordTailBytes) {
-    return fail(Errc::kCorrupt, "a record takes at least 16 bytes; here are {}", record.size());
+    return fail(Errc::kCorrupt, "a record has at least 16 bytes, but this one has {}",
+                record.size());
   }
   ASSIGN_OR_RETURN(const uint64_t length, payload_bytes(record.first(kTfrecordHeadBytes), 0));
   if (length != record.size() - kTfrecordHeadBytes - kTfrecordTailBytes) {
-    return fail(Errc::kCorrupt, "the record claims {} bytes, but {} lie in its frame", length,
+    return fail(Errc::kCorrupt, "the record claims {} bytes, but its frame has {}", length,
                 record.size() - kTfrecordHeadBytes - kTfrecordTailBytes);
   }
   const ByteView payload = record.subspan(kTfrecordHeadBytes, static_cast<size_t>(length));
@@ -107,7 +109,7 @@ Result<ByteView> unframe_tfrecord(ByteView record) {
   std::memcpy(&said, payload.data() + payload.size(), sizeof(said));
   const uint32_t found = masked_crc32c(payload);
   if (said != found) {
-    return fail(Errc::kCorrupt, "the record's {} bytes have the checksum {:08x} and not {:08x}",
+    return fail(Errc::kCorrupt, "the record's {} bytes have the checksum {:08x}, expected {:08x}",
                 length, found, said);
   }
   return payload;

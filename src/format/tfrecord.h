@@ -1,8 +1,8 @@
 // tfrecord: TensorFlow's file of records with checksums, each a tf.train.Example.
 //
-// A sample is a record with its frame (length, checksums), so that split() can hold the bytes
-// against their checksum. Features become fields: a bytes feature is uint8, floats are float32,
-// integers int64, with one axis. A bytes feature of several values becomes "name/0", "name/1", ...
+// A sample is a record with its frame (length, checksums), so that split() can verify the checksum.
+// Features become fields with one axis: bytes become uint8, floats float32, integers int64. A bytes
+// feature with several values becomes "name/0", "name/1", ...
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace millrace::format {
 
-// The frame of a record: 8 bytes length, 4 its checksum, the payload, 4 the payload's checksum.
+// The frame of a record: length (8 bytes), its checksum (4), payload, checksum of the payload (4).
 inline constexpr uint64_t kTfrecordHeadBytes = 12;
 inline constexpr uint64_t kTfrecordTailBytes = 4;
 
-// CRC32C turned and moved, so that a checksum over checksums is no fixed point.
+// CRC32C, rotated and plus a constant: the plain CRC of data followed by its CRC is a constant.
 uint32_t masked_crc32c(ByteView bytes);
 
 // The payload of a framed record.

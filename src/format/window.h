@@ -1,7 +1,7 @@
-// Window: pieces of a file in rising order, read a stretch at a time.
+// Window: buffered reads of a file at rising offsets.
 //
-// Formats look at a few bytes of each record to find the next one. Where records are small, one
-// read serves many of them; where they are large, no more than the stretch is read in vain.
+// Formats look at a few bytes of each record to find the next one. If records are small, one read
+// of kStretchBytes serves many of them; if they are large, no more than that is read in vain.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,13 @@ class Window {
  public:
   static constexpr size_t kStretchBytes = 16 * 1024;
 
-  // REQUIRES: `reader` lives longer.
+  // REQUIRES: `reader` outlives this object.
   Window(const io::Reader& reader, uint64_t file_bytes)
       : reader_(reader), file_bytes_(file_bytes) {}
 
   uint64_t file_bytes() const { return file_bytes_; }
 
-  // Valid until the next call. Fails where the file ends before, then with nothing read.
+  // The view is valid until the next call. Fails without reading if the file is too short.
   Result<ByteView> at(uint64_t offset_bytes, size_t size_bytes) {
     if (offset_bytes > file_bytes_ || size_bytes > file_bytes_ - offset_bytes) {
       return fail(Errc::kCorrupt, "{} bytes are needed at byte {}, but the file ends at {}",

@@ -18,11 +18,11 @@ constexpr size_t kEndBytes = 22;
 constexpr size_t kLocator64Bytes = 20;
 constexpr size_t kCommentBytesMax = 65535;
 constexpr uint16_t kExtra64 = 1;
-constexpr uint32_t kIn64 = 0xffffffff;  // the number is in the zip64 record
+constexpr uint32_t kIn64 = 0xffffffff;  // the value is in the zip64 record
 constexpr uint16_t kStored = 0;
 constexpr uint16_t kDeflated = 8;
-constexpr uint16_t kEncrypted = 1;  // of the flags
-// Deflate makes at most 1032 bytes of one.
+constexpr uint16_t kEncrypted = 1;  // in the flags
+// Deflate expands one byte to at most 1032.
 constexpr uint64_t kInflateMax = 1032;
 
 struct Directory {
@@ -38,7 +38,7 @@ T number_at(ByteView bytes, size_t offset) {
   return value;
 }
 
-// Where the record at the end of the file begins: a comment may follow it.
+// The offset of the end record; a comment may follow it.
 Result<size_t> find_end(ByteView file) {
   if (file.size() >= kEndBytes) {
     const size_t last = file.size() - kEndBytes;
@@ -51,19 +51,19 @@ Result<size_t> find_end(ByteView file) {
     }
   }
   return fail(Errc::kCorrupt,
-              "this is no npz file, or it is cut short: {} bytes without the end of a zip file",
+              "this is not an npz file, or it is truncated: {} bytes without a zip end record",
               file.size());
 }
 
 Result<Directory> read_end64(ByteView file, size_t end_at) {
   if (end_at < kLocator64Bytes ||
       number_at<uint32_t>(file, end_at - kLocator64Bytes) != kLocator64Magic) {
-    return fail(Errc::kCorrupt, "the zip file has no zip64 record, which its size needs");
+    return fail(Errc::kCorrupt, "the zip file has no zip64 record, but its size needs one");
   }
   const auto at = number_at<uint64_t>(file, end_at - kLocator64Bytes + 8);
   if (at > end_at || end_at - at < 56 ||
       number_at<uint32_t>(file, static_cast<size_t>(at)) != kEnd64Magic) {
-    return fail(Errc::kCorrupt, "no zip64 record lies at byte {}", at);
+    return fail(Errc::kCorrupt, "there is no zip64 record at byte {}", at);
   }
   const ByteView record = file.subspan(static_cast<size_t>(at));
   return Directory{.offset_bytes = number_at<uint64_t>(record, 48),
@@ -83,7 +83,7 @@ Result<Directory> find_directory(ByteView file) {
   }
   if (directory.offset_bytes > file.size() ||
       directory.size_bytes > file.size() - directory.offset_bytes) {
-    return fail(Errc::kCorrupt, "the zip directory of {} bytes at byte {} leaves the file of {}",
+    return fail(Errc::kCorrupt, "the zip directory of {} bytes at byte {} exceeds the file of {}",
                 directory.size_bytes, directory.offset_bytes, file.size());
   }
   return directory;
@@ -99,7 +99,7 @@ struct Entry {
   uint64_t local_at = 0;
 };
 
-// The numbers that did not fit into 32 bits, in their fixed order.
+// Reads the numbers that did not fit into 32 bits, in their fixed order.
 Status read_extra64(ByteView extra, Entry& entry) {
   ByteReader reader(extra);
   while (reader.remaining() >= 4) {
@@ -120,7 +120,7 @@ Status read_extra64(ByteView extra, Entry& entry) {
 Result<Entry> read_entry(ByteReader& reader) {
   ASSIGN_OR_RETURN(const ByteView head, reader.take(46));
   if (number_at<uint32_t>(head, 0) != kEntryMagic) {
-    return fail(Errc::kCorrupt, "the zip directory is broken at its byte {}",
+    return fail(Errc::kCorrupt, "the zip directory is corrupt at its byte {}",
                 reader.position() - 46);
   }
   Entry entry{.name = {},
@@ -139,10 +139,10 @@ Result<Entry> read_entry(ByteReader& reader) {
 
 Result<ZipMember> member_of(ByteView file, const Entry& entry) {
   if ((entry.flags & kEncrypted) != 0 || (entry.method != kStored && entry.method != kDeflated)) {
-    return fail(Errc::kUnsupported,
-                "it is {}; numpy.savez and savez_compressed write members that can be read",
-                (entry.flags & kEncrypted) != 0 ? std::string("encrypted")
-                                                : fmt::format("packed by method {}", entry.method));
+    return fail(Errc::kUnsupported, "it is {}; write it with numpy.savez or numpy.savez_compressed",
+                (entry.flags & kEncrypted) != 0
+                    ? std::string("encrypted")
+                    : fmt::format("compressed with method {}", entry.method));
   }
   if (entry.local_at > file.size() || file.size() - entry.local_at < 30 ||
       number_at<uint32_t>(file, static_cast<size_t>(entry.local_at)) != kLocalMagic) {
@@ -158,7 +158,7 @@ Result<ZipMember> member_of(ByteView file, const Entry& entry) {
   const bool fits = entry.method == kStored ? entry.size_bytes == entry.packed_bytes
                                             : entry.size_bytes / kInflateMax <= entry.packed_bytes;
   if (!fits) {
-    return fail(Errc::kCorrupt, "{} bytes cannot be packed into {}", entry.size_bytes,
+    return fail(Errc::kCorrupt, "{} bytes cannot be compressed into {}", entry.size_bytes,
                 entry.packed_bytes);
   }
   return ZipMember{.name = entry.name,
@@ -174,7 +174,7 @@ void put(std::string& out, T value) {
   out += text_of(std::as_bytes(std::span(&value, 1)));
 }
 
-// What the local head and the directory's entry have in common, from the version needed on.
+// The part that the local header and the directory entry share, from "version needed" on.
 std::string common_head(uint64_t size_bytes, uint32_t crc32, size_t name_bytes, bool is_64,
                         uint16_t extra_bytes) {
   std::string out;
@@ -206,7 +206,7 @@ Result<std::vector<ZipMember>> list_zip(ByteView file) {
         const ZipMember member,
         member_of(file, entry).within(fmt::format("member '{}'", printable(entry.name))));
     members.push_back(member);
-    // Members that share their bytes are how a small file unpacks to a huge one.
+    // Members that share their bytes let a small file expand to a huge one (a zip bomb).
     packed_bytes += member.packed.size();
     if (packed_bytes > file.size()) {
       return fail(Errc::kCorrupt, "the members of the zip file overlap");

@@ -1,4 +1,4 @@
-// zip: the members of a zip file in memory, as numpy.savez writes it; large ones too (zip64).
+// zip: reads and writes zip files in memory, as numpy.savez writes them, including zip64.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@ namespace millrace::format {
 struct ZipMember {
   std::string_view name;
   bool is_deflated = false;
-  uint32_t crc32 = 0;       // of the unpacked bytes
-  ByteView packed;          // as they lie in the file
-  uint64_t size_bytes = 0;  // unpacked; no more than deflate can make of `packed`
+  uint32_t crc32 = 0;       // of the uncompressed bytes
+  ByteView packed;          // the bytes in the file
+  uint64_t size_bytes = 0;  // uncompressed; at most what deflate can make of `packed`
 };
 
-// Views into `file`. All members lie in the file without overlap, or it is refused.
+// Views into `file`. Fails if members overlap or extend beyond the file.
 Result<std::vector<ZipMember>> list_zip(ByteView file);
 
-// Makes a zip file of stored members, piece by piece.
+// Builds a zip file of stored members, piece by piece.
 class ZipBuilder {
  public:
-  // What to put into the file before the member's bytes, which follow as they are.
+  // The bytes to write before those of the member, which follow unchanged.
   // REQUIRES: called in the order in which the members are written, from byte 0 on.
   std::string head(std::string_view name, uint64_t size_bytes, uint32_t crc32);
-  // What ends the file.
+  // The bytes that end the file.
   std::string tail() const;
 
  private:

@@ -251,7 +251,7 @@ class TarTest(FormatTest):
             tar.addfile(tarfile.TarInfo("a.txt"))
         path = self.folder / "c.tar"
         path.write_bytes(path.read_bytes().ljust(1024, b"\1"))
-        self.assertIn("must be unpacked first", self.refused("tar", path))
+        self.assertIn("must be decompressed first", self.refused("tar", path))
         path = self.write([("a.txt", b"x" * 3000)], tarfile.USTAR_FORMAT)
         path.write_bytes(path.read_bytes()[:2000])
         self.assertIn("the member at byte 1024 claims 3000 bytes, but the archive ends at 2000", self.refused("tar", path))
