@@ -1,5 +1,4 @@
-// comm: how the ranks of one job communicate. One interface, implemented for a single process, for
-// threads and for MPI.
+// comm: how the ranks of one job communicate: in a single process, between threads, or over MPI.
 //
 // Guarantees, which comm_contract.h checks for every implementation:
 //  - a collective call returns on all ranks, with success on all or with the same error on all;

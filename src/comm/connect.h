@@ -1,4 +1,4 @@
-// connect: the Comm of this process: alone, or one of several ranks, as it was started.
+// connect: returns the Comm of this process, which is a single rank or one of several.
 //
 // The launcher's environment variables decide. MPI is not asked: MPI_Init takes tens of
 // milliseconds, starts threads and daemons, and fails in some containers and for root. Without such

@@ -1,5 +1,4 @@
-// Doorbell: wakes a thread of another process on this host, without a system call if that thread is
-// awake.
+// Doorbell: wakes a thread of another process on this host. Needs no system call if it is awake.
 //
 //   owner:  seen = bell.count(); ... nothing to do ... bell.wait(seen, 1ms)
 //   others: bell = Doorbell::find(address); ... something to do ... bell->ring()

@@ -1,5 +1,4 @@
-// How the lifeline's connections begin: both ends prove that they know the job's key without
-// sending it.
+// How lifeline connections begin: both ends prove that they know the job's key without sending it.
 //
 //   rank 0: kChallenge with a nonce  ->  kJoin with a nonce, signed  ->  kWelcome, signed
 //

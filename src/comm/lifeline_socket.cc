@@ -101,8 +101,7 @@ Status wait_until(int fd, short events, Deadline deadline, const char* doing) {
   }
 }
 
-// A host that loses power does not close its connections: after 20 s without an answer it counts as
-// gone.
+// A host that loses power closes no connection: it counts as gone after 20 s without an answer.
 void keep_alive(int fd) {
   const auto set = [fd](int level, int option, int value) {
     static_cast<void>(setsockopt(fd, level, option, &value, sizeof(value)));

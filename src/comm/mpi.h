@@ -2,8 +2,7 @@
 //
 // MPIs differ in their ABI, and the one to use is the cluster's. So there is a library for each
 // kind of MPI (libmillrace_mpi_openmpi.so, libmillrace_mpi_mpich.so), and the right one is chosen
-// at run time (docs/design/ranks.md). A build without the part has mpi_off.cc, which says how to
-// get it.
+// at run time (docs/design/ranks.md). A build without the part has mpi_off.cc instead.
 #pragma once
 
 #include <functional>

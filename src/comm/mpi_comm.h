@@ -1,5 +1,4 @@
-// MpiComm: the Comm over MPI. Only the files of libmillrace_mpi_*.so include this; it needs an
-// mpi.h.
+// MpiComm: the Comm over MPI. Only files of libmillrace_mpi_*.so may include this: it needs mpi.h.
 //
 // Every MPI call that waits for another rank is non-blocking, and the loop that waits for it also
 // checks the lifeline. MPI does not report that a rank has died (over shared memory it cannot

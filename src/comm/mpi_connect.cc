@@ -152,8 +152,7 @@ void MpiComm::end() {
   if (has_failed && lifeline_ && lifeline_->lost() && !speaks()) lifeline_->await_speaker();
   end_messages();
   const bool all_leave = !mpi_is_whole_ ? false : lifeline_ ? lifeline_->leave() : true;
-  // MPI_Finalize would wait for a dead rank. Without it the launcher sees an abnormal end, which is
-  // correct.
+  // MPI_Finalize would wait for a dead rank. Without it the launcher rightly sees an abnormal end.
   if (mpi_is_whole_ && all_leave) {
     MPI_Comm_free(&mpi_);
     if (owns_mpi_) MPI_Finalize();

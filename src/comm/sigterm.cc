@@ -9,8 +9,7 @@
 namespace millrace::comm {
 namespace {
 
-// Set by the SigtermHeld that exists. The process ID, because a child of fork() inherits the
-// handler and the pipe.
+// Set by SigtermHeld. The process ID, because a child of fork() inherits the handler and the pipe.
 std::atomic<int> sigterm_fd = -1;
 std::atomic<pid_t> sigterm_process = 0;
 
@@ -19,8 +18,7 @@ void on_sigterm(int) {
   if (getpid() == sigterm_process) {
     static_cast<void>(!write(sigterm_fd, "t", 1));
   } else {
-    // In a child the signal does what it would do without us: it ends the child on return from
-    // here.
+    // In a child the signal does what it would do without us: it ends the child when we return.
     static_cast<void>(signal(SIGTERM, SIG_DFL));
     static_cast<void>(raise(SIGTERM));
   }

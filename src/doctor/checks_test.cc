@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Can replace PATH by a directory of its own, and restores it at the end.
+// Can replace PATH by a temporary directory; restores it at the end.
 class PathTest : public testing::Test {
  protected:
   void SetUp() override { before_ = getenv("PATH"); }

@@ -64,8 +64,8 @@ Result<std::shared_ptr<const io::Reader>> ReaderTable::get_recent(uint32_t file)
   }
   ASSIGN_OR_RETURN(std::unique_ptr<io::Reader> opened, open_(data::FileIndex{file}));
   const std::shared_ptr<const io::Reader> reader = std::move(opened);
-  std::shared_ptr<const io::Reader>
-      closed;  // destroyed after the lock is released: closing may take time
+  // Declared before the lock, so that it is closed after the lock is released: that may take time.
+  std::shared_ptr<const io::Reader> closed;
   const std::lock_guard lock(mutex_);
   if (recent_by_file_.contains(file)) return reader;  // another thread was first
   recent_.push_front({.file = file, .reader = reader});
