@@ -1,4 +1,4 @@
-// checkpoint-shared: checkpoints go to the shared file system where a local disk has room.
+// checkpoint-shared: checkpoints are written to shared storage although a local disk has room.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -23,41 +23,40 @@ Judged judge_checkpoint_shared(const analyze::Profile& profile, const Machine& m
     bytes += checkpoint.bytes;
     stalled_ns += checkpoint.stalled_ns;
   }
-  // Two of them: the one that is written beside the last one that is good.
+  // Room for two: the one being written, and the last good one.
   if (2 * largest > *machine.local_disk_bytes || profile.time.job.compute_ns == 0) return {};
-  const uint64_t nodes = std::max<uint64_t>(profile.job.hosts.size(), 1);
-  const uint64_t local_ns = time_at(bytes / nodes, kDiskBytesPerSecond);
+  const uint64_t hosts = std::max<uint64_t>(profile.job.hosts.size(), 1);
+  const uint64_t local_ns = time_at(bytes / hosts, kDiskBytesPerSecond);
   if (stalled_ns < kSecond || stalled_ns <= local_ns) return {};
   const uint64_t saved_ns = stalled_ns - local_ns;
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 
   Finding finding;
-  finding.title = "checkpoints go to shared storage while a local disk has room";
+  finding.title = "checkpoints are written to shared storage although a local disk has room";
   finding.evidence = {
-      {fmt::format("{} checkpoints of up to {} went to {} storage; training stood still for {}",
+      {fmt::format("{} checkpoints of up to {} were written to {} storage; they stalled training for {}",
                    profile.checkpoints.size(), format_bytes(largest),
                    kStorageNames[static_cast<size_t>(machine.checkpoint_storage)],
                    duration(stalled_ns)),
        "checkpoints"},
-      {fmt::format("a node's own disk has {} free", format_bytes(*machine.local_disk_bytes)),
+      {fmt::format("the local disk of a host has {} free", format_bytes(*machine.local_disk_bytes)),
        "job"}};
   finding.threshold =
-      "room for two checkpoints, and 5 % of the wall time to gain against 1 GB/s, which a "
-      "node's solid-state disk gives it alone";
+      "room for two checkpoints, and at least 5 % of the wall time to gain compared with 1 GB/s, "
+      "the speed of a local solid-state disk";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "torch.save to $TMPDIR, then copy to the shared directory in a thread or a process of "
-              "low priority")
+              "save to the local disk first: torch.save to $TMPDIR, then copy to the shared directory "
+              "in a low-priority thread or process")
           .tf_data(
-              "tf.train.CheckpointManager(checkpoint, directory on the local disk), and copy from "
-              "there")
-          .any("copy every one that must outlive the node; keep the others local only")
+              "save to the local disk first: tf.train.CheckpointManager(checkpoint, directory on the "
+              "local disk), then copy from there")
+          .any("copy only the checkpoints that must outlive the host; keep the others local")
           .take();
   finding.gain =
       gain_of(waiting, saved_ns,
-              "the time in which nobody computed, less writing as much to the nodes' own disks "
-              "at 1 GB/s");
+              "the stall time of all checkpoints, minus the time to write them to local disks at 1 GB/s");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

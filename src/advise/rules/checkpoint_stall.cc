@@ -1,4 +1,4 @@
-// checkpoint-stall: training stands still while a checkpoint is written.
+// checkpoint-stall: training stops while a checkpoint is written.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct Saved {
   uint64_t alone = 0;  // written by one rank
   uint64_t stalled_ns = 0;
   uint64_t bytes = 0;
-  size_t longest = 0;  // index of the one that stalled most
+  size_t longest = 0;  // index of the checkpoint with the longest stall
 };
 
 Saved saved_of(const analyze::Profile& profile) {
@@ -36,7 +36,7 @@ Saved saved_of(const analyze::Profile& profile) {
 Judged judge_checkpoint_stall(const analyze::Profile& profile, const Machine& machine) {
   const Waiting waiting = waiting_of(profile);
   const Saved saved = saved_of(profile);
-  // Where nothing says when training computes, it seems to stand still all the time.
+  // Without marked compute, training would seem to be stalled all the time.
   if (profile.time.job.compute_ns == 0 || saved.stalled_ns < kSecond) return {};
   if (waiting.share(saved.stalled_ns) < kWaitShareMin) return {};
 
@@ -46,33 +46,36 @@ Judged judge_checkpoint_stall(const analyze::Profile& profile, const Machine& ma
   const uint64_t left_ns = time_at(saved.bytes / writers, kCacheBytesPerSecond);
   const analyze::Checkpoint& longest = profile.checkpoints[saved.longest];
   Finding finding;
-  finding.title = others_wait ? fmt::format("{} {} while one writes the checkpoint", ranks - 1,
+  finding.title = others_wait ? fmt::format("checkpoint stall: {} {} while one writes", ranks - 1,
                                             ranks == 2 ? "rank waits" : "ranks wait")
-                              : "training stands still while a checkpoint is written";
+                              : "checkpoint stall: training stops while a checkpoint is written";
   finding.evidence = {
-      {fmt::format("in {} {} nobody computed for {}, {} of the wall time", saved.count,
+      {fmt::format("{} {} stalled training for {}, {} of the wall time", saved.count,
                    saved.count == 1 ? "checkpoint" : "checkpoints", duration(saved.stalled_ns),
                    format_percent(waiting.share(saved.stalled_ns))),
        "checkpoints"},
-      {fmt::format("the longest stopped training for {}: {} by {} of {} ranks",
+      {fmt::format("the longest stall took {}: {} written by {} of {} ranks",
                    duration(longest.stalled_ns), format_bytes(longest.bytes), longest.ranks_writing,
                    ranks),
        "checkpoints:" + longest.file}};
   finding.threshold =
-      "5 % of the wall time: a copy of the state in memory takes a fraction of a second, and "
-      "writing can go on beside training";
+      "5 % of the wall time: copying the state in memory takes a fraction of a second, and the "
+      "write can then overlap with training";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "torch.distributed.checkpoint.async_save(state, ...): every rank copies and writes its "
-              "part beside training; else copy the state to the CPU and torch.save in a thread")
-          .tf_data("tf.train.CheckpointOptions(enable_async=True); Orbax does the same for JAX")
-          .hdf5("write in parallel: H5Pset_fapl_mpio, each rank its hyperslab, collectively")
-          .any("write to a local disk first, and copy from there beside training")
+              "checkpoint asynchronously: torch.distributed.checkpoint.async_save(state, ...) lets every "
+              "rank write its part during training; otherwise copy the state to the CPU and call "
+              "torch.save in a thread")
+          .tf_data(
+              "checkpoint asynchronously: tf.train.CheckpointOptions(enable_async=True); Orbax does "
+              "the same for JAX")
+          .hdf5("write in parallel: H5Pset_fapl_mpio, collective, one hyperslab per rank")
+          .any("write to a local disk first, and copy from there during training")
           .take();
   finding.gain =
       gain_of(waiting, saved.stalled_ns - std::min(saved.stalled_ns, left_ns),
-              "the time in which nobody computed, less a copy of the state in memory at 2 GB/s");
+              "the stall time, minus copying the state in memory at 2 GB/s");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

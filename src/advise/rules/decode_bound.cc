@@ -13,38 +13,38 @@ Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machin
   if (profile.time.basis != analyze::WaitBasis::kRegions || waiting.decode_ns < kSecond) return {};
   if (waiting.data_ns < kSecond || waiting.share(waiting.data_ns) < kWaitShareMin) return {};
   if (waiting.decode_ns < kTimesIo * waiting.calls_ns) return {};
-  // What waits for something else than its loader waits longer than the loader works.
-  const uint64_t decode_a_rank_ns = waiting.decode_ns / (waiting.rank_ns / waiting.wall_ns);
-  if (2 * decode_a_rank_ns < waiting.data_ns) return {};
+  // A rank that waits much longer than its loader decodes is waiting for something else.
+  const uint64_t decode_per_rank_ns = waiting.decode_ns / (waiting.rank_ns / waiting.wall_ns);
+  if (2 * decode_per_rank_ns < waiting.data_ns) return {};
 
   const double decode_share = ratio(waiting.decode_ns, waiting.decode_ns + waiting.calls_ns);
   Finding finding;
-  finding.title = "training waits for decoding on the CPU, not for I/O";
+  finding.title = "decode-bound: training waits for decoding on the CPU, not for I/O";
   finding.evidence = {
       {fmt::format("a rank waits {} for data, {} of the wall time", duration(waiting.data_ns),
                    format_percent(waiting.share(waiting.data_ns))),
        "time.mean"},
-      {fmt::format("making samples took {} beside their I/O, which took {}",
+      {fmt::format("decoding took {}, I/O took {}",
                    duration(waiting.decode_ns), duration(waiting.calls_ns)),
        "functions"}};
   finding.threshold =
-      "5 % of the wall time waiting, and twice as long in decoding as in I/O: faster storage "
-      "would not change the half of it";
+      "at least 5 % of the wall time waiting, and twice as much time in decoding as in I/O: faster "
+      "storage would save less than half of it";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "more workers, up to the cores of a rank (num_workers); decode_jpeg of torchvision.io or "
+              "add workers, up to the cores per rank (num_workers); use decode_jpeg of torchvision.io or "
               "DALI instead of PIL; crop while decoding; augment in batches on the accelerator")
           .tf_data(
-              "map(decode, num_parallel_calls=tf.data.AUTOTUNE); tf.image.decode_and_crop_jpeg; cache() "
-              "behind decoding where the values fit")
-          .loader("millrace.DataLoader decodes on threads and only what a crop needs")
-          .any("store samples smaller: resized once to little more than training uses")
+              "decode in parallel: map(decode, num_parallel_calls=tf.data.AUTOTUNE); use "
+              "tf.image.decode_and_crop_jpeg; cache() after decoding if the values fit in memory")
+          .loader("use millrace.DataLoader: it decodes on threads, and only what a crop needs")
+          .any("store smaller samples: resize once to little more than training uses")
           .take();
   finding.gain =
       gain_of(waiting, scaled(waiting.data_ns, decode_share) / 2,
-              "half of the waiting that decoding accounts for: what twice the workers, or a "
-              "decoder twice as fast, would save");
+              "half of the waiting caused by decoding: what twice the workers, or a decoder twice as "
+              "fast, would save");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

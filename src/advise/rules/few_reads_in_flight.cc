@@ -1,4 +1,4 @@
-// few-reads-in-flight: one read at a time, where the storage could serve several.
+// few-reads-in-flight: low read concurrency on storage that could serve several reads at once.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace millrace::advise {
 namespace {
 
-// Mean over the ranks that read data, each while any read of it was under way.
+// Mean over the ranks that read data, each during the time it had any read in flight.
 double reads_in_flight(const analyze::Profile& profile) {
   double sum = 0;
   uint64_t count = 0;
@@ -27,7 +27,7 @@ double reads_in_flight(const analyze::Profile& profile) {
 Judged judge_few_reads_in_flight(const analyze::Profile& profile, const Machine& machine) {
   constexpr double kInFlightMax = 1.5;
   constexpr double kInFlightWanted = 4;
-  constexpr uint64_t kLatencyMin = 50'000;  // ns; shorter ones came from the page cache
+  constexpr uint64_t kLatencyMin = 50'000;  // ns; shorter reads came from the page cache
   const Waiting waiting = waiting_of(profile);
   const analyze::IoTotals io = data_totals(profile);
   const double in_flight = reads_in_flight(profile);
@@ -35,39 +35,40 @@ Judged judge_few_reads_in_flight(const analyze::Profile& profile, const Machine&
   if (machine.data_storage == Storage::kMemory) return {};
   if (!waiting.matters(io.read_ns) || waiting.share(waiting.io_ns) < kWaitShareMin) return {};
   const uint64_t latency_ns = io.read_ns / io.reads;
-  // More readers do not make copying quicker.
+  // More readers do not make copying faster.
   if (latency_ns < kLatencyMin || time_at(io.bytes_read, kCacheBytesPerSecond) > io.read_ns / 2) {
     return {};
   }
   const uint64_t reading_ns = waiting.due_to(io.read_ns);
   const uint64_t saved_ns = scaled(reading_ns, 1 - in_flight / kInFlightWanted);
   Finding finding;
-  finding.title = fmt::format("{:.1f} reads in flight where storage serves many", in_flight);
+  finding.title = fmt::format("low read concurrency: {:.1f} reads in flight", in_flight);
   finding.evidence = {
-      {fmt::format("while a rank reads, {:.2f} of its reads are under way on average", in_flight),
+      {fmt::format("while a rank reads, it has {:.2f} reads in flight on average", in_flight),
        "ranks"},
-      {fmt::format("a read takes {}, and training waits {} for them ({} of the wall time)",
+      {fmt::format("a read takes {}, and training waits {} for reads ({} of the wall time)",
                    duration(latency_ns), duration(reading_ns),
                    format_percent(waiting.share(reading_ns))),
        "functions"}};
   finding.threshold =
-      "under 1.5 in flight, reads of 50 us and more: such a read waits for a device or a server, "
-      "and these serve 8 to 64 at a time hardly slower than one";
+      "fewer than 1.5 reads in flight, of 50 us or more each: such a read waits for a device or a "
+      "server, which can serve 8 to 64 reads at once almost as fast as one";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "DataLoader(..., num_workers=N): each worker keeps one read in flight; begin with 4 "
-              "a rank, up to its share of the cores")
+              "add workers: DataLoader(..., num_workers=N), each keeps one read in flight; start with 4 "
+              "per rank, and use at most the cores of the rank")
           .tf_data(
-              "Dataset.interleave(..., cycle_length=8, num_parallel_calls=tf.data.AUTOTUNE) over "
-              "the files, and map(..., num_parallel_calls=tf.data.AUTOTUNE)")
+              "read in parallel: Dataset.interleave(..., cycle_length=8, "
+              "num_parallel_calls=tf.data.AUTOTUNE) over the files, and map(..., "
+              "num_parallel_calls=tf.data.AUTOTUNE)")
           .hdf5(
-              "read from several processes, a file each: HDF5 takes one call at a time in a process")
-          .loader("millrace.DataLoader keeps many reads in flight from one process")
+              "read from several processes, one file each: within a process, HDF5 runs one call at a "
+              "time")
+          .loader("use millrace.DataLoader: it keeps many reads in flight from one process")
           .take();
   finding.gain = gain_of(waiting, saved_ns,
-                         "waiting for reads, if four instead of so many were under way and the "
-                         "storage served them at the same latency");
+                         "the waiting for reads that 4 reads in flight would save if the storage kept its latency");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

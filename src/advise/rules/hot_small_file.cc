@@ -1,4 +1,4 @@
-// hot-small-file: a small file that is read again and again.
+// hot-small-file: a small file is reread many times per epoch.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kSizeMax = 64 * kMiB;
 constexpr double kPassesMin = 5;
 
-// How often a rank reads the whole of it in an epoch.
+// How often a rank reads the whole file per epoch.
 double passes(const analyze::Profile& profile, const analyze::FileStats& file) {
   const uint64_t size = std::max(file.size_bytes, file.unique_bytes_read);
   const uint64_t once = size * std::max<uint64_t>(file.readers, 1) * epochs_of(profile);
@@ -31,8 +31,7 @@ bool is_hot(const analyze::Profile& profile, const analyze::FileStats& file, dou
 Judged judge_hot_small_file(const analyze::Profile& profile, const Machine& machine) {
   const Waiting waiting = waiting_of(profile);
   const analyze::Job& job = profile.job;
-  // Epochs that nobody marked read every file again: only what is read more often than the rest is
-  // hot.
+  // Unmarked epochs reread every file, so a hot file is one that is read more often than the rest.
   uint64_t hot_bytes = 0;
   uint64_t hot_unique = 0;
   for (const analyze::FileStats& file : profile.files) {
@@ -56,37 +55,37 @@ Judged judge_hot_small_file(const analyze::Profile& profile, const Machine& mach
     again = std::max(again, passes(profile, file));
     if (worst == nullptr || time_of(file.io) > time_of(worst->io)) worst = &file;
   }
-  // Many such files are a dataset whose epochs are not marked.
+  // Many such files are a dataset with unmarked epochs.
   const bool few = count <= 8 || 10 * count <= job.dataset_files;
   if (worst == nullptr || !few || !waiting.matters(time_ns)) return {};
 
   Finding finding;
-  finding.title = count == 1 ? "a small file is read again and again"
-                             : fmt::format("{} small files are read again and again", count);
+  finding.title = count == 1 ? "a small file is reread many times per epoch"
+                             : fmt::format("{} small files are reread many times per epoch", count);
   finding.evidence = {
-      {fmt::format("{} ({}) was read {:.0f} times a rank and epoch: {} in {} reads", worst->path,
+      {fmt::format("{} ({}) was read {:.0f} times per rank and epoch: {} in {} reads", worst->path,
                    format_bytes(worst->size_bytes), passes(profile, *worst),
                    format_bytes(worst->io.bytes_read), format_exact(worst->io.reads)),
        "files:" + worst->path},
       {fmt::format("calls on {} took {}", count == 1 ? "it" : "such files", duration(time_ns)),
        "files"}};
   finding.threshold =
-      "five times an epoch, five times as often as the other data, and at most 64 MiB: so much "
-      "every process can keep";
+      "five times per epoch, five times as often as the other data, and at most 64 MiB: every "
+      "process can keep that much in memory";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "load it once in Dataset.__init__ (or under functools.lru_cache) and keep the values; "
-              "workers that are forked share the pages")
+              "load the file once in Dataset.__init__ (or with functools.lru_cache) and keep the values; "
+              "forked workers share the pages")
           .tf_data(
-              "read it once before the pipeline and capture the tensor, or .cache() the dataset "
-              "made of it")
+              "read the file once before the pipeline and capture the tensor, or .cache() the dataset "
+              "made from it")
           .hdf5(
-              "H5Pset_fapl_core(fapl, 1 << 20, 0) (h5py: driver='core', backing_store=False) holds the "
-              "file in memory from one reading on")
+              "open the file with H5Pset_fapl_core(fapl, 1 << 20, 0) (h5py: driver='core', "
+              "backing_store=False): it is read once and stays in memory")
           .take();
   finding.gain = gain_of(waiting, waiting.due_to(scaled(time_ns, 1 - 1 / again)),
-                         "the part of waiting that all but the first reading accounts for");
+                         "the waiting caused by all reads after the first");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

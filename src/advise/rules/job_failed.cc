@@ -1,4 +1,4 @@
-// job-failed: the job did not end well, so that its figures may be of half a run.
+// job-failed: the job failed, so its numbers may cover only a part of the run.
 #include <fmt/core.h>
 
 #include "advise/judging.h"
@@ -15,16 +15,16 @@ Judged judge_job_failed(const analyze::Profile& profile, const Machine& machine)
   finding.title = "the job failed";
   finding.evidence = {
       {job.ranks > 1
-           ? fmt::format("{} of {} ended with another exit code than 0, the first with {}",
+           ? fmt::format("{} of {} ended with a nonzero exit code, the first with {}",
                          job.failed_ranks, counted(job.ranks, "rank", "ranks"), job.exit_code)
            : fmt::format("it ended with exit code {}", job.exit_code),
        "job.failed_ranks"}};
   finding.threshold = "every rank ends with exit code 0";
   finding.changes =
       Changes(profile, machine)
-          .any("look first at what the job printed; judge its speed by a run that ends well")
+          .any("read the output of the job first; judge its speed from a run that succeeds")
           .take();
-  finding.gain.how = "not known: the figures are of a run that failed";
+  finding.gain.how = "unknown: these are the numbers of a failed run";
   return finding;
 }
 
