@@ -25,7 +25,7 @@ Judged judge_fits_local_disk(const analyze::Profile& profile, const Machine& mac
   Finding finding;
   finding.title = size <= room
                       ? "network reads of a dataset that fits on each local disk"
-                      : "network reads of a dataset that fits on the local disks together";
+                      : "network reads of a dataset that fits on the combined local disks";
   finding.evidence = {
       {fmt::format("the dataset is {}; a local disk has {} free, all together {}", format_bytes(size),
                    format_bytes(*machine.local_disk_bytes),

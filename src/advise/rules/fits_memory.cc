@@ -47,7 +47,7 @@ Judged judge_fits_memory(const analyze::Profile& profile, const Machine& machine
   Finding finding;
   finding.title =
       on_each ? "no caching: the dataset fits in the memory of each host but is read every epoch"
-              : "no caching: the dataset fits in the memory of all hosts but is read every epoch";
+              : "no caching: the dataset fits in the combined memory but is read every epoch";
   finding.evidence = {
       {fmt::format("the dataset is {} in {} files; each host has {} of memory, all together {}",
                    format_bytes(size), format_exact(job.dataset_files),

@@ -1,4 +1,4 @@
-// large-shared-file: one large file that many ranks read from storage they share.
+// large-shared-file: many ranks read one large file from shared storage.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -28,18 +28,18 @@ Judged judge_large_shared_file(const analyze::Profile& profile, const Machine& m
   const uint64_t parts = std::clamp<uint64_t>(file->size_bytes / kGiB, file->readers, 1024);
   Finding finding;
   finding.title =
-      fmt::format("{} ranks read one file of {}", file->readers, format_bytes(file->size_bytes));
+      fmt::format("server bottleneck: {} ranks read one file of {}", file->readers, format_bytes(file->size_bytes));
   finding.evidence = {
-      {fmt::format("{}: {} of the {} of data that were read, by {} ranks", file->path,
+      {fmt::format("{}: {} of the {} of data read, by {} ranks", file->path,
                    format_percent(ratio(file->io.bytes_read, io.bytes_read)),
                    format_bytes(io.bytes_read), file->readers),
        "files:" + file->path},
-      {fmt::format("its reads took {}, at {} a thread", duration(file->io.read_ns),
+      {fmt::format("its reads took {}, at {} per thread", duration(file->io.read_ns),
                    format_bandwidth(ratio(file->io.bytes_read, file->io.read_ns) * 1e9)),
        "files:" + file->path}};
   finding.threshold =
-      "1 GiB, four ranks, half of the bytes: a file lies on one server unless somebody "
-      "asked for more, and one server gives some 1 to 5 GB/s to all";
+      "at least 1 GiB, four ranks and half of the bytes: unless striped, a file lies on one server, "
+      "which delivers about 1 to 5 GB/s to all clients together";
   const auto per_part = format_bytes(std::max<uint64_t>(file->size_bytes / parts, 1));
   finding.changes =
       Changes(profile, machine)
@@ -49,15 +49,15 @@ Judged judge_large_shared_file(const analyze::Profile& profile, const Machine& m
                                "interleave() over them",
                                parts, per_part))
           .hdf5(
-              "if it must stay one file: chunks of 1 MiB and more, aligned to the stripes "
+              "if it must stay one file: use chunks of at least 1 MiB, aligned to the stripes "
               "(H5Pset_alignment(fapl, 65536, stripe size))")
-          .lustre(fmt::format("spread it over servers: {}, then copy the file anew",
+          .lustre(fmt::format("stripe it over several servers: {}, then copy the file again",
                               stripe_command(profile, 4 * kMiB, file->size_bytes)))
           .take();
   finding.gain =
       gain_of(waiting, waiting.due_to(file->io.read_ns) / 2,
-              "half of the waiting for this file: if one server is the limit, a second one "
-              "halves the time");
+              "half of the waiting for this file: if one server is the bottleneck, a second one halves "
+              "the time");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

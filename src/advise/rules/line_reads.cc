@@ -1,4 +1,4 @@
-// line-reads: data are read a line, a word or a character at a time.
+// line-reads: data is read by line, word or character.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -28,42 +28,41 @@ Judged judge_line_reads(const analyze::Profile& profile, const Machine& machine)
         std::end(kLineCalls)) {
       continue;
     }
-    if (calls == 0) most = function.name;  // they are in the order of time
+    if (calls == 0) most = function.name;  // sorted by time
     calls += function.count;
     time_ns += function.time_ns;
     bytes += function.bytes;
   }
-  // Some of these calls may read what is no data.
+  // Some of these calls may read files other than data.
   time_ns = scaled(time_ns, ratio(counts.lines, calls));
   if (!waiting.matters(time_ns)) return {};
 
   const uint64_t left_ns = time_at(bytes, kCacheBytesPerSecond);
   Finding finding;
-  finding.title = "data are read line by line";
-  finding.evidence = {{fmt::format("{} of {} reads of data are calls like {}, of {} on average",
+  finding.title = "data is read line by line";
+  finding.evidence = {{fmt::format("{} of {} data reads are calls like {}, of {} on average",
                                    format_exact(counts.lines), format_exact(counts.count), most,
                                    format_bytes(bytes / std::max<uint64_t>(calls, 1))),
                        "functions"},
                       {fmt::format("they took {}", duration(time_ns)), "functions"}};
   finding.threshold =
-      "half of the reads of data, and 2 % of the ranks' time: a call for each line costs "
-      "more than its bytes";
+      "half of the data reads, and 2 % of the ranks' time: a call per line costs more than its "
+      "bytes";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "read blocks of 1 MiB and split them, or a parser that does (pandas.read_csv, "
-              "pyarrow.csv); better: convert to a binary format once")
+              "read blocks of 1 MiB and split them, or use a parser that does (pandas.read_csv, "
+              "pyarrow.csv); better: convert once to a binary format")
           .tf_data(
-              "tf.data.TextLineDataset(files, buffer_size=1 << 20, num_parallel_reads=4), or convert "
-              "to TFRecord")
+              "read large blocks: tf.data.TextLineDataset(files, buffer_size=1 << 20, "
+              "num_parallel_reads=4); better: convert once to TFRecord")
           .any(
-              "in C: setvbuf(file, NULL, _IOFBF, 1 << 20) and loops over blocks of fread(); "
-              "numbers by from_chars or strtod from the block")
+              "in C: call setvbuf(file, NULL, _IOFBF, 1 << 20), fread() whole blocks, and parse numbers "
+              "with from_chars or strtod from the block")
           .take();
   finding.gain =
       gain_of(waiting, waiting.unhidden_due_to(time_ns - std::min(time_ns, left_ns)),
-              "the part of I/O that compute does not hide which these calls account for, less "
-              "copying the bytes");
+              "the time of these calls that does not overlap with compute, minus copying the bytes");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -1,4 +1,4 @@
-// little-prefetch: data is fetched only after training has stopped to wait for it.
+// little-prefetch: batches are loaded only when training already waits for them.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,22 +10,22 @@
 namespace millrace::advise {
 
 Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& machine) {
-  constexpr double kHiddenShareMax = 0.25;
+  constexpr double kOverlappedShareMax = 0.25;
   const Waiting waiting = waiting_of(profile);
   const analyze::TimeSplit& mean = profile.time.mean;
-  // Only where training marks what it does: otherwise nobody knows what could be overlapped.
+  // Without marked regions, it is unknown what could overlap.
   if (profile.time.basis != analyze::WaitBasis::kRegions || mean.compute_ns == 0) return {};
   if (waiting.data_ns < kSecond || waiting.share(waiting.data_ns) < kWaitShareMin) return {};
-  // Loading is reading, fetching and decoding. The part of it during compute is hidden.
-  const uint64_t unhidden_ns = std::max(mean.io_unhidden_ns, mean.fetch_unhidden_ns);
-  const uint64_t hidden_ns =
+  // Loading is reading, fetching and decoding. The part during compute is overlapped.
+  const uint64_t exposed_ns = std::max(mean.io_unhidden_ns, mean.fetch_unhidden_ns);
+  const uint64_t overlapped_ns =
       std::max(mean.io_hidden_ns,
                std::max(mean.fetch_ns, mean.decode_ns) -
                    std::min(std::max(mean.fetch_ns, mean.decode_ns), mean.fetch_unhidden_ns));
-  const double hidden_share = ratio(hidden_ns, hidden_ns + unhidden_ns);
-  if (unhidden_ns == 0 || hidden_share >= kHiddenShareMax) return {};
-  const uint64_t free_compute_ns = mean.compute_ns - std::min(mean.compute_ns, hidden_ns);
-  const uint64_t saved_ns = std::min({waiting.data_ns, free_compute_ns, unhidden_ns});
+  const double overlapped_share = ratio(overlapped_ns, overlapped_ns + exposed_ns);
+  if (exposed_ns == 0 || overlapped_share >= kOverlappedShareMax) return {};
+  const uint64_t free_compute_ns = mean.compute_ns - std::min(mean.compute_ns, overlapped_ns);
+  const uint64_t saved_ns = std::min({waiting.data_ns, free_compute_ns, exposed_ns});
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 
   Finding finding;
@@ -34,28 +34,26 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
       {fmt::format("a rank waits {} for data, {} of the wall time", duration(waiting.data_ns),
                    format_percent(waiting.share(waiting.data_ns))),
        "time.mean"},
-      {fmt::format("{} of the loading overlaps with compute; for {} it computes while nothing is "
-                   "loaded",
-                   format_percent(hidden_share), duration(free_compute_ns)),
+      {fmt::format("{} of the loading overlaps with compute; for {} a rank computes while "
+                   "nothing is loaded",
+                   format_percent(overlapped_share), duration(free_compute_ns)),
        "time.mean"}};
   finding.threshold =
-      "under 25 % overlaps: a loader that is one batch ahead overlaps all of the shorter of loading "
-      "and compute, so these batches were requested too late";
+      "less than 25 % overlaps: a loader that is one batch ahead overlaps all of the shorter of "
+      "loading and compute, so these batches were requested too late";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "DataLoader(..., num_workers=4, prefetch_factor=4, persistent_workers=True); with "
-              "num_workers=0 the training process itself reads")
+              "prefetch with workers: DataLoader(..., num_workers=4, prefetch_factor=4, "
+              "persistent_workers=True); with num_workers=0 the training process itself reads")
           .tf_data("end the pipeline with .prefetch(tf.data.AUTOTUNE)")
           .hdf5(
-              "let each worker process open the file itself: the threads of one process share HDF5's "
-              "one lock")
-          .loader("millrace.DataLoader fetches batches ahead on its own threads")
+              "open the file in each worker process: the threads of one process share HDF5's global lock")
+          .loader("use millrace.DataLoader: it prefetches batches on its own threads")
           .take();
   finding.gain =
       gain_of(waiting, saved_ns,
-              "the shorter of the waiting and of the compute without loading: with enough "
-              "prefetch the two overlap");
+              "the shorter of waiting and compute without loading: with enough prefetch the two overlap");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -1,4 +1,4 @@
-// many-small-files: a dataset of many small files, whose opening costs as much as their reading.
+// many-small-files: a dataset of many small files, which take much time to open.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -22,35 +22,34 @@ Judged judge_many_small_files(const analyze::Profile& profile, const Machine& ma
   const uint64_t mean_bytes =
       profile.job.dataset_bytes / std::max<uint64_t>(profile.job.dataset_files, 1);
   Finding finding;
-  finding.title = fmt::format("{} small files: opening them costs {} of their I/O",
+  finding.title = fmt::format("{} small files: metadata calls take {} of their I/O time",
                               format_count(static_cast<double>(data.files_small)),
                               format_percent(metadata_share));
   finding.evidence = {{fmt::format("{} of {} data files are under 1 MiB; the mean is {}",
                                    format_percent(small_share), format_exact(data.files_read),
                                    format_bytes(mean_bytes)),
                        "data"},
-                      {fmt::format("opening, closing and asking for them took {}, reading {}",
+                      {fmt::format("open, close and stat took {}, reads {}",
                                    duration(io.metadata_ns), duration(io.read_ns)),
                        "kinds:data"}};
   finding.threshold =
-      "a thousand files, most under 1 MiB, and a fifth of their I/O time without bytes: "
-      "an open on a parallel file system is a question to one metadata server, which "
-      "all nodes ask";
+      "a thousand files, most under 1 MiB, and a fifth of their I/O time in metadata calls: on a "
+      "parallel file system all hosts send their opens to the same metadata server";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "pack them into files of 100 MiB to 1 GiB: tar with WebDataset, or one HDF5 or LMDB file "
-              "a shard with an index")
+              "pack them into files of 100 MiB to 1 GiB: tar with WebDataset, or HDF5 or LMDB "
+              "files with an index")
           .tf_data("pack them into TFRecord files of 100 MiB to 1 GiB (tf.io.TFRecordWriter)")
           .lustre(fmt::format(
-              "until they are packed: lfs setstripe -E 64K -L mdt -E -1 -c 1 {} before they are "
-              "copied there; the first 64 KiB then lie beside the metadata, the rest on one "
+              "until they are packed: run lfs setstripe -E 64K -L mdt -E -1 -c 1 {}, then copy the "
+              "files there; this stores the first 64 KiB with the metadata, and the rest on one "
               "server",
               data_directory(profile)))
-          .store("millrace store (coming) packs them as it loads them, and keeps their paths")
+          .store("millrace store (coming) packs files while loading them, and keeps their paths")
           .take();
   finding.gain = gain_of(waiting, waiting.due_to(io.metadata_ns),
-                         "the part of waiting that opening, closing and stat account for");
+                         "the waiting caused by open, close and stat");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

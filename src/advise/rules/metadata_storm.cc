@@ -1,4 +1,4 @@
-// metadata-storm: all ranks list, stat and open at the start of an epoch, and nothing else happens.
+// metadata-storm: at the start of an epoch all ranks list, stat and open files, and do little else.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -12,14 +12,14 @@ namespace millrace::advise {
 namespace {
 
 struct Storms {
-  uint64_t epochs = 0;   // that begin with one
-  uint64_t calls = 0;    // in them
-  uint64_t busy_ns = 0;  // of their bins, in I/O calls of all threads
-  uint64_t long_ns = 0;  // their length
-  int64_t first = -1;    // an epoch to look at
+  uint64_t epochs = 0;   // that start with a storm
+  uint64_t calls = 0;    // metadata calls in the storms
+  uint64_t busy_ns = 0;  // time in I/O calls during the storms, summed over threads
+  uint64_t long_ns = 0;  // duration of the storms
+  int64_t first = -1;    // the first such epoch
 };
 
-// The beginning of an epoch is its first tenth.
+// The start of an epoch is its first tenth.
 void look_at(const analyze::Profile& profile, const analyze::EpochStats& epoch, Storms& storms) {
   constexpr size_t kBinsMin = 10;
   constexpr double kShareMin = 0.5;
@@ -35,7 +35,7 @@ void look_at(const analyze::Profile& profile, const analyze::EpochStats& epoch, 
   const uint64_t all = sum(line.metadata, begin, end);
   const uint64_t early = sum(line.metadata, begin, early_end);
   const uint64_t early_calls = sum(line.operations, begin, early_end);
-  // Most of the epoch's questions come here, and most of what happens here are questions.
+  // Most metadata calls of the epoch are here, and most calls here are metadata calls.
   if (early < kCallsMin || ratio(early, all) < kShareMin || 2 * early < early_calls) return;
   storms.epochs += 1;
   storms.calls += early;
@@ -57,32 +57,32 @@ Judged judge_metadata_storm(const analyze::Profile& profile, const Machine& mach
   if (waiting.share(storms.long_ns) < kTimeShareMin) return {};
 
   Finding finding;
-  finding.title = "epochs begin with a storm of metadata";
+  finding.title = "metadata storm at the start of epochs";
   finding.evidence = {
       {fmt::format(
-           "{} of {} epochs begin with opens, stats and listings: {} in their first tenth, more "
-           "than in the rest of them",
+           "{} of {} epochs start with opens, stats and directory listings: {} in their first tenth, "
+           "more than in the rest",
            storms.epochs, profile.epochs.size(), format_exact(storms.calls)),
        fmt::format("epochs:{}", storms.first)},
-      {fmt::format("for {} little else happens", duration(storms.long_ns)), "timeline"}};
+      {fmt::format("for {} there is little other I/O", duration(storms.long_ns)), "timeline"}};
   finding.threshold =
-      "half of an epoch's calls that move no bytes in its first tenth, a thousand at least, "
-      "and more than half of the calls there: a parallel file system answers some ten "
-      "thousand a second, for all jobs together";
+      "half of an epoch's metadata calls in its first tenth, at least a thousand, and more than "
+      "half of the calls there: a parallel file system serves about ten thousand per second for "
+      "all jobs together";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "list the files once and keep the list (a text file, or pickled) beside the data; make "
-              "the Dataset once, not every epoch; persistent_workers=True")
+              "list the files once and store the list (text or pickle) with the data; create the Dataset "
+              "once, not every epoch; use persistent_workers=True")
           .tf_data(
               "list the files once, outside the epochs, and pass the list to "
-              "tf.data.Dataset.from_tensor_slices; repeat() instead of a new pipeline")
-          .any("let one rank list and broadcast the names; pack small files into large ones")
+              "tf.data.Dataset.from_tensor_slices; use repeat() instead of a new pipeline")
+          .any("list on one rank and broadcast the names; pack small files into large ones")
           .store(
-              "millrace store (coming) answers open, stat and listing from the node's own memory")
+              "millrace store (coming) serves open, stat and listings from the memory of the host")
           .take();
   finding.gain = gain_of(waiting, std::min(storms.long_ns, waiting.unhidden_ns),
-                         "the time of these stretches in which calls were under way");
+                         "the time in which calls of these storms were in flight");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -1,7 +1,7 @@
-// partial-use: a whole file is read where a part of it is used.
+// partial-use: whole files are read although only parts of them are used.
 //
-// Two traces of it can be seen: a format library that hands on far fewer bytes than it reads, and a
-// file that each opening reads whole, many times an epoch: for one sample of it each time.
+// A trace shows this in two ways: a format library returns far fewer bytes than it reads, or a file
+// is opened and read whole many times per epoch, each time for one sample.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace {
 
 struct Use {
   std::vector<Evidence> evidence;
-  uint64_t needless_ns = 0;  // in reads of bytes that were not used
+  uint64_t needless_ns = 0;  // time in reads of unused bytes
 };
 
-// What HDF5 gave the program, against what was read of its files below.
+// Compares the bytes that HDF5 returned with those read from its files.
 Use format_use(const analyze::Profile& profile, const analyze::IoTotals& io) {
   constexpr double kUsedMax = 0.5;
   for (const analyze::LayerStats& layer : profile.layers) {
@@ -32,11 +32,11 @@ Use format_use(const analyze::Profile& profile, const analyze::IoTotals& io) {
     }
     const double used = ratio(layer.bytes_read, below_bytes);
     if (below_bytes == 0 || used > kUsedMax) return {};
-    return {.evidence = {{fmt::format("HDF5 gave the program {} and read {} for it: {} was used",
-                                      format_bytes(layer.bytes_read), format_bytes(below_bytes),
+    return {.evidence = {{fmt::format("HDF5 read {} and returned {}: {} was used",
+                                      format_bytes(below_bytes), format_bytes(layer.bytes_read),
                                       format_percent(used)),
                           "layers"},
-                         {fmt::format("these reads took {} of the {} in reads of data",
+                         {fmt::format("these reads took {} of the {} in data reads",
                                       duration(below_ns), duration(io.read_ns)),
                           "extensions"}},
             .needless_ns = scaled(below_ns, 1 - used)};
@@ -44,10 +44,10 @@ Use format_use(const analyze::Profile& profile, const analyze::IoTotals& io) {
   return {};
 }
 
-// Read whole at each of many openings in an epoch.
+// Opened many times per epoch, and read whole each time.
 bool is_read_whole_each_time(const analyze::Profile& profile, const analyze::FileStats& file) {
   constexpr uint64_t kTimesMin = 4;
-  constexpr uint64_t kSizeMin = 4 * kMiB;  // smaller ones: hot-small-file, or simply one read
+  constexpr uint64_t kSizeMin = 4 * kMiB;  // smaller files: see hot-small-file; or one read is fine
   if (file.kind != analyze::FileKind::kData || file.size_bytes < kSizeMin) return false;
   const uint64_t fair_opens = std::max<uint64_t>(file.readers, 1) * epochs_of(profile);
   if (file.io.opens < kTimesMin * fair_opens) return false;
@@ -57,7 +57,7 @@ bool is_read_whole_each_time(const analyze::Profile& profile, const analyze::Fil
 
 Use file_use(const analyze::Profile& profile) {
   Use use;
-  if (profile.job.epochs == 0) return use;  // each time may have been an epoch
+  if (profile.job.epochs == 0) return use;  // each open may be a new epoch
   const analyze::FileStats* worst = nullptr;
   for (const analyze::FileStats& file : profile.files) {
     if (!is_read_whole_each_time(profile, file)) continue;
@@ -70,7 +70,7 @@ Use file_use(const analyze::Profile& profile) {
       {fmt::format("{} ({}) was opened {} times and read whole each time", worst->path,
                    format_bytes(worst->size_bytes), format_exact(worst->io.opens)),
        "files:" + worst->path},
-      {fmt::format("{} were read for {} of different bytes", format_bytes(worst->io.bytes_read),
+      {fmt::format("{} were read, of which {} are distinct bytes", format_bytes(worst->io.bytes_read),
                    format_bytes(worst->unique_bytes_read)),
        "files:" + worst->path}};
   return use;
@@ -85,25 +85,25 @@ Judged judge_partial_use(const analyze::Profile& profile, const Machine& machine
   if (use.evidence.empty() || !waiting.matters(use.needless_ns)) return {};
 
   Finding finding;
-  finding.title = "whole files are read where parts of them are used";
+  finding.title = "read amplification: whole files are read, only parts are used";
   finding.evidence = std::move(use.evidence);
   finding.threshold =
-      "half of what a format library reads is not handed on, or a file over 4 MiB is read whole four "
-      "times and more by a rank in an epoch: one reading gives all of its samples";
+      "half of the bytes that a format library reads are unused, or a rank reads a whole file over "
+      "4 MiB four or more times per epoch, although one pass would give all of its samples";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "read one sample of it: np.load(path, mmap_mode='r')[i], h5py's file['x'][i], or an "
-              "index of offsets and os.pread; or take all samples of a file while it is open")
+              "read only the sample: np.load(path, mmap_mode='r')[i], h5py's file['x'][i], or an "
+              "index of offsets with os.pread; or use all samples of a file while it is open")
           .tf_data(
-              "interleave() over the files, so that one reading of a file gives all of its samples, "
-              "and shuffle() them behind it")
+              "read each file once: interleave() over the files, use all samples of each, and shuffle() "
+              "them afterwards")
           .hdf5(
-              "make a chunk one sample: h5repack -l CHUNK=1x..., and room in the cache for those in use: "
+              "store one sample per chunk: h5repack -l CHUNK=1x..., and make the chunk cache large enough: "
               "H5Pset_chunk_cache(dapl, 12421, 64 << 20, 1.0)")
           .take();
   finding.gain = gain_of(waiting, waiting.due_to(use.needless_ns),
-                         "the part of waiting that reading the unused bytes accounts for");
+                         "the waiting caused by reads of unused bytes");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

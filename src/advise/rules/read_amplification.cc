@@ -1,4 +1,4 @@
-// read-amplification: more bytes are read in an epoch than the dataset has.
+// read-amplification: an epoch reads more bytes than the dataset has.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ Judged judge_read_amplification(const analyze::Profile& profile, const Machine& 
   constexpr double kAmplificationMin = 1.5;
   const Waiting waiting = waiting_of(profile);
   const analyze::Job& job = profile.job;
-  // Without epochs every epoch would look like amplification.
+  // Without marked epochs, every further epoch would look like amplification.
   if (job.epochs == 0 || job.dataset_unique_bytes == 0) return {};
   const double amplification = ratio(job.dataset_bytes_read, job.dataset_unique_bytes * job.epochs);
   const analyze::IoTotals io = data_totals(profile);
@@ -21,39 +21,38 @@ Judged judge_read_amplification(const analyze::Profile& profile, const Machine& 
   if (amplification < kAmplificationMin || !waiting.matters(needless_ns)) return {};
 
   Finding finding;
-  finding.title = fmt::format("an epoch reads its bytes {:.1f} times", amplification);
+  finding.title = fmt::format("read amplification: an epoch reads each byte {:.1f} times", amplification);
   finding.evidence = {
-      {fmt::format("{} were read in {} {}, of {} of different bytes",
+      {fmt::format("{} were read in {} {}, of {} of distinct bytes",
                    format_bytes(job.dataset_bytes_read), job.epochs,
                    job.epochs == 1 ? "epoch" : "epochs", format_bytes(job.dataset_unique_bytes)),
        "job"}};
   if (const analyze::AccessCounts& reads = profile.data_reads.counts; reads.transitions > 0) {
     finding.evidence.push_back(
-        {fmt::format("of {} reads that followed another in their file, {} went back or skipped",
+        {fmt::format("of {} reads that follow another in the same file, {} go back or skip bytes",
                      format_exact(reads.transitions),
                      format_percent(1 - ratio(reads.consecutive, reads.transitions))),
          "data_reads"});
   }
   finding.threshold =
-      "1.5 times: a pass over a dataset reads each byte once, and heads and indexes of "
-      "formats add a few percent";
+      "1.5 times: an epoch needs each byte once, and headers and indexes of formats add a few "
+      "percent";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "read what a sample needs in one call; keep what neighbours share (a decompressed chunk, "
-              "an index) in the worker instead of reading it again")
+              "read each sample in one call; keep what neighbours share (a decompressed chunk, an index) "
+              "in the worker instead of reading it again")
           .tf_data(
-              "read each record once and branch behind it, instead of two datasets over the same "
-              "files")
+              "read each record once and branch after it, instead of two datasets over the same files")
           .hdf5(
-              "a chunk that holds several samples is read again for each: a chunk a sample, or a chunk "
-              "cache that holds a chunk until all of its samples are used (H5Pset_chunk_cache)")
+              "store one sample per chunk, or use a chunk cache that keeps a chunk until all of its "
+              "samples are used (H5Pset_chunk_cache): otherwise a chunk is read again for each sample")
           .any(
-              "reading backwards or at random through a buffered file reads its buffer anew each time: "
-              "os.pread, or buffering=0")
+              "use os.pread or buffering=0 for random or backward reads: a buffered file refills its "
+              "buffer for each")
           .take();
   finding.gain = gain_of(waiting, waiting.due_to(needless_ns),
-                         "the part of waiting that bytes read more than once an epoch account for");
+                         "the waiting caused by bytes that are read more than once per epoch");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

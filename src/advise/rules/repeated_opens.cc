@@ -1,4 +1,4 @@
-// repeated-opens: a file is opened far more often than there are epochs to read it in.
+// repeated-opens: a file is opened many times per epoch.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 namespace millrace::advise {
 namespace {
 
-// Sixteen workers that open a file twice an epoch each are no fault.
+// Sixteen workers that each open a file twice per epoch are normal.
 constexpr double kOpensMin = 32;
 
-double opens_a_rank_and_epoch(const analyze::Profile& profile, const analyze::FileStats& file) {
+double opens_per_rank_and_epoch(const analyze::Profile& profile, const analyze::FileStats& file) {
   return ratio(file.io.opens, std::max<uint64_t>(file.ranks, 1) * epochs_of(profile));
 }
 
-// Without epochs, an opening that reads the whole file may be an epoch.
+// Without marked epochs, an open that reads the whole file may be a new epoch.
 bool may_be_an_epoch(const analyze::Profile& profile, const analyze::FileStats& file) {
   return profile.job.epochs == 0 && 2 * (file.io.bytes_read / file.io.opens) >= file.size_bytes;
 }
@@ -32,7 +32,7 @@ Judged judge_repeated_opens(const analyze::Profile& profile, const Machine& mach
   uint64_t time_ns = 0;
   for (const analyze::FileStats& file : profile.files) {
     if (file.kind != analyze::FileKind::kData) continue;
-    if (opens_a_rank_and_epoch(profile, file) < kOpensMin) continue;
+    if (opens_per_rank_and_epoch(profile, file) < kOpensMin) continue;
     if (may_be_an_epoch(profile, file)) continue;
     ++files;
     opens += file.io.opens;
@@ -43,31 +43,31 @@ Judged judge_repeated_opens(const analyze::Profile& profile, const Machine& mach
 
   Finding finding;
   finding.title = files == 1
-                      ? fmt::format("one file is opened {} times", format_exact(opens))
-                      : fmt::format("{} files are opened {} times", files, format_exact(opens));
-  finding.evidence = {{fmt::format("{} is opened {:.0f} times by a rank in an epoch", worst->path,
-                                   opens_a_rank_and_epoch(profile, *worst)),
+                      ? fmt::format("repeated opens: one file is opened {} times", format_exact(opens))
+                      : fmt::format("repeated opens: {} files are opened {} times", files, format_exact(opens));
+  finding.evidence = {{fmt::format("a rank opens {} {:.0f} times per epoch", worst->path,
+                                   opens_per_rank_and_epoch(profile, *worst)),
                        "files:" + worst->path},
-                      {fmt::format("opening, closing and asking took {}, reading {}",
+                      {fmt::format("open, close and stat took {}, reads {}",
                                    duration(worst->io.metadata_ns), duration(worst->io.read_ns)),
                        "files:" + worst->path}};
   finding.threshold =
-      "32 opens by a rank in an epoch: more than once or twice a worker; each asks the "
-      "metadata server again, and format libraries read the file's head again";
+      "32 opens per rank and epoch, which is more than once or twice per worker; each open asks the "
+      "metadata server, and format libraries read the header again";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "open it once a worker: keep the handle in the Dataset, opened at the first "
-              "__getitem__ (not in __init__, which workers would share)")
+              "open it once per worker: keep the handle in the Dataset, and open it in the first "
+              "__getitem__ (not in __init__: workers would share the handle)")
           .tf_data(
-              "open it outside map(): a generator or reader that keeps the file open for all of "
-              "its samples")
+              "open it outside map(): use a generator or reader that keeps the file open for all of its "
+              "samples")
           .hdf5(
-              "keep the file and the dataset open (one H5Fopen, one H5Dopen a worker): each open reads "
-              "the superblock and the B-trees anew")
+              "keep the file and the dataset open (one H5Fopen and one H5Dopen per worker): each open "
+              "reads the superblock and the B-trees again")
           .take();
   finding.gain = gain_of(waiting, waiting.due_to(time_ns),
-                         "the part of waiting that opening and closing these files account for");
+                         "the waiting caused by opening and closing these files");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -1,4 +1,4 @@
-// Rules: the functions that judge, one a file of this folder. rules() of advise.cc lists them.
+// Rules: one function per file of this folder. advise.cc has the table of them.
 #pragma once
 
 #include <optional>
@@ -37,15 +37,15 @@ Judged judge_text_parsing(const analyze::Profile& profile, const Machine& machin
 Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& machine);
 Judged judge_uneven_shards(const analyze::Profile& profile, const Machine& machine);
 
-// Whether a file is a small one beside the dataset, read whole in small pieces: what
-// stats-file-pieces tells, and small-reads need not tell again.
+// Whether this is a small file beside the dataset that is read in small pieces. stats-file-pieces
+// reports these, so small-reads leaves them out.
 bool is_small_file_in_pieces(const analyze::Profile& profile, const analyze::FileStats& file);
 
-// Whether the dataset is read again and again, and those later readings wait for storage: what
-// keeping it nearer would end. The time is what they cost of the wall time.
+// Set if the dataset is read more than once and the later reads wait for storage. Caching would
+// save them.
 struct Rereading {
   uint64_t bytes = 0;     // read after the first time
-  uint64_t saved_ns = 0;  // at most
+  uint64_t saved_ns = 0;  // wall time, an upper bound
 };
 std::optional<Rereading> rereading_of(const analyze::Profile& profile);
 

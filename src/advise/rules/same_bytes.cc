@@ -10,8 +10,8 @@
 namespace millrace::advise {
 namespace {
 
-// The least share of the dataset that a rank reads in an epoch. Over several epochs shuffled shards
-// meet in all ranks as well, so what a rank reads is held against what an epoch of it would be.
+// The smallest share of the dataset that any rank reads per epoch. Per epoch, because over several
+// epochs a rank with a shuffled share sees the whole dataset, too.
 double least_share(const analyze::Profile& profile) {
   const analyze::Job& job = profile.job;
   double least = 1;
@@ -19,7 +19,7 @@ double least_share(const analyze::Profile& profile) {
     const double bytes = ratio(rank.data_bytes_read, job.dataset_unique_bytes * epochs_of(profile));
     const double files = ratio(rank.data_files, profile.data.files_read);
     least = std::min({least, bytes, files});
-    // Shards of several epochs that nobody marked come to more than one dataset.
+    // Several unmarked epochs: the shares of a rank add up to more than one dataset.
     if (job.epochs == 0 && bytes > 1.1) return 0;
   }
   return profile.ranks.empty() ? 0 : least;
@@ -38,34 +38,35 @@ Judged judge_same_bytes(const analyze::Profile& profile, const Machine& machine)
   if (shared < kShareMin || least < kShareMin) return {};
 
   Finding finding;
-  finding.title = fmt::format("each of {} ranks reads the whole dataset", job.ranks);
+  finding.title = fmt::format("the dataset is not sharded: each of {} ranks reads all of it", job.ranks);
   finding.evidence = {
       {fmt::format("every rank read at least {} of the dataset's {}{}", format_percent(least),
                    format_bytes(job.dataset_unique_bytes), job.epochs > 1 ? " in an epoch" : ""),
        "ranks"},
-      {fmt::format("{} were read in all, and {} of the different bytes by several ranks",
+      {fmt::format("{} were read in total; several ranks read {} of the distinct bytes",
                    format_bytes(job.dataset_bytes_read), format_percent(shared)),
        "data"}};
   finding.threshold =
-      "every rank, 90 % of the bytes and of the files: with the data shared out, a rank "
-      "reads a part of each epoch as large as all others'";
+      "every rank reads 90 % of the bytes and of the files: with sharding, each rank reads an equal "
+      "part of an epoch";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "DataLoader(..., sampler=torch.utils.data.distributed.DistributedSampler(dataset)), and "
+              "shard the samples: DataLoader(..., "
+              "sampler=torch.utils.data.distributed.DistributedSampler(dataset)), and call "
               "sampler.set_epoch(epoch) before each epoch")
           .tf_data(
-              "dataset.shard(num_shards=size, index=rank) right behind the list of files, before "
-              "anything is read")
+              "shard the list of files: dataset.shard(num_shards=size, index=rank), before anything is "
+              "read")
           .hdf5(
-              "read it once and broadcast, or collectively: H5Pset_dxpl_mpio(dxpl, "
-              "H5FD_MPIO_COLLECTIVE), each rank its own hyperslab")
+              "read it once and broadcast, or read collectively, one hyperslab per rank: "
+              "H5Pset_dxpl_mpio(dxpl, H5FD_MPIO_COLLECTIVE)")
           .any(
-              "where every rank needs all of it (tables, a validation set): read it on one rank of a "
-              "node and broadcast")
+              "if every rank needs all of it (tables, a validation set): read it on one rank per host and "
+              "broadcast")
           .take();
   finding.gain = gain_of(waiting, scaled(waiting.io_ns, 1 - 1 / static_cast<double>(job.ranks)),
-                         fmt::format("waiting for I/O, if a rank read one of {} parts", job.ranks));
+                         fmt::format("the waiting for I/O that a rank would save by reading one of {} parts", job.ranks));
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -1,4 +1,4 @@
-// small-reads: transfers too small for the file system, where larger ones are possible.
+// small-reads: reads too small for the file system, although larger ones are possible.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace millrace::advise {
 namespace {
 
-// A size under which the time of a read is its latency, not its bytes.
+// Below this size, latency dominates the time of a read.
 struct Limit {
   uint64_t size_bytes = 0;
   std::string_view reason;
@@ -18,17 +18,17 @@ struct Limit {
 
 Limit limit_of(const Machine& machine) {
   if (machine.data_storage == Storage::kParallel) {
-    return {kMiB, "a Lustre server is asked in requests of 1 MiB to 4 MiB, each with a round trip"};
+    return {kMiB, "a Lustre client sends requests of 1 MiB to 4 MiB, each a round trip"};
   }
   if (machine.data_storage == Storage::kNetwork) {
-    return {256 * kKiB, "each request to a server costs a round trip; NFS asks for up to 1 MiB"};
+    return {256 * kKiB, "each request to a server costs a round trip; NFS requests up to 1 MiB"};
   }
   return {64 * kKiB,
-          "a solid-state disk needs about 64 KiB a read to reach its bandwidth, and Linux reads "
-          "ahead 128 KiB"};
+          "a solid-state disk needs reads of about 64 KiB to reach its bandwidth, and Linux reads "
+          "128 KiB ahead"};
 }
 
-// Reads that other rules do not account for: not of lines, not of a small file in pieces.
+// Data reads without those that stats-file-pieces reports.
 struct Reads {
   uint64_t count = 0;
   uint64_t small = 0;  // under the limit
@@ -67,29 +67,29 @@ std::vector<Change> changes(const analyze::Profile& profile, const Machine& mach
   const uint64_t mean_file =
       profile.job.dataset_bytes / std::max<uint64_t>(profile.job.dataset_files, 1);
   const analyze::AccessCounts& counts = profile.data_reads.counts;
-  const bool straight_on = 2 * counts.consecutive >= counts.transitions;
+  const bool sequential = 2 * counts.consecutive >= counts.transitions;
   return Changes(profile, machine)
       .pytorch(
-          straight_on
+          sequential
               ? fmt::format(
-                    "read a file in pieces of {}: open(path, 'rb', buffering={}), or read() "
-                    "it whole and slice in memory",
+                    "read {} at a time: open(path, 'rb', buffering={}), or read() the whole file and slice "
+                    "it in memory",
                     format_bytes(wanted_bytes), wanted_bytes)
-              : fmt::format("read neighbours together: blocks of about {} in random order, and "
-                            "shuffle the samples of some blocks in memory; a larger buffer alone "
-                            "would read what is not used",
+              : fmt::format("read neighbouring samples together: blocks of about {} in random order, "
+                            "and shuffle the samples of several blocks in memory; a larger buffer "
+                            "alone would read unused bytes",
                             format_bytes(wanted_bytes)))
-      .tf_data(fmt::format("tf.data.TFRecordDataset(files, buffer_size={}); the same argument of "
-                           "FixedLengthRecordDataset and TextLineDataset",
+      .tf_data(fmt::format("set a larger buffer: tf.data.TFRecordDataset(files, buffer_size={}); "
+                           "FixedLengthRecordDataset and TextLineDataset take it, too",
                            wanted_bytes))
       .hdf5(fmt::format(
-          "rewrite the datasets in chunks of about 1 MiB (h5repack -l CHUNK=...), and give "
-          "the chunk cache room for a row of them: H5Pset_chunk_cache(dapl, 12421, {}, "
-          "1.0), in h5py rdcc_nbytes={}",
+          "rewrite the datasets in chunks of about 1 MiB (h5repack -l CHUNK=...), and make the "
+          "chunk cache large enough for a row of them: H5Pset_chunk_cache(dapl, 12421, {}, 1.0), "
+          "in h5py rdcc_nbytes={}",
           64 * kMiB, 64 * kMiB))
       .lustre(
-          fmt::format("{} before the data are copied there again, so that one request meets one "
-                      "server; then read in multiples of it",
+          fmt::format("stripe the directory: {}, then copy the data there again, so that each request "
+                      "goes to one server; read in multiples of the stripe size",
                       stripe_command(profile, wanted_bytes, mean_file)))
       .take();
 }
@@ -97,7 +97,7 @@ std::vector<Change> changes(const analyze::Profile& profile, const Machine& mach
 }  // namespace
 
 Judged judge_small_reads(const analyze::Profile& profile, const Machine& machine) {
-  // What would be one read of a whole small file is the subject of many-small-files.
+  // Files that are read in one or a few calls belong to many-small-files.
   constexpr uint64_t kReadsPerOpenMin = 4;
   const Waiting waiting = waiting_of(profile);
   const Limit limit = limit_of(machine);
@@ -115,20 +115,20 @@ Judged judge_small_reads(const analyze::Profile& profile, const Machine& machine
                                     time_at(reads.bytes, kCacheBytesPerSecond));
   const uint64_t saved_ns = waiting.due_to(reads.time_ns - std::min(reads.time_ns, left_ns));
   Finding finding;
-  finding.title = fmt::format("the data are read {} at a time", format_bytes(mean_bytes));
-  finding.evidence = {{fmt::format("{} of {} reads of data files are under {}; the mean is {}",
+  finding.title = fmt::format("small reads: {} on average", format_bytes(mean_bytes));
+  finding.evidence = {{fmt::format("{} of {} data reads are under {}; the mean is {}",
                                    format_percent(small_share), format_exact(reads.count),
                                    format_bytes(limit.size_bytes), format_bytes(mean_bytes)),
                        "data_reads"},
-                      {fmt::format("they took {} in all, {} each", duration(reads.time_ns),
+                      {fmt::format("they took {} in total, {} each", duration(reads.time_ns),
                                    duration(reads.time_ns / reads.count)),
                        "kinds:data"}};
   finding.threshold = fmt::format("more than half of the reads, and the mean, under {}: {}",
                                   format_bytes(limit.size_bytes), limit.reason);
   finding.changes = changes(profile, machine, wanted);
   finding.gain = gain_of(waiting, saved_ns,
-                         fmt::format("the part of waiting that these reads account for, less what "
-                                     "reads of {} would still take",
+                         fmt::format("the waiting caused by these reads, minus what reads of {} "
+                                     "would still take",
                                      format_bytes(wanted)));
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;

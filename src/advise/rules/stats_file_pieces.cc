@@ -1,4 +1,4 @@
-// stats-file-pieces: a statistics or index file beside the dataset, read whole in small pieces.
+// stats-file-pieces: a statistics or index file beside the dataset is read in small pieces.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@ bool is_small_file_in_pieces(const analyze::Profile& profile, const analyze::Fil
   if (file.kind != analyze::FileKind::kData || file.size_bytes > kSizeMax) return false;
   if (file.read.count < kCallsMin || file.io.bytes_read / file.read.count >= kPieceMax)
     return false;
-  if (2 * file.read.lines > file.read.count) return false;  // line-reads tells these
-  // Beside the dataset: not the dataset itself, nor one of its many files.
+  if (2 * file.read.lines > file.read.count) return false;  // line-reads reports these
+  // Only a file beside the dataset, not the dataset itself.
   if (10 * file.size_bytes > profile.job.dataset_bytes) return false;
   return 10 * file.unique_bytes_read >= 9 * file.size_bytes;
 }
@@ -32,12 +32,12 @@ Judged judge_stats_file_pieces(const analyze::Profile& profile, const Machine& m
     time_ns += file.io.read_ns;
     if (worst == nullptr || file.io.read_ns > worst->io.read_ns) worst = &file;
   }
-  // Many of them are the dataset.
+  // Many such files are the dataset.
   if (worst == nullptr || count > 8 || !waiting.matters(time_ns)) return {};
 
   Finding finding;
   finding.title =
-      fmt::format("a file of {} is read in pieces of {}", format_bytes(worst->size_bytes),
+      fmt::format("small reads of a statistics or index file: {} in pieces of {}", format_bytes(worst->size_bytes),
                   format_bytes(worst->io.bytes_read / worst->read.count));
   finding.evidence = {
       {fmt::format("{}: {} reads by {} {} for {}", worst->path, format_exact(worst->read.count),
@@ -46,22 +46,22 @@ Judged judge_stats_file_pieces(const analyze::Profile& profile, const Machine& m
        "files:" + worst->path},
       {fmt::format("they took {}", duration(time_ns)), "files:" + worst->path}};
   finding.threshold =
-      "at most 64 MiB and a tenth of the dataset, all of it read, in a thousand pieces and "
-      "more of under 4 KiB: one read of the whole costs what a few of these do";
+      "at most 64 MiB and a tenth of the dataset, read completely in at least a thousand reads "
+      "under 4 KiB: one read of the whole file costs as much as a few of these";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "read it whole: io.BytesIO(open(path, 'rb').read()) in place of the path, as np.load, "
-              "zipfile and h5py.File all take it")
-          .tf_data("tf.io.read_file(path) once, and slice the tensor")
+              "read it whole: pass io.BytesIO(open(path, 'rb').read()) instead of the path; np.load, "
+              "zipfile and h5py.File accept it")
+          .tf_data("read it whole: call tf.io.read_file(path) once, and slice the tensor")
           .hdf5(
-              "h5py.File(path, driver='core', backing_store=False), in C H5Pset_fapl_core: one read of the "
-              "file; or store it contiguous instead of in small chunks")
-          .any("on many ranks: read it on one and broadcast")
+              "read it whole: h5py.File(path, driver='core', backing_store=False), in C H5Pset_fapl_core; "
+              "or store it contiguously instead of in small chunks")
+          .any("with many ranks: read it on one and broadcast")
           .take();
   finding.gain =
       gain_of(waiting, waiting.unhidden_due_to(time_ns),
-              "the part of I/O that compute does not hide which these reads account for");
+              "the time of these reads that does not overlap with compute");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -1,4 +1,4 @@
-// text-parsing: CSV or JSON is parsed every time it is read.
+// text-parsing: text such as CSV or JSON is parsed in every epoch.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -39,38 +39,37 @@ Text text_of(const analyze::Profile& profile) {
 }  // namespace
 
 Judged judge_text_parsing(const analyze::Profile& profile, const Machine& machine) {
-  // What a quick parser of one thread does (pandas' C engine, simple JSON); Python's own are
-  // slower.
+  // A fast single-threaded parser (pandas' C engine, simple JSON); Python's own are slower.
   constexpr uint64_t kParseBytesPerSecond = 200'000'000;
   const Waiting waiting = waiting_of(profile);
   const Text text = text_of(profile);
   const uint64_t parse_ns = time_at(text.bytes, kParseBytesPerSecond);
   if (!waiting.matters(parse_ns)) return {};
-  const uint64_t parse_a_rank_ns = parse_ns / std::max<uint32_t>(profile.job.ranks, 1);
-  if (waiting.share(parse_a_rank_ns) < kWaitShareMin) return {};
+  const uint64_t parse_per_rank_ns = parse_ns / std::max<uint32_t>(profile.job.ranks, 1);
+  if (waiting.share(parse_per_rank_ns) < kWaitShareMin) return {};
 
   Finding finding;
-  finding.title = fmt::format("{} is parsed every time it is read", join(text.extensions, ", "));
+  finding.title = fmt::format("text parsing: {} is parsed every time it is read", join(text.extensions, ", "));
   finding.evidence = {
-      {fmt::format("{} were read of {} text files of {}", format_bytes(text.bytes),
+      {fmt::format("{} were read from {} text files of {} in total", format_bytes(text.bytes),
                    format_exact(text.files), format_bytes(text.size_bytes)),
        "extensions:" + text.extensions.front()},
-      {fmt::format("parsing that takes {} of one core, {} of the wall time of a rank",
-                   duration(parse_ns), format_percent(waiting.share(parse_a_rank_ns))),
+      {fmt::format("parsing them takes {} on one core, {} of the wall time of a rank",
+                   duration(parse_ns), format_percent(waiting.share(parse_per_rank_ns))),
        "extensions:" + text.extensions.front()}};
   finding.threshold =
-      "at 200 MB/s, which is quick for a parser, 5 % of the wall time: numbers as text cost "
-      "a hundred times what copying them costs";
+      "5 % of the wall time at 200 MB/s, which is fast for a parser: reading numbers as text costs "
+      "a hundred times as much as copying them";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "convert once: tables to Parquet (pyarrow) or .npy (np.load(..., mmap_mode='r')), JSON "
-              "lines to a packed file with an index")
-          .tf_data("convert once to TFRecord with tf.train.Example, or .cache() behind parsing")
-          .hdf5("convert once: a typed dataset in chunks, instead of text beside it")
+              "convert once to a binary format: tables to Parquet (pyarrow) or .npy (np.load(..., "
+              "mmap_mode='r')), JSON lines to a file with an index")
+          .tf_data("convert once to TFRecord with tf.train.Example, or .cache() after parsing")
+          .hdf5("convert once to a typed, chunked dataset instead of text files")
           .take();
-  finding.gain = gain_of(waiting, std::min(parse_a_rank_ns, waiting.data_ns),
-                         "the time of parsing at 200 MB/s, as far as training waits for its data");
+  finding.gain = gain_of(waiting, std::min(parse_per_rank_ns, waiting.data_ns),
+                         "the time to parse at 200 MB/s, at most the waiting for data");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -1,4 +1,4 @@
-// unaligned-direct: transfers of files opened with O_DIRECT that are not aligned.
+// unaligned-direct: unaligned reads and writes with O_DIRECT.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& ma
   for (const analyze::FileStats& file : profile.files) {
     if (file.direct_opens == 0) continue;
     transfers += file.io.reads + file.io.writes;
-    // The end of a file need not be aligned: one transfer of each opening is let pass.
+    // The end of a file need not be aligned: allow one unaligned transfer per open.
     const uint64_t habit = file.unaligned_direct - std::min(file.unaligned_direct, file.io.opens);
     if (habit == 0) continue;
     ++files;
@@ -31,7 +31,7 @@ Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& ma
   if (unaligned < kCountMin || ratio(unaligned, transfers) < kShareMin) return {};
 
   Finding finding;
-  finding.title = "O_DIRECT with transfers that are not aligned";
+  finding.title = "unaligned O_DIRECT transfers";
   finding.evidence = {
       {fmt::format(
            "{} of {} transfers of files opened with O_DIRECT are not multiples of 512 bytes, in {} "
@@ -43,21 +43,21 @@ Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& ma
                                 "files:" + worst->path});
   }
   finding.threshold =
-      "one in a hundred, a hundred at least, ends of files left out: what "
-      "is not aligned to 512 bytes (4 KiB on some disks) fails, or goes through the page "
-      "cache after all, a page at a time";
+      "one transfer in a hundred, at least a hundred, not counting ends of files: a transfer that is "
+      "not aligned to 512 bytes (4 KiB on some disks) fails, or goes through the page cache "
+      "after all, one page at a time";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "round offsets down and sizes up to 4096, into memory from mmap or "
-              "posix_memalign; or leave O_DIRECT away and call os.posix_fadvise(fd, 0, 0, "
+              "align transfers: round offsets down and sizes up to 4096, and read into memory from mmap or "
+              "posix_memalign; or drop O_DIRECT and call os.posix_fadvise(fd, 0, 0, "
               "os.POSIX_FADV_DONTNEED)")
           .tf_data(
-              "tf.data reads through the page cache; what opens with O_DIRECT here is your own reader: "
-              "round offsets down and sizes up to 4096")
-          .hdf5("H5Pset_fapl_direct(fapl, 4096, 4096, 16 << 20) aligns for you")
+              "align transfers in your own reader: round offsets down and sizes up to 4096 (tf.data itself "
+              "reads through the page cache)")
+          .hdf5("call H5Pset_fapl_direct(fapl, 4096, 4096, 16 << 20): it aligns transfers")
           .take();
-  finding.gain.how = "not estimated: it depends on what this file system does with such transfers";
+  finding.gain.how = "not estimated: it depends on how the file system handles such transfers";
   finding.severity = Severity::kWarning;
   return finding;
 }

@@ -1,4 +1,4 @@
-// uneven-shards: some ranks have more to read than others, who wait for them.
+// uneven-shards: some ranks read more data than others, which wait for them.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 struct Loads {
   const analyze::RankLoad* most = nullptr;
   uint64_t mean_bytes = 0;
-  uint64_t io_most_ns = 0;  // of the rank that was longest in I/O
+  uint64_t io_most_ns = 0;  // of the rank that reads most
   uint64_t io_mean_ns = 0;
 };
 
@@ -49,36 +49,37 @@ Judged judge_uneven_shards(const analyze::Profile& profile, const Machine& machi
 
   Finding finding;
   finding.title =
-      fmt::format("{} has {:.1f} times the data of a mean rank", loads.most->name, excess);
+      fmt::format("load imbalance: {} reads {:.1f} times the mean of all ranks", loads.most->name, excess);
   finding.evidence = {
       {fmt::format("{} read {} in {} files; the mean is {}", loads.most->name,
                    format_bytes(loads.most->data_bytes_read), format_exact(loads.most->data_files),
                    format_bytes(loads.mean_bytes)),
        "ranks:" + loads.most->name},
-      {fmt::format("it was {} in I/O, a mean rank {}", duration(loads.io_most_ns),
+      {fmt::format("it spent {} in I/O; the mean is {}", duration(loads.io_most_ns),
                    duration(loads.io_mean_ns)),
        "time.ranks"}};
   finding.threshold =
-      "a quarter more than the mean: ranks exchange gradients every step, so the slowest "
-      "sets the pace; less than that is what files of different sizes make";
+      "a quarter more than the mean: ranks exchange gradients every step, so the slowest sets the "
+      "pace; smaller differences come from files of different sizes";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "shard by samples, not by files: DistributedSampler gives every rank as many; for an "
+              "shard by samples, not by files: DistributedSampler gives every rank the same number; for an "
               "IterableDataset make the number of files a multiple of ranks times workers")
           .tf_data(
-              "make the files equally large and their number a multiple of the ranks, or shard() "
-              "behind reading instead of the list of files")
+              "shard by samples, not by files: shard() after reading; or make files of equal size, and "
+              "their number a multiple of the ranks")
           .any(
-              "balance by bytes: sort the files by size, and deal each to the rank with least so far")
+              "balance by bytes: sort the files by size, and give each to the rank with the fewest bytes "
+              "so far")
           .take();
-  // Its wait alone where that is less: what is hidden costs nobody anything.
+  // At most the time that this rank waits: overlapped I/O costs nothing.
   uint64_t wait_most_ns = 0;
   for (const analyze::TimeSplit& rank : profile.time.ranks) {
     if (rank.name == loads.most->name) wait_most_ns = std::max(rank.wait_ns, rank.io_unhidden_ns);
   }
   finding.gain = gain_of(waiting, std::min(longer_ns, wait_most_ns),
-                         "what this rank was longer in I/O than the mean: the others wait for it");
+                         "the I/O time of this rank above the mean: the others wait for it");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }
