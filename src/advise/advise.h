@@ -1,10 +1,9 @@
 // advise: what to change in a job, with the evidence for it.
 //
-// A rule looks at a profile, and at what is known of the machine, and finds a fault or none. It
-// says what it saw, against which threshold and why that one, what to change in the framework in
-// use, and what that would gain, with how the gain was estimated. No rule speaks without evidence:
-// a job with no problem gets no findings. One rule a file in rules/, one line in the table of
-// advise.cc.
+// A rule judges a profile and what is known of the machine. Its finding has the evidence, the
+// threshold and the reason for it, what to change in the framework in use, and an estimate of the
+// gain. A job without problems gets no findings. To add a rule, add a file in rules/ and a line in
+// the table of advise.cc.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +20,12 @@ namespace millrace::advise {
 
 enum class Severity : uint8_t {
   kNote,     // worth knowing; costs little or nothing now
-  kWarning,  // costs time, or will at scale
-  kProblem,  // the job waits for this
+  kWarning,  // costs time, or will at a larger scale
+  kProblem,  // the job waits because of this
 };
 inline constexpr std::string_view kSeverityNames[] = {"note", "warning", "problem"};
 
-// A fact of the profile. `where` names the part of the report that shows it, as a path into the
+// A fact from the profile. `where` names the part of the report that shows it, as a path in the
 // JSON: "functions", "files:/data/x.h5", "time.mean", "epochs:3", "heat", "steps".
 struct Evidence {
   std::string text;  // "97 % of 12,000 reads are under 4 KiB"
@@ -38,7 +37,7 @@ struct Change {
   std::string text;       // what to do, with the call or command
 };
 
-// At most what would be saved, and how that was worked out.
+// An upper bound of what the change saves, and how it was calculated.
 struct Gain {
   uint64_t saved_ns = 0;  // of the wall time; 0: not estimated
   double share = 0;       // of the wall time
@@ -50,12 +49,12 @@ struct Finding {
   Severity severity{};
   std::string title;
   std::vector<Evidence> evidence;
-  std::string threshold;  // "most reads under 64 KiB", and why this one
+  std::string threshold;  // "most reads under 64 KiB", and the reason
   std::vector<Change> changes;
   Gain gain;
 };
 
-// What a fault costs. Time of reading costs nothing where compute hides it.
+// What a problem costs. Reading costs nothing while it overlaps with compute.
 enum class Cost : uint8_t { kReading, kDecoding, kWriting, kAccuracy, kNone };
 
 struct Rule {
@@ -67,8 +66,8 @@ struct Rule {
 
 std::span<const Rule> rules();
 
-// The findings of all rules, the most worth first. What one finding explains another does not
-// repeat. Gains do not add up: several may save the same waiting.
+// The findings of all rules, largest gain first. A finding that another one explains is dropped.
+// Gains do not add up: several may save the same waiting.
 std::vector<Finding> advise(const analyze::Profile& profile, const Machine& machine);
 
 }  // namespace millrace::advise

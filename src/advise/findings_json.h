@@ -9,7 +9,7 @@
 
 namespace millrace::advise {
 
-// The list alone, as a value of something larger: a report has it as well.
+// Only the list, as a value in a larger document such as the report.
 void write_findings(JsonWriter& json, const std::vector<Finding>& findings);
 
 // What `millrace advise --json` prints.

@@ -15,10 +15,10 @@ Finding sample() {
   Finding finding;
   finding.rule = "small-reads";
   finding.severity = Severity::kProblem;
-  finding.title = "the data are read 16 KiB at a time";
+  finding.title = "small reads: 16 KiB on average";
   finding.evidence = {
-      {"97 % of 12,000 reads of data files are under 64 KiB; the mean is 16 KiB", "data_reads"},
-      {"they took 32 s in all, and /data/\x1b[31mred\n.bin most of it", "files:/d"}};
+      {"97 % of 12,000 data reads are under 64 KiB; the mean is 16 KiB", "data_reads"},
+      {"they took 32 s in total, and /data/\x1b[31mred\n.bin most of it", "files:/d"}};
   finding.threshold =
       "more than half of the reads under 64 KiB, for a reason that takes some words";
   finding.changes = {{"pytorch", "open(path, 'rb', buffering=1048576)"}, {"any", "think twice"}};
@@ -39,7 +39,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 TEST(FindingsText, HasEverythingWithinEightyColumns) {
   const std::string text = findings_text({sample()}, {.memory_bytes = 1}, {.columns = 80});
-  EXPECT_THAT(text, HasSubstr("problem   the data are read 16 KiB at a time (small-reads)"));
+  EXPECT_THAT(text, HasSubstr("problem   small reads: 16 KiB on average (small-reads)"));
   EXPECT_THAT(text, HasSubstr("  seen    97 % of 12,000 reads"));
   EXPECT_THAT(text, HasSubstr("  pytorch open(path, 'rb', buffering=1048576)"));
   EXPECT_THAT(text, HasSubstr("  change  think twice"));
@@ -55,10 +55,10 @@ TEST(FindingsText, IsSafeToPrint) {
   EXPECT_THAT(text, HasSubstr("\\x1b"));
 }
 
-TEST(FindingsText, SaysThatThereIsNothing) {
+TEST(FindingsText, SaysThatNoProblemsWereFound) {
   const Machine known{.memory_bytes = 1, .local_disk_bytes = 1, .data_storage = Storage::kLocal};
-  EXPECT_EQ(findings_text({}, known, {}), "nothing in this trace is worth a change\n");
-  EXPECT_EQ(findings_brief({}, 3, {}), "nothing in this trace is worth a change\n");
+  EXPECT_EQ(findings_text({}, known, {}), "no problems found in this trace\n");
+  EXPECT_EQ(findings_brief({}, 3, {}), "no problems found in this trace\n");
 }
 
 TEST(FindingsBrief, HasTwoLinesEachAndCountsTheRest) {

@@ -12,8 +12,8 @@
 namespace millrace::advise {
 namespace {
 
-constexpr size_t kIndent = 10;  // of what stands behind a label
-constexpr std::string_view kNothing = "nothing in this trace is worth a change\n";
+constexpr size_t kIndent = 10;  // of the text after a label
+constexpr std::string_view kNothing = "no problems found in this trace\n";
 
 Style style_of(Severity severity) {
   switch (severity) {
@@ -68,10 +68,10 @@ void add_finding(std::string& out, const Finding& finding, const Terminal& termi
 
 std::string unknowns(const Machine& machine) {
   std::vector<std::string> unknown;
-  if (!machine.memory_bytes) unknown.emplace_back("the nodes' memory (--memory)");
-  if (!machine.local_disk_bytes) unknown.emplace_back("their local disks (--local-disk)");
+  if (!machine.memory_bytes) unknown.emplace_back("memory of the hosts (--memory)");
+  if (!machine.local_disk_bytes) unknown.emplace_back("free space on local disks (--local-disk)");
   if (machine.data_storage == Storage::kUnknown) {
-    unknown.emplace_back("where the data lie (--data-storage)");
+    unknown.emplace_back("storage of the data (--data-storage)");
   }
   return join(unknown, ", ");
 }
@@ -88,7 +88,7 @@ std::string findings_text(const std::vector<Finding>& findings, const Machine& m
   }
   if (const std::string unknown = unknowns(machine); !unknown.empty()) {
     out += "\n";
-    add(out, "not known", unknown + ": what depends on it was not judged", terminal);
+    add(out, "unknown", unknown + ": rules that need these were skipped", terminal);
   }
   return out;
 }

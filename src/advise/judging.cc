@@ -32,8 +32,8 @@ uint64_t region_time(const Profile& profile, std::initializer_list<Role> roles) 
   return time_ns;
 }
 
-// Regions of decoding, or what fetching took beyond its I/O where that is more: libraries decode
-// while they read. Not where much of the I/O may be unseen, as that of mapped files is.
+// The larger of the decoding regions and of fetching without its I/O, because libraries decode
+// while they fetch. Only the regions if much of the I/O is not recorded (mapped files, io_uring).
 uint64_t decode_time(const Profile& profile, uint64_t calls_ns) {
   const uint64_t named = region_time(profile, {Role::kDecode, Role::kTransform, Role::kCollate});
   const analyze::IoTotals data = data_totals(profile);
@@ -92,12 +92,12 @@ Waiting waiting_of(const Profile& profile) {
   waiting.unhidden_ns = std::min(mean.io_unhidden_ns, waiting.wall_ns);
   if (profile.time.basis == analyze::WaitBasis::kRegions) {
     waiting.data_ns = std::min(mean.wait_ns, waiting.wall_ns);
-    // Who waits for a batch waits for its decoding as well.
+    // Waiting for a batch includes waiting for its decoding.
     const double io_share = ratio(waiting.calls_ns, waiting.calls_ns + waiting.decode_ns);
     waiting.io_ns = std::min(scaled(waiting.data_ns, io_share), waiting.unhidden_ns);
     return waiting;
   }
-  // Without regions, time in I/O that nothing hides is all that is known of waiting.
+  // Without regions, waiting is known only as I/O that does not overlap with compute.
   const uint64_t known = profile.time.basis == analyze::WaitBasis::kNone
                              ? waiting.unhidden_ns
                              : std::min(mean.wait_ns, waiting.unhidden_ns);

@@ -54,9 +54,9 @@ bool ran_here(const analyze::Job& job) {
          job.hosts.end();
 }
 
-constexpr uint64_t kSlowReadNs = 1'000'000;  // a disk that turns needs several milliseconds
+constexpr uint64_t kSlowReadNs = 1'000'000;  // a rotating disk takes several milliseconds
 
-// Virtual disks call themselves rotating: it is believed where reads were slow as well.
+// Virtual disks claim to rotate. Believe it only if reads were slow.
 bool reads_were_slow(const analyze::Profile& profile) {
   return std::any_of(profile.functions.begin(), profile.functions.end(), [](const auto& function) {
     return function.layer == analyze::Layer::kPosix && function.kind == wire::CallKind::kRead &&
@@ -83,7 +83,7 @@ MountedStorage storage_at(const std::filesystem::path& path, const analyze::Prof
   return place;
 }
 
-// Where the largest file of a kind lies; not known where none of its files is here.
+// Storage of the most used file of a kind that exists here; unknown if none does.
 MountedStorage place_of_kind(const analyze::Profile& profile, analyze::FileKind kind) {
   std::vector<const analyze::FileStats*> files;
   for (const analyze::FileStats& file : profile.files) {
@@ -102,7 +102,7 @@ MountedStorage place_of_kind(const analyze::Profile& profile, analyze::FileKind 
   return {};
 }
 
-// The most room of the places where clusters have their nodes' own disks.
+// The most free space in the usual places of local disks.
 std::optional<uint64_t> local_disk_room(const analyze::Profile& profile) {
   std::vector<std::string> places = {
       "/tmp",     "/local",    "/nvme",      "/localscratch", "/local/scratch",
@@ -157,8 +157,8 @@ Result<Storage> parse_storage(std::string_view text) {
   std::vector<std::string> known(std::begin(kStorageNames), std::end(kStorageNames));
   for (const FileSystem& each : kFileSystems) known.emplace_back(each.name);
   return fail(Errc::kInvalidArgument,
-              "'{}' is no storage{}; give memory, local, rotating, parallel, network or a file "
-              "system's name, as lustre",
+              "'{}' is not a kind of storage{}; use memory, local, rotating, parallel, network or "
+              "the name of a file system, for example lustre",
               printable(text), did_you_mean(text, known));
 }
 

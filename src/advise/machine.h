@@ -1,7 +1,7 @@
-// Machine: what is known of the nodes and storage a job ran on, which a trace does not tell.
+// Machine: the hosts and storage of a job, which a trace does not record.
 //
-// Detected on the machine where advice is asked, as far as that is one the job ran on; the user may
-// say otherwise. What is not known is empty, and rules that need it stay silent.
+// Detected on this machine if the job ran here; the user may override it. Unknown values are empty,
+// and rules that need them are skipped.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace millrace::advise {
 enum class Storage : uint8_t {
   kUnknown,
   kMemory,    // tmpfs
-  kLocal,     // a solid-state disk of the node
+  kLocal,     // a solid-state disk of the host
   kRotating,  // a spinning disk
   kParallel,  // Lustre, GPFS, BeeGFS, CephFS, GlusterFS
   kNetwork,   // NFS, CIFS, FUSE over a network
@@ -26,18 +26,18 @@ inline constexpr std::string_view kStorageNames[] = {"unknown",  "memory",   "lo
                                                      "rotating", "parallel", "network"};
 
 struct Machine {
-  std::optional<uint64_t> memory_bytes;            // of a node
-  std::optional<uint64_t> local_disk_bytes;        // free, on a node's own disk
-  Storage data_storage = Storage::kUnknown;        // where the dataset lies
-  Storage checkpoint_storage = Storage::kUnknown;  // where checkpoints go
-  std::string data_file_system;                    // "lustre", "ext4"; empty: not known
+  std::optional<uint64_t> memory_bytes;            // per host
+  std::optional<uint64_t> local_disk_bytes;        // free, on the local disk of a host
+  Storage data_storage = Storage::kUnknown;        // where the dataset is
+  Storage checkpoint_storage = Storage::kUnknown;  // where checkpoints are written
+  std::string data_file_system;                    // "lustre", "ext4"; empty: unknown
 };
 
-// Looks at this machine. Its memory and local disk count where the job ran on it (by its host's
-// name), the file systems of data and checkpoints where those files are here.
+// Looks at this machine. Memory and local disk are filled in if the job ran here (by host name),
+// the storage of data and checkpoints if those files are here.
 Machine detect_machine(const analyze::Profile& profile);
 
-// What the user said of it, as words of the command line; empty: nothing.
+// Values of command line options; empty if not given.
 struct MachineWords {
   std::string memory;      // "256GiB"
   std::string local_disk;  // "1TB"
@@ -45,13 +45,13 @@ struct MachineWords {
   std::string checkpoint_storage;
 };
 
-// What was said takes the place of what was detected.
+// Replaces detected values with those that the user gave.
 Result<Machine> apply_overrides(Machine machine, const MachineWords& words);
 
-// Of a file system's name as mountinfo has it: "lustre", "nfs4", "ext4"; kUnknown for others.
+// For the name of a file system as in mountinfo: "lustre", "nfs4", "ext4"; kUnknown for others.
 Storage storage_of_file_system(std::string_view name);
 
-// One of kStorageNames, or a file system's name.
+// Accepts one of kStorageNames or the name of a file system.
 Result<Storage> parse_storage(std::string_view text);
 
 }  // namespace millrace::advise

@@ -29,7 +29,7 @@ analyze::FileStats file(const std::string& path, analyze::FileKind kind) {
   return stats;
 }
 
-TEST(DetectMachine, KnowsTheMemoryOfAHostTheJobRanOn) {
+TEST(DetectMachine, FindsTheMemoryIfTheJobRanHere) {
   analyze::Profile profile;
   profile.job.hosts = {"other", this_host()};
   const Machine machine = detect_machine(profile);
@@ -37,7 +37,7 @@ TEST(DetectMachine, KnowsTheMemoryOfAHostTheJobRanOn) {
   EXPECT_LE(*machine.memory_bytes, *memory_total_bytes());
 }
 
-TEST(DetectMachine, KnowsNothingOfAHostElsewhere) {
+TEST(DetectMachine, FindsNothingIfTheJobRanElsewhere) {
   analyze::Profile profile;
   profile.job.hosts = {"a-node-far-away"};
   profile.files = {file("/no/such/place/a.bin", analyze::FileKind::kData)};
@@ -48,7 +48,7 @@ TEST(DetectMachine, KnowsNothingOfAHostElsewhere) {
   EXPECT_EQ(machine.data_file_system, "");
 }
 
-TEST(DetectMachine, FindsTheFileSystemOfDataThatAreHere) {
+TEST(DetectMachine, FindsTheFileSystemIfTheDataIsHere) {
   const TemporaryDirectory directory = *TemporaryDirectory::create("/dev/shm");
   const std::string path = directory.path() / "a.bin";
   std::ofstream(path) << "x";
@@ -71,7 +71,7 @@ TEST(StorageOfFileSystem, KnowsTheUsualOnes) {
   EXPECT_EQ(storage_of_file_system(""), Storage::kUnknown);
 }
 
-TEST(ApplyOverrides, WhatIsSaidWins) {
+TEST(ApplyOverrides, OptionsReplaceDetectedValues) {
   Machine machine{.memory_bytes = 1, .data_storage = Storage::kLocal, .data_file_system = "ext4"};
   const auto changed = apply_overrides(machine, {.memory = "256GiB",
                                                  .local_disk = "1TB",
@@ -85,7 +85,7 @@ TEST(ApplyOverrides, WhatIsSaidWins) {
   EXPECT_EQ(changed->checkpoint_storage, Storage::kNetwork);
 }
 
-TEST(ApplyOverrides, WhatIsNotSaidStays) {
+TEST(ApplyOverrides, KeepsDetectedValuesWithoutOptions) {
   const Machine machine{.memory_bytes = 7, .data_file_system = "ext4"};
   const auto same = apply_overrides(machine, {});
   ASSERT_TRUE(same.ok());
@@ -93,18 +93,18 @@ TEST(ApplyOverrides, WhatIsNotSaidStays) {
   EXPECT_EQ(same->data_file_system, "ext4");
 }
 
-TEST(ApplyOverrides, AKindOfStorageForgetsTheFileSystem) {
+TEST(ApplyOverrides, AKindOfStorageClearsTheFileSystem) {
   const auto changed = apply_overrides({.data_file_system = "ext4"}, {.data_storage = "parallel"});
   ASSERT_TRUE(changed.ok());
   EXPECT_EQ(changed->data_file_system, "");
 }
 
-TEST(ApplyOverrides, WrongWordsAreToldWithTheirOption) {
+TEST(ApplyOverrides, ErrorsNameTheOption) {
   EXPECT_THAT(apply_overrides({}, {.memory = "64G"}).error().message(), HasSubstr("--memory: "));
   EXPECT_THAT(apply_overrides({}, {.local_disk = "much"}).error().message(),
               HasSubstr("--local-disk: "));
   const auto error = apply_overrides({}, {.data_storage = "lustr"}).error().message();
-  EXPECT_THAT(error, HasSubstr("--data-storage: 'lustr' is no storage"));
+  EXPECT_THAT(error, HasSubstr("--data-storage: 'lustr' is not a kind of storage"));
   EXPECT_THAT(error, HasSubstr("did you mean 'lustre'?"));
   EXPECT_FALSE(apply_overrides({}, {.checkpoint_storage = "\x1b[2J"}).ok());
 }

@@ -1,4 +1,4 @@
-// Checkpoints: who waits for them, in which pieces they are written, and where.
+// Rules about checkpoints: stalls, small writes, shared storage.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ struct Saving {
   uint32_t ranks = 4;
   uint64_t bytes = kGiB;
   uint64_t piece = 16 * kMiB;
-  nanoseconds takes = 4s;  // in all, by rank 0; the others wait
+  nanoseconds takes = 4s;  // in total, by rank 0; the others wait
 };
 
 // Two epochs of ten seconds, each followed by a checkpoint.
@@ -55,40 +55,40 @@ TEST(CheckpointStall, ThreeRanksWaitForOne) {
   EXPECT_NEAR(finding.gain.share, 0.25, 0.03);
 }
 
-TEST(CheckpointStall, AloneARankWaitsForItself) {
+TEST(CheckpointStall, ASingleRankStopsTraining) {
   const analyze::Profile profile = training_with_checkpoints({.ranks = 1});
   ASSERT_THAT(rules_found(profile), ElementsAre("checkpoint-stall"));
-  EXPECT_THAT(advise(profile, {}).front().title, HasSubstr("training stands still"));
+  EXPECT_THAT(advise(profile, {}).front().title, HasSubstr("training stops"));
 }
 
-TEST(CheckpointStall, OfFourPercentIsLetPass) {
+TEST(CheckpointStall, IgnoresFourPercent) {
   EXPECT_THAT(rules_found(training_with_checkpoints({.takes = 500ms})), IsEmpty());
 }
 
-TEST(CheckpointSmallWrites, OfSixteenKib) {
+TEST(CheckpointSmallWrites, ReportsSixteenKib) {
   EXPECT_THAT(rules_found(training_with_checkpoints({.piece = 16 * kKiB})),
               UnorderedElementsAre("checkpoint-stall", "checkpoint-small-writes"));
 }
 
-TEST(CheckpointSmallWrites, OfSixtyFourKibAreLetPass) {
+TEST(CheckpointSmallWrites, IgnoresSixtyFourKib) {
   EXPECT_THAT(rules_found(training_with_checkpoints({.piece = 64 * kKiB})),
               Not(Contains("checkpoint-small-writes")));
 }
 
 const Machine kShared{.local_disk_bytes = 10 * kGiB, .checkpoint_storage = Storage::kParallel};
 
-TEST(CheckpointShared, WhereALocalDiskHasRoom) {
+TEST(CheckpointShared, IsReportedIfALocalDiskHasRoom) {
   EXPECT_THAT(rules_found(training_with_checkpoints({}), kShared), Contains("checkpoint-shared"));
 }
 
-TEST(CheckpointShared, WhereALocalDiskHasNoRoomForTwo) {
+TEST(CheckpointShared, IsNotReportedWithoutRoomForTwo) {
   Machine machine = kShared;
   machine.local_disk_bytes = 2 * kGiB - 1;
   EXPECT_THAT(rules_found(training_with_checkpoints({}), machine),
               Not(Contains("checkpoint-shared")));
 }
 
-TEST(CheckpointShared, AsFastAsALocalDisk) {
+TEST(CheckpointShared, IsNotReportedIfAsFastAsALocalDisk) {
   EXPECT_THAT(rules_found(training_with_checkpoints({.takes = 1500ms}), kShared),
               Not(Contains("checkpoint-shared")));
 }

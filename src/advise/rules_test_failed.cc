@@ -1,4 +1,4 @@
-// Advice about jobs that failed.
+// The rule about failed jobs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ std::vector<Finding> findings_of(int32_t first, int32_t second) {
   analyze::TraceBuilder job(directory.path() / "t.mrt");
   const analyze::Program rank0 = job.program({.rank = 0, .exit_code = first});
   const analyze::Program rank1 = job.program({.rank = 1, .exit_code = second});
-  // A worker that ends with an error is its rank's to judge.
+  // A failed worker does not count: its rank decides.
   const analyze::Program worker = job.program({.parent_pid = rank0.pid(), .exit_code = 1});
   for (const analyze::Program& program : {rank0, rank1}) {
     program.read("/data/a", {.at = 1ms, .offset = 0, .size = 100});
@@ -28,23 +28,23 @@ std::vector<Finding> findings_of(int32_t first, int32_t second) {
   return advise(analyze::profile_of(trace), {});
 }
 
-TEST(JobFailed, IsSaidFirstWithTheRanksAndTheCode) {
+TEST(JobFailed, IsTheFirstFindingWithRanksAndExitCode) {
   const auto findings = findings_of(2, 2);
   ASSERT_FALSE(findings.empty());
   EXPECT_EQ(findings.front().rule, "job-failed");
   EXPECT_EQ(findings.front().severity, Severity::kProblem);
   EXPECT_EQ(findings.front().evidence.front().text,
-            "2 of 2 ranks ended with another exit code than 0, the first with 2");
+            "2 of 2 ranks ended with a nonzero exit code, the first with 2");
 }
 
 TEST(JobFailed, OneRankIsEnough) {
   const auto findings = findings_of(0, 3);
   ASSERT_FALSE(findings.empty());
   EXPECT_EQ(findings.front().evidence.front().text,
-            "1 of 2 ranks ended with another exit code than 0, the first with 3");
+            "1 of 2 ranks ended with a nonzero exit code, the first with 3");
 }
 
-TEST(JobFailed, IsNotSaidOfAJobThatEndedWell) {
+TEST(JobFailed, IsNotReportedForASuccessfulJob) {
   EXPECT_THAT(findings_of(0, 0), testing::IsEmpty());
 }
 

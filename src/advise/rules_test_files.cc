@@ -1,4 +1,4 @@
-// Which files: many small ones, hot ones, large shared ones, text, and where they could lie.
+// Rules about files: small, hot, shared or text files, and faster places for them.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,18 +27,18 @@ analyze::Profile epoch_of_small_files(uint64_t files, uint64_t size, nanoseconds
   return job.profile();
 }
 
-TEST(ManySmallFiles, WhoseOpeningCostsAsMuchAsReading) {
+TEST(ManySmallFiles, AreReportedIfOpensCostAsMuchAsReads) {
   const analyze::Profile profile = epoch_of_small_files(4000, 100'000, 2ms);
   ASSERT_THAT(rules_found(profile), ElementsAre("many-small-files"));
   EXPECT_THAT(advise(profile, {}).front().evidence[0].text,
               HasSubstr("100.0 % of 4,000 data files"));
 }
 
-TEST(ManySmallFiles, WhoseOpeningIsLittleOfTheirIo) {
+TEST(ManySmallFiles, AreNotReportedIfOpensAreCheap) {
   EXPECT_THAT(rules_found(epoch_of_small_files(4000, 100'000, 450us)), IsEmpty());
 }
 
-TEST(ManySmallFiles, OfSomeMegabytesAreNotSmall) {
+TEST(ManySmallFiles, SomeMegabytesAreNotSmall) {
   EXPECT_THAT(rules_found(epoch_of_small_files(2000, 2'000'000, 2ms)), IsEmpty());
 }
 
@@ -46,7 +46,7 @@ TEST(ManySmallFiles, AFewHundredAreNotMany) {
   EXPECT_THAT(rules_found(epoch_of_small_files(990, 100'000, 2ms)), IsEmpty());
 }
 
-// Three epochs of ten seconds; `early` opens and stats at their begin, `late` over the rest.
+// Three epochs of ten seconds with `early` opens and stats at the start, `late` over the rest.
 analyze::Profile epochs_with_metadata(uint64_t early, uint64_t late) {
   JobSketch job;
   Rank& rank = job.rank();
@@ -70,17 +70,17 @@ analyze::Profile epochs_with_metadata(uint64_t early, uint64_t late) {
   return job.profile();
 }
 
-TEST(MetadataStorm, AtTheBeginOfEveryEpoch) {
+TEST(MetadataStorm, AtTheStartOfEveryEpoch) {
   const analyze::Profile profile = epochs_with_metadata(3000, 0);
   ASSERT_THAT(rules_found(profile), ElementsAre("metadata-storm"));
   EXPECT_THAT(advise(profile, {}).front().evidence[0].text, HasSubstr("3 of 3 epochs"));
 }
 
-TEST(MetadataStorm, SpreadOverTheEpochIsNone) {
+TEST(MetadataStorm, CallsSpreadOverTheEpochAreNoStorm) {
   EXPECT_THAT(rules_found(epochs_with_metadata(3000, 4000)), IsEmpty());
 }
 
-// Beside large files, `name` of `size` is read whole `times`, each time opened or not.
+// Besides large files, reads `name` of `size` bytes whole `times` times, opened each time or once.
 analyze::Profile beside_large_files(uint64_t size, uint64_t times, bool open_each_time) {
   JobSketch job;
   const std::string path = "/data/means.bin";
@@ -110,15 +110,15 @@ TEST(HotSmallFile, ReadForEverySample) {
   EXPECT_EQ(advise(profile, {}).front().evidence[0].where, "files:/data/means.bin");
 }
 
-TEST(HotSmallFile, FiveTimesAnEpoch) {
+TEST(HotSmallFile, FiveTimesPerEpochIsReported) {
   EXPECT_THAT(rules_found(beside_large_files(64 * kMiB, 6, false)), ElementsAre("hot-small-file"));
 }
 
-TEST(HotSmallFile, FourTimesAnEpoch) {
+TEST(HotSmallFile, FourTimesPerEpochIsNotReported) {
   EXPECT_THAT(rules_found(beside_large_files(64 * kMiB, 4, false)), IsEmpty());
 }
 
-// Opened for each of `samples`, of which one is read each time.
+// Opens the file for each of `samples`, and reads one sample each time.
 analyze::Profile opened_for_each_sample(uint64_t samples, nanoseconds opening) {
   JobSketch job;
   job.rank().epoch(0, [&] {
@@ -140,15 +140,15 @@ analyze::Profile opened_for_each_sample(uint64_t samples, nanoseconds opening) {
 TEST(RepeatedOpens, AFileOpenedForEverySample) {
   const analyze::Profile profile = opened_for_each_sample(100, 1ms);
   ASSERT_THAT(rules_found(profile), ElementsAre("repeated-opens"));
-  EXPECT_THAT(advise(profile, {}).front().evidence[0].text, HasSubstr("100 times by a rank"));
+  EXPECT_THAT(advise(profile, {}).front().evidence[0].text, HasSubstr("100 times per epoch"));
 }
 
 TEST(RepeatedOpens, OncePerWorkerIsNotRepeated) {
   EXPECT_THAT(rules_found(opened_for_each_sample(31, 1ms)), IsEmpty());
 }
 
-// Fifty epochs that nobody marked, each of which opens and reads each file once.
-TEST(RepeatedOpens, OnceInEachEpochThatNobodyMarked) {
+// Fifty unmarked epochs, each of which opens and reads every file once.
+TEST(RepeatedOpens, OncePerUnmarkedEpochIsNotRepeated) {
   JobSketch job;
   for (uint64_t epoch = 0; epoch < 50; ++epoch) {
     job.rank().batch({.compute = 50ms}, [&](Team& team) {
@@ -184,7 +184,7 @@ TEST(StatsFilePieces, ThousandsOfSmallReadsBeforeTraining) {
   EXPECT_EQ(advise(profile, {}).front().evidence[0].where, "files:/data/stats.h5");
 }
 
-TEST(StatsFilePieces, OfFourKibAreNotSmall) {
+TEST(StatsFilePieces, FourKibAreNotSmall) {
   EXPECT_THAT(rules_found(setup_with_stats(4096, 32 * kMiB)), Not(Contains("stats-file-pieces")));
 }
 
@@ -207,22 +207,22 @@ analyze::Profile shared_file(uint32_t ranks, uint64_t size) {
 
 const Machine kLustre{.data_storage = Storage::kParallel, .data_file_system = "lustre"};
 
-TEST(LargeSharedFile, OfFourRanksOnLustre) {
+TEST(LargeSharedFile, FourRanksOnLustre) {
   const analyze::Profile profile = shared_file(4, 2 * kGiB);
   ASSERT_THAT(rules_found(profile, kLustre), ElementsAre("large-shared-file"));
   const Finding finding = advise(profile, kLustre).front();
   EXPECT_THAT(change_for(finding, "lustre"), HasSubstr("lfs setstripe -S 4M -c 2 /data"));
 }
 
-TEST(LargeSharedFile, OfThreeRanksIsNotSharedByMany) {
+TEST(LargeSharedFile, ThreeRanksAreNotMany) {
   EXPECT_THAT(rules_found(shared_file(3, 3 * kGiB / 2), kLustre), IsEmpty());
 }
 
-TEST(LargeSharedFile, OfLessThanAGibIsNotLarge) {
+TEST(LargeSharedFile, LessThanAGibIsNotLarge) {
   EXPECT_THAT(rules_found(shared_file(4, 1000 * kMiB), kLustre), IsEmpty());
 }
 
-TEST(LargeSharedFile, OnALocalDiskHasNoServerToSpread) {
+TEST(LargeSharedFile, ALocalDiskHasNoServers) {
   EXPECT_THAT(rules_found(shared_file(4, 2 * kGiB), {.data_storage = Storage::kLocal}), IsEmpty());
 }
 
@@ -241,12 +241,12 @@ analyze::Profile text_files(const std::string& extension, uint64_t bytes, nanose
   return job.profile();
 }
 
-TEST(TextParsing, OfAGigabyteOfCsv) {
+TEST(TextParsing, AGigabyteOfCsvIsReported) {
   const analyze::Profile profile = text_files(".csv", kGiB, 1s);
   ASSERT_THAT(rules_found(profile), Contains("text-parsing"));
 }
 
-TEST(TextParsing, OfLittleCsvIsNotWorthAWord) {
+TEST(TextParsing, LittleCsvIsNotReported) {
   EXPECT_THAT(rules_found(text_files(".csv", 100 * kMiB, 1s)), Not(Contains("text-parsing")));
 }
 
@@ -254,7 +254,7 @@ TEST(TextParsing, BinaryFilesAreNotParsed) {
   EXPECT_THAT(rules_found(text_files(".npy", kGiB, 1s)), Not(Contains("text-parsing")));
 }
 
-// Two epochs over a dataset, read at `takes` a MiB the second time, in a new order.
+// Two epochs over a dataset in a new order; the second reads a MiB in `takes`.
 analyze::Profile two_epochs(nanoseconds takes, uint64_t epochs = 2, uint64_t times = 1) {
   JobSketch job(2, 2);
   for (Rank& rank : job.ranks()) {
@@ -275,46 +275,46 @@ analyze::Profile two_epochs(nanoseconds takes, uint64_t epochs = 2, uint64_t tim
   return job.profile();
 }
 
-TEST(FitsMemory, AndIsFetchedAgain) {
+TEST(FitsMemory, IsReportedIfReadAgain) {
   const Machine machine{.memory_bytes = 8 * kGiB};
   EXPECT_THAT(rules_found(two_epochs(20ms), machine), ElementsAre("fits-memory"));
 }
 
-TEST(FitsMemory, OfAllNodesTogether) {
+TEST(FitsMemory, CountsTheMemoryOfAllHosts) {
   const analyze::Profile profile = two_epochs(20ms);
   const Machine machine{.memory_bytes = kGiB};
   ASSERT_THAT(rules_found(profile, machine), ElementsAre("fits-memory"));
-  EXPECT_THAT(advise(profile, machine).front().title, HasSubstr("together"));
+  EXPECT_THAT(advise(profile, machine).front().title, HasSubstr("combined memory"));
 }
 
-TEST(FitsMemory, OfTerabytes) {
+TEST(FitsMemory, CountsTerabytesOfMemory) {
   EXPECT_THAT(rules_found(two_epochs(20ms, 2, 4000), {.memory_bytes = 8000 * kGiB}),
               ElementsAre("fits-memory"));
 }
 
-TEST(FitsMemory, ThatIsNotLargeEnough) {
+TEST(FitsMemory, IsNotReportedIfMemoryIsTooSmall) {
   EXPECT_THAT(rules_found(two_epochs(20ms), {.memory_bytes = 700 * kMiB}), IsEmpty());
 }
 
-TEST(FitsMemory, WhereThePageCacheHasItAlready) {
+TEST(FitsMemory, IsNotReportedIfThePageCacheHasIt) {
   EXPECT_THAT(rules_found(two_epochs(800us), {.memory_bytes = 8 * kGiB}), IsEmpty());
 }
 
-TEST(FitsMemory, ReadOnceIsNotWorthCopying) {
+TEST(FitsMemory, IsNotReportedIfReadOnce) {
   EXPECT_THAT(rules_found(two_epochs(20ms, 1), {.memory_bytes = 8 * kGiB}), IsEmpty());
 }
 
-TEST(FitsLocalDisk, AndIsReadOverTheNetworkEveryEpoch) {
+TEST(FitsLocalDisk, IsReportedIfReadOverTheNetworkEveryEpoch) {
   const Machine machine{.local_disk_bytes = kGiB, .data_storage = Storage::kNetwork};
   EXPECT_THAT(rules_found(two_epochs(20ms), machine), ElementsAre("fits-local-disk"));
 }
 
-TEST(FitsLocalDisk, ThatHasNoRoom) {
+TEST(FitsLocalDisk, IsNotReportedWithoutRoom) {
   const Machine machine{.local_disk_bytes = 400 * kMiB, .data_storage = Storage::kNetwork};
   EXPECT_THAT(rules_found(two_epochs(20ms), machine), IsEmpty());
 }
 
-TEST(FitsLocalDisk, FromWhichItIsReadAlready) {
+TEST(FitsLocalDisk, IsNotReportedIfReadFromALocalDisk) {
   const Machine machine{.local_disk_bytes = 8 * kGiB, .data_storage = Storage::kLocal};
   EXPECT_THAT(rules_found(two_epochs(20ms), machine), IsEmpty());
 }

@@ -1,4 +1,4 @@
-// In which order samples are read, from which storage, and what is done with them.
+// Rules about the order of samples, random access and decoding.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// Epochs over 1,200 files of one sample in the order that `order` gives.
+// Epochs over 1,200 files of one sample each, in the order given by `order`.
 analyze::Profile epochs_of_files(int64_t epochs, uint64_t (*seed)(uint64_t epoch)) {
   JobSketch job;
   Rank& rank = job.rank();
@@ -46,13 +46,13 @@ TEST(NoShuffle, ANewOrderEveryEpoch) {
   EXPECT_THAT(rules_found(epochs_of_files(3, [](uint64_t epoch) { return epoch; })), IsEmpty());
 }
 
-TEST(NoShuffle, OneEpochTellsNothing) {
+TEST(NoShuffle, OneEpochIsNotEnough) {
   EXPECT_THAT(rules_found(epochs_of_files(1, [](uint64_t) { return uint64_t{5}; })), IsEmpty());
 }
 
 enum class Within { kStreamed, kJumping, kShuffled };
 
-// Three epochs over 20 files of 80 samples in a new order, eight samples a step.
+// Three epochs over 20 files of 80 samples in a new order, eight samples per step.
 analyze::Profile epochs_of_shards(Within within, uint64_t samples_per_step = 8) {
   constexpr uint64_t kSamples = 80;
   JobSketch job;
@@ -68,7 +68,7 @@ analyze::Profile epochs_of_shards(Within within, uint64_t samples_per_step = 8) 
           rank.batch({.compute = 100ms, .readers = 1}, [&](Team& team) {
             for (uint64_t i = 0; i < samples_per_step; ++i) {
               const uint64_t at = order[step * samples_per_step + i] * kMiB;
-              // An index jumps over what lies between samples.
+              // With an index, reads skip the bytes between samples.
               const uint64_t size = within == Within::kStreamed ? kMiB : kMiB - 4096;
               team.next().read(path, at, size, 200us);
             }
@@ -81,13 +81,13 @@ analyze::Profile epochs_of_shards(Within within, uint64_t samples_per_step = 8) 
   return job.profile();
 }
 
-TEST(FileShuffle, SamplesOfAFileInTheirOldOrder) {
+TEST(FileShuffle, SamplesOfAFileKeepTheirOrder) {
   const analyze::Profile profile = epochs_of_shards(Within::kJumping);
   ASSERT_THAT(rules_found(profile), ElementsAre("file-shuffle"));
   EXPECT_EQ(advise(profile, {}).front().severity, Severity::kWarning);
 }
 
-TEST(FileShuffle, StreamedFilesAreWorthANoteForABufferMayShuffle) {
+TEST(FileShuffle, StreamedFilesAreANoteBecauseABufferMayShuffle) {
   const analyze::Profile profile = epochs_of_shards(Within::kStreamed);
   ASSERT_THAT(rules_found(profile), ElementsAre("file-shuffle"));
   EXPECT_EQ(advise(profile, {}).front().severity, Severity::kNote);
@@ -97,11 +97,11 @@ TEST(FileShuffle, SamplesInANewOrder) {
   EXPECT_THAT(rules_found(epochs_of_shards(Within::kShuffled)), IsEmpty());
 }
 
-TEST(FileShuffle, AFileForEachStepHasNoOrderWithin) {
+TEST(FileShuffle, OneFilePerStepHasNoInnerOrder) {
   EXPECT_THAT(rules_found(epochs_of_shards(Within::kStreamed, 80)), IsEmpty());
 }
 
-// Samples of 128 KiB from files of 100 MiB, read in order or not; `takes` each.
+// Samples of 128 KiB from files of 100 MiB, read in order or not; each read takes `takes`.
 analyze::Profile samples_of_large_files(bool random, nanoseconds takes) {
   constexpr uint64_t kSamples = 800;
   JobSketch job;
@@ -129,7 +129,7 @@ const Machine kRotating{.data_storage = Storage::kRotating};
 TEST(RandomAccess, OnARotatingDisk) {
   const analyze::Profile profile = samples_of_large_files(true, 9ms);
   ASSERT_THAT(rules_found(profile, kRotating), ElementsAre("random-access"));
-  EXPECT_THAT(advise(profile, kRotating).front().title, HasSubstr("128 KiB from rotating"));
+  EXPECT_THAT(advise(profile, kRotating).front().title, HasSubstr("128 KiB each from rotating"));
 }
 
 TEST(RandomAccess, InOrderOnARotatingDisk) {
@@ -141,11 +141,11 @@ TEST(RandomAccess, OnASolidDisk) {
               IsEmpty());
 }
 
-TEST(RandomAccess, AsFastAsStraightOn) {
+TEST(RandomAccess, IsNotReportedIfAsFastAsSequential) {
   EXPECT_THAT(rules_found(samples_of_large_files(true, 870us), kRotating), IsEmpty());
 }
 
-// A second of decoding for `io` of I/O, by four workers.
+// A second of decoding after `io` of I/O, by four workers.
 analyze::Profile decoding(nanoseconds io, nanoseconds compute) {
   JobSketch job;
   Rank& rank = job.rank();
@@ -167,11 +167,11 @@ TEST(DecodeBound, TenTimesAsLongInDecodingAsInIo) {
   EXPECT_EQ(advise(profile, {}).front().severity, Severity::kProblem);
 }
 
-TEST(DecodeBound, WhereIoTakesMoreThanHalfAsLong) {
+TEST(DecodeBound, IsNotReportedIfIoTakesMoreThanHalfAsLong) {
   EXPECT_THAT(rules_found(decoding(510ms, 3s)), Not(Contains("decode-bound")));
 }
 
-TEST(DecodeBound, WhereNobodyWaitsForIt) {
+TEST(DecodeBound, IsNotReportedIfTrainingDoesNotWait) {
   EXPECT_THAT(rules_found(decoding(100ms, 6s)), IsEmpty());
 }
 

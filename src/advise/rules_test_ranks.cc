@@ -1,4 +1,4 @@
-// What ranks read: all the same, some more than others.
+// Rules about ranks: all read the same bytes, or some read more than others.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Four ranks; each reads `files` of 100, in a new order every epoch, from the `first` on.
+// Four ranks; each reads `files` of 100 files from its `first` on, in a new order every epoch.
 struct Part {
   uint64_t first = 0;
   uint64_t files = 0;
@@ -48,14 +48,13 @@ TEST(SameBytes, AlsoInEachOfSeveralEpochs) {
   EXPECT_THAT(rules_found(ranks_read({{0, 100}, {0, 100}}, 3)), ElementsAre("same-bytes"));
 }
 
-// Over three epochs every rank meets most files, and all of them are read by several.
-TEST(SameBytes, ShardsThatAreDrawnAnewEveryEpochAreNotTheSame) {
+// Over three epochs every rank sees most files, and several ranks read each of them.
+TEST(SameBytes, SharesThatChangeEveryEpochAreNotTheSame) {
   EXPECT_THAT(rules_found(ranks_read({{0, 25}, {25, 25}, {50, 25}, {75, 25}}, 8)), IsEmpty());
 }
 
-// Ten epochs that nobody marked: every rank meets nearly all files, and reads two and a half
-// datasets.
-TEST(SameBytes, ShardsOfEpochsThatNobodyMarkedAreNotTheSame) {
+// Ten unmarked epochs: every rank sees nearly all files, and reads two and a half datasets.
+TEST(SameBytes, SharesOfUnmarkedEpochsAreNotTheSame) {
   JobSketch job(4);
   for (Rank& rank : job.ranks()) {
     for (uint64_t epoch = 0; epoch < 10; ++epoch) {
@@ -82,7 +81,7 @@ TEST(UnevenShards, OneRankHasAThirdMore) {
   EXPECT_THAT(advise(profile, {}).front().title, HasSubstr("rank 0"));
 }
 
-TEST(UnevenShards, AFifthMoreIsWhatFilesOfDifferentSizesMake) {
+TEST(UnevenShards, AFifthMoreIsNotReported) {
   EXPECT_THAT(rules_found(ranks_read({{0, 30}, {30, 24}, {54, 23}, {77, 23}}, 1, 100ms)),
               IsEmpty());
 }

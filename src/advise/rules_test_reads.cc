@@ -1,4 +1,4 @@
-// How data are read: sizes, reads in flight, prefetch, amplification.
+// Rules about how data is read: sizes, reads in flight, prefetch, amplification.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// One epoch over files that each are read in pieces, by four threads, 40 % of it beside computing.
+// One epoch over files that four threads read in pieces; 40 % of it overlaps with compute.
 analyze::Profile epoch_in_pieces(uint64_t piece, nanoseconds takes, unsigned readers = 4) {
   constexpr uint64_t kFileSize = 64 * kMiB;
   constexpr uint64_t kFiles = 8;
@@ -32,22 +32,22 @@ analyze::Profile epoch_in_pieces(uint64_t piece, nanoseconds takes, unsigned rea
   return job.profile();
 }
 
-TEST(SmallReads, OfSixteenKibAreToldWithTheirNumbers) {
+TEST(SmallReads, SixteenKibAreReportedWithNumbers) {
   const analyze::Profile profile = epoch_in_pieces(16 * kKiB, 1ms);
   ASSERT_THAT(rules_found(profile), ElementsAre("small-reads"));
   const Finding finding = advise(profile, {}).front();
   EXPECT_EQ(finding.severity, Severity::kProblem);
-  EXPECT_THAT(finding.evidence[0].text, HasSubstr("100.0 % of 32,768 reads"));
+  EXPECT_THAT(finding.evidence[0].text, HasSubstr("100.0 % of 32,768 data reads"));
   EXPECT_THAT(finding.evidence[0].text, HasSubstr("16 KiB"));
   EXPECT_GT(finding.gain.share, 0.3);
-  EXPECT_LT(finding.gain.share, 0.6);  // no more than what is not hidden
+  EXPECT_LT(finding.gain.share, 0.6);  // at most the part that does not overlap
 }
 
-TEST(SmallReads, OfSixtyFourKibAreLargeEnoughForADisk) {
+TEST(SmallReads, SixtyFourKibAreLargeEnoughForADisk) {
   EXPECT_THAT(rules_found(epoch_in_pieces(64 * kKiB, 1ms)), IsEmpty());
 }
 
-TEST(SmallReads, OfSixtyFourKibAreTooSmallForLustreAndTheStripeIsNamed) {
+TEST(SmallReads, SixtyFourKibAreTooSmallForLustreAndTheStripeIsNamed) {
   const analyze::Profile profile = epoch_in_pieces(64 * kKiB, 4ms);
   const Machine machine{.data_storage = Storage::kParallel, .data_file_system = "lustre"};
   ASSERT_THAT(rules_found(profile, machine), ElementsAre("small-reads"));
@@ -55,30 +55,30 @@ TEST(SmallReads, OfSixtyFourKibAreTooSmallForLustreAndTheStripeIsNamed) {
   EXPECT_THAT(change_for(finding, "lustre"), HasSubstr("lfs setstripe -S 1M -c 1 /data"));
 }
 
-TEST(SmallReads, OfOneMibAreLargeEnoughForLustre) {
+TEST(SmallReads, OneMibIsLargeEnoughForLustre) {
   const Machine machine{.data_storage = Storage::kParallel, .data_file_system = "lustre"};
   EXPECT_THAT(rules_found(epoch_in_pieces(kMiB, 16ms), machine), IsEmpty());
 }
 
-TEST(SmallReads, ThatTakeNoTimeAreNobodysProblem) {
+TEST(SmallReads, AreNotReportedIfTheyTakeNoTime) {
   EXPECT_THAT(rules_found(epoch_in_pieces(16 * kKiB, 2us)), IsEmpty());
 }
 
 TEST(FewReadsInFlight, OneReaderThatWaitsForADevice) {
   const analyze::Profile profile = epoch_in_pieces(256 * kKiB, 2ms, 1);
   ASSERT_THAT(rules_found(profile), ElementsAre("few-reads-in-flight"));
-  EXPECT_THAT(advise(profile, {}).front().evidence[0].text, HasSubstr("1.00 of its reads"));
+  EXPECT_THAT(advise(profile, {}).front().evidence[0].text, HasSubstr("1.00 reads in flight"));
 }
 
 TEST(FewReadsInFlight, TwoReadersAreNotFew) {
   EXPECT_THAT(rules_found(epoch_in_pieces(256 * kKiB, 2ms, 2)), IsEmpty());
 }
 
-TEST(FewReadsInFlight, OneReaderThatCopiesFromThePageCacheNeedsNoOthers) {
+TEST(FewReadsInFlight, OneReaderOfThePageCacheIsEnough) {
   EXPECT_THAT(rules_found(epoch_in_pieces(kMiB, 500us, 1)), IsEmpty());
 }
 
-// Ten batches of 64 MiB that take a second to read, and as long to compute.
+// Ten batches of 64 MiB that take a second to read and a second to compute.
 analyze::Profile batches(bool prefetch, nanoseconds compute) {
   JobSketch job;
   job.import("torch");
@@ -97,7 +97,7 @@ analyze::Profile batches(bool prefetch, nanoseconds compute) {
   return job.profile();
 }
 
-TEST(LittlePrefetch, ReadingOnlyWhenTheBatchIsWanted) {
+TEST(LittlePrefetch, ReadingOnlyWhenTheBatchIsNeeded) {
   const analyze::Profile profile = batches(false, 1s);
   ASSERT_THAT(rules_found(profile), ElementsAre("little-prefetch"));
   const Finding finding = advise(profile, {}).front();
@@ -107,15 +107,15 @@ TEST(LittlePrefetch, ReadingOnlyWhenTheBatchIsWanted) {
   for (const Change& change : finding.changes) EXPECT_NE(change.framework, "tf.data");
 }
 
-TEST(LittlePrefetch, HalfOfReadingBesideComputingIsPrefetch) {
+TEST(LittlePrefetch, IsNotReportedIfHalfOfReadingOverlaps) {
   EXPECT_THAT(rules_found(batches(true, 500ms)), IsEmpty());
 }
 
-TEST(LittlePrefetch, NothingToOverlapWithNothingToGain) {
+TEST(LittlePrefetch, IsNotReportedWithoutComputeToOverlapWith) {
   EXPECT_THAT(rules_found(batches(false, 20ms)), IsEmpty());
 }
 
-// Every sample of a file is read `times` an epoch, 256 KiB each.
+// Every sample of a file, 256 KiB each, is read `times` per epoch.
 analyze::Profile samples_read(uint64_t times) {
   constexpr uint64_t kSamples = 256;
   JobSketch job;
@@ -145,7 +145,7 @@ TEST(ReadAmplification, EachSampleTwice) {
 
 TEST(ReadAmplification, EachSampleOnce) { EXPECT_THAT(rules_found(samples_read(1)), IsEmpty()); }
 
-// Each of `times` samples takes all of its 8 MiB file.
+// For each of `times` samples the whole file of 8 MiB is read.
 analyze::Profile whole_file_for_each_sample(int times) {
   JobSketch job;
   job.rank().epoch(0, [&] {
@@ -161,15 +161,15 @@ analyze::Profile whole_file_for_each_sample(int times) {
   return job.profile();
 }
 
-TEST(PartialUse, AFileReadWholeForEachOfItsSamples) {
+TEST(PartialUse, AFileReadWholeForEverySample) {
   EXPECT_THAT(rules_found(whole_file_for_each_sample(4)), ElementsAre("partial-use"));
 }
 
-TEST(PartialUse, ThreeTimesMayHaveAReason) {
+TEST(PartialUse, ThreeTimesIsNotReported) {
   EXPECT_THAT(rules_found(whole_file_for_each_sample(3)), Not(Contains("partial-use")));
 }
 
-// HDF5 reads 1 MiB chunks and hands on `used` bytes of each.
+// HDF5 reads 1 MiB chunks and returns `used` bytes of each.
 analyze::Profile chunks(uint64_t used) {
   JobSketch job;
   job.rank().epoch(0, [&] {
@@ -191,13 +191,13 @@ analyze::Profile chunks(uint64_t used) {
   return job.profile();
 }
 
-TEST(PartialUse, ChunksOfWhichAQuarterIsHandedOn) {
+TEST(PartialUse, ChunksOfWhichAQuarterIsUsed) {
   const analyze::Profile profile = chunks(256 * kKiB);
   ASSERT_THAT(rules_found(profile), ElementsAre("partial-use"));
   EXPECT_THAT(advise(profile, {}).front().evidence[0].text, HasSubstr("25.0 % was used"));
 }
 
-TEST(PartialUse, ChunksOfWhichMostIsHandedOn) {
+TEST(PartialUse, ChunksOfWhichMostIsUsedAreNotReported) {
   EXPECT_THAT(rules_found(chunks(768 * kKiB)), IsEmpty());
 }
 
@@ -214,7 +214,7 @@ analyze::Profile text_by_lines(uint64_t lines, uint64_t blocks) {
       for (uint64_t i = 0; i < blocks; ++i) {
         hand.read("/data/train.txt", lines * 80 + i * kMiB, kMiB, 400us);
       }
-      Hand& other = team.next();  // beside it, so that there are two in flight
+      Hand& other = team.next();  // at the same time, so that two reads are in flight
       other.open("/data/b.bin", 1000 * kMiB);
       for (uint64_t i = 0; i < 20; ++i) other.read("/data/b.bin", i * 50 * kMiB, 50 * kMiB, 90ms);
     });
@@ -226,7 +226,7 @@ TEST(LineReads, TwentyThousandLines) {
   EXPECT_THAT(rules_found(text_by_lines(20'000, 0)), ElementsAre("line-reads"));
 }
 
-TEST(LineReads, LessThanHalfOfTheReads) {
+TEST(LineReads, LessThanHalfOfTheReadsIsNotReported) {
   EXPECT_THAT(rules_found(text_by_lines(10'000, 10'100)), Not(Contains("line-reads")));
 }
 
@@ -246,7 +246,7 @@ TEST(UnalignedDirect, PiecesOfAHundredThousandBytes) {
   EXPECT_THAT(rules_found(direct_reads(100'000, 4)), ElementsAre("unaligned-direct"));
 }
 
-TEST(UnalignedDirect, OnlyTheEndsOfManyFiles) {
+TEST(UnalignedDirect, UnalignedEndsOfFilesAreNotReported) {
   EXPECT_THAT(rules_found(direct_reads(128 * kKiB, 200)), IsEmpty());
 }
 

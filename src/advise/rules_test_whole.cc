@@ -1,4 +1,4 @@
-// Advice as a whole: healthy jobs, empty ones, what hides what, and in which order.
+// All rules together: healthy and empty jobs, the order of findings, and those that others explain.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,14 +16,14 @@ using testing::IsEmpty;
 
 TEST(Advise, AnEmptyProfileHasNoFindings) { EXPECT_THAT(advise({}, {}), IsEmpty()); }
 
-TEST(Advise, ATraceOfOneEventHasNone) {
+TEST(Advise, ATraceOfOneEventHasNoFindings) {
   JobSketch job;
   job.rank().main.read("/data/a", 0, 100, 10s);
   EXPECT_THAT(rules_found(job.profile()), IsEmpty());
 }
 
-// Two ranks on two nodes, shuffled samples of their own shards, reads beside computing. Nothing is
-// wrong with it, on any storage.
+// Two ranks on two hosts, shuffled samples of their own shares, reads that overlap with compute.
+// Nothing is wrong with it, on any storage.
 analyze::Profile healthy(nanoseconds read, nanoseconds compute) {
   JobSketch job(2, 2);
   job.import("torch");
@@ -58,7 +58,7 @@ TEST(Advise, AHealthyJobHasNoFindingsOnAnyStorage) {
   }
 }
 
-TEST(IoHidden, IsToldWhereMuchIoCostsNothing) {
+TEST(IoHidden, IsReportedIfMuchIoCostsNothing) {
   const analyze::Profile profile = healthy(30ms, 500ms);
   ASSERT_THAT(rules_found(profile), ElementsAre("io-hidden"));
   const Finding finding = advise(profile, {}).front();
@@ -66,11 +66,11 @@ TEST(IoHidden, IsToldWhereMuchIoCostsNothing) {
   EXPECT_EQ(finding.gain.saved_ns, 0u);
 }
 
-TEST(IoHidden, IsNotToldWhereTrainingWaits) {
+TEST(IoHidden, IsNotReportedIfTrainingWaits) {
   EXPECT_THAT(rules_found(healthy(45ms, 500ms)), testing::Not(Contains("io-hidden")));
 }
 
-TEST(IoHidden, MakesNotesOfWhatItHides) {
+TEST(IoHidden, TurnsOtherFindingsAboutReadingIntoNotes) {
   JobSketch job;
   job.rank().epoch(0, [&] {
     job.rank().batch({.compute = 10s}, [&](Team& team) {
@@ -88,7 +88,7 @@ TEST(IoHidden, MakesNotesOfWhatItHides) {
   }
 }
 
-TEST(Advise, PutsWhatGainsMostFirstAndGainsNoMoreThanWaiting) {
+TEST(Advise, SortsByGainAndGainsAtMostTheWaiting) {
   JobSketch job;
   job.rank().epoch(0, [&] {
     for (int step = 0; step < 4; ++step) {
@@ -110,7 +110,7 @@ TEST(Advise, PutsWhatGainsMostFirstAndGainsNoMoreThanWaiting) {
   }
 }
 
-TEST(Advise, ASecondOfIoInAnHourIsNotNoise) {
+TEST(Advise, ASecondOfIoInAnHourIsIgnored) {
   JobSketch job;
   job.rank().epoch(0, [&] {
     for (int i = 0; i < 2000; ++i) {
@@ -122,7 +122,7 @@ TEST(Advise, ASecondOfIoInAnHourIsNotNoise) {
   EXPECT_THAT(rules_found(job.profile()), IsEmpty());
 }
 
-TEST(Rules, HaveNamesOfTheirOwnAndSayWhatTheyLookFor) {
+TEST(Rules, HaveUniqueNamesAndSummaries) {
   std::set<std::string_view> names;
   for (const Rule& rule : rules()) {
     EXPECT_TRUE(names.insert(rule.name).second) << rule.name;

@@ -1,4 +1,4 @@
-// Workloads: jobs for the tests of rules, sketched in a few words and made into real traces.
+// Workloads: jobs for the tests of rules, described in a few lines and turned into real traces.
 //
 //   JobSketch job(2);
 //   for (Rank& rank : job.ranks()) {
@@ -32,18 +32,18 @@ using std::chrono::nanoseconds;
 struct FileRead {
   uint64_t size = 0;
   uint64_t piece = 0;   // 0: in one read
-  nanoseconds takes{};  // each piece
+  nanoseconds takes{};  // per piece
   nanoseconds opening = 20us;
   uint32_t flags = 0;  // of open
 };
 
-// A thread that does one thing after another.
+// A thread of the job. Its calls follow one another.
 class Hand {
  public:
   Hand(analyze::Program program, uint32_t thread, nanoseconds begin)
       : now(begin), program_(program), thread_(thread) {}
 
-  // Of the file's own size, as known by fstat.
+  // `size` is the size of the file, as fstat reports it.
   void open(const std::string& file, uint64_t size, nanoseconds takes = 20us, uint32_t flags = 0);
   void read(const std::string& file, uint64_t offset, uint64_t size, nanoseconds takes);
   void write(const std::string& file, uint64_t offset, uint64_t size, nanoseconds takes);
@@ -53,7 +53,7 @@ class Hand {
   void close(const std::string& file);
   void call(wire::Call call, const std::string& file, nanoseconds takes, uint64_t size = 0);
   void region(std::string_view name, nanoseconds takes);
-  // Opens it, reads it from begin to end, closes it.
+  // Opens the file, reads it from start to end, closes it.
   void read_file(const std::string& file, const FileRead& how);
 
   nanoseconds now;
@@ -67,7 +67,7 @@ class Hand {
 class Team {
  public:
   explicit Team(std::vector<Hand> hands) : hands_(std::move(hands)) {}
-  Hand& next();  // the one that is free first
+  Hand& next();  // the thread that is free first
   nanoseconds end() const;
 
  private:
@@ -77,7 +77,7 @@ class Team {
 struct Batch {
   nanoseconds compute{};
   unsigned readers = 4;
-  bool prefetch = true;  // readers work while this computes; else before it
+  bool prefetch = true;  // read during compute; otherwise before it
 };
 
 class Rank {
@@ -87,10 +87,10 @@ class Rank {
 
   uint32_t index() const { return index_; }
   void epoch(int64_t number, const std::function<void()>& work);
-  // One step: computes, and waits for what the readers have not finished by then.
+  // One step: computes, and waits for readers that have not finished by then.
   void batch(const Batch& batch, const std::function<void(Team&)>& work);
   void compute(nanoseconds takes);
-  // A region around what `main` does in it.
+  // A region around what `main` does in `work`.
   void within(std::string_view name, const std::function<void()>& work);
 
   Hand main;
@@ -106,16 +106,16 @@ class Rank {
 
 class JobSketch {
  public:
-  // `hosts` share the ranks evenly.
+  // Ranks are spread evenly over `hosts`.
   explicit JobSketch(uint32_t ranks = 1, uint32_t hosts = 1);
 
   std::vector<Rank>& ranks() { return ranks_; }
   Rank& rank() { return ranks_.front(); }
 
-  // Leaves what a program leaves that imports it: "torch", "tensorflow".
+  // Records the reads of a program that imports "torch" or "tensorflow".
   void import(const std::string& framework);
 
-  // The real profile of the real trace. Once.
+  // The profile of the real trace. REQUIRES: called once.
   analyze::Profile profile();
 
  private:
@@ -124,13 +124,13 @@ class JobSketch {
   std::vector<Rank> ranks_;
 };
 
-// Names of the rules, in the order of advise().
+// Names of the rules that found something, in the order of advise().
 std::vector<std::string> rules_found(const analyze::Profile& profile, const Machine& machine = {});
 
-// The text of a finding's change for a framework; empty where there is none.
+// The text of a finding's change for a framework; empty if there is none.
 std::string change_for(const Finding& finding, std::string_view framework);
 
-// Numbers 0 to count - 1 in an order that depends on the seed.
+// 0 to count - 1, shuffled by `seed`.
 std::vector<uint64_t> shuffled(uint64_t count, uint64_t seed);
 
 }  // namespace millrace::advise

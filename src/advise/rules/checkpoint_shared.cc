@@ -32,9 +32,10 @@ Judged judge_checkpoint_shared(const analyze::Profile& profile, const Machine& m
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 
   Finding finding;
-  finding.title = "checkpoints are written to shared storage although a local disk has room";
+  finding.title = "checkpoints go to shared storage although a local disk has room";
   finding.evidence = {
-      {fmt::format("{} checkpoints of up to {} were written to {} storage; they stalled training for {}",
+      {fmt::format("{} checkpoints of up to {} were written to {} storage; they stalled training "
+                   "for {}",
                    profile.checkpoints.size(), format_bytes(largest),
                    kStorageNames[static_cast<size_t>(machine.checkpoint_storage)],
                    duration(stalled_ns)),
@@ -47,16 +48,17 @@ Judged judge_checkpoint_shared(const analyze::Profile& profile, const Machine& m
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "save to the local disk first: torch.save to $TMPDIR, then copy to the shared directory "
-              "in a low-priority thread or process")
+              "save to the local disk first: torch.save to $TMPDIR, then copy to the shared "
+              "directory in a low-priority thread or process")
           .tf_data(
-              "save to the local disk first: tf.train.CheckpointManager(checkpoint, directory on the "
-              "local disk), then copy from there")
+              "save to the local disk first: tf.train.CheckpointManager(checkpoint, directory on "
+              "the local disk), then copy from there")
           .any("copy only the checkpoints that must outlive the host; keep the others local")
           .take();
   finding.gain =
       gain_of(waiting, saved_ns,
-              "the stall time of all checkpoints, minus the time to write them to local disks at 1 GB/s");
+              "the stall time of all checkpoints, minus the time to write them to local disks at 1 "
+              "GB/s");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

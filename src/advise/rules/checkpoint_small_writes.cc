@@ -34,13 +34,14 @@ Judged judge_checkpoint_small_writes(const analyze::Profile& profile, const Mach
   const uint64_t needless_ns = io->write_ns - std::min(io->write_ns, left_ns);
   Finding finding;
   finding.title = fmt::format("small checkpoint writes: {} on average", format_bytes(mean_bytes));
-  finding.evidence = {
-      {fmt::format("{} writes for {} of checkpoints, {} per write on average", format_exact(io->writes),
-                   format_bytes(io->bytes_written), format_bytes(mean_bytes)),
-       "kinds:checkpoint"},
-      {fmt::format("they took {}, {} each", duration(io->write_ns),
-                   duration(io->write_ns / io->writes)),
-       "kinds:checkpoint"}};
+  finding.evidence = {{fmt::format("{} writes for {} of checkpoints, {} per write on "
+                                   "average",
+                                   format_exact(io->writes), format_bytes(io->bytes_written),
+                                   format_bytes(mean_bytes)),
+                       "kinds:checkpoint"},
+                      {fmt::format("they took {}, {} each", duration(io->write_ns),
+                                   duration(io->write_ns / io->writes)),
+                       "kinds:checkpoint"}};
   finding.threshold =
       "a mean under 64 KiB: a parallel file system transfers 1 MiB to 4 MiB per request, and "
       "takes a lock for every partial one";
@@ -50,19 +51,19 @@ Judged judge_checkpoint_small_writes(const analyze::Profile& profile, const Mach
               "write through a large buffer: with open(path, 'wb', buffering=16 << 20) as f: "
               "torch.save(state, f); do not pickle many small objects")
           .tf_data(
-              "write fewer, larger shards: tf.train.Checkpoint groups variables; avoid one file per "
-              "variable")
+              "write fewer, larger shards: tf.train.Checkpoint groups variables; avoid one file "
+              "per variable")
           .hdf5(
-              "store many small tensors in one dataset, and call H5Pset_meta_block_size(fapl, 1 << 20) "
-              "to aggregate metadata")
+              "store many small tensors in one dataset, and call H5Pset_meta_block_size(fapl, 1 << "
+              "20) to aggregate metadata")
           .lustre("use large stripes: lfs setstripe -S 4M -c 4 on the checkpoint directory")
           .take();
   finding.gain =
       gain_of(waiting,
               std::min(waiting.unhidden_due_to(needless_ns),
                        std::max(profile.time.mean.checkpoint_ns, profile.time.job.checkpoint_ns)),
-              "the time of these writes that does not overlap with compute, minus what writes of 1 MiB "
-              "would take");
+              "the time of these writes that does not overlap with compute, minus what writes of 1 "
+              "MiB would take");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -48,7 +48,7 @@ Judged judge_checkpoint_stall(const analyze::Profile& profile, const Machine& ma
   Finding finding;
   finding.title = others_wait ? fmt::format("checkpoint stall: {} {} while one writes", ranks - 1,
                                             ranks == 2 ? "rank waits" : "ranks wait")
-                              : "checkpoint stall: training stops while a checkpoint is written";
+                              : "checkpoint stall: training stops during checkpoints";
   finding.evidence = {
       {fmt::format("{} {} stalled training for {}, {} of the wall time", saved.count,
                    saved.count == 1 ? "checkpoint" : "checkpoints", duration(saved.stalled_ns),
@@ -64,18 +64,17 @@ Judged judge_checkpoint_stall(const analyze::Profile& profile, const Machine& ma
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "checkpoint asynchronously: torch.distributed.checkpoint.async_save(state, ...) lets every "
-              "rank write its part during training; otherwise copy the state to the CPU and call "
-              "torch.save in a thread")
+              "checkpoint asynchronously: torch.distributed.checkpoint.async_save(state, ...) lets "
+              "every rank write its part during training; otherwise copy the state to the CPU and "
+              "call torch.save in a thread")
           .tf_data(
-              "checkpoint asynchronously: tf.train.CheckpointOptions(enable_async=True); Orbax does "
-              "the same for JAX")
+              "checkpoint asynchronously: tf.train.CheckpointOptions(enable_async=True); Orbax "
+              "does the same for JAX")
           .hdf5("write in parallel: H5Pset_fapl_mpio, collective, one hyperslab per rank")
           .any("write to a local disk first, and copy from there during training")
           .take();
-  finding.gain =
-      gain_of(waiting, saved.stalled_ns - std::min(saved.stalled_ns, left_ns),
-              "the stall time, minus copying the state in memory at 2 GB/s");
+  finding.gain = gain_of(waiting, saved.stalled_ns - std::min(saved.stalled_ns, left_ns),
+                         "the stall time, minus copying the state in memory at 2 GB/s");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

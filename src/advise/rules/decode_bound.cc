@@ -19,13 +19,13 @@ Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machin
 
   const double decode_share = ratio(waiting.decode_ns, waiting.decode_ns + waiting.calls_ns);
   Finding finding;
-  finding.title = "decode-bound: training waits for decoding on the CPU, not for I/O";
+  finding.title = "training waits for decoding on the CPU, not for I/O";
   finding.evidence = {
       {fmt::format("a rank waits {} for data, {} of the wall time", duration(waiting.data_ns),
                    format_percent(waiting.share(waiting.data_ns))),
        "time.mean"},
-      {fmt::format("decoding took {}, I/O took {}",
-                   duration(waiting.decode_ns), duration(waiting.calls_ns)),
+      {fmt::format("decoding took {}, I/O took {}", duration(waiting.decode_ns),
+                   duration(waiting.calls_ns)),
        "functions"}};
   finding.threshold =
       "at least 5 % of the wall time waiting, and twice as much time in decoding as in I/O: faster "
@@ -33,8 +33,9 @@ Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machin
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "add workers, up to the cores per rank (num_workers); use decode_jpeg of torchvision.io or "
-              "DALI instead of PIL; crop while decoding; augment in batches on the accelerator")
+              "add workers, up to the cores per rank (num_workers); use decode_jpeg of "
+              "torchvision.io or DALI instead of PIL; crop while decoding; augment in batches on "
+              "the accelerator")
           .tf_data(
               "decode in parallel: map(decode, num_parallel_calls=tf.data.AUTOTUNE); use "
               "tf.image.decode_and_crop_jpeg; cache() after decoding if the values fit in memory")
@@ -43,8 +44,8 @@ Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machin
           .take();
   finding.gain =
       gain_of(waiting, scaled(waiting.data_ns, decode_share) / 2,
-              "half of the waiting caused by decoding: what twice the workers, or a decoder twice as "
-              "fast, would save");
+              "half of the waiting caused by decoding: what twice the workers, or a decoder twice "
+              "as fast, would save");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

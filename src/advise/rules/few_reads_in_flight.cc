@@ -56,19 +56,20 @@ Judged judge_few_reads_in_flight(const analyze::Profile& profile, const Machine&
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "add workers: DataLoader(..., num_workers=N), each keeps one read in flight; start with 4 "
-              "per rank, and use at most the cores of the rank")
+              "add workers: DataLoader(..., num_workers=N), each keeps one read in flight; start "
+              "with 4 per rank, and use at most the cores of the rank")
           .tf_data(
               "read in parallel: Dataset.interleave(..., cycle_length=8, "
               "num_parallel_calls=tf.data.AUTOTUNE) over the files, and map(..., "
               "num_parallel_calls=tf.data.AUTOTUNE)")
           .hdf5(
-              "read from several processes, one file each: within a process, HDF5 runs one call at a "
-              "time")
+              "read from several processes, one file each: within a process, HDF5 runs one call at "
+              "a time")
           .loader("use millrace.DataLoader: it keeps many reads in flight from one process")
           .take();
   finding.gain = gain_of(waiting, saved_ns,
-                         "the waiting for reads that 4 reads in flight would save if the storage kept its latency");
+                         "the waiting for reads that 4 reads in flight would save if the storage "
+                         "kept its latency");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -27,18 +27,19 @@ Judged judge_file_shuffle(const analyze::Profile& profile, const Machine& machin
   const uint64_t mean_bytes =
       profile.job.dataset_bytes / std::max<uint64_t>(profile.job.dataset_files, 1);
   Finding finding;
-  finding.title = "weak shuffle: files are shuffled, the samples within them are not";
+  finding.title = "files are shuffled, but not the samples within them";
   finding.evidence = {
       {fmt::format("{} files of {} on average provide {} steps per epoch",
                    format_exact(data.files_read), format_bytes(mean_bytes), format_exact(steps)),
        "data"},
       {jumped
            ? fmt::format(
-                 "{} of the reads within a file move to a higher offset; {} of the moves to another file go up by name",
+                 "{} of the reads within a file move to a higher offset; {} of the moves to "
+                 "another file go up by name",
                  format_percent(data.ascending_within), format_percent(data.ascending))
            : fmt::format(
-                 "{} of the reads within a file are sequential; {} of the moves to another file go up "
-                 "by name",
+                 "{} of the reads within a file are sequential; {} of the moves to another file go "
+                 "up by name",
                  format_percent(ratio(counts.consecutive, counts.transitions)),
                  format_percent(data.ascending)),
        "data"}};
@@ -47,21 +48,21 @@ Judged judge_file_shuffle(const analyze::Profile& profile, const Machine& machin
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "shuffle samples, not files: use a map-style Dataset with an index and shuffle=True, or a "
-              "shuffle buffer after an IterableDataset (WebDataset: .shuffle(10000))")
-          .tf_data(fmt::format(
+              "shuffle samples, not files: use a map-style Dataset with an index and shuffle=True, "
+              "or a shuffle buffer after an IterableDataset (WebDataset: .shuffle(10000))")
+          .tf_data(
               "shuffle samples, not files: interleave(cycle_length=16) over files, then "
-              ".shuffle(buffer_size={}); the buffer must hold the samples of several files",
-              format_exact(10000)))
+              ".shuffle(buffer_size=10000); the buffer must hold the samples of several files")
           .loader(
-              "use millrace.DataLoader(..., shuffle=\"partial\", fraction=0.1): it reorders samples "
-              "every epoch, and takes a tenth of them from other ranks")
+              "use millrace.DataLoader(..., shuffle=\"partial\", fraction=0.1): it reorders "
+              "samples every epoch, and takes a tenth of them from other ranks")
           .any("ignore this if a buffer in memory shuffles the samples after reading")
           .take();
   finding.gain.how =
       "no time: batches of similar neighbours cost accuracy if files were sorted, which a trace "
       "does not show";
-  // Programs that stream files usually shuffle in a buffer; those that pick samples by index do not.
+  // Programs that stream files usually shuffle in a buffer; those that pick samples by index do
+  // not.
   finding.severity = jumped ? Severity::kWarning : Severity::kNote;
   return finding;
 }

@@ -24,11 +24,12 @@ Judged judge_fits_local_disk(const analyze::Profile& profile, const Machine& mac
   const uint64_t left_ns = time_at(again->bytes / hosts, kDiskBytesPerSecond);
   Finding finding;
   finding.title = size <= room
-                      ? "network reads of a dataset that fits on each local disk"
-                      : "network reads of a dataset that fits on the combined local disks";
+                      ? "the dataset fits on a local disk but is read over the network"
+                      : "the dataset fits on the combined local disks but is read over the network";
   finding.evidence = {
-      {fmt::format("the dataset is {}; a local disk has {} free, all together {}", format_bytes(size),
-                   format_bytes(*machine.local_disk_bytes),
+      {fmt::format("the dataset is {}; a local disk has {} free, all together "
+                   "{}",
+                   format_bytes(size), format_bytes(*machine.local_disk_bytes),
                    format_bytes(*machine.local_disk_bytes * hosts)),
        "job"},
       {fmt::format("{} were read again after the first time, from storage that all hosts share",
@@ -45,8 +46,8 @@ Judged judge_fits_local_disk(const analyze::Profile& profile, const Machine& mac
               data_directory(profile)))
           .tf_data("cache on the local disk: .cache(filename) copies it in the first epoch")
           .store(
-              "millrace store (coming) spreads it over the local disks under the same paths, even if it "
-              "does not fit on one")
+              "millrace store (coming) spreads it over the local disks under the same paths, even "
+              "if it does not fit on one")
           .take();
   finding.gain = gain_of(
       waiting, again->saved_ns - std::min(again->saved_ns, left_ns),

@@ -45,9 +45,8 @@ Judged judge_fits_memory(const analyze::Profile& profile, const Machine& machine
   const Waiting waiting = waiting_of(profile);
   const bool on_each = size <= room;
   Finding finding;
-  finding.title =
-      on_each ? "no caching: the dataset fits in the memory of each host but is read every epoch"
-              : "no caching: the dataset fits in the combined memory but is read every epoch";
+  finding.title = on_each ? "the dataset fits in memory but is reread every epoch"
+                          : "the dataset fits in the combined memory but is reread every epoch";
   finding.evidence = {
       {fmt::format("the dataset is {} in {} files; each host has {} of memory, all together {}",
                    format_bytes(size), format_exact(job.dataset_files),
@@ -66,16 +65,17 @@ Judged judge_fits_memory(const analyze::Profile& profile, const Machine& machine
               "copy the dataset to memory before training: cp -r {} /dev/shm/, and read it from "
               "there; or keep the samples in one shared tensor that the workers inherit",
               data_directory(profile)))
-          .tf_data(
-              "add .cache() after decoding if the decoded values fit, otherwise before it")
-          .hdf5("open files with driver='core' in h5py (H5Pset_fapl_core): it reads the file into memory")
+          .tf_data("add .cache() after decoding if the decoded values fit, otherwise before it")
+          .hdf5(
+              "open files with driver='core' in h5py (H5Pset_fapl_core): it reads the file into "
+              "memory")
           .store(
-              "millrace store (coming) keeps the dataset in memory, a part on each host, under the same "
-              "paths")
+              "millrace store (coming) keeps the dataset in memory, a part on each host, under the "
+              "same paths")
           .take();
   finding.gain = gain_of(waiting, again->saved_ns,
-                         "the waiting caused by reads after the first time, minus copying the bytes from "
-                         "memory at 2 GB/s");
+                         "the waiting caused by reads after the first time, minus copying the "
+                         "bytes from memory at 2 GB/s");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -75,11 +75,11 @@ Judged judge_hot_small_file(const analyze::Profile& profile, const Machine& mach
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "load the file once in Dataset.__init__ (or with functools.lru_cache) and keep the values; "
-              "forked workers share the pages")
+              "load the file once in Dataset.__init__ (or with functools.lru_cache) and keep the "
+              "values; forked workers share the pages")
           .tf_data(
-              "read the file once before the pipeline and capture the tensor, or .cache() the dataset "
-              "made from it")
+              "read the file once before the pipeline and capture the tensor, or .cache() the "
+              "dataset made from it")
           .hdf5(
               "open the file with H5Pset_fapl_core(fapl, 1 << 20, 0) (h5py: driver='core', "
               "backing_store=False): it is read once and stays in memory")

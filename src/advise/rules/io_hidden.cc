@@ -16,7 +16,8 @@ Judged judge_io_hidden(const analyze::Profile& profile, const Machine&) {
   if (mean.compute_ns == 0 || mean.io_ns < kSecond) return {};
   if (waiting.share(mean.io_ns) < kIoShareMin) return {};
   const double overlapped = ratio(mean.io_hidden_ns, mean.io_ns);
-  if (overlapped < kOverlappedShareMin || waiting.share(waiting.data_ns) >= kWaitShareMin) return {};
+  if (overlapped < kOverlappedShareMin || waiting.share(waiting.data_ns) >= kWaitShareMin)
+    return {};
 
   Finding finding;
   finding.title = "I/O already overlaps with compute: faster I/O would gain nothing";

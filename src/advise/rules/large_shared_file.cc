@@ -27,8 +27,10 @@ Judged judge_large_shared_file(const analyze::Profile& profile, const Machine& m
 
   const uint64_t parts = std::clamp<uint64_t>(file->size_bytes / kGiB, file->readers, 1024);
   Finding finding;
-  finding.title =
-      fmt::format("server bottleneck: {} ranks read one file of {}", file->readers, format_bytes(file->size_bytes));
+  finding.title = fmt::format(
+      "server bottleneck: {} ranks "
+      "read one file of {}",
+      file->readers, format_bytes(file->size_bytes));
   finding.evidence = {
       {fmt::format("{}: {} of the {} of data read, by {} ranks", file->path,
                    format_percent(ratio(file->io.bytes_read, io.bytes_read)),
@@ -38,8 +40,8 @@ Judged judge_large_shared_file(const analyze::Profile& profile, const Machine& m
                    format_bandwidth(ratio(file->io.bytes_read, file->io.read_ns) * 1e9)),
        "files:" + file->path}};
   finding.threshold =
-      "at least 1 GiB, four ranks and half of the bytes: unless striped, a file lies on one server, "
-      "which delivers about 1 to 5 GB/s to all clients together";
+      "at least 1 GiB, four ranks and half of the bytes: unless striped, a file lies on one "
+      "server, which delivers about 1 to 5 GB/s to all clients together";
   const auto per_part = format_bytes(std::max<uint64_t>(file->size_bytes / parts, 1));
   finding.changes =
       Changes(profile, machine)
@@ -56,8 +58,8 @@ Judged judge_large_shared_file(const analyze::Profile& profile, const Machine& m
           .take();
   finding.gain =
       gain_of(waiting, waiting.due_to(file->io.read_ns) / 2,
-              "half of the waiting for this file: if one server is the bottleneck, a second one halves "
-              "the time");
+              "half of the waiting for this file: if one server is the bottleneck, a second one "
+              "halves the time");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -57,12 +57,13 @@ Judged judge_line_reads(const analyze::Profile& profile, const Machine& machine)
               "read large blocks: tf.data.TextLineDataset(files, buffer_size=1 << 20, "
               "num_parallel_reads=4); better: convert once to TFRecord")
           .any(
-              "in C: call setvbuf(file, NULL, _IOFBF, 1 << 20), fread() whole blocks, and parse numbers "
-              "with from_chars or strtod from the block")
+              "in C: call setvbuf(file, NULL, _IOFBF, 1 << 20), fread() whole blocks, and parse "
+              "numbers with from_chars or strtod from the block")
           .take();
   finding.gain =
       gain_of(waiting, waiting.unhidden_due_to(time_ns - std::min(time_ns, left_ns)),
-              "the time of these calls that does not overlap with compute, minus copying the bytes");
+              "the time of these calls that does not overlap with compute, minus copying the "
+              "bytes");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -48,12 +48,14 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
               "persistent_workers=True); with num_workers=0 the training process itself reads")
           .tf_data("end the pipeline with .prefetch(tf.data.AUTOTUNE)")
           .hdf5(
-              "open the file in each worker process: the threads of one process share HDF5's global lock")
+              "open the file in each worker process: the threads of one process share HDF5's "
+              "global lock")
           .loader("use millrace.DataLoader: it prefetches batches on its own threads")
           .take();
   finding.gain =
       gain_of(waiting, saved_ns,
-              "the shorter of waiting and compute without loading: with enough prefetch the two overlap");
+              "the shorter of waiting and compute without loading: with enough prefetch the two "
+              "overlap");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -60,8 +60,8 @@ Judged judge_metadata_storm(const analyze::Profile& profile, const Machine& mach
   finding.title = "metadata storm at the start of epochs";
   finding.evidence = {
       {fmt::format(
-           "{} of {} epochs start with opens, stats and directory listings: {} in their first tenth, "
-           "more than in the rest",
+           "{} of {} epochs start with opens, stats and directory listings: {} in their first "
+           "tenth, more than in the rest",
            storms.epochs, profile.epochs.size(), format_exact(storms.calls)),
        fmt::format("epochs:{}", storms.first)},
       {fmt::format("for {} there is little other I/O", duration(storms.long_ns)), "timeline"}};
@@ -72,8 +72,8 @@ Judged judge_metadata_storm(const analyze::Profile& profile, const Machine& mach
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "list the files once and store the list (text or pickle) with the data; create the Dataset "
-              "once, not every epoch; use persistent_workers=True")
+              "list the files once and store the list (text or pickle) with the data; create the "
+              "Dataset once, not every epoch; use persistent_workers=True")
           .tf_data(
               "list the files once, outside the epochs, and pass the list to "
               "tf.data.Dataset.from_tensor_slices; use repeat() instead of a new pipeline")

@@ -19,14 +19,15 @@ Judged judge_no_shuffle(const analyze::Profile& profile, const Machine& machine)
   if (data.files_read + profile.data_reads.counts.count < kCallsMin) return {};
 
   Finding finding;
-  finding.title = sequential ? "no shuffle: every epoch reads the data in the order of file names"
-                             : "no shuffle: every epoch reads the data in the same order";
+  finding.title = sequential ? "no shuffle: every epoch reads in the order of file names"
+                             : "no shuffle: every epoch reads in the same order";
   finding.evidence = {
       {fmt::format(
            "{} of the epochs of a rank repeat the order of the epoch before, over {} epochs",
            format_percent(data.order_repeated), profile.job.epochs),
        "data"},
-      {fmt::format("{} of the moves to another file go up by name, {} of the reads within files by offset",
+      {fmt::format("{} of the moves to another file go up by name, {} of the reads within files by "
+                   "offset",
                    format_percent(data.ascending), format_percent(data.ascending_within)),
        "data"}};
   finding.threshold =
@@ -37,16 +38,17 @@ Judged judge_no_shuffle(const analyze::Profile& profile, const Machine& machine)
               "shuffle every epoch: DataLoader(..., shuffle=True); with DistributedSampler call "
               "sampler.set_epoch(epoch) before each epoch, or every epoch repeats the first order")
           .tf_data(
-              "shuffle every epoch: dataset.shuffle(number of files, reshuffle_each_iteration=True) on "
-              "the list of files, and shuffle(10000) on the samples")
+              "shuffle every epoch: dataset.shuffle(number of files, "
+              "reshuffle_each_iteration=True) on the list of files, and shuffle(10000) on the "
+              "samples")
           .loader(
-              "use millrace.DataLoader(..., shuffle=\"partial\", fraction=0.1): it reorders samples "
-              "every epoch, and moves a tenth of them between ranks")
+              "use millrace.DataLoader(..., shuffle=\"partial\", fraction=0.1): it reorders "
+              "samples every epoch, and moves a tenth of them between ranks")
           .any(
-              "ignore this if samples are shuffled in memory after reading, or if this is an evaluation")
+              "ignore this if samples are shuffled in memory after reading, or if this is an "
+              "evaluation")
           .take();
-  finding.gain.how =
-      "no time: a fixed order costs accuracy, which a trace does not show";
+  finding.gain.how = "no time: a fixed order costs accuracy, which a trace does not show";
   finding.severity = Severity::kWarning;
   return finding;
 }

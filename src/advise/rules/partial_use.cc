@@ -70,8 +70,9 @@ Use file_use(const analyze::Profile& profile) {
       {fmt::format("{} ({}) was opened {} times and read whole each time", worst->path,
                    format_bytes(worst->size_bytes), format_exact(worst->io.opens)),
        "files:" + worst->path},
-      {fmt::format("{} were read, of which {} are distinct bytes", format_bytes(worst->io.bytes_read),
-                   format_bytes(worst->unique_bytes_read)),
+      {fmt::format("{} were read, of which {} are distinct "
+                   "bytes",
+                   format_bytes(worst->io.bytes_read), format_bytes(worst->unique_bytes_read)),
        "files:" + worst->path}};
   return use;
 }
@@ -96,11 +97,11 @@ Judged judge_partial_use(const analyze::Profile& profile, const Machine& machine
               "read only the sample: np.load(path, mmap_mode='r')[i], h5py's file['x'][i], or an "
               "index of offsets with os.pread; or use all samples of a file while it is open")
           .tf_data(
-              "read each file once: interleave() over the files, use all samples of each, and shuffle() "
-              "them afterwards")
+              "read each file once: interleave() over the files, use all samples of each, and "
+              "shuffle() them afterwards")
           .hdf5(
-              "store one sample per chunk: h5repack -l CHUNK=1x..., and make the chunk cache large enough: "
-              "H5Pset_chunk_cache(dapl, 12421, 64 << 20, 1.0)")
+              "store one sample per chunk: h5repack -l CHUNK=1x..., and make the chunk cache large "
+              "enough: H5Pset_chunk_cache(dapl, 12421, 64 << 20, 1.0)")
           .take();
   finding.gain = gain_of(waiting, waiting.due_to(use.needless_ns),
                          "the waiting caused by reads of unused bytes");

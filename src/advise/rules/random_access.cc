@@ -42,14 +42,15 @@ Judged judge_random_access(const analyze::Profile& profile, const Machine& machi
   if (waiting.share(waiting.io_ns) < kWaitShareMin) return {};
 
   Finding finding;
-  finding.title =
-      fmt::format("small random reads: {} each from {} storage", format_bytes(io.bytes_read / io.reads),
-                  kStorageNames[static_cast<size_t>(machine.data_storage)]);
+  finding.title = fmt::format(
+      "small random reads: {} each from {} "
+      "storage",
+      format_bytes(io.bytes_read / io.reads),
+      kStorageNames[static_cast<size_t>(machine.data_storage)]);
   finding.evidence = {
-      {within ? fmt::format(
-                    "{} of the reads within files go forward, {} are sequential",
-                    format_percent(forward),
-                    format_percent(ratio(counts.consecutive, counts.transitions)))
+      {within ? fmt::format("{} of the reads within files go forward, {} are sequential",
+                            format_percent(forward),
+                            format_percent(ratio(counts.consecutive, counts.transitions)))
               : fmt::format("{} files are read in a new order every epoch",
                             format_exact(profile.data.files_read)),
        within ? "data_reads" : "data"},
@@ -58,22 +59,23 @@ Judged judge_random_access(const analyze::Profile& profile, const Machine& machi
        "kinds:data"}};
   finding.threshold =
       rotating
-          ? "reads under 1 MiB, less than three quarters of them forward (random reads: half): a seek of "
-            "8 ms costs as much as reading 1 MiB sequentially"
+          ? "reads under 1 MiB, less than three quarters of them forward (random reads: half): a "
+            "seek of 8 ms costs as much as reading 1 MiB sequentially"
           : "reads under 1 MiB, less than three quarters of them forward (random reads: half): the "
             "client cannot read ahead, and the servers seek for all jobs at once; 1 MiB is one "
             "request";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "shuffle in two steps: read blocks of neighbouring samples (at least 1 MiB) in random order, "
-              "then shuffle the samples of several blocks in a buffer")
+              "shuffle in two steps: read blocks of neighbouring samples (at least 1 MiB) in "
+              "random order, then shuffle the samples of several blocks in a buffer")
           .tf_data(
               "shuffle in two steps: shuffle() the list of files, read each sequentially, then "
               "shuffle(10000)")
           .loader(
-              "use partial local shuffling: millrace.DataLoader(..., shuffle=\"partial\", fraction=0.1); "
-              "each rank keeps its shard on local storage, and exchanges a tenth of it per epoch")
+              "use partial local shuffling: millrace.DataLoader(..., shuffle=\"partial\", "
+              "fraction=0.1); each rank keeps its shard on local storage, and exchanges a tenth of "
+              "it per epoch")
           .store("millrace store: random reads from the memory and local disks of the hosts")
           .take();
   finding.gain = gain_of(
@@ -81,7 +83,8 @@ Judged judge_random_access(const analyze::Profile& profile, const Machine& machi
       fmt::format(
           "the waiting caused by these reads, minus reading the same bytes sequentially at {} per "
           "thread",
-          format_bandwidth(static_cast<double>(sequential_bytes_per_second(machine.data_storage)))));
+          format_bandwidth(
+              static_cast<double>(sequential_bytes_per_second(machine.data_storage)))));
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

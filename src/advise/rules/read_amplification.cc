@@ -21,7 +21,10 @@ Judged judge_read_amplification(const analyze::Profile& profile, const Machine& 
   if (amplification < kAmplificationMin || !waiting.matters(needless_ns)) return {};
 
   Finding finding;
-  finding.title = fmt::format("read amplification: an epoch reads each byte {:.1f} times", amplification);
+  finding.title = fmt::format(
+      "read amplification: an epoch reads each byte "
+      "{:.1f} times",
+      amplification);
   finding.evidence = {
       {fmt::format("{} were read in {} {}, of {} of distinct bytes",
                    format_bytes(job.dataset_bytes_read), job.epochs,
@@ -40,16 +43,18 @@ Judged judge_read_amplification(const analyze::Profile& profile, const Machine& 
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "read each sample in one call; keep what neighbours share (a decompressed chunk, an index) "
-              "in the worker instead of reading it again")
+              "read each sample in one call; keep what neighbours share (a decompressed chunk, an "
+              "index) in the worker instead of reading it again")
           .tf_data(
-              "read each record once and branch after it, instead of two datasets over the same files")
+              "read each record once and branch after it, instead of two datasets over the same "
+              "files")
           .hdf5(
-              "store one sample per chunk, or use a chunk cache that keeps a chunk until all of its "
-              "samples are used (H5Pset_chunk_cache): otherwise a chunk is read again for each sample")
+              "store one sample per chunk, or use a chunk cache that keeps a chunk until all of "
+              "its samples are used (H5Pset_chunk_cache): otherwise a chunk is read again for each "
+              "sample")
           .any(
-              "use os.pread or buffering=0 for random or backward reads: a buffered file refills its "
-              "buffer for each")
+              "use os.pread or buffering=0 for random or backward reads: a buffered file refills "
+              "its buffer for each")
           .take();
   finding.gain = gain_of(waiting, waiting.due_to(needless_ns),
                          "the waiting caused by bytes that are read more than once per epoch");

@@ -42,9 +42,14 @@ Judged judge_repeated_opens(const analyze::Profile& profile, const Machine& mach
   if (opens < kCallsMin || !waiting.matters(time_ns)) return {};
 
   Finding finding;
-  finding.title = files == 1
-                      ? fmt::format("repeated opens: one file is opened {} times", format_exact(opens))
-                      : fmt::format("repeated opens: {} files are opened {} times", files, format_exact(opens));
+  finding.title = files == 1 ? fmt::format(
+                                   "repeated opens: one file is opened {} "
+                                   "times",
+                                   format_exact(opens))
+                             : fmt::format(
+                                   "repeated opens: {} files are "
+                                   "opened {} times",
+                                   files, format_exact(opens));
   finding.evidence = {{fmt::format("a rank opens {} {:.0f} times per epoch", worst->path,
                                    opens_per_rank_and_epoch(profile, *worst)),
                        "files:" + worst->path},
@@ -52,19 +57,19 @@ Judged judge_repeated_opens(const analyze::Profile& profile, const Machine& mach
                                    duration(worst->io.metadata_ns), duration(worst->io.read_ns)),
                        "files:" + worst->path}};
   finding.threshold =
-      "32 opens per rank and epoch, which is more than once or twice per worker; each open asks the "
-      "metadata server, and format libraries read the header again";
+      "32 opens per rank and epoch, which is more than once or twice per worker; each open asks "
+      "the metadata server, and format libraries read the header again";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
               "open it once per worker: keep the handle in the Dataset, and open it in the first "
               "__getitem__ (not in __init__: workers would share the handle)")
           .tf_data(
-              "open it outside map(): use a generator or reader that keeps the file open for all of its "
-              "samples")
+              "open it outside map(): use a generator or reader that keeps the file open for all "
+              "of its samples")
           .hdf5(
-              "keep the file and the dataset open (one H5Fopen and one H5Dopen per worker): each open "
-              "reads the superblock and the B-trees again")
+              "keep the file and the dataset open (one H5Fopen and one H5Dopen per worker): each "
+              "open reads the superblock and the B-trees again")
           .take();
   finding.gain = gain_of(waiting, waiting.due_to(time_ns),
                          "the waiting caused by opening and closing these files");

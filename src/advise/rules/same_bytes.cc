@@ -38,7 +38,10 @@ Judged judge_same_bytes(const analyze::Profile& profile, const Machine& machine)
   if (shared < kShareMin || least < kShareMin) return {};
 
   Finding finding;
-  finding.title = fmt::format("the dataset is not sharded: each of {} ranks reads all of it", job.ranks);
+  finding.title = fmt::format(
+      "the dataset is not sharded: each of {} ranks reads all "
+      "of it",
+      job.ranks);
   finding.evidence = {
       {fmt::format("every rank read at least {} of the dataset's {}{}", format_percent(least),
                    format_bytes(job.dataset_unique_bytes), job.epochs > 1 ? " in an epoch" : ""),
@@ -47,8 +50,8 @@ Judged judge_same_bytes(const analyze::Profile& profile, const Machine& machine)
                    format_bytes(job.dataset_bytes_read), format_percent(shared)),
        "data"}};
   finding.threshold =
-      "every rank reads 90 % of the bytes and of the files: with sharding, each rank reads an equal "
-      "part of an epoch";
+      "every rank reads 90 % of the bytes and of the files: with sharding, each rank reads an "
+      "equal part of an epoch";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
@@ -56,17 +59,19 @@ Judged judge_same_bytes(const analyze::Profile& profile, const Machine& machine)
               "sampler=torch.utils.data.distributed.DistributedSampler(dataset)), and call "
               "sampler.set_epoch(epoch) before each epoch")
           .tf_data(
-              "shard the list of files: dataset.shard(num_shards=size, index=rank), before anything is "
-              "read")
+              "shard the list of files: dataset.shard(num_shards=size, index=rank), before "
+              "anything is read")
           .hdf5(
               "read it once and broadcast, or read collectively, one hyperslab per rank: "
               "H5Pset_dxpl_mpio(dxpl, H5FD_MPIO_COLLECTIVE)")
           .any(
-              "if every rank needs all of it (tables, a validation set): read it on one rank per host and "
-              "broadcast")
+              "if every rank needs all of it (tables, a validation set): read it on one rank per "
+              "host and broadcast")
           .take();
   finding.gain = gain_of(waiting, scaled(waiting.io_ns, 1 - 1 / static_cast<double>(job.ranks)),
-                         fmt::format("the waiting for I/O that a rank would save by reading one of {} parts", job.ranks));
+                         fmt::format("the waiting for I/O that a rank would save by reading one of "
+                                     "{} parts",
+                                     job.ranks));
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -72,12 +72,12 @@ std::vector<Change> changes(const analyze::Profile& profile, const Machine& mach
       .pytorch(
           sequential
               ? fmt::format(
-                    "read {} at a time: open(path, 'rb', buffering={}), or read() the whole file and slice "
-                    "it in memory",
+                    "read {} at a time: open(path, 'rb', buffering={}), or read() the whole file "
+                    "and slice it in memory",
                     format_bytes(wanted_bytes), wanted_bytes)
-              : fmt::format("read neighbouring samples together: blocks of about {} in random order, "
-                            "and shuffle the samples of several blocks in memory; a larger buffer "
-                            "alone would read unused bytes",
+              : fmt::format("read neighbouring samples together: blocks of about {} in random "
+                            "order, and shuffle the samples of several blocks in memory; a larger "
+                            "buffer alone would read unused bytes",
                             format_bytes(wanted_bytes)))
       .tf_data(fmt::format("set a larger buffer: tf.data.TFRecordDataset(files, buffer_size={}); "
                            "FixedLengthRecordDataset and TextLineDataset take it, too",
@@ -87,10 +87,9 @@ std::vector<Change> changes(const analyze::Profile& profile, const Machine& mach
           "chunk cache large enough for a row of them: H5Pset_chunk_cache(dapl, 12421, {}, 1.0), "
           "in h5py rdcc_nbytes={}",
           64 * kMiB, 64 * kMiB))
-      .lustre(
-          fmt::format("stripe the directory: {}, then copy the data there again, so that each request "
-                      "goes to one server; read in multiples of the stripe size",
-                      stripe_command(profile, wanted_bytes, mean_file)))
+      .lustre(fmt::format("stripe the directory: {}, then copy the data there again, so that each "
+                          "request goes to one server; read in multiples of the stripe size",
+                          stripe_command(profile, wanted_bytes, mean_file)))
       .take();
 }
 

@@ -36,9 +36,10 @@ Judged judge_stats_file_pieces(const analyze::Profile& profile, const Machine& m
   if (worst == nullptr || count > 8 || !waiting.matters(time_ns)) return {};
 
   Finding finding;
-  finding.title =
-      fmt::format("small reads of a statistics or index file: {} in pieces of {}", format_bytes(worst->size_bytes),
-                  format_bytes(worst->io.bytes_read / worst->read.count));
+  finding.title = fmt::format(
+      "small reads: a file of {} is read in pieces "
+      "of {}",
+      format_bytes(worst->size_bytes), format_bytes(worst->io.bytes_read / worst->read.count));
   finding.evidence = {
       {fmt::format("{}: {} reads by {} {} for {}", worst->path, format_exact(worst->read.count),
                    worst->readers, worst->readers == 1 ? "rank" : "ranks",
@@ -51,17 +52,16 @@ Judged judge_stats_file_pieces(const analyze::Profile& profile, const Machine& m
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "read it whole: pass io.BytesIO(open(path, 'rb').read()) instead of the path; np.load, "
-              "zipfile and h5py.File accept it")
+              "read it whole: pass io.BytesIO(open(path, 'rb').read()) instead of the path; "
+              "np.load, zipfile and h5py.File accept it")
           .tf_data("read it whole: call tf.io.read_file(path) once, and slice the tensor")
           .hdf5(
-              "read it whole: h5py.File(path, driver='core', backing_store=False), in C H5Pset_fapl_core; "
-              "or store it contiguously instead of in small chunks")
+              "read it whole: h5py.File(path, driver='core', backing_store=False), in C "
+              "H5Pset_fapl_core; or store it contiguously instead of in small chunks")
           .any("with many ranks: read it on one and broadcast")
           .take();
-  finding.gain =
-      gain_of(waiting, waiting.unhidden_due_to(time_ns),
-              "the time of these reads that does not overlap with compute");
+  finding.gain = gain_of(waiting, waiting.unhidden_due_to(time_ns),
+                         "the time of these reads that does not overlap with compute");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

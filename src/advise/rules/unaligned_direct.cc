@@ -43,18 +43,18 @@ Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& ma
                                 "files:" + worst->path});
   }
   finding.threshold =
-      "one transfer in a hundred, at least a hundred, not counting ends of files: a transfer that is "
-      "not aligned to 512 bytes (4 KiB on some disks) fails, or goes through the page cache "
+      "one transfer in a hundred, at least a hundred, not counting ends of files: a transfer that "
+      "is not aligned to 512 bytes (4 KiB on some disks) fails, or goes through the page cache "
       "after all, one page at a time";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "align transfers: round offsets down and sizes up to 4096, and read into memory from mmap or "
-              "posix_memalign; or drop O_DIRECT and call os.posix_fadvise(fd, 0, 0, "
+              "align transfers: round offsets down and sizes up to 4096, and read into memory from "
+              "mmap or posix_memalign; or drop O_DIRECT and call os.posix_fadvise(fd, 0, 0, "
               "os.POSIX_FADV_DONTNEED)")
           .tf_data(
-              "align transfers in your own reader: round offsets down and sizes up to 4096 (tf.data itself "
-              "reads through the page cache)")
+              "align transfers in your own reader: round offsets down and sizes up to 4096 "
+              "(tf.data itself reads through the page cache)")
           .hdf5("call H5Pset_fapl_direct(fapl, 4096, 4096, 16 << 20): it aligns transfers")
           .take();
   finding.gain.how = "not estimated: it depends on how the file system handles such transfers";

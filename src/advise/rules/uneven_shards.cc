@@ -49,7 +49,7 @@ Judged judge_uneven_shards(const analyze::Profile& profile, const Machine& machi
 
   Finding finding;
   finding.title =
-      fmt::format("load imbalance: {} reads {:.1f} times the mean of all ranks", loads.most->name, excess);
+      fmt::format("load imbalance: {} reads {:.1f} times the mean", loads.most->name, excess);
   finding.evidence = {
       {fmt::format("{} read {} in {} files; the mean is {}", loads.most->name,
                    format_bytes(loads.most->data_bytes_read), format_exact(loads.most->data_files),
@@ -64,14 +64,15 @@ Judged judge_uneven_shards(const analyze::Profile& profile, const Machine& machi
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "shard by samples, not by files: DistributedSampler gives every rank the same number; for an "
-              "IterableDataset make the number of files a multiple of ranks times workers")
+              "shard by samples, not by files: DistributedSampler gives every rank the same "
+              "number; for an IterableDataset make the number of files a multiple of ranks times "
+              "workers")
           .tf_data(
-              "shard by samples, not by files: shard() after reading; or make files of equal size, and "
-              "their number a multiple of the ranks")
+              "shard by samples, not by files: shard() after reading; or make files of equal size, "
+              "and their number a multiple of the ranks")
           .any(
-              "balance by bytes: sort the files by size, and give each to the rank with the fewest bytes "
-              "so far")
+              "balance by bytes: sort the files by size, and give each to the rank with the fewest "
+              "bytes so far")
           .take();
   // At most the time that this rank waits: overlapped I/O costs nothing.
   uint64_t wait_most_ns = 0;
