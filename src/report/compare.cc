@@ -40,7 +40,7 @@ Per choose_unit(const Profile& before, const Profile& after, const CompareOption
   };
   if (options.per) {
     if (both_know(*options.per)) return *options.per;
-    notes.push_back(fmt::format("not both jobs know what a {} is: compared as whole jobs",
+    notes.push_back(fmt::format("at least one job has no {} to compare by: comparing whole jobs",
                                 kPerNames[static_cast<size_t>(*options.per)]));
     return Per::kJob;
   }
@@ -48,8 +48,8 @@ Per choose_unit(const Profile& before, const Profile& after, const CompareOption
     if (both_know(per)) return per;
   }
   notes.emplace_back(
-      "not both jobs mark steps or epochs: compared as whole jobs. If they did not do the same "
-      "work, compare by what they read: --per gigabyte");
+      "the jobs have neither steps nor epochs in common: comparing whole jobs. If they did "
+      "different amounts of work, compare by data read: --per gigabyte");
   return Per::kJob;
 }
 
@@ -68,8 +68,8 @@ Compared describe(const Side& side) {
 void note_only_in(const std::set<std::string>& names, std::string_view side, std::string_view what,
                   std::vector<std::string>& notes) {
   if (names.empty()) return;
-  notes.push_back(fmt::format("{} {}{} of the job {}: {}{}", names.size(), what,
-                              names.size() == 1 ? " is only" : "s are only", side, *names.begin(),
+  notes.push_back(fmt::format("{} {}{} only {}: {}{}", names.size(), what,
+                              names.size() == 1 ? " exists" : "s exist", side, *names.begin(),
                               names.size() == 1 ? "" : ", ..."));
 }
 
@@ -80,7 +80,7 @@ void note_unmatched(const List& before, const List& after, Name name, std::strin
   std::set<std::string> new_names;
   for (const auto& item : before) old_names.insert(name(item));
   for (const auto& item : after) new_names.insert(name(item));
-  // A job that marks none of them at all has nothing to match.
+  // Nothing to match if a job marks none at all.
   if (old_names.empty() || new_names.empty()) return;
   std::set<std::string> gone;
   std::set<std::string> added;
@@ -99,28 +99,28 @@ void note_circumstances(const Profile& before, const Profile& after, const Compa
            0.01 * static_cast<double>(std::max(a, b));
   };
   if (far_apart(before.job.dataset_bytes, after.job.dataset_bytes)) {
-    notes.push_back(fmt::format("other data was read: files of {} before, of {} after",
+    notes.push_back(fmt::format("the datasets differ: {} before, {} after",
                                 format_bytes(before.job.dataset_bytes),
                                 format_bytes(after.job.dataset_bytes)));
   }
   if (before.time.basis != after.time.basis) {
     notes.push_back(
-        fmt::format("waiting was worked out from {} before and from {} after: it is not compared",
+        fmt::format("waiting is not compared: it is measured from {} before and from {} after",
                     analyze::kWaitBasisNames[static_cast<size_t>(before.time.basis)],
                     analyze::kWaitBasisNames[static_cast<size_t>(after.time.basis)]));
   }
   if (comparison.lengths_differ) {
     notes.emplace_back(
-        "one job is more than twice as long as the other: only steps and epochs are judged, for "
-        "what happens once weighs more in the shorter");
+        "one job is more than twice as long as the other: only steps and epochs are judged, "
+        "because the start of a job weighs more in the shorter one");
   }
   for (const auto& [side, lost] :
        {std::pair{"before", before.job.lost_events}, std::pair{"after", after.job.lost_events}}) {
     if (lost == 0) continue;
-    notes.push_back(fmt::format("the job {} lost {} events: its figures are too low", side,
+    notes.push_back(fmt::format("the job {} lost {} events: its numbers are too low", side,
                                 format_exact(lost)));
   }
-  // A single one has the job's name, or whatever its launcher said.
+  // A single rank is named after the job or by its launcher, so names may differ.
   if (before.job.ranks > 1 && after.job.ranks > 1) {
     note_unmatched(
         before.time.ranks, after.time.ranks, [](const auto& rank) { return rank.name; }, "rank",
@@ -131,8 +131,8 @@ void note_circumstances(const Profile& before, const Profile& after, const Compa
       [](const auto& epoch) { return fmt::format("epoch {}", epoch.epoch); }, "epoch", notes);
 }
 
-// The job first, for the rest is read against it; then subjects by their largest effect. The
-// differences of one stay together, as they were found.
+// The job first, then subjects by their largest effect. The differences of a subject stay together,
+// in the order in which they were found.
 void order(std::vector<Difference>& differences) {
   using Key = std::pair<By, std::string>;
   std::map<Key, double> effects;
@@ -158,7 +158,7 @@ double steps_of_rank(const Profile& profile) {
 
 Side::Side(const Profile& of, Per per) : profile(of), ranks(std::max(1u, of.job.ranks)) {
   units = units_of(of, per);
-  // Every rank has steps of its own; an epoch, the data and the job belong to all of them.
+  // Each rank has its own steps; all ranks share an epoch, the data and the job.
   work_units = per == Per::kStep ? units * ranks : units;
 }
 

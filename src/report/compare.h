@@ -1,9 +1,9 @@
-// compare: what became slower, faster, more, fewer, new or gone between two jobs, and what of it is
-// a regression.
+// compare: what became slower, faster, more, fewer, new or gone between two jobs, and which of
+// these differences are regressions.
 //
-// Jobs of different lengths and ranks are put on a common scale first: a unit of work (a step, an
-// epoch) and a rank. What differs is ordered by its effect on the wall time, which is an estimate:
-// time that computing hides costs nothing. docs/design/comparison.md derives all of it.
+// Jobs of different lengths and numbers of ranks are first scaled to a unit of work (a step, an
+// epoch) and a rank. Differences are sorted by their effect on the wall time. The effect is an
+// estimate: time that overlaps with compute costs nothing. docs/design/comparison.md derives it.
 #pragma once
 
 #include <cstdint>
@@ -34,24 +34,24 @@ enum class Quantity : uint8_t { kTime, kCount, kBytes };
 inline constexpr std::string_view kQuantityNames[] = {"ns", "count", "bytes"};
 
 struct CompareOptions {
-  double threshold = 0.10;   // relative; less is no difference
-  std::optional<Per> per{};  // none: step, epoch or job, the first that both know
-  bool strict = false;       // what is worse is a regression also where it costs no wall time
+  double threshold = 0.10;   // relative; ignore changes smaller than this
+  std::optional<Per> per{};  // none: the first of step, epoch and job that both jobs have
+  bool strict = false;       // anything worse is a regression, even if it costs no wall time
 };
 
-// Noise floors: what is below them is no difference, whatever its ratio. All are of the later job.
+// Noise floors: ignore smaller changes, whatever their ratio. All refer to the later job.
 inline constexpr double kTimeFloorShare = 0.001;  // of the wall time, for sums of time
 inline constexpr double kTimeFloorNs = 1e6;
-inline constexpr double kQuantileFloorNs = 1e3;  // clocks and caches alone make microseconds
+inline constexpr double kQuantileFloorNs = 1e3;  // clocks and caches cause microseconds of noise
 inline constexpr double kCountFloor = 10;        // calls in the whole job
 inline constexpr double kBytesFloor = 65536;     // in the whole job
-inline constexpr uint64_t kMedianCountMin = 10;  // fewer calls have no median worth comparing
-inline constexpr uint64_t kTailCountMin = 100;   // nor a p99
-// A regression costs at least this of the wall time.
+inline constexpr uint64_t kMedianCountMin = 10;  // fewer calls have no meaningful median
+inline constexpr uint64_t kTailCountMin = 100;   // nor p99
+// A regression costs at least this share of the wall time.
 inline constexpr double kRegressionShare = 0.01;
 inline constexpr double kRegressionFloorNs = 10e6;
-// Jobs whose lengths differ by more are judged by their steps and epochs alone: what happens once,
-// at the start, weighs too much in the shorter.
+// If the lengths of jobs differ by more, only steps and epochs are judged: the start of the job
+// weighs too much in the shorter one.
 inline constexpr double kLengthRatioMax = 2;
 
 struct Difference {
@@ -62,11 +62,11 @@ struct Difference {
   Change change{};
   double before = 0;  // per unit of work
   double after = 0;
-  double effect_ns = 0;  // on the wall time of the later job; over 0: it takes longer
+  double effect_ns = 0;  // on the wall time of the later job; positive: longer
   bool regression = false;
-  bool minor = false;  // follows from another difference; shown only where asked for by `by`
+  bool minor = false;  // follows from another difference; shown only with `by`
 
-  // after over before, less 1; none where there was nothing before.
+  // after / before - 1; none if before is 0.
   std::optional<double> relative() const;
 };
 
@@ -76,8 +76,8 @@ struct Compared {
   uint32_t ranks = 0;
   uint64_t hosts = 0;
   uint64_t epochs = 0;
-  double steps = 0;  // of a rank
-  double units = 0;  // of work, of a rank
+  double steps = 0;  // per rank
+  double units = 0;  // of work, per rank
   uint64_t wall_ns = 0;
   double wait_share = 0;
 };
@@ -89,20 +89,19 @@ struct Comparison {
   double threshold = 0;
   bool strict = false;
   bool lengths_differ = false;  // by more than kLengthRatioMax
-  // One subject (`by` and `name`) after the other: the job, then the one with the largest effect.
+  // Grouped by subject (`by` and `name`): the job first, then by decreasing effect.
   std::vector<Difference> differences;
-  std::vector<std::string> notes;  // what to know to judge them, as sentences
+  std::vector<std::string> notes;  // caveats, as sentences
 
   size_t regression_count() const;
 };
 
-// REQUIRES of `options.per`, if given, nothing: where a job lacks that unit, whole jobs are
-// compared and a note tells it.
+// If a job lacks the unit of `options.per`, compares whole jobs and adds a note.
 Comparison compare(const analyze::Profile& before, const analyze::Profile& after,
                    const CompareOptions& options = {});
 
 struct CompareView {
-  std::optional<By> by{};  // none: all but what is minor
+  std::optional<By> by{};  // none: all except minor differences
   size_t top = 20;         // subjects; 0: all
 };
 

@@ -45,7 +45,7 @@ std::vector<std::vector<Difference>> subjects_of(const Comparison& comparison,
                                                  std::optional<By> by) {
   std::vector<std::vector<Difference>> subjects;
   for (const Difference& one : comparison.differences) {
-    // The job always leads: the rest is read against it.
+    // The job is always shown, as the reference for the rest.
     if (by ? one.by != *by && one.by != By::kJob : one.minor) continue;
     const bool same = !subjects.empty() && subjects.back().front().by == one.by &&
                       subjects.back().front().name == one.name;

@@ -11,7 +11,7 @@ bool is_worse(Change change) { return change == Change::kSlower || change == Cha
 }  // namespace
 
 bool Judge::differs(Pair pair) const {
-  // Exactly the threshold is over it; a rounding error must not decide.
+  // A change of exactly the threshold counts; the factor absorbs rounding errors.
   return std::fabs(pair.rise()) >= options_.threshold * pair.before * (1 - 1e-9) &&
          pair.rise() != 0;
 }
@@ -41,7 +41,7 @@ void Judge::amount(const Subject& subject, std::string measure, Quantity quantit
 }
 
 void Judge::size(const Subject& subject, std::string measure, Pair bytes, double count) {
-  // Neither way is worse in itself.
+  // Neither larger nor smaller is worse in itself.
   Subject unjudged = subject;
   unjudged.judged = false;
   if (!differs(bytes) || std::fabs(bytes.rise()) * count < kBytesFloor) return;
@@ -53,8 +53,8 @@ void Judge::appearance(const Subject& subject, Change change, double ns, double 
   const bool is_new = change == Change::kNew;
   const double whole_ns = ns * after_.units;
   if (whole_ns < time_floor_ns() && count < kCountFloor) return;
-  // Never a regression of its own: where it came in the place of something else nothing is lost,
-  // and where not, the whole it is a part of tells.
+  // Never a regression itself: it may replace something else, and if it does not, the job or layer
+  // that contains it shows the regression.
   out_.push_back({.by = subject.by,
                   .name = subject.name,
                   .measure = "time",

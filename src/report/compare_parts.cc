@@ -1,4 +1,4 @@
-// The dimensions of a comparison: which figures of two profiles are held against each other.
+// The dimensions of a comparison: which numbers of two profiles are compared.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -30,12 +30,12 @@ struct SplitMeasure {
 };
 
 constexpr std::string_view kWaiting = "waiting for data";
-constexpr std::string_view kUnhiddenIo = "I/O not hidden";
+constexpr std::string_view kIoNotOverlapped = "I/O not overlapped";
 
 constexpr SplitMeasure kSplitMeasures[] = {
     {kWaiting, &TimeSplit::wait_ns},
-    {kUnhiddenIo, &TimeSplit::io_unhidden_ns},
-    {"fetching not hidden", &TimeSplit::fetch_unhidden_ns},
+    {kIoNotOverlapped, &TimeSplit::io_unhidden_ns},
+    {"fetching not overlapped", &TimeSplit::fetch_unhidden_ns},
     {"compute", &TimeSplit::compute_ns},
     {"checkpoints", &TimeSplit::checkpoint_ns},
     {"communication", &TimeSplit::communicate_ns},
@@ -50,8 +50,8 @@ bool same_wait_basis(const Judge& judge) {
   return judge.before().profile.time.basis == judge.after().profile.time.basis;
 }
 
-// The wall time of jobs of one length; of others that of their steps or epochs, without what comes
-// before the first and after the last.
+// Compares the wall time if the jobs have the same length, otherwise the mean step or epoch, which
+// excludes what happens before the first and after the last.
 void compare_wall(Judge& judge, const Subject& job) {
   const Side& before = judge.before();
   const Side& after = judge.after();
@@ -72,7 +72,7 @@ void compare_wall(Judge& judge, const Subject& job) {
   }
 }
 
-// A part of a rank's time; within epochs alone where `in_epochs`.
+// A part of a rank's time per unit; with `in_epochs` only the time within epochs.
 double split_ns(const Side& side, uint64_t TimeSplit::* member, bool in_epochs) {
   if (!in_epochs) return number(side.profile.time.mean.*member) / side.units;
   double sum_ns = 0;
@@ -108,12 +108,12 @@ void compare_quantiles(Judge& judge, const Subject& subject, const std::string& 
   }
 }
 
-// Which share of a layer's summed time nothing hides: neither computing, nor other calls at the
-// same time. Regions of the application are the program itself.
+// The share of a layer's summed time that overlaps neither with compute nor with other calls.
+// Regions of the application are the program itself, so they count in full.
 double exposed_share(const Profile& profile, Layer layer) {
   if (layer == Layer::kApplication) return 1;
   for (const LayerStats& stats : profile.layers) {
-    // Where the union is not known, nothing is known to hide it.
+    // Without busy_ns, assume that nothing overlaps.
     if (stats.layer != layer || stats.time_ns == 0 || stats.busy_ns == 0) continue;
     return std::clamp((number(stats.busy_ns) - number(stats.hidden_ns)) / number(stats.time_ns),
                       0.0, 1.0);
@@ -134,7 +134,7 @@ double layer_exposed_ns(const Side& side, Layer layer) {
   return 0;
 }
 
-// Items of both sides by key: null where a side lacks one.
+// Items of both sides by key; null if a side lacks one.
 template <typename Item, typename KeyOf>
 auto match(const std::vector<Item>& before, const std::vector<Item>& after, KeyOf key_of) {
   std::map<decltype(key_of(before.front())), std::pair<const Item*, const Item*>> matched;
@@ -150,14 +150,14 @@ void compare_function(Judge& judge, const FunctionStats& old_stats, const Functi
   const Pair time{before.time(number(old_stats.time_ns)), after.time(number(new_stats.time_ns))};
   const Layer layer = new_stats.layer;
   const double exposed = exposed_share(time.rise() < 0 ? before.profile : after.profile, layer);
-  // A call that took the work of another one over is slower in sum, and nothing is lost: its layer
-  // must have become slower as well.
+  // A call that took over the work of another one has a larger sum, but nothing is lost. So it is a
+  // regression only if its layer became slower, too.
   const double layer_rise_ns = layer_exposed_ns(after, layer) - layer_exposed_ns(before, layer);
   if (layer != Layer::kApplication && layer_rise_ns < 0.5 * time.rise() * exposed) {
     subject.judged = false;
   }
   judge.time(subject, "time", time, after.units, exposed);
-  // Of the calls that both have: the quantiles of more calls are about others.
+  // Weighted by the smaller number of calls: additional calls are not the same calls.
   compare_quantiles(
       judge, subject, "latency", old_stats.latency_ns, new_stats.latency_ns,
       std::min(before.time(number(old_stats.count)), after.time(number(new_stats.count))) *
@@ -185,7 +185,7 @@ double calls(const IoTotals& io) {
          number(io.syncs) + number(io.metadata) + number(io.maps);
 }
 
-// As exposed_share, of I/O on files in general.
+// Like exposed_share, but for all I/O on files.
 double exposed_io_share(const Side& side) {
   double sum_ns = 0;
   for (const GroupStats& kind : side.profile.kinds) sum_ns += io_ns(kind.io);
@@ -210,12 +210,12 @@ void compare_group(Judge& judge, const Subject& subject, const GroupStats& old_s
          number(new_stats.io.bytes_written));
 }
 
-// Programs and libraries are loaded once, however long the job is.
+// Programs and libraries are loaded once per job, so their time does not scale with its length.
 void compare_once(Judge& judge, const Subject& subject, const GroupStats& old_stats,
                   const GroupStats& new_stats) {
   const Pair time{io_ns(old_stats.io) / judge.before().ranks,
                   io_ns(new_stats.io) / judge.after().ranks};
-  judge.time(subject, "time in the job", time, 1,
+  judge.time(subject, "time per job", time, 1,
              exposed_io_share(time.rise() < 0 ? judge.before() : judge.after()));
 }
 
@@ -241,7 +241,7 @@ void compare_groups(Judge& judge, By by, bool judged, const std::vector<GroupSta
   }
 }
 
-// Whether one of many changed otherwise than all of them did in the mean.
+// Whether one item changed differently from the mean of all.
 bool stands_out(const Judge& judge, Pair one, Pair mean, double floor) {
   const double own_rise = std::fabs(one.rise() - mean.rise());
   return own_rise >= judge.threshold() * one.before && own_rise >= floor;
@@ -280,7 +280,7 @@ void compare_job(Judge& judge) {
   compare_quantiles(judge, job, "step", before.profile.steps.duration_ns,
                     after.profile.steps.duration_ns, steps);
   if (same_wait_basis(judge)) {
-    compare_quantiles(judge, job, "wait of a step", before.profile.steps.wait_ns,
+    compare_quantiles(judge, job, "wait per step", before.profile.steps.wait_ns,
                       after.profile.steps.wait_ns, steps);
   }
   judge.amount(job, "bytes read", Quantity::kBytes,
@@ -312,7 +312,7 @@ void compare_layers(Judge& judge, bool judged) {
           subject, measure, quantity,
           {before.amount(number(old_stats->*member)), after.amount(number(new_stats->*member))});
     };
-    judge.time(subject, layer == Layer::kApplication ? "time" : "time not hidden",
+    judge.time(subject, layer == Layer::kApplication ? "time" : "time not overlapped",
                {before.time(exposed_ns(*old_stats)), after.time(exposed_ns(*new_stats))},
                after.units);
     amount("calls", Quantity::kCount, &LayerStats::count);
@@ -400,9 +400,9 @@ void compare_epochs(Judge& judge) {
     const bool alone = stands_out(judge, time, mean, judge.time_floor_ns() / times);
     const Subject subject{
         .by = By::kEpoch, .name = fmt::format("epoch {}", index), .judged = alone, .minor = !alone};
-    judge.time(subject, same_steps ? "time" : "time of a step", time, times);
+    judge.time(subject, same_steps ? "time" : "time per step", time, times);
     if (!same_wait_basis(judge)) continue;
-    judge.time(subject, same_steps ? std::string(kWaiting) : "wait of a step",
+    judge.time(subject, same_steps ? std::string(kWaiting) : "wait per step",
                {number(old_epoch->time.wait_ns) / units(*old_epoch),
                 number(new_epoch->time.wait_ns) / times},
                times);

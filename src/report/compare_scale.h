@@ -1,5 +1,4 @@
-// compare_scale: two jobs on one scale, and the judge of what differs on it. Of compare.cc and its
-// parts alone.
+// compare_scale: two jobs on one scale, and the judge of their differences. Private to compare*.cc.
 #pragma once
 
 #include <string>
@@ -16,10 +15,10 @@ struct Side {
 
   const analyze::Profile& profile;
   double ranks = 1;
-  double units = 1;       // of work of a rank: what times are divided by
-  double work_units = 1;  // of all ranks together: what counts and bytes are divided by
+  double units = 1;       // of work per rank: divides times
+  double work_units = 1;  // of work of all ranks: divides counts and bytes
 
-  // A sum over all ranks, as that of a rank in a unit.
+  // Converts sums over all ranks: time() per rank and unit, amount() per unit.
   double time(double sum_ns) const { return sum_ns / ranks / units; }
   double amount(double sum) const { return sum / work_units; }
 };
@@ -40,7 +39,7 @@ struct Subject {
   bool minor = false;
 };
 
-// Decides what is a difference and what is a regression, and gathers them.
+// Decides what is a difference or a regression, and collects them.
 class Judge {
  public:
   Judge(const Side& before, const Side& after, const CompareOptions& options,
@@ -51,28 +50,28 @@ class Judge {
   const Side& after() const { return after_; }
   double threshold() const { return options_.threshold; }
 
-  // A time that the later job has `times` times. `exposed` is the share of the change that
-  // computing does not hide.
+  // A time that occurs `times` times in the later job. `exposed` is the share of the change that
+  // does not overlap with compute.
   void time(const Subject& subject, std::string measure, Pair ns, double times, double exposed = 1);
 
-  // A quantile that stands for `times` durations of the later job.
+  // A quantile that represents `times` durations of the later job.
   void quantile(const Subject& subject, std::string measure, Pair ns, double times,
                 double exposed = 1);
 
-  // An amount in a unit.
+  // An amount per unit.
   void amount(const Subject& subject, std::string measure, Quantity quantity, Pair per_unit);
 
-  // The size of one of `count` calls of the later job.
+  // The size of a call; the later job has `count` calls.
   void size(const Subject& subject, std::string measure, Pair bytes, double count);
 
-  // Something that only one side has: kNew or kGone. `ns` is of a rank and unit, `count` how often
-  // it was in its job.
+  // Something that exists on one side only: kNew or kGone. `ns` is per rank and unit, `count` is
+  // the number of calls in that job.
   void appearance(const Subject& subject, Change change, double ns, double exposed, double count);
 
-  // What a change of a time in the whole later job must be to be one.
+  // The smallest change of a time, summed over the later job, that counts.
   double time_floor_ns() const;
 
-  // Whether a change of this size is over the threshold.
+  // Whether the change reaches the threshold.
   bool differs(Pair pair) const;
 
  private:
@@ -85,7 +84,7 @@ class Judge {
   std::vector<Difference>& out_;
 };
 
-// The parts, one a dimension.
+// One function per dimension.
 void compare_job(Judge& judge);
 void compare_layers(Judge& judge, bool judged);
 void compare_functions(Judge& judge, bool judged);

@@ -48,7 +48,7 @@ FunctionStats read_function() {
           .latency_ns = {.count = 20'000, .median = 800'000, .p99 = 5 * kMs}};
 }
 
-// Two ranks, two epochs of fifty steps, twenty seconds; a sixth of the time waits.
+// Two ranks, two epochs of fifty steps, twenty seconds; 15 % of the time waits.
 Profile training() {
   Profile profile;
   profile.job = {.traces = {"t"},
@@ -118,7 +118,7 @@ Profile training() {
 }
 
 // "function posix read: time slower !" for each difference.
-std::vector<std::string> told(const Comparison& comparison) {
+std::vector<std::string> described(const Comparison& comparison) {
   std::vector<std::string> out;
   for (const Difference& one : comparison.differences) {
     if (one.minor) continue;
@@ -150,57 +150,57 @@ TEST(Compare, ALongerWallTimeIsARegressionWithItsWholeEffect) {
   Profile after = training();
   after.job.wall_ns = 25 * kSecond;
   const Comparison comparison = compare(training(), after);
-  EXPECT_THAT(told(comparison), ElementsAre("job job: wall time slower !"));
+  EXPECT_THAT(described(comparison), ElementsAre("job job: wall time slower !"));
   const Difference& wall = comparison.differences.front();
-  EXPECT_DOUBLE_EQ(wall.before, 0.2e9);  // a step
+  EXPECT_DOUBLE_EQ(wall.before, 0.2e9);  // per step
   EXPECT_DOUBLE_EQ(wall.after, 0.25e9);
   EXPECT_DOUBLE_EQ(*wall.relative(), 0.25);
   EXPECT_NEAR(wall.effect_ns, 5e9, 1);
   EXPECT_EQ(comparison.regression_count(), 1u);
 }
 
-TEST(Compare, AShorterOneIsFasterAndNoRegression) {
+TEST(Compare, AShorterWallTimeIsNoRegression) {
   Profile after = training();
   after.job.wall_ns = 10 * kSecond;
   const Comparison comparison = compare(training(), after);
-  EXPECT_THAT(told(comparison), ElementsAre("job job: wall time faster"));
+  EXPECT_THAT(described(comparison), ElementsAre("job job: wall time faster"));
   EXPECT_NEAR(comparison.differences.front().effect_ns, -10e9, 1);
 }
 
-TEST(Compare, EachPartOfTheTimeIsHeldAgainstItsOwn) {
+TEST(Compare, EachPartOfTheTimeIsCompared) {
   const std::pair<uint64_t TimeSplit::*, std::string> parts[] = {
       {&TimeSplit::wait_ns, "waiting for data"},
-      {&TimeSplit::io_unhidden_ns, "I/O not hidden"},
-      {&TimeSplit::fetch_unhidden_ns, "fetching not hidden"},
+      {&TimeSplit::io_unhidden_ns, "I/O not overlapped"},
+      {&TimeSplit::fetch_unhidden_ns, "fetching not overlapped"},
       {&TimeSplit::compute_ns, "compute"},
       {&TimeSplit::checkpoint_ns, "checkpoints"},
       {&TimeSplit::communicate_ns, "communication"},
       {&TimeSplit::idle_ns, "idle"}};
   for (const auto& [member, name] : parts) {
     Profile after = training();
-    // Of the ranks as well, for one that does not follow the mean is another difference.
+    // Change the ranks, too: a rank that differs from the mean would be another difference.
     for (TimeSplit* one : {&after.time.mean, &after.time.ranks[0], &after.time.ranks[1]}) {
       one->*member += 2 * kSecond;
     }
-    std::vector<std::string> found = told(compare(training(), after));
+    std::vector<std::string> found = described(compare(training(), after));
     std::erase_if(found, [](const std::string& line) { return line.starts_with("kind"); });
     EXPECT_THAT(found, ElementsAre("job job: " + name + " slower !"));
   }
 }
 
-TEST(Compare, AFunctionCostsWhatIsNotHiddenOfIt) {
+TEST(Compare, AFunctionCostsOnlyWhatDoesNotOverlap) {
   Profile after = training();
   after.functions[1].time_ns = 27 * kSecond;
   after.layers[1].time_ns = 29 * kSecond;
-  after.layers[1].busy_ns = 24 * kSecond;  // of which 14 s are not hidden, 6 s before
+  after.layers[1].busy_ns = 24 * kSecond;  // of which 14 s do not overlap, 6 s before
   const Comparison comparison = compare(training(), after);
-  EXPECT_THAT(told(comparison), ElementsAre("layer posix: time not hidden slower !",
-                                            "function posix read: time slower !"));
-  EXPECT_NEAR(find(comparison, By::kLayer, "time not hidden")->effect_ns, 4e9, 1);
+  EXPECT_THAT(described(comparison), ElementsAre("layer posix: time not overlapped slower !",
+                                                 "function posix read: time slower !"));
+  EXPECT_NEAR(find(comparison, By::kLayer, "time not overlapped")->effect_ns, 4e9, 1);
   EXPECT_NEAR(find(comparison, By::kFunction, "time")->effect_ns, 9e9 / 2 * 14 / 29, 1);
 }
 
-TEST(Compare, WhatComputingHidesIsToldAndIsNoRegression) {
+TEST(Compare, OverlappedTimeIsShownButNoRegression) {
   Profile before = training();
   before.layers[1].hidden_ns = before.layers[1].busy_ns;
   Profile after = before;
@@ -208,62 +208,63 @@ TEST(Compare, WhatComputingHidesIsToldAndIsNoRegression) {
   after.layers[1].time_ns = 38 * kSecond;
   after.layers[1].busy_ns = after.layers[1].hidden_ns = 30 * kSecond;
   const Comparison comparison = compare(before, after);
-  EXPECT_THAT(told(comparison), ElementsAre("function posix read: time slower"));
+  EXPECT_THAT(described(comparison), ElementsAre("function posix read: time slower"));
   EXPECT_EQ(comparison.differences.front().effect_ns, 0);
 }
 
-TEST(Compare, StrictlyWorseIsWorse) {
+TEST(Compare, WithStrictAnythingWorseIsARegression) {
   Profile after = training();
   after.functions[1].count = 30'000;
-  EXPECT_THAT(told(compare(training(), after)), ElementsAre("function posix read: calls more"));
+  EXPECT_THAT(described(compare(training(), after)), ElementsAre("function posix read: calls "
+                                                                 "more"));
   after.functions[2].count = 1'000;
   after.functions[1].size_bytes.median *= 2;
-  EXPECT_THAT(told(compare(training(), after, {.strict = true})),
+  EXPECT_THAT(described(compare(training(), after, {.strict = true})),
               ElementsAre("function posix open: calls fewer", "function posix read: calls more !",
                           "function posix read: median size more"));
 }
 
-TEST(Compare, AmountsAndSizesAreToldEachByItself) {
+TEST(Compare, AmountsAndSizesAreSeparateDifferences) {
   Profile after = training();
   after.functions[1].bytes *= 2;
   after.functions[1].errors = 100;
   after.functions[1].size_bytes.median = 4096;
-  EXPECT_THAT(told(compare(training(), after)),
+  EXPECT_THAT(described(compare(training(), after)),
               ElementsAre("function posix read: bytes more", "function posix read: errors more",
                           "function posix read: median size fewer"));
   after = training();
   after.job.bytes_read /= 2;
   after.job.bytes_written = 1 << 20;
-  EXPECT_THAT(told(compare(training(), after)),
+  EXPECT_THAT(described(compare(training(), after)),
               ElementsAre("job job: bytes read fewer", "job job: bytes written more"));
 }
 
-TEST(Compare, QuantilesShiftWhereSumsStayTheSame) {
+TEST(Compare, QuantilesAreComparedEvenIfSumsAreEqual) {
   Profile after = training();
   after.functions[1].latency_ns.p99 = 50 * kMs;
-  after.layers[1].busy_ns = 17 * kSecond;  // the calls' layer lost time: 6 s not hidden, now 7
+  after.layers[1].busy_ns = 17 * kSecond;  // the layer is slower, too: 6 s not overlapped, now 7
   Comparison comparison = compare(training(), after);
-  EXPECT_THAT(told(comparison), ElementsAre("function posix read: p99 latency slower !",
-                                            "layer posix: time not hidden slower !"));
-  // 10,000 calls of a rank, one in a hundred 45 ms longer, 7 of 20 s of it not hidden.
+  EXPECT_THAT(described(comparison), ElementsAre("function posix read: p99 latency slower !",
+                                                 "layer posix: time not overlapped slower !"));
+  // 10,000 calls per rank, one in a hundred 45 ms longer; 7 of 20 s do not overlap.
   EXPECT_NEAR(comparison.differences.front().effect_ns, 45e6 * 100 * 7 / 20, 1);
 
   after = training();
   after.steps.duration_ns.median = 250 * kMs;
   after.steps.wait_ns.p99 = 30 * kMs;
   comparison = compare(training(), after);
-  EXPECT_THAT(told(comparison),
-              ElementsAre("job job: median step slower !", "job job: p99 wait of a step faster"));
+  EXPECT_THAT(described(comparison),
+              ElementsAre("job job: median step slower !", "job job: p99 wait per step faster"));
   EXPECT_NEAR(comparison.differences.front().effect_ns, 60e6 * 100, 1);
 }
 
-TEST(Compare, QuantilesStandForTheCallsThatBothHave) {
+TEST(Compare, QuantilesAreWeightedByTheCallsOfBothJobs) {
   Profile after = training();
   after.functions[1].count *= 100;
   after.functions[1].latency_ns.p99 /= 10;
   const Comparison comparison = compare(training(), after);
-  EXPECT_THAT(told(comparison), ElementsAre("function posix read: p99 latency faster",
-                                            "function posix read: calls more"));
+  EXPECT_THAT(described(comparison), ElementsAre("function posix read: p99 latency faster",
+                                                 "function posix read: calls more"));
   EXPECT_NEAR(comparison.differences.front().effect_ns, -4.5e6 * 100 * 6 / 20, 1);
 }
 
@@ -272,55 +273,55 @@ TEST(Compare, QuantilesOfFewCallsAreNoise) {
   before.functions[1].latency_ns.count = kTailCountMin - 1;
   Profile after = before;
   after.functions[1].latency_ns.p99 *= 10;
-  EXPECT_THAT(told(compare(before, after)), IsEmpty());
+  EXPECT_THAT(described(compare(before, after)), IsEmpty());
   before.functions[1].latency_ns.count = kMedianCountMin - 1;
   after.functions[1].latency_ns.median *= 10;
-  EXPECT_THAT(told(compare(before, after)), IsEmpty());
+  EXPECT_THAT(described(compare(before, after)), IsEmpty());
 }
 
-TEST(Compare, FunctionsComeAndGoWithoutBeingRegressions) {
+TEST(Compare, NewAndGoneFunctionsAreNoRegressions) {
   Profile after = training();
   after.functions[1].name = "pread";
   const Comparison comparison = compare(training(), after);
-  EXPECT_THAT(told(comparison), UnorderedElementsAre("function posix pread: time new",
-                                                     "function posix read: time gone"));
-  // 9 s of a rank, 6 of 20 s not hidden.
+  EXPECT_THAT(described(comparison), UnorderedElementsAre("function posix pread: time new",
+                                                          "function posix read: time gone"));
+  // 9 s per rank, 6 of 20 s do not overlap.
   EXPECT_NEAR(std::abs(comparison.differences[0].effect_ns), 9e9 * 6 / 20, 1);
   EXPECT_NEAR(comparison.differences[0].effect_ns + comparison.differences[1].effect_ns, 0, 1);
   EXPECT_FALSE(find(comparison, By::kFunction, "time")->regression);
 }
 
-TEST(Compare, ACallThatTakesOverFromAnotherIsNoRegression) {
+TEST(Compare, ACallThatReplacesAnotherIsNoRegression) {
   Profile before = training();
   Profile after = training();
   after.functions[1].time_ns = 20 * kSecond;
-  after.functions[2].time_ns = 1;  // opens' two seconds went to reads
+  after.functions[2].time_ns = 1;  // two seconds moved from open to read
   EXPECT_THAT(
-      told(compare(before, after)),
+      described(compare(before, after)),
       UnorderedElementsAre("function posix open: time faster", "function posix read: time slower"));
 }
 
-TEST(Compare, LayersComeAndGo) {
+TEST(Compare, LayersCanBeNewOrGone) {
   Profile after = training();
   after.layers.push_back({.layer = Layer::kStdio, .count = 100, .busy_ns = 2 * kSecond});
   const Comparison comparison = compare(training(), after);
-  EXPECT_THAT(told(comparison), ElementsAre("layer stdio: time new"));
+  EXPECT_THAT(described(comparison), ElementsAre("layer stdio: time new"));
   EXPECT_NEAR(comparison.differences.front().effect_ns, 1e9, 1);
-  EXPECT_THAT(told(compare(after, training())), ElementsAre("layer stdio: time gone"));
+  EXPECT_THAT(described(compare(after, training())), ElementsAre("layer stdio: time gone"));
 }
 
 TEST(Compare, KindsAndExtensionsOfFilesAreCompared) {
   Profile after = training();
   after.kinds[0].io.bytes_read *= 3;
   after.extensions[0].name = ".tfrecord";
-  EXPECT_THAT(told(compare(training(), after)),
+  EXPECT_THAT(described(compare(training(), after)),
               UnorderedElementsAre("kind data: bytes read more", "extension .jpg: time gone",
                                    "extension .tfrecord: time new"));
   after = training();
   after.kinds[0].io.read_ns = 28 * kSecond;
   const Comparison comparison = compare(training(), after);
-  EXPECT_THAT(told(comparison), ElementsAre("kind data: time slower !"));
-  // Of 30 s in calls, 2 x 3 s are not hidden.
+  EXPECT_THAT(described(comparison), ElementsAre("kind data: time slower !"));
+  // Of 30 s in calls, 2 x 3 s do not overlap.
   EXPECT_NEAR(comparison.differences.front().effect_ns, 5e9 * 6 / 30, 1);
 }
 
@@ -330,17 +331,17 @@ TEST(Compare, OneRankThatIsSlowerThanTheOthersStandsOut) {
   after.time.mean.wait_ns = 3'200 * kMs;
   after.ranks[0].io.bytes_read *= 2;
   EXPECT_THAT(
-      told(compare(training(), after)),
+      described(compare(training(), after)),
       ElementsAre("rank rank 1: waiting for data slower !", "rank rank 0: bytes read more"));
 }
 
-TEST(Compare, RanksThatFollowTheMeanAreShownWhereAskedFor) {
+TEST(Compare, RanksThatFollowTheMeanAreShownOnlyByRank) {
   Profile after = training();
   for (TimeSplit* one : {&after.time.mean, &after.time.ranks[0], &after.time.ranks[1]}) {
     one->idle_ns = 3 * kSecond;
   }
   const Comparison comparison = compare(training(), after);
-  EXPECT_THAT(told(comparison), ElementsAre("job job: idle slower !"));
+  EXPECT_THAT(described(comparison), ElementsAre("job job: idle slower !"));
   const Terminal terminal;
   EXPECT_THAT(compare_text(comparison, {}, terminal), testing::Not(HasSubstr("rank 1")));
   EXPECT_THAT(compare_text(comparison, {.by = By::kRank}, terminal), HasSubstr("\nrank 1: +3 s"));
@@ -350,14 +351,14 @@ TEST(Compare, OneEpochThatIsSlowerStandsOut) {
   Profile after = training();
   after.epochs[1].end_ns += 4 * kSecond;
   const Comparison comparison = compare(training(), after);
-  EXPECT_THAT(told(comparison), ElementsAre("epoch epoch 1: time slower !"));
+  EXPECT_THAT(described(comparison), ElementsAre("epoch epoch 1: time slower !"));
   EXPECT_DOUBLE_EQ(comparison.differences.front().effect_ns, 4e9);
-  // Both epochs: then it is the job that became slower, and each epoch is minor.
+  // If both epochs are slower, the job is slower, and each epoch is minor.
   after.epochs[0].end_ns += 4 * kSecond;
-  EXPECT_THAT(told(compare(training(), after)), IsEmpty());
+  EXPECT_THAT(described(compare(training(), after)), IsEmpty());
 }
 
-TEST(Compare, TwiceTheRanksWithTheirOwnWorkDifferInNothing) {
+TEST(Compare, TwiceTheRanksAndTwiceTheWorkAreNoDifference) {
   Profile after = training();
   after.job.ranks = 4;
   for (LayerStats& layer : after.layers) {
@@ -386,11 +387,11 @@ TEST(Compare, TwiceTheRanksWithTheirOwnWorkDifferInNothing) {
     after.ranks.push_back({.name = name, .io = {.bytes_read = 1'000'000'000}});
   }
   const Comparison comparison = compare(training(), after);
-  EXPECT_THAT(told(comparison), IsEmpty());
-  EXPECT_THAT(comparison.notes, ElementsAre("2 ranks are only of the job after: rank 2, ..."));
+  EXPECT_THAT(described(comparison), IsEmpty());
+  EXPECT_THAT(comparison.notes, ElementsAre("2 ranks exist only after: rank 2, ..."));
 }
 
-TEST(Compare, AnEpochSharedByMoreRanksIsFasterAndReadsAsMuch) {
+TEST(Compare, AnEpochWithMoreRanksIsFasterAndReadsTheSameBytes) {
   Profile before = training();
   before.steps = {};
   before.epochs.clear();
@@ -402,7 +403,7 @@ TEST(Compare, AnEpochSharedByMoreRanksIsFasterAndReadsAsMuch) {
   after.ranks.clear();
   const Comparison comparison = compare(before, after);
   EXPECT_EQ(comparison.per, Per::kEpoch);
-  const auto found = told(comparison);
+  const auto found = described(comparison);
   EXPECT_THAT(found, testing::Contains("job job: wall time faster"));
   EXPECT_THAT(found, testing::Contains("job job: compute faster"));
   EXPECT_THAT(found, testing::Not(testing::Contains(HasSubstr("bytes"))));
@@ -410,7 +411,7 @@ TEST(Compare, AnEpochSharedByMoreRanksIsFasterAndReadsAsMuch) {
 }
 
 TEST(Compare, TheStartOfAShortJobIsNotARegressionOfItsSteps) {
-  Profile after = training();  // ten steps of one epoch, and as much time around them as before
+  Profile after = training();  // ten steps in one epoch, and the same time around them as before
   after.job.wall_ns = 3 * kSecond;
   after.steps.duration_ns.count = after.steps.wait_ns.count = 20;
   after.job.epochs = 1;
@@ -420,19 +421,20 @@ TEST(Compare, TheStartOfAShortJobIsNotARegressionOfItsSteps) {
   after.epochs[0].time = {.compute_ns = 1'500 * kMs, .wait_ns = 300 * kMs};
   const Comparison comparison = compare(training(), after);
   EXPECT_TRUE(comparison.lengths_differ);
-  EXPECT_EQ(comparison.regression_count(), 0u) << told(comparison).front();
+  EXPECT_EQ(comparison.regression_count(), 0u) << described(comparison).front();
   EXPECT_THAT(comparison.notes, testing::Contains(HasSubstr("only steps and epochs are judged")));
   after.steps.duration_ns.mean *= 1.5;
-  EXPECT_THAT(told(compare(training(), after)), testing::Contains("job job: mean step slower !"));
+  EXPECT_THAT(described(compare(training(), after)), testing::Contains("job job: mean step "
+                                                                       "slower !"));
 }
 
-TEST(Compare, EmptyProfilesDifferInNothing) {
+TEST(Compare, EmptyProfilesHaveNoDifferences) {
   EXPECT_THAT(compare(Profile(), Profile()).differences, IsEmpty());
   const Comparison appeared = compare(Profile(), training());
   EXPECT_EQ(appeared.per, Per::kJob);
-  EXPECT_THAT(told(appeared), testing::Contains("function posix read: time new"));
+  EXPECT_THAT(described(appeared), testing::Contains("function posix read: time new"));
   const Comparison vanished = compare(training(), Profile());
-  EXPECT_THAT(told(vanished), testing::Contains("function posix read: time gone"));
+  EXPECT_THAT(described(vanished), testing::Contains("function posix read: time gone"));
   EXPECT_EQ(vanished.regression_count(), 0u);
   for (const Comparison& comparison : {appeared, vanished, compare(Profile(), Profile())}) {
     const auto document = parse_json(compare_json(comparison, {.top = 0}), "json");
@@ -441,7 +443,7 @@ TEST(Compare, EmptyProfilesDifferInNothing) {
   }
 }
 
-TEST(Compare, JobsWithoutStepsOrEpochsAreComparedAsAWholeAndThatIsSaid) {
+TEST(Compare, JobsWithoutStepsOrEpochsAreComparedAsAWholeWithANote) {
   Profile before = training();
   before.steps = {};
   before.epochs.clear();
@@ -451,32 +453,32 @@ TEST(Compare, JobsWithoutStepsOrEpochsAreComparedAsAWholeAndThatIsSaid) {
   after.job.dataset_bytes_read *= 2;
   Comparison comparison = compare(before, after);
   EXPECT_EQ(comparison.per, Per::kJob);
-  EXPECT_THAT(comparison.notes, ElementsAre(HasSubstr("compared as whole jobs")));
-  EXPECT_THAT(told(comparison), ElementsAre("job job: wall time slower !"));
+  EXPECT_THAT(comparison.notes, ElementsAre(HasSubstr("comparing whole jobs")));
+  EXPECT_THAT(described(comparison), ElementsAre("job job: wall time slower !"));
   comparison = compare(before, after, {.per = Per::kGigabyte});
   EXPECT_EQ(comparison.per, Per::kGigabyte);
   EXPECT_THAT(comparison.notes, IsEmpty());
-  EXPECT_THAT(told(comparison), testing::Not(testing::Contains(HasSubstr("wall time"))));
+  EXPECT_THAT(described(comparison), testing::Not(testing::Contains(HasSubstr("wall time"))));
   comparison = compare(before, after, {.per = Per::kEpoch});
   EXPECT_THAT(comparison.notes,
-              ElementsAre("not both jobs know what a epoch is: compared as whole jobs"));
+              ElementsAre("at least one job has no epoch to compare by: comparing whole jobs"));
 }
 
-TEST(Compare, ExactlyTheThresholdIsADifferenceAndLessIsNone) {
+TEST(Compare, ReportsAChangeOfExactlyTheThreshold) {
   Profile after = training();
   after.job.wall_ns = 22 * kSecond;
-  EXPECT_THAT(told(compare(training(), after)), ElementsAre("job job: wall time slower !"));
+  EXPECT_THAT(described(compare(training(), after)), ElementsAre("job job: wall time slower !"));
   after.job.wall_ns -= 1'000'000;
-  EXPECT_THAT(told(compare(training(), after)), IsEmpty());
-  EXPECT_THAT(told(compare(training(), after, {.threshold = 0.05})),
+  EXPECT_THAT(described(compare(training(), after)), IsEmpty());
+  EXPECT_THAT(described(compare(training(), after, {.threshold = 0.05})),
               ElementsAre("job job: wall time slower !"));
   after.job.wall_ns = 18 * kSecond;
-  EXPECT_THAT(told(compare(training(), after)), ElementsAre("job job: wall time faster"));
+  EXPECT_THAT(described(compare(training(), after)), ElementsAre("job job: wall time faster"));
   after.job.wall_ns += 1'000'000;
-  EXPECT_THAT(told(compare(training(), after)), IsEmpty());
+  EXPECT_THAT(described(compare(training(), after)), IsEmpty());
 }
 
-TEST(Compare, TinyNumbersDoNotAlarm) {
+TEST(Compare, IgnoresTinyChanges) {
   Profile before = training();
   before.time.mean.checkpoint_ns = 1000;
   before.functions.push_back({.name = "stat", .layer = Layer::kPosix, .count = 2, .time_ns = 500});
@@ -488,17 +490,17 @@ TEST(Compare, TinyNumbersDoNotAlarm) {
   after.functions.push_back({.name = "lstat", .layer = Layer::kPosix, .count = 9, .time_ns = 900});
   after.functions[1].latency_ns.median = before.functions[1].latency_ns.median = 500;
   after.functions[1].latency_ns.median = 1'400;
-  EXPECT_THAT(told(compare(before, after)), IsEmpty());
+  EXPECT_THAT(described(compare(before, after)), IsEmpty());
 }
 
 TEST(Compare, ASmallCostIsADifferenceButNoRegression) {
   Profile after = training();
-  after.time.mean.idle_ns = 150 * kMs;  // under a hundredth of the wall time
-  EXPECT_THAT(told(compare(training(), after)), testing::Contains("job job: idle slower"));
+  after.time.mean.idle_ns = 150 * kMs;  // less than 1 % of the wall time
+  EXPECT_THAT(described(compare(training(), after)), testing::Contains("job job: idle slower"));
   EXPECT_EQ(compare(training(), after).regression_count(), 0u);
 }
 
-TEST(Compare, WaitingOnDifferentGroundsIsNotCompared) {
+TEST(Compare, WaitingFromDifferentSourcesIsNotCompared) {
   Profile after = training();
   after.time.basis = analyze::WaitBasis::kIoTime;
   for (TimeSplit* one : {&after.time.mean, &after.time.ranks[0], &after.time.ranks[1]}) {
@@ -506,22 +508,22 @@ TEST(Compare, WaitingOnDifferentGroundsIsNotCompared) {
   }
   after.steps.wait_ns.median *= 3;
   const Comparison comparison = compare(training(), after);
-  EXPECT_THAT(told(comparison), IsEmpty());
+  EXPECT_THAT(described(comparison), IsEmpty());
   EXPECT_THAT(comparison.notes,
-              ElementsAre("waiting was worked out from regions before and from io "
-                          "time after: it is not compared"));
+              ElementsAre("waiting is not compared: it is measured from regions before and "
+                          "from io time after"));
 }
 
-TEST(Compare, LostEventsAndOtherDatasetsAreNoted) {
+TEST(Compare, LostEventsAndDifferentDatasetsAreNoted) {
   Profile after = training();
   after.job.lost_events = 1234;
   after.job.dataset_bytes *= 2;
   EXPECT_THAT(compare(training(), after).notes,
-              UnorderedElementsAre("the job after lost 1,234 events: its figures are too low",
-                                   HasSubstr("other data was read: files of 954 MiB before, of ")));
+              UnorderedElementsAre("the job after lost 1,234 events: its numbers are too low",
+                                   HasSubstr("the datasets differ: 954 MiB before, ")));
 }
 
-TEST(Compare, ASingleRankIsNotMissedByItsName) {
+TEST(Compare, ASingleRankMayHaveAnotherName) {
   Profile before = training();
   before.job.ranks = 1;
   before.time.ranks = {split("job")};
@@ -544,18 +546,18 @@ TEST(Compare, TheTextFitsEightyColumnsAndNamesTheRegressions) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80u) << line;
 }
 
-TEST(Compare, TheTopOfTheListIsShownAndTheRestCounted) {
+TEST(Compare, ShowsTheTopDifferencesAndCountsTheRest) {
   Profile after = training();
   after.functions[1].name = "pread";
   const Comparison comparison = compare(training(), after);
   const std::string text = compare_text(comparison, {.top = 1}, Terminal());
-  EXPECT_THAT(text, HasSubstr("1 more with less effect; --top 0 shows all\n"));
+  EXPECT_THAT(text, HasSubstr("1 more with smaller effects; --top 0 shows all\n"));
   const auto document = parse_json(compare_json(comparison, {.top = 1}), "json");
   ASSERT_TRUE(document.ok());
   EXPECT_EQ(document->root.find("differences")->items().size(), 1u);
 }
 
-TEST(Compare, TheJsonHasTheSameFigures) {
+TEST(Compare, TheJsonHasTheSameNumbers) {
   Profile after = training();
   after.job.wall_ns = 25 * kSecond;
   const auto document = parse_json(compare_json(compare(training(), after), {}), "json");

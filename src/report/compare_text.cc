@@ -31,20 +31,20 @@ std::string amount(const Difference& one, double value) {
 std::string relative(const Difference& one) {
   const auto by = one.relative();
   if (!by || one.change == Change::kGone) return "";
-  // Over a factor of ten people think in factors.
+  // From a factor of ten on, a factor is easier to read.
   if (*by >= 9) return fmt::format("x {}", format_count(*by + 1));
   return (*by < 0 ? "-" : "+") + format_percent(std::fabs(*by));
 }
 
 std::string heading(const Difference& first, double effect_ns, double wall_ns, size_t columns) {
-  // What stands behind the name takes less than this, whatever its figures.
+  // The text after the name is never longer than this.
   constexpr size_t kEffectColumns = 44;
   const bool named = first.by == By::kJob || first.by == By::kRank || first.by == By::kEpoch;
   const std::string name = printable(first.name);
   const std::string subject =
       shorten(named ? name : fmt::format("{} {}", kByNames[static_cast<size_t>(first.by)], name),
               std::max(columns, kEffectColumns + 20) - kEffectColumns);
-  // Less than a tenth of the floor for regressions is nothing one could find again.
+  // Less than a tenth of the regression floor is not worth showing.
   if (std::fabs(effect_ns) < kRegressionFloorNs / 10 || wall_ns <= 0) return subject;
   return fmt::format("{}: {}{} of the wall time ({})", subject, effect_ns < 0 ? "-" : "+",
                      duration(std::fabs(effect_ns)),
@@ -66,7 +66,7 @@ void add_row(Table& table, const Difference& one) {
                  relative(one), Table::Cell(change, style_of(one))});
 }
 
-// A row a measure. The columns of all subjects line up, so they are one table that is cut at the
+// One row per measure. To align the columns of all subjects, renders one table and inserts the
 // headings afterwards.
 std::string subjects_text(const std::vector<std::vector<Difference>>& subjects, double wall_ns,
                           const Terminal& terminal) {
@@ -122,15 +122,15 @@ std::string jobs_text(const Comparison& comparison, const Terminal& terminal) {
 std::string_view scale_sentence(Per per) {
   switch (per) {
     case Per::kStep:
-      return "Times are of one step of a rank, counts and bytes of one step";
+      return "Times are per rank and step, counts and bytes per step";
     case Per::kEpoch:
-      return "Times are of one epoch of a rank, counts and bytes of one epoch";
+      return "Times are per rank and epoch, counts and bytes per epoch";
     case Per::kGigabyte:
-      return "Times are of a rank, counts and bytes of all, for each gigabyte of data read";
+      return "Times (per rank), counts and bytes (of all ranks) are per gigabyte of data read";
     case Per::kJob:
       break;
   }
-  return "Times are of a rank, counts and bytes of all, in the whole job";
+  return "Times are per rank, counts and bytes of all ranks, in the whole job";
 }
 
 std::string wrapped(const std::string& text, size_t columns) {
@@ -142,14 +142,16 @@ std::string wrapped(const std::string& text, size_t columns) {
 std::string verdict(const Comparison& comparison,
                     const std::vector<std::vector<Difference>>& shown) {
   const size_t count = comparison.regression_count();
-  size_t hidden = count;
+  size_t not_shown = count;
   for (const auto& subject : shown) {
-    for (const Difference& one : subject) hidden -= one.regression ? 1 : 0;
+    for (const Difference& one : subject) not_shown -= one.regression ? 1 : 0;
   }
   if (count != 0) {
     return fmt::format("{} regression{}, {}", count, count == 1 ? "" : "s",
-                       hidden == 0 ? "marked with !"
-                                   : fmt::format("{} not shown with this --by or --top", hidden));
+                       not_shown == 0 ? "marked with !"
+                                      : fmt::format("{} not shown with this --by or "
+                                                    "--top",
+                                                    not_shown));
   }
   if (comparison.differences.empty()) {
     return fmt::format("no difference of {} or more", format_percent(comparison.threshold));
@@ -175,7 +177,7 @@ std::string compare_text(const Comparison& comparison, const CompareView& view,
     out += "\n" + subjects_text(subjects, static_cast<double>(comparison.after.wall_ns), terminal);
   }
   if (subjects.size() < all) {
-    out += fmt::format("{} more with less effect; --top 0 shows all\n", all - subjects.size());
+    out += fmt::format("{} more with smaller effects; --top 0 shows all\n", all - subjects.size());
   }
   const bool bad = comparison.regression_count() != 0;
   return out + "\n" +

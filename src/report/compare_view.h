@@ -1,4 +1,4 @@
-// compare_view: the part of a comparison that is shown, as text and as JSON. Of this module alone.
+// compare_view: the part of a comparison that text and JSON show. Private to this module.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace millrace::report {
 
-// Differences of one subject each, in the order of the comparison; of one dimension with all that
-// is minor, or of all without.
+// Differences grouped by subject, in the order of the comparison. With `by`: the job and this
+// dimension, including minor differences. Without: all dimensions, without minor ones.
 std::vector<std::vector<Difference>> subjects_of(const Comparison& comparison,
                                                  std::optional<By> by);
 

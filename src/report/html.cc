@@ -10,8 +10,8 @@
 namespace millrace::report {
 namespace {
 
-// RFC 4648. Its alphabet has nothing that HTML gives a meaning to, which is why the JSON is not
-// written into the page as it is: a file may be called "</script>".
+// RFC 4648. Plain JSON would not be safe in the page: a file may be named "</script>". No character
+// of base64 is special in HTML.
 void append_base64(std::string_view bytes, std::string& out) {
   constexpr std::string_view kAlphabet =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -34,7 +34,7 @@ struct Encoded {
 };
 
 Result<Encoded> encode(std::string_view text) {
-  // On the most that a page holds (7 MB) level 9 was 1 % smaller than level 6, at twice the time.
+  // On the largest page data (7 MB), level 9 was 1 % smaller than level 6 and took twice the time.
   const auto gzip = GzipWriter::create(6);
   if (!gzip.ok() && gzip.error().code() == Errc::kUnsupported) {
     return Encoded{.encoding = "plain", .bytes = std::string(text)};
@@ -60,7 +60,7 @@ Result<std::string> report_html(std::string_view profile_json, std::string_view 
   std::string html(page.substr(0, place));
   for (const auto& [name, json] : documents) {
     ASSIGN_OR_RETURN(const Encoded encoded, encode(json));
-    // A type that no browser runs.
+    // A type that no browser executes.
     html += fmt::format(
         "<script type=\"application/octet-stream\" id=\"data-{}\" data-encoding=\"{}\">", name,
         encoded.encoding);

@@ -66,7 +66,7 @@ TEST(ReportHtml, TheBuiltPageIsTheCommittedOne) {
 }
 
 TEST(ReportHtml, ThePageHoldsTheThreeDocuments) {
-  // Lengths of each remainder by three, which base64 ends differently.
+  // Lengths with each remainder modulo 3, which base64 pads differently.
   const auto html = report_html("{\"a\":1}", "{\"b\":22}", "{\"c\":333}");
   ASSERT_TRUE(html.ok()) << html.error().message();
   EXPECT_THAT(*html, StartsWith("<!doctype html>"));
@@ -76,7 +76,7 @@ TEST(ReportHtml, ThePageHoldsTheThreeDocuments) {
   EXPECT_THAT(*html, Not(HasSubstr(kDataPlace)));
 }
 
-TEST(ReportHtml, NoNameOfAFileEndsTheElementItLiesIn) {
+TEST(ReportHtml, AFileNameCannotEndTheElement) {
   const std::string evil = "{\"path\":\"</script><script>alert(1)</script><!--\"}";
   const auto html = report_html(evil, "{}", "{}");
   ASSERT_TRUE(html.ok());
@@ -84,7 +84,7 @@ TEST(ReportHtml, NoNameOfAFileEndsTheElementItLiesIn) {
   EXPECT_EQ(document_of(*html, "profile"), evil);
 }
 
-TEST(ReportHtml, BytesOfAnyValueComeBackAsTheyWere) {
+TEST(ReportHtml, RoundTripsAllByteValues) {
   std::string bytes;
   for (int i = 0; i < 100'000; ++i) bytes += static_cast<char>(i * 31 % 256);
   const auto html = report_html(bytes, "", "x");
@@ -94,7 +94,7 @@ TEST(ReportHtml, BytesOfAnyValueComeBackAsTheyWere) {
   EXPECT_EQ(document_of(*html, "detail"), "x");
 }
 
-TEST(ReportHtml, ThePageAsksTheNetworkForNothing) {
+TEST(ReportHtml, ThePageUsesNoNetwork) {
   const std::string_view page = built_page();
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));
   EXPECT_THAT(page, Not(HasSubstr("src=\"http")));

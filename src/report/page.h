@@ -1,4 +1,4 @@
-// Page: the built page of the report, as src/report/page/dist has it.
+// Page: the built page of the report, from src/report/page/dist.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@ namespace millrace::report {
 // Generated from the file at build time (cmake/embed.cmake).
 std::string_view built_page();
 
-// Where the data go.
+// The placeholder for the data.
 inline constexpr std::string_view kDataPlace = "<!--millrace:data-->";
 
 }  // namespace millrace::report

@@ -1,7 +1,7 @@
-// report: how profiles and findings are shown to people, one by one and against each other.
+// report: profiles, findings, comparisons and scaling as text, JSON and HTML.
 //
-// What is shown is worked out elsewhere (analyze, advise); this only writes it. The functions
-// return text and touch no file and no terminal.
+// analyze and advise compute the content; this module only formats it. Its functions return
+// strings, and access neither files nor terminals.
 #pragma once
 
 #include "report/compare.h"  // IWYU pragma: export

@@ -9,7 +9,7 @@ namespace {
 
 using analyze::Profile;
 
-// Datasets and shares that differ by less are taken as the same: files differ in size.
+// Datasets and shares that differ by less count as equal, because file sizes vary.
 constexpr double kSameWork = 0.1;
 
 double number(uint64_t value) { return static_cast<double>(value); }
@@ -38,7 +38,7 @@ ScalingRow describe(const Profile& profile) {
   return row;
 }
 
-// A job and what it did in one unit; 0: unknown.
+// A job and its work per unit; 0: unknown.
 struct Sized {
   ScalingRow row;
   double dataset_bytes = 0;
@@ -65,7 +65,7 @@ void measure(std::vector<Sized>& jobs, Per per) {
         break;
       case Per::kStep:
         job.row.unit_ns = job.row.step_ns;
-        job.work = job.row.ranks;  // a batch each
+        job.work = job.row.ranks;  // one batch per rank
         break;
       default:
         job.row.unit_ns = job.row.wall_ns;
@@ -74,7 +74,7 @@ void measure(std::vector<Sized>& jobs, Per per) {
   }
 }
 
-// Whether work over `size` is the same for all.
+// Whether all jobs have the same work / size.
 template <typename Size>
 bool same_work(const std::vector<Sized>& jobs, Size size) {
   const double first = jobs.front().work / size(jobs.front());
@@ -116,7 +116,7 @@ Scaling scaling_of(std::span<const Profile> profiles) {
                    : same_work(jobs, size) ? ScalingKind::kWeak
                                            : ScalingKind::kMixed;
   }
-  // Work that is the same but for the files' sizes is the same: small differences must not count as
+  // Use exact ratios for strong and weak scaling: small differences of file sizes must not count as
   // speed.
   const auto work = [&](const Sized& job) {
     if (scaling.kind == ScalingKind::kStrong || scaling.kind == ScalingKind::kNone) return 1.0;

@@ -24,7 +24,7 @@ struct Spec {
   uint64_t dataset_gigabytes = 0;
 };
 
-// One epoch of so many seconds, half of it I/O, a quarter I/O that nothing hides, a tenth waiting.
+// One epoch: half of it I/O, a quarter I/O that does not overlap, a tenth waiting.
 Profile job(const Spec& spec) {
   Profile profile;
   profile.job.traces = {"job" + std::to_string(spec.ranks)};
@@ -91,7 +91,7 @@ TEST(Scaling, FilesOfDifferentSizesDoNotMakeAnotherWork) {
   EXPECT_DOUBLE_EQ(scaling.rows[1].efficiency, 1);
 }
 
-TEST(Scaling, WithoutEpochsStepsAreTakenAndWithoutThoseTheWall) {
+TEST(Scaling, UsesStepsWithoutEpochsAndElseTheWallTime) {
   Profile small = job({.ranks = 1, .epoch_s = 10, .dataset_gigabytes = 10});
   Profile large = job({.ranks = 4, .epoch_s = 20, .dataset_gigabytes = 10});
   small.epochs.clear();
@@ -112,7 +112,7 @@ TEST(Scaling, WithoutEpochsStepsAreTakenAndWithoutThoseTheWall) {
   EXPECT_DOUBLE_EQ(scaling.rows[1].speed_up, 0.5);
 }
 
-TEST(Scaling, EquallyManyRanksOnMoreHostsAreCountedInHosts) {
+TEST(Scaling, TheSameRanksOnMoreHostsScaleByHosts) {
   const Profile jobs[] = {job({.ranks = 4, .hosts = 4, .epoch_s = 10, .dataset_gigabytes = 10}),
                           job({.ranks = 4, .hosts = 1, .epoch_s = 20, .dataset_gigabytes = 10})};
   const Scaling scaling = scaling_of(jobs);
@@ -129,7 +129,7 @@ TEST(Scaling, JobsOfOneSizeDoNotScale) {
   EXPECT_DOUBLE_EQ(scaling.rows[1].speed_up, 0.5);
 }
 
-TEST(Scaling, NothingAndEmptyProfilesHaveNoSpeedUp) {
+TEST(Scaling, EmptyProfilesHaveNoSpeedUp) {
   EXPECT_TRUE(scaling_of({}).rows.empty());
   EXPECT_EQ(scaling_text(scaling_of({}), Terminal()), "");
   Profile four;
@@ -146,13 +146,13 @@ TEST(Scaling, TheTextFitsEightyColumns) {
   large.job.traces = {std::string(100, 'x')};
   const Profile jobs[] = {job({.ranks = 4, .epoch_s = 900'000, .dataset_gigabytes = 9000}), large};
   const std::string text = scaling_text(scaling_of(jobs), Terminal());
-  EXPECT_THAT(text,
-              HasSubstr("Strong scaling: the same work for all, by the time of one epoch.\n"));
+  EXPECT_THAT(text, HasSubstr("Strong scaling: the same total work, compared by the time of one "
+                              "epoch.\n"));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80u) << line;
 }
 
-TEST(Scaling, TheJsonHasARowAJob) {
+TEST(Scaling, TheJsonHasARowPerJob) {
   const Profile jobs[] = {job({.ranks = 1, .epoch_s = 10, .dataset_gigabytes = 10}),
                           job({.ranks = 2, .epoch_s = 8, .dataset_gigabytes = 10})};
   JsonWriter json;

@@ -21,18 +21,23 @@ std::string sentence(const Scaling& scaling) {
   const std::string_view unit = kPerNames[static_cast<size_t>(scaling.per)];
   switch (scaling.kind) {
     case ScalingKind::kNone:
-      return "All jobs are of one size; speed-ups are against the first.";
+      return "All jobs have the same size; speed-ups are relative to the first.";
     case ScalingKind::kStrong:
-      return fmt::format("Strong scaling: the same work for all, by the time of one {}.", unit);
+      return fmt::format(
+          "Strong scaling: the same total work, compared by the time of one "
+          "{}.",
+          unit);
     case ScalingKind::kWeak:
-      return fmt::format("Weak scaling: the work grows with the {}, by the time of one {}.",
-                         against, unit);
+      return fmt::format(
+          "Weak scaling: the work grows with the {}, compared by the time of one "
+          "{}.",
+          against, unit);
     case ScalingKind::kMixed:
       break;
   }
   return fmt::format(
-      "The work neither stays the same nor grows with the {}: speed-ups are of work in time, with "
-      "the size of the dataset as work.",
+      "Mixed scaling: the work neither stays the same nor grows with the {}. Speed-ups compare the "
+      "work per time, with the size of the dataset as work.",
       against);
 }
 

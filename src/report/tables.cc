@@ -39,7 +39,7 @@ void add_distribution(const Distribution& of, Row& row) {
 void add_distribution_columns(const std::string& what, const std::string& ending, Unit unit,
                               std::vector<TableColumn>& columns) {
   for (const char* name : {"min", "p25", "mean", "median", "p75", "p95", "p99", "max"}) {
-    // People see the median and the tail; programs all of it.
+    // Text shows the median and the tail; CSV and JSON have all.
     const bool shown = std::string_view(name) == "median" || std::string_view(name) == "p99";
     columns.push_back({fmt::format("{}_{}_{}", what, name, ending),
                        shown ? fmt::format("{} {}", what, name) : "", unit});
@@ -81,7 +81,7 @@ ProfileTable by_layer(const Profile& profile) {
                                  {"count", "calls", Unit::kCount},
                                  {"time_ns", "time", Unit::kDuration},
                                  {"busy_ns", "busy", Unit::kDuration},
-                                 {"hidden_ns", "hidden", Unit::kDuration},
+                                 {"hidden_ns", "overlapped", Unit::kDuration},
                                  {"overlap", "overlap", Unit::kShare},
                                  {"bytes_read", "read", Unit::kBytes},
                                  {"bytes_written", "written", Unit::kBytes},
@@ -185,7 +185,7 @@ void add_time_columns(std::vector<TableColumn>& columns) {
   const TableColumn time[] = {{"wall_ns", "wall", Unit::kDuration},
                               {"compute_ns", "compute", Unit::kDuration},
                               {"io_ns", "I/O", Unit::kDuration},
-                              {"io_unhidden_ns", "not hidden", Unit::kDuration},
+                              {"io_unhidden_ns", "not overlapped", Unit::kDuration},
                               {"compute_unhidden_ns", "", Unit::kDuration},
                               {"fetch_ns", "", Unit::kDuration},
                               {"decode_ns", "", Unit::kDuration},
@@ -245,15 +245,15 @@ ProfileTable by_epoch(const Profile& profile) {
   return table;
 }
 
-// Epoch x action, as NERSC's tables have it: the time in regions of a name, mean over the ranks.
+// Epoch x action, as in NERSC's tables: the time in regions of each name, mean over the ranks.
 ProfileTable by_action(const Profile& profile) {
   ProfileTable table{.name = "action",
                      .columns = {{"epoch", "epoch", Unit::kCount},
                                  {"action", "action", Unit::kText},
                                  {"count", "count", Unit::kCount},
                                  {"mean_ns", "mean", Unit::kDuration},
-                                 {"min_ns", "least rank", Unit::kDuration},
-                                 {"max_ns", "most", Unit::kDuration}},
+                                 {"min_ns", "min", Unit::kDuration},
+                                 {"max_ns", "max", Unit::kDuration}},
                      .rows = {}};
   for (const analyze::EpochStats& epoch : profile.epochs) {
     for (const analyze::EpochAction& action : epoch.actions) {
@@ -359,8 +359,8 @@ std::string table_text(const ProfileTable& table, size_t rows, const Terminal& t
     out.add_row(std::move(cells));
   }
   std::string text = out.render(terminal);
-  const size_t hidden = table.rows.size() - std::min(rows, table.rows.size()) + table.cut;
-  if (hidden > 0) text += fmt::format("and {} more\n", format_exact(hidden));
+  const size_t omitted = table.rows.size() - std::min(rows, table.rows.size()) + table.cut;
+  if (omitted > 0) text += fmt::format("and {} more\n", format_exact(omitted));
   return text;
 }
 

@@ -1,6 +1,6 @@
-// Tables of a profile by one thing after another: functions, files, ranks, epochs, ...
+// Tables of a profile: by function, file, rank, epoch, ...
 //
-// One description of each table; text, CSV and JSON are made of it.
+// Each table is described once; text, CSV and JSON are generated from it.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@
 
 namespace millrace::report {
 
-// What --by takes.
+// The values of --by.
 std::vector<std::string> table_names();
 
-// How a number is shown to people; CSV and JSON have it as it is.
+// How text output formats a number; CSV and JSON have the plain number.
 enum class Unit { kText, kCount, kBytes, kDuration, kShare, kRate };
 
 struct TableColumn {
   std::string title;    // as in CSV: "read_ns"
-  std::string heading;  // for people: "read"
+  std::string heading;  // in text: "read"; empty: not shown
   Unit unit{};
 };
 
@@ -35,13 +35,13 @@ struct ProfileTable {
   std::string name;
   std::vector<TableColumn> columns;
   std::vector<std::vector<TableCell>> rows;
-  size_t cut = 0;  // rows the profile itself does not hold
+  size_t cut = 0;  // rows that the profile itself left out
 };
 
 // REQUIRES: the name is one of table_names().
 ProfileTable table_by(const analyze::Profile& profile, std::string_view name);
 
-// At most `rows` of them.
+// At most `rows` rows.
 std::string table_text(const ProfileTable& table, size_t rows, const Terminal& terminal);
 std::string table_csv(const ProfileTable& table);
 std::string table_json(const ProfileTable& table);

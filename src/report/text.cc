@@ -59,7 +59,7 @@ std::string data_lines(const Profile& profile, const Terminal& terminal) {
       fmt::format("data     {} of {}, read {}", counted(job.dataset_files, "file", "files"),
                   format_bytes(job.dataset_bytes), format_bytes(job.dataset_bytes_read));
   if (job.amplification > 0) {
-    data += fmt::format(" ({:.2f} of it{})", job.amplification, job.epochs > 0 ? " an epoch" : "");
+    data += fmt::format(" ({:.2f} times{})", job.amplification, job.epochs > 0 ? " per epoch" : "");
   }
   data += fmt::format("; written {}", format_bytes(job.bytes_written));
   add_wrapped(out, data, terminal);
@@ -110,11 +110,13 @@ std::string time_table(const Profile& profile, const Terminal& terminal) {
   }
   add_share(table, "I/O calls", split.io_ns, split,
             split.compute_ns > 0
-                ? fmt::format("{} hidden", format_percent(share(split.io_hidden_ns, split.io_ns)))
+                ? fmt::format("{} "
+                              "overlapped",
+                              format_percent(share(split.io_hidden_ns, split.io_ns)))
                 : "",
             terminal);
   if (split.compute_ns > 0) {
-    add_share(table, "I/O not hidden", split.io_unhidden_ns, split, "", terminal);
+    add_share(table, "I/O not overlapped", split.io_unhidden_ns, split, "", terminal);
   }
   const std::pair<std::string, uint64_t> rest[] = {{"fetching", split.fetch_ns},
                                                    {"decoding", split.decode_ns},
@@ -176,7 +178,7 @@ std::string function_table(const Profile& profile, const Terminal& terminal) {
     }
   }
   std::string out = "\n" + table.render(terminal);
-  if (left > 0) out += fmt::format("and {}: --by function\n", counted(left, "other", "others"));
+  if (left > 0) out += fmt::format("and {} more: --by function\n", format_exact(left));
   return out;
 }
 
@@ -193,7 +195,7 @@ std::string answer(const Profile& profile) {
         return fmt::format("no: training waits for data {} of {}", waits, of);
       }
       if (split.io_unhidden_ns * 2 < split.wait_ns && split.decode_ns > split.io_ns) {
-        return fmt::format("training waits for data {} of {}, but for decoding more than for I/O",
+        return fmt::format("training waits for data {} of {}, more for decoding than for I/O",
                            waits, of);
       }
       return fmt::format("{}: training waits for data {} of {}",
@@ -201,9 +203,9 @@ std::string answer(const Profile& profile) {
     }
     case analyze::WaitBasis::kIoTime:
       return fmt::format(
-          "{}: the main process is in I/O calls {} of its time; regions would tell whether it "
-          "waits for them",
-          io < 0.05 ? "hardly" : (io < 0.2 ? "perhaps" : "probably"),
+          "{}: the main process spends {} of its time in I/O calls; mark regions to measure "
+          "whether training waits for them",
+          io < 0.05 ? "probably not" : (io < 0.2 ? "perhaps" : "probably"),
           format_percent(share(split.wait_ns, split.wall_ns)));
     case analyze::WaitBasis::kNone:
       break;

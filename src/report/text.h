@@ -1,4 +1,4 @@
-// The report on a terminal: one screen that answers whether I/O is the problem, and which.
+// The report for a terminal: one screen that says whether I/O is the problem, and where.
 #pragma once
 
 #include <string>
@@ -9,11 +9,10 @@
 
 namespace millrace::report {
 
-// The answer in a sentence: "yes: training waits for data 38 % of its time", with the ground for
-// it.
+// The answer in one sentence: "yes: training waits for data 38 % of its time".
 std::string answer(const analyze::Profile& profile);
 
-// Without findings: the caller puts them below.
+// Without findings: the caller appends them.
 std::string report_text(const analyze::Profile& profile, const Terminal& terminal);
 
 }  // namespace millrace::report

@@ -5,8 +5,8 @@ $ millrace compare old.json same.json
 > before  old.json       1      2       2    100       20 s   15.0 %
 > after   same.json      1      2       2    100       20 s   15.0 %
 > 
-> Times are of one step of a rank, counts and bytes of one step. Differences under
-> 10.0 % are not shown.
+> Times are per rank and step, counts and bytes per step. Differences under 10.0 %
+> are not shown.
 > 
 > no difference of 10.0 % or more
 
@@ -17,19 +17,19 @@ $ millrace compare old.json slow.json
 > before  old.json       1      2       2    100       20 s   15.0 %
 > after   slow.json      1      2       2    100       28 s   15.0 %
 > 
-> Times are of one step of a rank, counts and bytes of one step. Differences under
-> 10.0 % are not shown.
+> Times are per rank and step, counts and bytes per step. Differences under 10.0 %
+> are not shown.
 > 
->                          before   after    change
+>                             before   after    change
 > job: +8 s of the wall time (28.6 %)
->   !  wall time           200 ms  280 ms   +40.0 %  slower
->   !  waiting for data     30 ms  105 ms  +250.0 %  slower
+>   !  wall time              200 ms  280 ms   +40.0 %  slower
+>   !  waiting for data        30 ms  105 ms  +250.0 %  slower
 > layer posix: +9 s of the wall time (32.1 %)
->   !  time not hidden      30 ms  120 ms  +300.0 %  slower
+>   !  time not overlapped     30 ms  120 ms  +300.0 %  slower
 > function posix read: +7.2 s of the wall time (25.7 %)
->   !  time                 90 ms  240 ms  +166.7 %  slower
->      calls                  100     800  +700.0 %  more
->      median size       97.7 KiB  12 KiB   -87.7 %  fewer
+>   !  time                    90 ms  240 ms  +166.7 %  slower
+>      calls                     100     800  +700.0 %  more
+>      median size          97.7 KiB  12 KiB   -87.7 %  fewer
 > 
 > 4 regressions, marked with !
 ? 1
