@@ -28,7 +28,7 @@ Result<int> advise_with(const Arguments& arguments, Output& output, comm::Comm& 
                    advise::apply_overrides(advise::detect_machine(profile), words));
   const std::vector<advise::Finding> findings = advise::advise(profile, machine);
   if (profile.job.events == 0 && findings.empty() && !arguments.has("json")) {
-    output.print("nothing was recorded, so nothing can be judged\n");
+    output.print("nothing was recorded, so there is nothing to judge\n");
     return kExitSuccess;
   }
   output.print(arguments.has("json") ? advise::findings_json(findings, machine)
@@ -53,28 +53,28 @@ Result<int> run_advise(const Arguments& arguments, Output& output) {
 
 Command advise_command() {
   std::vector<Option> options = {json_option(),
-                                 {.name = "rules", .help = "list what is looked for, and end"}};
+                                 {.name = "rules", .help = "list all rules and exit"}};
   for (Option& option : input_options()) options.push_back(std::move(option));
   for (Option& option : machine_options()) options.push_back(std::move(option));
   Positional traces = traces_positional();
-  traces.help = "a trace, or what `report --json` wrote";
+  traces.help = "a trace, or a profile saved by `report --json`";
   traces.required = false;
   return {
       .name = "advise",
-      .summary = "what to change in a job, with the evidence and the gain",
+      .summary = "what to change in a job, with evidence and expected gain",
       .description =
-          "Looks for known faults of training jobs in a trace: each finding has the evidence, the "
-          "threshold and its reason, what to change for the framework in use, and what that would "
-          "gain at most. A job without fault gets no findings.\n\n"
-          "Memory and disk of the nodes, and the kind of storage, are looked up on this machine "
-          "where the job's files are here too; say them where the job ran elsewhere. Rules that "
-          "need what is not known stay silent, and the end says which.",
+          "Looks for known problems of training jobs in a trace. Each finding has the evidence, "
+          "the threshold and its reason, what to change in the framework in use, and how much that "
+          "can gain at most. A job without problems gets no findings.\n\nMemory, local disks and "
+          "the kind of storage are detected if the job ran on this machine. Otherwise specify them "
+          "with options. Rules that need an unknown value are skipped; the last line names the "
+          "unknown values.",
       .options = std::move(options),
       .positionals = {std::move(traces)},
       .examples = {{"millrace advise t/", "what to change in the job recorded into t/"},
                    {"millrace advise t/ --data-storage lustre --memory 256GiB",
-                    "of a job that ran on a cluster"},
-                   {"millrace advise --rules", "all that is looked for"}},
+                    "for a job that ran on a cluster"},
+                   {"millrace advise --rules", "list all rules"}},
       .run = run_advise,
   };
 }

@@ -14,7 +14,10 @@ Status check_choice(const std::vector<std::string>& choices, const std::string& 
   if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) {
     return {};
   }
-  return fail(Errc::kInvalidArgument, "'{}' is none of {}{}", printable(value), join(choices, ", "),
+  return fail(Errc::kInvalidArgument, "'{}' is not one of {}{}", printable(value),
+              join(choices,
+                   ", "
+                   ""),
               did_you_mean(value, choices));
 }
 

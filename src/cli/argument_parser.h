@@ -1,8 +1,8 @@
-// ArgumentParser: words of the command line into Arguments, as a Command describes them.
+// ArgumentParser: turns words of the command line into Arguments, as a Command describes them.
 //
-// A parser of our own rather than CLI11: see docs/design/command-line.md. Takes --name VALUE,
-// --name=VALUE, -o VALUE, -oVALUE, options and arguments in any order, and `--`, after which come a
-// program and its arguments (verbs that run one) or plain arguments (all others).
+// Our own parser rather than CLI11: see docs/design/command-line.md. Accepts --name VALUE,
+// --name=VALUE, -o VALUE and -oVALUE, options and arguments in any order. After `--` comes a
+// program with its arguments (verbs that run one) or plain arguments (all others).
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ class ArgumentParser {
  public:
   explicit ArgumentParser(const Command& command) : command_(command) {}
 
-  // `words` are those after the verb. Errors are wrong usage, with a suggestion where there is one.
+  // `words` are those after the verb. Errors are wrong usage, if possible with a suggestion.
   Result<Arguments> parse(const std::vector<std::string>& words);
 
  private:

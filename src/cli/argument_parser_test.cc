@@ -52,7 +52,7 @@ TEST(ArgumentParser, ADashAloneIsAnArgumentAndDashesEndOptions) {
               ElementsAre("-", "--all"));
 }
 
-TEST(ArgumentParser, ARequiredOptionMustBeThere) {
+TEST(ArgumentParser, ARequiredOptionMustBeGiven) {
   Command command = trace_like();
   command.options[0].required = true;
   command.options[0].help = "where it goes";
@@ -73,7 +73,7 @@ TEST(ArgumentParser, AProgramKeepsItsOwnOptions) {
             "the program to run is missing; put it after --");
 }
 
-TEST(ArgumentParser, WrongUsageIsSaidWithWhatWasMeant) {
+TEST(ArgumentParser, ErrorsSuggestWhatWasMeant) {
   EXPECT_EQ(error_of({"f", "--ouput", "x"}), "unknown option '--ouput'; did you mean '--output'?");
   EXPECT_EQ(error_of({"f", "-x"}), "unknown option '-x'");
   EXPECT_EQ(error_of({"f", "--output"}), "--output needs a value: --output DIR");
@@ -81,13 +81,13 @@ TEST(ArgumentParser, WrongUsageIsSaidWithWhatWasMeant) {
   EXPECT_EQ(error_of({"f", "--all=yes"}), "--all takes no value");
   EXPECT_EQ(error_of({"f", "-o", "x", "-o", "y"}), "-o is given twice");
   EXPECT_EQ(error_of({"f", "--level", "posx"}),
-            "--level: 'posx' is none of posix, stdio; did you mean 'posix'?");
+            "--level: 'posx' is not one of posix, stdio; did you mean 'posix'?");
   EXPECT_EQ(error_of({"f", "--size", "64K"}),
             "--size: '64K' could mean KiB (powers of 1024) or kB (powers of 1000); write which");
   EXPECT_EQ(error_of({}), "FILE is missing: what to read");
 }
 
-TEST(ArgumentParser, AnArgumentTooManyIsNamed) {
+TEST(ArgumentParser, NamesAnUnexpectedArgument) {
   Command command = trace_like();
   command.positionals.pop_back();
   EXPECT_EQ(ArgumentParser(command).parse({"a", "b"}).error().message(), "unexpected argument 'b'");

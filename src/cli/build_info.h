@@ -1,4 +1,4 @@
-// BuildInfo: what this program was made of, and which parts it has.
+// BuildInfo: how this program was built, and which parts it has.
 #pragma once
 
 #include <span>
@@ -6,8 +6,7 @@
 
 namespace millrace::cli {
 
-// An optional part. `reason` says which library it stands on, or why the part is off and what to
-// do.
+// An optional part. `reason` names the library it uses, or why the part is off and what to do.
 struct Part {
   std::string_view name;
   std::string_view provides;

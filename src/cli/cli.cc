@@ -37,7 +37,7 @@ int unknown_verb(const std::string& word) {
                      "millrace --help");
 }
 
-// Whether help was asked for before `--`; the program behind it has a --help of its own.
+// Looks only before `--`: the program after it has its own --help.
 bool asks_for_help(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (word == "--") return false;
@@ -83,7 +83,7 @@ int run_version(const std::vector<std::string>& words, Output& output) {
     return kExitSuccess;
   }
   return wrong_usage(
-      fmt::format("--version takes --json and nothing else, not '{}'", printable(words.front())),
+      fmt::format("--version accepts only --json, not '{}'", printable(words.front())),
       "millrace --help");
 }
 
@@ -98,7 +98,7 @@ int dispatch(const std::vector<std::string>& arguments, Output& output) {
   if (first == "--version" || first == "-V") return run_version(rest, output);
   if (const Command* command = find_command(first)) return run_command(*command, rest, output);
   if (first.starts_with('-')) {
-    return wrong_usage(fmt::format("'{}' comes before a verb", printable(first)),
+    return wrong_usage(fmt::format("option '{}' must come after a verb", printable(first)),
                        "millrace --help");
   }
   return unknown_verb(first);

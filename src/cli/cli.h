@@ -1,9 +1,10 @@
-// cli: the command line of Millrace: one program, a file a verb.
+// cli: the command line of Millrace: one program, one file per verb.
 //
-// Each verb is a table entry (command.h) that says its options, arguments and examples; parsing,
-// --help, shell completion and the manual page are made from that one description and cannot
-// disagree. Results go to standard output, everything else to standard error. Exit codes: 0 it
-// worked, 1 it did not, 2 it was called wrongly.
+// Each verb is a table entry (command.h) that describes its options, arguments and examples.
+// Parsing,
+// --help, shell completion and the manual page are generated from it, so they always agree. Results
+// go to standard output, everything else to standard error. Exit codes: 0 success, 1 failure, 2
+// wrong usage.
 #pragma once
 
 #include <span>

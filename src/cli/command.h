@@ -17,17 +17,17 @@ inline constexpr int kExitSuccess = 0;
 inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;
 
-// What a value is, for shells that complete it.
+// The kind of a value, for shell completion.
 enum class ValueKind { kText, kFile, kDirectory };
 
 struct Option {
   std::string_view name;        // "size" is --size
-  char letter = '\0';           // 'o' is -o; none where '\0'
-  std::string_view value = "";  // what its value is called in --help; empty: it takes none
+  char letter = '\0';           // 'o' is -o; '\0': none
+  std::string_view value = "";  // name of its value in --help; empty: takes none
   std::string_view help;        // one line, lower case, no full stop
   ValueKind kind = ValueKind::kText;
-  std::vector<std::string> choices = {};  // the values it takes; empty: any
-  // Looks at the value before the verb runs, so that a wrong one is wrong usage.
+  std::vector<std::string> choices = {};  // allowed values; empty: any
+  // Checks the value before the verb runs: an invalid one is wrong usage.
   Status (*check)(std::string_view) = nullptr;
   bool repeatable = false;
   bool required = false;
@@ -39,7 +39,7 @@ struct Positional {
   ValueKind kind = ValueKind::kText;
   std::vector<std::string> choices = {};
   bool required = true;
-  bool repeatable = false;  // one may be; where it is not the last, its verb tells them apart
+  bool repeatable = false;  // at most one may be; unless it is the last, its verb separates them
 };
 
 struct Example {
@@ -60,7 +60,7 @@ class Arguments {
 
   const std::vector<std::string>& positionals() const { return positionals_; }
 
-  // What came after `--`, for verbs that run a program.
+  // The words after `--`, for verbs that run a program.
   const std::vector<std::string>& program() const { return program_; }
 
  private:
@@ -79,11 +79,11 @@ struct Command {
   std::vector<Positional> positionals = {};
   bool runs_program = false;  // takes `-- COMMAND...`
   std::vector<Example> examples = {};
-  bool hidden = false;  // not in lists: for our own build
+  bool hidden = false;  // not listed: only for our own build
   Result<int> (*run)(const Arguments& arguments, Output& output) = nullptr;
 };
 
-// --json, which every verb that prints a result has.
+// --json, for every verb that prints a result.
 Option json_option();
 
 // Checks for Option::check.

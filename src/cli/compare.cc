@@ -22,9 +22,9 @@ Result<Number> parse_number(std::string_view text, std::string_view what) {
   return fail(Errc::kInvalidArgument, "'{}' is not {}", printable(text), what);
 }
 
-// A bare number is refused: 10 could be ten times or a tenth.
+// Rejects a bare number: 10 could mean a factor of ten or 10 %.
 Result<double> parse_threshold(std::string_view text) {
-  constexpr std::string_view kWhat = "a share in percent, as 10% or 2.5%";
+  constexpr std::string_view kWhat = "a percentage, for example 10% or 2.5%";
   std::string_view digits = text;
   if (!digits.ends_with('%'))
     return fail(Errc::kInvalidArgument, "'{}' is not {}", printable(text), kWhat);
@@ -53,7 +53,7 @@ Enum choice(std::string_view word, const std::string_view (&names)[count]) {
   return static_cast<Enum>(at - std::begin(names));
 }
 
-// The name of a saved profile is what the user gave here, not the trace it was made from.
+// Names a saved profile by the path given here, not by the trace it came from.
 Result<analyze::Profile> named_profile_at(const std::string& path, const Arguments& arguments,
                                           comm::Comm& comm) {
   ASSIGN_OR_RETURN(analyze::Profile profile, profile_at(path, arguments, comm));
@@ -92,26 +92,25 @@ std::vector<Option> options() {
   std::vector<Option> all = {
       {.name = "threshold",
        .value = "PERCENT",
-       .help = "a change of less is none (10%)",
+       .help = "ignore changes smaller than this (10%)",
        .check = check_threshold},
       {.name = "per",
        .value = "UNIT",
-       .help = "unit of work to compare by (the first of step, epoch, job that both know)",
+       .help = "unit of comparison (default: the first of step, epoch, job that both jobs have)",
        .choices = {"step", "epoch", "gigabyte", "job"}},
       {.name = "by",
        .value = "WHAT",
-       .help = "show only the job and these, all of them",
+       .help = "show only the job and this dimension, with minor differences",
        .choices = {"function", "layer", "kind", "extension", "rank", "epoch"}},
       {.name = "top",
        .value = "N",
-       .help = "show the N things with the largest effect; 0 is all (20)",
+       .help = "show the N entries with the largest effect; 0 shows all (20)",
        .check = check_top},
       {.name = "strict",
-       .help =
-           "more calls, more bytes and slower I/O are regressions even where compute hides them"},
+       .help = "more calls, more bytes and slower I/O are regressions even if they cost no time"},
       json_option(),
   };
-  // Those that choose a part of a trace are left out: a saved profile could not obey them.
+  // Without the options that select a part of a trace: a saved profile cannot apply them.
   for (Option& option : input_options()) {
     if (option.name == "role" || option.name == "threads") all.push_back(std::move(option));
   }
@@ -129,25 +128,25 @@ Command compare_command() {
       .name = "compare",
       .summary = "what became slower, faster, more, fewer, new or gone between two jobs",
       .description =
-          "Holds one job against another: the wall time and how it was spent, steps, layers, "
-          "functions, kinds of files, ranks and epochs. Jobs of different lengths and ranks are "
-          "compared by step or epoch, and by rank. Differences are ordered by their effect on the "
-          "wall time, which is an estimate: I/O that compute hides costs nothing.\n\n"
-          "A regression is something that became slower by the threshold or more, and costs at "
-          "least 1 % of the wall time and 10 ms. The exit code is 0 where there is none, 1 where "
-          "there is one, for use in CI, and 2 for wrong usage. It is 1 as well where a job cannot "
-          "be read; then nothing is printed, and standard error says why.\n\n"
-          "A job is a trace (a directory or a *.mrt file) or a profile saved by `millrace report "
-          "--json`, which is small and quick to read: keep one as the baseline.",
+          "Compares two jobs: the wall time and how it was spent, steps, layers, functions, kinds "
+          "of files, ranks and epochs. Jobs of different lengths and sizes are compared per step "
+          "or epoch, and per rank. Differences are sorted by their effect on the wall time. The "
+          "effect is an estimate: I/O that overlaps with compute costs nothing.\n\nA regression is "
+          "something that became slower by at least the threshold, and costs at least 1 % of the "
+          "wall time and 10 ms. For use in CI, the exit code is 0 without and 1 with regressions, "
+          "and 2 for wrong usage. It is also 1 if a job cannot be read; then nothing is printed, "
+          "and standard error has the reason.\n\nA job is a trace (a directory or a *.mrt file) or "
+          "a profile saved by `millrace report --json`. A profile is small and fast to read: keep "
+          "one as the baseline.",
       .options = options(),
       .positionals = {{.name = "BEFORE",
-                       .help = "trace or saved profile",
+                       .help = "the baseline: a trace or a saved profile",
                        .kind = ValueKind::kFile},
-                      {.name = "AFTER", .help = "the one to judge", .kind = ValueKind::kFile}},
+                      {.name = "AFTER", .help = "the job to judge", .kind = ValueKind::kFile}},
       .examples = {{"millrace compare old/ new/", "what changed"},
                    {"millrace compare --threshold 5% baseline.json new/",
-                    "in CI: fails where something costs over 5 %"},
-                   {"millrace compare --by rank old/ new/", "each rank against itself"}},
+                    "in CI: fails if something became slower by 5 %"},
+                   {"millrace compare --by rank old/ new/", "compare each rank with itself"}},
       .run = run_compare,
   };
 }

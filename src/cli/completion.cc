@@ -1,4 +1,4 @@
-// The verb `completion`: prints the completion script of a shell.
+// The verb `completion`: prints the completion script for a shell.
 #include "cli/cli.h"
 #include "cli/completion_script.h"
 #include "cli/verbs.h"
@@ -19,16 +19,14 @@ Result<int> run_completion(const Arguments& arguments, Output& output) {
 Command completion_command() {
   return {
       .name = "completion",
-      .summary = "print the completion script of a shell",
+      .summary = "print the completion script for a shell",
       .description =
-          "Prints a script that makes a shell complete Millrace's verbs, options and values. The "
-          "packages install it; from a build directory, load it yourself.",
-      .positionals = {{.name = "SHELL",
-                       .help = "the shell to complete in",
-                       .choices = {"bash", "zsh", "fish"}}},
-      .examples = {{"source <(millrace completion bash)", "complete in this bash from now on"},
+          "Prints a script with which a shell completes the verbs, options and values of Millrace. "
+          "Packages install it; from a build directory, load it yourself.",
+      .positionals = {{.name = "SHELL", .help = "the shell", .choices = {"bash", "zsh", "fish"}}},
+      .examples = {{"source <(millrace completion bash)", "enable completion in this bash"},
                    {"millrace completion fish > ~/.config/fish/completions/millrace.fish",
-                    "complete in every fish to come"}},
+                    "enable completion in every new fish"}},
       .run = run_completion,
   };
 }

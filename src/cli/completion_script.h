@@ -1,4 +1,4 @@
-// Completion script: what a shell needs to complete Millrace's command line.
+// Completion script: lets a shell complete the command line of Millrace.
 //
 // Written out in full from the table of commands: a completed word costs no start of our program.
 #pragma once

@@ -28,8 +28,8 @@ void note_signal(int signal) {
   interrupted = true;
 }
 
-// While this lives, Ctrl-C, SIGTERM and SIGHUP let the measurement remove its files; then it does
-// what the signal would have done. A signal that was ignored (nohup) stays ignored.
+// During its lifetime, Ctrl-C, SIGTERM and SIGHUP let the measurement remove its files. The
+// destructor then raises the signal again. An ignored signal (nohup) stays ignored.
 class PoliteInterruption {
  public:
   PoliteInterruption() {
@@ -52,14 +52,14 @@ class PoliteInterruption {
   struct sigaction before_[std::size(kSignals)] = {};
 };
 
-// For ranks that a launcher has started: whether they reach each other, and over which MPI. The
-// check of MPI (doctor/check_mpi.cc) starts two, and knows the line.
+// Checks whether the ranks that a launcher started reach each other, and over which MPI. The check
+// of MPI (doctor/check_mpi.cc) starts two ranks, and parses the printed line.
 Result<int> try_ranks(Output& output) {
   ASSIGN_OR_RETURN(const comm::Launch launch, comm::find_launch(::getenv));
   return with_ranks([&](comm::Comm& comm) -> Result<int> {
     if (comm.size() == 1) {
       return fail(Errc::kInvalidArgument,
-                  "--mpi is for ranks that a launcher starts: mpirun -n 2 millrace doctor --mpi");
+                  "--mpi needs at least two ranks: mpirun -n 2 millrace doctor --mpi");
     }
     RETURN_IF_ERROR(comm.barrier());
     ASSIGN_OR_RETURN(const std::string mpi, comm::describe_mpi(launch));
@@ -98,33 +98,31 @@ Command doctor_command() {
       .name = "doctor",
       .summary = "what Millrace can use on this machine, what is missing, and how to fix it",
       .description =
-          "Tries what Millrace builds on (the CPU's counter, memory, limits, preload, io_uring, "
-          "FUSE, MPI, HDF5) and says of each whether it works here, what is lost where it does not, "
-          "and the command that mends it.\n\n"
-          "For each directory given it also measures, honestly: writing until the data is on the "
-          "device, reading from the page cache, reading from the device with the page cache kept "
-          "out, random reads, and small files. This writes a file of --size into the directory and "
-          "removes it.\n\n"
-          "Exit code 1 means that something failed that should work, or that a directory cannot be "
-          "used; what is only missing or limited is no failure.",
+          "Checks what Millrace depends on (CPU counter, memory, limits, preload, io_uring, FUSE, "
+          "MPI, HDF5): whether it works here, what is lost if not, and the command that fixes "
+          "it.\n\nFor each directory given, it also measures: writes until the data is on the "
+          "device, reads from the page cache, reads from the device that bypass the page cache, "
+          "random reads, and small files. This writes a file of --size into the directory and "
+          "removes it.\n\nExit code 1 means that something failed that should work, or that a "
+          "directory cannot be used. Something that is only missing or limited is not a failure.",
       .options = {{.name = "size",
                    .value = "SIZE",
-                   .help = "size of the file to measure with (256MiB)",
+                   .help = "size of the test file (256MiB)",
                    .check = check_bytes},
-                  {.name = "no-speed", .help = "look at the directories, but measure nothing"},
+                  {.name = "no-speed", .help = "check the directories, but measure no speed"},
                   {.name = "mpi",
-                   .help = "under mpirun or srun: only say over which MPI the ranks talk"},
+                   .help = "under mpirun or srun: only show which MPI the ranks use"},
                   json_option()},
       .positionals = {{.name = "DIR",
-                       .help = "directories to look at and measure",
+                       .help = "directories to check and measure",
                        .kind = ValueKind::kDirectory,
                        .required = false,
                        .repeatable = true}},
       .examples = {{"millrace doctor", "what this machine has and lacks"},
-                   {"millrace doctor /tmp /dev/shm", "and how fast these two directories are"},
-                   {"mpirun -n 2 millrace doctor --mpi", "whether this mpirun and Millrace fit"},
+                   {"millrace doctor /tmp /dev/shm", "also measure these two directories"},
+                   {"mpirun -n 2 millrace doctor --mpi", "whether Millrace works with this mpirun"},
                    {"millrace doctor --json . | jq .directories[0].speed",
-                    "the figures for a program"}},
+                    "the speeds, for a program"}},
       .run = run_doctor,
   };
 }

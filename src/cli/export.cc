@@ -1,4 +1,4 @@
-// The verb `export`: a trace as another tool's file.
+// The verb `export`: writes a trace in the format of another tool.
 #include <fmt/core.h>
 
 #include "base/atomic_file.h"
@@ -45,7 +45,7 @@ Result<int> run_export(const Arguments& arguments, Output& output) {
   ASSIGN_OR_RETURN(const interop::ExportReport report,
                    interop::export_trace(trace, *format, selection, *path));
   for (const std::string& warning : report.warnings) warn(warning);
-  if (is_standard_output(*path)) return kExitSuccess;  // a line about it would be part of it
+  if (is_standard_output(*path)) return kExitSuccess;  // a message would become part of the output
   output.print(fmt::format("{}: {} of {} events, {}\n", printable(*path),
                            format_exact(report.event_count), format_exact(trace.event_count()),
                            format_bytes(report.size_bytes)));
@@ -57,37 +57,37 @@ Result<int> run_export(const Arguments& arguments, Output& output) {
 Command export_command() {
   std::vector<Option> options = {{.name = "to",
                                   .value = "FORMAT",
-                                  .help = "what to write",
+                                  .help = "output format",
                                   .choices = format_names(),
                                   .required = true},
                                  {.name = "output",
                                   .letter = 'o',
                                   .value = "FILE",
-                                  .help = "the file to write",
+                                  .help = "output file",
                                   .kind = ValueKind::kFile,
                                   .required = true}};
   for (Option& option : part_options()) options.push_back(std::move(option));
   options.push_back({.name = "levels",
                      .value = "LIST",
-                     .help = "only these of posix,stdio,mpiio,hdf5,app",
+                     .help = "only these levels of posix,stdio,mpiio,hdf5,app",
                      .check = check_levels});
   return {
       .name = "export",
-      .summary = "a trace as another tool's file: Perfetto, DFTracer, Chrome JSON, CSV",
+      .summary = "convert a trace for another tool: Perfetto, DFTracer, Chrome JSON, CSV",
       .description =
-          "Writes the events of a trace for another tool. perfetto: slices with their arguments on "
-          "process and thread tracks, for ui.perfetto.dev. pfw: DFTracer's .pfw or .pfw.gz, for its "
-          "tools; `millrace import` reads it back whole. chrome: JSON that the Perfetto UI and "
-          "chrome://tracing load. csv: a row an event, for pandas, databases and spreadsheets.\n\n"
-          "A file whose name ends in .gz is compressed. A browser holds about ten million slices: "
-          "take a part of a larger trace by time, rank or level. Times count from the trace's "
-          "first event; an event is taken that lies at least partly between them.",
+          "Writes the events of a trace for another tool. perfetto: slices with arguments on "
+          "process and thread tracks, for ui.perfetto.dev. pfw: DFTracer's .pfw or .pfw.gz, for "
+          "its tools; `millrace import` reads it back without loss. chrome: JSON for the Perfetto "
+          "UI and chrome://tracing. csv: one row per event, for pandas, databases and "
+          "spreadsheets.\n\nA file whose name ends in .gz is compressed. A browser can show about "
+          "ten million slices: select a part of a larger trace by time, rank or level. Times count "
+          "from the first event of the trace; an event is included if any part of it is within the "
+          "selected time.",
       .options = std::move(options),
       .positionals = {{.name = "TRACE",
-                       .help = "a trace's directory, or one .mrt file",
+                       .help = "the directory of a trace, or one .mrt file",
                        .kind = ValueKind::kFile}},
-      .examples = {{"millrace export t/ --to perfetto -o t.perfetto-trace",
-                    "to look at in ui.perfetto.dev"},
+      .examples = {{"millrace export t/ --to perfetto -o t.perfetto-trace", "for ui.perfetto.dev"},
                    {"millrace export t/ --to perfetto --from 10s --until 12s --ranks 0,3-5 -o "
                     "part.perfetto-trace",
                     "two seconds of four ranks"},

@@ -19,7 +19,7 @@ size_t text_columns(const Terminal& terminal) {
   return std::clamp<size_t>(terminal.columns, 40, 100);
 }
 
-// "  name   text that goes on\n         under itself\n" for each row.
+// "  name   text that continues\n         below itself\n" for each row.
 std::string definitions(const std::vector<std::pair<std::string, std::string>>& rows,
                         const Terminal& terminal) {
   size_t widest = 0;
@@ -105,7 +105,7 @@ std::string command_help(const Command& command, const Terminal& terminal) {
   for (const Option& option : command.options) {
     rows.emplace_back(option_spelling(option), option_text(option));
   }
-  rows.emplace_back("-h, --help", "print this and exit");
+  rows.emplace_back("-h, --help", "print this help and exit");
   out += heading("Options", terminal) + definitions(rows, terminal);
   return out + examples_text(command, terminal);
 }
@@ -120,7 +120,7 @@ std::string program_help(std::span<const Command> commands, const Terminal& term
   }
   out += heading("Verbs", terminal) + definitions(rows, terminal);
   out += heading("Options", terminal) +
-         definitions({{"-h, --help", "print this, or with a verb its own help, and exit"},
+         definitions({{"-h, --help", "print this help, or the help for a verb, and exit"},
                       {"-V, --version", "print the version and the parts of this build, and exit"}},
                      terminal);
   out += heading("Examples", terminal);
@@ -130,7 +130,7 @@ std::string program_help(std::span<const Command> commands, const Terminal& term
     out += fmt::format("  {}\n      {}\n", example.command, example.meaning);
   }
   out +=
-      "\nExit codes: 0 it worked, 1 it did not, 2 it was called wrongly.\n"
+      "\nExit codes: 0 success, 1 failure, 2 wrong usage.\n"
       "NO_COLOR=1 turns colours off. Manual: man millrace\n";
   return out;
 }

@@ -24,8 +24,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// What the user is told of a verb is not left to whoever adds one.
-TEST(Commands, EveryVerbIsWhollyDescribed) {
+// A new verb needs complete help.
+TEST(Commands, EveryVerbHasCompleteHelp) {
   for (const Command& command : commands()) {
     EXPECT_FALSE(command.summary.empty()) << command.name;
     EXPECT_FALSE(command.description.empty()) << command.name;
@@ -39,7 +39,7 @@ TEST(Commands, EveryVerbIsWhollyDescribed) {
 TEST(Help, FitsEightyColumns) {
   for (const Command& command : commands()) {
     for (const std::string& line : lines_of(command_help(command, {}))) {
-      // Examples are commands to copy and stand as they are.
+      // Examples are commands to copy, and are not wrapped.
       if (line.starts_with("  millrace ") || line.starts_with("  source ")) continue;
       EXPECT_LE(display_width(line), 80u) << line;
     }
@@ -56,7 +56,7 @@ TEST(Help, HidesHiddenVerbsEverywhere) {
   }
 }
 
-// No verb has a letter yet; the shells are tested with real verbs in tests/cli/completion_test.py.
+// tests/cli/completion_test.py tests the shells with real verbs.
 TEST(Completion, OffersLettersInEveryShell) {
   const Command command{.name = "trace",
                         .options = {{.name = "output",

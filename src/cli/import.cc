@@ -1,4 +1,4 @@
-// The verb `import`: another tool's trace as ours.
+// The verb `import`: converts a trace of another tool.
 #include <fmt/core.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 namespace millrace::cli {
 namespace {
 
-// The files named, and those in the directories named.
+// The given files, and the files in the given directories.
 Result<std::vector<std::string>> files_of(const std::vector<std::string>& arguments) {
   std::vector<std::string> files;
   for (const std::string& argument : arguments) {
@@ -25,8 +25,7 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& argume
     }
     ASSIGN_OR_RETURN(const std::vector<std::string> found, interop::pfw_in(argument));
     if (found.empty()) {
-      return fail(Errc::kNotFound,
-                  "{}: there is no .pfw or .pfw.gz in this directory; name the files",
+      return fail(Errc::kNotFound, "{}: no .pfw or .pfw.gz files in this directory; give the files",
                   printable(argument));
     }
     files.insert(files.end(), found.begin(), found.end());
@@ -50,10 +49,8 @@ Result<int> run_import(const Arguments& arguments, Output& output) {
   std::error_code error;
   const std::filesystem::path path = packed_path(*directory, files.front());
   if (std::filesystem::exists(path, error)) {
-    return fail(
-        Errc::kAlreadyExists,
-        "{} exists already, and is not written over; remove it, or choose another directory",
-        printable(path.string()));
+    return fail(Errc::kAlreadyExists, "{} already exists; remove it, or choose another directory",
+                printable(path.string()));
   }
   ASSIGN_OR_RETURN(const interop::ImportReport report, interop::import_pfw(files, path.string()));
   for (const std::string& warning : report.warnings) {
@@ -72,26 +69,25 @@ Result<int> run_import(const Arguments& arguments, Output& output) {
 Command import_command() {
   return {
       .name = "import",
-      .summary = "DFTracer's traces (.pfw, .pfw.gz) as a trace of Millrace",
+      .summary = "convert DFTracer traces (.pfw, .pfw.gz) into a trace of Millrace",
       .description =
-          "Reads traces that DFTracer wrote, of its older generation (ph \"X\") and of its 2.x, plain "
-          "or compressed, and leaves one packed trace in a directory, which every other verb takes. "
-          "Name all files of a job at once, or their directory: files of child processes refer to "
-          "names that stand in their parents'.\n\n"
-          "A file torn by a kill or a full disk is read up to the tear, with a warning. Calls that "
-          "Millrace has no number for are kept as regions, tagged with their category; arguments "
-          "that have no column are kept as tags.",
+          "Reads traces written by DFTracer, of both generations (ph \"X\", and 2.x), plain or "
+          "compressed, and writes one packed trace into a directory, which all other verbs accept. "
+          "Give all files of a job at once, or their directory: files of child processes refer to "
+          "names in the files of their parents.\n\nA file truncated by a kill or a full disk is "
+          "read up to that point, with a warning. Calls that Millrace does not know are kept as "
+          "regions, tagged with their category; arguments without a column are kept as tags.",
       .options = {{.name = "output",
                    .letter = 'o',
                    .value = "DIR",
-                   .help = "the directory to leave the trace in; made where it is missing",
+                   .help = "directory for the trace; created if missing",
                    .kind = ValueKind::kDirectory,
                    .required = true}},
       .positionals = {{.name = "FILE",
                        .help = ".pfw and .pfw.gz files, or directories of them",
                        .kind = ValueKind::kFile,
                        .repeatable = true}},
-      .examples = {{"millrace import logs/*.pfw.gz -o t", "one trace of a job's files"},
+      .examples = {{"millrace import logs/*.pfw.gz -o t", "one trace from the files of a job"},
                    {"millrace import logs -o t && millrace export t --to perfetto -o "
                     "t.perfetto-trace",
                     "from DFTracer to Perfetto"}},

@@ -20,24 +20,26 @@ Result<int> run_info(const Arguments& arguments, Output& output) {
 Command info_command() {
   return {
       .name = "info",
-      .summary = "what a trace holds: processes, calls, bytes, losses, and what is not itemised",
+      .summary = "what a trace holds: processes, calls, bytes, lost events",
       .description =
           "Counts everything in a trace: hosts, ranks, processes and threads, events by call with "
-          "their time and bytes, and files. It also names what the trace cannot itemise (mapped "
-          "files, io_uring rings, programs that left no events), what was lost and why, how well the "
-          "clocks of several hosts agree, and parts that could not be read.\n\n"
-          "A trace is the directory that was recorded into, one session's directory in it, or one "
-          "packed *.mrt file. It may still be recorded. Several are taken as one job, as those that "
-          "nodes wrote to their own disks.",
+          "time and bytes, and files. Also shows what the trace cannot record in detail (mapped "
+          "files, io_uring rings, programs that left no events), which events were lost and why, "
+          "how well the clocks of several hosts agree, and parts that could not be read.\n\nA "
+          "trace is the directory that was recorded into, the directory of one session in it, or "
+          "one packed *.mrt file. It may still be recording. Several traces are read as one job, "
+          "for example if each host recorded to its local disk.",
       .options = {json_option()},
       .positionals = {{.name = "TRACE",
                        .help = "directories or *.mrt files of one job",
                        .kind = ValueKind::kFile,
                        .repeatable = true}},
       .examples = {{"millrace info t/", "what was recorded into t/"},
-                   {"millrace info node1/ node2/", "one job, of which each node kept its part"},
+                   {"millrace info node1/ node2/",
+                    "one job, recorded on the local disk of each "
+                    "host"},
                    {"millrace info --json t/ | jq '.calls[] | select(.call == \"read\")'",
-                    "one call's figures for a program"}},
+                    "the numbers of one call, for a program"}},
       .run = run_info,
   };
 }

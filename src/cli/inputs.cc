@@ -25,7 +25,10 @@ Result<size_t> parse_threads(std::string_view text) {
   size_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || end != text.data() + text.size() || count == 0 || count > 4096) {
-    return fail(Errc::kInvalidArgument, "'{}' is no number of threads", printable(text));
+    return fail(Errc::kInvalidArgument,
+                "'{}' is not a number of threads (1 to "
+                "4096)",
+                printable(text));
   }
   return count;
 }
@@ -35,7 +38,7 @@ Status check_threads(std::string_view text) {
   return {};
 }
 
-// What the user asked to look at, for this trace.
+// The options of the user, for this trace.
 Result<analyze::Options> options_of(const Arguments& arguments, const trace::Trace& trace) {
   analyze::Options options;
   for (const std::string& rule : arguments.values("role")) {
@@ -61,7 +64,7 @@ Result<analyze::Options> options_of(const Arguments& arguments, const trace::Tra
   return options;
 }
 
-// DFTracer's files refer to names in each other, so that one rank imports them all.
+// DFTracer's files refer to names in each other, so one rank imports them all.
 Result<interop::OpenedJob> open_shared(const interop::JobPaths& job, comm::Comm& comm) {
   if (comm.size() == 1) return interop::open_job(job);
   interop::JobFiles files = interop::files_of(job);
@@ -94,7 +97,7 @@ Result<interop::OpenedJob> open_shared(const interop::JobPaths& job, comm::Comm&
                             .imported = std::move(imported)};
 }
 
-// What the others have seen becomes rank 0's.
+// Merges the scans of all ranks into that of rank 0.
 Status gather_scans(analyze::Scan& scan, comm::Comm& comm) {
   const bool first = comm.rank() == comm::kFirstRank;
   const std::vector<std::byte> mine = first ? std::vector<std::byte>() : scan.save();
@@ -115,7 +118,7 @@ Result<bool> is_saved_profile(const std::string& path) {
   for (size_t i = 0; i < length; ++i) {
     const auto c = std::to_integer<char>(first[i]);
     if (c == ' ' || c == '\n' || c == '\t' || c == '\r') continue;
-    // DFTracer's lines begin so too, but their files have a name that says so.
+    // DFTracer's lines begin with { as well, but their files are named .pfw.
     return c == '{' && !path.ends_with(".pfw");
   }
   return false;
@@ -132,19 +135,19 @@ std::vector<Option> input_options() {
   std::vector<Option> options = part_options();
   options.push_back({.name = "role",
                      .value = "ROLE=NAME",
-                     .help = "what regions of that name mean, as compute=fwd_*",
+                     .help = "assign a role to regions, for example compute=fwd_*",
                      .check = check_role,
                      .repeatable = true});
   options.push_back({.name = "threads",
                      .value = "COUNT",
-                     .help = "threads to read with; as many as CPUs where not given",
+                     .help = "number of reading threads (default: all CPUs)",
                      .check = check_threads});
   return options;
 }
 
 Positional traces_positional() {
   return {.name = "TRACE",
-          .help = "directories, .mrt files, or DFTracer's .pfw and .pfw.gz",
+          .help = "directories, .mrt files, or .pfw and .pfw.gz files of DFTracer",
           .kind = ValueKind::kFile,
           .repeatable = true};
 }
@@ -208,7 +211,7 @@ void warn_of(const std::vector<std::string>& problems) {
     fmt::print(stderr, "millrace: warning: {}\n", printable(problems[i]));
   }
   if (problems.size() > kProblemsShown) {
-    fmt::print(stderr, "millrace: warning: and {} more like these\n",
+    fmt::print(stderr, "millrace: warning: and {} more problems\n",
                problems.size() - kProblemsShown);
   }
 }

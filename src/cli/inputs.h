@@ -1,6 +1,6 @@
-// Inputs of the verbs that look at traces: which, which part, and the profile that comes of them.
+// Inputs: the traces that a verb reads, the selected part of them, and their profile.
 //
-// Under mpirun every rank opens the tables of the trace and scans its share of the blocks; rank 0
+// Under mpirun, every rank opens the tables of the trace and scans its share of the blocks; rank 0
 // gets the whole profile.
 #pragma once
 
@@ -17,35 +17,35 @@
 
 namespace millrace::cli {
 
-// --from, --until, --ranks, --role, --threads, --one-job: for report, advise and the like.
+// --from, --until, --ranks, --role, --threads: for report, advise and others.
 std::vector<Option> input_options();
 
-// Of --role, for Option::check.
+// Option::check of --role.
 Status check_role(std::string_view text);
 
 // TRACE..., one or more.
 Positional traces_positional();
 
-// Does the work of a verb with the ranks it was started on: alone, or under mpirun. An error of one
-// is all ranks' error, told once, while the others can still hear it; so is the loss of a rank.
+// Runs the work of a verb on its ranks: one, or several under mpirun. If a rank fails or is lost,
+// all ranks fail, and one of them prints the error.
 Result<int> with_ranks(const std::function<Result<int>(comm::Comm& comm)>& work);
 
 struct ProfiledJob {
-  std::unique_ptr<interop::OpenedJob> job;  // stays where it is: the scan refers to its trace
-  std::unique_ptr<analyze::Scan> scan;      // its context is asked for details
+  std::unique_ptr<interop::OpenedJob> job;  // must not move: the scan refers to its trace
+  std::unique_ptr<analyze::Scan> scan;      // provides details for the page
   analyze::Profile profile;                 // on rank 0
 };
 
-// Opens one job and profiles it, showing progress on a terminal. What could not be read is in the
-// profile's problems. Fails where nothing could be used.
+// Opens and profiles one job, with progress on a terminal. Parts that could not be read are in the
+// problems of the profile. Fails if nothing could be read.
 Result<ProfiledJob> profile_job(const interop::JobPaths& job, const Arguments& arguments,
                                 const analyze::Limits& limits, comm::Comm& comm);
 
-// The profile of a path that is a trace, or of a file that `report --json` wrote.
+// The profile of a trace, or one saved by `report --json`.
 Result<analyze::Profile> profile_at(const std::string& path, const Arguments& arguments,
                                     comm::Comm& comm);
 
-// What could not be read, once, to standard error.
+// Prints what could not be read to standard error.
 void warn_of(const std::vector<std::string>& problems);
 
 }  // namespace millrace::cli

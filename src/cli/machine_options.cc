@@ -13,19 +13,19 @@ Status check_storage(std::string_view text) {
 std::vector<Option> machine_options() {
   return {{.name = "memory",
            .value = "SIZE",
-           .help = "memory of a node, as 256GiB",
+           .help = "memory per host, for example 256GiB",
            .check = check_bytes},
           {.name = "local-disk",
            .value = "SIZE",
-           .help = "free on a node's own disk, as 1TB",
+           .help = "free space on the local disk of a host, for example 1TB",
            .check = check_bytes},
           {.name = "data-storage",
            .value = "KIND",
-           .help = "where the data lie: local, rotating, lustre, nfs, ...",
+           .help = "storage of the data: local, rotating, lustre, nfs, ...",
            .check = check_storage},
           {.name = "checkpoint-storage",
            .value = "KIND",
-           .help = "where checkpoints go, likewise",
+           .help = "storage of the checkpoints, likewise",
            .check = check_storage}};
 }
 

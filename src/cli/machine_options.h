@@ -1,4 +1,4 @@
-// Options by which a user tells about the machine a job ran on, for advice.
+// Options that describe the machine of a job, for advice.
 #pragma once
 
 #include <vector>

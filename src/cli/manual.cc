@@ -1,4 +1,4 @@
-// The hidden verb `manual`: prints the manual page as roff, for the build to install.
+// The hidden verb `manual`: prints the manual page as roff. The build installs it.
 #include "cli/build_info.h"
 #include "cli/cli.h"
 #include "cli/manual_page.h"

@@ -8,7 +8,7 @@
 namespace millrace::cli {
 namespace {
 
-// Text that roff must not read as requests: a backslash, a hyphen that is a minus, a leading dot.
+// Escapes what roff would interpret: backslashes, hyphens, a leading dot or quote.
 std::string escaped(std::string_view text) {
   std::string out;
   bool line_start = true;
@@ -77,7 +77,7 @@ std::string manual_page(std::span<const Command> commands, const BuildInfo& info
     if (!command.hidden) out += verb_section(command);
   }
   out += ".SH OPTIONS\n";
-  out += entry("-h, --help", "Print the help of the program, or of a verb, and exit.");
+  out += entry("-h, --help", "Print the help for the program, or for a verb, and exit.");
   out += entry("-V, --version", "Print the version and the parts of this build, and exit.");
   out += ".SH EXAMPLES\n";
   for (const Command& command : commands) {
@@ -85,13 +85,13 @@ std::string manual_page(std::span<const Command> commands, const BuildInfo& info
     for (const Example& example : command.examples) out += entry(example.command, example.meaning);
   }
   out += ".SH ENVIRONMENT\n";
-  out += entry("NO_COLOR", "Where set and not empty, no colours are used.");
+  out += entry("NO_COLOR", "If set and not empty, no colours are used.");
   out += entry("CLICOLOR_FORCE",
-               "If set, the ranks of mpirun use colours as well, where they print to a terminal.");
-  out += entry("COLUMNS", "The width to print for, over what the terminal says.");
+               "If set, the ranks of mpirun use colours, too, if they print to a terminal.");
+  out += entry("COLUMNS", "The width of the output; overrides the width of the terminal.");
   out += ".SH EXIT STATUS\n";
-  out += entry("0", "It worked.") + entry("1", "It did not.");
-  out += entry("2", "It was called wrongly.");
+  out += entry("0", "Success.") + entry("1", "Failure.");
+  out += entry("2", "Wrong usage.");
   return out;
 }
 

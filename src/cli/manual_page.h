@@ -1,4 +1,4 @@
-// Manual: the page that `man millrace` shows, made from the table of commands.
+// Manual: the page that `man millrace` shows, generated from the table of commands.
 #pragma once
 
 #include <span>

@@ -11,7 +11,7 @@
 namespace millrace::cli {
 
 Output::Output() : terminal_(inspect_terminal(STDOUT_FILENO)) {
-  // mpirun gives a rank a terminal of its own, and sends what it prints wherever its output goes.
+  // mpirun gives each rank a terminal, but may redirect the output to a file.
   const auto launch = comm::find_launch([](const char* name) { return std::getenv(name); });
   const bool is_a_rank = launch.ok() && launch->by_mpi && launch->size != 1;
   if (is_a_rank && std::getenv("CLICOLOR_FORCE") == nullptr) terminal_.color = false;

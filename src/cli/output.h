@@ -1,4 +1,4 @@
-// Output: where a verb's results go.
+// Output: where the results of a verb go.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace millrace::cli {
 
-// Standard output, buffered. A failed write (a full disk behind a redirection) is kept and reported
-// by finish(), so that no verb has to look after each line.
+// Buffered standard output. finish() reports the first failed write (for example, a full disk), so
+// that verbs need not check each line.
 class Output {
  public:
   Output();
@@ -17,7 +17,7 @@ class Output {
   const Terminal& terminal() const { return terminal_; }
   void print(std::string_view text);
 
-  // Everything printed has been written, or the reason why not.
+  // Flushes. Fails if anything could not be written.
   Status finish();
 
  private:

@@ -1,4 +1,4 @@
-// The verb `pack`: recordings into packed files.
+// The verb `pack`: packs recordings.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr size_t kPackThreads = 2;
 Result<std::vector<fs::path>> find_sessions(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(directory, error)) {
-    return fail(Errc::kNotFound, "{}: is no directory; give one that was recorded into",
+    return fail(Errc::kNotFound, "{}: not a directory; give one that was recorded into",
                 printable(directory.native()));
   }
   if (trace::SessionDirectory::is_one(directory)) return std::vector{directory};
@@ -42,8 +42,8 @@ std::string outcome_text(const fs::path& session, const fs::path& file,
   for (const trace::RunningProcess& process : outcome.running) {
     const std::string where =
         process.host.empty()
-            ? "still runs"
-            : fmt::format("may still run on {}; if not, give --ended", process.host);
+            ? "is still running"
+            : fmt::format("may still be running on {}; if not, use --ended", process.host);
     out += fmt::format("  process {} ({}) {}\n", process.pid,
                        shorten(printable(process.command), 40), where);
   }
@@ -76,19 +76,18 @@ Result<int> run_pack(const Arguments& arguments, Output& output) {
 Command pack_command() {
   return {
       .name = "pack",
-      .summary = "packs what was recorded into small files, and removes the recordings",
+      .summary = "pack recordings into small files, and remove the recordings",
       .description =
-          "Recorded programs leave recordings; `millrace trace` packs them itself. This verb packs "
-          "what is left: of jobs recorded without the launcher, of daemons that outlived it, of a "
-          "launcher that was killed. Processes that still run keep their recordings, and are named. "
-          "A trace can be read at any time, packed or not.",
-      .options = {{.name = "ended",
-                   .help = "take processes of other hosts as ended: it cannot be seen from here"}},
+          "`millrace trace` packs recordings itself. Use this verb for recordings that are left "
+          "over: from jobs recorded without the launcher, from daemons that outlived it, or from a "
+          "launcher that was killed. Processes that are still running keep their recordings, and "
+          "are listed. A trace can be read at any time, packed or not.",
+      .options = {{.name = "ended", .help = "assume that processes on other hosts have exited"}},
       .positionals = {{.name = "DIR",
                        .help = "the directory that was recorded into",
                        .kind = ValueKind::kDirectory}},
-      .examples = {{"millrace pack t/", "packs the recordings in t/"},
-                   {"millrace pack --ended t/", "also those of other hosts' processes"}},
+      .examples = {{"millrace pack t/", "pack the recordings in t/"},
+                   {"millrace pack --ended t/", "also those of processes on other hosts"}},
       .run = run_pack,
   };
 }

@@ -8,7 +8,9 @@ namespace {
 Status check_time(std::string_view text) {
   ASSIGN_OR_RETURN(const auto time, parse_duration(text));
   if (time.count() >= 0) return {};
-  return fail(Errc::kInvalidArgument, "times count from the trace's start and are not negative");
+  return fail(Errc::kInvalidArgument,
+              "times count from the start of the trace and cannot be "
+              "negative");
 }
 
 Status check_ranks(std::string_view text) {
@@ -28,15 +30,15 @@ Result<std::optional<uint64_t>> time_of(const Arguments& arguments, std::string_
 std::vector<Option> part_options() {
   return {{.name = "from",
            .value = "TIME",
-           .help = "leave out what ended before, as 1.5s",
+           .help = "skip events that ended before, for example 1.5s",
            .check = check_time},
           {.name = "until",
            .value = "TIME",
-           .help = "leave out what began at this time or later",
+           .help = "skip events that began at this time or later",
            .check = check_time},
           {.name = "ranks",
            .value = "LIST",
-           .help = "only these ranks, as 0,3-5",
+           .help = "only these ranks, for example 0,3-5",
            .check = check_ranks}};
 }
 

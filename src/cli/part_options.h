@@ -1,4 +1,4 @@
-// Options by which a user takes a part of a trace: --from, --until, --ranks.
+// Options that select a part of a trace: --from, --until, --ranks.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace millrace::cli {
 
 std::vector<Option> part_options();
 
-// What they say; everything where none is given.
+// The selected part; everything if no option is given.
 Result<interop::Selection> part_of(const Arguments& arguments);
 
 }  // namespace millrace::cli

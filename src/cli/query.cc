@@ -21,18 +21,18 @@
 namespace millrace::cli {
 namespace {
 
-// What stands before the meaning of the column with the longest name.
+// Width of the name and type columns, for the longest name.
 constexpr size_t kSchemaIndent = 30;
 
 std::atomic<bool> interrupted = false;
 
-// While this lives, Ctrl-C ends the query, not the program: what was imported is then removed.
+// During its lifetime, Ctrl-C ends the query, not the process, so that imported files are removed.
 class Interruptible {
  public:
   Interruptible() {
     struct sigaction action{};
     action.sa_handler = [](int) { interrupted = true; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second one ends it in any case
+    action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C kills the process
     sigaction(SIGINT, nullptr, &before_);
     if (before_.sa_handler != SIG_IGN) sigaction(SIGINT, &action, nullptr);
   }
@@ -92,7 +92,7 @@ std::string schema_text(const Terminal& terminal) {
   return out;
 }
 
-// Shows how far reading is, until a row is printed where the line would be in its way.
+// Shows progress until the first row is printed.
 class WatchedPrinter : public query::RowSink {
  public:
   WatchedPrinter(query::RowSink& sink, std::optional<Progress>& progress, bool prints_at_once)
@@ -152,7 +152,7 @@ Result<int> run_query(const Arguments& arguments, Output& output) {
     return kExitSuccess;
   }
   if (arguments.has("csv") && arguments.has("json")) {
-    return wrong_usage("--csv and --json exclude each other");
+    return wrong_usage("--csv and --json cannot be used together");
   }
   Asked asked{.traces = arguments.positionals(), .sql = ""};
   if (const auto path = arguments.value("file")) {
@@ -161,11 +161,11 @@ Result<int> run_query(const Arguments& arguments, Output& output) {
     asked.sql = asked.traces.back();
     asked.traces.pop_back();
   } else {
-    return wrong_usage("TRACE and SQL are needed, as in: millrace query t/ 'select ...'");
+    return wrong_usage("TRACE and SQL are missing; for example: millrace query t/ 'select ...'");
   }
-  if (asked.traces.empty()) return wrong_usage("TRACE is missing: what to ask about");
+  if (asked.traces.empty()) return wrong_usage("TRACE is missing: the trace to query");
   const Status status = run_on(asked, arguments, output);
-  // As without us; by now what was imported is removed.
+  // Imported files are removed by now: die from the signal.
   if (interrupted) raise(SIGINT);
   if (!status.ok()) return status.error();
   return kExitSuccess;
@@ -178,37 +178,39 @@ Command query_command() {
   traces.required = false;
   return {
       .name = "query",
-      .summary = "ask a trace in SQL",
+      .summary = "query a trace with SQL",
       .description =
-          "The trace's events, files, regions and processes are tables of an SQLite database that "
-          "can only be read. All paths together are one job. Times are in ns, `begin` from the job's "
-          "first event. What a query says about begin, name, kind, layer, file, pid, rank and host is "
-          "used to read less. `--schema` shows all columns.",
+          "The events, files, regions and processes of a trace are tables of a read-only SQLite "
+          "database. All paths together are one job. Times are in ns; `begin` counts from the "
+          "first event of the job. Conditions on begin, name, kind, layer, file, pid, rank and "
+          "host reduce what is read. `--schema` shows all columns.",
       .options = {json_option(),
                   {.name = "csv", .help = "print the rows as CSV"},
                   {.name = "file",
                    .letter = 'f',
                    .value = "FILE",
-                   .help = "the query is in this file; then all arguments are traces",
+                   .help = "read the query from this file; all arguments are then traces",
                    .kind = ValueKind::kFile},
-                  {.name = "schema", .help = "show the tables, their columns, types and meanings"},
+                  {.name = "schema", .help = "show the tables with columns, types and meanings"},
                   {.name = "role",
                    .value = "ROLE=NAME",
-                   .help = "what regions of that name mean, as compute=fwd_*",
+                   .help = "assign a role to regions, for example compute=fwd_*",
                    .check = check_role,
                    .repeatable = true}},
       .positionals = {std::move(traces),
                       {.name = "SQL",
                        .help = "one SELECT, in quotes",
-                       .kind = ValueKind::kFile,  // shells complete the paths before it
+                       .kind = ValueKind::kFile,  // so that shells complete the paths before it
                        .required = false}},
       .examples =
-          {{"millrace query --schema", "what can be asked for"},
+          {{"millrace query --schema", "all tables and columns"},
            {"millrace query t/ 'select name, count(*), sum(duration) from events group by name'",
-            "calls and their time"},
+            "number and time of calls"},
            {"millrace query t/ 'select * from files order by read_time desc limit 10'",
             "the files that took longest to read"},
-           {"millrace query t/ --csv -f stalls.sql > stalls.csv", "a longer query, for a table"},
+           {"millrace query t/ --csv -f stalls.sql > stalls.csv",
+            "a longer query, with the result "
+            "as CSV"},
            {"millrace query node*.mrt 'select rank, max(duration) from events group by rank'",
             "several files of one job"}},
       .run = run_query,

@@ -20,7 +20,7 @@ using query::ValueKind;
 
 constexpr size_t kBufferBytes = 1 << 16;
 
-// x'00FF', as SQL spells it.
+// x'00FF', as in SQL.
 std::string blob_text(std::string_view bytes) {
   std::string text = "x'";
   for (const char byte : bytes) text += fmt::format("{:02X}", static_cast<uint8_t>(byte));
@@ -61,7 +61,7 @@ class TablePrinter : public ResultPrinter {
     Table table(std::move(columns_));
     for (auto& cells : rows_) table.add_row(std::move(cells));
     Terminal terminal = output_.terminal();
-    // Nobody looks at the width of a file.
+    // A file has no width.
     if (!terminal.is_terminal) terminal.columns = std::numeric_limits<size_t>::max();
     output_.print(table.render(terminal));
   }
@@ -88,7 +88,7 @@ class TablePrinter : public ResultPrinter {
   std::vector<std::vector<Table::Cell>> rows_;
 };
 
-// Collects text and prints it by the buffer.
+// Buffers text.
 class StreamPrinter : public ResultPrinter {
  public:
   explicit StreamPrinter(Output& output) : output_(output) {}
@@ -134,7 +134,7 @@ class CsvPrinter : public StreamPrinter {
   void finish() override { flush(); }
 
  private:
-  // NULL is an empty field; a text without characters is "".
+  // NULL is an empty field; an empty text is "".
   void append(const Value& value) {
     switch (value.kind) {
       case ValueKind::kInteger:
@@ -160,7 +160,7 @@ class JsonPrinter : public StreamPrinter {
   Status begin(const std::vector<std::string>& columns) override {
     std::set<std::string> taken;
     for (const std::string& name : columns) {
-      // An object has each key once; a join may have two columns of a name.
+      // Keys must be unique; a join may have two columns of the same name.
       std::string key = name;
       for (int i = 2; !taken.insert(key).second; ++i) key = fmt::format("{}_{}", name, i);
       interop::append_json_text(keys_.emplace_back(), key);

@@ -1,7 +1,7 @@
 // Query output: the rows of a query as a table, as CSV or as JSON.
 //
-// CSV and JSON are printed as rows come; a table waits for the last, to know its widths. Texts are
-// other people's bytes: ill-formed ones are shown as \xNN.
+// CSV and JSON are printed row by row; a table waits for the last row, to know its widths. Texts
+// are untrusted: ill-formed bytes are shown as \xNN.
 #pragma once
 
 #include <memory>

@@ -29,7 +29,7 @@ analyze::Limits limits_of(const Arguments& arguments) {
   return limits;
 }
 
-// A job with what was found out about it.
+// A profiled job and its findings.
 struct Reported {
   ProfiledJob job;
   std::vector<advise::Finding> findings;
@@ -52,7 +52,7 @@ std::string json_of(const Reported& reported) {
   return std::move(json).finish();
 }
 
-// What was asked for, of one job.
+// The requested output for one job.
 std::string text_of(const Reported& reported, const Arguments& arguments, const Output& output) {
   const analyze::Profile& profile = reported.job.profile;
   if (arguments.value("to") == "folded") return analyze::folded_stacks(profile);
@@ -68,7 +68,7 @@ std::string text_of(const Reported& reported, const Arguments& arguments, const 
 
 Status write_page(const Reported& reported, const std::string& path) {
   analyze::DetailLimits limits;
-  // Without compression the page has three times the bytes.
+  // Without compression the page is three times as large.
   if (!GzipWriter::create(1).ok()) limits.events = 30'000;
   const std::string detail =
       analyze::detail_json(reported.job.scan->context(), reported.job.profile, limits);
@@ -84,7 +84,7 @@ Status write_page(const Reported& reported, const std::string& path) {
   return write_file_atomically(path, bytes_of(page));
 }
 
-// Several jobs: how they compare in size and speed, then each of them.
+// Several jobs: their scaling, then each job.
 std::string several_of(const std::vector<Reported>& jobs, const Arguments& arguments,
                        const Output& output) {
   std::vector<analyze::Profile> profiles;
@@ -121,7 +121,7 @@ Result<int> report_with(const Arguments& arguments, Output& output, comm::Comm& 
   const auto html = arguments.value("html");
   if (html && paths.size() > 1) {
     return fail(Errc::kInvalidArgument,
-                "a page shows one job, and {} are given; name one, or give --one-job",
+                "--html shows one job, but {} were given; give one, or use --one-job",
                 paths.size());
   }
   const advise::MachineWords words = machine_words(arguments);
@@ -158,18 +158,18 @@ Command report_command() {
       json_option(),
       {.name = "by",
        .value = "WHAT",
-       .help = "a table by this instead of the summary",
+       .help = "print a table instead of the summary",
        .choices = report::table_names()},
-      {.name = "csv", .help = "the table as CSV; of functions where --by says nothing else"},
+      {.name = "csv", .help = "print the table as CSV (default: --by function)"},
       {.name = "html",
        .value = "FILE",
-       .help = "write one page with everything, to open in a browser",
+       .help = "write one interactive page with everything, for a browser",
        .kind = ValueKind::kFile},
       {.name = "to",
        .value = "FORMAT",
-       .help = "folded: the call tree for flame graph tools",
+       .help = "print in a format for another tool; folded: stacks for flame graphs",
        .choices = {"folded"}},
-      {.name = "one-job", .help = "all paths are of one job, also several directories"},
+      {.name = "one-job", .help = "treat all paths as one job, even several directories"},
   };
   for (Option& option : input_options()) options.push_back(std::move(option));
   for (Option& option : machine_options()) options.push_back(std::move(option));
@@ -177,22 +177,22 @@ Command report_command() {
       .name = "report",
       .summary = "what a job did, where it waited, and for what",
       .description =
-          "Reads traces, ours or DFTracer's, and says what the job did: how its time was split "
-          "between computing, I/O and waiting, by unions of intervals; what each function and layer "
-          "did; which files were read how often, by whom and in which order; and, at the end, what to "
-          "change (`millrace advise` has the reasons).\n\n"
-          "Files given together are one job; each directory is a job of its own, and several are "
-          "set side by side, by their number of nodes and ranks. What cannot be read is named, and "
-          "the rest is used. Under mpirun the work is shared out.",
+          "Reads traces, of Millrace or DFTracer, and shows what the job did: how much of its time "
+          "was compute, I/O and waiting, and how much of the I/O overlapped with compute; what "
+          "each function and layer did; which files were read, how often, by which ranks and in "
+          "which order; and the most important findings (`millrace advise` explains "
+          "them).\n\nFiles given together are one job. Each directory is a separate job; several "
+          "jobs are compared by their number of hosts and ranks. Parts that cannot be read are "
+          "reported, and the rest is used. Under mpirun, the ranks share the work.",
       .options = std::move(options),
       .positionals = {traces_positional()},
       .examples = {{"millrace report t/", "one screen about the job recorded into t/"},
-                   {"millrace report t/ --html t.html", "everything, to look at in a browser"},
-                   {"millrace report t/ --by file", "the files it spent most time on"},
-                   {"millrace report t/ --json > before.json", "to compare with later"},
+                   {"millrace report t/ --html t.html", "everything as one page for a browser"},
+                   {"millrace report t/ --by file", "the files that took the most time"},
+                   {"millrace report t/ --json > before.json", "a profile to compare with later"},
                    {"millrace report 1node/ 2nodes/ 4nodes/", "how the job scales"},
                    {"millrace report t/ --to folded | flamegraph.pl > t.svg", "a flame graph"},
-                   {"mpirun -n 8 millrace report t/", "a large trace, by eight processes"}},
+                   {"mpirun -n 8 millrace report t/", "a large trace, read by eight processes"}},
       .run = run_report,
   };
 }

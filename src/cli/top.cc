@@ -25,7 +25,7 @@ using watch::Snapshot;
 constexpr nanoseconds kIntervalDefault = std::chrono::seconds(1);
 constexpr nanoseconds kIntervalMin = std::chrono::milliseconds(50);
 constexpr nanoseconds kIntervalMax = std::chrono::hours(1);
-// Before the job begins there is little to look at, and a short one must not be missed.
+// Poll often before the job starts, to not miss a short one.
 constexpr nanoseconds kWaitingInterval = std::chrono::milliseconds(100);
 constexpr size_t kProblemsShown = 3;
 
@@ -44,19 +44,19 @@ Status check_interval(std::string_view text) {
 volatile sig_atomic_t is_interrupted = 0;
 void interrupt(int) { is_interrupted = 1; }
 
-// Ctrl-C ends the watching, not the program: what it set must be put back.
+// Ctrl-C ends the loop instead of the process, so that the terminal settings are restored.
 void catch_signals() {
   struct sigaction action{};
   action.sa_handler = interrupt;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
 }
 
-// Keys come one by one and are not shown, where both ends are a terminal.
+// Reads single keys without echo, if input and output are a terminal.
 class Keys {
  public:
   explicit Keys(bool wanted) {
     if (!wanted || isatty(STDIN_FILENO) != 1 || tcgetattr(STDIN_FILENO, &before_) != 0) return;
-    // In the background a terminal stops whoever changes it.
+    // A background process that changes the terminal would be stopped.
     if (tcgetpgrp(STDIN_FILENO) != getpgrp()) return;
     termios raw = before_;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
@@ -70,7 +70,7 @@ class Keys {
   Keys(const Keys&) = delete;
   Keys& operator=(const Keys&) = delete;
 
-  // Waits until `end`. False where the user wants to leave.
+  // Waits until `end`. False if the user wants to quit.
   bool wait_until(nanoseconds end) const {
     while (is_interrupted == 0) {
       const nanoseconds left = end - monotonic_now();
@@ -97,7 +97,7 @@ size_t terminal_rows() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 2 ? size.ws_row : 24;
 }
 
-// One block of text that stands where the one before stood.
+// A block of text that replaces the previous one.
 class Screen {
  public:
   explicit Screen(Output& output) : output_(output) {}
@@ -120,7 +120,7 @@ class Screen {
   size_t drawn_ = 0;
 };
 
-// Shows what each look found: in place on a terminal, block after block elsewhere, or as JSON.
+// Shows snapshots: in place on a terminal, otherwise one block after another, or as JSON.
 class Display {
  public:
   Display(const Arguments& arguments, Output& output)
@@ -147,7 +147,7 @@ class Display {
     return output_.finish();
   }
 
-  // JSON has the state in it; people get a sentence.
+  // Not for JSON, which contains the state.
   void say(const std::string& sentence) {
     if (as_json_) return;
     output_.print(shown_ ? fmt::format("\n{}\n", sentence) : fmt::format("{}\n", sentence));
@@ -174,7 +174,7 @@ class Display {
     for (size_t i = first; i < problems_.size(); ++i) {
       text += shorten("! " + printable(problems_[i]), terminal.columns) + "\n";
     }
-    screen_.show(text + styled("q ends", Style::kDim, terminal.color) + "\n");
+    screen_.show(text + styled("q quits", Style::kDim, terminal.color) + "\n");
   }
 
   std::string directory_;
@@ -188,8 +188,8 @@ class Display {
 
 std::string end_sentence(const std::string& directory, const Snapshot& snapshot) {
   return fmt::format(
-      "{}: the job has ended; while it was watched {} were read and {} written by {} "
-      "calls. `millrace report` says what it did in all",
+      "{}: the job has ended; it read {} and wrote {} in {} calls while watched. `millrace report` "
+      "shows the whole job",
       printable(directory), format_bytes(snapshot.total.reads.bytes),
       format_bytes(snapshot.total.writes.bytes), format_exact(snapshot.total.all().count));
 }
@@ -205,8 +205,8 @@ Result<int> run_once(watch::JobWatch& job, const Arguments& arguments, nanosecon
     const bool waits = first.state == JobState::kWaiting;
     if (arguments.has("json")) return kExitFailure;
     return fail(Errc::kNotFound, "{}: {}", directory,
-                waits ? "nothing is recorded yet; the job has not begun"
-                      : "the job has ended; `millrace report` says what it did");
+                waits ? "nothing is recorded yet; the job has not started"
+                      : "the job has ended; `millrace report` shows what it did");
   }
   display.tell_problems(first);
   const Keys keys(false);
@@ -222,19 +222,19 @@ Result<int> run_on(watch::JobWatch& job, const Arguments& arguments, nanoseconds
   Snapshot snapshot = job.look();
   display.tell_problems(snapshot);
   if (snapshot.state == JobState::kWaiting) {
-    fmt::print(stderr, "millrace: {}: nothing is recorded yet; waiting for the job to begin\n",
+    fmt::print(stderr, "millrace: {}: nothing is recorded yet; waiting for the job to start\n",
                printable(directory));
   }
   if (snapshot.state == JobState::kEnded) {
     if (arguments.has("json")) RETURN_IF_ERROR(display.show(snapshot));
-    display.say(fmt::format("{}: the job has ended; `millrace report` says what it did",
+    display.say(fmt::format("{}: the job has ended; `millrace report` shows what it did",
                             printable(directory)));
     return kExitSuccess;
   }
   const Keys keys(display.in_place());
   nanoseconds next = monotonic_now();
   while (true) {
-    // By the clock, so that intervals do not add up to more than the time; but none is made up for.
+    // Schedule by the clock, so that intervals do not drift; skip those that were missed.
     const bool waits = snapshot.state == JobState::kWaiting;
     next =
         std::max(next + (waits ? std::min(interval, kWaitingInterval) : interval), monotonic_now());
@@ -264,31 +264,30 @@ Result<int> run_top(const Arguments& arguments, Output& output) {
 Command top_command() {
   return {
       .name = "top",
-      .summary = "a job while it runs: bandwidth, calls, waiting, the busiest files and ranks",
+      .summary = "watch a running job: bandwidth, calls, waiting, busiest files and ranks",
       .description =
-          "Shows what a job does right now, from what it is recording, without slowing it: nothing is "
-          "written into its files and no signal is sent. Give the directory that `millrace trace -o` "
-          "records into; top may be started before the job.\n\n"
-          "Calls and regions count in the interval in which they end: a read or a `batch_wait` that "
-          "still goes on is not seen yet. Where the program has regions `batch_wait` or `fetch` they "
-          "say how much it waits; elsewhere it is the share of time in which a thread of the main "
-          "process is in a call.\n\n"
-          "On a terminal the figures stand in one place, and q ends; elsewhere each interval is a "
-          "block of text. Ends when the job does. With --once: exit code 0 after one interval, 1 where "
-          "no job runs.",
+          "Shows what a job is doing right now, from its recording. This does not slow it down: "
+          "top writes nothing into its files and sends no signals. Give the directory that "
+          "`millrace trace -o` records into. top may be started before the job.\n\nCalls and "
+          "regions count in the interval in which they end: a read or a `batch_wait` in progress "
+          "is not counted yet. If the program has regions `batch_wait` or `fetch`, waiting is the "
+          "time in them; otherwise it is the share of time that a thread of the main process "
+          "spends in calls.\n\nOn a terminal the display is updated in place, and q quits; "
+          "otherwise each interval is printed as a block of text. top exits when the job ends. "
+          "With --once, the exit code is 0 after one interval, and 1 if no job is running.",
       .options = {{.name = "interval",
                    .letter = 'i',
                    .value = "DURATION",
-                   .help = "how long each window is (1s)",
+                   .help = "length of each interval (1s)",
                    .check = check_interval},
-                  {.name = "once", .help = "show one window and end"},
+                  {.name = "once", .help = "show one interval and exit"},
                   json_option()},
       .positionals = {{.name = "TRACE_DIR",
-                       .help = "directory that is recorded into",
+                       .help = "the directory that the job records into",
                        .kind = ValueKind::kDirectory}},
-      .examples = {{"millrace top t/", "the job that is recorded into t/, every second"},
+      .examples = {{"millrace top t/", "the job that records into t/, updated every second"},
                    {"millrace top --once --json --interval 10s t/ | jq .window.reads.bytes",
-                    "what was read in ten seconds, for a monitoring system"}},
+                    "bytes read in ten seconds, for a monitoring system"}},
       .run = run_top,
   };
 }

@@ -19,7 +19,7 @@ namespace millrace::cli {
 namespace {
 
 constexpr std::string_view kDirectoryDefault = "millrace-trace";
-constexpr int kExitNotFound = 127;  // as shells say it of a command
+constexpr int kExitNotFound = 127;  // the exit code of shells for an unknown command
 
 Result<uint32_t> parse_levels(std::string_view text) {
   uint32_t levels = 0;
@@ -40,7 +40,7 @@ Result<uint32_t> parse_levels(std::string_view text) {
     }
     levels |= bit;
   }
-  if (levels == 0) return fail(Errc::kInvalidArgument, "no level is named");
+  if (levels == 0) return fail(Errc::kInvalidArgument, "the list of levels is empty");
   return levels;
 }
 
@@ -58,18 +58,19 @@ std::string variable_or_empty(const char* name) {
   return value != nullptr ? value : "";
 }
 
-// What all ranks of one mpirun or srun have in common, and no other run has; empty: the launcher
-// says nothing of the kind. PMIx first: below mpirun in a Slurm job, only ranks on other nodes than
-// mpirun's own have a step.
+// An id that all ranks of one mpirun or srun share and no other run has; empty if the launcher
+// provides none. PMIx first: under mpirun in a Slurm job, only ranks on other hosts than mpirun's
+// own have a step.
 std::string run_id() {
   std::string id = variable_or_empty("PMIX_NAMESPACE");
   const std::string step = variable_or_empty("SLURM_STEP_ID");
   if (id.empty() && !step.empty()) id = variable_or_empty("SLURM_JOB_ID") + "." + step;
-  const std::string restarts = variable_or_empty("SLURM_RESTART_COUNT");  // a job that was requeued
+  const std::string restarts =
+      variable_or_empty("SLURM_RESTART_COUNT");  // set if the job was requeued
   return id.empty() || restarts.empty() ? id : id + "-" + restarts;
 }
 
-// A trace in a directory: the name of one of its files; empty: there is none.
+// The name of a trace file in the directory; empty if there is none.
 std::string find_trace(const std::filesystem::path& directory) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
@@ -82,17 +83,18 @@ std::string find_trace(const std::filesystem::path& directory) {
 
 Error holds_another(const std::filesystem::path& directory, const std::string& what) {
   return fail(Errc::kAlreadyExists,
-              "{} already holds a trace ({}); give another directory with -o, or --append",
+              "{} already holds a trace ({}); choose another directory with -o, or use --append",
               directory.string(), printable(what));
 }
 
-// The ranks of a run share a directory. The first one leaves a link there that names the run: made
-// at once with what it says, also on network file systems. Whoever finds another run's refuses.
+// The ranks of a run share a directory. The first one creates a symbolic link there that names the
+// run: creation is atomic and includes the target, even on network file systems. A rank that finds
+// the link of another run fails.
 Status join_run(const std::filesystem::path& directory, const std::string& run) {
   const std::filesystem::path link = directory / ".run";
   std::error_code error;
   if (!std::filesystem::exists(std::filesystem::symlink_status(link, error))) {
-    // Of a run that left no link: one without a launcher.
+    // A trace without a link comes from a run without a launcher.
     const std::string before = find_trace(directory);
     std::filesystem::create_directories(directory, error);
     if (before.empty()) std::filesystem::create_symlink(run, link, error);
@@ -100,11 +102,11 @@ Status join_run(const std::filesystem::path& directory, const std::string& run) 
     if (!has_link && !before.empty()) return holds_another(directory, before);
   }
   const std::filesystem::path found = std::filesystem::read_symlink(link, error);
-  if (error || found == run) return {};  // without links, as without a name of the run
+  if (error || found == run) return {};  // no links on this file system: as without a run id
   return holds_another(directory, fmt::format("of run {}, and this is {}", found.string(), run));
 }
 
-// Refuses to mix two runs. The ranks of one job share a directory, and come and go.
+// Fails if the directory holds another run. The ranks of one job share a directory.
 Status check_directory(const std::filesystem::path& directory, bool append) {
   if (append) return {};
   if (is_a_rank()) {
@@ -115,48 +117,50 @@ Status check_directory(const std::filesystem::path& directory, bool append) {
   return found.empty() ? Status() : holds_another(directory, found);
 }
 
-// What went wrong is always said; what went well only to somebody who looks.
-void tell(const trace::LaunchOutcome& outcome, const trace::LaunchOptions& options) {
+// Prints problems always, and the rest only on a terminal.
+void print_outcome(const trace::LaunchOutcome& outcome, const trace::LaunchOptions& options) {
   if (outcome.lost_events > 0 || outcome.lost_processes > 0) {
     fmt::print(stderr,
                "millrace: {} and {} could not be recorded; "
-               "'millrace info {}' says from when and why\n",
+               "'millrace info {}' shows when and why\n",
                counted(outcome.lost_events, "event", "events"),
                counted(outcome.lost_processes, "process", "processes"), options.directory.string());
   }
   if (!outcome.pack_error.empty()) {
     fmt::print(stderr,
-               "millrace: the recording could not be packed: {}. It can be read as it is; "
+               "millrace: the recording could not be packed: {}. It can be read unpacked; "
                "'millrace pack {}' tries again\n",
                outcome.pack_error, options.directory.string());
   }
   if (outcome.stopped_by != 0) {
     fmt::print(stderr,
-               "millrace: packing was stopped; the recording stays and can be read as it is; "
+               "millrace: packing was interrupted; the recording is kept and can be read unpacked; "
                "'millrace pack {}' finishes it\n",
                options.directory.string());
   }
   if (!inspect_terminal(2).is_terminal) return;
   for (const auto& process : outcome.packed.running) {
-    fmt::print(stderr, "millrace: process {} ({}) goes on and is still recorded\n", process.pid,
-               process.command);
+    fmt::print(stderr,
+               "millrace: process {} ({}) is still running and being "
+               "recorded\n",
+               process.pid, process.command);
   }
-  fmt::print(stderr, "millrace: the trace is in {}; 'millrace info {}' says what it holds\n",
+  fmt::print(stderr, "millrace: the trace is in {}; 'millrace info {}' shows what it holds\n",
              options.directory.string(), options.directory.string());
 }
 
-// Before it runs: a job of hours should not end with an empty trace.
+// Warns before the start: hours of training should not end with an empty trace.
 void warn_of_unseen(const std::string& command) {
   const auto why = trace::why_no_library(trace::find_program(command));
   if (!why) return;
   fmt::print(stderr, "millrace: warning: {} will not be recorded: {}\n", printable(command), *why);
 }
 
-// Ends as the command did, so that whoever waits for us sees the same.
+// Exits like the command, so that our parent sees the same status.
 int end_like(int wait_status) {
   if (!WIFSIGNALED(wait_status)) return WEXITSTATUS(wait_status);
   const int signal = WTERMSIG(wait_status);
-  const rlimit no_core = {0, 0};  // its core is there already
+  const rlimit no_core = {0, 0};  // the command has already dumped its core
   setrlimit(RLIMIT_CORE, &no_core);
   std::fflush(nullptr);
   ::signal(signal, SIG_DFL);
@@ -184,8 +188,8 @@ Result<int> run_trace(const Arguments& arguments, Output&) {
     fmt::print(stderr, "millrace: {}\n", outcome.error().message());
     return kExitNotFound;
   }
-  tell(*outcome, options);
-  // A signal's number is the wait status of a process that it ended.
+  print_outcome(*outcome, options);
+  // The number of a signal is also the wait status of a process that it killed.
   return end_like(outcome->stopped_by != 0 ? outcome->stopped_by : outcome->wait_status);
 }
 
@@ -194,50 +198,48 @@ Result<int> run_trace(const Arguments& arguments, Output&) {
 Command trace_command() {
   return {
       .name = "trace",
-      .summary = "run a command and record every I/O call and marked region of it",
+      .summary = "run a command and record its I/O calls and marked regions",
       .description =
-          "Runs the command and leaves a trace of it and of every process it starts. Exit code, "
-          "signals and output are the command's own.\n\n"
-          "Recorded are POSIX and stdio calls, MPI-IO, HDF5, and the regions that the program marks "
-          "itself (millrace/trace.h, millrace.trace). What could not be recorded is counted and "
-          "said.\n\n"
-          "Programs are recorded from inside, by a preloaded library, which costs some 70 ns a call. "
-          "Static programs and system calls that do not go through the C library are not seen so; "
-          "--all watches the POSIX calls of every process from outside instead, at microseconds a "
-          "call.\n\n"
-          "Globs are matched against absolute paths; '*' also stands for slashes, so that "
-          "'/data/*' is everything below /data.\n\n"
-          "In a job script the launcher may stand before the program (srun millrace trace -o DIR "
-          "-- python train.py), one a rank, all with the same directory; or give the tasks the "
-          "variables LD_PRELOAD, with the path of libmillrace_trace.so, and MILLRACE_TRACE_DIR "
-          "(srun --export=ALL,MILLRACE_TRACE_DIR=DIR,LD_PRELOAD=FILE), and run 'millrace pack' "
+          "Runs the command and records a trace of it and of every process it starts. Exit code, "
+          "signals and output are those of the command.\n\nRecords POSIX and stdio calls, MPI-IO, "
+          "HDF5, and the regions that the program marks (millrace/trace.h, millrace.trace). Events "
+          "that cannot be recorded are counted and reported.\n\nA preloaded library records calls "
+          "inside the program, at about 70 ns per call. It does not see static programs and system "
+          "calls that bypass the C library. With --all, the POSIX calls of every process are "
+          "recorded from outside instead, at several microseconds per call.\n\nGlobs match "
+          "absolute paths. '*' also matches slashes: '/data/*' is everything below /data.\n\nIn a "
+          "job script, start one 'millrace trace' per rank, all with the same directory (srun "
+          "millrace trace -o DIR -- python train.py). Or set LD_PRELOAD to the path of "
+          "libmillrace_trace.so, and MILLRACE_TRACE_DIR, for the tasks (srun "
+          "--export=ALL,MILLRACE_TRACE_DIR=DIR,LD_PRELOAD=FILE), and run 'millrace pack' "
           "afterwards.",
       .options = {{.name = "output",
                    .letter = 'o',
                    .value = "DIR",
-                   .help = "where the trace goes (millrace-trace)",
+                   .help = "directory for the trace (millrace-trace)",
                    .kind = ValueKind::kDirectory},
                   {.name = "include",
                    .value = "GLOB",
-                   .help = "record only files that match; may be given again",
+                   .help = "record only files that match",
                    .repeatable = true},
                   {.name = "exclude",
                    .value = "GLOB",
-                   .help = "leave out files that match; may be given again",
+                   .help = "do not record files that match",
                    .repeatable = true},
                   {.name = "levels",
                    .value = "LIST",
                    .help = "what to record: posix,stdio,mpiio,hdf5,app (all)",
                    .check = check_levels},
                   {.name = "all",
-                   .help = "see static programs and raw system calls too; slower, by seccomp"},
-                  {.name = "append", .help = "the directory may hold a trace already: add to it"},
-                  {.name = "no-pack", .help = "leave the recording as it was written"}},
+                   .help = "record static programs and raw system calls, too, with seccomp; "
+                           "slower"},
+                  {.name = "append", .help = "add to the trace that the directory already holds"},
+                  {.name = "no-pack", .help = "do not pack the recording"}},
       .runs_program = true,
       .examples = {{"millrace trace -- python train.py", "record a training run"},
                    {"millrace trace -o t --include '/data/*' -- ./train",
                     "only the files of the dataset"},
-                   {"mpirun -n 4 millrace trace -o t -- ./train", "every rank, into one trace"}},
+                   {"mpirun -n 4 millrace trace -o t -- ./train", "all ranks, in one trace"}},
       .run = run_trace,
   };
 }

@@ -1,4 +1,4 @@
-// Verbs: the functions that describe them, one a file of this folder. commands() in cli.cc lists
+// Verbs: one function per file of this folder that describes the verb. commands() in cli.cc lists
 // them.
 #pragma once
 
