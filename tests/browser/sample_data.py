@@ -306,16 +306,16 @@ class Job:
 def findings(profile: dict) -> dict:
     file = profile["files"][-1]["path"] if profile["files"] else ""
     return {"findings": [
-        {"rule": "small-reads", "severity": "problem", "title": "Reads are too small for the file system",
+        {"rule": "small-reads", "severity": "problem", "title": "small reads: 128 KiB on average",
          "evidence": [{"text": "50.0 % of 120,000 reads are under 64 KiB", "where": "data_reads"},
-                      {"text": "read moves 131,072 bytes a call", "where": "functions:read"},
+                      {"text": "read moves 131,072 bytes per call", "where": "functions:read"},
                       {"text": f"most of them of {file}", "where": f"files:{file}"},
                       {"text": "ranks wait 34.0 % of the step", "where": "time.mean"}],
          "threshold": "most reads under 64 KiB: below that a parallel file system spends more time on the request than on the bytes",
          "changes": [{"framework": "lustre", "text": "lfs setstripe -S 1M -c 4 /data"},
                      {"framework": "pytorch", "text": "pack the samples into shards, and read them with buffering=1 << 20"}],
-         "gain": {"saved_ns": 21 * SECOND, "share": 0.23, "how": "time of the small reads, less that of as many bytes in reads of 1 MiB"}},
-        {"rule": "checkpoint-stall", "severity": "warning", "title": "One rank writes the checkpoint while the others wait",
+         "gain": {"saved_ns": 21 * SECOND, "share": 0.23, "how": "the waiting caused by these reads, minus what reads of 1 MiB would still take"}},
+        {"rule": "checkpoint-stall", "severity": "warning", "title": "checkpoint stall: 3 ranks wait while one writes",
          "evidence": [{"text": "rank 0 wrote alone", "where": "checkpoints"}, {"text": "epoch 1 ends with 1 s of it", "where": "epochs:1"},
                       {"text": "a fact of a part that the page does not know", "where": "nowhere:else"}],
          "threshold": "more than 1 % of the time", "changes": [{"framework": "any", "text": "write it from a thread"}],

@@ -34,11 +34,11 @@ $ millrace compare old.json slow.json
 > 4 regressions, marked with !
 ? 1
 
-# the other way round it is a gain
+# in the other direction there is no regression
 $ millrace compare slow.json old.json | tail -1
 > no regression
 
-# a threshold of the user's own, and one dimension
+# another threshold, and one dimension
 $ millrace compare --threshold 400% --by function old.json slow.json | tail -6
 > 
 >             before  after    change
@@ -55,7 +55,7 @@ $ millrace compare --json old.json slow.json > c.json
 $ python3 -c 'import json; d=json.load(open("c.json")); f=d["differences"][0]; print(d["format"], d["version"], d["per"], d["regressions"], f["by"], f["measure"], f["change"], f["after"], f["effect_ns"])'
 > millrace-comparison 1 step 4 job wall time slower 280000000 8000000000
 
-# traces, and a trace against a profile
+# two traces, and a profile with a trace
 $ millrace compare "$SOURCE/tests/golden/trace.mrt" "$SOURCE/tests/golden/trace.mrt" | tail -1
 > no difference of 10.0 % or more
 $ millrace report --json "$SOURCE/tests/golden/trace.mrt" > t.json; millrace compare t.json "$SOURCE/tests/golden/trace.mrt" | tail -1
@@ -84,7 +84,7 @@ $ millrace compare old.json
 ! Try: millrace compare --help
 ? 2
 $ millrace compare --threshold 10 old.json slow.json
-! millrace: --threshold: '10' is not a share in percent, as 10% or 2.5%
+! millrace: --threshold: '10' is not a percentage, for example 10% or 2.5%
 ! Try: millrace compare --help
 ? 2
 $ millrace compare --by moon old.json slow.json

@@ -7,7 +7,7 @@ $ millrace doctor
 > ...
 > ... ok, ... limited, ... missing, 0 failed
 
-# a directory is measured, and nothing is left in it
+# a directory is measured, and left empty
 $ mkdir here && millrace doctor --size 8MiB here | tail -n +2 | grep -A9 ^here
 > here  ... free of ...
 >   write, made durable ...B/s  ...
@@ -20,7 +20,7 @@ $ mkdir here && millrace doctor --size 8MiB here | tail -n +2 | grep -A9 ^here
 > ...
 $ ls -A here
 
-# without measuring
+# without measurements
 $ millrace doctor --no-speed here | grep -c 'made durable'
 > 0
 ? 1
@@ -29,7 +29,7 @@ $ millrace doctor --no-speed here | grep -c 'made durable'
 $ millrace doctor --json --size 8MiB here > d.json; python3 -c 'import json; d=json.load(open("d.json")); print(d["format"], d["version"], d["ok"], d["directories"][0]["path"], d["directories"][0]["speed"]["probe_size_bytes"])'
 > millrace-doctor 1 True here 8388608
 
-# a directory that cannot be used is a failure, with what to do
+# an unusable directory is a failure with a fix
 $ millrace doctor absent | grep -A2 '^  failed'
 >   failed   directory  it does not exist
 >                       so: it can hold neither data nor results

@@ -22,7 +22,7 @@ $ millrace export t --to csv --from 0.5ms --until 1ms -o part.csv
 $ millrace export t --to csv --ranks 0,3-5 -o part.csv
 > part.csv: 0 of 20 events, ...
 
-# into a pipe, and nothing but the events; a link stays a link. Not through /dev/stdout itself: a defect would replace it
+# into a pipe: only the events; a link stays a link. Not through /dev/stdout itself: a bug would replace it
 $ ln -s /proc/self/fd/1 stdout; millrace export t --to csv -o stdout | wc -l
 > 21
 $ echo before > all.csv; millrace export t --to csv -o stdout >> all.csv; readlink stdout; wc -l < all.csv
@@ -49,7 +49,7 @@ $ millrace export t --to csv --from 10 -o t.csv
 ! Try: millrace export --help
 ? 2
 $ millrace export t --to csv
-! millrace: -o FILE is missing: the file to write
+! millrace: -o FILE is missing: output file
 ! Try: millrace export --help
 ? 2
 $ millrace export t --to pfw -o t.txt

@@ -4,7 +4,7 @@ $ millrace import "$SOURCE"/tests/golden/dftracer_1.pfw -o older
 $ millrace import "$SOURCE"/tests/golden/dftracer_2.pfw "$SOURCE"/tests/golden/dftracer_2_fork.pfw -o newer
 > newer/dftracer_2.mrt: 20 events of 2 processes, from 2 files of 7.67 KiB of text
 
-# what is in it: names of older C libraries, items as bytes, unknown calls as regions
+# its events: names of older C libraries, items as bytes, unknown calls as regions
 $ millrace export older --to csv -o older.csv > /dev/null; cut -d, -f3-9 older.csv | tr -d '\r' | tail -n +2 | sort
 > app,region,TFReader.parse,,,,0
 > app,region,numpy.load,,,,0
@@ -16,19 +16,19 @@ $ millrace export older --to csv -o older.csv > /dev/null; cut -d, -f3-9 older.c
 > posix,stat,stat,"/dataset/a ""name"" of café",,0,0
 > stdio,fread,fread,"/dataset/a ""name"" of café",,8192,5120
 
-# a directory stands for its files; a torn one is read up to the tear
+# a directory stands for its files; a truncated file is read as far as possible
 $ mkdir logs; head -c 2500 "$SOURCE"/tests/golden/dftracer_1.pfw > logs/torn.pfw; echo text > logs/other; millrace import logs -o torn
 > torn/torn.mrt: 8 events of 1 process, from 1 file of 2.44 KiB of text
 ! millrace: warning: logs/torn.pfw:15: the last line is cut off; everything before it was read
 
-# a trace that is there is not written over
+# an existing trace is not overwritten
 $ millrace import logs -o torn
-! millrace: torn/torn.mrt exists already, and is not written over; remove it, or choose another directory
+! millrace: torn/torn.mrt already exists; remove it, or choose another directory
 ? 1
 
 # nothing to read
 $ mkdir empty; millrace import empty -o t
-! millrace: empty: there is no .pfw or .pfw.gz in this directory; name the files
+! millrace: empty: no .pfw or .pfw.gz files in this directory; give the files
 ? 1
 $ millrace import absent.pfw -o t
 ! millrace: absent.pfw: cannot open: no such file or directory
@@ -38,6 +38,6 @@ $ millrace import logs/other -o t
 ! millrace: warning: logs/other: contains no events
 ! millrace: warning: logs/other:1: ...; the line was skipped
 $ millrace import logs/torn.pfw
-! millrace: -o DIR is missing: the directory to leave the trace in; made where it is missing
+! millrace: -o DIR is missing: directory for the trace; created if missing
 ! Try: millrace import --help
 ? 2

@@ -1,4 +1,4 @@
-# a recording as a program leaves it, made by a script that knows only the format's page
+# a recording, made by a script that was written from the format's page alone
 $ python3 "$SOURCE/tests/golden/make_recording.py" recording t
 $ millrace info t
 > 1 host, 1 session, 2 ranks, 2 processes, 3 threads
@@ -31,7 +31,7 @@ $ millrace info t
 >   page faults of ended processes: 3 that waited for a device, 900 that did not
 >   clock of node7: one host; off by at most 50 ns
 
-# one session's directory alone is a trace as well
+# the directory of one session is a trace, too
 $ millrace info t/node7-11111111 | head -1
 > 1 host, 1 session, 2 ranks, 2 processes, 3 threads
 
@@ -44,7 +44,7 @@ $ millrace info "$SOURCE/tests/golden/trace.mrt" | head -2
 > 1 host, 1 session, 1 rank, 1 process, 1 thread
 > 4 events of 1 file, from 2023-11-14 22:13:20 UTC, for 4 us
 
-# several directories are one job; what cannot be used is named
+# several directories are one job; unreadable ones are listed
 $ mkdir u; cp "$SOURCE/tests/golden/trace.mrt" u/; millrace info t u | head -2
 > 1 host, 2 sessions, 2 ranks, 3 processes, 4 threads
 > 113 events of ... files, from 2023-11-14 22:13:20 UTC, for ...
@@ -53,14 +53,14 @@ $ millrace info t nowhere | grep -A2 '^not readable'
 >   nowhere: no such file or directory...
 > ...
 
-# damage is told, and the rest is read
+# damage is reported, and the rest is read
 $ head -c 1000 "$SOURCE/tests/golden/trace.mrt" > cut.mrt; millrace info cut.mrt | grep -A9 '^not readable'
 > not readable
 >   cut.mrt: has no index at its end: its writer was stopped, or is still at
 >     work. What is whole was read block by block
 >   cut.mrt: the file ends at byte 1000, in the middle of the block at byte ...
 
-# what is no trace
+# not a trace
 $ millrace info nowhere
 ! millrace: nowhere: no such file or directory; a trace is what `millrace trace -o` wrote
 ? 1

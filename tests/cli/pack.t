@@ -1,4 +1,4 @@
-# packing changes nothing of what a trace holds, and removes the recording
+# packing keeps the content of a trace, and removes the recording
 $ python3 "$SOURCE/tests/golden/make_recording.py" recording t
 $ millrace info t > before; millrace pack t
 > t/node7-11111111: 109 events packed into t/node7-11111111.mrt (...)
@@ -6,15 +6,15 @@ $ ls t
 > node7-11111111.mrt
 $ millrace info t > after; diff before after
 
-# a second time there is nothing to do
+# packing again does nothing
 $ millrace pack t
 > t: no recordings to pack
 
-# recordings of other hosts' processes that did not say that they ended are left, and named
+# recordings of processes on other hosts that did not report their exit are kept and listed
 $ python3 "$SOURCE/tests/golden/make_recording.py" recording u && python3 -c 'f=open("u/node7-11111111/50-f4244.rings", "r+b"); f.seek(140); f.write(bytes(4))'
 $ millrace pack u
 > u/node7-11111111: 108 events packed into u/node7-11111111.mrt (...)
->   process 50 (python3 train.py) may still run on node7; if not, give --ended
+>   process 50 (python3 train.py) may still be running on node7; if not, use --ended
 $ ls u/node7-11111111
 > 50-f4244.rings
 > names
@@ -30,7 +30,7 @@ $ millrace info u | head -2
 > 1 host, 1 session, 2 ranks, 2 processes, 3 threads
 > 109 events of 3 files, from 2023-11-14 22:13:20 UTC, for 149 us
 
-# what is no directory
+# not a directory
 $ millrace pack nowhere
-! millrace: nowhere: is no directory; give one that was recorded into
+! millrace: nowhere: not a directory; give one that was recorded into
 ? 1

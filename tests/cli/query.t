@@ -70,11 +70,11 @@ $ millrace query "$SOURCE/tests/golden/trace.mrt" "create table t(a)"; ls new.db
 
 # wrong usage
 $ millrace query "$SOURCE/tests/golden/trace.mrt"
-! millrace: TRACE and SQL are needed, as in: millrace query t/ 'select ...'
+! millrace: TRACE and SQL are missing; for example: millrace query t/ 'select ...'
 ! Try: millrace query --help
 ? 2
 $ millrace query -f q.sql
-! millrace: TRACE is missing: what to ask about
+! millrace: TRACE is missing: the trace to query
 ! Try: millrace query --help
 ? 2
 $ millrace query nowhere 'select 1'

@@ -1,10 +1,10 @@
-# no verb at all is wrong usage, and shows what there is
+# no verb is wrong usage, and prints the help
 $ millrace
 ! Usage: millrace VERB [OPTIONS] [ARGUMENTS]
 ! ...
 ? 2
 
-# help is a result: on standard output, with exit code 0
+# help goes to standard output, with exit code 0
 $ millrace --help | head -3
 > Usage: millrace VERB [OPTIONS] [ARGUMENTS]
 >
@@ -18,7 +18,7 @@ $ millrace doctor -h | grep -A3 ^Examples
 >   millrace doctor
 > ...
 
-# a mistyped verb or option is told what was meant
+# a mistyped verb or option gets a suggestion
 $ millrace docter
 ! millrace: unknown verb 'docter'; did you mean 'doctor'?
 ! Try: millrace --help
@@ -32,7 +32,7 @@ $ millrace help nothing
 ! Try: millrace --help
 ? 2
 $ millrace --json doctor
-! millrace: '--json' comes before a verb
+! millrace: option '--json' must come after a verb
 ! Try: millrace --help
 ? 2
 $ millrace doctor --size 64K
@@ -40,11 +40,11 @@ $ millrace doctor --size 64K
 ! Try: millrace doctor --help
 ? 2
 $ millrace completion
-! millrace: SHELL is missing: the shell to complete in
+! millrace: SHELL is missing: the shell
 ! Try: millrace completion --help
 ? 2
 $ millrace completion tcsh
-! millrace: 'tcsh' is none of bash, zsh, fish
+! millrace: 'tcsh' is not one of bash, zsh, fish
 ! Try: millrace completion --help
 ? 2
 

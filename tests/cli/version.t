@@ -1,4 +1,4 @@
-# the version, and of each part whether it is in and why
+# the version, and for each part whether it is built in and why
 $ millrace --version
 > millrace 0.1.0 (...)
 >   o... yaml: YAML workload and configuration files (...)
@@ -15,6 +15,6 @@ $ millrace -V | head -1
 $ millrace --version --json | python3 -c 'import json,sys; d=json.load(sys.stdin); print(d["version"], [p["name"] for p in d["parts"]])'
 > 0.1.0 ['yaml', 'gzip', 'mpi', 'sqlite', 'jpeg', 'png', 'uring', 'python', 'bindings']
 $ millrace --version --all
-! millrace: --version takes --json and nothing else, not '--all'
+! millrace: --version accepts only --json, not '--all'
 ! Try: millrace --help
 ? 2

@@ -96,7 +96,7 @@ class TopTest(unittest.TestCase):
     def start_top(self, *options):
         """A top that waits for the job, so that it sees it whole."""
         top = self.start([MILLRACE, "top", *options, self.trace])
-        self.assertIn("waiting for the job to begin", top.stderr.readline())
+        self.assertIn("waiting for the job to start", top.stderr.readline())
         return top
 
     def start_reader(self, *options):
