@@ -9,8 +9,8 @@
 
 namespace millrace::advise {
 
-// Findings with evidence, threshold, gain and changes, then the unknown values that made rules be
-// skipped.
+// Findings with evidence, threshold, gain and changes, then the unknown values for which rules
+// were skipped.
 std::string findings_text(const std::vector<Finding>& findings, const Machine& machine,
                           const Terminal& terminal);
 

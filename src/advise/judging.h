@@ -99,8 +99,7 @@ class Changes {
   Changes& pytorch(std::string text);  // unless the job uses TensorFlow
   Changes& tf_data(std::string text);  // unless the job uses PyTorch
   Changes& hdf5(std::string text);     // if the job uses HDF5
-  Changes& lustre(
-      std::string text);  // if the data is on Lustre, or on parallel storage of unknown type
+  Changes& lustre(std::string text);   // if the data may be on Lustre
   Changes& store(std::string text);
   Changes& loader(std::string text);
   Changes& any(std::string text);

@@ -42,7 +42,7 @@ TEST(NoShuffle, TheSameOrderEveryEpoch) {
   EXPECT_EQ(finding.gain.saved_ns, 0u);
 }
 
-TEST(NoShuffle, ANewOrderEveryEpoch) {
+TEST(NoShuffle, ANewOrderEveryEpochIsNotReported) {
   EXPECT_THAT(rules_found(epochs_of_files(3, [](uint64_t epoch) { return epoch; })), IsEmpty());
 }
 
@@ -93,7 +93,7 @@ TEST(FileShuffle, StreamedFilesAreANoteBecauseABufferMayShuffle) {
   EXPECT_EQ(advise(profile, {}).front().severity, Severity::kNote);
 }
 
-TEST(FileShuffle, SamplesInANewOrder) {
+TEST(FileShuffle, SamplesInANewOrderAreNotReported) {
   EXPECT_THAT(rules_found(epochs_of_shards(Within::kShuffled)), IsEmpty());
 }
 
@@ -132,11 +132,11 @@ TEST(RandomAccess, OnARotatingDisk) {
   EXPECT_THAT(advise(profile, kRotating).front().title, HasSubstr("128 KiB each from rotating"));
 }
 
-TEST(RandomAccess, InOrderOnARotatingDisk) {
+TEST(RandomAccess, IsNotReportedInOrderOnARotatingDisk) {
   EXPECT_THAT(rules_found(samples_of_large_files(false, 9ms), kRotating), IsEmpty());
 }
 
-TEST(RandomAccess, OnASolidDisk) {
+TEST(RandomAccess, IsNotReportedOnASolidStateDisk) {
   EXPECT_THAT(rules_found(samples_of_large_files(true, 9ms), {.data_storage = Storage::kLocal}),
               IsEmpty());
 }

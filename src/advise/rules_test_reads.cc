@@ -143,7 +143,9 @@ TEST(ReadAmplification, EachSampleTwice) {
   EXPECT_THAT(advise(profile, {}).front().title, HasSubstr("2.0 times"));
 }
 
-TEST(ReadAmplification, EachSampleOnce) { EXPECT_THAT(rules_found(samples_read(1)), IsEmpty()); }
+TEST(ReadAmplification, EachSampleOnceIsNotReported) {
+  EXPECT_THAT(rules_found(samples_read(1)), IsEmpty());
+}
 
 // For each of `times` samples the whole file of 8 MiB is read.
 analyze::Profile whole_file_for_each_sample(int times) {

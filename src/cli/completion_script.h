@@ -1,6 +1,6 @@
 // Completion script: lets a shell complete the command line of Millrace.
 //
-// Written out in full from the table of commands: a completed word costs no start of our program.
+// The script contains all words, so that a shell need not start our program to complete one.
 #pragma once
 
 #include <span>

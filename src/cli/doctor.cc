@@ -53,7 +53,7 @@ class PoliteInterruption {
 };
 
 // Checks whether the ranks that a launcher started reach each other, and over which MPI. The check
-// of MPI (doctor/check_mpi.cc) starts two ranks, and parses the printed line.
+// of MPI (doctor/check_mpi.cc) starts two ranks, and looks for the printed line.
 Result<int> try_ranks(Output& output) {
   ASSIGN_OR_RETURN(const comm::Launch launch, comm::find_launch(::getenv));
   return with_ranks([&](comm::Comm& comm) -> Result<int> {

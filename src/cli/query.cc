@@ -92,7 +92,7 @@ std::string schema_text(const Terminal& terminal) {
   return out;
 }
 
-// Shows progress until the first row is printed.
+// Removes the progress line before the first row, if rows are printed at once.
 class WatchedPrinter : public query::RowSink {
  public:
   WatchedPrinter(query::RowSink& sink, std::optional<Progress>& progress, bool prints_at_once)

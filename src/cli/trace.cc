@@ -65,8 +65,7 @@ std::string run_id() {
   std::string id = variable_or_empty("PMIX_NAMESPACE");
   const std::string step = variable_or_empty("SLURM_STEP_ID");
   if (id.empty() && !step.empty()) id = variable_or_empty("SLURM_JOB_ID") + "." + step;
-  const std::string restarts =
-      variable_or_empty("SLURM_RESTART_COUNT");  // set if the job was requeued
+  const std::string restarts = variable_or_empty("SLURM_RESTART_COUNT");  // set if requeued
   return id.empty() || restarts.empty() ? id : id + "-" + restarts;
 }
 

@@ -72,7 +72,7 @@ TEST(Scaling, WorkThatGrowsWithTheRanksIsWeakScaling) {
   EXPECT_DOUBLE_EQ(scaling.rows[1].speed_up, 2.5);
 }
 
-TEST(Scaling, OtherWorkIsMeasuredByItsSize) {
+TEST(Scaling, MixedScalingUsesTheDatasetSizeAsWork) {
   const Profile jobs[] = {job({.ranks = 1, .epoch_s = 10, .dataset_gigabytes = 10}),
                           job({.ranks = 2, .epoch_s = 10, .dataset_gigabytes = 15}),
                           job({.ranks = 4, .epoch_s = 10, .dataset_gigabytes = 80})};
@@ -83,7 +83,7 @@ TEST(Scaling, OtherWorkIsMeasuredByItsSize) {
   EXPECT_DOUBLE_EQ(scaling.rows[2].speed_up, 8);
 }
 
-TEST(Scaling, FilesOfDifferentSizesDoNotMakeAnotherWork) {
+TEST(Scaling, SmallDifferencesInSizeCountAsTheSameWork) {
   const Profile jobs[] = {job({.ranks = 1, .epoch_s = 10, .dataset_gigabytes = 100}),
                           job({.ranks = 2, .epoch_s = 5, .dataset_gigabytes = 105})};
   const Scaling scaling = scaling_of(jobs);

@@ -61,8 +61,7 @@ Judged judge_file_shuffle(const analyze::Profile& profile, const Machine& machin
   finding.gain.how =
       "no time: batches of similar neighbours cost accuracy if files were sorted, which a trace "
       "does not show";
-  // Programs that stream files usually shuffle in a buffer; those that pick samples by index do
-  // not.
+  // Programs that stream files usually have a shuffle buffer; those that read by index do not.
   finding.severity = jumped ? Severity::kWarning : Severity::kNote;
   return finding;
 }

@@ -12,7 +12,7 @@ Judged judge_io_hidden(const analyze::Profile& profile, const Machine&) {
   constexpr double kOverlappedShareMin = 0.9;
   const Waiting waiting = waiting_of(profile);
   const analyze::TimeSplit& mean = profile.time.mean;
-  // With little I/O, the finding would tell nothing.
+  // Little I/O is not worth a finding.
   if (mean.compute_ns == 0 || mean.io_ns < kSecond) return {};
   if (waiting.share(mean.io_ns) < kIoShareMin) return {};
   const double overlapped = ratio(mean.io_hidden_ns, mean.io_ns);
