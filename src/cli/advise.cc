@@ -65,10 +65,10 @@ Command advise_command() {
       .description =
           "Looks for known problems of training jobs in a trace. Each finding has the evidence, "
           "the threshold and its reason, what to change in the framework in use, and how much that "
-          "can gain at most. A job without problems gets no findings.\n\nMemory, local disks and "
-          "the kind of storage are detected if the job ran on this machine. Otherwise specify them "
-          "with options. Rules that need an unknown value are skipped; the last line names the "
-          "unknown values.",
+          "can gain at most. A job without problems gets no findings.\n\n"
+          "Memory and local disks are detected if the job ran on this machine, and the kind of "
+          "storage if its files are here. Otherwise specify them with options. Rules that need an "
+          "unknown value are skipped; the last line names the unknown values.",
       .options = std::move(options),
       .positionals = {std::move(traces)},
       .examples = {{"millrace advise t/", "what to change in the job recorded into t/"},

@@ -15,10 +15,7 @@ Status check_choice(const std::vector<std::string>& choices, const std::string& 
     return {};
   }
   return fail(Errc::kInvalidArgument, "'{}' is not one of {}{}", printable(value),
-              join(choices,
-                   ", "
-                   ""),
-              did_you_mean(value, choices));
+              join(choices, ", "), did_you_mean(value, choices));
 }
 
 }  // namespace

@@ -131,13 +131,13 @@ Command compare_command() {
           "Compares two jobs: the wall time and how it was spent, steps, layers, functions, kinds "
           "of files, ranks and epochs. Jobs of different lengths and sizes are compared per step "
           "or epoch, and per rank. Differences are sorted by their effect on the wall time. The "
-          "effect is an estimate: I/O that overlaps with compute costs nothing.\n\nA regression is "
-          "something that became slower by at least the threshold, and costs at least 1 % of the "
-          "wall time and 10 ms. For use in CI, the exit code is 0 without and 1 with regressions, "
-          "and 2 for wrong usage. It is also 1 if a job cannot be read; then nothing is printed, "
-          "and standard error has the reason.\n\nA job is a trace (a directory or a *.mrt file) or "
-          "a profile saved by `millrace report --json`. A profile is small and fast to read: keep "
-          "one as the baseline.",
+          "effect is an estimate: I/O that overlaps with compute costs nothing.\n\n"
+          "A regression is something that became slower by at least the threshold, and costs at "
+          "least 1 % of the wall time and 10 ms. For use in CI, the exit code is 0 without and 1 "
+          "with regressions, and 2 for wrong usage. It is also 1 if a job cannot be read; then "
+          "nothing is printed, and standard error has the reason.\n\n"
+          "A job is a trace (a directory or a *.mrt file) or a profile saved by `millrace report "
+          "--json`. A profile is small and fast to read: keep one as the baseline.",
       .options = options(),
       .positionals = {{.name = "BEFORE",
                        .help = "the baseline: a trace or a saved profile",

@@ -100,11 +100,13 @@ Command doctor_command() {
       .description =
           "Checks what Millrace depends on (CPU counter, memory, limits, preload, io_uring, FUSE, "
           "MPI, HDF5): whether it works here, what is lost if not, and the command that fixes "
-          "it.\n\nFor each directory given, it also measures: writes until the data is on the "
-          "device, reads from the page cache, reads from the device that bypass the page cache, "
-          "random reads, and small files. This writes a file of --size into the directory and "
-          "removes it.\n\nExit code 1 means that something failed that should work, or that a "
-          "directory cannot be used. Something that is only missing or limited is not a failure.",
+          "it.\n\n"
+          "For each directory given, it also measures: writes until the data is on the device, "
+          "reads from the page cache, reads from the device that bypass the page cache, random "
+          "reads, and small files. This writes a file of --size into the directory and removes "
+          "it.\n\n"
+          "Exit code 1 means that something failed that should work, or that a directory cannot be "
+          "used. Something that is only missing or limited is not a failure.",
       .options = {{.name = "size",
                    .value = "SIZE",
                    .help = "size of the test file (256MiB)",

@@ -79,10 +79,11 @@ Command export_command() {
           "process and thread tracks, for ui.perfetto.dev. pfw: DFTracer's .pfw or .pfw.gz, for "
           "its tools; `millrace import` reads it back without loss. chrome: JSON for the Perfetto "
           "UI and chrome://tracing. csv: one row per event, for pandas, databases and "
-          "spreadsheets.\n\nA file whose name ends in .gz is compressed. A browser can show about "
-          "ten million slices: select a part of a larger trace by time, rank or level. Times count "
-          "from the first event of the trace; an event is included if any part of it is within the "
-          "selected time.",
+          "spreadsheets.\n\n"
+          "A file whose name ends in .gz is compressed. A browser can show about ten million "
+          "slices: select a part of a larger trace by time, rank or level. Times count from the "
+          "first event of the trace; an event is included if any part of it is within the selected "
+          "time.",
       .options = std::move(options),
       .positionals = {{.name = "TRACE",
                        .help = "the directory of a trace, or one .mrt file",

@@ -74,9 +74,10 @@ Command import_command() {
           "Reads traces written by DFTracer, of both generations (ph \"X\", and 2.x), plain or "
           "compressed, and writes one packed trace into a directory, which all other verbs accept. "
           "Give all files of a job at once, or their directory: files of child processes refer to "
-          "names in the files of their parents.\n\nA file truncated by a kill or a full disk is "
-          "read up to that point, with a warning. Calls that Millrace does not know are kept as "
-          "regions, tagged with their category; arguments without a column are kept as tags.",
+          "names in the files of their parents.\n\n"
+          "A file truncated by a kill or a full disk is read up to that point, with a warning. "
+          "Calls that Millrace does not know are kept as regions, tagged with their category; "
+          "arguments without a column are kept as tags.",
       .options = {{.name = "output",
                    .letter = 'o',
                    .value = "DIR",

@@ -25,8 +25,8 @@ Command info_command() {
           "Counts everything in a trace: hosts, ranks, processes and threads, events by call with "
           "time and bytes, and files. Also shows what the trace cannot record in detail (mapped "
           "files, io_uring rings, programs that left no events), which events were lost and why, "
-          "how well the clocks of several hosts agree, and parts that could not be read.\n\nA "
-          "trace is the directory that was recorded into, the directory of one session in it, or "
+          "how well the clocks of several hosts agree, and parts that could not be read.\n\n"
+          "A trace is the directory that was recorded into, the directory of one session in it, or "
           "one packed *.mrt file. It may still be recording. Several traces are read as one job, "
           "for example if each host recorded to its local disk.",
       .options = {json_option()},
@@ -36,8 +36,7 @@ Command info_command() {
                        .repeatable = true}},
       .examples = {{"millrace info t/", "what was recorded into t/"},
                    {"millrace info node1/ node2/",
-                    "one job, recorded on the local disk of each "
-                    "host"},
+                    "one job, recorded on the local disk of each host"},
                    {"millrace info --json t/ | jq '.calls[] | select(.call == \"read\")'",
                     "the numbers of one call, for a program"}},
       .run = run_info,

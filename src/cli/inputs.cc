@@ -25,9 +25,7 @@ Result<size_t> parse_threads(std::string_view text) {
   size_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || end != text.data() + text.size() || count == 0 || count > 4096) {
-    return fail(Errc::kInvalidArgument,
-                "'{}' is not a number of threads (1 to "
-                "4096)",
+    return fail(Errc::kInvalidArgument, "'{}' is not a number of threads (1 to 4096)",
                 printable(text));
   }
   return count;

@@ -9,8 +9,7 @@ Status check_time(std::string_view text) {
   ASSIGN_OR_RETURN(const auto time, parse_duration(text));
   if (time.count() >= 0) return {};
   return fail(Errc::kInvalidArgument,
-              "times count from the start of the trace and cannot be "
-              "negative");
+              "times count from the start of the trace and cannot be negative");
 }
 
 Status check_ranks(std::string_view text) {

@@ -209,8 +209,7 @@ Command query_command() {
            {"millrace query t/ 'select * from files order by read_time desc limit 10'",
             "the files that took longest to read"},
            {"millrace query t/ --csv -f stalls.sql > stalls.csv",
-            "a longer query, with the result "
-            "as CSV"},
+            "a longer query, with the result as CSV"},
            {"millrace query node*.mrt 'select rank, max(duration) from events group by rank'",
             "several files of one job"}},
       .run = run_query,

@@ -180,10 +180,10 @@ Command report_command() {
           "Reads traces, of Millrace or DFTracer, and shows what the job did: how much of its time "
           "was compute, I/O and waiting, and how much of the I/O overlapped with compute; what "
           "each function and layer did; which files were read, how often, by which ranks and in "
-          "which order; and the most important findings (`millrace advise` explains "
-          "them).\n\nFiles given together are one job. Each directory is a separate job; several "
-          "jobs are compared by their number of hosts and ranks. Parts that cannot be read are "
-          "reported, and the rest is used. Under mpirun, the ranks share the work.",
+          "which order; and the most important findings (`millrace advise` explains them).\n\n"
+          "Files given together are one job. Each directory is a separate job; several jobs are "
+          "compared by their number of hosts and ranks. Parts that cannot be read are reported, "
+          "and the rest is used. Under mpirun, the ranks share the work.",
       .options = std::move(options),
       .positionals = {traces_positional()},
       .examples = {{"millrace report t/", "one screen about the job recorded into t/"},

@@ -268,13 +268,14 @@ Command top_command() {
       .description =
           "Shows what a job is doing right now, from its recording. This does not slow it down: "
           "top writes nothing into its files and sends no signals. Give the directory that "
-          "`millrace trace -o` records into. top may be started before the job.\n\nCalls and "
-          "regions count in the interval in which they end: a read or a `batch_wait` in progress "
-          "is not counted yet. If the program has regions `batch_wait` or `fetch`, waiting is the "
-          "time in them; otherwise it is the share of time that a thread of the main process "
-          "spends in calls.\n\nOn a terminal the display is updated in place, and q quits; "
-          "otherwise each interval is printed as a block of text. top exits when the job ends. "
-          "With --once, the exit code is 0 after one interval, and 1 if no job is running.",
+          "`millrace trace -o` records into. top may be started before the job.\n\n"
+          "Calls and regions count in the interval in which they end: a read or a `batch_wait` in "
+          "progress is not counted yet. If the program has regions `batch_wait` or `fetch`, "
+          "waiting is the time in them; otherwise it is the share of time that a thread of the "
+          "main process spends in calls.\n\n"
+          "On a terminal the display is updated in place, and q quits; otherwise each interval is "
+          "printed as a block of text. top exits when the job ends. With --once, the exit code is "
+          "0 after one interval, and 1 if no job is running.",
       .options = {{.name = "interval",
                    .letter = 'i',
                    .value = "DURATION",

@@ -200,14 +200,17 @@ Command trace_command() {
       .summary = "run a command and record its I/O calls and marked regions",
       .description =
           "Runs the command and records a trace of it and of every process it starts. Exit code, "
-          "signals and output are those of the command.\n\nRecords POSIX and stdio calls, MPI-IO, "
-          "HDF5, and the regions that the program marks (millrace/trace.h, millrace.trace). Events "
-          "that cannot be recorded are counted and reported.\n\nA preloaded library records calls "
-          "inside the program, at about 70 ns per call. It does not see static programs and system "
-          "calls that bypass the C library. With --all, the POSIX calls of every process are "
-          "recorded from outside instead, at several microseconds per call.\n\nGlobs match "
-          "absolute paths. '*' also matches slashes: '/data/*' is everything below /data.\n\nIn a "
-          "job script, start one 'millrace trace' per rank, all with the same directory (srun "
+          "signals and output are those of the command.\n\n"
+          "Records POSIX and stdio calls, MPI-IO, HDF5, and the regions that the program marks "
+          "(millrace/trace.h, millrace.trace). Events that cannot be recorded are counted and "
+          "reported.\n\n"
+          "A preloaded library records calls inside the program, at about 70 ns per call. It does "
+          "not see static programs and system calls that bypass the C library. With --all, the "
+          "POSIX calls of every process are recorded from outside instead, at several microseconds "
+          "per call.\n\n"
+          "Globs match absolute paths. '*' also matches slashes: '/data/*' is everything below "
+          "/data.\n\n"
+          "In a job script, start one 'millrace trace' per rank, all with the same directory (srun "
           "millrace trace -o DIR -- python train.py). Or set LD_PRELOAD to the path of "
           "libmillrace_trace.so, and MILLRACE_TRACE_DIR, for the tasks (srun "
           "--export=ALL,MILLRACE_TRACE_DIR=DIR,LD_PRELOAD=FILE), and run 'millrace pack' "
@@ -230,8 +233,8 @@ Command trace_command() {
                    .help = "what to record: posix,stdio,mpiio,hdf5,app (all)",
                    .check = check_levels},
                   {.name = "all",
-                   .help = "record static programs and raw system calls, too, with seccomp; "
-                           "slower"},
+                   .help =
+                       "record static programs and raw system calls, too, with seccomp; slower"},
                   {.name = "append", .help = "add to the trace that the directory already holds"},
                   {.name = "no-pack", .help = "do not pack the recording"}},
       .runs_program = true,

@@ -215,8 +215,8 @@ TEST(Compare, OverlappedTimeIsShownButNoRegression) {
 TEST(Compare, WithStrictAnythingWorseIsARegression) {
   Profile after = training();
   after.functions[1].count = 30'000;
-  EXPECT_THAT(described(compare(training(), after)), ElementsAre("function posix read: calls "
-                                                                 "more"));
+  EXPECT_THAT(described(compare(training(), after)),
+              ElementsAre("function posix read: calls more"));
   after.functions[2].count = 1'000;
   after.functions[1].size_bytes.median *= 2;
   EXPECT_THAT(described(compare(training(), after, {.strict = true})),
@@ -424,8 +424,8 @@ TEST(Compare, TheStartOfAShortJobIsNotARegressionOfItsSteps) {
   EXPECT_EQ(comparison.regression_count(), 0u) << described(comparison).front();
   EXPECT_THAT(comparison.notes, testing::Contains(HasSubstr("only steps and epochs are judged")));
   after.steps.duration_ns.mean *= 1.5;
-  EXPECT_THAT(described(compare(training(), after)), testing::Contains("job job: mean step "
-                                                                       "slower !"));
+  EXPECT_THAT(described(compare(training(), after)),
+              testing::Contains("job job: mean step slower !"));
 }
 
 TEST(Compare, EmptyProfilesHaveNoDifferences) {
@@ -510,8 +510,8 @@ TEST(Compare, WaitingFromDifferentSourcesIsNotCompared) {
   const Comparison comparison = compare(training(), after);
   EXPECT_THAT(described(comparison), IsEmpty());
   EXPECT_THAT(comparison.notes,
-              ElementsAre("waiting is not compared: it is measured from regions before and "
-                          "from io time after"));
+              ElementsAre("waiting is not compared: it is measured from regions before and from io "
+                          "time after"));
 }
 
 TEST(Compare, LostEventsAndDifferentDatasetsAreNoted) {

@@ -148,10 +148,9 @@ std::string verdict(const Comparison& comparison,
   }
   if (count != 0) {
     return fmt::format("{} regression{}, {}", count, count == 1 ? "" : "s",
-                       not_shown == 0 ? "marked with !"
-                                      : fmt::format("{} not shown with this --by or "
-                                                    "--top",
-                                                    not_shown));
+                       not_shown == 0
+                           ? "marked with !"
+                           : fmt::format("{} not shown with this --by or --top", not_shown));
   }
   if (comparison.differences.empty()) {
     return fmt::format("no difference of {} or more", format_percent(comparison.threshold));

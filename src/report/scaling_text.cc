@@ -23,15 +23,12 @@ std::string sentence(const Scaling& scaling) {
     case ScalingKind::kNone:
       return "All jobs have the same size; speed-ups are relative to the first.";
     case ScalingKind::kStrong:
-      return fmt::format(
-          "Strong scaling: the same total work, compared by the time of one "
-          "{}.",
-          unit);
+      return fmt::format("Strong scaling: the same total work, compared by the time of one {}.",
+                         unit);
     case ScalingKind::kWeak:
       return fmt::format(
-          "Weak scaling: the work grows with the {}, compared by the time of one "
-          "{}.",
-          against, unit);
+          "Weak scaling: the work grows with the {}, compared by the time of one {}.", against,
+          unit);
     case ScalingKind::kMixed:
       break;
   }

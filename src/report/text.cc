@@ -108,13 +108,12 @@ std::string time_table(const Profile& profile, const Terminal& terminal) {
               split.step_ns > 0 ? fmt::format("{} of steps", format_percent(split.wait_share)) : "",
               terminal);
   }
-  add_share(table, "I/O calls", split.io_ns, split,
-            split.compute_ns > 0
-                ? fmt::format("{} "
-                              "overlapped",
-                              format_percent(share(split.io_hidden_ns, split.io_ns)))
-                : "",
-            terminal);
+  add_share(
+      table, "I/O calls", split.io_ns, split,
+      split.compute_ns > 0
+          ? fmt::format("{} overlapped", format_percent(share(split.io_hidden_ns, split.io_ns)))
+          : "",
+      terminal);
   if (split.compute_ns > 0) {
     add_share(table, "I/O not overlapped", split.io_unhidden_ns, split, "", terminal);
   }

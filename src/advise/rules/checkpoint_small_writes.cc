@@ -34,8 +34,7 @@ Judged judge_checkpoint_small_writes(const analyze::Profile& profile, const Mach
   const uint64_t needless_ns = io->write_ns - std::min(io->write_ns, left_ns);
   Finding finding;
   finding.title = fmt::format("small checkpoint writes: {} on average", format_bytes(mean_bytes));
-  finding.evidence = {{fmt::format("{} writes for {} of checkpoints, {} per write on "
-                                   "average",
+  finding.evidence = {{fmt::format("{} writes for {} of checkpoints, {} per write on average",
                                    format_exact(io->writes), format_bytes(io->bytes_written),
                                    format_bytes(mean_bytes)),
                        "kinds:checkpoint"},
@@ -43,8 +42,8 @@ Judged judge_checkpoint_small_writes(const analyze::Profile& profile, const Mach
                                    duration(io->write_ns / io->writes)),
                        "kinds:checkpoint"}};
   finding.threshold =
-      "a mean under 64 KiB: a parallel file system transfers 1 MiB to 4 MiB per request, and "
-      "takes a lock for every partial one";
+      "a mean under 64 KiB: a parallel file system transfers 1 MiB to 4 MiB per request, and takes "
+      "a lock for every partial one";
   finding.changes =
       Changes(profile, machine)
           .pytorch(

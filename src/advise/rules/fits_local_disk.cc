@@ -27,8 +27,7 @@ Judged judge_fits_local_disk(const analyze::Profile& profile, const Machine& mac
                       ? "the dataset fits on a local disk but is read over the network"
                       : "the dataset fits on the combined local disks but is read over the network";
   finding.evidence = {
-      {fmt::format("the dataset is {}; a local disk has {} free, all together "
-                   "{}",
+      {fmt::format("the dataset is {}; a local disk has {} free, all together {}",
                    format_bytes(size), format_bytes(*machine.local_disk_bytes),
                    format_bytes(*machine.local_disk_bytes * hosts)),
        "job"},
@@ -36,8 +35,8 @@ Judged judge_fits_local_disk(const analyze::Profile& profile, const Machine& mac
                    format_bytes(again->bytes)),
        "epochs"}};
   finding.threshold =
-      "at most 80 % of the free space, because full file systems are slow; read 1.5 times or "
-      "more, so that a copy pays off within the job";
+      "at most 80 % of the free space, because full file systems are slow; read 1.5 times or more, "
+      "so that a copy pays off within the job";
   finding.changes =
       Changes(profile, machine)
           .any(fmt::format(

@@ -27,10 +27,8 @@ Judged judge_large_shared_file(const analyze::Profile& profile, const Machine& m
 
   const uint64_t parts = std::clamp<uint64_t>(file->size_bytes / kGiB, file->readers, 1024);
   Finding finding;
-  finding.title = fmt::format(
-      "server bottleneck: {} ranks "
-      "read one file of {}",
-      file->readers, format_bytes(file->size_bytes));
+  finding.title = fmt::format("server bottleneck: {} ranks read one file of {}", file->readers,
+                              format_bytes(file->size_bytes));
   finding.evidence = {
       {fmt::format("{}: {} of the {} of data read, by {} ranks", file->path,
                    format_percent(ratio(file->io.bytes_read, io.bytes_read)),

@@ -60,10 +60,9 @@ Judged judge_line_reads(const analyze::Profile& profile, const Machine& machine)
               "in C: call setvbuf(file, NULL, _IOFBF, 1 << 20), fread() whole blocks, and parse "
               "numbers with from_chars or strtod from the block")
           .take();
-  finding.gain =
-      gain_of(waiting, waiting.unhidden_due_to(time_ns - std::min(time_ns, left_ns)),
-              "the time of these calls that does not overlap with compute, minus copying the "
-              "bytes");
+  finding.gain = gain_of(
+      waiting, waiting.unhidden_due_to(time_ns - std::min(time_ns, left_ns)),
+      "the time of these calls that does not overlap with compute, minus copying the bytes");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -34,8 +34,8 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
       {fmt::format("a rank waits {} for data, {} of the wall time", duration(waiting.data_ns),
                    format_percent(waiting.share(waiting.data_ns))),
        "time.mean"},
-      {fmt::format("{} of the loading overlaps with compute; for {} a rank computes while "
-                   "nothing is loaded",
+      {fmt::format("{} of the loading overlaps with compute; for {} a rank computes while nothing "
+                   "is loaded",
                    format_percent(overlapped_share), duration(free_compute_ns)),
        "time.mean"}};
   finding.threshold =

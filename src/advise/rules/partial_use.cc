@@ -70,8 +70,7 @@ Use file_use(const analyze::Profile& profile) {
       {fmt::format("{} ({}) was opened {} times and read whole each time", worst->path,
                    format_bytes(worst->size_bytes), format_exact(worst->io.opens)),
        "files:" + worst->path},
-      {fmt::format("{} were read, of which {} are distinct "
-                   "bytes",
+      {fmt::format("{} were read, of which {} are distinct bytes",
                    format_bytes(worst->io.bytes_read), format_bytes(worst->unique_bytes_read)),
        "files:" + worst->path}};
   return use;

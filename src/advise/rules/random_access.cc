@@ -42,11 +42,9 @@ Judged judge_random_access(const analyze::Profile& profile, const Machine& machi
   if (waiting.share(waiting.io_ns) < kWaitShareMin) return {};
 
   Finding finding;
-  finding.title = fmt::format(
-      "small random reads: {} each from {} "
-      "storage",
-      format_bytes(io.bytes_read / io.reads),
-      kStorageNames[static_cast<size_t>(machine.data_storage)]);
+  finding.title = fmt::format("small random reads: {} each from {} storage",
+                              format_bytes(io.bytes_read / io.reads),
+                              kStorageNames[static_cast<size_t>(machine.data_storage)]);
   finding.evidence = {
       {within ? fmt::format("{} of the reads within files go forward, {} are sequential",
                             format_percent(forward),

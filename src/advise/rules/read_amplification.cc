@@ -21,10 +21,8 @@ Judged judge_read_amplification(const analyze::Profile& profile, const Machine& 
   if (amplification < kAmplificationMin || !waiting.matters(needless_ns)) return {};
 
   Finding finding;
-  finding.title = fmt::format(
-      "read amplification: an epoch reads each byte "
-      "{:.1f} times",
-      amplification);
+  finding.title =
+      fmt::format("read amplification: an epoch reads each byte {:.1f} times", amplification);
   finding.evidence = {
       {fmt::format("{} were read in {} {}, of {} of distinct bytes",
                    format_bytes(job.dataset_bytes_read), job.epochs,

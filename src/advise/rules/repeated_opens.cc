@@ -42,14 +42,10 @@ Judged judge_repeated_opens(const analyze::Profile& profile, const Machine& mach
   if (opens < kCallsMin || !waiting.matters(time_ns)) return {};
 
   Finding finding;
-  finding.title = files == 1 ? fmt::format(
-                                   "repeated opens: one file is opened {} "
-                                   "times",
-                                   format_exact(opens))
-                             : fmt::format(
-                                   "repeated opens: {} files are "
-                                   "opened {} times",
-                                   files, format_exact(opens));
+  finding.title =
+      files == 1
+          ? fmt::format("repeated opens: one file is opened {} times", format_exact(opens))
+          : fmt::format("repeated opens: {} files are opened {} times", files, format_exact(opens));
   finding.evidence = {{fmt::format("a rank opens {} {:.0f} times per epoch", worst->path,
                                    opens_per_rank_and_epoch(profile, *worst)),
                        "files:" + worst->path},

@@ -38,10 +38,8 @@ Judged judge_same_bytes(const analyze::Profile& profile, const Machine& machine)
   if (shared < kShareMin || least < kShareMin) return {};
 
   Finding finding;
-  finding.title = fmt::format(
-      "the dataset is not sharded: each of {} ranks reads all "
-      "of it",
-      job.ranks);
+  finding.title =
+      fmt::format("the dataset is not sharded: each of {} ranks reads all of it", job.ranks);
   finding.evidence = {
       {fmt::format("every rank read at least {} of the dataset's {}{}", format_percent(least),
                    format_bytes(job.dataset_unique_bytes), job.epochs > 1 ? " in an epoch" : ""),

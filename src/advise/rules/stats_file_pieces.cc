@@ -36,10 +36,9 @@ Judged judge_stats_file_pieces(const analyze::Profile& profile, const Machine& m
   if (worst == nullptr || count > 8 || !waiting.matters(time_ns)) return {};
 
   Finding finding;
-  finding.title = fmt::format(
-      "small reads: a file of {} is read in pieces "
-      "of {}",
-      format_bytes(worst->size_bytes), format_bytes(worst->io.bytes_read / worst->read.count));
+  finding.title = fmt::format("small reads: a file of {} is read in pieces of {}",
+                              format_bytes(worst->size_bytes),
+                              format_bytes(worst->io.bytes_read / worst->read.count));
   finding.evidence = {
       {fmt::format("{}: {} reads by {} {} for {}", worst->path, format_exact(worst->read.count),
                    worst->readers, worst->readers == 1 ? "rank" : "ranks",

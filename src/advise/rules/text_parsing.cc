@@ -50,9 +50,7 @@ Judged judge_text_parsing(const analyze::Profile& profile, const Machine& machin
 
   Finding finding;
   finding.title =
-      fmt::format("text parsing: {} is parsed every time it is read", join(text.extensions,
-                                                                           ", "
-                                                                           ""));
+      fmt::format("text parsing: {} is parsed every time it is read", join(text.extensions, ", "));
   finding.evidence = {
       {fmt::format("{} were read from {} text files of {} in total", format_bytes(text.bytes),
                    format_exact(text.files), format_bytes(text.size_bytes)),
