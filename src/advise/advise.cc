@@ -18,25 +18,19 @@ constexpr Rule kRules[] = {
      judge_few_reads_in_flight},
     {"little-prefetch", "batches that are not prefetched", judge_little_prefetch},
     {"random-access", "small random reads from rotating or shared storage", judge_random_access},
-    {"read-amplification",
-     "an epoch that reads more bytes than the "
-     "dataset has",
+    {"read-amplification", "an epoch that reads more bytes than the dataset has",
      judge_read_amplification},
     {"partial-use", "whole files read although only parts are used", judge_partial_use},
     {"line-reads", "data read line by line", judge_line_reads},
     {"unaligned-direct", "unaligned O_DIRECT transfers", judge_unaligned_direct},
     {"many-small-files", "many small files that take long to open", judge_many_small_files},
-    {"metadata-storm",
-     "bursts of open, stat and listing at the start of "
-     "epochs",
+    {"metadata-storm", "bursts of open, stat and listing at the start of epochs",
      judge_metadata_storm},
     {"repeated-opens", "a file opened many times per epoch", judge_repeated_opens},
     {"hot-small-file", "a small file reread many times per epoch", judge_hot_small_file},
     {"stats-file-pieces", "a statistics or index file read in small pieces",
      judge_stats_file_pieces},
-    {"large-shared-file",
-     "one large file on shared storage, read by "
-     "many ranks",
+    {"large-shared-file", "one large file on shared storage, read by many ranks",
      judge_large_shared_file},
     {"fits-memory", "a dataset that is not cached although it fits in memory", judge_fits_memory},
     {"fits-local-disk", "network reads of a dataset that fits on local disks",
@@ -44,10 +38,8 @@ constexpr Rule kRules[] = {
     {"same-bytes", "an unsharded dataset: every rank reads the same bytes", judge_same_bytes},
     {"uneven-shards", "load imbalance: some ranks read more than others", judge_uneven_shards},
     {"no-shuffle", "the same order of samples every epoch", judge_no_shuffle, Cost::kAccuracy},
-    {"file-shuffle",
-     "a shuffle of files only, not of "
-     "samples",
-     judge_file_shuffle, Cost::kAccuracy},
+    {"file-shuffle", "a shuffle of files only, not of samples", judge_file_shuffle,
+     Cost::kAccuracy},
     {"text-parsing", "text such as CSV or JSON parsed every epoch", judge_text_parsing},
     {"decode-bound", "waiting for decoding on the CPU, not for I/O", judge_decode_bound,
      Cost::kDecoding},
@@ -58,10 +50,8 @@ constexpr Rule kRules[] = {
     {"checkpoint-shared", "checkpoints on shared storage despite a free local disk",
      judge_checkpoint_shared, Cost::kWriting},
     {kFailed, "a job that ended with an error", judge_job_failed, Cost::kNone},
-    {kOverlapped,
-     "I/O that already overlaps with compute: nothing "
-     "to gain",
-     judge_io_hidden, Cost::kNone},
+    {kOverlapped, "I/O that already overlaps with compute: nothing to gain", judge_io_hidden,
+     Cost::kNone},
 };
 
 // Drop `what` if `by` was found: it explains the same problem better.
