@@ -158,7 +158,7 @@ Command report_command() {
       json_option(),
       {.name = "by",
        .value = "WHAT",
-       .help = "print a table instead of the summary",
+       .help = "print this table instead of the summary",
        .choices = report::table_names()},
       {.name = "csv", .help = "print the table as CSV (default: --by function)"},
       {.name = "html",
@@ -167,7 +167,7 @@ Command report_command() {
        .kind = ValueKind::kFile},
       {.name = "to",
        .value = "FORMAT",
-       .help = "print in a format for another tool; folded: stacks for flame graphs",
+       .help = "print stacks for flame graph tools",
        .choices = {"folded"}},
       {.name = "one-job", .help = "treat all paths as one job, even several directories"},
   };
