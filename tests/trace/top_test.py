@@ -296,7 +296,7 @@ class TopTest(unittest.TestCase):
         self.assertEqual((top.returncode, err), (0, ""))
         out += rest
         self.assertNotIn("\x1b", out)
-        self.assertIn("439 MiB were read", out)
+        self.assertIn("it read 439 MiB", out)
 
     def test_garbage_beside_a_job_is_named_once(self):
         os.makedirs(os.path.join(self.trace, "broken"))
