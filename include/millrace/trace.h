@@ -1,8 +1,8 @@
-/* Regions: how a C or C++ program says what it is doing, for `millrace trace` to record.
+/* Marks regions of a C or C++ program, for `millrace trace` to record.
  *
- * Link nothing. Where libmillrace_trace.so is preloaded, regions go into the trace, around the I/O
- * they cause; elsewhere every function here returns at once. C11 or C++17, Linux, gcc or clang; with
- * a glibc older than 2.34 add -ldl.
+ * Nothing needs to be linked. If libmillrace_trace.so is preloaded, regions go into the trace
+ * together with the I/O inside them. Otherwise every function here returns at once. Needs C11 or
+ * C++17, Linux, and gcc or clang; with a glibc older than 2.34, add -ldl.
  *
  *   static struct millrace_name fetch = {MILLRACE_FETCH, 0};      // C
  *   struct millrace_region region;
@@ -14,8 +14,8 @@
  *   millrace::Region region("fetch");                             // C++
  *   region.step(17).tag("samples", 32);
  *
- * Every function may be called on any thread and keeps errno. A region may end on another thread than
- * it began, or in a child of fork; the trace then names both. docs/guide/trace-c.md.
+ * Every function may be called on any thread and preserves errno. A region may end on another
+ * thread or in a forked child; the trace then names both. See docs/guide/trace-c.md.
  */
 #ifndef MILLRACE_TRACE_H
 #define MILLRACE_TRACE_H
@@ -32,26 +32,27 @@
 #include <type_traits>
 #endif
 
-/* The life of a training job. Reports know these names: what waits and what works. Others are free. */
-#define MILLRACE_SETUP "setup"           /* preparing: opening datasets, starting workers */
+/* The phases of a training job. Reports know which of these names are waiting and which are
+ * compute. Any other name may be used too. */
+#define MILLRACE_SETUP "setup"           /* opening datasets, starting workers */
 #define MILLRACE_EPOCH "epoch"           /* one pass over the dataset */
-#define MILLRACE_FETCH "fetch"           /* one batch is made, wherever that happens */
-#define MILLRACE_READ "read"             /* one sample is brought in */
-#define MILLRACE_DECODE "decode"         /* its bytes become values */
-#define MILLRACE_TRANSFORM "transform"   /* its values are changed: augmentation, normalisation */
-#define MILLRACE_COLLATE "collate"       /* samples become a batch */
-#define MILLRACE_BATCH_WAIT "batch_wait" /* training stands still until its batch is there */
-#define MILLRACE_COPY "copy"             /* a batch goes to the accelerator */
-#define MILLRACE_COMPUTE "compute"       /* training works: what the three below do not tell apart */
+#define MILLRACE_FETCH "fetch"           /* making one batch, in any process or thread */
+#define MILLRACE_READ "read"             /* reading one sample */
+#define MILLRACE_DECODE "decode"         /* turning its bytes into values */
+#define MILLRACE_TRANSFORM "transform"   /* augmentation, normalisation */
+#define MILLRACE_COLLATE "collate"       /* combining samples into a batch */
+#define MILLRACE_BATCH_WAIT "batch_wait" /* training waits for its batch */
+#define MILLRACE_COPY "copy"             /* copying a batch to the accelerator */
+#define MILLRACE_COMPUTE "compute"       /* training computes; or use the three below */
 #define MILLRACE_FORWARD "forward"
 #define MILLRACE_BACKWARD "backward"
 #define MILLRACE_OPTIMIZER "optimizer"
-#define MILLRACE_COMMUNICATE "communicate" /* gradients are exchanged between ranks */
+#define MILLRACE_COMMUNICATE "communicate" /* exchanging gradients between ranks */
 #define MILLRACE_EVALUATE "evaluate"       /* validation */
-#define MILLRACE_CHECKPOINT "checkpoint"   /* the state is saved */
-#define MILLRACE_RESTORE "restore"         /* the state is loaded */
+#define MILLRACE_CHECKPOINT "checkpoint"   /* saving the state */
+#define MILLRACE_RESTORE "restore"         /* loading the state */
 
-/* Tags of one region. One tag too many turns the last into `tags_lost`, which counts what is missing. */
+/* The most tags of one region. If there are more, the last is `tags_lost`: how many are missing. */
 enum { MILLRACE_REGION_TAGS = 16 };
 
 /* A name that is looked up once. Make it static: {"fetch", 0}. */
@@ -60,7 +61,7 @@ struct millrace_name {
   uint32_t id; /* 0: not looked up yet */
 };
 
-/* A region that has begun. Its members are not for use; it may be moved in memory. */
+/* A region that has begun. Its members are private. It may be moved in memory. */
 struct millrace_region {
   uint64_t begin_ticks; /* 0: not recorded, or ended */
   uint64_t origin;
@@ -76,9 +77,9 @@ struct millrace_region {
 extern "C" {
 #endif
 
-/* The recorder's functions, or null where nothing records. */
+/* The recorder's functions, or null if nothing records. */
 static inline const struct millrace_trace_functions* millrace_recorder(void) {
-  /* Looked for once in each source file: the table's address, or 1 where there is none. */
+  /* The table's address, or 1 if there is none. Looked up once per source file. */
   static uintptr_t found;
   uintptr_t api = __atomic_load_n(&found, __ATOMIC_ACQUIRE);
   if (api == 0) {
@@ -94,23 +95,23 @@ static inline const struct millrace_trace_functions* millrace_recorder(void) {
   return api == 1 ? NULL : (const struct millrace_trace_functions*)api;
 }
 
-/* The same where regions are recorded now, else null. */
+/* The recorder's functions if regions are recorded now, else null. */
 static inline const struct millrace_trace_functions* millrace_recording(void) {
   const struct millrace_trace_functions* api = millrace_recorder();
   return api != NULL && api->enabled() ? api : NULL;
 }
 
-/* Whether regions are recorded: worth asking only before work that serves the trace alone. */
+/* Whether regions are recorded. Ask only before work that is done for the trace alone. */
 static inline int millrace_traced(void) { return millrace_recording() != NULL; }
 
-/* The context of this thread, or null where there is none: also a recorder older than this header. */
+/* The context of this thread, or null if there is no recorder or it is too old. */
 static inline struct millrace_context* millrace_thread_context(void) {
   const struct millrace_trace_functions* api = millrace_recorder();
   const size_t needed = offsetof(struct millrace_trace_functions, context) + sizeof api->context;
   return api != NULL && api->size_bytes >= needed ? api->context() : NULL;
 }
 
-/* The epoch and the step that regions of this thread have from now on. */
+/* Sets the epoch and the step of this thread's later regions. */
 static inline void millrace_set_epoch(uint32_t epoch) {
   struct millrace_context* context = millrace_thread_context();
   if (context != NULL) context->epoch = epoch;
@@ -123,7 +124,7 @@ static inline void millrace_set_step(uint64_t step) {
 }
 static inline void millrace_clear_step(void) { millrace_set_step(MILLRACE_NO_STEP); }
 
-/* Which rank of how many this process is; needed only where no MPI or Slurm variable says so. */
+/* Sets rank and world size. Needed only if no launcher (mpirun, srun, torchrun) sets variables. */
 static inline void millrace_set_rank(int rank, int world_size) {
   const struct millrace_trace_functions* api = millrace_recorder();
   if (api != NULL) api->set_rank(rank, world_size);
@@ -151,21 +152,21 @@ static inline void millrace_region_begin_id(struct millrace_region* region,
   region->begin_ticks = api->now();
 }
 
-/* Begins a region. End it with millrace_region_end(), or forget it: then it is not recorded. */
+/* Begins a region. End it with millrace_region_end(), or drop it, and it is not recorded. */
 static inline void millrace_region_begin(struct millrace_region* region, struct millrace_name* name) {
   const struct millrace_trace_functions* api = millrace_recording();
   region->begin_ticks = 0;
   if (api != NULL) millrace_region_begin_id(region, api, millrace_name_id(name));
 }
 
-/* The same for a name that is known only now. Looking it up takes longer than recording the region. */
+/* The same for a name known only at run time. The lookup takes longer than the recording. */
 static inline void millrace_region_begin_text(struct millrace_region* region, const char* name) {
   const struct millrace_trace_functions* api = millrace_recording();
   region->begin_ticks = 0;
   if (api != NULL) millrace_region_begin_id(region, api, api->name(name, strlen(name)));
 }
 
-/* Any time before the end: the region's own epoch, step and tags. */
+/* Set the region's own epoch, step and tags at any time before its end. */
 static inline void millrace_region_epoch(struct millrace_region* region, uint32_t epoch) {
   region->epoch = epoch;
 }
@@ -174,13 +175,13 @@ static inline void millrace_region_step(struct millrace_region* region, uint64_t
   region->step = step;
 }
 
-/* `tag.key`, and the value of a text, come from millrace_name_id(). */
+/* millrace_name_id() gives `tag.key`, and the value of a text. */
 static inline void millrace_region_tag(struct millrace_region* region, struct millrace_tag tag) {
   if (region->begin_ticks == 0) return;
   if (region->tag_count < MILLRACE_REGION_TAGS) {
     region->tags[region->tag_count++] = tag;
   } else {
-    region->tags_lost += region->tags_lost == 0 ? 2 : 1; /* the one it replaces is lost too */
+    region->tags_lost += region->tags_lost == 0 ? 2 : 1; /* tags_lost replaces one tag */
   }
 }
 
@@ -245,17 +246,17 @@ static inline void millrace_region_end(struct millrace_region* region) {
   uint64_t end_ticks;
   if (region->begin_ticks == 0) return;
   end_ticks = millrace_recorder()->now();
-  /* A counter may be slower than a region is short, and equal times are a mark. */
+  /* A short region may begin and end on the same tick, and equal times mean a mark. */
   if (end_ticks <= region->begin_ticks) end_ticks = region->begin_ticks + 1;
   millrace_region_record(region, end_ticks);
 }
 
-/* Records the region as a mark instead: a point in time, with its tags. */
+/* Records the region as a mark: a point in time, with the region's tags. */
 static inline void millrace_region_mark(struct millrace_region* region) {
   if (region->begin_ticks != 0) millrace_region_record(region, region->begin_ticks);
 }
 
-/* A mark: something happened now. */
+/* Records a mark: a point in time. */
 static inline void millrace_mark(const char* name) {
   struct millrace_region region;
   millrace_region_begin_text(&region, name);
@@ -278,7 +279,7 @@ class Name {
   millrace_name name_;
 };
 
-// A region from here to the end of the scope, or to end(). May be moved to another thread.
+// A region that ends with its scope or at end(). It may be moved to another thread.
 class Region {
  public:
   explicit Region(Name& name) { millrace_region_begin(&region_, &name.get()); }
@@ -313,10 +314,10 @@ class Region {
     return *this;
   }
 
-  // Ends it now. A second end does nothing.
+  // Ends the region. A second call does nothing.
   void end() { millrace_region_end(&region_); }
 
-  // Records a mark at the time it began, instead of a region.
+  // Records a mark at the region's begin instead of the region.
   void mark() { millrace_region_mark(&region_); }
 
  private:

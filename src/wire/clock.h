@@ -1,9 +1,8 @@
-// Clock: how a point in time is written down: as ticks of a counter, with what turns them into
-// nanoseconds and into the time of day.
+// Clock: how times are stored: as ticks of a counter, with what is needed to convert them into
+// nanoseconds and the time of day.
 //
-// Reading the CPU's counter takes 7-10 ns where clock_gettime takes 20-30, and a traced program
-// pays it twice a call. Ticks are therefore recorded as they are and converted by whoever reads
-// them.
+// Reading the CPU's counter takes 7-10 ns, clock_gettime 20-30, and a traced program pays it twice
+// per call. So ticks are recorded unconverted; readers convert them.
 #pragma once
 
 #include <time.h>
@@ -19,24 +18,24 @@
 namespace millrace::wire {
 
 enum class CounterSource : uint32_t {
-  kMonotonicClock = 0,  // CLOCK_MONOTONIC in nanoseconds: always there, always right, slower
+  kMonotonicClock = 0,  // CLOCK_MONOTONIC in nanoseconds: always available and correct, but slower
   kTsc = 1,             // x86_64 time-stamp counter
   kCntvct = 2,          // aarch64 virtual count
 };
 
-// One instant on three clocks. Two of them, far apart, give the counter's rate; pairs of monotonic
-// and wall time of several hosts align their traces.
+// One instant on three clocks. Two samples far apart give the counter's rate; monotonic and wall
+// times of several hosts align their traces.
 struct ClockSample {
   uint64_t counter_ticks;
   uint64_t monotonic_ns;
   int64_t wall_ns;          // since 1970-01-01 UTC
-  uint64_t uncertainty_ns;  // the three were read within this many nanoseconds
+  uint64_t uncertainty_ns;  // the three clocks were read within this time
 };
 static_assert(sizeof(ClockSample) == 32);
 static_assert(std::is_trivially_copyable_v<ClockSample>);
 
-// nanoseconds = ticks * multiplier / 2^48, in 128 bits. The rate is kept to 14 digits, so that a
-// year of ticks loses less than a microsecond; counters down to 1 MHz fit.
+// nanoseconds = ticks * multiplier / 2^48, in 128 bits. The rate has 14 digits, so a year of ticks
+// loses less than a microsecond. Counters down to 1 MHz fit.
 inline constexpr unsigned kScaleShift = 48;
 struct CounterScale {
   CounterSource source;
@@ -54,8 +53,8 @@ inline uint64_t monotonic_clock_ns() {
 
 inline uint64_t read_cpu_counter() {
 #if defined(__x86_64__)
-  // Not rdtscp and no fence: out-of-order execution blurs a stamp by some ten nanoseconds, a fence
-  // would cost as much on every event.
+  // Neither rdtscp nor a fence: out-of-order execution blurs a time by some ten nanoseconds, and a
+  // fence would cost as much on every event.
   return __builtin_ia32_rdtsc();
 #elif defined(__aarch64__)
   uint64_t ticks;
@@ -66,7 +65,7 @@ inline uint64_t read_cpu_counter() {
 #endif
 }
 
-// Whether the CPU promises that its counter runs at one rate whatever its cores do.
+// Whether the CPU guarantees a constant counter rate, independent of frequency and sleep states.
 inline bool cpu_counter_is_invariant() {
 #if defined(__x86_64__)
   unsigned eax = 0;

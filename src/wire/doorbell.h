@@ -1,5 +1,5 @@
-// DoorbellPage: shared memory by which a thread of one process wakes one of another, on one host.
-// docs/formats/doorbell.md.
+// DoorbellPage: shared memory through which a thread of one process wakes a thread of another on
+// the same host. docs/formats/doorbell.md.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ inline constexpr size_t kDoorbellPageBytes = 4096;
 
 struct DoorbellPage {
   uint64_t magic;       // kDoorbellMagic
-  uint64_t key[2];      // random: the process number of another host means another process
+  uint64_t key[2];      // random: on another host, the same PID is another process
   uint32_t ring_count;  // a futex; wraps around
-  uint32_t sleeps;      // 1 while its owner sleeps, so that others need no system call
+  uint32_t sleeps;      // 1 while its owner sleeps; otherwise a ringer needs no system call
 };
 static_assert(sizeof(DoorbellPage) == 32);
 static_assert(offsetof(DoorbellPage, ring_count) == 24);

@@ -16,8 +16,8 @@
 
 namespace millrace::wire {
 
-// Who told a process its rank. Recordings hold these numbers (docs/formats/recording.md): a number
-// keeps its meaning.
+// Who set the rank of a process. Recordings store these numbers (docs/formats/recording.md), so a
+// number must keep its meaning.
 enum class RankTeller : uint32_t {
   kNobody = 0,
   kTorchrun = 1,
@@ -28,27 +28,27 @@ enum class RankTeller : uint32_t {
   kByHand = 6,
   kPmix = 7,
   kSlurm = 8,
-  kProgram = 64,  // no launcher: MPI_Init, torch.distributed, or the program's own call
+  kProgram = 64,  // not a launcher: MPI_Init, torch.distributed or the program itself
 };
 
-// Where the rank of a process comes from. A zero-filled one says nothing.
+// Where the rank of a process comes from. All zeros: unknown.
 struct RankOrigin {
   RankTeller told_by;
-  RankTeller outer_by;  // the launcher around that one; kNobody: there is none
-  int32_t outer_rank;   // which rank of it this process belongs to
+  RankTeller outer_by;  // the launcher that started that one; kNobody: none
+  int32_t outer_rank;   // the rank of the outer launcher that this process belongs to
 };
 static_assert(sizeof(RankOrigin) == 12);
 
-// The variables of one launcher. An empty name: it has no such variable.
+// The variables of one launcher. An empty name means that it sets no such variable.
 struct Launcher {
   RankTeller id;
   std::string_view name;
   const char* rank;
   const char* size;
-  const char* local_rank;  // the rank among those of the same node
+  const char* local_rank;  // the rank within its node
   const char* local_size;
-  const char* mark;  // must be set too; other programs use the same names for the rest
-  bool starts_mpi;   // MPI_Init finds its ranks
+  const char* mark;  // must be set too, because other programs use the other names
+  bool starts_mpi;   // MPI_Init takes its ranks from this launcher
 };
 
 inline constexpr Launcher kLaunchers[] = {
@@ -63,20 +63,21 @@ inline constexpr Launcher kLaunchers[] = {
     // MPICH, Intel MPI, and srun --mpi=pmi2.
     {RankTeller::kPmi, "mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "",
      true},
-    // Exported by a script, or by another tool that starts PyTorch. Behind the MPIs, because a
+    // Exported by a script, or by another tool that starts PyTorch. After the MPIs, because a
     // script may export one value for all ranks.
     {RankTeller::kByHand, "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "",
      false},
     {RankTeller::kPmix, "PMIx", "PMIX_RANK", "", "", "", "", true},
-    // Not SLURM_NTASKS: the script of a batch job has that too, and SLURM_PROCID=0, and is no task.
+    // Not SLURM_NTASKS: the script of a batch job also has it, and SLURM_PROCID=0, but is not a
+    // task.
     {RankTeller::kSlurm, "srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
      "SLURM_STEP_TASKS_PER_NODE", "", false},
 };
 inline constexpr const Launcher& kSlurmLauncher = kLaunchers[std::size(kLaunchers) - 1];
 static_assert(kSlurmLauncher.id == RankTeller::kSlurm);
 
-// The innermost launcher that started this process, or null. With `inner`, the next one around it.
-// `variable` gives the value of a variable, or null; as std::getenv does.
+// The innermost launcher that started this process, or null; with `inner`, the next one outside it.
+// `variable(name)` returns a value or null, like std::getenv.
 template <typename Variable>
 const Launcher* find_launcher(const Variable& variable, const Launcher* inner = nullptr) {
   const auto is_there = [&](const char* name) {
@@ -92,7 +93,7 @@ const Launcher* find_launcher(const Variable& variable, const Launcher* inner = 
   return nullptr;
 }
 
-// The innermost launcher whose ranks MPI_Init finds, or null.
+// The innermost launcher that MPI_Init takes its ranks from, or null.
 template <typename Variable>
 const Launcher* find_mpi_launcher(const Variable& variable) {
   const Launcher* found = find_launcher(variable);
@@ -100,7 +101,7 @@ const Launcher* find_mpi_launcher(const Variable& variable) {
   return found;
 }
 
-// The names of the variables that tell the place of a process. Null: nobody tells it.
+// The names of the variables with the rank of a process and the world size. Null: no variable.
 struct PlaceVariables {
   const char* rank = nullptr;
   const char* size = nullptr;
@@ -108,8 +109,8 @@ struct PlaceVariables {
   const char* local_size = nullptr;
 };
 
-// What the launcher itself does not say, srun does, if it started the same task: srun with --mpi
-// starts the ranks of PMI and PMIx.
+// Variables that the launcher does not set are taken from srun if it started the same task: srun
+// --mpi starts the ranks of PMI and PMIx.
 template <typename Variable>
 PlaceVariables place_variables(const Launcher& launcher, const Variable& variable) {
   const auto value = [&](const char* name) {

@@ -33,7 +33,7 @@ Environment operator+(Environment a, const Environment& b) {
   return a;
 }
 
-// As the launchers set them: Slurm 22.05, Open MPI 4.1, torch 1.13.
+// As set by Slurm 22.05, Open MPI 4.1 and torch 1.13.
 const Environment kBatchScript = {
     {"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "3"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}};
 const Environment kSrun = {{"SLURM_JOB_ID", "7"},         {"SLURM_NTASKS", "3"},
@@ -51,17 +51,17 @@ const Environment kTorchrunWorker = {{"RANK", "3"},       {"WORLD_SIZE", "6"},
                                      {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"},
                                      {"GROUP_RANK", "1"}, {"TORCHELASTIC_RUN_ID", "x"}};
 
-TEST(Launchers, NobodyTellsAProcessThatNobodyLaunched) {
+TEST(Launchers, AProcessWithoutALauncherHasNone) {
   EXPECT_EQ(innermost({{"PATH", "/bin"}}), RankTeller::kNobody);
   EXPECT_EQ(innermost({{"RANK", "3"}}), RankTeller::kNobody) << "a rank needs a size";
 }
 
-TEST(Launchers, TheScriptOfABatchJobIsNoTask) {
+TEST(Launchers, TheScriptOfABatchJobIsNotATask) {
   EXPECT_EQ(innermost(kBatchScript), RankTeller::kNobody);
   EXPECT_EQ(innermost(kSrun), RankTeller::kSlurm);
 }
 
-TEST(Launchers, TheInnermostTells) {
+TEST(Launchers, TheInnermostLauncherWins) {
   EXPECT_EQ(innermost(kSrun + kPmixOfSrun), RankTeller::kPmix);
   EXPECT_EQ(innermost(kSrun + kMpirun), RankTeller::kOpenMpi);
   EXPECT_EQ(innermost(kTorchrunWorker), RankTeller::kTorchrun);
@@ -70,20 +70,20 @@ TEST(Launchers, TheInnermostTells) {
   }
 }
 
-TEST(Launchers, TheOneAroundTorchrunIsFound) {
+TEST(Launchers, FindsTheLauncherAroundTorchrun) {
   EXPECT_EQ(around_it(kTorchrunWorker), RankTeller::kNobody);
   EXPECT_EQ(around_it(kMpirun + kTorchrunWorker), RankTeller::kOpenMpi);
   EXPECT_EQ(around_it(kSrun + kTorchrunWorker), RankTeller::kSlurm);
   EXPECT_EQ(around_it(kSrun + kPmixOfSrun + kTorchrunWorker), RankTeller::kPmix);
 }
 
-TEST(Launchers, WhatIsExportedByHandCountsLessThanMpirunAndMoreThanSrun) {
+TEST(Launchers, VariablesSetByHandRankBetweenMpirunAndSrun) {
   const Environment by_hand = {{"RANK", "0"}, {"WORLD_SIZE", "1"}};
   EXPECT_EQ(innermost(by_hand + kMpirun), RankTeller::kOpenMpi);
   EXPECT_EQ(innermost(by_hand + kSrun + kPmixOfSrun), RankTeller::kByHand);
 }
 
-TEST(Launchers, MpiBelongsToTheLauncherAroundTorchrun) {
+TEST(Launchers, MpiTakesItsRanksFromTheLauncherAroundTorchrun) {
   const auto mpi_of = [](const Environment& environment) {
     const Launcher* launcher = find_mpi_launcher(variables_of(environment));
     return launcher == nullptr ? RankTeller::kNobody : launcher->id;
@@ -93,7 +93,7 @@ TEST(Launchers, MpiBelongsToTheLauncherAroundTorchrun) {
   EXPECT_EQ(mpi_of(kSrun + kTorchrunWorker), RankTeller::kNobody);
 }
 
-TEST(Launchers, SrunTellsWhatPmixDoesNot) {
+TEST(Launchers, SrunFillsInWhatPmixDoesNotSet) {
   const Environment environment = kSrun + kPmixOfSrun;
   const auto variable = variables_of(environment);
   const PlaceVariables place = place_variables(*find_launcher(variable), variable);
@@ -103,7 +103,7 @@ TEST(Launchers, SrunTellsWhatPmixDoesNot) {
   EXPECT_STREQ(place.local_size, "SLURM_STEP_TASKS_PER_NODE");
 }
 
-TEST(Launchers, SrunTellsNothingOfAnotherTask) {
+TEST(Launchers, SrunFillsInNothingForAnotherTask) {
   Environment environment = kSrun + kPmixOfSrun;
   environment["PMIX_RANK"] = "5";
   const auto variable = variables_of(environment);

@@ -1,8 +1,8 @@
-// Ownership and exchange: what a rank keeps of the samples on its own disk, and what ranks send
-// each other when they exchange some. docs/formats/local-storage.md.
+// Ownership and exchange: the samples that a rank holds on its own disk, and the messages in which
+// ranks exchange some of them. docs/formats/local-storage.md.
 //
-// Ownership outlives the job: a rank that is started again reads it. Exchange messages live as long
-// as a job; every rank runs the same build, and another version is refused and not converted.
+// Ownership outlives the job: a restarted rank reads it. Exchange messages live as long as the job.
+// All ranks run the same build, so another version is refused, not converted.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,9 @@ struct OwnershipHead {
   double fraction;
   uint32_t shard_count;
   uint32_t rank;        // whose shard this is
-  uint64_t epoch;       // in which this is what the rank holds
+  uint64_t epoch;       // the epoch for which these entries hold
   uint64_t slot_count;  // entries that follow
-  uint64_t dataset;     // by which it is told from another one of as many samples; 0: not known
+  uint64_t dataset;     // tells datasets of the same sample count apart; 0: unknown
 };
 static_assert(sizeof(OwnershipHead) == 72);
 static_assert(offsetof(OwnershipHead, crc32c) == 12);
@@ -46,7 +46,7 @@ static_assert(std::is_trivially_copyable_v<OwnershipEntry>);
 inline constexpr uint64_t kStagedMagic = 0x45474154534d5200;  // "\0RMSTAGE" as bytes
 inline constexpr uint32_t kStagedVersion = 1;
 
-// The begin of the file that says what a staging has copied so far; StagedEntries follow.
+// The start of the file that lists what has been staged so far. StagedEntries follow.
 struct StagedHead {
   uint64_t magic;    // kStagedMagic
   uint32_t version;  // kStagedVersion
@@ -72,7 +72,7 @@ static_assert(std::is_trivially_copyable_v<StagedEntry>);
 inline constexpr uint64_t kExchangeMagic = 0x474e4843584d5200;  // "\0RMXCHNG" as bytes
 inline constexpr uint32_t kExchangeVersion = 1;
 
-// The begin of a message; `sample_count` times an ExchangedSample and its bytes follow.
+// The start of a message. `sample_count` pairs of an ExchangedSample and its bytes follow.
 struct ExchangeHead {
   uint64_t magic;    // kExchangeMagic
   uint32_t version;  // kExchangeVersion

@@ -1,9 +1,9 @@
 // ProbeBlock: the head of each 4 KiB block of the file with which `millrace doctor` measures a
 // directory. docs/formats/probe-block.md.
 //
-// A speed counts only if the bytes came back right: the head says which block of which run this is,
-// and its checksum covers the block. The rest is random, so that a file system that compresses or
-// deduplicates shows the speed it has with incompressible samples.
+// A measured speed counts only if the bytes are correct: the head identifies the block and the run,
+// and its checksum covers the block. The rest is random, so that file systems that compress or
+// deduplicate show their speed for incompressible samples.
 #pragma once
 
 #include <cstddef>

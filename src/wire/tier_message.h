@@ -1,8 +1,7 @@
-// TierQuestion and TierAnswer: what ranks say to each other about samples they hold.
-// docs/formats/tier-messages.md.
+// TierQuestion and TierAnswer: how ranks ask each other for samples. docs/formats/tier-messages.md.
 //
-// They live as long as a job, and every rank runs the same build: another version is answered by
-// "not here", and taken for it.
+// Messages live as long as a job, and all ranks run the same build. A message of another version is
+// answered, and treated, as "not here".
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ struct TierQuestion {
 static_assert(sizeof(TierQuestion) == 16);
 static_assert(std::is_trivially_copyable_v<TierQuestion>);
 
-// Before the bytes of the sample, which end the message.
+// Precedes the bytes of the sample, which end the message.
 struct TierAnswer {
   uint32_t version;  // kTierMessageVersion
   uint32_t is_held;  // 0: not here, and no bytes follow

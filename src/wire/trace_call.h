@@ -1,9 +1,9 @@
-// Call: the calls a trace can hold, and to which level and kind each belongs.
+// Call: the calls that a trace can contain, and the level and kind of each.
 //
 // The number of a call is part of the trace format (docs/formats/trace.md): the high byte is the
-// level, the low byte counts within it. New calls go to the end of their level; none is ever
-// renumbered. Variants that do the same to the same arguments (open64, __open_2, __read_chk) are
-// recorded under the plain name.
+// level, the low byte counts within it. Add new calls at the end of their level; never renumber.
+// Variants that do the same with the same arguments (open64, __open_2, __read_chk) are recorded
+// under the plain name.
 #pragma once
 
 #include <cstddef>
@@ -24,17 +24,17 @@ enum class Level : uint8_t {
 };
 inline constexpr size_t kLevelCount = 6;
 
-// What a call does with bytes, which is what analyses group by.
+// What a call does with bytes. Analyses group calls by this.
 enum class CallKind : uint8_t {
   kOther = 0,
   kOpen,
   kClose,
-  kRead,      // size and result are bytes that came in
-  kWrite,     // size and result are bytes that went out
+  kRead,      // size and result are bytes read
+  kWrite,     // size and result are bytes written
   kTransfer,  // from one file to another: `file` is read, the other file is written
   kSeek,
   kSync,
-  kMetadata,   // asks or changes names and attributes
+  kMetadata,   // reads or changes names and attributes
   kDirectory,  // reads a directory
   kMap,
   kDuplicate,
@@ -42,7 +42,7 @@ enum class CallKind : uint8_t {
   kRegion,
 };
 
-// A call's number; the tables below name them. 0 is an unused slot of a trace.
+// The number of a call; the tables below give the names. 0 marks an unused slot.
 enum class Call : uint16_t {
   kEmpty = 0,
 
@@ -322,7 +322,7 @@ inline constexpr CallInfo kPosixCalls[] = {
     {"mremap", CallKind::kMap},
     {"msync", CallKind::kSync},
     {"madvise", CallKind::kMap},
-    {"mapped", CallKind::kMap},  // not a call: what a mapping held in memory when it ended
+    {"mapped", CallKind::kMap},  // not a call: the resident part of a mapping when it ended
     {"fsync", CallKind::kSync},
     {"fdatasync", CallKind::kSync},
     {"sync", CallKind::kSync},
@@ -408,7 +408,7 @@ inline constexpr CallInfo kPosixCalls[] = {
     {"lremovexattr", CallKind::kMetadata},
     {"fremovexattr", CallKind::kMetadata},
     {"ioctl", CallKind::kOther},
-    {"aio_read", CallKind::kOther},  // only asks; aio_return brings the bytes
+    {"aio_read", CallKind::kOther},  // only submits; aio_return reports the bytes
     {"aio_write", CallKind::kOther},
     {"aio_fsync", CallKind::kSync},
     {"aio_return", CallKind::kOther},
@@ -426,9 +426,9 @@ inline constexpr CallInfo kPosixCalls[] = {
     {"posix_spawn", CallKind::kProcess},
     {"exec", CallKind::kProcess},
     {"system", CallKind::kProcess},
-    {"start", CallKind::kProcess},  // not a call: a program begins to be recorded
+    {"start", CallKind::kProcess},  // not a call: recording of a program begins
     {"exit", CallKind::kProcess},
-    {"seccomp", CallKind::kProcess},  // a sandbox: if it succeeded, the process's last event
+    {"seccomp", CallKind::kProcess},  // a sandbox; if it succeeds, the process's last event
 };
 
 inline constexpr CallInfo kStdioCalls[] = {
@@ -506,7 +506,7 @@ inline constexpr CallInfo kAppCalls[] = {
     {"mark", CallKind::kRegion},
 };
 
-// The tables and the numbers say the same.
+// The tables match the numbers.
 static_assert(std::size(kPosixCalls) == static_cast<size_t>(Call::kPosixEnd) - 0x100);
 static_assert(std::size(kStdioCalls) == static_cast<size_t>(Call::kStdioEnd) - 0x200);
 static_assert(std::size(kMpiioCalls) == static_cast<size_t>(Call::kMpiioEnd) - 0x300);
@@ -515,7 +515,7 @@ static_assert(std::size(kAppCalls) == static_cast<size_t>(Call::kAppEnd) - 0x500
 
 constexpr Level level_of(Call call) { return static_cast<Level>(static_cast<uint16_t>(call) >> 8); }
 
-// Null for a number this version does not know.
+// Null if this version does not know the number.
 constexpr const CallInfo* call_info(Call call) {
   const size_t index = static_cast<uint16_t>(call) & 0xff;
   const auto entry = [index](const auto& table) -> const CallInfo* {
@@ -538,7 +538,7 @@ constexpr const CallInfo* call_info(Call call) {
   return nullptr;
 }
 
-// As users write it in --levels.
+// The names that --levels accepts.
 inline constexpr const char* kLevelNames[kLevelCount] = {"none",  "posix", "stdio",
                                                          "mpiio", "hdf5",  "app"};
 

@@ -1,8 +1,7 @@
 // TraceFile: the bytes of a packed trace, *.mrt. docs/formats/trace.md.
 //
-// A header, then blocks one after the other, each with a head of its own that says what it is, how
-// long it is, and how to see that it is whole; at the end an index and a trailer that points to it.
-// A file without its end is read by going from block to block.
+// A header, then blocks, then an index and a trailer that points to it. The header of each block
+// gives its kind, its length and its checksums. A file whose end is missing is read block by block.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +17,17 @@ inline constexpr uint64_t kTraceFileMagic = 0x4543'4152'5452'4d89;     // "\x89M
 inline constexpr uint64_t kTraceTrailerMagic = 0x0a44'4e45'5452'4d89;  // "\x89MRTEND\n"
 inline constexpr uint32_t kTraceBlockMagic = 0x4b42'4d89;              // "\x89MBK"
 
-// The events of this file count only where a commit covers them: the rest is still in the recording
-// it is made from.
+// Events of this file count only if a commit covers them. The others are still in the recording.
 inline constexpr uint32_t kTraceFileNeedsCommit = 1;
 
 struct TraceFileHeader {
   uint64_t magic;
   uint32_t version;
   uint32_t flags;
-  int64_t origin_wall_ns;  // wall time of the zero of the file's times
+  int64_t origin_wall_ns;  // wall time at time zero of this file
   uint64_t reserved[4];
   uint32_t reserved2;
-  uint32_t crc32c;  // of the bytes before
+  uint32_t crc32c;  // of the bytes before this field
 };
 static_assert(sizeof(TraceFileHeader) == 64);
 static_assert(std::is_trivially_copyable_v<TraceFileHeader>);
@@ -53,22 +51,22 @@ struct TraceBlockHeader {
   uint32_t magic;
   TraceBlockKind kind;
   uint16_t flags;
-  uint32_t payload_bytes;   // that follow this header
+  uint32_t payload_bytes;   // bytes that follow this header
   uint32_t raw_bytes;       // of the payload before compression
-  uint32_t payload_crc32c;  // of the payload as it is in the file
+  uint32_t payload_crc32c;  // of the payload as stored
   uint32_t count;           // events, or entries of a table
-  uint32_t process;         // of the events
+  uint32_t process;         // that the events belong to
   uint32_t reserved;
-  uint64_t begin_ns;  // the earliest begin of the events
-  uint64_t end_ns;    // their latest end
+  uint64_t begin_ns;  // the earliest begin of an event
+  uint64_t end_ns;    // the latest end
   uint32_t reserved2;
-  uint32_t crc32c;  // of the header's bytes before
+  uint32_t crc32c;  // of the bytes before this field
 };
 static_assert(sizeof(TraceBlockHeader) == 56);
 static_assert(std::is_trivially_copyable_v<TraceBlockHeader>);
 
 struct TraceTrailer {
-  uint64_t index_offset;  // of the index block's header
+  uint64_t index_offset;  // where the header of the index block is
   uint32_t reserved;
   uint32_t crc32c;  // of the 12 bytes before
   uint64_t magic;
@@ -76,7 +74,7 @@ struct TraceTrailer {
 static_assert(sizeof(TraceTrailer) == 24);
 static_assert(std::is_trivially_copyable_v<TraceTrailer>);
 
-// What a reader may be asked to hold at once.
+// Limits on what a reader must hold at once.
 inline constexpr uint32_t kTraceBlockEventsMax = 65536;
 inline constexpr uint32_t kTraceBlockTagsMax = 1u << 20;
 inline constexpr uint32_t kTraceBlockBytesMax = 64u << 20;

@@ -1,9 +1,9 @@
 // TraceRecord: an event as the recorder writes it, in slots of 32 bytes. docs/formats/recording.md.
 //
-// One slot holds what nearly every call needs; what is rare (errors, wide numbers, a second file,
-// tags) follows in further slots. The recorder stores the word with the call's number last, so that
-// a process killed in the middle of an event leaves a slot whose number is 0: readers skip it, and
-// skip extension slots that follow no event.
+// One slot is enough for nearly every call. Rare values (errors, wide numbers, a second file, tags)
+// follow in further slots. The recorder stores the word with the call number last. If a process is
+// killed in the middle of an event, the number stays 0: readers skip that slot, and extension slots
+// that follow no event.
 #pragma once
 
 #include <cstddef>
@@ -15,23 +15,24 @@
 
 namespace millrace::wire {
 
-// A name in the session's name table: its place in the file of names, over 8. 0: no name.
+// A name in the session's name table: its offset in the file of names, divided by 8. 0: no name.
 enum class NameId : uint32_t {};
 inline constexpr NameId kNoName{0};
 
 inline constexpr uint64_t kNoOffset = ~uint64_t{0};
 
-// How the result is kept, so that most events fit one slot.
+// How the result is stored, so that most events fit into one slot.
 enum class ResultForm : uint8_t {
   kExtended = 0,  // in the TraceWide slot
-  kSize = 1,      // equals size: everything that was asked for
+  kSize = 1,      // equals size: the whole request succeeded
   kZero = 2,      // 0
-  kInSize = 3,    // the size field is the result, and no size was asked (open: the descriptor)
+  kInSize = 3,    // the size field holds the result, and no size was requested (open: the
+                  // descriptor)
   kOffset = 4,    // equals the offset (lseek)
 };
 
 inline constexpr uint8_t kResultFormMask = 0x07;
-// The region ended on another thread, or in another process, than it began: TraceOrigin follows.
+// The region ended on another thread, or in another process. A TraceOrigin follows.
 inline constexpr uint8_t kFlagForeignOrigin = 0x08;
 // The offset or the size is an estimate.
 inline constexpr uint8_t kFlagEstimate = 0x10;
@@ -39,43 +40,44 @@ inline constexpr uint8_t kFlagEstimate = 0x10;
 // The first slot of an event.
 struct TraceRecord {
   uint64_t begin_ticks;
-  uint64_t offset;          // bytes; kNoOffset: the call has none. A region: its step
-  uint32_t duration_ticks;  // the low half; TraceWide has the high one
-  NameId file;              // path, or the name of a region
-  uint32_t size;            // bytes asked, unless TraceWide says more. A region: its epoch
-  Call call;                // the last word of the slot is written last
+  uint64_t offset;          // bytes; kNoOffset: the call has none. For a region: its step
+  uint32_t duration_ticks;  // the low half; the high half is in TraceWide
+  NameId file;              // the path, or the name of a region
+  uint32_t size;            // requested bytes, unless a TraceWide follows. For a region: its epoch
+  Call call;                // its word is the last of the slot, and written last
   uint8_t slots;            // of the whole event, at least 1
   uint8_t flags;            // ResultForm and the bits above
 };
 static_assert(sizeof(TraceRecord) == 32);
 static_assert(offsetof(TraceRecord, size) == 24 && offsetof(TraceRecord, call) == 28);
 
-// A region without epoch or step has these.
+// For a region without epoch or step.
 inline constexpr uint32_t kNoEpoch = ~uint32_t{0};
 inline constexpr uint64_t kNoStep = ~uint64_t{0};
 
-// The tag of an extension slot stands where an event has its call.
+// The tag of an extension slot is at the offset of an event's call.
 enum class SlotTag : uint16_t {
   kWide = 0xff01,
   kOther = 0xff02,
   kTags = 0xff03,
   kOrigin = 0xff04,
-  kContext = 0xff05,  // a slot of its own, not of an event
+  kContext = 0xff05,  // a slot of its own, not part of an event
 };
 
-// What did not fit: result, error, and numbers beyond 32 bits.
+// What does not fit into a TraceRecord: result, error, and numbers beyond 32 bits.
 struct TraceWide {
   int64_t result;
   uint64_t size;
   uint32_t duration_high;
-  uint32_t detail;  // open flags, whence, advice, fcntl command, pid of a child: by call
+  uint32_t detail;  // depends on the call: open flags, whence, advice, fcntl command, PID of a
+                    // child
   uint32_t reserved;
   SlotTag tag;
   uint16_t error;  // errno after the call; 0: none
 };
 static_assert(sizeof(TraceWide) == 32 && offsetof(TraceWide, tag) == 28);
 
-// The second file of rename, link, sendfile, copy_file_range and splice: where bytes went.
+// The second file of rename, link, sendfile, copy_file_range and splice: the destination.
 struct TraceOther {
   uint64_t offset;
   uint64_t reserved;
@@ -89,7 +91,8 @@ static_assert(sizeof(TraceOther) == 32 && offsetof(TraceOther, tag) == 28);
 
 enum class TagKind : uint8_t { kNone = 0, kInteger = 1, kNumber = 2, kText = 3 };
 
-// Two key=value tags of a region. A text's value is a NameId; a number's the bits of a double.
+// Two key=value tags of a region. The value of a text is a NameId, that of a number the bits of a
+// double.
 struct TraceTags {
   uint64_t value[2];
   NameId key[2];
@@ -111,7 +114,7 @@ struct TraceOrigin {
 };
 static_assert(sizeof(TraceOrigin) == 32 && offsetof(TraceOrigin, tag) == 28);
 
-// The events after this slot are of another thread (a ring passed on), or of a vfork child.
+// The events after this slot belong to another thread (the ring changed hands) or to a vfork child.
 struct TraceContext {
   uint64_t ticks;
   uint32_t process;

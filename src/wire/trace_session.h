@@ -1,15 +1,15 @@
-// Session: the files a recording consists of while it is made. docs/formats/recording.md.
+// Session: the files of a recording. docs/formats/recording.md.
 //
-// A session is one launch on one host and has a directory of its own. In it lie
-//   session            SessionPage: clocks, host, what was lost before anything else could tell
-//   names              NamesHeader, then NameEntry after NameEntry: every path and text, once
+// A session is one launch on one host, in a directory of its own:
+//   session            SessionPage: clocks, host, losses that nothing else can count
+//   names              NamesHeader, then NameEntries: every path and text, once
 //   names.index        a hash table over them, shared by all processes
-//   PID-TICKS.rings    ProcessPage, then rings: what a process's threads write now
-//   PID-TICKS.log      full rings, one after the other, each as it was
-//   areas-PID-TICKS.rings  AreasHeader, then areas: places for the children a process forks
-// All are written through shared mappings or by single appends, so that what a killed process had
-// recorded is there. Every file's space is allocated before it is mapped: a full disk shows as a
-// failed call, never as a signal.
+//   PID-TICKS.rings    ProcessPage, then the rings that a process's threads write to
+//   PID-TICKS.log      full rings, appended unchanged
+//   areas-PID-TICKS.rings  AreasHeader, then child pages for the children that a process forks
+// All are written through shared mappings or by single appends, so a killed process loses nothing
+// that it had recorded. A file's space is allocated before the file is mapped: a full disk shows up
+// as a failed call, never as a signal.
 #pragma once
 
 #include <cstddef>
@@ -32,13 +32,13 @@ inline constexpr uint32_t kRingMagic = 0x474e4952;                // "RING"
 
 inline constexpr size_t kPageSizeBytes = 4096;
 
-// Counters that say what is missing. Written by atomic additions, also by several processes.
+// Counters of what is missing. Updated by atomic additions, possibly from several processes.
 struct LossCounters {
   uint64_t events;
-  uint64_t first_ticks;  // begin of the first event lost; 0: none was
+  uint64_t first_ticks;  // begin of the first lost event; 0: none lost
   uint64_t last_ticks;
   uint32_t error;  // errno of the first failure
-  uint32_t names;  // paths that could not be kept: their events have no file
+  uint32_t names;  // paths that could not be stored; their events have no file
 };
 static_assert(sizeof(LossCounters) == 32);
 
@@ -47,31 +47,30 @@ struct SessionPage {
   uint32_t version;  // kRecordingVersion
   CounterSource counter;
   ClockSample first;        // taken when the session was made
-  ClockSample last;         // taken when it was last looked at; counter_ticks 0: never
-  LossCounters lost;        // of processes that could not make their own file
+  ClockSample last;         // taken when the session was last checked; counter_ticks 0: never
+  LossCounters lost;        // of processes that could not create a file of their own
   uint64_t lost_processes;  // how many those were
   uint32_t launcher_pid;    // 0: none, the library was preloaded by hand
   uint32_t levels;          // bit n: Level n is recorded
   uint64_t reserved[8];
   char host[256];    // zero-terminated
-  char boot_id[40];  // zero-terminated; tells machines of one name apart
-  char
-      filters[3072];  // the globs in force, one a line, '+' include or '-' exclude; zero-terminated
+  char boot_id[40];  // zero-terminated; distinguishes machines of the same name
+  char filters[3072];  // the globs, one per line: '+' include, '-' exclude; zero-terminated
 };
 static_assert(sizeof(SessionPage) <= kPageSizeBytes);
 static_assert(std::is_trivially_copyable_v<SessionPage>);
 
 enum class ProcessOrigin : uint32_t {
-  kProgram = 0,  // a program's start (exec)
+  kProgram = 0,  // the start of a program (exec)
   kFork = 1,     // a copy of its parent
 };
 
-// Who wrote a recording. A process of `millrace trace --all` may have one of each: its system calls
-// from outside, what its libraries did from inside. docs/design/all-mode.md says which belong
-// together.
+// Who wrote a recording. A process under `millrace trace --all` may have one of each: its system
+// calls recorded from outside, its library calls from inside. docs/design/all-mode.md says how they
+// are matched.
 enum class RecordedFrom : uint32_t {
   kInside = 0,   // the library in the program
-  kOutside = 1,  // a process that watches its system calls
+  kOutside = 1,  // a process that traces its system calls
 };
 
 // The first page of a .rings file: one program image of one process.
@@ -85,39 +84,41 @@ struct ProcessPage {
   int32_t world_size;  // -1: unknown
   uint64_t start_ticks;
   ClockSample first;
-  ClockSample last;  // renewed whenever a ring is written out
+  ClockSample last;  // updated whenever a ring is written to the log
   LossCounters lost;
   uint32_t ring_count;  // rings in this file
-  uint32_t exited;      // 1: ended by exit or _exit; 2: by a signal; 0: runs, or nobody saw its end
-  int32_t exit_code;    // the signal's number where that ended it
+  uint32_t exited;      // 1: by exit or _exit; 2: by a signal; 0: still running, or its end was not
+                        // seen
+  int32_t exit_code;    // the signal number if a signal ended it
   NameId executable;
   NameId command_line;  // arguments joined by spaces, shortened to 4000 bytes
   NameId working_directory;
-  uint64_t start_time;    // of the process as /proc/PID/stat counts it: tells reused numbers apart
-  uint64_t major_faults;  // of the process at its end
+  uint64_t start_time;    // from /proc/PID/stat: distinguishes reused PIDs
+  uint64_t major_faults;  // of the process, at its end
   uint64_t minor_faults;
-  // The clock of another rank, for aligning hosts: its monotonic time minus ours, from MPI.
+  // Another rank's clock, to align hosts: its monotonic time minus ours, measured over MPI.
   int64_t peer_offset_ns[2];        // at MPI_Init, at MPI_Finalize
   uint64_t peer_uncertainty_ns[2];  // 0: not measured
-  uint64_t peer_at_ns[2];           // our monotonic time when it was
+  uint64_t peer_at_ns[2];           // our monotonic time of the measurement
   RecordedFrom recorded_from;
-  RankOrigin rank_origin;  // all zero in recordings made before it was there
+  RankOrigin rank_origin;  // all zero in older recordings
 };
 static_assert(sizeof(ProcessPage) <= kPageSizeBytes);
 static_assert(std::is_trivially_copyable_v<ProcessPage>);
 
 inline constexpr size_t kRingSizeBytes = 64 * 1024;
 
-// The head of a ring, and of the chunk of a .log file that it becomes.
+// The header of a ring, and of the chunk in the .log file that it becomes.
 struct RingHeader {
   uint32_t magic;     // kRingMagic
   uint32_t ring;      // number of the ring within its process
-  uint64_t sequence;  // how many times it was written out before. A ring whose sequence is also in
-                      // the log was killed while being written out: its content is the log's
-  uint32_t process;   // of the first event; TraceContext slots change it
+  uint64_t sequence;  // how many times it was written to the log before. If a chunk of the log has
+                      // the same sequence, the process was killed while writing it: the ring
+                      // repeats the chunk
+  uint32_t process;   // of the first event; a TraceContext slot changes it
   uint32_t thread;
-  uint32_t slot_count;  // in a log: slots that follow. In a .rings file: all of kRingSlots
-  uint32_t in_use;      // 1: a thread writes it
+  uint32_t slot_count;  // in a log: slots that follow. In a .rings file: always kRingSlots
+  uint32_t in_use;      // 1: a thread writes to it
   uint64_t reserved[4];
 };
 static_assert(sizeof(RingHeader) == 64);
@@ -129,21 +130,21 @@ struct Ring {
 };
 static_assert(sizeof(Ring) == kRingSizeBytes);
 
-// Where a ring lies in its .rings file. The ProcessPage has the first 64 KiB to itself, so that all
-// can be mapped also where pages are that large.
+// Where a ring is in its .rings file. The ProcessPage takes the first 64 KiB, so that everything
+// can be mapped even if pages are that large.
 constexpr uint64_t ring_offset(uint32_t ring) { return (uint64_t{ring} + 1) * kRingSizeBytes; }
 
-// Making a file costs more than a forked child's whole recording. A process that forks again and
-// again therefore makes one with room for many children, which inherit it mapped. An area is laid
-// out as a .rings file with one ring; its recording is called areas-PID-TICKS@NUMBER, and what
-// follows (a log, further rings) lies in files of that name.
+// Creating a file costs more than recording a short-lived child. A process that forks repeatedly
+// therefore creates one file with pages for many children, which inherit the mapping. A child page
+// is laid out like a .rings file with one ring. Its recording is named areas-PID-TICKS@NUMBER;
+// further files (a log, more rings) have that name.
 struct AreasHeader {
   uint64_t magic;       // kAreasMagic, written last
   uint32_t version;     // kRecordingVersion
-  uint32_t area_count;  // that there is room for
-  uint32_t taken;       // by children so far, by atomic additions; may go beyond area_count
-  uint32_t process;     // PID of the file's name
-  uint64_t ticks;       // TICKS of the file's name
+  uint32_t area_count;  // how many fit into the file
+  uint32_t taken;       // atomic count of children so far; may exceed area_count
+  uint32_t process;     // PID in the file's name
+  uint64_t ticks;       // TICKS in the file's name
   uint32_t reserved[8];
 };
 static_assert(sizeof(AreasHeader) == 64);
@@ -161,22 +162,22 @@ struct NamesHeader {
 };
 static_assert(sizeof(NamesHeader) == 64);
 
-inline constexpr uint32_t kNameFiltered = 1;  // the filters say: do not record this file
+inline constexpr uint32_t kNameFiltered = 1;  // the filters exclude this file
 
-// At 8 * NameId in the file of names. No entry crosses a multiple of kNamesChunkBytes.
+// At byte 8 * NameId of the file of names. No entry crosses a multiple of kNamesChunkBytes.
 struct NameEntry {
-  uint32_t length;  // bytes that follow, no terminating zero counted (there is one)
+  uint32_t length;  // bytes that follow, without the terminating zero
   uint32_t hash;    // name_hash of the bytes, upper half
   uint32_t flags;
   uint32_t reserved;
 };
 static_assert(sizeof(NameEntry) == 16);
 inline constexpr size_t kNamesChunkBytes = 1 << 20;
-inline constexpr size_t kNameLengthMax = 8192;  // longer ones are cut
+inline constexpr size_t kNameLengthMax = 8192;  // longer names are cut
 
-// The hash of a name, specified bit by bit because processes of different builds share the table:
-// FNV-1a over 8-byte words (the last one padded with zeros), seeded with the length, and finished
-// by the mixing of splitmix64.
+// The hash of a name. Its bits are specified, because processes of different builds share the
+// table: FNV-1a over 8-byte words (the last one padded with zeros), seeded with the length and
+// finished with the mixing step of splitmix64.
 inline uint64_t name_hash(const char* text, size_t length) {
   uint64_t hash = 0xcbf29ce484222325u ^ length;
   while (length >= 8) {
@@ -197,9 +198,9 @@ inline uint64_t name_hash(const char* text, size_t length) {
   return hash ^ (hash >> 31);
 }
 
-// names.index: level after level of slots, each level four times the one before. A slot holds
-// hash << 32 | id, 0 where it is free. A name lies in one of the kNameProbes slots that begin at
-// its place in the first level, else in the second, and so on. Nothing is ever removed.
+// names.index: levels of slots, each four times as large as the one before. A slot holds hash << 32
+// | id, or 0 if it is free. A name is in one of kNameProbes consecutive slots of the first level,
+// else of the second, and so on. Names are never removed.
 inline constexpr size_t kNameIndexFirstSlots = 8192;
 inline constexpr size_t kNameIndexLevels = 10;
 inline constexpr size_t kNameProbes = 16;

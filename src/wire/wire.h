@@ -1,4 +1,4 @@
-// wire: the bytes that Millrace's processes share with each other and with disks.
+// wire: bytes that Millrace's processes share with each other and write to disk.
 //
 // Everything here is a plain struct whose layout is a promise: it is read by another process, by
 // another version, or by a machine of another architecture. Each struct that outlives a process has
@@ -10,8 +10,9 @@
 
 namespace millrace::wire {
 
-// Integers are little-endian and stored as they lie in memory. Both architectures Millrace supports
-// are; a third that is not would need conversions in every reader, so it is refused here.
+// Integers are little-endian, stored as they lie in memory. Both architectures that Millrace
+// supports are little-endian; a big-endian one would need conversions in every reader, so it is
+// refused here.
 static_assert(std::endian::native == std::endian::little);
 static_assert(sizeof(void*) == 8);
 

@@ -24,16 +24,16 @@ TEST(Clock, CpuCounterAdvances) {
   EXPECT_GT(read_cpu_counter(), first);
 }
 
-TEST(Clock, ScaleOfOneNanosecondATickIsTheIdentity) {
+TEST(Clock, AScaleOfOneNanosecondPerTickIsTheIdentity) {
   const CounterScale identity{CounterSource::kMonotonicClock, 0, uint64_t{1} << kScaleShift};
   EXPECT_EQ(ticks_to_ns(identity, 0), 0u);
   EXPECT_EQ(ticks_to_ns(identity, 123'456'789'012'345u), 123'456'789'012'345u);
 }
 
 TEST(Clock, ScaleDoesNotOverflowAfterYears) {
-  const CounterScale half_ns_a_tick{CounterSource::kTsc, 0, uint64_t{1} << (kScaleShift - 1)};
+  const CounterScale half_ns_per_tick{CounterSource::kTsc, 0, uint64_t{1} << (kScaleShift - 1)};
   constexpr uint64_t kTenYearsNs = 315'360'000ull * 1'000'000'000ull;
-  EXPECT_EQ(ticks_to_ns(half_ns_a_tick, 2 * kTenYearsNs), kTenYearsNs);
+  EXPECT_EQ(ticks_to_ns(half_ns_per_tick, 2 * kTenYearsNs), kTenYearsNs);
 }
 
 TEST(ProbeBlock, MagicReadsAsTextOnDisk) {
