@@ -1,8 +1,8 @@
 // Arena: an array that grows without moving, in memory of its own.
 //
-// Chunks are mapped when they are first needed and never given back: an element's address holds for
-// the life of the process, so any thread may keep it. Two threads that need a chunk at the same
-// time both map one; the loser unmaps its own.
+// Chunks are mapped on first use and never unmapped: an element's address stays valid for the life
+// of the process, and any thread may keep it. If two threads need a chunk at the same time, both
+// map one, and the loser unmaps its own.
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,14 @@ class Arena {
  public:
   static constexpr size_t kCapacity = kElementsPerChunk * kChunks;
 
-  // Null where the index is beyond the capacity or memory is refused. New elements are all zeros.
+  // Null if the index is beyond the capacity or memory is refused. New elements are all zeros.
   Element* at(size_t index) {
     Element* chunk = find_chunk(index);
     if (__builtin_expect(chunk == nullptr, 0)) chunk = make_chunk(index);
     return chunk == nullptr ? nullptr : chunk + index % kElementsPerChunk;
   }
 
-  // Null also where nothing was ever stored near the index.
+  // Like at(), but maps nothing: null if the index's chunk does not exist.
   Element* find(size_t index) {
     Element* chunk = find_chunk(index);
     return chunk == nullptr ? nullptr : chunk + index % kElementsPerChunk;

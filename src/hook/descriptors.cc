@@ -6,7 +6,7 @@ namespace millrace::hook {
 
 std::atomic<uint32_t>& Descriptors::next_free_of(uint32_t index) {
   Description* description = descriptions_.find(index);
-  if (description == nullptr) __builtin_unreachable();  // what was freed was there
+  if (description == nullptr) __builtin_unreachable();  // a freed description exists
   return description->next_free;
 }
 
@@ -23,8 +23,8 @@ uint32_t Descriptors::free_index_for(int fd) {
   return index != 0 ? index : next_index_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Nobody else changes a descriptor's entry at the same time, or the program itself would not know
-// what the descriptor is.
+// Nothing else changes this entry at the same time, unless the program itself races on the
+// descriptor.
 void Descriptors::replace(std::atomic<uint32_t>& entry, uint32_t index) {
   const uint32_t before = entry.load(std::memory_order_acquire);
   entry.store(index, std::memory_order_release);
@@ -77,7 +77,7 @@ void Descriptors::closed_range(unsigned first, unsigned last) {
 void Descriptors::release(uint32_t index) {
   if (index == 0) return;
   Description* description = by_index(index);
-  // The last descriptor of a description is nobody else's to duplicate.
+  // No other thread can duplicate the last descriptor of a description.
   if (description->references.load(std::memory_order_acquire) == 1) {
     description->references.store(0, std::memory_order_release);
   } else if (description->references.fetch_sub(1, std::memory_order_acq_rel) != 1) {

@@ -16,14 +16,14 @@ class DescriptorsTest : public testing::Test {
     const Description* found = descriptors().find(fd);
     return found == nullptr ? 0 : found->file.load();
   }
-  // On the heap, because it is large; never freed while a test runs.
+  // On the heap because it is large. Not freed while a test runs.
   Descriptors& descriptors() { return *descriptors_; }
 
  private:
   std::unique_ptr<Descriptors> descriptors_ = std::make_unique<Descriptors>();
 };
 
-TEST_F(DescriptorsTest, WhatWasNeverOpenedIsUnknown) {
+TEST_F(DescriptorsTest, ADescriptorThatWasNeverOpenedIsUnknown) {
   EXPECT_EQ(descriptors().find(3), nullptr);
   EXPECT_EQ(descriptors().find(-1), nullptr);
   EXPECT_EQ(descriptors().find(1 << 30), nullptr);
@@ -47,7 +47,7 @@ TEST_F(DescriptorsTest, DuplicatesShareTheFileAndItsPosition) {
   EXPECT_EQ(descriptors().moved_from(*descriptors().find(9), 9, 1), 150u);
 }
 
-TEST_F(DescriptorsTest, DuplicatingOntoAnOpenOneReplacesIt) {
+TEST_F(DescriptorsTest, DuplicatingOntoAnOpenDescriptorReplacesIt) {
   descriptors().opened(5, 42, 0);
   descriptors().opened(6, 43, 0);
   descriptors().duplicated(5, 6);
@@ -58,7 +58,7 @@ TEST_F(DescriptorsTest, DuplicatingOntoAnOpenOneReplacesIt) {
   EXPECT_EQ(file(6), 0u) << "a duplicate of something unknown is unknown";
 }
 
-TEST_F(DescriptorsTest, ARangeIsClosedAndItsNeighboursAreNot) {
+TEST_F(DescriptorsTest, ClosingARangeLeavesItsNeighboursOpen) {
   for (int fd = 3; fd < 10; ++fd) descriptors().opened(fd, static_cast<uint32_t>(fd), 0);
   descriptors().closed_range(5, 7);
   EXPECT_EQ(file(4), 4u);
@@ -74,7 +74,7 @@ TEST_F(DescriptorsTest, AMillionDescriptorsAreNotTooMany) {
   EXPECT_EQ(file(999'999), 1'000'000u);
 }
 
-TEST_F(DescriptorsTest, OpeningAndClosingForEverTakesNoMoreMemory) {
+TEST_F(DescriptorsTest, ReopeningADescriptorTakesNoMoreMemory) {
   const Description* first = descriptors().opened(3, 1, 0);
   for (int i = 0; i < 100'000; ++i) {
     descriptors().closed(3);
@@ -96,7 +96,7 @@ TEST_F(DescriptorsTest, ADescriptionHeldByADuplicateSurvivesTheReuseOfItsDescrip
   EXPECT_EQ(file(5), 44u);
 }
 
-TEST_F(DescriptorsTest, OpeningOverOneWhoseClosingWasNotSeenReplacesIt) {
+TEST_F(DescriptorsTest, OpeningADescriptorWhoseCloseWasMissedReplacesIt) {
   descriptors().opened(5, 42, 0);
   descriptors().opened(5, 43, 0);
   EXPECT_EQ(file(5), 43u);

@@ -15,7 +15,7 @@ size_t name_size_of(const char* entry) {
   return equals == nullptr ? std::strlen(entry) : static_cast<size_t>(equals - entry);
 }
 
-// Whether the list of LD_PRELOAD, separated by colons or spaces, has this library.
+// Whether LD_PRELOAD, a list separated by colons or spaces, contains the library.
 bool lists_library(const char* list, const char* library) {
   const size_t size = std::strlen(library);
   for (const char* at = list; (at = std::strstr(at, library)) != nullptr; at += 1) {
@@ -117,7 +117,7 @@ char** Environment::fill(char* const* environment, void* memory) const {
     }
   }
   if (!preloaded) {
-    // Behind the pointers: missing_bytes counted room for one more than were used.
+    // Behind the pointers. missing_bytes counted one pointer more than is used.
     char* text = reinterpret_cast<char*>(out + count + 2);
     out[count++] = text;
     text = stpcpy(stpcpy(text, kPreload), "=");

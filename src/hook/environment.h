@@ -1,11 +1,11 @@
-// Environment: what a program started by exec must find, so that our library is in it too.
+// Environment: the variables that a program started by exec needs, so that our library follows it.
 //
-// Programs clear the environment before exec (sudo, job managers, test runners). What the library
-// needs is kept from its own start and put back where it is missing. A user who does not want a
-// child to be followed says so by a variable (NAME=0).
+// Programs such as sudo, job managers and test runners clear the environment before exec. This
+// class saves what the library needs at its own start, and restores what is missing. Users switch
+// this off for a child with a variable (NAME=0).
 //
-// Nothing is allocated: the caller gives the memory, on its stack, because a vfork child shares its
-// parent's everything else.
+// fill() allocates nothing: the caller provides memory on its stack, because a vfork child shares
+// all other memory with its parent.
 #pragma once
 
 #include <cstddef>
@@ -14,21 +14,19 @@ namespace millrace::hook {
 
 class Environment {
  public:
-  // Keeps `library` (the path that belongs into LD_PRELOAD) and the name of the variable that
-  // switches it off, and the variables of `environ` whose names begin with `prefix`, as they are
-  // now. The strings are copied into memory of our own.
+  // Saves `library` (the path for LD_PRELOAD), the name of the variable that switches it off, and
+  // the variables of `environment` whose names begin with `prefix`. Copies all strings.
   void remember(const char* library, const char* off_name, const char* prefix,
                 char* const* environment);
 
-  // Keeps NAME=value as well.
+  // Also saves NAME=value.
   void add(const char* name, const char* value);
 
-  // How much memory fill() needs for this environment; 0: it has everything already, or the user
-  // has switched us off.
+  // How much memory fill() needs for this environment. 0: nothing is missing, or the user has
+  // switched us off.
   size_t missing_bytes(char* const* environment) const;
 
-  // The environment with what was missing, written into `memory`. The strings that were there stay
-  // where they are.
+  // Writes the environment, with what was missing, into `memory`. Existing strings are not copied.
   char** fill(char* const* environment, void* memory) const;
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 using testing::UnorderedElementsAre;
 
-// An environment as exec takes it.
+// An environment as passed to exec.
 class Entries {
  public:
   Entries(std::initializer_list<std::string> entries) : texts_(entries) {
@@ -41,12 +41,12 @@ Environment remembered() {
   return environment;
 }
 
-TEST(Environment, AnEmptyOneGetsEverything) {
+TEST(Environment, AnEmptyEnvironmentGetsEverything) {
   EXPECT_THAT(completed(remembered(), {}),
               UnorderedElementsAre("LD_PRELOAD=/lib/tool.so", "TOOL_DIR=/t", "TOOL_LEVELS=posix"));
 }
 
-TEST(Environment, ACompleteOneIsLeftAlone) {
+TEST(Environment, ACompleteEnvironmentIsLeftAlone) {
   Entries entries{"LD_PRELOAD=/lib/tool.so", "TOOL_DIR=/t", "TOOL_LEVELS=posix"};
   EXPECT_EQ(remembered().missing_bytes(entries.get()), 0u);
 }
@@ -63,7 +63,7 @@ TEST(Environment, OtherPreloadedLibrariesStayBehindOurs) {
       UnorderedElementsAre("LD_PRELOAD=/lib/tool.so:/x.so /y.so", "TOOL_DIR=/t", "TOOL_LEVELS=a"));
 }
 
-TEST(Environment, APathThatOnlyBeginsLikeOursIsAnother) {
+TEST(Environment, APathThatOnlyBeginsLikeOursIsAnotherLibrary) {
   EXPECT_THAT(completed(remembered(), {"LD_PRELOAD=/lib/tool.so.1", "TOOL_DIR=/t", "TOOL_LEVELS="}),
               testing::Contains("LD_PRELOAD=/lib/tool.so:/lib/tool.so.1"));
 }
@@ -73,14 +73,14 @@ TEST(Environment, AUserCanSwitchItOff) {
   EXPECT_EQ(remembered().missing_bytes(entries.get()), 0u);
 }
 
-TEST(Environment, ThereMayBeNoEnvironmentAtAll) {
+TEST(Environment, TheEnvironmentMayBeNull) {
   const Environment environment = remembered();
   std::vector<char> memory(environment.missing_bytes(nullptr));
   ASSERT_FALSE(memory.empty());
   EXPECT_STREQ(environment.fill(nullptr, memory.data())[0], "TOOL_DIR=/t");
 }
 
-TEST(Environment, AnAddedVariableReplacesTheOneBefore) {
+TEST(Environment, AddingAVariableAgainReplacesItsValue) {
   Environment environment = remembered();
   environment.add("TOOL_DIR", "/new");
   environment.add("TOOL_SESSION", "/s");

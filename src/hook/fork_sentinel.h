@@ -1,7 +1,7 @@
 // ForkSentinel: a word that the kernel zeroes in every forked child.
 //
-// Handlers of pthread_atfork miss children made by clone or by a raw system call; a page marked
-// MADV_WIPEONFORK misses none. A vfork child shares its parent's memory and does not clear it.
+// pthread_atfork handlers miss children made by clone or a raw system call. A page with
+// MADV_WIPEONFORK misses none. A vfork child shares its parent's memory, so its word is not zeroed.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ class ForkSentinel {
   uint32_t value() const { return word_->load(std::memory_order_relaxed); }
   void set(uint32_t value) { word_->store(value, std::memory_order_relaxed); }
 
-  // False where the kernel does not know MADV_WIPEONFORK (before 4.14): then the library's fork
-  // hook must call set(0) in the child.
+  // False if the kernel has no MADV_WIPEONFORK (before 4.14). The fork hook must then call set(0)
+  // in the child.
   bool install() {
     void* page = sys_mmap(4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == nullptr) return false;

@@ -3,8 +3,8 @@
 namespace millrace::hook {
 namespace {
 
-// Whether `c` is in the set that begins after '['; `*end` becomes the index after ']'. A set that
-// is never closed is no set: then false, and *end is 0.
+// Whether `c` is in the set that begins after '['. `*end` becomes the index after ']'. If the set
+// is never closed: false, and *end is 0.
 bool set_contains(std::string_view pattern, size_t begin, char c, size_t* end) {
   size_t i = begin;
   const bool negated = i < pattern.size() && (pattern[i] == '!' || pattern[i] == '^');
@@ -28,7 +28,7 @@ bool set_contains(std::string_view pattern, size_t begin, char c, size_t* end) {
   return false;
 }
 
-// Whether one element of the pattern at `p` takes `c`; `*next` is where the next element begins.
+// Whether the pattern element at `p` matches `c`. `*next` becomes the start of the next element.
 bool element_matches(std::string_view pattern, size_t p, char c, size_t* next) {
   *next = p + 1;
   switch (pattern[p]) {
@@ -57,8 +57,8 @@ bool element_matches(std::string_view pattern, size_t p, char c, size_t* next) {
 }  // namespace
 
 bool glob_matches(std::string_view pattern, std::string_view text) {
-  // The last star is the only one that needs to be tried again: an earlier one that took less
-  // leaves the rest of the text to the later one anyway.
+  // Only the last star must be retried: if an earlier star matched less, the last one could match
+  // the rest anyway.
   size_t p = 0;
   size_t t = 0;
   size_t star = std::string_view::npos;

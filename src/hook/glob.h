@@ -1,7 +1,8 @@
-// Glob: which paths a user means.
+// Glob: selects paths by a pattern.
 //
-// `*` is any run of characters, also across '/', so that '/data/*' is everything below /data; `?`
-// is one character; `[a-z]` and `[!a-z]` are sets; a backslash takes the next character as it is.
+// `*` matches any run of characters, including '/', so that '/data/*' matches everything below
+// /data. `?` matches one character; `[a-z]` and `[!a-z]` are sets; a backslash quotes the next
+// character.
 #pragma once
 
 #include <cstddef>

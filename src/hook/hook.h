@@ -1,12 +1,12 @@
-// hook: how to live inside somebody else's process.
+// hook: how to run inside another program's process.
 //
-// What preload libraries share: making the real call, telling files behind descriptors, noticing a
-// fork, passing the library on across exec, memory that is not the program's heap. Nothing here
-// knows what it is used for.
+// What preload libraries share: calling the real function, tracking the files behind descriptors,
+// detecting a fork, following exec, and memory outside the program's heap. Nothing here knows what
+// it is used for.
 //
 // The program must not be able to tell that we are there. So: no heap, no exceptions, no stdio, no
-// lock that another thread could hold across fork, errno kept, never an exit. Our own system calls
-// go straight to the kernel (syscall.h): they cannot reach a hook, ours or another library's, and
-// do not touch errno. The build links without a C++ runtime and tools/check_preload.py looks at
-// what came out.
+// lock that another thread could hold across fork, errno preserved, and never an exit. Our own
+// system calls go straight to the kernel (syscall.h): they reach no hook, neither ours nor another
+// library's, and do not touch errno. The build links without a C++ runtime, and
+// tools/check_preload.py checks the result.
 #pragma once

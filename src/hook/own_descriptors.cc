@@ -17,14 +17,14 @@ struct Task {
 
 void run_task(void* argument) {
   const auto* task = static_cast<const Task*>(argument);
-  for (int fd = 0; fd < 4; ++fd) sys_close(fd);  // of the copy: the program keeps its own
+  for (int fd = 0; fd < 4; ++fd) sys_close(fd);  // only in the copied table
   task->work(task->context);
 }
 
-// clone(2) onto a stack of its own. The caller is suspended until the task is gone (CLONE_VFORK);
-// no signal is sent at its end, so that the program's own waiting does not see it. Not
-// CLONE_UNTRACED: under a filter of system calls that asks a tracer (`millrace trace --all`), all
-// that an untraced task does fails.
+// clone(2) with its own stack. CLONE_VFORK suspends the caller until the task ends. The task sends
+// no signal at its end, so the program's wait calls do not see it. Not CLONE_UNTRACED: under a
+// system-call filter that asks a tracer (`millrace trace --all`), every call of an untraced task
+// fails.
 long clone_and_run(void* stack_end, Task* task) {
   constexpr long kFlags = CLONE_VM | CLONE_VFORK | CLONE_FS;
 #if defined(__x86_64__)

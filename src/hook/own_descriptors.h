@@ -1,8 +1,8 @@
-// OwnDescriptors: opening a file where the program has no descriptor left.
+// OwnDescriptors: opens files when the program has no free descriptor.
 //
-// A program at its limit of descriptors could not be recorded any more: even a file that is mapped
-// must be opened for a moment. So the work is done by a task that shares our memory but has a copy
-// of the descriptor table, in which it may close what it likes.
+// Without this, a program at its descriptor limit could not be recorded: even a file that is mapped
+// must be open for a moment. So a task that shares our memory, but has a copy of the descriptor
+// table, does the work. It may close any descriptor of the copy.
 #pragma once
 
 namespace millrace::hook {

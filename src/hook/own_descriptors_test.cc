@@ -13,8 +13,8 @@
 namespace millrace::hook {
 namespace {
 
-TEST(OwnDescriptors, WorkFindsADescriptorWhereTheProgramHasNoneLeft) {
-  // In a child, so that the limit is not the other tests'.
+TEST(OwnDescriptors, WorkHasADescriptorWhenTheProgramHasNoneLeft) {
+  // In a child, so that the limit does not affect other tests.
   const pid_t child = fork();
   if (child == 0) {
     const rlimit few = {8, 8};
@@ -26,9 +26,9 @@ TEST(OwnDescriptors, WorkFindsADescriptorWhereTheProgramHasNoneLeft) {
     with_own_descriptors(
         [](void* result) { *static_cast<int*>(result) = sys_open("/dev/null", O_RDONLY); }, &fd);
     if (fd < 0) _exit(3);
-    if (fcntl(0, F_GETFD) < 0) _exit(4);  // ours are all still there
+    if (fcntl(0, F_GETFD) < 0) _exit(4);  // our descriptors are still open
     if (open("/dev/null", O_RDONLY) >= 0) _exit(5);
-    if (waitpid(-1, nullptr, 0) != -1 || errno != ECHILD) _exit(6);  // nothing to wait for
+    if (waitpid(-1, nullptr, 0) != -1 || errno != ECHILD) _exit(6);  // no child to wait for
     _exit(0);
   }
   int status = 0;
@@ -36,7 +36,7 @@ TEST(OwnDescriptors, WorkFindsADescriptorWhereTheProgramHasNoneLeft) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(OwnDescriptors, MemoryMappedThereStays) {
+TEST(OwnDescriptors, MemoryMappedByTheWorkStaysMapped) {
   void* memory = nullptr;
   ASSERT_TRUE(with_own_descriptors(
       [](void* result) {

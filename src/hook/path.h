@@ -1,7 +1,7 @@
-// Path: a file's name written one way, so that two names of a file are one.
+// Path: normalises paths, so that each file has one name.
 //
-// Lexical: "/a//b/./c/../d" is "/a/b/d". Symbolic links are not followed, which would take system
-// calls for every component; ".." after a link is therefore resolved as if the link were a
+// Lexical: "/a//b/./c/../d" becomes "/a/b/d". Symbolic links are not followed, because that takes
+// system calls for every component. So ".." after a link is resolved as if the link were a
 // directory.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace millrace::hook {
 
-// The longest path that is kept; what is longer is cut at its end.
+// Longer paths are cut.
 inline constexpr size_t kPathSizeMax = 8192;
 
 struct PathBuffer {
@@ -20,7 +20,7 @@ struct PathBuffer {
   std::string_view view() const { return {text, size}; }
 };
 
-// Writes `path`, seen from `directory` where it is relative, into `out`. Always absolute.
+// Writes `path` into `out`, always absolute. Relative paths start at `directory`.
 void normalise_path(std::string_view directory, std::string_view path, PathBuffer& out);
 
 }  // namespace millrace::hook

@@ -18,13 +18,13 @@ TEST(NormalisePath, AbsolutePathsIgnoreTheDirectory) {
   EXPECT_EQ(normal("", "/"), "/");
 }
 
-TEST(NormalisePath, RelativePathsBeginAtTheDirectory) {
+TEST(NormalisePath, RelativePathsStartAtTheDirectory) {
   EXPECT_EQ(normal("/h/u", "a/b"), "/h/u/a/b");
   EXPECT_EQ(normal("/h/u", ""), "/h/u");
   EXPECT_EQ(normal("/", "a"), "/a");
 }
 
-TEST(NormalisePath, DotsAndDoubleSlashesGo) {
+TEST(NormalisePath, DotsAndDoubleSlashesAreRemoved) {
   EXPECT_EQ(normal("/h/u", "./a//b/./c"), "/h/u/a/b/c");
   EXPECT_EQ(normal("/h/u", "../v/../w/"), "/h/w");
   EXPECT_EQ(normal("/", "../../a"), "/a");
@@ -32,7 +32,7 @@ TEST(NormalisePath, DotsAndDoubleSlashesGo) {
   EXPECT_EQ(normal("/a", "..b/.c"), "/a/..b/.c");
 }
 
-TEST(NormalisePath, WhatIsTooLongIsCut) {
+TEST(NormalisePath, LongPathsAreCut) {
   const std::string path = "/" + std::string(2 * kPathSizeMax, 'x');
   EXPECT_EQ(normal("", path).size(), kPathSizeMax);
   std::string deep;

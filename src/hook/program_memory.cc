@@ -9,17 +9,17 @@
 namespace millrace::hook {
 namespace {
 
-// No page is smaller.
+// The smallest page size.
 constexpr size_t kPageBytes = 4096;
 constexpr size_t kStringsAtOnce = 16;
 
-// The count of bytes, or minus an errno value.
+// Returns the number of bytes, or minus an errno value.
 long read_memory(const iovec& to, const iovec* from, size_t count) {
   return own_call(SYS_process_vm_readv, sys_getpid(), word(&to), 1, word(from),
                   static_cast<long>(count), 0);
 }
 
-// Up to the end of the page: what is behind it may not be there.
+// How many bytes can be read without touching the next page, which may not be mapped.
 size_t bytes_to_page_end(const void* address) {
   return kPageBytes - reinterpret_cast<uintptr_t>(address) % kPageBytes;
 }

@@ -10,7 +10,7 @@
 namespace millrace::hook {
 namespace {
 
-// A page of text, and behind it nothing.
+// A page of text followed by an inaccessible page.
 class ProgramMemoryTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -31,13 +31,13 @@ class ProgramMemoryTest : public testing::Test {
   char copy_[64] = {};
 };
 
-TEST_F(ProgramMemoryTest, ATextIsCopiedUpToItsEnd) {
+TEST_F(ProgramMemoryTest, CopiesATextUpToItsEnd) {
   end_[-1] = '\0';
   EXPECT_EQ(copy_text(end_ - 4, copy_, sizeof(copy_)), 3);
   EXPECT_EQ(std::string_view(copy_, 3), "aaa");
 }
 
-TEST_F(ProgramMemoryTest, ATextThatIsTooLongIsCut) {
+TEST_F(ProgramMemoryTest, CutsALongText) {
   EXPECT_EQ(copy_text(begin_, copy_, sizeof(copy_)), 64);
 }
 
@@ -48,7 +48,7 @@ TEST_F(ProgramMemoryTest, ATextWithoutAnEndCannotBeRead) {
   EXPECT_EQ(copy_text(reinterpret_cast<const char*>(16), copy_, sizeof(copy_)), -1);
 }
 
-TEST_F(ProgramMemoryTest, AListOfStringsIsReadToItsEnd) {
+TEST_F(ProgramMemoryTest, ReadsAListOfStringsToItsEnd) {
   char text[] = "A=1";
   char* strings[100];
   for (char*& string : strings) string = text;

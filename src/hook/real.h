@@ -1,7 +1,7 @@
-// Real: the function that a hook stands in front of.
+// Real: the function that a hook replaces.
 //
-// Found on first use, not at start: a program uses few of the hooked calls, and looking all of them
-// up would cost every short process of a shell script more than it runs.
+// Looked up on first use, not at start: a program uses few of the hooked calls, and looking up all
+// of them would take longer than a short process of a shell script runs.
 #pragma once
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@ class Real {
  public:
   consteval explicit Real(const char* name) : name_(name) {}
 
-  // The next definition after ours. Null where the C library has none.
+  // The next definition after ours. Null if the C library has none.
   Function* get() {
     Function* function = function_.load(std::memory_order_relaxed);
     if (__builtin_expect(function == nullptr, 0)) {

@@ -19,7 +19,7 @@ constinit std::atomic<uint32_t> next_index{1};  // 0 means none
 
 std::atomic<uint32_t>& next_of(uint32_t index) {
   Buffer* buffer = buffers.find(index);
-  if (buffer == nullptr) __builtin_unreachable();  // what was freed was there
+  if (buffer == nullptr) __builtin_unreachable();  // a freed buffer exists
   return buffer->next_free;
 }
 

@@ -1,10 +1,10 @@
-// Scratch: a buffer for a moment, for what is too large for the stack.
+// Scratch: a temporary buffer for what is too large for the stack.
 //
-// A hook may run in a signal handler on an alternate stack of 8 KiB, half of which the kernel has
-// taken for its own frame: a path does not fit there. Buffers come from a list that all threads
-// share, so a handler that interrupts a user of one simply takes another. Lock-free. They are
-// never given back to the kernel. A forked child inherits the list; a buffer that another thread of
-// its parent had at that moment is lost to it.
+// A hook may run in a signal handler on an alternate stack of 8 KiB, half of which the kernel uses
+// for its own frame; a path does not fit there. Buffers come from a list shared by all threads, so
+// a handler that interrupts a user takes another one. Lock-free. Buffers are never unmapped. A
+// forked child inherits the list, but loses the buffers that other threads of its parent were
+// using.
 //
 //   const Scratch<PathBuffer> path;
 //   if (!path) return kNoName;  // memory was refused
@@ -44,7 +44,7 @@ class Scratch {
   Value* value_;
 };
 
-// A text as long as a path may be.
+// Room for a path.
 struct ScratchText {
   char text[4096];
 };

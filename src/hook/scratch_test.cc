@@ -10,7 +10,7 @@
 namespace millrace::hook {
 namespace {
 
-TEST(Scratch, BuffersThatAreInUseAtOnceAreDifferentOnes) {
+TEST(Scratch, BuffersInUseAtTheSameTimeAreDistinct) {
   const Scratch<ScratchText> outer;
   const Scratch<ScratchText> inner;
   ASSERT_TRUE(outer && inner);
@@ -19,7 +19,7 @@ TEST(Scratch, BuffersThatAreInUseAtOnceAreDifferentOnes) {
   EXPECT_EQ(std::count(outer->text, outer->text + sizeof(outer->text), 'o'), 4096);
 }
 
-TEST(Scratch, ABufferThatWasGivenBackIsTakenAgain) {
+TEST(Scratch, AReturnedBufferIsReused) {
   const void* first = take_scratch();
   give_scratch(const_cast<void*>(first));
   void* again = take_scratch();

@@ -1,6 +1,6 @@
-// Syscalls: the kernel, called directly.
+// Syscalls: direct calls of the kernel.
 //
-// Not through libc: a hook that called libc's open would call itself, or another preload library,
+// Not through libc: a hook that called libc's open would call itself or another preload library,
 // and would change errno. Each function returns what the kernel returns: a value, or minus an errno
 // value.
 #pragma once
@@ -48,12 +48,12 @@ inline long system_call(long number, long a = 0, long b = 0, long c = 0, long d 
 #endif
 }
 
-// Our own system calls can be switched off for the whole process: in a sandbox (seccomp) they could
-// end it. `own_sections` counts the threads that are between two calls that belong together.
+// Our own system calls can be switched off for the whole process, because a sandbox (seccomp) could
+// kill it for them. `own_sections` counts the threads inside a SignalsBlocked scope.
 inline constinit std::atomic<bool> own_calls_off{false};
 inline constinit std::atomic<uint32_t> own_sections{0};
 
-// A call that we make, and not the program. -EPERM while they are switched off.
+// A system call that we make, not the program. -EPERM while own calls are switched off.
 inline long own_call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0,
                      long f = 0) {
   if (own_calls_off.load(std::memory_order_relaxed)) return -EPERM;
@@ -118,7 +118,7 @@ inline uint32_t sys_getppid() { return static_cast<uint32_t>(own_call(SYS_getppi
 inline uint32_t sys_gettid() { return static_cast<uint32_t>(own_call(SYS_gettid)); }
 inline void sys_yield() { own_call(SYS_sched_yield); }
 
-// Null where the kernel refuses; then *error is the errno value.
+// Null if the kernel refuses; *error is then the errno value.
 inline void* sys_mmap(size_t size, int protection, int flags, int fd, uint64_t offset,
                       int* error = nullptr) {
   const long result = own_call(SYS_mmap, 0, static_cast<long>(size), protection, flags, fd,
@@ -136,8 +136,8 @@ inline int sys_madvise(void* address, size_t size, int advice) {
   return static_cast<int>(own_call(SYS_madvise, word(address), static_cast<long>(size), advice));
 }
 
-// While it lives, no signal handler runs on this thread, and our system calls are not switched off.
-// If they were off before, it does nothing.
+// While this exists, no signal handler runs on this thread and our own system calls are not
+// switched off. If they already were, it does nothing.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -159,13 +159,13 @@ class SignalsBlocked {
   bool blocked_ = false;
 };
 
-// Switches our own system calls off, after the other threads have left their sections. It does not
-// wait forever: a forked child inherits the count of threads that it does not have.
+// Switches our own system calls off after the other threads have left their sections. The wait is
+// bounded: a forked child inherits the counts of threads that it does not have.
 inline void switch_own_calls_off() {
   constexpr int kYieldsMax = 10'000;
   for (int i = 0; i < kYieldsMax && own_sections.load() != 0; ++i) sys_yield();
   own_calls_off.store(true);
-  // Threads that came in between the two.
+  // Threads that entered between the loop and the store.
   for (int i = 0; i < kYieldsMax && own_sections.load() != 0; ++i) system_call(SYS_sched_yield);
 }
 inline void switch_own_calls_on() { own_calls_off.store(false); }

@@ -1,7 +1,7 @@
 // TaggedStack: a lock-free list of free indices.
 //
-// For things that are given back and taken again by any thread, also in a signal handler. The head
-// carries a count of changes, so that an index that went away and came back in between is noticed.
+// Any thread may push and pop, also in a signal handler. The head contains a count of changes, so
+// that an index that was popped and pushed again in between is detected.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace millrace::hook {
 
 class TaggedStack {
  public:
-  // `next_of(index)` is the std::atomic<uint32_t> that belongs to an index. Index 0 means none.
+  // `next_of(index)` returns the std::atomic<uint32_t> that links an index. Index 0 means none.
   template <typename NextOf>
   void push(uint32_t index, NextOf next_of) {
     uint64_t head = head_.load(std::memory_order_relaxed);
@@ -23,7 +23,7 @@ class TaggedStack {
                                           std::memory_order_relaxed));
   }
 
-  // 0 where the stack is empty.
+  // 0 if the stack is empty.
   template <typename NextOf>
   uint32_t pop(NextOf next_of) {
     uint64_t head = head_.load(std::memory_order_acquire);
