@@ -7,8 +7,8 @@
 
 namespace millrace::hook {
 
-// Runs work(context) with some descriptors free, and returns when it is done. The work may map
-// memory (it stays) and must use system calls only. False where the kernel refuses such a task.
+// Runs work(context) with some descriptors free, and waits for it. The work must use system calls
+// only. Memory that it maps stays mapped. False if the kernel refuses the task.
 bool with_own_descriptors(void (*work)(void*), void* context);
 
 }  // namespace millrace::hook

@@ -1,9 +1,9 @@
-// Alignment: how the clocks of several hosts become one.
+// Alignment: maps the clocks of several hosts onto a common clock.
 //
 // The common clock is the monotonic clock of one host, the reference, with its wall time. Sessions
-// on one host and boot share a clock and need nothing. Others are mapped by what MPI measured
-// against rank 0 where it did, else by each host's own pairs of monotonic and wall time, which are
-// as good as the hosts' NTP: no trace can tell how good that is, so the report says "wall clock".
+// of the same host and boot share a clock and need no alignment. Other sessions use the offset to
+// rank 0 that MPI measured. Without it they use their own monotonic and wall times, which are only
+// as good as the hosts' NTP. No trace can tell how good that is, so the report says "wall clock".
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace millrace::trace {
 
-// common = reference_ns + (t - at_ns) * rate, for times t of a session.
+// common = reference_ns + (t - at_ns) * rate, for a time t of a session.
 struct ClockMap {
   int64_t at_ns = 0;
   int64_t reference_ns = 0;
@@ -27,13 +27,13 @@ struct ClockMap {
 };
 
 struct Alignment {
-  int64_t origin_wall_ns = 0;  // wall time of the common clock's zero
+  int64_t origin_wall_ns = 0;  // wall time at zero of the common clock
   std::vector<ClockMap> maps;  // by session
 };
 
-// What a session is aligned from.
+// What the alignment needs to know about a session.
 struct AlignmentInput {
-  SessionEntry* session = nullptr;  // offset, drift, uncertainty and alignment are set in it
+  SessionEntry* session = nullptr;  // its offset, drift, uncertainty and alignment are set
   int64_t file_origin_wall_ns = 0;  // for sessions without clocks
   std::vector<const ProcessEntry*> processes;
 };

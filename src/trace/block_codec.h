@@ -1,8 +1,8 @@
-// BlockCodec: the events of one block to bytes and back. docs/formats/trace.md, "Events".
+// BlockCodec: encodes the events of one block, and decodes them. docs/formats/trace.md, "Events".
 //
-// Encoders and decoders keep their working memory from block to block; each thread has its own. The
-// bytes are whatever a file held: decoding checks every count and length before it is used, and
-// never holds more than a block of kTraceBlockEventsMax events may have.
+// Encoders and decoders reuse their working memory; each thread has its own. Input is not trusted:
+// decoding checks every count and length before using it, and never holds more than a block of
+// kTraceBlockEventsMax events.
 #pragma once
 
 #include <memory>
@@ -15,20 +15,20 @@
 
 namespace millrace::trace {
 
-// A run of a block's events: `count` of them from `first` on.
+// `count` consecutive events of a block, starting at `first`.
 struct EventRun {
   size_t first = 0;
   size_t count = 0;
 };
 
-// Whether all columns are equally long, and the tags fit them.
+// Whether all columns have the same length, and the tags match them.
 Status check_columns(const EventColumns& columns);
 
-// The levels of a payload's calls, bit n for wire::Level n, from its first bytes alone. Bit 0
-// stands for calls of levels that this version does not know.
+// The levels of the calls in a payload, read from its first bytes only. Bit n is wire::Level n; bit
+// 0 stands for levels that this version does not know.
 Result<uint32_t> block_levels(ByteView payload, uint32_t count);
 
-// The bit of one call.
+// The bit of a call's level.
 constexpr uint32_t level_bit(wire::Call call) {
   const auto level = static_cast<uint32_t>(wire::level_of(call));
   return level < wire::kLevelCount ? 1u << level : 1u;
@@ -40,8 +40,8 @@ class BlockEncoder {
   BlockEncoder(BlockEncoder&&) noexcept;
   ~BlockEncoder();
 
-  // Appends the payload. `base_ns` is the time from which the block counts, best its earliest
-  // begin. REQUIRES: check_columns() is ok, and run.count is 1 to kTraceBlockEventsMax.
+  // Appends the payload. Times are stored relative to `base_ns`, ideally the earliest begin of the
+  // block. REQUIRES: check_columns() is ok, and run.count is 1 to kTraceBlockEventsMax.
   void encode(const EventColumns& columns, EventRun run, uint64_t base_ns, BytesOut& out);
 
  private:

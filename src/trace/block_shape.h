@@ -1,8 +1,8 @@
-// Shape: what one event has in common with many others of its block, and how the rest is written.
+// Shape: what an event has in common with many others of its block, and how the rest is stored.
 //
-// Most of a trace repeats: the same call, on the file of the event before, for as many bytes as the
-// last time, all of which came. A block therefore lists the shapes that occur in it and keeps one
-// small number an event; only what a shape calls explicit has a place in the columns.
+// Most events of a trace repeat: the same call, on the same file as the event before, with the same
+// size as last time, and completely successful. A block therefore lists its shapes once and stores
+// one small number per event. Columns hold only values that a shape marks as explicit.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace millrace::trace {
 
 enum class FileForm : uint8_t {
   kExplicit = 0,
-  kAsBefore = 1,    // the file of the event before, in the block
+  kAsBefore = 1,    // the file of the previous event of the block
   kAsLastCall = 2,  // the file of the last event with the same call
 };
 enum class SizeForm : uint8_t {
@@ -24,7 +24,7 @@ enum class SizeForm : uint8_t {
 enum class OffsetForm : uint8_t {
   kExplicit = 0,
   kNone = 1,
-  kExpected = 2,  // where the last event of the file ended
+  kExpected = 2,  // the end of the file's last event
 };
 enum class ResultForm : uint8_t {
   kExplicit = 0,
@@ -49,7 +49,7 @@ struct Shape {
   uint16_t error = 0;
   uint32_t detail = 0;
 
-  // The forms as the file has them: two bits each, from the lowest on.
+  // The forms as stored: two bits each, starting at the lowest.
   uint16_t forms() const {
     return static_cast<uint16_t>(static_cast<unsigned>(file) | static_cast<unsigned>(size) << 2 |
                                  static_cast<unsigned>(offset) << 4 |
@@ -57,7 +57,7 @@ struct Shape {
                                  static_cast<unsigned>(other) << 8);
   }
 
-  // False where a form is none of those above.
+  // False if a form is unknown.
   bool set_forms(uint64_t forms) {
     file = static_cast<FileForm>(forms & 3);
     size = static_cast<SizeForm>(forms >> 2 & 3);
@@ -71,13 +71,16 @@ struct Shape {
 
 // Flags of a block's first byte.
 inline constexpr uint8_t kBlockHasDetails = 1;     // details are a column, not part of the shapes
-inline constexpr uint8_t kBlockOffsetsDiffer = 2;  // explicit offsets count from the expected one
-inline constexpr uint8_t kBlockFilesDiffer = 4;    // explicit files count from the explicit before
+inline constexpr uint8_t kBlockOffsetsDiffer = 2;  // explicit offsets are relative to the expected
+                                                   // one
+inline constexpr uint8_t kBlockFilesDiffer = 4;    // explicit files are relative to the previous
+                                                   // explicit one
 inline constexpr uint8_t kBlockHasTags = 8;
 inline constexpr uint8_t kBlockFlagsKnown = 15;
 
-// What the last events of a call or a file were: tables of fixed size, indexed by the low bits, so
-// that reader and writer need no hashing to agree. Others that share a place only predict worse.
+// Tables of the last event of each call and file, to predict the next. They have a fixed size and
+// are indexed by the low bits, so that reader and writer agree without hashing. A collision only
+// makes the prediction worse.
 inline constexpr size_t kCallPlaces = 4096;
 inline constexpr size_t kFilePlaces = 4096;
 

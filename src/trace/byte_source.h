@@ -1,5 +1,5 @@
-// ByteSource: bytes at an offset, of a file or of memory, so that readers of files can be tested
-// and fuzzed without one.
+// ByteSource: random access to the bytes of a file or of memory. Readers of files can be tested and
+// fuzzed without a file.
 #pragma once
 
 #include <string>
@@ -13,11 +13,10 @@ namespace millrace::trace {
 
 class ByteSource {
  public:
-  // Takes over an open file. Read as it goes, not mapped: a trace may still be written, and one
-  // that is cut short must not end the reader with a signal.
+  // Opens a file. It is read on demand, not mapped: a trace may still be written, and reading a
+  // truncated mapping would kill the reader with a signal.
   static Result<ByteSource> from_file(const std::string& path);
-  // A part of a file, and behind it, from its size on, another file where there is one: an area of
-  // a recording with its further rings.
+  // A part of a file, optionally followed by another file: a child page with its further rings.
   struct Piece {
     std::string path;
     uint64_t offset = 0;
@@ -28,13 +27,13 @@ class ByteSource {
   // `bytes` must outlive the source.
   explicit ByteSource(ByteView bytes) : bytes_(bytes), size_bytes_(bytes.size()) {}
 
-  uint64_t size_bytes() const { return size_bytes_; }  // when it was opened, or last looked at
+  uint64_t size_bytes() const { return size_bytes_; }  // when it was opened or last refreshed
 
-  // Looks again how large the file is: it may be written on. Nothing changes for memory and pieces.
+  // Updates the size of a file that is still written. Does nothing for memory and pieces.
   Status look_again();
 
-  // The bytes from `offset` on: a view of memory, or of `scratch`, which they are read into. Fails
-  // where the source ends earlier, before anything is allocated.
+  // `size_bytes` bytes from `offset` on: a view of the memory, or of `scratch`, into which they are
+  // read. If the source is too short, it fails before allocating anything.
   Result<ByteView> view(uint64_t offset, size_t size_bytes, std::vector<std::byte>& scratch) const;
 
  private:
@@ -43,8 +42,8 @@ class ByteSource {
   File file_;
   ByteView bytes_;
   uint64_t size_bytes_ = 0;
-  uint64_t begin_ = 0;        // where in file_ it begins
-  uint64_t piece_bytes_ = 0;  // how much of file_ it has, where more_ follows; 0: all
+  uint64_t begin_ = 0;        // where the source begins in file_
+  uint64_t piece_bytes_ = 0;  // how much of file_ belongs to it if more_ follows; 0: all
   File more_;
 };
 

@@ -1,4 +1,4 @@
-// BytesOut: bytes that grow as they are written, little-endian, with the numbers ByteReader reads.
+// BytesOut: a growing buffer of little-endian values, in the encodings that ByteReader reads.
 #pragma once
 
 #include <cstdint>

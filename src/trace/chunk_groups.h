@@ -1,4 +1,4 @@
-// ChunkGroups: how the chunks of a process become blocks of at most kTraceBlockEventsMax events.
+// ChunkGroups: groups the chunks of a process into blocks of at most kTraceBlockEventsMax events.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct ChunkGroup {
   size_t count = 0;
 };
 
-// Each chunk has at most as many events as slots, so that a group is surely a block.
+// A chunk has at most as many events as slots, so a group always fits into a block.
 inline std::vector<ChunkGroup> group_chunks(const std::vector<ChunkPlace>& chunks) {
   std::vector<ChunkGroup> groups;
   size_t slots = 0;

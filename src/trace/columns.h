@@ -1,8 +1,8 @@
-// EventColumns: events as parallel arrays, which is how traces are stored, scanned and exported.
+// EventColumns: events as parallel arrays, the form in which they are stored, scanned and exported.
 //
-// All arrays but the tags' have one entry an event. Times are nanoseconds on the trace's common
-// clock (Trace::origin_wall_ns is its zero). Names, threads and processes are indices into the
-// trace's tables.
+// All arrays except those of tags have one entry per event. Times are nanoseconds on the trace's
+// common clock (Trace::origin_wall_ns is its zero). Names, threads and processes are indices into
+// the trace's tables.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ enum class NameIndex : uint32_t {};     // into Trace::names(); 0 is the empty n
 enum class ThreadIndex : uint32_t {};   // into Trace::threads()
 enum class ProcessIndex : uint32_t {};  // into Trace::processes()
 
-// A key=value of a region.
+// A key=value tag of a region.
 struct RegionTag {
   NameIndex key{};
   wire::TagKind kind = wire::TagKind::kNone;
@@ -28,26 +28,26 @@ struct EventColumns {
   std::vector<uint64_t> begin_ns;
   std::vector<uint64_t> duration_ns;
   std::vector<wire::Call> call;
-  std::vector<NameIndex> file;   // path, or the name of a region
-  std::vector<uint64_t> offset;  // wire::kNoOffset: none. A region: its step
-  std::vector<uint64_t> size;    // bytes asked. A region: its epoch
-  std::vector<int64_t> result;   // what the call returned; bytes where it moves bytes
+  std::vector<NameIndex> file;   // the path, or the name of a region
+  std::vector<uint64_t> offset;  // wire::kNoOffset: none. For a region: its step
+  std::vector<uint64_t> size;    // requested bytes. For a region: its epoch
+  std::vector<int64_t> result;   // what the call returned; bytes for calls that move bytes
   std::vector<uint16_t> error;   // errno; 0: none
   std::vector<ThreadIndex> thread;
-  std::vector<uint32_t> detail;       // open flags, whence, advice, ...: by call
+  std::vector<uint32_t> detail;       // depends on the call: open flags, whence, advice, ...
   std::vector<NameIndex> other_file;  // the second file of rename, copy_file_range, ...
   std::vector<uint64_t> other_offset;
   std::vector<uint8_t> flags;  // wire::kFlagForeignOrigin, kFlagEstimate
 
-  // The tags of event i are tags[tag_begin[i]] up to tags[tag_begin[i + 1]]. tag_begin is empty
-  // where no event of the block has any.
+  // The tags of event i are tags[tag_begin[i]] to tags[tag_begin[i + 1]]. tag_begin is empty if no
+  // event of the block has tags.
   std::vector<uint32_t> tag_begin;
   std::vector<RegionTag> tags;
 
   size_t size_events() const { return begin_ns.size(); }
 };
 
-// Empties all columns and keeps their memory.
+// Clears all columns but keeps their memory.
 inline void clear(EventColumns& columns) {
   columns.begin_ns.clear();
   columns.duration_ns.clear();

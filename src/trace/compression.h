@@ -1,6 +1,6 @@
-// Compression: zstd at its fastest level, with the working memory kept from call to call.
+// Compression: zstd at its fastest level, reusing its working memory between calls.
 //
-// The one place that includes zstd. Not thread-safe: each thread has its own.
+// The only place that includes zstd. Not thread-safe: each thread has its own.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ class Compressor {
   Compressor(Compressor&&) noexcept;
   ~Compressor();
 
-  // Appends a frame of `bytes` to `out` and returns its length; 0, and nothing appended, where the
-  // frame would not be shorter than `limit_bytes`.
+  // Appends `bytes` as one frame to `out` and returns the frame's length. If it would not be
+  // shorter than `limit_bytes`, appends nothing and returns 0.
   size_t append(ByteView bytes, size_t limit_bytes, std::vector<std::byte>& out);
 
  private:
@@ -32,7 +32,7 @@ class Decompressor {
   Decompressor(Decompressor&&) noexcept;
   ~Decompressor();
 
-  // Fails unless the frame holds exactly as many bytes as `out`.
+  // Fails unless the frame decompresses to exactly the size of `out`.
   Status decompress(ByteView frame, MutableByteView out);
 
  private:

@@ -1,9 +1,9 @@
-// DividedTasks: the tasks of an outer launcher in which an inner one started ranks of its own.
+// DividedTasks: tasks of an outer launcher in which an inner launcher started its own ranks.
 //
-// torchrun inside srun or mpirun is an agent that starts the processes which train. The agent, and
-// the shell or the helpers beside it, have the outer launcher's rank in their environment and are
-// not ranks. The workers have both. So a process whose rank comes from a launcher is not a rank if
-// another process of the same task has a rank from a launcher further in. docs/design/ranks.md.
+// torchrun inside srun or mpirun is an agent that starts the training processes. The agent, and any
+// shell or helper beside it, have the outer launcher's rank in their environment but are not ranks.
+// The workers have both. So a process with a launcher's rank is not a rank if another process of
+// the same task has a rank from an inner launcher. docs/design/ranks.md.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,15 @@ namespace millrace::trace {
 
 class DividedTasks {
  public:
-  // Every process of the trace. `session` is any number that tells sessions apart.
+  // Call for every process of the trace. `session` is any number that identifies the session.
   void add(uint32_t session, const wire::RankOrigin& origin) {
     if (origin.outer_by != wire::RankTeller::kNobody) {
       tasks_.emplace(session, origin.outer_by, origin.outer_rank);
     }
   }
 
-  // Whether the process stands around the ranks of its task. Call it after all were added.
+  // Whether the process is an agent or a helper of its task, not a rank. Call it after add() has
+  // seen all processes.
   bool is_around_ranks(uint32_t session, int32_t rank, const wire::RankOrigin& origin) const {
     return origin.told_by != wire::RankTeller::kNobody &&
            tasks_.contains({session, origin.told_by, rank});

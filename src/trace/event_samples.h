@@ -1,4 +1,4 @@
-// EventSamples: made-up events that look like those of real programs, for tests and benchmarks.
+// EventSamples: generated events that look like those of real programs, for tests and benchmarks.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace millrace::trace {
 
-// One event with the values of a successful read where nothing else is said.
+// One event. The defaults are those of a successful read.
 struct SampleEvent {
   uint64_t begin_ns = 0;
   uint64_t duration_ns = 0;
@@ -41,8 +41,8 @@ inline void push(EventColumns& columns, const SampleEvent& event) {
   columns.flags.push_back(event.flags);
 }
 
-// Durations as a page cache gives them: a bell of some tens of nanoseconds, a long tail, and now
-// and then an interrupt.
+// Durations as with a page cache: a bell curve some tens of nanoseconds wide, a long tail, and an
+// occasional interrupt.
 inline uint64_t noisy_ns(Random& random, uint64_t typical_ns) {
   uint64_t noise = 0;
   for (int i = 0; i < 4; ++i) noise += random.below(typical_ns / 16 + 1);
@@ -86,7 +86,7 @@ inline EventColumns sequential_reads(size_t count) {
   return columns;
 }
 
-// Opens, reads and closes files in random order; `count` events, a third of them each.
+// `count` opens, reads and closes of files in random order, a third each.
 inline EventColumns small_files(size_t count, uint32_t file_count) {
   EventColumns columns;
   Random random(3);
@@ -118,7 +118,7 @@ inline EventColumns small_files(size_t count, uint32_t file_count) {
   return columns;
 }
 
-// Steps of training: a fetch of four reads, and regions around them that end after what they hold.
+// Training steps: four reads per fetch, and regions that end after the events inside them.
 inline EventColumns regions(size_t count) {
   EventColumns columns;
   Random random(4);

@@ -1,9 +1,9 @@
-// Numbers: a column of 64-bit numbers as few bytes. docs/formats/trace.md, "Numbers".
+// Numbers: compresses a column of 64-bit numbers. docs/formats/trace.md, "Numbers".
 //
-// Each number is written as bias + factor * q, with the least number as bias and the greatest
-// common factor of the rest; the q are cut into planes, all lowest bytes first, then all second
-// bytes, and so on, and each plane is left out where it is one byte throughout, compressed where
-// that gains, and raw otherwise. Noise then costs its own bits and little more.
+// Each number is stored as bias + factor * q. The bias is the smallest number, and the factor the
+// greatest common factor of the differences. The q are split into planes: all lowest bytes, then
+// all second bytes, and so on. A plane is omitted if all its bytes are equal, compressed if that
+// saves space, and raw otherwise. Noise then costs little more than its own bits.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,7 @@ class NumbersEncoder {
  public:
   void encode(std::span<const uint64_t> values, Signedness signedness, BytesOut& out);
 
-  // What encode() would take for the beginning of `values`, to choose between two ways to write
-  // them.
+  // The size of encode()'s output for the beginning of `values`, to choose between two encodings.
   size_t estimate(std::span<const uint64_t> values, Signedness signedness);
 
  private:

@@ -1,9 +1,8 @@
-// PackedFile: the reader of one *.mrt file. docs/formats/trace.md.
+// PackedFile: reads one *.mrt file. docs/formats/trace.md.
 //
-// Opening reads the tables and the list of blocks, from the index where the file has one, by going
-// from block to block where it has not. Damage does not end the reading: what cannot be read is
-// told by problems(), and the next block that is whole is looked for. Several threads may read
-// blocks at once.
+// Opening reads the tables and the list of blocks: from the index if there is one, else block by
+// block. Damage does not end the reading: problems() reports what cannot be read, and reading goes
+// on at the next intact block. Several threads may read blocks at the same time.
 #pragma once
 
 #include <string>
@@ -25,8 +24,8 @@ struct PackedBlock {
 
 class PackedFile {
  public:
-  // Fails where the bytes are no trace file of a version this build reads. `name` stands before
-  // every message.
+  // Fails if the bytes are not a trace file of a version that this build reads. Every message
+  // begins with `name`.
   static Result<PackedFile> open(ByteSource source, std::string name);
 
   const Tables& tables() const { return tables_; }
@@ -36,7 +35,7 @@ class PackedFile {
   const std::map<std::string, Consumed>& consumed() const { return consumed_; }
   const wire::TraceFileHeader& header() const { return header_; }
   bool has_index() const { return has_index_; }
-  // The sentence to say where it has none.
+  // The problem to report if there is no index.
   std::string unfinished() const {
     return name_ +
            ": has no index at its end: its writer was stopped, or is still at work. What is "
@@ -45,21 +44,20 @@ class PackedFile {
   bool is_packed_recording() const { return (header_.flags & wire::kTraceFileNeedsCommit) != 0; }
   uint64_t size_bytes() const { return source_.size_bytes(); }
 
-  // The names of tables(), which has none afterwards; events are still checked against their
-  // number.
+  // Moves the names out of tables(). Events are still checked against their number.
   std::vector<std::string> release_names() { return std::exchange(tables_.names, {}); }
 
-  // Every block, for a writer that goes on with this file: its index lists them all.
+  // All blocks, for a writer that continues this file and lists them in its index.
   const std::vector<PackedBlock>& blocks() const { return blocks_; }
 
-  // Reads on after the last commit, in a file that a packer still writes: tables, event_blocks()
-  // and consumed() grow. What is not committed yet is left for the next time.
+  // Continues after the last commit, in a file that a packer is still writing: tables,
+  // event_blocks() and consumed() grow. Uncommitted blocks are left for the next call.
   Status read_on();
 
-  // Events with the file's own indices and times.
+  // Reads events with the file's own indices and times.
   Status read(size_t event_block, EventColumns& columns) const;
 
-  // The levels of its calls, as block_levels() says them, without decoding it.
+  // The levels of the block's calls, like block_levels(), without decoding the block.
   Result<uint32_t> levels(size_t event_block) const;
 
  private:

@@ -1,7 +1,7 @@
-// PackedWriter: writes the blocks of one *.mrt file, in order. docs/formats/trace.md.
+// PackedWriter: writes the blocks of one *.mrt file in order. docs/formats/trace.md.
 //
-// The ground under TraceWriter and Packer. Tables are kept in memory and written in increments: by
-// flush_tables(), which append() calls, so that an event's names are in the file before the event.
+// TraceWriter and Packer are built on it. Tables are kept in memory. flush_tables() writes what is
+// new; append() calls it, so that an event's names are in the file before the event.
 #pragma once
 
 #include <string>
@@ -20,10 +20,10 @@ namespace millrace::trace {
 
 class PackedWriter {
  public:
-  // Begins a file; `flags` as TraceFileHeader has them.
+  // Starts a file. `flags` are those of TraceFileHeader.
   static Result<PackedWriter> create(File file, int64_t origin_wall_ns, uint32_t flags);
 
-  // Goes on with a file at its end, with its tables as they are.
+  // Continues a file at its end, with its tables.
   static PackedWriter resume(File file, const PackedFile& before);
 
   const Tables& tables() const { return tables_; }
@@ -35,14 +35,14 @@ class PackedWriter {
   ThreadIndex add_thread(const Thread& thread);
   void add_loss(const LostEvents& loss);
 
-  // Entries to change; they are written again. REQUIRES: the index is of an entry.
+  // Returns an entry to change; it will be written again. REQUIRES: the entry exists.
   SessionEntry& session(uint32_t index);
   ProcessEntry& process(ProcessIndex index);
 
-  // REQUIRES: all events are of `process`.
+  // REQUIRES: all events belong to `process`.
   Status append(const EventColumns& columns, ProcessIndex process);
 
-  // One already encoded block, so that several threads can encode at once.
+  // An encoded block, so that several threads can encode at the same time.
   struct EncodedBlock {
     BytesOut payload;
     uint32_t count = 0;
@@ -54,14 +54,14 @@ class PackedWriter {
                      BlockEncoder& encoder, EncodedBlock& out);
   Status append(const EncodedBlock& block);
 
-  // Events [first, ...) of at most a block. Cuts where events or tags become too many.
+  // The events from `first` on that fit into one block, limited by events and by tags.
   static EventRun next_run(const EventColumns& columns, size_t first);
 
   Status flush_tables();
   Status append_commit(const Commit& commit);
   Status append_clock(const std::vector<wire::ClockSample>& samples);
 
-  // Writes what is pending, the index and the trailer. More may be appended afterwards.
+  // Writes pending tables, the index and the trailer. More may be appended afterwards.
   Status finish();
   Status sync() const { return file_.sync(); }
   Status close() { return file_.close(); }
@@ -78,7 +78,7 @@ class PackedWriter {
   std::vector<PackedBlock> blocks_;
   Tables tables_;
   std::unordered_map<std::string, NameIndex> name_index_;
-  size_t names_written_ = 1;  // the empty name is in every file
+  size_t names_written_ = 1;  // every file has the empty name
   size_t threads_written_ = 0;
   size_t losses_written_ = 0;
   std::vector<bool> session_changed_;

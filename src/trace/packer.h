@@ -1,13 +1,13 @@
-// Packer: turns a session's recording into a packed file, while its programs run or afterwards.
+// Packer: turns the recording of a session into a packed file, while its programs run or later.
 //
-// May be run again and again: pack_available() takes the part of the logs that will not change any
-// more, and gives its space back; finish() takes all of the processes that have ended, and removes
-// their files. Each step is made certain in the packed file (a commit) before anything of the
-// recording is removed: whenever it is stopped, file and recording together hold every event once,
-// and another packer goes on from there. If the disk is full nothing is removed, and the recording
-// can be read as it is.
+// May be run repeatedly. pack_available() packs the part of the logs that will not change any more,
+// and frees its space. finish() packs everything of processes that have ended, and deletes their
+// files. A commit makes each step durable in the packed file before any part of the recording is
+// deleted. Whenever packing stops, the file and the recording together hold every event exactly
+// once, and another packer can continue. If the disk is full, nothing is deleted and the recording
+// stays readable.
 //
-// Not thread-safe. A lock on the packed file keeps two packers apart.
+// Not thread-safe. A lock on the packed file keeps other packers out.
 #pragma once
 
 #include <cstdint>
@@ -22,41 +22,42 @@
 namespace millrace::trace {
 
 struct PackOptions {
-  // Threads that encode; 1 packs on the caller's alone.
+  // Threads that encode. With 1, the calling thread does everything.
   size_t threads = 1;
-  // Take processes of other hosts as ended: only their user can know.
+  // Assume that processes on other hosts have exited. Only the user can know.
   bool others_ended = false;
-  // pack_available() leaves a log alone until it has grown by this much: small blocks pack badly.
+  // pack_available() skips a log until it has grown by this much, because small blocks compress
+  // badly.
   uint64_t batch_bytes = 1 << 20;
-  // Asked between blocks. Once it says yes, packing ends with Errc::kCancelled, and the recording
-  // stays.
+  // Polled between blocks. If it returns true, packing fails with Errc::kCancelled and the
+  // recording is kept.
   std::function<bool()> stopped;
 };
 
 struct RunningProcess {
   uint32_t pid = 0;
   std::string command;
-  std::string host;  // empty: this one
+  std::string host;  // empty: this host
 };
 
 struct PackOutcome {
-  uint64_t events = 0;        // packed by this call
-  uint64_t packed_bytes = 0;  // size of the packed file now
-  // Whose recordings stay; where none has one that runs, those that may yet begin one.
+  uint64_t events = 0;        // that this call packed
+  uint64_t packed_bytes = 0;  // current size of the packed file
+  // Processes that are still recording or, if there are none, that may still start.
   std::vector<RunningProcess> running;
-  std::vector<std::string> problems;  // what could not be read, as Trace::problems()
-  bool session_removed = false;       // nothing of the recording is left
+  std::vector<std::string> problems;  // what could not be read, like Trace::problems()
+  bool session_removed = false;       // the whole recording was deleted
 };
 
 class Packer {
  public:
-  // Begins `output`, or goes on with it. Fails where it holds another recording, or another packer
-  // is at work on it.
+  // Creates `output` or continues it. Fails if it belongs to another recording, or if another
+  // packer is using it.
   static Result<Packer> open(const std::filesystem::path& session_directory,
                              const std::filesystem::path& output, const PackOptions& options = {});
 
-  // Beside the session's directory, with its name: DIR/NAME.mrt, or DIR/NAME-2.mrt where that is
-  // of another recording.
+  // Next to the session's directory, with its name: DIR/NAME.mrt, or DIR/NAME-2.mrt if that belongs
+  // to another recording.
   static std::filesystem::path default_output(const std::filesystem::path& session_directory);
 
   Packer(Packer&&) noexcept;

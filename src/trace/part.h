@@ -1,6 +1,6 @@
-// Part: one file or one recording of a trace, with indices and times of its own.
+// Part: one packed file or one recording of a trace, with its own indices and times.
 //
-// A trace joins its parts: it maps their tables into one and their clocks onto a common one.
+// A trace joins its parts: it merges their tables and maps their clocks onto a common one.
 #pragma once
 
 #include <string>
@@ -22,13 +22,14 @@ class Part {
   virtual const std::vector<std::string>& problems() const = 0;
   virtual int64_t origin_wall_ns() const = 0;
 
-  // Its names, which tables() then has no more: a trace of a million files has them once.
+  // Moves the names out of tables(), so that a trace of a million files stores them once.
   virtual std::vector<std::string> release_names() = 0;
 
-  // As Trace::read_block, with the part's indices and times. Several threads may read at once.
+  // Like Trace::read_block, with the part's indices and times. Several threads may read at the same
+  // time.
   virtual Status read(size_t block, EventColumns& columns) const = 0;
 
-  // As Trace::block_levels.
+  // Like Trace::block_levels.
   virtual Result<uint32_t> levels(size_t block) const = 0;
 };
 

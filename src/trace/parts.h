@@ -1,4 +1,4 @@
-// Parts: finds what a path holds of a trace, and opens it.
+// Parts: finds the parts of a trace at a path, and opens them.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,17 @@ namespace millrace::trace {
 
 struct OpenedParts {
   std::vector<std::unique_ptr<Part>> parts;
-  std::vector<std::string> problems;  // of files that could not be opened at all
+  std::vector<std::string> problems;  // files that could not be opened
 };
 
-// `path` as Trace::open takes it. Fails where there is nothing of a trace.
+// `path` as for Trace::open. Fails if there is no trace.
 Result<OpenedParts> open_parts(const std::string& path);
 
-// All that can be used of several paths. Fails where that is nothing, with what is wrong with each.
+// Opens everything usable in several paths. If nothing is, fails and says what is wrong with each.
 Result<OpenedParts> open_parts(const std::vector<std::string>& paths);
 
-// `paths` in their order without those that would be read a second time: the same under another
-// name, or a file or a session in a directory that is among them.
+// `paths` in order, without those that would be read twice: the same path under another name, or a
+// file or session in a directory that is also listed.
 std::vector<std::string> without_repeats(const std::vector<std::string>& paths);
 
 }  // namespace millrace::trace

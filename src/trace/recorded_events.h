@@ -1,8 +1,8 @@
-// RecordedEvents: the events in the slots of a ring.
+// RecordedEvents: reads the events in the slots of a ring.
 //
-// Slots are what the traced program left: empty ones where it was killed or interrupted, extension
-// slots without their event. Both are passed over; an event whose own slots do not fit together is
-// counted as broken.
+// Slots are as the traced program left them. It may have left empty slots, if it was killed or
+// interrupted, and extension slots without an event. Both are skipped. An event whose own slots are
+// inconsistent is counted as broken.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace millrace::trace {
 
-// A process and a thread as their host numbers them.
+// A process and a thread as numbered by their host.
 struct HostThread {
   uint32_t pid = 0;
   uint32_t tid = 0;
@@ -28,7 +28,7 @@ inline bool is_extension(const wire::TraceSlot& slot) {
          tag <= static_cast<uint16_t>(wire::SlotTag::kOrigin);
 }
 
-// Calls visit(slots of the event, where it happened) for each event; returns how many were broken.
+// Calls visit(slots of the event, its thread) for each event. Returns the number of broken events.
 template <typename Visit>
 uint64_t visit_events(const Chunk& chunk, Visit visit) {
   constexpr uint16_t kTagMin = 0xff00;
@@ -59,7 +59,7 @@ uint64_t visit_events(const Chunk& chunk, Visit visit) {
   return broken;
 }
 
-// Turns events into columns. `Names` and `Threads` say which index a NameId, or a HostThread, has:
+// Converts events to columns. `Names` and `Threads` map a NameId or a HostThread to an index:
 //   NameIndex Names::operator()(wire::NameId), ThreadIndex Threads::operator()(HostThread)
 template <typename Names, typename Threads>
 class EventAppender {
@@ -119,7 +119,8 @@ class EventAppender {
     count_tags(tags_before);
   }
 
-  // The end of the tags, where there are any. REQUIRES: nothing is appended afterwards.
+  // Adds the end of the last event's tags, if there are tags. REQUIRES: nothing is appended
+  // afterwards.
   void finish() {
     if (!columns_.tag_begin.empty()) {
       columns_.tag_begin.push_back(static_cast<uint32_t>(columns_.tags.size()));
@@ -157,8 +158,8 @@ class EventAppender {
     }
   }
 
-  // Where a region began that ended elsewhere is told by two tags: columns of their own would cost
-  // every reader for what hardly any event has.
+  // Stores as two tags where a region began that ended elsewhere. Hardly any event has this, and
+  // separate columns would cost every reader.
   void append_origin(const wire::TraceOrigin& origin) {
     columns_.tags.push_back({names_.origin_pid(), wire::TagKind::kInteger, origin.process});
     columns_.tags.push_back({names_.origin_tid(), wire::TagKind::kInteger, origin.thread});

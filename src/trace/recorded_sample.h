@@ -1,4 +1,4 @@
-// RecordedSample: writes small recordings for tests, as a recorder would have left them.
+// RecordedSample: writes small recordings for tests, as a recorder would.
 #pragma once
 
 #include <cstring>
@@ -13,7 +13,7 @@ namespace millrace::trace {
 
 class RecordedSample {
  public:
-  // A session of a host that is not this one, whose counter ticks twice a nanosecond.
+  // A session of another host, whose counter ticks twice per nanosecond.
   static constexpr uint64_t kFirstTicks = 1'000'000;
   static constexpr uint64_t kFirstNs = 5'000'000'000;
   static constexpr int64_t kFirstWall = 1'700'000'000'000'000'000;
@@ -72,7 +72,7 @@ class RecordedSample {
     return ring;
   }
 
-  // A read of 4096 bytes that began `ns` after the session and took 500 ns.
+  // A read of 4096 bytes that began `ns` after the session's start and took 500 ns.
   static wire::TraceSlot read_event(uint64_t ns, wire::NameId file, uint64_t offset) {
     wire::TraceSlot slot{};
     slot.record = {.begin_ticks = ticks_at(ns),
@@ -119,7 +119,7 @@ class RecordedSample {
     write(recording + ".log", log_bytes);
   }
 
-  // Children in the areas of a parent, each with one ring: recordings NAME@0, NAME@1 and on.
+  // Children in child pages of a parent, each with one ring: recordings NAME@0, NAME@1, ...
   struct Child {
     wire::ProcessPage page;
     wire::Ring ring;

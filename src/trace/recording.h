@@ -1,7 +1,7 @@
-// Recording: the files a session's processes write, read from bytes. docs/formats/recording.md.
+// Recording: reads the files that a session's processes write. docs/formats/recording.md.
 //
-// The bytes may be those of a running program, of one that was killed at any point, or of a broken
-// disk: everything is checked, and nothing is read twice and expected to be the same.
+// The files may belong to a running program, to one that was killed at any point, or be damaged. So
+// everything is checked, and no byte is read twice and expected to be unchanged.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,20 @@ namespace millrace::trace {
 Result<wire::SessionPage> read_session_page(const ByteSource& source);
 Result<wire::ProcessPage> read_process_page(const ByteSource& source);
 
-// The host, the boot and what else a session's page says; its clocks without later samples.
+// Host, boot and other fields of a session's page; its clock has only the page's own samples.
 SessionEntry session_entry(const wire::SessionPage& page, std::string directory);
 
-// The text of a name. Fails where the id points nowhere, or at bytes that are not what their hash
-// says.
+// The text of a name. Fails if the id points nowhere, or at bytes that do not match their hash.
 Result<std::string> read_name(const ByteSource& names, wire::NameId id);
 
-// The content of a ring at some time: its head, and its slots without the empty ones at the end.
+// The contents of a ring at some time: its header, and its slots without the empty ones at the end.
 struct Chunk {
   wire::RingHeader header{};
   std::vector<wire::TraceSlot> slots;
 };
 
-// Where to find one. Those of the log are read when they are needed; rings are kept in memory,
-// because their process may go on writing.
+// Where a chunk is. Chunks of the log are read when needed. Rings are copied, because their process
+// may still write to them.
 struct ChunkPlace {
   static constexpr uint64_t kInMemory = ~uint64_t{0};
   uint64_t log_offset = kInMemory;
@@ -44,16 +43,16 @@ struct ChunkPlace {
   uint32_t slot_count = 0;
 };
 
-// What one process recorded, or what is left of it after `consumed`.
+// What one process recorded, without what was `consumed`.
 class ProcessRecording {
  public:
   enum class Extent {
-    kLog,  // whole chunks of the log alone: what will not change any more
-    kAll,  // and the rings as they are now
+    kLog,  // only complete chunks of the log, which will not change any more
+    kAll,  // also the rings as they are now
   };
 
-  // `log` is opened after the rings were copied, so that what a running process moves from a ring
-  // to the log meanwhile is found in one of them. It returns null where there is no log.
+  // `open_log` runs after the rings were copied. So what a running process moves from a ring to the
+  // log in the meantime is found in one of them. It returns null if there is no log.
   template <typename OpenLog>
   static Result<ProcessRecording> read(const ByteSource& rings, OpenLog open_log,
                                        const Consumed& consumed, Extent extent) {
@@ -68,7 +67,7 @@ class ProcessRecording {
   const std::vector<ChunkPlace>& chunks() const { return chunks_; }  // by ring and sequence
   const std::vector<std::string>& problems() const { return problems_; }
 
-  // What is consumed once all of chunks() are.
+  // What is consumed after all of chunks() were packed.
   const Consumed& consumed_after() const { return consumed_after_; }
 
   Status read_chunk(const ChunkPlace& place, Chunk& chunk) const;

@@ -1,8 +1,8 @@
-// RecordingIndex: which indices of a trace's tables the names, processes and threads of one
-// recording have.
+// RecordingIndex: maps the names, processes and threads of one recording to indices of a trace's
+// tables.
 //
-// Registers what it has not met before with a `Registry`: the writer of a packed file, or tables in
-// memory. find_* only look, and may be called from several threads.
+// Registers new ones with a `Registry`: the writer of a packed file, or tables in memory. The
+// find_* functions only look up, and may be called from several threads.
 #pragma once
 
 #include <map>
@@ -25,17 +25,17 @@ class Registry {
   virtual ThreadIndex add_thread(const Thread& thread) = 0;
 };
 
-// A process's entry from its page. `pid` is the page's own, or that of a child by vfork, which
+// The entry of a process, from its page. `pid` is the page's own or that of a vfork child, which
 // writes into its parent's files.
 ProcessEntry process_entry(const wire::ProcessPage& page, uint32_t pid,
                            const std::string& recording, const TickMap& ticks);
 
-// The recordings of one program from inside and from outside: for the name of each inside, that of
-// the outside it belongs to. docs/design/all-mode.md has the rule.
+// Matches recordings of the same program made from inside and from outside: maps the name of each
+// inside recording to that of its outside recording. docs/design/all-mode.md has the rule.
 std::map<std::string, std::string> find_joined(
     const std::map<std::string, wire::ProcessPage>& pages);
 
-// What a page from inside knows that one from outside does not: the rank, and the clocks of MPI.
+// Copies what only a page from inside knows: the rank, and the clocks of MPI.
 void take_from_inside(ProcessEntry& entry, const wire::ProcessPage& inside);
 
 class RecordingIndex {
@@ -43,10 +43,10 @@ class RecordingIndex {
   RecordingIndex(Registry& registry, ByteSource names)
       : registry_(registry), names_source_(std::move(names)) {}
 
-  // What a packed file has already of `recording`.
+  // Takes over what a packed file already has of this recording.
   void remember(const Tables& tables);
 
-  // The events of these recordings are those of the process that the other one is of.
+  // Events of these inside recordings are attributed to the process of their outside recording.
   void set_joined(std::map<std::string, std::string> joined) { joined_ = std::move(joined); }
   bool is_joined(const std::string& recording) const { return joined_.contains(recording); }
 
@@ -60,7 +60,7 @@ class RecordingIndex {
   NameIndex origin_pid();
   NameIndex origin_tid();
 
-  // The table of names grows while programs run.
+  // Replaces the name table, which grows while programs run.
   void set_names(ByteSource names) { names_source_ = std::move(names); }
 
   std::vector<std::string> take_problems() { return std::exchange(problems_, {}); }
@@ -75,7 +75,7 @@ class RecordingIndex {
   std::vector<std::string> problems_;
 };
 
-// For EventAppender: registers names and threads of one process as they come.
+// For EventAppender: registers names and threads of one process when they occur.
 class RegisteringNames {
  public:
   explicit RegisteringNames(RecordingIndex& index) : index_(index) {}

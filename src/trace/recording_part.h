@@ -1,8 +1,7 @@
-// RecordingPart: a recording that is not packed yet, or not wholly, as a part of a trace.
+// RecordingPart: a recording, or what is not yet packed of it, as a part of a trace.
 //
-// Opening goes through all events once, to know the tables and the blocks; rings are copied, so
-// that the part stays as it was when it was opened while its programs run on. The logs are read
-// again when blocks are.
+// Opening scans all events once to build the tables and the list of blocks. Rings are copied, so
+// that the part does not change while its programs run. Logs are read again for each block.
 #pragma once
 
 #include <map>
@@ -16,13 +15,13 @@
 
 namespace millrace::trace {
 
-// One process's files as opened.
+// The opened files of one process.
 struct OpenedRecording {
   std::string name;
   ProcessRecording recording;
 };
 
-// What a recording consists of, wherever it came from.
+// The inputs of a recording, from any source.
 struct RecordingInput {
   SessionEntry session;
   wire::LossCounters session_lost{};
@@ -34,7 +33,7 @@ struct RecordingInput {
 
 class RecordingPart final : public Part, private Registry {
  public:
-  // `consumed` is what a packed file holds of it; that is left out.
+  // `consumed` is what a packed file already holds; it is left out.
   static Result<std::unique_ptr<RecordingPart>> open(
       const std::filesystem::path& directory, const std::map<std::string, Consumed>& consumed,
       const std::vector<wire::ClockSample>& clock_samples);
@@ -50,7 +49,7 @@ class RecordingPart final : public Part, private Registry {
   Result<uint32_t> levels(size_t block) const override { return sources_[block].levels; }
 
  private:
-  // The chunks of one block, all of one process's files.
+  // The chunks of one block, all from the files of one process.
   struct BlockSource {
     size_t recording = 0;
     size_t first_chunk = 0;
@@ -70,7 +69,7 @@ class RecordingPart final : public Part, private Registry {
 
   RecordingInput input_;
   Tables tables_;
-  std::unordered_map<std::string, NameIndex> name_index_;  // empty once it is open
+  std::unordered_map<std::string, NameIndex> name_index_;  // empty after opening
   NameIndex origin_pid_{};
   NameIndex origin_tid_{};
   RecordingIndex index_;

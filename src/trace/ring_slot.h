@@ -1,4 +1,4 @@
-// What the bytes of a ring tell of themselves, for those who read one that may still be written.
+// Predicates on the bytes of a ring that may still be written.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace millrace::trace {
 
-// The word of a slot that is written last: 0 as long as the event is not whole.
+// The word of a slot that is written last: 0 until the event is complete.
 inline uint16_t call_of(const wire::TraceSlot& slot) {
   return static_cast<uint16_t>(slot.record.call);
 }

@@ -1,4 +1,4 @@
-// SessionDirectory: the files of one recording on disk, and who still writes them.
+// SessionDirectory: the files of one recording on disk, and which processes still write them.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace millrace::trace {
 
-// This machine, as sessions name it.
+// This machine, as named in sessions.
 struct ThisHost {
   std::string name;
   std::string boot_id;
@@ -22,15 +22,15 @@ const ThisHost& this_host();
 enum class Life {
   kEnded,
   kRunning,
-  kElsewhere,  // on another host, from where it cannot be seen whether it runs
+  kElsewhere,  // on another host: whether it runs cannot be seen from here
 };
 
 class SessionDirectory {
  public:
-  // Fails where the directory holds no session's page.
+  // Fails if the directory has no session page.
   static Result<SessionDirectory> open(const std::filesystem::path& path);
   static bool is_one(const std::filesystem::path& path);
-  // One that was packed and removed, of which the page is left to be told of.
+  // A session that was packed and removed; only its page is left.
   static SessionDirectory removed(std::filesystem::path path, const wire::SessionPage& page) {
     return {std::move(path), page};
   }
@@ -40,15 +40,15 @@ class SessionDirectory {
   SessionEntry entry() const { return session_entry(page_, path_.filename().string()); }
   bool is_of_this_boot() const;
 
-  // The names of its processes' files without their endings, in order; of a process in an area of
-  // its parent's, the file's and the area's number behind '@'. Looks each time.
+  // The file names of its processes without suffix, sorted. A process in a child page has its
+  // parent's file name, '@' and the number of the page. Reads the directory on each call.
   std::vector<std::string> recordings() const;
 
   std::filesystem::path rings_path(const std::string& recording) const;
   std::filesystem::path log_path(const std::string& recording) const;
 
-  // All of it was packed, and its process has ended. Its page goes first: whoever finds the page
-  // after reading has read the rest whole.
+  // Deletes a recording that was packed and whose process has ended. Deletes its page first: a
+  // reader that still finds the page afterwards has read a complete recording.
   void remove(const std::string& recording) const;
 
   Result<wire::ProcessPage> read_process(const std::string& recording) const;
@@ -57,12 +57,12 @@ class SessionDirectory {
   Result<ByteSource> open_rings(const std::string& recording) const;
   Result<ByteSource> names() const;
 
-  // Of a process whose page is given. A program that was replaced by exec has ended; whether it was
-  // is seen in `pages`, all of the directory's.
+  // Whether the process of a page still runs. A program that was replaced by exec has ended;
+  // `pages`, all those of the directory, show this.
   Life life_of(const wire::ProcessPage& page, const std::vector<wire::ProcessPage>& pages) const;
 
-  // Ticks to nanoseconds, from the samples of the session, of `pages`, and of now where this is the
-  // machine. `kept` are those a packer used before.
+  // Converts ticks to nanoseconds, from clock samples of the session and of `pages`, and a new one
+  // if the session is of this machine. `kept` are samples that a packer used before.
   TickMap tick_map(const std::vector<wire::ClockSample>& kept,
                    const std::vector<wire::ProcessPage>& pages) const;
 

@@ -1,12 +1,12 @@
-// SessionUsers: processes that may yet record into a session, whether or not they have begun to.
+// SessionUsers: processes that may still record into a session, even if they have not started to.
 //
-// A forked child makes its recording at its first call that the recorder sees, and a program when
-// its libraries are loaded. Until then only /proc tells of them: the child has its parent's mapping
-// of the session's page, the program has the session's path in its environment. A session is
-// therefore looked at here before it is removed.
+// A forked child creates its recording at its first recorded call, and a program when its libraries
+// are loaded. Before that only /proc shows them: the child has inherited a mapping of the session's
+// page, and the program has the session's path in its environment. Therefore this is checked before
+// a session is removed.
 //
-// Right whatever namespace the processes are in, and whichever way they were made. Those that we
-// may not look at (of another user, or protected from being traced) are not found.
+// Independent of the processes' namespaces and of how they were started. Processes that we may not
+// inspect (of another user, or protected from tracing) are not found.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace millrace::trace {
 
-// Their numbers as this process sees them, without its own and without the watcher of --all, which
-// ends after all it watches. Looks at every process of the machine.
-// REQUIRES: the session is of this boot.
+// The PIDs as this process sees them, without itself and without the watcher of --all, which ends
+// after everything it watches. Checks every process of the machine. REQUIRES: the session belongs
+// to this boot.
 std::vector<uint32_t> find_session_users(const SessionDirectory& session);
 
 }  // namespace millrace::trace

@@ -1,7 +1,7 @@
-// Summary: what a trace holds, counted: the content of `millrace info`.
+// Summary: totals of a trace, the content of `millrace info`.
 //
-// Everything a trace cannot itemise is named here too: what went through mappings and foreign
-// io_uring rings, programs that left no events, losses, and parts that could not be read.
+// It also names what a trace cannot itemise: I/O through mappings and foreign io_uring rings,
+// programs without events, losses, and parts that could not be read.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ namespace millrace::trace {
 struct CallTotals {
   uint64_t events = 0;
   uint64_t errors = 0;
-  uint64_t duration_ns = 0;  // of all together: calls on several threads, and nested ones, overlap
-  uint64_t bytes = 0;        // that calls which move bytes returned
+  uint64_t duration_ns = 0;  // sum; nested calls and calls on several threads overlap
+  uint64_t bytes = 0;        // returned by calls that move bytes
 };
 
-// A program that was started and left no events of its own.
+// A program that was started but has no events.
 struct UntracedProgram {
   std::string path;
   std::string why;
@@ -32,14 +32,14 @@ struct UntracedProgram {
 struct NotItemised {
   uint64_t mmap_calls = 0;
   uint64_t mappings_ended = 0;
-  uint64_t mapped_bytes = 0;          // of those
-  uint64_t mapped_present_bytes = 0;  // of their pages in memory: an upper bound of what was read
+  uint64_t mapped_bytes = 0;          // of ended mappings
+  uint64_t mapped_present_bytes = 0;  // of their pages in memory: an upper bound on what was read
   uint64_t io_uring_setups = 0;
   uint64_t io_uring_enters = 0;
   uint64_t major_faults = 0;
   uint64_t minor_faults = 0;
   std::vector<UntracedProgram> untraced;
-  std::vector<ProcessIndex> sandboxed;  // that stopped recording when they entered a sandbox
+  std::vector<ProcessIndex> sandboxed;  // stopped recording when they entered a sandbox
 };
 
 struct Summary {
@@ -52,13 +52,13 @@ struct Summary {
   std::map<wire::Call, CallTotals> calls;
   std::vector<uint64_t> process_events;  // by process
   NotItemised not_itemised;
-  std::vector<std::string> problems;  // the trace's, and those of blocks that could not be read
+  std::vector<std::string> problems;  // of the trace, and of blocks that could not be read
 };
 
-// Goes through all events, on as many threads as there are CPUs.
+// Reads all events, on as many threads as there are CPUs.
 Summary summarise(const Trace& trace);
 
-// "posix", or "level 9" for one this version does not know.
+// For example "posix"; "level 9" if this version does not know it.
 std::string level_name(wire::Level level);
 std::string call_name(wire::Call call);
 

@@ -1,4 +1,4 @@
-// SummaryReport: a trace's summary for people and for programs.
+// SummaryReport: a trace's summary as text and as JSON.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
-// Tables: what a trace's events refer to, and the bytes of the blocks that hold them.
+// Tables: what a trace's events refer to, and how the tables are stored in blocks.
 //
-// Tables grow in increments: names and threads are added at the end; sessions and processes are
-// written again, whole, whenever more is known of them, and the last writing counts.
-// docs/formats/trace.md has the bytes.
+// Tables grow in increments. Names and threads are appended. Sessions and processes are rewritten
+// as a whole when more is known about them; the last version counts. docs/formats/trace.md
+// describes the bytes.
 #pragma once
 
 #include <map>
@@ -17,8 +17,8 @@
 
 namespace millrace::trace {
 
-// What times of a session are made from. Times of a session with clocks are nanoseconds of its
-// host's monotonic clock since `first`; those of one without are on the file's own clock.
+// The clock of a session. With a known clock, times are nanoseconds of the host's monotonic clock
+// since `first`; otherwise they are on the file's own clock.
 struct SessionClock {
   bool known = false;
   wire::CounterSource counter{};
@@ -29,10 +29,11 @@ struct SessionClock {
 struct SessionEntry {
   Session session;
   SessionClock clock;
-  std::string directory;  // of the recording, its last name; empty: it was not recorded
+  std::string directory;  // last component of the recording's path; empty: not made from a
+                          // recording
 };
 
-// Whether two entries are of one recording: begun at one instant on one host.
+// Whether two entries belong to the same recording: started at the same instant on the same host.
 inline bool is_same_recording(const SessionEntry& a, const SessionEntry& b) {
   return a.clock.known && b.clock.known && a.session.host == b.session.host &&
          a.session.boot_id == b.session.boot_id &&
@@ -40,18 +41,18 @@ inline bool is_same_recording(const SessionEntry& a, const SessionEntry& b) {
          a.clock.first.monotonic_ns == b.clock.first.monotonic_ns;
 }
 
-// The monotonic clock of rank 0's host minus that of this process, measured through MPI.
+// The monotonic clock of rank 0's host minus that of this process, measured over MPI.
 struct PeerClock {
   int64_t offset_ns = 0;
   uint64_t uncertainty_ns = 0;  // 0: not measured
-  uint64_t at_ns = 0;           // monotonic
+  uint64_t at_ns = 0;           // monotonic time of the measurement
 };
 
 struct ProcessEntry {
   Process process;
   wire::RankOrigin rank_origin{};
   PeerClock peer[2];      // at MPI_Init, at MPI_Finalize
-  std::string recording;  // PID-TICKS, the name of its files; empty: it was not recorded
+  std::string recording;  // PID-TICKS, the name of its files; empty: not made from a recording
 };
 
 struct Tables {
@@ -62,15 +63,16 @@ struct Tables {
   std::vector<LostEvents> losses;
 };
 
-// How much of one process's recording a packed file holds.
+// How much of one process's recording a packed file contains.
 struct Consumed {
   uint64_t log_bytes = 0;
-  bool done = false;                           // all of it: log, rings and losses
-  std::map<uint32_t, uint64_t> next_sequence;  // by ring: content below it was in the log
+  bool done = false;                           // everything: log, rings and losses
+  std::map<uint32_t, uint64_t> next_sequence;  // by ring: chunks with a smaller sequence came from
+                                               // the log
 };
 
-// Says that the blocks from `from_offset` to this one count, and what of the recording they
-// replace.
+// States that the blocks from `from_offset` to this one are valid, and which parts of the recording
+// they replace.
 struct Commit {
   uint64_t from_offset = 0;
   std::map<std::string, Consumed> consumed;  // by ProcessEntry::recording
@@ -85,8 +87,8 @@ void put_loss(const LostEvents& loss, BytesOut& out);
 void put_commit(const Commit& commit, BytesOut& out);
 void put_clock(const std::vector<wire::ClockSample>& samples, BytesOut& out);
 
-// Each adds a block's entries to what was read before. They check every index against the tables as
-// they are then.
+// Each function adds the entries of a block to the tables, and checks every index against the
+// tables read so far.
 Status take_names(ByteView payload, uint32_t count, Tables& tables);
 Status take_sessions(ByteView payload, uint32_t count, Tables& tables);
 Status take_processes(ByteView payload, uint32_t count, Tables& tables);

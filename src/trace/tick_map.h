@@ -1,9 +1,9 @@
-// TickMap: when a tick of a session's counter was, on its host's monotonic clock.
+// TickMap: converts ticks of a session's counter to its host's monotonic clock.
 //
-// Linear between samples of both clocks, so that an error is never more than a sample's own,
-// however long the session; beyond the last sample, and before the first, the nearest piece goes
-// on. Adding samples at the end changes nothing of what lies before them: a packer that runs along
-// gives the same times as one that runs afterwards from the samples the first one kept.
+// Linear between samples of both clocks, so the error never exceeds that of a sample, however long
+// the session is. Before the first and after the last sample, the nearest piece is extended. New
+// samples at the end do not change earlier times: packing during the run gives the same times as
+// packing afterwards with the samples that the first packer kept.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,25 @@ namespace millrace::trace {
 
 class TickMap {
  public:
-  // Samples closer than this are not worth a piece of their own: their noise would bend it.
+  // Samples closer than this are ignored: their noise would distort the rate.
   static constexpr uint64_t kSpacingNs = 10'000'000;
-  // Nor are those whose taking was interrupted.
+  // So are samples whose reading was interrupted.
   static constexpr uint64_t kUncertaintyMaxNs = 20'000;
 
-  // `first` is the session's own. Without a second sample a tick is taken for a nanosecond.
+  // `first` is the session's own sample. Without a second one, a tick counts as a nanosecond.
   TickMap(wire::CounterSource source, const wire::ClockSample& first);
 
-  // False, and nothing is changed, where the sample is of no use: not later than the last by
-  // kSpacingNs, too uncertain, or damaged.
+  // Returns false and ignores the sample if it is less than kSpacingNs later than the last one, too
+  // uncertain or damaged.
   bool add(const wire::ClockSample& sample);
 
-  // The rate, where there is no second sample: from a calibration of the same machine.
+  // Sets the rate if there is no second sample, from a calibration of the same machine.
   void set_rate(const wire::CounterScale& scale);
 
   bool has_rate() const { return has_rate_; }
   const std::vector<wire::ClockSample>& samples() const { return samples_; }
 
-  // Nanoseconds since the first sample; 0 for what was before.
+  // Nanoseconds since the first sample; 0 for earlier ticks.
   uint64_t since_first_ns(uint64_t ticks) const {
     const Piece* piece = &pieces_.back();
     while (ticks < piece->begin_ticks && piece != pieces_.data()) --piece;

@@ -1,12 +1,12 @@
-// trace: what a job did, as events; how they are kept on disk, and how to read them back.
+// trace: the events of a job, how they are stored on disk, and how to read them.
 //
-// A trace is a directory, or one file of it: packed files (*.mrt, docs/formats/trace.md) and
-// recordings not packed yet (docs/formats/recording.md). Trace reads both as one, and aligns the
-// clocks of the hosts they come from. Reading is lazy: tables at opening, events a block at a time,
-// so that a trace may be larger than the memory.
+// A trace is a directory, or one file of it. It contains packed files (*.mrt,
+// docs/formats/trace.md) and recordings that are not packed yet (docs/formats/recording.md). Trace
+// reads both as one, and aligns the clocks of their hosts. Reading is lazy: tables when opening,
+// then one block of events at a time, so a trace may be larger than memory.
 //
-// Every byte is checked before it is believed. A file that ends in the middle of a block is read up
-// to there; what is missing is said by problems(), never left out in silence.
+// All input is checked before use. A file that ends inside a block is read up to there. problems()
+// reports what is missing; nothing is left out silently.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +28,15 @@ struct Session {
   uint32_t launcher_pid = 0;
   uint32_t levels = 0;  // bit n: wire::Level n was recorded
   std::string filters;
-  // The host's clock against the common one: how far a time of this session may be off, and what
-  // that was derived from ("wall clock", "MPI", "one host").
+  // This host's clock relative to the common one, the largest error of a time of this session, and
+  // what they were derived from ("wall clock", "MPI", "one host").
   int64_t offset_ns = 0;
   double drift_ppm = 0;
   uint64_t uncertainty_ns = 0;
   std::string alignment;
 };
 
-// One program in one process: a process that calls exec becomes another.
+// One program in one process. A process that calls exec becomes another Process.
 struct Process {
   uint32_t session = 0;
   uint32_t pid = 0;
@@ -60,20 +60,20 @@ struct Thread {
   uint32_t tid = 0;
 };
 
-// Stands for processes that could not even make their own file.
+// Stands for processes that could not even create their own file.
 inline constexpr ProcessIndex kNoProcess{~uint32_t{0}};
 
-// Events that could not be kept, and why.
+// Events that could not be recorded, and why.
 struct LostEvents {
   ProcessIndex process{};  // or kNoProcess
   uint64_t events = 0;
   uint64_t names = 0;
-  uint64_t first_ns = 0;  // begin of the first event lost
+  uint64_t first_ns = 0;  // begin of the first lost event
   uint64_t last_ns = 0;
   int error = 0;  // errno
 };
 
-// Where one block's events lie in time, for readers that want a part of a trace.
+// The time range of one block, for readers that need only a part of a trace.
 struct BlockInfo {
   uint64_t event_count = 0;
   uint64_t begin_ns = 0;  // the earliest begin
@@ -85,12 +85,13 @@ struct OpenedParts;
 
 class Trace {
  public:
-  // A directory with *.mrt files and session directories, a session directory, or one *.mrt file.
+  // `path` is a directory with *.mrt files and session directories, a session directory or a *.mrt
+  // file.
   static Result<Trace> open(const std::string& path);
 
-  // Several of those as one trace. A path of which nothing can be read is named by problems(), and
-  // so are files of it; it fails only where nothing at all can be used, with all of that in its
-  // error. What is given twice, or lies in a directory that is given too, is read once.
+  // Opens several of these as one trace. problems() names paths and files that cannot be read.
+  // Fails only if nothing at all can be used; the error then contains all problems. Paths that are
+  // given twice, or that are inside another given directory, are read once.
   static Result<Trace> open_all(const std::vector<std::string>& paths);
 
   Trace(Trace&&) noexcept;
@@ -105,19 +106,19 @@ class Trace {
   const std::vector<LostEvents>& losses() const;
   const std::vector<BlockInfo>& blocks() const;
 
-  // What could not be read, as sentences that name the file and the place.
+  // What could not be read, as sentences that name the file and the position.
   const std::vector<std::string>& problems() const;
 
   uint64_t event_count() const;
-  int64_t origin_wall_ns() const;  // the common clock's zero, since 1970-01-01 UTC
+  int64_t origin_wall_ns() const;  // zero of the common clock, since 1970-01-01 UTC
 
-  // The events of one block; those of one thread stand in the order in which they ended. Several
-  // threads may read at once. `columns` is overwritten, and its memory used again.
+  // Reads the events of one block. Events of one thread are in the order of their ends. Several
+  // threads may read at the same time. Overwrites `columns` and reuses their memory.
   Status read_block(size_t index, EventColumns& columns) const;
 
-  // Which levels a block has events of: bit n for wire::Level n, bit 0 for levels that this version
-  // does not know. Far cheaper than reading the block, for those who want some levels alone; fails
-  // where read_block would for a damaged block.
+  // The levels of the events in a block: bit n for wire::Level n, bit 0 for levels that this
+  // version does not know. Far cheaper than reading the block. Fails if read_block would fail
+  // because of damage.
   Result<uint32_t> block_levels(size_t index) const;
 
  private:
@@ -128,11 +129,11 @@ class Trace {
 };
 
 // Writes one packed file. Tables may grow at any time before finish(); a name, process or thread
-// must have been added before an event uses it. The file is readable, up to the last block, also
-// when finish() is never reached.
+// must be added before an event uses it. Without finish(), the file is readable up to its last
+// block.
 class TraceWriter {
  public:
-  // `origin_wall_ns` is the wall time of the zero of the times given to append().
+  // `origin_wall_ns` is the wall time at zero of the times given to append().
   static Result<TraceWriter> create(const std::string& path, int64_t origin_wall_ns);
 
   TraceWriter(TraceWriter&&) noexcept;
@@ -140,15 +141,15 @@ class TraceWriter {
   ~TraceWriter();
 
   uint32_t add_session(const Session& session);
-  NameIndex add_name(std::string_view name);  // the same index for the same name
+  NameIndex add_name(std::string_view name);  // equal names have the same index
   ProcessIndex add_process(const Process& process);
   ThreadIndex add_thread(const Thread& thread);
   void add_loss(const LostEvents& loss);
 
-  // REQUIRES: all events are of one process.
+  // REQUIRES: all events belong to one process.
   Status append(const EventColumns& columns);
 
-  // Writes tables, index and footer, and puts the file at its final name.
+  // Writes tables, index and trailer, and renames the file to its final name.
   Status finish();
 
  private:

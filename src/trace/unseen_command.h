@@ -1,7 +1,7 @@
-// UnseenCommand: the launcher's command when the recorder cannot be in it, as the trace shows it: a
-// process without events, and how it ended.
+// UnseenCommand: records a command that cannot load the recorder, as a process without events and
+// with its exit status.
 //
-// Without it the trace of a statically linked program would be empty, and nobody could say why.
+// Without this, the trace of a statically linked program would be empty without any explanation.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +17,7 @@ class RecordingWriter;
 
 class UnseenCommand {
  public:
-  // `executable` is the file that `command` names. What cannot be written is counted in the
-  // session's page.
+  // `executable` is the file that `command` runs. Failures are counted in the session's page.
   UnseenCommand(const std::filesystem::path& session, pid_t child, const std::string& executable,
                 const std::vector<std::string>& command);
   ~UnseenCommand();
@@ -26,7 +25,7 @@ class UnseenCommand {
   void end(int wait_status);
 
  private:
-  std::unique_ptr<RecordingWriter> writer_;  // null: the session cannot be written to
+  std::unique_ptr<RecordingWriter> writer_;  // null: the session is not writable
 };
 
 }  // namespace millrace::trace

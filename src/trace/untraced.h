@@ -1,4 +1,4 @@
-// Untraced: programs that were started and left no events, and why that may be.
+// Untraced: programs that were started but have no events, and the likely reason.
 #pragma once
 
 #include <optional>
@@ -14,23 +14,23 @@ namespace millrace::trace {
 struct ProgramStart {
   ProcessIndex process{};
   uint64_t begin_ns = 0;
-  uint32_t child_pid = 0;  // 0: the process itself became the program
+  uint32_t child_pid = 0;  // 0: exec, in the process itself
   NameIndex program{};
 };
 
-// Those after which no process of that number began to record.
+// Starts after which no process of that PID began to record.
 std::vector<UntracedProgram> find_untraced(const Trace& trace,
                                            const std::vector<ProgramStart>& starts);
 
-// Commands of the launcher in which the library could not be. They have a process and no events.
+// Commands of the launcher that could not load the library. They have a process but no events.
 std::vector<UntracedProgram> find_unseen_commands(const Trace& trace);
 
 // "PATH was started 2 times and left no events: WHY".
 std::string untraced_text(const UntracedProgram& program);
 
-// Why a preloaded library cannot be in a program, from its file as it is now: "statically linked",
-// "setuid", ... Of a script, why it cannot be in its interpreter. Nothing if it can be, or if the
-// file cannot be read.
+// Why a preloaded library cannot be loaded into a program, judged by its file as it is now:
+// "statically linked", "setuid", ... For a script, judges its interpreter. Nothing if it can be
+// loaded or if the file cannot be read.
 std::optional<std::string> why_no_library(const std::string& path);
 
 // The file that execvp would run.
