@@ -10,12 +10,12 @@
 namespace millrace::trace {
 namespace {
 
-// Monotonic and wall time run at one rate but for steps. A difference beyond what clock discipline
-// may do (500 ppm) is a step, and two samples closer than this show their own noise.
+// Monotonic and wall time run at the same rate, apart from steps. A difference beyond what clock
+// discipline may cause (500 ppm) is a step. Two samples closer than the baseline show only noise.
 constexpr double kDriftMax = 500e-6;
 constexpr int64_t kDriftBaselineNs = 1'000'000'000;
 
-// y = y0 + (x - x0) * (1 + drift), kept so that nothing is lost of 63-bit nanoseconds.
+// y = y0 + (x - x0) * (1 + drift), in a form that keeps all bits of 63-bit nanoseconds.
 struct Line {
   int64_t x0 = 0;
   int64_t y0 = 0;
@@ -32,10 +32,10 @@ struct HostClock {
   wire::ClockSample first{};
   wire::ClockSample last{};
   bool has_rank_0 = false;
-  const ProcessEntry* peer = nullptr;  // the one that measured best
-  Line wall;                           // of the monotonic clock
+  const ProcessEntry* peer = nullptr;  // the best measurement
+  Line wall;                           // wall time from the monotonic clock
   uint64_t wall_uncertainty_ns = 0;
-  Line reference;  // the reference's monotonic clock, of this one
+  Line reference;  // the reference's monotonic clock from this one
   std::string alignment;
   uint64_t uncertainty_ns = 0;
 };
@@ -49,7 +49,7 @@ uint64_t peer_uncertainty(const ProcessEntry& process) {
   return std::max(process.peer[0].uncertainty_ns, process.peer[1].uncertainty_ns);
 }
 
-// Two measurements tell the drift as well, which is worth more than a narrow one.
+// Two measurements also give the drift, which is worth more than one with a small uncertainty.
 bool measured_better(const ProcessEntry& a, const ProcessEntry& b) {
   const auto rank = [](const ProcessEntry& process) {
     return std::pair(process.peer[1].uncertainty_ns == 0, peer_uncertainty(process));
@@ -86,7 +86,7 @@ void find_wall(HostClock& host) {
   const double drift = static_cast<double>(slip) / static_cast<double>(elapsed);
   host.wall_uncertainty_ns = std::max(host.first.uncertainty_ns, host.last.uncertainty_ns);
   if (std::abs(drift) > kDriftMax) {
-    // The wall clock was set meanwhile. What it says afterwards is the better word.
+    // The wall clock was set in between. Trust its later value.
     host.wall = {static_cast<int64_t>(host.last.monotonic_ns), host.last.wall_ns, 0};
     host.wall_uncertainty_ns += static_cast<uint64_t>(std::abs(slip));
   } else if (elapsed >= kDriftBaselineNs) {
@@ -153,7 +153,7 @@ Alignment align_sessions(const std::vector<AlignmentInput>& inputs) {
   Hosts hosts = gather(inputs);
   const HostClock* reference = choose_reference(hosts);
   align_hosts(hosts, reference);
-  // Without any recorded session the common clock is the wall clock itself.
+  // Without any recorded session, the common clock is the wall clock itself.
   const Line wall_to_reference = reference == nullptr ? Line{} : reference->wall.inverse();
   int64_t zero = std::numeric_limits<int64_t>::max();
   for (size_t i = 0; i < inputs.size(); ++i) {

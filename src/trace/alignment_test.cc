@@ -10,8 +10,8 @@ namespace {
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kEpoch = 1'700'000'000 * kSecond;
 
-// A host whose clocks are known functions of the true time: its monotonic clock began `boot_ns` ago
-// and runs fast by `drift`; its wall clock is wrong by `wall_error_ns`.
+// A host whose clocks are known functions of the true time: its monotonic clock started `boot_ns`
+// ago and runs fast by `drift`; its wall clock is wrong by `wall_error_ns`.
 struct Host {
   std::string name;
   int64_t boot_ns = 0;
@@ -32,7 +32,7 @@ struct Host {
     entry.clock = {.known = true, .counter = {}, .first = sample(from_ns), .last = sample(to_ns)};
     return entry;
   }
-  // The time of a session's event that happened at `true_ns`.
+  // The session's time of an event that happened at `true_ns`.
   int64_t event(const SessionEntry& entry, int64_t true_ns) const {
     return monotonic(true_ns) - static_cast<int64_t>(entry.clock.first.monotonic_ns);
   }
@@ -44,7 +44,7 @@ ProcessEntry rank(int32_t number) {
   return entry;
 }
 
-TEST(Alignment, OneHostNeedsNone) {
+TEST(Alignment, OneHostNeedsNoAlignment) {
   const Host host{"a", 50 * kSecond, 0, 0};
   SessionEntry first = host.session(0, 10 * kSecond);
   SessionEntry second = host.session(2 * kSecond, 9 * kSecond);
@@ -57,7 +57,7 @@ TEST(Alignment, OneHostNeedsNone) {
   EXPECT_EQ(aligned.origin_wall_ns, kEpoch);
 }
 
-TEST(Alignment, WallClocksBringHostsTogetherDespiteSkewAndDrift) {
+TEST(Alignment, WallClocksAlignHostsDespiteSkewAndDrift) {
   const Host a{"a", 50 * kSecond, 0, 0};
   const Host b{"b", 9000 * kSecond, 40e-6, 0};
   SessionEntry of_a = a.session(0, 100 * kSecond);
@@ -74,7 +74,7 @@ TEST(Alignment, WallClocksBringHostsTogetherDespiteSkewAndDrift) {
   EXPECT_EQ(of_b.session.uncertainty_ns, 200u);
 }
 
-TEST(Alignment, MpiIsBetterThanAWrongWallClock) {
+TEST(Alignment, MpiIsUsedInsteadOfAWrongWallClock) {
   const Host a{"a", 50 * kSecond, 0, 0};
   const Host b{"b", 9000 * kSecond, -25e-6, 3'000'000};  // its wall clock is 3 ms ahead
   SessionEntry of_a = a.session(0, 100 * kSecond);
@@ -99,12 +99,12 @@ TEST(Alignment, MpiIsBetterThanAWrongWallClock) {
   EXPECT_NEAR(static_cast<double>(aligned.origin_wall_ns - kEpoch), 0, 10);
 }
 
-TEST(Alignment, AWallClockThatWasSetIsNoDriftAndIsStatedAsUncertainty) {
+TEST(Alignment, SettingTheWallClockIsUncertaintyNotDrift) {
   const Host a{"a", 50 * kSecond, 0, 0};
   const Host b{"b", 70 * kSecond, 0, 0};
   SessionEntry of_a = a.session(0, 10 * kSecond);
   SessionEntry of_b = b.session(0, 10 * kSecond);
-  of_b.clock.first.wall_ns += 2 * kSecond;  // set back by 2 s in the course of 10
+  of_b.clock.first.wall_ns += 2 * kSecond;  // set back by 2 s during these 10 s
   const Alignment aligned = align_sessions({{&of_a, 0, {}}, {&of_b, 0, {}}});
   EXPECT_LE(std::abs(aligned.maps[1].apply(b.event(of_b, 9 * kSecond)) -
                      aligned.maps[0].apply(a.event(of_a, 9 * kSecond))),

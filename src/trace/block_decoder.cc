@@ -36,7 +36,7 @@ uint64_t greatest(std::span<const uint64_t> values) {
 Result<uint8_t> read_flags(ByteReader& in) {
   ASSIGN_OR_RETURN(const uint8_t flags, in.read<uint8_t>());
   if ((flags & ~kBlockFlagsKnown) != 0) {
-    return fail(Errc::kCorrupt, "the block has the unknown flags {:#x}", flags);
+    return fail(Errc::kCorrupt, "the block has unknown flags {:#x}", flags);
   }
   return flags;
 }
@@ -57,7 +57,7 @@ Result<Shape> read_shape(ByteReader& in) {
   ASSIGN_OR_RETURN(const uint64_t error, in.read_varint());
   ASSIGN_OR_RETURN(const uint64_t detail, in.read_varint());
   if (!shape.set_forms(forms) || call > UINT16_MAX || error > UINT16_MAX || detail > UINT32_MAX) {
-    return fail(Errc::kCorrupt, "the shape that ends at byte {} is none", in.position());
+    return fail(Errc::kCorrupt, "the shape that ends at byte {} is invalid", in.position());
   }
   shape.call = static_cast<wire::Call>(call);
   shape.error = static_cast<uint16_t>(error);
@@ -96,7 +96,7 @@ struct BlockDecoder::State {
   NumbersDecoder numbers;
   uint8_t flags = 0;
   std::vector<Shape> shapes;
-  std::vector<uint64_t> uses;  // events of each shape
+  std::vector<uint64_t> uses;  // events per shape
   std::vector<uint64_t> threads;
   std::vector<uint64_t> previous_end;
   std::vector<uint64_t> thread_of, shape_of, gap;
@@ -144,7 +144,7 @@ Status BlockDecoder::State::read_column(ByteReader& in, std::vector<uint64_t>& c
   column.resize(count);
   RETURN_IF_ERROR(numbers.decode(in, column).within(what));
   if (const uint64_t found = greatest(column); found > value_max) {
-    return fail(Errc::kCorrupt, "{}: the number {} is over {}", what, found, value_max);
+    return fail(Errc::kCorrupt, "{}: the number {} exceeds {}", what, found, value_max);
   }
   return {};
 }
@@ -166,7 +166,7 @@ Status BlockDecoder::State::read_threads(ByteReader& in, size_t count) {
   threads.resize(thread_count);
   for (uint64_t& thread : threads) {
     ASSIGN_OR_RETURN(thread, in.read_varint());
-    if (thread > UINT32_MAX) return fail(Errc::kCorrupt, "{} is no thread's number", thread);
+    if (thread > UINT32_MAX) return fail(Errc::kCorrupt, "{} is not a thread number", thread);
   }
   if (thread_count == 1) return {};
   return read_column(in, thread_of, count, thread_count - 1, "threads");
@@ -208,7 +208,7 @@ Status BlockDecoder::State::read_times(ByteReader& in, uint64_t base_ns, EventCo
   return {};
 }
 
-// How many explicit values each column has follows from the shapes and how often each is used.
+// The shapes, and how often each is used, determine how many explicit values each column has.
 Status BlockDecoder::State::read_explicit(ByteReader& in, size_t count) {
   size_t file_count = 0;
   size_t size_count = 0;
@@ -228,7 +228,7 @@ Status BlockDecoder::State::read_explicit(ByteReader& in, size_t count) {
     uint64_t before = 0;
     for (uint64_t& file : files) file = before += file;
   }
-  if (greatest(files) > UINT32_MAX) return fail(Errc::kCorrupt, "files: a number is too great");
+  if (greatest(files) > UINT32_MAX) return fail(Errc::kCorrupt, "files: a number is too large");
   RETURN_IF_ERROR(read_column(in, sizes, size_count, UINT64_MAX, "sizes"));
   RETURN_IF_ERROR(read_column(in, results, result_count, UINT64_MAX, "results"));
   RETURN_IF_ERROR(read_column(in, offsets, offset_count, UINT64_MAX, "offsets"));
@@ -238,8 +238,8 @@ Status BlockDecoder::State::read_explicit(ByteReader& in, size_t count) {
   return read_column(in, details, has_details ? count : 0, UINT32_MAX, "details");
 }
 
-// Turns shapes and explicit values into columns. Nothing here can leave a vector: read_explicit has
-// counted what each takes.
+// Turns shapes and explicit values into columns. Cannot read past a vector's end: read_explicit has
+// counted what each column takes.
 void BlockDecoder::State::fill(EventColumns& columns) {
   std::fill(std::begin(file_by_call), std::end(file_by_call), 0);
   std::fill(std::begin(size_by_call), std::end(size_by_call), 0);
@@ -286,7 +286,7 @@ void BlockDecoder::State::fill(EventColumns& columns) {
   }
 }
 
-// What follows from the shape alone: one fill a column where there is one shape.
+// Fills what depends on the shape alone. With a single shape, this is one fill per column.
 void BlockDecoder::State::fill_from_shapes(EventColumns& columns) {
   const size_t count = columns.size_events();
   if (shapes.size() == 1 && shapes[0].other != OtherForm::kExplicit) {
@@ -328,7 +328,7 @@ Status BlockDecoder::State::read_tags(ByteReader& in, EventColumns& columns) {
     columns.tag_begin[i] = static_cast<uint32_t>(total);
     total += counts[i];
     if (total > wire::kTraceBlockTagsMax) {
-      return fail(Errc::kCorrupt, "the block claims over {} tags", wire::kTraceBlockTagsMax);
+      return fail(Errc::kCorrupt, "the block claims more than {} tags", wire::kTraceBlockTagsMax);
     }
   }
   columns.tag_begin[count] = static_cast<uint32_t>(total);

@@ -9,10 +9,10 @@
 namespace millrace::trace {
 namespace {
 
-// Above this many shapes the details are what makes them differ, and get a column of their own.
+// With more shapes than this, it is the details that differ: they get a column of their own.
 constexpr size_t kShapesMax = 1024;
 constexpr size_t kShapeCache = 256;
-// Expecting offsets is worth it where it is right for one in eight; otherwise it only adds a shape.
+// Offset prediction must be right for one event in eight. Otherwise it only adds a shape.
 constexpr size_t kExpectedShare = 8;
 
 struct ShapeKey {
@@ -35,7 +35,7 @@ struct ShapeKeyHash {
   size_t operator()(const ShapeKey& key) const { return mix(key); }
 };
 
-// The shapes of a block, numbered as they first occur.
+// The shapes of a block, numbered in the order of their first use.
 class ShapeList {
  public:
   void clear() {
@@ -101,11 +101,11 @@ struct BlockEncoder::State {
   uint64_t expected_count = 0;
   std::unordered_map<uint32_t, uint32_t> thread_numbers;
   std::vector<uint64_t> threads;        // of the block, by number
-  std::vector<uint64_t> thread_of;      // number of each event's thread
+  std::vector<uint64_t> thread_of;      // the number of each event's thread
   std::vector<uint64_t> previous_end;   // by thread number
-  std::vector<uint64_t> gap, duration;  // one an event
+  std::vector<uint64_t> gap, duration;  // one per event
   std::vector<uint64_t> expected;       // the expected offset of each event
-  std::vector<uint64_t> shape_numbers;  // one an event
+  std::vector<uint64_t> shape_numbers;  // one per event
   std::vector<uint64_t> files, files_differ, sizes, results, offsets, offsets_differ;
   std::vector<uint64_t> other_files, other_offsets, details;  // only the explicit ones
   uint64_t file_by_call[kCallPlaces];
@@ -178,8 +178,8 @@ void BlockEncoder::State::put_threads(const EventColumns& columns, EventRun run,
   for (const uint64_t thread : threads) out.put_varint(thread);
 }
 
-// Times as what lies between: events of a thread follow each other closely, and the gap is mostly
-// the same few instructions.
+// Times are stored as gaps: events of a thread follow each other closely, and the gap is mostly the
+// same few instructions.
 void BlockEncoder::State::find_gaps(const EventColumns& columns, EventRun run, uint64_t base_ns) {
   previous_end.assign(threads.size(), base_ns);
   gap.resize(run.count);
@@ -337,7 +337,7 @@ Status check_columns(const EventColumns& columns) {
   for (const size_t length : lengths) {
     if (length != count) {
       return fail(Errc::kInvalidArgument,
-                  "a column has {} entries where there are {} events; fill every column", length,
+                  "a column has {} entries for {} events; fill every column", length,
                   count);
     }
   }
@@ -346,7 +346,7 @@ Status check_columns(const EventColumns& columns) {
                     std::is_sorted(columns.tag_begin.begin(), columns.tag_begin.end()) &&
                     columns.tag_begin.back() <= columns.tags.size();
   if (fits) return {};
-  return fail(Errc::kInvalidArgument, "the tags do not fit the {} events", count);
+  return fail(Errc::kInvalidArgument, "the tags do not match the {} events", count);
 }
 
 }  // namespace millrace::trace

@@ -44,7 +44,7 @@ Result<ByteView> ByteSource::view(uint64_t offset, size_t size_bytes,
   if (!file_.is_open()) return bytes_.subspan(offset, size_bytes);
   if (scratch.size() < size_bytes) scratch.resize(size_bytes);
   const MutableByteView out = MutableByteView(scratch).first(size_bytes);
-  // Readers ask for a page or a ring at a time, which lie in one piece or in the other.
+  // A read is a page or a ring, and never spans both files.
   const bool behind = piece_bytes_ != 0 && offset >= piece_bytes_;
   RETURN_IF_ERROR(behind ? more_.read_exactly_at(offset, out)
                          : file_.read_exactly_at(begin_ + offset, out));

@@ -10,7 +10,7 @@ struct Compressor::State {
   ZSTD_CCtx* context = ZSTD_createCCtx();
   State() {
     ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, 1);
-    // Whoever reads a frame knows its size, and the block around it has a checksum.
+    // Readers know the size of a frame, and the block around it has a checksum.
     ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0);
   }
   State(const State&) = delete;
@@ -49,11 +49,11 @@ Status Decompressor::decompress(ByteView frame, MutableByteView out) {
   const size_t length =
       ZSTD_decompressDCtx(state_->context, out.data(), out.size(), frame.data(), frame.size());
   if (ZSTD_isError(length) != 0) {
-    return fail(Errc::kCorrupt, "{} compressed bytes do not unpack: {}", frame.size(),
+    return fail(Errc::kCorrupt, "cannot decompress {} bytes: {}", frame.size(),
                 ZSTD_getErrorName(length));
   }
   if (length != out.size()) {
-    return fail(Errc::kCorrupt, "{} compressed bytes unpack to {}, not to {}", frame.size(), length,
+    return fail(Errc::kCorrupt, "{} bytes decompress to {} bytes, not {}", frame.size(), length,
                 out.size());
   }
   return {};

@@ -29,7 +29,8 @@ namespace {
 constexpr std::chrono::milliseconds kPackInterval{250};
 constexpr int kPassedSignals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM};
 
-// As the recorder takes them: separated by colons, a colon within one behind a backslash.
+// The format that the recorder reads: separated by colons, with a backslash before a colon in a
+// glob.
 std::string glob_list(const std::vector<std::string>& globs) {
   std::string list;
   for (const std::string& glob : globs) {
@@ -42,13 +43,13 @@ std::string glob_list(const std::vector<std::string>& globs) {
   return list;
 }
 
-// What is seen from outside is not recorded a second time inside.
+// Calls that are recorded from outside are not recorded again inside.
 uint32_t inside_levels(const LaunchOptions& options) {
   constexpr uint32_t kPosix = 1u << static_cast<uint32_t>(wire::Level::kPosix);
   return options.all_calls ? options.levels & ~kPosix : options.levels;
 }
 
-// LD_PRELOAD and the variables of the recorder (trace/preload/settings.h), on top of ours.
+// Our environment plus LD_PRELOAD and the recorder's variables (trace/preload/settings.h).
 class ChildEnvironment {
  public:
   ChildEnvironment(const LaunchOptions& options, const std::filesystem::path& session) {
@@ -100,8 +101,8 @@ Result<pid_t> start_watched(const LaunchOptions& options, const ChildEnvironment
                                   .own_libraries = {options.library.string()}});
 }
 
-// Between the command's start and the moment its signals can be passed on, they wait: one that came
-// then would end the launcher, or be taken by the thread that packs.
+// Blocks signals from the command's start until they can be passed on. Otherwise a signal would end
+// the launcher, or be taken by the thread that packs.
 class SignalsHeld {
  public:
   explicit SignalsHeld(bool hold) {
@@ -118,7 +119,7 @@ class SignalsHeld {
   sigset_t before_ = {};
 };
 
-// Starts the command. What fails in the child comes back through a pipe that exec closes.
+// Starts the command. The child reports failures through a pipe that exec closes.
 Result<pid_t> start(const LaunchOptions& options, const std::filesystem::path& session,
                     const SignalsHeld& held) {
   ChildEnvironment environment(options, session);
@@ -147,13 +148,13 @@ Result<pid_t> start(const LaunchOptions& options, const std::filesystem::path& s
   return fail_os(error, fmt::format("cannot run '{}'", printable(options.command[0])));
 }
 
-// The command's signals. Those of the terminal reach it by themselves; what is sent to the launcher
-// by another process was meant for the command.
+// Passing signals to the command. It receives the terminal's signals itself; a signal that another
+// process sends to the launcher is meant for the command.
 std::atomic<pid_t> command_pid = 0;  // 0: it has ended
-std::atomic<int> stop_signal = 0;    // what came after that, and asked to stop packing
+std::atomic<int> stop_signal = 0;    // a later signal, which asks to stop packing
 
-// The second signal of the kind ends the launcher at once: packing may wait for a slow disk. A
-// packer that is killed loses nothing.
+// The second such signal ends the launcher at once, because packing may be waiting for a slow disk.
+// Killing a packer loses nothing.
 void stop_packing(int signal) {
   if (signal != SIGINT && signal != SIGQUIT && signal != SIGTERM && signal != SIGHUP) return;
   stop_signal = signal;
@@ -195,8 +196,8 @@ class SignalsPassedOn {
   struct sigaction before_[std::size(kPassedSignals)] = {};
 };
 
-// Packs every now and then, at the lowest priority: the cores belong to the command.
-// REQUIRES: signals are held while it is made; its thread must not take them.
+// Packs periodically, at the lowest priority: the cores belong to the command. REQUIRES: signals
+// are blocked during construction; its thread must not take them.
 class BackgroundPacking {
  public:
   explicit BackgroundPacking(Packer& packer) : thread_([this, &packer] { run(packer); }) {}
@@ -216,7 +217,7 @@ class BackgroundPacking {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, kPackInterval, [this] { return stopping_; })) {
       lock.unlock();
-      // What fails now (a full disk, no memory) is tried again at the end, and told then.
+      // A failure (a full disk, no memory) is retried at the end and reported then.
       try {
         static_cast<void>(packer.pack_available().ok());
       } catch (const std::bad_alloc&) {
@@ -231,8 +232,8 @@ class BackgroundPacking {
   std::thread thread_;
 };
 
-// The command's id is forgotten before the system may give it to another process. Only this thread
-// handles signals, so that none is on its way to the old id.
+// Clears the command's PID before the system can reuse it. Only this thread handles signals, so
+// none can be on its way to the old PID.
 Result<int> wait_for(pid_t child) {
   siginfo_t ended{};
   while (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) != 0) {
@@ -246,7 +247,7 @@ Result<int> wait_for(pid_t child) {
   return status;
 }
 
-// Waits for the command, and lets the trace know of it if it cannot do so itself.
+// Waits for the command. If it cannot record itself, adds it to the trace.
 Result<int> wait_for_command(const LaunchOptions& options, pid_t child,
                              const std::filesystem::path& session) {
   const std::string program = find_program(options.command[0]);
@@ -259,7 +260,7 @@ Result<int> wait_for_command(const LaunchOptions& options, pid_t child,
   return status;
 }
 
-// What the recorder could not keep, as the session's page says it.
+// Adds the losses that the session's page counts.
 void read_session_losses(const std::filesystem::path& session, LaunchOutcome& outcome) {
   const auto directory = SessionDirectory::open(session);
   if (!directory.ok()) return;
@@ -280,7 +281,7 @@ Result<int> run_and_pack(const LaunchOptions& options, LaunchOutcome& outcome) {
   outcome.packed_file = Packer::default_output(outcome.session);
   auto packer = Packer::open(outcome.session, outcome.packed_file,
                              {.stopped = [] { return stop_signal != 0; }});
-  // The watcher of --all starts the command itself, and hands its own mask on.
+  // The watcher of --all starts the command itself and passes its own signal mask on.
   const SignalsHeld held(!options.all_calls);
   ASSIGN_OR_RETURN(const pid_t child, start(options, outcome.session, held));
   Result<int> status = 0;
@@ -323,7 +324,7 @@ Result<LaunchOutcome> launch(const LaunchOptions& options) {
     auto status = run_and_pack(options, outcome);
     if (!status.ok()) {
       std::error_code error;
-      std::filesystem::remove_all(outcome.session, error);  // the command never ran
+      std::filesystem::remove_all(outcome.session, error);  // the command did not run
       std::filesystem::remove(outcome.packed_file, error);
       return status.error();
     }

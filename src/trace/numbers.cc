@@ -7,11 +7,11 @@
 namespace millrace::trace {
 namespace {
 
-// The bytes of the format.
+// Values of the format.
 constexpr uint8_t kZigzag = 1;
 enum PlaneCoding : uint8_t { kRaw = 0, kConstant = 1, kCompressed = 2 };
 
-// Below this a frame's own head outweighs what it can gain.
+// Below this count, the header of a frame outweighs the gain.
 constexpr size_t kCompressedCountMin = 48;
 constexpr size_t kEstimateCount = 2048;
 constexpr size_t kFactorSample = 64;
@@ -45,8 +45,8 @@ Range signed_range(std::span<const uint64_t> values) {
   return {static_cast<uint64_t>(min), static_cast<uint64_t>(max)};
 }
 
-// The greatest number that divides all; cheap where it is a power of two, which is the common case,
-// or 1. A factor that only a sample has is checked against all.
+// The greatest common divisor. Cheap in the common cases: a power of two, or 1. The factor of a
+// sample is checked against all values.
 uint64_t common_factor(std::span<const uint64_t> values) {
   uint64_t all_bits = 0;
   for (const uint64_t value : values) all_bits |= value;
@@ -91,8 +91,8 @@ void NumbersEncoder::encode(std::span<const uint64_t> values, Signedness signedn
   work_.assign(values.begin(), values.end());
   uint8_t flags = 0;
   Range range = signedness == Signedness::kSigned ? signed_range(work_) : unsigned_range(work_);
-  // A few far-away negative numbers would shift all others by an odd amount; folding the sign into
-  // the lowest bit keeps small numbers small.
+  // A few large negative numbers would shift all others by an odd amount. Zigzag encoding keeps
+  // small numbers small.
   if (signedness == Signedness::kSigned && static_cast<int64_t>(range.min) < 0 &&
       bytes_needed(range.max - range.min) > 2) {
     flags |= kZigzag;
@@ -136,7 +136,7 @@ void NumbersEncoder::encode_planes(uint64_t factor, unsigned width, BytesOut& ou
     }
     if (plane_.size() >= kCompressedCountMin) {
       trial_.clear();
-      // Gains under 3 % are not worth the time of every reader.
+      // A gain below 3 % is not worth the time of every reader.
       const size_t length =
           compressor_.append(plane_, plane_.size() - plane_.size() / 32, trial_.buffer());
       if (length > 0) {
@@ -176,7 +176,7 @@ Status NumbersDecoder::read_plane(ByteReader& in, MutableByteView plane) {
       return decompressor_.decompress(frame, plane);
     }
     default:
-      return fail(Errc::kCorrupt, "byte {} names the unknown plane coding {}", in.position() - 1,
+      return fail(Errc::kCorrupt, "byte {} has the unknown plane coding {}", in.position() - 1,
                   coding);
   }
 }

@@ -19,7 +19,7 @@ using wire::TraceTrailer;
 constexpr size_t kScanBytes = 1 << 20;
 constexpr uint64_t kNoBlock = ~uint64_t{0};
 
-// The checksum in the last four bytes of a head covers those before.
+// The checksum in the last four bytes of a header covers the bytes before it.
 template <typename Head>
 bool checksum_agrees(const Head& head) {
   const ByteView bytes = std::as_bytes(std::span(&head, 1));
@@ -57,10 +57,10 @@ Status PackedFile::read_header() {
   }
   std::memcpy(&header_, bytes->data(), sizeof(header_));
   if (header_.magic != wire::kTraceFileMagic) {
-    return fail(Errc::kCorrupt, "this is no packed trace: it does not begin with the mark of one");
+    return fail(Errc::kCorrupt, "this is not a packed trace: it lacks the magic number");
   }
   if (!checksum_agrees(header_)) {
-    return fail(Errc::kCorrupt, "the header is damaged: its checksum does not agree");
+    return fail(Errc::kCorrupt, "the header is damaged: its checksum does not match");
   }
   if (header_.version != wire::kTraceFileVersion) {
     return fail(Errc::kUnsupported,
@@ -77,7 +77,7 @@ Result<PackedBlock> PackedFile::block_at(uint64_t offset) const {
   PackedBlock block{.offset = offset};
   std::memcpy(&block.header, bytes.data(), sizeof(block.header));
   if (!is_plausible(block.header)) {
-    return fail(Errc::kCorrupt, "the block at byte {} is damaged: its head is not whole", offset);
+    return fail(Errc::kCorrupt, "the block at byte {} is damaged: its header is invalid", offset);
   }
   if (end_of(block) > source_.size_bytes()) {
     return fail(Errc::kExhausted, "the file ends at byte {}, in the middle of the block at byte {}",
@@ -98,7 +98,7 @@ bool PackedFile::read_index() {
   const auto index = block_at(trailer.index_offset);
   if (!index.ok() || index->header.kind != TraceBlockKind::kIndex) {
     note(fail(Errc::kCorrupt,
-              "the index at byte {} is damaged; the blocks are looked for one by one",
+              "the index at byte {} is damaged; searching for the blocks one by one",
               trailer.index_offset));
     return false;
   }
@@ -118,7 +118,7 @@ Status PackedFile::take_index(const PackedBlock& index) {
     ASSIGN_OR_RETURN(const auto header, in.read<TraceBlockHeader>());
     const PackedBlock block{offset, header};
     if (!is_plausible(header) || offset < least_offset || end_of(block) > index.offset) {
-      return fail(Errc::kCorrupt, "the index names a block at byte {} that cannot be", offset);
+      return fail(Errc::kCorrupt, "the index names an impossible block at byte {}", offset);
     }
     least_offset = end_of(block);
     blocks_.push_back(block);
@@ -135,11 +135,11 @@ void PackedFile::scan(uint64_t from_offset) {
       offset = end_of(*block);
       continue;
     }
-    // A whole head whose payload is cut off: nothing follows, though the payload of an index may
-    // look like it.
+    // A valid header with a truncated payload ends the file. The payload of an index may contain
+    // what looks like further blocks.
     if (block.error().code() == Errc::kExhausted) return note(block.error());
     const uint64_t next = find_block(offset + 1);
-    // A trailer is no block, but nothing is wrong with it: the file was written on after it.
+    // A trailer is not a block, but not damage either: the file was continued after it.
     const uint64_t end = std::min(next, source_.size_bytes());
     if (end - offset != sizeof(TraceTrailer)) note(block.error());
     if (next == kNoBlock) return;
@@ -147,7 +147,7 @@ void PackedFile::scan(uint64_t from_offset) {
   }
 }
 
-// The first whole block head at or after a place, for what comes after damage.
+// The first valid block header at or after an offset, to continue after damage.
 uint64_t PackedFile::find_block(uint64_t from_offset) const {
   std::vector<std::byte> scratch;
   const uint32_t magic = wire::kTraceBlockMagic;
@@ -161,7 +161,7 @@ uint64_t PackedFile::find_block(uint64_t from_offset) const {
     for (size_t at = text.find(wanted); at != std::string_view::npos;
          at = text.find(wanted, at + 1)) {
       const auto block = block_at(offset + at);
-      // The payload too: an index is full of heads that are copies.
+      // Check the payload too: an index is full of copies of headers.
       if (block.ok() && payload(*block).ok()) return offset + at;
     }
     if (length < kScanBytes) break;
@@ -170,8 +170,8 @@ uint64_t PackedFile::find_block(uint64_t from_offset) const {
   return kNoBlock;
 }
 
-// Blocks that no commit covers were written by a packer that was stopped: what they hold is still
-// in the recording.
+// Drops blocks that no commit covers: a packer was stopped while writing them, and their events are
+// still in the recording.
 void PackedFile::keep_committed() {
   std::vector<PackedBlock> kept;
   size_t first_pending = 0;
@@ -207,9 +207,9 @@ void PackedFile::take_blocks() {
       event_blocks_.push_back(block);
       continue;
     }
-    // The index has a copy of every head, so that one damaged head loses nothing.
+    // The index has a copy of every header, so that a damaged header loses nothing.
     if (has_index_ && !block_at(block.offset).ok()) {
-      note(fail(Errc::kCorrupt, "the head of the block at byte {} is damaged; its copy was used",
+      note(fail(Errc::kCorrupt, "the header of the block at byte {} is damaged; using its copy",
                 block.offset));
     }
     const Status taken = take_table(block);
@@ -218,11 +218,11 @@ void PackedFile::take_blocks() {
     }
   }
   name_count_ = tables_.names.size();
-  // Losses may name processes of a table that could not be read; events are checked when read.
+  // Losses may refer to processes of an unreadable table. References of events are checked later.
   std::erase_if(event_blocks_, [&](const PackedBlock& block) {
     if (block.header.process < tables_.processes.size()) return false;
     note(fail(Errc::kCorrupt,
-              "the {} events at byte {} are of process {}, which is not in the tables",
+              "the {} events at byte {} belong to process {}, which is not in the tables",
               block.header.count, block.offset, block.header.process));
     return true;
   });
@@ -231,7 +231,7 @@ void PackedFile::take_blocks() {
 Status PackedFile::read_on() {
   RETURN_IF_ERROR(source_.look_again());
   std::vector<PackedBlock> before = std::exchange(blocks_, {});
-  // What is half written at the end is no damage here.
+  // An incomplete block at the end is not damage here.
   const size_t known_problems = problems_.size();
   scan(committed_bytes_);
   problems_.resize(known_problems);
@@ -264,7 +264,7 @@ Status PackedFile::take_table(const PackedBlock& block) {
     case TraceBlockKind::kIndex:
       break;
   }
-  return {};  // a kind of a later version that old readers may pass over
+  return {};  // a kind of a later version, which old readers may skip
 }
 
 Result<std::vector<std::byte>> PackedFile::payload(const PackedBlock& block) const {
@@ -272,7 +272,7 @@ Result<std::vector<std::byte>> PackedFile::payload(const PackedBlock& block) con
   ASSIGN_OR_RETURN(const ByteView packed, source_.view(block.offset + sizeof(TraceBlockHeader),
                                                        block.header.payload_bytes, scratch));
   if (crc32c(packed) != block.header.payload_crc32c) {
-    return fail(Errc::kCorrupt, "the block at byte {} is damaged: its checksum does not agree",
+    return fail(Errc::kCorrupt, "the block at byte {} is damaged: its checksum does not match",
                 block.offset);
   }
   if ((block.header.flags & wire::kTraceBlockCompressed) == 0) {
@@ -288,7 +288,7 @@ Status PackedFile::check_references(const EventColumns& columns) const {
     uint32_t greatest = 0;
     for (const auto value : column) greatest = std::max(greatest, static_cast<uint32_t>(value));
     if (greatest < limit) return {};
-    return fail(Errc::kCorrupt, "{} {} is named where there are {}", what, greatest, limit);
+    return fail(Errc::kCorrupt, "{} {} is out of range: there are {}", what, greatest, limit);
   };
   RETURN_IF_ERROR(check(columns.file, name_count_, "name"));
   RETURN_IF_ERROR(check(columns.other_file, name_count_, "name"));
@@ -296,12 +296,12 @@ Status PackedFile::check_references(const EventColumns& columns) const {
   for (const RegionTag& tag : columns.tags) {
     const uint64_t text = tag.kind == wire::TagKind::kText ? tag.value : 0;
     if (static_cast<uint32_t>(tag.key) < name_count_ && text < name_count_) continue;
-    return fail(Errc::kCorrupt, "a tag names a text that is not in the tables");
+    return fail(Errc::kCorrupt, "a tag refers to a text that is not in the tables");
   }
   return {};
 }
 
-// A view of memory that the thread uses again for the next block.
+// Returns a view of memory that the thread reuses for the next block.
 Result<ByteView> PackedFile::checked_body(const PackedBlock& block) const {
   thread_local std::vector<std::byte> scratch;
   const size_t head = sizeof(TraceBlockHeader);
@@ -310,7 +310,7 @@ Result<ByteView> PackedFile::checked_body(const PackedBlock& block) const {
   const ByteView body = bytes.subspan(head);
   if (std::memcmp(bytes.data(), &block.header, head) != 0 ||
       crc32c(body) != block.header.payload_crc32c) {
-    return fail(Errc::kCorrupt, "its checksum does not agree");
+    return fail(Errc::kCorrupt, "its checksum does not match");
   }
   return body;
 }

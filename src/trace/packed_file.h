@@ -38,8 +38,8 @@ class PackedFile {
   // The problem to report if there is no index.
   std::string unfinished() const {
     return name_ +
-           ": has no index at its end: its writer was stopped, or is still at work. What is "
-           "whole was read block by block";
+           ": has no index at its end: its writer was stopped, or is still running. The intact "
+           "blocks were read one by one";
   }
   bool is_packed_recording() const { return (header_.flags & wire::kTraceFileNeedsCommit) != 0; }
   uint64_t size_bytes() const { return source_.size_bytes(); }

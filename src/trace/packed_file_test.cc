@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// A small file of three event blocks, and what its events' begins add up to.
+// A small file of three event blocks, and the sum of their events' begins.
 class PackedFileTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -41,23 +41,23 @@ class PackedFileTest : public testing::Test {
     bool opened = false;
     uint64_t events = 0;
     uint64_t sum = 0;
-    bool complained = false;
+    bool has_problems = false;
   };
 
   static Reading read(std::string_view bytes) {
     Reading reading;
     const auto file = PackedFile::open(ByteSource(bytes_of(bytes)), "t");
     if (!file.ok()) {
-      reading.complained = true;
+      reading.has_problems = true;
       return reading;
     }
     reading.opened = true;
-    reading.complained = !file->problems().empty() || !file->has_index();
+    reading.has_problems = !file->problems().empty() || !file->has_index();
     EventColumns columns;
     for (size_t i = 0; i < file->event_blocks().size(); ++i) {
       const Status status = file->read(i, columns);
       if (!status.ok()) {
-        reading.complained = true;
+        reading.has_problems = true;
         continue;
       }
       reading.events += columns.size_events();
@@ -70,30 +70,30 @@ class PackedFileTest : public testing::Test {
   std::string bytes_;
 };
 
-TEST_F(PackedFileTest, TheWholeFileIsReadWithoutComplaint) {
+TEST_F(PackedFileTest, AnIntactFileIsReadWithoutProblems) {
   const Reading reading = read(bytes_);
   EXPECT_TRUE(reading.opened);
   EXPECT_EQ(reading.events, 120u);
-  EXPECT_FALSE(reading.complained);
+  EXPECT_FALSE(reading.has_problems);
 }
 
-TEST_F(PackedFileTest, EveryFlippedBitIsNoticedAndNothingWrongIsRead) {
+TEST_F(PackedFileTest, EveryFlippedBitIsDetectedAndNothingWrongIsRead) {
   const Reading whole = read(bytes_);
   const uint64_t block_sum = whole.sum / 3;
   for (size_t bit = 0; bit < bytes_.size() * 8; ++bit) {
     bytes_[bit / 8] = static_cast<char>(bytes_[bit / 8] ^ (1 << (bit % 8)));
     const Reading reading = read(bytes_);
-    EXPECT_TRUE(reading.complained) << "bit " << bit;
+    EXPECT_TRUE(reading.has_problems) << "bit " << bit;
     EXPECT_EQ(reading.sum, block_sum * (reading.events / 40)) << "bit " << bit;
     bytes_[bit / 8] = static_cast<char>(bytes_[bit / 8] ^ (1 << (bit % 8)));
   }
 }
 
-TEST_F(PackedFileTest, AFileCutAnywhereIsReadUpToTheTear) {
+TEST_F(PackedFileTest, AFileCutAnywhereIsReadUpToTheCut) {
   uint64_t events_before = 0;
   for (size_t length = 0; length < bytes_.size(); ++length) {
     const Reading reading = read(std::string_view(bytes_).substr(0, length));
-    EXPECT_TRUE(reading.complained) << length;
+    EXPECT_TRUE(reading.has_problems) << length;
     EXPECT_GE(reading.events, events_before) << length;
     events_before = reading.events;
   }
@@ -111,7 +111,7 @@ TEST_F(PackedFileTest, BlocksAfterDamageAreFound) {
   EXPECT_THAT(file->problems().front(), HasSubstr("t: the block at byte"));
 }
 
-TEST_F(PackedFileTest, AnotherVersionIsRefusedWithWhatToDo) {
+TEST_F(PackedFileTest, AnotherVersionIsRefusedWithAdvice) {
   wire::TraceFileHeader header;
   std::memcpy(&header, bytes_.data(), sizeof(header));
   header.version = 9;
@@ -124,8 +124,8 @@ TEST_F(PackedFileTest, AnotherVersionIsRefusedWithWhatToDo) {
             "millrace that wrote it, or a newer one");
 }
 
-// tests/golden/trace.mrt was made by make_recording.py from the format's page.
-TEST(PackedFileGolden, ThisBuildReadsWhatWasWrittenFromTheFormatsPage) {
+// make_recording.py wrote tests/golden/trace.mrt, from the format's page alone.
+TEST(PackedFileGolden, ThisBuildReadsAFileWrittenFromTheFormatsPage) {
   auto source = ByteSource::from_file("tests/golden/trace.mrt");
   ASSERT_TRUE(source.ok()) << source.error().message();
   const auto file = PackedFile::open(*std::move(source), "trace.mrt");
@@ -148,8 +148,8 @@ TEST(PackedFileGolden, ThisBuildReadsWhatWasWrittenFromTheFormatsPage) {
   EXPECT_EQ(file->tables().processes[0].process.exit_code, 3);
 }
 
-// Payloads with right checksums and wrong contents: what a hostile file would have.
-TEST_F(PackedFileTest, DamagedPayloadsBehindRightChecksumsNeverCrash) {
+// Payloads with correct checksums and wrong contents, as in a hostile file.
+TEST_F(PackedFileTest, WrongPayloadsWithCorrectChecksumsNeverCrash) {
   const auto whole = PackedFile::open(ByteSource(bytes_of(bytes_)), "t");
   const PackedBlock block = whole->event_blocks()[0];
   const size_t start = block.offset + sizeof(wire::TraceBlockHeader);

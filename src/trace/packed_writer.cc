@@ -103,7 +103,7 @@ Status PackedWriter::append_block(TraceBlockHeader head, ByteView payload) {
   head.payload_bytes = static_cast<uint32_t>(payload.size());
   head.payload_crc32c = crc32c(payload);
   seal(head);
-  // Head and payload in one call: a writer killed in between leaves no head without its payload.
+  // Write header and payload in one call: a killed writer leaves no header without its payload.
   BytesOut bytes;
   bytes.buffer().reserve(sizeof(head) + payload.size());
   bytes.put(head);
@@ -167,7 +167,7 @@ Status PackedWriter::flush_tables() {
       flush_changed(TraceBlockKind::kSessions, session_changed_, tables_.sessions, put_session));
   RETURN_IF_ERROR(
       flush_changed(TraceBlockKind::kProcesses, process_changed_, tables_.processes, put_process));
-  // After the processes, which they belong to.
+  // After the processes that they belong to.
   std::vector<bool> told = process_changed_;
   for (size_t i = 0; i < told.size(); ++i) {
     if (tables_.processes[i].rank_origin.told_by == wire::RankTeller::kNobody) told[i] = false;

@@ -34,8 +34,8 @@ struct PendingBlock {
   ProcessIndex process{};
 };
 
-// The part of a log that is packed needs no space any more. Where the file system cannot give it
-// back, it waits for the end of the process.
+// Frees the space of the packed part of a log. If the file system cannot do that, the space is
+// freed when the process has ended.
 void punch(const fs::path& log, uint64_t size_bytes) {
   const auto file = File::open(log, O_WRONLY);
   if (!file.ok() || size_bytes == 0) return;
@@ -82,7 +82,7 @@ struct Packer::State final : Registry {
   std::optional<PackedWriter> writer;
   std::optional<RecordingIndex> index;
   std::map<std::string, Consumed> consumed;  // as committed
-  std::map<std::string, Consumed> changes;   // of this run
+  std::map<std::string, Consumed> changes;   // in this run
   std::vector<wire::ClockSample> samples;    // as committed, without the session's first
   std::vector<wire::ClockSample> new_samples;
   uint64_t committed_bytes = 0;
@@ -91,7 +91,7 @@ struct Packer::State final : Registry {
   std::vector<std::unique_ptr<PendingBlock>> pending;
   size_t pending_count = 0;
   std::unique_ptr<ThreadPool> pool;
-  std::vector<Chunk> chunks;  // memory that is used again
+  std::vector<Chunk> chunks;  // reused memory
 };
 
 Packer::Packer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -108,7 +108,7 @@ fs::path Packer::default_output(const fs::path& session_directory) {
     path += number == 1 ? ".mrt" : fmt::format("-{}.mrt", number);
     std::error_code error;
     if (!fs::exists(path, error) || !session.ok()) return path;
-    // Begun this moment, by a packer of this session: nobody else makes a file of its name.
+    // Just created by a packer of this session: nobody else creates a file of this name.
     if (fs::file_size(path, error) == 0) return path;
     auto source = ByteSource::from_file(path.string());
     if (!source.ok()) continue;
@@ -130,17 +130,17 @@ Result<Packer> Packer::open(const fs::path& session_directory, const fs::path& o
 }
 
 Status Packer::State::begin() {
-  // It has the names and command lines of the recording, and is its user's alone as well.
+  // It contains the recording's names and command lines, so only its user may read it.
   ASSIGN_OR_RETURN(File file, File::open(output, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
   RETURN_IF_ERROR(check_owner(file));
-  // On a descriptor of its own: the lock lives as long as the packer.
+  // On its own descriptor: the lock is held as long as the packer exists.
   ASSIGN_OR_RETURN(lock, File::open(output, O_RDONLY));
   if (flock(lock.fd(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) {
       return fail(Errc::kAlreadyExists,
                   "another millrace is packing into this file; let it finish");
     }
-    // Some network file systems have no locks. The commits still keep a reader right.
+    // Some network file systems have no locks. Commits still keep readers correct.
   }
   auto names = session.names();
   if (!names.ok()) names = ByteSource(ByteView());
@@ -159,7 +159,7 @@ Status Packer::State::begin() {
     const auto& sessions = before.tables().sessions;
     if (!before.is_packed_recording() ||
         (!sessions.empty() && !is_same_recording(sessions.front(), session.entry()))) {
-      return fail(Errc::kAlreadyExists, "holds another trace; give a new name");
+      return fail(Errc::kAlreadyExists, "contains another trace; choose another name");
     }
     consumed = before.consumed();
     samples = before.clock_samples();
@@ -174,18 +174,18 @@ Status Packer::State::begin() {
   return {};
 }
 
-// Whoever has the recording gets the packed file. root would else take it from its user, and in a
-// directory that others may write to somebody could have made the file before.
+// The packed file must belong to the owner of the recording. Otherwise root would take it away from
+// its user, and in a directory that others may write to, someone could have created the file first.
 Status Packer::State::check_owner(const File& file) const {
   struct stat recorded{};
   struct stat packed{};
   if (stat(session.path().c_str(), &recorded) != 0 || fstat(file.fd(), &packed) != 0) {
-    return fail_os(errno, "cannot look at its owner");
+    return fail_os(errno, "cannot determine its owner");
   }
   if (recorded.st_uid == packed.st_uid) return {};
-  if (packed.st_size == 0 && packed.st_uid == geteuid()) unlink(output.c_str());  // made just now
+  if (packed.st_size == 0 && packed.st_uid == geteuid()) unlink(output.c_str());  // just created
   return fail(Errc::kPermission,
-              "it would belong to user {}, and the recording in {} belongs to user {}; pack it as "
+              "it would belong to user {}, but the recording in {} belongs to user {}; pack it as "
               "that user",
               packed.st_uid, session.path().string(), recorded.st_uid);
 }
@@ -195,7 +195,7 @@ Result<PackOutcome> Packer::finish() { return state_->run(true); }
 
 Result<PackOutcome> Packer::State::run(bool at_end) {
   if (!writer) {
-    return fail(Errc::kIo, "{}: cannot be written since an earlier error", output.string());
+    return fail(Errc::kIo, "{}: cannot be written after an earlier error", output.string());
   }
   PackOutcome outcome;
   changes.clear();
@@ -209,12 +209,12 @@ Result<PackOutcome> Packer::State::run(bool at_end) {
     status = fail_exception();
   }
   if (!status.ok()) {
-    // What was written since the last commit counts for nothing: give the space back.
+    // What was written since the last commit does not count: free the space.
     std::error_code ignored;
     std::filesystem::resize_file(output, committed_bytes, ignored);
     start_over();
     return fail(status.error().code(),
-                "{}: {}; the recording in {} stays as it is, and can be read "
+                "{}: {}; the recording in {} is unchanged, and can be read "
                 "and packed later",
                 output.string(), status.error().message(), session.path().string());
   }
@@ -223,7 +223,7 @@ Result<PackOutcome> Packer::State::run(bool at_end) {
   return outcome;
 }
 
-// From what the file holds; without a writer where even that cannot be read.
+// Starts again from the contents of the file; without a writer if even that fails.
 void Packer::State::start_over() {
   index.reset();
   writer.reset();
@@ -277,9 +277,9 @@ std::string Packer::State::command_of(const wire::ProcessPage& page) const {
   return command.ok() ? *command : "";
 }
 
-// Everybody who has a recording has ended, but a child that the last of them left behind may not
-// have begun its own: without the directory it never could. Only looked for now: a child made while
-// its parent still ran would have been missed before.
+// All recorded processes have ended, but a child that the last one left behind may not have started
+// to record: without the directory it never could. This is checked only now, because an earlier
+// check would miss children that were forked later.
 void Packer::State::add_users(PackOutcome& outcome) const {
   if (!session.is_of_this_boot()) return;
   for (const uint32_t pid : find_session_users(session)) {
@@ -288,7 +288,7 @@ void Packer::State::add_users(PackOutcome& outcome) const {
 }
 
 void Packer::State::add_session_losses(const TickMap& ticks) {
-  // As they are now: the packer of a launcher was opened before there was anything to lose.
+  // Read the page again: the packer of a launcher was opened before anything could be lost.
   const auto now = SessionDirectory::open(session.path());
   const wire::LossCounters lost = now.ok() ? now->page().lost : session.page().lost;
   if (consumed["session"].done || (lost.events == 0 && lost.names == 0)) return;
@@ -362,8 +362,8 @@ Status Packer::State::pack_group(const ProcessRecording& recording, const std::s
       entry.end_ns =
           std::max(entry.end_ns, block.columns.begin_ns[i] + block.columns.duration_ns[i]);
     }
-    // A block a thread: each holds some five megabytes, and touching fresh memory costs as much as
-    // encoding it.
+    // One block per thread: each takes about five megabytes, and touching new memory costs as much
+    // as encoding.
     if (pending_count >= std::max<size_t>(1, options.threads)) RETURN_IF_ERROR(write_pending());
   }
   return {};
@@ -378,7 +378,7 @@ Status Packer::State::write_pending() {
   const auto encode = [&](size_t i) -> Status {
     PendingBlock& block = *pending[i];
     const EventRun run{0, block.columns.size_events()};
-    // Blocks with very many tags are cut by the writer itself.
+    // The writer itself splits blocks with too many tags.
     if (PackedWriter::next_run(block.columns, 0).count == run.count) {
       PackedWriter::encode(block.columns, run, block.process, block.encoder, block.encoded);
     } else {
@@ -400,7 +400,7 @@ Status Packer::State::write_pending() {
   return {};
 }
 
-// The last word on a process: how it ended, and what it lost.
+// Records the final state of a process: how it ended, and what it lost.
 void Packer::State::end_process(const ProcessRecording& recording, const std::string& name,
                                 const TickMap& ticks) {
   const wire::ProcessPage& page = recording.page();
@@ -417,7 +417,7 @@ void Packer::State::end_process(const ProcessRecording& recording, const std::st
     entry.process.command_line = before.process.command_line;
     entry.process.working_directory = before.process.working_directory;
     if (page.recorded_from == wire::RecordedFrom::kOutside) {
-      // What a page from inside has said before.
+      // Keep what a page from inside has said before.
       if (entry.process.rank < 0) {
         entry.process.rank = before.process.rank;
         entry.rank_origin = before.rank_origin;
@@ -435,7 +435,7 @@ void Packer::State::end_process(const ProcessRecording& recording, const std::st
                     .error = static_cast<int>(page.lost.error)});
 }
 
-// Later runs must place the events of this one where this one did.
+// Later runs must give the events of this run the same times.
 void Packer::State::remember_samples(const TickMap& ticks) {
   new_samples.clear();
   if (changes.empty()) return;
@@ -444,8 +444,8 @@ void Packer::State::remember_samples(const TickMap& ticks) {
   new_samples.assign(ticks.samples().begin() + known, ticks.samples().end());
 }
 
-// Everything appended since the last commit is covered by the next, so that a stopped packer leaves
-// either all of a step or none.
+// The next commit covers everything since the last one. A stopped packer therefore leaves either
+// all of a step or nothing.
 Status Packer::State::commit(bool with_index) {
   RETURN_IF_ERROR(writer->flush_tables());
   if (!new_samples.empty() && !changes.empty()) RETURN_IF_ERROR(writer->append_clock(new_samples));
@@ -459,7 +459,7 @@ Status Packer::State::commit(bool with_index) {
   }
   if (writer->size_bytes() == committed_bytes) return {};
   RETURN_IF_ERROR(writer->sync());
-  // The recording is removed after this: a file that has no name after a crash would be a loss.
+  // The recording is deleted after this. If a crash lost the file's name, its events would be lost.
   if (!has_durable_name) RETURN_IF_ERROR(sync_directory(directory_of(output)));
   has_durable_name = true;
   if (!changes.empty()) samples.insert(samples.end(), new_samples.begin(), new_samples.end());
@@ -473,7 +473,7 @@ void Packer::State::remove_packed(PackOutcome& outcome) {
   for (const auto& [name, change] : changes) {
     if (!consumed[name].done) punch(session.log_path(name), consumed[name].log_bytes);
   }
-  // Listed after all who could record were seen to have ended: whatever they left is there now.
+  // Listed only now, after all possible writers have ended: everything they left is here.
   bool anything_left = !outcome.running.empty();
   for (const std::string& name : session.recordings()) {
     if (!consumed[name].done) {

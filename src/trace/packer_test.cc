@@ -37,7 +37,7 @@ class PackerTest : public testing::Test {
     return ring;
   }
 
-  // Every event's begin, in order, of whatever is in the directory now.
+  // The sorted begins of all events that are in the directory now.
   std::vector<uint64_t> all_begins() {
     const auto trace = Trace::open(directory_->path().string());
     EXPECT_TRUE(trace.ok()) << trace.error().message();
@@ -60,7 +60,7 @@ class PackerTest : public testing::Test {
     return *std::move(packer);
   }
 
-  // This process itself: alive as long as the test is.
+  // A page of this process, which lives as long as the test.
   wire::ProcessPage living() {
     sample_.page.first = {wire::monotonic_clock_ns(), wire::monotonic_clock_ns(), 0, 50};
     sample_.page.counter = wire::CounterSource::kMonotonicClock;
@@ -98,7 +98,7 @@ TEST_F(PackerTest, PackingKeepsEveryEventAndRemovesTheRecording) {
   EXPECT_EQ(trace->threads().size(), 2u);
 }
 
-TEST_F(PackerTest, APackedFileIsItsUsersAloneWhateverTheUmask) {
+TEST_F(PackerTest, APackedFileIsPrivateWhateverTheUmask) {
   sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 0, 42, 1000, 10)}, {});
   sample_.write_session();
   for (const mode_t mask : {022, 000}) {
@@ -112,7 +112,7 @@ TEST_F(PackerTest, APackedFileIsItsUsersAloneWhateverTheUmask) {
   }
 }
 
-TEST_F(PackerTest, ARecordingOfAnotherUserStaysThatUsers) {
+TEST_F(PackerTest, ARecordingOfAnotherUserIsNotPacked) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory to another user";
   sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 0, 42, 1000, 10)}, {});
   sample_.write_session();
@@ -123,7 +123,7 @@ TEST_F(PackerTest, ARecordingOfAnotherUserStaysThatUsers) {
   EXPECT_FALSE(fs::exists(output_));
 }
 
-TEST_F(PackerTest, ALinkInThePlaceOfThePackedFileIsNotFollowed) {
+TEST_F(PackerTest, ASymbolicLinkAsOutputIsNotFollowed) {
   sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 0, 42, 1000, 10)}, {});
   sample_.write_session();
   fs::create_symlink(directory_->path() / "elsewhere", output_);
@@ -131,7 +131,7 @@ TEST_F(PackerTest, ALinkInThePlaceOfThePackedFileIsNotFollowed) {
   EXPECT_FALSE(fs::exists(directory_->path() / "elsewhere"));
 }
 
-TEST_F(PackerTest, APackedFileIsReadOnWhileItsPackerWrites) {
+TEST_F(PackerTest, APackedFileCanBeReadWhileItsPackerWrites) {
   wire::ProcessPage page = RecordedSample::process(42);
   page.exited = 0;
   sample_.write_process("42-f4240", page, {ring(0, 1, 42, 90'000'000, 0)},
@@ -164,7 +164,7 @@ TEST_F(PackerTest, APackedFileIsReadOnWhileItsPackerWrites) {
   EXPECT_THAT(file->problems(), IsEmpty());
 }
 
-// A packer stopped between its commit and the removal leaves the files; nothing is there twice.
+// A packer stopped between its commit and the deletion leaves the files. No event may appear twice.
 TEST_F(PackerTest, FilesLeftAfterTheCommitAreNotReadAgain) {
   sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 1, 42, 90'000'000, 10)},
                         {ring(0, 0, 42, 1000, 2046)});
@@ -183,7 +183,7 @@ TEST_F(PackerTest, FilesLeftAfterTheCommitAreNotReadAgain) {
 }
 
 // Stopped at any byte of the packed file: what is not committed is read from the recording.
-TEST_F(PackerTest, APackerStoppedAnywhereLosesAndDoublesNothing) {
+TEST_F(PackerTest, APackerStoppedAnywhereLosesAndRepeatsNothing) {
   sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 1, 42, 90'000'000, 10)},
                         {ring(0, 0, 42, 1000, 100)});
   sample_.write_process("43-f4240", RecordedSample::process(43), {ring(0, 0, 43, 500, 20)}, {});
@@ -201,7 +201,7 @@ TEST_F(PackerTest, APackerStoppedAnywhereLosesAndDoublesNothing) {
     ASSERT_TRUE(trace.ok());
     EXPECT_EQ(trace->event_count(), before.size()) << length;
   }
-  // And another packer goes on from there.
+  // Another packer continues from there.
   for (const size_t length : {packed.size() / 3, packed.size() / 2, packed.size() - 30}) {
     std::ofstream(output_, std::ios::binary)
         .write(packed.data(), static_cast<std::streamsize>(length));
@@ -231,7 +231,7 @@ TEST_F(PackerTest, ALogIsPackedWhileItsProcessRuns) {
   ASSERT_EQ(stat((sample_.directory() / (name + ".log")).c_str(), &status), 0);
   EXPECT_EQ(status.st_size, 65536);
   EXPECT_LT(status.st_blocks, 16);  // a hole
-  // The ring is written out, and a third one begins.
+  // The ring is written to the log, and a third one begins.
   sample_.write_process(name, page, {ring(0, 2, pid, 99'000'000, 1)},
                         {ring(0, 0, pid, 1000, 2046), ring(0, 1, pid, 90'000'000, 10)});
   EXPECT_THAT(all_begins(), SizeIs(2057));
@@ -243,7 +243,7 @@ TEST_F(PackerTest, ALogIsPackedWhileItsProcessRuns) {
   ASSERT_TRUE(outcome.ok());
   EXPECT_THAT(outcome->running, SizeIs(1));
   EXPECT_TRUE(fs::exists(sample_.directory()));
-  // It ends.
+  // The process ends.
   wire::ProcessPage ended = page;
   ended.start_time = 1;
   ended.exited = 1;
@@ -258,7 +258,7 @@ TEST_F(PackerTest, ALogIsPackedWhileItsProcessRuns) {
   EXPECT_EQ(Trace::open(output_.string())->processes()[0].exit_code, 3);
 }
 
-TEST_F(PackerTest, AProgramRecordedFromInsideAndOutsideHasEndedInNeither) {
+TEST_F(PackerTest, AProgramRecordedFromInsideAndOutsideIsStillRunning) {
   wire::ProcessPage outside = living();
   outside.recorded_from = wire::RecordedFrom::kOutside;
   wire::ProcessPage inside = outside;
@@ -296,7 +296,7 @@ TEST_F(PackerTest, AProgramRecordedFromInsideAndOutsideIsPackedAsOneProcess) {
   EXPECT_THAT(trace->threads(), SizeIs(1));
 }
 
-TEST_F(PackerTest, AnAgentAroundRanksOfItsOwnIsNoRankBeforeAndAfterPacking) {
+TEST_F(PackerTest, AnAgentThatStartsRanksIsNotARankBeforeAndAfterPacking) {
   using enum wire::RankTeller;
   const auto add = [&](uint32_t pid, int32_t rank, int32_t world_size, wire::RankOrigin origin) {
     wire::ProcessPage page = RecordedSample::process(pid);
@@ -309,7 +309,7 @@ TEST_F(PackerTest, AnAgentAroundRanksOfItsOwnIsNoRankBeforeAndAfterPacking) {
   add(42, 2, 6, {.told_by = kTorchrun, .outer_by = kOpenMpi, .outer_rank = 1});  // its workers
   add(43, 3, 6, {.told_by = kProgram, .outer_by = kOpenMpi, .outer_rank = 1});
   add(44, 2, 3, {.told_by = kOpenMpi, .outer_by = kPmix, .outer_rank = 2});    // another task
-  add(45, 1, 3, {.told_by = kProgram, .outer_by = kNobody, .outer_rank = 0});  // MPI said so
+  add(45, 1, 3, {.told_by = kProgram, .outer_by = kNobody, .outer_rank = 0});  // rank from MPI
   sample_.write_session();
   const auto ranks = [&] {
     std::map<uint32_t, int32_t> found;
@@ -325,7 +325,7 @@ TEST_F(PackerTest, AnAgentAroundRanksOfItsOwnIsNoRankBeforeAndAfterPacking) {
   EXPECT_EQ(ranks(), expected);
 }
 
-TEST_F(PackerTest, AProcessOnAnotherHostIsLeftUnlessSaidToHaveEnded) {
+TEST_F(PackerTest, AProcessOnAnotherHostIsKeptUnlessDeclaredEnded) {
   wire::ProcessPage page = RecordedSample::process(42);
   page.exited = 0;
   sample_.write_process("42-f4240", page, {ring(0, 0, 42, 1000, 10)}, {});
@@ -339,11 +339,11 @@ TEST_F(PackerTest, AProcessOnAnotherHostIsLeftUnlessSaidToHaveEnded) {
   EXPECT_EQ(outcome->events, 10u);
 }
 
-// A child of the test that does nothing, until it is killed by the destructor.
+// An idle child of the test. The destructor kills it.
 class IdleChild {
  public:
-  // Calls `begin` in the child before it idles. On return it has gone through it, or become a
-  // program: either closes the pipe.
+  // Calls `begin` in the child before it idles. Returns when `begin` has returned or called exec:
+  // both close the pipe.
   template <typename Begin>
   explicit IdleChild(Begin begin) {
     int ends[2];
@@ -374,7 +374,7 @@ class IdleChild {
   pid_t pid_ = 0;
 };
 
-// As a recorder maps it, and its children inherit it.
+// Maps the file like a recorder; children inherit the mapping.
 void* map_shared(const fs::path& path) {
   const auto file = File::open(path, O_RDWR);
   EXPECT_TRUE(file.ok());
@@ -383,14 +383,14 @@ void* map_shared(const fs::path& path) {
 
 TEST_F(PackerTest, AForkedChildThatHasRecordedNothingYetKeepsTheSession) {
   wire::ProcessPage page = living();
-  page.start_time = 1;  // another process of that number, which has ended
+  page.start_time = 1;  // belongs to an earlier process with this PID, which has ended
   sample_.write_process("7-1", page, {ring(0, 0, page.pid, 1000, 10)}, {});
   sample_.write_session();
   void* memory = map_shared(sample_.directory() / "session");
   ASSERT_NE(memory, MAP_FAILED);
   IdleChild child([] {});
   munmap(memory, 4096);
-  for (int i = 0; i < 2; ++i) {  // also by a packer that has seen nothing of its parent
+  for (int i = 0; i < 2; ++i) {  // also with a packer that has not seen the parent
     const auto outcome = open().finish();
     ASSERT_TRUE(outcome.ok()) << outcome.error().message();
     ASSERT_THAT(outcome->running, SizeIs(1));
@@ -424,7 +424,7 @@ TEST_F(PackerTest, AProgramThatHasNotLoadedTheRecorderYetKeepsTheSession) {
   EXPECT_TRUE(again->session_removed);
 }
 
-TEST_F(PackerTest, AChildOfAnotherSessionKeepsNoneButItsOwn) {
+TEST_F(PackerTest, AChildOfAnotherSessionKeepsOnlyItsOwn) {
   living();
   sample_.write_session();
   RecordedSample other(directory_->path() / "other");
@@ -438,8 +438,8 @@ TEST_F(PackerTest, AChildOfAnotherSessionKeepsNoneButItsOwn) {
   EXPECT_TRUE(outcome->session_removed);
 }
 
-// A limit of the file's size stands in for a full disk: the write fails in the middle.
-TEST_F(PackerTest, AFullDiskLeavesTheRecordingAndSaysSo) {
+// A limit on the file size stands in for a full disk: the write fails in the middle.
+TEST_F(PackerTest, AFullDiskKeepsTheRecordingAndReportsIt) {
   sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 1, 42, 90'000'000, 10)},
                         {ring(0, 0, 42, 1000, 2046)});
   sample_.write_session();
@@ -454,17 +454,17 @@ TEST_F(PackerTest, AFullDiskLeavesTheRecordingAndSaysSo) {
   setrlimit(RLIMIT_FSIZE, &old_limit);
   signal(SIGXFSZ, old_handler);
   ASSERT_FALSE(outcome.ok());
-  EXPECT_THAT(outcome.error().message(), HasSubstr("stays as it is, and can be read"));
+  EXPECT_THAT(outcome.error().message(), HasSubstr("is unchanged, and can be read"));
   EXPECT_EQ(all_begins(), before);
   EXPECT_LT(fs::file_size(output_), 100u);
-  // With room again the same packer goes on.
+  // When there is space again, the same packer continues.
   const auto again = packer.finish();
   ASSERT_TRUE(again.ok()) << again.error().message();
   EXPECT_TRUE(again->session_removed);
   EXPECT_EQ(all_begins(), before);
 }
 
-TEST_F(PackerTest, TwoPackersDoNotWorkOnOneFile) {
+TEST_F(PackerTest, ASecondPackerOfTheSameFileIsRefused) {
   sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 0, 42, 1000, 10)}, {});
   sample_.write_session();
   const Packer first = open();
@@ -499,7 +499,7 @@ TEST_F(PackerTest, LossesAfterThePackerWasOpenedAreKept) {
   EXPECT_EQ(trace->losses()[0].events, 4u);
 }
 
-TEST_F(PackerTest, TheOutputOfAnotherRecordingIsNotTouched) {
+TEST_F(PackerTest, ThePackedFileOfAnotherRecordingIsNotTouched) {
   sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 0, 42, 1000, 10)}, {});
   sample_.write_session();
   EXPECT_EQ(Packer::default_output(sample_.directory()), output_);
@@ -509,7 +509,7 @@ TEST_F(PackerTest, TheOutputOfAnotherRecordingIsNotTouched) {
   sample_.write_session();
   EXPECT_EQ(Packer::default_output(sample_.directory()).filename(), "node7-11111111-2.mrt");
   EXPECT_THAT(Packer::open(sample_.directory(), output_).error().message(),
-              HasSubstr("holds another trace"));
+              HasSubstr("contains another trace"));
 }
 
 }  // namespace

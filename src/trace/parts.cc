@@ -51,7 +51,7 @@ void open_recordings(const std::vector<fs::path>& entries, OpenedParts& opened) 
     if (!SessionDirectory::is_one(entry)) continue;
     const auto session = SessionDirectory::open(entry);
     if (!session.ok()) {
-      // A packer that is done with it removes it.
+      // A packer deletes the directory when it is done.
       const bool is_gone = session.error().code() == Errc::kNotFound;
       if (!is_gone) opened.problems.push_back(session.error().message());
       continue;
@@ -74,13 +74,13 @@ void open_recordings(const std::vector<fs::path>& entries, OpenedParts& opened) 
   for (auto& part : recordings) opened.parts.push_back(std::move(part));
 }
 
-// A packed file without its end is no surprise beside the recording it is made from; elsewhere
+// A packed file without its end is normal next to the recording that it is made from. Elsewhere
 // something is missing.
 void note_unfinished(OpenedParts& opened) {
   for (const auto& part : opened.parts) {
     const auto* packed = dynamic_cast<const PackedPart*>(part.get());
     if (packed == nullptr || packed->file().has_index()) continue;
-    // A packer that has not committed anything yet has taken nothing either.
+    // A packer that has committed nothing has not consumed anything either.
     if (packed->file().is_packed_recording() && packed->file().blocks().empty()) continue;
     const bool has_recording =
         std::any_of(opened.parts.begin(), opened.parts.end(), [&](const auto& other) {
@@ -122,7 +122,7 @@ Result<OpenedParts> open_once(const std::string& path) {
   if (fs::directory_iterator(path, error); error) {
     return fail_os(error.value(), "cannot list the directory").within(path);
   }
-  // A session's directory may be given itself; what is packed of it lies beside it.
+  // The path may be a session's directory; its packed part is next to it.
   const bool is_session = SessionDirectory::is_one(path);
   const fs::path session = fs::path(path).lexically_normal();
   const fs::path own = session.has_filename() ? session : session.parent_path();
@@ -132,7 +132,7 @@ Result<OpenedParts> open_once(const std::string& path) {
   open_recordings(entries, opened);
   note_unfinished(opened);
   if (opened.parts.empty() && opened.problems.empty()) {
-    return fail(Errc::kNotFound, "{}: holds no trace: neither *.mrt files nor recordings", path);
+    return fail(Errc::kNotFound, "{}: contains no trace: neither *.mrt files nor recordings", path);
   }
   return opened;
 }
@@ -140,8 +140,8 @@ Result<OpenedParts> open_once(const std::string& path) {
 }  // namespace
 
 Result<OpenedParts> open_parts(const std::string& path) {
-  // A packer may move events from a recording to its file while we read the one and the other.
-  // Its file has then grown, and both are read again.
+  // A packer may move events from a recording to its file while we read them. The file has then
+  // grown, and both are read again.
   for (int attempt = 1;; ++attempt) {
     const uint64_t before = packed_bytes(path);
     auto opened = open_once(path);
@@ -181,7 +181,7 @@ std::vector<std::string> without_repeats(const std::vector<std::string>& paths) 
     const fs::path place = canonical(path);
     const bool is_session = SessionDirectory::is_one(place);
     const bool is_packed = place.extension() == ".mrt" && fs::is_regular_file(place, error);
-    // A session's directory takes what is packed of it, which lies beside it.
+    // Opening a session's directory also reads its packed part, which is next to it.
     const fs::path session = place.parent_path() / place.stem();
     const bool is_in_another =
         ((is_session || is_packed) && directories.contains(place.parent_path())) ||

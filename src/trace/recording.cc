@@ -34,16 +34,16 @@ Result<Part> read_begin(const ByteSource& source, const char* what) {
   return part;
 }
 
-// The mark comes first in a page, is the last that is written and the first that is taken away:
-// what was read between two looks at it is whole.
+// The magic number is the first field of a page, written last and erased first. So what is read
+// between two reads of it is complete.
 template <typename Page>
 Result<Page> read_page(const ByteSource& source, uint64_t magic, const char* what) {
   ASSIGN_OR_RETURN(Page page, read_begin<Page>(source, what));
   ASSIGN_OR_RETURN(const auto after, read_begin<uint64_t>(source, what));
   if (page.magic != magic || after != magic) {
     return fail(Errc::kCorrupt,
-                "does not begin with the mark of a {}; its process may have been "
-                "killed while making it",
+                "does not begin with the magic number of a {}; its process may have been "
+                "killed while creating it",
                 what);
   }
   if (page.version != wire::kRecordingVersion) {
@@ -64,8 +64,8 @@ Result<wire::Ring> read_ring(const ByteSource& rings, uint32_t number) {
   return ring;
 }
 
-// Whether a slot that a reading found empty was full a moment later although one after it was full
-// already: the thread overtook the reading.
+// Whether a slot that `reading` found empty is full in `later`, although a slot after it was
+// already full: the thread overtook the reading.
 bool was_overtaken(const wire::Ring& reading, const wire::Ring& later) {
   bool is_before_a_full_one = false;
   for (size_t i = kRingSlots; i-- > 0;) {
@@ -76,9 +76,10 @@ bool was_overtaken(const wire::Ring& reading, const wire::Ring& later) {
   return false;
 }
 
-// A ring its thread may be writing. Two readings: an event whose last word is in the first is whole
-// in the second. A ring that is written out in between, or overtakes the first, is read again; then
-// what is seen is all that was recorded up to a moment.
+// Copies a ring that its thread may be writing to. It is read twice: an event whose last word is in
+// the first copy is complete in the second. If the ring was written to the log in between, or the
+// thread overtook the first reading, it is read again. The result is everything that was recorded
+// up to some moment.
 Result<wire::Ring> copy_ring(const ByteSource& rings, uint32_t number) {
   for (int attempt = 0; attempt < kCopyAttempts; ++attempt) {
     ASSIGN_OR_RETURN(const wire::Ring before, read_ring(rings, number));
@@ -135,7 +136,7 @@ Result<std::string> read_name(const ByteSource& names, wire::NameId id) {
   if (!bytes.ok()) return missing();
   std::string text(text_of(*bytes));
   if (static_cast<uint32_t>(wire::name_hash(text.data(), text.size()) >> 32) != entry.hash) {
-    return fail(Errc::kCorrupt, "name {} is damaged: its hash does not agree",
+    return fail(Errc::kCorrupt, "name {} is damaged: its hash does not match",
                 static_cast<uint32_t>(id));
   }
   return text;
@@ -144,8 +145,8 @@ Result<std::string> read_name(const ByteSource& names, wire::NameId id) {
 Status ProcessRecording::read_rings(const ByteSource& rings, Extent extent) {
   ASSIGN_OR_RETURN(page_, read_process_page(rings));
   if (extent == Extent::kLog) return {};
-  // What the file has room for, not what the page claims: a process killed between the two has
-  // rings that were never counted.
+  // Use the size of the file, not the count of the page: a process killed between the two updates
+  // has rings that were not counted.
   const uint64_t room = rings.size_bytes() / wire::kRingSizeBytes;
   for (uint32_t number = 0; number + 1 < room; ++number) {
     auto ring = copy_ring(rings, number);
@@ -153,7 +154,7 @@ Status ProcessRecording::read_rings(const ByteSource& rings, Extent extent) {
       problems_.push_back(ring.error().message());
       continue;
     }
-    if (ring->header.magic != wire::kRingMagic) continue;  // made, and not yet used
+    if (ring->header.magic != wire::kRingMagic) continue;  // created but not used yet
     Chunk chunk{.header = ring->header, .slots = {}};
     chunk.header.ring = number;
     size_t used = kRingSlots;
@@ -171,7 +172,7 @@ bool ProcessRecording::ring_holds(const RingHeader& header) const {
   });
 }
 
-// The next place where a chunk may begin, for what comes after damage.
+// The next offset at which a chunk may begin, to continue after damage.
 uint64_t ProcessRecording::find_ring_magic(uint64_t from_offset) const {
   std::vector<std::byte> scratch;
   const uint32_t magic = wire::kRingMagic;
@@ -198,7 +199,7 @@ void ProcessRecording::find_log_chunks(uint64_t from_offset, Extent extent) {
     std::memcpy(&header, bytes->data(), sizeof(header));
     if (!is_ring_head(header)) {
       const uint64_t next = find_ring_magic(offset + 1);
-      problems_.push_back(fmt::format("the log has no ring at byte {}; it goes on at {}", offset,
+      problems_.push_back(fmt::format("the log has no ring at byte {}; continuing at {}", offset,
                                       next == kNowhere ? "its end" : fmt::format("byte {}", next)));
       if (next == kNowhere) return;
       offset = next;
@@ -206,8 +207,8 @@ void ProcessRecording::find_log_chunks(uint64_t from_offset, Extent extent) {
     }
     const uint64_t room = (log_->size_bytes() - offset - sizeof(header)) / sizeof(TraceSlot);
     const bool torn = room < header.slot_count;
-    // Torn: its process was killed while writing it out, and the ring still has it all; or it is
-    // being written right now.
+    // A torn chunk: its process was killed while writing it, and the ring still has everything; or
+    // it is being written right now.
     if (torn && (extent == Extent::kLog || ring_holds(header))) return;
     ChunkPlace place{.log_offset = offset, .ring = header.ring, .sequence = header.sequence};
     place.slot_count = torn ? static_cast<uint32_t>(room) : header.slot_count;

@@ -8,7 +8,7 @@
 namespace millrace::trace {
 namespace {
 
-// Names and threads that opening has met; reading only looks them up.
+// Names and threads found during opening. Reading only looks them up.
 class KnownNames {
  public:
   explicit KnownNames(const RecordingIndex& index) : index_(index) {}
@@ -52,7 +52,7 @@ class KnownThreads {
   bool complete_ = true;
 };
 
-// What one pass over a group of chunks learns of each process in it.
+// What one pass over a group of chunks finds out about each process in it.
 struct Survey {
   uint64_t events = 0;
   uint64_t begin_ns = ~uint64_t{0};
@@ -65,7 +65,7 @@ struct Survey {
 RecordingPart::RecordingPart(RecordingInput input)
     : input_(std::move(input)), index_(*this, std::move(input_.names)) {
   tables_.sessions.push_back(input_.session);
-  // The two tags of regions that began elsewhere; registered first, so that reading finds them.
+  // The two tags of regions that began elsewhere. Registered first, so that reading finds them.
   origin_pid_ = index_.origin_pid();
   origin_tid_ = index_.origin_tid();
   join_recordings();
@@ -109,7 +109,7 @@ void RecordingPart::join_recordings() {
     pages.emplace(opened.name, opened.recording.page());
   }
   index_.set_joined(find_joined(pages));
-  // Those from outside first: they know the whole life of the process.
+  // Recordings from outside first: they cover the whole life of the process.
   std::stable_partition(
       input_.recordings.begin(), input_.recordings.end(),
       [&](const OpenedRecording& opened) { return !index_.is_joined(opened.name); });
@@ -121,7 +121,7 @@ void RecordingPart::survey(size_t recording) {
     input_.problems.push_back(
         fmt::format("{}/{}: {}", input_.session.directory, opened.name, problem));
   }
-  // Also one without events is known to have been there.
+  // A process without events is added too.
   const wire::ProcessPage& page = opened.recording.page();
   const ProcessIndex process = index_.process(page, page.pid, opened.name, input_.ticks);
   if (index_.is_joined(opened.name)) {
@@ -162,7 +162,7 @@ void RecordingPart::survey_chunks(size_t recording, size_t first, size_t count) 
     });
   }
   if (broken > 0) {
-    input_.problems.push_back(fmt::format("{}/{}: {} events are broken and left out",
+    input_.problems.push_back(fmt::format("{}/{}: {} broken events were skipped",
                                           input_.session.directory, opened.name, broken));
   }
   for (const auto& [pid, survey] : surveys) {
@@ -230,7 +230,7 @@ Result<std::unique_ptr<RecordingPart>> RecordingPart::open(
     pages.push_back(recording->page());
     recordings.push_back({name, *std::move(recording)});
   }
-  // After the rings: names are there before the events that use them.
+  // After the rings, because a name is stored before the events that use it.
   auto names = session.names();
   if (!names.ok()) {
     problems.push_back(names.error().message());
@@ -239,8 +239,8 @@ Result<std::unique_ptr<RecordingPart>> RecordingPart::open(
   TickMap ticks = session.tick_map(clock_samples, pages);
   if (!ticks.has_rate()) {
     problems.push_back(
-        fmt::format("{}: the counter's rate is not known, because the session has one "
-                    "clock sample; a tick is taken for a nanosecond",
+        fmt::format("{}: the counter's rate is unknown, because the session has only one "
+                    "clock sample; a tick is counted as a nanosecond",
                     directory.string()));
   }
   SessionEntry entry = session.entry();

@@ -69,7 +69,7 @@ TEST_F(RecordingTest, EventsOfLogAndRingsAreReadOnce) {
   EXPECT_EQ(*trace.block_levels(0), 1u << static_cast<unsigned>(wire::Level::kPosix));
 }
 
-TEST_F(RecordingTest, ASessionBesideItsDirectoryIsReadOnce) {
+TEST_F(RecordingTest, ASessionGivenWithItsDirectoryIsReadOnce) {
   Ring now = RecordedSample::ring(0, 1, 42, 42);
   RecordedSample::fill(now, 9000, sample_.name("dataset/a"), 2);
   sample_.write_process("42-f4240", RecordedSample::process(42), {now}, {});
@@ -80,7 +80,7 @@ TEST_F(RecordingTest, ASessionBesideItsDirectoryIsReadOnce) {
   EXPECT_EQ(trace->event_count(), 2u);
 }
 
-TEST_F(RecordingTest, ARingKilledWhileBeingWrittenOutIsTakenFromTheLog) {
+TEST_F(RecordingTest, ARingThatWasAlreadyLoggedIsReadFromTheLog) {
   const wire::NameId file = sample_.name("dataset/a");
   Ring in_log = RecordedSample::ring(0, 4, 42, 42);
   RecordedSample::fill(in_log, 1000, file, 3);
@@ -90,7 +90,7 @@ TEST_F(RecordingTest, ARingKilledWhileBeingWrittenOutIsTakenFromTheLog) {
   EXPECT_THAT(begins(open()), ElementsAre(1000, 2000, 3000));
 }
 
-TEST_F(RecordingTest, ATornChunkOfTheLogIsTakenFromTheRing) {
+TEST_F(RecordingTest, ATornChunkOfTheLogIsReadFromTheRing) {
   const wire::NameId file = sample_.name("dataset/a");
   Ring ring = RecordedSample::ring(0, 4, 42, 42);
   RecordedSample::fill(ring, 1000, file, 3);
@@ -113,18 +113,18 @@ TEST_F(RecordingTest, ATornChunkWithoutItsRingIsReadUpToTheTear) {
   EXPECT_THAT(trace.problems(), ElementsAre(HasSubstr("ends in the middle of the ring at byte 0")));
 }
 
-TEST_F(RecordingTest, EmptySlotsAndOrphansArePassedOver) {
+TEST_F(RecordingTest, EmptySlotsAndOrphansAreSkipped) {
   const wire::NameId file = sample_.name("dataset/a");
   Ring ring = RecordedSample::ring(0, 0, 42, 42);
   ring.slots[1] = RecordedSample::read_event(1000, file, 0);
   ring.slots[2].wide = {.tag = wire::SlotTag::kWide};  // its event was never finished
   ring.slots[5] = RecordedSample::read_event(2000, file, 0);
   ring.slots[6] = RecordedSample::read_event(3000, file, 0);
-  ring.slots[6].record.slots = 3;  // claims slots that are not its own
+  ring.slots[6].record.slots = 3;  // claims slots of other events
   sample_.write_process("42-f4240", RecordedSample::process(42), {ring}, {});
   const Trace trace = open();
   EXPECT_THAT(begins(trace), ElementsAre(1000, 2000));
-  EXPECT_THAT(trace.problems(), ElementsAre(HasSubstr("1 events are broken")));
+  EXPECT_THAT(trace.problems(), ElementsAre(HasSubstr("1 broken events")));
 }
 
 TEST_F(RecordingTest, ExtensionSlotsFillTheirColumns) {
@@ -173,7 +173,7 @@ TEST_F(RecordingTest, ExtensionSlotsFillTheirColumns) {
   EXPECT_EQ(columns.flags[1], wire::kFlagForeignOrigin);
 }
 
-// What exec put in a process's place is another program: each has the recording from inside that
+// A program started by exec is another one. Each outside recording gets the inside recording that
 // began in its time.
 TEST_F(RecordingTest, RecordingsOfOneProgramFromInsideAndOutsideAreOneProcess) {
   const wire::NameId file = sample_.name("dataset/a");
@@ -226,7 +226,7 @@ TEST_F(RecordingTest, AVforkChildIsAProcessOfItsOwn) {
   EXPECT_THAT(columns.begin_ns, ElementsAre(2000));
 }
 
-TEST_F(RecordingTest, LossesAndUnreadableNamesAreTold) {
+TEST_F(RecordingTest, LossesAndUnreadableNamesAreReported) {
   wire::ProcessPage page = RecordedSample::process(42);
   page.lost = {.events = 17,
                .first_ticks = RecordedSample::ticks_at(100),
@@ -256,7 +256,7 @@ TEST_F(RecordingTest, ABrokenProcessFileDoesNotHideTheOthers) {
   EXPECT_THAT(trace.problems(), ElementsAre(HasSubstr("43-f4240.rings: does not begin with")));
 }
 
-// A writer goes on while the recording is opened again and again: each event that is seen is whole.
+// Opens the recording repeatedly while a writer continues: each visible event is complete.
 TEST_F(RecordingTest, ALiveRecordingIsReadWhileItIsWritten) {
   const wire::NameId file = sample_.name("dataset/a");
   sample_.write_process("42-f4240", RecordedSample::process(42),

@@ -24,8 +24,8 @@ struct ProcessState {
   uint64_t start_time = 0;
 };
 
-// Of /proc/PID/stat: the state, and when the process began. The program's name, in parentheses, may
-// hold anything, so fields are counted from the last one.
+// State and start time from /proc/PID/stat. The program's name, in parentheses, may contain
+// anything, so fields are counted from the last parenthesis.
 std::optional<ProcessState> state_of(uint32_t pid) {
   const auto stat = read_file(fmt::format("/proc/{}/stat", pid), 65536);
   if (!stat.ok()) return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<ProcessState> state_of(uint32_t pid) {
 constexpr std::string_view kAreasBeginning = "areas-";
 constexpr char kAreaMark = '@';
 
-// A recording that lies in an area: its file and its number there.
+// A recording in a child page: its file and the number of the page.
 struct AreaName {
   std::string file;
   uint32_t number = 0;
@@ -56,7 +56,7 @@ std::optional<AreaName> area_of(const std::string& recording) {
                   static_cast<uint32_t>(std::strtoul(recording.c_str() + mark + 1, nullptr, 10))};
 }
 
-// The areas of a file that processes have begun to use.
+// The child pages of a file that are in use.
 std::vector<std::string> areas_in_use(const fs::path& path) {
   std::vector<std::string> found;
   const auto source = ByteSource::from_file(path.string());
@@ -78,7 +78,7 @@ std::vector<std::string> areas_in_use(const fs::path& path) {
   return found;
 }
 
-// An area's page loses its magic, so that nobody looks at it again, and its space is given back.
+// Erases the magic number of a child page, so that it is not read again, and frees its space.
 void remove_area(const fs::path& path, uint32_t number) {
   const auto file = File::open(path, O_WRONLY);
   if (!file.ok()) return;
@@ -193,15 +193,14 @@ Life SessionDirectory::life_of(const wire::ProcessPage& page,
                                const std::vector<wire::ProcessPage>& pages) const {
   if (!is_of_this_boot()) {
     const std::string host(page_.host, strnlen(page_.host, sizeof(page_.host)));
-    // This machine, before it was started anew; or a process that said itself that it ended.
+    // This machine before a reboot, or a process that recorded its own end.
     return host == this_host().name || page.exited != 0 ? Life::kEnded : Life::kElsewhere;
   }
   const auto state = state_of(page.pid);
   if (!state || state->letter == 'Z' || state->letter == 'X') return Life::kEnded;
   if (page.start_time != 0 && state->start_time != page.start_time) return Life::kEnded;
   for (const wire::ProcessPage& other : pages) {
-    // A program that is recorded from inside and from outside has two pages, and neither ends the
-    // other.
+    // A program recorded from inside and from outside has two pages, and neither ends the other.
     if (other.pid == page.pid && other.start_time == page.start_time &&
         other.recorded_from == page.recorded_from &&
         other.origin == wire::ProcessOrigin::kProgram && other.start_ticks > page.start_ticks) {
@@ -221,8 +220,8 @@ TickMap SessionDirectory::tick_map(const std::vector<wire::ClockSample>& kept,
       if (sample.monotonic_ns > latest.monotonic_ns) latest = sample;
     }
   }
-  // First the samples from the time of the events: a recording read a day later should not be
-  // stretched over that day.
+  // First add the samples from the time of the events: a recording that is read a day later must
+  // not be stretched over that day.
   map.add(latest);
   static const wire::CounterSource own_counter = choose_counter().source;
   const bool same_counter =

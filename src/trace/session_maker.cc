@@ -49,7 +49,8 @@ Result<std::filesystem::path> make_session(const LaunchOptions& options) {
   const std::filesystem::path session =
       options.directory /
       fmt::format("{}-{}-{:x}", page.host, page.launcher_pid, page.first.counter_ticks);
-  // Command lines and names of files are its user's alone. One that is there already is not ours.
+  // Command lines and file names are private to the user. A directory that already exists is not
+  // ours.
   if (mkdir(session.c_str(), 0700) != 0) {
     return fail_os(errno, "cannot make the directory of the recording").within(session.string());
   }

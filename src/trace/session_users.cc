@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMapsMaxBytes = uint64_t{1} << 28;
 
-// The file of a session that every process maps to record into it.
+// The file of a session that every recording process maps.
 struct PageFile {
   fs::path path;
   uint64_t inode = 0;
@@ -34,7 +34,7 @@ PageFile page_file_of(const SessionDirectory& session) {
   return page;
 }
 
-// Takes the next word off a line of /proc/PID/maps.
+// Removes the next word from a line of /proc/PID/maps.
 std::string_view take_word(std::string_view& line) {
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
   const std::string_view word = line.substr(0, line.find(' '));
@@ -42,9 +42,9 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
-// Readers do not map the page, and nobody else has reason to share it and to write to it. By the
-// path or the inode: bind mounts have the file elsewhere, overlays number it otherwise, and a
-// mistake only keeps the session for as long as that process lives.
+// Whether the line is a shared, writable mapping of the page. Readers do not map the page. Compares
+// the path or the inode: bind mounts change the path and overlays the inode. A false match only
+// keeps the session as long as that process lives.
 bool is_mapping_of(const PageFile& page, std::string_view line) {
   take_word(line);  // addresses
   const std::string_view permissions = take_word(line);
@@ -65,7 +65,7 @@ bool maps(uint32_t pid, const PageFile& page) {
   const std::string_view all = *text;
   for (size_t at = all.find(kLineEnd); at != std::string_view::npos;
        at = all.find(kLineEnd, at + 1)) {
-    const size_t begin = all.rfind('\n', at) + 1;  // npos + 1 is the first line's
+    const size_t begin = all.rfind('\n', at) + 1;  // npos + 1 is the first line
     if (is_mapping_of(page, all.substr(begin, at + kLineEnd.size() - 1 - begin))) return true;
   }
   return false;
@@ -88,13 +88,13 @@ bool is_watcher(uint32_t pid) {
   return name.ok() && name->substr(0, name->find('\n')) == kWatcherName;
 }
 
-// Reading the mappings of a large process takes its time, and most processes of a machine are older
-// than any session. /proc counts a start from the boot with the time asleep, the monotonic clock
-// without: a process seems younger, never older.
+// Reading the mappings of a large process takes long, and most processes of a machine are older
+// than any session. The start time in /proc includes time asleep, the monotonic clock does not: a
+// process may seem younger than it is, never older.
 bool began_before(uint32_t pid, const wire::ClockSample& first) {
   const uint64_t start_time = read_stat(pid).start_time;
-  const auto ticks_a_second = static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
-  return start_time != 0 && start_time / ticks_a_second + 1 < first.monotonic_ns / 1'000'000'000;
+  const auto ticks_per_second = static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  return start_time != 0 && start_time / ticks_per_second + 1 < first.monotonic_ns / 1'000'000'000;
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ bool names_a_file(Call call) {
   return wire::level_of(call) != wire::Level::kApp && wire::level_of(call) != wire::Level::kNone;
 }
 
-// What one block adds.
+// The totals of one block.
 struct BlockTotals {
   std::map<Call, CallTotals> calls;
   std::vector<NameIndex> files;
@@ -74,7 +74,7 @@ BlockTotals total(const EventColumns& columns, ProcessIndex process) {
   return totals;
 }
 
-// Merges what the blocks add.
+// Merges the totals of the blocks.
 class Collector {
  public:
   Collector(const Trace& trace, Summary& summary)

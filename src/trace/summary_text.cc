@@ -24,7 +24,7 @@ std::string heading(std::string_view text, const Terminal& terminal) {
   return "\n" + styled(text, Style::kBold, terminal.color) + "\n";
 }
 
-// A list's entry, wrapped below itself.
+// Appends an entry of a list, wrapped with an indent.
 void add_entry(std::string& out, const std::string& text, const Terminal& terminal) {
   const char* indent = "  ";
   for (const std::string& line : wrap(printable(text), terminal.columns - 4)) {
@@ -115,7 +115,7 @@ std::string processes_text(const Trace& trace, const Summary& summary, const Ter
   }
   std::string out = "\n" + table.render(terminal);
   if (order.size() > kProcessRows) {
-    out += fmt::format("and {} more; --json has all\n", order.size() - kProcessRows);
+    out += fmt::format("and {} more; --json lists all\n", order.size() - kProcessRows);
   }
   return out;
 }
@@ -124,7 +124,7 @@ std::string losses_text(const Trace& trace, const Terminal& terminal) {
   if (trace.losses().empty()) return "";
   std::string out = heading("lost", terminal);
   for (const LostEvents& loss : trace.losses()) {
-    std::string whose = "processes that could not make their file";
+    std::string whose = "processes that could not create their file";
     if (loss.process != kNoProcess) {
       const Process& process = trace.processes()[static_cast<size_t>(loss.process)];
       whose = fmt::format("process {}", process.pid);
@@ -154,8 +154,8 @@ std::string not_itemised_text(const Trace& trace, const Summary& summary,
   if (rest.mmap_calls > 0 || rest.mappings_ended > 0) {
     add_entry(
         out,
-        fmt::format("mapped files: {}; of {} in {} that ended, {} were in memory: at most that "
-                    "was read through them",
+        fmt::format("mapped files: {}; of {} in {} that ended, {} were in memory: an upper bound "
+                    "on what was read through them",
                     counted(rest.mmap_calls, "mmap call", "mmap calls"),
                     format_bytes(rest.mapped_bytes),
                     counted(rest.mappings_ended, "mapping", "mappings"),
@@ -164,7 +164,7 @@ std::string not_itemised_text(const Trace& trace, const Summary& summary,
   }
   if (rest.io_uring_setups > 0) {
     add_entry(out,
-              fmt::format("io_uring: {} set up, entered {}; what they read and wrote is not known",
+              fmt::format("io_uring: {} set up, entered {}; their reads and writes are unknown",
                           counted(rest.io_uring_setups, "ring", "rings"),
                           counted(rest.io_uring_enters, "time", "times")),
               terminal);
@@ -176,7 +176,7 @@ std::string not_itemised_text(const Trace& trace, const Summary& summary,
     add_entry(
         out,
         fmt::format("process {} stopped recording: it entered a seccomp sandbox, where a system "
-                    "call of the recorder could end it; nothing after that is in the trace",
+                    "call of the recorder could kill it; nothing after that is in the trace",
                     trace.processes()[static_cast<size_t>(process)].pid),
         terminal);
   }
@@ -191,7 +191,7 @@ std::string not_itemised_text(const Trace& trace, const Summary& summary,
   for (const Session& session : trace.sessions()) {
     if (session.alignment.empty()) continue;
     const std::string_view unknown =
-        session.alignment == "wall clock" ? ", and what the hosts' time service leaves" : "";
+        session.alignment == "wall clock" ? ", plus the error of the hosts' time service" : "";
     add_entry(out,
               fmt::format("clock of {}: {}; off by at most {}{}", session.host, session.alignment,
                           duration(session.uncertainty_ns), unknown),
@@ -207,7 +207,8 @@ std::string problems_text(const Summary& summary, const Terminal& terminal) {
     add_entry(out, summary.problems[i], terminal);
   }
   if (summary.problems.size() > kProblemLines) {
-    out += fmt::format("  and {} more; --json has all\n", summary.problems.size() - kProblemLines);
+    out +=
+        fmt::format("  and {} more; --json lists all\n", summary.problems.size() - kProblemLines);
   }
   return out;
 }

@@ -7,8 +7,8 @@
 namespace millrace::trace {
 namespace {
 
-// Reads fields one after the other and keeps the first error, so that an entry of twenty fields
-// reads as a list of them.
+// Reads fields one after the other and keeps the first error, so that the code for an entry of
+// twenty fields is a plain list.
 class FieldReader {
  public:
   explicit FieldReader(ByteView payload) : in_(payload) {}
@@ -18,7 +18,7 @@ class FieldReader {
     const auto value = status_.ok() ? in_.read_varint() : Result<uint64_t>(uint64_t{0});
     if (!value.ok()) return note(value.error());
     if (*value > std::numeric_limits<Integer>::max()) {
-      return note(fail(Errc::kCorrupt, "the number {} before byte {} is too great", *value,
+      return note(fail(Errc::kCorrupt, "the number {} before byte {} is out of range", *value,
                        in_.position()));
     }
     out = static_cast<Integer>(*value);
@@ -36,7 +36,7 @@ class FieldReader {
     uint8_t value = 0;
     number(value);
     if (value > 1)
-      note(fail(Errc::kCorrupt, "{} before byte {} is no yes or no", value, in_.position()));
+      note(fail(Errc::kCorrupt, "{} before byte {} is neither 0 nor 1", value, in_.position()));
     out = value == 1;
   }
 
@@ -47,8 +47,8 @@ class FieldReader {
     const int64_t value = unzigzag(folded);
     if (value < std::numeric_limits<Integer>::min() ||
         value > std::numeric_limits<Integer>::max()) {
-      return note(
-          fail(Errc::kCorrupt, "the number {} before byte {} is too great", value, in_.position()));
+      return note(fail(Errc::kCorrupt, "the number {} before byte {} is out of range", value,
+                       in_.position()));
     }
     out = static_cast<Integer>(value);
   }
@@ -89,10 +89,10 @@ class FieldReader {
 };
 
 Error bad_index(const char* what, uint64_t index, size_t count) {
-  return fail(Errc::kCorrupt, "{} {} is named where there are {}", what, index, count);
+  return fail(Errc::kCorrupt, "{} {} is out of range: there are {}", what, index, count);
 }
 
-// An entry is either one that is there already, or the next.
+// An existing entry, or the next one.
 template <typename Entry>
 Entry* place(std::vector<Entry>& entries, uint32_t index, const char* what, FieldReader& in) {
   if (index < entries.size()) return &entries[index];
@@ -244,7 +244,7 @@ Status take_names(ByteView payload, uint32_t count, Tables& tables) {
   uint64_t first = 0;
   in.number(first);
   if (in.ok() && first != tables.names.size()) {
-    return fail(Errc::kCorrupt, "names from number {} on follow {} names", first,
+    return fail(Errc::kCorrupt, "names start at number {}, but there are {} before", first,
                 tables.names.size());
   }
   for (uint32_t i = 0; i < count && in.ok(); ++i) in.text(tables.names.emplace_back());
@@ -308,7 +308,7 @@ Status take_threads(ByteView payload, uint32_t count, Tables& tables) {
   uint64_t first = 0;
   in.number(first);
   if (in.ok() && first != tables.threads.size()) {
-    return fail(Errc::kCorrupt, "threads from number {} on follow {} threads", first,
+    return fail(Errc::kCorrupt, "threads start at number {}, but there are {} before", first,
                 tables.threads.size());
   }
   for (uint32_t i = 0; i < count && in.ok(); ++i) {

@@ -22,13 +22,13 @@ TEST(TickMap, ALaterSampleChangesNothingBeforeIt) {
   TickMap map(CounterSource::kTsc, kFirst);
   map.add({1000 + 2'000'000'000, 6'000'000'000, 0, 50});
   const uint64_t before = map.since_first_ns(1000 + 1'234'567'891);
-  // The monotonic clock was slowed by 100 ppm meanwhile.
+  // In the meantime, the monotonic clock was slowed by 100 ppm.
   map.add({1000 + 4'000'000'000, 6'999'900'000, 0, 50});
   EXPECT_EQ(map.since_first_ns(1000 + 1'234'567'891), before);
   EXPECT_NEAR(static_cast<double>(map.since_first_ns(1000 + 3'000'000'000)), 1'499'950'000, 1);
 }
 
-TEST(TickMap, WhatWasBeforeTheSessionIsItsBegin) {
+TEST(TickMap, TicksBeforeTheSessionMapToItsBegin) {
   TickMap map(CounterSource::kTsc, kFirst);
   EXPECT_EQ(map.since_first_ns(0), 0u);
 }
@@ -43,7 +43,7 @@ TEST(TickMap, UselessSamplesAreRefused) {
   EXPECT_FALSE(map.has_rate());
 }
 
-TEST(TickMap, ACalibrationStandsInForTheSecondSample) {
+TEST(TickMap, ACalibrationReplacesTheSecondSample) {
   TickMap map(CounterSource::kTsc, kFirst);
   map.set_rate({CounterSource::kTsc, 0, uint64_t{1} << (wire::kScaleShift - 1)});
   EXPECT_TRUE(map.has_rate());

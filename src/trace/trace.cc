@@ -16,21 +16,21 @@ namespace {
 struct BlockPlace {
   uint32_t part = 0;
   uint32_t block = 0;
-  uint32_t session = 0;  // whose clock its times are of
+  uint32_t session = 0;  // whose clock its times use
 };
 
-// How the indices of a part become those of the trace.
+// Maps the indices of a part to those of the trace.
 struct PartMaps {
   std::vector<NameIndex> names;
   std::vector<uint32_t> sessions;
   std::vector<ProcessIndex> processes;
   std::vector<ThreadIndex> threads;
-  bool names_are_equal = false;  // the map changes nothing, and need not be applied
+  bool names_are_equal = false;  // the map is the identity and need not be applied
   bool threads_are_equal = false;
 };
 
-// The names of all parts, each once. Places of an own table rather than nodes of an unordered_map:
-// those of a million names would take as much memory as the names.
+// The names of all parts, without duplicates. A hash table of our own, not an unordered_map: its
+// nodes for a million names would take as much memory as the names.
 class JoinedNames {
  public:
   NameIndex add(std::string name) {
@@ -46,7 +46,7 @@ class JoinedNames {
   std::vector<std::string> take() { return std::move(names_); }
 
  private:
-  // Where the name is, or where it would be.
+  // The place of the name, or where it would be inserted.
   size_t place_of(std::string_view name) const {
     const size_t mask = places_.size() - 1;
     size_t place = std::hash<std::string_view>()(name) & mask;
@@ -62,7 +62,7 @@ class JoinedNames {
   }
 
   std::vector<std::string> names_ = {""};
-  std::vector<uint32_t> places_;  // a power of two of them; 0: free
+  std::vector<uint32_t> places_;  // the size is a power of two; 0: free
 };
 
 template <typename Index>
@@ -87,7 +87,7 @@ struct Trace::State {
   std::vector<PartMaps> maps;
   std::vector<std::string> names;
   std::vector<SessionEntry> session_entries;
-  std::vector<int64_t> session_origins;  // of the files they come from
+  std::vector<int64_t> session_origins;  // of the files that they come from
   std::vector<ProcessEntry> process_entries;
   std::vector<ClockMap> clocks;  // by session
   std::vector<Session> sessions;
@@ -104,7 +104,7 @@ struct Trace::State {
   std::map<std::pair<uint32_t, uint32_t>, ThreadIndex> thread_index;
 };
 
-// A recording half packed is two parts of one session, known by when and where it began.
+// A partly packed recording is two parts of one session, identified by when and where it began.
 uint32_t Trace::State::join_session(const SessionEntry& entry, int64_t origin) {
   for (uint32_t i = 0; i < session_entries.size(); ++i) {
     SessionEntry& known = session_entries[i];
@@ -134,7 +134,7 @@ void Trace::State::join_processes(const Tables& tables, PartMaps& map) {
       if (!is_new) {
         ProcessEntry& known = process_entries[static_cast<size_t>(found->second)];
         entry.process.end_ns = std::max(entry.process.end_ns, known.process.end_ns);
-        known = entry;  // the recording's own page, which is newer
+        known = entry;  // the recording's own page is newer
         map.processes.push_back(found->second);
         continue;
       }
@@ -180,7 +180,7 @@ void Trace::State::join(Part& part, JoinedNames& joined_names) {
   maps.push_back(std::move(map));
 }
 
-// torchrun's agents and the like are not ranks, though srun or mpirun gave them one.
+// torchrun's agents and similar helpers are not ranks, although srun or mpirun gave them one.
 void Trace::State::leave_out_launchers() {
   DividedTasks divided;
   for (const ProcessEntry& entry : process_entries) {

@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Events of every shape, with values no program would have.
+// Events of every shape, with values that no program would produce.
 EventColumns strange_events(size_t count, uint64_t seed, bool with_tags) {
   EventColumns columns;
   Random random(seed);
@@ -92,7 +92,7 @@ class TraceTest : public testing::Test {
   Result<TemporaryDirectory> directory_ = TemporaryDirectory::create();
 };
 
-TEST_F(TraceTest, WhatWasWrittenIsReadBack) {
+TEST_F(TraceTest, ReadsBackWhatWasWritten) {
   for (const bool with_tags : {false, true}) {
     for (const size_t count : {size_t{1}, size_t{2}, size_t{47}, size_t{3000}}) {
       TraceWriter writer = new_writer("t.mrt");
@@ -115,7 +115,7 @@ TEST_F(TraceTest, WhatWasWrittenIsReadBack) {
   }
 }
 
-TEST_F(TraceTest, RealisticEventsSurviveToo) {
+TEST_F(TraceTest, ReadsBackRealisticEvents) {
   for (const EventColumns& events :
        {random_preads(70'000), sequential_reads(5000), small_files(5000, 900), regions(5000)}) {
     TraceWriter writer = new_writer("t.mrt");
@@ -140,7 +140,7 @@ TEST_F(TraceTest, RealisticEventsSurviveToo) {
   }
 }
 
-TEST_F(TraceTest, TablesAreReadBack) {
+TEST_F(TraceTest, ReadsBackTables) {
   TraceWriter writer = new_writer("t.mrt");
   writer.add_loss({.process = ProcessIndex{0},
                    .events = 5,
@@ -177,7 +177,7 @@ TEST_F(TraceTest, ColumnsOfUnequalLengthAreRefused) {
   events.detail.pop_back();
   const Status status = writer.append(events);
   ASSERT_FALSE(status.ok());
-  EXPECT_THAT(status.error().message(), HasSubstr("9 entries where there are 10 events"));
+  EXPECT_THAT(status.error().message(), HasSubstr("9 entries for 10 events"));
 }
 
 // Writes one finished file of `count` events.
@@ -205,7 +205,7 @@ TEST_F(TraceTest, SeveralPathsAreReadAsOneTrace) {
   }
 }
 
-TEST_F(TraceTest, WhatIsGivenTwiceIsReadOnce) {
+TEST_F(TraceTest, APathGivenTwiceIsReadOnce) {
   std::filesystem::create_directory(path("job"));
   write_events(new_writer("job/a.mrt"), 10);
   std::filesystem::create_directory_symlink(path("job"), path("link"));
@@ -218,7 +218,7 @@ TEST_F(TraceTest, WhatIsGivenTwiceIsReadOnce) {
   EXPECT_EQ(files->event_count(), 10u);
 }
 
-TEST_F(TraceTest, WhatCannotBeReadIsNamedAndTheRestIsUsed) {
+TEST_F(TraceTest, UnreadablePathsAreNamedAndTheRestIsUsed) {
   write_events(new_writer("good.mrt"), 10);
   std::filesystem::create_directory(path("job"));
   write_events(new_writer("job/whole.mrt"), 20);
@@ -226,7 +226,7 @@ TEST_F(TraceTest, WhatCannotBeReadIsNamedAndTheRestIsUsed) {
   std::ofstream(path("job/cut.mrt")) << whole.substr(0, 20);
   std::ofstream(path("job/foreign.mrt")) << std::string(5000, 'x');
   std::ofstream(path("job/empty.mrt"));
-  std::ofstream(path("job/notes.txt")) << "not of a trace, and no harm";
+  std::ofstream(path("job/notes.txt")) << "not part of a trace";
   std::filesystem::create_directory(path("nothing"));
   std::filesystem::create_directory(path("directory.mrt"));
   std::ofstream(path("notes.txt")) << std::string(5000, 'y');
@@ -240,34 +240,35 @@ TEST_F(TraceTest, WhatCannotBeReadIsNamedAndTheRestIsUsed) {
       ElementsAre(HasSubstr("missing: no such file or directory"),
                   HasSubstr("job/cut.mrt: 20 bytes are too few"),
                   HasSubstr("job/empty.mrt: 0 bytes are too few"),
-                  HasSubstr("job/foreign.mrt: this is no packed trace"),
-                  HasSubstr("nothing: holds no trace"), HasSubstr("directory.mrt: holds no trace"),
-                  HasSubstr("notes.txt: this is no packed trace"),
+                  HasSubstr("job/foreign.mrt: this is not a packed trace"),
+                  HasSubstr("nothing: contains no trace"),
+                  HasSubstr("directory.mrt: contains no trace"),
+                  HasSubstr("notes.txt: this is not a packed trace"),
                   HasSubstr("job/missing.mrt: no such file or directory")));
 }
 
-TEST_F(TraceTest, WhereNothingCanBeUsedEveryReasonIsSaid) {
+TEST_F(TraceTest, IfNothingCanBeUsedTheErrorGivesEveryReason) {
   std::ofstream(path("notes.mrt")) << std::string(5000, 'y');
   std::filesystem::create_directory(path("job"));
   std::ofstream(path("job/cut.mrt")) << "short";
   const auto trace = Trace::open_all({path("notes.mrt"), path("missing"), path("job")});
   ASSERT_FALSE(trace.ok());
-  EXPECT_THAT(trace.error().message(), HasSubstr("notes.mrt: this is no packed trace"));
+  EXPECT_THAT(trace.error().message(), HasSubstr("notes.mrt: this is not a packed trace"));
   EXPECT_THAT(trace.error().message(), HasSubstr("missing: no such file"));
   EXPECT_THAT(trace.error().message(), HasSubstr("job/cut.mrt: 5 bytes are too few"));
   EXPECT_EQ(Trace::open_all({}).error().message(), "no trace is given");
 }
 
-TEST_F(TraceTest, WhatMayNotBeReadIsNamed) {
+TEST_F(TraceTest, PathsWithoutPermissionAreNamed) {
   write_events(new_writer("good.mrt"), 10);
   write_events(new_writer("secret.mrt"), 10);
   std::filesystem::create_directory(path("closed"));
   namespace fs = std::filesystem;
   fs::permissions(directory_->path(), fs::perms::all);
-  fs::permissions(path("good.mrt"), fs::perms(0644));  // else it is its user's alone
+  fs::permissions(path("good.mrt"), fs::perms(0644));  // otherwise private to its user
   fs::permissions(path("secret.mrt"), fs::perms::none);
   fs::permissions(path("closed"), fs::perms::none);
-  // Permissions do not bind root, and so not root's tests.
+  // Permissions do not apply to root, so the test drops its rights.
   const bool is_root = geteuid() == 0;
   if (is_root) {
     ASSERT_EQ(seteuid(65534), 0);
@@ -307,14 +308,14 @@ TEST_F(TraceTest, LevelsOfABlockAreKnownWithoutReadingIt) {
   EXPECT_EQ(*trace->block_levels(0), 1u << static_cast<unsigned>(wire::Level::kPosix));
 }
 
-TEST_F(TraceTest, LevelsOfADamagedBlockAreRefusedAsItsEventsAre) {
+TEST_F(TraceTest, LevelsOfADamagedBlockAreRefusedLikeItsEvents) {
   write_events(new_writer("t.mrt"), 500);
   std::string bytes = *read_file(path("t.mrt"));
   size_t place = 0;
   {
     const auto trace = Trace::open(path("t.mrt"));
     ASSERT_TRUE(trace.ok());
-    // The first shape lies behind the head of the events' block, which is the first of its kind.
+    // The first shape follows the header of the first block of events.
     wire::TraceBlockHeader header{};
     for (place = sizeof(wire::TraceFileHeader);; place += sizeof(header) + header.payload_bytes) {
       std::memcpy(&header, bytes.data() + place, sizeof(header));
@@ -330,7 +331,7 @@ TEST_F(TraceTest, LevelsOfADamagedBlockAreRefusedAsItsEventsAre) {
   ASSERT_FALSE(levels.ok());
   EventColumns columns;
   EXPECT_EQ(levels.error().message(), trace->read_block(0, columns).error().message());
-  EXPECT_THAT(levels.error().message(), HasSubstr("its checksum does not agree"));
+  EXPECT_THAT(levels.error().message(), HasSubstr("its checksum does not match"));
 }
 
 }  // namespace

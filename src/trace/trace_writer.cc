@@ -11,7 +11,7 @@ namespace millrace::trace {
 
 struct TraceWriter::State {
   std::string path;
-  std::string partial_path;  // until finish()
+  std::string partial_path;  // its name until finish()
   PackedWriter writer;
 };
 
@@ -22,7 +22,7 @@ TraceWriter::~TraceWriter() = default;
 
 Result<TraceWriter> TraceWriter::create(const std::string& path, int64_t origin_wall_ns) {
   std::string partial_path = path + ".partial";
-  unlink(partial_path.c_str());  // what a writer left that was killed, or a link of somebody else's
+  unlink(partial_path.c_str());  // left by a killed writer, or someone else's link
   ASSIGN_OR_RETURN(File file,
                    File::open(partial_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
   ASSIGN_OR_RETURN(PackedWriter writer,

@@ -32,14 +32,14 @@ UnseenCommand::UnseenCommand(const std::filesystem::path& session, pid_t child,
           .parent_pid = static_cast<uint32_t>(getpid()),
           .rank = rank.rank,
           .world_size = rank.world_size,
-          // Before any program that it may have become already.
+          // Earlier than any program that it may have become by exec.
           .start_ticks = page->first.counter_ticks,
           .start_time = read_stat(pid).start_time,
           .executable = names->intern(executable),
           .command_line = names->intern(join(command, " ").substr(0, 4000)),
           .working_directory = names->intern(std::filesystem::current_path(ignored).native()),
-          // If it becomes another program by exec, the library there makes another page,
-          // which follows this one. A page from outside would take in its events.
+          // If it becomes another program by exec, the library there creates another page, which
+          // follows this one. A page from outside would take over that page's events.
           .recorded_from = wire::RecordedFrom::kInside});
 }
 

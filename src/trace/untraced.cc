@@ -24,7 +24,7 @@ constexpr uint16_t kOwnMachine = EM_AARCH64;
 constexpr uint16_t kOwnMachine = EM_X86_64;
 #endif
 
-// Whether an ELF program asks for a dynamic linker; a static one has none to preload by.
+// Whether an ELF program has a dynamic linker. Without one, nothing can be preloaded.
 bool has_interpreter(const File& file, const Elf64_Ehdr& head) {
   const size_t count = std::min<size_t>(head.e_phnum, kProgramHeadersMax);
   for (size_t i = 0; i < count; ++i) {
@@ -37,15 +37,15 @@ bool has_interpreter(const File& file, const Elf64_Ehdr& head) {
   return false;
 }
 
-constexpr int kInterpretersMax = 4;  // a script's interpreter may be a script, as the kernel allows
+constexpr int kInterpretersMax = 4;  // a script's interpreter may itself be a script
 
-// Whether the loader ignores LD_PRELOAD because the program gains rights by being started.
+// Whether the loader ignores LD_PRELOAD because the program gains rights when it is started.
 bool gains_rights(const struct stat& file) {
   return ((file.st_mode & S_ISUID) != 0 && file.st_uid != geteuid()) ||
          ((file.st_mode & S_ISGID) != 0 && file.st_gid != getegid());
 }
 
-// The program named by the first line of a script.
+// The program in the first line of a script.
 std::string interpreter_of(std::string_view first_line) {
   constexpr std::string_view kBlank = " \t\n";
   first_line.remove_prefix(std::min(first_line.find_first_not_of(kBlank, 2), first_line.size()));
@@ -63,21 +63,21 @@ std::optional<std::string> why_no_library(const std::string& path, int interpret
     if (interpreters_left == 0) return std::nullopt;
     return why_no_library(interpreter_of(text), interpreters_left - 1);
   }
-  if (gains_rights(status)) return "setuid or setgid: no library is preloaded";
+  if (gains_rights(status)) return "setuid or setgid: libraries cannot be preloaded";
   Elf64_Ehdr head{};
   if (text.size() < sizeof(head) || !text.starts_with(ELFMAG)) return std::nullopt;
   std::memcpy(&head, first, sizeof(head));
-  if (head.e_ident[EI_CLASS] != ELFCLASS64) return "a 32-bit program: the library is for 64 bits";
-  if (head.e_machine != kOwnMachine) return "a program for another kind of machine";
+  if (head.e_ident[EI_CLASS] != ELFCLASS64) return "a 32-bit program: the recorder is 64-bit";
+  if (head.e_machine != kOwnMachine) return "a program for another architecture";
   if (has_interpreter(*file, head)) return std::nullopt;
-  return "statically linked: no library is preloaded; 'millrace trace --all' sees it";
+  return "statically linked: libraries cannot be preloaded; use 'millrace trace --all'";
 }
 
-// The same of a program that is known to have left no events.
+// The same for a program that is known to have left no events.
 std::string why_untraced(const std::string& path) {
   if (auto why = why_no_library(path, kInterpretersMax)) return *std::move(why);
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return "its file is not there to look at";
+  if (!std::filesystem::is_regular_file(path, error)) return "its file does not exist";
   char first[4] = {};
   const auto file = File::open(path, O_RDONLY);
   if (!file.ok() || !file->read_exactly_at(0, std::as_writable_bytes(std::span(first))).ok()) {
@@ -85,8 +85,8 @@ std::string why_untraced(const std::string& path) {
   }
   const std::string_view text(first, sizeof(first));
   if (text.starts_with("#!")) return "a script; its interpreter left no events";
-  if (text != ELFMAG) return "no ELF program";
-  return "dynamically linked, yet the library was not in it; its environment may have been cleared";
+  if (text != ELFMAG) return "not an ELF program";
+  return "dynamically linked, but the recorder is not in it; its environment may have been cleared";
 }
 
 bool began_after(const Trace& trace, const ProgramStart& start) {
@@ -94,7 +94,7 @@ bool began_after(const Trace& trace, const ProgramStart& start) {
   const uint32_t pid = start.child_pid != 0 ? start.child_pid : parent.pid;
   for (const Process& process : trace.processes()) {
     if (process.session != parent.session || process.pid != pid) continue;
-    // The process that called exec has the number too, but began before.
+    // The process that called exec has the same PID, but began earlier.
     if (process.start_ns >= start.begin_ns) return true;
   }
   return false;

@@ -1,4 +1,4 @@
-# a recording, made by a script that was written from the format's page alone
+# a recording as a program leaves it, written by a script from the format's page
 $ python3 "$SOURCE/tests/golden/make_recording.py" recording t
 $ millrace info t
 > 1 host, 1 session, 2 ranks, 2 processes, 3 threads
@@ -25,13 +25,13 @@ $ millrace info t
 > 
 > not itemised
 >   mapped files: 1 mmap call; of 64 KiB in 1 mapping that ended, 16 KiB were in
->     memory: at most that was read through them
->   bin/no-such-helper was started 1 time and left no events: its file is not
->     there to look at
+>     memory: an upper bound on what was read through them
+>   bin/no-such-helper was started 1 time and left no events: its file does not
+>     exist
 >   page faults of ended processes: 3 that waited for a device, 900 that did not
 >   clock of node7: one host; off by at most 50 ns
 
-# the directory of one session is a trace, too
+# a session's directory is a trace too
 $ millrace info t/node7-11111111 | head -1
 > 1 host, 1 session, 2 ranks, 2 processes, 3 threads
 
@@ -44,7 +44,7 @@ $ millrace info "$SOURCE/tests/golden/trace.mrt" | head -2
 > 1 host, 1 session, 1 rank, 1 process, 1 thread
 > 4 events of 1 file, from 2023-11-14 22:13:20 UTC, for 4 us
 
-# several directories are one job; unreadable ones are listed
+# several directories are one job; unusable ones are named
 $ mkdir u; cp "$SOURCE/tests/golden/trace.mrt" u/; millrace info t u | head -2
 > 1 host, 2 sessions, 2 ranks, 3 processes, 4 threads
 > 113 events of ... files, from 2023-11-14 22:13:20 UTC, for ...
@@ -56,8 +56,8 @@ $ millrace info t nowhere | grep -A2 '^not readable'
 # damage is reported, and the rest is read
 $ head -c 1000 "$SOURCE/tests/golden/trace.mrt" > cut.mrt; millrace info cut.mrt | grep -A9 '^not readable'
 > not readable
->   cut.mrt: has no index at its end: its writer was stopped, or is still at
->     work. What is whole was read block by block
+>   cut.mrt: has no index at its end: its writer was stopped, or is still
+>     running. The intact blocks were read one by one
 >   cut.mrt: the file ends at byte 1000, in the middle of the block at byte ...
 
 # not a trace
@@ -65,7 +65,7 @@ $ millrace info nowhere
 ! millrace: nowhere: no such file or directory; a trace is what `millrace trace -o` wrote
 ? 1
 $ mkdir empty; millrace info empty
-! millrace: empty: holds no trace: neither *.mrt files nor recordings
+! millrace: empty: contains no trace: neither *.mrt files nor recordings
 ? 1
 $ echo hello > no.mrt; millrace info no.mrt
 ! millrace: no.mrt: 6 bytes are too few for a packed trace

@@ -170,7 +170,7 @@ class ReportTest(unittest.TestCase):
         self.assertIn("no such file", self.report(os.path.join(self.directory, "none"), code=1).stderr)
         empty = os.path.join(self.directory, "empty")
         os.mkdir(empty)
-        self.assertIn("holds no trace", self.report(empty, code=1).stderr)
+        self.assertIn("contains no trace", self.report(empty, code=1).stderr)
 
     @unittest.skipIf(os.geteuid() == 0 and not shutil.which("setpriv"), "root may read everything")
     def test_a_file_without_permission_is_named(self):

@@ -181,7 +181,7 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(os.waitpid(other, os.WNOHANG), (0, 0))
         self.assertEqual(process.returncode, -signal.SIGTERM)
 
-    STATIC = "statically linked: no library is preloaded; 'millrace trace --all' sees it"
+    STATIC = "statically linked: libraries cannot be preloaded; use 'millrace trace --all'"
 
     def say(self, *arguments):
         """What a verb says of the trace, as one line."""
