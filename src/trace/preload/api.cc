@@ -1,4 +1,4 @@
-// The table of functions through which programs mark their own regions: millrace/trace_api.h.
+// The functions with which programs mark their own regions: millrace/trace_api.h.
 #include <millrace/trace_api.h>
 
 #include <cstring>
@@ -24,7 +24,7 @@ uint64_t api_place() {
   return this_place();
 }
 
-// Tags lie two in a slot.
+// A slot holds two tags.
 void write_tags(wire::TraceSlot* slot, const millrace_tag* tags, size_t count) {
   for (size_t i = 0; i < count; i += 2) {
     wire::TraceTags& pair = (slot++)->tags;
@@ -80,7 +80,7 @@ void api_set_rank(int rank, int world_size) {
   if (recording(Level::kApp)) set_rank(rank, world_size);
 }
 
-// Copied by fork with the thread that calls it, as every thread-local variable is.
+// Like every thread-local variable, fork copies it with the calling thread.
 thread_local millrace_context context{MILLRACE_NO_STEP, MILLRACE_NO_EPOCH, 0};
 
 millrace_context* api_context() { return &context; }

@@ -8,7 +8,7 @@
 namespace millrace::trace {
 namespace {
 
-// At most: a file of 8 MiB.
+// At most this many: a file of 8 MiB.
 constexpr uint32_t kAreasMax = 64;
 
 uint32_t taken_of(wire::AreasHeader& file) {
@@ -19,8 +19,9 @@ uint32_t taken_of(wire::AreasHeader& file) {
 
 void Areas::prepare(const char* directory, uint32_t process, uint64_t ticks, const void* in_use) {
   if (forks_.fetch_add(1, std::memory_order_relaxed) == 0) return;
-  // Two threads that fork at once: the other one's child makes its own file, or finds what we make.
-  // Nobody waits. Not even a look at the file before this: the other may be unmapping it.
+  // Another thread is forking too. Its child creates its own file, or finds what we make. Nobody
+  // waits. The file must not even be read before this, because the other thread may be unmapping
+  // it.
   if (preparing_.exchange(true, std::memory_order_acquire)) return;
   wire::AreasHeader* file = file_.load(std::memory_order_relaxed);
   if (file == nullptr || taken_of(*file) >= file->area_count) {
@@ -49,7 +50,7 @@ void Areas::make(const char* directory, uint32_t process, uint64_t ticks, const 
                            .create = true,
                            .exclusive = true},
                           &error);
-  if (memory == nullptr) return;  // children make their own files, or count what they lose
+  if (memory == nullptr) return;  // children create their own files, or count what they lose
   auto* file = static_cast<wire::AreasHeader*>(memory);
   file->version = wire::kRecordingVersion;
   file->area_count = count;
@@ -65,7 +66,7 @@ void Areas::make(const char* directory, uint32_t process, uint64_t ticks, const 
 }
 
 bool Areas::take(Area* area) {
-  // Those of our parent, and of a thread of it that is not here.
+  // These values are our parent's, set perhaps by a thread that does not exist here.
   forks_.store(0, std::memory_order_relaxed);
   preparing_.store(false, std::memory_order_relaxed);
   wire::AreasHeader* file = file_.load(std::memory_order_acquire);

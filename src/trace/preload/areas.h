@@ -1,7 +1,7 @@
-// Areas: room for the recordings of children, made before they are forked.
+// Areas: child pages, made before children are forked, for their recordings.
 //
-// A child that finds an area needs no system call to begin its recording; making files of its own
-// would take it longer than many live. wire/trace_session.h has the layout.
+// A child that finds a free child page needs no system call to start its recording. Creating its
+// own files would take longer than many children live. wire/trace_session.h has the layout.
 #pragma once
 
 #include <atomic>
@@ -15,26 +15,26 @@ class Areas {
  public:
   struct Area {
     wire::ProcessPage* page;
-    uint32_t file_process;  // of the file's name
+    uint32_t file_process;  // in the file's name
     uint64_t file_ticks;
     uint32_t number;
   };
 
-  // In a process that is about to fork. The first time nothing is made: most programs that fork do
-  // it once. `in_use` is a page of this process that must stay mapped.
+  // Call in a process that is about to fork. Does nothing the first time, because most programs
+  // that fork do so once. `in_use` is a page of this process that must stay mapped.
   void prepare(const char* directory, uint32_t process, uint64_t ticks, const void* in_use);
 
-  // In a child. False where there is none left.
+  // Call in a child. False if no page is left.
   bool take(Area* area);
 
  private:
   void make(const char* directory, uint32_t process, uint64_t ticks, const void* in_use);
 
-  // All that a child must know is in the file's header. A child that another thread forks meanwhile
-  // sees either the file before or the new one, and never a part of each.
+  // The file's header contains all that a child needs. A child that another thread forks in the
+  // meantime sees either the old file or the new one, never a mixture.
   std::atomic<wire::AreasHeader*> file_{nullptr};
   std::atomic<uint32_t> forks_{0};
-  // Whoever set it may look at the file and replace it.
+  // Only the thread that set it may access and replace the file.
   std::atomic<bool> preparing_{false};
 };
 

@@ -16,7 +16,7 @@ constinit hook::Environment kept;
 }  // namespace
 
 void remember_environment(const Settings& settings) {
-  // LD_PRELOAD may name the library by a relative path, or by one found in the library path.
+  // LD_PRELOAD may contain a relative path, or a name found through the library path.
   Dl_info info;
   if (dladdr(reinterpret_cast<void*>(&remember_environment), &info) == 0) return;
   const hook::Scratch<hook::ScratchText> current;

@@ -1,4 +1,4 @@
-// ExecEnvironment: what programs started by a traced one must find in their environment.
+// ExecEnvironment: the environment that programs started by a traced program need.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 namespace millrace::trace {
 
-// Keeps the library's path and the settings as they are now.
+// Saves the library's path and the settings as they are now.
 void remember_environment(const Settings& settings);
 
-// How many bytes the completed environment takes; 0: it is complete.
+// The size of the completed environment in bytes; 0: nothing is missing.
 size_t missing_environment_bytes(char* const* environment);
 
-// The completed environment, in `memory`.
+// Writes the completed environment into `memory`.
 char** complete_environment(char* const* environment, void* memory);
 
 }  // namespace millrace::trace

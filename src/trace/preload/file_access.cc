@@ -15,10 +15,10 @@ namespace {
 using hook::sys_close;
 using hook::sys_open;
 
-constexpr unsigned kOwnerOnly = 0600;  // command lines and names of files are the user's alone
+constexpr unsigned kOwnerOnly = 0600;  // command lines and file names are private to the user
 
-// Whether a new file beside `path` would belong to `owner`. Some servers give the files of all
-// users to one, and there a user's own files have another number than the user.
+// Whether a new file next to `path` would belong to `owner`. Some file servers give all files to
+// one user; there, a user's own files have another owner than the user.
 bool would_belong_to(uid_t owner, const char* path) {
   const size_t size = std::strlen(path) + 40;
   auto* probe = static_cast<char*>(__builtin_alloca(size));
@@ -32,11 +32,11 @@ bool would_belong_to(uid_t owner, const char* path) {
   return is_same;
 }
 
-// Runs `attempt` (which returns 0 or an errno value), and once more with descriptors of its own
-// where there were none left.
+// Runs `attempt`, which returns 0 or an errno value. If no descriptor was free, runs it again with
+// descriptors of its own.
 template <typename Attempt>
 int with_descriptor(Attempt attempt) {
-  const hook::SignalsBlocked blocked;  // no handler may come while a descriptor of ours is open
+  const hook::SignalsBlocked blocked;  // no signal handler may run while our descriptor is open
   int error = attempt();
   if (error != EMFILE) return error;
   struct Context {
@@ -52,10 +52,10 @@ int with_descriptor(Attempt attempt) {
   return error;
 }
 
-// Space for the range, so that writing through a mapping cannot fail. File systems without
-// fallocate get zeros at their end until it lies beyond the range: appended, because another
-// process may have made the space meanwhile, and have written to it.
-// REQUIRES: a descriptor that appends.
+// Allocates space for the range, so that writing through a mapping cannot fail. On file systems
+// without fallocate, appends zeros until the file ends after the range. It appends because another
+// process may have made the space, and written to it, in the meantime.
+// REQUIRES: `fd` is open for appending.
 int allocate(int fd, uint64_t offset, size_t size) {
   const int result = hook::sys_fallocate(fd, offset, size);
   if (result != -EOPNOTSUPP && result != -ENOSYS) return -result;
@@ -105,7 +105,7 @@ void* map_file(const MapRequest& request, int* error) {
     if (result == 0) {
       memory = hook::sys_mmap(request.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, request.offset,
                               &result);
-      // The first touch of a page would make the kernel read ahead, which here is to clear pages
+      // Otherwise the first access to a page would make the kernel read ahead, that is, clear pages
       // that a short process never uses.
       if (memory != nullptr) hook::sys_madvise(memory, request.size, MADV_RANDOM);
     }
@@ -122,8 +122,8 @@ int append_file(const char* path, const void* data, size_t size, Turn& turn, uin
     const int fd = sys_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, kOwnerOnly);
     if (fd < 0) return -fd;
     turn.take(thread);
-    // A part that was written before the disk was full is taken back: what follows in the log must
-    // begin where a reader looks for it.
+    // If the disk is full, remove what was written: the next chunk of the log must begin where a
+    // reader expects it.
     const long end = hook::sys_lseek(fd, 0, SEEK_END);
     const int result = write_all(fd, data, size);
     if (result != 0 && end >= 0) hook::sys_ftruncate(fd, static_cast<uint64_t>(end));

@@ -40,7 +40,7 @@ class NoFallocateTest : public testing::Test {
   std::string directory_;
 };
 
-TEST_F(NoFallocateTest, SpaceThatSeveralMakeIsNotWrittenOver) {
+TEST_F(NoFallocateTest, ConcurrentAllocationOverwritesNothing) {
   std::barrier together(kThreads);
   for (int round = 0; round < 100; ++round) {
     const std::string path = directory_ + "/" + std::to_string(round);
@@ -53,7 +53,7 @@ TEST_F(NoFallocateTest, SpaceThatSeveralMakeIsNotWrittenOver) {
         void* memory =
             map_file({.path = path.c_str(), .offset = 0, .size = kSize, .create = true}, &error);
         mapped[own] = static_cast<char*>(memory);
-        // One byte of every page, of which the others have their own.
+        // Each thread writes its own byte of every page.
         for (size_t at = own; mapped[own] != nullptr && at < kSize; at += 4096) mapped[own][at] = 1;
       });
     }
@@ -81,7 +81,7 @@ class OwnFileTest : public testing::Test {
     if (!directory_.empty()) std::filesystem::remove_all(directory_);
   }
 
-  // 0, or the errno value with which the file could not be mapped.
+  // 0, or the errno value of the failure to map the file.
   int map(const std::string& name) const {
     const std::string path = directory_ + "/" + name;
     int error = 0;
@@ -94,14 +94,14 @@ class OwnFileTest : public testing::Test {
   std::string directory_;
 };
 
-TEST_F(OwnFileTest, AnotherUsersIsNotMapped) {
+TEST_F(OwnFileTest, AFileOfAnotherUserIsNotMapped) {
   EXPECT_EQ(map("page"), 0);
   ASSERT_EQ(chown((directory_ + "/page").c_str(), 65534, 65534), 0);
   EXPECT_EQ(map("page"), EACCES);
 }
 
-// The files of this process then belong to 65534, as they do on a server that maps users.
-TEST_F(OwnFileTest, WhereAllFilesGetOneOwnerThatOwnerIsTheUser) {
+// The files of this process then belong to 65534, as on a server that maps all users to one.
+TEST_F(OwnFileTest, IfAllFilesGetOneOwnerThatOwnerCountsAsTheUser) {
   setfsuid(65534);
   const int error = map("page");
   const int again = map("page");

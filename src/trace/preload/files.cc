@@ -1,4 +1,4 @@
-// Files: from what a program says (a path, a descriptor) to the name under which it is recorded.
+// Files: maps what a program names (a path, a descriptor) to the name that is recorded.
 #include <unistd.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@
 namespace millrace::trace {
 namespace {
 
-// The working directory, as a name; kNoName: to be asked for.
+// The name of the working directory; kNoName: not known yet.
 constinit std::atomic<uint32_t> working_directory{0};
 
 [[gnu::noinline]] NameId ask_for_working_directory() {
@@ -30,7 +30,7 @@ constinit std::atomic<uint32_t> working_directory{0};
 
 [[gnu::noinline]] hook::Description* ask_for_description(int fd);
 
-// Not inlined: most paths are known, and need no buffer.
+// Not inlined: most paths are already known and need no buffer.
 [[gnu::noinline]] NameId intern_new_path(NameId directory, std::string_view text) {
   const hook::Scratch<hook::PathBuffer> buffer;
   if (!buffer) return kNoName;
@@ -40,7 +40,7 @@ constinit std::atomic<uint32_t> working_directory{0};
 
 NameId intern_path_text(std::string_view text) {
   if (!text.starts_with('/')) return intern_new_path(working_directory_name(), text);
-  // Paths in the table are normal: one that is there as it is given needs no work.
+  // Paths in the table are normalised: a path found there unchanged needs no work.
   const NameId known = recorder.names.find(text);
   return known != kNoName ? known : intern_new_path(kNoName, text);
 }
@@ -86,7 +86,7 @@ NameId intern_unread_text(const char* text) {
 NameId intern_path_after(int error, int directory, const char* path) {
   switch (error) {
     case 0:
-    // The kernel has looked for it.
+    // The kernel has read the path.
     case ENOENT:
     case EEXIST:
     case ENOTDIR:
@@ -98,7 +98,7 @@ NameId intern_path_after(int error, int directory, const char* path) {
       return intern_path_at(directory, path);
     case EFAULT:
       return kNoName;
-    default:  // EINVAL and others may come before the path is read
+    default:  // EINVAL and others may occur before the path is read
       return intern_unread_path_at(directory, path);
   }
 }

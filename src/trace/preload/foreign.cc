@@ -14,7 +14,7 @@ namespace {
 struct Module {
   uint64_t begin;
   uint64_t end;
-  void* handle;  // null: the program itself, which sees what RTLD_NEXT does
+  void* handle;  // null: the program itself, which sees what RTLD_NEXT sees
 };
 
 struct Modules {
@@ -55,7 +55,7 @@ int look_at_module(dl_phdr_info* info, size_t, void* context) {
   return 1;
 }
 
-// False where the address lies in no module: code made at run time.
+// False if the address is in no module: code generated at run time.
 bool find_module(const void* caller, Module* found) {
   const hook::Scratch<ModuleSearch> scratch;
   if (!scratch) return false;
@@ -64,7 +64,7 @@ bool find_module(const void* caller, Module* found) {
   search.found = {};
   if (dl_iterate_phdr(&look_at_module, &search) == 0) return false;
   if (search.path[0] != '\0') {
-    // Kept open: while the module cannot go, neither can what was found for it.
+    // Kept open: as long as the module cannot be unloaded, the functions found for it stay valid.
     search.found.handle = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
   }
   *found = search.found;
@@ -82,8 +82,8 @@ size_t known_module(const void* caller) {
   return kUnnumbered;
 }
 
-// The module gets a number, unless all are given. Two threads may number one module twice, which
-// costs a number and nothing else.
+// Gives the module a number, if one is left. Two threads may number the same module twice; this
+// only wastes a number.
 size_t number_module(const Module& module) {
   if (modules.count.load(std::memory_order_relaxed) >= kCallerModules) return kUnnumbered;
   const uint32_t number = modules.count.fetch_add(1, std::memory_order_acq_rel);
@@ -93,7 +93,7 @@ size_t number_module(const Module& module) {
   return number;
 }
 
-// The path of the module that is the `index`th in the order of loading; empty after the last.
+// The path of the module with this index in load order; empty after the last.
 struct ModuleAt {
   size_t index;
   char path[4096];
@@ -115,9 +115,9 @@ bool is_ours(const void* function) {
          theirs.dli_fbase == ours.dli_fbase;
 }
 
-// A function that ends in a call of another (`return H5Dclose(id);`) is compiled to a jump, and the
-// caller seen is then its own caller, whose module may know nothing of the library. Any module that
-// has the function will do. One at a time, because dlopen within dl_iterate_phdr can deadlock.
+// A function that ends in a call (`return H5Dclose(id);`) is compiled to a jump. We then see its
+// caller's address, whose module may not use the library at all. Any module that has the function
+// will do. One module at a time, because dlopen within dl_iterate_phdr can deadlock.
 void* look_up_anywhere(const char* name) {
   const hook::Scratch<ModuleAt> scratch;
   if (!scratch) return nullptr;
@@ -131,7 +131,7 @@ void* look_up_anywhere(const char* name) {
     void* handle = dlopen(at.path, RTLD_LAZY | RTLD_NOLOAD);
     if (handle == nullptr) continue;
     void* function = dlsym(handle, name);
-    if (function != nullptr && !is_ours(function)) return function;  // and its module stays
+    if (function != nullptr && !is_ours(function)) return function;  // and its module stays loaded
     dlclose(handle);
   }
 }
@@ -140,7 +140,7 @@ void* look_up(const char* name, const Module& module) {
   void* function = dlsym(RTLD_NEXT, name);
   if (function == nullptr && module.handle != nullptr) function = dlsym(module.handle, name);
   if (function == nullptr) function = look_up_anywhere(name);
-  // A failed search would be found by the program's next dlerror().
+  // Otherwise the program's next dlerror() would report our failed search.
   if (function == nullptr) dlerror();
   return function;
 }
@@ -168,7 +168,7 @@ void* ForeignSymbol::find(const void* caller) {
 
 void* find_unhooked(const char* name, const void* caller) {
   const int saved_errno = errno;
-  // Not RTLD_NEXT: a program may have a copy of the variable, which then is the one in use.
+  // Not RTLD_NEXT: a program may have a copy of the variable, and then uses that one.
   void* data = dlsym(RTLD_DEFAULT, name);
   Module module{};
   if (data == nullptr && find_module(caller, &module)) data = look_up(name, module);

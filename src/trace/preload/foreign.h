@@ -1,13 +1,13 @@
-// Foreign: the real function of a library that this one knows nothing of: MPI, HDF5, liburing.
+// Foreign: the real function of a library that is not linked here: MPI, HDF5, liburing.
 //
 //   extern "C" int H5Dclose(Id dataset) {
 //     static constinit Foreign<decltype(H5Dclose)> real{"H5Dclose"};
 //     auto* function = real.get(__builtin_return_address(0));
 //
-// Such a library may be loaded with RTLD_LOCAL (Python modules are), where dlsym(RTLD_NEXT) does
-// not reach it, and there may be two of one name in a process. So the function is looked for as the
-// dynamic linker would have for the caller: among what every module sees, then among what the
-// caller's own module depends on. docs/design/foreign-libraries.md.
+// Such a library may be loaded with RTLD_LOCAL, as Python modules are; dlsym(RTLD_NEXT) does not
+// find it then. Also, a process may contain two libraries of one name. So the function is searched
+// for as the dynamic linker would for the caller: first in the global scope, then in the
+// dependencies of the caller's own module. docs/design/foreign-libraries.md.
 #pragma once
 
 #include <atomic>
@@ -16,15 +16,15 @@
 
 namespace millrace::trace {
 
-// Modules that call hooked functions are numbered; what is found for one is kept by its number.
+// Modules that call hooked functions are numbered. Results are cached by that number.
 inline constexpr size_t kCallerModules = 32;
 
 class ForeignSymbol {
  public:
   consteval explicit ForeignSymbol(const char* name) : name_(name) {}
 
-  // What the code at `caller` would call, were we not there. Null where there is none: the program
-  // has asked for a weak symbol, or by dlsym, and found ours alone.
+  // The function that the code at `caller` would call without us. Null if there is none: the
+  // program looked up a weak symbol, or used dlsym, and found only ours.
   void* find(const void* caller);
 
  private:
@@ -43,8 +43,8 @@ class Foreign {
   ForeignSymbol symbol_;
 };
 
-// A function or variable that we do not hook, of the library that the code at `caller` uses. Null
-// where there is none. Searches anew each time.
+// A function or variable that we do not hook, from the library that the code at `caller` uses. Null
+// if there is none. Not cached.
 void* find_unhooked(const char* name, const void* caller);
 
 }  // namespace millrace::trace

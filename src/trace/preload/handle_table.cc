@@ -13,12 +13,12 @@ bool HandleTable::holds(const Entry& entry, const Key& key) {
          entry.library.load(std::memory_order_acquire) == key.library;
 }
 
-// False where the entry is no longer as it was at `version`.
+// False if the entry has changed since `version`.
 bool HandleTable::write(Entry& entry, uint32_t version, const Key& key, uint64_t value) {
   if (version % 2 != 0 || !entry.version.compare_exchange_strong(version, version + 1)) {
     return false;
   }
-  // Released each, so that whoever sees one of them also sees that the version is odd.
+  // Release each store, so that whoever sees one of them also sees the odd version.
   entry.handle.store(key.handle, std::memory_order_release);
   entry.library.store(key.library, std::memory_order_release);
   entry.value.store(value, std::memory_order_release);

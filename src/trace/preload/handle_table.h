@@ -1,8 +1,8 @@
-// HandleTable: what the handles of a foreign library stand for: 64 bits for each.
+// HandleTable: maps handles of a foreign library to 64-bit values.
 //
-// Lock-free, and never larger: where a place of it is full another handle there is forgotten. Any
-// thread may call anything at any time; two threads that put the same handle at once may leave it
-// twice, and either value is found.
+// Lock-free and of fixed size: if there is no free entry for a handle, another handle is forgotten.
+// Any thread may call any function at any time. If two threads put the same handle at the same
+// time, it may be stored twice, and either value may be found.
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,10 @@ class HandleTable {
  public:
   struct Key {
     uint64_t handle;   // not 0
-    uint64_t library;  // tells handles of two libraries apart; 0 where there can be only one
+    uint64_t library;  // distinguishes handles of two libraries; 0 if there can be only one
   };
 
-  // 0 where the handle is not known.
+  // 0 if the handle is unknown.
   uint64_t find(const Key& key);
   void put(const Key& key, uint64_t value);
   void erase(const Key& key);
@@ -29,7 +29,7 @@ class HandleTable {
   static constexpr Key kFree{0, 0};
 
   struct Entry {
-    std::atomic<uint32_t> version;  // odd while it is written
+    std::atomic<uint32_t> version;  // odd while the entry is being written
     uint32_t reserved;
     std::atomic<uint64_t> handle;
     std::atomic<uint64_t> library;

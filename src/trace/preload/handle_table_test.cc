@@ -14,7 +14,7 @@ class HandleTableTest : public testing::Test {
   std::unique_ptr<HandleTable> table_ = std::make_unique<HandleTable>();
 };
 
-TEST_F(HandleTableTest, FindsWhatWasPutUntilItIsErased) {
+TEST_F(HandleTableTest, FindsAHandleUntilItIsErased) {
   EXPECT_EQ(table_->find({7, 0}), 0u);
   table_->put({7, 0}, 70);
   EXPECT_EQ(table_->find({7, 0}), 70u);
@@ -30,7 +30,7 @@ TEST_F(HandleTableTest, ReplacesTheValueOfAHandle) {
   EXPECT_EQ(table_->find({7, 0}), 0u);
 }
 
-TEST_F(HandleTableTest, TellsTheHandlesOfTwoLibrariesApart) {
+TEST_F(HandleTableTest, DistinguishesHandlesOfTwoLibraries) {
   table_->put({7, 1}, 70);
   table_->put({7, 2}, 80);
   EXPECT_EQ(table_->find({7, 1}), 70u);
@@ -48,7 +48,7 @@ TEST_F(HandleTableTest, KeepsThousandsOfPointersAndErasesThemAll) {
   for (uint64_t i = 1; i <= kCount; ++i) EXPECT_EQ(table_->find({0x7f0000000000 + i * 48, 0}), 0u);
 }
 
-TEST_F(HandleTableTest, AFullTableForgetsOthersAndTakesTheNewest) {
+TEST_F(HandleTableTest, AFullTableForgetsOldHandlesForNewOnes) {
   for (uint64_t i = 1; i <= 100'000; ++i) {
     table_->put({i, 0}, i);
     ASSERT_EQ(table_->find({i, 0}), i);

@@ -40,7 +40,7 @@ bool Hdf5::known() const {
   return version >= (uint64_t{1} << 32 | 10);
 }
 
-// The address of one of its functions stands for a library.
+// The address of one of its functions identifies a library.
 uint64_t Hdf5::library() const {
   static constinit Foreign<int(Id)> is_valid{"H5Iis_valid"};
   return reinterpret_cast<uint64_t>(is_valid.get(caller_));

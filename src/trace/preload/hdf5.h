@@ -1,10 +1,9 @@
-// Hdf5: what is asked of the HDF5 library that a call goes to, so that its event has a name and a
-// size.
+// Hdf5: queries the HDF5 library that a call goes to, for the name and the size of an event.
 //
-// HDF5 keeps what went wrong in a stack that every call of it clears, and prints what goes wrong by
-// itself. So nothing is asked after a call that failed, and only what cannot fail: an identifier is
-// asked about once it is known to be valid. Everything is asked on the program's thread, inside
-// whatever lock the program holds around its call.
+// Every HDF5 call clears the library's error stack, and prints its own errors. So nothing is
+// queried after a failed call, and only queries that cannot fail are made: an identifier is queried
+// only if it is valid. Queries run on the program's thread, inside any lock that the program holds
+// around its call.
 #pragma once
 
 #include <sys/types.h>
@@ -22,16 +21,16 @@ using Id = int64_t;  // hid_t since HDF5 1.10; of older libraries only times are
 
 inline constexpr int kHdf5Failure = -1;
 
-// `caller` is code that calls HDF5: which library it calls is told by it.
+// `caller` is code that calls HDF5; it determines which library is meant.
 class Hdf5 {
  public:
   explicit Hdf5(const void* caller) : caller_(caller) {}
 
-  // Whether the library is one whose identifiers are known.
+  // Whether the identifiers of the library are known.
   bool known() const;
 
-  // FILE, or FILE:/PATH/IN/IT for a dataset. Asked once for an identifier. `file` is the name of
-  // the file alone, by which filters decide.
+  // FILE, or FILE:/PATH/IN/IT for a dataset. Queried once per identifier. `file` is the name of the
+  // file alone, which filters apply to.
   struct Names {
     NameId name = kNoName;
     NameId file = kNoName;
@@ -40,11 +39,10 @@ class Hdf5 {
   void keep(Id object, const Names& names) const;
   void forget(Id object) const;
 
-  // A file's path was given to the library as it stands; from another directory it would be
-  // another file.
+  // Remembers a relative path as given to the library: after chdir it would name another file.
   void keep_path(const char* path, NameId name) const;
 
-  // The bytes in memory that a transfer of this selection takes.
+  // How many bytes of memory a transfer of this selection takes.
   struct Selection {
     Id dataset;
     Id type;
@@ -53,11 +51,11 @@ class Hdf5 {
   };
   struct Extent {
     uint64_t bytes = 0;
-    bool estimate = false;  // elements of variable length: what they point to is not counted
+    bool estimate = false;  // elements of variable length: the data they point to is not counted
   };
   Extent extent_of(const Selection& selection) const;
 
-  // The bytes that a chunk takes in the file.
+  // How many bytes a chunk takes in the file.
   uint64_t chunk_size(Id dataset, const uint64_t* offset) const;
 
  private:

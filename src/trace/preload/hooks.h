@@ -1,11 +1,11 @@
-// Hooks: the shapes that hooked calls come in. A hook is then one statement:
+// Hooks: templates for the kinds of hooked calls. With them, a hook is one statement:
 //
 //   extern "C" int fsync(int fd) {
 //     static constinit Real<decltype(fsync)> real{"fsync"};
 //     return on_descriptor(Call::kFsync, fd, [&] { return real(fd); });
 //   }
 //
-// Every hooked symbol is listed in exports.map, and every call in wire/trace_call.h.
+// exports.map lists every hooked symbol, and wire/trace_call.h every call.
 #pragma once
 
 #include <sys/types.h>
@@ -18,24 +18,24 @@ namespace millrace::trace {
 
 using hook::Real;
 
-// Looks up the calls that forked children usually make, once, in their parent: each would otherwise
-// do it for itself, and pay for the loader's pages.
+// Looks up, once and in the parent, the calls that forked children usually make. Otherwise each
+// child would look them up again, and copy the loader's pages.
 void find_data_calls();
 void find_open_calls();
 void find_exit_call();
 
-// syscall(SYS_seccomp): the C library has no function of its own for it.
+// syscall(SYS_seccomp): the C library has no function for it.
 long seccomp_call(long operation, long flags, long argument);
 
-// Whether a pointer of the program is null. Headers say of many that they are not, and the compiler
-// would leave the comparison out.
+// Whether a pointer of the program is null. Headers declare many pointers as nonnull, and the
+// compiler would omit the comparison.
 template <typename Type>
 bool is_null(Type* pointer) {
   asm("" : "+r"(pointer));
   return pointer == nullptr;
 }
 
-// A call on a descriptor, at no particular place in the file.
+// A call on a descriptor, without an offset.
 template <typename Body>
 auto on_descriptor(Call call, int fd, Body body, uint32_t detail = 0) {
   if (!recording(Level::kPosix)) return body();
@@ -44,7 +44,7 @@ auto on_descriptor(Call call, int fd, Body body, uint32_t detail = 0) {
   return traced({.call = call, .file = file_of(description), .detail = detail}, body);
 }
 
-// A call on a range of a file that it names itself: pread, fallocate.
+// A call with an explicit range of a file: pread, fallocate.
 struct Range {
   uint64_t offset;
   uint64_t size;
@@ -63,16 +63,16 @@ auto on_range(Call call, int fd, Range range, Body body) {
                 body);
 }
 
-// The bytes asked for, of a call that takes a list of buffers. The list is the program's: it is
-// read after the kernel has read it, and not at all when the call failed.
+// The requested bytes of a call that takes a list of buffers. The list belongs to the program. So
+// it is read only after the kernel has read it, and not if the call failed.
 inline uint64_t size_after(ssize_t result, const iovec* parts, size_t count) {
   uint64_t size = 0;
   for (size_t i = 0; result >= 0 && i < count; ++i) size += parts[i].iov_len;
   return size;
 }
 
-// A call that goes on at the file's position, and moves it by what it returns. `size_of` is asked
-// for the size after the call, with its result.
+// A call at the file's position, which moves it by the number of bytes that it returns.
+// `size_of(result)` gives the requested size after the call.
 template <typename SizeOf, typename Body>
 ssize_t at_position_sized(Call call, int fd, SizeOf size_of, Body body) {
   if (!recording(Level::kPosix)) return body();
@@ -115,7 +115,7 @@ auto on_path(Call call, const char* path, Body body, uint64_t size = 0) {
   return on_path_at(call, AT_FDCWD, path, body, size);
 }
 
-// rename, link: recorded where either file is wanted.
+// rename, link: recorded if either file passes the filters.
 struct PathAt {
   int directory;
   const char* path;
@@ -127,7 +127,7 @@ auto on_two_paths(Call call, PathAt from, PathAt to, Body body) {
   const int result = body();
   const uint64_t end = now();
   const int error = result < 0 ? errno : 0;
-  // A failure may be of the one path, before the kernel read the other.
+  // A call may fail because of one path, before the kernel has read the other.
   const auto name = [error](const PathAt& at) {
     return error == 0 ? intern_path_at(at.directory, at.path)
                       : intern_unread_path_at(at.directory, at.path);
@@ -140,8 +140,8 @@ auto on_two_paths(Call call, PathAt from, PathAt to, Body body) {
   return result;
 }
 
-// A call after which nothing may be recorded any more (exec, a sandbox) is recorded before it is
-// made, as a success. take_back() makes it a failure.
+// A call after which nothing can be recorded (exec, a sandbox). It is recorded as a success before
+// it is made; take_back() turns it into a failure.
 class Announced {
  public:
   explicit Announced(const Event& event)
@@ -151,7 +151,7 @@ class Announced {
         ring_(writer.ring),
         sequence_(ring_ == nullptr ? 0 : ring_->header.sequence) {}
 
-  // REQUIRES: event.detail is not 0, so that its record has a second slot.
+  // REQUIRES: event.detail is not 0, so that the record has a second slot.
   void take_back(int64_t result, int error) {
     if (slot_ != nullptr && writer.ring == ring_ && ring_->header.sequence == sequence_) {
       slot_[1].wide.result = result;

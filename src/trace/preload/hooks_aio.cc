@@ -1,4 +1,4 @@
-// POSIX asynchronous I/O. aio_read and aio_write only ask; the bytes come with aio_return, which is
+// POSIX asynchronous I/O. aio_read and aio_write only submit. aio_return reports the bytes, and is
 // recorded with the file, offset and size of its request.
 #include <aio.h>
 
@@ -40,7 +40,7 @@ int aio_fsync(int operation, aiocb* request) {
 
 ssize_t aio_return(aiocb* request) {
   static constinit Real<ssize_t(aiocb*)> real{"aio_return"};
-  // What was asked, so that a reader can tell bytes in from bytes out.
+  // The request's operation, so that a reader can tell bytes read from bytes written.
   const auto asked = request == nullptr ? 0u : static_cast<uint32_t>(request->aio_lio_opcode);
   return on_request(Call::kAioReturn, request, [&] { return real(request); }, asked);
 }
@@ -61,7 +61,7 @@ int lio_listio(int mode, aiocb* const requests[], int count, sigevent* event) {
   if (!recording(Level::kPosix)) return real(mode, requests, count, event);
   uint64_t size = 0;
   int fd = -1;
-  const bool has_mode = mode == LIO_WAIT || mode == LIO_NOWAIT;  // or the list is not looked at
+  const bool has_mode = mode == LIO_WAIT || mode == LIO_NOWAIT;  // otherwise the list is not read
   for (int i = 0; has_mode && i < count; ++i) {
     if (requests[i] == nullptr || requests[i]->aio_lio_opcode == LIO_NOP) continue;
     size += requests[i]->aio_nbytes;
@@ -74,8 +74,8 @@ int lio_listio(int mode, aiocb* const requests[], int count, sigevent* event) {
 
 }  // extern "C"
 
-// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
-// because headers declare some of them with types of their own, of the same layout.
+// Other names of the same calls: for 64-bit files, and internal to the C library. Defined in
+// assembly, because headers declare some of them with types of their own, of the same layout.
 asm(R"(
   .globl aio_read64
   .set aio_read64, aio_read

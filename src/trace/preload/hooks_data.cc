@@ -1,4 +1,4 @@
-// read, write and their kind, and lseek.
+// read, write, their variants, and lseek.
 #include <sys/sendfile.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 namespace millrace::trace {
 namespace {
 
-// The buffers of readv and its kind.
+// The buffers of readv and its variants.
 struct Parts {
   const iovec* parts;
   int count;
@@ -147,8 +147,8 @@ off_t lseek(int fd, off_t offset, int whence) {
 
 }  // extern "C"
 
-// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
-// because headers declare some of them with types of their own, of the same layout.
+// Other names of the same calls: for 64-bit files, and internal to the C library. Defined in
+// assembly, because headers declare some of them with types of their own, of the same layout.
 asm(R"(
   .globl __read
   .set __read, read

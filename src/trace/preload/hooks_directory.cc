@@ -9,7 +9,7 @@
 namespace millrace::trace {
 namespace {
 
-// `name_after` is asked for the name after the call, with its error.
+// `name_after(error)` gives the name after the call.
 template <typename NameAfter, typename Body>
 DIR* opening_directory(Call call, NameAfter name_after, Body body) {
   const uint64_t begin = now();
@@ -24,7 +24,8 @@ DIR* opening_directory(Call call, NameAfter name_after, Body body) {
   return directory;
 }
 
-// The result is the number of entries: 1, or 0 at the end. errno tells the end from a failure.
+// The result is the number of entries: 1, or 0 at the end. errno distinguishes the end from a
+// failure.
 template <typename Body>
 auto reading_directory(DIR* directory, Body body) {
   if (!recording(Level::kPosix)) return body();
@@ -161,8 +162,8 @@ int nftw(const char* path, __nftw_func_t visit, int descriptors, int flags) {
 
 }  // extern "C"
 
-// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
-// because headers declare some of them with types of their own, of the same layout.
+// Other names of the same calls: for 64-bit files, and internal to the C library. Defined in
+// assembly, because headers declare some of them with types of their own, of the same layout.
 asm(R"(
   .globl readdir64_r
   .set readdir64_r, readdir_r

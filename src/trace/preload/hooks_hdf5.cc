@@ -9,7 +9,7 @@ struct Span {
   uint64_t end;
 };
 
-// A call on an open file or dataset: H5Fflush, H5Dclose. Returns what `body` does.
+// A call on an open file or dataset: H5Fflush, H5Dclose. Returns the result of `body`.
 template <typename Function, typename Body>
 int on_object(Foreign<Function>& real, const void* caller, Call call, Id object, Body body) {
   Function* function = real.get(caller);
@@ -22,7 +22,7 @@ int on_object(Foreign<Function>& real, const void* caller, Call call, Id object,
   return traced({.call = call, .file = names.name}, [&] { return body(function); });
 }
 
-// Closing: the identifier stands for nothing afterwards.
+// A close: the identifier is invalid afterwards.
 template <typename Function>
 int on_close(Foreign<Function>& real, const void* caller, Call call, Id object) {
   return on_object(real, caller, call, object, [&](Function* function) {
@@ -32,7 +32,7 @@ int on_close(Foreign<Function>& real, const void* caller, Call call, Id object) 
   });
 }
 
-// H5Fopen and H5Fcreate. The result of an event is 0: identifiers are no numbers to compare.
+// H5Fopen and H5Fcreate. The result of an event is 0: identifiers have no meaning to a reader.
 template <typename Function, typename Body>
 Id on_open_file(Foreign<Function>& real, const void* caller, Call call, const char* path,
                 unsigned flags, Body body) {
@@ -57,8 +57,8 @@ Id on_open_file(Foreign<Function>& real, const void* caller, Call call, const ch
   return file;
 }
 
-// H5Dopen and H5Dcreate in their versions. A dataset that could not be opened is recorded under
-// its file.
+// All versions of H5Dopen and H5Dcreate. A dataset that could not be opened is recorded under its
+// file.
 template <typename Function, typename Body>
 Id on_open_dataset(Foreign<Function>& real, const void* caller, Call call, Id location, Body body) {
   Function* function = real.get(caller);
@@ -73,7 +73,7 @@ Id on_open_dataset(Foreign<Function>& real, const void* caller, Call call, Id lo
   const uint64_t end = now();
   const int saved_errno = errno;
   if (dataset >= 0) {
-    library.forget(dataset);  // of a life of the library before H5close
+    library.forget(dataset);  // stale, from before H5close
     names = library.names_of(dataset);
   }
   if (!ignored(names.file)) {
@@ -118,7 +118,7 @@ int on_transfer(Foreign<Function>& real, const void* caller, Call call,
   return status;
 }
 
-// One chunk as it lies in the file. `size` is asked after the call.
+// One chunk as stored in the file. `size` is called after the call.
 template <typename Function, typename Body, typename Size>
 int on_chunk(Foreign<Function>& real, const void* caller, Call call, Id dataset, Body body,
              Size size) {
@@ -142,7 +142,7 @@ int on_chunk(Foreign<Function>& real, const void* caller, Call call, Id dataset,
   return status;
 }
 
-// H5Dread_multi and H5Dwrite_multi: one event under the first dataset, `detail` is their number.
+// H5Dread_multi and H5Dwrite_multi: one event under the first dataset; `detail` is their count.
 struct Multi {
   size_t count;
   const Id* datasets;

@@ -1,4 +1,4 @@
-// Mapped files. Mappings of memory alone are not I/O and are not recorded.
+// Mapped files. Anonymous mappings are not I/O and are not recorded.
 #include <stdarg.h>
 #include <sys/mman.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 uint64_t number(const void* address) { return reinterpret_cast<uint64_t>(address); }
 
-// A call on a range of addresses, recorded where a file is mapped there.
+// A call on a range of addresses, recorded if a file is mapped there.
 template <typename Body>
 int on_mapping(Call call, void* address, size_t size, uint32_t detail, Body body) {
   MappedRange mapping;
@@ -113,8 +113,8 @@ int posix_madvise(void* address, size_t size, int advice) {
 
 }  // extern "C"
 
-// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
-// because headers declare some of them with types of their own, of the same layout.
+// Other names of the same calls: for 64-bit files, and internal to the C library. Defined in
+// assembly, because headers declare some of them with types of their own, of the same layout.
 asm(R"(
   .globl mmap64
   .set mmap64, mmap

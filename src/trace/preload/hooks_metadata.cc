@@ -1,4 +1,4 @@
-// Asking and changing the attributes of files.
+// Reading and changing the attributes of files.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -12,7 +12,7 @@
 namespace millrace::trace {
 namespace {
 
-// How large a regular file is; 0 for what is none, whose number would mean something else.
+// The size of a regular file. 0 for other files, whose size means something else.
 uint64_t size_of(const struct stat& status) {
   return S_ISREG(status.st_mode) ? static_cast<uint64_t>(status.st_size) : 0;
 }
@@ -22,8 +22,8 @@ uint64_t size_of(const struct statx& status) {
   return known && S_ISREG(status.stx_mode) ? status.stx_size : 0;
 }
 
-// Calls that ask for the attributes of a file. Its size is recorded with them: analyses learn from
-// no other call how large a file is that was read in part.
+// Calls that read the attributes of a file. They record its size, because no other call shows the
+// size of a file that was read only in part.
 struct Asked {
   int directory = AT_FDCWD;
   const char* path;
@@ -233,8 +233,8 @@ int futimens(int fd, const struct timespec times[2]) {
 
 }  // extern "C"
 
-// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
-// because headers declare some of them with types of their own, of the same layout.
+// Other names of the same calls: for 64-bit files, and internal to the C library. Defined in
+// assembly, because headers declare some of them with types of their own, of the same layout.
 asm(R"(
   .globl stat64
   .set stat64, stat

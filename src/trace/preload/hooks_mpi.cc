@@ -1,4 +1,4 @@
-// MPI's begin and end, and what is done with MPI files other than moving data.
+// MPI_Init, MPI_Finalize, and calls on MPI files that transfer no data.
 #include "trace/preload/mpiio.h"
 
 using namespace millrace::trace;
@@ -32,7 +32,7 @@ int MPI_Finalize() {
   const void* caller = __builtin_return_address(0);
   auto* function = real.get(caller);
   if (function == nullptr) return kMpiFailure;
-  // Also by a rank that records no more: the others count on it.
+  // Also on a rank that no longer records: the others count on it.
   mpi_is_ending(mpi_library(caller));
   const int code = function();
   mpi_has_ended();
@@ -65,7 +65,7 @@ int MPI_File_close(Handle* file) {
   auto* function = real.get(caller);
   if (function == nullptr) return kMpiFailure;
   if (!recording(Level::kMpiio)) return function(file);
-  // Forgotten before: once it is closed another thread may be given the same handle.
+  // Forgotten before the call: once it is closed, another thread may get the same handle.
   MpiFile known;
   if (file != nullptr && mpi_library(caller).known()) {
     known = find_mpi_file(*file);

@@ -1,5 +1,5 @@
-// MPI-IO reads. A read that does not wait is recorded when it is asked for, with what was asked;
-// the halves of a split collective read are two events, of which the first has the bytes.
+// MPI-IO reads. A nonblocking read is recorded when it is started, with the requested size. The
+// halves of a split collective read are two events; the first has the bytes.
 #include "trace/preload/mpiio.h"
 
 using namespace millrace::trace;

@@ -1,4 +1,4 @@
-// MPI-IO writes; in the same way as reads (hooks_mpiio_read.cc).
+// MPI-IO writes, recorded like reads (hooks_mpiio_read.cc).
 #include "trace/preload/mpiio.h"
 
 using namespace millrace::trace;

@@ -1,4 +1,4 @@
-// Making, changing and following names of files.
+// Creating, changing and resolving file names.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ int linkat(int from_directory, const char* from, int to_directory, const char* t
                       [&] { return real(from_directory, from, to_directory, to, flags); });
 }
 
-// The text of a symbolic link is not a path yet: it counts from where the link is.
+// The text of a symbolic link is not a path yet: it is relative to the link.
 int symlink(const char* text, const char* path) {
   static constinit Real<int(const char*, const char*)> real{"symlink"};
   return on_path(Call::kSymlink, path, [&] { return real(text, path); });
@@ -161,7 +161,7 @@ char* canonicalize_file_name(const char* path) {
 
 int chdir(const char* path) {
   static constinit Real<int(const char*)> real{"chdir"};
-  // Asked for before: a relative path counts from where we were.
+  // Known before the call: a relative path starts at the old directory.
   if (tracking()) working_directory_name();
   const int result = on_path(Call::kChdir, path, [&] { return real(path); });
   if (result == 0) forget_working_directory();

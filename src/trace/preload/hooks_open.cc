@@ -1,4 +1,4 @@
-// open, close and what makes descriptors of descriptors.
+// open, close and calls that make descriptors from descriptors.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ constinit Real<int(const char*, int, ...)> real_open{"open"};
 constinit Real<int(int, const char*, int, ...)> real_openat{"openat"};
 constinit Real<int(int)> real_close{"close"};
 
-// Flags that tell nothing about the I/O.
+// Flags that say nothing about the I/O.
 constexpr int kDullFlags = O_CLOEXEC | O_NOCTTY;
 
 template <typename Body>
@@ -40,7 +40,7 @@ int opening(Call call, int directory, const char* path, int flags, Body body) {
   return fd;
 }
 
-// A descriptor by another's number: dup and its kind. `body` returns the new descriptor.
+// A call that duplicates a descriptor: dup and its variants. `body` returns the new descriptor.
 template <typename Body>
 int duplicating(Call call, int fd, Body body, uint32_t detail = 0) {
   if (!tracking()) return body();
@@ -58,7 +58,8 @@ int duplicating(Call call, int fd, Body body, uint32_t detail = 0) {
   return copy;
 }
 
-// Whatever the table had under this number is gone: it is something new, of which nobody has asked.
+// Forgets what the table had under this number: the descriptor is new, and unknown until it is
+// used.
 int newly_made(int fd) {
   if (fd >= 0 && tracking()) note_closed(fd);
   return fd;
@@ -260,7 +261,7 @@ int fcntl(int fd, int command, ...) {
   }
 }
 
-// Not recorded: they make descriptors that are not files, under numbers that a file had before.
+// Not recorded: these make descriptors that are not files, under numbers that files had before.
 
 int pipe(int fds[2]) {
   static constinit Real<int(int[2])> real{"pipe"};
@@ -330,8 +331,8 @@ int inotify_init1(int flags) {
 
 }  // extern "C"
 
-// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
-// because headers declare some of them with types of their own, of the same layout.
+// Other names of the same calls: for 64-bit files, and internal to the C library. Defined in
+// assembly, because headers declare some of them with types of their own, of the same layout.
 asm(R"(
   .globl open64
   .set open64, open

@@ -1,5 +1,5 @@
-// Starting programs and ending them. What is started is recorded too: the library and its settings
-// are put back into an environment that lacks them.
+// Starting and ending programs. Started programs are recorded too: if their environment lacks the
+// library or its settings, these are restored.
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 namespace millrace::trace {
 namespace {
 
-// Calls use(environment) with the environment completed, on the stack: a vfork child shares its
+// Calls use(environment) with a completed environment on the stack: a vfork child shares its
 // parent's other memory.
 template <typename Use>
 auto with_environment(char* const* environment, Use use) {
@@ -29,7 +29,7 @@ auto with_environment(char* const* environment, Use use) {
   return use(static_cast<char* const*>(complete_environment(environment, memory)));
 }
 
-// If exec comes back, it has failed.
+// If exec returns, it has failed.
 template <typename Body>
 int executing(NameId program, Body body) {
   if (!recording(Level::kPosix)) return body();
@@ -42,7 +42,7 @@ int executing(NameId program, Body body) {
   return result;
 }
 
-// A program named as a shell would: with a slash it is a path, without it is searched for.
+// A program as named in a shell: with a slash it is a path, without one it is searched for.
 NameId program_name(const char* file) {
   const hook::Scratch<hook::ScratchText> copy;
   if (!copy) return kNoName;
@@ -52,15 +52,15 @@ NameId program_name(const char* file) {
   return strchr(copy->text, '/') != nullptr ? intern_path(copy->text) : intern(copy->text);
 }
 
-// The arguments of execl and its kind, as an array. The caller gives the memory.
+// The arguments of execl and its variants, as an array. The caller provides the memory.
 size_t count_arguments(va_list arguments) {
   size_t count = 1;
   while (va_arg(arguments, const char*) != nullptr) ++count;
   return count;
 }
 
-// By pointer: where a va_list is a struct, a copy would leave the caller's where it was, and execle
-// finds its environment behind the arguments.
+// Takes a pointer: if va_list is a struct, a copy would not advance the caller's list, and execle
+// finds its environment after the arguments.
 void collect_arguments(const char* first, va_list* arguments, size_t count, char** out) {
   out[0] = const_cast<char*>(first);
   for (size_t i = 1; i < count; ++i) out[i] = va_arg(*arguments, char*);
@@ -131,7 +131,8 @@ pid_t _Fork() {
   return child;
 }
 
-// The parts of vfork, which must be written in assembly: it returns twice from one frame.
+// The parts of vfork that need not be in assembly. vfork itself must be: it returns twice from one
+// frame.
 
 void millrace_before_vfork() {
   if (!tracking()) return;
@@ -272,8 +273,9 @@ void quick_exit(int code) {
 
 }  // extern "C"
 
-// The child returns into the caller's frame and may change all of it before the parent goes on, so
-// nothing of ours may lie on the stack across the system call: the return address is in a register.
+// The child returns into the caller's frame and may change all of it before the parent continues.
+// So nothing of ours may be on the stack across the system call: the return address is in a
+// register.
 #if defined(__x86_64__)
 asm(R"(
   .text
@@ -347,8 +349,8 @@ vfork:
 )");
 #endif
 
-// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
-// because headers declare some of them with types of their own, of the same layout.
+// Other names of the same calls: for 64-bit files, and internal to the C library. Defined in
+// assembly, because headers declare some of them with types of their own, of the same layout.
 asm(R"(
   .globl __fork
   .set __fork, fork

@@ -1,9 +1,9 @@
-// Entering a sandbox by seccomp. From then on a system call that the program did not expect may be
-// its last, so the whole process stops recording just before: hooks then make the real call and
-// nothing else. All threads stop, because one filter may be put on all of them (TSYNC), and forked
-// children, which inherit it.
+// Entering a sandbox with seccomp. Afterwards, a system call that the program did not expect may
+// kill it. So the whole process stops recording just before: hooks then only make the real call.
+// All threads stop, because one filter may apply to all of them (TSYNC), and so do forked children,
+// which inherit it.
 //
-// Not seen: a filter that is installed by the instruction itself, or by a vfork child.
+// Not seen: a filter installed by a raw system call instruction, or by a vfork child.
 #include <linux/seccomp.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
@@ -16,7 +16,8 @@
 namespace millrace::trace {
 namespace {
 
-// `mode` is SECCOMP_MODE_STRICT or SECCOMP_MODE_FILTER. `body` says whether the kernel accepted.
+// `mode` is SECCOMP_MODE_STRICT or SECCOMP_MODE_FILTER. `accepted(result)` says whether the kernel
+// accepted.
 template <typename Body, typename Accepted>
 auto entering_sandbox(uint32_t mode, Body body, Accepted accepted) {
   if (!tracking() || writer.in_vfork) return body();
@@ -24,7 +25,7 @@ auto entering_sandbox(uint32_t mode, Body body, Accepted accepted) {
     record_live_mappings();
     record_found_rings();
   }
-  // Whatever the levels are: without it nobody knows why there is nothing more.
+  // Recorded whatever the levels are: otherwise nothing would explain why the recording ends.
   Announced sandbox({.call = Call::kSeccomp, .detail = mode});
   const uint32_t gate = stop_recording();
   const auto result = body();
@@ -42,13 +43,13 @@ long seccomp_call(long operation, long flags, long argument) {
   using Syscall = long(long, ...);
   static constinit Real<Syscall> real{"syscall"};
   const auto body = [&] { return real.get()(SYS_seccomp, operation, flags, argument); };
-  // A filter at null only asks whether the kernel has filters: it is refused.
+  // A null filter only asks whether the kernel has filters; it is refused.
   const bool enters = operation == SECCOMP_SET_MODE_STRICT ||
                       (operation == SECCOMP_SET_MODE_FILTER && argument != 0);
   if (!enters) return body();
   return entering_sandbox(
       operation == SECCOMP_SET_MODE_STRICT ? SECCOMP_MODE_STRICT : SECCOMP_MODE_FILTER, body,
-      // With TSYNC, the number of a thread that could not follow; with NEW_LISTENER, a descriptor.
+      // With TSYNC, the TID of a thread that could not follow; with NEW_LISTENER, a descriptor.
       [&](long result) {
         return result == 0 || (result > 0 && (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0);
       });
@@ -61,7 +62,7 @@ using namespace millrace::trace;
 extern "C" int prctl(int operation, ...) {
   using Prctl = int(int, ...);
   static constinit Real<Prctl> real{"prctl"};
-  // Four, as the C library does: those that were not given are not looked at.
+  // Four arguments, as in the C library: those that were not passed are not used.
   va_list arguments;
   va_start(arguments, operation);
   const auto a = va_arg(arguments, unsigned long);

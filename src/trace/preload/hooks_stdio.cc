@@ -1,4 +1,4 @@
-// Opening, closing and moving in streams.
+// Opening, closing and positioning streams.
 #include "trace/preload/hooks_stdio.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ uint64_t stream_position(FILE* stream, const hook::Description* description) {
 
 namespace {
 
-// "r+" as open(2) has it, for the detail of the event.
+// A mode such as "r+" as flags of open(2), for the event's detail.
 uint32_t flags_of_mode(const char* mode) {
   if (mode == nullptr) return 0;
   const bool both = strchr(mode, '+') != nullptr;
@@ -36,7 +36,7 @@ uint32_t flags_of_mode(const char* mode) {
   }
 }
 
-// `name_after` is asked for the name after the call, with its error.
+// `name_after(error)` gives the name after the call.
 template <typename NameAfter, typename Body>
 FILE* opening_stream(Call call, NameAfter name_after, const char* mode, Body body) {
   const uint64_t begin = now();
@@ -45,7 +45,7 @@ FILE* opening_stream(Call call, NameAfter name_after, const char* mode, Body bod
   const int error = stream == nullptr ? errno : 0;
   const NameId name = name_after(error);
   if (stream != nullptr) {
-    // The stream reads ahead: where the descriptor stands is the C library's business.
+    // The stream reads ahead, so the position of the descriptor is not that of the program.
     const int fd = fileno_unlocked(stream);
     if (fd >= 0 && name != kNoName) note_opened(fd, name, hook::kPositionUnknown);
   }
@@ -193,8 +193,8 @@ int fflush(FILE* stream) {
 
 }  // extern "C"
 
-// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
-// because headers declare some of them with types of their own, of the same layout.
+// Other names of the same calls: for 64-bit files, and internal to the C library. Defined in
+// assembly, because headers declare some of them with types of their own, of the same layout.
 asm(R"(
   .globl fopen64
   .set fopen64, fopen

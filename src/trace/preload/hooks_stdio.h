@@ -1,8 +1,8 @@
-// Stdio hooks: the shapes that calls on streams come in.
+// Stdio hooks: templates for the kinds of calls on streams.
 //
-// An event's offset is where in the file its bytes lie (ftell before the call), and its result is
-// bytes, also where the call counts items. What the C library does below, filling and emptying
-// buffers, are its own system calls and not seen one by one.
+// An event's offset is the position of its bytes in the file (ftell before the call). Its result is
+// in bytes, even if the call counts items. The system calls with which the C library fills and
+// flushes its buffers are not seen.
 #pragma once
 
 #include <stdio.h>
@@ -14,10 +14,10 @@ namespace millrace::trace {
 // The file behind a stream.
 hook::Description* describe_stream(FILE* stream);
 
-// Where the stream is in its file; kNoOffset where that has no meaning.
+// The position of the stream in its file; kNoOffset if it has none.
 uint64_t stream_position(FILE* stream, const hook::Description* description);
 
-// A call on a stream whose result in bytes is `bytes_of(value)`, or -1 where it failed.
+// A call on a stream. `bytes_of(value)` gives its result in bytes, or -1 if it failed.
 template <typename Body, typename BytesOf>
 auto on_stream(Call call, FILE* stream, uint64_t size, Body body, BytesOf bytes_of) {
   if (!recording(Level::kStdio) || stream == nullptr) return body();
@@ -35,13 +35,13 @@ auto on_stream(Call call, FILE* stream, uint64_t size, Body body, BytesOf bytes_
   return value;
 }
 
-// A call whose own result says it all.
+// A call whose return value is the result.
 template <typename Body>
 auto on_stream(Call call, FILE* stream, uint64_t size, Body body) {
   return on_stream(call, stream, size, body, [](auto value) { return result_number(value); });
 }
 
-// A call that consumes what it finds (fscanf): the bytes are how far the stream moved.
+// A call that consumes an unknown amount (fscanf): the result is how far the stream moved.
 template <typename Body>
 int on_stream_moved(Call call, FILE* stream, Body body) {
   if (!recording(Level::kStdio)) return body();

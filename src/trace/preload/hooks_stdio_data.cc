@@ -13,7 +13,7 @@ int64_t length_or_failure(const char* line) {
   return line == nullptr ? 0 : static_cast<int64_t>(strlen(line));
 }
 
-// The end of a file is no failure: nothing was read.
+// The end of a file is not a failure: nothing was read.
 int64_t one_or_none(int character) { return character == EOF ? 0 : 1; }
 
 template <typename Body>
@@ -150,7 +150,7 @@ ssize_t getdelim(char** line, size_t* room, int delimiter, FILE* stream) {
       [](ssize_t size) { return size < 0 ? 0 : static_cast<int64_t>(size); });
 }
 
-// What the headers make of getline where they inline it.
+// What headers call if they inline getline.
 ssize_t __getdelim(char** line, size_t* room, int delimiter, FILE* stream) {
   static constinit Real<ssize_t(char**, size_t*, int, FILE*)> real{"__getdelim"};
   return on_stream(
@@ -198,8 +198,8 @@ int fputws(const wchar_t* text, FILE* stream) {
 
 }  // extern "C"
 
-// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
-// because headers declare some of them with types of their own, of the same layout.
+// Other names of the same calls: for 64-bit files, and internal to the C library. Defined in
+// assembly, because headers declare some of them with types of their own, of the same layout.
 asm(R"(
   .globl getc
   .set getc, fgetc

@@ -1,4 +1,4 @@
-// Formatted reading and writing. The variadic calls become their va_list forms.
+// Formatted reading and writing. Variadic calls use the va_list forms.
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -7,7 +7,7 @@
 namespace millrace::trace {
 namespace {
 
-// How many bytes are known only afterwards: nothing is asked for.
+// The number of bytes is known only afterwards, so no size is requested.
 template <typename Body>
 int formatting(Call call, FILE* stream, Body body) {
   return on_stream(call, stream, 0, body);
@@ -91,7 +91,7 @@ int __printf_chk(int level, const char* format, ...) {
   return result;
 }
 
-// To a descriptor: one write at the end, which the C library makes itself.
+// To a descriptor: a single write at the end, which the C library makes itself.
 int vdprintf(int fd, const char* format, va_list arguments) {
   static constinit Real<int(int, const char*, va_list)> real{"vdprintf"};
   return on_descriptor_formatted(fd, [&] { return real.get()(fd, format, arguments); });
@@ -118,7 +118,7 @@ int __dprintf_chk(int fd, int level, const char* format, ...) {
   return result;
 }
 
-// By labels: the headers give the plain names to whichever of these the language version asks for.
+// Defined by label: headers map the plain names to one of these, depending on the language version.
 int millrace_plain_vfscanf(FILE* stream, const char* format, va_list arguments) asm("vfscanf");
 int millrace_plain_vfscanf(FILE* stream, const char* format, va_list arguments) {
   static constinit Real<int(FILE*, const char*, va_list)> real{"vfscanf"};

@@ -1,4 +1,4 @@
-// Getting bytes to the disk, making room for them, and locks.
+// Flushing to disk, allocating space, and locks.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -118,8 +118,8 @@ int lockf(int fd, int command, off_t size) {
 
 }  // extern "C"
 
-// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
-// because headers declare some of them with types of their own, of the same layout.
+// Other names of the same calls: for 64-bit files, and internal to the C library. Defined in
+// assembly, because headers declare some of them with types of their own, of the same layout.
 asm(R"(
   .globl truncate64
   .set truncate64, truncate

@@ -1,8 +1,8 @@
-// syscall(2) as a function. Programs that call the kernel through it are recorded as if they had
-// called the C library's function; those that use the instruction itself are seen by `--all` only.
+// syscall(2) as a function. Calls through it are recorded like calls of the C library's function.
+// Only `--all` sees programs that use the instruction itself.
 //
-// The exported `syscall` is a few instructions that look the number up and jump on: system calls
-// that return twice, or on another stack (clone), must not pass through a frame of ours.
+// The exported `syscall` is a few instructions that look up the number and jump: system calls that
+// return twice, or on another stack (clone), must not pass through a frame of ours.
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -31,7 +31,7 @@ Pointer pointer(long word) {
   return reinterpret_cast<Pointer>(word);
 }
 
-// As the C library does: minus an errno value becomes -1 and errno.
+// As in the C library: minus an errno value becomes -1 and errno.
 long finish(long result) {
   if (result >= 0 || result < -4095) return result;
   errno = static_cast<int>(-result);
@@ -42,7 +42,7 @@ long straight(long number, const Arguments& x) {
   return finish(hook::system_call(number, x.a, x.b, x.c, x.d, x.e, x.f));
 }
 
-// On rings of other libraries: what goes through them is not seen, that they are there is.
+// Rings of other libraries: their I/O is not seen, but their existence is.
 long on_ring(Call call, long number, const Arguments& x) {
   if (!recording(Level::kPosix)) return straight(number, x);
   const long result =
@@ -64,7 +64,7 @@ long data_call(long number, const Arguments& x) {
     case SYS_pwrite64:
       return pwrite(fd, pointer<const void*>(x.b), size, x.d);
     case SYS_readv:
-      if (x.c < 0 || x.c > INT_MAX) return straight(number, x);  // readv() has an int
+      if (x.c < 0 || x.c > INT_MAX) return straight(number, x);  // readv() takes an int
       return readv(fd, pointer<const iovec*>(x.b), static_cast<int>(x.c));
     case SYS_writev:
       if (x.c < 0 || x.c > INT_MAX) return straight(number, x);
@@ -102,7 +102,7 @@ using namespace millrace::trace;
 
 extern "C" {
 
-// Bit n: number n comes here.
+// Bit n: number n is hooked.
 constinit uint64_t millrace_hooked_calls[8] = {};
 using SyscallFunction = long(long, ...);
 constinit SyscallFunction* millrace_real_syscall = nullptr;

@@ -1,4 +1,4 @@
-// Calls that move bytes from one file to another: the first file is read, the other is written.
+// Calls that move bytes from one file to another: `file` is read, the other file is written.
 #include <fcntl.h>
 #include <sys/sendfile.h>
 #include <sys/uio.h>
@@ -9,14 +9,14 @@
 namespace millrace::trace {
 namespace {
 
-// One side of a transfer: a descriptor, and the offset it was given, or null: its position.
+// One side of a transfer: a descriptor, and a pointer to its offset; null: the file's position.
 struct Side {
   int fd;
   const off_t* offset;
 };
 
-// After the call: where a side had begun. The program's offset is looked at only when the kernel
-// has accepted it, and then it has moved.
+// After the call: where a side began. The program's offset is read only if the kernel has accepted
+// it; it has then moved.
 uint64_t begin_of(const Side& side, hook::Description* description, ssize_t moved) {
   if (side.offset != nullptr) {
     return moved < 0 ? kNoOffset : static_cast<uint64_t>(*side.offset - moved);
@@ -89,8 +89,8 @@ ssize_t vmsplice(int fd, const iovec* parts, size_t count, unsigned flags) {
 
 }  // extern "C"
 
-// The same calls under other names: of 64-bit files, of the C library's own use. By the assembler,
-// because headers declare some of them with types of their own, of the same layout.
+// Other names of the same calls: for 64-bit files, and internal to the C library. Defined in
+// assembly, because headers declare some of them with types of their own, of the same layout.
 asm(R"(
   .globl sendfile64
   .set sendfile64, sendfile

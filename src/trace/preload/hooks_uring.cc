@@ -1,5 +1,5 @@
-// liburing's functions that set up a ring and hand entries over. Errors are returned as negative
-// errno values; an event has -1 and the error.
+// Functions of liburing that set up a ring or submit entries. They return errors as negative errno
+// values; an event has -1 and the error.
 #include <errno.h>
 #include <signal.h>
 
@@ -10,11 +10,11 @@
 namespace millrace::trace {
 namespace {
 
-// One of these functions may call another, which then is no event of its own.
+// One of these functions may call another, which is then not an event of its own.
 thread_local constinit bool inside = false;
 
-// `size` is what was asked: the entries of the new ring, or completions to wait for. The result is
-// the ring's descriptor or 0, or the number of entries that were handed over.
+// `size` is the request: the entries of the new ring, or the completions to wait for. The result is
+// the ring's descriptor or 0, or the number of submitted entries.
 template <typename Function, typename Body>
 int on_ring(Foreign<Function>& real, const void* caller, Call call, uint64_t size, Body body) {
   Function* function = real.get(caller);

@@ -1,12 +1,12 @@
-// LinkKind: what the kernel's links in /proc/PID/fd are called in a trace.
+// LinkKind: the names that a trace uses for the kernel's links in /proc/PID/fd.
 #pragma once
 
 #include <string_view>
 
 namespace millrace::trace {
 
-// Things without a path are named by kind, not by number, or each socket would be a file of its
-// own. Paths stay as they are.
+// Objects without a path are named by kind, not by number; otherwise each socket would be a file of
+// its own. Paths are not changed.
 inline std::string_view name_of_link(std::string_view link) {
   constexpr struct {
     std::string_view begin;

@@ -12,13 +12,13 @@
 namespace millrace::trace {
 namespace {
 
-// The unit of the hash; the kernel's pages may be larger.
+// The unit of the hash. The kernel's pages may be larger.
 constexpr uint64_t kPage = 4096;
-// The page table of small mappings is not looked at: neighbours are mapped along in blocks of this
-// size, so that it would tell nothing.
+// Smaller mappings are not checked: the kernel maps neighbouring pages in blocks of this size, so
+// the page table would show nothing.
 constexpr uint64_t kFaultAroundBytes = 64 * 1024;
 
-// Beyond this, every sixteenth part is looked at.
+// Above this size, only every sixteenth part is checked.
 constexpr uint64_t kSampledFromBytes = 1ull << 30;
 
 struct Slot {
@@ -33,8 +33,8 @@ constexpr size_t kSlots = 1024;
 constexpr size_t kLevels = 1024;
 constexpr size_t kProbes = 16;
 
-// A hash table in layers of kSlots: where a layer has no room at a mapping's place, it lies in the
-// next.
+// A hash table in layers of kSlots. If a mapping's place in one layer is full, the next layer is
+// used.
 constinit hook::Arena<Slot, kSlots, kLevels> slots;
 constinit std::atomic<uint32_t> live{0};
 
@@ -69,7 +69,7 @@ void for_each_mapping(Visit visit) {
   }
 }
 
-// The bytes of [begin, begin + size) that have a page in this process.
+// How many bytes of [begin, begin + size) have a page in this process.
 uint64_t present_bytes(uint64_t begin, uint64_t size, bool* estimated) {
   *estimated = true;
   if (size <= kFaultAroundBytes) return size;
@@ -78,7 +78,7 @@ uint64_t present_bytes(uint64_t begin, uint64_t size, bool* estimated) {
   };
   const hook::Scratch<Entries> entries;
   if (!entries) return size;
-  const hook::SignalsBlocked blocked;  // no handler may come while a descriptor of ours is open
+  const hook::SignalsBlocked blocked;  // no signal handler may run while our descriptor is open
   const int fd = hook::sys_open("/proc/self/pagemap", O_RDONLY);
   if (fd < 0) return size;
   const uint64_t stride = size >= kSampledFromBytes ? 16 : 1;

@@ -1,10 +1,10 @@
-// Mappings: which files are mapped where, so that munmap, msync and madvise can be told by file,
-// and how much of a mapping was used.
+// Mappings: which files are mapped where, so that munmap, msync and madvise can be attributed to
+// files, and how much of a mapping was used.
 //
-// Reads through a mapping are not calls. What can be known is which pages the process has in its
-// page table when the mapping ends: an upper bound, because the kernel maps neighbours of a page
-// along with it. It is recorded as the event `mapped`: size is the mapping's, result the bytes
-// present.
+// Reads through a mapping are not calls. All we can know is which pages of the mapping are in the
+// process's page table when it ends. That is an upper bound, because the kernel also maps
+// neighbouring pages. It is recorded as the event `mapped`: size is the size of the mapping, result
+// the bytes present.
 #pragma once
 
 #include <cstddef>
@@ -23,16 +23,16 @@ struct MappedRange {
 
 void add_mapping(const MappedRange& range);
 
-// The file mapping that this range begins in; false where there is none.
+// The file mapping in which this range begins. False if there is none.
 bool find_mapping(uint64_t begin, uint64_t size, MappedRange* found);
 
-// The range is about to be unmapped: records what was used of it, and forgets it.
+// Call before the range is unmapped: records how much of it was used, and forgets it.
 void end_mapping(uint64_t begin, uint64_t size);
 
-// The mapping that begins here has moved.
+// Call when the mapping that begins here has moved.
 void forget_mapping(uint64_t begin);
 
-// The process ends: records what was used of every mapping.
+// Call when the process ends: records how much of every mapping was used.
 void record_live_mappings();
 
 }  // namespace millrace::trace

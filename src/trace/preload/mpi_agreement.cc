@@ -23,7 +23,7 @@ constexpr std::string_view kNo = "no";
 
 struct Agreement {
   bool promised = false;
-  int rank = -1;  // as the launcher has it
+  int rank = -1;  // from the launcher
   char folder[4200] = {};
   char own[4240] = {};
   char verdict[4240] = {};
@@ -53,15 +53,15 @@ int number_in(const char* name) {
   return value == nullptr ? -1 : number(value);
 }
 
-// All nodes get the same answer, whatever number of ranks each has.
+// The answer is the same on all nodes, however many ranks each has.
 bool on_several_nodes(const wire::PlaceVariables& place) {
   const int local_size = number_in(place.local_size);
   if (local_size > 0) return local_size < number_in(place.size);
   return number_in("SLURM_STEP_NUM_NODES") > 1;
 }
 
-// A name that all ranks of the job have and no other job has, nor this one when it is started
-// again; 0 where there is none. What is left of a killed job must not speak for another.
+// A number that all ranks of the job share, but no other job and no restart of this one; 0 if there
+// is none. The remains of a killed job must not decide for another.
 uint64_t job_number() {
   const hook::Scratch<hook::ScratchText> scratch;
   if (!scratch) return 0;
@@ -71,16 +71,16 @@ uint64_t job_number() {
     if (variable(name).empty()) continue;
     builder.add(variable(name));
     if (name == "SLURM_JOB_ID") builder.add(" ").add(variable("SLURM_STEP_ID"));
-    // Slurm gives a job that it starts again the same numbers.
+    // Slurm gives a restarted job the same numbers.
     builder.add(" ").add(variable("SLURM_RESTART_COUNT"));
-    // Open MPI's namespace has few bits. Where its mpirun listens is added.
+    // Open MPI's namespace has few bits. The address of its mpirun is added.
     builder.add(" ").add(variable("OMPI_MCA_orte_hnp_uri"));
     return wire::name_hash(scratch->text, builder.end()) | 1;
   }
   return 0;
 }
 
-// Where the sessions of all hosts lie.
+// The directory that contains the sessions of all hosts.
 std::string_view trace_directory() {
   if (recorder.settings.directory[0] != '\0') return recorder.settings.directory;
   const std::string_view session(recorder.settings.session);
@@ -98,7 +98,7 @@ long make_link(const char* path, std::string_view content) {
   return hook::system_call(SYS_symlinkat, hook::word(content.data()), AT_FDCWD, hook::word(path));
 }
 
-// Empty where there is none yet.
+// Empty if there is none yet.
 std::string_view read_verdict() {
   char text[8];
   const long size = hook::sys_readlink(agreement.verdict, text, sizeof(text));
@@ -144,7 +144,7 @@ bool all_ranks_agree(const MpiPlace& place) {
   const bool all = place.rank == agreement.rank && count_ranks() >= place.world_size;
   const long made = make_link(agreement.verdict, all ? kGo : kNo);
   if (made >= 0) return all;
-  // Another rank was first, and its word counts.
+  // Another rank was first: its verdict counts.
   return read_verdict() == kGo;
 }
 

@@ -1,10 +1,10 @@
-// How the clocks of a job's hosts stand to each other, by messages: one rank of each node asks rank
-// 0 for its time, some rounds in a row, and keeps the round that took least. The error is then at
-// most half of that round, some microseconds where wall clocks differ by milliseconds.
+// Compares the clocks of a job's hosts by messages. One rank of each node asks rank 0 for its time
+// in several rounds, and keeps the shortest round. The error is at most half of that round: some
+// microseconds, whereas wall clocks differ by milliseconds.
 //
-// All of it is collective, and a rank that is not traced would let the others wait for ever. So
-// nothing is done unless all ranks are known to take part (mpi_agreement.h). It is done where the
-// ranks meet anyway, after MPI_Init and before MPI_Finalize, and costs their round trips alone.
+// All of this is collective, and ranks would wait forever for one that is not traced. So nothing is
+// done unless all ranks are known to take part (mpi_agreement.h). It happens where the ranks meet
+// anyway, after MPI_Init and before MPI_Finalize, and costs only the round trips.
 #include <unistd.h>
 
 #include <string_view>
@@ -23,7 +23,7 @@ constexpr int kRoundsMin = 2;
 constexpr int kRoundsOfAllNodes = 2000;
 constexpr int kTag = 0;
 
-// The ranks that stand for their nodes; rank 0 of it is rank 0 of the world. 0: no exchange.
+// The ranks that represent their nodes. Its rank 0 is rank 0 of the world. 0: no exchange.
 struct Leaders {
   Handle comm = 0;
   int rank = 0;
@@ -40,7 +40,7 @@ Wish wish_of_user() {
   return std::string_view(value) == "0" ? Wish::kNever : Wish::kAlways;
 }
 
-// Collective over the world.
+// Collective over all ranks.
 Leaders choose_leaders(const MpiLibrary& mpi, int world_rank, bool every_rank) {
   int node_rank = 0;
   if (!every_rank) {
@@ -62,14 +62,14 @@ Leaders choose_leaders(const MpiLibrary& mpi, int world_rank, bool every_rank) {
   return {};
 }
 
-// Rank 0 answers one node after the other, and the last one waits for all before it. With many
-// nodes each gets fewer rounds, so that this takes some tenths of a second at most.
+// Rank 0 answers the nodes one after the other, so the last one waits for all others. With many
+// nodes each gets fewer rounds, so that this takes at most some tenths of a second.
 int round_count() {
   const int share = kRoundsOfAllNodes / leaders.size;
   return share > kRoundsMax ? kRoundsMax : share < kRoundsMin ? kRoundsMin : share;
 }
 
-// Rank 0 of the leaders tells its time to each of the others.
+// Rank 0 of the leaders sends its time to each of the others.
 void answer(const MpiLibrary& mpi) {
   const int rounds = round_count();
   for (int peer = 1; peer < leaders.size; ++peer) {

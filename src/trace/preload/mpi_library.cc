@@ -22,7 +22,7 @@ void resolve(Function*& function, const char* name, const void* caller) {
   function = reinterpret_cast<Function*>(find_unhooked(name, caller));
 }
 
-// Allowed at any time, also before MPI_Init. MPI_MAX_LIBRARY_VERSION_STRING is at most 8192.
+// Allowed at any time, even before MPI_Init. MPI_MAX_LIBRARY_VERSION_STRING is at most 8192.
 MpiFamily family_by_version(const void* caller) {
   int (*get_version)(char*, int*) = nullptr;
   int (*get_abi)(int*, int*) = nullptr;
@@ -30,7 +30,7 @@ MpiFamily family_by_version(const void* caller) {
   resolve(get_abi, "PMPI_Abi_get_version", caller);
   int major = -1;
   int minor = -1;
-  // The common interface of MPI 5 has other handles than either family.
+  // The common ABI of MPI 5 has different handles from both families.
   if (get_abi != nullptr && (get_abi(&major, &minor) != kMpiSuccess || major >= 1)) {
     return MpiFamily::kUnknown;
   }
@@ -63,7 +63,7 @@ bool know_open_mpi(const void* caller) {
   return world != nullptr && bytes != nullptr && no_info != nullptr;
 }
 
-// Of the ABI that MPICH, Intel MPI, MVAPICH and Cray MPICH agreed on.
+// The ABI shared by MPICH, Intel MPI, MVAPICH and Cray MPICH.
 void know_mpich() {
   library.status_ignore = reinterpret_cast<void*>(1);
   library.world = 0x44000000;

@@ -1,10 +1,10 @@
-// MpiLibrary: the MPI that the program runs on, as far as the recorder must know it.
+// MpiLibrary: what the recorder must know about the MPI that the program uses.
 //
-// There is no common binary interface of the MPI libraries, and one preload library must serve them
-// all. So handles are machine words that are passed on as they came: Open MPI's are pointers,
-// MPICH's are ints, and both travel in one register. What must be known beyond that (the world,
-// the type of bytes, the status that is to be ignored) is known for these two families, which a
-// process's MPI is asked for once. Of any other only times are recorded.
+// MPI libraries have no common binary interface, and one preload library must serve all of them. So
+// handles are machine words that are passed on unchanged: Open MPI's are pointers, MPICH's are
+// ints, and both fit into one register. Further values (the world, the byte type, the status to
+// ignore) are known for these two families; the family is determined once per process. For any
+// other MPI, only times are recorded.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ using Handle = long;  // a machine word that means something to MPI alone
 using Offset = long;  // MPI_Offset
 
 inline constexpr int kMpiSuccess = 0;
-inline constexpr int kMpiFailure = 16;  // not 0; returned where there is no MPI to call
+inline constexpr int kMpiFailure = 16;  // not 0; returned if there is no MPI to call
 
-// Whether this is an MPI whose handles are known. Asked for on the first call.
+// Whether the handles of this MPI are known. Determined on the first call.
 enum class MpiFamily : uint32_t { kUnasked, kUnknown, kOpenMpi, kMpich };
 
 struct MpiLibrary {
@@ -28,7 +28,7 @@ struct MpiLibrary {
   Handle no_info;
   int shared_type;  // MPI_COMM_TYPE_SHARED
 
-  // By their profiling names, so that another tool does not take our calls for the program's.
+  // Under their profiling names, so that other tools do not mistake our calls for the program's.
   int (*type_size)(Handle type, int* size);
   int (*get_count)(const void* status, Handle type, int* count);
   int (*get_position)(Handle file, Offset* offset);
@@ -47,8 +47,8 @@ struct MpiLibrary {
 // `caller` is code that calls MPI.
 const MpiLibrary& mpi_library(const void* caller);
 
-// What is done around MPI_Init and MPI_Finalize: which rank this is, and how its host's clock
-// stands to that of rank 0.
+// Called around MPI_Init and MPI_Finalize, to find the rank and the offset of this host's clock to
+// rank 0's.
 void mpi_will_begin(const MpiLibrary& mpi);
 void mpi_has_begun(const MpiLibrary& mpi);
 void mpi_is_ending(const MpiLibrary& mpi);

@@ -7,7 +7,7 @@ namespace {
 
 constinit HandleTable files{};
 
-constexpr int kModeSequential = 256;  // in every MPI
+constexpr int kModeSequential = 256;  // the same in every MPI
 constexpr uint64_t kKnown = uint64_t{1} << 63;
 constexpr uint64_t kSequential = uint64_t{1} << 32;
 
@@ -86,8 +86,8 @@ TracedTransfer::Amounts TracedTransfer::amounts() const {
   result.size = static_cast<uint64_t>(transfer_.count) * static_cast<uint64_t>(type_size);
   result.moved = static_cast<int64_t>(result.size);
   int count = 0;
-  // In bytes, because a read may end in the middle of an element. What is beyond an int has no
-  // count there, and is taken as complete.
+  // In bytes, because a read may end in the middle of an element. Sizes beyond an int have no count
+  // and are assumed to be complete.
   if (transfer_.has_status && mpi_->get_count(status_, mpi_->bytes, &count) == kMpiSuccess &&
       count >= 0 && result.size <= INT32_MAX) {
     result.moved = count;

@@ -1,9 +1,9 @@
-// MPI-IO hooks: the shapes that calls on MPI files come in.
+// MPI-IO hooks: templates for the kinds of calls on MPI files.
 //
-// A hook makes the next MPI_... function of its name, which may be another tool's. What an event
-// says beyond its time is asked of MPI on the program's own thread: the byte offset before the
-// call, the sizes after it, and those only where it succeeded, because an invalid type given to
-// MPI_Type_size would end the program where MPI_File_read returns an error.
+// A hook calls the next MPI_... function of its name, which may be another tool's. Further values
+// are queried on the program's own thread: the byte offset before the call, the sizes after it.
+// Sizes are queried only if the call succeeded: with an invalid type, MPI_File_read returns an
+// error, but MPI_Type_size would end the program.
 #pragma once
 
 #include "trace/preload/foreign.h"
@@ -13,7 +13,7 @@
 
 namespace millrace::trace {
 
-// What is known of an open MPI file.
+// What is known about an open MPI file.
 struct MpiFile {
   NameId name = kNoName;
   bool sequential = false;  // MPI_MODE_SEQUENTIAL: it has no positions
@@ -23,14 +23,14 @@ MpiFile find_mpi_file(Handle file);
 void keep_mpi_file(Handle file, NameId name, int mode);
 void forget_mpi_file(Handle file);
 
-// A path as MPI takes it, which may say in front by which file system it is to be reached.
+// A path as passed to MPI, which may begin with the name of a file system.
 NameId intern_mpi_path(const char* path);
 
 // Where in the file a transfer begins.
 enum class OffsetOrigin : uint8_t {
-  kExplicit,    // the call says, in units of the view
+  kExplicit,    // given by the call, in units of the view
   kAtPosition,  // at the rank's own file pointer
-  kUnknown,     // at the shared file pointer, which any rank moves at any time
+  kUnknown,     // at the shared file pointer, which any rank may move at any time
 };
 
 struct Transfer {
@@ -41,15 +41,15 @@ struct Transfer {
   int count;
   Handle type;
   void* status = nullptr;
-  bool has_status = false;  // how much there was is known when it returns
+  bool has_status = false;  // the status tells, on return, how much was transferred
 };
 
-// A call that moves data: what is asked before it, and recorded after it.
+// A call that transfers data: queries before the call, records after it.
 class TracedTransfer {
  public:
   TracedTransfer(const Transfer& transfer, const void* caller);
 
-  // The status to call with: the program's, or ours where it does not want one.
+  // The status to call with: the program's, or ours if it passes none.
   void* status() { return status_; }
 
   // Returns `code`, as the hook does.
@@ -63,7 +63,7 @@ class TracedTransfer {
   Amounts amounts() const;
 
   Transfer transfer_;
-  const MpiLibrary* mpi_ = nullptr;  // null: not to be recorded
+  const MpiLibrary* mpi_ = nullptr;  // null: do not record
   MpiFile file_;
   uint64_t offset_ = kNoOffset;
   uint64_t begin_ = 0;
@@ -79,12 +79,12 @@ int on_transfer(Foreign<Function>& real, const void* caller, const Transfer& tra
   return traced.finish(body(function, traced.status()));
 }
 
-// The absolute byte of an offset in units of the file's view; kNoOffset where it cannot be told.
+// The absolute byte offset of an offset in units of the file's view; kNoOffset if unknown.
 uint64_t byte_offset(const MpiLibrary& mpi, const MpiFile& known, Handle file, Offset offset);
 uint64_t byte_position(const MpiLibrary& mpi, const MpiFile& known, Handle file);
 
-// A call on an MPI file that moves no data: `describe` fills in the event and the result once the
-// call has succeeded.
+// A call on an MPI file that transfers no data. After a successful call, `describe` supplies the
+// event's values and the result.
 struct Described {
   uint64_t offset = kNoOffset;
   uint64_t size = 0;

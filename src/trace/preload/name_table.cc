@@ -36,7 +36,7 @@ bool NameTable::open(const char* directory, Filter filter, int* error) {
       map_file({.path = names_path_, .offset = 0, .size = kNamesChunkBytes, .create = true}, error);
   if (first == nullptr) return false;
   auto* header = static_cast<wire::NamesHeader*>(first);
-  // Whoever comes first sets the end; the rest of the header is the same whoever writes it.
+  // The first process sets the end. The rest of the header is the same whoever writes it.
   header->version = wire::kRecordingVersion;
   uint64_t expected = 0;
   std::atomic_ref<uint64_t>(header->end)
@@ -82,7 +82,7 @@ inline bool NameTable::matches(uint64_t slot, std::string_view name, uint64_t ha
          std::memcmp(candidate + 1, name.data(), name.size()) == 0;
 }
 
-// Writes the entry where nobody looks for it yet.
+// Writes the entry to unused space, where nobody looks for it yet.
 NameId NameTable::append(std::string_view name, uint64_t hash) {
   char* first = chunks_[0].load(std::memory_order_relaxed);
   std::atomic_ref<uint64_t> end(reinterpret_cast<wire::NamesHeader*>(first)->end);

@@ -1,9 +1,9 @@
 // NameTable: one number for each path and text, the same in all processes of a session.
 //
-// Shared by mapping the session's files `names` and `names.index` (wire/trace_session.h), so that a
-// forked child inherits it and a path that a thousand workers open is kept once. Lock-free: a name
-// is written where nobody looks yet, then made known by one compare-and-swap. A process killed in
-// between leaves unused bytes, never a broken table.
+// The processes share it by mapping the session's files `names` and `names.index`
+// (wire/trace_session.h). A forked child inherits it, and a path that a thousand workers open is
+// stored once. Lock-free: a name is written to unused space, then published by one
+// compare-and-swap. A process killed in between leaves unused bytes, never a broken table.
 #pragma once
 
 #include <atomic>
@@ -16,17 +16,17 @@ namespace millrace::trace {
 
 class NameTable {
  public:
-  // The verdict of the filters on a name that was not known before.
+  // Decides whether a new name is filtered.
   using Filter = bool (*)(std::string_view name);
 
-  // `directory` is the session's, absolute; `filter` is null where every file is wanted. False
-  // where the table cannot be mapped.
+  // `directory` is the session's, absolute. `filter` is null if no file is filtered. False if the
+  // table cannot be mapped.
   bool open(const char* directory, Filter filter, int* error);
 
-  // The name's number. kNoName where there is no space for it.
+  // The number of a name, which is added if new. kNoName if there is no space for it.
   wire::NameId intern(std::string_view name);
 
-  // The name's number where it is known already, else kNoName.
+  // The number of a name that is already known, else kNoName.
   wire::NameId find(std::string_view name);
 
   std::string_view text(wire::NameId id);
@@ -37,7 +37,7 @@ class NameTable {
   }
 
  private:
-  static constexpr size_t kChunks = 32768;  // of kNamesChunkBytes: what 32 bits of NameId reach
+  static constexpr size_t kChunks = 32768;  // of kNamesChunkBytes: the range of a 32-bit NameId
 
   using IndexSlot = std::atomic<uint64_t>;
 

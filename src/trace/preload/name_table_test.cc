@@ -61,7 +61,7 @@ TEST_F(NameTableTest, AnotherProcessOfTheSessionSeesTheSameNumbers) {
   EXPECT_EQ(table().find("/data/b"), second);
 }
 
-TEST_F(NameTableTest, ManyNamesFillLevelAfterLevelAndChunkAfterChunk) {
+TEST_F(NameTableTest, ManyNamesFillSeveralLevelsAndChunks) {
   std::set<uint32_t> ids;
   for (int i = 0; i < 60'000; ++i) {
     const std::string name = "/data/train/sample-" + std::to_string(i) + ".jpg";
@@ -75,12 +75,12 @@ TEST_F(NameTableTest, ManyNamesFillLevelAfterLevelAndChunkAfterChunk) {
   }
 }
 
-TEST_F(NameTableTest, ANameThatIsTooLongIsCut) {
+TEST_F(NameTableTest, ALongNameIsCut) {
   const NameId id = table().intern(std::string(2 * wire::kNameLengthMax, 'x'));
   EXPECT_EQ(table().text(id).size(), wire::kNameLengthMax);
 }
 
-TEST_F(NameTableTest, TheFilterIsAskedOnceAndItsVerdictKept) {
+TEST_F(NameTableTest, TheFilterRunsOncePerNameAndItsVerdictIsKept) {
   static int asked = 0;
   const auto filtered = open([](std::string_view name) {
     ++asked;

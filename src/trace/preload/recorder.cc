@@ -29,14 +29,14 @@ namespace {
 
 enum class Phase : int { kNew, kStarting, kReady, kOff };
 
-// What outlives a fork: the child begins its own recording from it.
+// State that survives a fork: the child starts its own recording from it.
 struct Process {
   std::atomic<Phase> phase{Phase::kNew};
   wire::SessionPage* session = nullptr;
   pthread_key_t thread_end_key = 0;
   uint32_t pid = 0;
   std::atomic<uint32_t> lost_since_retry{0};
-  std::atomic<int> last_error{0};  // why the last ring could not be made
+  std::atomic<int> last_error{0};  // why the last ring could not be created
   wire::ProcessOrigin origin = wire::ProcessOrigin::kProgram;
   uint32_t generation = 0;  // forks between the first traced program and this process
   RankInfo rank;
@@ -44,7 +44,7 @@ struct Process {
   NameId command_line = kNoName;
 };
 
-// On a page of their own, which is all that a forked child copies to begin its recording.
+// On pages of its own: the only ones that a forked child copies to start its recording.
 struct alignas(4096) State {
   Process process;
   Areas areas;
@@ -57,13 +57,13 @@ constexpr Rings& rings = state.rings;
 
 thread_local constinit bool starting = false;
 
-// The number of the process when it was started, as /proc counts it: field 22.
+// The start time of this process, field 22 of /proc/self/stat.
 uint64_t start_time_of_self() {
   char text[512];  // 22 numbers and a name of 15 bytes
   const long size = read_start("/proc/self/stat", text, sizeof(text) - 1);
   if (size <= 0) return 0;
   text[size] = '\0';
-  const char* at = std::strrchr(text, ')');  // the command before it may hold anything
+  const char* at = std::strrchr(text, ')');  // the command before it may contain anything
   for (int field = 2; at != nullptr && field < 22; ++field) {
     at = std::strchr(at + 1, ' ');
   }
@@ -105,7 +105,8 @@ void fill_page(wire::ProcessPage& page, uint64_t ticks) {
   std::atomic_ref<uint64_t>(page.magic).store(wire::kProcessMagic, std::memory_order_release);
 }
 
-// Makes this process's files. False where that fails: its events are lost, and counted.
+// Creates the files of this process. If that fails, returns false; its events are lost, and
+// counted.
 bool make_files() {
   const uint64_t ticks = now();
   int error = 0;
@@ -148,7 +149,7 @@ void on_thread_end(void*) {
 
 void on_exit_of_program(int code, void*) { end_recording(code); }
 
-// Before a fork, in the parent.
+// Runs in the parent before a fork.
 void on_fork() {
   recorder.descriptors.shared_with_child();
   if ((recorder.gate.value() & kReady) != 0) {
@@ -162,22 +163,23 @@ void on_fork() {
 
 void on_fork_in_child() {
   recorder.gate.set(0);
-  // A thread that is not here any more was just beginning to record.
+  // A thread that does not exist here was just starting to record.
   if (process.session != nullptr && process.phase == Phase::kStarting) {
     process.phase = Phase::kReady;
   }
 }
 
-struct Complaint {
+struct Warning {
   char text[4500];
 };
 
-// One line, once: a program that asked to be traced and is not should know. Not through stdio.
-void complain(const char* what, int error) {
+// Writes one line, once: a program that should be traced but is not must not go unnoticed. Does not
+// use stdio.
+void warn(const char* what, int error) {
   const char* reason = strerrordesc_np(error);
-  const hook::Scratch<Complaint> complaint;
-  if (!complaint) return;
-  const size_t size = TextBuilder(complaint->text)
+  const hook::Scratch<Warning> warning;
+  if (!warning) return;
+  const size_t size = TextBuilder(warning->text)
                           .add("millrace: cannot record into ")
                           .add(recorder.settings.session[0] != '\0' ? recorder.settings.session
                                                                     : recorder.settings.directory)
@@ -187,7 +189,7 @@ void complain(const char* what, int error) {
                           .add(reason == nullptr ? "unknown error" : reason)
                           .add("; the program runs without being traced\n")
                           .end();
-  hook::sys_write(2, complaint->text, size);
+  hook::sys_write(2, warning->text, size);
 }
 
 bool initialise() {
@@ -196,18 +198,18 @@ bool initialise() {
   int error = 0;
   process.session = attach_session(recorder.settings, &error);
   if (process.session == nullptr) {
-    complain("the session cannot be made or opened", error);
+    warn("cannot create or open the session", error);
     return false;
   }
   recorder.ticks_from_cpu = process.session->counter != wire::CounterSource::kMonotonicClock;
   const auto filtered = [](std::string_view name) {
-    // Paths, and what has none (<pipe>); not the names of regions.
+    // Filters apply to paths and to objects without one (<pipe>), not to names of regions.
     return (name.starts_with('/') || name.starts_with('<')) && is_filtered(recorder.settings, name);
   };
   const bool any = recorder.settings.include[0] != '\0' || recorder.settings.exclude[0] != '\0';
   if (!recorder.names.open(recorder.settings.session,
                            any ? static_cast<NameTable::Filter>(filtered) : nullptr, &error)) {
-    complain("the table of names cannot be made", error);
+    warn("cannot create the table of names", error);
     return false;
   }
   process.rank = read_rank(environ);
@@ -235,7 +237,7 @@ uint32_t begin_recording() {
     process.phase.store(on ? Phase::kReady : Phase::kOff, std::memory_order_release);
   } else if (phase == Phase::kReady &&
              process.phase.compare_exchange_strong(phase, Phase::kStarting)) {
-    // A forked child; another of its threads may have been here first.
+    // A forked child. Another of its threads may have been here first.
     starting = true;
     if (recorder.gate.value() == 0) start_process(wire::ProcessOrigin::kFork);
     starting = false;
@@ -249,7 +251,7 @@ uint32_t begin_recording() {
 
 namespace {
 
-// Whose events the ring's reader must take the next ones for.
+// The process and thread that the next events of a ring belong to.
 struct Owner {
   uint32_t process;
   uint32_t thread;
@@ -261,9 +263,8 @@ Owner current_owner(const Writer& w) {
   return {child, child};
 }
 
-// Makes room for `count` slots. Inside a signal handler that came in the middle of an event, that
-// event's slot must stay: the handler goes on in another ring, and the full one is read where it
-// lies.
+// Makes room for `count` slots. A signal handler may have interrupted an event, whose slot must
+// stay: then the handler continues in another ring, and the full one stays in the .rings file.
 bool make_room(Writer& w, uint32_t count, int* error) {
   if (w.ring != nullptr && w.next + count <= w.limit) return true;
   if (w.ring != nullptr && w.depth <= 1) {
@@ -280,7 +281,7 @@ wire::TraceSlot* take_slots_blocked(Writer& w, uint32_t count) {
   if (w.end == nullptr) w.next -= count;
   int error = 0;
   if (!make_room(w, count + 1, &error)) {
-    // Without files there was nothing to try, and why there are none is known already.
+    // Without files nothing was tried, and the reason is already known.
     if (error != 0) process.last_error.store(error, std::memory_order_relaxed);
     return nullptr;
   }
@@ -313,7 +314,7 @@ wire::TraceSlot* take_slots_slow(uint32_t count) {
 
 namespace {
 
-// Whether an event needs the slot for what does not fit.
+// Whether an event needs a TraceWide slot.
 bool needs_wide(const Event& event, const Outcome& outcome, uint64_t duration) {
   return outcome.error != 0 || (duration | event.size) > UINT32_MAX || event.detail != 0 ||
          outcome.result < 0 ||
@@ -382,7 +383,7 @@ void count_lost_event(uint64_t begin_ticks) {
     return;
   }
   add_loss(process.session->lost, 1, begin_ticks, begin_ticks, error);
-  // Space may have come back; asking at every event would slow a program down for nothing.
+  // Space may be available again. Trying at every event would slow the program down for nothing.
   if (process.lost_since_retry.fetch_add(1, std::memory_order_relaxed) % 4096 == 4095) {
     const hook::SignalsBlocked blocked;
     make_files();
@@ -402,7 +403,7 @@ NameId intern(std::string_view name) {
 
 namespace {
 
-// What is known of a process only when its recording ends.
+// Records what is known only when a recording ends.
 void record_what_is_open() {
   if (!recording(Level::kPosix)) return;
   record_live_mappings();
@@ -420,14 +421,14 @@ void close_page(wire::ProcessPage& page) {
 }  // namespace
 
 void end_recording(int exit_code) {
-  if (recorder.gate.value() == 0) return;  // nothing was ever recorded
+  if (recorder.gate.value() == 0) return;  // nothing was recorded
   if (recording(Level::kPosix)) {
     if (!writer.in_vfork) record_what_is_open();
     const uint64_t at = now();
     record({.call = Call::kExit}, {at, at, exit_code});
   }
   wire::ProcessPage* page = rings.page();
-  if (page == nullptr || writer.in_vfork) return;  // a vfork child ends, not we
+  if (page == nullptr || writer.in_vfork) return;  // a vfork child exits, not this process
   if (!has_stopped()) close_page(*page);
   page->exit_code = exit_code;
   std::atomic_ref<uint32_t>(page->exited).store(1, std::memory_order_release);
@@ -436,7 +437,8 @@ void end_recording(int exit_code) {
 uint32_t stop_recording() {
   const uint32_t gate = recorder.gate.value();
   if (wire::ProcessPage* page = rings.page()) close_page(*page);
-  process.phase.store(Phase::kOff, std::memory_order_release);  // for children, which begin with 0
+  process.phase.store(Phase::kOff, std::memory_order_release);  // for children, whose gate begins
+                                                                // as 0
   recorder.gate.set(kStopped);
   hook::switch_own_calls_off();
   return gate;
@@ -449,14 +451,14 @@ void resume_recording(uint32_t gate) {
 }
 
 void enter_vfork() {
-  this_place();  // the thread's number: in the child, the kernel would give the child's
+  this_place();  // the thread's number: in the child, the kernel would return the child's
   writer.in_vfork = true;
   writer.end = nullptr;
 }
 
 void leave_vfork() {
   writer.in_vfork = false;
-  writer.end = nullptr;  // the next event says whose it is again
+  writer.end = nullptr;  // the next event states its owner again
   rings.child_is_gone(writer);
   forget_working_directory();
 }
@@ -471,8 +473,8 @@ void set_rank(int rank, int world_size) {
   const bool is_news =
       rank != known.rank || (known.world_size >= 0 && world_size != known.world_size);
   if (known.origin.told_by != wire::RankTeller::kProgram) {
-    // Processes of one task that give themselves ranks, as torch.multiprocessing's do: their
-    // launcher's task is more than one rank.
+    // Processes of one task that set their own ranks, as torch.multiprocessing's do: the launcher's
+    // task consists of several ranks.
     if (known.rank >= 0 && is_news) {
       known.origin.outer_by = known.origin.told_by;
       known.origin.outer_rank = known.rank;
@@ -490,9 +492,10 @@ void set_rank(int rank, int world_size) {
 
 void set_rank_by_mpi(int rank, int world_size) {
   const RankInfo& known = process.rank;
-  // Inside mpirun or srun, MPI numbers the tasks of that launcher, and torchrun's ranks are within.
+  // Inside mpirun or srun, MPI numbers the tasks of that launcher, and torchrun's ranks are inside
+  // them.
   if (known.origin.told_by == wire::RankTeller::kTorchrun) return;
-  // An MPI that found nobody knows less than the launcher.
+  // An MPI that found no other ranks knows less than the launcher.
   if (world_size == 1 && known.rank >= 0) return;
   set_rank(rank, world_size);
 }
@@ -510,7 +513,7 @@ void set_peer_clock(PeerMoment moment, const PeerClock& clock) {
 
 namespace {
 
-// The program's start is recorded even where it makes no call that is hooked.
+// Records the program's start even if it makes no hooked call.
 [[gnu::constructor]] void start_of_library() { static_cast<void>(millrace::trace::tracking()); }
 
 }  // namespace

@@ -1,11 +1,11 @@
-// Recorder: what a hook needs to record the call it stands in front of.
+// Recorder: what a hook needs to record its call.
 //
 //   if (!recording(Level::kPosix)) return real(...);
 //   return traced({.call = Call::kFsync, .file = file_of(fd)}, [&] { return real(fd); });
 //
 // The first call of a process, or of a forked child, opens its recording. Everything here may be
-// called on any thread and in a signal handler, keeps errno, and never fails: what cannot be kept
-// is counted (ProcessPage::lost, SessionPage::lost).
+// called on any thread and in a signal handler, preserves errno and never fails. What cannot be
+// recorded is counted (ProcessPage::lost, SessionPage::lost).
 #pragma once
 
 #include <errno.h>
@@ -30,11 +30,11 @@ using wire::kNoOffset;
 using wire::Level;
 using wire::NameId;
 
-// What there is one of in a process. Plain memory, constructed at compile time: hooks run before
-// any constructor.
+// The state of the process. Plain memory, constructed at compile time, because hooks run before any
+// constructor.
 struct Recorder {
-  // The levels recorded, with kReady, and in the upper bits a number that no ancestor has; 0 where
-  // this process has not begun to record.
+  // The recorded levels, with kReady. The upper bits hold a number that no ancestor has. 0 if this
+  // process has not begun to record.
   hook::ForkSentinel gate;
   bool ticks_from_cpu = false;
   Settings settings;
@@ -44,9 +44,9 @@ struct Recorder {
 extern constinit Recorder recorder;
 
 inline constexpr uint32_t kReady = 1;  // the bit of Level::kNone: set whatever the levels are
-inline constexpr uint32_t kStopped = 1u << 7;  // stop_recording(): no level, and not begun again
+inline constexpr uint32_t kStopped = 1u << 7;  // stop_recording(): no level, and not started again
 
-// Opens the recording of this process. The levels that are on, or 0 where nothing is recorded.
+// Opens the recording of this process. Returns the levels that are on, or 0 if nothing is recorded.
 uint32_t begin_recording();
 
 inline bool recording(Level level) {
@@ -55,15 +55,15 @@ inline bool recording(Level level) {
   return (on >> static_cast<uint32_t>(level) & 1) != 0;
 }
 
-// Whether this process records anything at all: the table of descriptors and the environment of
-// children are kept up also where a call's own level is off.
+// Whether this process records anything at all. Even if a call's own level is off, the table of
+// descriptors and the environment of children are maintained.
 inline bool tracking() { return recording(Level::kNone); }
 
 inline uint64_t now() {
   return recorder.ticks_from_cpu ? wire::read_cpu_counter() : wire::monotonic_clock_ns();
 }
 
-// What is known of a call before it is made, or learnt by it.
+// What is known about a call before it is made, or learned from it.
 struct Event {
   Call call;
   NameId file = kNoName;
@@ -79,22 +79,22 @@ struct Outcome {
   uint64_t begin_ticks;
   uint64_t end_ticks;
   int64_t result;
-  int error = 0;  // errno, where the call failed
+  int error = 0;  // errno if the call failed
 };
 
-// The general form, in as many slots as it takes. The first of them, or null where it was lost.
+// The general form, in as many slots as needed. Returns the first, or null if the event was lost.
 wire::TraceSlot* record_wide(const Event& event, const Outcome& outcome);
 void count_lost_event(uint64_t begin_ticks);
 
-// Before a thread takes slots: what its writer points to may be of the process that this one was
-// forked from. False where nothing is recorded.
+// Call before a thread takes slots: its writer may still point into the recording of the process
+// that this one was forked from. False if nothing is recorded.
 bool settle_writer_slowly();
 inline bool settle_writer() {
   const uint32_t gate = recorder.gate.value();
   return __builtin_expect(gate == writer.gate && gate != 0, 1) || settle_writer_slowly();
 }
 
-// One slot, where everything fits it; which is nearly always.
+// Records an event in one slot if everything fits, which is nearly always.
 inline void record(const Event& event, const Outcome& outcome) {
   const uint64_t duration = outcome.end_ticks - outcome.begin_ticks;
   wire::ResultForm form = wire::ResultForm::kExtended;
@@ -131,7 +131,7 @@ inline void record(const Event& event, const Outcome& outcome) {
   --writer.depth;
 }
 
-// A failed call returns a negative number or no pointer; errno says why.
+// A failed call returns a negative number or a null pointer, and sets errno.
 template <typename Value>
 int64_t result_number(Value value) {
   if constexpr (std::is_pointer_v<Value>) {
@@ -141,7 +141,7 @@ int64_t result_number(Value value) {
   }
 }
 
-// Makes the call and records it under `event`.
+// Makes the call and records it as `event`.
 template <typename Body>
 auto traced(const Event& event, Body&& body) {
   const uint64_t begin = now();
@@ -152,34 +152,34 @@ auto traced(const Event& event, Body&& body) {
   return value;
 }
 
-// The number of a name; counted where there is no room for it.
+// The number of a name. If there is no space for it, the loss is counted.
 NameId intern(std::string_view name);
 
-// A path, seen from the current directory or from a directory's descriptor. Null is the directory.
+// A path relative to the working directory or to a directory's descriptor. Null is the directory.
 NameId intern_path(const char* path);
 NameId intern_path_at(int directory, const char* path);
 
-// The same of a path that a program gave to a call, which has returned with `error` (0: it
-// succeeded). To be asked after the call: a path that the kernel could not read is not ours to read
-// either. kNoName for such a path.
+// The same for a path that a program passed to a call, which has returned with `error` (0:
+// success). Use it after the call. If the kernel could not read the path, we must not read it
+// either: kNoName.
 NameId intern_path_after(int error, int directory, const char* path);
 
-// A text of the program that nobody has looked at yet; kNoName if it cannot be read.
+// A text of the program that nothing has read yet. kNoName if it cannot be read.
 NameId intern_unread_path_at(int directory, const char* path);
 NameId intern_unread_text(const char* text);
 
 // The working directory's name.
 NameId working_directory_name();
 
-// The directory has changed; ask the kernel when it is next needed.
+// The directory has changed; ask the kernel when it is needed next.
 void forget_working_directory();
 
-// The file behind a descriptor; asks the kernel where it is not known yet. Null where memory is
-// refused or the descriptor is not open.
+// The file behind a descriptor; asks the kernel if it is not known yet. Null if memory is refused
+// or the descriptor is not open.
 hook::Description* describe(int fd);
 
-// The table of descriptors follows the program's calls by these. A vfork child shares our memory
-// but has descriptors of its own, so what it does to them is not ours to note.
+// These keep the table of descriptors in step with the program's calls. A vfork child shares our
+// memory but has its own descriptors, so its calls are not noted.
 inline void note_opened(int fd, NameId file, uint32_t flags) {
   if (writer.in_vfork) return;
   if (recorder.names.filtered(file)) flags |= hook::kIgnored;
@@ -192,7 +192,7 @@ inline void note_closed(int fd) {
   if (!writer.in_vfork) recorder.descriptors.closed(fd);
 }
 
-// Whether a call on this file is to be left out.
+// Whether the filters exclude this file.
 inline bool ignored(const hook::Description* description) {
   return description != nullptr && description->ignored();
 }
@@ -203,17 +203,17 @@ inline NameId file_of(const hook::Description* description) {
                                 : NameId{description->file.load(std::memory_order_relaxed)};
 }
 
-// The process is about to end, or to be replaced by another program.
+// The process is about to exit, or to be replaced by another program.
 void end_recording(int exit_code);
 
-// The process is about to enter a sandbox in which a system call of ours could end it. Nothing is
-// recorded from now on, by any thread or forked child, and we make no system call. Returns what
-// resume_recording() wants if the kernel refused the sandbox.
+// The process is about to enter a sandbox that could kill it for a system call of ours. From now
+// on, no thread and no forked child records, and we make no system calls. Pass the result to
+// resume_recording() if the kernel refused the sandbox.
 uint32_t stop_recording();
 inline bool has_stopped() { return recorder.gate.value() == kStopped; }
 void resume_recording(uint32_t gate);
 
-// A vfork child begins, or has gone, on this thread.
+// A vfork child begins, or has ended, on this thread.
 void enter_vfork();
 void leave_vfork();
 
@@ -224,18 +224,18 @@ inline uint64_t this_place() {
   return __builtin_expect(writer.place != 0, 1) ? writer.place : ask_for_place();
 }
 
-// Which rank of how many this process is; -1: unknown.
+// Sets rank and world size; -1: unknown.
 void set_rank(int rank, int world_size);
 
-// The same as MPI has it, which is not always the last word.
+// The same from MPI, which does not always decide.
 void set_rank_by_mpi(int rank, int world_size);
 
-// How the clock of rank 0's host stands to ours: its monotonic time minus ours.
+// The clock of rank 0's host: its monotonic time minus ours.
 enum class PeerMoment : size_t { kInit = 0, kFinalize = 1 };
 struct PeerClock {
   int64_t offset_ns;
   uint64_t uncertainty_ns;  // not 0
-  uint64_t at_ns;           // our monotonic time when it was measured
+  uint64_t at_ns;           // our monotonic time of the measurement
 };
 void set_peer_clock(PeerMoment moment, const PeerClock& clock);
 

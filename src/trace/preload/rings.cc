@@ -103,8 +103,8 @@ wire::ProcessPage* Rings::begin(void* memory, uint32_t process) {
 }
 
 void Rings::forget() {
-  // They stay mapped. A fork in a signal handler may have come in the middle of an event, which
-  // will yet be written here too: into a slot that the parent fills with the same.
+  // They stay mapped. If a signal handler forked in the middle of an event, the child will still
+  // write that event here: into a slot that the parent fills with the same values.
   page_ = nullptr;
   count_.store(0, std::memory_order_relaxed);
   free_.clear();
@@ -116,7 +116,7 @@ wire::Ring* Rings::map_ring(uint32_t number, int* error) {
   *error = ENOMEM;
   if (!path) return nullptr;
   write_path(".rings", *path);
-  // An area has one ring; further ones lie in a file of their own, where they would in any.
+  // A child page has one ring. Further rings are in a file of their own, at their usual offsets.
   void* memory = map_file({.path = path->text,
                            .offset = wire::ring_offset(number),
                            .size = kRingSizeBytes,
@@ -155,7 +155,7 @@ void Rings::enter(Writer& to, uint32_t number, wire::TraceSlot* next) {
     to.context_process = page_->pid;
     to.context_thread = to.thread;
   } else {
-    to.context_process = 0;  // the next event says whose it is
+    to.context_process = 0;  // the next event states its owner
     to.context_thread = 0;
   }
   ring->header.in_use = 1;
@@ -179,7 +179,7 @@ void Rings::leave(Writer& from) {
 
 void Rings::write_out(Writer& of) {
   wire::Ring& ring = *of.ring;
-  // All slots: those at the end that were too few for an event are empty, and skipped.
+  // All slots: unused slots at the end are empty, and readers skip them.
   int error = ENOMEM;
   if (const hook::Scratch<PathText> path; path) {
     write_path(".log", *path);
@@ -190,7 +190,7 @@ void Rings::write_out(Writer& of) {
     add_loss(page_->lost, lost.events, lost.first_ticks, lost.last_ticks, error);
   }
   page_->last = sample_clocks(recorder.ticks_from_cpu);
-  // In this order: until the sequence changes, a reader takes this content from the log.
+  // The order matters: until the sequence changes, a reader takes these events from the log.
   std::memset(static_cast<void*>(ring.slots), 0, sizeof(ring.slots));
   std::atomic_signal_fence(std::memory_order_seq_cst);
   ring.header.process = of.context_process;

@@ -1,7 +1,7 @@
-// Rings: where the threads of this process write, and how a full ring becomes a piece of the log.
+// Rings: where the threads of this process record, and how a full ring is appended to the log.
 //
-// A ring belongs to one thread at a time. When the thread ends, the next new one goes on in it. The
-// ring is a shared mapping of the process's .rings file, so what is in it survives the process.
+// A ring belongs to one thread at a time. When the thread ends, the next new thread continues in
+// it. A ring is a shared mapping of the process's .rings file, so its contents survive the process.
 #pragma once
 
 #include <atomic>
@@ -19,34 +19,34 @@ namespace millrace::trace {
 
 class Rings {
  public:
-  // Makes the process's files in the session's directory, with one ring, for this process and
-  // thread. `directory` must stay. Null where that fails; *error is then the errno value.
+  // Creates the process's files, with one ring, in the session's directory, and gives this thread
+  // the ring. Keeps `directory`. Null if that fails; *error is then the errno value.
   wire::ProcessPage* create(const char* directory, uint32_t process, uint64_t ticks, int* error);
 
-  // The same in an area that the parent made. Makes no system call.
+  // The same in a child page that the parent made. Makes no system call.
   wire::ProcessPage* adopt(const char* directory, uint32_t process, const Areas::Area& area);
 
-  // Gives the thread a ring: one that another has left, or a new one.
+  // Gives the thread a ring: one that another thread has left, or a new one.
   bool take(Writer& to, int* error);
 
-  // The thread ends; its ring waits for another.
+  // The thread ends; its ring becomes free.
   void leave(Writer& from);
 
-  // Appends the ring to the log and empties it. Where that fails its events are counted as lost.
+  // Appends the ring to the log and empties it. If that fails, its events are counted as lost.
   void write_out(Writer& of);
 
-  // A vfork child of this thread is gone; it may have been killed while it appended.
+  // A vfork child of this thread has ended. It may have been killed while it appended.
   void child_is_gone(const Writer& of) { log_turn_.leave(of.thread); }
 
   wire::ProcessPage* page() { return page_; }
 
-  // In a forked child: the parent's rings are not ours.
+  // In a forked child: forgets the parent's rings.
   void forget();
 
  private:
   struct Info {
     wire::Ring* ring;
-    wire::TraceSlot* next;  // where its last thread had come to
+    wire::TraceSlot* next;  // where its last thread stopped
     std::atomic<uint32_t> next_free;
     uint32_t reserved;
   };
@@ -60,8 +60,8 @@ class Rings {
     };
   }
 
-  // The path of one of the process's files. Made each time: kept, it would be a page more for every
-  // forked child to copy.
+  // The path of one of the process's files. Built each time: storing it would be one more page for
+  // every forked child to copy.
   void write_path(const char* ending, PathText& out) const;
 
   wire::ProcessPage* page_ = nullptr;
@@ -72,12 +72,12 @@ class Rings {
   uint32_t name_process_ = 0;
   uint32_t area_ = kNoArea;
   std::atomic<uint32_t> count_{0};
-  hook::TaggedStack free_;  // numbers + 1
+  hook::TaggedStack free_;  // ring numbers + 1
   hook::Arena<Info, 1024, 4096> infos_;
   Turn log_turn_;
 };
 
-// Adds to loss counters that other threads and processes add to as well.
+// Adds to loss counters that other threads and processes also add to.
 void add_loss(wire::LossCounters& counters, uint64_t events, uint64_t first_ticks,
               uint64_t last_ticks, int error);
 

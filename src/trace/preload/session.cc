@@ -44,15 +44,15 @@ void describe_host(wire::SessionPage& page) {
   read_boot_id(page.boot_id);
 }
 
-// The counters of two machines have nothing to do with each other. A session that a launcher made
-// on another host came to us through a scheduler that passes the environment on.
+// Counters of two machines are unrelated. A session may have been created by a launcher on another
+// host, if a scheduler passed the environment on.
 bool is_of_this_boot(const wire::SessionPage& page) {
   char boot_id[40] = {};
   read_boot_id(boot_id);
   return std::strcmp(boot_id, page.boot_id) == 0;
 }
 
-// The name of a session can be guessed: a directory of that name may be another user's.
+// Session names can be guessed, so a directory of that name may belong to another user.
 int check_own_directory(const char* directory, const char* path_in_it) {
   const int fd = hook::sys_open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (fd < 0) return -fd;
@@ -61,7 +61,8 @@ int check_own_directory(const char* directory, const char* path_in_it) {
   return is_own ? 0 : EACCES;
 }
 
-// Each process that finds no session writes one and tries to give it its name; the first wins.
+// Each process that finds no session writes one and tries to link it under its name; the first
+// wins.
 int make_session(const Settings& settings, const wire::SessionPage& page, const char* path) {
   int error = -hook::sys_mkdir(settings.directory, 0700);
   if (error != 0 && error != EEXIST) return error;

@@ -23,7 +23,7 @@ void copy_text(char (&to)[kSize], const char* from) {
   if (size < kSize) std::memcpy(to, from, size + 1);
 }
 
-// Absolute, because the program may change its directory.
+// Absolute, because the program may change its working directory.
 template <size_t kSize>
 void copy_path(char (&to)[kSize], const char* from) {
   if (from == nullptr || *from == '\0') return;

@@ -1,12 +1,12 @@
-// Settings: what the environment says about recording.
+// Settings: the environment variables of the recorder.
 //
 //   MILLRACE_TRACE_DIR      where traces go; without it and without a session nothing is recorded
-//   MILLRACE_TRACE_SESSION  the session's directory, where a launcher made one
-//   MILLRACE_TRACE_LEVELS   posix,stdio,mpiio,hdf5,app; all where it is not set
-//   MILLRACE_TRACE_INCLUDE  globs, separated by ':' (a backslash before it makes it part of a glob)
+//   MILLRACE_TRACE_SESSION  the session's directory, if a launcher created one
+//   MILLRACE_TRACE_LEVELS   posix,stdio,mpiio,hdf5,app; all if it is not set
+//   MILLRACE_TRACE_INCLUDE  globs, separated by ':' (write "\:" for a colon within a glob)
 //   MILLRACE_TRACE_EXCLUDE  the same
 //   MILLRACE_TRACE_MPI_CLOCK  0, 1 or not set: whether MPI ranks compare clocks (mpi_clock.cc)
-//   MILLRACE_TRACE=0        switches off, also for children
+//   MILLRACE_TRACE=0        switches recording off, also for children
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ namespace millrace::trace {
 struct Settings {
   bool wanted = false;
   uint32_t levels = 0;        // bit n: wire::Level n
-  char directory[4096] = {};  // MILLRACE_TRACE_DIR, absolute; empty where only a session is given
-  char session[4096] = {};    // absolute; empty where none was made yet
+  char directory[4096] = {};  // MILLRACE_TRACE_DIR, absolute; empty if only a session is given
+  char session[4096] = {};    // absolute; empty if there is none yet
   char include[4096] = {};
   char exclude[4096] = {};
 };
 
 void read_settings(char* const* environment, Settings& settings);
 
-// Whether the globs say that this file is not to be recorded.
+// Whether the globs exclude this file.
 bool is_filtered(const Settings& settings, std::string_view path);
 
-// The rank and the size of the job, as launchers tell them in the environment; -1: not told.
+// Rank and world size from the variables of a launcher; -1: unknown.
 struct RankInfo {
   int32_t rank = -1;
   int32_t world_size = -1;

@@ -1,4 +1,4 @@
-// TextBuilder: puts short texts together in a buffer, without a heap. What does not fit is cut.
+// TextBuilder: builds short texts in a buffer, without a heap. Text that does not fit is cut.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ class TextBuilder {
   char* end_;
 };
 
-// The path of one of our own files: a directory of up to 4095 bytes, and a name in it.
+// The path of one of our own files: a directory of up to 4095 bytes, and a file name.
 struct PathText {
   char text[4200];
 };

@@ -1,9 +1,9 @@
 // Turn: lets the threads of a process append to a file one at a time.
 //
-// A lock that survives what a traced program may do. A forked child has a log, and a turn, of its
-// own. Signals are blocked while a thread has its turn, so no handler can ask for it again. A vfork
-// child has the turn in its parent's name; if it is killed, the parent gives the turn back when it
-// goes on (leave does nothing for a thread that does not have it).
+// A lock that survives what a traced program may do. A forked child has its own log and its own
+// turn. Signals are blocked while a thread holds the turn, so no handler can ask for it again. A
+// vfork child holds the turn in its parent's name. If it is killed, the parent releases the turn
+// when it continues; leave() does nothing for a thread that does not hold it.
 #pragma once
 
 #include <linux/futex.h>
@@ -21,7 +21,7 @@ class Turn {
   void take(uint32_t thread) {
     uint32_t holder = 0;
     while (!holder_.compare_exchange_strong(holder, thread, std::memory_order_acquire)) {
-      if (holder == thread) return;  // of a vfork child that was killed
+      if (holder == thread) return;  // held by a killed vfork child
       const timespec limit{.tv_sec = 0, .tv_nsec = 100'000'000};
       hook::own_call(SYS_futex, hook::word(&holder_), FUTEX_WAIT_PRIVATE, static_cast<long>(holder),
                      hook::word(&limit));

@@ -12,7 +12,7 @@
 namespace millrace::trace {
 namespace {
 
-// One bit a descriptor; rings beyond are taken for new ones each time.
+// One bit per descriptor. Rings with higher numbers count as new each time.
 constexpr unsigned kDescriptors = 65536;
 constinit std::atomic<uint64_t> seen[kDescriptors / 64] = {};
 
@@ -21,7 +21,7 @@ bool was_seen(unsigned fd) {
 }
 
 void set_seen(unsigned fd, bool value) {
-  if (fd >= kDescriptors || was_seen(fd) == value) return;  // no page is copied for nothing
+  if (fd >= kDescriptors || was_seen(fd) == value) return;  // avoids copying the page for nothing
   const uint64_t bit = uint64_t{1} << fd % 64;
   if (value) {
     seen[fd / 64].fetch_or(bit, std::memory_order_relaxed);
@@ -39,7 +39,7 @@ bool is_ring(unsigned fd) {
          std::string_view(target, static_cast<size_t>(size)).starts_with("anon_inode:[io_uring]");
 }
 
-// Descriptors whose opening was seen are no rings: those are not opened by a call that is hooked.
+// A descriptor whose opening was seen is not a ring: no hooked call opens rings.
 bool may_be_ring(unsigned fd) {
   const hook::Description* known = recorder.descriptors.find(static_cast<int>(fd));
   return known == nullptr || recorder.names.text(file_of(known)) == "<io_uring>";
@@ -47,10 +47,10 @@ bool may_be_ring(unsigned fd) {
 
 template <typename Visit>
 void for_each_descriptor(Visit visit) {
-  const hook::SignalsBlocked blocked;  // no handler may come while a descriptor of ours is open
+  const hook::SignalsBlocked blocked;  // no signal handler may run while our descriptor is open
   const int directory = hook::sys_open("/proc/self/fd", O_RDONLY | O_DIRECTORY);
   if (directory < 0) {
-    // None left to look with: the numbers that are likely.
+    // No descriptor is free to list the directory with: try the likely numbers.
     for (unsigned fd = 0; fd < 1024; ++fd) visit(fd);
     return;
   }
@@ -72,7 +72,8 @@ void for_each_descriptor(Visit visit) {
   hook::sys_close(directory);
 }
 
-// Rings that have come since the last time; `record_them`: nobody has told of them.
+// Finds rings that were opened since the last time. With `record_them`, records those not reported
+// yet.
 void look_for_rings(bool record_them) {
   for_each_descriptor([&](unsigned fd) {
     if (!may_be_ring(fd) || !is_ring(fd)) {

@@ -1,7 +1,7 @@
-// Writer: the place of a thread in its ring, and how an event gets there.
+// Writer: a thread's position in its ring, and how an event is written there.
 //
-// Taking a slot is one addition that a signal cannot split, so that a handler that itself does I/O
-// takes the slots after. An event counts once its last word is stored.
+// Taking a slot is one addition that a signal cannot split, so a handler that does I/O takes the
+// slots after it. An event counts once its last word is stored.
 #pragma once
 
 #include <atomic>
@@ -12,23 +12,23 @@
 namespace millrace::trace {
 
 struct Writer {
-  wire::TraceSlot* next;   // the slot to take
-  wire::TraceSlot* end;    // null: every event takes the slow way (no ring yet, or vfork)
+  wire::TraceSlot* next;   // the next slot to take
+  wire::TraceSlot* end;    // null: every event takes the slow path (no ring yet, or vfork)
   wire::TraceSlot* limit;  // the end of the ring
   wire::Ring* ring;
   uint32_t ring_number;
-  uint32_t thread;           // of the kernel; 0: not asked for yet
-  uint32_t context_process;  // whose events the ring now holds, for its reader
+  uint32_t thread;           // the kernel's TID; 0: not known yet
+  uint32_t context_process;  // the owner of the ring's next events, for its reader
   uint32_t context_thread;
-  uint64_t place;  // this process << 32 | this thread; 0: not asked for yet
-  uint32_t gate;   // Recorder::gate when this was set up: another value is another process's
-  uint32_t depth;  // events being written on this thread: more than one inside a signal handler
-  bool in_vfork;   // a child runs in our memory
+  uint64_t place;  // this process << 32 | this thread; 0: not known yet
+  uint32_t gate;   // Recorder::gate when this was set up; another value means another process
+  uint32_t depth;  // events being written on this thread: more than one in a signal handler
+  bool in_vfork;   // a vfork child runs in our memory
 };
 
 extern thread_local constinit Writer writer;
 
-// Adds in one instruction and returns what was there before.
+// Adds in one instruction and returns the previous value.
 inline wire::TraceSlot* take_slots(uint32_t count) {
 #if defined(__x86_64__)
   uint64_t slot = count * sizeof(wire::TraceSlot);
@@ -42,7 +42,7 @@ inline wire::TraceSlot* take_slots(uint32_t count) {
 #endif
 }
 
-// Null where nothing can be recorded; the caller then counts the loss.
+// Null if nothing can be recorded; the caller then counts the loss.
 wire::TraceSlot* take_slots_slow(uint32_t count);
 
 inline wire::TraceSlot* reserve(uint32_t count) {
@@ -51,7 +51,7 @@ inline wire::TraceSlot* reserve(uint32_t count) {
   return take_slots_slow(count);
 }
 
-// The last word of a slot, written last: call, slots, flags and size.
+// Stores the last word of a slot: call, slots, flags and size.
 inline void commit(wire::TraceRecord& record, uint32_t size, wire::Call call, uint8_t slots,
                    uint8_t flags) {
   const uint64_t word = uint64_t{size} | uint64_t{static_cast<uint16_t>(call)} << 32 |
