@@ -22,9 +22,9 @@
 namespace millrace::trace {
 namespace {
 
-// Three processes: the launcher, the command, and the watcher. The watcher tells the command its
-// number; the command permits it to attach; it attaches and says so; the command becomes the
-// program. Whoever fails tells the launcher.
+// There are three processes: the launcher, the command and the watcher. The watcher sends the
+// command its PID. The command permits it to attach. The watcher attaches and reports it, and the
+// command calls exec. Failures are reported to the launcher.
 struct Pipe {
   File read_end;
   File write_end;
@@ -50,7 +50,7 @@ Result<Pipe> make_pipe() {
   return Pipe{File(ends[0]), File(ends[1])};
 }
 
-// Between fork and exec nothing may be allocated: plain reads and writes.
+// Between fork and exec nothing may be allocated: only plain reads and writes.
 template <typename T>
 bool receive(const File& from, T& value) {
   ssize_t count;
@@ -84,8 +84,8 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   pid_t watcher = 0;
   char attached = 0;
   if (!receive(pipes.watcher_pid.read_end, watcher)) _exit(126);
-  // Yama lets only ancestors attach, unless they are named. Where there is no Yama it is refused,
-  // and not needed.
+  // Yama lets only ancestors attach, unless a process is named here. Without Yama this call fails,
+  // and is not needed.
   prctl(PR_SET_PTRACER, watcher, 0, 0, 0);
   if (!send(pipes.permitted.write_end, 'p') || !receive(pipes.attached.read_end, attached)) {
     _exit(126);
@@ -99,7 +99,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   _exit(failure.error == ENOENT ? 127 : 126);
 }
 
-// The watcher must not keep a pipe open, a directory busy or a terminal occupied, nor end with it.
+// The watcher must not keep pipes, directories or the terminal busy, nor end with the terminal.
 void leave_everything(const Pipes& pipes) {
   for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM,
                            SIGTSTP, SIGTTIN, SIGTTOU}) {
@@ -152,7 +152,7 @@ void leave_everything(const Pipes& pipes) {
   _exit(0);
 }
 
-// The watcher belongs to nobody: neither the launcher nor the command waits for it.
+// The watcher is detached: neither the launcher nor the command waits for it.
 Status start_watcher(Pipes& pipes, pid_t command, CallFollower& follower) {
   const pid_t between = fork();
   if (between < 0) return fail_os(errno, "cannot start the process that watches the command");
@@ -168,7 +168,7 @@ Status start_watcher(Pipes& pipes, pid_t command, CallFollower& follower) {
   if (status == 0) return {};
   return fail(Errc::kExhausted,
               "cannot start the process that watches the command: no process "
-              "can be made; look at ulimit -u");
+              "can be created; check ulimit -u");
 }
 
 std::string yama_says() {
@@ -184,7 +184,7 @@ Error explain(const Failure& failure, const std::string& command) {
       return fail(
           Errc::kPermission,
           "cannot watch the command from outside: ptrace is refused ({}{}). In a container, "
-          "allow it (docker: --cap-add=SYS_PTRACE); or trace without --all, which sees "
+          "allow it (docker: --cap-add=SYS_PTRACE); or trace without --all, which records "
           "programs that use the C library",
           describe_os_error(failure.error), yama_says());
     case Step::kFilter:
@@ -192,7 +192,7 @@ Error explain(const Failure& failure, const std::string& command) {
           Errc::kPermission,
           "cannot watch the command from outside: the kernel refuses a seccomp filter ({}). "
           "In a container, allow it (docker: --security-opt seccomp=unconfined); or trace "
-          "without --all, which sees programs that use the C library",
+          "without --all, which records programs that use the C library",
           describe_os_error(failure.error));
     case Step::kExec:
     case Step::kNone:
@@ -201,7 +201,7 @@ Error explain(const Failure& failure, const std::string& command) {
   return fail_os(failure.error, "cannot start").within(command);
 }
 
-// PTRACE_GET_SYSCALL_INFO is of Linux 5.3.
+// PTRACE_GET_SYSCALL_INFO needs Linux 5.3.
 Status check_kernel() {
   utsname system{};
   uname(&system);
@@ -214,7 +214,7 @@ Status check_kernel() {
   if (major > 5 || (major == 5 && minor >= 3)) return {};
   return fail(
       Errc::kUnsupported,
-      "--all needs Linux 5.3 or newer, and this is {}; trace without it, which sees programs "
+      "--all needs Linux 5.3 or newer, but this is {}; trace without it, which records programs "
       "that use the C library",
       release);
 }
@@ -248,7 +248,7 @@ Result<pid_t> start_with_system_calls(const AllModeOptions& options) {
   if (command == 0) become_command(pipes, image);
   const Status started = start_watcher(pipes, command, follower);
   Pipe failure_pipe = std::move(pipes.failure);
-  pipes = Pipes{};  // what waits for one of these now learns that nobody is there
+  pipes = Pipes{};  // closes our ends, so that processes waiting for us notice
   failure_pipe.write_end = File();
   Failure failure;
   if (started.ok() && !receive(failure_pipe.read_end, failure)) return command;

@@ -24,15 +24,15 @@ using wire::kNoName;
 using wire::kNoOffset;
 using wire::NameId;
 
-// Flags of open that tell nothing about the I/O; the last is what 32-bit programs need.
+// Flags of open that say nothing about the I/O. The last is O_LARGEFILE, of 32-bit programs.
 #if defined(__x86_64__)
 constexpr uint32_t kDullFlags = O_CLOEXEC | O_NOCTTY | 0100000;
 #else
 constexpr uint32_t kDullFlags = O_CLOEXEC | O_NOCTTY | 0400000;
 #endif
 
-// What a call returns to its tracer, and never to its program, when a signal interrupts it: the
-// kernel makes it again, or turns this into EINTR.
+// Results that the kernel reports to a tracer, but never to the program, when a signal interrupts a
+// call: it restarts the call or returns EINTR.
 bool is_interruption(int64_t result) {
   return result == -512 || result == -513 || result == -514 || result == -516;
 }
@@ -43,7 +43,7 @@ bool makes_descriptor(uint64_t fcntl_command) {
   return fcntl_command == F_DUPFD || fcntl_command == F_DUPFD_CLOEXEC;
 }
 
-// Calls that the library only passes on, from its own code: it has no use for them itself.
+// Calls that the library makes only for the program, from its own code.
 bool is_for_program(const SystemCall& call) {
   return call.call == Call::kIoUringSetup || call.call == Call::kIoUringEnter ||
          call.call == Call::kIoUringRegister;
@@ -100,7 +100,8 @@ bool CallFollower::begin(TracedThread& thread, const CallEntry& entry) {
     if (entry.number == SYS_fork) thread.clone_flags = SIGCHLD;
     if (entry.number == SYS_vfork) thread.clone_flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
 #endif
-    // The library's own tasks end without a signal; the vfork it makes for the program does not.
+    // The library's own tasks end without a signal; the vfork that it makes for the program does
+    // not.
     ours = ours && (thread.clone_flags & CSIGNAL) == 0;
     thread.clone_is_ours = ours;
     thread.cloning = true;
@@ -120,7 +121,7 @@ bool CallFollower::begin(TracedThread& thread, const CallEntry& entry) {
   return true;
 }
 
-// What a signal interrupted either begins again now, and is one call, or has failed.
+// A call interrupted by a signal either restarts now, and counts as one call, or has failed.
 void CallFollower::drop_interrupted(TracedThread& thread, PendingCall& next) {
   if (!thread.interrupted) return;
   PendingCall& before = *thread.interrupted;
@@ -133,7 +134,7 @@ void CallFollower::drop_interrupted(TracedThread& thread, PendingCall& next) {
   thread.interrupted.reset();
 }
 
-// Learns what the call is about. False where its end need not be seen.
+// Finds out what the call is about. False if its end is not needed.
 bool CallFollower::resolve(TracedThread& thread, PendingCall& call) {
   const ArgumentPlaces& at = call.system_call->at;
   switch (call.effect) {
@@ -166,7 +167,7 @@ bool CallFollower::resolve(TracedThread& thread, PendingCall& call) {
     call.ignored = call.ignored && call.other_file && call.other_file->ignored;
   }
   if (at.path >= 0) resolve_paths(thread, call);
-  // What is left out need not be seen to its end, unless it changes what is known.
+  // The end of an ignored call is not needed, unless the call changes tracked state.
   if (call.ignored && call.effect == Effect::kNone) return false;
   resolve_numbers(thread, call);
   resolve_flags(thread, call);
@@ -202,7 +203,7 @@ void CallFollower::resolve_numbers(TracedThread& thread, PendingCall& call) {
   };
   if (at.size >= 0) call.record.size = given(at.size);
   if (at.parts >= 0) {
-    // The count is an unsigned long of which nobody uses more than 1024.
+    // The count is an unsigned long, but the kernel accepts at most 1024.
     call.record.size = read_parts_size(thread.tid, given(at.parts), given(at.parts + 1));
   }
   if (at.offset >= 0) call.record.offset = given(at.offset);
@@ -257,7 +258,7 @@ bool CallFollower::resolve_mapping(TracedThread& thread, PendingCall& call) {
 }
 
 // Before the call, because afterwards another thread may already have opened a file under the
-// number. Not asked for: programs close thousands of numbers that were never open.
+// number. Does not ask the kernel: programs close thousands of numbers that were never open.
 void CallFollower::close_before(TracedThread& thread, PendingCall& call) {
   auto& table = thread.process->files;
   if (call.effect == Effect::kCloses) {
@@ -293,7 +294,7 @@ const std::string& CallFollower::working_directory(TracedThread& thread) {
 
 CallFollower::Location CallFollower::locate(TracedThread& thread, int directory, uint64_t path) {
   const std::optional<std::string> text = path == 0 ? std::string() : read_text(thread.tid, path);
-  if (!text) return {};  // an address that is not there: the call will say so
+  if (!text) return {};  // an invalid address: the call will fail
   if (text->empty()) {
     if (directory == AT_FDCWD) return {};
     return {name_of(file_behind(thread, directory)), true};
@@ -347,7 +348,7 @@ void CallFollower::finish(TracedThread& thread, int64_t result) {
 }
 
 void CallFollower::apply(TracedThread& thread, PendingCall& call, int64_t result) {
-  // Addresses count from the top: the kernel's errors alone are failures.
+  // Addresses may be negative as signed numbers. Only the kernel's error range means failure.
   const bool failed = result < 0 && result > -4096;
   TracedProcess& process = *thread.process;
   switch (call.effect) {
@@ -403,7 +404,7 @@ void CallFollower::apply_descriptor(TracedThread& thread, PendingCall& call, int
   }
 }
 
-// The call used or set positions of files.
+// The call used or set file positions.
 void CallFollower::apply_position(TracedThread& thread, PendingCall& call, int64_t result) {
   const ArgumentPlaces& at = call.system_call->at;
   RecordedCall& record = call.record;
@@ -438,7 +439,7 @@ void CallFollower::apply_remap(TracedThread& thread, PendingCall& call, uint64_t
   memory.add({address, call.arguments[2], call.record.offset, call.record.file});
 }
 
-// Where a call began that went on at the file's position, and the position after it.
+// Where a call at the file's position began. Updates the position.
 uint64_t CallFollower::moved_from(TracedThread& thread, OpenFile* file, int fd, int64_t moved) {
   if (file == nullptr || !file->positioned) return kNoOffset;
   const uint64_t bytes = moved > 0 ? static_cast<uint64_t>(moved) : 0;
@@ -467,11 +468,11 @@ RecordedCall CallFollower::use_of(TracedThread& thread, const FileMapping& mappi
 
 std::vector<RecordedCall> CallFollower::uses_of_memory(TracedThread& thread) {
   std::vector<RecordedCall> uses;
-  // Memory that is shared goes on: that of a child by vfork is its parent's.
+  // Shared memory stays: that of a vfork child belongs to its parent.
   if (thread.process->memory.use_count() > 1) return uses;
   for (const FileMapping& mapping : thread.process->memory->all()) {
     if (names_.ignored(mapping.file)) continue;
-    // Small ones can only be guessed, and every program that ends has a hundred: its libraries.
+    // Small mappings can only be guessed, and every program has a hundred: its libraries.
     if (mapping.size > kGuessedBytes) uses.push_back(use_of(thread, mapping));
   }
   return uses;
@@ -488,7 +489,8 @@ void CallFollower::executed(TracedThread& thread) {
     thread.pending.reset();
   }
   thread.interrupted.reset();
-  // Not the bit close-on-exec, which many calls set: what is still there is what it left.
+  // Does not rely on the close-on-exec flag, which many calls set: checks which descriptors are
+  // left.
   const std::vector<int> open = list_descriptors(process.pid);
   const std::unordered_set<int> left(open.begin(), open.end());
   process.files = std::make_shared<FileTable>(*process.files);

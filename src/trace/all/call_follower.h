@@ -1,9 +1,9 @@
-// CallFollower: turns the stops of a watched thread at its system calls into events, and keeps what
-// is known of its process in step with what the calls did.
+// CallFollower: turns the system-call stops of a watched thread into events, and keeps track of
+// what the calls change in its process.
 //
-// The thread is stopped whenever this is called, so what /proc says of it stands still. Nothing
-// fails: what cannot be learnt (memory that cannot be read, a process that is gone) is left out of
-// the event, what cannot be kept is counted.
+// The thread is stopped whenever this is called, so /proc does not change meanwhile. Nothing fails:
+// what cannot be found out (unreadable memory, a dead process) is left out of the event, and what
+// cannot be recorded is counted.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@
 
 namespace millrace::trace {
 
-// A call as the kernel tells it at its first stop.
+// A call at its first stop.
 struct CallEntry {
   uint64_t number = 0;
   uint64_t arguments[6] = {};
-  uint64_t instruction = 0;  // the address it was made from
-  uint64_t stack = 0;        // the stack's, at that moment
+  uint64_t instruction = 0;  // address of the system-call instruction
+  uint64_t stack = 0;        // stack pointer at that moment
 };
 
 class CallFollower {
  public:
-  // `session` is mapped and stays. `own_libraries` are the paths of our libraries in programs.
+  // `session` is mapped and stays so. `own_libraries` are the paths of our libraries in programs.
   CallFollower(wire::SessionPage* session, std::string directory, SessionNames names,
                std::vector<std::string> own_libraries)
       : session_(session),
@@ -38,29 +38,29 @@ class CallFollower {
 
   uint64_t now() const { return wire::read_ticks(session_->counter); }
 
-  // The first stop of a call. False: nobody wants to know how it ends.
+  // The first stop of a call. False: its end is not needed.
   bool begin(TracedThread& thread, const CallEntry& entry);
 
-  // The second. `result` as the kernel has it: minus an errno value where the call failed.
+  // The second stop. `result` as the kernel returns it: minus an errno value if the call failed.
   void finish(TracedThread& thread, int64_t result);
 
-  // A call in the numbers of another architecture: counted as lost.
+  // A call with another architecture's number: counted as lost.
   void count_foreign(TracedThread& thread);
 
-  // The process is another program now; what exec closed is closed.
+  // The process has become another program: what exec closed is closed.
   void executed(TracedThread& thread);
 
-  // A process was copied from `parent`, which it may share things with (flags of clone).
+  // A process was forked from `parent`, with which it may share resources (flags of clone).
   void forked(TracedProcess& child, const TracedProcess& parent, uint64_t flags);
 
-  // Begins a copy's recording, before it has anything to record: its page must be older than that
-  // of the library in it.
+  // Starts the recording of a forked process before it has any event: its page must be older than
+  // that of the library inside it.
   void started(TracedProcess& child);
 
-  // The process is about to go; its memory is still there.
+  // The process is about to end. Its memory still exists.
   void ending(TracedThread& thread);
 
-  // It has gone; `status` is what wait said.
+  // The process has ended with this wait status.
   void ended(TracedProcess& process, int status);
 
  private:
@@ -92,7 +92,7 @@ class CallFollower {
   void apply_remap(TracedThread& thread, PendingCall& call, uint64_t address);
   uint64_t moved_from(TracedThread& thread, OpenFile* file, int fd, int64_t moved);
 
-  // How much of a mapping, or of all of a process's, is in its memory.
+  // How much of a mapping, or of all mappings of a process, is in memory.
   RecordedCall use_of(TracedThread& thread, const FileMapping& mapping);
   std::vector<RecordedCall> uses_of_memory(TracedThread& thread);
 

@@ -18,7 +18,7 @@ using wire::kRingSlots;
 
 constexpr int kNameAttempts = 16;
 
-// The session's counters are shared with the library in other processes.
+// The library in other processes updates the session's counters too.
 void add_loss(wire::LossCounters& counters, uint64_t begin_ticks, int error) {
   std::atomic_ref<uint64_t>(counters.events).fetch_add(1, std::memory_order_relaxed);
   uint64_t none = 0;
@@ -49,7 +49,7 @@ void fill_page(wire::ProcessPage& page, const ProcessImage& image) {
   page.recorded_from = image.recorded_from;
 }
 
-// How the result is told in one slot; kExtended where it is not.
+// How the result fits into one slot; kExtended if it does not.
 wire::ResultForm form_of(const RecordedCall& call) {
   if (call.result == static_cast<int64_t>(call.size)) return wire::ResultForm::kSize;
   if (call.size == 0 && call.result > 0 && call.result <= UINT32_MAX) {
@@ -66,7 +66,7 @@ RecordingWriter::RecordingWriter(wire::SessionPage* session, const std::string& 
                                  const ProcessImage& image)
     : session_(session) {
   void* memory = nullptr;
-  // The library in the same process names its files by pid and ticks too: the next tick is free.
+  // The library in the same process also names its files by PID and ticks: try the next tick.
   for (uint64_t attempt = 0; attempt < kNameAttempts && memory == nullptr; ++attempt) {
     const std::string stem =
         fmt::format("{}/{}-{:x}", directory, image.pid, image.start_ticks + attempt);
@@ -124,7 +124,7 @@ void RecordingWriter::write_out() {
     }
   }
   page_->last = sample();
-  // In this order: until the sequence changes, a reader takes this content from the log.
+  // The order matters: until the sequence changes, a reader takes these events from the log.
   std::memset(static_cast<void*>(ring_->slots), 0, sizeof(ring_->slots));
   std::atomic_signal_fence(std::memory_order_seq_cst);
   ring_->header.thread = context_thread_;

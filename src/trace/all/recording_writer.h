@@ -1,9 +1,9 @@
-// RecordingWriter: one program image's recording, written by a process other than the recorded one.
+// RecordingWriter: writes the recording of one program from another process.
 //
-// The same files as the library in a program writes (docs/formats/recording.md), with one ring for
-// all threads: there is one writer, and it says before an event whose it is. The ring is a shared
-// mapping, so a writer that is killed leaves every event it had recorded. Nothing here fails: what
-// cannot be kept is counted.
+// It writes the same files as the library in a program (docs/formats/recording.md), but with one
+// ring for all threads: there is one writer, which states the thread before its events. The ring is
+// a shared mapping, so a killed writer loses no event that it had recorded. Nothing here fails:
+// what cannot be recorded is counted.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace millrace::trace {
 
-// A call as it is recorded, and how it went.
+// A call as recorded, with its result.
 struct RecordedCall {
   wire::Call call = wire::Call::kEmpty;
   wire::NameId file = wire::kNoName;
@@ -30,7 +30,7 @@ struct RecordedCall {
   uint16_t error = 0;
 };
 
-// What a process's page says of it from the start.
+// What the page of a process says from the start.
 struct ProcessImage {
   uint32_t pid = 0;
   uint32_t parent_pid = 0;
@@ -48,7 +48,7 @@ struct ProcessImage {
 
 // How a process ended.
 struct ProcessEnd {
-  uint32_t exited = 0;  // as ProcessPage::exited
+  uint32_t exited = 0;  // like ProcessPage::exited
   int32_t code = 0;
   uint64_t major_faults = 0;
   uint64_t minor_faults = 0;
@@ -56,8 +56,8 @@ struct ProcessEnd {
 
 class RecordingWriter {
  public:
-  // `session` is mapped and stays; `directory` is its directory. Where the files cannot be made,
-  // everything recorded is counted as lost in the session's page.
+  // `session` is mapped and stays so; `directory` is its directory. If the files cannot be created,
+  // all events are counted as lost in the session's page.
   RecordingWriter(wire::SessionPage* session, const std::string& directory,
                   const ProcessImage& image);
   ~RecordingWriter();
@@ -78,10 +78,10 @@ class RecordingWriter {
   wire::SessionPage* session_;
   std::string log_path_;
   int error_ = 0;                      // why there is no page
-  wire::ProcessPage* page_ = nullptr;  // null: the files could not be made
+  wire::ProcessPage* page_ = nullptr;  // null: the files could not be created
   wire::Ring* ring_ = nullptr;
-  uint32_t next_ = 0;            // the slot to take
-  uint32_t context_thread_ = 0;  // whose events the ring's reader takes the next ones for
+  uint32_t next_ = 0;            // the next slot to take
+  uint32_t context_thread_ = 0;  // the thread of the ring's next events, for its reader
 };
 
 }  // namespace millrace::trace

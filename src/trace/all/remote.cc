@@ -18,11 +18,11 @@
 namespace millrace::trace {
 namespace {
 
-constexpr uint64_t kPage = 4096;      // the least there is: larger ones only take more reads
+constexpr uint64_t kPage = 4096;      // the smallest page size; larger pages only need more reads
 constexpr uint64_t kPartsMax = 1024;  // UIO_MAXIOV: the kernel refuses more
 constexpr size_t kCommandLineMax = 4000;
 
-// Beyond this, every sixteenth part is looked at.
+// Above this size, only every sixteenth part is checked.
 constexpr uint64_t kSampledFromBytes = uint64_t{1} << 30;
 
 std::string read_proc(uint32_t tid, const char* name, uint64_t limit_bytes) {
@@ -54,7 +54,8 @@ bool read_memory(uint32_t tid, uint64_t address, void* out, size_t size) {
   const ssize_t count = process_vm_readv(static_cast<pid_t>(tid), &here, 1, &there, 1, 0);
   if (count == static_cast<ssize_t>(size)) return true;
   if (count >= 0 || (errno != EPERM && errno != ENOSYS)) return false;
-  // Containers forbid the call where they allow ptrace; the file is slower and asks for no more.
+  // Some containers forbid the call but allow ptrace. The file is slower, but needs no further
+  // rights.
   const auto memory = File::open(fmt::format("/proc/{}/mem", tid), O_RDONLY);
   return memory.ok() && memory->read_exactly_at(address, {static_cast<std::byte*>(out), size}).ok();
 }
@@ -63,7 +64,7 @@ std::optional<std::string> read_text(uint32_t tid, uint64_t address) {
   std::string text;
   char piece[256];
   while (text.size() < PATH_MAX) {
-    // Not across the end of a page: the next may not be there.
+    // Do not cross a page boundary: the next page may not be mapped.
     const uint64_t at = address + text.size();
     const size_t size = std::min<uint64_t>(sizeof(piece), kPage - at % kPage);
     if (!read_memory(tid, at, piece, size)) return std::nullopt;
@@ -124,7 +125,8 @@ std::vector<int> list_descriptors(uint32_t tid) {
 
 ProcessStat read_stat(uint32_t tid) {
   const std::string text = read_proc(tid, "stat", 1 << 16);
-  // The program's name, in parentheses, may hold anything: fields are counted from the last one.
+  // The program's name, in parentheses, may contain anything: count fields from the last
+  // parenthesis.
   std::string_view rest = text;
   rest.remove_prefix(std::min(text.rfind(')'), text.size()));
   uint64_t fields[23] = {};

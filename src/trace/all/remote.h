@@ -1,8 +1,7 @@
-// Remote: what can be asked about a stopped thread of another process: its memory, and what /proc
-// says of it.
+// Remote: queries about a stopped thread of another process: its memory, and its files in /proc.
 //
-// Everything asked for is the other program's: addresses may point nowhere and texts may not end.
-// Nothing is believed beyond its bounds. A thread that is gone answers as if there were nothing.
+// All data comes from the other program: addresses may be invalid and texts may be unterminated.
+// Everything is bounded. For a dead thread, the answers are empty.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +12,7 @@
 
 namespace millrace::trace {
 
-// Copies exactly `size` bytes; false where they cannot all be read.
+// Copies exactly `size` bytes. False if they cannot all be read.
 bool read_memory(uint32_t tid, uint64_t address, void* out, size_t size);
 
 template <typename T>
@@ -23,21 +22,20 @@ std::optional<T> read_value(uint32_t tid, uint64_t address) {
   return value;
 }
 
-// A text that ends by a zero, of at most PATH_MAX bytes; nothing where it does not, or is not
-// there.
+// A zero-terminated text of at most PATH_MAX bytes. Nothing if it is longer or unreadable.
 std::optional<std::string> read_text(uint32_t tid, uint64_t address);
 
-// The bytes that an iovec of `count` parts asks for.
+// The total size of an iovec with `count` parts.
 uint64_t read_parts_size(uint32_t tid, uint64_t address, uint64_t count);
 
-// What the attributes at an address say of a regular file's size; 0 of anything else.
+// The size of a regular file, from the attributes at an address; 0 for anything else.
 uint64_t read_file_size(uint32_t tid, uint64_t address, bool is_statx);
 
-// Where a link of /proc/TID points; empty where it cannot be read.
+// The target of a link in /proc/TID; empty if it cannot be read.
 std::string read_link(uint32_t tid, const char* name);
 std::string read_descriptor_link(uint32_t tid, int fd);
 
-// Where the file of a descriptor stands. Nothing where that has no meaning: pipes, terminals.
+// The file position of a descriptor. Nothing for pipes, terminals and the like.
 std::optional<uint64_t> read_position(uint32_t tid, int fd);
 
 std::vector<int> list_descriptors(uint32_t tid);
@@ -51,19 +49,19 @@ struct ProcessStat {
 };
 ProcessStat read_stat(uint32_t tid);
 
-// The process that a thread belongs to; 0 where it is gone.
+// The process of a thread; 0 if the thread is dead.
 uint32_t read_thread_group(uint32_t tid);
 
 // The arguments joined by spaces, cut at 4000 bytes.
 std::string read_command_line(uint32_t tid);
 std::vector<std::string> read_environment(uint32_t tid);
 
-// Neighbours of a page are mapped along with it in blocks of this size, so that the page table of
-// smaller mappings tells nothing.
+// The kernel maps neighbouring pages in blocks of this size, so the page table of smaller mappings
+// shows nothing.
 inline constexpr uint64_t kGuessedBytes = 64 * 1024;
 
-// The bytes of [begin, begin + size) that have a page in the process. *estimated where that is a
-// guess, for small ranges, or comes from a sample, for very large ones.
+// How many bytes of [begin, begin + size) have a page in the process. *estimated is set if that is
+// a guess, for small ranges, or from a sample, for very large ones.
 uint64_t read_present_bytes(uint32_t tid, uint64_t begin, uint64_t size, bool* estimated);
 
 }  // namespace millrace::trace

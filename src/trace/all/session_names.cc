@@ -3,7 +3,7 @@
 namespace millrace::trace {
 namespace {
 
-// The table asks by a plain function, because it lives in preload code too.
+// The table takes a plain function as its filter, because preload code uses it too.
 Settings filter_settings;
 
 bool is_left_out(std::string_view name) {

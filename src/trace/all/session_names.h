@@ -1,4 +1,4 @@
-// SessionNames: the session's table of names, and which of them the filters leave out.
+// SessionNames: the session's table of names, and which of them are filtered.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@ namespace millrace::trace {
 
 class SessionNames {
  public:
-  // `settings` names the session's directory and the globs. One at a time in a process.
+  // `settings` contains the session's directory and the globs. At most one per process at a time.
   static Result<SessionNames> open(const Settings& settings);
 
-  // kNoName where there is no space for it.
+  // kNoName if there is no space for it.
   wire::NameId intern(std::string_view name) { return table_->intern(name); }
   std::string_view text(wire::NameId id) { return table_->text(id); }
 
-  // By the filters, or because it is a file of the recording itself.
+  // Whether the filters exclude the name, or it is a file of the recording itself.
   bool ignored(wire::NameId id);
 
   bool has_include() const { return has_include_; }

@@ -24,16 +24,16 @@ constexpr uint32_t kOwnArchitecture = AUDIT_ARCH_X86_64;
 constexpr uint32_t kForeignCalls[] = {3, 4, 5, 180, 181, 145, 146, 295, 333, 334, 192};
 #else
 constexpr uint32_t kOwnArchitecture = AUDIT_ARCH_AARCH64;
-// The same of 32-bit ARM.
+// The same calls on 32-bit ARM.
 constexpr uint32_t kForeignCalls[] = {3, 4, 5, 180, 181, 145, 146, 322, 361, 362, 192};
 #endif
 
-// Of fcntl, what makes a descriptor, or waits for a lock. The rest is asked all the time.
+// The fcntl commands that make a descriptor or take a lock. The others are too frequent.
 constexpr uint32_t kFcntlCommands[] = {F_DUPFD,  F_DUPFD_CLOEXEC, F_SETLK,
                                        F_SETLKW, F_OFD_SETLK,     F_OFD_SETLKW};
 
-// Jumps reach 255 instructions: every test carries its own verdict instead of jumping to a shared
-// one.
+// Jumps reach only 255 instructions, so each test has its own verdict instead of jumping to a
+// shared one.
 class Program {
  public:
   void add(uint16_t code, uint32_t value, uint8_t if_true = 0, uint8_t if_false = 0) {
@@ -64,7 +64,7 @@ constexpr uint32_t stop(FilterVerdict verdict) {
   return SECCOMP_RET_TRACE | static_cast<uint32_t>(verdict);
 }
 
-// The instructions of a list of tests with one load before and one verdict after them.
+// The size of a list of tests, with one load before and one verdict after them.
 constexpr size_t kForeignSize = 2 * std::size(kForeignCalls) + 2;
 
 void build(Program& program) {
@@ -77,7 +77,7 @@ void build(Program& program) {
   program.verdict(SECCOMP_RET_ALLOW);
 
   program.load(offsetof(seccomp_data, nr));
-  // Memory alone is not a file.
+  // Anonymous memory is not a file.
   program.skip_unless_equal(SYS_mmap, 4);
   program.load(argument_offset(3));
   program.add(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 0, 1);

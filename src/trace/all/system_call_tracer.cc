@@ -19,7 +19,7 @@ constexpr uintptr_t kOptions = PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRAC
                                PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT;
 constexpr int kCallStop = SIGTRAP | 0x80;  // TRACESYSGOOD
 
-// Not libc's ptrace: its header and the kernel's, which has all we need, exclude each other.
+// Not libc's ptrace: its header conflicts with the kernel's, which has everything we need.
 long call_ptrace(unsigned request, uint32_t tid, uintptr_t address, uintptr_t data) {
   return syscall(SYS_ptrace, request, tid, address, data);
 }
@@ -50,8 +50,8 @@ int SystemCallTracer::attach(uint32_t pid) {
   return 0;
 }
 
-// Looks before it takes: the kernel tells a process's parent of its end when we take note of it,
-// and then all of its recording must be there.
+// Peeks before it reaps: the kernel tells a process's parent of its end when we reap it, and its
+// recording must be complete by then.
 void SystemCallTracer::run() {
   for (;;) {
     siginfo_t next{};
@@ -67,12 +67,12 @@ void SystemCallTracer::run() {
     if (WIFSTOPPED(status)) {
       on_stop(tid, status);
     } else {
-      on_gone(tid, status);  // killed between the two; otherwise known already
+      on_gone(tid, status);  // killed between the two; otherwise already known
     }
   }
 }
 
-// The last a process says is its first thread's end, also where that thread ended long before.
+// The end of its first thread is the end of a process, even if that thread had exited long before.
 void SystemCallTracer::on_gone(uint32_t tid, int status) {
   const auto found = threads_.find(tid);
   if (found == threads_.end()) return;
@@ -92,7 +92,7 @@ void SystemCallTracer::on_stop(uint32_t tid, int status) {
     on_call_end(thread);
     resume(thread, 0);
   } else {
-    resume(thread, signal);  // the program's own, SIGTRAP too
+    resume(thread, signal);  // the program's own signal, including SIGTRAP
   }
 }
 
@@ -110,7 +110,7 @@ void SystemCallTracer::on_event(TracedThread& thread, int event, int signal) {
       follower_.ending(thread);
       break;
     case PTRACE_EVENT_STOP:
-      // A stopped job stays stopped, and its shell learns of it, until somebody continues it.
+      // A stopped job stays stopped, and its shell is told, until somebody continues it.
       if (stops_its_group(signal)) {
         call_ptrace(PTRACE_LISTEN, thread.tid, 0, 0);
         return;
@@ -144,7 +144,7 @@ void SystemCallTracer::on_call_end(TracedThread& thread) {
   follower_.finish(thread, info.exit.rval);
 }
 
-// Whichever thread called exec goes on as the first thread of its process; the others are gone.
+// The thread that called exec continues as the first thread of its process; the others are gone.
 void SystemCallTracer::on_exec(uint32_t pid) {
   const auto caller = static_cast<uint32_t>(event_message(pid));
   const auto found = threads_.find(caller == 0 ? pid : caller);
@@ -179,17 +179,16 @@ TracedThread& SystemCallTracer::add_child(const TracedThread& parent, uint32_t t
   return threads_[tid] = std::move(child);
 }
 
-// A thread that stops before its parent was heard to have made it, which is how the kernel mostly
-// tells of them: it may even end before. The kernel says whose it is; the thread of that process
-// that is making one says how. Several may be making one at once, each in its way: a child begins
-// at the instruction its maker calls from, and unless it was given a stack of its own, on a copy of
-// its maker's.
+// A thread that stops before its parent's stop was seen. This is the usual order; it may even end
+// before. The kernel says which process made it, and the thread of that process that is in clone
+// says how. Several threads may be in clone at the same time. A child begins at the instruction of
+// its maker and, unless it was given its own stack, on a copy of its maker's stack.
 TracedThread& SystemCallTracer::adopt(uint32_t tid) {
   const uint32_t group = read_thread_group(tid);
   const bool is_thread = group != 0 && group != tid;
   const uint32_t parent = is_thread ? group : read_stat(tid).parent_pid;
   adopted_.insert(tid);
-  ptrace_syscall_info begin{};  // of any stop it tells the two addresses
+  ptrace_syscall_info begin{};  // any kind of stop has the two addresses
   read_call(tid, begin);
   TracedThread gone{.clone_flags = is_thread ? uint64_t{CLONE_THREAD} : SIGCHLD};
   const TracedThread* maker = nullptr;
@@ -207,7 +206,7 @@ TracedThread& SystemCallTracer::adopt(uint32_t tid) {
   }
   if (maker == nullptr && gone.process) maker = &gone;  // the thread that was making it is gone
   if (maker != nullptr) return add_child(*maker, tid);
-  // An orphan, or a child given to its parent's own parent (CLONE_PARENT).
+  // An orphan, or a child of its maker's parent (CLONE_PARENT).
   TracedThread& thread = threads_[tid];
   thread.tid = tid;
   thread.process = std::make_shared<TracedProcess>();
@@ -218,8 +217,8 @@ TracedThread& SystemCallTracer::adopt(uint32_t tid) {
   return thread;
 }
 
-// To the end of the call it is in, where that is wanted; else to the next filtered call. A thread
-// that was killed meanwhile is gone, and wait will say so.
+// Resumes until the end of the current call if that is needed, else until the next filtered call.
+// If the thread was killed in the meantime, wait will report it.
 void SystemCallTracer::resume(const TracedThread& thread, int signal) {
   call_ptrace(thread.pending ? PTRACE_SYSCALL : PTRACE_CONT, thread.tid, 0,
               static_cast<uintptr_t>(signal));

@@ -1,8 +1,8 @@
-// SystemCallTracer: the one who watches: it waits for the stops of all its threads and lets each go
-// on as if nobody had looked.
+// SystemCallTracer: the watcher's loop. It waits for the stops of all threads, and resumes each so
+// that the program notices nothing.
 //
-// Signals, stops and continues of the programs pass through as they are. What a watched process
-// starts is watched too.
+// Signals, stops and continues of the programs pass through unchanged. Processes that a watched
+// process starts are watched too.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ class SystemCallTracer {
  public:
   explicit SystemCallTracer(CallFollower follower) : follower_(std::move(follower)) {}
 
-  // Begins to watch a process that has not installed its filter yet. 0, or an errno value. Nothing
-  // is recorded before it calls exec. Should this process be killed, the kernel kills what it
-  // watches: with the filter and without us, their I/O would fail call by call.
+  // Starts to watch a process that has not installed its filter yet. Returns 0 or an errno value.
+  // Nothing is recorded before it calls exec. If this process is killed, the kernel kills what it
+  // watches: with the filter but without us, every I/O call of theirs would fail.
   int attach(uint32_t pid);
 
   // Returns when nothing is left to watch.
@@ -42,7 +42,7 @@ class SystemCallTracer {
 
   CallFollower follower_;
   std::unordered_map<uint32_t, TracedThread> threads_;
-  std::unordered_set<uint32_t> adopted_;  // whose parents have yet to tell of them
+  std::unordered_set<uint32_t> adopted_;  // their parents' stops have not been seen yet
 };
 
 }  // namespace millrace::trace

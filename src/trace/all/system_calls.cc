@@ -10,7 +10,7 @@ namespace {
 
 using wire::Call;
 
-// Newer than the headers of the oldest system this builds on; the same on all architectures.
+// Newer than the headers of the oldest supported system; the same on all architectures.
 constexpr int16_t kFchmodat2 = 452;
 
 constexpr SystemCall kCalls[] = {
@@ -114,7 +114,7 @@ constexpr SystemCall kCalls[] = {
     {SYS_execveat, Call::kExec, {.directory = 0, .path = 1}, Effect::kExecutes},
     {SYS_unshare, Call::kEmpty, {}, Effect::kUnshares},
 #if defined(__x86_64__)
-    // What newer architectures have only in the form that takes a directory.
+    // Newer architectures have only the forms that take a directory.
     {SYS_open, Call::kOpen, {.path = 0, .detail = 1}, Effect::kOpens},
     {SYS_creat, Call::kCreat, {.path = 0}, Effect::kOpens},
     {SYS_dup2, Call::kDup2, {.fd = 0}, Effect::kDuplicates},

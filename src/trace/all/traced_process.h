@@ -1,8 +1,8 @@
-// TracedProcess: what is known of a process that is watched from outside: its open files, its
-// mapped files, its working directory, and its recording.
+// TracedProcess: the state of a process that is watched from outside: its open files, its mapped
+// files, its working directory and its recording.
 //
-// As in the kernel, each of the three may be shared: by the threads of a process, and by processes
-// that clone made so. Not for threads: one watcher handles all.
+// As in the kernel, each of the first three may be shared, by threads of a process and by processes
+// made with clone. Not thread-safe: one watcher thread handles everything.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@
 
 namespace millrace::trace {
 
-// An open file description, shared by duplicates and by what fork copies. All who share it are
-// watched, unless it was open before the first of them.
+// An open file description, shared by duplicates and forked processes. All processes that share it
+// are watched, unless it was open before the first of them.
 struct OpenFile {
   wire::NameId file = wire::kNoName;
   uint64_t position = 0;
-  bool counted = false;     // `position` is right; otherwise the kernel is asked
-  bool positioned = false;  // it has a position at all
-  bool ignored = false;     // the filters leave it out
+  bool counted = false;     // `position` is correct; otherwise ask the kernel
+  bool positioned = false;  // it has a position
+  bool ignored = false;     // the filters exclude it
 };
 
 struct FileTable {
@@ -33,7 +33,7 @@ struct FileTable {
 };
 
 struct WorkingDirectory {
-  std::string path;  // empty: to be asked for
+  std::string path;  // empty: not known yet
 };
 
 struct FileMapping {
@@ -45,23 +45,23 @@ struct FileMapping {
 
 class AddressSpace {
  public:
-  // Whatever was mapped there before is replaced.
+  // Replaces whatever was mapped there.
   void add(const FileMapping& range);
 
-  // The first mapping that the range touches; null where there is none.
+  // The first mapping that overlaps the range; null if there is none.
   const FileMapping* find(uint64_t begin, uint64_t size) const;
 
-  // The range is no longer mapped: the pieces of mappings that were in it.
+  // Removes the range, and returns the parts of mappings that were in it.
   std::vector<FileMapping> remove(uint64_t begin, uint64_t size);
 
   std::vector<FileMapping> all() const;
 
-  // Code of our own library in the program: what it calls is not the program's doing.
+  // Code of our own library in the program. Its calls are not the program's.
   void add_own_code(uint64_t begin, uint64_t size) { own_code_[begin] = size; }
   bool is_own_code(uint64_t address) const;
 
  private:
-  std::map<uint64_t, FileMapping> ranges_;  // by begin; they do not overlap
+  std::map<uint64_t, FileMapping> ranges_;  // by begin; without overlaps
   std::map<uint64_t, uint64_t> own_code_;   // begin -> size
 };
 
@@ -72,7 +72,7 @@ struct TracedProcess {
   std::shared_ptr<FileTable> files = std::make_shared<FileTable>();
   std::shared_ptr<WorkingDirectory> directory = std::make_shared<WorkingDirectory>();
   std::shared_ptr<AddressSpace> memory = std::make_shared<AddressSpace>();
-  std::unique_ptr<RecordingWriter> writer;  // made when there is something to write
+  std::unique_ptr<RecordingWriter> writer;  // created when there is something to write
   ProcessEnd end;
 };
 
@@ -85,18 +85,18 @@ struct PendingCall {
   std::shared_ptr<OpenFile> file;
   std::shared_ptr<OpenFile> other_file;
   bool ignored = false;
-  std::vector<RecordedCall> uses;  // exec: of the mapped files that it is about to leave
+  std::vector<RecordedCall> uses;  // for exec: use of the mapped files that it is about to drop
 };
 
 struct TracedThread {
   uint32_t tid = 0;
   std::shared_ptr<TracedProcess> process;
   std::unique_ptr<PendingCall> pending;      // null: not in a followed call
-  std::unique_ptr<PendingCall> interrupted;  // by a signal; the kernel may make the call again
-  bool cloning = false;                      // it makes a process or a thread
-  uint64_t clone_flags = 0;                  // of the clone it is making
-  bool clone_is_ours = false;                // of a task of our library
-  uint64_t clone_instruction = 0;            // where it makes it, and a copy begins
+  std::unique_ptr<PendingCall> interrupted;  // by a signal; the kernel may restart the call
+  bool cloning = false;                      // in clone, making a process or a thread
+  uint64_t clone_flags = 0;                  // of that clone
+  bool clone_is_ours = false;                // it makes a task of our library
+  uint64_t clone_instruction = 0;            // where clone was called, and where the child begins
   uint64_t clone_stack = 0;
 };
 
