@@ -37,9 +37,7 @@ TEST_F(ProgramMemoryTest, CopiesATextUpToItsEnd) {
   EXPECT_EQ(std::string_view(copy_, 3), "aaa");
 }
 
-TEST_F(ProgramMemoryTest, CutsALongText) {
-  EXPECT_EQ(copy_text(begin_, copy_, sizeof(copy_)), 64);
-}
+TEST_F(ProgramMemoryTest, CutsALongText) { EXPECT_EQ(copy_text(begin_, copy_, sizeof(copy_)), 64); }
 
 TEST_F(ProgramMemoryTest, ATextWithoutAnEndCannotBeRead) {
   EXPECT_EQ(copy_text(end_ - 4, copy_, sizeof(copy_)), -1);

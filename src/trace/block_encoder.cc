@@ -337,8 +337,7 @@ Status check_columns(const EventColumns& columns) {
   for (const size_t length : lengths) {
     if (length != count) {
       return fail(Errc::kInvalidArgument,
-                  "a column has {} entries for {} events; fill every column", length,
-                  count);
+                  "a column has {} entries for {} events; fill every column", length, count);
     }
   }
   if (columns.tag_begin.empty()) return {};

@@ -235,16 +235,15 @@ TEST_F(TraceTest, UnreadablePathsAreNamedAndTheRestIsUsed) {
                        path("directory.mrt"), path("notes.txt"), path("job/missing.mrt")});
   ASSERT_TRUE(trace.ok()) << trace.error().message();
   EXPECT_EQ(trace->event_count(), 30u);
-  EXPECT_THAT(
-      trace->problems(),
-      ElementsAre(HasSubstr("missing: no such file or directory"),
-                  HasSubstr("job/cut.mrt: 20 bytes are too few"),
-                  HasSubstr("job/empty.mrt: 0 bytes are too few"),
-                  HasSubstr("job/foreign.mrt: this is not a packed trace"),
-                  HasSubstr("nothing: contains no trace"),
-                  HasSubstr("directory.mrt: contains no trace"),
-                  HasSubstr("notes.txt: this is not a packed trace"),
-                  HasSubstr("job/missing.mrt: no such file or directory")));
+  EXPECT_THAT(trace->problems(),
+              ElementsAre(HasSubstr("missing: no such file or directory"),
+                          HasSubstr("job/cut.mrt: 20 bytes are too few"),
+                          HasSubstr("job/empty.mrt: 0 bytes are too few"),
+                          HasSubstr("job/foreign.mrt: this is not a packed trace"),
+                          HasSubstr("nothing: contains no trace"),
+                          HasSubstr("directory.mrt: contains no trace"),
+                          HasSubstr("notes.txt: this is not a packed trace"),
+                          HasSubstr("job/missing.mrt: no such file or directory")));
 }
 
 TEST_F(TraceTest, IfNothingCanBeUsedTheErrorGivesEveryReason) {

@@ -53,8 +53,8 @@ struct SessionPage {
   uint32_t launcher_pid;    // 0: none, the library was preloaded by hand
   uint32_t levels;          // bit n: Level n is recorded
   uint64_t reserved[8];
-  char host[256];    // zero-terminated
-  char boot_id[40];  // zero-terminated; distinguishes machines of the same name
+  char host[256];      // zero-terminated
+  char boot_id[40];    // zero-terminated; distinguishes machines of the same name
   char filters[3072];  // the globs, one per line: '+' include, '-' exclude; zero-terminated
 };
 static_assert(sizeof(SessionPage) <= kPageSizeBytes);
