@@ -21,13 +21,13 @@ constexpr uint64_t kNoBlock = ~uint64_t{0};
 
 // The checksum in the last four bytes of a header covers the bytes before it.
 template <typename Head>
-bool checksum_agrees(const Head& head) {
+bool checksum_matches(const Head& head) {
   const ByteView bytes = std::as_bytes(std::span(&head, 1));
   return crc32c(bytes.first(offsetof(Head, crc32c))) == head.crc32c;
 }
 
 bool is_plausible(const TraceBlockHeader& header) {
-  if (header.magic != wire::kTraceBlockMagic || !checksum_agrees(header)) return false;
+  if (header.magic != wire::kTraceBlockMagic || !checksum_matches(header)) return false;
   if (header.payload_bytes > wire::kTraceBlockBytesMax) return false;
   if (header.raw_bytes > wire::kTraceBlockBytesMax) return false;
   return header.kind != TraceBlockKind::kEvents ||
@@ -59,7 +59,7 @@ Status PackedFile::read_header() {
   if (header_.magic != wire::kTraceFileMagic) {
     return fail(Errc::kCorrupt, "this is not a packed trace: it lacks the magic number");
   }
-  if (!checksum_agrees(header_)) {
+  if (!checksum_matches(header_)) {
     return fail(Errc::kCorrupt, "the header is damaged: its checksum does not match");
   }
   if (header_.version != wire::kTraceFileVersion) {
@@ -94,7 +94,7 @@ bool PackedFile::read_index() {
   if (!bytes.ok()) return false;
   TraceTrailer trailer;
   std::memcpy(&trailer, bytes->data(), sizeof(trailer));
-  if (trailer.magic != wire::kTraceTrailerMagic || !checksum_agrees(trailer)) return false;
+  if (trailer.magic != wire::kTraceTrailerMagic || !checksum_matches(trailer)) return false;
   const auto index = block_at(trailer.index_offset);
   if (!index.ok() || index->header.kind != TraceBlockKind::kIndex) {
     note(fail(Errc::kCorrupt,

@@ -167,13 +167,14 @@ Status PackedWriter::flush_tables() {
       flush_changed(TraceBlockKind::kSessions, session_changed_, tables_.sessions, put_session));
   RETURN_IF_ERROR(
       flush_changed(TraceBlockKind::kProcesses, process_changed_, tables_.processes, put_process));
-  // After the processes that they belong to.
-  std::vector<bool> told = process_changed_;
-  for (size_t i = 0; i < told.size(); ++i) {
-    if (tables_.processes[i].rank_origin.told_by == wire::RankTeller::kNobody) told[i] = false;
+  // Rank origins follow the processes that they belong to.
+  std::vector<bool> with_origin = process_changed_;
+  for (size_t i = 0; i < with_origin.size(); ++i) {
+    if (tables_.processes[i].rank_origin.told_by == wire::RankTeller::kNobody)
+      with_origin[i] = false;
   }
   RETURN_IF_ERROR(
-      flush_changed(TraceBlockKind::kRankOrigins, told, tables_.processes, put_rank_origin));
+      flush_changed(TraceBlockKind::kRankOrigins, with_origin, tables_.processes, put_rank_origin));
   std::fill(session_changed_.begin(), session_changed_.end(), false);
   std::fill(process_changed_.begin(), process_changed_.end(), false);
   while (threads_written_ < tables_.threads.size()) {

@@ -36,7 +36,7 @@ struct PendingBlock {
 
 // Frees the space of the packed part of a log. If the file system cannot do that, the space is
 // freed when the process has ended.
-void punch(const fs::path& log, uint64_t size_bytes) {
+void free_log_space(const fs::path& log, uint64_t size_bytes) {
   const auto file = File::open(log, O_WRONLY);
   if (!file.ok() || size_bytes == 0) return;
   const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
@@ -471,7 +471,7 @@ Status Packer::State::commit(bool with_index) {
 void Packer::State::remove_packed(PackOutcome& outcome) {
   std::error_code error;
   for (const auto& [name, change] : changes) {
-    if (!consumed[name].done) punch(session.log_path(name), consumed[name].log_bytes);
+    if (!consumed[name].done) free_log_space(session.log_path(name), consumed[name].log_bytes);
   }
   // Listed only now, after all possible writers have ended: everything they left is here.
   bool anything_left = !outcome.running.empty();

@@ -33,7 +33,7 @@ ProcessEntry process_entry(const wire::ProcessPage& page, uint32_t pid,
 
 std::map<std::string, std::string> find_joined(
     const std::map<std::string, wire::ProcessPage>& pages) {
-  using Life = std::tuple<uint32_t, uint64_t, uint64_t>;  // process, when it began, the program did
+  using Life = std::tuple<uint32_t, uint64_t, uint64_t>;  // PID, process start, program start
   const auto life_of = [](const wire::ProcessPage& page) {
     return Life(page.pid, page.start_time, page.start_ticks);
   };

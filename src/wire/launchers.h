@@ -1,11 +1,11 @@
-// Launchers: the variables by which torchrun, mpirun and srun tell a process which rank it is.
+// Launchers: the variables with which torchrun, mpirun and srun tell a process its rank.
 //
 // This is the only list of them. The recorder, `millrace trace`, comm::connect and the Python
-// package all ask here, so that they agree about who a process is.
+// package all use it, so that they agree on the rank of a process.
 //
-// Launchers run inside each other: srun or mpirun starts torchrun, which starts the processes that
-// train. A process then has the variables of all of them. The innermost launcher is right, and the
-// table lists the innermost first. docs/design/ranks.md has the reasons for the order.
+// Launchers may be nested: srun or mpirun starts torchrun, which starts the training processes. A
+// process then has the variables of all of them. The innermost launcher counts, and the table lists
+// the innermost first. docs/design/ranks.md gives the reasons for the order.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// LifelineMessage: what ranks tell each other beside MPI, so that a dead one is noticed.
+// LifelineMessage: messages between ranks outside MPI, so that a dead rank is noticed.
 // docs/formats/lifeline.md.
 //
-// All kinds have one size, so that a reader needs no state. It lives as long as a job: every rank
-// runs the same build, and another version is refused and not converted.
+// All kinds have the same size, so that a reader needs no state. Messages live as long as a job.
+// All ranks run the same build, so another version is refused, not converted.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ struct LifelineMessage {
   uint64_t magic;     // kLifelineMagic
   uint32_t version;   // kLifelineVersion
   uint32_t kind;      // LifelineKind
-  uint8_t nonce[16];  // of kChallenge and kJoin: random; of the others zero
+  uint8_t nonce[16];  // random in kChallenge and kJoin; zero in the others
   uint32_t rank;      // the sender; in kLost, the lost rank; in kChallenge, zero
   uint32_t pid;       // of that rank, on its host; in kChallenge, zero
   char host[72];      // its host's name, zero-terminated; in kChallenge, empty
@@ -56,9 +56,9 @@ struct LifelineInvitation {
   uint64_t magic;          // kInvitationMagic
   uint32_t version;        // kLifelineVersion
   uint32_t pid;            // of rank 0
-  uint8_t key[16];         // random, the job's
-  char host[72];           // of rank 0, ended by a zero
-  uint32_t port;           // of rank 0, over 0 and below 65536
+  uint8_t key[16];         // random; the key of the job
+  char host[72];           // of rank 0, zero-terminated
+  uint32_t port;           // of rank 0, 1 to 65535
   uint32_t address_bytes;  // of the text that follows
 };
 static_assert(sizeof(LifelineInvitation) == 112);

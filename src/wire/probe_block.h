@@ -1,4 +1,4 @@
-// ProbeBlock: the head of each 4 KiB block of the file with which `millrace doctor` measures a
+// ProbeBlock: the head of each 4 KiB block of the file that `millrace doctor` writes to measure a
 // directory. docs/formats/probe-block.md.
 //
 // A measured speed counts only if the bytes are correct: the head identifies the block and the run,

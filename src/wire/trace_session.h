@@ -46,10 +46,10 @@ struct SessionPage {
   uint64_t magic;    // kSessionMagic, written last
   uint32_t version;  // kRecordingVersion
   CounterSource counter;
-  ClockSample first;        // taken when the session was made
+  ClockSample first;        // taken when the session was created
   ClockSample last;         // taken when the session was last checked; counter_ticks 0: never
   LossCounters lost;        // of processes that could not create a file of their own
-  uint64_t lost_processes;  // how many those were
+  uint64_t lost_processes;  // how many such processes there were
   uint32_t launcher_pid;    // 0: none, the library was preloaded by hand
   uint32_t levels;          // bit n: Level n is recorded
   uint64_t reserved[8];

@@ -100,7 +100,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 }
 
 // The watcher must not keep pipes, directories or the terminal busy, nor end with the terminal.
-void leave_everything(const Pipes& pipes) {
+void detach_from_caller(const Pipes& pipes) {
   for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM,
                            SIGTSTP, SIGTTIN, SIGTTOU}) {
     ::signal(signal, SIG_IGN);
@@ -134,7 +134,7 @@ void leave_everything(const Pipes& pipes) {
   pipes.watcher_pid.read_end = File();
   pipes.attached.read_end = File();
   pipes.failure.read_end = File();
-  leave_everything(pipes);
+  detach_from_caller(pipes);
   SystemCallTracer tracer(std::move(follower));
   char permitted = 0;
   const pid_t self = getpid();
@@ -171,7 +171,7 @@ Status start_watcher(Pipes& pipes, pid_t command, CallFollower& follower) {
               "can be created; check ulimit -u");
 }
 
-std::string yama_says() {
+std::string describe_yama() {
   const auto scope = read_file("/proc/sys/kernel/yama/ptrace_scope", 64);
   if (!scope.ok()) return "";
   return fmt::format("; kernel.yama.ptrace_scope is {}",
@@ -186,7 +186,7 @@ Error explain(const Failure& failure, const std::string& command) {
           "cannot watch the command from outside: ptrace is refused ({}{}). In a container, "
           "allow it (docker: --cap-add=SYS_PTRACE); or trace without --all, which records "
           "programs that use the C library",
-          describe_os_error(failure.error), yama_says());
+          describe_os_error(failure.error), describe_yama());
     case Step::kFilter:
       return fail(
           Errc::kPermission,

@@ -26,9 +26,9 @@ using wire::NameId;
 
 // Flags of open that say nothing about the I/O. The last is O_LARGEFILE, of 32-bit programs.
 #if defined(__x86_64__)
-constexpr uint32_t kDullFlags = O_CLOEXEC | O_NOCTTY | 0100000;
+constexpr uint32_t kIrrelevantFlags = O_CLOEXEC | O_NOCTTY | 0100000;
 #else
-constexpr uint32_t kDullFlags = O_CLOEXEC | O_NOCTTY | 0400000;
+constexpr uint32_t kIrrelevantFlags = O_CLOEXEC | O_NOCTTY | 0400000;
 #endif
 
 // Results that the kernel reports to a tracer, but never to the program, when a signal interrupts a
@@ -234,7 +234,7 @@ void CallFollower::resolve_flags(TracedThread& thread, PendingCall& call) {
     default:
       break;
   }
-  if (call.effect == Effect::kOpens) detail &= ~kDullFlags;
+  if (call.effect == Effect::kOpens) detail &= ~kIrrelevantFlags;
   if (call.effect == Effect::kExecutes) detail = thread.process->pid;
 }
 

@@ -34,7 +34,7 @@ struct ModuleSearch {
   char path[4096];
 };
 
-int look_at_module(dl_phdr_info* info, size_t, void* context) {
+int match_module(dl_phdr_info* info, size_t, void* context) {
   auto* search = static_cast<ModuleSearch*>(context);
   bool inside = false;
   uint64_t begin = ~uint64_t{0};
@@ -62,7 +62,7 @@ bool find_module(const void* caller, Module* found) {
   ModuleSearch& search = *scratch;
   search.address = reinterpret_cast<uint64_t>(caller);
   search.found = {};
-  if (dl_iterate_phdr(&look_at_module, &search) == 0) return false;
+  if (dl_iterate_phdr(&match_module, &search) == 0) return false;
   if (search.path[0] != '\0') {
     // Kept open: as long as the module cannot be unloaded, the functions found for it stay valid.
     search.found.handle = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
@@ -99,7 +99,7 @@ struct ModuleAt {
   char path[4096];
   bool exists;
 };
-int look_at_index(dl_phdr_info* info, size_t, void* context) {
+int match_index(dl_phdr_info* info, size_t, void* context) {
   auto* wanted = static_cast<ModuleAt*>(context);
   if (wanted->index-- != 0) return 0;
   copy_cut(wanted->path, info->dlpi_name == nullptr ? "" : info->dlpi_name);
@@ -125,7 +125,7 @@ void* look_up_anywhere(const char* name) {
   for (size_t index = 0;; ++index) {
     at.index = index;
     at.exists = false;
-    dl_iterate_phdr(&look_at_index, &at);
+    dl_iterate_phdr(&match_index, &at);
     if (!at.exists) return nullptr;
     if (at.path[0] == '\0') continue;
     void* handle = dlopen(at.path, RTLD_LAZY | RTLD_NOLOAD);

@@ -17,7 +17,7 @@
 
 namespace millrace::trace {
 
-using Id = int64_t;  // hid_t since HDF5 1.10; of older libraries only times are recorded
+using Id = int64_t;  // hid_t since HDF5 1.10; with older libraries, only times are recorded
 
 inline constexpr int kHdf5Failure = -1;
 

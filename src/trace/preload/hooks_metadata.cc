@@ -24,18 +24,18 @@ uint64_t size_of(const struct statx& status) {
 
 // Calls that read the attributes of a file. They record its size, because no other call shows the
 // size of a file that was read only in part.
-struct Asked {
+struct StatPath {
   int directory = AT_FDCWD;
   const char* path;
 };
 template <typename Body, typename Attributes>
-int asked_by_path(Call call, Asked of, const Attributes* attributes, Body body) {
+int on_stat_path(Call call, StatPath stat_path, const Attributes* attributes, Body body) {
   if (!recording(Level::kPosix)) return body();
   const uint64_t begin = now();
   const int result = body();
   const uint64_t end = now();
   const int error = result < 0 ? errno : 0;
-  const NameId name = intern_path_after(error, of.directory, of.path);
+  const NameId name = intern_path_after(error, stat_path.directory, stat_path.path);
   if (!ignored(name)) {
     record({.call = call, .file = name, .size = result == 0 ? size_of(*attributes) : 0},
            {begin, end, result, error});
@@ -44,7 +44,7 @@ int asked_by_path(Call call, Asked of, const Attributes* attributes, Body body) 
 }
 
 template <typename Body>
-int asked_by_descriptor(int fd, const struct stat* attributes, Body body) {
+int on_stat_descriptor(int fd, const struct stat* attributes, Body body) {
   if (!recording(Level::kPosix)) return body();
   const hook::Description* description = describe(fd);
   if (ignored(description)) return body();
@@ -67,53 +67,53 @@ extern "C" {
 
 int stat(const char* path, struct stat* result) {
   static constinit Real<int(const char*, struct stat*)> real{"stat"};
-  return asked_by_path(Call::kStat, {.path = path}, result, [&] { return real(path, result); });
+  return on_stat_path(Call::kStat, {.path = path}, result, [&] { return real(path, result); });
 }
 
 int lstat(const char* path, struct stat* result) {
   static constinit Real<int(const char*, struct stat*)> real{"lstat"};
-  return asked_by_path(Call::kLstat, {.path = path}, result, [&] { return real(path, result); });
+  return on_stat_path(Call::kLstat, {.path = path}, result, [&] { return real(path, result); });
 }
 
 int fstat(int fd, struct stat* result) {
   static constinit Real<int(int, struct stat*)> real{"fstat"};
-  return asked_by_descriptor(fd, result, [&] { return real(fd, result); });
+  return on_stat_descriptor(fd, result, [&] { return real(fd, result); });
 }
 
 int fstatat(int directory, const char* path, struct stat* result, int flags) {
   static constinit Real<int(int, const char*, struct stat*, int)> real{"fstatat"};
-  return asked_by_path(Call::kFstatat, {directory, path}, result,
-                       [&] { return real(directory, path, result, flags); });
+  return on_stat_path(Call::kFstatat, {directory, path}, result,
+                      [&] { return real(directory, path, result, flags); });
 }
 
 // Before glibc 2.33 these were the functions behind the inline ones above.
 int __xstat(int version, const char* path, struct stat* result) {
   static constinit Real<int(int, const char*, struct stat*)> real{"__xstat"};
-  return asked_by_path(Call::kStat, {.path = path}, result,
-                       [&] { return real(version, path, result); });
+  return on_stat_path(Call::kStat, {.path = path}, result,
+                      [&] { return real(version, path, result); });
 }
 
 int __lxstat(int version, const char* path, struct stat* result) {
   static constinit Real<int(int, const char*, struct stat*)> real{"__lxstat"};
-  return asked_by_path(Call::kLstat, {.path = path}, result,
-                       [&] { return real(version, path, result); });
+  return on_stat_path(Call::kLstat, {.path = path}, result,
+                      [&] { return real(version, path, result); });
 }
 
 int __fxstat(int version, int fd, struct stat* result) {
   static constinit Real<int(int, int, struct stat*)> real{"__fxstat"};
-  return asked_by_descriptor(fd, result, [&] { return real(version, fd, result); });
+  return on_stat_descriptor(fd, result, [&] { return real(version, fd, result); });
 }
 
 int __fxstatat(int version, int directory, const char* path, struct stat* result, int flags) {
   static constinit Real<int(int, int, const char*, struct stat*, int)> real{"__fxstatat"};
-  return asked_by_path(Call::kFstatat, {directory, path}, result,
-                       [&] { return real(version, directory, path, result, flags); });
+  return on_stat_path(Call::kFstatat, {directory, path}, result,
+                      [&] { return real(version, directory, path, result, flags); });
 }
 
 int statx(int directory, const char* path, int flags, unsigned mask, struct statx* result) {
   static constinit Real<int(int, const char*, int, unsigned, struct statx*)> real{"statx"};
-  return asked_by_path(Call::kStatx, {directory, path}, result,
-                       [&] { return real(directory, path, flags, mask, result); });
+  return on_stat_path(Call::kStatx, {directory, path}, result,
+                      [&] { return real(directory, path, flags, mask, result); });
 }
 
 int statfs(const char* path, struct statfs* result) {

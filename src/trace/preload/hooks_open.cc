@@ -22,7 +22,7 @@ constinit Real<int(int, const char*, int, ...)> real_openat{"openat"};
 constinit Real<int(int)> real_close{"close"};
 
 // Flags that say nothing about the I/O.
-constexpr int kDullFlags = O_CLOEXEC | O_NOCTTY;
+constexpr int kIrrelevantFlags = O_CLOEXEC | O_NOCTTY;
 
 template <typename Body>
 int opening(Call call, int directory, const char* path, int flags, Body body) {
@@ -35,7 +35,7 @@ int opening(Call call, int directory, const char* path, int flags, Body body) {
   if (fd >= 0) note_opened(fd, name, (flags & O_APPEND) != 0 ? hook::kPositionUnknown : 0);
   if (ignored(name) || !recording(Level::kPosix)) return fd;
   // 64-bit programs have no O_LARGEFILE; the kernel adds it to everything.
-  record({.call = call, .file = name, .detail = static_cast<uint32_t>(flags & ~kDullFlags)},
+  record({.call = call, .file = name, .detail = static_cast<uint32_t>(flags & ~kIrrelevantFlags)},
          {begin, end, fd, error});
   return fd;
 }

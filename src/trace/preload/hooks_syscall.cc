@@ -38,15 +38,15 @@ long finish(long result) {
   return -1;
 }
 
-long straight(long number, const Arguments& x) {
+long call_kernel(long number, const Arguments& x) {
   return finish(hook::system_call(number, x.a, x.b, x.c, x.d, x.e, x.f));
 }
 
 // Rings of other libraries: their I/O is not seen, but their existence is.
 long on_ring(Call call, long number, const Arguments& x) {
-  if (!recording(Level::kPosix)) return straight(number, x);
+  if (!recording(Level::kPosix)) return call_kernel(number, x);
   const long result =
-      traced({.call = call, .file = intern("<io_uring>")}, [&] { return straight(number, x); });
+      traced({.call = call, .file = intern("<io_uring>")}, [&] { return call_kernel(number, x); });
   if (call == Call::kIoUringSetup) note_ring(static_cast<int>(result));
   return result;
 }
@@ -64,10 +64,10 @@ long data_call(long number, const Arguments& x) {
     case SYS_pwrite64:
       return pwrite(fd, pointer<const void*>(x.b), size, x.d);
     case SYS_readv:
-      if (x.c < 0 || x.c > INT_MAX) return straight(number, x);  // readv() takes an int
+      if (x.c < 0 || x.c > INT_MAX) return call_kernel(number, x);  // readv() takes an int
       return readv(fd, pointer<const iovec*>(x.b), static_cast<int>(x.c));
     case SYS_writev:
-      if (x.c < 0 || x.c > INT_MAX) return straight(number, x);
+      if (x.c < 0 || x.c > INT_MAX) return call_kernel(number, x);
       return writev(fd, pointer<const iovec*>(x.b), static_cast<int>(x.c));
     case SYS_getdents64:
       return getdents64(fd, pointer<void*>(x.b), size);
@@ -91,7 +91,7 @@ long data_call(long number, const Arguments& x) {
     case SYS_sendfile:
       return sendfile(fd, static_cast<int>(x.b), pointer<off_t*>(x.c), static_cast<size_t>(x.d));
     default:
-      return straight(number, x);
+      return call_kernel(number, x);
   }
 }
 
@@ -205,7 +205,7 @@ syscall:
   leaq millrace_hooked_calls(%rip), %rax
   btq %rdi, (%rax)
   jnc 1f
-  # The seventh argument of a function is on the stack, where the sixth of the system call is: as is.
+  # The hook's seventh argument, the sixth of the system call, is already on the stack.
   jmp millrace_hooked_syscall
 1:
   movq millrace_real_syscall(%rip), %rax
@@ -213,7 +213,7 @@ syscall:
   jz 2f
   jmp *%rax
 2:
-  # Before our constructor: what the C library would do.
+  # Before our constructor has run: do what the C library would do.
   movq %rdi, %rax
   movq %rsi, %rdi
   movq %rdx, %rsi

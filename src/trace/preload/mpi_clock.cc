@@ -31,13 +31,13 @@ struct Leaders {
 };
 constinit Leaders leaders;
 
-enum class Wish { kNever, kAcrossNodes, kAlways };
+enum class ClockMode { kNever, kAcrossNodes, kAlways };
 
-Wish wish_of_user() {
+ClockMode read_clock_mode() {
   const char* value = hook::find_variable(environ, "MILLRACE_TRACE_MPI_CLOCK",
                                           sizeof("MILLRACE_TRACE_MPI_CLOCK") - 1);
-  if (value == nullptr || value[0] == '\0') return Wish::kAcrossNodes;
-  return std::string_view(value) == "0" ? Wish::kNever : Wish::kAlways;
+  if (value == nullptr || value[0] == '\0') return ClockMode::kAcrossNodes;
+  return std::string_view(value) == "0" ? ClockMode::kNever : ClockMode::kAlways;
 }
 
 // Collective over all ranks.
@@ -115,7 +115,7 @@ void measure(const MpiLibrary& mpi, PeerMoment moment) {
 }  // namespace
 
 void mpi_will_begin(const MpiLibrary& mpi) {
-  if (!mpi.known() || wish_of_user() != Wish::kAcrossNodes) return;
+  if (!mpi.known() || read_clock_mode() != ClockMode::kAcrossNodes) return;
   const int saved_errno = errno;
   promise_to_agree();
   errno = saved_errno;
@@ -129,9 +129,10 @@ void mpi_has_begun(const MpiLibrary& mpi) {
   mpi.comm_rank(mpi.world, &rank);
   mpi.comm_size(mpi.world, &size);
   set_rank_by_mpi(rank, size);
-  const Wish wish = wish_of_user();
-  if (wish == Wish::kAlways || (wish == Wish::kAcrossNodes && all_ranks_agree({rank, size}))) {
-    leaders = choose_leaders(mpi, rank, wish == Wish::kAlways);
+  const ClockMode mode = read_clock_mode();
+  if (mode == ClockMode::kAlways ||
+      (mode == ClockMode::kAcrossNodes && all_ranks_agree({rank, size}))) {
+    leaders = choose_leaders(mpi, rank, mode == ClockMode::kAlways);
     measure(mpi, PeerMoment::kInit);
   }
   errno = saved_errno;

@@ -12,8 +12,8 @@ namespace millrace::trace {
 namespace {
 
 constinit MpiLibrary library{};
-constinit std::atomic<bool> asked{false};
-constinit std::atomic<bool> asking{false};
+constinit std::atomic<bool> identified{false};
+constinit std::atomic<bool> identifying{false};
 
 Handle handle_of(const void* pointer) { return reinterpret_cast<Handle>(pointer); }
 
@@ -51,7 +51,7 @@ MpiFamily family_by_version(const void* caller) {
   return MpiFamily::kUnknown;
 }
 
-bool know_open_mpi(const void* caller) {
+bool set_open_mpi_handles(const void* caller) {
   const void* world = find_unhooked("ompi_mpi_comm_world", caller);
   const void* bytes = find_unhooked("ompi_mpi_byte", caller);
   const void* no_info = find_unhooked("ompi_mpi_info_null", caller);
@@ -64,7 +64,7 @@ bool know_open_mpi(const void* caller) {
 }
 
 // The ABI shared by MPICH, Intel MPI, MVAPICH and Cray MPICH.
-void know_mpich() {
+void set_mpich_handles() {
   library.status_ignore = reinterpret_cast<void*>(1);
   library.world = 0x44000000;
   library.bytes = 0x4c00010d;
@@ -91,10 +91,10 @@ bool resolve_functions(const void* caller) {
          library.comm_free != nullptr && library.send != nullptr && library.receive != nullptr;
 }
 
-void ask(const void* caller) {
+void identify(const void* caller) {
   MpiFamily family = family_by_version(caller);
-  if (family == MpiFamily::kOpenMpi && !know_open_mpi(caller)) family = MpiFamily::kUnknown;
-  if (family == MpiFamily::kMpich) know_mpich();
+  if (family == MpiFamily::kOpenMpi && !set_open_mpi_handles(caller)) family = MpiFamily::kUnknown;
+  if (family == MpiFamily::kMpich) set_mpich_handles();
   if (!resolve_functions(caller)) family = MpiFamily::kUnknown;
   library.family = family;
 }
@@ -102,12 +102,12 @@ void ask(const void* caller) {
 }  // namespace
 
 const MpiLibrary& mpi_library(const void* caller) {
-  if (__builtin_expect(!asked.load(std::memory_order_acquire), 0)) {
-    if (!asking.exchange(true)) {
-      ask(caller);
-      asked.store(true, std::memory_order_release);
+  if (__builtin_expect(!identified.load(std::memory_order_acquire), 0)) {
+    if (!identifying.exchange(true)) {
+      identify(caller);
+      identified.store(true, std::memory_order_release);
     }
-    while (!asked.load(std::memory_order_acquire)) hook::sys_yield();
+    while (!identified.load(std::memory_order_acquire)) hook::sys_yield();
   }
   return library;
 }

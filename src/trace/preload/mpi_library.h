@@ -11,7 +11,7 @@
 
 namespace millrace::trace {
 
-using Handle = long;  // a machine word that means something to MPI alone
+using Handle = long;  // a machine word that only MPI understands
 using Offset = long;  // MPI_Offset
 
 inline constexpr int kMpiSuccess = 0;

@@ -404,7 +404,7 @@ NameId intern(std::string_view name) {
 namespace {
 
 // Records what is known only when a recording ends.
-void record_what_is_open() {
+void record_open_resources() {
   if (!recording(Level::kPosix)) return;
   record_live_mappings();
   record_found_rings();
@@ -423,7 +423,7 @@ void close_page(wire::ProcessPage& page) {
 void end_recording(int exit_code) {
   if (recorder.gate.value() == 0) return;  // nothing was recorded
   if (recording(Level::kPosix)) {
-    if (!writer.in_vfork) record_what_is_open();
+    if (!writer.in_vfork) record_open_resources();
     const uint64_t at = now();
     record({.call = Call::kExit}, {at, at, exit_code});
   }
