@@ -260,7 +260,7 @@ Result<int> wait_for_command(const LaunchOptions& options, pid_t child,
   return status;
 }
 
-// Adds the losses that the session's page counts.
+// Adds the losses counted in the session's page and in the pages of its processes.
 void read_session_losses(const std::filesystem::path& session, LaunchOutcome& outcome) {
   const auto directory = SessionDirectory::open(session);
   if (!directory.ok()) return;

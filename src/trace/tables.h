@@ -29,8 +29,7 @@ struct SessionClock {
 struct SessionEntry {
   Session session;
   SessionClock clock;
-  std::string directory;  // last component of the recording's path; empty: not made from a
-                          // recording
+  std::string directory;  // name of the recording's directory; empty: not a recording
 };
 
 // Whether two entries belong to the same recording: started at the same instant on the same host.
@@ -52,7 +51,7 @@ struct ProcessEntry {
   Process process;
   wire::RankOrigin rank_origin{};
   PeerClock peer[2];      // at MPI_Init, at MPI_Finalize
-  std::string recording;  // PID-TICKS, the name of its files; empty: not made from a recording
+  std::string recording;  // PID-TICKS, the name of its files; empty: not recorded
 };
 
 struct Tables {
@@ -67,8 +66,7 @@ struct Tables {
 struct Consumed {
   uint64_t log_bytes = 0;
   bool done = false;                           // everything: log, rings and losses
-  std::map<uint32_t, uint64_t> next_sequence;  // by ring: chunks with a smaller sequence came from
-                                               // the log
+  std::map<uint32_t, uint64_t> next_sequence;  // by ring: smaller sequences were in the log
 };
 
 // States that the blocks from `from_offset` to this one are valid, and which parts of the recording
