@@ -68,15 +68,15 @@ Shape::Shape(std::initializer_list<uint64_t> lengths) {
 
 Result<Shape> Shape::make(std::span<const uint64_t> lengths) {
   if (lengths.size() > kMaxAxes) {
-    return fail(Errc::kUnsupported, "an array has {} axes; at most {} can be read", lengths.size(),
-                kMaxAxes);
+    return fail(Errc::kUnsupported, "the array has {} axes; at most {} are supported",
+                lengths.size(), kMaxAxes);
   }
   Shape shape;
   uint64_t count = 1;
   for (const uint64_t length : lengths) {
-    // Eight bytes an element still fit then.
+    // Below 2^60 elements, the size in bytes also fits at eight bytes per element.
     if (__builtin_mul_overflow(count, length, &count) || count >= uint64_t{1} << 60) {
-      return fail(Errc::kCorrupt, "an array of shape [{}] has more elements than there can be",
+      return fail(Errc::kCorrupt, "an array of shape [{}] has 2^60 or more elements",
                   fmt::join(lengths, ", "));
     }
     shape.lengths_[shape.axis_count_++] = length;

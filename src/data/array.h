@@ -1,4 +1,5 @@
-// Arrays: elements of one type in a shape, as bytes in memory; the words DLPack and numpy have too.
+// Arrays: elements of one type in a shape, as bytes in memory. The terms are those of DLPack and
+// numpy.
 #pragma once
 
 #include <array>
@@ -29,21 +30,21 @@ enum class ElementType : uint8_t {
 };
 
 size_t element_bytes(ElementType type);
-std::string_view element_name(ElementType type);  // "uint8", "float32", as numpy and torch say it
+std::string_view element_name(ElementType type);  // "uint8", "float32", as in numpy and torch
 
-// The lengths of the axes, slowest first (C order). No axes: one element.
+// The lengths of the axes, slowest first (C order). A shape without axes has one element.
 class Shape {
  public:
   static constexpr size_t kMaxAxes = 8;
 
   Shape() = default;
-  // REQUIRES: at most kMaxAxes.
+  // REQUIRES: at most kMaxAxes lengths.
   Shape(std::initializer_list<uint64_t> lengths);
   static Result<Shape> make(std::span<const uint64_t> lengths);  // checked, for lengths from a file
 
   std::span<const uint64_t> lengths() const { return {lengths_.data(), axis_count_}; }
   size_t axis_count() const { return axis_count_; }
-  uint64_t element_count() const;  // make() has seen that it fits into 63 bits
+  uint64_t element_count() const;  // make() ensures that it fits into 63 bits
   std::string text() const;        // "[3, 224, 224]"
 
   bool operator==(const Shape&) const = default;
@@ -53,7 +54,7 @@ class Shape {
   uint8_t axis_count_ = 0;
 };
 
-// What one field of every sample is, once decoded.
+// The type and shape of one field of every decoded sample.
 struct FieldSpec {
   std::string name;
   ElementType type = ElementType::kU8;
@@ -63,7 +64,7 @@ struct FieldSpec {
   bool operator==(const FieldSpec&) const = default;
 };
 
-// Elements in somebody's memory.
+// Elements in memory that someone else owns.
 struct ArrayView {
   ElementType type = ElementType::kU8;
   Shape shape;

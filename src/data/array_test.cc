@@ -5,7 +5,7 @@
 namespace millrace::data {
 namespace {
 
-TEST(Shape, CountsItsElementsAndReadsAsPeopleWriteIt) {
+TEST(Shape, CountsElementsAndFormatsAsAList) {
   const Shape shape = {3, 224, 224};
   EXPECT_EQ(shape.element_count(), 150528u);
   EXPECT_EQ(shape.text(), "[3, 224, 224]");

@@ -1,7 +1,7 @@
-// Batch: the decoded samples of one step, field by field, in memory that is used again.
+// Batch: the decoded samples of one step, field by field, in reused memory.
 //
-// The memory belongs to a BatchMemory that the loader hands out; whoever holds the Batch (or a
-// tensor made of it) holds the memory, and it goes back to the loader when the last one lets go.
+// The memory belongs to a BatchMemory of the loader. The Batch and the tensors made from it share
+// it; it returns to the loader when the last of them is released.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ struct BatchField {
 
 struct Batch {
   Epoch epoch{};
-  uint64_t index = 0;      // in the epoch, of this rank
-  uint64_t row_count = 0;  // rows that are there, padding among them
+  uint64_t index = 0;      // within this rank's epoch
+  uint64_t row_count = 0;  // including padding
   std::vector<BatchField> fields;
-  // Always there, row by row.
+  // Always present, one entry per row.
   std::span<const SampleId> samples;
-  std::span<const int64_t> labels;   // -1 where the source knows none
-  std::span<const uint8_t> is_real;  // 0: a row that only pads
-  std::shared_ptr<void> memory;      // what all of it lies in; shared with tensors made of it
+  std::span<const int64_t> labels;   // -1: the source knows no label
+  std::span<const uint8_t> is_real;  // 0: a padding row
+  std::shared_ptr<void> memory;      // holds all of the above; shared with tensors made from it
 };
 
 }  // namespace millrace::data

@@ -15,7 +15,7 @@ void Buffer::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 
 MutableByteView Buffer::room(size_t size_bytes) {
   if (size_bytes > capacity_bytes_) {
-    // By half as much again, so that samples that grow little by little do not move it each time.
+    // Grow by at least half, so that slowly growing samples do not reallocate each time.
     const size_t wanted = std::max(size_bytes, capacity_bytes_ + capacity_bytes_ / 2);
     const size_t rounded = (wanted + kPageBytes - 1) / kPageBytes * kPageBytes;
     bytes_.reset();

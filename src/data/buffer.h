@@ -1,4 +1,4 @@
-// Buffer: bytes to read into that grow and are used again, and are not initialized when they grow.
+// Buffer: a reusable, growing read buffer. Its bytes are not initialized.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@ namespace millrace::data {
 
 class Buffer {
  public:
-  // Room for `size_bytes`; what was in it may be lost. Page-aligned.
+  // Page-aligned room for `size_bytes`. Earlier contents may be lost.
   MutableByteView room(size_t size_bytes);
   size_t capacity_bytes() const { return capacity_bytes_; }
 

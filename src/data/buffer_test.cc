@@ -7,7 +7,7 @@
 namespace millrace::data {
 namespace {
 
-TEST(Buffer, GrowsAndIsUsedAgain) {
+TEST(Buffer, GrowsAndIsReused) {
   Buffer buffer;
   const MutableByteView first = buffer.room(5000);
   std::memset(first.data(), 1, first.size());

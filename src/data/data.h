@@ -1,9 +1,9 @@
-// data: the vocabulary of training data: which sample, where its bytes lie, how they become arrays.
+// data: the vocabulary of training data: which sample, where its bytes are, how they become arrays.
 //
-// Promises: interfaces and plain values; nothing here opens a file or starts a thread. A source
-// gives encoded bytes by number, a decoder makes the elements of a batch of them, and the loader
-// knows no more of either. Formats and stores implement sources; docs/design/dataset.md says how a
-// million files are kept in few bytes.
+// Only interfaces and plain values: nothing here opens a file or starts a thread. A source returns
+// the encoded bytes of a sample by index, and a decoder turns them into elements of a batch. The
+// loader knows nothing else about either. Formats and stores implement sources.
+// docs/design/dataset.md explains how a million files fit into few bytes.
 #pragma once
 
 #include "data/array.h"

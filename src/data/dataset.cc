@@ -22,7 +22,7 @@ void append(std::vector<char>& arena, std::string_view text) {
   arena.insert(arena.end(), text.begin(), text.end());
 }
 
-// Pads a column that came late with what the samples before it have.
+// Appends to a column. Samples without a value, earlier ones included, get `none`.
 template <typename T>
 void extend(std::vector<T>& column, const std::vector<T>& more, uint64_t before, uint64_t count,
             T none) {
@@ -56,8 +56,7 @@ FileIndex Dataset::file_of(SampleId sample) const {
   const uint64_t index = index_of(sample);
   assert(index < sample_count_);
   if (entries_.empty()) return FileIndex{static_cast<uint32_t>(index)};
-  // The last file that begins at or before the sample: files without samples begin there as well,
-  // and come before.
+  // The last file that begins at or before the sample. Empty files before it may begin there too.
   const auto after = std::upper_bound(
       entries_.begin(), entries_.end(), index,
       [](uint64_t value, const FileEntry& entry) { return value < entry.first_sample; });
@@ -139,7 +138,7 @@ uint64_t Dataset::memory_bytes() const {
 }
 
 Result<uint32_t> DatasetBuilder::directory_index(std::string_view directory) {
-  // Files of one directory come together: no table is asked for all but the first.
+  // Files of one directory usually arrive together: all but the first skip the table.
   if (!dataset_.directories_.empty() && dataset_.directories_[last_directory_] == directory) {
     return last_directory_;
   }
@@ -153,8 +152,8 @@ Result<uint32_t> DatasetBuilder::directory_index(std::string_view directory) {
 Status DatasetBuilder::add_name(std::string_view directory, std::string_view name) {
   if (dataset_.file_count() >= std::numeric_limits<uint32_t>::max()) {
     return fail(Errc::kUnsupported,
-                "a dataset has at most {} files; put many samples into a file (tar, tfrecord or "
-                "indexed)",
+                "a dataset can have at most {} files; store many samples per file (tar, tfrecord "
+                "or indexed)",
                 std::numeric_limits<uint32_t>::max());
   }
   ASSIGN_OR_RETURN(const uint32_t index, directory_index(directory));
@@ -164,7 +163,7 @@ Status DatasetBuilder::add_name(std::string_view directory, std::string_view nam
   return {};
 }
 
-// Until now every file was one sample; from here on each says where its samples are.
+// Until now every file was one sample. From now on each file has an entry.
 void DatasetBuilder::begin_entries() {
   for (uint64_t file = dataset_.entries_.size(); file < dataset_.file_count(); ++file) {
     dataset_.entries_.push_back({.first_sample = file});
@@ -209,16 +208,16 @@ Status DatasetBuilder::add_file(std::string_view path, const FileSamples& sample
   const std::string_view directory =
       slash == std::string_view::npos ? "" : path.substr(0, std::max<size_t>(slash, 1));
   const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
-  // A checksum that only some files have would be asked of the others too.
+  // Checksums are all or nothing: checksum() has no value for "unknown".
   if (dataset_.sample_count_ > 0 && samples.count() > 0 &&
       samples.checksums.empty() != dataset_.checksums_.empty()) {
     return fail(Errc::kInvalidArgument,
-                "{}: files with and without checksums cannot be in one dataset", path);
+                "{}: a dataset cannot mix files with and without checksums", path);
   }
   uint64_t total = 0;
   if (__builtin_add_overflow(dataset_.sample_count_, samples.count(), &total)) {
-    return fail(Errc::kCorrupt, "{}: {} samples are more than 64 bits can count", path,
-                samples.count());
+    return fail(Errc::kCorrupt, "{}: adding {} samples overflows the 64-bit sample count",
+                path, samples.count());
   }
   const bool only_whole_files = dataset_.entries_.empty() && samples.kind == Kind::kWhole;
   if (!only_whole_files) begin_entries();

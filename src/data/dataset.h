@@ -1,9 +1,9 @@
-// Dataset: which samples there are and where their bytes lie, for millions of them in few bytes.
+// Dataset: which samples exist and where their bytes are; compact enough for millions of them.
 //
-// Immutable once built, so any number of threads may ask at once. A directory's name is kept once,
-// all names lie in one arena, and nothing is allocated for a sample: a file that is one sample
-// takes its name and 16 bytes (20 with a label), a record among equally long ones takes nothing.
-// docs/design/dataset.md has the measurement and what was rejected.
+// Immutable once built, so any number of threads may use it at once. A directory name is stored
+// once, all names share one arena, and no sample has an allocation of its own. A file that is one
+// sample takes its name and 16 bytes (20 with a label). A record among records of equal length
+// takes nothing. docs/design/dataset.md has the measurement and the rejected alternatives.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace millrace::data {
 
-// What a file was when it was indexed, so that a change underneath is noticed. Zero: not known.
+// The state of a file when it was indexed, to detect later changes. Zero: unknown.
 struct FileStamp {
   uint64_t size_bytes = 0;
   int64_t modified_ns = 0;  // since 1970-01-01 UTC
@@ -35,11 +35,11 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-// The samples of one file, in the order in which they lie there: what a format finds in it.
+// The samples that a format finds in one file, in file order.
 struct FileSamples {
   enum class Kind : uint8_t {
     kWhole,    // the file is one sample
-    kRecords,  // `record_count` records of `record_bytes`, from `offset_bytes` on
+    kRecords,  // `record_count` records of `record_bytes`, starting at `offset_bytes`
     kListed,   // `spans`
   };
 
@@ -48,11 +48,11 @@ struct FileSamples {
   uint64_t record_bytes = 0;
   uint64_t record_count = 0;
   std::vector<Span> spans;
-  // Either empty or one for each sample.
-  std::vector<std::string> names;    // as users know them, within the file
+  // Each is either empty or has one entry per sample.
+  std::vector<std::string> names;    // within the file, as users know them
   std::vector<int32_t> labels;       // -1: none
   std::vector<uint32_t> checksums;   // crc32c of the sample's bytes
-  std::optional<FieldSpec> element;  // kRecords: what each record is, where the file says so
+  std::optional<FieldSpec> element;  // kRecords: what each record holds, if the file says so
   FileStamp stamp;
 
   uint64_t count() const;
@@ -76,19 +76,19 @@ class Dataset {
   std::optional<int64_t> label(SampleId sample) const;
   std::optional<uint32_t> checksum(SampleId sample) const;  // crc32c of its bytes
 
-  // By label; empty where labels have no names, or there are none.
+  // Indexed by label; empty if there are no labels or they have no names.
   std::span<const std::string> class_names() const { return class_names_; }
 
-  // The first sample of a file; of file_count(), one past the last sample of all.
+  // The first sample of a file. For file_count(): one past the last sample of the dataset.
   SampleId file_begin(uint64_t file) const;
 
-  // What it holds on the heap.
+  // Heap memory in use.
   uint64_t memory_bytes() const;
 
  private:
   friend class DatasetBuilder;
 
-  // Where a file's samples begin and how to find them. Only where not every file is one sample.
+  // Where the samples of a file begin and how to find them. Unused if every file is one sample.
   struct FileEntry {
     uint64_t first_sample = 0;
     uint64_t offset_bytes = 0;  // kRecords
@@ -104,25 +104,25 @@ class Dataset {
   uint64_t sample_count_ = 0;
   std::vector<std::string> directories_;
   std::vector<uint32_t> file_directories_;  // into directories_, by file
-  std::vector<char> names_;                 // of files, one after another
+  std::vector<char> names_;                 // file names, concatenated
   std::vector<uint64_t> name_ends_;         // into names_, by file
   std::vector<FileEntry> entries_;          // by file; empty: every file is one sample
   std::vector<Span> spans_;
   std::vector<char> sample_names_;
-  std::vector<uint64_t> sample_name_ends_;  // by sample; empty: samples have no names of their own
+  std::vector<uint64_t> sample_name_ends_;  // by sample; empty: samples have no names
   std::vector<int32_t> labels_;             // by sample; empty: none
   std::vector<uint32_t> checksums_;         // by sample; empty: none
   std::vector<std::string> class_names_;
 };
 
-// Builds a Dataset, file after file. One thread.
+// Builds a Dataset file by file. Single-threaded.
 class DatasetBuilder {
  public:
-  // A file that is one sample. `directory` is kept once however often it comes; empty: none.
+  // A file that is one sample. `directory` may be empty; equal directories are stored once.
   Status add_file(std::string_view directory, std::string_view name,
                   std::optional<int32_t> label = std::nullopt);
 
-  // A file and the samples in it.
+  // A file and its samples.
   Status add_file(std::string_view path, const FileSamples& samples);
 
   void set_class_names(std::vector<std::string> names) { dataset_.class_names_ = std::move(names); }

@@ -5,7 +5,7 @@
 namespace millrace::data {
 namespace {
 
-TEST(Dataset, KeepsTheDirectoryOfManyFilesOnce) {
+TEST(Dataset, StoresADirectoryNameOnce) {
   DatasetBuilder builder;
   const std::string directory(1000, 'd');
   for (int i = 0; i < 1000; ++i) {
@@ -18,7 +18,7 @@ TEST(Dataset, KeepsTheDirectoryOfManyFilesOnce) {
   EXPECT_LT(dataset.memory_bytes(), 1000 * (8 + 8 + 4 + 4) + 3000);
 }
 
-TEST(Dataset, GivesAWholeFileWithoutItsLength) {
+TEST(Dataset, DescribesAWholeFileWithoutItsLength) {
   DatasetBuilder builder;
   ASSERT_TRUE(builder.add_file("", "a.jpg").ok());
   ASSERT_TRUE(builder.add_file("/", "b.jpg").ok());
@@ -80,7 +80,7 @@ TEST(Dataset, GroupsAreFilesAndCoverAllSamples) {
   EXPECT_EQ(dataset.file_of(SampleId{2}), FileIndex{2});
 }
 
-TEST(Dataset, RefusesChecksumsOfSomeFilesOnly) {
+TEST(Dataset, RefusesChecksumsForOnlySomeFiles) {
   DatasetBuilder builder;
   ASSERT_TRUE(
       builder
@@ -90,7 +90,7 @@ TEST(Dataset, RefusesChecksumsOfSomeFilesOnly) {
   EXPECT_FALSE(builder.add_file("b", "c").ok());
 }
 
-TEST(Dataset, MayHoldNothing) {
+TEST(Dataset, MayBeEmpty) {
   const Dataset dataset = DatasetBuilder().build();
   EXPECT_EQ(dataset.sample_count(), 0u);
   EXPECT_EQ(dataset.file_begin(0), SampleId{0});

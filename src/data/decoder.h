@@ -1,8 +1,8 @@
-// Decoder: turns the encoded bytes of a sample into the elements of its place in a batch.
+// Decoder: turns the encoded bytes of a sample into the elements of its row in a batch.
 //
-// Stateless, and used by many threads at once: all that is random comes from the context, so that a
-// resumed run gives the same pixels. What needs memory between samples keeps it in the Scratch of
-// the thread.
+// Stateless, and used by many threads at once. All randomness comes from the context, so that a
+// resumed run produces the same pixels. Anything kept between samples belongs in the thread's
+// Scratch.
 #pragma once
 
 #include <memory>
@@ -20,10 +20,10 @@ namespace millrace::data {
 struct DecodeContext {
   SampleId sample{};
   Epoch epoch{};
-  uint64_t seed = 0;  // of the run; with sample and epoch the key of everything random
+  uint64_t seed = 0;  // of the run. Sample, epoch and seed determine everything random.
 };
 
-// What a thread keeps between samples: a decoder's handles and rows. Made by the decoder.
+// What a thread keeps between samples, such as handles and row buffers. Made by the decoder.
 class Scratch {
  public:
   virtual ~Scratch() = default;
@@ -33,17 +33,17 @@ class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  // What a sample becomes: the same for all samples of a source.
+  // The fields of a decoded sample; the same for all samples of a source.
   virtual std::vector<FieldSpec> fields() const = 0;
 
-  // True where the one field is the encoded bytes themselves: the loader then reads straight into
-  // the batch, and decode() is not called.
+  // True if the only field is the encoded bytes themselves. The loader then reads straight into the
+  // batch and does not call decode().
   virtual bool is_verbatim() const { return false; }
 
   virtual std::unique_ptr<Scratch> make_scratch() const { return nullptr; }
 
-  // Fills outputs[i], of fields()[i].size_bytes() bytes. Errors say the fact; the caller puts the
-  // name of the sample before it.
+  // Fills outputs[i], which has fields()[i].size_bytes() bytes. Errors do not name the sample: the
+  // caller adds its name.
   virtual Status decode(ByteView sample, const DecodeContext& context,
                         std::span<const MutableByteView> outputs, Scratch* scratch) const = 0;
 };

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kAskedMax = uint64_t{1} << 20;
 
-// "/data/train/" of "/data/train/cat/7.jpg" and "/data/train/dog/1.jpg".
+// "/data/train/" for "/data/train/cat/7.jpg" and "/data/train/dog/1.jpg".
 size_t shared_directory_length(std::string_view first, std::string_view last) {
   const auto differs = std::ranges::mismatch(first, last).in1;
   const auto shared = first.substr(0, static_cast<size_t>(differs - first.begin()));
@@ -38,7 +38,7 @@ uint32_t fingerprint(const SampleSource& source) {
   const uint64_t step = (count - 1) / kAskedMax + 1;
   for (uint64_t i = 0; i < count; i += step) {
     const std::string name = source.name(SampleId{i});
-    // Files that were listed by hand may lie elsewhere than the first and the last.
+    // Files that were listed by hand may be outside the common directory of the first and the last.
     const bool is_inside = name.starts_with(std::string_view(first).substr(0, skipped));
     const auto rest = std::string_view(name).substr(is_inside ? skipped : 0);
     sum = crc32c(std::as_bytes(std::span(rest)), with_number(rest.size(), sum));

@@ -1,9 +1,9 @@
-// fingerprint: a number that tells one dataset from another with as many samples.
+// fingerprint: a number that distinguishes datasets with the same number of samples.
 //
-// Of the names and labels of the samples, in their order, without the directory they all lie in: a
-// dataset that was moved keeps it, and one in which a file was added, removed or renamed does not.
-// It does not look at the bytes. Of more than a million samples it asks evenly spread ones: a
-// million names take about half a second.
+// Computed from the names and labels of the samples, in order, without their common directory. It
+// does not change if the dataset is moved; it changes if a file is added, removed or renamed. It
+// does not depend on the bytes. Of more than a million samples it uses evenly spaced ones, because
+// a million names take about half a second.
 #pragma once
 
 #include <cstdint>

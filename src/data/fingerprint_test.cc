@@ -28,13 +28,13 @@ class Named final : public SampleSource {
 
 const Named kPets({"train/cat/1", "train/cat/2", "train/dog/1"});
 
-TEST(Fingerprint, StaysWhereTheDatasetIsMoved) {
+TEST(Fingerprint, DoesNotChangeIfTheDatasetIsMoved) {
   EXPECT_EQ(fingerprint(Named({"/fast/t/cat/1", "/fast/t/cat/2", "/fast/t/dog/1"})),
             fingerprint(kPets));
   EXPECT_EQ(fingerprint(Named({"cat/1", "cat/2", "dog/1"})), fingerprint(kPets));
 }
 
-TEST(Fingerprint, ChangesWithANameAnOrderALabelOrTheirNumber) {
+TEST(Fingerprint, ChangesWithNamesOrderLabelsAndCount) {
   EXPECT_NE(fingerprint(Named({"train/cat/1", "train/cat/3", "train/dog/1"})), fingerprint(kPets));
   EXPECT_NE(fingerprint(Named({"train/cat/2", "train/cat/1", "train/dog/1"})), fingerprint(kPets));
   EXPECT_NE(fingerprint(Named({"train/cat/1", "train/cat/2", "train/dog/1"}, 5)),
@@ -43,14 +43,14 @@ TEST(Fingerprint, ChangesWithANameAnOrderALabelOrTheirNumber) {
   EXPECT_NE(fingerprint(Named({"ab", "c"})), fingerprint(Named({"a", "bc"})));
 }
 
-TEST(Fingerprint, TakesFilesOfSeveralDirectoriesAndNoFilesAtAll) {
+TEST(Fingerprint, AcceptsSeveralDirectoriesAndNoFiles) {
   EXPECT_NE(fingerprint(Named({"/a/x/1", "/b/2", "/a/x/3"})),
             fingerprint(Named({"/a/x/1", "/c/2", "/a/x/3"})));
   EXPECT_EQ(fingerprint(Named({})), fingerprint(Named({})));
   EXPECT_NE(fingerprint(Named({})), fingerprint(Named({"x"})));
 }
 
-// Written into states that are kept: this number is for ever.
+// Saved states contain this number, so it must never change.
 TEST(Fingerprint, IsTheSameOnEveryMachine) { EXPECT_EQ(fingerprint(kPets), 3507606406u); }
 
 }  // namespace

@@ -30,7 +30,7 @@ void QueuedReads::submit(const SampleRequest& request) {
       give_up();
     }
   } catch (const std::bad_alloc&) {
-    free_.push_back(index);  // there was no room for it, and nothing has begun
+    free_.push_back(index);  // out of memory before the read was submitted
     throw;
   }
 }
@@ -66,7 +66,7 @@ void QueuedReads::finish(size_t index, Result<ByteView> bytes, std::vector<Sampl
 }
 
 void QueuedReads::give_up() {
-  queue_.reset();  // waits: nothing is written by it any more
+  queue_.reset();  // waits, so it writes nothing afterwards
   std::vector<bool> is_done(slots_.size(), false);
   for (const size_t index : free_) is_done[index] = true;
   for (const auto& [index, bytes] : at_once_) is_done[index] = true;

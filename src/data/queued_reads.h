@@ -1,8 +1,8 @@
-// QueuedReads: reads of a source under way at once, through the queue of an engine.
+// QueuedReads: reads of a source that are in flight in the queue of an engine.
 //
-// What sources have in common that read files: which requests are in flight, and what becomes of
-// them. A queue that fails as a whole, and not for one of its reads, is given up: what was in
-// flight is read one at a time, and so is all that follows. A job does not end for want of a ring.
+// The part that all sources of files share: it tracks the requests in flight and their results. If
+// the queue itself fails, and not just one read, QueuedReads abandons it. It then reads what was in
+// flight, and everything later, one at a time. A job must not fail because a ring does.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace millrace::data {
 
-// How a source reads that does so by `engine` alone.
+// The ways of a source that reads only through `engine`.
 ReadWays ways_of(const io::Engine& engine);
 
 class QueuedReads : public SampleReads {
@@ -26,20 +26,20 @@ class QueuedReads : public SampleReads {
   void wait(std::vector<SampleDone>& done) final;
 
  protected:
-  // A derived class says how its samples are read. The source outlives this.
+  // A derived class defines how samples are read. The source must outlive this.
   QueuedReads(const SampleSource& source, std::unique_ptr<io::ReadQueue> queue);
 
   struct Slot {
     SampleRequest request;
-    MutableByteView place;  // where the queue reads it to
+    MutableByteView place;  // where the queue writes the bytes
   };
 
-  // Hands the read of a slot to the queue, with its index as tag. Fails where the queue does; what
-  // is known of the sample without it goes to finish_at_once().
+  // Submits the read of a slot to the queue, with its index as tag. Fails only if the queue fails;
+  // a result that needs no read goes to finish_at_once().
   virtual Status begin(size_t index) = 0;
-  // What a read that the queue has made means for the sample.
+  // The result for the sample once the queue has completed its read.
   virtual Result<ByteView> outcome(size_t index, Result<size_t> read) = 0;
-  // The slot is free again.
+  // Called when the slot is free again.
   virtual void release(size_t index) { static_cast<void>(index); }
 
   Slot& slot(size_t index) { return slots_[index]; }
@@ -48,7 +48,7 @@ class QueuedReads : public SampleReads {
     at_once_.emplace_back(index, std::move(bytes));
   }
   Result<ByteView> read_alone(const SampleRequest& request) const;
-  // Before what the queue reads into goes: for the destructor of a derived class.
+  // A derived class calls this in its destructor, before it frees memory that the queue writes to.
   void close() { queue_.reset(); }
 
  private:
@@ -60,7 +60,7 @@ class QueuedReads : public SampleReads {
   std::vector<size_t> free_;
   std::vector<std::pair<size_t, Result<ByteView>>> at_once_;  // done without the queue
   std::vector<io::ReadDone> read_;
-  std::unique_ptr<io::ReadQueue> queue_;  // null: given up
+  std::unique_ptr<io::ReadQueue> queue_;  // null: abandoned
 };
 
 }  // namespace millrace::data

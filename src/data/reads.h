@@ -1,12 +1,12 @@
-// SampleReads: reads of a source that are under way at once, for one thread.
+// SampleReads: reads of a source that are in flight at once. Single-threaded.
 //
 //   reads->submit({.sample = sample, .out = row, .tag = 7});
 //   ...
-//   reads->wait(done);  // some of them, in any order
+//   reads->wait(done);  // returns some of them, in any order
 //
-// A thread that reads one sample at a time leaves a device or a network idle for most of the time.
-// Every implementation gives the bytes and the errors that its source's read() and read_into() do:
-// source_contract.h holds it to that. The source outlives it.
+// A thread that reads one sample at a time leaves a device or a network idle most of the time.
+// Every implementation returns the same bytes and errors as read() and read_into() of its source;
+// source_contract.h checks that. The source must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -22,38 +22,41 @@ namespace millrace::data {
 
 struct SampleRequest {
   SampleId sample{};
-  MutableByteView out;     // where its bytes go, as of read_into(); or
-  Buffer* room = nullptr;  // where they go, as of read(). Both are the caller's, until it is done
-  uint64_t tag = 0;        // the caller's, handed back with the result
+  // Where the bytes go: `out`, as for read_into(), or `room`, as for read(). The caller owns both
+  // and keeps them alive until the read is done.
+  MutableByteView out;
+  Buffer* room = nullptr;
+  uint64_t tag = 0;  // returned with the result
 };
 
 struct SampleDone {
   uint64_t tag = 0;
-  Result<ByteView> bytes;  // in `out` or `room`, or where they lie, as of read()
+  Result<ByteView> bytes;  // in `out`, in `room` or in mapped memory, as for read()
 };
 
 class SampleReads {
  public:
-  virtual ~SampleReads() = default;  // waits for what is in flight: its memory is the caller's
+  // Waits for reads in flight, because they write into the caller's memory.
+  virtual ~SampleReads() = default;
 
   virtual size_t capacity() const = 0;
   virtual size_t in_flight() const = 0;
 
-  // What is wrong with the sample comes with the result. REQUIRES: in_flight() < capacity()
+  // Errors of the sample are returned with its result. REQUIRES: in_flight() < capacity()
   virtual void submit(const SampleRequest& request) = 0;
 
-  // Waits until at least one read is done, and adds all that are to `done`. Nothing in flight: adds
-  // nothing.
+  // Waits until at least one read is done, and appends all that are to `done`. Appends nothing if
+  // nothing is in flight.
   virtual void wait(std::vector<SampleDone>& done) = 0;
 };
 
-// The ways in which a source can be read, by the names of the engines: for statistics.
+// How a source can be read, as names of engines; for statistics.
 struct ReadWays {
-  std::string one_at_a_time;    // SampleSource::read(); empty: it has no name
-  std::string in_flight;        // SampleReads; empty: there are none
-  bool is_open_choice = false;  // which is faster depends, and is to be measured; else it is the
-                                // latter, where there are any
-  std::string refusal;          // why there are none, of a source that would have them elsewhere
+  std::string one_at_a_time;  // SampleSource::read(); empty: unnamed
+  std::string in_flight;      // SampleReads; empty: not available
+  // True: measure which way is faster. False: use reads in flight if they are available.
+  bool is_open_choice = false;
+  std::string refusal;  // why reads in flight are not available here, though they are elsewhere
 };
 
 }  // namespace millrace::data

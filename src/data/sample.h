@@ -1,4 +1,4 @@
-// The smallest words of training data: which sample, in which epoch, and where its bytes lie.
+// The basic terms of training data: which sample, in which epoch, and where its bytes are.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ constexpr uint64_t index_of(SampleId id) { return static_cast<uint64_t>(id); }
 constexpr uint64_t number_of(Epoch epoch) { return static_cast<uint64_t>(epoch); }
 constexpr uint32_t index_of(FileIndex file) { return static_cast<uint32_t>(file); }
 
-// Where the bytes of a sample lie. A whole file may be given without its length, so that a dataset
-// of a million files needs no stat of each.
+// Where the bytes of a sample are. A whole file needs no length, so that a dataset of a million
+// files does not stat each of them.
 struct Extent {
   static constexpr uint64_t kToTheEnd = ~uint64_t{0};
 

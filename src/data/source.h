@@ -1,10 +1,10 @@
-// SampleSource: where samples come from, as encoded bytes by their number.
+// SampleSource: reads encoded samples by index.
 //
-// The loader reads through this alone, whether a sample is a file, a record in a file of many, or
-// lies in a store on the nodes' disks. Every implementation guarantees, and source_contract.h
+// The loader reads samples only through this interface, whether a sample is a file, a record in a
+// file, or in a store on the hosts' disks. Every implementation guarantees, and source_contract.h
 // checks:
-//  - the count, the labels and the groups do not change; reads may be made by many threads at once;
-//  - reading a sample twice gives the same bytes, or an error when the data changed underneath;
+//  - the count, the labels and the groups do not change; many threads may read at once;
+//  - reading a sample twice returns the same bytes, or an error if the data has changed;
 //  - errors name the sample as a user knows it: the file, and the place in it.
 #pragma once
 
@@ -28,46 +28,46 @@ class SampleSource {
 
   virtual uint64_t sample_count() const = 0;
 
-  // As a user finds it: "train/cat/7.jpg", "shards/000.tar: sample 'n01_7' at byte 10240".
+  // As a user knows it: "train/cat/7.jpg", "shards/000.tar: sample 'n01_7' at byte 10240".
   virtual std::string name(SampleId sample) const = 0;
 
-  // The class of the sample, where the source knows it without reading it.
+  // The class of the sample, if the source knows it without reading the sample.
   virtual std::optional<int64_t> label(SampleId sample) const = 0;
 
-  // The encoded bytes: in `room`, or where they lie in mapped memory (valid while the source lives
-  // and `room` is not used again).
+  // Returns the encoded bytes, either in `room` or in mapped memory. They are valid while the
+  // source lives and until `room` is reused.
   virtual Result<ByteView> read(SampleId sample, Buffer& room) const = 0;
 
-  // The encoded bytes straight into `out`, without a copy: how many they were. A sample longer than
-  // `out` fails with kExhausted.
+  // Reads the encoded bytes straight into `out`, without a copy, and returns their number. Fails
+  // with kExhausted if the sample is longer than `out`.
   virtual Result<size_t> read_into(SampleId sample, MutableByteView out) const = 0;
 
-  // How it can be read, and which way is the faster.
+  // How the source can be read, and which way is faster.
   virtual ReadWays ways() const { return {}; }
 
-  // Reads of which up to `capacity` are under way at once, for one thread; null where ways() has
-  // none. Fails where the system has no more of them. REQUIRES: capacity > 0
+  // For one thread: reads of which up to `capacity` can be in flight. Null if ways() has none.
+  // Fails if the system is out of resources for them. REQUIRES: capacity > 0
   virtual Result<std::unique_ptr<SampleReads>> open_reads(size_t capacity) const {
     static_cast<void>(capacity);
     return std::unique_ptr<SampleReads>();
   }
 
-  // A hint that these are read soon, in this order.
+  // A hint that these samples will be read soon, in this order.
   virtual void prepare(std::span<const SampleId> soon) const { static_cast<void>(soon); }
 
-  // Reads go on at this place of the order: in the epoch, after `done` positions of it that were
-  // read before, and then in the epochs after it, one by one, without another call. For sources
-  // that look ahead in the order. Reads from before may still be under way.
+  // Reads continue at this place of the order: in `epoch`, after its first `done` positions. The
+  // following epochs come one by one, without another call. For sources that look ahead in the
+  // order. Earlier reads may still be in flight.
   virtual void start_epoch(Epoch epoch, uint64_t done) const {
     static_cast<void>(epoch), static_cast<void>(done);
   }
 
-  // Whether samples of an epoch can be read before it has begun. Not where what is held changes
-  // from one epoch to the next: a loader then begins the epoch here, and reads none before.
+  // Whether samples of an epoch can be read before start_epoch(). False if the source holds
+  // different samples in each epoch.
   virtual bool can_read_ahead() const { return true; }
 
-  // Samples that lie together, such as those of one file: group g holds the samples from
-  // group_begin(g) to group_begin(g + 1). What file-level shuffling permutes.
+  // Samples that are stored together, such as those of one file. Group g holds the samples
+  // [group_begin(g), group_begin(g + 1)). File-level shuffling permutes groups.
   virtual uint64_t group_count() const = 0;
   virtual SampleId group_begin(
       uint64_t group) const = 0;  // group_count(): one past the last sample

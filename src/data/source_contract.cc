@@ -17,13 +17,13 @@ Error broken(const SampleSource& source, uint64_t index, std::string_view what) 
 Status read_is(const SourceUnderTest& test, uint64_t index, Buffer& room) {
   ASSIGN_OR_RETURN(const ByteView bytes, test.source->read(SampleId{index}, room));
   if (text_of(bytes) == test.samples[index]) return {};
-  return broken(*test.source, index, "read() gives other bytes");
+  return broken(*test.source, index, "read() returns different bytes");
 }
 
 Status counts_its_samples(const SourceUnderTest& test) {
   const uint64_t count = test.source->sample_count();
   if (count == test.samples.size()) return {};
-  return fail(Errc::kInvalidArgument, "{} samples and not {}", count, test.samples.size());
+  return fail(Errc::kInvalidArgument, "{} samples instead of {}", count, test.samples.size());
 }
 
 Status reads_the_same_in_any_order(const SourceUnderTest& test) {
@@ -40,7 +40,7 @@ Status reads_into_place(const SourceUnderTest& test) {
     const MutableByteView all = std::as_writable_bytes(std::span(out));
     ASSIGN_OR_RETURN(const size_t size, test.source->read_into(SampleId{i}, all));
     if (size != expected.size() || std::string_view(out).substr(0, size) != expected) {
-      return broken(*test.source, i, "read_into() gives other bytes");
+      return broken(*test.source, i, "read_into() returns different bytes");
     }
     std::fill(out.begin(), out.end(), '#');
     const auto exact = test.source->read_into(SampleId{i}, all.first(expected.size()));
@@ -48,19 +48,19 @@ Status reads_into_place(const SourceUnderTest& test) {
       return broken(*test.source, i, "read_into() needs more room than the sample has bytes");
     }
     if (out.substr(expected.size()) != std::string(16, '#')) {
-      return broken(*test.source, i, "read_into() writes behind the room it was given");
+      return broken(*test.source, i, "read_into() writes past the end of its room");
     }
   }
   return {};
 }
 
-Status too_little_room_is_exhausted(const SourceUnderTest& test) {
+Status short_room_is_exhausted(const SourceUnderTest& test) {
   for (uint64_t i = 0; i < test.samples.size(); ++i) {
     if (test.samples[i].empty()) continue;
     std::vector<std::byte> out(test.samples[i].size() - 1);
     const auto size = test.source->read_into(SampleId{i}, out);
     if (size.ok() || size.error().code() != Errc::kExhausted) {
-      return broken(*test.source, i, "read_into() with a byte too little is not kExhausted");
+      return broken(*test.source, i, "read_into() one byte short does not fail with kExhausted");
     }
   }
   return {};
@@ -87,22 +87,22 @@ Status many_threads_read_at_once(const SourceUnderTest& test) {
   return worst;
 }
 
-Status names_tell_samples_apart(const SourceUnderTest& test) {
+Status names_are_unique(const SourceUnderTest& test) {
   std::set<std::string> names;
   for (uint64_t i = 0; i < test.samples.size(); ++i) {
     const std::string name = test.source->name(SampleId{i});
     if (name.empty() || !names.insert(name).second) {
-      return broken(*test.source, i, "its name is empty, or another sample's");
+      return broken(*test.source, i, "its name is empty or not unique");
     }
   }
   return {};
 }
 
-Status labels_stay(const SourceUnderTest& test) {
+Status labels_do_not_change(const SourceUnderTest& test) {
   for (uint64_t i = 0; i < test.samples.size(); ++i) {
     const auto label = test.source->label(SampleId{i});
     if (label != test.source->label(SampleId{i})) return broken(*test.source, i, "label changes");
-    if (label && *label < 0) return broken(*test.source, i, "a label below 0");
+    if (label && *label < 0) return broken(*test.source, i, "label is negative");
   }
   return {};
 }
@@ -113,8 +113,8 @@ Status groups_cover_the_samples(const SourceUnderTest& test) {
   for (uint64_t group = 0; group < source.group_count(); ++group) {
     const uint64_t begin = index_of(source.group_begin(group));
     if (begin < at || (group == 0 && begin != 0)) {
-      return fail(Errc::kInvalidArgument, "group {} begins at sample {}, after {}", group, begin,
-                  at);
+      return fail(Errc::kInvalidArgument, "group {} begins at sample {}; the one before at {}",
+                  group, begin, at);
     }
     at = begin;
   }
@@ -134,9 +134,9 @@ Status prepare_changes_nothing(const SourceUnderTest& test) {
   return {};
 }
 
-// ---- reads in flight, of sources that have them ----
+// ---- reads in flight, for sources that have them ----
 
-// Reads every sample; each comes back once.
+// Reads every sample and checks that each result is returned exactly once.
 template <typename Submit, typename Check>
 Status fly(const SourceUnderTest& test, SampleReads& reads, Submit submit, Check check) {
   const uint64_t count = test.samples.size();
@@ -150,10 +150,12 @@ Status fly(const SourceUnderTest& test, SampleReads& reads, Submit submit, Check
     }
     done.clear();
     reads.wait(done);
-    if (done.empty()) return fail(Errc::kInvalidArgument, "a wait with reads in flight gave none");
+    if (done.empty()) {
+      return fail(Errc::kInvalidArgument, "wait() returned nothing with reads in flight");
+    }
     for (SampleDone& one : done) {
       if (one.tag >= count || ++seen[one.tag] > 1) {
-        return fail(Errc::kInvalidArgument, "a read came back twice, or was never made");
+        return fail(Errc::kInvalidArgument, "a read came back twice or was never submitted");
       }
       RETURN_IF_ERROR(check(one.tag, one.bytes));
     }
@@ -173,7 +175,7 @@ Status flies_into_rooms(const SourceUnderTest& test, SampleReads& reads) {
       [&](uint64_t i, const Result<ByteView>& bytes) -> Status {
         if (!bytes.ok()) return bytes.error();
         if (text_of(*bytes) == test.samples[i]) return {};
-        return broken(*test.source, i, "a read in flight gives other bytes than read()");
+        return broken(*test.source, i, "a read in flight returns other bytes than read()");
       });
 }
 
@@ -193,33 +195,35 @@ Status flies_into_place(const SourceUnderTest& test, SampleReads& reads) {
             bytes->size() == test.samples[i].size()) {
           return {};
         }
-        return broken(*test.source, i, "a read in flight fills its place otherwise");
+        return broken(*test.source, i, "a read in flight writes other bytes to its place");
       });
 }
 
-Status reads_in_flight_are_as_read(const SourceUnderTest& test) {
+Status reads_in_flight_equal_read(const SourceUnderTest& test) {
   for (const size_t capacity : {1, 3, 32}) {
     ASSIGN_OR_RETURN(const auto reads, test.source->open_reads(capacity));
     if (!reads) break;
     if (reads->capacity() < capacity) {
-      return fail(Errc::kInvalidArgument, "fewer are in flight than was asked for");
+      return fail(Errc::kInvalidArgument, "the capacity is smaller than requested");
     }
     RETURN_IF_ERROR(flies_into_rooms(test, *reads));
     RETURN_IF_ERROR(flies_into_place(test, *reads));
     std::vector<SampleDone> none;
     reads->wait(none);
-    if (!none.empty()) return fail(Errc::kInvalidArgument, "nothing in flight gave something");
+    if (!none.empty()) {
+      return fail(Errc::kInvalidArgument, "wait() returned reads with nothing in flight");
+    }
   }
   return {};
 }
 
-Status reads_in_flight_are_where_the_ways_say(const SourceUnderTest& test) {
+Status open_reads_agrees_with_ways(const SourceUnderTest& test) {
   ASSIGN_OR_RETURN(const auto reads, test.source->open_reads(1));
   if ((reads != nullptr) == !test.source->ways().in_flight.empty()) return {};
-  return fail(Errc::kInvalidArgument, "open_reads() and ways() do not agree");
+  return fail(Errc::kInvalidArgument, "open_reads() and ways() disagree");
 }
 
-Status too_little_room_in_flight_is_exhausted(const SourceUnderTest& test) {
+Status short_room_in_flight_is_exhausted(const SourceUnderTest& test) {
   ASSIGN_OR_RETURN(const auto reads, test.source->open_reads(2));
   for (uint64_t i = 0; reads && i < test.samples.size(); ++i) {
     if (test.samples[i].empty()) continue;
@@ -229,17 +233,17 @@ Status too_little_room_in_flight_is_exhausted(const SourceUnderTest& test) {
     reads->wait(done);
     if (done.size() != 1 || done[0].bytes.ok() ||
         done[0].bytes.error().code() != Errc::kExhausted) {
-      return broken(*test.source, i, "a read in flight, a byte too little, is not kExhausted");
+      return broken(*test.source, i, "a read in flight, one byte short, is not kExhausted");
     }
     const auto alone = test.source->read_into(SampleId{i}, out);
     if (!alone.ok() && alone.error().message() != done[0].bytes.error().message()) {
-      return broken(*test.source, i, "its error in flight is not that of read_into()");
+      return broken(*test.source, i, "its error in flight differs from that of read_into()");
     }
   }
   return {};
 }
 
-Status reads_may_be_let_go_of_in_flight(const SourceUnderTest& test) {
+Status destroyed_reads_write_nothing(const SourceUnderTest& test) {
   std::vector<std::string> outs;
   for (const std::string& sample : test.samples) outs.emplace_back(sample.size(), '#');
   {
@@ -248,12 +252,12 @@ Status reads_may_be_let_go_of_in_flight(const SourceUnderTest& test) {
       reads->submit({.sample = SampleId{i}, .out = std::as_writable_bytes(std::span(outs[i]))});
     }
   }
-  // Nothing may write here any more.
+  // From here on, nothing may write to `outs`.
   for (std::string& out : outs) std::fill(out.begin(), out.end(), '-');
   std::this_thread::yield();
   for (const std::string& out : outs) {
     if (out.find_first_not_of('-') == std::string::npos) continue;
-    return fail(Errc::kInvalidArgument, "memory is written to by reads that are gone");
+    return fail(Errc::kInvalidArgument, "destroyed reads still write to memory");
   }
   return {};
 }
@@ -281,16 +285,16 @@ constexpr SourceClause kClauses[] = {
     {"counts_its_samples", &counts_its_samples},
     {"reads_the_same_in_any_order", &reads_the_same_in_any_order},
     {"reads_into_place", &reads_into_place},
-    {"too_little_room_is_exhausted", &too_little_room_is_exhausted},
+    {"short_room_is_exhausted", &short_room_is_exhausted},
     {"many_threads_read_at_once", &many_threads_read_at_once},
-    {"names_tell_samples_apart", &names_tell_samples_apart},
-    {"labels_stay", &labels_stay},
+    {"names_are_unique", &names_are_unique},
+    {"labels_do_not_change", &labels_do_not_change},
     {"groups_cover_the_samples", &groups_cover_the_samples},
     {"prepare_changes_nothing", &prepare_changes_nothing},
-    {"reads_in_flight_are_where_the_ways_say", &reads_in_flight_are_where_the_ways_say},
-    {"reads_in_flight_are_as_read", &reads_in_flight_are_as_read},
-    {"too_little_room_in_flight_is_exhausted", &too_little_room_in_flight_is_exhausted},
-    {"reads_may_be_let_go_of_in_flight", &reads_may_be_let_go_of_in_flight},
+    {"open_reads_agrees_with_ways", &open_reads_agrees_with_ways},
+    {"reads_in_flight_equal_read", &reads_in_flight_equal_read},
+    {"short_room_in_flight_is_exhausted", &short_room_in_flight_is_exhausted},
+    {"destroyed_reads_write_nothing", &destroyed_reads_write_nothing},
     {"many_threads_have_reads_in_flight", &many_threads_have_reads_in_flight},
 };
 

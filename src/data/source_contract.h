@@ -1,7 +1,7 @@
-// The contract of SampleSource as clauses that every implementation is held to, written once.
+// The contract of SampleSource: clauses that every implementation must pass.
 //
-// A test makes a source and says what its samples are; each clause returns what was broken. Linked
-// into tests alone.
+// A test provides a source and its expected samples. Each clause returns what the source violates.
+// Linked only into tests.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace millrace::data {
 
 struct SourceUnderTest {
   std::shared_ptr<const SampleSource> source;  // shared with the test
-  std::vector<std::string> samples;            // the bytes each should have
+  std::vector<std::string> samples;            // the expected bytes of each
 };
 
 struct SourceClause {
@@ -27,7 +27,7 @@ struct SourceClause {
 
 std::span<const SourceClause> source_contract();
 
-// All of them; the error of the first that is broken begins with its name.
+// Checks all clauses. The error starts with the name of the first violated clause.
 Status check_source(const SourceUnderTest& test);
 
 }  // namespace millrace::data

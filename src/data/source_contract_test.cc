@@ -1,4 +1,4 @@
-// That the contract passes a source that keeps it, and finds each way to break it.
+// Checks that the contract accepts a correct source and detects every violation.
 #include "data/source_contract.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ enum class Breach {
   kFlownNoExhausted,
 };
 
-// Reads when it is waited for, the last first, but for what it is to break.
+// Completes the newest request first, in wait(), and commits the requested breach.
 class FakeReads final : public SampleReads {
  public:
   FakeReads(const SampleSource& source, size_t capacity, Breach breach)
@@ -85,7 +85,7 @@ class FakeSource final : public SampleSource {
       return fail(breach_ == Breach::kNoExhausted ? Errc::kIo : Errc::kExhausted, "no room");
     }
     std::memcpy(out.data(), bytes.data(), bytes.size());
-    // The contract gives room for what it asks to be left alone.
+    // The contract leaves room after the sample, so this write is safe.
     if (breach_ == Breach::kWritesTooMuch) out.data()[bytes.size()] = std::byte{'!'};
     return bytes.size() - (breach_ == Breach::kReadInto ? 1 : 0);
   }
@@ -117,7 +117,7 @@ Result<ByteView> FakeReads::made(const SampleRequest& request) const {
   const auto size_bytes = source_.read_into(request.sample, request.out);
   if (!size_bytes.ok() && breach_ == Breach::kFlownNoExhausted) return fail(Errc::kIo, "no room");
   if (!size_bytes.ok()) return size_bytes.error();
-  // The contract gives room for what it asks to be left alone.
+  // The contract leaves room after the sample, so this write is safe.
   if (breach_ == Breach::kFlownTooFar) request.out.data()[*size_bytes] = std::byte{'!'};
   return ByteView(request.out).first(*size_bytes);
 }
@@ -129,26 +129,26 @@ Status check_with(Breach breach) {
       {.source = std::make_shared<FakeSource>(kSamples, breach), .samples = kSamples});
 }
 
-TEST(SourceContract, PassesASourceThatKeepsIt) {
+TEST(SourceContract, AcceptsACorrectSource) {
   const Status status = check_with(Breach::kNone);
   EXPECT_TRUE(status.ok()) << status.error().message();
 }
 
-TEST(SourceContract, NamesTheClauseThatIsBroken) {
+TEST(SourceContract, NamesTheViolatedClause) {
   const std::pair<Breach, const char*> breaches[] = {
       {Breach::kCount, "counts_its_samples: "},
       {Breach::kBytes, "reads_the_same_in_any_order: "},
       {Breach::kReadInto, "reads_into_place: "},
       {Breach::kWritesTooMuch, "reads_into_place: "},
-      {Breach::kNoExhausted, "too_little_room_is_exhausted: "},
-      {Breach::kNames, "names_tell_samples_apart: "},
-      {Breach::kLabels, "labels_stay: "},
+      {Breach::kNoExhausted, "short_room_is_exhausted: "},
+      {Breach::kNames, "names_are_unique: "},
+      {Breach::kLabels, "labels_do_not_change: "},
       {Breach::kGroups, "groups_cover_the_samples: "},
-      {Breach::kNoWay, "reads_in_flight_are_where_the_ways_say: "},
-      {Breach::kFlownBytes, "reads_in_flight_are_as_read: "},
-      {Breach::kFlownTwice, "reads_in_flight_are_as_read: a read came back twice"},
-      {Breach::kFlownTooFar, "reads_in_flight_are_as_read: "},
-      {Breach::kFlownNoExhausted, "too_little_room_in_flight_is_exhausted: "},
+      {Breach::kNoWay, "open_reads_agrees_with_ways: "},
+      {Breach::kFlownBytes, "reads_in_flight_equal_read: "},
+      {Breach::kFlownTwice, "reads_in_flight_equal_read: a read came back twice"},
+      {Breach::kFlownTooFar, "reads_in_flight_equal_read: "},
+      {Breach::kFlownNoExhausted, "short_room_in_flight_is_exhausted: "},
   };
   for (const auto& [breach, clause] : breaches) {
     const Status status = check_with(breach);

@@ -5,7 +5,7 @@
 namespace millrace::data {
 namespace {
 
-// Reads of the whole, by the numbers of the part.
+// Reads of the whole source by indexes into the subset.
 class SubsetReads final : public SampleReads {
  public:
   SubsetReads(std::unique_ptr<SampleReads> reads, std::span<const SampleId> samples)
@@ -32,8 +32,9 @@ Result<std::shared_ptr<SubsetSource>> SubsetSource::make(std::shared_ptr<const S
   for (const SampleId sample : samples) {
     if (index_of(sample) >= whole->sample_count()) {
       return fail(Errc::kInvalidArgument,
-                  "sample {} cannot be part of a subset: there are {}, from 0 on", index_of(sample),
-                  whole->sample_count());
+                  "sample {} cannot be part of a subset: the source has {} samples, numbered from "
+                  "0",
+                  index_of(sample), whole->sample_count());
     }
   }
   return std::shared_ptr<SubsetSource>(new SubsetSource(std::move(whole), std::move(samples)));
@@ -57,14 +58,14 @@ void SubsetSource::prepare(std::span<const SampleId> soon) const {
 
 std::vector<SampleId> SubsetSource::find_groups() const {
   std::vector<SampleId> begins;
-  // The group of the whole that the sample before was in: [begin, end).
+  // The group of the previous sample in the whole source: [begin, end).
   uint64_t begin = 0;
   uint64_t end = 0;
   for (uint64_t i = 0; i < samples_.size(); ++i) {
     const uint64_t sample = index_of(samples_[i]);
     if (sample >= begin && sample < end) continue;
     begins.push_back(SampleId{i});
-    // The last group that begins at the sample or before it.
+    // The last group that begins at or before the sample.
     uint64_t group = 0;
     uint64_t past = whole_->group_count();
     while (past - group > 1) {

@@ -1,8 +1,8 @@
-// SubsetSource: some samples of another source, in an order of their own.
+// SubsetSource: selected samples of another source, in any order.
 //
-// For a part of a dataset, such as what is held back for validation: sample i is the other source's
-// sample samples[i], under its name and label. A sample may be taken more than once. Eight bytes a
-// sample. Consecutive samples of one group of the other source are a group here.
+// For a part of a dataset, such as a validation split. Sample i is samples[i] of the other source,
+// with its name and label. A sample may occur more than once. Takes eight bytes per sample.
+// Consecutive samples from one group of the other source form a group here.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace millrace::data {
 
 class SubsetSource final : public SampleSource {
  public:
-  // Fails where a sample is not one of `whole`, which is shared with the caller.
+  // Fails if `whole`, which is shared with the caller, lacks a sample.
   static Result<std::shared_ptr<SubsetSource>> make(std::shared_ptr<const SampleSource> whole,
                                                     std::vector<SampleId> samples);
 

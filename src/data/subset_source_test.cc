@@ -46,7 +46,7 @@ class Digits final : public SampleSource {
   mutable std::vector<SampleId> prepared_;
 };
 
-// Done as soon as it is asked for.
+// Completes every read as soon as it is submitted.
 class DigitReads final : public SampleReads {
  public:
   DigitReads(const Digits& digits, size_t capacity) : digits_(digits), capacity_(capacity) {}
@@ -91,14 +91,14 @@ std::vector<uint64_t> groups_of(const SampleSource& source) {
   return begins;
 }
 
-TEST(SubsetSource, KeepsTheContractOfSources) {
+TEST(SubsetSource, PassesTheSourceContract) {
   const Status kept =
       check_source({.source = subset({7, 2, 3, 9}), .samples = {"7", "2", "3", "9"}});
   EXPECT_TRUE(kept.ok()) << kept.error().message();
   EXPECT_TRUE(check_source({.source = subset({}), .samples = {}}).ok());
 }
 
-TEST(SubsetSource, GivesSamplesUnderTheirOwnNamesAndLabels) {
+TEST(SubsetSource, KeepsNamesAndLabelsOfSamples) {
   const auto source = subset({7, 2, 2});
   EXPECT_EQ(source->name(SampleId{0}), "digit 7");
   EXPECT_EQ(source->label(SampleId{0}), 14);
@@ -111,7 +111,7 @@ TEST(SubsetSource, KeepsSamplesOfOneFileTogether) {
   EXPECT_THAT(groups_of(*subset({})), ElementsAre(0));
 }
 
-TEST(SubsetSource, PassesTheHintOnInTheNumbersOfTheWhole) {
+TEST(SubsetSource, ForwardsPrepareWithSamplesOfTheWholeSource) {
   const auto digits = std::make_shared<Digits>();
   const auto source = *SubsetSource::make(digits, {SampleId{7}, SampleId{2}});
   const SampleId soon[] = {SampleId{1}, SampleId{0}};
@@ -119,11 +119,11 @@ TEST(SubsetSource, PassesTheHintOnInTheNumbersOfTheWhole) {
   EXPECT_THAT(digits->prepared_, ElementsAre(SampleId{2}, SampleId{7}));
 }
 
-TEST(SubsetSource, RefusesASampleThatIsNotThere) {
+TEST(SubsetSource, RefusesASampleThatDoesNotExist) {
   const auto made = SubsetSource::make(std::make_shared<Digits>(), {SampleId{3}, SampleId{10}});
   ASSERT_FALSE(made.ok());
   EXPECT_THAT(made.error().message(),
-              HasSubstr("sample 10 cannot be part of a subset: there are 10"));
+              HasSubstr("sample 10 cannot be part of a subset: the source has 10 samples"));
 }
 
 }  // namespace
