@@ -24,36 +24,37 @@ bool has_shards(Shuffle shuffle) {
 }
 
 Status check(const LoaderOptions& options) {
-  if (!options.source) return fail(Errc::kInvalidArgument, "a loader needs a source of samples");
+  if (!options.source) return fail(Errc::kInvalidArgument, "a loader needs a source");
   if (!options.decoder) return fail(Errc::kInvalidArgument, "a loader needs a decoder");
   if (options.batch_size == 0 || options.batch_size > Share::kBatchSizeMax) {
-    return fail(Errc::kInvalidArgument, "batch_size is {}; a batch has 1 to {} samples",
+    return fail(Errc::kInvalidArgument, "batch_size is {}; it must be 1 to {}",
                 options.batch_size, Share::kBatchSizeMax);
   }
   if (options.world.rank >= options.world.size) {
-    return fail(Errc::kInvalidArgument, "rank {} does not exist in a world of {}; ranks begin at 0",
+    return fail(Errc::kInvalidArgument,
+                "rank {} does not exist in a world of {}; ranks are numbered from 0",
                 options.world.rank, options.world.size);
   }
   if (options.thread_count > kThreadCountMax) {
-    return fail(Errc::kInvalidArgument, "thread_count is {}; at most {} are started",
+    return fail(Errc::kInvalidArgument, "thread_count is {}; it must be at most {}",
                 options.thread_count, kThreadCountMax);
   }
   if (options.io_depth == 0 || options.io_depth > kIoDepthMax) {
-    return fail(Errc::kInvalidArgument, "io_depth is {}; a thread has 1 to {} reads in flight",
+    return fail(Errc::kInvalidArgument, "io_depth is {}; it must be 1 to {}",
                 options.io_depth, kIoDepthMax);
   }
   if (options.read_deadline.count() <= 0) {
-    return fail(Errc::kInvalidArgument, "read_deadline is not positive; no read could meet it");
+    return fail(Errc::kInvalidArgument, "read_deadline must be positive");
   }
   if (options.decoder->is_verbatim() && options.decoder->fields().size() != 1) {
     return fail(Errc::kInvalidArgument,
-                "the decoder takes samples as they are, but says that they have {} fields",
+                "the decoder passes samples through undecoded, so it must have 1 field, not {}",
                 options.decoder->fields().size());
   }
   return {};
 }
 
-// Only what decides the order, so that equal orders have equal options.
+// Sets only what determines the order, so that equal orders have equal options.
 OrderOptions order_options(const LoaderOptions& options) {
   OrderOptions order{.shuffle = options.shuffle,
                      .sample_count = options.source->sample_count(),
@@ -79,19 +80,20 @@ Result<BatchLayout> make_layout(const LoaderOptions& options) {
   ASSIGN_OR_RETURN(BatchLayout layout, BatchLayout::make(options.decoder->fields(), rows));
   if (layout.size_bytes > options.memory_bytes) {
     return fail(Errc::kInvalidArgument,
-                "a batch of {} samples takes {}, more than the {} that memory_bytes allows; take a "
-                "smaller batch_size or allow more",
+                "a batch of {} samples takes {}, but memory_bytes allows only {}; use a smaller "
+                "batch_size or raise memory_bytes",
                 rows, format_bytes(layout.size_bytes), format_bytes(options.memory_bytes));
   }
   return layout;
 }
 
-// Tiers are opened with the first epoch, since they have a thread; what is wrong is told before.
+// Tiers have a thread, so they are opened with the first epoch. Report their errors in open().
 Status check_tiers(const LoaderOptions& options) {
   const TierOptions& tiers = options.tiers;
   if (!tiers.any() && tiers.messages) {
     return fail(Errc::kInvalidArgument,
-                "ranks can give each other only what they keep; give memory or disk to keep it in");
+                "ranks can serve each other only samples that they keep; set the memory or disk "
+                "to keep them in");
   }
   if (tiers.disk_bytes == 0) return {};
   ASSIGN_OR_RETURN(std::shared_ptr<io::Engine> engine, io::open_engine("posix"));
@@ -136,15 +138,15 @@ class ThreadedLoader final : public Loader {
 
   const LoaderOptions options_;
   const BatchLayout layout_;
-  std::shared_ptr<const Order> order_;  // shared with the batches that are under way
+  std::shared_ptr<const Order> order_;  // shared with the batches in progress
   bool has_begun_ = false;              // an epoch
   data::Epoch epoch_{};
-  uint64_t done_ = 0;          // as of the batches returned
+  uint64_t done_ = 0;          // after the batches returned
   uint64_t batches_left_ = 0;  // of the epoch
   uint64_t batch_count_ = 0;
 
-  mutable std::mutex mutex_;                 // for what other threads ask: the next four
-  mutable std::optional<uint32_t> dataset_;  // its fingerprint, once it was wanted
+  mutable std::mutex mutex_;                 // guards the next four against other threads
+  mutable std::optional<uint32_t> dataset_;  // its fingerprint, once computed
   std::shared_ptr<TieredSource> tiers_;      // null: none; shared with the pipeline's threads
   std::unique_ptr<Pipeline> pipeline_;       // from the first epoch on; only the consumer sets it
   LoaderStats counts_;                       // what the pipeline does not count
@@ -153,9 +155,9 @@ class ThreadedLoader final : public Loader {
 Status ThreadedLoader::check_process() const {
   if (!pipeline_ || pipeline_->is_of_this_process()) return {};
   return fail(Errc::kCancelled,
-              "the loader was started before this process, {}, was forked, and its threads are not "
-              "here; open a loader of its own in each process after the fork, or start processes "
-              "by spawn instead of fork",
+              "process {} was forked after the loader had started, so it lacks the loader's "
+              "threads; open a loader in each process after the fork, or start processes with "
+              "spawn instead of fork",
               getpid());
 }
 
@@ -205,7 +207,7 @@ Result<std::shared_ptr<TieredSource>> ThreadedLoader::open_tiers() const {
   return std::shared_ptr<TieredSource>(std::move(tiers));
 }
 
-// Not in open(): until the first epoch there are no threads, and the process may fork.
+// Not in open(): without threads, the process may still fork until the first epoch.
 Status ThreadedLoader::open_pipeline() {
   ASSIGN_OR_RETURN(auto tiers, open_tiers());
   const std::lock_guard lock(mutex_);
@@ -218,14 +220,14 @@ Status ThreadedLoader::begin(data::Epoch epoch, uint64_t done) {
   if (!pipeline_) RETURN_IF_ERROR(open_pipeline());
   const ShareOptions share = share_options(done);
   const bool goes_on = source()->can_read_ahead();
-  // After the last batch of an epoch the threads are in the next one already, and so is the source:
-  // it must not be told to begin again. Where they are not, it is told before they are.
+  // After the last batch of an epoch the threads and the source are already in the next one, so
+  // the source must not start it again. Otherwise the source starts before the threads do.
   const bool follows = has_begun_ && batches_left_ == 0 && done == 0 &&
                        data::number_of(epoch) == data::number_of(epoch_) + 1;
   const bool is_under_way = done == 0 && pipeline_->skip_to(epoch);
   if (!is_under_way || !follows) source()->start_epoch(epoch, done);
   if (!is_under_way) {
-    // Who takes the same epoch again does so once more, as in a validation that knows no epochs.
+    // Repeating an epoch predicts another repetition, as in a validation loop without epochs.
     const uint64_t epoch_step = has_begun_ && epoch == epoch_ ? 0 : 1;
     RETURN_IF_ERROR(pipeline_->restart(BatchSchedule(order_, share,
                                                      {.epoch = epoch,
@@ -245,11 +247,11 @@ Status ThreadedLoader::begin(data::Epoch epoch, uint64_t done) {
 Result<std::optional<data::Batch>> ThreadedLoader::next() {
   RETURN_IF_ERROR(check_process());
   if (!has_begun_) {
-    return fail(Errc::kInvalidArgument, "no epoch was begun; call start_epoch() before next()");
+    return fail(Errc::kInvalidArgument, "no epoch was started; call start_epoch() before next()");
   }
   if (batches_left_ == 0) return std::optional<data::Batch>();
   ASSIGN_OR_RETURN(const std::shared_ptr<BatchWork> work, pipeline_->next());
-  // From here on the batch counts as taken, also where it fails: the next call goes on after it.
+  // From here on the batch counts as taken, even if it fails: the next call returns the one after.
   --batches_left_;
   if (work->failure()) return Error(*work->failure());
   RETURN_IF_ERROR(judge_bad_rows(*work));
@@ -264,10 +266,10 @@ Result<std::optional<data::Batch>> ThreadedLoader::next() {
 Status ThreadedLoader::judge_bad_rows(BatchWork& work) {
   std::vector<BadRow>& bad_rows = work.bad_rows();
   if (bad_rows.empty()) return {};
-  // The first in the order of the batch, whichever thread came first.
+  // Report the first in batch order, whichever thread came first.
   std::ranges::sort(bad_rows, {}, &BadRow::row);
   const Error& first = bad_rows.front().error;
-  // A rank that would have given them is lost: the samples are not bad.
+  // kCancelled: the rank that would have sent them is lost. The samples are not bad.
   const auto is_lost = [](const BadRow& row) { return row.error.code() == Errc::kCancelled; };
   if (const auto lost = std::ranges::find_if(bad_rows, is_lost); lost != bad_rows.end()) {
     return lost->error;
@@ -287,7 +289,7 @@ void ThreadedLoader::cancel() {
   if (pipeline_ && pipeline_->is_of_this_process()) pipeline_->cancel();
 }
 
-// When it is first wanted: the first batch must not wait for the names of all samples.
+// Computed on first use: the first batch must not wait for the names of all samples.
 uint32_t ThreadedLoader::dataset() const {
   const std::lock_guard lock(mutex_);
   if (!dataset_) dataset_ = data::fingerprint(*options_.source);
@@ -307,8 +309,8 @@ Status ThreadedLoader::check_shards(const LoaderState& state) const {
     return {};
   }
   return fail(Errc::kInvalidArgument,
-              "the state is of another order: its shard_count is {}, this loader's {}; open the "
-              "loader as it was when the state was saved",
+              "the state has another order: its shard_count is {}, this loader's {}; open the "
+              "loader with the options that the state was saved with",
               state.order.shard_count, options_.shard_count);
 }
 
@@ -317,7 +319,8 @@ Status ThreadedLoader::restore(const LoaderState& state) {
   RETURN_IF_ERROR(check_continues(state, this->state()));
   RETURN_IF_ERROR(check_shards(state));
   if (state.order.shard_count != order_->options().shard_count) {
-    // Saved by a world of another size, whose number of shards is kept: the order is the job's.
+    // A world of another size saved it. Keep its number of shards, because the order must not
+    // change.
     OrderOptions order = order_options(options_);
     order.shard_count = state.order.shard_count;
     ASSIGN_OR_RETURN(order_, make_order(order));

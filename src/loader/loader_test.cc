@@ -465,7 +465,7 @@ TEST(Loader, RefusesOptionsThatMakeNoSense) {
   wrong = options(10, Share::kBatchSizeMax);
   wrong.tail = Tail::kPad;
   EXPECT_THAT(refused(wrong), HasSubstr("smaller batch_size"));
-  EXPECT_THAT(refused(options(10, Share::kBatchSizeMax + 1)), HasSubstr("a batch has 1 to"));
+  EXPECT_THAT(refused(options(10, Share::kBatchSizeMax + 1)), HasSubstr("it must be 1 to"));
 }
 
 }  // namespace

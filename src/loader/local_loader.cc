@@ -19,31 +19,31 @@ constinit Name wait_region{MILLRACE_BATCH_WAIT};
 Status check(const LoaderOptions& options) {
   if (options.shuffle != Shuffle::kPartial) {
     return fail(Errc::kInvalidArgument,
-                "ranks hold samples on their own storage for shuffle 'partial', and this is '{}'",
+                "shard storage needs shuffle 'partial'; this loader's is '{}'",
                 shuffle_name(options.shuffle));
   }
   if (options.shard_count != 0 && options.shard_count != options.world.size) {
     return fail(Errc::kInvalidArgument,
-                "each of the {} ranks holds its own samples, and {} shards were asked for; leave "
-                "the number of shards out",
+                "with shard storage, each of the {} ranks has one shard, but shard_count is {}; "
+                "leave shard_count out",
                 options.world.size, options.shard_count);
   }
   if (options.tiers.any()) {
     return fail(Errc::kInvalidArgument,
-                "the samples of this rank lie on its own storage already; keep no other copies of "
-                "them near");
+                "the samples of this rank are already on its own storage; do not combine shard "
+                "storage with tiers");
   }
   const comm::Comm& comm = *options.local.comm;
   if (comm::index_of(comm.rank()) == options.world.rank && comm.size() == options.world.size) {
     return {};
   }
   return fail(Errc::kInvalidArgument,
-              "the loader is rank {} of {}, and samples would be exchanged as rank {} of {}; the "
-              "ranks of both must be the same",
+              "the loader is rank {} of {}, but its communicator is rank {} of {}; the two must be "
+              "equal",
               options.world.rank, options.world.size, comm::index_of(comm.rank()), comm.size());
 }
 
-// Whether the loader was told to stop, for who waits elsewhere than in the loader.
+// Whether the loader was asked to stop; for waits outside of the loader.
 struct Interruption {
   std::atomic<bool> is_cancelled = false;
   std::function<bool()> asked;
@@ -56,7 +56,7 @@ class LocalLoader final : public Loader {
   struct Parts {
     std::shared_ptr<Interruption> interruption;  // shared with the shard's waits
     std::unique_ptr<HeldShard> shard;
-    std::unique_ptr<Loader> batches;  // ends before what it reads from
+    std::unique_ptr<Loader> batches;  // destroyed before what it reads from
     ShareOptions share;
   };
 
@@ -102,20 +102,20 @@ class LocalLoader final : public Loader {
   Parts parts_;
   pid_t process_;
   data::Epoch epoch_{};
-  std::optional<Error> failure_;  // of the exchange of this pass
-  uint64_t taken_ = 0;            // of the batches of this pass
-  uint64_t left_ = 0;             // when it began
+  std::optional<Error> failure_;  // of the exchange, since begin()
+  uint64_t taken_ = 0;            // batches taken since begin()
+  uint64_t left_ = 0;             // batches left at begin()
 };
 
 Status LocalLoader::check_process() const {
   if (getpid() == process_) return {};
   return fail(Errc::kUnsupported,
-              "the loader exchanges samples with other ranks for process {}, and this is {}, which "
-              "was forked from it; open a loader in the process that uses it",
+              "the loader exchanges samples with other ranks in process {}; this is process {}, "
+              "forked from it; open the loader in the process that uses it",
               process_, getpid());
 }
 
-// Whether no rank has a batch left: the first has the most.
+// Whether no rank has a batch left. Rank 0 has the most.
 bool LocalLoader::is_over(uint64_t done) const {
   ShareOptions first = parts_.share;
   first.world.rank = 0;
@@ -123,7 +123,7 @@ bool LocalLoader::is_over(uint64_t done) const {
   return done > 0 && Share(first).batch_count() == 0;
 }
 
-// Brings the storage to the epoch. All ranks decide alike here, from what all of them know.
+// Brings the storage to the epoch. All ranks decide alike, because they decide from shared facts.
 Status LocalLoader::begin(data::Epoch epoch, uint64_t done) {
   RETURN_IF_ERROR(check_process());
   parts_.interruption->is_cancelled = false;
@@ -133,7 +133,7 @@ Status LocalLoader::begin(data::Epoch epoch, uint64_t done) {
   failure_.reset();
   taken_ = 0;
   left_ = Share(share).batch_count();
-  // Of an epoch that was taken to its end nothing is read any more, and its exchange is done.
+  // An epoch that was consumed to its end needs no reads, and its exchange is done.
   const data::Epoch after{data::number_of(epoch) + 1};
   if (is_over(done) && parts_.shard->epoch() == after) return {};
   if (parts_.shard->epoch() == epoch) return {};
@@ -141,8 +141,8 @@ Status LocalLoader::begin(data::Epoch epoch, uint64_t done) {
   return parts_.shard->bring_to(epoch);
 }
 
-// Where the exchange of the epoch is under way already, it stays so: what is read does not matter
-// to it.
+// An exchange of the epoch that is already in progress continues: it does not depend on what is
+// read.
 template <typename Start>
 Status LocalLoader::start(Start start_batches) {
   RETURN_IF_ERROR(start_batches());
@@ -150,7 +150,7 @@ Status LocalLoader::start(Start start_batches) {
   return is_due ? parts_.shard->start_exchange() : Status();
 }
 
-// Training stands still until all ranks have the next epoch.
+// Training waits here until all ranks have the next epoch.
 Status LocalLoader::end_epoch() {
   Region region(wait_region);
   region.epoch(static_cast<uint32_t>(data::number_of(epoch_)));
@@ -164,7 +164,7 @@ Result<std::optional<data::Batch>> LocalLoader::next() {
   if (!batch.ok() || !is_exchanging()) return batch;
   const Status exchanged = *batch ? parts_.shard->advance(++taken_, left_) : end_epoch();
   if (exchanged.ok()) return batch;
-  // Not a bad sample: the job cannot go on.
+  // kCancelled, so that it does not count as a bad sample: the job cannot continue.
   failure_ = Error(Errc::kCancelled, exchanged.error().message());
   return *failure_;
 }
@@ -174,11 +174,11 @@ Status LocalLoader::restore(const LoaderState& state) {
   if (state.order.shard_count != own) {
     return fail(
         Errc::kInvalidArgument,
-        "the state was saved by {} ranks that hold samples, and there are {}; start the job "
-        "with {} ranks, or read the samples from the dataset and not from a local directory",
+        "the state was saved by {} ranks with shard storage, and there are {}; start the job "
+        "with {} ranks, or read the samples from the dataset instead of a local directory",
         state.order.shard_count, own, state.order.shard_count);
   }
-  // What the state says is checked before anything is moved for it.
+  // Check the state before moving any samples for it.
   RETURN_IF_ERROR(check_continues(state, this->state()));
   RETURN_IF_ERROR(begin(state.epoch, state.done));
   return start([&] { return parts_.batches->restore(state); });
@@ -217,7 +217,7 @@ Result<std::unique_ptr<Loader>> open_parts(LoaderOptions options) {
                                     .staging = staging_of(options, parts.interruption)}));
   options.shard_count = options.world.size;
   options.local = {};
-  // A rank without samples pads its batches with those of others, which it has to read.
+  // A rank without samples pads its batches with samples of other ranks, so it reads the dataset.
   if (parts.shard->storage().slot_count() > 0) options.source = parts.shard->source();
   ASSIGN_OR_RETURN(parts.batches, Loader::open(std::move(options)));
   return std::unique_ptr<Loader>(new LocalLoader(std::move(parts)));
@@ -229,7 +229,7 @@ Result<std::unique_ptr<Loader>> open_local_loader(LoaderOptions options) {
   if (!options.local.comm) options.local.comm = comm::single();
   const std::shared_ptr<comm::Comm> comm = options.local.comm;
   auto opened = open_parts(std::move(options));
-  // Else the others would wait for a rank that has failed.
+  // Otherwise the other ranks would wait for one that has failed.
   RETURN_IF_ERROR(agree_all(*comm, opened.ok() ? Status() : Status(opened.error())));
   return opened;
 }

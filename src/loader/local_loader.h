@@ -1,9 +1,9 @@
-// local_loader: a loader whose rank holds its samples on its own storage, and exchanges some with
-// other ranks while an epoch is trained.
+// local_loader: a loader for a rank that holds its shard on its own storage and exchanges samples
+// with other ranks while an epoch is trained.
 //
-// A loader over what the rank holds, and the exchange beside it: each batch that is taken lets the
-// exchange go on, and the end of the epoch commits it. Batches, their order and the state are those
-// of the same loader without a storage.
+// It combines a loader over the shard with the exchange. Each batch taken advances the exchange,
+// and the end of the epoch commits it. Batches, their order and the state equal those of the same
+// loader without shard storage.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace millrace::loader {
 
-// Collective. REQUIRES: options that Loader::open() found good, with a local directory
+// Collective. REQUIRES: options that Loader::open() has checked, with a local directory
 Result<std::unique_ptr<Loader>> open_local_loader(LoaderOptions options);
 
 }  // namespace millrace::loader

@@ -464,15 +464,15 @@ std::string refused(const Job& job, uint32_t rank, std::shared_ptr<comm::Comm> c
 
 TEST_F(LocalLoaders, RefuseWhatCannotBe) {
   EXPECT_THAT(refused(job(10, 2), 1, nullptr),
-              HasSubstr("rank 1 of 2, and samples would be exchanged as rank 0 of 1"));
+              HasSubstr("rank 1 of 2, but its communicator is rank 0 of 1"));
   LoaderOptions options{.source = std::make_shared<const NumberedSource>(10),
                         .decoder = std::make_shared<LengthDecoder>(),
                         .shuffle = Shuffle::kGlobal,
                         .local = {.directory = directory_.path()}};
-  EXPECT_THAT(Loader::open(options).error().message(), HasSubstr("and this is 'global'"));
+  EXPECT_THAT(Loader::open(options).error().message(), HasSubstr("this loader's is 'global'"));
   options.shuffle = Shuffle::kPartial;
   options.tiers.memory_bytes = 1000;
-  EXPECT_THAT(Loader::open(options).error().message(), HasSubstr("keep no other copies"));
+  EXPECT_THAT(Loader::open(options).error().message(), HasSubstr("with tiers"));
 }
 
 TEST_F(LocalLoaders, RefuseAStateOfAnotherNumberOfRanks) {
@@ -480,7 +480,7 @@ TEST_F(LocalLoaders, RefuseAStateOfAnotherNumberOfRanks) {
   LoaderState state = loader->state();
   state.order.shard_count = 4;
   EXPECT_THAT(loader->restore(state).error().message(),
-              HasSubstr("saved by 4 ranks that hold samples, and there are 1"));
+              HasSubstr("saved by 4 ranks with shard storage, and there are 1"));
   state.order.shard_count = 1;
   state.order.seed = 5;
   EXPECT_THAT(loader->restore(state).error().message(), HasSubstr("its seed is 5"));

@@ -10,7 +10,7 @@ namespace millrace::loader {
 namespace {
 
 constexpr uint64_t kStateVersion = 2;
-// Means the same but for partial shuffling, which has another order since.
+// Means the same, except that partial shuffling had another order.
 constexpr uint64_t kStateVersionBefore = 1;
 
 Status read_dataset(Fields& fields, std::optional<uint32_t>& dataset) {
@@ -18,7 +18,7 @@ Status read_dataset(Fields& fields, std::optional<uint32_t>& dataset) {
   uint64_t number = 0;
   RETURN_IF_ERROR(fields.read("dataset", number));
   if (number > std::numeric_limits<uint32_t>::max()) {
-    return fields.complain("dataset", fmt::format("{} is more than 32 bits", number));
+    return fields.complain("dataset", fmt::format("{} does not fit into 32 bits", number));
   }
   dataset = static_cast<uint32_t>(number);
   return {};
@@ -40,13 +40,13 @@ Result<LoaderState> state_in(Fields& fields) {
   RETURN_IF_ERROR(fields.finish());
   ASSIGN_OR_RETURN(state.order.shuffle, shuffle_from(shuffle).within("shuffle"));
   if (shard_count > std::numeric_limits<uint32_t>::max()) {
-    return fields.complain("shards", fmt::format("{} shards are too many", shard_count));
+    return fields.complain("shards", fmt::format("{} is too many", shard_count));
   }
   state.order.shard_count = static_cast<uint32_t>(shard_count);
   state.epoch = data::Epoch{epoch};
   RETURN_IF_ERROR(check_order(state.order));
   if (state.done > state.order.sample_count) {
-    return fields.complain("done", fmt::format("{} of {} samples cannot be done", state.done,
+    return fields.complain("done", fmt::format("{} of {} samples is impossible", state.done,
                                                state.order.sample_count));
   }
   return state;
@@ -80,19 +80,19 @@ Result<LoaderState> LoaderState::parse(std::string_view text) {
   RETURN_IF_ERROR(fields.require("version", version));
   if (version != kStateVersion && version != kStateVersionBefore) {
     return fail(Errc::kUnsupported,
-                "the loader state was written as version {}; this build reads versions {} and {}. "
-                "Use the build that wrote it, or begin the epoch anew",
+                "the loader state has version {}; this build reads versions {} and {}. Use the "
+                "build that wrote it, or start the epoch again",
                 version, kStateVersionBefore, kStateVersion);
   }
   auto state = state_in(fields);
   if (state.ok() && version == kStateVersionBefore && state->order.shuffle == Shuffle::kPartial) {
     return fail(Errc::kUnsupported,
-                "the loader state was written as version {}, whose partial shuffling had another "
-                "order: samples would repeat and others be left out. Use the build that wrote it, "
-                "or begin the epoch anew",
+                "the loader state has version {}, which had another order for partial shuffling: "
+                "some samples would repeat and others would be missing. Use the build that wrote "
+                "it, or start the epoch again",
                 version);
   }
-  // What is found by the fields has their place before it already.
+  // Errors of a field already start with its place.
   if (!state.ok() && !state.error().message().starts_with(kName)) {
     return std::move(state).within(kName);
   }
@@ -103,8 +103,8 @@ Status check_continues(const LoaderState& state, const LoaderState& own_state) {
   const OrderOptions& own = own_state.order;
   const auto differs = [](std::string_view what, const auto& of_state, const auto& of_loader) {
     return fail(Errc::kInvalidArgument,
-                "the state is of another order: its {} is {}, this loader's {}; open the loader as "
-                "it was when the state was saved",
+                "the state has another order: its {} is {}, this loader's {}; open the loader with "
+                "the options that the state was saved with",
                 what, of_state, of_loader);
   };
   const OrderOptions& of_state = state.order;
@@ -114,9 +114,8 @@ Status check_continues(const LoaderState& state, const LoaderState& own_state) {
   if (state.dataset && own_state.dataset && state.dataset != own_state.dataset) {
     return fail(
         Errc::kInvalidArgument,
-        "the state is of another dataset: it has {} samples too, but under other names, in "
-        "another order or of other classes. Bring back the files as they were, or begin the "
-        "epoch anew",
+        "the state is of another dataset: it has {} samples too, but with other names, in another "
+        "order or with other classes. Restore the files, or start the epoch again",
         own.sample_count);
   }
   if (of_state.shuffle != own.shuffle) {
@@ -127,7 +126,7 @@ Status check_continues(const LoaderState& state, const LoaderState& own_state) {
     return differs("fraction", of_state.fraction, own.fraction);
   }
   if (state.done > own.sample_count) {
-    return fail(Errc::kInvalidArgument, "the state has used up {} samples of {}", state.done,
+    return fail(Errc::kInvalidArgument, "the state has consumed {} of {} samples", state.done,
                 own.sample_count);
   }
   return {};

@@ -24,7 +24,7 @@ std::string refused(const std::string& text) {
   return state.ok() ? "" : state.error().message();
 }
 
-// The text with one piece of it changed.
+// The text with one part changed.
 std::string changed(std::string_view from, std::string_view to) {
   std::string text = some_state().text();
   return text.replace(text.find(from), from.size(), to);
@@ -37,7 +37,7 @@ TEST(LoaderState, IsOneLineOfText) {
             R"("done": 65536})");
 }
 
-TEST(LoaderState, TellsTheDatasetWhereItIsKnown) {
+TEST(LoaderState, ContainsTheFingerprintOfTheDatasetIfKnown) {
   LoaderState state = some_state();
   state.dataset = 3507606406;
   EXPECT_THAT(state.text(), HasSubstr(R"("samples": 1281167, "dataset": 3507606406, "seed")"));
@@ -46,10 +46,10 @@ TEST(LoaderState, TellsTheDatasetWhereItIsKnown) {
   EXPECT_EQ(read->dataset, 3507606406u);
   EXPECT_EQ(LoaderState::parse(some_state().text())->dataset, std::nullopt);
   EXPECT_THAT(refused(changed("\"seed\"", "\"dataset\": 4294967296, \"seed\"")),
-              HasSubstr("4294967296 is more than 32 bits"));
+              HasSubstr("4294967296 does not fit into 32 bits"));
 }
 
-TEST(LoaderState, IsReadBackWhole) {
+TEST(LoaderState, SurvivesARoundTrip) {
   const auto state = LoaderState::parse(some_state().text());
   ASSERT_TRUE(state.ok()) << state.error().message();
   EXPECT_EQ(state->text(), some_state().text());
@@ -57,20 +57,20 @@ TEST(LoaderState, IsReadBackWhole) {
   EXPECT_EQ(state->done, 65'536u);
 }
 
-TEST(LoaderState, OfTheVersionBeforeIsReadWhereItsOrderIsTheSame) {
+TEST(LoaderState, OfThePreviousVersionIsAcceptedIfItsOrderIsUnchanged) {
   const std::string partial = changed("\"version\": 2", "\"version\": 1");
-  EXPECT_THAT(refused(partial), HasSubstr("version 1, whose partial shuffling had another order"));
+  EXPECT_THAT(refused(partial), HasSubstr("version 1, which had another order for partial"));
   std::string global = partial;
   global.replace(global.find("partial"), 7, "global");
   EXPECT_EQ(refused(global), "");
 }
 
-TEST(LoaderState, EveryFieldMustBeThereAndMakeSense) {
+TEST(LoaderState, EveryFieldMustBePresentAndValid) {
   EXPECT_THAT(refused(""), HasSubstr("loader state:1: "));
   EXPECT_THAT(refused("[]"), HasSubstr("loader state"));
   EXPECT_THAT(refused(some_state().text() + "x"), HasSubstr("loader state:1: "));
   EXPECT_THAT(refused(changed("\"version\": 2", "\"version\": 3")),
-              HasSubstr("written as version 3; this build reads versions 1 and 2"));
+              HasSubstr("has version 3; this build reads versions 1 and 2"));
   EXPECT_THAT(refused(changed("\"partial\"", "\"partly\"")), HasSubstr("no shuffling 'partly'"));
   EXPECT_THAT(refused(changed("1281167", "-1")), HasSubstr("samples"));
   EXPECT_THAT(refused(changed("1281167", "9223372036854775809")), HasSubstr("more than an order"));

@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-// A mapping and not aligned_alloc: what is freed goes back to the system at once, and the start
-// can be put where a huge page can begin.
+// A mapping, not aligned_alloc: freed memory returns to the system at once, and the start can be
+// aligned to a huge page.
 std::byte* map_memory(size_t size_bytes) {
   const bool is_large = size_bytes >= kHugePageBytes;
   const size_t mapped_bytes = size_bytes + (is_large ? kHugePageBytes : 0);
@@ -32,13 +32,14 @@ std::byte* map_memory(size_t size_bytes) {
   const size_t before = past == 0 ? 0 : kHugePageBytes - past;
   if (before > 0) munmap(bytes, before);
   if (before < kHugePageBytes) munmap(bytes + before + size_bytes, kHugePageBytes - before);
-  // They are touched for the first time in a third of the time (docs/design/pipeline.md). Only a
-  // wish: where the kernel has no huge pages, the buffer works as well.
+  // With huge pages, the first touch takes a third of the time (docs/design/pipeline.md). Only a
+  // hint: the buffer also works if the kernel has no huge pages.
   static_cast<void>(madvise(bytes + before, size_bytes, MADV_HUGEPAGE));
   return bytes + before;
 }
 
-// The kernel's own: what lies past a buffer is unmapped from a page's start on, or not at all.
+// Rounds up to the kernel's page size: munmap fails if the address after the buffer is not aligned
+// to it.
 size_t whole_pages(size_t size_bytes) {
   const size_t page = page_bytes();
   return (std::max<size_t>(size_bytes, 1) + page - 1) / page * page;
@@ -68,15 +69,15 @@ class BatchMemory::Pool {
         options_.hooks.allocate ? options_.hooks.allocate(size_bytes_) : map_memory(size_bytes_);
     if (memory == nullptr) {
       return fail(Errc::kExhausted,
-                  "no memory for a batch of {}; take smaller batches, or let go of those held",
+                  "no memory for a batch of {}; use smaller batches, or release those you hold",
                   format_bytes(size_bytes_));
     }
     return static_cast<std::byte*>(memory);
   }
 
   void put_back(std::byte* bytes) {
-    // In a child of fork the lock may be held by a thread that is not there, and an accelerator's
-    // functions may not be called: the buffer ends with the child.
+    // In a child of fork, a thread that does not exist there may hold the lock, and an
+    // accelerator's functions must not be called. The buffer lives until the child exits.
     if (!is_of_this_process()) return;
     Returned buffer{bytes, options_.hooks.fence ? options_.hooks.fence() : nullptr};
     std::vector<Returned> surplus;
@@ -98,7 +99,7 @@ class BatchMemory::Pool {
     give_up(surplus);
   }
 
-  // What comes back from now on is not kept: nobody takes it any more.
+  // From now on, frees returned buffers, because nobody takes them any more.
   void close() {
     if (!is_of_this_process()) return;
     std::vector<Returned> surplus;
@@ -130,7 +131,7 @@ class BatchMemory::Pool {
 
   bool is_of_this_process() const { return getpid() == pid_; }
 
-  // One to use again: the last that is free; where enough are fenced, the one that is longest.
+  // A buffer to reuse: the last that is free or, if enough are fenced, the one fenced longest.
   std::optional<Returned> take_back() {
     const auto from =
         std::ranges::find_if(returned_.rbegin(), returned_.rend(), &Returned::is_free);
@@ -143,7 +144,7 @@ class BatchMemory::Pool {
     return buffer;
   }
 
-  // Those that are too many. The fenced ones stay: whoever gives one back must not wait for it.
+  // Takes out the buffers beyond kept_count. Fenced ones stay: releasing a buffer must not wait.
   void move_surplus(std::vector<Returned>& surplus) {
     for (size_t i = 0; i < returned_.size() && returned_.size() > kept_count_;) {
       if (!returned_[i].is_free()) {
@@ -170,7 +171,7 @@ class BatchMemory::Pool {
   const size_t size_bytes_;
   const pid_t pid_ = getpid();
   mutable std::mutex mutex_;
-  std::vector<Returned> returned_;  // in the order in which they came back
+  std::vector<Returned> returned_;  // in order of return
   bool is_closed_ = false;
   size_t kept_count_;
   uint64_t allocated_count_ = 0;

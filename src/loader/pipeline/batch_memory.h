@@ -1,13 +1,13 @@
-// BatchMemory: page-aligned buffers of one size that go back to their pool when they are let go of.
+// BatchMemory: page-aligned buffers of one size that return to their pool when released.
 //
-// A buffer that is handed out belongs to whoever holds it, for as long as they like: the pool never
-// waits for one to come back but makes another. It may be outlived by its buffers, and be used by
-// any number of threads. What comes back last is handed out first, since the caches may still hold
-// it.
+// A holder may keep a buffer as long as it likes: the pool does not wait for its return but
+// allocates another. Buffers may outlive the pool. Thread-safe. The buffer returned last is handed
+// out first, because it may still be in the CPU caches.
 //
-// Where an accelerator copies from buffers by itself, one may come back before the copy is made. A
-// fence then says when it may be written again: until then others are handed out, and new ones made
-// until kept_count wait for the accelerator; from there on it is waited for.
+// If an accelerator copies from buffers asynchronously, a buffer may return before its copy is
+// done. A fence then tells when it may be written again. Until then the pool hands out other
+// buffers and allocates new ones, until kept_count buffers wait for the accelerator. After that it
+// waits for the oldest fence.
 #pragma once
 
 #include <cstddef>
@@ -19,22 +19,21 @@
 
 namespace millrace::loader {
 
-// What may still read a buffer that every holder has let go of. Asked by any thread.
+// Work that may still read a buffer after its last holder has released it. Thread-safe.
 class Fence {
  public:
   virtual ~Fence() = default;
   virtual bool is_over() const = 0;
-  virtual void wait() const = 0;  // until it is over
+  virtual void wait() const = 0;  // until is_over()
 };
 
-// How memory is had where it must be of a certain kind, such as pinned for an accelerator. Called
-// by any thread, and `free` and `fence` also after the loader is gone; none is called in a child of
-// fork.
+// How to allocate special memory, such as pinned memory for an accelerator. Called on any thread;
+// `free` and `fence` also after the loader is gone. None is called in a child of fork.
 struct MemoryHooks {
-  std::function<void*(size_t size_bytes)> allocate;  // page-aligned; null: there is no more
+  std::function<void*(size_t size_bytes)> allocate;  // page-aligned; null: out of memory
   std::function<void(void* memory, size_t size_bytes)> free;
-  // Of all that was begun by now, called when the last holder lets go. Empty, or null: nothing
-  // reads the buffer any more.
+  // Called when the last holder releases a buffer. Returns a fence for all work begun so far. No
+  // hook, or a null fence: nothing reads the buffer any more.
   std::function<std::unique_ptr<Fence>()> fence;
 };
 
@@ -42,8 +41,8 @@ class BatchMemory {
  public:
   struct Options {
     size_t buffer_bytes = 0;
-    size_t kept_count = 2;  // of buffers that nobody uses, this many at most are kept for later
-    MemoryHooks hooks;      // empty: the system's memory
+    size_t kept_count = 2;  // maximum number of unused buffers to keep
+    MemoryHooks hooks;      // empty: ordinary memory
   };
 
   explicit BatchMemory(Options options);
@@ -52,17 +51,17 @@ class BatchMemory {
   BatchMemory(const BatchMemory&) = delete;
   BatchMemory& operator=(const BatchMemory&) = delete;
 
-  // A buffer of buffer_bytes; what is in it is left over from its last use.
+  // A buffer of buffer_bytes, with whatever its last use left in it.
   Result<std::shared_ptr<std::byte>> take();
 
   void set_kept_count(size_t count);
 
-  size_t free_count() const;         // kept for later
-  uint64_t allocated_count() const;  // since the start: what was not a second use
+  size_t free_count() const;         // unused buffers kept
+  uint64_t allocated_count() const;  // since the start; excludes reuse
 
  private:
   class Pool;
-  std::shared_ptr<Pool> pool_;  // shared with the buffers that are out
+  std::shared_ptr<Pool> pool_;  // shared with the buffers handed out
 };
 
 }  // namespace millrace::loader

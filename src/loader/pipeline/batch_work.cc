@@ -8,11 +8,11 @@
 namespace millrace::loader {
 namespace {
 
-// What direct reads want of an address, and as long as a page is at least.
+// The alignment that direct reads need, and the smallest page size.
 constexpr size_t kFieldAlignmentBytes = 4096;
 
-// Adds rows * row_bytes, from a whole page on, to *size_bytes and returns where they begin; nothing
-// where the sum does not fit.
+// Appends rows * row_bytes, page-aligned, to *size_bytes and returns where they begin; nullopt if
+// the sum overflows.
 std::optional<size_t> append(size_t* size_bytes, uint64_t rows, uint64_t row_bytes) {
   size_t begin = 0;
   size_t bytes = 0;
@@ -50,8 +50,8 @@ Result<BatchLayout> BatchLayout::make(std::vector<data::FieldSpec> fields, uint6
   layout.is_real_offset = place(sizeof(uint8_t));
   if (!fits) {
     return fail(Errc::kInvalidArgument,
-                "a batch of {} samples would have more bytes than a program can address; take a "
-                "smaller batch_size",
+                "a batch of {} samples has more bytes than a program can address; use a smaller "
+                "batch_size",
                 batch_size);
   }
   return layout;
@@ -97,7 +97,7 @@ void BatchWork::add_bad(uint64_t row, Error error) {
 }
 
 bool BatchWork::finish(uint64_t row_count) {
-  // Releases what was written into the rows, and takes over what others released.
+  // Releases the writes to these rows and acquires those of other threads.
   return rows_left_.fetch_sub(row_count, std::memory_order_acq_rel) == row_count;
 }
 
@@ -119,7 +119,7 @@ void BatchWork::leave_out_bad_rows() {
 void BatchWork::move_row(uint64_t from, uint64_t to) const {
   for (size_t field = 0; field < layout_.fields.size(); ++field) {
     const ByteView bytes = place(field, from);
-    // An empty row has no bytes, and memcpy asks for a place even then.
+    // An empty row may have a null pointer, which memcpy does not allow.
     if (!bytes.empty()) std::memcpy(place(field, to).data(), bytes.data(), bytes.size());
   }
   samples_[to] = samples_[from];

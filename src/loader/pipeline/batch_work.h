@@ -1,8 +1,7 @@
-// BatchWork: one batch on its way: whose rows threads take some at a time, fill, and report as
-// done.
+// BatchWork: a batch being filled; threads claim its rows in groups.
 //
-// Rows are handed out and counted by atomic counters, so that no sample costs a lock. Different
-// rows may be filled by different threads; the rest is for one thread at a time, before the first
+// Rows are claimed and counted with atomic counters, so that no sample takes a lock. Different
+// threads may fill different rows. Everything else is for one thread at a time, before the first
 // row is claimed or after the last one is done.
 #pragma once
 
@@ -23,8 +22,7 @@
 
 namespace millrace::loader {
 
-// Where in a buffer the fields of a batch lie: each from a page of its own on, rows one after
-// another.
+// Where the fields of a batch are in a buffer. Each begins at a page; its rows are contiguous.
 struct BatchLayout {
   std::vector<data::FieldSpec> fields;
   std::vector<size_t> field_offsets;
@@ -50,46 +48,46 @@ struct BadRow {
 
 class BatchWork {
  public:
-  // Each thread comes back for rows this often in a batch, so that a slow sample at the end of one
-  // holds up few.
+  // How often each thread claims rows of a batch. Several small claims, so that a slow sample
+  // delays few rows.
   static constexpr uint64_t kClaimsPerThread = 4;
 
-  // REQUIRES: the layout outlives it and has room for the rows.
+  // REQUIRES: the layout outlives this and has room for the rows.
   BatchWork(ScheduledBatch batch, const BatchLayout& layout);
 
   const ScheduledBatch& scheduled() const { return batch_; }
   uint64_t row_count() const { return batch_.plan.row_count; }
 
-  // Gets the memory and says which sample comes into which row.
+  // Takes memory and assigns samples to rows.
   Status prepare(BatchMemory& memory, uint64_t rows_at_once);
-  // The whole batch cannot be made: it then has no rows to claim and is done.
+  // Fails the whole batch: it then has no rows to claim and is done.
   void fail_wholly(Error error);
 
-  // Some rows that nobody else has; none: all have been claimed.
+  // Some rows that nobody else has claimed; empty: none are left.
   RowRange claim();
-  // The rows that a thread gets of this batch where all get as many.
+  // The rows of this batch per thread, if all threads get equally many.
   uint64_t fair_share() const { return kClaimsPerThread * rows_at_once_; }
   bool has_unclaimed() const { return next_row_.load(std::memory_order_relaxed) < claimable_rows_; }
 
-  // Of a row that was claimed.
+  // REQUIRES: the row was claimed.
   data::SampleId sample(uint64_t row) const { return samples_[row]; }
   void set_label(uint64_t row, int64_t label) const { labels_[row] = label; }
   MutableByteView place(size_t field, uint64_t row) const;
   void add_bad(uint64_t row, Error error);
 
-  // True for the one that ends the last rows.
+  // True for the caller that finishes the last rows.
   bool finish(uint64_t row_count);
   bool is_done() const { return rows_left_.load(std::memory_order_acquire) == 0; }
 
-  // Nobody wants it any more: who fills it may stop.
+  // Nobody needs the batch any more: threads that fill it may stop.
   void drop() { is_dropped_.store(true, std::memory_order_relaxed); }
   bool is_dropped() const { return is_dropped_.load(std::memory_order_relaxed); }
 
-  // Once it is done.
+  // REQUIRES: is_done()
   std::span<const data::SampleId> samples() const { return samples_; }
   const std::optional<Error>& failure() const { return failure_; }
   std::vector<BadRow>& bad_rows() { return bad_rows_; }
-  // Takes the bad rows out; the rows after them move up.
+  // Removes the bad rows and moves up the rows after them.
   void leave_out_bad_rows();
   data::Batch batch() const;
 
@@ -107,9 +105,9 @@ class BatchWork {
   uint64_t rows_at_once_ = 1;
   std::optional<Error> failure_;
   std::mutex bad_rows_mutex_;
-  std::vector<BadRow> bad_rows_;  // by bad_rows_mutex_ until it is done
+  std::vector<BadRow> bad_rows_;  // guarded by bad_rows_mutex_ until is_done()
   std::atomic<bool> is_dropped_{false};
-  // Each on a line of its own: threads write the two at different times.
+  // On separate cache lines, because threads write the two at different times.
   alignas(64) std::atomic<uint64_t> next_row_{0};
   alignas(64) std::atomic<uint64_t> rows_left_;
 };

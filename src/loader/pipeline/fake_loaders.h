@@ -1,4 +1,4 @@
-// Loaders over the fakes: how they are opened, and what comes out of them.
+// Helpers to open loaders over the fakes and to read their batches.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace millrace::loader {
 
-// In order, so that a test knows which batch a sample is in.
+// Not shuffled, so that a test knows which batch a sample is in.
 inline LoaderOptions in_order(std::shared_ptr<const FakeSource> source, uint64_t batch_size) {
   LoaderOptions options;
   options.source = std::move(source);
@@ -49,8 +49,8 @@ inline Error next_error(Loader& loader) {
   return batch.ok() ? Error(Errc::kIo, "no error") : batch.error();
 }
 
-// With a short read_deadline a busy machine makes any read late, and which ones are named is up to
-// it. These two ask again: until the batch comes, and until the error names `sample`.
+// With a short read_deadline, any read may be late on a busy machine, and any may be named. These
+// two retry: until a batch comes, and until the error names `sample`.
 inline std::vector<uint64_t> next_samples_at_last(Loader& loader) {
   auto batch = loader.next();
   while (!batch.ok() && batch.error().code() == Errc::kTimeout) batch = loader.next();

@@ -1,5 +1,4 @@
-// Fakes for the tests of the loader: samples in memory that can be bad, slow or stuck, and
-// decoders.
+// Fakes for loader tests: in-memory samples that can be bad, slow or stuck, and decoders.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +21,8 @@
 
 namespace millrace::loader {
 
-// Reads in flight of any source: each is made when it is waited for, the last one first, so that
-// nobody relies on an order. What the source throws comes out of wait().
+// Reads in flight for any source. wait() makes the reads, newest first, so that nobody relies on an
+// order, and throws what the source throws.
 class LateReads final : public data::SampleReads {
  public:
   LateReads(const data::SampleSource& source, size_t capacity,
@@ -68,15 +67,15 @@ class FakeSource final : public data::SampleSource {
   explicit FakeSource(uint64_t sample_count, size_t sample_bytes = 16)
       : sample_count_(sample_count), sample_bytes_(sample_bytes) {}
 
-  // Before it is used.
+  // Set these before use.
   std::set<uint64_t> bad;         // cannot be read
   std::set<uint64_t> throwing;    // reading them throws
-  std::set<uint64_t> stuck;       // are read only once release() was called
-  std::set<uint64_t> short_ones;  // have a byte less
+  std::set<uint64_t> stuck;       // reads block until release()
+  std::set<uint64_t> short_ones;  // one byte shorter
   std::chrono::microseconds delay{0};
-  size_t filled_bytes = SIZE_MAX;  // of each; the rest is left as it is, for who has large ones
-  data::ReadWays in_ways;          // with a name in flight, it has reads in flight
-  std::string refusal;             // why they cannot be opened
+  size_t filled_bytes = SIZE_MAX;  // of each; the rest is not written, to save time if it is large
+  data::ReadWays in_ways;          // has reads in flight if `in_flight` is not empty
+  std::string refusal;             // why open_reads() fails; empty: it succeeds
 
   size_t most_in_flight() const { return most_in_flight_.load(); }  // of one thread
 
@@ -157,8 +156,8 @@ class FakeVerbatim final : public data::Decoder {
   size_t sample_bytes_;
 };
 
-// Two fields: the bytes backwards, and a number made of sample, epoch and seed, as an augmentation
-// is. Refuses the samples in `bad`.
+// Two fields: the reversed bytes, and a number computed from sample, epoch and seed, like an
+// augmentation. Refuses the samples in `bad`.
 class FakeDecoder final : public data::Decoder {
  public:
   explicit FakeDecoder(size_t sample_bytes = 16) : sample_bytes_(sample_bytes) {}

@@ -20,8 +20,8 @@ Flight::Flight(std::unique_ptr<data::SampleReads> reads, size_t depth, bool is_v
   for (size_t place = rows_.size(); place-- > 0;) free_.push_back(place);
 }
 
-// How large samples are shows only when they have been read: twice as many begin as have ended, so
-// that the first ones of a gigabyte each do not fill the memory.
+// The size of samples is known only after some have been read. So allow at most twice as many
+// places as were released before: the first samples of a gigabyte each must not fill the memory.
 size_t Flight::places_allowed() const {
   if (is_verbatim_) return rows_.size();
   const size_t that_fit = kRoomBytesMax / std::max<size_t>(largest_room_bytes_, 1);

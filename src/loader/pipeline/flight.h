@@ -1,9 +1,8 @@
-// Flight: the rows of a lane whose samples are under way at once.
+// Flight: the rows of a lane whose samples are in flight.
 //
 // A row has a place here from begin() until release(): while its sample is read, and then until it
-// is decoded. Samples that are taken as they are go straight into their row of the batch; others
-// into rooms, one a place, that are used again. For one thread, which lets nothing in flight
-// behind.
+// is decoded. Verbatim samples go straight into their row of the batch. Others go into reusable
+// rooms, one per place. Single-threaded. Drain it before destruction.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@ namespace millrace::loader {
 
 class Flight {
  public:
-  // The most that the rooms of one lane take, unless a single sample is larger.
+  // Limit for the rooms of one lane, unless a single sample is larger.
   static constexpr size_t kRoomBytesMax = size_t{64} << 20;
 
   struct Row {
@@ -27,26 +26,26 @@ class Flight {
     uint64_t row = 0;
   };
 
-  // Null where the source has no reads in flight. REQUIRES: the source outlives it; depth > 0
+  // Null if the source has no reads in flight. REQUIRES: the source outlives this; depth > 0
   static Result<std::unique_ptr<Flight>> open(const data::SampleSource& source, size_t depth,
                                               bool is_verbatim);
 
   size_t count() const { return rows_.size() - free_.size(); }
-  // Whether one more may begin, where `limit` at most are wanted.
+  // Whether another row may begin, if at most `limit` are wanted.
   bool has_place(size_t limit) const { return count() < limit && count() < places_allowed(); }
 
   // Where begin() puts the next row: an index below the depth. REQUIRES: has_place()
   size_t next_place() const { return free_.back(); }
   void begin(Row row);
 
-  // Waits for some; the tag of each is its place.
+  // Waits for some reads. The tag of each is its place.
   void wait(std::vector<data::SampleDone>& done) { reads_->wait(done); }
   size_t in_flight() const { return reads_->in_flight(); }
 
   const Row& row(size_t place) const { return rows_[place]; }
   void release(size_t place);
 
-  // Ends the reads, whatever they are at, and takes out the rows that were not released.
+  // Ends the reads in any state, and removes and returns the rows that were not released.
   std::vector<Row> abandon();
 
  private:
@@ -56,11 +55,11 @@ class Flight {
 
   const bool is_verbatim_;
   std::vector<Row> rows_;            // by place
-  std::vector<data::Buffer> rooms_;  // likewise
-  std::vector<size_t> free_;         // the place that was released last is taken first
+  std::vector<data::Buffer> rooms_;  // by place
+  std::vector<size_t> free_;         // places; the one released last is taken first
   size_t largest_room_bytes_ = 0;
   uint64_t released_count_ = 0;
-  std::unique_ptr<data::SampleReads> reads_;  // last, so that it goes before what it reads into
+  std::unique_ptr<data::SampleReads> reads_;  // last: destroyed before the rooms it writes to
 };
 
 }  // namespace millrace::loader

@@ -137,7 +137,7 @@ TEST(Flight, ASampleThatCannotBeDecodedOrHasAnotherLengthIsNamed) {
   options.source = source;
   options.decoder = std::make_shared<FakeVerbatim>();
   EXPECT_THAT(next_error(*begun(options)).message(),
-              HasSubstr("sample-1: it has 15 bytes, but every sample is to have 16"));
+              HasSubstr("sample-1: it has 15 bytes, but every sample must have 16"));
 }
 
 TEST(Flight, ASourceThatThrowsLosesWhatWasInFlightAndNothingElse) {

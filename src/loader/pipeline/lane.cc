@@ -51,7 +51,7 @@ void Lane::run(WorkQueue& queue, uint32_t thread) {
       fill(*work, queue);
     }
   }
-  flight_.reset();  // by the thread that has used it
+  flight_.reset();  // on the thread that used it
 }
 
 // ---- one at a time ----
@@ -73,8 +73,7 @@ void Lane::fill(BatchWork& work, WorkQueue& queue) {
 
 void Lane::fill_rows(BatchWork& work, RowRange rows) {
   for (uint64_t row = rows.begin; row < rows.end && !work.is_dropped(); ++row) {
-    // The code of others may throw: a decoder of the user's, a vector that finds no memory. The
-    // thread must go on.
+    // A user's decoder or an allocation may throw. The thread must continue.
     try {
       auto filled = fill_row(work, row);
       if (!filled.ok()) work.add_bad(row, std::move(filled).error());
@@ -122,8 +121,8 @@ Status Lane::read_and_decode(const BatchWork& work, uint64_t row) {
 Status Lane::check_length(data::SampleId sample, size_t size_bytes, size_t row_bytes) const {
   if (size_bytes == row_bytes) return {};
   return fail(Errc::kCorrupt,
-              "{}: it has {} bytes, but every sample is to have {}; take a decoder that does not "
-              "need samples of one length",
+              "{}: it has {} bytes, but every sample must have {}; use a decoder that accepts "
+              "samples of different lengths",
               options_.source->name(sample), size_bytes, row_bytes);
 }
 
@@ -144,12 +143,12 @@ Status Lane::decode(const BatchWork& work, uint64_t row, ByteView bytes,
 
 Error Lane::thrown(const std::exception& exception, data::SampleId sample) const {
   const bool is_full = dynamic_cast<const std::bad_alloc*>(&exception) != nullptr;
-  return (is_full ? fail(Errc::kExhausted, "no memory left to read or decode it")
+  return (is_full ? fail(Errc::kExhausted, "out of memory while reading or decoding it")
                   : fail(Errc::kIo, "reading or decoding it threw: {}", exception.what()))
       .within(options_.source->name(sample));
 }
 
-// After what was counted of the rows: whoever sees the batch done has all counts of it.
+// Call this after counting the rows, so that whoever sees the batch done sees all its counts.
 void Lane::finish(BatchWork& work, uint64_t row_count, WorkQueue& queue) {
   if (work.finish(row_count)) queue.finished(work);
 }
@@ -175,7 +174,7 @@ void Lane::begin_turn(data::Epoch epoch) {
   has_turn_ = true;
 }
 
-// What a decoder does in the same thread is left out.
+// Excludes the decoder's time on the same thread.
 ReadCost Lane::cost_so_far() const {
   return {.samples = read_count_,
           .bytes = bytes_read_.load(std::memory_order_relaxed),
@@ -188,7 +187,7 @@ bool Lane::is_turn_over() const {
          loaded(read_ns_) - turn_began_.elapsed >= turn_.elapsed;
 }
 
-// Whether the next turn is like this one, which is over.
+// Reports the finished turn. Returns whether the next turn is like it.
 bool Lane::goes_on(data::Epoch epoch) {
   const ReadCost now = cost_so_far();
   const ReadCost cost{.samples = now.samples - turn_began_.samples,
@@ -200,7 +199,7 @@ bool Lane::goes_on(data::Epoch epoch) {
   return has_turn_;
 }
 
-// ---- for others ----
+// ---- for other threads ----
 
 void Lane::measure_cpu() {
   if (options_.measures_cpu) cpu_ns_.store(thread_cpu_time().count(), std::memory_order_relaxed);

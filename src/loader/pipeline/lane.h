@@ -1,11 +1,11 @@
-// Lane: what one thread of the pipeline uses to bring samples into their rows, and what it counts.
+// Lane: one thread's means to read and decode samples into their rows, and its counters.
 //
-// It reads one sample at a time, or has many in flight and decodes them as they come: as ReadChoice
-// says, which is asked between rows. In flight it takes rows of the next batches too, so that a
-// device does not idle at the end of each.
+// It reads one sample at a time, or has many in flight and decodes them as they arrive. ReadChoice
+// decides which; the lane asks it between rows. With reads in flight it also takes rows of the next
+// batches, so that a device does not idle at the end of each batch.
 //
-// Everything in it that others may read while the thread works (counters, and what it is doing
-// since when) is atomic and written by that thread alone.
+// What other threads may read (counters and current activity) is atomic and written only by the
+// lane's thread.
 #pragma once
 
 #include <atomic>
@@ -28,11 +28,11 @@ namespace millrace::loader {
 
 struct LaneOptions {
   std::shared_ptr<const data::SampleSource> source;  // shared by all lanes and the caller
-  std::shared_ptr<const data::Decoder> decoder;      // likewise
+  std::shared_ptr<const data::Decoder> decoder;      // shared likewise
   uint64_t seed = 0;
-  uint32_t io_depth = 1;               // reads in flight of a lane at most
+  uint32_t io_depth = 1;               // maximum number of reads in flight per lane
   std::shared_ptr<ReadChoice> choice;  // shared by all lanes
-  bool measures_cpu = false;           // a system call a batch
+  bool measures_cpu = false;           // costs a system call per batch
 };
 
 struct LaneCounts {
@@ -44,7 +44,7 @@ struct LaneCounts {
   LaneCounts& operator+=(const LaneCounts& other);
 };
 
-// What a lane is at, and since when.
+// What a lane is doing, and since when.
 struct LaneActivity {
   data::SampleId sample{};
   bool is_decoding = false;
@@ -55,19 +55,19 @@ class Lane {
  public:
   explicit Lane(const LaneOptions& options);
 
-  // Fills rows of the batches of the queue until that says to end: the work of a thread.
+  // The body of the thread: fills rows of batches from the queue until the queue ends it.
   void run(WorkQueue& queue, uint32_t thread);
 
   // For other threads.
   LaneCounts counts() const;
-  // All that is read or decoded now.
+  // All samples being read or decoded now.
   void append_activities(std::vector<LaneActivity>& activities) const;
 
  private:
-  // A sample that is worked on. 0 is what the thread itself is at; the others are in flight.
+  // A sample being read or decoded. Entry 0 is the thread's own; the others are in flight.
   struct Doing {
     std::atomic<int64_t> since_ns{0};  // 0: none
-    std::atomic<uint64_t> sample{0};   // twice, and 1 more where it is decoded
+    std::atomic<uint64_t> sample{0};   // 2 * index, plus 1 while decoding
   };
 
   // One at a time.
@@ -97,7 +97,7 @@ class Lane {
   std::chrono::nanoseconds begin(size_t place, data::SampleId sample, bool is_decoding);
   void end(size_t place) { doing_[place].since_ns.store(0, std::memory_order_relaxed); }
   void count_read(uint64_t size_bytes);
-  // Only the lane itself writes its counters, so that no locked instruction is needed.
+  // Only the lane writes its counters, so no locked instruction is needed.
   template <typename T>
   static void add(std::atomic<T>& counter, T value) {
     counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
@@ -119,15 +119,15 @@ class Lane {
 
   ReadTurn turn_;
   bool has_turn_ = false;
-  ReadCost turn_began_;      // the sums when it began
+  ReadCost turn_began_;      // cost_so_far() when the turn began
   uint64_t read_count_ = 0;  // samples
 
   std::unique_ptr<Flight> flight_;   // null: not opened yet
-  std::shared_ptr<BatchWork> work_;  // whose rows begin now; shared with the queue
-  RowRange claimed_;                 // of it, and not yet begun
+  std::shared_ptr<BatchWork> work_;  // the batch whose rows begin now; shared with the queue
+  RowRange claimed_;                 // rows of work_ that have not begun
   size_t flight_limit_ = 1;
-  bool is_landing_ = false;               // no more begin
-  std::vector<data::SampleDone> landed_;  // and not yet decoded, from landed_at_ on
+  bool is_landing_ = false;               // no more rows begin
+  std::vector<data::SampleDone> landed_;  // read, and from landed_at_ on not yet decoded
   size_t landed_at_ = 0;
 
   std::vector<Doing> doing_;

@@ -1,4 +1,4 @@
-// The lane with many reads in flight: rows begin while there is room, and land in any order.
+// A lane with many reads in flight: rows begin while there is room, and land in any order.
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace millrace::loader {
 namespace {
 
-// In flight at least, of a batch that has few rows for many threads.
+// Minimum of the limit in flight, for a batch with few rows for many threads.
 constexpr uint64_t kFlightMin = 4;
 
 }  // namespace
@@ -22,7 +22,7 @@ bool Lane::open_flight() {
     flight_ = *std::move(opened);
     return true;
   }
-  // Each thread needs a ring of its own, and the system may have no more of them.
+  // Each thread needs its own ring, and the system may be out of them.
   options_.choice->refuse(opened.ok() ? "the source has no reads in flight"
                                       : opened.error().message());
   has_turn_ = false;
@@ -39,7 +39,7 @@ void Lane::fly(std::shared_ptr<BatchWork> work, WorkQueue& queue, uint32_t threa
       Region region(lane_regions::fetch);
       if (landed_at_ == landed_.size()) wait_for_reads();
       lane_regions::place(region, flight_->row(landed_[landed_at_].tag).work->scheduled());
-      // One at a time where it takes long, so that others begin meanwhile.
+      // Decoding takes long: land one row at a time, so that others begin in between.
       do {
         land(landed_[landed_at_++], queue);
       } while (is_verbatim_ && landed_at_ < landed_.size());
@@ -59,7 +59,7 @@ void Lane::begin_rows(WorkQueue& queue, uint32_t thread) {
   }
 }
 
-// False: no rows are to begin now. The reads of a turn that is measured all land in it.
+// False: begin no rows now. All reads of a measured turn must land before the turn ends.
 bool Lane::claim_rows(WorkQueue& queue, uint32_t thread) {
   if (!is_landing_ && is_turn_over()) {
     is_landing_ = turn_.trial != 0 || !work_ || !goes_on(work_->scheduled().epoch);
@@ -71,8 +71,8 @@ bool Lane::claim_rows(WorkQueue& queue, uint32_t thread) {
     if (!work_) return false;
     claimed_ = work_->claim();
   }
-  // No more than this thread's part of a batch: who has many rows of the first one in flight, and
-  // decodes them alone, holds it up while others have nothing to do.
+  // No more than this thread's part of a batch. A thread with most rows of the first batch in
+  // flight would decode them alone, while others have nothing to do.
   flight_limit_ = std::min<uint64_t>(options_.io_depth, std::max(kFlightMin, work_->fair_share()));
   return true;
 }
@@ -102,7 +102,7 @@ void Lane::wait_for_reads() {
   const auto began = monotonic_now();
   Region region(lane_regions::read);
   flight_->wait(landed_);
-  if (landed_.empty()) throw std::runtime_error("reads in flight were lost by their source");
+  if (landed_.empty()) throw std::runtime_error("the source lost reads in flight");
   lane_regions::place(region, flight_->row(landed_.front().tag).work->scheduled());
   region.end();
   add(read_ns_, (monotonic_now() - began).count());
@@ -132,7 +132,7 @@ Status Lane::take_landed(const Flight::Row& row, const Result<ByteView>& bytes) 
   return decode(work, row.row, *bytes, begin(0, sample, /*is_decoding=*/true));
 }
 
-// The source threw where it must not: its reads are gone, and their rows are bad.
+// The source threw, which it must not do: its reads are lost, and their rows are bad.
 void Lane::crash(const std::exception& exception, WorkQueue& queue) {
   for (const Flight::Row& row : flight_->abandon()) {
     row.work->add_bad(row.row, thrown(exception, row.work->sample(row.row)));

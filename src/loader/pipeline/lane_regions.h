@@ -1,4 +1,4 @@
-// The regions of a lane in a trace. For lane*.cc alone.
+// The regions of a lane in a trace. Only for lane*.cc.
 #pragma once
 
 #include <millrace/trace.h>

@@ -38,7 +38,7 @@ struct Pipeline::Core {
                .hooks = options.hooks},
               options.layout, setting) {}
 
-  // A copy, so that nobody else's code (the name of a sample) is called with the lock.
+  // A copy, so that no foreign code (the name of a sample) is called under the lock.
   std::vector<LaneActivity> activities() const {
     std::vector<LaneActivity> activities;
     const std::lock_guard lock(mutex);
@@ -51,8 +51,8 @@ struct Pipeline::Core {
   const pid_t pid = getpid();
   mutable std::mutex mutex;
   std::condition_variable ended;
-  std::vector<std::unique_ptr<Lane>> lanes;  // by mutex; a lane itself by its thread
-  std::vector<bool> has_ended;               // by mutex; a thread each
+  std::vector<std::unique_ptr<Lane>> lanes;  // guarded by mutex; each lane belongs to its thread
+  std::vector<bool> has_ended;               // by thread; guarded by mutex
 };
 
 Pipeline::Pipeline(PipelineOptions options) : tuner_(options.tuner) {
@@ -64,7 +64,7 @@ Pipeline::Pipeline(PipelineOptions options) : tuner_(options.tuner) {
 
 Pipeline::~Pipeline() {
   if (!is_of_this_process()) {
-    // Threads of the parent can be neither joined nor detached here: forgotten.
+    // The parent's threads can be neither joined nor detached here, so forget them.
     for (std::thread& thread : threads_) std::construct_at(&thread);
     return;
   }
@@ -111,7 +111,7 @@ Status Pipeline::start_threads(uint32_t thread_count) {
       const std::lock_guard lock(core_->mutex);
       core_->lanes.pop_back();
       core_->has_ended.pop_back();
-      if (!threads_.empty()) return {};  // fewer than wished do the work as well
+      if (!threads_.empty()) return {};  // fewer threads than wanted also work
       return std::move(started).error();
     }
     threads_.push_back(*std::move(started));
@@ -120,7 +120,7 @@ Status Pipeline::start_threads(uint32_t thread_count) {
 }
 
 Status Pipeline::restart(BatchSchedule schedule) {
-  // The schedule first: a thread that starts finds its work.
+  // Set the schedule first, so that a new thread finds work.
   core_->queue.restart(std::move(schedule));
   tuned_at_ = {};
   return start_threads(tuner_.setting().thread_count);
@@ -131,7 +131,7 @@ bool Pipeline::skip_to(data::Epoch epoch) { return core_->queue.skip_to(epoch); 
 void Pipeline::cancel() { core_->queue.cancel(); }
 
 Result<std::shared_ptr<BatchWork>> Pipeline::next() {
-  // Also where nothing is waited for: a trace then says so, instead of nothing.
+  // Marked even if there is no wait, so that a trace shows a wait of zero instead of nothing.
   Region region(wait_region);
   auto taken = core_->queue.take_front(std::chrono::nanoseconds(0));
   std::shared_ptr<BatchWork> work = std::move(taken.work);
@@ -164,18 +164,18 @@ Result<std::shared_ptr<BatchWork>> Pipeline::wait() {
   waited_ns_.fetch_add((monotonic_now() - began).count(), std::memory_order_relaxed);
   if (!status.ok()) return std::move(status).error();
   if (taken.front == WorkQueue::Front::kCancelled) return fail(Errc::kCancelled, "cancelled");
-  if (!taken.work) return fail(Errc::kInvalidArgument, "no batch is left to wait for");
+  if (!taken.work) return fail(Errc::kInvalidArgument, "no batch is left");
   return std::move(taken.work);
 }
 
-// No thread watches the others: what is stuck matters only once somebody waits for it.
+// Checked by the waiting consumer, not by a watchdog thread: a stuck read matters only to a waiter.
 Status Pipeline::check_stuck(std::chrono::nanoseconds waits_since) const {
   const auto& options = core_->options;
   const auto now = monotonic_now();
   size_t stuck_count = 0;
   std::string names;
   for (const LaneActivity& activity : core_->activities()) {
-    // Who has waited once may wait again: the time counts from this wait on.
+    // The deadline counts from this wait, so that a consumer may wait again after an error.
     if (now - std::max(activity.since, waits_since) < options.read_deadline) continue;
     if (++stuck_count > kNamedStuckSamples) continue;
     names += fmt::format(
@@ -187,8 +187,8 @@ Status Pipeline::check_stuck(std::chrono::nanoseconds waits_since) const {
     names += fmt::format(" and {} more", stuck_count - kNamedStuckSamples);
   }
   return fail(Errc::kTimeout,
-              "the next batch waits for {}, longer than the deadline of {}; see whether the file "
-              "system answers, or raise read_deadline",
+              "the next batch waits for {}, longer than the deadline of {}; check that the file "
+              "system responds, or raise read_deadline",
               names, format_duration(options.read_deadline));
 }
 
@@ -197,7 +197,7 @@ void Pipeline::tune(uint64_t samples) {
   tuned_samples_ += samples;
   if (tuned_at_.count() != 0 && now - tuned_at_ < kTuneEvery) return;
   const PipelineStats sums = stats();
-  // The first batch after a start is waited for however many threads there are.
+  // Skip the first batch after a start: the consumer waits for it with any number of threads.
   if (tuned_at_.count() != 0) {
     const TunerSetting before = tuner_.setting();
     const TunerSetting& setting = tuner_.observe({.wall = now - tuned_at_,
@@ -207,7 +207,7 @@ void Pipeline::tune(uint64_t samples) {
                                                   .samples = tuned_samples_});
     if (setting != before) {
       core_->queue.set(setting);
-      // Where the system has no more threads, those there are go on.
+      // If the system is out of threads, continue with the existing ones.
       static_cast<void>(start_threads(setting.thread_count).ok());
     }
   }

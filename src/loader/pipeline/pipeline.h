@@ -1,9 +1,9 @@
-// Pipeline: the threads that fill batches ahead of the one who takes them.
+// Pipeline: the threads that fill batches ahead of the consumer.
 //
-// One thread at a time takes batches, starts, and destroys it; cancel() and stats() are for any. In
-// a child of fork, where the threads are not, nothing but the destructor may be called, which then
-// does nothing. A thread that is stuck in a read cannot be ended: the destructor waits for a while
-// and then leaves it alone, with all that it uses, until its read returns or the process ends.
+// For one thread at a time; cancel() and stats() are for any thread. In a child of fork, which does
+// not have the threads, only the destructor may be called; it then does nothing. A thread that is
+// stuck in a read cannot be ended: the destructor waits for a while and then abandons the thread,
+// with everything it uses, until its read returns or the process ends.
 #pragma once
 
 #include <sys/types.h>
@@ -31,7 +31,7 @@ struct PipelineOptions {
   MemoryHooks hooks;
   std::chrono::nanoseconds read_deadline{};
   std::chrono::nanoseconds ending_patience = std::chrono::seconds(2);
-  std::function<bool()> is_interrupted;  // asked some times a second by a next() that waits
+  std::function<bool()> is_interrupted;  // a waiting next() calls it a few times per second
 };
 
 struct PipelineStats {
@@ -53,13 +53,13 @@ class Pipeline {
 
   bool is_of_this_process() const;
 
-  // Drops what is under way and goes on from there.
+  // Drops the batches in progress and continues with `schedule`.
   Status restart(BatchSchedule schedule);
-  // Drops what comes before the first batch of the epoch; false: that one is not under way.
+  // Drops the batches before the first one of the epoch. False: that one is not in progress.
   bool skip_to(data::Epoch epoch);
 
   // Waits for the next batch, which may have a failure or bad rows.
-  // REQUIRES: restart() went well, and an epoch has batches.
+  // REQUIRES: restart() succeeded, and an epoch has batches.
   Result<std::shared_ptr<BatchWork>> next();
 
   void cancel();

@@ -64,7 +64,7 @@ TEST(Pipeline, AVerbatimSampleOfAnotherLengthIsNamed) {
   options.decoder = std::make_shared<FakeVerbatim>();
   const Error error = next_error(*begun(options));
   EXPECT_THAT(error.message(),
-              HasSubstr("sample-1: it has 15 bytes, but every sample is to have 16"));
+              HasSubstr("sample-1: it has 15 bytes, but every sample must have 16"));
 }
 
 TEST(Pipeline, BadSamplesAreLeftOutOnRequestAndTheRowsMoveUp) {

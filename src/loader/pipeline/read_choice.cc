@@ -7,19 +7,22 @@ namespace millrace::loader {
 namespace {
 
 constexpr uint64_t kTurnSamplesMin = 64;
-// A turn of large or slow samples ends earlier.
+// Ends a turn of large or slow samples early.
 constexpr std::chrono::nanoseconds kTurnTime = std::chrono::milliseconds(50);
 constexpr size_t kTurnsCounted = 3;  // of each way in a trial
-// The least that one way must be better in to be called better: what a busy machine does to a
-// measurement is less.
+// A way is better only if it costs less than this fraction of the other. Noise on a busy machine is
+// smaller.
 constexpr double kBetter = 0.9;
-// The time that trials take is at most one part in ten: so much more must pass in between.
+// Nine times the duration of a trial must pass before the next, so trials take at most a tenth of
+// the time.
 constexpr int kSpacing = 9;
-constexpr double kChanged = 1.25;      // at the start of an epoch
-constexpr double kChangedAmid = 2;     // in an epoch, for
-constexpr uint32_t kTurnsChanged = 8;  // turns in a row
+// The cost has changed if it differs by the first factor at the start of an epoch, or by the second
+// during an epoch for kTurnsChanged turns in a row.
+constexpr double kChanged = 1.25;
+constexpr double kChangedAmid = 2;
+constexpr uint32_t kTurnsChanged = 8;
 
-// Without bytes, samples count.
+// Cost per byte, or per sample if there are no bytes.
 double cost_of(const ReadCost& cost, std::chrono::nanoseconds time) {
   const uint64_t units = cost.bytes > 0 ? cost.bytes : std::max<uint64_t>(cost.samples, 1);
   return static_cast<double>(time.count()) / static_cast<double>(units);
@@ -29,7 +32,7 @@ double elapsed_of(const ReadCost& cost) { return cost_of(cost, cost.elapsed); }
 
 bool differ(double a, double b, double factor) { return a > b * factor || b > a * factor; }
 
-// Without the worst turn: one that was interrupted says nothing about reading.
+// Leaves out the worst turn: one that was interrupted says nothing about reading.
 ReadCost sum_without_worst(std::vector<ReadCost> turns) {
   std::ranges::sort(turns, {}, elapsed_of);
   if (turns.size() > 1) turns.pop_back();
@@ -61,7 +64,7 @@ ReadCost& ReadCost::operator+=(const ReadCost& other) {
   return *this;
 }
 
-// A turn is long enough for a queue to be filled twice over.
+// A turn is long enough to fill a queue twice.
 ReadChoice::ReadChoice(data::ReadWays ways, size_t depth)
     : ways_(std::move(ways)),
       turn_samples_(std::max<uint64_t>(kTurnSamplesMin, 2 * depth)),
@@ -90,12 +93,13 @@ ReadTurn ReadChoice::settled_turn() const {
   return {.way = chosen_, .sample_count = turn_samples_, .elapsed = kTurnTime};
 }
 
-// Whether what was measured may no longer hold, and little enough was spent on measuring.
+// Whether the measurement may be outdated and trials have not taken too much of the time.
 bool ReadChoice::should_measure(data::Epoch epoch) {
   const bool is_new_epoch = epoch != std::exchange(epoch_, epoch);
   if (!is_open_ || is_trying_ || elapsed_since_ < kSpacing * elapsed_in_trial_) return false;
   if (turns_changed_ >= kTurnsChanged) return true;
-  // Reads in flight hide what plain ones would cost: the page cache may hold everything by now.
+  // While reads are in flight, the cost of plain reads is unknown: the page cache may hold
+  // everything by now.
   return is_new_epoch && (chosen_ == ReadWay::kInFlight || differ(cost_now_, cost_then_, kChanged));
 }
 
@@ -103,8 +107,8 @@ ReadTurn ReadChoice::next_turn(data::Epoch epoch) {
   const std::lock_guard lock(mutex_);
   if (should_measure(epoch)) start_trial();
   if (!is_trying_) return settled_turn();
-  // All threads have the same way for a while, so that one way does not get in the other's. The
-  // first turns are not counted: memory is touched for the first time in them.
+  // All threads use the same way for a while, so that the two ways do not disturb each other. The
+  // first turns are not counted, because they touch memory for the first time.
   const uint64_t phase = turns_given_++ / std::max<uint64_t>(thread_count_, 1);
   return {.way = phase % 2 == 1 ? ReadWay::kInFlight : ReadWay::kOneAtATime,
           .trial = phase == 0 ? 0 : trial_,

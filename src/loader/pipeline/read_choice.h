@@ -1,13 +1,12 @@
-// ReadChoice: whether samples are read one at a time or many in flight, from what both were
-// measured to cost.
+// ReadChoice: decides by measurement whether to read samples one at a time or with many in flight.
 //
-// Threads read in turns of some samples, and report what each cost them. At first, and where the
-// cost has changed since, a trial gives the turns to the two ways alternately, to all threads at
-// about the same time, and the one that takes less of a thread's time for a byte is settled on; of
-// two that are alike, the one with less CPU time, and of those the plain reads. Only the job's own
-// reads are measured, and each is made once.
+// Threads read in turns of some samples and report the cost of each turn. At first, and again when
+// the cost has changed, a trial alternates between the two ways, for all threads at about the same
+// time. The way that takes less thread time per byte wins. If both are about equal, the one with
+// less CPU time wins, and if that is equal too, reading one at a time. A trial measures only reads
+// that the job needs anyway, and makes none twice.
 //
-// A pure controller, with a lock and no clock: equal reports give equal choices. Any thread.
+// A pure controller without a clock: equal reports give equal choices. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -23,10 +22,10 @@ namespace millrace::loader {
 
 enum class ReadWay : uint8_t { kOneAtATime, kInFlight };
 
-// What a thread does until it has read so many samples, or for so long.
+// How a thread reads until it has read `sample_count` samples or `elapsed` has passed.
 struct ReadTurn {
   ReadWay way = ReadWay::kOneAtATime;
-  uint32_t trial = 0;  // the number of the trial it is of; 0: of none
+  uint32_t trial = 0;  // the trial it belongs to; 0: none
   uint64_t sample_count = ~uint64_t{0};
   std::chrono::nanoseconds elapsed = std::chrono::nanoseconds::max();
 };
@@ -35,7 +34,7 @@ struct ReadCost {
   uint64_t samples = 0;
   uint64_t bytes = 0;
   std::chrono::nanoseconds elapsed{};  // of the thread, while it read or waited for reads
-  std::chrono::nanoseconds cpu{};      // likewise
+  std::chrono::nanoseconds cpu{};      // of the thread, in that time
 
   ReadCost& operator+=(const ReadCost& other);
 };
@@ -43,29 +42,29 @@ struct ReadCost {
 struct ReadStats {
   struct Way {
     std::string name;
-    double bytes_per_second = 0;  // of a thread, in the last trial
+    double bytes_per_second = 0;  // per thread, in the last trial
     double cpu_us_per_sample = 0;
   };
 
-  std::string engine;         // of the reads now: "posix", "uring"; empty: the source has no names
+  std::string engine;         // in use now: "posix", "uring"; empty: the source has no names
   std::vector<Way> measured;  // in the last trial; empty: there was none
-  uint32_t trial_count = 0;   // that have ended
-  std::string refusal;        // why nothing is read in flight, where it would be
+  uint32_t trial_count = 0;   // completed trials
+  std::string refusal;        // why reads in flight are not available
 };
 
 class ReadChoice {
  public:
-  // `depth`: the reads that are in flight at most. 1 is one at a time.
+  // `depth`: the maximum number of reads in flight. 1: one at a time.
   ReadChoice(data::ReadWays ways, size_t depth);
 
-  // One more thread takes turns.
+  // Adds a thread that takes turns.
   void add_thread();
 
-  // What a thread does next, in this epoch.
+  // The next turn of a thread, in this epoch.
   ReadTurn next_turn(data::Epoch epoch);
-  // What a turn has cost. True: the thread goes on in the same way, with another turn like it.
+  // Reports the cost of a turn. True: the thread continues with another turn like it.
   bool report(const ReadTurn& turn, const ReadCost& cost, data::Epoch epoch);
-  // Reads in flight cannot be had after all: there is one way left.
+  // Reads in flight turned out to be unavailable: read one at a time from now on.
   void refuse(std::string refusal);
 
   ReadStats stats() const;
@@ -80,24 +79,24 @@ class ReadChoice {
   const uint64_t turn_samples_;
 
   mutable std::mutex mutex_;
-  bool is_open_ = false;  // there is a choice
+  bool is_open_ = false;  // both ways are available
   ReadWay chosen_ = ReadWay::kOneAtATime;
   uint64_t thread_count_ = 0;
   std::string refusal_;
 
-  uint32_t trial_ = 0;  // the last one's number
+  uint32_t trial_ = 0;  // the number of the last trial
   bool is_trying_ = false;
   uint64_t turns_given_ = 0;           // in the trial
   std::vector<ReadCost> of_trial_[2];  // by way
-  ReadCost measured_[2];               // of the last trial that ended
+  ReadCost measured_[2];               // in the last completed trial
   uint32_t trials_ended_ = 0;
 
   data::Epoch epoch_{};
   double cost_then_ = 0;                         // of the chosen way, in the trial
-  double cost_now_ = 0;                          // lately
+  double cost_now_ = 0;                          // recent average
   uint32_t turns_changed_ = 0;                   // in a row, that cost much more or less than then
-  std::chrono::nanoseconds elapsed_in_trial_{};  // of all threads
-  std::chrono::nanoseconds elapsed_since_{};     // likewise, since it ended
+  std::chrono::nanoseconds elapsed_in_trial_{};  // summed over all threads
+  std::chrono::nanoseconds elapsed_since_{};     // summed likewise, since the trial ended
 };
 
 }  // namespace millrace::loader

@@ -6,7 +6,7 @@
 namespace millrace::loader {
 
 uint64_t batches_before(const ShareOptions& share, uint64_t done) {
-  // Divided twice, since the product may not fit.
+  // Two divisions, because the product may overflow.
   return done / share.world.size / share.batch_size;
 }
 

@@ -1,8 +1,7 @@
-// BatchSchedule: the batches of a rank one after another, from any point of any epoch into the
-// next.
+// BatchSchedule: the batches of a rank in order, from any point of any epoch onwards.
 //
-// The end of an epoch is no end: the batches of the next one follow, so that they can be read while
-// the last ones of this are used, unless it is told not to go on. Not for several threads at once.
+// After an epoch, the batches of the next one follow, so that they can be prefetched while the last
+// ones are used, unless Start says otherwise. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +15,19 @@
 
 namespace millrace::loader {
 
-// Which batch, and what its rows are. Good also when the schedule is gone.
+// Which batch, and what its rows are. Valid even after the schedule is gone.
 struct ScheduledBatch {
   data::Epoch epoch{};
-  uint64_t index = 0;       // in the epoch, of this rank
-  bool is_first = false;    // of an epoch that is taken from its start
-  uint64_t pass = 0;        // epochs that the schedule went through before this one
-  uint64_t done_after = 0;  // positions used up when all ranks have taken this one
+  uint64_t index = 0;       // within this rank's epoch
+  bool is_first = false;    // of an epoch that starts at its beginning
+  uint64_t pass = 0;        // number of epochs in the schedule before this one
+  uint64_t done_after = 0;  // positions consumed when all ranks have taken this batch
   BatchPlan plan;
   uint32_t world_size = 1;
   std::shared_ptr<const Order> order;  // shared with the loader
-  std::shared_ptr<const Share> share;  // of its epoch; shared by all batches of it
+  std::shared_ptr<const Share> share;  // of its epoch; shared by all batches of the epoch
 
-  // REQUIRES: as many of each as the batch has rows.
+  // REQUIRES: each span has one element per row of the batch.
   void fill(std::span<data::SampleId> samples, std::span<uint8_t> is_real) const;
 };
 
@@ -36,23 +35,23 @@ class BatchSchedule {
  public:
   struct Start {
     data::Epoch epoch{};
-    uint64_t done = 0;        // positions that all ranks together have used up
-    uint64_t epoch_step = 1;  // the epoch after this one is this many further
-    bool goes_on = true;      // false: there is none after this one
-    // Epochs of the whole run, where known: it does not go on into this one.
+    uint64_t done = 0;        // positions that all ranks together have consumed
+    uint64_t epoch_step = 1;  // from one epoch to the next
+    bool goes_on = true;      // false: end after this epoch
+    // Epochs of the whole run, if known: the schedule ends before this epoch.
     uint64_t epoch_count = ~uint64_t{0};
   };
 
-  // `share.done` is not looked at. REQUIRES: as Share does; start.done <= share.sample_count
+  // Ignores `share.done`. REQUIRES: what Share requires; start.done <= share.sample_count
   BatchSchedule(std::shared_ptr<const Order> order, const ShareOptions& share, const Start& start);
 
-  // Nothing: no epoch has a batch, or it does not go on.
+  // Nullopt: no epoch has a batch, or the schedule has ended.
   std::optional<ScheduledBatch> next();
 
   // Whether next() returns the first batch of `epoch`.
   bool is_at_start_of(data::Epoch epoch) const;
 
-  // ScheduledBatch::pass of what next() returns.
+  // ScheduledBatch::pass of the batch that next() returns.
   uint64_t next_pass() const { return is_at_end() ? pass_ + 1 : pass_; }
 
  private:
@@ -73,7 +72,7 @@ class BatchSchedule {
   uint64_t pass_ = 0;
 };
 
-// The batches of an epoch that lie wholly before `done`: what the index of a batch counts from.
+// The number of batches that are completely before `done`. Batch indexes continue from there.
 uint64_t batches_before(const ShareOptions& share, uint64_t done);
 
 }  // namespace millrace::loader

@@ -5,16 +5,16 @@
 namespace millrace::loader {
 namespace {
 
-constexpr double kWaitsShare = 0.02;  // of the time: a consumer that waits more is to be helped
-constexpr double kCalmShare = 0.005;  // one that waits less is served
-constexpr double kIdleShare = 0.5;    // of the threads' time: they are more than are needed
-constexpr double kUsedShare = 0.75;   // of the CPUs' time: more threads would only take turns
-constexpr double kWorthwhile = 1.03;  // the speed that a thread more must bring
-// Other ranks of the node may count on the same CPUs; who needs more grows within some tenths of a
-// second.
+constexpr double kWaitsShare = 0.02;  // grow if the consumer waits for more of the time than this
+constexpr double kCalmShare = 0.005;  // the consumer is served if it waits for less than this
+constexpr double kIdleShare = 0.5;    // too many threads if they idle for more of their time
+constexpr double kUsedShare = 0.75;   // above this CPU use, more threads would only take turns
+constexpr double kWorthwhile = 1.03;  // the speedup that more threads must bring
+// Other ranks on the host may use the same CPUs. A rank that needs more threads grows within a few
+// tenths of a second.
 constexpr uint32_t kFirstThreadCountMax = 16;
-constexpr uint32_t kThreadsPerCpu = 4;       // where threads wait for a device and not for a CPU
-constexpr uint32_t kPrefetchBatchesMin = 3;  // one taken, one filled, one begun
+constexpr uint32_t kThreadsPerCpu = 4;       // limit if threads wait for a device, not for a CPU
+constexpr uint32_t kPrefetchBatchesMin = 3;  // one taken, one being filled, one begun
 constexpr uint32_t kPrefetchBatchesMax = 64;
 constexpr uint32_t kCalmIntervals = 8;
 constexpr uint32_t kPatience = 100;
@@ -31,7 +31,7 @@ double samples_per_second(const TunerInterval& interval) {
          std::chrono::duration<double>(interval.wall).count();
 }
 
-// Enough batches that every thread has a row and the consumer's next batch is whole.
+// Enough batches for every thread to have a row while the consumer's next batch is complete.
 uint32_t first_prefetch_batches(uint32_t thread_count, uint64_t batch_size) {
   const uint64_t rows = uint64_t{2} * thread_count;
   const uint64_t batches = (rows + batch_size - 1) / batch_size + 1;
@@ -72,14 +72,13 @@ const TunerSetting& Tuner::observe(const TunerInterval& interval) {
 
 void Tuner::grow(const TunerInterval& interval) {
   if (has_shrunk_) {
-    // One thread fewer was one too few.
+    // The last step removed a thread that was needed.
     thread_count_min_ = setting_.thread_count + 1;
     patience_ = kPatience;
     has_shrunk_ = false;
   }
-  // Where threads had nothing to do and the consumer waited all the same, batches come in bursts,
-  // and a longer queue evens them out. Where they were busy, more of them are needed, or nothing
-  // helps.
+  // If threads were idle although the consumer waited, batches come in bursts, and a longer queue
+  // smooths them. If threads were busy, only more threads can help.
   const bool is_idle = share(interval.blocked, interval.wall * setting_.thread_count) > 0.1;
   if (is_idle && options_.fixed_prefetch_batches == 0) {
     const uint32_t most = std::clamp(options_.prefetch_batches_max, 1u, kPrefetchBatchesMax);
@@ -95,8 +94,8 @@ void Tuner::grow_threads(const TunerInterval& interval) {
   const uint32_t step = std::max(1u, setting_.thread_count / 4);
   uint32_t wanted = std::min(setting_.thread_count + step, thread_count_max_);
   if (wanted > options_.cpu_count) {
-    // Decoding keeps the CPUs busy, and threads over their number would only take turns. Waiting
-    // for a device does not; whether more requests at once are faster is tried out.
+    // If decoding keeps the CPUs busy, more threads than CPUs would only take turns. If threads
+    // wait for a device, try whether more concurrent requests are faster.
     const bool has_free_cpus = share(interval.cpu, interval.wall * options_.cpu_count) < kUsedShare;
     if (!has_free_cpus) wanted = std::max(options_.cpu_count, setting_.thread_count);
   }

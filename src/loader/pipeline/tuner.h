@@ -1,10 +1,10 @@
-// Tuner: how many threads and how many batches ahead, from what the consumer and the threads
-// waited.
+// Tuner: sets the number of threads and of prefetched batches from how long the consumer and the
+// threads waited.
 //
 // A pure controller: it measures nothing, has no clock and no thread, and equal measurements give
-// equal settings. Growing is quick, since a consumer that waits costs an accelerator; shrinking is
-// slow, since a thread that sleeps costs little. What a step did is looked at: a thread more that
-// brought no speed is taken back, and not tried again for a while.
+// equal settings. It grows quickly, because a waiting consumer wastes an accelerator, and shrinks
+// slowly, because a sleeping thread costs little. It checks the effect of each step: threads that
+// brought no speedup are removed and not tried again for a while.
 #pragma once
 
 #include <chrono>
@@ -20,18 +20,18 @@ struct TunerSetting {
 };
 
 struct TunerOptions {
-  uint32_t cpu_count = 1;               // that the process may use
+  uint32_t cpu_count = 1;               // CPUs that the process may use
   uint32_t fixed_thread_count = 0;      // 0: tuned
   uint32_t fixed_prefetch_batches = 0;  // 0: tuned
-  uint32_t prefetch_batches_max = 1;    // what the memory allows
+  uint32_t prefetch_batches_max = 1;    // limit set by the memory
   uint64_t batch_size = 1;
 };
 
-// What happened since the last one.
+// What happened since the previous interval.
 struct TunerInterval {
   std::chrono::nanoseconds wall{};
-  std::chrono::nanoseconds waited{};   // the consumer, for a batch
-  std::chrono::nanoseconds blocked{};  // all threads together, for room
+  std::chrono::nanoseconds waited{};   // by the consumer, for a batch
+  std::chrono::nanoseconds blocked{};  // by all threads together, for room
   std::chrono::nanoseconds cpu{};      // used by all threads together
   uint64_t samples = 0;                // handed out
 };
@@ -42,7 +42,7 @@ class Tuner {
 
   const TunerSetting& setting() const { return setting_; }
 
-  // The setting from now on.
+  // Returns the new setting.
   const TunerSetting& observe(const TunerInterval& interval);
 
  private:
@@ -54,12 +54,12 @@ class Tuner {
   TunerOptions options_;
   TunerSetting setting_;
   uint32_t thread_count_max_ = 1;
-  uint32_t thread_count_min_ = 1;  // fewer were seen not to be enough
-  uint32_t patience_ = 0;          // intervals until the two bounds are tried again
+  uint32_t thread_count_min_ = 1;  // fewer were not enough
+  uint32_t patience_ = 0;          // intervals until the two bounds are reset
   uint32_t calm_intervals_ = 0;    // in a row without waiting and with idle threads
   bool has_shrunk_ = false;        // in the last step
-  uint32_t grown_from_ = 0;        // threads before the last step over the CPUs; 0: no such step
-  double rate_before_ = 0;         // samples a second before it
+  uint32_t grown_from_ = 0;        // threads before the last step above the CPUs; 0: no such step
+  double rate_before_ = 0;         // samples per second before that step
 };
 
 }  // namespace millrace::loader

@@ -10,16 +10,16 @@ namespace millrace::loader {
 namespace {
 
 constexpr uint64_t kRowsAtOnceMax = 64;
-constexpr uint64_t kShareAhead = 8;      // of an epoch that is not begun: one part of so many
-constexpr uint32_t kHeldByConsumer = 2;  // the batch that is used, and the one before
+constexpr uint64_t kShareAhead = 8;      // prefetch an eighth of an epoch that has not begun
+constexpr uint32_t kHeldByConsumer = 2;  // the batch in use and the one before
 
 uint64_t rows_at_once(uint64_t row_count, uint32_t thread_count) {
   const uint64_t claims = BatchWork::kClaimsPerThread * std::max(thread_count, 1u);
   return std::clamp<uint64_t>(row_count / claims, 1, kRowsAtOnceMax);
 }
 
-// Of the buffers that a consumer held for long and lets go of at once, as many as it may need
-// again, as far as the memory allows.
+// How many returned buffers to keep. A consumer may release many at once that it has held for long:
+// keep as many as it may need again, if the memory allows.
 size_t kept_count(const TunerSetting& setting, uint32_t buffer_count_max) {
   const uint32_t most = setting.prefetch_batches + kHeldByConsumer;
   const uint32_t left = buffer_count_max - std::min(buffer_count_max, setting.prefetch_batches);
@@ -44,7 +44,7 @@ std::shared_ptr<BatchWork> WorkQueue::take(uint32_t thread) {
       continue;
     }
     if (auto work = find_work(lock)) return work;
-    if (is_stopping_ || thread >= setting_.thread_count) continue;  // while it was looked for
+    if (is_stopping_ || thread >= setting_.thread_count) continue;  // changed in find_work()
     count_blocked();
     ++idle_count_;
     work_.wait(lock);
@@ -60,11 +60,11 @@ std::shared_ptr<BatchWork> WorkQueue::try_take(uint32_t thread) {
   return find_work(lock);
 }
 
-// Lets go of the lock while it begins a batch.
+// Releases the lock while it begins a batch.
 std::shared_ptr<BatchWork> WorkQueue::find_work(std::unique_lock<std::mutex>& lock) {
   while (!is_stopping_) {
     if (auto work = oldest_unclaimed()) {
-      // One wakes the next, so that no more threads wake than find rows.
+      // Each thread wakes the next, so that no thread wakes without finding rows.
       wake_one();
       return work;
     }
@@ -96,18 +96,18 @@ std::shared_ptr<BatchWork> WorkQueue::begin_next() {
   return work;
 }
 
-// Finding the samples of a large batch takes longer than others may wait for the lock.
+// Without the lock, because finding the samples of a large batch takes too long to hold it.
 void WorkQueue::prepare_unlocked(std::shared_ptr<BatchWork> work,
                                  std::unique_lock<std::mutex>& lock) {
   const uint32_t thread_count = setting_.thread_count;
   lock.unlock();
-  // What is called is also the code of others: a source's, an allocator's.
+  // This calls foreign code, of a source and an allocator, which may throw.
   try {
     if (auto status = prepare(*work, thread_count); !status.ok()) {
       work->fail_wholly(std::move(status).error());
     }
   } catch (const std::exception& exception) {
-    work->fail_wholly(fail(Errc::kExhausted, "a batch cannot be begun: {}", exception.what()));
+    work->fail_wholly(fail(Errc::kExhausted, "cannot begin a batch: {}", exception.what()));
   }
   lock.lock();
   const auto entry = std::ranges::find(entries_, work, &Entry::work);
@@ -116,7 +116,7 @@ void WorkQueue::prepare_unlocked(std::shared_ptr<BatchWork> work,
     if (work->is_done() && consumer_waits_) ready_.notify_one();
     return;
   }
-  // Dropped meanwhile, and this is its last holder.
+  // The batch was dropped meanwhile. Free it without the lock.
   lock.unlock();
   work.reset();
   lock.lock();
@@ -132,8 +132,8 @@ bool WorkQueue::is_full() const {
   return schedule_ && (entries_.size() >= setting_.prefetch_batches || is_far_ahead());
 }
 
-// Whether enough is there of epochs that may never be begun: an eighth of one, but at least the
-// batch that is taken first and after it a row for every thread. docs/design/pipeline.md has why.
+// Whether enough batches are in progress of epochs that may never begin: an eighth of an epoch, but
+// at least its first batch and then a row per thread. docs/design/pipeline.md explains why.
 bool WorkQueue::is_far_ahead() const {
   if (schedule_->next_pass() <= begun_pass_) return false;
   const auto is_ahead = [&](const Entry& e) { return e.work->scheduled().pass > begun_pass_; };
@@ -146,8 +146,8 @@ bool WorkQueue::is_far_ahead() const {
   return row_count >= setting_.thread_count;
 }
 
-// Before the number of idle threads changes, and before there is or is no room: a thread that waits
-// long must be seen while it waits.
+// Call this before idle_count_ or is_full() changes. The time of a thread that waits must count
+// while it still waits.
 void WorkQueue::count_blocked() const {
   const auto now = monotonic_now();
   if (is_full()) blocked_ += idle_count_ * (now - blocked_until_);
@@ -196,7 +196,7 @@ WorkQueue::Taken WorkQueue::take_front(std::chrono::nanoseconds patience) {
 }
 
 void WorkQueue::restart(BatchSchedule schedule) {
-  std::deque<Entry> dropped;  // freed without the lock
+  std::deque<Entry> dropped;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
   count_blocked();
   for (const Entry& entry : entries_) entry.work->drop();
