@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// A batch as values, so that it can be compared and its memory goes back.
+// A copy of a batch, which can be compared and lets the loader reuse the memory.
 struct Seen {
   uint64_t epoch = 0;
   uint64_t index = 0;
@@ -85,7 +85,7 @@ std::vector<uint64_t> samples_of(const std::vector<Seen>& batches) {
   return samples;
 }
 
-// Every row by row, whatever the batches: what must not depend on their size.
+// All rows, without batch boundaries: they must not depend on the batch size.
 using Rows = std::vector<std::tuple<uint64_t, int64_t, std::vector<std::byte>>>;
 Rows rows_of(const std::vector<Seen>& batches) {
   Rows rows;
@@ -104,7 +104,7 @@ Rows rows_of(const std::vector<Seen>& batches) {
   return rows;
 }
 
-TEST(Loader, GivesEverySampleOnceAnEpochInTheOrderOfTheOrder) {
+TEST(Loader, ReturnsEverySampleOncePerEpochInOrder) {
   const auto loader = open(options(1000, 64));
   const auto batches = whole_epoch(*loader, 3);
   ASSERT_EQ(batches.size(), 16u);
@@ -119,7 +119,7 @@ TEST(Loader, GivesEverySampleOnceAnEpochInTheOrderOfTheOrder) {
   for (uint64_t i = 0; i < 1000; ++i) ASSERT_EQ(sorted[i], i);
 }
 
-TEST(Loader, PutsTheDecodedSampleItsLabelAndItsNumberIntoTheRow) {
+TEST(Loader, ARowHasTheDecodedSampleItsLabelAndItsId) {
   const auto loader = open(options(100, 32));
   for (const Seen& batch : whole_epoch(*loader, 2)) {
     for (size_t row = 0; row < batch.samples.size(); ++row) {
@@ -151,7 +151,7 @@ TEST(Loader, ReadsVerbatimSamplesStraightIntoTheBatch) {
   EXPECT_GE(loader->stats().bytes_read, 800u);
 }
 
-TEST(Loader, GivesTheSameBatchesWithAnyNumberOfThreads) {
+TEST(Loader, ReturnsTheSameBatchesWithAnyNumberOfThreads) {
   LoaderOptions one = options(333, 16);
   one.thread_count = 1;
   one.prefetch_batches = 1;
@@ -174,24 +174,24 @@ TEST(Loader, EpochsFollowEachOtherAndDiffer) {
   }
 }
 
-TEST(Loader, AnEpochThatIsTakenAgainIsTheSameAgain) {
+TEST(Loader, ARepeatedEpochIsTheSame) {
   const auto loader = open(options(40, 10));
   const auto first = whole_epoch(*loader, 0);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(whole_epoch(*loader, 0), first);
   EXPECT_EQ(whole_epoch(*loader, 5), whole_epoch(*open(options(40, 10)), 5));
 }
 
-TEST(Loader, AnEpochMayBeLeftInItsMiddle) {
+TEST(Loader, AnEpochMayEndEarly) {
   const auto loader = open(options(200, 10));
   ASSERT_TRUE(loader->start_epoch(Epoch{0}).ok());
   EXPECT_EQ(take(*loader, 3).size(), 3u);
   EXPECT_EQ(whole_epoch(*loader, 1), whole_epoch(*open(options(200, 10)), 1));
   ASSERT_TRUE(loader->start_epoch(Epoch{2}).ok());
-  EXPECT_EQ(take(*loader, 19).size(), 19u);  // the next epoch is under way
+  EXPECT_EQ(take(*loader, 19).size(), 19u);  // the next epoch is being prefetched
   EXPECT_EQ(whole_epoch(*loader, 3), whole_epoch(*open(options(200, 10)), 3));
 }
 
-TEST(Loader, ReadsTheNextEpochBeforeItIsBegun) {
+TEST(Loader, PrefetchesTheNextEpoch) {
   const auto source = std::make_shared<FakeSource>(30);
   LoaderOptions ahead = options(30, 10);
   ahead.source = source;
@@ -204,10 +204,10 @@ TEST(Loader, ReadsTheNextEpochBeforeItIsBegun) {
   EXPECT_EQ(samples_of(whole_epoch(*loader, 1)).size(), 30u);
 }
 
-// Long enough for reads that should not be to happen.
+// Sleeps long enough for unwanted reads to show up.
 void let_threads_run() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
-TEST(Loader, ReadsOnlyAFewBatchesOfAnEpochThatMayNeverBeBegun) {
+TEST(Loader, PrefetchesOnlyAFewBatchesOfAnEpochThatMayNeverStart) {
   const auto source = std::make_shared<FakeSource>(200);
   LoaderOptions ahead = options(200, 10);
   ahead.source = source;
@@ -215,14 +215,14 @@ TEST(Loader, ReadsOnlyAFewBatchesOfAnEpochThatMayNeverBeBegun) {
   const auto loader = open(ahead);
   for (uint64_t epoch = 0; epoch < 3; ++epoch) {
     EXPECT_EQ(whole_epoch(*loader, epoch).size(), 20u);
-    // The batch that is taken first, and one in which each of the three threads finds a row.
+    // The first batch of the next epoch, and one with a row for each of the three threads.
     while (source->read_count() < (epoch + 1) * 200 + 20) std::this_thread::yield();
     let_threads_run();
     EXPECT_EQ(source->read_count(), (epoch + 1) * 200 + 20);
   }
 }
 
-TEST(Loader, EveryThreadHasARowOfAnEpochThatIsNotBegunHoweverSmallItsBatches) {
+TEST(Loader, EveryThreadPrefetchesARowOfTheNextEpochEvenOfSmallBatches) {
   const auto source = std::make_shared<FakeSource>(3);
   LoaderOptions small = options(3, 1);
   small.source = source;
@@ -246,13 +246,13 @@ TEST(Loader, ReadsNothingAfterTheLastEpoch) {
   EXPECT_EQ(whole_epoch(*loader, 1).size(), 3u);
   let_threads_run();
   EXPECT_EQ(source->read_count(), 60u);
-  // One more is begun when it is asked for, and is the last again.
+  // Another epoch may be started, and nothing is prefetched after it.
   EXPECT_EQ(whole_epoch(*loader, 2), whole_epoch(*open(options(30, 10)), 2));
   let_threads_run();
   EXPECT_EQ(source->read_count(), 90u);
 }
 
-TEST(Loader, AStateThatGoesOnInALaterEpochCountsTheEpochsOfTheWholeRun) {
+TEST(Loader, AResumedRunCountsEpochsFromTheStartOfTheRun) {
   LoaderOptions three = options(30, 10);
   three.epoch_count = 3;
   const auto first = open(three);
@@ -269,14 +269,14 @@ TEST(Loader, AStateThatGoesOnInALaterEpochCountsTheEpochsOfTheWholeRun) {
   EXPECT_EQ(source->read_count(), 20u + 30u);
 }
 
-TEST(Loader, SaysThatAnEpochMustBeBegun) {
+TEST(Loader, RequiresStartEpochBeforeNext) {
   const auto loader = open(options(10, 2));
   const auto batch = loader->next();
   ASSERT_FALSE(batch.ok());
   EXPECT_THAT(batch.error().message(), HasSubstr("start_epoch"));
 }
 
-TEST(Loader, GivesNothingAfterTheEndOfAnEpochHoweverOftenItIsAsked) {
+TEST(Loader, ReturnsNothingAfterTheEndOfAnEpoch) {
   const auto loader = open(options(10, 10));
   EXPECT_EQ(whole_epoch(*loader, 0).size(), 1u);
   for (int i = 0; i < 3; ++i) {
@@ -286,7 +286,7 @@ TEST(Loader, GivesNothingAfterTheEndOfAnEpochHoweverOftenItIsAsked) {
   }
 }
 
-TEST(Loader, NoSamplesAreNoBatches) {
+TEST(Loader, ADatasetWithoutSamplesHasNoBatches) {
   for (const Tail tail : {Tail::kDrop, Tail::kPad, Tail::kUneven}) {
     LoaderOptions none = options(0, 4);
     none.tail = tail;
@@ -314,7 +314,7 @@ TEST(Loader, PaddedRowsAreMarked) {
   EXPECT_EQ(batches[2].samples[3], batches[0].samples[1]);
 }
 
-TEST(Loader, ATailThatFillsNoBatchIsDroppedOnRequest) {
+TEST(Loader, AnIncompleteLastBatchIsDroppedOnRequest) {
   LoaderOptions dropped = options(10, 4);
   dropped.tail = Tail::kDrop;
   EXPECT_EQ(whole_epoch(*open(dropped), 0).size(), 2u);
@@ -340,7 +340,7 @@ TEST(Loader, RanksShareAnEpochWhateverItsLength) {
   }
 }
 
-TEST(Loader, AStateGoesOnWhereItWasSavedBitForBit) {
+TEST(Loader, AStateResumesBitForBitWhereItWasSaved) {
   for (const Shuffle shuffle : {Shuffle::kOff, Shuffle::kGlobal, Shuffle::kLocal, Shuffle::kFile}) {
     LoaderOptions same = options(230, 16);
     same.shuffle = shuffle;
@@ -350,7 +350,7 @@ TEST(Loader, AStateGoesOnWhereItWasSavedBitForBit) {
     auto rows = rows_of(take(*saving, 5));
     const auto state = LoaderState::parse(saving->state().text());
     ASSERT_TRUE(state.ok());
-    LoaderOptions other = same;  // another number of threads and another size of batches
+    LoaderOptions other = same;  // with another number of threads and another batch size
     other.thread_count = 2;
     other.batch_size = 9;
     const auto resumed = open(other);
@@ -378,7 +378,7 @@ TEST(Loader, AResumedRunCountsItsBatchesFromTheStartOfTheEpoch) {
   for (size_t i = 0; i < rest.size(); ++i) EXPECT_EQ(rest[i], expected[4 + i]);
 }
 
-TEST(Loader, AStateOfTheEndOfAnEpochGivesNothingMore) {
+TEST(Loader, AStateAtTheEndOfAnEpochHasNoMoreBatches) {
   const auto loader = open(options(20, 10));
   whole_epoch(*loader, 0);
   const LoaderState state = loader->state();
@@ -388,7 +388,7 @@ TEST(Loader, AStateOfTheEndOfAnEpochGivesNothingMore) {
   EXPECT_EQ(whole_epoch(*resumed, 1), whole_epoch(*open(options(20, 10)), 1));
 }
 
-TEST(Loader, AStateOfAsManyOtherSamplesIsRefused) {
+TEST(Loader, RefusesAStateOfOtherSamplesOfTheSameNumber) {
   LoaderOptions part = options(20, 4);
   const auto some = [&](uint64_t first) {
     std::vector<data::SampleId> samples;
@@ -404,7 +404,7 @@ TEST(Loader, AStateOfAsManyOtherSamplesIsRefused) {
   EXPECT_THAT(refused.error().message(), HasSubstr("another dataset: it has 10 samples too"));
 }
 
-TEST(Loader, AStateGoesOnInAWorldOfAnotherSize) {
+TEST(Loader, AStateResumesInAWorldOfAnotherSize) {
   for (const Shuffle shuffle : {Shuffle::kGlobal, Shuffle::kLocal, Shuffle::kPartial}) {
     std::map<uint64_t, int> times;
     LoaderState state;
@@ -438,7 +438,7 @@ TEST(Loader, RefusesAStateOfAnotherOrderAndSaysWhatDiffers) {
   const auto refused = [&](const LoaderOptions& other) {
     const auto loader = open(other);
     const auto status = loader->restore(state);
-    return status.ok() ? std::string("it was taken") : status.error().message();
+    return status.ok() ? std::string("not refused") : status.error().message();
   };
   LoaderOptions other = options(100, 10);
   other.seed = 8;
@@ -449,10 +449,10 @@ TEST(Loader, RefusesAStateOfAnotherOrderAndSaysWhatDiffers) {
   EXPECT_THAT(refused(other), HasSubstr("its shuffle is global, this loader's off"));
 }
 
-TEST(Loader, RefusesOptionsThatMakeNoSense) {
+TEST(Loader, RefusesInvalidOptions) {
   const auto refused = [](const LoaderOptions& wrong) {
     const auto loader = Loader::open(wrong);
-    return loader.ok() ? std::string("it was opened") : loader.error().message();
+    return loader.ok() ? std::string("not refused") : loader.error().message();
   };
   EXPECT_THAT(refused({}), HasSubstr("source"));
   EXPECT_THAT(refused(options(10, 0)), HasSubstr("batch_size is 0"));

@@ -29,12 +29,12 @@ struct Job {
   uint32_t ranks = 4;
   double fraction = 0.2;
   Tail tail = Tail::kUneven;
-  std::filesystem::path directory;  // empty: the order alone
+  std::filesystem::path directory;  // empty: no shard storage
   bool skips_bad_samples = false;
   uint64_t seed = 17;
 };
 
-// One that hands its Comm to nobody else, for as long as a rank's work runs.
+// A non-owning pointer, valid while the work of the rank runs.
 std::shared_ptr<comm::Comm> borrowed(comm::Comm& comm) {
   return {&comm, [](comm::Comm*) {}};
 }
@@ -54,7 +54,7 @@ Result<std::unique_ptr<Loader>> open(const Job& job, uint32_t rank,
                        .skips_bad_samples = job.skips_bad_samples});
 }
 
-// What a batch has in it, as text.
+// The contents of a batch as text.
 std::string told(const data::Batch& batch) {
   std::string text = fmt::format("{}/{}:", data::number_of(batch.epoch), batch.index);
   for (size_t row = 0; row < batch.row_count; ++row) {
@@ -82,7 +82,7 @@ Status take_epochs(Loader& loader, uint64_t begin, uint64_t end, Lines& lines) {
   return {};
 }
 
-// What each rank's loader gives from the order alone, without storages.
+// The batches of a rank without shard storage.
 Lines from_order(Job job, uint32_t rank, uint64_t begin, uint64_t end) {
   job.directory.clear();
   Lines lines;
@@ -93,7 +93,7 @@ Lines from_order(Job job, uint32_t rank, uint64_t begin, uint64_t end) {
 
 class LocalLoaders : public testing::Test {
  protected:
-  // What each rank's work put into its lines.
+  // Runs `work` on each rank and returns the lines that it wrote.
   using Work = std::function<Status(comm::Comm& comm, uint32_t rank, Lines& lines)>;
   std::vector<Lines> run(uint32_t ranks, const Work& work) {
     std::vector<Lines> lines(ranks);
@@ -127,7 +127,7 @@ struct Case {
 
 class LocalLoaderCases : public LocalLoaders, public testing::WithParamInterface<Case> {};
 
-TEST_P(LocalLoaderCases, GiveTheBatchesOfTheOrderAlone) {
+TEST_P(LocalLoaderCases, ReturnTheSameBatchesAsWithoutShardStorage) {
   const auto [sample_count, ranks, fraction, tail] = GetParam();
   const Job whole = job(sample_count, ranks, fraction, tail);
   const auto lines = run(ranks, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, LocalLoaderCases,
                                          Case{0, 2, 0.5, Tail::kPad},
                                          Case{7, 2, 0.1, Tail::kDrop}));
 
-TEST_F(LocalLoaders, GoOnInTheMiddleOfAnEpoch) {
+TEST_F(LocalLoaders, ResumeInTheMiddleOfAnEpoch) {
   const Job whole = job();
   std::string saved;
   run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
@@ -164,7 +164,7 @@ TEST_F(LocalLoaders, GoOnInTheMiddleOfAnEpoch) {
     RETURN_IF_ERROR(loader->start_epoch(Epoch{2}));
     RETURN_IF_ERROR(take_rest(*loader, out, 3));
     if (rank == 0) saved = loader->state().text();
-    return comm.barrier();  // a rank that ends early would make the others fail
+    return comm.barrier();  // the others fail if a rank ends early
   });
   const auto lines = run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
     ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
@@ -184,8 +184,8 @@ TEST_F(LocalLoaders, GoOnInTheMiddleOfAnEpoch) {
   }
 }
 
-// From an epoch that the storages have left, or have not reached yet.
-TEST_F(LocalLoaders, GoOnAtAnyOtherEpoch) {
+// Before or after the epoch of the storages.
+TEST_F(LocalLoaders, ResumeAtAnyOtherEpoch) {
   const Job whole = job();
   for (const uint64_t begin : {4, 1, 30, 0}) {
     const auto lines = run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
@@ -209,7 +209,7 @@ TEST_F(LocalLoaders, GoOnAtAnyOtherEpoch) {
   }
 }
 
-TEST_F(LocalLoaders, LeaveAnEpochInTheMiddleForTheNextOrAnyOther) {
+TEST_F(LocalLoaders, MayLeaveAnEpochEarlyForTheNextOrAnyOther) {
   const Job whole = job();
   run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
     ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
@@ -227,7 +227,7 @@ TEST_F(LocalLoaders, LeaveAnEpochInTheMiddleForTheNextOrAnyOther) {
   });
 }
 
-TEST_F(LocalLoaders, AStateOfTheVeryEndOfAnEpochMovesNothing) {
+TEST_F(LocalLoaders, AStateAtTheEndOfAnEpochMovesNothing) {
   const Job whole = job();
   const auto lines = run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
     ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
@@ -241,7 +241,7 @@ TEST_F(LocalLoaders, AStateOfTheVeryEndOfAnEpochMovesNothing) {
   for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(lines[rank], from_order(whole, rank, 1, 2));
 }
 
-TEST_F(LocalLoaders, ARankWhoseDiskIsLostReadsItsSamplesAgainAndTheOthersDoNot) {
+TEST_F(LocalLoaders, OnlyARankWhoseDiskIsLostReadsItsSamplesAgain) {
   const Job whole = job();
   run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
     ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
@@ -265,12 +265,12 @@ TEST_F(LocalLoaders, ARankWhoseDiskIsLostReadsItsSamplesAgainAndTheOthersDoNot) 
 
 class MovedRanks : public LocalLoaders {
  protected:
-  // Two ranks on two nodes, each with a disk of its own.
+  // The disk of a host. There are two ranks on two hosts.
   std::filesystem::path node(uint32_t number) const {
     return directory_.path() / fmt::format("node{}", number);
   }
 
-  // The storages that each rank's start has removed.
+  // Trains one epoch and returns how many storages each rank removed at its start.
   std::vector<uint64_t> train(bool is_swapped, uint64_t begin, uint64_t seed = 17) {
     std::vector<uint64_t> removed(2);
     run(2, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
@@ -303,7 +303,7 @@ TEST_F(MovedRanks, LeaveNoStorageBehind) {
   EXPECT_THAT(train(true, 2), Each(0));
 }
 
-TEST_F(MovedRanks, LeaveWhatAnotherProcessUses) {
+TEST_F(MovedRanks, KeepAStorageThatAnotherProcessUses) {
   train(false, 0);
   const auto users = *LocalStorage::open({.directory = node(0) / "rank0",
                                           .order = {.shuffle = Shuffle::kPartial,
@@ -317,7 +317,7 @@ TEST_F(MovedRanks, LeaveWhatAnotherProcessUses) {
   EXPECT_EQ(users->epoch(), Epoch{1});
 }
 
-TEST_F(MovedRanks, LeaveWhatIsOfAnotherJobOrNoStorage) {
+TEST_F(MovedRanks, KeepStoragesOfOtherJobsAndOtherFiles) {
   train(false, 0, /*seed=*/5);
   std::filesystem::rename(node(0) / "rank0", node(1) / "rank0");
   std::filesystem::remove_all(node(0));
@@ -330,7 +330,7 @@ TEST_F(MovedRanks, LeaveWhatIsOfAnotherJobOrNoStorage) {
   EXPECT_EQ(std::filesystem::file_size(node(0) / "rank1" / "samples"), 13u);
 }
 
-TEST_F(MovedRanks, RemoveACopyThatWasInterrupted) {
+TEST_F(MovedRanks, RemoveAnInterruptedCopy) {
   const StorageOptions left{.directory = node(0) / "rank1",
                             .order = {.shuffle = Shuffle::kPartial,
                                       .sample_count = 100,
@@ -346,7 +346,7 @@ TEST_F(MovedRanks, RemoveACopyThatWasInterrupted) {
   EXPECT_THAT(storages_of(0), ElementsAre("rank0"));
 }
 
-TEST_F(LocalLoaders, SayWhichEpochTheStorageHolds) {
+TEST_F(LocalLoaders, ReportWhichEpochTheStorageHolds) {
   const Job whole = job();
   const auto check = [](const Loader& loader, std::optional<Epoch> due) -> Status {
     if (loader.storage_epoch() == due) return {};
@@ -358,7 +358,7 @@ TEST_F(LocalLoaders, SayWhichEpochTheStorageHolds) {
     RETURN_IF_ERROR(take_epochs(*loader, 0, 3, out));
     return check(*loader, Epoch{3});
   });
-  std::filesystem::remove_all(directory_.path() / "rank2");  // the others know all the same
+  std::filesystem::remove_all(directory_.path() / "rank2");  // the other ranks still know
   run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
     ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
     RETURN_IF_ERROR(check(*loader, Epoch{3}));
@@ -370,7 +370,7 @@ TEST_F(LocalLoaders, SayWhichEpochTheStorageHolds) {
   EXPECT_EQ((*open(from_source, 0, nullptr))->storage_epoch(), std::nullopt);
 }
 
-TEST_F(LocalLoaders, AreAtAnEpochThatAllHavePreparedAndNoneCommitted) {
+TEST_F(LocalLoaders, ResumeAtAnEpochThatAllPreparedAndNoneCommitted) {
   const Job alone = job(30, 1);
   ASSERT_TRUE((*open(alone, 0, nullptr))->start_epoch(Epoch{0}).ok());
   ASSERT_TRUE((*LocalStorage::open({.directory = directory_.path() / "rank0",
@@ -385,7 +385,7 @@ TEST_F(LocalLoaders, AreAtAnEpochThatAllHavePreparedAndNoneCommitted) {
   EXPECT_EQ((*open(alone, 0, nullptr))->storage_epoch(), Epoch{1});
 }
 
-TEST_F(LocalLoaders, ARankThatEndsInTheMiddleIsNamedAndTheRestartGoesOn) {
+TEST_F(LocalLoaders, ARankThatExitsEarlyIsNamedAndARestartResumes) {
   const Job whole = job();
   const auto told = run_ranks(4, [&](comm::Comm& comm) -> Status {
     const uint32_t rank = comm::index_of(comm.rank());
@@ -405,14 +405,14 @@ TEST_F(LocalLoaders, ARankThatEndsInTheMiddleIsNamedAndTheRestartGoesOn) {
   for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(lines[rank], from_order(whole, rank, 2, 4));
 }
 
-// A byte of every place: whoever is sent one of these samples finds it damaged.
+// Damages every sample, so that a rank that receives one detects it.
 void damage_samples(const std::filesystem::path& file) {
   std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
   const auto size = static_cast<std::streamoff>(std::filesystem::file_size(file));
   for (std::streamoff at = 0; at < size; at += 64) stream.seekp(at).put('?');
 }
 
-TEST_F(LocalLoaders, ARankWhoseExchangeFailsTellsTheOthersThoughItLivesOn) {
+TEST_F(LocalLoaders, ARankWhoseExchangeFailsTellsTheOthersButKeepsRunning) {
   Job whole = job(200, 4, 1);
   whole.skips_bad_samples = true;
   std::latch all_have_failed(4);
@@ -425,13 +425,13 @@ TEST_F(LocalLoaders, ARankWhoseExchangeFailsTellsTheOthersThoughItLivesOn) {
     RETURN_IF_ERROR(comm.barrier());
     const Status status = take_rest(*loader, out);
     all_have_failed.arrive_and_wait();
-    EXPECT_FALSE(loader->next().ok()) << "goes on after it has failed";
+    EXPECT_FALSE(loader->next().ok()) << "continues after a failure";
     return status;
   });
   EXPECT_THAT(told, Each(HasSubstr("came damaged")));
 }
 
-TEST_F(LocalLoaders, OneRankNeedsNobodyToTalkTo) {
+TEST_F(LocalLoaders, OneRankNeedsNoCommunicator) {
   const Job alone = job(30, 1);
   Lines lines;
   const auto loader = open(alone, 0, nullptr);
@@ -440,7 +440,7 @@ TEST_F(LocalLoaders, OneRankNeedsNobodyToTalkTo) {
   EXPECT_EQ(lines, from_order(alone, 0, 0, 3));
 }
 
-TEST_F(LocalLoaders, SayHowMuchMovedAndWhatIsStored) {
+TEST_F(LocalLoaders, ReportHowMuchMovedAndWhatIsStored) {
   run(2, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
     ASSIGN_OR_RETURN(const auto loader, open(job(200, 2, 0.5), rank, borrowed(comm)));
     RETURN_IF_ERROR(take_epochs(*loader, 0, 3, out));
@@ -462,7 +462,7 @@ std::string refused(const Job& job, uint32_t rank, std::shared_ptr<comm::Comm> c
   return loader.ok() ? "" : loader.error().message();
 }
 
-TEST_F(LocalLoaders, RefuseWhatCannotBe) {
+TEST_F(LocalLoaders, RefuseInvalidOptions) {
   EXPECT_THAT(refused(job(10, 2), 1, nullptr),
               HasSubstr("rank 1 of 2, but its communicator is rank 0 of 1"));
   LoaderOptions options{.source = std::make_shared<const NumberedSource>(10),
@@ -486,12 +486,12 @@ TEST_F(LocalLoaders, RefuseAStateOfAnotherNumberOfRanks) {
   EXPECT_THAT(loader->restore(state).error().message(), HasSubstr("its seed is 5"));
 }
 
-TEST_F(LocalLoaders, AreInterruptedWhileTheyWaitForARankThatIsNotThereYet) {
+TEST_F(LocalLoaders, CanBeInterruptedWhileWaitingForALateRank) {
   const auto told = run_ranks(2, [&](comm::Comm& comm) -> Status {
     const uint32_t rank = comm::index_of(comm.rank());
     ASSIGN_OR_RETURN(const auto loader, open(job(100, 2, 1), rank, borrowed(comm)));
     RETURN_IF_ERROR(loader->start_epoch(Epoch{0}));
-    if (rank == 1) return comm.barrier();  // never takes its batches
+    if (rank == 1) return comm.barrier();  // takes no batches
     std::thread ctrl_c([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       loader->cancel();

@@ -1,4 +1,4 @@
-// Loaders with tiers: how often the source is read, and that nothing else changes.
+// Tests how often loaders with tiers read the source, and that nothing else changes.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -23,7 +23,7 @@ struct Case {
   LoaderOptions options;
 };
 
-// One thread and one batch ahead: the reads are in the order of the order.
+// One thread and one batch ahead, so that reads follow the order.
 Case case_of(uint64_t sample_count, uint64_t kept_count) {
   Case run{.source = std::make_shared<FakeSource>(sample_count, kSampleBytes)};
   run.options.source = run.source;
@@ -42,7 +42,7 @@ std::unique_ptr<Loader> must_open(const LoaderOptions& options) {
   return *std::move(loader);
 }
 
-// The samples of at most so many batches, whose bytes are checked.
+// Takes at most this many batches, checks their bytes and returns their samples.
 std::vector<uint64_t> take(Loader& loader, size_t batch_count = 1'000'000) {
   std::vector<uint64_t> samples;
   for (size_t i = 0; i < batch_count; ++i) {
@@ -67,7 +67,7 @@ std::vector<uint64_t> whole_epoch(Loader& loader, uint64_t epoch) {
   return take(loader);
 }
 
-// What the placement and Belady's rule say: the reads that are left to the source.
+// Predicts the reads of the source from the placement and Belady's rule.
 class Expected {
  public:
   explicit Expected(const LoaderOptions& options, const Loader& loader)
@@ -100,13 +100,13 @@ class Expected {
   Placement placement_;
 };
 
-// The batch that was begun ahead is of the epoch after the last.
+// The extra batch is prefetched from the epoch after the last.
 void expect_reads(const Case& run, const Expected& expected) {
   EXPECT_GE(run.source->read_count(), expected.source_reads);
   EXPECT_LE(run.source->read_count(), expected.source_reads + run.options.batch_size);
 }
 
-TEST(TieredLoader, TheSourceIsReadAsOftenAsThePlacementSays) {
+TEST(TieredLoader, ReadsTheSourceAsOftenAsThePlacementPredicts) {
   for (const World world : {World{0, 1}, World{1, 4}}) {
     for (const Tail tail : {Tail::kUneven, Tail::kDrop}) {
       SCOPED_TRACE(fmt::format("{} ranks, {}", world.size, tail_name(tail)));
@@ -127,11 +127,11 @@ TEST(TieredLoader, TheSourceIsReadAsOftenAsThePlacementSays) {
   }
 }
 
-// A rank of four, whose one thread reads ten batches ahead of thirteen that its epochs have, and
-// two of an epoch that is not begun.
+// One rank of four. Its epochs have thirteen batches. Its one thread prefetches up to ten batches,
+// but only two of an epoch that has not begun.
 class FarAhead {
  public:
-  static constexpr uint64_t kSamples = 100;  // of the rank, in an epoch
+  static constexpr uint64_t kSamples = 100;  // of the rank, per epoch
   static constexpr uint64_t kBatches = 13;
 
   FarAhead() {
@@ -140,7 +140,7 @@ class FarAhead {
     loader = must_open(run.options);
   }
 
-  // As if it had been alone, up to the read that the thread must have reached by then.
+  // The predicted reads of the source for the first `read_count` reads of the rank.
   uint64_t expected_reads(uint64_t read_count) const {
     Expected expected(run.options, *loader);
     for (uint64_t i = 0; i < read_count; ++i) {
@@ -151,7 +151,7 @@ class FarAhead {
     return expected.source_reads;
   }
 
-  // The thread reads until all room is used: this many reads, and no more.
+  // Waits until the thread has made this many reads. It then has no room for more.
   void wait_until_read(uint64_t read_count) const {
     for (int i = 0; i < 60'000; ++i) {
       const LoaderStats stats = loader->stats();
@@ -160,14 +160,14 @@ class FarAhead {
       if (reads >= read_count) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    FAIL() << "the threads did not read ahead";
+    FAIL() << "the threads did not prefetch";
   }
 
   Case run = case_of(400, 40);
   std::unique_ptr<Loader> loader;
 };
 
-TEST(TieredLoader, ThreadsThatAreFarAheadOfTheConsumerAreFollowed) {
+TEST(TieredLoader, FollowsThreadsThatAreFarAheadOfTheConsumer) {
   const FarAhead ahead;
   for (uint64_t epoch = 0; epoch < 8; ++epoch) {
     whole_epoch(*ahead.loader, epoch);
@@ -176,18 +176,18 @@ TEST(TieredLoader, ThreadsThatAreFarAheadOfTheConsumerAreFollowed) {
   EXPECT_EQ(ahead.run.source->read_count(), ahead.expected_reads(816));
 }
 
-TEST(TieredLoader, EpochsThatAreLeftABatchEarlyAreFollowedThough) {
+TEST(TieredLoader, FollowsEpochsThatEndABatchEarly) {
   const FarAhead ahead;
   for (uint64_t epoch = 0; epoch < 8; ++epoch) {
     ASSERT_TRUE(ahead.loader->start_epoch(Epoch{epoch}).ok());
     take(*ahead.loader, FarAhead::kBatches - 1);
     ahead.wait_until_read((epoch + 1) * 100 + 16);
   }
-  // A few are near the end of one epoch and near the start of the next.
+  // A few samples are near the end of one epoch and near the start of the next.
   EXPECT_LE(ahead.run.source->read_count(), ahead.expected_reads(816) + 5);
 }
 
-TEST(TieredLoader, WhatFitsIsReadOnceByManyThreadsThatRunOverTheEndsOfEpochs) {
+TEST(TieredLoader, ManyThreadsReadOnceWhatFitsAcrossEpochs) {
   Case run = case_of(300, 300);
   run.options.thread_count = 4;
   run.options.prefetch_batches = 12;
@@ -195,16 +195,16 @@ TEST(TieredLoader, WhatFitsIsReadOnceByManyThreadsThatRunOverTheEndsOfEpochs) {
   for (uint64_t epoch = 0; epoch < 3; ++epoch) {
     EXPECT_EQ(whole_epoch(*loader, epoch).size(), 300u);
   }
-  // But for samples that two threads read at once, one for each of two epochs.
+  // Two threads may read the same sample at once, for two different epochs.
   EXPECT_LE(run.source->read_count(), 300u + 3 * run.options.thread_count);
   const auto tiers = loader->stats().tiers;
   ASSERT_TRUE(tiers);
   EXPECT_GE(tiers->of(Tier::kMemory).samples, 600u - 3 * run.options.thread_count);
 }
 
-// Threads make reads in another order, and what is near the end of one epoch and the start of the
-// next may be taken for either: a few.
-TEST(TieredLoader, ManyThreadsCostFewReadsMore) {
+// Threads read in another order. A read near the end of one epoch and the start of the next may be
+// attributed to either. That affects a few samples.
+TEST(TieredLoader, ManyThreadsCauseFewExtraReads) {
   Case run = case_of(400, 200);
   run.options.thread_count = 4;
   run.options.prefetch_batches = 4;
@@ -215,7 +215,7 @@ TEST(TieredLoader, ManyThreadsCostFewReadsMore) {
   EXPECT_LE(run.source->read_count(), expected.source_reads + 4 * 8 + 40);
 }
 
-TEST(TieredLoader, NothingIsKeptForEpochsAfterTheLast) {
+TEST(TieredLoader, KeepsNothingAfterTheLastEpoch) {
   Case run = case_of(100, 100);
   run.options.epoch_count = 2;
   const auto loader = must_open(run.options);
@@ -226,7 +226,7 @@ TEST(TieredLoader, NothingIsKeptForEpochsAfterTheLast) {
   EXPECT_EQ(run.source->read_count(), 100u);
 }
 
-TEST(TieredLoader, AnEpochThatIsLeftEarlyOrTakenAgainIsFollowed) {
+TEST(TieredLoader, FollowsEpochsThatEndEarlyOrRepeat) {
   Case run = case_of(400, 100);
   const auto loader = must_open(run.options);
   Expected expected(run.options, *loader);
@@ -236,11 +236,11 @@ TEST(TieredLoader, AnEpochThatIsLeftEarlyOrTakenAgainIsFollowed) {
   expected.read(7, whole_epoch(*loader, 7));
   expected.read(7, whole_epoch(*loader, 7));
   expected.read(8, whole_epoch(*loader, 8));
-  // A batch that was begun ahead is dropped at each of the jumps.
+  // Each jump drops a prefetched batch.
   EXPECT_LE(run.source->read_count(), expected.source_reads + 4 * run.options.batch_size);
 }
 
-TEST(TieredLoader, GoesOnInTheMiddleOfAnEpoch) {
+TEST(TieredLoader, ResumesInTheMiddleOfAnEpoch) {
   Case run = case_of(400, 100);
   std::string state;
   std::vector<uint64_t> rest;
@@ -276,20 +276,20 @@ TEST(TieredLoader, FollowsTheShardsOfAStateOfAnotherWorld) {
   const uint64_t before = run.source->read_count();
   take(*loader);
   for (uint64_t epoch = 1; epoch < 3; ++epoch) whole_epoch(*loader, epoch);
-  // Two shards of four are this rank's, in every epoch.
+  // This rank has two of the four shards in every epoch.
   EXPECT_LE(run.source->read_count() - before, 200u);
 }
 
-TEST(TieredLoader, KeepsSamplesInAFileThatIsGoneAfterwards) {
+TEST(TieredLoader, KeepsSamplesInAFileThatIsAlreadyDeleted) {
   const auto directory = TemporaryDirectory::create();
   ASSERT_TRUE(directory.ok());
   Case run = case_of(100, 0);
   run.options.tiers.disk_bytes = 100 * Extents::kBlockBytes;
   run.options.tiers.disk_directory = directory->path();
-  run.source->delay = std::chrono::microseconds(500);  // so that its file is not the slower one
+  run.source->delay = std::chrono::microseconds(500);  // slower than the tier's file
   const auto loader = must_open(run.options);
   whole_epoch(*loader, 0);
-  // More than the batch that is read ahead, which may come from the source again.
+  // More than the prefetched batch, whose samples may come from the source again.
   while (loader->stats().tiers->disk.written_samples <= run.options.batch_size) {
     std::this_thread::yield();
   }
@@ -298,7 +298,7 @@ TEST(TieredLoader, KeepsSamplesInAFileThatIsGoneAfterwards) {
   EXPECT_TRUE(std::filesystem::is_empty(directory->path()));
 }
 
-TEST(TieredLoader, ADirectoryThatCannotBeWrittenIsToldBeforeTheFirstEpoch) {
+TEST(TieredLoader, ReportsAnUnwritableDirectoryBeforeTheFirstEpoch) {
   Case run = case_of(10, 0);
   run.options.tiers.disk_bytes = 1 << 20;
   run.options.tiers.disk_directory = "/proc/no-such-directory";

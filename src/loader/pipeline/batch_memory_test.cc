@@ -15,14 +15,14 @@
 namespace millrace::loader {
 namespace {
 
-TEST(BatchMemory, ABufferThatIsLetGoOfIsHandedOutAgain) {
+TEST(BatchMemory, AReleasedBufferIsReused) {
   BatchMemory memory({.buffer_bytes = 10'000, .kept_count = 2});
   std::byte* const first = memory.take()->get();
   EXPECT_EQ(memory.take()->get(), first);
   EXPECT_EQ(memory.allocated_count(), 1u);
 }
 
-TEST(BatchMemory, BuffersBeginAtAPageAndAreWhollyThere) {
+TEST(BatchMemory, BuffersArePageAlignedAndFullyMapped) {
   for (const size_t size_bytes : {size_t{1}, size_t{4096}, size_t{100'000}, size_t{5} << 20}) {
     BatchMemory memory({.buffer_bytes = size_bytes});
     const auto buffer = *memory.take();
@@ -32,7 +32,7 @@ TEST(BatchMemory, BuffersBeginAtAPageAndAreWhollyThere) {
   }
 }
 
-TEST(BatchMemory, NeverWaitsForABufferButMakesAnother) {
+TEST(BatchMemory, NeverWaitsForABufferButAllocatesAnother) {
   BatchMemory memory({.buffer_bytes = 4096, .kept_count = 1});
   std::vector<std::shared_ptr<std::byte>> held;
   for (int i = 0; i < 100; ++i) held.push_back(*memory.take());
@@ -41,7 +41,7 @@ TEST(BatchMemory, NeverWaitsForABufferButMakesAnother) {
   EXPECT_EQ(memory.free_count(), 1u);
 }
 
-TEST(BatchMemory, ABufferMayBeUsedAndLetGoOfAfterThePool) {
+TEST(BatchMemory, ABufferMayOutliveThePool) {
   std::shared_ptr<std::byte> held;
   {
     BatchMemory memory({.buffer_bytes = 4096});
@@ -51,7 +51,7 @@ TEST(BatchMemory, ABufferMayBeUsedAndLetGoOfAfterThePool) {
   held.reset();
 }
 
-TEST(BatchMemory, TakesAndFreesByTheHooks) {
+TEST(BatchMemory, AllocatesAndFreesWithTheHooks) {
   int allocated = 0;
   int freed = 0;
   const MemoryHooks hooks{.allocate =
@@ -73,7 +73,7 @@ TEST(BatchMemory, TakesAndFreesByTheHooks) {
   EXPECT_EQ(freed, 2);
 }
 
-TEST(BatchMemory, SaysThatThereIsNoMemoryLeft) {
+TEST(BatchMemory, ReportsThatMemoryIsExhausted) {
   BatchMemory memory(
       {.buffer_bytes = 4096,
        .hooks = {.allocate = [](size_t) -> void* { return nullptr; }, .free = nullptr}});
@@ -106,7 +106,7 @@ TEST(BatchMemory, AChildOfForkLeavesThePoolAlone) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(BatchMemory, ManyThreadsMayTakeAndLetGo) {
+TEST(BatchMemory, ManyThreadsMayTakeAndRelease) {
   BatchMemory memory({.buffer_bytes = 4096, .kept_count = 3});
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -123,7 +123,7 @@ TEST(BatchMemory, ManyThreadsMayTakeAndLetGo) {
   EXPECT_LE(memory.free_count(), 3u);
 }
 
-// Work of an accelerator that ends when the test says so.
+// Accelerator work that ends when the test says so.
 struct Copies {
   std::vector<std::shared_ptr<std::atomic<bool>>> begun;
 
@@ -148,14 +148,14 @@ struct Copies {
 
   void end(size_t which) { end(*begun[which]); }
 
-  // By another thread: one more copy may be begun meanwhile.
+  // By another thread, so that another copy may begin meanwhile.
   static void end(std::atomic<bool>& copy) {
     copy = true;
     copy.notify_all();
   }
 };
 
-TEST(BatchMemory, ABufferIsNotHandedOutWhileACopyFromItIsUnderWay) {
+TEST(BatchMemory, ABufferIsNotReusedDuringACopyFromIt) {
   Copies copies;
   BatchMemory memory({.buffer_bytes = 4096, .kept_count = 2, .hooks = copies.hooks()});
   std::byte* const copied = memory.take()->get();
@@ -168,7 +168,7 @@ TEST(BatchMemory, ABufferIsNotHandedOutWhileACopyFromItIsUnderWay) {
   for (size_t i = 0; i < copies.begun.size(); ++i) copies.end(i);
 }
 
-TEST(BatchMemory, OfManyThatAreCopiedFromTheOldestIsWaitedFor) {
+TEST(BatchMemory, IfManyBuffersAreFencedWaitsForTheOldest) {
   Copies copies;
   BatchMemory memory({.buffer_bytes = 4096, .kept_count = 2, .hooks = copies.hooks()});
   std::shared_ptr<std::byte> first = *memory.take();
@@ -183,7 +183,7 @@ TEST(BatchMemory, OfManyThatAreCopiedFromTheOldestIsWaitedFor) {
   for (size_t i = 0; i < copies.begun.size(); ++i) copies.end(i);
 }
 
-TEST(BatchMemory, WhoGivesABufferBackNeverWaitsForTheAccelerator) {
+TEST(BatchMemory, ReleasingABufferNeverWaitsForTheAccelerator) {
   Copies copies;
   BatchMemory memory({.buffer_bytes = 4096, .kept_count = 1, .hooks = copies.hooks()});
   std::vector<std::shared_ptr<std::byte>> held;
@@ -197,7 +197,7 @@ TEST(BatchMemory, WhoGivesABufferBackNeverWaitsForTheAccelerator) {
   EXPECT_EQ(memory.free_count(), 1u);
 }
 
-TEST(BatchMemory, IsFreedOnlyOnceTheCopyIsMade) {
+TEST(BatchMemory, IsFreedOnlyAfterTheCopy) {
   Copies copies;
   MemoryHooks hooks = copies.hooks();
   bool was_over = false;

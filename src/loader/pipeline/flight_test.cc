@@ -1,4 +1,4 @@
-// How the loader behaves with many reads of a thread in flight: as with one at a time, but for what
+// Tests that the loader with many reads in flight behaves as with one at a time, except for what
 // waits for what.
 #include "loader/pipeline/flight.h"
 
@@ -26,7 +26,7 @@ std::shared_ptr<FakeSource> flying(uint64_t sample_count, size_t sample_bytes = 
   return source;
 }
 
-// Every byte of two epochs, with labels.
+// All bytes of two epochs, with labels.
 std::string all_bytes(const LoaderOptions& options) {
   const auto loader = begun(options);
   std::string all;
@@ -43,7 +43,7 @@ std::string all_bytes(const LoaderOptions& options) {
   return all;
 }
 
-TEST(Flight, GivesTheBytesThatReadsOneAtATimeGive) {
+TEST(Flight, ReturnsTheSameBytesAsReadsOneAtATime) {
   for (const bool is_verbatim : {false, true}) {
     for (const uint64_t batch_size : {1, 7, 64}) {
       LoaderOptions options = in_order(std::make_shared<FakeSource>(203), batch_size);
@@ -65,7 +65,7 @@ TEST(Flight, GivesTheBytesThatReadsOneAtATimeGive) {
   }
 }
 
-TEST(Flight, TheChoiceByMeasurementChangesNoByte) {
+TEST(Flight, MeasuringTheChoiceChangesNoByte) {
   LoaderOptions options = in_order(std::make_shared<FakeSource>(3000), 16);
   const std::string expected = all_bytes(options);
   const auto source = flying(3000);
@@ -74,11 +74,11 @@ TEST(Flight, TheChoiceByMeasurementChangesNoByte) {
   EXPECT_EQ(all_bytes(options), expected);
 }
 
-TEST(Flight, StatsSayWhatWasChosenAndWhatBothWaysMeasured) {
+TEST(Flight, StatsReportTheChoiceAndBothMeasurements) {
   const auto source = flying(3000);
   source->in_ways.is_open_choice = true;
   const auto loader = begun(in_order(source, 16));
-  EXPECT_EQ(loader->stats().reads.engine, "alone");  // until something is known
+  EXPECT_EQ(loader->stats().reads.engine, "alone");  // until there is a measurement
   while ((*loader->next()).has_value()) {
   }
   const ReadStats reads = loader->stats().reads;
@@ -104,7 +104,7 @@ TEST(Flight, CountsWhatWasReadAndDecoded) {
   EXPECT_EQ(stats.reads.engine, "late");
 }
 
-TEST(Flight, ABadSampleIsNamedAtItsBatchAndTheLoaderGoesOn) {
+TEST(Flight, ABadSampleIsNamedAtItsBatchAndTheLoaderContinues) {
   const auto source = flying(12);
   source->bad = {6, 5};
   const auto loader = begun(in_order(source, 4));
@@ -126,7 +126,7 @@ TEST(Flight, BadSamplesAreLeftOutOnRequest) {
   EXPECT_THAT(next_samples(*loader), ElementsAre(5, 6, 7, 8));
 }
 
-TEST(Flight, ASampleThatCannotBeDecodedOrHasAnotherLengthIsNamed) {
+TEST(Flight, AnUndecodableSampleOrOneOfAnotherLengthIsNamed) {
   const auto decoder = std::make_shared<FakeDecoder>();
   decoder->bad = {2};
   LoaderOptions options = in_order(flying(4), 4);
@@ -140,7 +140,7 @@ TEST(Flight, ASampleThatCannotBeDecodedOrHasAnotherLengthIsNamed) {
               HasSubstr("sample-1: it has 15 bytes, but every sample must have 16"));
 }
 
-TEST(Flight, ASourceThatThrowsLosesWhatWasInFlightAndNothingElse) {
+TEST(Flight, ASourceThatThrowsLosesOnlyWhatWasInFlight) {
   const auto source = flying(400);
   source->throwing = {30};
   LoaderOptions options = in_order(source, 10);
@@ -154,7 +154,7 @@ TEST(Flight, ASourceThatThrowsLosesWhatWasInFlightAndNothingElse) {
   EXPECT_THAT(loader->stats().first_bad_sample, HasSubstr("a library threw"));
 }
 
-TEST(Flight, AStuckReadIsNamedAfterTheDeadlineAndTheBatchComesOnceItReturns) {
+TEST(Flight, AStuckReadIsNamedAfterTheDeadlineAndTheBatchComesLater) {
   const auto source = flying(4);
   source->stuck = {2};
   LoaderOptions options = in_order(source, 4);
@@ -187,7 +187,7 @@ TEST(Flight, ManyStuckReadsAreCountedAndSomeNamed) {
   EXPECT_EQ(next_samples_at_last(*loader).size(), 64u);
 }
 
-TEST(Flight, ALoaderWithAStuckReadIsDestroyedAndTheThreadEndsWhenTheReadReturns) {
+TEST(Flight, ALoaderWithAStuckReadCanBeDestroyedAndItsThreadEndsLater) {
   const auto source = flying(8);
   source->stuck = {0};
   LoaderOptions options = in_order(source, 4);
@@ -216,7 +216,7 @@ TEST(Flight, CancelEndsAWaitForReadsInFlight) {
   EXPECT_THAT(next_samples(*loader), ElementsAre(0, 1, 2, 3));
 }
 
-TEST(Flight, EpochsMayBeBegunInAnyOrderAtAnyTime) {
+TEST(Flight, EpochsMayStartInAnyOrderAtAnyTime) {
   for (const bool is_open_choice : {false, true}) {
     const auto source = flying(64);
     source->in_ways.is_open_choice = is_open_choice;
@@ -246,7 +246,7 @@ TEST(Flight, AConsumerMayStopAtAnyTime) {
   }
 }
 
-TEST(Flight, ReadsOfTheNextBatchBeginBeforeThoseOfThisOneHaveLanded) {
+TEST(Flight, ReadsOfTheNextBatchBeginBeforeThisOneIsRead) {
   const auto source = flying(200);
   LoaderOptions options = in_order(source, 2);
   options.decoder = std::make_shared<FakeVerbatim>();
@@ -257,7 +257,7 @@ TEST(Flight, ReadsOfTheNextBatchBeginBeforeThoseOfThisOneHaveLanded) {
   EXPECT_GT(source->most_in_flight(), 2u);
 }
 
-TEST(Flight, AThreadHasNoMoreInFlightThanItsPartOfABatch) {
+TEST(Flight, AThreadHasAtMostItsPartOfABatchInFlight) {
   const auto source = flying(6400);
   LoaderOptions options = in_order(source, 64);
   options.decoder = std::make_shared<FakeVerbatim>();
@@ -268,7 +268,7 @@ TEST(Flight, AThreadHasNoMoreInFlightThanItsPartOfABatch) {
   EXPECT_LE(source->most_in_flight(), 16u);
 }
 
-// Looks at nothing.
+// Ignores the bytes.
 class LazyDecoder final : public data::Decoder {
  public:
   std::vector<data::FieldSpec> fields() const override {
@@ -280,7 +280,7 @@ class LazyDecoder final : public data::Decoder {
   }
 };
 
-TEST(Flight, LargeSamplesThatAreDecodedDoNotFillTheMemory) {
+TEST(Flight, LargeEncodedSamplesDoNotFillTheMemory) {
   constexpr size_t kSampleBytes = 20 << 20;
   static_assert(Flight::kRoomBytesMax / kSampleBytes == 3);
   const auto source = flying(24, kSampleBytes);
@@ -295,7 +295,7 @@ TEST(Flight, LargeSamplesThatAreDecodedDoNotFillTheMemory) {
   EXPECT_LE(source->most_in_flight(), 3u);
 }
 
-TEST(Flight, ReadsThatCannotBeHadInFlightAreMadeOneAtATimeAndStatsSayWhy) {
+TEST(Flight, WithoutReadsInFlightReadsOneAtATimeAndStatsSayWhy) {
   for (const bool is_open_choice : {false, true}) {
     const auto source = flying(2000);
     source->in_ways.is_open_choice = is_open_choice;
@@ -308,7 +308,7 @@ TEST(Flight, ReadsThatCannotBeHadInFlightAreMadeOneAtATimeAndStatsSayWhy) {
   }
 }
 
-TEST(Flight, ADepthThatMakesNoSenseIsRefused) {
+TEST(Flight, RefusesAnInvalidDepth) {
   LoaderOptions options = in_order(flying(8), 4);
   for (const uint32_t io_depth : {0u, 5000u}) {
     options.io_depth = io_depth;

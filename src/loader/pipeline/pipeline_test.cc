@@ -1,4 +1,4 @@
-// How the loader behaves when samples are bad, reads hang, consumers stop, and processes fork.
+// Tests the loader with bad samples, stuck reads, consumers that stop, and forks.
 #include "loader/pipeline/pipeline.h"
 
 #include <dirent.h>
@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(Pipeline, ABadSampleIsNamedAtItsBatchAndTheLoaderGoesOn) {
+TEST(Pipeline, ABadSampleIsNamedAtItsBatchAndTheLoaderContinues) {
   const auto source = std::make_shared<FakeSource>(12);
   source->bad = {6, 5};
   const auto loader = begun(in_order(source, 4));
@@ -33,7 +33,7 @@ TEST(Pipeline, ABadSampleIsNamedAtItsBatchAndTheLoaderGoesOn) {
   const Error error = next_error(*loader);
   EXPECT_EQ(error.message(), "sample-5: input/output error");
   EXPECT_EQ(error.code(), Errc::kIo);
-  EXPECT_EQ(loader->state().done, done);  // a restart tries the batch again
+  EXPECT_EQ(loader->state().done, done);  // a restart retries the batch
   EXPECT_THAT(next_samples(*loader), ElementsAre(8, 9, 10, 11));
   EXPECT_EQ(loader->state().done, 12u);
   EXPECT_FALSE((*loader->next()).has_value());
@@ -41,7 +41,7 @@ TEST(Pipeline, ABadSampleIsNamedAtItsBatchAndTheLoaderGoesOn) {
   EXPECT_EQ(loader->stats().first_bad_sample, "sample-5: input/output error");
 }
 
-TEST(Pipeline, ASampleThatCannotBeDecodedIsNamed) {
+TEST(Pipeline, AnUndecodableSampleIsNamed) {
   const auto decoder = std::make_shared<FakeDecoder>();
   decoder->bad = {2};
   LoaderOptions options = in_order(std::make_shared<FakeSource>(4), 4);
@@ -49,7 +49,7 @@ TEST(Pipeline, ASampleThatCannotBeDecodedIsNamed) {
   EXPECT_EQ(next_error(*begun(options)).message(), "sample-2: the header is damaged");
 }
 
-TEST(Pipeline, WhatThrowsIsAnErrorOfItsSample) {
+TEST(Pipeline, AnExceptionIsAnErrorOfItsSample) {
   const auto source = std::make_shared<FakeSource>(4);
   source->throwing = {3};
   const Error error = next_error(*begun(in_order(source, 4)));
@@ -83,13 +83,13 @@ TEST(Pipeline, BadSamplesAreLeftOutOnRequestAndTheRowsMoveUp) {
   EXPECT_EQ(batch->fields[0].bytes[0], FakeSource::byte_at(1, 15));
   EXPECT_EQ(batch->fields[0].bytes[16], FakeSource::byte_at(3, 15));
   EXPECT_THAT(next_samples(*loader), ElementsAre(4, 5, 6, 7));
-  const auto last = *loader->next();  // 8, 9 (bad), and 0 (bad), 1 that pad
+  const auto last = *loader->next();  // 8, 9 (bad), and as padding 0 (bad), 1
   EXPECT_THAT(samples_of(*last), ElementsAre(8, 1));
   EXPECT_THAT(last->is_real, ElementsAre(1, 0));
   EXPECT_EQ(loader->stats().bad_samples, 4u);
 }
 
-TEST(Pipeline, ABatchOfBadSamplesAloneHasNoRowsButStaysAStep) {
+TEST(Pipeline, ABatchOfOnlyBadSamplesIsEmptyButStillAStep) {
   const auto source = std::make_shared<FakeSource>(4);
   source->bad = {0, 1};
   LoaderOptions options = in_order(source, 2);
@@ -101,7 +101,7 @@ TEST(Pipeline, ABatchOfBadSamplesAloneHasNoRowsButStaysAStep) {
   EXPECT_THAT(next_samples(*loader), ElementsAre(2, 3));
 }
 
-TEST(Pipeline, AStuckReadIsNamedAfterTheDeadlineAndTheBatchComesOnceItReturns) {
+TEST(Pipeline, AStuckReadIsNamedAfterTheDeadlineAndTheBatchComesLater) {
   const auto source = std::make_shared<FakeSource>(8);
   source->stuck = {5};
   LoaderOptions options = in_order(source, 4);
@@ -117,7 +117,7 @@ TEST(Pipeline, AStuckReadIsNamedAfterTheDeadlineAndTheBatchComesOnceItReturns) {
   EXPECT_THAT(next_samples_at_last(*loader), ElementsAre(4, 5, 6, 7));
 }
 
-TEST(Pipeline, ALoaderWithAStuckReadIsDestroyedAndTheThreadEndsWhenTheReadReturns) {
+TEST(Pipeline, ALoaderWithAStuckReadCanBeDestroyedAndItsThreadEndsLater) {
   const auto source = std::make_shared<FakeSource>(8);
   source->stuck = {0};
   LoaderOptions options = in_order(source, 4);
@@ -131,7 +131,7 @@ TEST(Pipeline, ALoaderWithAStuckReadIsDestroyedAndTheThreadEndsWhenTheReadReturn
   while (source.use_count() > 1) std::this_thread::yield();
 }
 
-TEST(Pipeline, CancelEndsAWaitAndWaitsToComeUntilAnEpochIsBegun) {
+TEST(Pipeline, CancelEndsThisAndLaterWaitsUntilAnEpochStarts) {
   const auto source = std::make_shared<FakeSource>(8);
   source->stuck = {0};
   const auto loader = begun(in_order(source, 4));
@@ -147,7 +147,7 @@ TEST(Pipeline, CancelEndsAWaitAndWaitsToComeUntilAnEpochIsBegun) {
   EXPECT_THAT(next_samples(*loader), ElementsAre(0, 1, 2, 3));
 }
 
-TEST(Pipeline, AWaitAsksWhetherItIsInterrupted) {
+TEST(Pipeline, AWaitPollsForInterruption) {
   const auto source = std::make_shared<FakeSource>(8);
   source->stuck = {0};
   LoaderOptions options = in_order(source, 4);
@@ -160,7 +160,7 @@ TEST(Pipeline, AWaitAsksWhetherItIsInterrupted) {
   EXPECT_THAT(next_samples(*loader), ElementsAre(0, 1, 2, 3));
 }
 
-TEST(Pipeline, BatchesThatAreKeptStayGoodAndNothingWaitsForThem) {
+TEST(Pipeline, HeldBatchesStayValidAndBlockNothing) {
   const auto source = std::make_shared<FakeSource>(400);
   LoaderOptions options = in_order(source, 4);
   options.prefetch_batches = 2;
@@ -180,24 +180,24 @@ TEST(Pipeline, BatchesThatAreKeptStayGoodAndNothingWaitsForThem) {
   }
 }
 
-TEST(Pipeline, NoMoreBatchesAreUnderWayThanTheOptionsSay) {
+TEST(Pipeline, PrefetchesAtMostAsManyBatchesAsTheOptionsSay) {
   const auto source = std::make_shared<FakeSource>(1000);
   LoaderOptions options = in_order(source, 10);
   options.prefetch_batches = 3;
   const auto loader = begun(options);
   next_samples(*loader);
   while (source->read_count() < 40) std::this_thread::yield();
-  // A thread has found no more to do.
+  // Threads are blocked, so they have no more to do.
   while (loader->stats().blocked.count() == 0) std::this_thread::yield();
   EXPECT_EQ(source->read_count(), 40u);  // one taken, three ready
 }
 
-TEST(Pipeline, BuffersAreUsedAgain) {
+TEST(Pipeline, BuffersAreReused) {
   struct Counts {
     std::atomic<int> allocated = 0;
     std::atomic<int> freed = 0;
   };
-  // With the hooks: on a busy machine the loader goes before its threads have ended.
+  // Captured by the hooks: on a busy machine, threads may outlive the loader.
   const auto counts = std::make_shared<Counts>();
   {
     LoaderOptions options = in_order(std::make_shared<FakeSource>(1000), 10);
@@ -215,20 +215,20 @@ TEST(Pipeline, BuffersAreUsedAgain) {
     const auto loader = begun(options);
     for (int i = 0; i < 100; ++i) next_samples(*loader);
   }
-  // Two under way, one in use, and what the two threads have not let go of yet.
+  // Two in progress, one in use, and those that the two threads have not released yet.
   EXPECT_LE(counts->allocated.load(), 5);
   while (counts->freed < counts->allocated) std::this_thread::yield();
   EXPECT_EQ(counts->freed.load(), counts->allocated.load());
 }
 
-TEST(Pipeline, MemoryThatIsRefusedIsAnErrorOfTheBatch) {
+TEST(Pipeline, RefusedMemoryIsAnErrorOfTheBatch) {
   LoaderOptions options = in_order(std::make_shared<FakeSource>(10), 5);
   options.memory_hooks.allocate = [](size_t) -> void* { return nullptr; };
   const Error error = next_error(*begun(options));
   EXPECT_EQ(error.code(), Errc::kExhausted);
 }
 
-TEST(Pipeline, MemoryThatThrowsIsAnErrorOfTheBatch) {
+TEST(Pipeline, AThrowingAllocatorIsAnErrorOfTheBatch) {
   LoaderOptions options = in_order(std::make_shared<FakeSource>(10), 5);
   options.memory_hooks.allocate = [](size_t) -> void* { throw std::runtime_error("out of pins"); };
   EXPECT_THAT(next_error(*begun(options)).message(), HasSubstr("out of pins"));
@@ -243,7 +243,7 @@ TEST(Pipeline, AConsumerMayStopAtAnyTime) {
   }
 }
 
-TEST(Pipeline, EpochsMayBeBegunInAnyOrderAtAnyTime) {
+TEST(Pipeline, EpochsMayStartInAnyOrderAtAnyTime) {
   const auto source = std::make_shared<FakeSource>(64);
   LoaderOptions options = in_order(source, 8);
   options.decoder = std::make_shared<FakeVerbatim>();
@@ -261,7 +261,7 @@ TEST(Pipeline, EpochsMayBeBegunInAnyOrderAtAnyTime) {
   }
 }
 
-TEST(Pipeline, ThreadsOverTheCpusAreStartedWhereReadsWaitForADevice) {
+TEST(Pipeline, StartsMoreThreadsThanCpusIfReadsWaitForADevice) {
   const auto source = std::make_shared<FakeSource>(1'000'000);
   source->delay = milliseconds(2);
   LoaderOptions options = in_order(source, 8);
@@ -277,7 +277,7 @@ struct LoadingThread {
   uint64_t blocked_signals = 0;
 };
 
-// What ps shows of the threads of this process that load.
+// The loader's threads in this process, as ps shows them.
 std::vector<LoadingThread> loading_threads() {
   std::vector<LoadingThread> threads;
   DIR* const tasks = opendir("/proc/self/task");
@@ -288,7 +288,7 @@ std::vector<LoadingThread> loading_threads() {
     if (!name.starts_with("mr-load-")) continue;
     std::ifstream status(task + "/status");
     for (std::string line; std::getline(status, line);) {
-      if (!line.starts_with("SigBlk:")) continue;  // nor is it there of one that goes meanwhile
+      if (!line.starts_with("SigBlk:")) continue;  // missing if the thread exits meanwhile
       threads.push_back({name, std::strtoull(line.c_str() + 8, nullptr, 16)});
     }
   }
@@ -296,12 +296,12 @@ std::vector<LoadingThread> loading_threads() {
   return threads;
 }
 
-TEST(Pipeline, ThreadsHaveNamesAndLeaveSignalsToTheProgram) {
+TEST(Pipeline, ThreadsHaveNamesAndBlockSignals) {
   const auto loader = begun(in_order(std::make_shared<FakeSource>(100), 4));
   next_samples(*loader);
   auto threads = loading_threads();
-  // Those of the test before may be listed for a moment after they were joined, or have been left;
-  // and while one goes, the list may lack another.
+  // Threads of the previous test may still be listed shortly after a join, or were abandoned. While
+  // a thread exits, the list may also lack another one.
   while (threads.size() != 2) threads = loading_threads();
   std::vector<std::string> names;
   for (const LoadingThread& thread : threads) {
@@ -313,7 +313,7 @@ TEST(Pipeline, ThreadsHaveNamesAndLeaveSignalsToTheProgram) {
   EXPECT_THAT(names, testing::UnorderedElementsAre("mr-load-0", "mr-load-1"));
 }
 
-// What the child of a fork gets; the child ends without the tests' own clean-up.
+// Runs `work` in a forked child and returns its exit status. The child skips the tests' cleanup.
 int in_child(const std::function<int()>& work) {
   const pid_t child = fork();
   if (child == 0) _exit(work());
@@ -322,7 +322,7 @@ int in_child(const std::function<int()>& work) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(Pipeline, AChildOfForkIsToldWhyTheLoaderDoesNotWorkThere) {
+TEST(Pipeline, ALoaderFailsWithAReasonInAChildOfFork) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer does not follow a fork of threads";
 #endif
@@ -337,14 +337,14 @@ TEST(Pipeline, AChildOfForkIsToldWhyTheLoaderDoesNotWorkThere) {
               loader->cancel();
               if (loader->stats().batches != 1) return 5;
               held.reset();
-              loader.reset();  // must not wait for threads that are not there
+              loader.reset();  // must not wait for threads that do not exist here
               return 0;
             }),
             0);
   EXPECT_THAT(next_samples(*loader), ElementsAre(4, 5, 6, 7));
 }
 
-TEST(Pipeline, ALoaderThatWasOnlyOpenedMayBeUsedInTheChild) {
+TEST(Pipeline, ALoaderThatWasOnlyOpenedWorksInAChildOfFork) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer does not follow a fork of threads";
 #endif
@@ -360,7 +360,7 @@ TEST(Pipeline, ALoaderThatWasOnlyOpenedMayBeUsedInTheChild) {
             0);
 }
 
-TEST(Pipeline, StatsMayBeAskedForByOthersWhileItRuns) {
+TEST(Pipeline, OtherThreadsMayReadStats) {
   const auto source = std::make_shared<FakeSource>(2000);
   LoaderOptions options = in_order(source, 4);
   options.thread_count = 0;

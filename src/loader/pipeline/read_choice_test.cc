@@ -12,7 +12,7 @@ using testing::IsEmpty;
 const data::ReadWays kOpen = {
     .one_at_a_time = "posix", .in_flight = "uring", .is_open_choice = true};
 
-// What a sample of 1,000 bytes costs a thread, one way and the other.
+// What a sample of 1,000 bytes costs a thread, for each of the two ways.
 struct Machine {
   microseconds alone{10};
   microseconds flown{10};
@@ -29,7 +29,7 @@ struct Machine {
   }
 };
 
-// Takes turns until the choice has settled, or this many have passed; how many were in flight.
+// Takes this many turns; returns how many had reads in flight.
 uint64_t take_turns(ReadChoice& choice, const Machine& machine, Epoch epoch, uint64_t turns) {
   uint64_t flown = 0;
   std::optional<ReadTurn> turn;
@@ -49,12 +49,12 @@ std::string chosen_on(const Machine& machine) {
   return choice.stats().engine;
 }
 
-TEST(ReadChoice, TheWayThatTakesLessTimeIsSettledOn) {
+TEST(ReadChoice, ChoosesTheFasterWay) {
   EXPECT_EQ(chosen_on({.alone = microseconds(100), .flown = microseconds(20)}), "uring");
   EXPECT_EQ(chosen_on({.alone = microseconds(20), .flown = microseconds(100)}), "posix");
 }
 
-TEST(ReadChoice, OfTwoThatAreAlikeTheOneWithLessCpuTimeAndOfThoseThePlainReads) {
+TEST(ReadChoice, AmongEqualsPrefersLessCpuTimeAndThenPlainReads) {
   EXPECT_EQ(chosen_on({.alone = microseconds(100), .flown = microseconds(95)}), "posix");
   EXPECT_EQ(chosen_on({.alone = microseconds(100),
                        .flown = microseconds(105),
@@ -63,7 +63,7 @@ TEST(ReadChoice, OfTwoThatAreAlikeTheOneWithLessCpuTimeAndOfThoseThePlainReads) 
             "uring");
 }
 
-TEST(ReadChoice, TheFirstTurnsOfAllThreadsAndTheWorstOfEachWayDoNotCount) {
+TEST(ReadChoice, IgnoresEachThreadsFirstTurnAndTheWorstOfEachWay) {
   ReadChoice choice(kOpen, 32);
   choice.add_thread();
   choice.add_thread();
@@ -73,7 +73,7 @@ TEST(ReadChoice, TheFirstTurnsOfAllThreadsAndTheWorstOfEachWayDoNotCount) {
     const ReadTurn turn = choice.next_turn(Epoch{0});
     ways.push_back(turn.way);
     Machine machine{.alone = microseconds(10), .flown = microseconds(20)};
-    if (i < 2) machine.alone = microseconds(100'000);  // memory is touched for the first time
+    if (i < 2) machine.alone = microseconds(100'000);  // first touch of memory
     if (i >= 2 && turn.way == ReadWay::kOneAtATime && counted_alone++ == 0) {
       machine.alone = microseconds(5000);  // something else ran
     }
@@ -89,7 +89,7 @@ TEST(ReadChoice, TheFirstTurnsOfAllThreadsAndTheWorstOfEachWayDoNotCount) {
   EXPECT_NEAR(choice.stats().measured[1].bytes_per_second, 5e7, 1);
 }
 
-TEST(ReadChoice, WhatStaysAsItWasIsNotMeasuredAgain) {
+TEST(ReadChoice, DoesNotMeasureAgainWhileCostsStayTheSame) {
   ReadChoice choice(kOpen, 32);
   choice.add_thread();
   const Machine warm{.alone = microseconds(10), .flown = microseconds(12)};
@@ -97,7 +97,7 @@ TEST(ReadChoice, WhatStaysAsItWasIsNotMeasuredAgain) {
   EXPECT_EQ(choice.stats().trial_count, 1u);
 }
 
-TEST(ReadChoice, ReadsThatBecomeSlowAmidAnEpochAreMeasuredAgain) {
+TEST(ReadChoice, MeasuresAgainIfReadsBecomeSlowDuringAnEpoch) {
   ReadChoice choice(kOpen, 32);
   choice.add_thread();
   take_turns(choice, {.alone = microseconds(10), .flown = microseconds(12)}, Epoch{0}, 200);
@@ -107,12 +107,12 @@ TEST(ReadChoice, ReadsThatBecomeSlowAmidAnEpochAreMeasuredAgain) {
   EXPECT_EQ(choice.stats().trial_count, 2u);
 }
 
-TEST(ReadChoice, ReadsInFlightAreMeasuredAgainInALaterEpoch) {
+TEST(ReadChoice, MeasuresReadsInFlightAgainInALaterEpoch) {
   ReadChoice choice(kOpen, 32);
   choice.add_thread();
   take_turns(choice, {.alone = microseconds(100), .flown = microseconds(20)}, Epoch{0}, 1000);
   EXPECT_EQ(choice.stats().engine, "uring");
-  // Alike for a thread that decodes meanwhile, so that only a trial can tell.
+  // The cost in flight has not changed, so only a trial can tell.
   take_turns(choice, {.alone = microseconds(10), .flown = microseconds(20)}, Epoch{1}, 20);
   EXPECT_EQ(choice.stats().engine, "posix");
   EXPECT_EQ(choice.stats().trial_count, 2u);
@@ -122,7 +122,7 @@ TEST(ReadChoice, TrialsTakeAtMostATenthOfTheTime) {
   ReadChoice choice(kOpen, 32);
   choice.add_thread();
   std::chrono::nanoseconds all{};
-  std::chrono::nanoseconds alone{};  // of which some are trials, and all trials have some
+  std::chrono::nanoseconds alone{};  // one at a time, which every trial includes
   const Machine cold{.alone = microseconds(700), .flown = microseconds(20)};
   for (uint64_t epoch = 0; epoch < 2000; ++epoch) {
     for (int i = 0; i < 10; ++i) {
@@ -137,7 +137,7 @@ TEST(ReadChoice, TrialsTakeAtMostATenthOfTheTime) {
   EXPECT_LT(alone.count() * 9, all.count());
 }
 
-TEST(ReadChoice, WithoutAChoiceNothingIsMeasured) {
+TEST(ReadChoice, MeasuresNothingWithoutAChoice) {
   const data::ReadWays only_alone = {.one_at_a_time = "posix", .refusal = "no io_uring"};
   const data::ReadWays better_flown = {.one_at_a_time = "posix", .in_flight = "uring"};
   struct Case {
@@ -158,7 +158,7 @@ TEST(ReadChoice, WithoutAChoiceNothingIsMeasured) {
   }
 }
 
-TEST(ReadChoice, WhatIsRefusedLaterIsNotTriedAgain) {
+TEST(ReadChoice, DoesNotTryRefusedReadsAgain) {
   ReadChoice choice(kOpen, 32);
   choice.add_thread();
   choice.refuse("no rings are left");

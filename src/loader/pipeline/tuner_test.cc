@@ -9,8 +9,8 @@ using std::chrono::milliseconds;
 
 constexpr TunerOptions kEightCpus{.cpu_count = 8, .prefetch_batches_max = 32, .batch_size = 64};
 
-// 100 ms in which the consumer waited, the threads had `blocked` of their time nothing to do, and
-// used `cpus` CPUs.
+// An interval of 100 ms: how long the consumer waited, which fraction of their time the threads
+// were idle, and how many CPUs they used.
 struct Seen {
   int waited_ms = 0;
   double blocked = 0;
@@ -31,11 +31,11 @@ void observe(Tuner& tuner, const Seen& seen, int times = 1) {
   for (int i = 0; i < times; ++i) tuner.observe(interval(tuner, seen));
 }
 
-TEST(Tuner, BeginsWithAThreadACpuAndFewBatches) {
+TEST(Tuner, StartsWithOneThreadPerCpuAndFewBatches) {
   EXPECT_EQ(Tuner(kEightCpus).setting(), (TunerSetting{.thread_count = 8, .prefetch_batches = 3}));
 }
 
-TEST(Tuner, BeginsWithPartOfManyCpusAndTakesAllWhereTheConsumerWaits) {
+TEST(Tuner, StartsWithSomeOfManyCpusAndUsesAllIfTheConsumerWaits) {
   TunerOptions options = kEightCpus;
   options.cpu_count = 64;
   Tuner tuner(options);
@@ -44,7 +44,7 @@ TEST(Tuner, BeginsWithPartOfManyCpusAndTakesAllWhereTheConsumerWaits) {
   EXPECT_EQ(tuner.setting().thread_count, 64u);
 }
 
-TEST(Tuner, SmallBatchesAreBegunInGreaterNumbersSoThatEveryThreadHasOne) {
+TEST(Tuner, PrefetchesMoreSmallBatchesSoThatEveryThreadHasOne) {
   TunerOptions options = kEightCpus;
   options.batch_size = 1;
   EXPECT_GE(Tuner(options).setting().prefetch_batches, 8u);
@@ -58,13 +58,13 @@ TEST(Tuner, NeverPrefetchesMoreThanTheMemoryAllows) {
   EXPECT_EQ(tuner.setting().prefetch_batches, 2u);
 }
 
-TEST(Tuner, DoesNotGoOverTheCpusWhereDecodingKeepsThemBusy) {
+TEST(Tuner, DoesNotExceedTheCpusIfDecodingKeepsThemBusy) {
   Tuner tuner(kEightCpus);
   observe(tuner, {.waited_ms = 90, .blocked = 0, .cpus = 7.9}, 50);
   EXPECT_EQ(tuner.setting().thread_count, 8u);
 }
 
-TEST(Tuner, GoesOverTheCpusWhereThreadsWaitForADeviceAndMoreOfThemAreFaster) {
+TEST(Tuner, ExceedsTheCpusIfThreadsWaitForADeviceAndMoreAreFaster) {
   Tuner tuner(kEightCpus);
   for (int i = 0; i < 50; ++i) {
     observe(tuner, {.waited_ms = 90, .cpus = 0.5, .samples = 100 * tuner.setting().thread_count});
@@ -72,7 +72,7 @@ TEST(Tuner, GoesOverTheCpusWhereThreadsWaitForADeviceAndMoreOfThemAreFaster) {
   EXPECT_EQ(tuner.setting().thread_count, 32u);
 }
 
-TEST(Tuner, TakesBackAThreadOverTheCpusThatBroughtNoSpeed) {
+TEST(Tuner, RemovesAThreadAboveTheCpusThatBroughtNoSpeedup) {
   Tuner tuner(kEightCpus);
   observe(tuner, {.waited_ms = 90, .cpus = 0.5, .samples = 1000});
   EXPECT_GT(tuner.setting().thread_count, 8u);
@@ -80,7 +80,7 @@ TEST(Tuner, TakesBackAThreadOverTheCpusThatBroughtNoSpeed) {
   EXPECT_EQ(tuner.setting().thread_count, 8u);
 }
 
-TEST(Tuner, LengthensTheQueueWhereThreadsAreIdleAndTheConsumerWaitsAllTheSame) {
+TEST(Tuner, LengthensTheQueueIfThreadsAreIdleAndTheConsumerWaits) {
   Tuner tuner(kEightCpus);
   observe(tuner, {.waited_ms = 10, .blocked = 0.4, .cpus = 3});
   EXPECT_EQ(tuner.setting(), (TunerSetting{.thread_count = 8, .prefetch_batches = 5}));
@@ -88,7 +88,7 @@ TEST(Tuner, LengthensTheQueueWhereThreadsAreIdleAndTheConsumerWaitsAllTheSame) {
   EXPECT_EQ(tuner.setting().prefetch_batches, 32u);
 }
 
-TEST(Tuner, ShrinksSlowlyWhereThreadsAreIdleAndNobodyWaits) {
+TEST(Tuner, ShrinksSlowlyIfThreadsAreIdleAndNobodyWaits) {
   Tuner tuner(kEightCpus);
   observe(tuner, {.blocked = 0.9, .cpus = 0.5}, 7);
   EXPECT_EQ(tuner.setting().thread_count, 8u);
@@ -98,7 +98,7 @@ TEST(Tuner, ShrinksSlowlyWhereThreadsAreIdleAndNobodyWaits) {
   EXPECT_EQ(tuner.setting().thread_count, 1u);
 }
 
-TEST(Tuner, DoesNotShrinkAgainToWhatWasTooFew) {
+TEST(Tuner, DoesNotShrinkAgainToTooFewThreads) {
   Tuner tuner(kEightCpus);
   observe(tuner, {.blocked = 0.9, .cpus = 0.5}, 8);
   ASSERT_EQ(tuner.setting().thread_count, 7u);
@@ -108,7 +108,7 @@ TEST(Tuner, DoesNotShrinkAgainToWhatWasTooFew) {
   EXPECT_EQ(tuner.setting().thread_count, 8u);
 }
 
-TEST(Tuner, LeavesWhatIsFixed) {
+TEST(Tuner, KeepsFixedSettings) {
   TunerOptions options = kEightCpus;
   options.fixed_thread_count = 3;
   options.fixed_prefetch_batches = 4;
