@@ -1,4 +1,4 @@
-// What every order promises (order.h).
+// Tests what every order guarantees (order.h).
 #include <gtest/gtest.h>
 
 #include <string>
@@ -61,7 +61,7 @@ TEST_P(OrderContract, AnEpochHasEverySampleOnceAndAnInverse) {
   }
 }
 
-TEST_P(OrderContract, EqualOptionsGiveEqualOrdersWhateverWasAskedBefore) {
+TEST_P(OrderContract, EqualOptionsGiveEqualOrdersAfterAnyQueries) {
   const auto first = order(1000, 7, 5);
   const auto second = order(1000, 7, 5);
   const auto later = all_of(*first, Epoch{3});
@@ -70,7 +70,7 @@ TEST_P(OrderContract, EqualOptionsGiveEqualOrdersWhateverWasAskedBefore) {
   EXPECT_EQ(all_of(*first, Epoch{0}), all_of(*second, Epoch{0}));
 }
 
-TEST_P(OrderContract, FillGivesWhatAtGivesForAnyStrideAndEpoch) {
+TEST_P(OrderContract, FillEqualsAtForAnyStrideAndEpoch) {
   const auto asked = order(1000, 7, 5);
   for (const uint64_t e : {0, 1, 2, 3, 2, 0, 5}) {
     for (const uint64_t stride : {1, 2, 3, 7, 14, 21, 100}) {
@@ -87,16 +87,16 @@ TEST_P(OrderContract, FillGivesWhatAtGivesForAnyStrideAndEpoch) {
   asked->fill(Epoch{0}, 0, 1, {});
 }
 
-TEST_P(OrderContract, EpochsAndSeedsGiveOtherOrdersUnlessItIsOff) {
+TEST_P(OrderContract, OtherEpochsAndSeedsGiveOtherOrdersUnlessOff) {
   const bool is_off = GetParam() == Shuffle::kOff;
   const auto first = all_of(*order(1000, 3, 5), Epoch{0});
   EXPECT_EQ(all_of(*order(1000, 3, 5), Epoch{1}) == first, is_off);
   EXPECT_EQ(all_of(*order(1000, 3, 6), Epoch{0}) == first, is_off);
-  // Sums of seed and epoch would make these two the same.
+  // If the key were seed + epoch, these two would be equal.
   EXPECT_EQ(all_of(*order(1000, 3, 6), Epoch{0}) == all_of(*order(1000, 3, 5), Epoch{1}), is_off);
 }
 
-TEST_P(OrderContract, TheOptionsCanBeAskedFor) {
+TEST_P(OrderContract, ReturnsItsOptions) {
   const auto asked = order(100, 3, 5);
   EXPECT_EQ(asked->options().shuffle, GetParam());
   EXPECT_EQ(asked->options().seed, 5u);

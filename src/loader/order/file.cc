@@ -1,10 +1,9 @@
-// Shuffling by file: files (groups of samples) come in another order each epoch, and the samples of
-// a file in theirs.
+// Shuffling by file: files (groups of samples) come in another order each epoch; the samples of a
+// file stay in file order.
 //
-// Files differ in length, so that where one begins in an epoch depends on all before it: a table of
-// 16 bytes a file, made when an epoch is first asked about. Two are kept, because a job that
-// prefetches stands in two epochs at once; a third replaces the one that was asked about longest
-// ago.
+// Files differ in length, so the begin of a file in an epoch depends on all files before it. That
+// takes a table of 16 bytes per file, built on the first use of an epoch. Two tables are kept,
+// because a job that prefetches is in two epochs at once; a third replaces the least recently used.
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -16,7 +15,7 @@
 namespace millrace::loader {
 namespace {
 
-// One epoch's files.
+// The files of one epoch.
 struct FileTable {
   data::Epoch epoch{};
   KeyedPermutation files;        // place of a file in the epoch -> file
@@ -48,7 +47,7 @@ class FileOrder : public Order {
             std::span<data::SampleId> out) const override {
     if (out.empty()) return;
     const auto table = table_of(epoch);
-    uint64_t end = 0;     // of the file at hand
+    uint64_t end = 0;     // of the current file
     uint64_t offset = 0;  // from its positions to its samples, modulo 2^64
     for (data::SampleId& sample : out) {
       if (first >= end) {
@@ -62,10 +61,10 @@ class FileOrder : public Order {
   }
 
  private:
-  // Shared with the callers that still use it when it is replaced.
+  // Shared with callers that still use a table when it is replaced.
   using Shared = std::shared_ptr<const FileTable>;
 
-  // The last place that begins at or before the position: empty files before it are passed over.
+  // The last place that begins at or before the position. This skips empty files.
   static size_t place_of(const FileTable& table, uint64_t position) {
     const auto after = std::ranges::upper_bound(table.begins, position);
     return static_cast<size_t>(after - table.begins.begin()) - 1;
@@ -100,9 +99,9 @@ class FileOrder : public Order {
   }
 
   OrderOptions options_;
-  KeyedPermutation files_;  // of no epoch yet
+  KeyedPermutation files_;  // without a key yet
   mutable std::mutex mutex_;
-  mutable std::array<Shared, 2> tables_;  // the one asked about last comes first
+  mutable std::array<Shared, 2> tables_;  // most recently used first
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Global shuffling: one keyed permutation of all samples an epoch.
+// Global shuffling: one keyed permutation of all samples per epoch.
 #include "base/permutation.h"
 #include "loader/order/kept_permutations.h"
 #include "loader/order/kinds.h"
@@ -36,7 +36,7 @@ class GlobalOrder : public Order {
   }
 
   OrderOptions options_;
-  KeyedPermutation samples_;  // of no epoch yet
+  KeyedPermutation samples_;  // without a key yet
   KeptPermutations kept_{1};
 };
 

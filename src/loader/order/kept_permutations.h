@@ -1,11 +1,11 @@
-// KeptPermutations: the keyed permutations that were asked for last, so that one place of an order
-// does not cost the derivation of its key.
+// KeptPermutations: a cache of recently used keyed permutations, so that looking up one position
+// does not derive a key each time.
 //
-// A block of Philox and eight numbers drawn from it take longer than one number that is sent
-// through the permutation. Kept are the round keys, by their name (epoch, which); a name has one
-// place, and whoever comes later takes it. Any thread may ask, and none waits: a reader that meets
-// a writer derives the keys itself, and so does a writer that meets another. Each place has a
-// version, odd while it is written to; what is read between two equal even ones is whole.
+// A block of Philox and the eight numbers drawn from it take longer than sending one number through
+// the permutation. The cache holds round keys by name (epoch, which). Each name has one place; a
+// later name replaces an earlier one. Thread-safe, and no thread waits: a reader that meets a
+// writer derives the keys itself, and so does a writer that meets another. Each place has a
+// version, odd while it is written; what is read between two equal even versions is consistent.
 #pragma once
 
 #include <algorithm>
@@ -21,19 +21,19 @@ namespace millrace::loader {
 
 class KeptPermutations {
  public:
-  // `which` is below this in the names; 0 is as good as 1. Sixteen epochs have places of their own
-  // where that takes no more than 128 kB.
+  // `which` is below `which_count` in all names; 0 means 1. Sixteen epochs have separate places if
+  // that takes at most 128 kB.
   explicit KeptPermutations(uint64_t which_count)
       : stride_(std::bit_ceil(std::min(which_count, kPlaceCountMax))),
         mask_(std::min(stride_ * kEpochCount, kPlaceCountMax) - 1),
         places_(std::make_unique<Place[]>(mask_ + 1)) {}
 
-  // Keeps nothing of the other's: what is kept is no part of what an order is.
+  // Starts empty: cached keys are not part of the value of an order.
   KeptPermutations(const KeptPermutations& other) : KeptPermutations(other.stride_) {}
   KeptPermutations& operator=(const KeptPermutations&) = delete;
 
-  // `numbers` in the order of that name: as kept, or as derive() gives it. Equal names have equal
-  // sizes and orders.
+  // `numbers` with the keys of that name, from the cache or from derive(). REQUIRES: equal names
+  // have equal sizes and keys
   template <typename Derive>
   KeyedPermutation find(const KeyedPermutation& numbers, uint64_t epoch, uint64_t which,
                         Derive derive) const {
@@ -47,14 +47,13 @@ class KeptPermutations {
 
  private:
   struct alignas(128) Place {
-    std::atomic<uint64_t> version{0};  // 0: nothing is kept
+    std::atomic<uint64_t> version{0};  // 0: empty
     std::atomic<uint64_t> epoch{0};
     std::atomic<uint64_t> which{0};
     std::array<std::atomic<uint64_t>, KeyedPermutation::kRounds> keys{};
 
-    // Acquire and release at each word, instead of fences, which ThreadSanitizer does not know: who
-    // reads a word of a later writer sees that writer's odd version afterwards. They cost nothing
-    // on x86.
+    // Acquire and release at each word instead of fences, which ThreadSanitizer does not support. A
+    // reader of a later writer's word then sees that writer's odd version. Free on x86.
     bool read(uint64_t asked_epoch, uint64_t asked_which, KeyedPermutation::RoundKeys& out) const {
       const uint64_t before = version.load(std::memory_order_acquire);
       if (before == 0 || before % 2 != 0) return false;

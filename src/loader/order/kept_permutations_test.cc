@@ -16,7 +16,7 @@ class Named {
  public:
   uint64_t derived_count() const { return derived_count_; }
 
-  // The number at a place, by way of what is kept.
+  // The number at a place, looked up through the cache.
   uint64_t at(const KeptPermutations& kept, uint64_t epoch, uint64_t which, uint64_t place) {
     return kept
         .find(numbers_, epoch, which,
@@ -50,7 +50,7 @@ TEST(KeptPermutations, DeriveAnOrderOnce) {
   EXPECT_EQ(named.derived_count(), 16u * 8);
 }
 
-TEST(KeptPermutations, OfNamesThatShareAPlaceGiveEachItsOwn) {
+TEST(KeptPermutations, DistinguishNamesThatShareAPlace) {
   const KeptPermutations kept(1);
   Named named;
   for (const uint64_t epoch : {0, 16, 32, 0, 0}) {
@@ -59,7 +59,7 @@ TEST(KeptPermutations, OfNamesThatShareAPlaceGiveEachItsOwn) {
   EXPECT_EQ(named.derived_count(), 4u);
 }
 
-TEST(KeptPermutations, TakeMoreNamesThanTheyKeep) {
+TEST(KeptPermutations, AcceptMoreNamesThanTheyHold) {
   const KeptPermutations kept(5000);
   Named named;
   for (uint64_t which = 0; which < 5000; ++which) {
@@ -67,7 +67,7 @@ TEST(KeptPermutations, TakeMoreNamesThanTheyKeep) {
   }
 }
 
-TEST(KeptPermutations, ServeThreadsThatTakeEachOthersPlaces) {
+TEST(KeptPermutations, ServeThreadsThatReplaceEachOthersEntries) {
   const KeptPermutations kept(1);
   std::vector<uint64_t> wrong_counts(4);
   {
@@ -77,7 +77,7 @@ TEST(KeptPermutations, ServeThreadsThatTakeEachOthersPlaces) {
         Named named;
         const KeyedPermutation orders[] = {named.made(0, 0), named.made(16, 0), named.made(32, 0)};
         for (uint64_t i = 0; i < 20'000; ++i) {
-          const uint64_t which = i / 3 % 3;  // all have one place
+          const uint64_t which = i / 3 % 3;  // all share one place
           const uint64_t found = named.at(kept, which * 16, 0, i % kSize);
           wrong_count += found != orders[which].at(i % kSize) ? 1 : 0;
         }

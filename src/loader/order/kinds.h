@@ -1,5 +1,4 @@
-// The makers of the orders that there are, one file each; for order.cc, which checks the options
-// first.
+// Factories of the orders, one file each. For order.cc, which checks the options first.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Local shuffling: each shard keeps the samples it has in epoch 0 and visits them in an order of
-// its own every epoch.
+// Local shuffling: each shard keeps its samples of epoch 0 and visits them in another order every
+// epoch.
 #include "loader/order/kinds.h"
 #include "loader/order/shard_orders.h"
 

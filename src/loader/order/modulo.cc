@@ -24,7 +24,7 @@ uint64_t prime_from(uint64_t least) {
 }
 
 uint64_t inverse_modulo(uint64_t factor, uint64_t modulus) {
-  // Euclid's algorithm; each rest is its share of `factor` modulo the modulus.
+  // Extended Euclidean algorithm. Invariant: rest == share * factor, modulo the modulus.
   uint64_t rest = factor % modulus;
   uint64_t rest_before = modulus;
   uint64_t share = 1 % modulus;

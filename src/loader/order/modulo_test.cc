@@ -7,7 +7,7 @@
 namespace millrace::loader {
 namespace {
 
-TEST(Modulo, PrimesAreTheLeastThatAreNotBelow) {
+TEST(Modulo, PrimeFromIsTheSmallestPrimeNotBelow) {
   EXPECT_EQ(prime_from(0), 2u);
   EXPECT_EQ(prime_from(2), 2u);
   EXPECT_EQ(prime_from(4), 5u);
@@ -28,7 +28,7 @@ TEST(Modulo, InversesAreInverse) {
   EXPECT_EQ(inverse_modulo(1, 1), 0u);
 }
 
-TEST(Modulo, StepsMeetEveryNumberAndFit) {
+TEST(Modulo, EvenStepVisitsEveryNumberAndFits) {
   for (const uint64_t count : {1, 2, 3, 4, 6, 30, 1000}) {
     std::set<uint64_t> met;
     for (uint64_t i = 0; i < count; ++i) met.insert(i * even_step(count) % count);

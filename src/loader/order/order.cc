@@ -37,15 +37,14 @@ Status check_groups(const OrderOptions& options) {
   if (begins.empty() || begins.front() != 0 || begins.back() != options.sample_count) {
     return fail(
         Errc::kInvalidArgument,
-        "shuffling by file needs where the files of the {} samples begin, from 0 to {}; "
-        "the source gave {}",
+        "for {} samples, shuffling by file needs group begins from 0 to {}; the source has {}",
         options.sample_count, options.sample_count,
-        begins.empty() ? "nothing" : fmt::format("{} to {}", begins.front(), begins.back()));
+        begins.empty() ? "none" : fmt::format("{} to {}", begins.front(), begins.back()));
   }
   const auto fall = std::ranges::adjacent_find(begins, std::greater{});
   if (fall == begins.end()) return {};
   return fail(Errc::kInvalidArgument,
-              "the samples of file {} begin at {}, after those of the next file, at {}",
+              "file {} begins at sample {}, but the file after it begins at sample {}",
               fall - begins.begin(), *fall, *(fall + 1));
 }
 
@@ -57,7 +56,7 @@ Result<Shuffle> shuffle_from(std::string_view name) {
     if (entry.name == name) return entry.shuffle;
     names.emplace_back(entry.name);
   }
-  return fail(Errc::kInvalidArgument, "there is no shuffling '{}'{}; there are {}", name,
+  return fail(Errc::kInvalidArgument, "unknown shuffle '{}'{}; choose one of {}", name,
               did_you_mean(name, names), fmt::join(names, ", "));
 }
 
@@ -68,25 +67,25 @@ std::string_view shuffle_name(Shuffle shuffle) {
 
 Status check_order(const OrderOptions& options) {
   if (entry_of(options.shuffle) == nullptr) {
-    return fail(Errc::kInvalidArgument, "there is no shuffling number {}",
+    return fail(Errc::kInvalidArgument, "unknown shuffle number {}",
                 static_cast<int>(options.shuffle));
   }
   if (options.sample_count > KeyedPermutation::kSizeMax) {
-    return fail(Errc::kInvalidArgument, "{} samples are more than an order can have, which is {}",
+    return fail(Errc::kInvalidArgument, "there are {} samples; an order can have at most {}",
                 options.sample_count, KeyedPermutation::kSizeMax);
   }
   if (options.shard_count == 0) {
     return fail(Errc::kInvalidArgument,
-                "the samples cannot be divided among 0 shards; give the number of ranks that hold "
-                "them, at least 1");
+                "the samples cannot be divided among 0 shards; set shard_count to the number of "
+                "ranks that hold them, at least 1");
   }
   if (options.shard_count > ShardDealer::kShardCountMax) {
-    return fail(Errc::kInvalidArgument, "{} shards are more than an order can have, which is {}",
+    return fail(Errc::kInvalidArgument, "there are {} shards; an order can have at most {}",
                 options.shard_count, ShardDealer::kShardCountMax);
   }
   if (!(options.fraction >= 0 && options.fraction <= 1)) {
     return fail(Errc::kInvalidArgument,
-                "the fraction of samples to exchange is {}; it must be from 0 (local) to 1",
+                "the fraction of samples to exchange is {}; it must be between 0 (local) and 1",
                 options.fraction);
   }
   return {};

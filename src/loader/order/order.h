@@ -1,15 +1,15 @@
-// Order: which sample stands at which position of an epoch, for the whole job.
+// Order: which sample is at which position of an epoch, for the whole job.
 //
 // A pure function of its options and the epoch: no cursor, no I/O, no shared state. The prefetcher
 // may therefore ask about the future, a restarted job about the past, and any rank about any other.
-// Positions are the job's: of `shard_count` ranks, rank r visits the positions r, r + shard_count,
-// ... (share.h), so that one order serves any number of ranks, and a job may go on with another
-// number.
+// Positions belong to the job: of `shard_count` ranks, rank r visits the positions r,
+// r + shard_count, ... (share.h). So one order serves any number of ranks, and a job may resume
+// with another number.
 //
 // Every implementation guarantees, and contract_test.cc checks:
-//  - in every epoch, `at` is a permutation of [0, size) and `position_of` its inverse;
-//  - equal options give equal answers on every machine and by every compiler;
-//  - memory does not grow with the number of samples, nor time with the number of the epoch.
+//  - in every epoch, `at` is a permutation of [0, size) and `position_of` is its inverse;
+//  - equal options give equal answers on every machine and with every compiler;
+//  - memory does not grow with the number of samples, nor time with the epoch number.
 #pragma once
 
 #include <cstdint>
@@ -24,21 +24,21 @@
 namespace millrace::loader {
 
 enum class Shuffle : uint8_t {
-  kOff,      // position is sample
-  kGlobal,   // any sample may come anywhere
+  kOff,      // sample i is at position i
+  kGlobal,   // any sample may be at any position
   kLocal,    // each shard keeps its samples and shuffles them
-  kPartial,  // local, and every epoch a fraction of each shard's samples goes to other shards
-  kFile,     // files (groups) are shuffled, samples stay in order within them
+  kPartial,  // local, and after every epoch a fraction of each shard moves to other shards
+  kFile,     // files (groups) are shuffled; samples stay in order within them
 };
 
-Result<Shuffle> shuffle_from(std::string_view name);  // "global", ...; else which there are
+Result<Shuffle> shuffle_from(std::string_view name);  // "global", ...; the error lists all names
 std::string_view shuffle_name(Shuffle shuffle);
 
 struct OrderOptions {
   Shuffle shuffle = Shuffle::kGlobal;
   uint64_t sample_count = 0;
   uint64_t seed = 0;
-  uint32_t shard_count = 1;  // local, partial: the ranks that hold the samples
+  uint32_t shard_count = 1;  // local, partial: the number of ranks that hold the samples
   double fraction = 0;       // partial: Q, in [0, 1]
   // kFile: where groups begin, and one past the last sample; from the source.
   std::vector<uint64_t> group_begins;
@@ -56,15 +56,15 @@ class Order {
   // REQUIRES: the sample is below size()
   virtual uint64_t position_of(data::Epoch epoch, data::SampleId sample) const = 0;
 
-  // at() of first, first + stride, ...: what a batch of a rank is. REQUIRES: all below size().
+  // at() for first, first + stride, ...: a batch of a rank. REQUIRES: all below size()
   virtual void fill(data::Epoch epoch, uint64_t first, uint64_t stride,
                     std::span<data::SampleId> out) const;
 };
 
-// Fails where the options make no sense, and says which; group_begins are not looked at.
+// Fails if an option is invalid. Does not check group_begins.
 Status check_order(const OrderOptions& options);
 
-// Likewise, with the group_begins.
+// Fails likewise, and checks group_begins.
 Result<std::unique_ptr<Order>> make_order(const OrderOptions& options);
 
 }  // namespace millrace::loader

@@ -1,8 +1,8 @@
-// OrderKey: the names of the permutations that orders are made of.
+// OrderKey: the names and keys of the permutations that orders consist of.
 //
 // The name (seed, epoch, purpose, which) is one block of Philox: distinct names give unrelated
-// keys. Not sums such as seed + epoch: epoch 1 of seed 0 would be epoch 0 of seed 1, and two jobs
-// that were to differ would share their orders.
+// keys. Sums such as seed + epoch would not do: epoch 1 of seed 0 would equal epoch 0 of seed 1,
+// and two jobs that should differ would share their orders.
 #pragma once
 
 #include <cassert>
@@ -15,16 +15,16 @@
 
 namespace millrace::loader {
 
-// The numbers are part of every order; new ones are added at the end. None is 0, so that no name is
-// one of CounterRandom(seed, small stream), which augmentations use.
+// The numbers are part of every order; add new ones at the end. None is 0, so that no name collides
+// with CounterRandom(seed, small stream), which augmentations use.
 enum class OrderPurpose : uint8_t {
   kGlobal = 1,
   kLocal = 2,  // `which` is the shard
   kFile = 3,
-  kHolders = 6,        // `which` is the slot, and the deal stands for the epoch (partial_moves.h)
-  kSwapped = 7,        // `which` is the pair of slots; likewise
-  kFirstDealt = 8,     // of the pairs of slots
-  kDealingFactor = 9,  // `which` of them (shard_dealer.h)
+  kHolders = 6,        // `which` is the slot, and the epoch is the deal (partial_moves.h)
+  kSwapped = 7,        // `which` is the pair of slots, and the epoch is the deal
+  kFirstDealt = 8,     // which pair of slots is dealt first
+  kDealingFactor = 9,  // `which` is the number of the factor (shard_dealer.h)
 };
 
 struct OrderName {
@@ -34,7 +34,7 @@ struct OrderName {
   uint64_t which = 0;  // below 2^56
 };
 
-// The second half of the block's counter; the first is the epoch.
+// The second half of the block's counter; the epoch is the first.
 inline uint64_t named_purpose(OrderPurpose purpose, uint64_t which) {
   return uint64_t{static_cast<uint8_t>(purpose)} << 56 | which;
 }
@@ -52,8 +52,8 @@ inline PermutationKey order_key(const OrderName& name) {
                       named_purpose(name.purpose, name.which));
 }
 
-// Many at a time: of the epochs and named purposes, which become the lower and the upper halves of
-// the keys. REQUIRES: as many of these as of those
+// Many keys at a time: replaces the epochs and named purposes by the lower and upper halves of
+// their keys. REQUIRES: equal sizes
 inline void order_keys(uint64_t seed, std::span<uint64_t> epochs, std::span<uint64_t> purposes) {
   assert(epochs.size() == purposes.size());
   for (size_t i = 0; i < epochs.size(); ++i) {

@@ -1,4 +1,4 @@
-// What one order or the other promises beside the contract.
+// Tests what individual orders guarantee beyond the contract.
 #include "loader/order/order.h"
 
 #include <gmock/gmock.h>
@@ -33,8 +33,8 @@ std::string refused(const OrderOptions& options) {
   return order.ok() ? "" : order.error().message();
 }
 
-// The orders are a promise: a job begun by one build is continued by another.
-TEST(Order, GivesTheSamplesItGaveEver) {
+// Orders must never change: another build may resume a job.
+TEST(Order, NeverChanges) {
   const auto first_of = [](OrderOptions options) {
     options.seed = 42;
     options.sample_count = 1000;
@@ -52,36 +52,36 @@ TEST(Order, GivesTheSamplesItGaveEver) {
   EXPECT_THAT(first_of({.shuffle = Shuffle::kFile}), ElementsAre(0, 1, 2, 3, 4));
 }
 
-TEST(Order, NamesOfShufflingsAreReadBack) {
+TEST(Order, ParsesTheNamesOfShuffles) {
   for (const Shuffle shuffle :
        {Shuffle::kOff, Shuffle::kGlobal, Shuffle::kLocal, Shuffle::kPartial, Shuffle::kFile}) {
     EXPECT_EQ(*shuffle_from(shuffle_name(shuffle)), shuffle);
   }
   EXPECT_EQ(shuffle_from("globl").error().message(),
-            "there is no shuffling 'globl'; did you mean 'global'?; there are off, global, local, "
+            "unknown shuffle 'globl'; did you mean 'global'?; choose one of off, global, local, "
             "partial, file");
 }
 
-TEST(Order, RefusesOptionsThatMakeNoSense) {
+TEST(Order, RefusesInvalidOptions) {
   EXPECT_THAT(refused({.sample_count = 4, .shard_count = 0}), HasSubstr("among 0 shards"));
   EXPECT_THAT(refused({.sample_count = 4, .shard_count = (1u << 30) + 1}),
-              HasSubstr("1073741825 shards are more than an order can have, which is 1073741824"));
+              HasSubstr("1073741825 shards; an order can have at most 1073741824"));
   EXPECT_THAT(refused({.sample_count = 4, .fraction = 1.5}), HasSubstr("is 1.5"));
   EXPECT_THAT(refused({.sample_count = 4, .fraction = -0.1}), HasSubstr("is -0.1"));
   EXPECT_THAT(refused({.fraction = std::numeric_limits<double>::quiet_NaN()}), HasSubstr("is nan"));
-  EXPECT_THAT(refused({.sample_count = ~uint64_t{0}}), HasSubstr("more than an order can have"));
-  EXPECT_THAT(refused({.shuffle = Shuffle{9}}), HasSubstr("no shuffling number 9"));
+  EXPECT_THAT(refused({.sample_count = ~uint64_t{0}}), HasSubstr("an order can have at most"));
+  EXPECT_THAT(refused({.shuffle = Shuffle{9}}), HasSubstr("unknown shuffle number 9"));
 }
 
-TEST(Order, RefusesFilesThatAreNotThoseOfTheSamples) {
+TEST(Order, RefusesGroupsThatDoNotCoverTheSamples) {
   const auto by_file = [](std::vector<uint64_t> begins) {
     return refused({.shuffle = Shuffle::kFile, .sample_count = 4, .group_begins = begins});
   };
-  EXPECT_THAT(by_file({}), HasSubstr("the source gave nothing"));
-  EXPECT_THAT(by_file({0, 3}), HasSubstr("the source gave 0 to 3"));
-  EXPECT_THAT(by_file({1, 4}), HasSubstr("the source gave 1 to 4"));
+  EXPECT_THAT(by_file({}), HasSubstr("the source has none"));
+  EXPECT_THAT(by_file({0, 3}), HasSubstr("the source has 0 to 3"));
+  EXPECT_THAT(by_file({1, 4}), HasSubstr("the source has 1 to 4"));
   EXPECT_THAT(by_file({0, 3, 2, 4}),
-              HasSubstr("of file 1 begin at 3, after those of the next file, at 2"));
+              HasSubstr("file 1 begins at sample 3, but the file after it begins at sample 2"));
   EXPECT_EQ(by_file({0, 0, 2, 4, 4}), "");
 }
 
@@ -97,7 +97,7 @@ TEST(LocalOrder, AShardKeepsAContiguousRunOfSamples) {
   }
 }
 
-TEST(LocalOrder, ShardsOfOneSizeAreNotVisitedInOneOrder) {
+TEST(LocalOrder, ShardsOfEqualSizeHaveDifferentOrders) {
   const auto order = made({.shuffle = Shuffle::kLocal, .sample_count = 200, .shard_count = 2});
   auto second = positions(*order, Epoch{0}, 1, 2);
   for (uint64_t& sample : second) sample -= 100;
@@ -116,10 +116,10 @@ TEST(FileOrder, SamplesOfAFileStayTogetherAndInOrder) {
       EXPECT_TRUE(begins_a_file || samples[i] == samples[i - 1] + 1);
     }
   }
-  EXPECT_EQ(orders.size(), 6u);  // three files that are not empty
+  EXPECT_EQ(orders.size(), 6u);  // of the three files that are not empty
 }
 
-TEST(PartialOrder, OfNothingIsLocal) {
+TEST(PartialOrder, WithFractionZeroIsLocal) {
   OrderOptions options{.shuffle = Shuffle::kPartial,
                        .sample_count = 1000,
                        .seed = 3,
@@ -144,7 +144,7 @@ TEST(PartialOrder, IsLocalInTheFirstEpoch) {
   EXPECT_EQ(positions(*partial, Epoch{0}, 0, 1), positions(*made(options), Epoch{0}, 0, 1));
 }
 
-// How many samples of each first shard lie in each shard.
+// How many samples from each shard of epoch 0 are in each shard.
 std::vector<double> origins(const Order& order, Epoch epoch) {
   const uint32_t shard_count = order.options().shard_count;
   const Shards shards(order.size(), shard_count);
@@ -155,7 +155,7 @@ std::vector<double> origins(const Order& order, Epoch epoch) {
   return counts;
 }
 
-TEST(PartialOrder, OfAllMixesLikeGlobal) {
+TEST(PartialOrder, WithFractionOneMixesLikeGlobal) {
   constexpr uint32_t kShards = 10;
   constexpr uint64_t kSamples = 20'000;
   const auto order = made({.shuffle = Shuffle::kPartial,
@@ -169,7 +169,7 @@ TEST(PartialOrder, OfAllMixesLikeGlobal) {
       const double expected = kSamples / (kShards * kShards);
       chi_square += (count - expected) * (count - expected) / expected;
     }
-    // 81 degrees of freedom: a thousand random deals in a row stay below this.
+    // 81 degrees of freedom: a thousand random deals in a row stay within these bounds.
     EXPECT_LT(chi_square, 135) << e;
     EXPECT_GT(chi_square, 40) << e;
   }
@@ -184,13 +184,13 @@ TEST(PartialOrder, KeepsWhatIsNotExchanged) {
                            .fraction = 0.1});
   const auto counts = origins(*order, Epoch{1});
   for (uint32_t shard = 0; shard < kShards; ++shard) {
-    // Of 1000, 100 are exchanged, of which a fourth has its own shard as target.
+    // Of 1000 samples, 100 are exchanged, and a fourth of those stay in their own shard.
     EXPECT_NEAR(counts[shard * kShards + shard], 925, 20);
   }
 }
 
-// Two by two, half as often as others: they meet where just one of the two was swapped.
-TEST(PartialOrder, SamplesThatOnceLayInEqualSlotsMeet) {
+// Two of them meet half as often as other samples: only if exactly one of the two was swapped.
+TEST(PartialOrder, SamplesFromEqualSlotsMeet) {
   constexpr uint32_t kShards = 4;
   const auto order = made({.shuffle = Shuffle::kPartial,
                            .sample_count = 4000,
@@ -212,14 +212,14 @@ TEST(PartialOrder, SamplesThatOnceLayInEqualSlotsMeet) {
   uint64_t equal = 0;
   uint64_t any = 0;
   for (uint64_t slot = 0; slot < 1000; ++slot) {
-    equal += meetings(slot, slot) - kShards;  // each with itself
+    equal += meetings(slot, slot) - kShards;  // without each sample's meeting with itself
     any += meetings(slot, (slot + 500) % 1000);
   }
   EXPECT_NEAR(static_cast<double>(equal), 1000 * 12 / 8.0, 150);
   EXPECT_NEAR(static_cast<double>(any), 1000 * 16 / 4.0, 300);
 }
 
-TEST(Shards, TheirSizesDifferByOneAtMost) {
+TEST(Shards, SizesDifferByAtMostOne) {
   for (const uint64_t size : {0, 1, 2, 7, 100}) {
     for (const uint32_t count : {1, 3, 7}) {
       const Shards shards(size, count);

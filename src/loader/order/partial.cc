@@ -1,5 +1,5 @@
-// Partial local shuffling: local, and after every epoch each shard gives a fraction of its samples
-// to others, as PartialMoves says.
+// Partial shuffling: local, and after every epoch each shard sends a fraction of its samples to
+// others, as PartialMoves defines.
 #include <memory>
 #include <vector>
 

@@ -9,9 +9,9 @@ namespace {
 
 __extension__ using uint128 = unsigned __int128;
 
-// The pairs that an epoch deals, of so many slots: no more than the fraction, since what a shard
-// stores is promised by it, but one where the fraction is a slot at least. The product is exact
-// enough: a billion slots need 30 of its 53 bits, and beyond 2^53 a pair more or less is the same
+// The number of pairs that an epoch deals. No more than the fraction, because the fraction bounds
+// what a shard stores, but one pair if the fraction is at least one slot. The product is exact
+// enough: a billion slots need 30 of its 53 bits. Beyond 2^53 it may be off by a pair, but equally
 // on every machine, by IEEE 754.
 uint64_t dealt_pairs(double fraction, uint64_t slots) {
   const double dealt = fraction * static_cast<double>(slots);
@@ -91,16 +91,16 @@ Slot PartialMoves::dealt_to(uint64_t deal, Slot home) const {
           .index = index};
 }
 
-// A loop a step, and not one for all: no number waits for another in them, and the processor has
-// several in work.
+// One loop per step instead of one for all: the iterations of each loop are independent, so that
+// the CPU works on several at once.
 void PartialMoves::go_home(data::Epoch epoch, std::span<Slot> slots) const {
   const Dealt dealt = dealt_before(epoch);
-  std::array<uint64_t, kAbreast> low;  // deals, and what becomes of them
+  std::array<uint64_t, kAbreast> low;  // deals, then the lower halves of their keys
   std::array<uint64_t, kAbreast> high;
   std::array<uint64_t, kAbreast> shards;
   for (; !slots.empty(); slots = slots.subspan(std::min(kAbreast, slots.size()))) {
     const auto some = slots.first(std::min(kAbreast, slots.size()));
-    std::array<uint32_t, kAbreast> of;  // those that were dealt
+    std::array<uint32_t, kAbreast> of;  // indexes into `some` of the slots that were dealt
     std::array<uint64_t, kAbreast> deals;
     size_t count = 0;
     for (size_t i = 0; i < some.size(); ++i) {

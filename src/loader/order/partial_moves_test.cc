@@ -55,8 +55,8 @@ TEST(PartialMoves, HaveAnInverseInHugeShards) {
   EXPECT_EQ(slots.size(), 1000u);
 }
 
-TEST(PartialMoves, OfManySlotsGoHomeAsThoseOfOne) {
-  for (const uint32_t shard_count : {1, 7, 20}) {  // more than a word holds the order of, and fewer
+TEST(PartialMoves, GoHomeMovesManySlotsLikeOneAtATime) {
+  for (const uint32_t shard_count : {1, 7, 20}) {
     for (const double fraction : {0.0, 0.03, 0.4, 1.0}) {
       const PartialMoves moves(partial(3003, shard_count, fraction));
       for (const uint64_t e : {0, 1, 2, 3, 6, 7, 50}) {
@@ -75,7 +75,7 @@ TEST(PartialMoves, OfManySlotsGoHomeAsThoseOfOne) {
   }
 }
 
-TEST(PartialMoves, ChangeOnlyTheSlotsThatHaveATurn) {
+TEST(PartialMoves, ChangeOnlySlotsThatHaveATurn) {
   const PartialMoves moves(partial(1003, 7, 0.3));
   for (uint64_t e = 0; e < 12; ++e) {
     const auto dealt = slots_dealt_after(moves, Epoch{e});
@@ -106,7 +106,7 @@ TEST(PartialMoves, GiveEverySlotEquallyManyTurns) {
   }
 }
 
-TEST(PartialMoves, AreNoMoreThanTheFractionButWhereThatIsOneSlot) {
+TEST(PartialMoves, DoNotExceedTheFractionUnlessItIsOneSlot) {
   const auto turns = [](uint64_t slots, double fraction) {
     return slots_dealt_after(PartialMoves(partial(2 * slots, 2, fraction)), Epoch{3}).size();
   };
@@ -129,7 +129,7 @@ TEST(PartialMoves, OfAnEpochAreSpreadEvenlyOverAShard) {
   }
 }
 
-TEST(PartialMoves, BeginElsewhereWithAnotherSeed) {
+TEST(PartialMoves, StartElsewhereWithAnotherSeed) {
   OrderOptions other = partial(8000, 4, 0.1);
   other.seed = 12;
   EXPECT_NE(slots_dealt_after(PartialMoves(partial(8000, 4, 0.1)), Epoch{0}),

@@ -1,11 +1,11 @@
-// ShardDealer: permutations of the shards, one for each 128 random bits, and their inverses.
+// ShardDealer: permutations of the shards, each given by 128 random bits, and their inverses.
 //
-// x -> factor * x + summand modulo the least prime that is not below the number of shards; what
-// comes out too large is sent through again; and the shards are turned before and after. Each shard
-// goes to each place equally often, and any two to any two places nearly so (within some percent,
-// shard_dealer_test.cc), which is what dealing needs. Four products instead of the 24 and their
-// keys of a keyed permutation, which is for many numbers: here each permutation is asked about one
-// or two. For PartialMoves.
+// x -> factor * x + summand, modulo the smallest prime that is not below the number of shards.
+// Results that are too large go through again, and the shards are rotated before and after. Each
+// shard goes to each place equally often, and any two shards go to any two places nearly so (within
+// a few percent, shard_dealer_test.cc). Dealing needs no more than that. This takes four products.
+// A keyed permutation takes 24 and their keys, which only pays off for many numbers; here each
+// permutation is applied to one or two. For PartialMoves.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class ShardDealer {
   // REQUIRES: 0 < shard_count <= kShardCountMax
   ShardDealer(uint32_t shard_count, uint64_t seed);
 
-  // Whose a sample was that a shard holds, and who holds that which was a shard's.
+  // The shard that a holder's sample came from, and the holder of a shard's sample.
   uint64_t home_of(PermutationKey bits, uint64_t holder) const {
     const uint64_t factor = factor_of(bits).forth;
     const uint64_t summand = summand_of(bits);
@@ -51,7 +51,7 @@ class ShardDealer {
     uint32_t back = 1;  // its inverse
   };
 
-  // A number below the bound, of 32 bits.
+  // Maps 32 random bits to a number below the bound.
   static uint64_t below(uint64_t bound, uint64_t bits) { return (bits & 0xffffffff) * bound >> 32; }
 
   const Factor& factor_of(PermutationKey bits) const {
@@ -67,7 +67,7 @@ class ShardDealer {
 
   uint64_t shard_count_;
   Divisor prime_;
-  std::vector<Factor> factors_;  // all of them, or some that the seed names
+  std::vector<Factor> factors_;  // all of them, or some that the seed selects
 };
 
 }  // namespace millrace::loader

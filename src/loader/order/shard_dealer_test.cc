@@ -36,7 +36,7 @@ TEST(ShardDealer, DealsPermutationsWithTheirInverses) {
   }
 }
 
-// How far the numbers are from equal: the mean square of their differences, as parts of the mean.
+// The mean squared deviation from the mean, relative to the mean.
 double unevenness(const std::vector<double>& counts) {
   const double mean =
       std::accumulate(counts.begin(), counts.end(), 0.0) / static_cast<double>(counts.size());
@@ -45,9 +45,9 @@ double unevenness(const std::vector<double>& counts) {
   return squares / static_cast<double>(counts.size());
 }
 
-TEST(ShardDealer, SendsShardsAnywhereEquallyOftenAndTwoOfThemNearlySo) {
+TEST(ShardDealer, SendsShardsEverywhereEquallyOftenAndPairsNearlySo) {
   constexpr uint64_t kDeals = 30'000;
-  for (const uint32_t shard_count : {2u, 3u, 8u, 10u, 16u}) {  // 8: far from its prime, 11
+  for (const uint32_t shard_count : {2u, 3u, 8u, 10u, 16u}) {  // 8 is far from its prime, 11
     const ShardDealer dealer(shard_count, 5);
     for (const uint64_t other : {uint64_t{1}, uint64_t{shard_count} - 1}) {
       std::vector<double> one(shard_count);
@@ -57,9 +57,9 @@ TEST(ShardDealer, SendsShardsAnywhereEquallyOftenAndTwoOfThemNearlySo) {
         ++one[home];
         ++two[home * shard_count + dealer.home_of(bits_of(which), other)];
       }
-      std::erase(two, 0);  // the two are never in one place
+      std::erase(two, 0);  // the two are never in the same place
       EXPECT_EQ(two.size(), shard_count * (shard_count - 1));
-      EXPECT_LT(unevenness(one), 4.0 * shard_count / kDeals);  // as chance has it
+      EXPECT_LT(unevenness(one), 4.0 * shard_count / kDeals);  // no more than by chance
       EXPECT_LT(unevenness(two), 0.03) << shard_count << " " << other;
     }
   }

@@ -1,6 +1,6 @@
 // ShardOrders: the order in which each shard visits its slots in an epoch, by keyed permutations.
 //
-// Local and partial shuffling have this in common; they differ in what lies in a slot. Position p
+// Shared by local and partial shuffling, which differ in the samples of the slots. Position p
 // belongs to shard p % count and is its (p / count)-th turn.
 #pragma once
 
@@ -35,8 +35,8 @@ class ShardOrders {
     return of(epoch, slot.shard).inverse(slot.index) * shards_.count() + slot.shard;
   }
 
-  // Calls visit(i, slot) for the positions first + i * stride, i below `count`, shard by shard: the
-  // keys of a shard are derived once, and a stride of one rank meets one shard alone.
+  // Calls visit(i, slot) for the positions first + i * stride, i below `count`, shard by shard, so
+  // that the keys of a shard are derived once. The stride of a rank visits only one shard.
   template <typename Visit>
   void each_slot(data::Epoch epoch, uint64_t first, uint64_t stride, uint64_t count,
                  Visit visit) const {
@@ -72,7 +72,7 @@ class ShardOrders {
 
   Shards shards_;
   uint64_t seed_;
-  KeyedPermutation longer_;  // of no key yet
+  KeyedPermutation longer_;  // both without a key yet
   KeyedPermutation even_;
   KeptPermutations kept_;
 };

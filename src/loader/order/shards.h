@@ -1,10 +1,10 @@
-// Shards: how samples and positions are divided among the ranks that hold them.
+// Shards: how samples and positions are divided among ranks.
 //
-// Shard r holds a contiguous run of samples in epoch 0, as a dataset that is staged on the disks of
-// the ranks file by file does, and the runs differ in length by one at most: the first
-// sample_count % count shards have one more. It visits the positions r, r + count, ..., of which it
-// has as many as samples, because positions are what ranks take in turns (share.h). A place in a
-// shard is a slot; the sample in it changes where shards exchange samples (partial).
+// Shard r holds a contiguous run of samples in epoch 0, like a dataset that is copied file by file
+// to the disks of the ranks. The runs differ in length by at most one: the first
+// sample_count % count shards have one more. Shard r visits the positions r, r + count, ..., which
+// are as many as its samples, because ranks take positions in turns (share.h). A place in a shard
+// is a slot. The sample in a slot changes if shards exchange samples (partial).
 #pragma once
 
 #include <cassert>
@@ -29,10 +29,10 @@ class Shards {
 
   uint32_t count() const { return count_; }
   uint64_t sample_count() const { return count_ * even_ + longer_; }
-  uint64_t even_size() const { return even_; }  // the slots that every shard has
+  uint64_t even_size() const { return even_; }  // the number of slots that every shard has
   uint64_t size_of(uint32_t shard) const { return even_ + (shard < longer_ ? 1 : 0); }
 
-  // Where a sample lies in epoch 0, and what lies in a slot then.
+  // The slot of a sample in epoch 0, and the sample in a slot in epoch 0.
   Slot home_of(data::SampleId sample) const {
     const uint64_t index = data::index_of(sample);
     const uint64_t in_longer = longer_ * (even_ + 1);
@@ -55,7 +55,7 @@ class Shards {
  private:
   uint32_t count_;
   uint64_t even_;
-  uint64_t longer_;  // shards that have one more
+  uint64_t longer_;  // number of shards that have one more
 };
 
 }  // namespace millrace::loader

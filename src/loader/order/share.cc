@@ -19,7 +19,7 @@ struct TailEntry {
 constexpr TailEntry kTails[] = {
     {"drop", Tail::kDrop}, {"pad", Tail::kPad}, {"uneven", Tail::kUneven}};
 
-// How often `part` fits, the last time not wholly.
+// whole / part, rounded up.
 uint64_t rounded_up(uint64_t whole, uint64_t part) { return whole / part + (whole % part != 0); }
 
 }  // namespace
@@ -31,7 +31,7 @@ Result<Tail> tail_from(std::string_view name) {
     names.emplace_back(entry.name);
   }
   return fail(Errc::kInvalidArgument,
-              "an epoch cannot end by '{}'{}; it ends by drop, pad or uneven", name,
+              "unknown tail '{}'{}; choose one of drop, pad, uneven", name,
               did_you_mean(name, names));
 }
 
@@ -57,7 +57,7 @@ Share::Share(const ShareOptions& options) : options_(options) {
   }
 }
 
-// The rows of this rank in the next `positions` positions.
+// The number of rows of this rank in the next `positions` positions.
 uint64_t Share::rows_left(uint64_t positions) const {
   const World& world = options_.world;
   return positions <= world.rank ? 0 : (positions - world.rank - 1) / world.size + 1;
@@ -75,7 +75,7 @@ BatchPlan Share::batch(uint64_t index) const {
 
 uint64_t Share::position(const BatchPlan& plan, uint64_t row) const {
   const uint64_t position = plan.first_position + row * options_.world.size;
-  // Fewer samples than a step: the start of the epoch comes more than once.
+  // If there are fewer samples than a step, the epoch repeats from its start.
   return position < options_.sample_count
              ? position
              : (position - options_.sample_count) % options_.sample_count;

@@ -1,8 +1,9 @@
-// Share: the positions of an epoch that one rank visits, batch by batch, from any point on.
+// Share: the positions of an epoch that one rank visits, batch by batch, starting anywhere.
 //
-// Ranks take turns: of what is left of the epoch after `done` positions, rank r takes every size-th
-// position from the r-th on. A step of all ranks therefore uses up the next batch_size * size
-// positions of the order, and `done` alone says where a job stands, for any number of ranks.
+// Ranks take turns: after the first `done` positions of the epoch, rank r takes every size-th
+// position, starting with the r-th. A step of all ranks therefore consumes the next
+// batch_size * size positions of the order, and `done` alone is the progress of a job, for any
+// number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +19,13 @@ struct World {
   uint32_t size = 1;
 };
 
-// What happens where the samples do not fill the last step.
+// What to do if the samples do not fill the last step.
 enum class Tail : uint8_t {
-  kDrop,    // samples that do not fill a batch of every rank are left out of this epoch; where all
-            // are fewer than that, the epoch has no batch
-  kPad,     // batches are filled up with samples from the start of the epoch, marked as not real,
-            // more than once where they are few; only an epoch without samples has no batch
-  kUneven,  // ranks may have one sample, and so one batch, more than others; no batch is padded
+  kDrop,    // leave out the samples that do not fill a batch of every rank in this epoch; if that
+            // is all samples, the epoch has no batch
+  kPad,     // fill batches with samples from the start of the epoch, marked as not real, and repeat
+            // them if there are too few; only an epoch without samples has no batch
+  kUneven,  // some ranks may have one sample, and so one batch, more; no batch is padded
 };
 
 Result<Tail> tail_from(std::string_view name);  // "drop", "pad", "uneven"
@@ -32,16 +33,16 @@ std::string_view tail_name(Tail tail);
 
 struct ShareOptions {
   uint64_t sample_count = 0;
-  uint64_t done = 0;  // positions of the epoch that all ranks together have used up
+  uint64_t done = 0;  // positions of the epoch that all ranks together have consumed
   World world;
   uint64_t batch_size = 1;  // of one rank
   Tail tail = Tail::kUneven;
 };
 
 struct BatchPlan {
-  uint64_t first_position = 0;  // of this rank's first row; the next ones are world.size further
+  uint64_t first_position = 0;  // of this rank's first row; the following are world.size apart
   uint64_t row_count = 0;       // 0: past the end
-  uint64_t real_count = 0;      // the rows after these pad; may be 0 on the last ranks
+  uint64_t real_count = 0;      // the rows after these are padding; may be 0 on the last ranks
 };
 
 class Share {
@@ -54,12 +55,12 @@ class Share {
 
   uint64_t batch_count() const { return batch_count_; }
   BatchPlan batch(uint64_t index) const;
-  // The position of a row, also of one that pads.
+  // The position of a row, including padding rows.
   uint64_t position(const BatchPlan& plan, uint64_t row) const;
-  // Likewise, but a row that pads has one of the rank's own positions, from the first on: where
-  // ranks hold samples, no other is there. A rank that has none has another's.
+  // The same, but padding rows repeat the rank's own positions, from its first one on: with shard
+  // storage, the rank has no others. A rank without positions gets those of other ranks.
   uint64_t own_position(const BatchPlan& plan, uint64_t row) const;
-  // `done` after all ranks have taken so many batches.
+  // `done` after all ranks have taken this many batches.
   uint64_t done_after(uint64_t batches) const;
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// The positions of a rank, batch by batch; those that pad are kept apart.
+// The positions of a rank, batch by batch; those of padding rows separately.
 struct Visited {
   std::vector<std::vector<uint64_t>> real;
   std::vector<std::vector<uint64_t>> padding;
@@ -55,7 +55,7 @@ TEST(Share, PadFillsTheLastBatchFromTheStartOfTheEpoch) {
   EXPECT_THAT(visit(options).padding, ElementsAre(ElementsAre(), ElementsAre(0, 2)));
 }
 
-TEST(Share, PadsWithARanksOwnPositionsWhereThatIsAskedFor) {
+TEST(Share, PadsWithARanksOwnPositionsOnRequest) {
   const Share share(
       {.sample_count = 7, .world = {.rank = 1, .size = 3}, .batch_size = 5, .tail = Tail::kPad});
   const BatchPlan plan = share.batch(0);  // has 1 and 4
@@ -64,14 +64,14 @@ TEST(Share, PadsWithARanksOwnPositionsWhereThatIsAskedFor) {
   EXPECT_THAT(own, ElementsAre(1, 4, 1, 4, 1));
 }
 
-TEST(Share, PadRepeatsFewSamplesAsOftenAsItTakes) {
+TEST(Share, PadRepeatsFewSamplesAsOftenAsNeeded) {
   const ShareOptions options{
       .sample_count = 2, .world = {.rank = 0, .size = 1}, .batch_size = 5, .tail = Tail::kPad};
   EXPECT_THAT(visit(options).real, ElementsAre(ElementsAre(0, 1)));
   EXPECT_THAT(visit(options).padding, ElementsAre(ElementsAre(0, 1, 0)));
 }
 
-TEST(Share, UnevenGivesSomeRanksABatchMore) {
+TEST(Share, UnevenGivesSomeRanksAnExtraBatch) {
   ShareOptions options{.sample_count = 5, .world = {.size = 2}, .batch_size = 2};
   EXPECT_THAT(visit(options).real, ElementsAre(ElementsAre(0, 2), ElementsAre(4)));
   options.world.rank = 1;
@@ -102,7 +102,7 @@ class ShareOfAll : public testing::TestWithParam<Epochs> {
             .tail = tail};
   }
 
-  // Adds what all ranks visit from `done` on, at most `batches` each.
+  // Counts the positions that all ranks visit from `done` on, in at most `batches` batches each.
   static void count_visits(ShareOptions options, uint64_t batches, std::vector<int>& visits) {
     for (uint32_t rank = 0; rank < options.world.size; ++rank) {
       options.world.rank = rank;
@@ -144,7 +144,7 @@ TEST_P(ShareOfAll, DropLosesLessThanAStep) {
   EXPECT_LT(lost, GetParam().batch_size * GetParam().world_size);
 }
 
-TEST_P(ShareOfAll, GoesOnWithAnotherWorldWhereItStopped) {
+TEST_P(ShareOfAll, ResumesInAWorldOfAnotherSize) {
   for (const Tail tail : {Tail::kPad, Tail::kUneven}) {
     for (const uint64_t batches : {0, 1, 2, 5}) {
       for (const uint32_t world_size : {1, 2, 5}) {
@@ -164,12 +164,12 @@ INSTANTIATE_TEST_SUITE_P(Epochs, ShareOfAll,
                                          Epochs{11, 3, 4}, Epochs{12, 3, 4}, Epochs{13, 3, 4},
                                          Epochs{25, 3, 4}, Epochs{100, 7, 3}, Epochs{100, 1, 100}));
 
-TEST(Share, NamesOfTailsAreReadBack) {
+TEST(Share, ParsesTheNamesOfTails) {
   for (const Tail tail : {Tail::kDrop, Tail::kPad, Tail::kUneven}) {
     EXPECT_EQ(*tail_from(tail_name(tail)), tail);
   }
   EXPECT_EQ(tail_from("pads").error().message(),
-            "an epoch cannot end by 'pads'; did you mean 'pad'?; it ends by drop, pad or uneven");
+            "unknown tail 'pads'; did you mean 'pad'?; choose one of drop, pad, uneven");
 }
 
 TEST(Share, TheLargestNumbersDoNotOverflow) {

@@ -1,4 +1,4 @@
-// No shuffling: position is sample, in every epoch.
+// No shuffling: sample i is at position i in every epoch.
 #include "loader/order/kinds.h"
 
 namespace millrace::loader {
