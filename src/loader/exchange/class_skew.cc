@@ -21,8 +21,8 @@ ClassSkew class_skew(const ClassCounts& shard, const ClassCounts& whole) {
   const double all = total_of(whole);
   if (held == 0 || all <= 1) return {};
   ClassSkew skew;
-  // Of a shard drawn without replacement, a class's share spreads as a hypergeometric count does;
-  // the mean of its distance from the middle is that of a normal distribution.
+  // For a shard drawn without replacement, the count of a class is hypergeometric. Its mean
+  // absolute deviation is approximated by that of a normal distribution.
   const double drawn_from_all = (all - held) / (all - 1) / held;
   for (const auto& [label, count] : whole) {
     const auto found = shard.find(label);
@@ -38,10 +38,10 @@ ClassSkew class_skew(const ClassCounts& shard, const ClassCounts& whole) {
 std::optional<std::string> class_skew_warning(const ClassSkew& skew, const SkewedJob& job) {
   if (!skew.is_skewed()) return {};
   return fmt::format(
-      "rank {}: the classes of its shard differ from those of the dataset by {:.0f} % (random "
-      "shards would by {:.0f} %), and {} of it is exchanged every epoch. Batch normalisation then "
-      "learns the statistics of a few classes and the model loses accuracy; shuffle the samples "
-      "before they are staged, {} the fraction to exchange, or use SyncBatchNorm",
+      "rank {}: the classes of its shard differ from those of the dataset by {:.0f} % (a random "
+      "shard: {:.0f} %), and {} of it is exchanged every epoch. Batch normalisation then learns "
+      "the statistics of a few classes and the model loses accuracy; shuffle the samples before "
+      "they are staged, {} the fraction to exchange, or use SyncBatchNorm",
       job.rank, 100 * skew.distance, 100 * skew.expected,
       job.fraction == 0 ? "nothing" : fmt::format("{:.3g} %", 100 * job.fraction),
       job.fraction == 0 ? "set" : "raise");

@@ -1,9 +1,9 @@
-// class_skew: whether the samples of a shard are of other classes than those of the whole dataset.
+// class_skew: how much the classes of a shard differ from those of the whole dataset.
 //
-// Why it matters: batch normalisation without synchronisation takes its statistics from the batches
-// of one worker. If these hold few of the classes, the network learns to need them, and is worse on
-// everything: with class-sorted shards on 16 workers, Fashion-MNIST came to 30 % by local shuffling
-// and to 89 % where all samples were exchanged (docs/design/shuffling.md).
+// This matters because batch normalisation without synchronisation takes its statistics from the
+// batches of one rank. If these have only a few classes, the network adapts to their statistics and
+// loses accuracy: with class-sorted shards on 16 ranks, Fashion-MNIST reached 30 % with local
+// shuffling and 89 % with all samples exchanged (docs/design/shuffling.md).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct ClassSkew {
   // The total variation distance between the classes of the shard and of the whole: 0 for equal
   // shares, near 1 for a shard of one class among many.
   double distance = 0;
-  // What it would be on average, had the samples of the shard been drawn at random.
+  // The mean distance of a shard whose samples are drawn at random.
   double expected = 0;
 
   // Clearly more than chance, and enough to matter.
@@ -34,7 +34,7 @@ struct SkewedJob {
   uint32_t rank = 0;
 };
 
-// What to tell the user; nothing where there is no need.
+// A warning for the user; nullopt if there is no skew.
 std::optional<std::string> class_skew_warning(const ClassSkew& skew, const SkewedJob& job);
 
 }  // namespace millrace::loader

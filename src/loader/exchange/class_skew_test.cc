@@ -21,13 +21,13 @@ TEST(ClassSkew, AShardOfOneClassAmongTenIsSkewed) {
   EXPECT_NEAR(skew.distance, 0.9, 1e-9);
   EXPECT_TRUE(skew.is_skewed());
   EXPECT_EQ(class_skew_warning(skew, {.fraction = 0.1, .rank = 4}),
-            "rank 4: the classes of its shard differ from those of the dataset by 90 % (random "
-            "shards would by 5 %), and 10 % of it is exchanged every epoch. Batch normalisation "
-            "then learns the statistics of a few classes and the model loses accuracy; shuffle the "
-            "samples before they are staged, raise the fraction to exchange, or use SyncBatchNorm");
+            "rank 4: the classes of its shard differ from those of the dataset by 90 % (a random "
+            "shard: 5 %), and 10 % of it is exchanged every epoch. Batch normalisation then learns "
+            "the statistics of a few classes and the model loses accuracy; shuffle the samples "
+            "before they are staged, raise the fraction to exchange, or use SyncBatchNorm");
 }
 
-TEST(ClassSkew, RandomShardsAreWhatIsExpected) {
+TEST(ClassSkew, RandomShardsHaveTheExpectedDistance) {
   double distance = 0;
   double expected = 0;
   for (uint64_t trial = 0; trial < 200; ++trial) {
@@ -43,7 +43,7 @@ TEST(ClassSkew, RandomShardsAreWhatIsExpected) {
   EXPECT_NEAR(distance / expected, 1, 0.05);
 }
 
-TEST(ClassSkew, ASmallShardOfManyClassesIsNotBlamedForChance) {
+TEST(ClassSkew, ASmallShardOfManyClassesIsNotSkewedByChance) {
   ClassCounts whole;
   for (int64_t label = 0; label < 1000; ++label) whole[label] = 100;
   ClassCounts shard;
@@ -52,7 +52,7 @@ TEST(ClassSkew, ASmallShardOfManyClassesIsNotBlamedForChance) {
   EXPECT_FALSE(class_skew(shard, whole).is_skewed());
 }
 
-TEST(ClassSkew, NothingAndEverythingAreNotSkewed) {
+TEST(ClassSkew, AnEmptyShardAndTheWholeDatasetAreNotSkewed) {
   EXPECT_FALSE(class_skew({}, ten_classes(5)).is_skewed());
   EXPECT_FALSE(class_skew({}, {}).is_skewed());
   EXPECT_EQ(class_skew(ten_classes(5), ten_classes(5)).distance, 0);

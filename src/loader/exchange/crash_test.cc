@@ -1,4 +1,4 @@
-// A job that is killed at any moment leaves every sample with one owner, or is repaired.
+// Tests that a job killed at any moment leaves every sample with one owner, or can be repaired.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -25,7 +25,7 @@ constexpr uint32_t kRanks = 3;
 
 class ExchangeCrash : public testing::Test {
  protected:
-  // Exchanges for ever, in a process of its own.
+  // Exchanges forever, in its own process.
   pid_t start_job() const {
     const pid_t pid = fork();
     if (pid != 0) return pid;
@@ -36,7 +36,7 @@ class ExchangeCrash : public testing::Test {
     _exit(1);  // only a failure ends it
   }
 
-  // Opens what is left, as a restarted job does; every rank's epoch, or the errors.
+  // Opens what is left, like a restarted job; returns the epochs of all ranks, or the errors.
   std::vector<std::string> restart(std::set<uint64_t>& epochs, std::set<data::SampleId>& owned) {
     std::mutex mutex;
     return run_ranks(kRanks, [&](comm::Comm& comm) -> Status {
@@ -56,11 +56,11 @@ class ExchangeCrash : public testing::Test {
   OrderOptions order_ = partial_order(90, kRanks, 0.4);
 };
 
-TEST_F(ExchangeCrash, LeavesEverySampleOwnedOnceWithItsBytes) {
+TEST_F(ExchangeCrash, LeavesEverySampleIntactWithOneOwner) {
   Random random(static_cast<uint64_t>(getpid()));
   uint64_t last_epoch = 0;
   bool is_staged = false;
-  // Under a sanitizer, or on a busy machine, a job comes not far: later ones get more time.
+  // Under a sanitizer or on a busy machine a job does not get far, so later jobs get more time.
   uint64_t delay_us_max = 20'000;
   for (int kill_count = 0; kill_count < 25 || (last_epoch == 0 && kill_count < 40); ++kill_count) {
     const pid_t pid = start_job();
@@ -95,8 +95,8 @@ Result<std::unique_ptr<HeldShard>> open_shard(const std::filesystem::path& direc
                           .staging = {.thread_count = 1}});
 }
 
-// Killed while it exchanges, and while it stages for another epoch what the disks do not hold.
-TEST_F(ExchangeCrash, OfAJobThatLeapsBetweenEpochsIsRepairedFromTheDataset) {
+// Killed during exchanges, and while staging samples of another epoch that the disks lack.
+TEST_F(ExchangeCrash, OfAJobThatJumpsBetweenEpochsIsRepairedFromTheDataset) {
   const auto leap = [&](comm::Comm& comm) -> Status {
     ASSIGN_OR_RETURN(const auto shard, open_shard(directory_.path(), order_, comm));
     for (uint64_t i = 0;; ++i) {
@@ -107,7 +107,7 @@ TEST_F(ExchangeCrash, OfAJobThatLeapsBetweenEpochsIsRepairedFromTheDataset) {
   };
   Random random(static_cast<uint64_t>(getpid()));
   uint64_t agreed_count = 0;
-  // As above: on a busy machine later ones get more time.
+  // As above: later jobs get more time on a busy machine.
   uint64_t delay_us_max = 200'000;
   for (int kill_count = 0; kill_count < 15 || (agreed_count == 0 && kill_count < 60);
        ++kill_count) {
@@ -142,7 +142,7 @@ TEST_F(ExchangeCrash, OfAJobThatLeapsBetweenEpochsIsRepairedFromTheDataset) {
                 Each(""));
     ASSERT_EQ(owned.size(), 90u);
   }
-  // Only a rank that was killed before it had anything, or in a staging, has no epoch.
+  // Only a rank that was killed before its first epoch or during staging has no epoch.
   EXPECT_GT(agreed_count, 0u);
 }
 

@@ -16,17 +16,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How long a wait for a peer goes on before it looks whether the exchange is given up.
+// How often a wait for a peer checks whether the exchange was cancelled.
 constexpr auto kPatience = 50ms;
 
-// How often finish() asks whether it is interrupted.
+// How often finish() polls `is_interrupted`.
 constexpr auto kInterruptPeriod = 100ms;
 
 // The part of the iterations over which the rounds are spread. The rest is for making the next
-// epoch durable, which takes the disk as long as it takes, and for a rank that is late.
+// epoch durable, which takes the disk an unknown time, and for a rank that is late.
 constexpr double kSpread = 0.8;
 
-// The moves of a round by peer, in the order of turns.
+// The moves of a round by peer, in order of turns.
 std::map<uint32_t, std::vector<ExchangeMove>> by_peer(std::span<const ExchangeMove> moves) {
   std::map<uint32_t, std::vector<ExchangeMove>> grouped;
   for (const ExchangeMove& move : moves) grouped[move.peer].push_back(move);
@@ -91,7 +91,7 @@ Status Exchange::advance(uint64_t done, uint64_t count) {
 Status Exchange::finish(const std::function<bool()>& is_interrupted) {
   if (!is_under_way()) {
     if (!status_.ok()) return status_;
-    return fail(Errc::kInvalidArgument, "no exchange is under way that could be finished");
+    return fail(Errc::kInvalidArgument, "no exchange is in progress; call start() before finish()");
   }
   const auto begin = monotonic_now();
   {
@@ -140,8 +140,8 @@ Status Exchange::move_all(data::Epoch epoch) {
   add_time(&ExchangeStats::moving);
   std::deque<InFlight> in_flight;
   Status status = move_rounds(plan, in_flight);
-  // Also after a failure, and when given up: the bytes must stay until nobody reads them. A send
-  // needs no receive to be done, so that this ends.
+  // Wait for sends even after a failure or when cancelled, because they still read the buffers. A
+  // send completes without a matching receive, so this ends.
   for (const InFlight& round : in_flight) {
     for (const comm::Ticket ticket : round.sending) {
       Status left = messages_->wait(ticket);
@@ -155,8 +155,8 @@ Status Exchange::move_all(data::Epoch epoch) {
   return {};
 }
 
-// Two rounds are on their way at a time, so that the next one travels while one is stored. What is
-// in flight is completed before a wait for the iterations.
+// Two rounds are in flight at a time, so that the next one travels while one is stored. Rounds in
+// flight are completed before waiting for the iterations.
 Status Exchange::move_rounds(const ExchangePlan& plan, std::deque<InFlight>& in_flight) {
   const uint64_t round_count = plan.round_count();
   for (uint64_t round = 0; round < round_count || !in_flight.empty();) {
@@ -165,7 +165,7 @@ Status Exchange::move_rounds(const ExchangePlan& plan, std::deque<InFlight>& in_
     const bool can_post = round < round_count && is_allowed(round, round_count);
     if (!can_post && in_flight.empty()) {
       changed_.wait(lock, [&] { return is_given_up_ || is_allowed(round, round_count); });
-      if (is_given_up_) return fail(Errc::kCancelled, "the exchange was given up");
+      if (is_given_up_) return fail(Errc::kCancelled, "the exchange was cancelled");
       continue;
     }
     lock.unlock();
@@ -182,7 +182,7 @@ Status Exchange::move_rounds(const ExchangePlan& plan, std::deque<InFlight>& in_
   return {};
 }
 
-// Whether the iterations have come as far as the round. Under mutex_.
+// Whether the iterations have reached the round. REQUIRES: mutex_ is held
 bool Exchange::is_allowed(uint64_t round, uint64_t round_count) const {
   return allowed_ >= static_cast<double>(round + 1) / static_cast<double>(round_count);
 }
@@ -243,7 +243,9 @@ Status Exchange::wait_for(comm::Ticket ticket, uint32_t peer) {
     Status status = messages_->wait(ticket, kPatience);
     if (status.ok() || status.error().code() != Errc::kTimeout) return status;
     const std::lock_guard lock(mutex_);
-    if (is_given_up_) return fail(Errc::kCancelled, "the exchange with rank {} was given up", peer);
+    if (is_given_up_) {
+      return fail(Errc::kCancelled, "the exchange with rank {} was cancelled", peer);
+    }
   }
 }
 

@@ -1,5 +1,5 @@
-// Exchange: moves samples between the ranks' storages while an epoch is trained, and ends it on all
-// ranks together.
+// Exchange: moves samples between the storages of ranks while an epoch is trained, and commits the
+// next epoch on all ranks together.
 //
 //   Exchange exchange(comm, *messages, *storage);
 //   RETURN_IF_ERROR(exchange.start());                     // the storage's epoch
@@ -9,15 +9,14 @@
 //   }
 //   RETURN_IF_ERROR(exchange.finish());                    // the storage is at the next epoch
 //
-// A thread of its own reads, sends, receives and stores the encoded bytes, one message a peer and
-// round of the plan, as far as advance() lets it: as large a part of the rounds as of the
-// iterations, so that the network and the disk are used evenly. It also makes the next epoch
-// durable; finish() waits for what is left, and then for the slowest rank. No call but finish()
-// waits for another rank, and ranks may have different numbers of iterations.
+// Its own thread reads, sends, receives and stores the encoded bytes, one message per peer and
+// round of the plan, as far as advance() allows: the same part of the rounds as of the iterations,
+// so that the network and the disk are used evenly. The thread also makes the next epoch durable.
+// finish() waits for what is left, and then for the slowest rank. Only finish() waits for other
+// ranks, and ranks may have different numbers of iterations.
 //
-// A rank that dies makes the calls of the others fail with its name. After a failure, or when it
-// was given up, an exchange begins again with new Messages. The calls are one thread's; the Comm is
-// used by finish() alone.
+// If a rank dies, the calls of the others fail and name it. After a failure or a cancelled
+// exchange, start again with new Messages. Single-threaded; only finish() uses the Comm.
 #pragma once
 
 #include <chrono>
@@ -39,7 +38,7 @@
 
 namespace millrace::loader {
 
-// Of all epochs so far.
+// Sums over all epochs so far.
 struct ExchangeStats {
   uint64_t samples_sent = 0;
   uint64_t samples_received = 0;
@@ -48,10 +47,10 @@ struct ExchangeStats {
   uint64_t messages_sent = 0;
   std::chrono::nanoseconds moving{};     // by the thread: the plan and the rounds
   std::chrono::nanoseconds preparing{};  // by the thread: making the next epoch durable
-  std::chrono::nanoseconds waited{};     // for the thread, in finish(): what was not hidden
-  std::chrono::nanoseconds agreeing{};   // for the other ranks and the commit, in finish()
+  std::chrono::nanoseconds waited{};     // in finish(), for the thread: not overlapped
+  std::chrono::nanoseconds agreeing{};   // in finish(), for the other ranks and the commit
 
-  // The part of the work that nobody waited for; 1 where there was none.
+  // The part of the work that was overlapped; 1 if there was no work.
   double hidden_share() const;
 };
 
@@ -59,22 +58,22 @@ class Exchange {
  public:
   static constexpr comm::MessageTag kTag{301};
 
-  // All must outlive this. The messages' tag is this exchange's alone.
+  // All must outlive this. Nothing else may use the tag.
   Exchange(comm::Comm& comm, comm::Messages& messages, LocalStorage& storage,
            comm::MessageTag tag = kTag);
-  ~Exchange();  // an exchange that was not finished is given up
+  ~Exchange();  // cancels an exchange that is not finished
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // Begins the exchange of the storage's epoch; what was staged before is forgotten.
+  // Begins the exchange of the storage's epoch; discards what was staged before.
   Status start();
 
-  // `done` of `count` iterations of the epoch are over. Fails where the thread has.
+  // Reports that `done` of `count` iterations are over. Fails if the thread has failed.
   Status advance(uint64_t done, uint64_t count);
 
-  // Completes the exchange, and commits the next epoch once all ranks have it. Collective. It is
-  // given up, for all ranks, where `is_interrupted`, asked some times a second, becomes true. Of
-  // one that has failed it says why, however often it is called.
+  // Completes the exchange, and commits the next epoch once all ranks have it. Collective. Polls
+  // `is_interrupted` several times per second; if it returns true, the exchange is cancelled for
+  // all ranks. After a failure, every call returns the reason.
   Status finish(const std::function<bool()>& is_interrupted = {});
   bool is_under_way() const { return thread_.joinable(); }
 
@@ -88,11 +87,11 @@ class Exchange {
     comm::Ticket ticket{};
   };
 
-  // A round whose messages are on their way.
+  // A round whose messages are in flight.
   struct InFlight {
     ExchangeRound which;
     std::vector<Due> due;
-    std::vector<data::Buffer> sent;  // stays as it is until the tickets are done
+    std::vector<data::Buffer> sent;  // must not change until the tickets are done
     std::vector<comm::Ticket> sending;
   };
 
@@ -110,14 +109,14 @@ class Exchange {
   LocalStorage* storage_;
   comm::MessageTag tag_;
   PartialMoves moves_;
-  // The thread's: what was sent, to be filled again. Fresh memory takes as long as the copies.
+  // Buffers of completed sends, reused by the thread. Fresh memory takes as long as the copies.
   std::vector<data::Buffer> spare_;
   std::thread thread_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  // Under mutex_:
-  double allowed_ = 0;  // the part of the rounds that may go
+  // Guarded by mutex_:
+  double allowed_ = 0;  // the part of the rounds that may be sent
   bool is_given_up_ = false;
   bool is_done_ = false;
   Status status_;

@@ -16,13 +16,12 @@ Status check_head(const wire::ExchangeHead& head, const ExchangeRound& due, size
                 "it is not a message of this exchange; all ranks must run the same build");
   }
   if (head.epoch != data::number_of(due.epoch) || head.round != due.round) {
-    return fail(Errc::kCorrupt, "it sent round {} of epoch {}, where round {} of epoch {} was due",
+    return fail(Errc::kCorrupt, "it sent round {} of epoch {} instead of round {} of epoch {}",
                 head.round, head.epoch, due.round, data::number_of(due.epoch));
   }
   if (head.sample_count != sample_count) {
     return fail(Errc::kCorrupt,
-                "it sent {} samples, where {} were due; seed and fraction must be "
-                "the same on all ranks",
+                "it sent {} samples instead of {}; seed and fraction must be the same on all ranks",
                 head.sample_count, sample_count);
   }
   return {};
@@ -70,21 +69,21 @@ Result<std::vector<ReceivedSample>> unpack_samples(const ExchangeRound& round,
     ASSIGN_OR_RETURN(const auto sample, reader.read<wire::ExchangedSample>());
     if (sample.sample != data::index_of(move.sample)) {
       return fail(Errc::kCorrupt,
-                  "it sent sample {}, where sample {} was due; seed and fraction "
-                  "must be the same on all ranks",
+                  "it sent sample {} instead of sample {}; seed and fraction must be the same on "
+                  "all ranks",
                   sample.sample, data::index_of(move.sample));
     }
     ASSIGN_OR_RETURN(const ByteView bytes, reader.take(sample.size_bytes));
     if (crc32c(bytes) != sample.crc32c) {
       return fail(Errc::kCorrupt,
-                  "the {} bytes of sample {} came damaged; check its disk, remove the storages of "
-                  "all ranks and stage the samples again",
+                  "it sent {} damaged bytes of sample {}; check its disk, remove the storages of "
+                  "all ranks and start the job again",
                   bytes.size(), sample.sample);
     }
     samples.push_back({.bytes = bytes, .crc32c = sample.crc32c});
   }
   if (!reader.at_end()) {
-    return fail(Errc::kCorrupt, "{} bytes follow its last sample", reader.remaining());
+    return fail(Errc::kCorrupt, "it sent {} extra bytes after the last sample", reader.remaining());
   }
   return samples;
 }

@@ -1,4 +1,4 @@
-// The bytes of samples that travel from one rank to another in a round of an exchange.
+// The message that carries samples from one rank to another in a round of an exchange.
 // docs/formats/local-storage.md.
 #pragma once
 
@@ -20,8 +20,8 @@ struct ExchangeRound {
   uint64_t round = 0;
 };
 
-// The message with the samples of `moves`, read from the storage, in `room`. Their bytes are not
-// looked at: they travel with the checksum of when they were stored, and who gets them checks it.
+// Writes the message with the samples of `moves`, read from the storage, into `room`. Does not
+// check their bytes: they travel with their stored checksum, and the receiver checks it.
 Result<ByteView> pack_samples(const ExchangeRound& round, std::span<const ExchangeMove> moves,
                               const LocalStorage& storage, data::Buffer& room);
 
@@ -30,8 +30,8 @@ struct ReceivedSample {
   uint32_t crc32c = 0;  // of the bytes
 };
 
-// The samples of `moves` in a message, by move. Fails where it is not the message that is due, or
-// not whole, or where bytes are not those that were once stored.
+// The samples of `moves` in a message, by move. Fails if it is not the expected message, if it is
+// incomplete, or if bytes differ from those once stored.
 Result<std::vector<ReceivedSample>> unpack_samples(const ExchangeRound& round,
                                                    std::span<const ExchangeMove> moves,
                                                    ByteView message);

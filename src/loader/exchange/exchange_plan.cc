@@ -5,9 +5,9 @@
 namespace millrace::loader {
 namespace {
 
-// What leaves the two slots of a pair, and what comes into them: equally much, since the rank has
-// as many samples of the pair before and after. What stays on the rank, in either slot, is in
-// neither.
+// Adds what leaves and enters the two slots of a pair. Both are equally many, because the rank has
+// as many samples of the pair before as after. A sample that stays on the rank, in either slot, is
+// in neither list.
 void add_pair(const PartialMoves& moves, uint64_t first_turn, ExchangePlan& plan) {
   const data::Epoch next{data::number_of(plan.epoch) + 1};
   const size_t first = plan.sends.size();
@@ -43,7 +43,7 @@ uint64_t ExchangePlan::round_count() const {
 
 std::span<const ExchangeMove> ExchangePlan::of_round(const std::vector<ExchangeMove>& moves,
                                                      uint64_t round) const {
-  // Not round * turn_count / round_count, whose product may not fit.
+  // Not round * turn_count / round_count: the product may overflow.
   const uint64_t rounds = round_count();
   const auto first_turn = [&](uint64_t r) {
     return turn_count / rounds * r + std::min(r, turn_count % rounds);

@@ -1,10 +1,10 @@
-// ExchangePlan: what one rank gives to whom during an epoch, and what it gets from whom; from the
-// seed alone (partial_moves.h).
+// ExchangePlan: what one rank sends to and receives from each other rank during an epoch. It
+// follows from the seed alone (partial_moves.h).
 //
-// A sample's turn is that of the slot which it leaves. Both lists are in the order of turns, on all
-// ranks: the messages of a pair of ranks hold their samples in one order on both sides, and nothing
-// has to be announced. Turns are cut into rounds, the same on all ranks, so that the samples for
-// one peer in a round travel in one message.
+// The turn of a sample is that of the slot it leaves. Both lists are in order of turns on all
+// ranks, so that the sender and the receiver of a message agree on the order of its samples without
+// announcing it. Turns are divided into rounds, the same on all ranks; the samples for one peer in
+// a round travel in one message.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,26 @@ namespace millrace::loader {
 
 struct ExchangeMove {
   uint64_t turn = 0;
-  uint32_t peer = 0;  // to whom, or from whom; never the rank itself
+  uint32_t peer = 0;  // the receiver or the sender; never the rank itself
   data::SampleId sample{};
-  data::SampleId in_place_of{};  // what is received: the sample that leaves this rank for it
+  data::SampleId in_place_of{};  // receives only: the sample whose slot it takes
 
   bool operator==(const ExchangeMove&) const = default;
 };
 
 struct ExchangePlan {
-  // Enough rounds that the exchange spreads over an epoch and a round's samples fit into memory;
-  // more, up to a point, where the messages to each peer are of several samples still.
+  // Enough rounds to spread the exchange over an epoch and to fit the samples of a round into
+  // memory; up to the maximum if messages to each peer still have several samples.
   static constexpr uint64_t kRoundCountMin = 10;
   static constexpr uint64_t kRoundCountMax = 100;
   static constexpr uint64_t kSamplesPerMessage = 8;
 
-  data::Epoch epoch{};  // during which samples travel; they are visited in the next
+  data::Epoch epoch{};  // during which samples travel; they are visited in the next epoch
   uint32_t rank = 0;
   uint32_t rank_count = 1;
   uint64_t turn_count = 0;
   std::vector<ExchangeMove> sends;     // by turn
-  std::vector<ExchangeMove> receives;  // by turn; a rank that is its own target is in neither
+  std::vector<ExchangeMove> receives;  // by turn; samples that stay on the rank are in neither
 
   uint64_t round_count() const;
   // REQUIRES: round < round_count()

@@ -36,7 +36,7 @@ class ExchangePlans : public testing::TestWithParam<Case> {
   PartialMoves moves_{options_};
 };
 
-TEST_P(ExchangePlans, OfAPairOfRanksHaveTheSameSamplesInTheSameOrder) {
+TEST_P(ExchangePlans, OfTwoRanksListTheSameSamplesInTheSameOrder) {
   using Key = std::tuple<uint64_t, uint32_t, uint32_t>;  // round, giver, target
   std::map<Key, std::vector<SampleId>> sent;
   std::map<Key, std::vector<SampleId>> received;
@@ -56,7 +56,7 @@ TEST_P(ExchangePlans, OfAPairOfRanksHaveTheSameSamplesInTheSameOrder) {
   EXPECT_EQ(sent, received);
 }
 
-TEST_P(ExchangePlans, GiveAndGetEquallyMuch) {
+TEST_P(ExchangePlans, SendAndReceiveEquallyMuch) {
   for (const ExchangePlan& plan : plans_of(moves_, Epoch{2})) {
     const double bound = GetParam().shard_count == 1
                              ? 0  // nobody to exchange with
@@ -69,8 +69,8 @@ TEST_P(ExchangePlans, GiveAndGetEquallyMuch) {
   }
 }
 
-// The storages of all ranks, moved by the plans alone, hold what the order says.
-TEST_P(ExchangePlans, LeaveEverySampleWithOneOwnerWhereTheOrderHasIt) {
+// Applies the plans alone and compares the shards of all ranks with the order.
+TEST_P(ExchangePlans, MoveEverySampleToTheShardOfTheOrder) {
   const Shards& shards = moves_.shards();
   const auto order = std::move(*make_order(options_));
   std::vector<std::set<SampleId>> held(shards.count());

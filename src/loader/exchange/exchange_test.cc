@@ -28,7 +28,7 @@ struct Case {
 
 class Exchanges : public testing::TestWithParam<Case> {};
 
-TEST_P(Exchanges, LeaveInEachStorageWhatTheOrderSaysByteForByte) {
+TEST_P(Exchanges, LeaveInEachStorageExactlyTheBytesOfTheOrder) {
   const auto directory = *TemporaryDirectory::create();
   const OrderOptions order =
       partial_order(GetParam().sample_count, GetParam().ranks, GetParam().fraction);
@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, Exchanges,
                                          Case{101, 2, 0.3}, Case{230, 4, 0.1}, Case{230, 4, 1},
                                          Case{99, 3, 0}));
 
-// What a rank stored and moved in some epochs.
+// What a rank stored and moved in several epochs.
 struct Used {
   uint64_t stored_count_max = 0;
   uint64_t held_bytes = 0;
@@ -92,7 +92,7 @@ TEST(Exchange, StoresAndSendsNoMoreThanItsFraction) {
   ASSERT_THAT(run_ranks(kRanks, work), Each(""));
   for (const Used& rank : used) {
     EXPECT_LE(rank.stored_count_max, kSamples / kRanks * 1.2);
-    // Places are used again: the file does not grow epoch by epoch.
+    // Places are reused: the file does not grow with each epoch.
     EXPECT_LT(static_cast<double>(rank.file_size_bytes),
               1.6 * static_cast<double>(rank.held_bytes));
     EXPECT_LE(rank.stats.samples_sent, kEpochs * 20);
@@ -116,7 +116,7 @@ TEST(Exchange, RanksMayHaveDifferentNumbersOfIterations) {
   EXPECT_THAT(run_ranks(3, work), Each(""));
 }
 
-TEST(Exchange, ARankThatEndsMakesTheOthersFailWithItsName) {
+TEST(Exchange, IfARankExitsTheOthersFailAndNameIt) {
   const auto directory = *TemporaryDirectory::create();
   const OrderOptions order = partial_order(200, 4, 1);
   const auto work = [&](comm::Comm& comm) -> Status {
@@ -127,14 +127,14 @@ TEST(Exchange, ARankThatEndsMakesTheOthersFailWithItsName) {
     ASSIGN_OR_RETURN(const auto messages, comm.open_messages());
     Exchange exchange(comm, *messages, *storage);
     RETURN_IF_ERROR(exchange.start());
-    if (rank == 2) return {};  // as a process that ends in the middle
+    if (rank == 2) return {};  // like a process that exits early
     Status status = exchange.finish();
     EXPECT_EQ(exchange.finish().error().message(), status.error().message()) << "asked again";
     return status;
   };
   const auto told = run_ranks(4, work);
   for (const uint32_t rank : {0, 1, 3}) EXPECT_THAT(told[rank], HasSubstr("rank 2")) << rank;
-  // Everybody is still in epoch 0, and goes on from there.
+  // All ranks are still in epoch 0 and continue from there.
   EXPECT_THAT(run_ranks(4,
                         [&](comm::Comm& comm) {
                           return run_exchanges(
@@ -148,7 +148,7 @@ TEST(Exchange, ARankThatEndsMakesTheOthersFailWithItsName) {
   }
 }
 
-TEST(Exchange, NeedsSamplesThatAreStaged) {
+TEST(Exchange, RequiresStagedSamples) {
   const auto directory = *TemporaryDirectory::create();
   const auto told = run_ranks(1, [&](comm::Comm& comm) -> Status {
     ASSIGN_OR_RETURN(const auto storage, open_storage(directory.path(), partial_order(5, 1, 1), 0));
@@ -191,28 +191,28 @@ class ExchangeMessage : public testing::Test {
   std::string message_;
 };
 
-TEST_F(ExchangeMessage, BringsTheSamplesOfItsMoves) {
+TEST_F(ExchangeMessage, ContainsTheSamplesOfItsMoves) {
   const auto samples = unpack_samples(round_, moves_, bytes_of(message_));
   ASSERT_TRUE(samples.ok()) << samples.error().message();
   EXPECT_EQ(text_of((*samples)[0].bytes), bytes_of_sample(2));
   EXPECT_EQ(text_of((*samples)[1].bytes), bytes_of_sample(0));
 }
 
-TEST_F(ExchangeMessage, IsRefusedWhereItIsCutShortOrChangedAnywhere) {
+TEST_F(ExchangeMessage, IsRefusedIfTruncatedOrChangedAnywhere) {
   for (size_t length = 0; length < message_.size(); length += 1 + length / 10) {
     EXPECT_NE(refused(message_.substr(0, length)), "") << length;
   }
   for (size_t at = 0; at < message_.size(); ++at) {
-    // The words that are zero carry nothing.
+    // The zero words carry no information.
     if ((at >= 52 && at < 56) || at >= message_.size() - 4) continue;
     std::string changed = message_;
     changed[at] = static_cast<char>(changed[at] ^ 0x10);
     ASSERT_NE(refused(changed), "") << at;
   }
-  EXPECT_THAT(refused(message_ + "x"), HasSubstr("1 bytes follow its last sample"));
+  EXPECT_THAT(refused(message_ + "x"), HasSubstr("1 extra bytes after the last sample"));
 }
 
-TEST_F(ExchangeMessage, OfBytesThatChangedOnTheDiskOfWhoSentThemIsRefused) {
+TEST_F(ExchangeMessage, IsRefusedIfBytesChangedOnTheSendersDisk) {
   const auto path = directory_.path() / "rank0" / "samples";
   const auto file = File::open(path, O_RDWR);
   ASSERT_TRUE(file.ok()) << file.error().message();
@@ -220,12 +220,12 @@ TEST_F(ExchangeMessage, OfBytesThatChangedOnTheDiskOfWhoSentThemIsRefused) {
   const size_t at = bytes->find(bytes_of_sample(2));
   ASSERT_NE(at, std::string::npos);
   ASSERT_TRUE(file->write_at(at, bytes_of(std::string_view("?"))).ok());
-  EXPECT_THAT(refused(packed()), HasSubstr("sample 2 came damaged; check its disk"));
+  EXPECT_THAT(refused(packed()), HasSubstr("damaged bytes of sample 2; check its disk"));
 }
 
-TEST_F(ExchangeMessage, OfAnotherRoundIsNamed) {
+TEST_F(ExchangeMessage, OfAnotherRoundIsRefusedByName) {
   round_.round = 6;
-  EXPECT_EQ(refused(message_), "it sent round 5 of epoch 3, where round 6 of epoch 3 was due");
+  EXPECT_EQ(refused(message_), "it sent round 5 of epoch 3 instead of round 6 of epoch 3");
 }
 
 }  // namespace

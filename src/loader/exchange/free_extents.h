@@ -1,8 +1,8 @@
-// FreeExtents: which parts of a file are free, and the best of them for so many bytes.
+// FreeExtents: the free parts of a file, and the best one for a given size.
 //
-// The smallest free part that is large enough, else the end of the file. Parts are only taken; what
-// becomes free is said all at once, by saying what is used: neighbours that are free are then one
-// part again.
+// It takes the smallest free part that is large enough or, if there is none, the end of the file.
+// Parts are not freed one by one: reset() declares what is in use, which also joins adjacent free
+// parts.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class FreeExtents {
   // Where `size_bytes` can be written. REQUIRES: size_bytes < 2^62
   uint64_t take(uint64_t size_bytes);
 
-  // All but `used` is free, and the file ends where the last of them does.
+  // Everything outside of `used` becomes free. The file ends after the last used part.
   void reset(std::vector<FileExtent> used);
 
   uint64_t end_bytes() const { return end_bytes_; }

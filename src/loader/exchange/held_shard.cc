@@ -11,7 +11,7 @@
 namespace millrace::loader {
 namespace {
 
-// Whether only this node sees the directory, so that its locks say who uses what is in it.
+// Whether only this host sees the directory, so that locks tell who uses its contents.
 bool is_on_own_disk(const std::filesystem::path& directory) {
   constexpr std::string_view kOwn[] = {"ext2", "ext3", "ext4",  "xfs",   "btrfs",  "zfs",
                                        "f2fs", "jfs",  "tmpfs", "ramfs", "overlay"};
@@ -25,7 +25,7 @@ bool is_on_own_disk(const std::filesystem::path& directory) {
 Result<std::unique_ptr<HeldShard>> HeldShard::open(HeldShardOptions options) {
   std::unique_ptr<HeldShard> shard(new HeldShard(std::move(options)));
   comm::Comm& comm = *shard->options_.comm;
-  RETURN_IF_ERROR(agree_all(comm, shard->open_storage()));  // else others would wait for this one
+  RETURN_IF_ERROR(agree_all(comm, shard->open_storage()));  // others must not wait for this rank
   shard->remove_left_behind();
   ASSIGN_OR_RETURN(const Settled settled, settle(*shard->storage_, comm));
   shard->epoch_ = settled.epoch;
@@ -49,10 +49,10 @@ std::filesystem::path HeldShard::directory_of(uint32_t rank) const {
   return options_.directory / fmt::format("rank{}", rank);
 }
 
-// A rank that was on this node when the job ran before, and is on another one now, has left its
-// samples here. Nobody reads them again, and they take the room of others. By now all ranks of the
-// job have locked their own storages, so what is not locked is nobody's. On a file system that
-// nodes share a rank finds its storage wherever it is, and none is left behind.
+// A rank that ran on this host in an earlier run, and now runs on another, has left its samples
+// here. Nobody reads them again, and they take space. By now all ranks of the job have locked their
+// own storages, so an unlocked one is unused. On a shared file system a rank finds its storage from
+// any host, and none is left behind.
 void HeldShard::remove_left_behind() {
   if (!is_on_own_disk(options_.directory)) return;
   StorageOptions other = storage_->options();
@@ -80,11 +80,11 @@ Status HeldShard::bring_to(data::Epoch epoch) {
   newest_ = epoch;
   if (!had) return {};
   restaged_ = fmt::format(
-      "{}: {}, and the job goes on with epoch {}: {} of {} samples were read again from the "
+      "{}: {}, and the job continues with epoch {}: {} of {} samples were read again from the "
       "dataset",
       options_.directory.string(),
       agreed ? fmt::format("it held the samples of epoch {}", data::number_of(*had))
-             : std::string("the ranks did not hold the samples of one epoch"),
+             : std::string("the ranks did not all hold the samples of the same epoch"),
       data::number_of(epoch), staging_.samples - before, storage_->slot_count());
   return {};
 }

@@ -1,4 +1,4 @@
-// HeldShard: the samples that a rank holds on its own storage, from one epoch to the next.
+// HeldShard: the shard that a rank holds on its own storage, from one epoch to the next.
 //
 //   ASSIGN_OR_RETURN(auto shard, HeldShard::open({.directory = ..., .dataset = ..., .comm = ...}));
 //   RETURN_IF_ERROR(shard->bring_to(Epoch{0}));         // staged once; nothing to do later
@@ -6,14 +6,13 @@
 //   for (...) { ... shard->source() ...; RETURN_IF_ERROR(shard->advance(i + 1, count)); }
 //   RETURN_IF_ERROR(shard->finish_exchange());          // shard->epoch() is 1
 //
-// It joins what is beside it: the storage, how it is settled after a crash, how it is staged, and
-// the exchange. open(), bring_to() and finish_exchange() are collective, and so is
-// start_exchange() in that every rank has to make it; no rank waits in the others. The calls are
-// one thread's; source() is any thread's.
+// It combines the storage, its recovery after a crash, staging and the exchange. open(), bring_to()
+// and finish_exchange() are collective. Every rank must also call start_exchange(), but no rank
+// waits in it. Single-threaded, except source(), which any thread may use.
 //
-// What the storage holds of another epoch than a job wants is not moved between ranks step by step:
-// of a jump by k epochs that would be k exchanges, each durable, and one back has no plan. Each
-// rank keeps what it still needs, and reads the rest of the wanted epoch from the dataset
+// A job may want another epoch than the storage holds. The ranks then do not exchange samples epoch
+// by epoch: a jump by k epochs would take k durable exchanges, and there is no plan for going back.
+// Each rank keeps what it still needs and reads the rest from the dataset
 // (docs/design/shuffling.md).
 #pragma once
 
@@ -35,10 +34,10 @@
 namespace millrace::loader {
 
 struct HeldShardOptions {
-  std::filesystem::path directory;  // of this node; every rank has one of its own in it
+  std::filesystem::path directory;  // on this host; has a subdirectory for every rank
   OrderOptions order;               // partial; as many shards as ranks
   std::shared_ptr<const data::SampleSource> dataset;  // shared with other loaders
-  std::shared_ptr<comm::Comm> comm;                   // shared with whoever else talks
+  std::shared_ptr<comm::Comm> comm;                   // shared with the caller
   StagingOptions staging;
 };
 
@@ -47,31 +46,31 @@ struct HeldStats {
   StagingStats staging;
   uint64_t samples = 0;  // held in this epoch
   uint64_t sample_bytes = 0;
-  uint64_t file_bytes = 0;        // that they take, with places that are free again
-  uint64_t stored_count_max = 0;  // the most samples that were stored at a time
-  std::string restaged;           // why samples were staged though there were some; empty: were not
-  uint64_t storages_removed = 0;  // that ranks left in the directory, which are on other nodes now
+  uint64_t file_bytes = 0;        // length of their file, including free places
+  uint64_t stored_count_max = 0;  // the most samples stored at one time
+  std::string restaged;           // why samples were staged again; empty: they were not
+  uint64_t storages_removed = 0;  // storages in the directory of ranks that are now on other hosts
 };
 
 class HeldShard {
  public:
-  // The storage is settled with those of the other ranks, and not staged yet.
+  // Settles the storage with those of the other ranks. Stages nothing.
   static Result<std::unique_ptr<HeldShard>> open(HeldShardOptions options);
 
-  // Of the samples that all ranks hold; nothing: they have to be staged.
+  // The epoch that all ranks hold; nullopt: samples must be staged.
   std::optional<data::Epoch> epoch() const { return epoch_; }
-  // The same, or the newest epoch that any rank held if they do not agree: a job without a state of
-  // its own can go on there. Nothing if no rank holds any samples.
+  // The same or, if ranks disagree, the newest epoch that any rank held: a job without a state can
+  // continue there. Nullopt if no rank holds any samples.
   std::optional<data::Epoch> storage_epoch() const { return epoch_ ? epoch_ : newest_; }
   data::Epoch first_epoch() const { return storage_epoch().value_or(data::Epoch{0}); }
 
-  // Every rank holds its samples of `epoch`. An exchange that is under way is finished first.
+  // Makes every rank hold its samples of `epoch`. First finishes an exchange in progress.
   Status bring_to(data::Epoch epoch);
 
   Status start_exchange();
   bool is_exchanging() const { return exchange_->is_under_way(); }
-  // Where the exchange has failed, it is finished at once, which tells the other ranks: nobody
-  // waits at the end of the epoch for one who does not come.
+  // If the exchange has failed, finishes it at once. That tells the other ranks, so that none waits
+  // for this one at the end of the epoch.
   Status advance(uint64_t done, uint64_t count);
   Status finish_exchange();
 
@@ -94,7 +93,7 @@ class HeldShard {
   std::optional<data::Epoch> newest_;
   uint64_t storages_removed_ = 0;
 
-  mutable std::mutex mutex_;  // for what other threads ask: the next two
+  mutable std::mutex mutex_;  // guards the next two against other threads
   StagingStats staging_;
   std::string restaged_;
 };

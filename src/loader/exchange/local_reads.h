@@ -1,7 +1,7 @@
-// LocalReads: reads of a LocalSource under way at once, through the queue of its engine.
+// LocalReads: reads of a LocalSource in flight, through the queue of its engine.
 //
-// What a read in flight gives is checked as that of a read alone is; one that fails is made again
-// alone, which says what is wrong in the same words.
+// The results are checked like those of single reads. A failed read is repeated as a single read,
+// which returns the same error message.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace millrace::loader {
 
 class LocalReads final : public data::QueuedReads {
  public:
-  // `samples` reads the storage's file of samples.
+  // `samples` reads the samples file of the storage.
   LocalReads(const LocalSource& source, std::shared_ptr<const io::Reader> samples,
              std::unique_ptr<io::ReadQueue> queue);
   ~LocalReads() override { close(); }

@@ -53,35 +53,35 @@ void LocalSource::start_epoch(data::Epoch epoch, uint64_t /*done*/) const {
 Result<data::Epoch> LocalSource::epoch_now() const {
   const auto held = storage_->epoch();
   if (!held) {
-    return fail(Errc::kInvalidArgument, "{}: there are no samples yet; stage them first",
+    return fail(Errc::kInvalidArgument, "{}: it holds no samples yet; stage them first",
                 storage_->options().directory.string());
   }
   const uint64_t begun = begun_epoch_;
   if (begun == kAnyEpoch || begun == data::number_of(*held)) return *held;
   return fail(Errc::kInvalidArgument,
-              "{}: epoch {} has begun, and these are the samples of epoch {}; {}",
+              "{}: epoch {} was started, but it holds the samples of epoch {}; {}",
               storage_->options().directory.string(), begun, data::number_of(*held),
-              begun > data::number_of(*held) ? "finish the exchange of the epoch before first"
-                                             : "samples that have gone do not come back");
+              begun > data::number_of(*held) ? "finish the exchange of the previous epoch first"
+                                             : "samples that were sent away do not come back");
 }
 
 Error LocalSource::not_held(data::SampleId sample, data::Epoch epoch) const {
   if (data::index_of(sample) >= sample_count()) {
-    return fail(Errc::kInvalidArgument, "sample {} is past the end: there are {}",
+    return fail(Errc::kInvalidArgument, "sample {} does not exist: there are {} samples",
                 data::index_of(sample), sample_count());
   }
   return fail(Errc::kNotFound,
-              "{} (sample {}) is held by rank {} in epoch {}, and this is rank {}; a rank reads "
-              "what it holds: as many ranks as shards, each its own positions of the order",
+              "{} (sample {}) is held by rank {} in epoch {}, and this is rank {}; a rank can read "
+              "only its own shard: use as many ranks as shards, each with its own positions",
               name(sample), data::index_of(sample), moves_.slot_of(epoch, sample).shard,
               data::number_of(epoch), storage_->options().rank);
 }
 
-// What the user is to know of a read that failed in a storage.
+// Explains a failed read of the storage to the user.
 Error LocalSource::failed(data::SampleId sample, data::Epoch epoch, const Error& error) const {
   if (storage_->epoch() != epoch) {
     return fail(Errc::kInvalidArgument,
-                "{} (sample {}) was read when epoch {} ended; finish its exchange after its reads",
+                "{} (sample {}) was read while epoch {} ended; finish the exchange after the reads",
                 name(sample), data::index_of(sample), data::number_of(epoch));
   }
   if (error.code() == Errc::kNotFound) return not_held(sample, epoch);

@@ -1,18 +1,17 @@
-// LocalSource: the samples that this rank holds in its storage, as a source for a loader.
+// LocalSource: a source of the samples in this rank's storage.
 //
 //   auto source = std::make_shared<LocalSource>(storage, dataset);
 //   Loader::open({.source = source, .shuffle = Shuffle::kPartial, .world = ..., ...});
 //
-// Bytes come from the storage alone, those of its epoch; names, labels and groups from the dataset,
-// which is not read. A sample that another rank holds is an error that says which: to fetch it from
-// there, or from the dataset, would hide that the order and the storage do not agree, behind reads
-// that are a hundred times slower.
+// Bytes come only from the storage, as of its epoch. Names, labels and groups come from the
+// dataset, whose samples are not read. Reading a sample that another rank holds fails and names
+// that rank. Fetching it from there, or from the dataset, would hide a mismatch of order and
+// storage behind reads that are a hundred times slower.
 //
-// The samples of the next epoch are there when the exchange of this one is finished, and not
-// before: a loader does not read ahead past the end of an epoch. After start_epoch(), which a
-// loader calls, reads in any other epoch fail; where nobody calls it, the epoch is the storage's.
-// An exchange may go on beside the reads; they end before it is finished, and one that does not
-// fails.
+// The samples of the next epoch are available only after the exchange of this one is finished, so a
+// loader does not prefetch past the end of an epoch. After start_epoch(), which a loader calls,
+// reads in any other epoch fail. If nobody calls it, reads are in the storage's epoch. Reads may
+// run during an exchange but must end before it is finished; a later one fails.
 #pragma once
 
 #include <atomic>
@@ -30,8 +29,8 @@ namespace millrace::loader {
 
 class LocalSource final : public data::SampleSource {
  public:
-  // Both shared with the caller: the storage with the exchange, the dataset with other loaders.
-  // REQUIRES: as many samples in both
+  // Both are shared with the caller: the storage with the exchange, the dataset with other loaders.
+  // REQUIRES: both have equally many samples
   LocalSource(std::shared_ptr<const LocalStorage> storage,
               std::shared_ptr<const data::SampleSource> dataset);
 
@@ -61,7 +60,7 @@ class LocalSource final : public data::SampleSource {
   std::shared_ptr<const LocalStorage> storage_;
   std::shared_ptr<const data::SampleSource> dataset_;
   PartialMoves moves_;
-  std::unique_ptr<io::Engine> engine_;  // for reads in flight; null: there are none
+  std::unique_ptr<io::Engine> engine_;  // for reads in flight; null: not available
   mutable std::atomic<uint64_t> begun_epoch_{kAnyEpoch};
 };
 

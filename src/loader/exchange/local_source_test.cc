@@ -32,13 +32,13 @@ class LabelledSource final : public NumberedSource {
   }
 };
 
-// A rank's storage of epoch 0, and the source over it.
+// The storage of a rank in epoch 0, and its source.
 struct Held {
   std::shared_ptr<LocalStorage> storage;
   std::shared_ptr<LocalSource> source;
 };
 
-// `stages` is true where the samples are put in.
+// `stages`: whether to stage the samples.
 Held held(const std::filesystem::path& directory, const OrderOptions& order, uint32_t rank,
           bool stages = true) {
   std::shared_ptr<LocalStorage> storage = *open_storage(directory, order, rank);
@@ -54,7 +54,7 @@ Held held(const std::filesystem::path& directory, const OrderOptions& order, uin
   return {.storage = std::move(storage), .source = std::move(source)};
 }
 
-// As read() gives it, with another read in flight; alone where the kernel has none.
+// The result of a read with another read in flight, or of read() if the kernel has no such reads.
 Result<std::string> flown(const data::SampleSource& source, SampleId sample) {
   const auto reads = *source.open_reads(2);
   data::Buffer room;
@@ -94,7 +94,7 @@ class LocalSources : public testing::Test {
   TemporaryDirectory directory_ = *TemporaryDirectory::create();
 };
 
-TEST_F(LocalSources, KeepTheContractOfSources) {
+TEST_F(LocalSources, PassTheSourceContract) {
   const Held all = held(directory_.path(), partial_order(40, 1, 0.2), 0);
   std::vector<std::string> samples;
   for (uint64_t i = 0; i < 40; ++i) samples.push_back(bytes_of_sample(i));
@@ -108,26 +108,26 @@ TEST_F(LocalSources, HaveTheLabelsOfTheDataset) {
   EXPECT_EQ(some.source->label(SampleId{33}), 3) << "also of samples that others hold";
 }
 
-TEST_F(LocalSources, NameWhoHoldsASampleThatIsNotTheirs) {
+TEST_F(LocalSources, NameTheRankThatHoldsAForeignSample) {
   const Held some = held(directory_.path(), partial_order(40, 4, 0.2), 1);
   EXPECT_EQ(read_error(*some.source, 12), "");
   EXPECT_THAT(read_error(*some.source, 33),
               HasSubstr("(sample 33) is held by rank 3 in epoch 0, and this is rank 1"));
-  EXPECT_EQ(read_error(*some.source, 40), "sample 40 is past the end: there are 40");
+  EXPECT_EQ(read_error(*some.source, 40), "sample 40 does not exist: there are 40 samples");
 }
 
-TEST_F(LocalSources, RefuseAnEpochThatTheStorageIsNotAt) {
+TEST_F(LocalSources, RefuseAnEpochOtherThanTheStorages) {
   const Held some = held(directory_.path(), partial_order(40, 4, 0.2), 1);
   some.source->start_epoch(Epoch{1}, 0);
-  EXPECT_THAT(read_error(*some.source, 12), HasSubstr("epoch 1 has begun, and these are the "
+  EXPECT_THAT(read_error(*some.source, 12), HasSubstr("epoch 1 was started, but it holds the "
                                                       "samples of epoch 0; finish the exchange"));
   some.source->start_epoch(Epoch{0}, 3);
   EXPECT_EQ(read_error(*some.source, 12), "");
 }
 
-TEST_F(LocalSources, SayThatNothingIsStaged) {
+TEST_F(LocalSources, ReportThatNothingIsStaged) {
   const Held none = held(directory_.path(), partial_order(40, 4, 0.2), 1, /*stages=*/false);
-  EXPECT_THAT(read_error(*none.source, 12), HasSubstr("there are no samples yet"));
+  EXPECT_THAT(read_error(*none.source, 12), HasSubstr("it holds no samples yet"));
 }
 
 TEST_F(LocalSources, NameASampleWhoseBytesChangedOnTheDisk) {
@@ -141,13 +141,13 @@ TEST_F(LocalSources, NameASampleWhoseBytesChangedOnTheDisk) {
   EXPECT_THAT(read_error(*some.source, 12), HasSubstr("are not those that were stored"));
 }
 
-// ---- under a loader, while samples are exchanged ----
+// ---- with a loader, while samples are exchanged ----
 
 constexpr uint64_t kSampleCount = 103;
 constexpr uint32_t kRanks = 4;
-constexpr uint64_t kEpochs = 12;  // over a cycle
+constexpr uint64_t kEpochs = 12;  // more than a cycle
 
-// The samples that a rank's loader gave, by epoch, without those that pad.
+// The samples that a rank's loader returned, by epoch, without padding.
 Result<std::vector<std::vector<uint64_t>>> train(comm::Comm& comm,
                                                  const std::filesystem::path& directory,
                                                  Tail tail) {
@@ -189,7 +189,7 @@ Result<std::vector<std::vector<uint64_t>>> train(comm::Comm& comm,
 
 class FedLoaders : public LocalSources, public testing::WithParamInterface<Tail> {};
 
-TEST_P(FedLoaders, TogetherVisitEverySampleOnceAnEpoch) {
+TEST_P(FedLoaders, TogetherVisitEverySampleOncePerEpoch) {
   std::mutex mutex;
   std::vector<std::vector<uint64_t>> visited(kEpochs);
   const auto told = run_ranks(kRanks, [&](comm::Comm& comm) -> Status {

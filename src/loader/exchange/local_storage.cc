@@ -23,8 +23,8 @@ constexpr std::string_view kOwned = "owned";
 constexpr std::string_view kNext = "owned.next";
 constexpr std::string_view kStaged = "staged";
 
-constexpr uint64_t kLimitBytes = uint64_t{1} << 36;  // of a file of entries: two billion slots
-constexpr unsigned kOwnerOnly = 0600;  // of all files here, whatever mode the dataset has
+constexpr uint64_t kLimitBytes = uint64_t{1} << 36;  // of an entries file: two billion slots
+constexpr unsigned kOwnerOnly = 0600;  // mode of all files here, whatever mode the dataset has
 
 bool is_file(const fs::path& path) {
   std::error_code failed;
@@ -39,7 +39,7 @@ LocalStorage::LocalStorage(const StorageOptions& options)
 Result<std::unique_ptr<LocalStorage>> LocalStorage::open(const StorageOptions& options) {
   RETURN_IF_ERROR(check_order(options.order));
   if (options.rank >= options.order.shard_count) {
-    return fail(Errc::kInvalidArgument, "rank {} has no shard among {}", options.rank,
+    return fail(Errc::kInvalidArgument, "rank {} has no shard: there are {} shards", options.rank,
                 options.order.shard_count);
   }
   std::unique_ptr<LocalStorage> storage(new LocalStorage(options));
@@ -47,14 +47,14 @@ Result<std::unique_ptr<LocalStorage>> LocalStorage::open(const StorageOptions& o
   storage->remove_unfinished();
   ASSIGN_OR_RETURN(storage->owned_, storage->load(kOwned));
   ASSIGN_OR_RETURN(storage->next_, storage->load(kNext));
-  // Whoever committed was killed before it could remove this.
+  // A process that committed was killed before it could remove this.
   std::error_code failed;
   if (storage->owned_) fs::remove(storage->path(kStaged), failed);
   storage->free_unused();
   return storage;
 }
 
-// The lock is held: whoever wrote these was killed.
+// The lock is held, so the writer of these files was killed.
 void LocalStorage::remove_unfinished() const {
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(options_.directory, failed)) {
@@ -75,17 +75,18 @@ Status LocalStorage::lock() {
     file_ = *std::move(opened);
     if (flock(file_.fd(), LOCK_EX | LOCK_NB) != 0) break;
     struct stat info{};
-    if (fstat(file_.fd(), &info) != 0) return fail_os(errno, "cannot look at it");
-    // Between the two calls another job may have removed what it took for left behind.
+    if (fstat(file_.fd(), &info) != 0) return fail_os(errno, "cannot stat it");
+    // Between open and lock, another job may have removed it as left behind.
     if (info.st_nlink == 0) continue;
     const bool is_closed = (info.st_mode & 077) == 0 || fchmod(file_.fd(), kOwnerOnly) == 0;
     if (is_closed) return {};
-    return fail_os(errno, "cannot be closed to other users").within(path(kSamples).string());
+    return fail_os(errno, "cannot remove the access of other users")
+        .within(path(kSamples).string());
   }
   return fail(
       Errc::kAlreadyExists,
-      "{}: another process, or another loader of this one, keeps its samples here; wait for "
-      "it to end, or take a directory of its own",
+      "{}: another process, or another loader of this process, uses this directory; wait for it to "
+      "end, or use another directory",
       options_.directory.string());
 }
 
@@ -100,7 +101,7 @@ bool LocalStorage::remove_left_behind(const StorageOptions& options) {
   return storage.ok() && (*storage)->remove_files();
 }
 
-// The samples go last: their lock says that somebody is at work here.
+// Removes the samples file last, because its lock shows that the storage is in use.
 bool LocalStorage::remove_files() const {
   std::error_code failed;
   for (const std::string_view name : {kOwned, kNext, kStaged, kSamples}) {
@@ -109,7 +110,7 @@ bool LocalStorage::remove_files() const {
   return fs::remove(options_.directory, failed);
 }
 
-// Nothing where there is no such file.
+// Null if there is no such file.
 Result<LocalStorage::Shared> LocalStorage::load(std::string_view name) const {
   std::error_code missing;
   if (!fs::exists(path(name), missing)) return Shared();
@@ -178,7 +179,7 @@ Status LocalStorage::check(const Entry& entry, ByteView bytes) const {
   if (crc32c(bytes) == entry.crc32c) return {};
   return fail(Errc::kCorrupt,
               "{}: the {} bytes of sample {} at byte {} are not those that were stored; check the "
-              "disk, remove the directory and stage the samples again",
+              "disk, remove the directory and start the job again",
               path(kSamples).string(), entry.size_bytes, entry.sample, entry.offset_bytes);
 }
 
@@ -195,7 +196,7 @@ Result<uint32_t> LocalStorage::read(data::SampleId sample, std::string& out) con
 Result<size_t> LocalStorage::read_into(data::SampleId sample, MutableByteView out) const {
   ASSIGN_OR_RETURN(const Entry entry, entry_of(sample));
   if (entry.size_bytes > out.size()) {
-    return fail(Errc::kExhausted, "{}: sample {} has {} bytes, and there is room for {}",
+    return fail(Errc::kExhausted, "{}: sample {} has {} bytes, but there is room for only {}",
                 options_.directory.string(), entry.sample, entry.size_bytes, out.size());
   }
   const MutableByteView bytes = out.first(entry.size_bytes);
@@ -222,8 +223,8 @@ Status LocalStorage::stage_for(data::SampleId leaving, data::SampleId sample, By
   if (!slot) {
     return fail(
         Errc::kNotFound,
-        "{}: sample {} is to leave for sample {}, but is not held; remove the storages of all "
-        "ranks and stage the samples again",
+        "{}: sample {}, which sample {} should replace, is not held; remove the storages of all "
+        "ranks and start the job again",
         options_.directory.string(), data::index_of(leaving), data::index_of(sample));
   }
   return stage(*slot, sample, bytes, checksum);
@@ -247,14 +248,14 @@ Status LocalStorage::stage(uint64_t slot, data::SampleId sample, ByteView bytes,
   return {};
 }
 
-// Of the samples that are there, held or copied before, those that are wanted, with their slots.
+// The wanted samples that are already stored, held or copied earlier, with their slots.
 std::vector<std::pair<uint64_t, LocalStorage::Entry>> LocalStorage::keep(
     std::span<const data::SampleId> wanted) const {
   const Shared held = owned();
   const std::vector<Entry> there =
       held ? held->entries() : StagingJournal::read(path(kStaged), options_);
   const auto size_bytes = file_.size_bytes();
-  // Checked as a whole: entries that lie in one place cannot both be right.
+  // Checked together, because entries that overlap cannot both be right.
   const auto known =
       Ownership::make(data::Epoch{0}, there, options_, size_bytes.ok() ? *size_bytes : 0);
   std::vector<std::pair<uint64_t, Entry>> kept;
@@ -265,7 +266,7 @@ std::vector<std::pair<uint64_t, LocalStorage::Entry>> LocalStorage::keep(
   return kept;
 }
 
-// The journal has what stays of it.
+// The journal has the samples that are kept.
 Status LocalStorage::drop_owned() {
   std::error_code failed;
   fs::remove(path(kOwned), failed);
@@ -350,7 +351,7 @@ Status LocalStorage::commit() {
   }
   next_.reset();
   journal_.reset();
-  fs::remove(path(kStaged), failed);  // else it is removed when the storage is opened
+  fs::remove(path(kStaged), failed);  // if this fails, open() removes it
   free_unused();
   return {};
 }

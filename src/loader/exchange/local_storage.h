@@ -1,19 +1,20 @@
-// LocalStorage: the encoded samples that one rank holds in a directory of its own.
+// LocalStorage: the encoded samples that one rank holds in its own directory.
 //
-// Samples lie in one file and their places in another (docs/formats/local-storage.md). What arrives
-// for the next epoch goes to places that nothing of this epoch needs, so that a crash at any moment
-// leaves what this epoch holds; places are used again an epoch later. The next epoch is prepared by
-// each rank alone and committed when all have prepared (settle.h): a rank that is lost in between
+// One file has the samples and another their places (docs/formats/local-storage.md). Samples that
+// arrive for the next epoch go to places that this epoch does not use, so that a crash at any
+// moment leaves this epoch intact; places are reused an epoch later. Each rank prepares the next
+// epoch alone, and commits it when all have prepared it (settle.h): a rank that is lost in between
 // leaves no sample without an owner.
 //
-// The samples first come from the dataset (staging.h), whole or what is missing; a staging that is
-// interrupted is gone on with, also by another process.
+// The samples first come from the dataset (staging.h), either all of them or what is missing.
+// Another process can continue an interrupted staging.
 //
-// Not a file a sample: making ten thousand of them durable is ten thousand waits for the disk, and
-// here it is one. Not a hole punched where a sample leaves: not every file system can.
+// There is not one file per sample, because making ten thousand files durable waits for the disk
+// ten thousand times; here it waits once. There are no punched holes where samples leave, because
+// not every file system supports them.
 //
-// read() may be called by any threads, also while one other stages. The other calls are one
-// thread's at a time.
+// Any threads may call read(), even while one other thread stages. All other calls are for one
+// thread at a time.
 #pragma once
 
 #include <atomic>
@@ -38,82 +39,84 @@ namespace millrace::loader {
 
 class LocalStorage {
  public:
-  // Makes it if it is not there, for this user alone (docs/formats/local-storage.md). Fails if
-  // another process uses it, if it belongs to another user or another job, and if it is damaged.
+  // Creates it if it is missing, accessible only to this user (docs/formats/local-storage.md).
+  // Fails if another process uses it, if it belongs to another user or job, or if it is damaged.
   static Result<std::unique_ptr<LocalStorage>> open(const StorageOptions& options);
 
-  // Removes a storage of this job whose rank is on another node now. Leaves it alone if open()
-  // would fail, or if the directory holds no storage. Returns whether it was removed.
+  // Removes a storage of this job whose rank is on another host now. Does nothing if open() would
+  // fail or the directory holds no storage. Returns whether it removed the storage.
   static bool remove_left_behind(const StorageOptions& options);
 
   const StorageOptions& options() const { return options_; }
   uint64_t slot_count() const { return slot_count_; }
 
-  // The epoch that the samples are of, and the one that is prepared; nothing: none yet.
+  // The epoch of the samples, and the prepared epoch; nullopt: none yet.
   std::optional<data::Epoch> epoch() const;
   std::optional<data::Epoch> prepared() const;
 
-  // ---- of the epoch ----
+  // ---- this epoch ----
 
   std::vector<data::SampleId> samples() const;  // by slot
   bool holds(data::SampleId sample) const { return size_bytes(sample).has_value(); }
-  std::optional<uint64_t> size_bytes(data::SampleId sample) const;  // nothing: not held
+  std::optional<uint64_t> size_bytes(data::SampleId sample) const;  // nullopt: not held
 
-  // Where a sample lies in the file of samples, samples_path(), for who reads it there, and whether
-  // what was read is what was stored. Fail as read() does.
+  // For callers that read samples_path() themselves: the place of a sample in it, and a check that
+  // the bytes read are those stored. Both fail like read().
   Result<Ownership::Entry> entry_of(data::SampleId sample) const;
   Status check(const Ownership::Entry& entry, ByteView bytes) const;
   std::filesystem::path samples_path() const;
 
-  // The bytes of a sample, checked, at the end of `out`; their checksum. Fails with kNotFound where
-  // the rank does not hold it, and with kCorrupt where they are not what was stored.
+  // Appends the bytes of a sample to `out`, checks them and returns their checksum. Fails with
+  // kNotFound if the rank does not hold the sample, and with kCorrupt if the bytes have changed.
   Result<uint32_t> read(data::SampleId sample, std::string& out) const;
 
-  // Likewise, at the begin of `out`; how many they were. Fails with kExhausted where they are more.
+  // The same, but writes to the start of `out` and returns the number of bytes. Fails with
+  // kExhausted if they do not fit.
   Result<size_t> read_into(data::SampleId sample, MutableByteView out) const;
 
-  // As they lie, and the checksum with which they were stored: for who hands on both, to be checked
-  // where they arrive. One pass over the bytes less. REQUIRES: out.size() == size_bytes(sample)
+  // Reads the bytes without checking them and returns their stored checksum, for callers that pass
+  // on both and check at the receiver. Saves a pass over the bytes.
+  // REQUIRES: out.size() == size_bytes(sample)
   Result<uint32_t> read_unchecked(data::SampleId sample, MutableByteView out) const;
 
-  // ---- from the dataset ----
+  // ---- staging from the dataset ----
 
-  // Gives up the epoch, and begins one that has these samples by slot. Of what was held, or copied
-  // by a staging that was interrupted, all that is wanted stays. Which slots are to be staged yet;
-  // then follow prepare() and commit(). REQUIRES: wanted.size() == slot_count(), nothing twice
+  // Abandons the epoch and begins one with these samples by slot. Keeps wanted samples that are
+  // held or were copied by an interrupted staging. Returns the slots that must still be staged;
+  // prepare() and commit() follow. REQUIRES: wanted.size() == slot_count(), no duplicates
   Result<std::vector<uint64_t>> begin_staging(std::span<const data::SampleId> wanted);
 
-  // Makes what was staged since begin_staging() durable, for another process to go on with.
+  // Makes what was staged since begin_staging() durable, so that another process can continue.
   Status save_staging();
 
-  // ---- of the next epoch ----
+  // ---- the next epoch ----
 
-  // Stores what a slot holds in the next epoch. Not durable yet. REQUIRES: slot < slot_count()
+  // Stores the sample of a slot in the next epoch. Not durable yet. REQUIRES: slot < slot_count()
   Status stage(uint64_t slot, data::SampleId sample, ByteView bytes);
-  // In the slot of a sample that is held and leaves; of bytes whose checksum is known.
+  // The same, in the slot of a held sample that leaves, with a known checksum.
   // REQUIRES: checksum == crc32c(bytes)
   Status stage_for(data::SampleId leaving, data::SampleId sample, ByteView bytes,
                    uint32_t checksum);
 
-  // Makes durable what `next` holds: the staged slots, and this epoch's samples in the others.
-  // Fails where a slot would be empty, or a sample in two.
+  // Makes epoch `next` durable: the staged slots, and this epoch's samples in the others. Fails if
+  // a slot would be empty or a sample would be in two slots.
   Status prepare(data::Epoch next);
 
-  // The prepared epoch becomes the epoch.
+  // Makes the prepared epoch the current one.
   Status commit();
 
-  // Forgets what was staged and prepared.
+  // Discards what was staged and prepared.
   Status discard();
 
-  // The samples of the epoch together; the most samples that were stored at a time; and the length
-  // of their file.
+  // The total size of the epoch's samples, the most samples stored at one time, and the length of
+  // their file.
   uint64_t held_bytes() const;
   uint64_t stored_count_max() const { return stored_count_max_; }
   uint64_t file_size_bytes() const { return file_size_bytes_; }
 
  private:
   using Entry = Ownership::Entry;
-  using Shared = std::shared_ptr<const Ownership>;  // readers keep it while it is replaced
+  using Shared = std::shared_ptr<const Ownership>;  // readers hold on to it while it is replaced
 
   explicit LocalStorage(const StorageOptions& options);
 
@@ -134,13 +137,13 @@ class LocalStorage {
   File file_;
   FreeExtents places_;
   mutable std::mutex mutex_;
-  Shared owned_;                                    // under mutex_
+  Shared owned_;                                    // guarded by mutex_
   Shared next_;                                     // prepared
   std::vector<std::pair<uint64_t, Entry>> staged_;  // slot, entry
   std::optional<StagingJournal> journal_;           // from begin_staging() to commit()
-  size_t saved_count_ = 0;                          // of staged_, that the journal has
+  size_t saved_count_ = 0;                          // entries of staged_ that the journal has
   uint64_t unsaved_bytes_ = 0;
-  // For who asks while samples are staged:
+  // Other threads may read these while samples are staged:
   std::atomic<uint64_t> stored_count_max_ = 0;
   std::atomic<uint64_t> file_size_bytes_ = 0;
 };

@@ -45,7 +45,7 @@ class Storage : public testing::Test {
     return storage;
   }
 
-  // Writes a number into a file, and its checksum anew.
+  // Writes a number into a file and updates the checksum.
   void forge(std::string_view name, size_t offset, uint64_t number) const {
     std::string bytes = *read_file(path_ / name);
     std::memcpy(bytes.data() + offset, &number, sizeof(number));
@@ -76,7 +76,7 @@ TEST_F(Storage, IsEmptyAtFirst) {
             path_.string() + ": sample 3 is not held by rank 1 in this epoch");
 }
 
-TEST_F(Storage, HoldsWhatWasCommittedAlsoAfterItIsOpenedAgain) {
+TEST_F(Storage, HoldsWhatWasCommittedEvenAfterReopening) {
   staged();
   const auto storage = std::move(*open());
   EXPECT_EQ(storage->epoch(), Epoch{0});
@@ -101,7 +101,7 @@ TEST_F(Storage, KeepsThisEpochsSamplesUntilTheNextIsCommitted) {
   EXPECT_FALSE(storage->holds(SampleId{4}));
 }
 
-TEST_F(Storage, APreparedEpochIsFoundAgainAndCanBeCommittedOrDiscarded) {
+TEST_F(Storage, APreparedEpochSurvivesReopeningAndCanBeCommittedOrDiscarded) {
   for (const bool goes_forward : {false, true}) {
     {
       auto storage = staged();
@@ -119,7 +119,7 @@ TEST_F(Storage, APreparedEpochIsFoundAgainAndCanBeCommittedOrDiscarded) {
   }
 }
 
-TEST_F(Storage, WhatWasStagedAndNotPreparedIsForgotten) {
+TEST_F(Storage, DiscardsWhatWasStagedButNotPrepared) {
   {
     auto storage = staged();
     ASSERT_TRUE(put(*storage, 1, 2).ok());
@@ -148,7 +148,7 @@ mode_t mode_of(const std::filesystem::path& path) {
   return info.st_mode & 07777;
 }
 
-TEST_F(Storage, IsForItsUserAloneWhateverTheUmask) {
+TEST_F(Storage, IsAccessibleOnlyToItsUserWithAnyUmask) {
   for (const mode_t mask : {022, 000}) {
     const mode_t before = umask(mask);
     auto storage = staged();
@@ -172,7 +172,7 @@ TEST_F(Storage, IsForItsUserAloneWhateverTheUmask) {
   }
 }
 
-TEST_F(Storage, OfAnOlderVersionIsClosedToOthers) {
+TEST_F(Storage, OfAnOlderVersionBecomesInaccessibleToOthers) {
   staged();
   std::filesystem::permissions(path_, std::filesystem::perms(0755));
   std::filesystem::permissions(path_ / "samples", std::filesystem::perms(0644));
@@ -196,9 +196,9 @@ TEST_F(Storage, OfAnotherUserIsRefused) {
   EXPECT_THAT(refused(), HasSubstr("belongs to user 65534"));
 }
 
-TEST_F(Storage, IsOneProcesss) {
+TEST_F(Storage, CanBeUsedByOnlyOneProcess) {
   const auto storage = staged();
-  EXPECT_THAT(refused(), HasSubstr("another loader of this one, keeps its samples here"));
+  EXPECT_THAT(refused(), HasSubstr("another loader of this process, uses this directory"));
 }
 
 TEST_F(Storage, OfAnotherJobIsRefused) {
@@ -217,7 +217,7 @@ TEST_F(Storage, OfAnotherJobIsRefused) {
   EXPECT_THAT(refused(), HasSubstr("it holds samples of another dataset"));
 }
 
-TEST_F(Storage, AFileThatIsChangedAnywhereIsRefused) {
+TEST_F(Storage, RefusesAFileThatIsChangedAnywhere) {
   staged();
   const std::string good = *read_file(path_ / "owned");
   for (size_t at = 0; at < good.size(); ++at) {
@@ -233,7 +233,7 @@ TEST_F(Storage, AFileThatIsChangedAnywhereIsRefused) {
   }
 }
 
-TEST_F(Storage, EntriesThatMakeNoSenseAreRefusedThoughTheirChecksumIsRight) {
+TEST_F(Storage, RefusesInvalidEntriesWithACorrectChecksum) {
   constexpr size_t kEntries = 72;
   staged();
   const std::string good = *read_file(path_ / "owned");
@@ -242,16 +242,16 @@ TEST_F(Storage, EntriesThatMakeNoSenseAreRefusedThoughTheirChecksumIsRight) {
     forge("owned", offset, number);
     return refused();
   };
-  EXPECT_THAT(refused_with(kEntries, 6), HasSubstr("it names sample 6 of 6"));
+  EXPECT_THAT(refused_with(kEntries, 6), HasSubstr("it names sample 6, but there are 6"));
   EXPECT_THAT(refused_with(kEntries, 4), HasSubstr("sample 4 is in two slots"));
-  EXPECT_THAT(refused_with(kEntries + 8, ~uint64_t{0}), HasSubstr("but the file of samples ends"));
-  EXPECT_THAT(refused_with(kEntries + 16, ~uint64_t{0}), HasSubstr("but the file of samples ends"));
-  EXPECT_THAT(refused_with(kEntries + 32 + 8, 0), HasSubstr("lie in one place"));
+  EXPECT_THAT(refused_with(kEntries + 8, ~uint64_t{0}), HasSubstr("but the samples file ends"));
+  EXPECT_THAT(refused_with(kEntries + 16, ~uint64_t{0}), HasSubstr("but the samples file ends"));
+  EXPECT_THAT(refused_with(kEntries + 32 + 8, 0), HasSubstr("overlap"));
   EXPECT_THAT(refused_with(56, uint64_t{1} << 60), HasSubstr("claims 1152921504606846976 slots"));
   EXPECT_THAT(refused_with(0, 1), HasSubstr("another kind of file"));
 }
 
-TEST_F(Storage, SamplesThatChangedOnTheDiskAreNotHandedOut) {
+TEST_F(Storage, DoesNotReturnSamplesThatChangedOnDisk) {
   staged();
   {
     std::fstream samples(path_ / "samples", std::ios::in | std::ios::out | std::ios::binary);
@@ -260,10 +260,10 @@ TEST_F(Storage, SamplesThatChangedOnTheDiskAreNotHandedOut) {
   }
   EXPECT_THAT(bytes_in(**open(), 3), HasSubstr("are not those that were stored"));
   std::filesystem::resize_file(path_ / "samples", 100);
-  EXPECT_THAT(refused(), HasSubstr("but the file of samples ends at 100"));
+  EXPECT_THAT(refused(), HasSubstr("but the samples file ends at byte 100"));
 }
 
-TEST_F(Storage, LeftoversOfAWriterThatWasKilledAreRemoved) {
+TEST_F(Storage, RemovesTheLeftoversOfAKilledWriter) {
   staged();
   const auto leftover = path_ / ".owned.next.1234.abcd";
   std::ofstream(leftover) << "half";

@@ -14,7 +14,7 @@ namespace {
 
 using Entry = Ownership::Entry;
 
-constexpr std::string_view kStageAgain = "remove the directory and stage the samples again";
+constexpr std::string_view kStageAgain = "remove the directory and start the job again";
 
 uint32_t checksum_of(ByteView bytes) {
   constexpr size_t kField = offsetof(wire::OwnershipHead, crc32c);
@@ -25,19 +25,19 @@ uint32_t checksum_of(ByteView bytes) {
 
 Error not_ours(std::string_view what, const std::string& theirs, const std::string& ours) {
   return fail(Errc::kInvalidArgument,
-              "it was made with {} {}, and this job has {}; start the job as it was, or give it "
-              "another directory",
+              "it was made with {} {}, and this job has {}; start the job with the same options, "
+              "or use another directory",
               what, theirs, ours);
 }
 
 Status check_head(const wire::OwnershipHead& head, const StorageOptions& options) {
   if (head.magic != wire::kOwnershipMagic) {
     return fail(Errc::kCorrupt,
-                "it does not say which samples a rank holds: its first bytes are those of another "
+                "it is not a list of the samples of a rank: its first bytes are those of another "
                 "kind of file");
   }
   if (head.version != wire::kOwnershipVersion) {
-    return fail(Errc::kUnsupported, "it was written as version {}; this build reads version {}",
+    return fail(Errc::kUnsupported, "it has version {}; this build reads version {}",
                 head.version, wire::kOwnershipVersion);
   }
   const OrderOptions& order = options.order;
@@ -58,28 +58,29 @@ Status check_head(const wire::OwnershipHead& head, const StorageOptions& options
   }
   if (head.dataset != options.dataset && head.dataset != 0 && options.dataset != 0) {
     return fail(Errc::kInvalidArgument,
-                "it holds samples of another dataset, with as many samples under other names or "
-                "labels; give this one another directory, or remove this one");
+                "it holds samples of another dataset, with as many samples but other names or "
+                "labels; use another directory, or remove this one");
   }
   return {};
 }
 
 Status check_entry(const Entry& entry, uint64_t sample_count, uint64_t samples_size_bytes) {
   if (entry.sample >= sample_count) {
-    return fail(Errc::kCorrupt, "it names sample {} of {}", entry.sample, sample_count);
+    return fail(Errc::kCorrupt, "it names sample {}, but there are {} samples", entry.sample,
+                sample_count);
   }
-  // An empty sample has a place, which may be past the end.
+  // The place of an empty sample may be past the end.
   const bool is_inside =
       entry.size_bytes == 0 || (entry.size_bytes <= samples_size_bytes &&
                                 entry.offset_bytes <= samples_size_bytes - entry.size_bytes);
-  // No place so far off can have been given out, and sums of such places would not fit.
+  // Offsets from 2^62 on are never given out, and sums of them could overflow.
   if (is_inside && entry.offset_bytes < uint64_t{1} << 62) return {};
   return fail(Errc::kCorrupt,
-              "sample {} is to have {} bytes at byte {}, but the file of samples ends at {}; {}",
+              "sample {} has {} bytes at byte {}, but the samples file ends at byte {}; {}",
               entry.sample, entry.size_bytes, entry.offset_bytes, samples_size_bytes, kStageAgain);
 }
 
-// No place and no sample in two entries.
+// No two entries may share a place or a sample.
 Status check_distinct(const std::vector<Entry>& entries) {
   std::vector<const Entry*> sorted;
   for (const Entry& entry : entries) sorted.push_back(&entry);
@@ -88,7 +89,7 @@ Status check_distinct(const std::vector<Entry>& entries) {
     return b->offset_bytes - a->offset_bytes < a->size_bytes;
   });
   if (overlap != sorted.end()) {
-    return fail(Errc::kCorrupt, "samples {} and {} lie in one place", (*overlap)->sample,
+    return fail(Errc::kCorrupt, "samples {} and {} overlap", (*overlap)->sample,
                 (*(overlap + 1))->sample);
   }
   const auto sample_of = [](const Entry* entry) { return entry->sample; };
@@ -124,15 +125,16 @@ Result<Ownership> Ownership::parse(ByteView bytes, const StorageOptions& options
   ByteReader reader(bytes);
   ASSIGN_OR_RETURN(const auto head, reader.read<wire::OwnershipHead>());
   RETURN_IF_ERROR(check_head(head, options));
-  // Not head.slot_count * sizeof(Entry), which may not fit.
+  // Not head.slot_count * sizeof(Entry): the product may overflow.
   const uint64_t slot_count = slot_count_of(options);
   if (head.slot_count != slot_count || reader.remaining() % sizeof(Entry) != 0 ||
       reader.remaining() / sizeof(Entry) != slot_count) {
-    return fail(Errc::kCorrupt, "it has {} bytes and claims {} slots, where {} slots are due; {}",
+    return fail(Errc::kCorrupt, "it has {} bytes and claims {} slots instead of {}; {}",
                 bytes.size(), head.slot_count, slot_count, kStageAgain);
   }
   if (checksum_of(bytes) != head.crc32c) {
-    return fail(Errc::kCorrupt, "its checksum is wrong: the file is damaged; {}", kStageAgain);
+    return fail(Errc::kCorrupt, "its checksum does not match: the file is damaged; {}",
+                kStageAgain);
   }
   std::vector<Entry> entries(slot_count);
   ASSIGN_OR_RETURN(const ByteView rest, reader.take(reader.remaining()));

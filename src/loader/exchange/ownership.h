@@ -1,5 +1,5 @@
-// Ownership: which sample a rank holds in which slot in an epoch, and where its bytes lie; and the
-// file that says so. docs/formats/local-storage.md.
+// Ownership: which sample a rank holds in which slot in an epoch, and where its bytes are; and the
+// file that stores this. docs/formats/local-storage.md.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,28 @@
 namespace millrace::loader {
 
 struct StorageOptions {
-  std::filesystem::path directory;  // of this rank alone; made where it is not there
+  std::filesystem::path directory;  // of this rank alone; created if missing
   OrderOptions order;               // partial
   uint32_t rank = 0;                // below order.shard_count
-  uint64_t dataset = 0;             // data::fingerprint(); 0: not known, and not checked
-  // How much a staging copies before it makes that durable, so that another can go on from there.
+  uint64_t dataset = 0;             // data::fingerprint(); 0: unknown, not checked
+  // How much a staging copies before it makes that durable, so that another can continue from
+  // there.
   uint64_t staging_step_bytes = uint64_t{256} << 20;
 };
 
-// The slots of the rank's shard.
+// The number of slots of the rank's shard.
 uint64_t slot_count_of(const StorageOptions& options);
 
 class Ownership {
  public:
   using Entry = wire::OwnershipEntry;
 
-  // Fails where a sample or a place is in two entries, beyond the dataset, or beyond the file of
-  // samples, which is so long. `entries` are by slot.
+  // `entries` are by slot. Fails if two entries share a sample or a place, if a sample is beyond
+  // the dataset, or if a place is beyond the samples file, which has `samples_size_bytes`.
   static Result<Ownership> make(data::Epoch epoch, std::vector<Entry> entries,
                                 const StorageOptions& options, uint64_t samples_size_bytes);
 
-  // What a file says. Fails where it is damaged, or another job's.
+  // Parses a file. Fails if it is damaged or belongs to another job.
   static Result<Ownership> parse(ByteView bytes, const StorageOptions& options,
                                  uint64_t samples_size_bytes);
 
@@ -47,7 +48,7 @@ class Ownership {
   data::Epoch epoch() const { return epoch_; }
   const std::vector<Entry>& entries() const { return entries_; }  // by slot
 
-  // nullptr, or nothing, where the rank does not hold it.
+  // nullptr, or nullopt, if the rank does not hold the sample.
   const Entry* find(data::SampleId sample) const;
   std::optional<uint64_t> slot_of(data::SampleId sample) const;
 

@@ -10,7 +10,7 @@ namespace {
 
 using MaybeEpoch = std::optional<data::Epoch>;
 
-// An epoch as a number that counts from 1; 0: none.
+// Epochs as numbers that count from 1; 0: none.
 uint64_t number_or_zero(const MaybeEpoch& epoch) { return epoch ? data::number_of(*epoch) + 1 : 0; }
 MaybeEpoch epoch_of(uint64_t number) {
   if (number == 0) return {};
@@ -39,7 +39,8 @@ MaybeEpoch common_epoch(std::span<const StorageEpochs> ranks) {
       return has.committed == epoch || (has.prepared && has.prepared == epoch);
     });
   };
-  // Where all have prepared it they go forward; there may be a rank that has done so.
+  // If all have it, prepared or committed, they go forward: some rank may have committed it
+  // already.
   if (ranks.front().prepared && all_have(ranks.front().prepared)) return ranks.front().prepared;
   if (all_have(ranks.front().committed)) return ranks.front().committed;
   return {};
@@ -48,7 +49,7 @@ MaybeEpoch common_epoch(std::span<const StorageEpochs> ranks) {
 Result<Settled> settle(LocalStorage& storage, comm::Comm& comm) {
   if (comm.size() != storage.options().order.shard_count) {
     return fail(Errc::kInvalidArgument,
-                "the samples are held by {} ranks, and this job has {}; start it with {}",
+                "the samples are held by {} ranks, but this job has {}; start it with {}",
                 storage.options().order.shard_count, comm.size(),
                 storage.options().order.shard_count);
   }
@@ -56,7 +57,7 @@ Result<Settled> settle(LocalStorage& storage, comm::Comm& comm) {
   Settled settled{.epoch = common_epoch(epochs), .newest = {}};
   for (const StorageEpochs& has : epochs) settled.newest = std::max(settled.newest, has.committed);
   const bool goes_forward = storage.prepared() && storage.prepared() == settled.epoch;
-  // Until every rank is there, none may write over what another one's recovery counts on.
+  // Until all ranks have settled, none may overwrite what another needs for its recovery.
   RETURN_IF_ERROR(agree_all(comm, goes_forward ? storage.commit() : storage.discard()));
   return settled;
 }

@@ -1,12 +1,13 @@
-// settle: how the ranks' storages come to one epoch, after a crash and at the end of an exchange.
+// settle: brings the storages of all ranks to one epoch, after a crash and at the end of an
+// exchange.
 //
-// A rank commits an epoch only when all have prepared it. After a crash, therefore, either some
-// rank has committed it, and all others have it prepared at least; or none has, and those that
-// prepared it can still go back. Which one it is, all ranks see in what all ranks have: the epoch
-// that every one of them has, committed or prepared.
+// A rank commits an epoch only when all ranks have prepared it. So after a crash, either some rank
+// has committed it and all others have at least prepared it; or none has, and those that prepared
+// it can still go back. The ranks decide this from the epochs of all: they settle on the epoch that
+// every rank has, committed or prepared.
 //
-// There is none where a disk was lost, or a staging was under way. Nothing is lost by that, because
-// the dataset has all samples: each rank then stages what it lacks (staging.h).
+// There is no such epoch if a disk was lost or a staging was in progress. No data is lost then,
+// because the dataset has all samples: each rank stages what it lacks (staging.h).
 #pragma once
 
 #include <optional>
@@ -19,29 +20,30 @@
 
 namespace millrace::loader {
 
-// What a rank has on its disk.
+// The epochs on a rank's disk.
 struct StorageEpochs {
   std::optional<data::Epoch> committed;
   std::optional<data::Epoch> prepared;
 };
 
-// The epoch that all can come to; nothing: the samples have to be staged.
+// The epoch that all ranks can reach; nullopt: samples must be staged.
 std::optional<data::Epoch> common_epoch(std::span<const StorageEpochs> ranks);
 
-// What settle() found, the same on all ranks.
+// The result of settle(), the same on all ranks.
 struct Settled {
-  std::optional<data::Epoch> epoch;   // of all storages now; nothing: they have to be staged
-  std::optional<data::Epoch> newest;  // that any of them held before; nothing: all were empty
+  std::optional<data::Epoch> epoch;   // of all storages now; nullopt: samples must be staged
+  std::optional<data::Epoch> newest;  // that any of them held before; nullopt: all were empty
 };
 
-// Brings this rank's storage to the epoch of all. Collective; the first call on a storage.
+// Brings this rank's storage to the common epoch. Collective; must be the first call on a storage.
 Result<Settled> settle(LocalStorage& storage, comm::Comm& comm);
 
-// Success if all ranks bring it. A Comm's first failure is its last, which is right where others
-// have gone on; one rank alone that failed, or was interrupted, may try again. Collective.
+// Succeeds if `mine` is a success on all ranks. Collective. A Comm does not recover from a failure,
+// which is right if other ranks have moved on. A job of one rank does not use the Comm here, so
+// that it may try again after a failure or an interruption.
 Status agree_all(comm::Comm& comm, const Status& mine);
 
-// Commits what this rank has prepared once all have. `mine` is how the preparation went.
+// Commits what this rank has prepared once all ranks have. `mine` is the result of the preparation.
 // Collective.
 Status commit_together(LocalStorage& storage, comm::Comm& comm, const Status& mine);
 

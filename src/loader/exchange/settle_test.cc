@@ -18,12 +18,12 @@ constexpr std::optional<Epoch> kNone;
 
 std::optional<Epoch> common(const std::vector<StorageEpochs>& ranks) { return common_epoch(ranks); }
 
-TEST(CommonEpoch, IsTheNextWhereAllHavePreparedIt) {
+TEST(CommonEpoch, IsTheNextIfAllHavePreparedIt) {
   EXPECT_EQ(common({{Epoch{3}, Epoch{4}}, {Epoch{3}, Epoch{4}}}), Epoch{4});
   EXPECT_EQ(common({{kNone, Epoch{0}}, {kNone, Epoch{0}}}), Epoch{0});
 }
 
-TEST(CommonEpoch, IsTheOldWhereOneHasNotPreparedTheNext) {
+TEST(CommonEpoch, IsTheOldIfOneHasNotPreparedTheNext) {
   EXPECT_EQ(common({{Epoch{3}, Epoch{4}}, {Epoch{3}, kNone}}), Epoch{3});
   EXPECT_EQ(common({{Epoch{3}, kNone}, {Epoch{3}, kNone}}), Epoch{3});
   EXPECT_EQ(common({{kNone, Epoch{0}}, {kNone, kNone}}), kNone);
@@ -32,19 +32,19 @@ TEST(CommonEpoch, IsTheOldWhereOneHasNotPreparedTheNext) {
 TEST(CommonEpoch, IsWhatOneHasCommitted) {
   EXPECT_EQ(common({{Epoch{4}, kNone}, {Epoch{3}, Epoch{4}}}), Epoch{4});
   EXPECT_EQ(common({{kNone, Epoch{0}}, {Epoch{0}, kNone}}), Epoch{0});
-  // One was quick, and has prepared the next but one: the slow one's commit had not happened.
+  // A quick rank has prepared the epoch after next before the slow one committed.
   EXPECT_EQ(common({{Epoch{4}, Epoch{5}}, {Epoch{3}, Epoch{4}}}), Epoch{4});
 }
 
-TEST(CommonEpoch, ThereIsNoneWhereAStorageIsOfAnotherRunOrLost) {
+TEST(CommonEpoch, DoesNotExistIfAStorageIsOfAnotherRunOrLost) {
   EXPECT_EQ(common({{Epoch{4}, kNone}, {Epoch{2}, Epoch{3}}}), kNone);
   EXPECT_EQ(common({{kNone, kNone}, {Epoch{2}, kNone}}), kNone);
   EXPECT_EQ(common({{Epoch{2}, kNone}, {kNone, kNone}}), kNone);
   EXPECT_EQ(common({{Epoch{2}, Epoch{3}}, {kNone, Epoch{0}}}), kNone);
 }
 
-// Every way in which two of three ranks can be further than the third.
-TEST(Settle, BringsAllRanksToOneEpochWhereverTheyStopped) {
+// All cases in which two of three ranks are ahead of the third.
+TEST(Settle, BringsAllRanksToOneEpochAfterAnyCrash) {
   enum class Stop { kStaged, kPrepared, kCommitted };
   const OrderOptions order = partial_order(60, 3, 0.5);
   for (const Stop slow : {Stop::kStaged, Stop::kPrepared}) {
@@ -93,7 +93,7 @@ TEST(Settle, RefusesAnotherNumberOfRanks) {
     RETURN_IF_ERROR(settle(*storage, comm));
     return {};
   });
-  EXPECT_THAT(told, Each(HasSubstr("held by 3 ranks, and this job has 2; start it with 3")));
+  EXPECT_THAT(told, Each(HasSubstr("held by 3 ranks, but this job has 2; start it with 3")));
 }
 
 }  // namespace

@@ -18,9 +18,9 @@
 namespace millrace::loader {
 namespace {
 
-constexpr auto kLookEvery = std::chrono::milliseconds(100);  // whether it is interrupted
+constexpr auto kLookEvery = std::chrono::milliseconds(100);  // polls for interruption
 
-// What each slot of the rank holds in the epoch.
+// The samples of the rank in the epoch, by slot.
 std::vector<data::SampleId> samples_of(const StorageOptions& options, data::Epoch epoch) {
   const PartialMoves moves(options.order);
   std::vector<Slot> slots(moves.shards().size_of(options.rank));
@@ -32,7 +32,7 @@ std::vector<data::SampleId> samples_of(const StorageOptions& options, data::Epoc
   return samples;
 }
 
-// The threads of one staging, and what they share.
+// The threads of one staging and their shared state.
 class Copying {
  public:
   Copying(LocalStorage& storage, const data::SampleSource& dataset, const StagingOptions& options,
@@ -43,9 +43,8 @@ class Copying {
     }
   }
 
-  // Calls copy(i) for each i below `count`, on other threads. This one, which is to be asked
-  // whether it is interrupted, copies nothing: it would not hear of it while a read of its own
-  // takes long.
+  // Calls copy(i) for each i below `count`, on other threads. The calling thread polls for
+  // interruption and copies nothing, because a slow read would delay the poll.
   Status copy_all(size_t count, const std::function<Status(size_t)>& copy) {
     if (count == 0) return {};
     ThreadPool pool(std::max(options_->thread_count, 1U));
@@ -56,7 +55,7 @@ class Copying {
       look();
     } while (outcome_to_come.wait_for(kLookEvery) != std::future_status::ready);
     Status outcome = outcome_to_come.get();
-    // Also where all is copied by then: who says that it is interrupted counts on it.
+    // Even if everything was copied by then: the caller that interrupted relies on it.
     return is_interrupted_ ? interrupted() : std::move(outcome);
   }
 
@@ -84,7 +83,7 @@ class Copying {
   }
 
   static Status interrupted() {
-    return fail(Errc::kCancelled, "the staging was interrupted; another one goes on from there");
+    return fail(Errc::kCancelled, "staging was interrupted; the next run continues from there");
   }
 
   LocalStorage* storage_;
@@ -93,7 +92,7 @@ class Copying {
   StagingStats* stats_;
   std::atomic<bool> is_interrupted_ = false;
   std::optional<Progress> progress_;
-  std::mutex mutex_;  // for the storage and the figures
+  std::mutex mutex_;  // guards the storage and the statistics
 };
 
 }  // namespace
@@ -102,13 +101,13 @@ Status stage_epoch(LocalStorage& storage, const data::SampleSource& dataset, dat
                    const StagingOptions& options, StagingStats& stats) {
   const auto begin = monotonic_now();
   if (dataset.sample_count() != storage.options().order.sample_count) {
-    return fail(Errc::kInvalidArgument, "the source has {} samples, and the order {}",
+    return fail(Errc::kInvalidArgument, "the source has {} samples, but the order has {}",
                 dataset.sample_count(), storage.options().order.sample_count);
   }
   const auto wanted = samples_of(storage.options(), epoch);
   ASSIGN_OR_RETURN(std::vector<uint64_t> missing, storage.begin_staging(wanted));
   stats.kept += wanted.size() - missing.size();
-  // As they lie in the dataset, which is often in files of many.
+  // In dataset order, because files often hold many samples.
   std::ranges::sort(missing, {}, [&](uint64_t slot) { return wanted[slot]; });
   Status copied;
   {
@@ -117,7 +116,7 @@ Status stage_epoch(LocalStorage& storage, const data::SampleSource& dataset, dat
         missing.size(), [&](size_t i) { return copying.copy(missing[i], wanted[missing[i]]); });
   }
   stats.time += monotonic_now() - begin;
-  // For the next one to go on with, where this one has failed or another rank does.
+  // Lets the next staging continue from here if this one has failed or another rank fails.
   Status saved = storage.save_staging();
   RETURN_IF_ERROR(std::move(copied));
   RETURN_IF_ERROR(std::move(saved));

@@ -1,8 +1,8 @@
-// staging: copies the samples that a rank is to hold from the dataset into its storage.
+// staging: copies a rank's samples from the dataset into its storage.
 //
-// For the first epoch of a job, and wherever a storage does not hold what an epoch needs: after a
-// disk was lost, or where a job goes on at another epoch than the storage's. Only what is missing
-// is read. What was copied by a staging that was interrupted is not copied again.
+// For the first epoch of a job, and whenever a storage lacks what an epoch needs: after a disk was
+// lost, or if a job continues at another epoch than the storage's. It reads only what is missing,
+// and does not copy again what an interrupted staging has copied.
 #pragma once
 
 #include <chrono>
@@ -19,34 +19,34 @@
 namespace millrace::loader {
 
 struct StagingOptions {
-  // Reads wait for a shared file system more than for a core.
+  // Several, because reads wait for a shared file system rather than for a CPU.
   uint32_t thread_count = 8;
-  bool skips_unreadable = false;  // a sample that cannot be read becomes one without bytes
-  bool shows_progress = false;    // on standard error, where that is a terminal
-  // Asked some times a second, by the thread that called; true ends the staging with kCancelled,
-  // once the reads that are under way have returned.
+  bool skips_unreadable = false;  // store an unreadable sample without bytes
+  bool shows_progress = false;    // on standard error, if that is a terminal
+  // Polled several times per second on the calling thread. True ends the staging with kCancelled,
+  // once the reads in progress have returned.
   std::function<bool()> is_interrupted;
 };
 
-// Of all stagings so far.
+// Sums over all stagings so far.
 struct StagingStats {
   uint64_t samples = 0;  // copied from the dataset
   uint64_t bytes = 0;
-  uint64_t kept = 0;  // that were there already
+  uint64_t kept = 0;  // were there already
   uint64_t unreadable = 0;
   std::string first_unreadable;  // the error of the first one
   std::chrono::nanoseconds time{};
 };
 
-// Brings the storage to hold, and to have prepared, what the rank holds in `epoch`.
+// Stages and prepares the rank's samples of `epoch`.
 Status stage_epoch(LocalStorage& storage, const data::SampleSource& dataset, data::Epoch epoch,
                    const StagingOptions& options, StagingStats& stats);
 
-// Likewise on all ranks, and commits it. Collective.
+// Does so on all ranks, and commits the epoch. Collective.
 Status stage_together(LocalStorage& storage, const data::SampleSource& dataset, data::Epoch epoch,
                       comm::Comm& comm, const StagingOptions& options, StagingStats& stats);
 
-// Likewise, of epoch 0.
+// stage_together() for epoch 0.
 Status stage_shard(LocalStorage& storage, const data::SampleSource& dataset, comm::Comm& comm);
 
 }  // namespace millrace::loader

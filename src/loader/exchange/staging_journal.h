@@ -1,8 +1,9 @@
-// StagingJournal: which samples a staging has copied so far, so that another goes on from there.
+// StagingJournal: which samples a staging has copied so far, so that another can continue from
+// there.
 //
-// An entry is believed only as a whole, and was written when its sample was durable. A journal that
-// is missing, damaged or of another dataset says nothing: the samples are then copied again, which
-// is never wrong. docs/formats/local-storage.md.
+// An entry counts only if it is complete, and is written only after its sample is durable. A
+// journal that is missing, damaged or of another dataset is ignored: the samples are then copied
+// again, which is never wrong. docs/formats/local-storage.md.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +25,16 @@ class StagingJournal {
   // Whether it is a journal of this dataset.
   static bool is_of(ByteView bytes, const StorageOptions& options);
 
-  // What the file says, up to its first damage.
+  // The entries before the first damaged one.
   static std::vector<Entry> parse(ByteView bytes, const StorageOptions& options);
   static std::vector<Entry> read(const std::filesystem::path& path, const StorageOptions& options);
 
-  // A new file in place of any old one, which says that these are there.
+  // Replaces any old file by a new one with these entries.
   static Result<StagingJournal> create(const std::filesystem::path& path,
                                        const StorageOptions& options,
                                        std::span<const Entry> entries);
 
-  // Durable on return. REQUIRES: so are the samples
+  // Durable on return. REQUIRES: the samples are durable
   Status append(std::span<const Entry> entries);
 
  private:

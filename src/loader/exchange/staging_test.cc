@@ -26,7 +26,7 @@ using testing::HasSubstr;
 
 constexpr uint64_t kSampleCount = 200;
 
-// Notes what is read of it, and fails for some samples.
+// Records which samples are read, and fails for some.
 class WatchedSource final : public NumberedSource {
  public:
   WatchedSource() : NumberedSource(kSampleCount) {}
@@ -45,15 +45,15 @@ class WatchedSource final : public NumberedSource {
     return NumberedSource::read(sample, room);
   }
 
-  // The unreadable one fails once so many others were begun: with an error there, another thread
-  // would not begin the one that it has taken already.
+  // The unreadable sample fails only after this many other reads have begun. After an error, a
+  // thread would not begin a sample that it has already claimed.
   uint64_t read_before = 0;
 
   mutable std::mutex mutex;
   mutable std::condition_variable another_read;
   mutable std::multiset<uint64_t> read_samples;
   uint64_t unreadable = ~uint64_t{0};
-  std::atomic<bool>* is_stuck = nullptr;  // while it is true, no read returns
+  std::atomic<bool>* is_stuck = nullptr;  // reads block while it is true
 
  private:
   void wait_for_others() const {
@@ -83,7 +83,7 @@ class Staging : public testing::Test {
   StagingStats stats_;
 };
 
-TEST_F(Staging, HoldsWhatTheOrderHasInAnyEpoch) {
+TEST_F(Staging, StoresTheSamplesOfAnyEpoch) {
   for (const uint64_t epoch : {0, 3, 41}) {
     const auto storage = open();
     ASSERT_TRUE(stage(*storage, epoch).ok());
@@ -109,11 +109,11 @@ TEST_F(Staging, ReadsOnlyWhatIsMissingInAnotherEpoch) {
     EXPECT_EQ(source_.read_samples.size(), stats_.samples);
     for (const SampleId had : before) EXPECT_FALSE(source_.read_samples.contains(index_of(had)));
   }
-  // Room for what came is where others went: never more than the shard is stored.
+  // New samples reuse the room of those that left: never more than the shard is stored.
   EXPECT_EQ(storage->stored_count_max(), 100u);
 }
 
-TEST_F(Staging, GoesOnWhereAnInterruptedOneStopped) {
+TEST_F(Staging, ContinuesAnInterruptedOne) {
   source_.unreadable = 180;
   source_.read_before = 80;
   {
@@ -134,13 +134,13 @@ TEST_F(Staging, GoesOnWhereAnInterruptedOneStopped) {
   EXPECT_EQ(source_.read_samples.size(), stats_.samples);
 }
 
-TEST_F(Staging, AKilledOneIsGoneOnWithAtAnotherEpochToo) {
+TEST_F(Staging, ContinuesAKilledOneEvenForAnotherEpoch) {
   const pid_t pid = fork();
   ASSERT_GE(pid, 0);
   if (pid == 0) {
     source_.unreadable = 180;
     const auto storage = open();
-    // As a process that is killed: nothing is saved at the end.
+    // Like a killed process: nothing is saved at the end.
     const auto wanted = *make_order(order_);
     std::vector<SampleId> samples(100);
     wanted->fill(Epoch{0}, 1, 2, samples);
@@ -163,7 +163,7 @@ TEST_F(Staging, AKilledOneIsGoneOnWithAtAnotherEpochToo) {
   EXPECT_LT(stats_.kept, 80u);
 }
 
-TEST_F(Staging, AJournalThatIsDamagedAnywhereCostsNoMoreThanCopiesOfSamples) {
+TEST_F(Staging, ADamagedJournalCostsOnlyExtraCopies) {
   source_.unreadable = 150;
   {
     EXPECT_FALSE(stage(*open(), 0).ok());
@@ -188,7 +188,7 @@ TEST_F(Staging, AJournalThatIsDamagedAnywhereCostsNoMoreThanCopiesOfSamples) {
   }
 }
 
-TEST_F(Staging, ASampleThatCannotBeReadIsStoredWithoutBytesOnRequest) {
+TEST_F(Staging, StoresAnUnreadableSampleWithoutBytesOnRequest) {
   source_.unreadable = 150;
   const auto storage = open();
   ASSERT_TRUE(stage(*storage, 0, {.skips_unreadable = true}).ok());
@@ -197,8 +197,8 @@ TEST_F(Staging, ASampleThatCannotBeReadIsStoredWithoutBytesOnRequest) {
   EXPECT_EQ(stats_.first_unreadable, "sample 150: cannot be read");
 }
 
-// No read returns before it is interrupted, and that is not the first time it is asked.
-TEST_F(Staging, IsInterruptedWhileItReadsAndGoneOnWith) {
+// No read returns before the interruption, which comes after the first poll.
+TEST_F(Staging, CanBeInterruptedDuringReadsAndContinued) {
   {
     std::atomic<bool> is_stuck = true;
     source_.is_stuck = &is_stuck;
@@ -213,7 +213,7 @@ TEST_F(Staging, IsInterruptedWhileItReadsAndGoneOnWith) {
     const Status ended = stage(*storage, 0, {.is_interrupted = is_interrupted});
     ASSERT_FALSE(ended.ok());
     EXPECT_EQ(ended.error().code(), Errc::kCancelled);
-    EXPECT_THAT(ended.error().message(), HasSubstr("another one goes on from there"));
+    EXPECT_THAT(ended.error().message(), HasSubstr("the next run continues from there"));
     source_.is_stuck = nullptr;
   }
   const auto storage = open();
@@ -237,7 +237,7 @@ TEST(StagingJournal, ReadsAndWritesTheGoldenFile) {
   EXPECT_EQ(*read_file(path), *read_file("tests/golden/staged.bin"));
 }
 
-TEST(StagingJournal, OfAnotherDatasetSaysNothing) {
+TEST(StagingJournal, OfAnotherDatasetIsIgnored) {
   const StorageOptions options{.order = partial_order(6, 2, 0.5), .rank = 1, .dataset = 0x1235};
   EXPECT_TRUE(StagingJournal::read("tests/golden/staged.bin", options).empty());
 }

@@ -80,14 +80,14 @@ Status check_storage(const LocalStorage& storage) {
   }
   const auto samples = storage.samples();
   if (std::set(samples.begin(), samples.end()) != due || samples.size() != due.size()) {
-    return fail(Errc::kCorrupt, "rank {} holds other samples than the order has in epoch {}",
+    return fail(Errc::kCorrupt, "rank {} holds other samples than those of the order in epoch {}",
                 options.rank, data::number_of(*storage.epoch()));
   }
   for (const data::SampleId sample : samples) {
     std::string bytes;
     RETURN_IF_ERROR(storage.read(sample, bytes));
     if (bytes != bytes_of_sample(data::index_of(sample))) {
-      return fail(Errc::kCorrupt, "sample {} has other bytes", data::index_of(sample));
+      return fail(Errc::kCorrupt, "sample {} has wrong bytes", data::index_of(sample));
     }
   }
   return {};

@@ -1,5 +1,5 @@
-// What the tests of storages and exchanges share: a dataset whose bytes tell which sample they are,
-// and ranks as threads with a storage each.
+// Shared by the tests of storages and exchanges: a dataset whose bytes identify the sample, and
+// ranks as threads with a storage each.
 #pragma once
 
 #include <cstring>
@@ -39,7 +39,7 @@ class NumberedSource : public data::SampleSource {
 
 OrderOptions partial_order(uint64_t sample_count, uint32_t shard_count, double fraction);
 
-// Runs `work` on every rank; what each returned, by rank.
+// Runs `work` on every rank; returns the error messages by rank.
 using RankWork = std::function<Status(comm::Comm& comm)>;
 std::vector<std::string> run_ranks(uint32_t size, const RankWork& work);
 
@@ -47,10 +47,10 @@ std::vector<std::string> run_ranks(uint32_t size, const RankWork& work);
 Result<std::unique_ptr<LocalStorage>> open_storage(const std::filesystem::path& directory,
                                                    const OrderOptions& order, uint32_t rank);
 
-// Whether a storage holds, in its epoch, what the order says, byte for byte.
+// Checks that a storage holds exactly the samples that the order has in its epoch.
 Status check_storage(const LocalStorage& storage);
 
-// Stages where nothing is yet, then exchanges `epochs` times, with `iterations` iterations each.
+// Stages if the storage is empty, then exchanges `epochs` times, with `iterations` iterations each.
 struct ExchangeJob {
   std::filesystem::path directory;
   OrderOptions order;
@@ -59,7 +59,7 @@ struct ExchangeJob {
 };
 Status run_exchanges(const ExchangeJob& job, comm::Comm& comm);
 
-// The length of a sample, where its bytes are its own.
+// Decodes a sample to its length, after checking its bytes.
 class LengthDecoder final : public data::Decoder {
  public:
   std::vector<data::FieldSpec> fields() const override {
@@ -68,7 +68,7 @@ class LengthDecoder final : public data::Decoder {
   Status decode(ByteView sample, const data::DecodeContext& context,
                 std::span<const MutableByteView> outputs, data::Scratch*) const override {
     if (text_of(sample) != bytes_of_sample(data::index_of(context.sample))) {
-      return fail(Errc::kCorrupt, "these are another sample's bytes");
+      return fail(Errc::kCorrupt, "these are the bytes of another sample");
     }
     const uint64_t length = sample.size();
     std::memcpy(outputs[0].data(), &length, sizeof length);
