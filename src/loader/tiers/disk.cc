@@ -23,7 +23,7 @@ Extents::Extents(uint64_t capacity_bytes) {
 }
 
 uint64_t Extents::rounded(uint64_t size_bytes) {
-  // A block even for nothing, so that every sample has a place of its own.
+  // A block even for an empty sample, so that every sample has its own place.
   return size_bytes == 0 ? kBlockBytes : (size_bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
 }
 
@@ -65,7 +65,7 @@ std::string name_of_host() {
   return name;
 }
 
-// "millrace-tier-HOST-PID-NUMBER". The host, since a directory may be shared after all.
+// "millrace-tier-HOST-PID-NUMBER". With the host, because hosts may share the directory.
 std::string new_name() {
   static std::atomic<uint64_t> number{0};
   return fmt::format("{}{}-{}-{}", kNameBegins, name_of_host(), getpid(), number++);
@@ -85,7 +85,7 @@ uint64_t remove_leftovers(const std::filesystem::path& directory) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
        entry.increment(error)) {
-    std::error_code ignored;  // another rank may be quicker
+    std::error_code ignored;  // another rank may have removed it
     if (is_leftover(entry->path().filename().native()) &&
         std::filesystem::remove(entry->path(), ignored)) {
       ++removed;
@@ -96,8 +96,8 @@ uint64_t remove_leftovers(const std::filesystem::path& directory) {
 
 constexpr unsigned kOwnerOnly = 0600;
 
-// A new file that nobody else has open, of this user alone. `name` is where it can be seen, and is
-// empty if it cannot.
+// A new file that nobody else has open and only this user may access. `name` is empty if the file
+// has none.
 struct NewFile {
   File file;
   std::filesystem::path name;
@@ -119,8 +119,8 @@ Result<NewFile> make_file(const std::filesystem::path& directory) {
 Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options) {
   const uint64_t removed = remove_leftovers(options.directory);
   ASSIGN_OR_RETURN(NewFile made, make_file(options.directory));
-  // The engine opens the file in its own ways, by a name that leads to the open file and nowhere
-  // else. To an engine without real files it is a name like any other.
+  // The engine opens the file in its own way, by a name that always refers to the open file. For an
+  // engine without real files it is just a name.
   const std::filesystem::path path = fmt::format("/proc/self/fd/{}", made.file.fd());
   auto writer = options.engine->create(path).within(options.directory.native());
   auto reader = options.engine->open(path).within(options.directory.native());
@@ -169,7 +169,8 @@ std::optional<ByteView> DiskTier::read(SampleId sample, const PlaceFor& place_fo
   const auto got = reader_->read_at(entry->offset_bytes, *place);
   const bool is_good = got.ok() && *got == entry->size_bytes && crc32c(*place) == entry->crc32c;
   const std::lock_guard lock(mutex_);
-  // It may have had to go while it was read, and its place be written to: then it is just gone.
+  // The sample may have been dropped during the read, and its place overwritten. Then it is just
+  // not here.
   const auto found = entries_.find(index_of(sample));
   if (found == entries_.end() || found->second.generation != entry->generation) {
     return std::nullopt;
@@ -214,7 +215,7 @@ void DiskTier::write_all() {
   }
 }
 
-// A place for it in the file, where it is worth one. It is not to be read yet.
+// Reserves a place in the file if the sample is worth keeping. It must not be read yet.
 std::optional<DiskTier::Entry> DiskTier::reserve(const Write& write) {
   const std::lock_guard lock(mutex_);
   if (!stats_.ended_by.empty() || held_.contains(write.sample)) return std::nullopt;
@@ -226,7 +227,7 @@ std::optional<DiskTier::Entry> DiskTier::reserve(const Write& write) {
   for (const SampleId sample : gone) remove(sample);
   auto offset = extents_.take(size_bytes);
   while (!offset) {
-    // Room enough, but in pieces: the last used go until one is large enough.
+    // There is enough room, but in fragments: drop the samples used last until one is large enough.
     const auto last = held_.last_used();
     if (last->sample == write.sample) break;
     held_.erase(last->sample);
@@ -260,8 +261,8 @@ void DiskTier::write_one(const Write& write) {
   if (is_there) found->second.is_written = true;
 }
 
-// With the lock held; held_ has let go of it already. One that is being written may go too: the
-// next write to its place comes after, by the same thread.
+// REQUIRES: the lock is held; held_ no longer has the sample. A sample that is being written may be
+// removed too: the same thread makes the next write to its place, so that comes later.
 void DiskTier::remove(SampleId sample) {
   const auto found = entries_.find(index_of(sample));
   if (found == entries_.end()) return;

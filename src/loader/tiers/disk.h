@@ -1,12 +1,12 @@
-// DiskTier: encoded samples kept in one file on a local disk, at most so many bytes.
+// DiskTier: keeps encoded samples in one file on a local disk, within a capacity. Thread-safe.
 //
-// The file has no name and only its user may open it (O_TMPFILE), and so it goes with the process,
-// however that ends. On a file system that has no such files it gets a name that is removed at
-// once; what a process left that was killed between the two is removed by the next. A thread of its
-// own writes; where it falls behind, samples are not kept. A disk that is full or fails to write
-// ends the taking in, quietly but counted; one that fails to read, or gives other bytes than were
-// written (a checksum says so), loses that sample. Nobody who reads through the tier sees an error:
-// there is always the source. Any thread.
+// The file has no name and only its user may open it (O_TMPFILE), so it disappears with the
+// process, however that ends. On a file system without such files it gets a name that is removed at
+// once; if a process is killed in between, the next one removes the file. The tier has its own
+// writer thread; if that falls behind, samples are not kept. If the disk is full or a write fails,
+// the tier takes no more samples and reports it only in the statistics. If a read fails or returns
+// other bytes than were written (by their checksum), the tier drops that sample. Readers of the
+// tier never see an error, because they can always read the source.
 #pragma once
 
 #include <condition_variable>
@@ -27,10 +27,10 @@
 
 namespace millrace::loader {
 
-// Where in [0, capacity) there is room: first fit, in whole blocks.
+// Allocates space in [0, capacity): first fit, in whole blocks.
 class Extents {
  public:
-  static constexpr uint64_t kBlockBytes = 4096;  // as direct engines want them
+  static constexpr uint64_t kBlockBytes = 4096;  // as direct engines need
 
   explicit Extents(uint64_t capacity_bytes);
   static uint64_t rounded(uint64_t size_bytes);
@@ -39,11 +39,11 @@ class Extents {
   void give_back(uint64_t offset_bytes, uint64_t size_bytes);
 
  private:
-  std::map<uint64_t, uint64_t> free_;  // offset to length; neighbours are joined
+  std::map<uint64_t, uint64_t> free_;  // offset to length; adjacent ones are joined
 };
 
 struct DiskTierOptions {
-  std::shared_ptr<io::Engine> engine;  // shared with whoever chose it
+  std::shared_ptr<io::Engine> engine;  // shared with the caller
   std::filesystem::path directory;
   uint64_t capacity_bytes = 0;
   size_t queued_writes_max = 64;
@@ -56,7 +56,7 @@ struct DiskTierStats {
   uint64_t skipped_writes = 0;  // the writer was behind
   uint64_t read_errors = 0;
   uint64_t leftovers_removed = 0;
-  std::string ended_by;  // the error that ended the taking in; empty: none
+  std::string ended_by;  // the error after which the tier takes no more samples; empty: none
 };
 
 class DiskTier {
@@ -64,22 +64,22 @@ class DiskTier {
   static Result<std::unique_ptr<DiskTier>> open(DiskTierOptions options);
   ~DiskTier();
 
-  // Into the place that is given for its length. Nothing where it is not held, cannot be read, or
-  // there is no place.
+  // Reads the sample into the place that `place_for` returns for its length. Nullopt if the sample
+  // is not held or cannot be read, or if there is no place.
   using PlaceFor = std::function<std::optional<MutableByteView>(size_t size_bytes)>;
   std::optional<ByteView> read(data::SampleId sample, const PlaceFor& place_for);
 
   bool contains(data::SampleId sample) const;
 
-  // Keeps it where its next use makes that worth it; later, by the thread that writes.
+  // Keeps the sample if its next use is soon enough. Asynchronous: the writer thread decides.
   void offer(data::SampleId sample, SampleBytes bytes, UseTime next_use);
-  // Whether offer() would be of any use: to spare the copy.
+  // Whether offer() may succeed, to save a useless copy.
   bool would_take(size_t size_bytes, UseTime next_use) const;
 
   void used(data::SampleId sample, std::optional<UseTime> next_use);
   void refresh(UseTime now, const HoldSet::NextUse& next_use);
 
-  // Waits until all that was offered is written or not kept.
+  // Waits until every offered sample is written or rejected.
   void settle();
 
   DiskTierStats stats() const;
@@ -90,7 +90,7 @@ class DiskTier {
     uint64_t size_bytes = 0;
     uint32_t crc32c = 0;
     bool is_written = false;
-    uint64_t generation = 0;  // a sample that went and came again is another entry
+    uint64_t generation = 0;  // differs if the sample was dropped and kept again
   };
   struct Write {
     data::SampleId sample{};
@@ -107,7 +107,7 @@ class DiskTier {
   std::optional<Entry> find(data::SampleId sample) const;
 
   DiskTierOptions options_;
-  File file_;  // open as long as the two that were opened through it
+  File file_;  // stays open for the writer and the reader that were opened through it
   std::unique_ptr<io::Writer> writer_;
   std::unique_ptr<io::Reader> reader_;
   mutable std::mutex mutex_;
@@ -119,7 +119,7 @@ class DiskTier {
   uint64_t unsettled_ = 0;
   std::condition_variable settled_;
   BoundedQueue<Write> writes_;
-  std::thread thread_;  // the last, since it uses the others
+  std::thread thread_;  // last, because it uses the other members
 };
 
 }  // namespace millrace::loader

@@ -38,7 +38,7 @@ std::unique_ptr<DiskTier> open(std::shared_ptr<io::Engine> engine, uint64_t capa
   return *std::move(tier);
 }
 
-TEST(Extents, PiecesThatComeBackAreJoined) {
+TEST(Extents, JoinsAdjacentFreePieces) {
   Extents extents(4 * Extents::kBlockBytes + 100);
   std::vector<uint64_t> taken;
   while (const auto offset = extents.take(1)) taken.push_back(*offset);
@@ -50,7 +50,7 @@ TEST(Extents, PiecesThatComeBackAreJoined) {
   EXPECT_EQ(extents.take(3 * Extents::kBlockBytes), 4096u);
 }
 
-TEST(DiskTier, GivesBackWhatItWasGiven) {
+TEST(DiskTier, ReturnsTheBytesItWasGiven) {
   const auto tier = open(std::make_shared<io::MemoryEngine>(), 1 << 20);
   tier->offer(SampleId{1}, bytes_for(1, 5'000), UseTime{10});
   tier->offer(SampleId{2}, bytes_for(2, 0), UseTime{20});
@@ -60,7 +60,7 @@ TEST(DiskTier, GivesBackWhatItWasGiven) {
   EXPECT_EQ(read_back(*tier, 3), "not held");
 }
 
-TEST(DiskTier, NeverTakesMoreThanItsBytes) {
+TEST(DiskTier, NeverExceedsItsCapacity) {
   constexpr uint64_t kCapacity = 10 * Extents::kBlockBytes;
   const auto tier = open(std::make_shared<io::MemoryEngine>(), kCapacity);
   Random random(4);
@@ -78,7 +78,7 @@ TEST(DiskTier, NeverTakesMoreThanItsBytes) {
   EXPECT_GT(tier->stats().held_samples, 0u);
 }
 
-TEST(DiskTier, AnErrorOfReadingLosesTheSampleAndIsCounted) {
+TEST(DiskTier, AReadErrorDropsTheSampleAndIsCounted) {
   const auto engine = std::make_shared<io::MemoryEngine>();
   const auto tier = open(engine, 1 << 20);
   tier->offer(SampleId{1}, bytes_for(1, 5'000), UseTime{10});
@@ -91,7 +91,7 @@ TEST(DiskTier, AnErrorOfReadingLosesTheSampleAndIsCounted) {
   EXPECT_EQ(tier->stats().held_bytes, 0u);
 }
 
-TEST(DiskTier, AFullDiskKeepsWhatIsThereAndTakesNoMore) {
+TEST(DiskTier, AFullDiskKeepsItsSamplesAndTakesNoMore) {
   const auto engine = std::make_shared<io::MemoryEngine>();
   const auto tier = open(engine, 1 << 20);
   engine->set_faults({.disk_bytes = 64 << 10});
@@ -105,7 +105,7 @@ TEST(DiskTier, AFullDiskKeepsWhatIsThereAndTakesNoMore) {
   EXPECT_FALSE(tier->would_take(10, UseTime{1}));
 }
 
-// The files that this process has open below `directory`, with their names or without.
+// The files that this process has open in `directory`, named or not.
 std::vector<struct stat> open_files_below(const std::filesystem::path& directory) {
   std::vector<struct stat> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -120,14 +120,14 @@ std::vector<struct stat> open_files_below(const std::filesystem::path& directory
   return found;
 }
 
-TEST(DiskTier, NobodyElseCanReadItsFileOrPointItElsewhere) {
+TEST(DiskTier, NobodyElseCanReadOrRedirectItsFile) {
   for (const mode_t mask : {022, 000}) {
     auto directory = *TemporaryDirectory::create();
     const auto victim = directory.path() / "victim";
     std::ofstream(victim) << "precious";
     char host[256] = {};
     gethostname(host, sizeof(host) - 1);
-    // Whoever can write to the directory and guesses the name puts a link there.
+    // An attacker who can write to the directory and guesses the name puts a link there.
     for (int number = 0; number < 100; ++number) {
       const auto name = fmt::format("millrace-tier-{}-{}-{}", host, getpid(), number);
       std::filesystem::create_symlink(victim, directory.path() / name);
@@ -148,7 +148,7 @@ TEST(DiskTier, NobodyElseCanReadItsFileOrPointItElsewhere) {
   }
 }
 
-TEST(DiskTier, ItsFileHasNoNameAndThoseOfTheDeadAreRemoved) {
+TEST(DiskTier, ItsFileHasNoNameAndFilesOfDeadProcessesAreRemoved) {
   auto directory = TemporaryDirectory::create();
   ASSERT_TRUE(directory.ok());
   const pid_t dead = fork();
@@ -180,7 +180,7 @@ TEST(DiskTier, ItsFileHasNoNameAndThoseOfTheDeadAreRemoved) {
   EXPECT_EQ(left, (std::set{of_the_living, elsewhere}));
 }
 
-TEST(DiskTier, ADirectoryThatIsNotThereIsNamed) {
+TEST(DiskTier, NamesAMissingDirectory) {
   auto engine = io::open_engine("posix");
   ASSERT_TRUE(engine.ok());
   const auto tier = DiskTier::open(

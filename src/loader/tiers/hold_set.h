@@ -1,11 +1,11 @@
-// HoldSet: which samples a tier holds, within its bytes, and which go when another comes.
+// HoldSet: which samples a tier holds within its capacity, and which ones it drops for others.
 //
-// Belady's rule, which the known order makes possible: what is next used furthest in the future
-// goes first, and a sample that would be used later than all that is there is not taken. For
-// samples of one size no rule has more hits (hold_set_test.cc tries all). LRU is the worst choice
-// here: in an epoch that reads every sample once, what was used last is used next the latest. How
-// often a sample is read, NoPFS' measure, is the same knowledge averaged over the horizon; the
-// order says when, so the average is not needed. One thread at a time.
+// It applies Belady's rule, because the order is known: drop the sample whose next use is furthest
+// in the future, and do not take a sample that is used later than all that are held. For samples of
+// one size no rule has more hits (hold_set_test.cc tries all). LRU is the worst choice here: in an
+// epoch that reads every sample once, it drops those whose next use is nearest. NoPFS uses how
+// often a sample is read, which is the same knowledge averaged over the horizon; the order says
+// exactly when, so no average is needed. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -35,20 +35,20 @@ class HoldSet {
   size_t count() const { return by_sample_.size(); }
   bool contains(data::SampleId sample) const { return by_sample_.contains(data::index_of(sample)); }
 
-  // Takes the sample in where there is room, or where those that must go for it are all used later.
-  // Adds those to `gone`. False: nothing has changed.
+  // Takes the sample if there is room, or if all samples dropped for it are used later. Appends
+  // those to `gone`. False: nothing has changed.
   bool admit(const Held& held, std::vector<data::SampleId>& gone);
 
-  // The sample that would go first; nothing where none is held.
+  // The sample that would be dropped first; nullopt if none is held.
   std::optional<Held> last_used() const;
 
-  // The next use of a sample that is held is now this one.
+  // Sets the next use of a sample, if it is held.
   void touch(data::SampleId sample, UseTime next_use);
 
   void erase(data::SampleId sample);
 
-  // Uses that lie before `now` did not happen, or somewhere else: asks again for the next one.
-  // Without a next use the sample goes, and is added to `gone`.
+  // A next use before `now` did not happen, or not here: asks for the next use again. Drops samples
+  // that have none, and appends them to `gone`.
   using NextUse = std::function<std::optional<UseTime>(data::SampleId)>;
   void refresh(UseTime now, const NextUse& next_use, std::vector<data::SampleId>& gone);
 

@@ -22,7 +22,7 @@ std::optional<UseTime> next_in(const std::vector<uint64_t>& reads, size_t now) {
   return std::nullopt;
 }
 
-// What the tiers do: keep a sample that was read if its next use makes it worth it.
+// Keeps each sample after its read if its next use is soon enough, as the tiers do.
 size_t hits_by_the_rule(const std::vector<uint64_t>& reads, uint64_t capacity) {
   HoldSet held(capacity);
   size_t hits = 0;
@@ -45,8 +45,8 @@ size_t hits_by_the_rule(const std::vector<uint64_t>& reads, uint64_t capacity) {
   return hits;
 }
 
-// The most hits that any choice of what to keep can have: every set of samples that may be held
-// after a read, with the hits of the best way to it.
+// The maximum number of hits of any strategy, by exhaustive search: for every set of samples that
+// may be held after a read, the hits of the best way to reach it.
 size_t hits_at_best(const std::vector<uint64_t>& reads, int capacity) {
   std::map<uint32_t, size_t> best = {{0, 0}};
   for (const uint64_t sample : reads) {
@@ -65,7 +65,7 @@ size_t hits_at_best(const std::vector<uint64_t>& reads, int capacity) {
   return std::ranges::max_element(best, {}, [](const auto& state) { return state.second; })->second;
 }
 
-TEST(HoldSet, NoChoiceHasMoreHitsThanItsRule) {
+TEST(HoldSet, NoStrategyHasMoreHits) {
   Random random(11);
   for (int round = 0; round < 200; ++round) {
     const uint64_t samples = 2 + random.below(5);
@@ -79,7 +79,7 @@ TEST(HoldSet, NoChoiceHasMoreHitsThanItsRule) {
   }
 }
 
-TEST(HoldSet, WhatIsUsedLastGoesFirst) {
+TEST(HoldSet, DropsTheSampleUsedLastFirst) {
   HoldSet held(30);
   std::vector<SampleId> gone;
   EXPECT_TRUE(held.admit({SampleId{1}, 10, at(100)}, gone));
@@ -90,19 +90,19 @@ TEST(HoldSet, WhatIsUsedLastGoesFirst) {
   EXPECT_EQ(held.used_bytes(), 30u);
 }
 
-TEST(HoldSet, ASampleThatIsWorthLessThanWhatMustGoChangesNothing) {
+TEST(HoldSet, DoesNotDropSamplesForOneUsedLater) {
   HoldSet held(30);
   std::vector<SampleId> gone;
   EXPECT_TRUE(held.admit({SampleId{1}, 20, at(100)}, gone));
   EXPECT_TRUE(held.admit({SampleId{2}, 10, at(300)}, gone));
-  // The second would go for it, but the first is used sooner, and both are needed.
+  // Room for it needs both to be dropped, but the first is used sooner.
   EXPECT_FALSE(held.admit({SampleId{3}, 20, at(200)}, gone));
   EXPECT_FALSE(held.admit({SampleId{4}, 31, at(1)}, gone));
   EXPECT_TRUE(gone.empty());
   EXPECT_EQ(held.count(), 2u);
 }
 
-TEST(HoldSet, UsesThatDidNotHappenAreAskedForAgain) {
+TEST(HoldSet, RefreshReplacesUsesThatDidNotHappen) {
   HoldSet held(30);
   std::vector<SampleId> gone;
   for (const uint64_t i : {1, 2, 3}) held.admit({SampleId{i}, 10, at(i * 100)}, gone);

@@ -8,7 +8,7 @@ using data::index_of;
 using data::SampleId;
 
 SampleBytes SampleBytes::copy_of(ByteView bytes) {
-  // At least one byte, so that an empty sample is not a missing one.
+  // At least one byte, so that an empty sample differs from a missing one.
   auto data = std::make_shared_for_overwrite<std::byte[]>(bytes.size() + 1);
   if (!bytes.empty()) std::memcpy(data.get(), bytes.data(), bytes.size());
   return {std::move(data), bytes.size()};
@@ -30,11 +30,11 @@ bool MemoryTier::offer(SampleId sample, ByteView bytes, UseTime next_use,
     take_out(victims, &gone);
     bytes_[index_of(sample)] = {};
   }
-  // The copy is made without the lock; its place is kept, so the cap holds meanwhile.
+  // Copy without the lock. The room is already reserved, so the capacity is not exceeded.
   SampleBytes copy = SampleBytes::copy_of(bytes);
   const std::lock_guard lock(mutex_);
   const auto place = bytes_.find(index_of(sample));
-  if (place == bytes_.end()) return false;  // had to go already
+  if (place == bytes_.end()) return false;  // dropped in the meantime
   place->second = std::move(copy);
   return true;
 }

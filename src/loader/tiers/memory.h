@@ -1,4 +1,4 @@
-// MemoryTier: encoded samples kept in this process' memory, at most so many bytes. Any thread.
+// MemoryTier: keeps encoded samples in memory, within a capacity. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace millrace::loader {
 
-// The bytes of a sample; shared by a tier and those who copy from it while it may let go of them.
+// The bytes of a sample; shared by a tier and its readers, because the tier may drop them while a
+// reader copies.
 struct SampleBytes {
   std::shared_ptr<const std::byte[]> data;
   size_t size_bytes = 0;
@@ -29,20 +30,20 @@ struct KeptSample {
 
 class MemoryTier {
  public:
-  // What a sample costs beside its bytes: entries in two tables, and the allocator's own.
+  // The cost of a sample besides its bytes: entries in two tables, and allocator overhead.
   static constexpr uint64_t kEntryBytes = 256;
 
   explicit MemoryTier(uint64_t capacity_bytes) : held_(capacity_bytes) {}
 
-  // Null where it is not held.
+  // Null if it is not held.
   SampleBytes find(data::SampleId sample) const;
 
-  // Keeps a copy where the next use makes it worth it; what had to go is added to `gone`. Whether
-  // it is held now.
+  // Keeps a copy if the next use is soon enough, and appends samples dropped for it to `gone`.
+  // Returns whether the sample is held now.
   bool offer(data::SampleId sample, ByteView bytes, UseTime next_use,
              std::vector<KeptSample>& gone);
 
-  // It was used, and will be again then, or never.
+  // Reports a use of the sample, and when the next one is; nullopt: never.
   void used(data::SampleId sample, std::optional<UseTime> next_use);
 
   void refresh(UseTime now, const HoldSet::NextUse& next_use);
@@ -55,7 +56,7 @@ class MemoryTier {
 
   mutable std::mutex mutex_;
   HoldSet held_;
-  std::unordered_map<uint64_t, SampleBytes> bytes_;  // null while they are copied
+  std::unordered_map<uint64_t, SampleBytes> bytes_;  // null while being copied
 };
 
 }  // namespace millrace::loader

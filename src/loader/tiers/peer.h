@@ -1,8 +1,8 @@
-// PeerTier: asks another rank for a sample that it holds, and answers others.
+// PeerTier: asks other ranks for samples that they hold, and answers their requests. Thread-safe.
 //
-// An answer that is not the sample, whole and with its checksum, is taken for "not here". So is a
-// rank that has ended in order: the last epoch of one may end before another's. One that has died
-// is an error of Messages, which names it. Any thread.
+// An answer that is not the complete sample with a correct checksum counts as "not here". So does a
+// rank that has ended normally, because one rank may finish its last epoch before another. If a
+// rank has died, Messages returns an error that names it.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace millrace::loader {
 
-// Bytes of a sample in the message that brought them.
+// The bytes of a sample, in the message that contained them.
 struct PeerSample {
   std::string message;
   ByteView bytes() const;
@@ -25,14 +25,14 @@ struct PeerSample {
 
 class PeerTier {
  public:
-  // Adds the bytes of a sample to the end of a message; false where it is not held. Called by a
-  // thread of Messages, as long as `messages` lives.
+  // Appends the bytes of a sample to a message; false if it is not held. Called on a thread of
+  // Messages, as long as `messages` lives.
   using Lookup = std::function<bool(data::SampleId sample, std::string& message)>;
 
-  // REQUIRES: `messages` lives longer.
+  // REQUIRES: `messages` outlives this.
   PeerTier(comm::Messages& messages, comm::MessageTag tag, Lookup lookup);
 
-  // Nothing where it does not hold it.
+  // Nullopt if the rank does not hold the sample.
   Result<std::optional<PeerSample>> ask(uint32_t rank, data::SampleId sample);
 
  private:

@@ -42,7 +42,7 @@ std::optional<uint32_t> Placement::reader_of(Epoch epoch, SampleId sample) const
   if (number_of(epoch) >= options_.epoch_limit) return std::nullopt;
   const uint64_t position = options_.order->position_of(epoch, sample);
   const uint64_t done = epoch == options_.resumed_epoch ? options_.resumed_done : 0;
-  if (position < done) return std::nullopt;  // read before the job went on
+  if (position < done) return std::nullopt;  // read before the job resumed
   if (options_.tail == Tail::kDrop) {
     const uint64_t step = options_.batch_size * options_.world.size;
     const uint64_t whole_steps = (options_.order->size() - done) / step;
@@ -52,7 +52,7 @@ std::optional<uint32_t> Placement::reader_of(Epoch epoch, SampleId sample) const
 }
 
 Placement::Home Placement::find_home(uint64_t block, SampleId sample) const {
-  // A handful of readers, of which one is soon found again: no map.
+  // Not a map: there are only a few readers, and a search is fast.
   std::vector<Home> readers;
   for (uint64_t i = 0; i < options_.horizon_epochs; ++i) {
     const Epoch epoch{block * options_.horizon_epochs + i};
@@ -68,7 +68,7 @@ Placement::Home Placement::find_home(uint64_t block, SampleId sample) const {
   if (readers.empty()) {
     return {static_cast<uint32_t>(data::index_of(sample) % options_.world.size), 0, UseTime{}};
   }
-  // The first of the largest: they stand in the order of their first reads.
+  // The first of the largest: readers are in the order of their first reads.
   return *std::ranges::max_element(readers, {}, &Home::read_count);
 }
 
@@ -92,7 +92,7 @@ std::optional<uint32_t> Placement::keeper_for(Epoch epoch, SampleId sample) cons
 std::optional<UseTime> Placement::next_use(SampleId sample, UseTime after) const {
   const uint64_t now = static_cast<uint64_t>(after) / options_.order->size();
   std::optional<uint64_t> known_block;
-  Home home;  // of the known block, since it takes a look at all its epochs
+  Home home;  // of known_block; cached because find_home() looks at all epochs of a block
   for (uint64_t number = now; number <= now + options_.horizon_epochs; ++number) {
     const Epoch epoch{number};
     const auto reader = reader_of(epoch, sample);

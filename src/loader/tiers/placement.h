@@ -1,11 +1,12 @@
-// Placement: when samples are read in the coming epochs, by whom, and who is told to hold them.
+// Placement: when and by which rank samples are read in the coming epochs, and which rank should
+// hold them.
 //
-// Pure functions of the order and the world: every rank knows what every rank was told, with no
-// communication. NoPFS' rule says who: a sample's home is the rank that reads it most often within
-// a block of epochs, since there most of its reads are local; of equals, the one that reads it
-// first. Until its home has read it, the last rank that did keeps it for the next, so that a sample
-// comes from the source once and not once a rank. The next use says what is worth keeping
-// (hold_set.h).
+// Pure functions of the order and the world: every rank knows what every other should hold, without
+// communication. As in NoPFS, the home of a sample is the rank that reads it most often within a
+// block of epochs, because most of its reads are then local; among equals, the rank that reads it
+// first. Until its home has read it, the last rank that did keeps it for the next reader, so that a
+// sample is read from the source once and not once per rank. The next use determines what is worth
+// keeping (hold_set.h).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@
 
 namespace millrace::loader {
 
-// A place in all epochs: epoch * samples + position.
+// A position counted over all epochs: epoch * samples + position.
 enum class UseTime : uint64_t {};
 
 struct PlacementOptions {
@@ -27,11 +28,11 @@ struct PlacementOptions {
   World world;
   uint64_t batch_size = 1;
   Tail tail = Tail::kUneven;
-  uint32_t horizon_epochs = 8;  // how far ahead is looked; also the length of a block
-  uint64_t epoch_limit =
-      ~uint64_t{0};     // epochs of the whole run, where known: later reads are none
-  bool shares = false;  // others ask this rank for what it holds
-  // The epoch that was begun in the middle, and where: its ranks take turns from there.
+  uint32_t horizon_epochs = 8;  // how far to look ahead; also the length of a block
+  // Epochs of the whole run, if known: there are no reads after that.
+  uint64_t epoch_limit = ~uint64_t{0};
+  bool shares = false;  // other ranks ask this one for samples that it holds
+  // The epoch that started in the middle, and where: its ranks take turns from there.
   data::Epoch resumed_epoch{};
   uint64_t resumed_done = 0;
 };
@@ -44,26 +45,26 @@ class Placement {
   const PlacementOptions& options() const { return options_; }
   UseTime time_of(data::Epoch epoch, data::SampleId sample) const;
 
-  // Who reads the sample in an epoch; nobody where it is left out of it.
+  // The rank that reads the sample in an epoch; nullopt if the epoch leaves it out.
   std::optional<uint32_t> reader_of(data::Epoch epoch, data::SampleId sample) const;
 
-  // The rank that is told to hold the sample in an epoch and the others of its block.
+  // The rank that should hold the sample in an epoch and the others of its block.
   uint32_t home_of(data::Epoch epoch, data::SampleId sample) const;
 
-  // The rank that keeps the sample for its reader in an epoch: its home of the epoch before, if
-  // that has read it by then, else the one that read it in the epoch before. Nothing: nobody has
-  // read it.
+  // The rank that keeps the sample for its reader in an epoch: its home in the previous epoch if
+  // that has read it by then, else the rank that read it in the previous epoch. Nullopt: no rank
+  // has read it.
   std::optional<uint32_t> keeper_for(data::Epoch epoch, data::SampleId sample) const;
 
-  // When this rank next needs what it holds: for a read of its own, or, where ranks share, for
-  // anybody's read of a sample that it keeps. Nothing within the horizon: it need not be held.
+  // When this rank next needs the sample: for its own read or, if ranks share, for any rank's read
+  // of a sample that it keeps. Nullopt: not within the horizon, so it need not be held.
   std::optional<UseTime> next_use(data::SampleId sample, UseTime after) const;
 
-  // What a rank is told to hold in the block of an epoch: most often read first, of equals the
-  // soonest read first, at most `count`. Goes over all samples.
+  // What a rank should hold in the block of an epoch, at most `count` samples: most often read
+  // first, then soonest read first. Iterates over all samples.
   std::vector<data::SampleId> held_by(uint32_t rank, data::Epoch epoch, size_t count) const;
 
-  // How many samples this rank reads in an epoch.
+  // The number of samples that this rank reads in an epoch.
   uint64_t reads_in(data::Epoch epoch) const;
 
  private:

@@ -24,7 +24,7 @@ PlacementOptions options_of(uint32_t rank) {
           .shares = true};
 }
 
-// Who reads a sample in an epoch, from the shares themselves.
+// The rank that reads a sample in an epoch, computed from the shares.
 std::map<SampleId, uint32_t> readers_in(const PlacementOptions& options, Epoch epoch,
                                         uint64_t done) {
   std::map<SampleId, uint32_t> readers;
@@ -44,7 +44,7 @@ std::map<SampleId, uint32_t> readers_in(const PlacementOptions& options, Epoch e
   return readers;
 }
 
-TEST(Placement, KnowsWhoReadsWhatAsTheSharesSay) {
+TEST(Placement, FindsTheSameReadersAsTheShares) {
   for (const Tail tail : {Tail::kUneven, Tail::kDrop, Tail::kPad}) {
     for (const uint64_t done : {0, 24}) {
       PlacementOptions options = options_of(0);
@@ -66,7 +66,7 @@ TEST(Placement, KnowsWhoReadsWhatAsTheSharesSay) {
   }
 }
 
-TEST(Placement, TheHomeOfASampleIsTheRankThatReadsItMostAndThenFirst) {
+TEST(Placement, TheHomeOfASampleIsTheRankThatReadsItMostThenFirst) {
   const Placement placement(options_of(0));
   for (uint64_t i = 0; i < kSamples; ++i) {
     const SampleId sample{i};
@@ -83,7 +83,7 @@ TEST(Placement, TheHomeOfASampleIsTheRankThatReadsItMostAndThenFirst) {
   }
 }
 
-TEST(Placement, ASampleIsKeptByItsHomeOrByWhoReadItLast) {
+TEST(Placement, ASampleIsKeptByItsHomeOrItsLastReader) {
   const Placement placement(options_of(3));
   for (uint64_t i = 0; i < kSamples; ++i) {
     const SampleId sample{i};
@@ -100,7 +100,7 @@ TEST(Placement, ASampleIsKeptByItsHomeOrByWhoReadItLast) {
   }
 }
 
-TEST(Placement, EveryRankKnowsWhatTheOthersAreToldToHold) {
+TEST(Placement, EveryRankKnowsWhatTheOthersShouldHold) {
   std::set<SampleId> all;
   size_t count = 0;
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
@@ -117,7 +117,7 @@ TEST(Placement, EveryRankKnowsWhatTheOthersAreToldToHold) {
   EXPECT_EQ(all.size(), kSamples);
 }
 
-TEST(Placement, WhatIsReadMostOftenIsToldFirst) {
+TEST(Placement, HeldByListsTheMostReadSamplesFirst) {
   const Placement placement(options_of(2));
   const auto reads = [&](SampleId sample) {
     int count = 0;
@@ -130,7 +130,7 @@ TEST(Placement, WhatIsReadMostOftenIsToldFirst) {
   for (size_t i = 1; i < held.size(); ++i) EXPECT_GE(reads(held[i - 1]), reads(held[i]));
 }
 
-TEST(Placement, TheNextUseIsTheFirstOfItsOwnOrOfOneWhoAsks) {
+TEST(Placement, TheNextUseIsTheFirstReadOfThisRankOrAPeer) {
   for (const bool shares : {false, true}) {
     PlacementOptions options = options_of(1);
     options.shares = shares;

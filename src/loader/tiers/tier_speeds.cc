@@ -10,13 +10,13 @@ void TierSpeeds::Group::add(double more_bytes, double more_seconds) {
   seconds += more_seconds;
 }
 
-// Once a group, so that a choice only compares two numbers.
+// Computes the median once per group, so that a choice only compares two numbers.
 void TierSpeeds::Record::close_group() {
   speeds[group_count++ % kGroups] = latest.speed();
   latest = {};
   std::array<double, kGroups> sorted = speeds;
   const auto end = sorted.begin() + std::min(group_count, kGroups);
-  const auto middle = sorted.begin() + (end - sorted.begin()) / 2;  // of two the faster one
+  const auto middle = sorted.begin() + (end - sorted.begin()) / 2;  // the faster one of two
   std::nth_element(sorted.begin(), middle, end);
   usual = *middle;
 }

@@ -1,13 +1,14 @@
-// TierSpeeds: how fast each tier has been lately, as its readers saw it.
+// TierSpeeds: how fast each tier has been recently, as seen by its readers. Thread-safe.
 //
-// Bytes over seconds of whole reads, latency and waiting among them: what a read of a usual sample
-// would get. A question that a peer answers with "not here" counts as time without bytes, so a
-// peer's speed is that of asking it. Any thread.
+// Speed is bytes per second of complete reads, including latency and waiting: what a read of a
+// typical sample would get. A request that a peer answers with "not here" counts as time without
+// bytes, so the speed of a peer includes refusals.
 //
-// A tier's speed is the median of its last few groups of reads, a group's the sum of its bytes over
-// the sum of its seconds. Not an average over all: one read that stalls for seconds would outweigh
-// hundreds, and the tier be left for it. Not a median of single reads either: samples differ in
-// size, and a peer that refuses every other question is half as fast, and not useless.
+// The speed of a tier is the median over its last few groups of reads; the speed of a group is its
+// total bytes per total seconds. Not an average over all reads: one read that stalls for seconds
+// would outweigh hundreds, and the tier would be abandoned because of it. Not a median of single
+// reads either: samples differ in size, and a peer that refuses every other request is half as
+// fast, not useless.
 #pragma once
 
 #include <array>
@@ -31,18 +32,18 @@ class TierSpeeds {
  public:
   static constexpr uint32_t kGroupReads = 4;
   static constexpr size_t kGroups = 5;
-  // A median of three stands one group that stalls; of fewer, it is whatever they were.
+  // A median of three tolerates one group that stalls; a median of fewer does not.
   static constexpr size_t kGroupsToJudge = 3;
   static constexpr uint64_t kTrialEvery = 64;  // choices
 
   void add(Tier tier, uint64_t size_bytes, std::chrono::nanoseconds took);
 
-  // 0 where nothing was read from it yet.
+  // 0 if nothing was read from it yet.
   double bytes_per_second(Tier tier) const;
 
-  // Whether to read from `tier` and not from `other`: it is not known to be slower. Every now and
-  // then the slower one is chosen too, since only a read can show that it has become faster; and
-  // again at once for as long as such reads are fast.
+  // Whether to read from `tier` instead of `other`: true unless it is known to be slower. Now and
+  // then it chooses the slower one too, because only a read can show that it has become faster, and
+  // keeps choosing it as long as such reads are fast.
   bool prefers(Tier tier, Tier other);
 
  private:
@@ -56,9 +57,9 @@ class TierSpeeds {
   };
 
   struct Record {
-    Group latest;                          // not whole yet
-    std::array<double, kGroups> speeds{};  // of the groups before, in a ring
-    size_t group_count = 0;                // so far
+    Group latest;                          // not complete yet
+    std::array<double, kGroups> speeds{};  // ring of the complete groups before it
+    size_t group_count = 0;                // complete groups so far
     double usual = 0;                      // the median
     double last = 0;                       // of the last read alone
 

@@ -25,7 +25,8 @@ class Speeds : public testing::Test {
   }
   bool prefers(Tier tier) { return speeds_->prefers(tier, Tier::kSource); }
 
-  // Chooses and reads as often, where `tier` takes so long; how often it was chosen.
+  // Makes `choices` choices and reads, where a read of `tier` takes `took`; returns how often
+  // `tier` was chosen.
   uint64_t choose(Tier tier, std::chrono::nanoseconds took, uint64_t choices) {
     uint64_t chosen = 0;
     for (uint64_t i = 0; i < choices; ++i) {
@@ -39,7 +40,7 @@ class Speeds : public testing::Test {
   std::optional<TierSpeeds> speeds_{std::in_place};
 };
 
-TEST_F(Speeds, AReadThatStallsDoesNotMakeATierSlow) {
+TEST_F(Speeds, OneStalledReadDoesNotMakeATierSlow) {
   for (const uint64_t before : {0, 1, 7, 12, 64}) {
     speeds_.emplace();
     read(Tier::kSource, 1ms, 100);
@@ -60,12 +61,12 @@ TEST_F(Speeds, AStallOfTheSourceDoesNotMakeASlowerTierFast) {
   EXPECT_EQ(choose(Tier::kDisk, 2ms, 640), before);
 }
 
-TEST_F(Speeds, AFirstQuestionThatIsRefusedSaysLittle) {
+TEST_F(Speeds, OneRefusedFirstRequestSaysLittle) {
   refuse(100us);
   EXPECT_EQ(choose(Tier::kPeer, 100us, 100), 100u);
 }
 
-TEST_F(Speeds, ATierOfRefusalsAloneIsLeft) {
+TEST_F(Speeds, ATierThatAlwaysRefusesIsAbandoned) {
   refuse(10us, kReadsToJudge - 1);
   EXPECT_TRUE(prefers(Tier::kPeer));
   refuse(10us);
@@ -86,7 +87,7 @@ TEST_F(Speeds, RefusalsCountByTheTimeTheyTake) {
   EXPECT_FALSE(prefers(Tier::kPeer));
 }
 
-TEST_F(Speeds, ASlowerTierIsLeftAfterAFewReadsAndTriedEveryNowAndThen) {
+TEST_F(Speeds, ASlowerTierIsAbandonedAfterAFewReadsAndRetriedNowAndThen) {
   EXPECT_EQ(choose(Tier::kDisk, 2ms, kReadsToJudge), kReadsToJudge);
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(choose(Tier::kDisk, 2ms, TierSpeeds::kTrialEvery - 1), 0u);
@@ -94,19 +95,19 @@ TEST_F(Speeds, ASlowerTierIsLeftAfterAFewReadsAndTriedEveryNowAndThen) {
   }
 }
 
-TEST_F(Speeds, ATierThatBecomesSlowIsLeft) {
+TEST_F(Speeds, ATierThatBecomesSlowIsAbandoned) {
   EXPECT_EQ(choose(Tier::kDisk, 100us, 1'000), 1'000u);
   EXPECT_LE(choose(Tier::kDisk, 10ms, TierSpeeds::kTrialEvery), kReadsKept);
 }
 
-TEST_F(Speeds, ATierThatBecomesFastIsFoundByTheNextTrial) {
+TEST_F(Speeds, ATierThatBecomesFastIsUsedAfterTheNextTrial) {
   choose(Tier::kDisk, 10ms, 1'000);
   choose(Tier::kDisk, 100us, TierSpeeds::kTrialEvery);
   EXPECT_EQ(choose(Tier::kDisk, 100us, 100), 100u);
   EXPECT_NEAR(speeds_->bytes_per_second(Tier::kDisk), 1e7, 1);
 }
 
-TEST_F(Speeds, NothingIsJudgedBeforeTheSourceIsKnownToo) {
+TEST_F(Speeds, NoTierIsJudgedBeforeTheSourceIsKnown) {
   speeds_.emplace();
   read(Tier::kDisk, 10ms, 100);
   read(Tier::kSource, 1us, kReadsToJudge - 1);
@@ -123,17 +124,17 @@ TEST_F(Speeds, SamplesOfSeveralSizesCountByTheirBytes) {
   EXPECT_NEAR(speeds_->bytes_per_second(Tier::kDisk), 10'003'000 / 10.403e-3, 1e3);
 }
 
-TEST(TierSpeeds, FiguresAreThereFromTheFirstReadOn) {
+TEST(TierSpeeds, SpeedIsKnownFromTheFirstRead) {
   TierSpeeds speeds;
   EXPECT_EQ(speeds.bytes_per_second(Tier::kMemory), 0);
   speeds.add(Tier::kMemory, 1'000, 1ms);
   EXPECT_NEAR(speeds.bytes_per_second(Tier::kMemory), 1e6, 1);
 }
 
-TEST(TierSpeeds, OfTwoThatAreAlikeTheNearerIsPreferred) {
+TEST(TierSpeeds, PrefersTheNearerOfTwoEquallyFastTiers) {
   TierSpeeds speeds;
   for (int i = 0; i < 100; ++i) {
-    speeds.add(Tier::kDisk, 1'000, 0ns);  // as of a clock that stands still
+    speeds.add(Tier::kDisk, 1'000, 0ns);  // as if the clock stood still
     speeds.add(Tier::kSource, 1'000, 0ns);
     ASSERT_TRUE(speeds.prefers(Tier::kDisk, Tier::kSource));
   }

@@ -42,8 +42,8 @@ void TieredReads::wait(std::vector<data::SampleDone>& done) {
   for (data::SampleDone& one : landed_) {
     Slot& slot = slots_[one.tag];
     if (one.bytes.ok()) {
-      // Since the one before it landed, and not since it began: tiers are compared by how soon a
-      // thread has the next sample, and those in flight come while it waits for another.
+      // Time since the previous one landed, not since it began: tiers are compared by how soon a
+      // thread gets the next sample, and reads in flight progress while it waits for another.
       const auto since = std::max(slot.began, landed_at_);
       const auto each = (now - since) / static_cast<int64_t>(landed_.size());
       source_.count(Tier::kSource, one.bytes->size(), each);

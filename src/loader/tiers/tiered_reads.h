@@ -1,7 +1,7 @@
-// TieredReads: reads of a TieredSource under way at once.
+// TieredReads: reads of a TieredSource in flight.
 //
-// What a tier has is there at once, as of the source's read(); only what comes from the slow source
-// is in flight, by the slow source's own reads, and is kept when it lands.
+// A sample that a tier holds is returned at once, as by read(). Only samples from the slow source
+// are in flight, through its own reads; they are kept when they arrive.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace millrace::loader {
 
 class TieredReads final : public data::SampleReads {
  public:
-  // REQUIRES: `slow` is of the source that `source` is before
+  // REQUIRES: `slow` reads the slow source behind `source`
   TieredReads(const TieredSource& source, std::unique_ptr<data::SampleReads> slow);
 
   size_t capacity() const override { return slots_.size(); }
@@ -35,7 +35,7 @@ class TieredReads final : public data::SampleReads {
   std::vector<size_t> free_;
   std::vector<data::SampleDone> at_once_;  // from a tier
   std::vector<data::SampleDone> landed_;   // from the source
-  std::chrono::nanoseconds landed_at_{};   // the last one
+  std::chrono::nanoseconds landed_at_{};   // when the last one landed
   std::unique_ptr<data::SampleReads> slow_;
 };
 

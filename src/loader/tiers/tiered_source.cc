@@ -16,9 +16,9 @@ using data::SampleId;
 namespace {
 
 constexpr uint64_t kRefreshEvery = 256;  // reads
-// Reads of this rank that may still be under way when one further on is done.
+// How many reads of this rank may still be in progress when a later one is done.
 constexpr uint64_t kReadsAhead = 4096;
-// A read of the disk for a peer that takes longer than this is followed by a pause.
+// A disk read for a peer that takes longer than this is followed by a pause.
 constexpr std::chrono::nanoseconds kQuickRead = std::chrono::milliseconds(2);
 
 }  // namespace
@@ -31,10 +31,10 @@ struct TieredSource::Tiers {
   MemoryTier memory;
   std::unique_ptr<DiskTier> disk;  // null: none
   std::atomic<uint64_t> served{0};
-  std::atomic<uint64_t> not_served{0};          // held, but the disk was too slow lately
-  std::chrono::nanoseconds serves_disk_from{};  // the thread that answers has it alone
+  std::atomic<uint64_t> not_served{0};          // held, but the disk was too slow recently
+  std::chrono::nanoseconds serves_disk_from{};  // only for the thread that answers
 
-  // Adds the bytes of a sample to a message to a peer.
+  // Appends the bytes of a sample to a message to a peer.
   bool answer(SampleId sample, std::string& message) {
     if (const SampleBytes bytes = memory.find(sample)) {
       message.append(text_of(bytes.view()));
@@ -45,9 +45,10 @@ struct TieredSource::Tiers {
     return true;
   }
 
-  // Whoever asks something else of this rank waits meanwhile, and so do its own messages. A slow
-  // read is therefore followed by a pause as long, in which the asker is sent to the source: at
-  // most half the time of the thread goes to a slow disk, and nobody waits for more than one read.
+  // Other requests to this rank, and its own messages, wait during the read. So a slow read is
+  // followed by a pause of the same length, in which requests are refused and the peer reads the
+  // source. At most half of the thread's time goes to a slow disk, and nobody waits for more than
+  // one read.
   bool answer_from_disk(SampleId sample, std::string& message) {
     if (!disk || !disk->contains(sample)) return false;
     const auto start = clock.monotonic();
@@ -74,18 +75,18 @@ std::optional<MutableByteView> TieredSource::Target::place_for(size_t size_bytes
 
 Result<std::unique_ptr<TieredSource>> TieredSource::open(TieredOptions options) {
   if (options.order->size() != options.source->sample_count()) {
-    return fail(Errc::kInvalidArgument, "the order has {} samples, and the source {}",
+    return fail(Errc::kInvalidArgument, "the order has {} samples, but the source has {}",
                 options.order->size(), options.source->sample_count());
   }
   if (options.world.size == 0 || options.world.rank >= options.world.size ||
       options.batch_size == 0) {
-    return fail(Errc::kInvalidArgument, "tiers of rank {} of {} with batches of {} make no sense",
+    return fail(Errc::kInvalidArgument, "tiers cannot serve rank {} of {} with batches of {}",
                 options.world.rank, options.world.size, options.batch_size);
   }
   if (options.messages && (comm::index_of(options.messages->rank()) != options.world.rank ||
                            options.messages->size() != options.world.size)) {
     return fail(Errc::kInvalidArgument,
-                "tiers of rank {} of {} cannot ask others by the messages of rank {} of {}",
+                "the tiers are of rank {} of {}, but their messages are of rank {} of {}",
                 options.world.rank, options.world.size, comm::index_of(options.messages->rank()),
                 options.messages->size());
   }
@@ -114,7 +115,7 @@ Status TieredSource::open_tiers() {
                                                    .capacity_bytes = options_.disk_bytes}));
   }
   if (options_.messages && options_.world.size > 1) {
-    // Weak: a question that comes after this has gone is answered, with "not here".
+    // Weak: a request that arrives after this is destroyed is answered with "not here".
     const std::weak_ptr<Tiers> tiers = tiers_;
     peers_ = std::make_unique<PeerTier>(*options_.messages, options_.tag,
                                         [tiers](SampleId sample, std::string& message) {
@@ -125,7 +126,7 @@ Status TieredSource::open_tiers() {
   return {};
 }
 
-// ---- where the reads stand ----
+// ---- the position of reads ----
 
 void TieredSource::follow(std::shared_ptr<const Order> order) {
   assert(order->size() == sample_count());
@@ -154,13 +155,13 @@ void TieredSource::start_epoch(Epoch epoch, uint64_t done) const {
                               std::min(done, sample_count()));
 }
 
-// How far reads that are under way may be from each other.
+// How far apart reads in progress may be.
 uint64_t TieredSource::slack() const {
   return std::min(kReadsAhead * options_.world.size, sample_count() / 4);
 }
 
-// REQUIRES: the lock. Counting the reads alone would not do: those of the end of one epoch and of
-// the start of the next are made by several threads, in no order.
+// REQUIRES: the lock is held. Counting reads is not enough: several threads make those at the end
+// of one epoch and the start of the next in any order.
 Epoch TieredSource::epoch_of_read(SampleId sample) const {
   const uint64_t now = static_cast<uint64_t>(now_);
   const uint64_t number = data::number_of(epoch_);
@@ -169,7 +170,7 @@ Epoch TieredSource::epoch_of_read(SampleId sample) const {
     const auto time = static_cast<uint64_t>(placement_->time_of(Epoch{of_epoch}, sample));
     return time > now ? time - now : now - time;
   };
-  std::optional<uint64_t> neighbour;  // looked at only near it
+  std::optional<uint64_t> neighbour;  // considered only near its boundary
   if (now - begin <= slack()) {
     if (number > data::number_of(placement_->options().resumed_epoch)) neighbour = number - 1;
   } else if (begin + sample_count() - now <= slack()) {
@@ -181,8 +182,8 @@ Epoch TieredSource::epoch_of_read(SampleId sample) const {
                                                                         : epoch_;
 }
 
-// REQUIRES: the lock. By so much at once, and back too, so that a single read from elsewhere (one
-// that was under way when the reads jumped, or one that pads) does not set it wrong for long.
+// REQUIRES: the lock is held. Moves now_ by a limited step, forwards or backwards, so that a single
+// outlier (a read in progress during a jump, or padding) does not mislead it for long.
 void TieredSource::move_towards(UseTime time) const {
   const auto now = static_cast<uint64_t>(now_);
   const uint64_t step = std::max<uint64_t>(options_.world.size, slack() / 4);
@@ -198,7 +199,8 @@ TieredSource::Use TieredSource::begin_use(SampleId sample) const {
   {
     const std::lock_guard lock(mutex_);
     const Epoch after{data::number_of(epoch_) + 1};
-    // All are read, also where the last samples are left out; or the read is of the next already.
+    // The epoch ends when all its reads are done (the tail may leave out samples), or at the first
+    // read of the next epoch.
     const bool is_over = reads_left_ == 0;
     use.epoch = epoch_of_read(sample);
     if (use.epoch == after || (is_over && use.epoch == epoch_)) {
@@ -254,7 +256,7 @@ Result<std::unique_ptr<data::SampleReads>> TieredSource::open_reads(size_t capac
   return std::unique_ptr<data::SampleReads>(std::make_unique<TieredReads>(*this, std::move(slow)));
 }
 
-// Nothing, too, where there is no place for it: then the source says so in its own words.
+// Also nullopt if the sample does not fit: the source then returns its own error.
 std::optional<ByteView> TieredSource::from_memory(const Use& use, Target& target) const {
   const auto start = clock_now();
   const SampleBytes held = tiers_->memory.find(use.sample);
@@ -333,7 +335,7 @@ void TieredSource::keep(const Use& use, ByteView bytes, Tier from) const {
                          tiers_->memory.offer(use.sample, bytes, *use.next, gone);
   if (disk == nullptr) return;
   for (KeptSample& kept : gone) {
-    // Its next use is still to come: memory let go of it for one that comes sooner.
+    // It is still needed: memory dropped it for a sample that is used sooner.
     const auto next =
         use.placement->next_use(kept.sample, use.placement->time_of(use.epoch, use.sample));
     if (next) disk->offer(kept.sample, std::move(kept.bytes), *next);
@@ -347,7 +349,7 @@ void TieredSource::keep(const Use& use, ByteView bytes, Tier from) const {
   }
 }
 
-// ---- figures ----
+// ---- statistics ----
 
 void TieredSource::count(Tier tier, uint64_t size_bytes, std::chrono::nanoseconds took) const {
   Counts& counts = counts_[static_cast<size_t>(tier)];
@@ -383,9 +385,12 @@ std::string TieredStats::text() const {
     lines += fmt::format("{}: {} samples, {}, {}\n", tier_name(tier), format_exact(use.samples),
                          format_bytes(use.bytes), format_bandwidth(use.bytes_per_second));
   }
-  if (!disk.ended_by.empty()) lines += fmt::format("disk: takes no more: {}\n", disk.ended_by);
+  if (!disk.ended_by.empty()) {
+    lines += fmt::format("disk: takes no more samples: {}\n", disk.ended_by);
+  }
   if (disk.read_errors > 0) {
-    lines += fmt::format("disk: {} reads failed, and went to the source\n", disk.read_errors);
+    lines += fmt::format("disk: {} reads failed and were repeated from the source\n",
+                         disk.read_errors);
   }
   return lines;
 }

@@ -1,17 +1,16 @@
-// TieredSource: a slow source with the samples that are read again kept nearer.
+// TieredSource: a slow source, and faster tiers for samples that will be read again.
 //
 //   ASSIGN_OR_RETURN(auto tiered, TieredSource::open({.source = slow, .order = order,
 //                                                     .memory_bytes = 8 << 30}));
 //
-// A sample comes from memory, from a file on the local disk, from a rank that was told to hold it,
-// or from the source, whichever of those that have it has been fastest lately. What is kept follows
-// from the known order (placement.h, hold_set.h): docs/design/clairvoyant.md. The bytes are
-// always the source's; a tier that fails only makes reads slower, except a rank that died, which is
-// an error.
+// A sample comes from memory, from a file on the local disk, from the rank that should hold it, or
+// from the source: from whichever has it and was fastest recently. The known order determines what
+// is kept (placement.h, hold_set.h): docs/design/clairvoyant.md. The bytes are always those of the
+// source. A tier that fails only makes reads slower, except a rank that died, which is an error.
 //
-// It must know which epoch a read is of, and reads of two epochs are mixed where the loader's
-// threads run ahead over the end of one: it is the epoch in which the sample stands nearest to
-// where the reads are. start_epoch() says where they go on; else epochs follow each other.
+// It must know the epoch of each read. At the end of an epoch the loader's threads mix reads of two
+// epochs. A read is attributed to the epoch in which the sample is nearest to the current position.
+// start_epoch() sets the position; otherwise epochs follow each other.
 #pragma once
 
 #include <array>
@@ -38,39 +37,41 @@ namespace millrace::loader {
 
 struct TieredOptions {
   std::shared_ptr<const data::SampleSource> source;  // shared with the caller
-  std::shared_ptr<const Order> order;                // likewise
+  std::shared_ptr<const Order> order;                // shared with the caller
   World world;
-  uint64_t batch_size = 1;  // of the loader, as its tail, for what the last step of an epoch reads
+  // Of the loader: they determine what the last step of an epoch reads.
+  uint64_t batch_size = 1;
   Tail tail = Tail::kUneven;
-  uint32_t horizon_epochs = 0;  // 0: twice the ranks, 8 to 64: a rank meets a sample again by then
-  uint64_t epoch_limit = ~uint64_t{0};  // epochs of the whole run, where known
+  // 0: twice the number of ranks, between 8 and 64. A rank reads a sample again within that time.
+  uint32_t horizon_epochs = 0;
+  uint64_t epoch_limit = ~uint64_t{0};  // epochs of the whole run, if known
   uint64_t memory_bytes = 0;            // 0: no such tier
-  uint64_t disk_bytes = 0;              // likewise
+  uint64_t disk_bytes = 0;              // 0: no such tier
   std::filesystem::path disk_directory;
   std::shared_ptr<io::Engine> disk_engine;  // null: posix
-  // Null: no peers. Shared with whoever opened them, since a read that is stuck may outlive it.
+  // Null: no peers. Shared with the caller, because a stuck read may outlive it.
   std::shared_ptr<comm::Messages> messages;
-  comm::MessageTag tag{302};  // of the questions to peers, the job's over
-  // What the tiers are timed by; null: the machine's. Lives longer than the source and its reads.
+  comm::MessageTag tag{302};  // of requests to peers; the same on all ranks
+  // Times the tiers; null: the system clock. Must outlive the source and its reads.
   const Clock* clock = nullptr;
 };
 
 struct TierUse {
   uint64_t samples = 0;
   uint64_t bytes = 0;
-  double bytes_per_second = 0;  // lately; 0: not used yet
+  double bytes_per_second = 0;  // recently; 0: not used yet
 };
 
 struct TieredStats {
   std::array<TierUse, kTierCount> tiers;  // by Tier
   uint64_t memory_held_bytes = 0;
-  uint64_t peer_refusals = 0;  // it did not have it
-  uint64_t served = 0;         // samples given to peers
-  uint64_t not_served = 0;     // refused to them, since the disk was slow
+  uint64_t peer_refusals = 0;  // requests to peers that did not have the sample
+  uint64_t served = 0;         // samples sent to peers
+  uint64_t not_served = 0;     // samples refused to peers because the disk was slow
   DiskTierStats disk;
 
   const TierUse& of(Tier tier) const { return tiers[static_cast<size_t>(tier)]; }
-  std::string text() const;  // a line a tier
+  std::string text() const;  // one line per tier
 };
 
 class TieredSource final : public data::SampleSource {
@@ -90,7 +91,7 @@ class TieredSource final : public data::SampleSource {
   void prepare(std::span<const data::SampleId> soon) const override;
   void start_epoch(data::Epoch epoch, uint64_t done) const override;
   bool can_read_ahead() const override { return options_.source->can_read_ahead(); }
-  // From the next start_epoch() on, the order is this one. REQUIRES: of as many samples.
+  // Uses this order from the next start_epoch() on. REQUIRES: the same number of samples
   void follow(std::shared_ptr<const Order> order);
   uint64_t group_count() const override { return options_.source->group_count(); }
   data::SampleId group_begin(uint64_t group) const override {
@@ -98,15 +99,15 @@ class TieredSource final : public data::SampleSource {
   }
 
   TieredStats stats() const;
-  // Waits until what is to be written to the disk is: for tests and for figures.
+  // Waits until pending writes to the disk are done; for tests and measurements.
   void settle() const;
 
  private:
   friend class TieredReads;
 
-  struct Tiers;  // what is held; peers look into it
+  struct Tiers;  // the samples held; peers are served from it
 
-  // Where a read puts its bytes: a buffer that grows, or memory of one size.
+  // Where a read puts its bytes: a growing buffer, or memory of a fixed size.
   struct Target {
     data::Buffer* room = nullptr;
     MutableByteView out;
@@ -114,11 +115,11 @@ class TieredSource final : public data::SampleSource {
     std::optional<MutableByteView> place_for(size_t size_bytes) const;
   };
 
-  // One read: of which sample, when, and when again.
+  // One read: of which sample, in which epoch, and when it is used next.
   struct Use {
     data::SampleId sample{};
     data::Epoch epoch{};
-    std::shared_ptr<const Placement> placement;  // with other reads of the time
+    std::shared_ptr<const Placement> placement;  // shared with concurrent reads
     std::optional<UseTime> next;
   };
 
@@ -139,15 +140,15 @@ class TieredSource final : public data::SampleSource {
   void count(Tier tier, uint64_t size_bytes, std::chrono::nanoseconds took) const;
 
   TieredOptions options_;
-  std::shared_ptr<Tiers> tiers_;  // with the thread that answers peers, which may outlive this
+  std::shared_ptr<Tiers> tiers_;  // shared with the thread that serves peers; may outlive this
   std::unique_ptr<PeerTier> peers_;
 
-  // Where the reads stand.
+  // The current position of reads.
   mutable std::mutex mutex_;
-  mutable std::shared_ptr<const Placement> placement_;  // with reads under way in a changed epoch
-  mutable data::Epoch epoch_{};                         // the latest of which samples are read
-  mutable uint64_t reads_left_ = 0;                     // of it
-  mutable UseTime now_{};                               // about where the reads are, in epoch_
+  mutable std::shared_ptr<const Placement> placement_;  // shared with reads in progress
+  mutable data::Epoch epoch_{};                         // the latest epoch with reads
+  mutable uint64_t reads_left_ = 0;                     // in epoch_
+  mutable UseTime now_{};                               // approximate position of reads, in epoch_
   mutable uint64_t reads_until_refresh_ = 0;
 
   mutable TierSpeeds speeds_;

@@ -19,7 +19,7 @@ using data::Epoch;
 using data::SampleId;
 using testing::HasSubstr;
 
-// Samples of 0 to 4,000 bytes that tell whose they are; counts its reads.
+// Samples of 0 to 4,000 distinctive bytes. Counts its reads.
 class CountingSource final : public data::SampleSource {
  public:
   explicit CountingSource(uint64_t count) : count_(count) {}
@@ -61,7 +61,7 @@ class CountingSource final : public data::SampleSource {
 
   bool reads_ahead = true;
   mutable std::atomic<uint64_t> reads{0};
-  bool flies = false;  // before it is used: has reads in flight
+  bool flies = false;  // has reads in flight; set it before use
 
  private:
   uint64_t count_;
@@ -73,7 +73,7 @@ std::shared_ptr<const Order> order_of(uint64_t count) {
   return *std::move(order);
 }
 
-// Reads an epoch as a loader would, by some threads in turn; what was wrong.
+// Reads an epoch with some threads that take turns, like a loader, and checks the bytes.
 Status read_epoch(const TieredSource& tiered, const TieredOptions& options, Epoch epoch,
                   size_t thread_count = 1) {
   tiered.start_epoch(epoch, 0);
@@ -92,7 +92,7 @@ Status read_epoch(const TieredSource& tiered, const TieredOptions& options, Epoc
           if (!bytes.ok()) {
             outcome = bytes.error();
           } else if (text_of(*bytes) != CountingSource::content(sample)) {
-            outcome = fail(Errc::kCorrupt, "sample {} has other bytes", data::index_of(sample));
+            outcome = fail(Errc::kCorrupt, "sample {} has wrong bytes", data::index_of(sample));
           }
         }
       });
@@ -110,10 +110,10 @@ std::unique_ptr<TieredSource> must_open(const TieredOptions& options) {
   return *std::move(tiered);
 }
 
-// Stands still: no tier is slower than another, and the nearest one that has a sample is read.
+// Time stands still, so all tiers are equally fast and the nearest one with the sample is read.
 const FakeClock kNoTime;
 
-TEST(TieredSource, WhatLandsFromTheSourceIsKeptAndComesFromMemoryThen) {
+TEST(TieredSource, SamplesReadInFlightAreKeptInMemory) {
   const auto source = std::make_shared<CountingSource>(200);
   source->flies = true;
   const TieredOptions options{.source = source, .order = order_of(200), .memory_bytes = 10 << 20};
@@ -141,7 +141,7 @@ TEST(TieredSource, WhatLandsFromTheSourceIsKeptAndComesFromMemoryThen) {
   EXPECT_EQ(tiered->stats().of(Tier::kMemory).samples, 400u);
 }
 
-TEST(TieredSource, WhatFitsInMemoryIsReadFromTheSourceOnce) {
+TEST(TieredSource, ReadsWhatFitsInMemoryFromTheSourceOnce) {
   const auto source = std::make_shared<CountingSource>(200);
   const TieredOptions options{.source = source, .order = order_of(200), .memory_bytes = 10 << 20};
   const auto tiered = must_open(options);
@@ -155,7 +155,7 @@ TEST(TieredSource, WhatFitsInMemoryIsReadFromTheSourceOnce) {
   EXPECT_EQ(stats.of(Tier::kMemory).bytes, 2 * stats.of(Tier::kSource).bytes);
 }
 
-TEST(TieredSource, TheBytesAreTheSourcesUnderThreadsAndTheCapsHold) {
+TEST(TieredSource, WithManyThreadsBytesAreCorrectAndCapacitiesHold) {
   constexpr uint64_t kMemory = 100'000;
   constexpr uint64_t kDisk = 40 * Extents::kBlockBytes;
   const auto source = std::make_shared<CountingSource>(300);
@@ -186,9 +186,10 @@ TEST(TieredSource, TheBytesAreTheSourcesUnderThreadsAndTheCapsHold) {
   EXPECT_GT(stats.disk.written_samples, 0u);
 }
 
-// Without peers, a rank of four reads a quarter of the samples in an epoch. Memory for a quarter of
-// them has a quarter of the reads, whichever it keeps; the ones read most often about a third.
-TEST(TieredSource, WhatIsKeptIsWhatComesSoonest) {
+// Without peers, one rank of four reads a quarter of the samples per epoch. With memory for a
+// quarter of all samples, keeping any fixed ones serves a quarter of the reads; keeping those read
+// most often serves about a third.
+TEST(TieredSource, KeepsWhatIsUsedSoonest) {
   const auto source = std::make_shared<CountingSource>(400);
   uint64_t all_bytes = 0;
   for (uint64_t i = 0; i < 400; ++i) {
@@ -204,7 +205,7 @@ TEST(TieredSource, WhatIsKeptIsWhatComesSoonest) {
   EXPECT_GT(tiered->stats().of(Tier::kMemory).samples, kEpochs * 100 * 2 / 5);
 }
 
-TEST(TieredSource, EpochsFollowEachOtherWhereNobodySaysThatTheyBegin) {
+TEST(TieredSource, EpochsFollowEachOtherWithoutStartEpoch) {
   const auto source = std::make_shared<CountingSource>(50);
   const TieredOptions options{.source = source, .order = order_of(50), .memory_bytes = 10 << 20};
   const auto tiered = must_open(options);
@@ -217,7 +218,7 @@ TEST(TieredSource, EpochsFollowEachOtherWhereNobodySaysThatTheyBegin) {
   EXPECT_EQ(source->reads, 50u);
 }
 
-TEST(TieredSource, ReadsNoEpochAheadWhereItsSourceCannot) {
+TEST(TieredSource, CannotReadAheadIfItsSourceCannot) {
   const auto source = std::make_shared<CountingSource>(10);
   const auto tiered = must_open({.source = source, .order = order_of(10), .memory_bytes = 1 << 20});
   EXPECT_TRUE(tiered->can_read_ahead());
@@ -244,7 +245,7 @@ TEST(TieredSource, ADiskThatFailsToReadFallsBackToTheSource) {
   EXPECT_THAT(tiered->stats().text(), HasSubstr("1 reads failed"));
 }
 
-TEST(TieredSource, AFullDiskIsSeenInTheFiguresAlone) {
+TEST(TieredSource, AFullDiskShowsOnlyInTheStatistics) {
   const auto source = std::make_shared<CountingSource>(100);
   const auto engine = std::make_shared<io::MemoryEngine>();
   engine->set_faults({.disk_bytes = 64 << 10});
@@ -258,10 +259,10 @@ TEST(TieredSource, AFullDiskIsSeenInTheFiguresAlone) {
     expect_ok(read_epoch(*tiered, options, epoch));
     tiered->settle();
   }
-  EXPECT_THAT(tiered->stats().text(), HasSubstr("disk: takes no more: cannot write"));
+  EXPECT_THAT(tiered->stats().text(), HasSubstr("disk: takes no more samples: cannot write"));
 }
 
-TEST(TieredSource, ASampleLongerThanItsPlaceFailsInTheSourcesWords) {
+TEST(TieredSource, ASampleThatDoesNotFitFailsWithTheSourcesError) {
   const auto source = std::make_shared<CountingSource>(3);
   const TieredOptions options{.source = source, .order = order_of(3), .memory_bytes = 1 << 20};
   const auto tiered = must_open(options);
@@ -273,7 +274,7 @@ TEST(TieredSource, ASampleLongerThanItsPlaceFailsInTheSourcesWords) {
   EXPECT_EQ(read.error().code(), Errc::kExhausted);
 }
 
-TEST(TieredSource, AnOrderOfAnotherSourceIsRefused) {
+TEST(TieredSource, RefusesAnOrderOfAnotherSource) {
   const auto tiered =
       TieredSource::open({.source = std::make_shared<CountingSource>(3), .order = order_of(4)});
   ASSERT_FALSE(tiered.ok());
@@ -284,7 +285,7 @@ TEST(TieredSource, AnOrderOfAnotherSourceIsRefused) {
 
 constexpr uint32_t kRanks = 3;
 
-// Each rank as a thread, with its own tiers over its own messages.
+// Runs each rank as a thread with its own messages.
 template <typename Work>
 void for_each_rank(Work work) {
   auto ranks = comm::threads_comm(kRanks);
@@ -299,7 +300,7 @@ void for_each_rank(Work work) {
   }
 }
 
-TEST(TieredSource, RanksGiveEachOtherWhatTheyHold) {
+TEST(TieredSource, RanksServeEachOther) {
   std::atomic<uint64_t> from_peers = 0;
   std::atomic<uint64_t> served = 0;
   std::atomic<uint64_t> from_source = 0;
@@ -327,7 +328,7 @@ TEST(TieredSource, RanksGiveEachOtherWhatTheyHold) {
   EXPECT_LT(from_source, 4 * 120u - from_peers);
 }
 
-// Reads an epoch, ends rank 2 by `end`, and reads others: the outcome of that by rank.
+// Reads an epoch, ends rank 2 with `end`, and reads more epochs; returns their results by rank.
 template <typename End>
 std::vector<Status> outcomes_without_rank_2(uint64_t epochs, End end) {
   std::vector<Status> outcomes(kRanks);
@@ -354,14 +355,14 @@ std::vector<Status> outcomes_without_rank_2(uint64_t epochs, End end) {
     for (uint64_t epoch = 1; epoch <= epochs && outcomes[rank].ok(); ++epoch) {
       outcomes[rank] = read_epoch(*tiered, options, Epoch{epoch}, 1);
     }
-    // Stays until the other is done too, which would else ask this one, and not rank 2.
+    // Stay until the other rank is done, which might otherwise fail on this rank, not on rank 2.
     for (++told_count; told_count < 2;) std::this_thread::sleep_for(1ms);
-    static_cast<void>(comm.agree(outcomes[rank]).ok());  // where one has failed it waits for that
+    static_cast<void>(comm.agree(outcomes[rank]).ok());  // if a rank has failed, waits for that
   });
   return outcomes;
 }
 
-TEST(TieredSource, WithoutARankThatHasEndedInOrderTheSourceIsRead) {
+TEST(TieredSource, ReadsTheSourceIfARankHasEndedNormally) {
   const auto outcomes =
       outcomes_without_rank_2(1, [](comm::Comm& comm, auto& messages, auto& ended) {
         messages.reset();
@@ -372,7 +373,7 @@ TEST(TieredSource, WithoutARankThatHasEndedInOrderTheSourceIsRead) {
   expect_ok(outcomes[1]);
 }
 
-TEST(TieredSource, ARankThatHasFailedIsNamedToThoseWhoAskAnybody) {
+TEST(TieredSource, AnyRequestNamesARankThatHasFailed) {
   const auto outcomes = outcomes_without_rank_2(100, [](comm::Comm& comm, auto&, auto& ended) {
     ended = true;
     EXPECT_FALSE(comm.agree(fail(Errc::kIo, "its memory broke")).ok());
@@ -383,7 +384,7 @@ TEST(TieredSource, ARankThatHasFailedIsNamedToThoseWhoAskAnybody) {
   }
 }
 
-TEST(TieredSource, MessagesOfAnotherRankAreRefused) {
+TEST(TieredSource, RefusesMessagesOfAnotherRank) {
   auto ranks = comm::threads_comm(1);
   std::shared_ptr<comm::Messages> messages = *ranks[0]->open_messages();
   const auto tiered = TieredSource::open({.source = std::make_shared<CountingSource>(3),
@@ -391,10 +392,10 @@ TEST(TieredSource, MessagesOfAnotherRankAreRefused) {
                                           .world = {1, 2},
                                           .messages = messages});
   ASSERT_FALSE(tiered.ok());
-  EXPECT_THAT(tiered.error().message(), HasSubstr("by the messages of rank 0 of 1"));
+  EXPECT_THAT(tiered.error().message(), HasSubstr("but their messages are of rank 0 of 1"));
 }
 
-// A memory engine whose reads take as long, by a clock that only they move.
+// A memory engine with slow reads, measured by a clock that only they advance.
 class SlowEngine final : public io::Engine {
  public:
   explicit SlowEngine(FakeClock& clock) : clock_(&clock) {}
@@ -438,9 +439,9 @@ class SlowEngine final : public io::Engine {
   io::MemoryEngine memory_;
 };
 
-// Every read of the disk takes 20 ms, and the disk holds all: answering every question would keep
-// the other from its own messages all the time.
-TEST(TieredSource, ASlowDiskIsReadForOthersSometimesAndRefusedElse) {
+// Every disk read takes 20 ms, and the disk holds everything: answering every request would block
+// the rank's own messages all the time.
+TEST(TieredSource, ASlowDiskServesOnlySomeRequestsOfPeers) {
   auto ranks = comm::threads_comm(2);
   std::vector<std::shared_ptr<comm::Messages>> messages;
   std::jthread other([&] { messages.push_back(*ranks[1]->open_messages()); });
@@ -466,14 +467,14 @@ TEST(TieredSource, ASlowDiskIsReadForOthersSometimesAndRefusedElse) {
     ASSERT_TRUE(peer.ask(1, options.order->at(Epoch{0}, at)).ok());
     clock.advance(5ms);
   }
-  // A read, and a pause of 20 ms in which three are refused.
+  // Each read is followed by a pause of 20 ms in which three requests are refused.
   EXPECT_EQ(tiered->stats().served, 5u);
   EXPECT_EQ(tiered->stats().not_served, 15u);
 }
 
-// ---- the contract of sources ----
+// ---- the source contract ----
 
-TEST(TieredSource, KeepsTheContractOfSourcesFromEveryTier) {
+TEST(TieredSource, PassesTheSourceContractFromEveryTier) {
   data::SourceUnderTest test;
   for (uint64_t i = 0; i < 60; ++i) test.samples.push_back(CountingSource::content(SampleId{i}));
   for (const uint64_t memory_bytes : {0, 30'000, 1 << 20}) {
