@@ -211,13 +211,13 @@ Status DatasetBuilder::add_file(std::string_view path, const FileSamples& sample
   // Checksums are all or nothing: checksum() has no value for "unknown".
   if (dataset_.sample_count_ > 0 && samples.count() > 0 &&
       samples.checksums.empty() != dataset_.checksums_.empty()) {
-    return fail(Errc::kInvalidArgument,
-                "{}: a dataset cannot mix files with and without checksums", path);
+    return fail(Errc::kInvalidArgument, "{}: a dataset cannot mix files with and without checksums",
+                path);
   }
   uint64_t total = 0;
   if (__builtin_add_overflow(dataset_.sample_count_, samples.count(), &total)) {
-    return fail(Errc::kCorrupt, "{}: adding {} samples overflows the 64-bit sample count",
-                path, samples.count());
+    return fail(Errc::kCorrupt, "{}: adding {} samples overflows the 64-bit sample count", path,
+                samples.count());
   }
   const bool only_whole_files = dataset_.entries_.empty() && samples.kind == Kind::kWhole;
   if (!only_whole_files) begin_entries();

@@ -9,7 +9,7 @@
 namespace millrace::data {
 namespace {
 
-constexpr uint64_t kAskedMax = uint64_t{1} << 20;
+constexpr uint64_t kNameCountMax = uint64_t{1} << 20;
 
 // "/data/train/" for "/data/train/cat/7.jpg" and "/data/train/dog/1.jpg".
 size_t shared_directory_length(std::string_view first, std::string_view last) {
@@ -18,7 +18,7 @@ size_t shared_directory_length(std::string_view first, std::string_view last) {
   return shared.rfind('/') + 1;  // npos + 1 is 0: no directory
 }
 
-uint32_t with_number(uint64_t number, uint32_t before) {
+uint32_t add_number(uint64_t number, uint32_t before) {
   char digits[8];
   for (char& digit : digits) {
     digit = static_cast<char>(number & 0xff);
@@ -31,18 +31,18 @@ uint32_t with_number(uint64_t number, uint32_t before) {
 
 uint32_t fingerprint(const SampleSource& source) {
   const uint64_t count = source.sample_count();
-  uint32_t sum = with_number(count, 0);
+  uint32_t sum = add_number(count, 0);
   if (count == 0) return sum;
   const std::string first = source.name(SampleId{0});
   const size_t skipped = shared_directory_length(first, source.name(SampleId{count - 1}));
-  const uint64_t step = (count - 1) / kAskedMax + 1;
+  const uint64_t step = (count - 1) / kNameCountMax + 1;
   for (uint64_t i = 0; i < count; i += step) {
     const std::string name = source.name(SampleId{i});
     // Files that were listed by hand may be outside the common directory of the first and the last.
     const bool is_inside = name.starts_with(std::string_view(first).substr(0, skipped));
     const auto rest = std::string_view(name).substr(is_inside ? skipped : 0);
-    sum = crc32c(std::as_bytes(std::span(rest)), with_number(rest.size(), sum));
-    sum = with_number(static_cast<uint64_t>(source.label(SampleId{i}).value_or(-1)), sum);
+    sum = crc32c(std::as_bytes(std::span(rest)), add_number(rest.size(), sum));
+    sum = add_number(static_cast<uint64_t>(source.label(SampleId{i}).value_or(-1)), sum);
   }
   return sum;
 }

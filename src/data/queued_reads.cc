@@ -27,7 +27,7 @@ void QueuedReads::submit(const SampleRequest& request) {
     if (!queue_) {
       finish_at_once(index, read_alone(request));
     } else if (!begin(index).ok()) {
-      give_up();
+      abandon_queue();
     }
   } catch (const std::bad_alloc&) {
     free_.push_back(index);  // out of memory before the read was submitted
@@ -45,7 +45,7 @@ void QueuedReads::wait(std::vector<SampleDone>& done) {
       finish(one.tag, outcome(one.tag, std::move(one.bytes_read)), done);
     }
     if (!waited.ok()) {
-      give_up();
+      abandon_queue();
       for (auto& [index, bytes] : std::exchange(at_once_, {})) {
         finish(index, std::move(bytes), done);
       }
@@ -65,7 +65,7 @@ void QueuedReads::finish(size_t index, Result<ByteView> bytes, std::vector<Sampl
   free_.push_back(index);
 }
 
-void QueuedReads::give_up() {
+void QueuedReads::abandon_queue() {
   queue_.reset();  // waits, so it writes nothing afterwards
   std::vector<bool> is_done(slots_.size(), false);
   for (const size_t index : free_) is_done[index] = true;

@@ -53,7 +53,7 @@ class QueuedReads : public SampleReads {
 
  private:
   void finish(size_t index, Result<ByteView> bytes, std::vector<SampleDone>& done);
-  void give_up();
+  void abandon_queue();
 
   const SampleSource& source_;
   std::vector<Slot> slots_;

@@ -138,7 +138,8 @@ Status prepare_changes_nothing(const SourceUnderTest& test) {
 
 // Reads every sample and checks that each result is returned exactly once.
 template <typename Submit, typename Check>
-Status fly(const SourceUnderTest& test, SampleReads& reads, Submit submit, Check check) {
+Status read_all_in_flight(const SourceUnderTest& test, SampleReads& reads, Submit submit,
+                          Check check) {
   const uint64_t count = test.samples.size();
   std::vector<int> seen(count, 0);
   std::vector<SampleDone> done;
@@ -164,9 +165,9 @@ Status fly(const SourceUnderTest& test, SampleReads& reads, Submit submit, Check
   return fail(Errc::kInvalidArgument, "a read did not come back");
 }
 
-Status flies_into_rooms(const SourceUnderTest& test, SampleReads& reads) {
+Status reads_into_rooms(const SourceUnderTest& test, SampleReads& reads) {
   std::vector<Buffer> rooms(test.samples.size());
-  return fly(
+  return read_all_in_flight(
       test, reads,
       [&](uint64_t i, SampleReads& into) -> Status {
         into.submit({.sample = SampleId{i}, .room = &rooms[i], .tag = i});
@@ -179,10 +180,10 @@ Status flies_into_rooms(const SourceUnderTest& test, SampleReads& reads) {
       });
 }
 
-Status flies_into_place(const SourceUnderTest& test, SampleReads& reads) {
+Status reads_into_spans(const SourceUnderTest& test, SampleReads& reads) {
   std::vector<std::string> outs;
   for (const std::string& sample : test.samples) outs.emplace_back(sample.size() + 16, '#');
-  return fly(
+  return read_all_in_flight(
       test, reads,
       [&](uint64_t i, SampleReads& into) -> Status {
         const MutableByteView all = std::as_writable_bytes(std::span(outs[i]));
@@ -206,8 +207,8 @@ Status reads_in_flight_equal_read(const SourceUnderTest& test) {
     if (reads->capacity() < capacity) {
       return fail(Errc::kInvalidArgument, "the capacity is smaller than requested");
     }
-    RETURN_IF_ERROR(flies_into_rooms(test, *reads));
-    RETURN_IF_ERROR(flies_into_place(test, *reads));
+    RETURN_IF_ERROR(reads_into_rooms(test, *reads));
+    RETURN_IF_ERROR(reads_into_spans(test, *reads));
     std::vector<SampleDone> none;
     reads->wait(none);
     if (!none.empty()) {
@@ -270,7 +271,7 @@ Status many_threads_have_reads_in_flight(const SourceUnderTest& test) {
       outcome = [&]() -> Status {
         ASSIGN_OR_RETURN(const auto reads, test.source->open_reads(5));
         for (int round = 0; reads && round < 3; ++round) {
-          RETURN_IF_ERROR(flies_into_rooms(test, *reads));
+          RETURN_IF_ERROR(reads_into_rooms(test, *reads));
         }
         return {};
       }();

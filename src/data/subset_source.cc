@@ -50,10 +50,10 @@ Result<std::unique_ptr<SampleReads>> SubsetSource::open_reads(size_t capacity) c
 }
 
 void SubsetSource::prepare(std::span<const SampleId> soon) const {
-  std::vector<SampleId> of_the_whole;
-  of_the_whole.reserve(soon.size());
-  for (const SampleId sample : soon) of_the_whole.push_back(of_whole(sample));
-  whole_->prepare(of_the_whole);
+  std::vector<SampleId> whole_samples;
+  whole_samples.reserve(soon.size());
+  for (const SampleId sample : soon) whole_samples.push_back(of_whole(sample));
+  whole_->prepare(whole_samples);
 }
 
 std::vector<SampleId> SubsetSource::find_groups() const {

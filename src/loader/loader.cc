@@ -27,8 +27,8 @@ Status check(const LoaderOptions& options) {
   if (!options.source) return fail(Errc::kInvalidArgument, "a loader needs a source");
   if (!options.decoder) return fail(Errc::kInvalidArgument, "a loader needs a decoder");
   if (options.batch_size == 0 || options.batch_size > Share::kBatchSizeMax) {
-    return fail(Errc::kInvalidArgument, "batch_size is {}; it must be 1 to {}",
-                options.batch_size, Share::kBatchSizeMax);
+    return fail(Errc::kInvalidArgument, "batch_size is {}; it must be 1 to {}", options.batch_size,
+                Share::kBatchSizeMax);
   }
   if (options.world.rank >= options.world.size) {
     return fail(Errc::kInvalidArgument,
@@ -40,8 +40,8 @@ Status check(const LoaderOptions& options) {
                 options.thread_count, kThreadCountMax);
   }
   if (options.io_depth == 0 || options.io_depth > kIoDepthMax) {
-    return fail(Errc::kInvalidArgument, "io_depth is {}; it must be 1 to {}",
-                options.io_depth, kIoDepthMax);
+    return fail(Errc::kInvalidArgument, "io_depth is {}; it must be 1 to {}", options.io_depth,
+                kIoDepthMax);
   }
   if (options.read_deadline.count() <= 0) {
     return fail(Errc::kInvalidArgument, "read_deadline must be positive");

@@ -46,9 +46,9 @@ Status check(const LoaderOptions& options) {
 // Whether the loader was asked to stop; for waits outside of the loader.
 struct Interruption {
   std::atomic<bool> is_cancelled = false;
-  std::function<bool()> asked;
+  std::function<bool()> poll;
 
-  bool operator()() const { return is_cancelled || (asked && asked()); }
+  bool operator()() const { return is_cancelled || (poll && poll()); }
 };
 
 class LocalLoader final : public Loader {
@@ -204,7 +204,7 @@ Result<std::unique_ptr<Loader>> open_parts(LoaderOptions options) {
   RETURN_IF_ERROR(check_order(order_of(options)));
   LocalLoader::Parts parts;
   parts.interruption = std::make_shared<Interruption>();
-  parts.interruption->asked = options.is_interrupted;
+  parts.interruption->poll = options.is_interrupted;
   parts.share = {.sample_count = options.source->sample_count(),
                  .world = options.world,
                  .batch_size = options.batch_size,

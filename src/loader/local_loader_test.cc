@@ -55,7 +55,7 @@ Result<std::unique_ptr<Loader>> open(const Job& job, uint32_t rank,
 }
 
 // The contents of a batch as text.
-std::string told(const data::Batch& batch) {
+std::string text_of(const data::Batch& batch) {
   std::string text = fmt::format("{}/{}:", data::number_of(batch.epoch), batch.index);
   for (size_t row = 0; row < batch.row_count; ++row) {
     text += fmt::format(" {}{}", data::index_of(batch.samples[row]), batch.is_real[row] ? "" : "p");
@@ -69,7 +69,7 @@ Status take_rest(Loader& loader, Lines& lines, uint64_t batches = ~uint64_t{0}) 
   for (uint64_t i = 0; i < batches; ++i) {
     ASSIGN_OR_RETURN(const auto batch, loader.next());
     if (!batch) return {};
-    lines.push_back(told(*batch));
+    lines.push_back(text_of(*batch));
   }
   return {};
 }

@@ -55,7 +55,7 @@ void Exchange::end_thread() {
   if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
-    is_given_up_ = true;
+    is_cancelled_ = true;
   }
   changed_.notify_all();
   thread_.join();
@@ -70,7 +70,7 @@ Status Exchange::start() {
   }
   RETURN_IF_ERROR(storage_->discard());
   allowed_ = 0;
-  is_given_up_ = false;
+  is_cancelled_ = false;
   is_done_ = false;
   status_ = {};
   ASSIGN_OR_RETURN(thread_, start_thread("mr-exchange", [this, e = *epoch] { run(e); }));
@@ -103,7 +103,7 @@ Status Exchange::finish(const std::function<bool()>& is_interrupted) {
       const bool ends = is_interrupted && is_interrupted();
       lock.lock();
       if (!ends) continue;
-      is_given_up_ = true;
+      is_cancelled_ = true;
       changed_.notify_all();
     }
   }
@@ -164,8 +164,8 @@ Status Exchange::move_rounds(const ExchangePlan& plan, std::deque<InFlight>& in_
     std::unique_lock lock(mutex_);
     const bool can_post = round < round_count && is_allowed(round, round_count);
     if (!can_post && in_flight.empty()) {
-      changed_.wait(lock, [&] { return is_given_up_ || is_allowed(round, round_count); });
-      if (is_given_up_) return fail(Errc::kCancelled, "the exchange was cancelled");
+      changed_.wait(lock, [&] { return is_cancelled_ || is_allowed(round, round_count); });
+      if (is_cancelled_) return fail(Errc::kCancelled, "the exchange was cancelled");
       continue;
     }
     lock.unlock();
@@ -243,7 +243,7 @@ Status Exchange::wait_for(comm::Ticket ticket, uint32_t peer) {
     Status status = messages_->wait(ticket, kPatience);
     if (status.ok() || status.error().code() != Errc::kTimeout) return status;
     const std::lock_guard lock(mutex_);
-    if (is_given_up_) {
+    if (is_cancelled_) {
       return fail(Errc::kCancelled, "the exchange with rank {} was cancelled", peer);
     }
   }

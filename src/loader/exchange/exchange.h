@@ -117,7 +117,7 @@ class Exchange {
   std::condition_variable changed_;
   // Guarded by mutex_:
   double allowed_ = 0;  // the part of the rounds that may be sent
-  bool is_given_up_ = false;
+  bool is_cancelled_ = false;
   bool is_done_ = false;
   Status status_;
   ExchangeStats stats_;

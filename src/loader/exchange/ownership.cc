@@ -37,8 +37,8 @@ Status check_head(const wire::OwnershipHead& head, const StorageOptions& options
                 "kind of file");
   }
   if (head.version != wire::kOwnershipVersion) {
-    return fail(Errc::kUnsupported, "it has version {}; this build reads version {}",
-                head.version, wire::kOwnershipVersion);
+    return fail(Errc::kUnsupported, "it has version {}; this build reads version {}", head.version,
+                wire::kOwnershipVersion);
   }
   const OrderOptions& order = options.order;
   if (head.sample_count != order.sample_count) {

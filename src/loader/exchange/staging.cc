@@ -18,7 +18,7 @@
 namespace millrace::loader {
 namespace {
 
-constexpr auto kLookEvery = std::chrono::milliseconds(100);  // polls for interruption
+constexpr auto kPollPeriod = std::chrono::milliseconds(100);  // how often to poll for interruption
 
 // The samples of the rank in the epoch, by slot.
 std::vector<data::SampleId> samples_of(const StorageOptions& options, data::Epoch epoch) {
@@ -49,12 +49,12 @@ class Copying {
     if (count == 0) return {};
     ThreadPool pool(std::max(options_->thread_count, 1U));
     std::promise<Status> copied;
-    std::future<Status> outcome_to_come = copied.get_future();
+    std::future<Status> future = copied.get_future();
     pool.submit([&] { copied.set_value(pool.parallel_for(count, copy)); });
     do {
-      look();
-    } while (outcome_to_come.wait_for(kLookEvery) != std::future_status::ready);
-    Status outcome = outcome_to_come.get();
+      poll_interruption();
+    } while (future.wait_for(kPollPeriod) != std::future_status::ready);
+    Status outcome = future.get();
     // Even if everything was copied by then: the caller that interrupted relies on it.
     return is_interrupted_ ? interrupted() : std::move(outcome);
   }
@@ -77,7 +77,7 @@ class Copying {
   }
 
  private:
-  void look() {
+  void poll_interruption() {
     if (is_interrupted_ || !options_->is_interrupted) return;
     is_interrupted_ = options_->is_interrupted();
   }

@@ -95,17 +95,17 @@ Slot PartialMoves::dealt_to(uint64_t deal, Slot home) const {
 // the CPU works on several at once.
 void PartialMoves::go_home(data::Epoch epoch, std::span<Slot> slots) const {
   const Dealt dealt = dealt_before(epoch);
-  std::array<uint64_t, kAbreast> low;  // deals, then the lower halves of their keys
-  std::array<uint64_t, kAbreast> high;
-  std::array<uint64_t, kAbreast> shards;
-  for (; !slots.empty(); slots = slots.subspan(std::min(kAbreast, slots.size()))) {
-    const auto some = slots.first(std::min(kAbreast, slots.size()));
-    std::array<uint32_t, kAbreast> of;  // indexes into `some` of the slots that were dealt
-    std::array<uint64_t, kAbreast> deals;
+  std::array<uint64_t, kBlockSlots> low;  // deals, then the lower halves of their keys
+  std::array<uint64_t, kBlockSlots> high;
+  std::array<uint64_t, kBlockSlots> shards;
+  for (; !slots.empty(); slots = slots.subspan(std::min(kBlockSlots, slots.size()))) {
+    const auto some = slots.first(std::min(kBlockSlots, slots.size()));
+    std::array<uint32_t, kBlockSlots> dealt_at;  // indexes into `some` of the slots that were dealt
+    std::array<uint64_t, kBlockSlots> deals;
     size_t count = 0;
     for (size_t i = 0; i < some.size(); ++i) {
       const uint64_t deal = deal_of(dealt, some[i].index);
-      of[count] = static_cast<uint32_t>(i);
+      dealt_at[count] = static_cast<uint32_t>(i);
       deals[count] = deal;
       count += deal > 0 ? 1 : 0;
     }
@@ -113,18 +113,18 @@ void PartialMoves::go_home(data::Epoch epoch, std::span<Slot> slots) const {
     const auto highs = std::span(high).first(count);
     for (size_t i = 0; i < count; ++i) {
       low[i] = deals[i];
-      high[i] = named_purpose(OrderPurpose::kHolders, some[of[i]].index);
-      shards[i] = some[of[i]].shard;
+      high[i] = named_purpose(OrderPurpose::kHolders, some[dealt_at[i]].index);
+      shards[i] = some[dealt_at[i]].shard;
     }
     order_keys(seed_, lows, highs);
     for (size_t i = 0; i < count; ++i) {
       shards[i] = dealer_.home_of({.low = low[i], .high = high[i]}, shards[i]);
       low[i] = deals[i];
-      high[i] = named_purpose(OrderPurpose::kSwapped, some[of[i]].index / 2);
+      high[i] = named_purpose(OrderPurpose::kSwapped, some[dealt_at[i]].index / 2);
     }
     order_keys(seed_, lows, highs);
     for (size_t i = 0; i < count; ++i) {
-      Slot& slot = some[of[i]];
+      Slot& slot = some[dealt_at[i]];
       const Swaps swaps{.factor = low[i], .summand = high[i]};
       const uint64_t swapped = is_alone(slot.index) ? 0 : swaps.of(shards[i]);
       slot = {.shard = static_cast<uint32_t>(shards[i]), .index = slot.index ^ swapped};

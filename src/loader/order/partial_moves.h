@@ -53,7 +53,7 @@ class PartialMoves {
   void go_home(data::Epoch epoch, std::span<Slot> slots) const;
 
  private:
-  static constexpr size_t kAbreast = 256;
+  static constexpr size_t kBlockSlots = 256;
 
   // The deals before an epoch: all pairs `times` times, and the first `places` pairs once more.
   struct Dealt {

@@ -30,8 +30,7 @@ Result<Tail> tail_from(std::string_view name) {
     if (entry.name == name) return entry.tail;
     names.emplace_back(entry.name);
   }
-  return fail(Errc::kInvalidArgument,
-              "unknown tail '{}'{}; choose one of drop, pad, uneven", name,
+  return fail(Errc::kInvalidArgument, "unknown tail '{}'{}; choose one of drop, pad, uneven", name,
               did_you_mean(name, names));
 }
 

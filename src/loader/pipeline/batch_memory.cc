@@ -86,7 +86,7 @@ class BatchMemory::Pool {
       (is_closed_ ? surplus : returned_).push_back(std::move(buffer));
       move_surplus(surplus);
     }
-    give_up(surplus);
+    free_all(surplus);
   }
 
   void set_kept_count(size_t count) {
@@ -96,7 +96,7 @@ class BatchMemory::Pool {
       kept_count_ = count;
       move_surplus(surplus);
     }
-    give_up(surplus);
+    free_all(surplus);
   }
 
   // From now on, frees returned buffers, because nobody takes them any more.
@@ -108,7 +108,7 @@ class BatchMemory::Pool {
       is_closed_ = true;
       surplus.swap(returned_);
     }
-    give_up(surplus);
+    free_all(surplus);
   }
 
   size_t free_count() const {
@@ -156,7 +156,7 @@ class BatchMemory::Pool {
     }
   }
 
-  void give_up(const std::vector<Returned>& surplus) const {
+  void free_all(const std::vector<Returned>& surplus) const {
     for (const Returned& buffer : surplus) {
       if (buffer.fence) buffer.fence->wait();
       if (!options_.hooks.allocate) {

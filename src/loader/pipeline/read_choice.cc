@@ -19,7 +19,7 @@ constexpr int kSpacing = 9;
 // The cost has changed if it differs by the first factor at the start of an epoch, or by the second
 // during an epoch for kTurnsChanged turns in a row.
 constexpr double kChanged = 1.25;
-constexpr double kChangedAmid = 2;
+constexpr double kChangedInEpoch = 2;
 constexpr uint32_t kTurnsChanged = 8;
 
 // Cost per byte, or per sample if there are no bytes.
@@ -85,7 +85,7 @@ void ReadChoice::start_trial() {
   is_trying_ = true;
   turns_given_ = 0;
   elapsed_in_trial_ = {};
-  for (auto& turns : of_trial_) turns.clear();
+  for (auto& turns : trial_costs_) turns.clear();
 }
 
 ReadTurn ReadChoice::settled_turn() const {
@@ -100,7 +100,8 @@ bool ReadChoice::should_measure(data::Epoch epoch) {
   if (turns_changed_ >= kTurnsChanged) return true;
   // While reads are in flight, the cost of plain reads is unknown: the page cache may hold
   // everything by now.
-  return is_new_epoch && (chosen_ == ReadWay::kInFlight || differ(cost_now_, cost_then_, kChanged));
+  return is_new_epoch &&
+         (chosen_ == ReadWay::kInFlight || differ(recent_cost_, trial_cost_, kChanged));
 }
 
 ReadTurn ReadChoice::next_turn(data::Epoch epoch) {
@@ -120,15 +121,16 @@ bool ReadChoice::report(const ReadTurn& turn, const ReadCost& cost, data::Epoch 
   const std::lock_guard lock(mutex_);
   if (is_trying_) {
     elapsed_in_trial_ += cost.elapsed;
-    if (turn.trial == trial_) of_trial_[index_of(turn.way)].push_back(cost);
-    if (of_trial_[0].size() >= kTurnsCounted && of_trial_[1].size() >= kTurnsCounted) settle();
+    if (turn.trial == trial_) trial_costs_[index_of(turn.way)].push_back(cost);
+    if (trial_costs_[0].size() >= kTurnsCounted && trial_costs_[1].size() >= kTurnsCounted)
+      settle();
     return false;
   }
   elapsed_since_ += cost.elapsed;
   if (turn.trial == 0 && turn.way == chosen_) {
     const double now = elapsed_of(cost);
-    cost_now_ = 0.75 * cost_now_ + 0.25 * now;
-    turns_changed_ = differ(now, cost_then_, kChangedAmid) ? turns_changed_ + 1 : 0;
+    recent_cost_ = 0.75 * recent_cost_ + 0.25 * now;
+    turns_changed_ = differ(now, trial_cost_, kChangedInEpoch) ? turns_changed_ + 1 : 0;
   }
   if (!should_measure(epoch)) return turn.trial == 0 && turn.way == chosen_;
   start_trial();
@@ -136,7 +138,7 @@ bool ReadChoice::report(const ReadTurn& turn, const ReadCost& cost, data::Epoch 
 }
 
 void ReadChoice::settle() {
-  for (size_t way = 0; way < 2; ++way) measured_[way] = sum_without_worst(of_trial_[way]);
+  for (size_t way = 0; way < 2; ++way) measured_[way] = sum_without_worst(trial_costs_[way]);
   const ReadCost& alone = measured_[index_of(ReadWay::kOneAtATime)];
   const ReadCost& flown = measured_[index_of(ReadWay::kInFlight)];
   const double times = elapsed_of(flown) / std::max(elapsed_of(alone), 1e-9);
@@ -146,8 +148,8 @@ void ReadChoice::settle() {
   chosen_ = flies ? ReadWay::kInFlight : ReadWay::kOneAtATime;
   is_trying_ = false;
   ++trials_ended_;
-  cost_then_ = elapsed_of(measured_[index_of(chosen_)]);
-  cost_now_ = cost_then_;
+  trial_cost_ = elapsed_of(measured_[index_of(chosen_)]);
+  recent_cost_ = trial_cost_;
   turns_changed_ = 0;
   elapsed_since_ = {};
 }

@@ -86,14 +86,14 @@ class ReadChoice {
 
   uint32_t trial_ = 0;  // the number of the last trial
   bool is_trying_ = false;
-  uint64_t turns_given_ = 0;           // in the trial
-  std::vector<ReadCost> of_trial_[2];  // by way
-  ReadCost measured_[2];               // in the last completed trial
+  uint64_t turns_given_ = 0;              // in the trial
+  std::vector<ReadCost> trial_costs_[2];  // by way
+  ReadCost measured_[2];                  // in the last completed trial
   uint32_t trials_ended_ = 0;
 
   data::Epoch epoch_{};
-  double cost_then_ = 0;                         // of the chosen way, in the trial
-  double cost_now_ = 0;                          // recent average
+  double trial_cost_ = 0;                        // of the chosen way, in the trial
+  double recent_cost_ = 0;                       // recent average
   uint32_t turns_changed_ = 0;                   // in a row, that cost much more or less than then
   std::chrono::nanoseconds elapsed_in_trial_{};  // summed over all threads
   std::chrono::nanoseconds elapsed_since_{};     // summed likewise, since the trial ended

@@ -111,21 +111,22 @@ std::optional<UseTime> Placement::next_use(SampleId sample, UseTime after) const
 }
 
 std::vector<SampleId> Placement::held_by(uint32_t rank, Epoch epoch, size_t count) const {
-  struct Told {
+  struct Candidate {
     SampleId sample;
     Home home;
   };
-  std::vector<Told> told;
+  std::vector<Candidate> candidates;
   for (uint64_t i = 0; i < options_.order->size(); ++i) {
     const Home home = find_home(block_of(epoch), SampleId{i});
-    if (home.rank == rank && home.read_count > 0) told.push_back({SampleId{i}, home});
+    if (home.rank == rank && home.read_count > 0) candidates.push_back({SampleId{i}, home});
   }
-  std::ranges::sort(told, [](const Told& a, const Told& b) {
+  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
     if (a.home.read_count != b.home.read_count) return a.home.read_count > b.home.read_count;
     return a.home.first < b.home.first;
   });
   std::vector<SampleId> samples;
-  for (size_t i = 0; i < std::min(count, told.size()); ++i) samples.push_back(told[i].sample);
+  for (size_t i = 0; i < std::min(count, candidates.size()); ++i)
+    samples.push_back(candidates[i].sample);
   return samples;
 }
 

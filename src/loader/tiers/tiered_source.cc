@@ -389,8 +389,8 @@ std::string TieredStats::text() const {
     lines += fmt::format("disk: takes no more samples: {}\n", disk.ended_by);
   }
   if (disk.read_errors > 0) {
-    lines += fmt::format("disk: {} reads failed and were repeated from the source\n",
-                         disk.read_errors);
+    lines +=
+        fmt::format("disk: {} reads failed and were repeated from the source\n", disk.read_errors);
   }
   return lines;
 }
