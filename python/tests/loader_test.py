@@ -502,7 +502,7 @@ class ErrorTest(FolderTest):
             with self.subTest(options), self.assertRaisesRegex(ValueError, sentence):
                 millrace.ImageFolder(root, **options)
         data = millrace.ImageFolder(root)
-        for options, sentence in (({"memory": "1KiB"}, "more than the 1 KiB"),
+        for options, sentence in (({"memory": "1KiB"}, "allows only 1 KiB"),
                                   ({"memory": "1K"}, "1K"),
                                   ({"timeout": -1}, "timeout=-1"),
                                   ({"epochs": 0}, "epochs=0 is not a number of at least 1"),

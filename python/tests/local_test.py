@@ -131,7 +131,7 @@ class OneRankTest(LocalTest):
         self.take(held, 1)
         state = held.state_dict()
         self.take(held, 3, first=1)
-        with self.assertWarnsRegex(UserWarning, "held the samples of epoch 4, and the job goes on with "
+        with self.assertWarnsRegex(UserWarning, "held the samples of epoch 4, and the job continues with "
                                                 "epoch 1: 0 of 103 samples were read again"):
             held.load_state_dict(state)
         self.assertEqual([held.batch.samples.tolist() for _ in held],
