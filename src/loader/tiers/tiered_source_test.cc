@@ -278,7 +278,7 @@ TEST(TieredSource, RefusesAnOrderOfAnotherSource) {
   const auto tiered =
       TieredSource::open({.source = std::make_shared<CountingSource>(3), .order = order_of(4)});
   ASSERT_FALSE(tiered.ok());
-  EXPECT_EQ(tiered.error().message(), "the order has 4 samples, and the source 3");
+  EXPECT_EQ(tiered.error().message(), "the order has 4 samples, but the source has 3");
 }
 
 // ---- ranks ----
