@@ -294,7 +294,7 @@ class PyLoader {
   }
 
   static Error closed() {
-    return fail(Errc::kCancelled, "the loader was closed; make another DataLoader");
+    return fail(Errc::kCancelled, "the loader is closed; make another DataLoader");
   }
 
   // The first one looks at the names of all samples.

@@ -2,29 +2,29 @@
 
     from millrace import trace      # mark what a program does; `millrace trace` records it
 
-    import millrace                 # batches that are there when training wants them
+    import millrace                 # batches that are ready when training needs them
     loader = millrace.DataLoader(millrace.ImageFolder("train"), batch_size=256, shuffle=True)
 
     from millrace import pls        # partial local shuffling over MPI
 
-Importing this package needs nothing but Python, and loads none of it: the parts come with their
-first use. docs/guide/loader-python.md, docs/guide/trace-python.md.
+Importing this package needs only Python. It loads none of these parts; each is loaded on first use.
+See docs/guide/loader-python.md and docs/guide/trace-python.md.
 """
 
-TYPE_CHECKING = False  # type checkers take it for true; importing typing would take a millisecond
+TYPE_CHECKING = False  # type checkers assume True; importing typing costs a millisecond
 if TYPE_CHECKING:
     from millrace import loader, pls, trace
     from millrace._version import __version__
     from millrace.loader import (ArrayFolder, DataLoader, Dataset, Files, Image, ImageFolder,
                                  RawFolder, SampleError, Stats, Subset, World)
 
-# Written out: type checkers take a name that is not in this list for one of ours alone.
+# A literal list: type checkers treat names that are missing here as private.
 __all__ = ["ArrayFolder", "DataLoader", "Dataset", "Files", "Image", "ImageFolder", "RawFolder",
            "SampleError", "Stats", "Subset", "World", "__version__", "loader", "pls", "trace"]
 _MODULES = ("loader", "pls", "trace")
 
 
-if not TYPE_CHECKING:  # else a checker would believe in every name
+if not TYPE_CHECKING:  # otherwise type checkers would accept any name
     def __getattr__(name: str) -> object:
         import importlib
         if name == "__version__":

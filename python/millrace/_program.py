@@ -1,7 +1,7 @@
-"""The command `millrace` of an environment: becomes the program that came with the package.
+"""The command `millrace` of a Python environment. It executes the program inside the package.
 
-pip makes a script of main(). The program lies in the package and not in the environment's bin: there
-its libraries are at a place that it knows, wherever pip puts scripts.
+pip generates a script that calls main(). The program itself is in the package and not in the
+environment's bin, because there it finds its libraries wherever pip puts scripts.
 """
 
 import os
@@ -10,20 +10,20 @@ import sys
 
 from millrace import _trace
 
-# Beside the extension, which in an editable install lies elsewhere than the sources.
-# No pathlib: it takes longer to import than the program to start.
+# Next to the extension: in an editable install, the sources are elsewhere. No pathlib: importing it
+# takes longer than starting the program.
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(_trace.__file__)), "bin", "millrace")
 
 
 def main() -> None:
-    # What Python changed in this process is put back, since a command that is traced inherits it:
-    # the signals that Python ignores, and LC_CTYPE, which Python sets in the C locale.
+    # Undo what Python changed in this process, because a traced command inherits it: the signals
+    # that Python ignores, and LC_CTYPE, which Python sets in the C locale.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execve(PROGRAM, sys.argv, first_environment())
     except OSError as error:
-        sys.exit(f"millrace: cannot run {PROGRAM}: {error.strerror}; install the package again")
+        sys.exit(f"millrace: cannot run {PROGRAM}: {error.strerror}; reinstall the package")
 
 
 def first_environment() -> dict:

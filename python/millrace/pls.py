@@ -1,4 +1,4 @@
-"""Partial local shuffling: every rank holds a part of the samples, and exchanges some every epoch.
+"""Partial local shuffling: every rank holds a shard, and exchanges part of it after every epoch.
 
     dataset = millrace.pls.ImageFolder("train", "classes.txt", transform, storage="/local/ssd")
     scheduler = millrace.pls.Scheduler(dataset, batch_size=64, fraction=0.1)
@@ -11,11 +11,11 @@
         scheduler.synchronize(send, receive)
         scheduler.clean_local_storage()
 
-The first start copies this rank's part of "train" into its storage; a later one goes on with what
-is there. Encoded bytes travel, by a thread of their own, spread over the iterations. Several ranks
-are started by mpirun or srun. docs/guide/loader-python.md.
+The first start copies this rank's shard of "train" into its storage; a later start continues with
+what is there. A separate thread moves the encoded samples, spread over the iterations. Start several
+ranks with mpirun or srun. See docs/guide/loader-python.md.
 
-Samples are read one by one, by Python. `millrace.DataLoader(dataset, batch_size, shuffle="partial",
+Python reads the samples one by one. `millrace.DataLoader(dataset, batch_size, shuffle="partial",
 local_dir="/local/ssd")` does the same with batches that C++ reads and decodes.
 """
 
@@ -31,12 +31,14 @@ from millrace.loader.datasets import IMAGE_EXTENSIONS, Image, PathLike
 
 
 class ImageFolder:
-    """The images that this rank holds in the present epoch, in the order of the epoch.
+    """The images that this rank holds in the current epoch, in the order of the epoch.
 
-    root: a directory of each class with its images, the same for all ranks.
-    class_file: the names of the classes, one a line, in the order of their labels; None: sorted.
-    transform: a function of a PIL image; or a `millrace.Image`, which C++ decodes; None: PIL images.
-    storage: a directory on this node's disk; each rank has one of its own in it.
+    root: a directory with one subdirectory of images per class, the same for all ranks.
+    class_file: the names of the classes, one per line, in the order of their labels. By default the
+        sorted names of the subdirectories.
+    transform: a function of a PIL image, or a `millrace.Image`, which C++ decodes. By default samples
+        are PIL images.
+    storage: a directory on this host's disk. Each rank makes its own directory in it.
     """
 
     def __init__(self, root: PathLike, class_file: Optional[PathLike] = None,
@@ -66,12 +68,12 @@ class ImageFolder:
 
     @property
     def samples(self) -> list:
-        """(path, label) of what this rank holds now."""
+        """(path, label) of the samples that this rank holds now."""
         return [(self._source.name(sample), self._label(sample)) for sample in self._held()]
 
     def _label(self, sample: int) -> int:
         label = self._source.label(sample)
-        assert label is not None  # every file lies in the directory of a class
+        assert label is not None  # every file is in the directory of a class
         return self._labels[label]
 
     def _open_image(self, data: bytes) -> Any:
@@ -83,8 +85,8 @@ class ImageFolder:
 
     def _held(self) -> list:
         if self._exchange is None:
-            raise RuntimeError("make a millrace.pls.Scheduler of this dataset first: it says which "
-                               "samples this rank holds")
+            raise RuntimeError("make a millrace.pls.Scheduler of this dataset first: it determines "
+                               "which samples this rank holds")
         return self._samples
 
     def _attach(self, exchange: Any) -> None:
@@ -93,10 +95,10 @@ class ImageFolder:
 
 
 class Scheduler:
-    """Exchanges a fraction of the samples of each rank in every epoch.
+    """Exchanges a fraction of each rank's samples in every epoch.
 
-    `fraction` and `seed` are those of the job: a storage of other ones is refused. Every rank makes
-    the scheduler, and calls `scheduling` and `synchronize`, as often.
+    `fraction` and `seed` belong to the job: a storage made with others is refused. Every rank must
+    make the scheduler, and call `scheduling` and `synchronize` the same number of times.
     """
 
     def __init__(self, dataset: ImageFolder, batch_size: int, fraction: float = 0.1,
@@ -112,26 +114,27 @@ class Scheduler:
 
     @property
     def epoch(self) -> int:
-        """That the samples held now are of."""
+        """The epoch of the samples that are held now."""
         return self._exchange.epoch
 
     @property
     def iterations(self) -> int:
-        """Of an epoch of this rank."""
+        """The number of iterations per epoch of this rank."""
         return -(-len(self._dataset) // self.batch_size)
 
     def scheduling(self, epoch: int) -> None:
-        """Begins the epoch and its exchange, by a plan that all ranks know from the seed."""
+        """Begins the epoch and its exchange. All ranks derive the same plan from the seed."""
         if epoch != self.epoch:
             raise ValueError(f"the storage holds the samples of epoch {self.epoch}, not of {epoch}. "
-                             f"Go on with scheduling({self.epoch}), or begin with an empty storage")
+                             f"Continue with scheduling({self.epoch}), or start with an empty "
+                             "storage")
         self._exchange.start()
         self._iteration = 0
         self._is_under_way = True
 
     def communicate(self) -> tuple:
-        """After every iteration: lets a part of the exchange go on. Returns at once, with what
-        `synchronize` takes."""
+        """Call it after every iteration: it lets the next part of the exchange start. Returns at once,
+        with the arguments for `synchronize`."""
         if not self._is_under_way:
             raise RuntimeError("call scheduling(epoch) before communicate()")
         self._iteration += 1
@@ -140,8 +143,8 @@ class Scheduler:
         return ["send"], ["receive"]
 
     def synchronize(self, send: Any = None, receive: Any = None) -> None:
-        """Waits for what is left of the exchange, on all ranks. The dataset then holds the samples of
-        the next epoch."""
+        """Waits for the rest of the exchange on all ranks. Then the dataset holds the samples of the
+        next epoch."""
         if not self._is_under_way:
             raise RuntimeError("call scheduling(epoch) before synchronize()")
         self._is_under_way = False
@@ -149,11 +152,11 @@ class Scheduler:
         self._dataset._attach(self._exchange)
 
     def clean_local_storage(self) -> None:
-        """Nothing is left to do: the places of samples that have gone are used again, and at most
-        (1 + fraction) of the part of a rank are stored. Here because the published interface has it."""
+        """Does nothing; it exists because the published interface has it. The space of samples that
+        left is reused, and at most (1 + fraction) of a rank's shard is stored."""
 
     def stats(self) -> dict:
-        """What was exchanged, and how much of it hid behind the training (`hidden_share`)."""
+        """What was exchanged, and the share of it that overlapped with training (`hidden_share`)."""
         return self._exchange.stats()
 
     def close(self) -> None:
@@ -177,6 +180,6 @@ def _read_classes(class_file: Optional[PathLike]) -> list:
 def _map_labels(names: list, class_to_idx: dict, class_file: Optional[PathLike]) -> list:
     missing = [name for name in names if name not in class_to_idx]
     if missing:
-        raise ValueError(f"{class_file} does not have the class '{missing[0]}', of which there is a "
-                         "directory. Add it, one class a line")
+        raise ValueError(f"{class_file} does not list the class '{missing[0]}', but there is a "
+                         "directory for it. Add it, one class per line")
     return [class_to_idx[name] for name in names]

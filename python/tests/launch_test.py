@@ -114,7 +114,7 @@ class LaunchTest(TracedTest):
         Recording(self.trace)
 
     def test_wrong_usage_is_told_with_code_2(self):
-        for arguments, sentence in (([], "no program is given"), (["-m"], "no program is given"),
+        for arguments, sentence in (([], "no program was given"), (["-m"], "no program was given"),
                                     (["--wrong", "x.py"], "unknown option '--wrong'"),
                                     (["-o"], "-o needs a value")):
             done = self.run_python("-m", "millrace.trace", *arguments, code=2)
@@ -129,7 +129,7 @@ class LaunchTest(TracedTest):
     def test_a_missing_library_is_told_with_the_next_step(self):
         done = self.run_python("-m", "millrace.trace", "x.py", code=1,
                                MILLRACE_TRACE_LIBRARY="none.so")
-        self.assertIn("MILLRACE_TRACE_LIBRARY is none.so, and no such file is there", done.stderr)
+        self.assertIn("MILLRACE_TRACE_LIBRARY is none.so, but there is no such file", done.stderr)
 
     def test_two_runs_are_not_mixed_unless_told_to(self):
         script = self.write("script.py", "")

@@ -404,7 +404,7 @@ class FilesTest(FolderTest):
             self.assertGreaterEqual(reads["trials"], 1)
             self.assertEqual(sorted(reads["measured"]), ["posix", "uring"])
             self.assertGreater(reads["measured"]["uring"]["bytes_per_second"], 0)
-            self.assertIn(f"reads by {reads['engine']}, as measured: posix ", str(stats))
+            self.assertIn(f"reads with {reads['engine']}; measured: posix ", str(stats))
 
         alone = millrace.DataLoader(millrace.Files(**files), batch_size=50, io_depth=1)
         next(iter(alone))
@@ -505,7 +505,7 @@ class ErrorTest(FolderTest):
         for options, sentence in (({"memory": "1KiB"}, "allows only 1 KiB"),
                                   ({"memory": "1K"}, "1K"),
                                   ({"timeout": -1}, "timeout=-1"),
-                                  ({"epochs": 0}, "epochs=0 is not a number of at least 1"),
+                                  ({"epochs": 0}, "epochs=0 is not an integer of at least 1"),
                                   ({"collate_fn": list}, "transform=")):
             with self.subTest(options), self.assertRaisesRegex(ValueError, sentence):
                 millrace.DataLoader(data, **options)
@@ -552,7 +552,7 @@ class ErrorTest(FolderTest):
         for thread in (*threads, ending):
             thread.join()
         self.assertLessEqual(set(raised), {"cancelled", "interrupted",
-                                           "the loader was closed; make another DataLoader"})
+                                           "the loader is closed; make another DataLoader"})
         with self.assertRaisesRegex(RuntimeError, "closed"):
             next(iter(loader))
 

@@ -177,15 +177,15 @@ class OneRankTest(LocalTest):
 
     def test_what_makes_no_sense_is_refused(self):
         local = self.folder / "local"
-        with self.assertRaisesRegex(ValueError, "local_dir is for shuffle='partial', and this is 'global'"):
+        with self.assertRaisesRegex(ValueError, "local_dir needs shuffle='partial', but shuffle is 'global'"):
             self.loader(local_dir=local, shuffle=True)
-        with self.assertRaisesRegex(ValueError, "leave cache_memory, cache_dir and cache_peers out"):
+        with self.assertRaisesRegex(ValueError, "remove cache_memory, cache_dir and cache_peers"):
             self.loader(local_dir=local, cache_memory="1MiB")
         with self.assertRaisesRegex(ValueError, "local_dir is empty"):
             self.loader(local_dir="")
         with self.assertRaisesRegex(ValueError, "local_dir holds .* a list makes its samples in Python"):
             millrace.DataLoader(list(range(10)), shuffle="partial", local_dir=local)
-        with self.assertRaisesRegex(ValueError, "the loader is rank 1 of 2, and MPI has this process as "
+        with self.assertRaisesRegex(ValueError, "the loader is rank 1 of 2, but in MPI this process is "
                                                 "rank 0 of 1"):
             self.loader(local_dir=local, rank=1, world_size=2)
 
@@ -216,8 +216,9 @@ class OneRankTest(LocalTest):
         done = subprocess.run([sys.executable, "train.py", '{"epochs": 1}'], cwd=self.folder,
                               env=environment, capture_output=True, text=True, timeout=900, check=False)
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, "local_dir: this is rank 1 of 2, but MPI knows 1 rank.*start one "
-                                      "process a rank by mpirun.*, or leave it out: the batches are the same")
+        self.assertRegex(done.stderr, "local_dir: this is rank 1 of 2, but MPI has 1 rank.*start one "
+                                      "process per rank with mpirun.*, or remove the option: the batches are "
+                                      "the same")
 
 
 @unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")

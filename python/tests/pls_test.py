@@ -103,14 +103,14 @@ class PlsTest(unittest.TestCase):
     def test_a_class_that_the_file_lacks_is_named(self):
         (self.folder / "classes.txt").write_text("eel\ncat\n")
         done = self.train(1, 0, code=1)
-        self.assertIn("does not have the class 'dog'", done.stderr)
+        self.assertIn("does not list the class 'dog'", done.stderr)
 
     def test_ranks_that_mpi_does_not_know_are_refused(self):
         environment = os.environ | {"RANK": "1", "WORLD_SIZE": "2"}
         done = subprocess.run([sys.executable, "train.py", "0"], cwd=self.folder, env=environment,
                               capture_output=True, text=True, timeout=900, check=False)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("start one process a rank by mpirun or srun --mpi=pmix", done.stderr)
+        self.assertIn("start one process per rank with mpirun or srun --mpi=pmix", done.stderr)
 
 
 if __name__ == "__main__":

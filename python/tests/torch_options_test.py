@@ -120,7 +120,7 @@ class Refused(unittest.TestCase):
 
     def test_what_says_the_same_twice_is_refused(self):
         batches = BatchSampler(SequentialSampler(DATA), 6, drop_last=True)
-        self.refuses("one or the other", batch_sampler=batches, batch_size=4)
+        self.refuses("one or the others", batch_sampler=batches, batch_size=4)
         self.refuses("not both", sampler=SequentialSampler(DATA), shuffle=True)
         self.refuses("not both", generator=torch.Generator(), seed=3, shuffle=True)
         self.refuses("prefetch_factor=2", prefetch_factor=2)

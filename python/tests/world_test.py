@@ -100,7 +100,7 @@ class WorldTest(unittest.TestCase):
                          [(0, place) for place in (0, 1, 2, 5, 4, 3)])
 
     def test_uneven_nodes_are_refused(self):
-        with self.assertRaisesRegex(ValueError, "as many ranks"):
+        with self.assertRaisesRegex(ValueError, "same number of ranks"):
             shards(World(0, 5, 0, 2), "node")
 
 

@@ -1,9 +1,9 @@
-"""The loader: batches of training data, read and decoded ahead by threads of C++.
+"""The loader: batches of training data that C++ threads read and decode ahead of time.
 
     loader = millrace.DataLoader(millrace.ImageFolder("train"), batch_size=256, shuffle=True)
     for images, labels in loader: ...
 
-Works with PyTorch, with NumPy alone, and with neither. docs/guide/loader-python.md.
+Works with PyTorch, with only NumPy, or with neither. See docs/guide/loader-python.md.
 """
 
 from millrace.loader._errors import SampleError

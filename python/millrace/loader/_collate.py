@@ -1,4 +1,4 @@
-"""Collate: samples of a Python dataset become a batch, as torch's default does it."""
+"""Collate: makes a batch from samples of a Python dataset, like torch's default_collate."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional
@@ -6,8 +6,8 @@ import sys
 
 
 class Collate:
-    """Tensors, arrays and numbers are stacked; texts and bytes become a list; dicts, tuples and lists
-    are taken apart, and their parts collated."""
+    """Stacks tensors, arrays and numbers; puts str and bytes into a list; collates the elements of
+    dicts, tuples and lists recursively."""
 
     def __init__(self, kind: str, convert_number_list: Callable[[list], Any]) -> None:
         self._kind = kind
@@ -38,7 +38,7 @@ class Collate:
             return type(first)(*(self(part) for part in self._parts(samples)))
         if isinstance(first, Sequence):
             return [self(part) for part in self._parts(samples)]
-        raise TypeError(f"a sample of type {type(first).__name__} has no obvious batch: give "
+        raise TypeError(f"cannot make a batch of samples of type {type(first).__name__}: give "
                         "collate_fn=, or return tensors, arrays, numbers, str, dict or tuples")
 
     def _stack(self, first: Any, samples: Sequence) -> Optional[Any]:
@@ -56,6 +56,6 @@ class Collate:
     def _parts(samples: Sequence) -> list:
         lengths = {len(sample) for sample in samples}
         if len(lengths) != 1:
-            raise ValueError(f"samples of one batch have {min(lengths)} to {max(lengths)} parts; "
-                             "they must have as many each")
+            raise ValueError(f"samples of one batch have {min(lengths)} to {max(lengths)} elements; "
+                             "all samples must have the same number")
         return list(zip(*samples))

@@ -1,6 +1,6 @@
-"""What the loader raises that Python has no word for."""
+"""Exceptions of the loader that have no equivalent in Python."""
 
 
 class SampleError(RuntimeError):
-    """A sample cannot be read or decoded. The message names it as a user finds it: the file, and
-    the place in it. `skip_bad_samples=True` counts such samples and leaves them out."""
+    """A sample cannot be read or decoded. The message names the file and the position in it.
+    `skip_bad_samples=True` counts such samples and skips them."""

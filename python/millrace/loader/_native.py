@@ -1,11 +1,11 @@
-"""The one place that imports the extension, and says how to have it where it is not there."""
+"""The only place that imports the extension. If it is missing, the error says how to get it."""
 
 try:
     from millrace import _loader as native
 except ImportError as error:
     raise ImportError(
-        "millrace's loader is not in this build of the package "
-        f"({error}). Install it by `pip install .`, or, for the build tree, install pybind11 "
+        "this build of the package does not include millrace's loader "
+        f"({error}). Install it with `pip install .`, or, for the build tree, install pybind11 "
         "(Debian: pybind11-dev) and run cmake again; `millrace.trace` works without it"
     ) from error
 

@@ -1,4 +1,4 @@
-"""What DataLoader was given, checked and in the words of C++."""
+"""Options of DataLoader, validated and translated for C++."""
 
 import os
 from typing import Any, Optional, Union
@@ -13,22 +13,23 @@ SHUFFLES = ("off", "global", "local", "partial", "file")
 def shuffle_name(shuffle: Union[bool, str, None]) -> str:
     name = {False: "off", None: "off", True: "global"}.get(shuffle, shuffle)  # type: ignore[arg-type]
     if name not in SHUFFLES:
-        raise ValueError(f"shuffle={shuffle!r}: there are False, True, "
+        raise ValueError(f"shuffle={shuffle!r}: expected False, True, "
                          + ", ".join(repr(known) for known in SHUFFLES))
     return name
 
 
 def shards(world: World, shard: str) -> tuple:
-    """How many hold samples of their own (0: every rank), and the place of this rank."""
+    """The number of shards (0: one per rank), and the position of this rank among the ranks."""
     if shard == "rank":
         return 0, world.rank
     if shard not in ("node", "both"):
-        raise ValueError(f"shard={shard!r}: there are 'rank', 'node' and 'both'")
+        raise ValueError(f"shard={shard!r}: expected 'rank', 'node' or 'both'")
     if world.node_count == 0:
-        raise ValueError(f"shard={shard!r} needs as many ranks on every node, and there are {world.size} "
-                         f"ranks, {world.local_size} of them here. Take shard='rank'")
-    # Shard s has the positions s, s + nodes, ...; ranks are numbered so that those of a node have
-    # only such positions, whatever the launcher's numbering is within its blocks of a node each.
+        raise ValueError(f"shard={shard!r} needs the same number of ranks on every node, but there are "
+                         f"{world.size} ranks, {world.local_size} of them here. Use shard='rank'")
+    # Shard s has the positions s, s + nodes, ... Number the ranks so that those of a node visit
+    # only these positions, however the launcher numbers ranks within a node. Assumes that the ranks
+    # of a node are consecutive.
     node = world.rank // world.local_size
     if shard == "both":
         return 0, node * world.local_size + world.local_rank
@@ -37,13 +38,13 @@ def shards(world: World, shard: str) -> tuple:
 
 def positive(name: str, value: Any) -> int:
     if not _is_number(value) or not 1 <= int(value) < 2**63:
-        raise ValueError(f"{name}={value!r} is not a number of at least 1")
+        raise ValueError(f"{name}={value!r} is not an integer of at least 1")
     return int(value)
 
 
 def natural(name: str, value: Any, most: int = 2**64 - 1) -> int:
     if not _is_number(value) or not 0 <= int(value) <= most:
-        raise ValueError(f"{name}={value!r} is not a number from 0 to {most}")
+        raise ValueError(f"{name}={value!r} is not an integer from 0 to {most}")
     return int(value)
 
 
@@ -52,12 +53,13 @@ def _is_number(value: Any) -> bool:
 
 
 def deadline(timeout: Optional[float]) -> float:
-    """In seconds; none, as torch has 0, is thirty years: what a clock of nanoseconds can hold."""
+    """In seconds. None and 0 (as in torch) mean no timeout: thirty years, which fits into
+    nanoseconds."""
     forever = 1e9
     if timeout is None or timeout == 0:
         return forever
     if not timeout > 0:
-        raise ValueError(f"timeout={timeout!r} is not a number of seconds; 0 waits for ever")
+        raise ValueError(f"timeout={timeout!r} is not a positive number of seconds; 0 waits forever")
     return min(float(timeout), forever)
 
 
@@ -67,13 +69,13 @@ def size_of(memory: Union[int, str], name: str = "memory") -> int:
 
 def cache_of(memory: Union[int, str, None], directory: Any, disk: Union[int, str, None],
              peers: bool) -> dict:
-    """What is kept near, for the loader of C++."""
+    """The cache options of the C++ loader."""
     if (directory is None) != (disk is None):
-        raise ValueError("give cache_dir, a directory on this node's disk, and cache_disk, how much of "
-                         "it may be taken, or neither")
+        raise ValueError("give both cache_dir (a directory on this host's disk) and cache_disk (how "
+                         "much of it may be used), or neither")
     if peers and memory is None and disk is None:
-        raise ValueError("cache_peers=True lets ranks ask each other for what they keep: give "
-                         "cache_memory, or cache_dir and cache_disk, to keep it in")
+        raise ValueError("cache_peers=True lets ranks read from each other's caches, but there is no "
+                         "cache: give cache_memory, or cache_dir and cache_disk")
     return {"cache_memory_bytes": 0 if memory is None else size_of(memory, "cache_memory"),
             "cache_disk_bytes": 0 if disk is None else size_of(disk, "cache_disk"),
             "cache_directory": b"" if directory is None else os.fsencode(directory),
@@ -82,37 +84,36 @@ def cache_of(memory: Union[int, str, None], directory: Any, disk: Union[int, str
 
 def refuse_cache(dataset: Any, cache: dict, local_dir: Any) -> None:
     if cache["cache_memory_bytes"] or cache["cache_disk_bytes"] or local_dir is not None:
-        given = "cache_memory and cache_dir keep" if local_dir is None else "local_dir holds"
+        given = "cache_memory and cache_dir keep" if local_dir is None else "local_dir keeps"
         raise ValueError(f"{given} encoded samples of files that C++ reads "
-                         f"(ImageFolder, Files, RawFolder, ArrayFolder), and a {type(dataset).__name__} "
-                         "makes its samples in Python. Leave them out")
+                         f"(ImageFolder, Files, RawFolder, ArrayFolder), but {type(dataset).__name__} "
+                         "makes its samples in Python. Remove these options")
 
 
 def local_of(directory: Any, shuffle: str, cache: dict) -> dict:
-    """Where the rank holds its samples, for the loader of C++."""
+    """The shard storage option of the C++ loader."""
     if directory is None:
         return {"local_directory": b""}
     if not os.fspath(directory):
-        raise ValueError("local_dir is empty: give a directory on this node's own disk")
+        raise ValueError("local_dir is empty: give a directory on this host's own disk")
     if shuffle != "partial":
-        raise ValueError(f"local_dir is for shuffle='partial', and this is {shuffle!r}: only there does "
-                         "each rank have samples of its own that move. Give cache_dir to keep samples "
-                         "near for other orders")
+        raise ValueError(f"local_dir needs shuffle='partial', but shuffle is {shuffle!r}. Use "
+                         "cache_dir to keep samples on a local disk with other shuffles")
     if cache["cache_memory_bytes"] or cache["cache_disk_bytes"]:
-        raise ValueError("local_dir holds all samples of this rank on its own disk already: leave "
-                         "cache_memory, cache_dir and cache_peers out")
+        raise ValueError("local_dir already keeps all samples of this rank on its own disk: remove "
+                         "cache_memory, cache_dir and cache_peers")
     return {"local_directory": os.fsencode(directory)}
 
 
 def connect_ranks(option: str, world: World, place: int) -> None:
-    """For an option by which ranks talk. Collective."""
+    """Connects the ranks, for an option that needs communication. Collective."""
     try:
         rank, size = connect()
     except RuntimeError as error:
-        raise RuntimeError(f"{option}: {error}, or leave it out: the batches are the same, read from "
-                           "the dataset") from None
+        raise RuntimeError(f"{option}: {error}, or remove the option: the batches are the same, "
+                           "but read from the dataset") from None
     if (rank, size) != (world.rank, world.size):
-        raise ValueError(f"{option}: the loader is rank {world.rank} of {world.size}, and MPI "
-                         f"has this process as rank {rank} of {size}. Leave rank and world_size out")
+        raise ValueError(f"{option}: the loader is rank {world.rank} of {world.size}, but in MPI this "
+                         f"process is rank {rank} of {size}. Remove rank and world_size")
     if place != rank:
-        raise ValueError(f"{option} does not go with shard='node'; take shard='rank'")
+        raise ValueError(f"{option} does not work with shard='node'; use shard='rank'")

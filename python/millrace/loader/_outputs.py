@@ -1,6 +1,6 @@
-"""Outputs: arrays of the loader as tensors of torch, arrays of numpy, or as they are.
+"""Outputs: the loader's arrays as torch tensors, as numpy arrays, or unconverted.
 
-None of them copies. The memory is the loader's, and is used again when the last tensor lets go.
+No conversion copies. The loader owns the memory, and reuses it when the last tensor is released.
 """
 
 import importlib
@@ -10,16 +10,16 @@ KINDS = ("torch", "numpy", "array")
 
 
 def choose(kind: Optional[str]) -> str:
-    """`kind`, or the best that can be imported."""
+    """`kind`; by default the first of torch and numpy that can be imported, or "array"."""
     if kind is not None:
         if kind not in KINDS:
-            raise ValueError(f"output={kind!r}: there are {', '.join(KINDS)} and dict")
+            raise ValueError(f"output={kind!r}: expected {', '.join(KINDS)} or dict")
         return kind
     return next((name for name in ("torch", "numpy") if _module(name) is not None), "array")
 
 
 def converter(kind: str) -> Callable[[Any], Any]:
-    """What turns an Array of the extension into the output."""
+    """A function that converts an Array of the extension."""
     if kind == "array":
         return lambda array: array
     module = _module(kind)
@@ -39,7 +39,7 @@ def _torch_converter(torch: Any) -> Callable[[Any], Any]:
     from_dlpack = torch.utils.dlpack.from_dlpack
 
     def convert(array: Any) -> Any:
-        # torch before 2.1 takes no booleans by DLPack.
+        # torch before 2.1 does not accept booleans over DLPack.
         if array.dtype == "bool":
             return from_dlpack(array.as_bytes().__dlpack__()).view(torch.bool)
         return from_dlpack(array.__dlpack__())
@@ -50,7 +50,7 @@ def _torch_converter(torch: Any) -> Callable[[Any], Any]:
 def _numpy_converter(numpy: Any) -> Callable[[Any], Any]:
     def convert(array: Any) -> Any:
         if array.dtype == "bfloat16":
-            raise ValueError("numpy has no bfloat16; take output='torch', or another dtype")
+            raise ValueError("numpy has no bfloat16; use output='torch', or another dtype")
         return numpy.asarray(array)
 
     return convert

@@ -1,18 +1,20 @@
-"""Pinned memory: for which GPU, and for batches that are not made in it."""
+"""Pinned memory: which GPU to pin for, and how to pin batches of Python datasets."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 
 def gpu_to_pin_for() -> Optional[int]:
-    """This process's GPU, as CUDA counts them; None without one, and nothing is pinned, as by torch."""
+    """The CUDA index of this process's GPU. None without a GPU: then, as in torch, nothing is
+    pinned."""
     import torch
     has_cuda = torch.version.cuda is not None and torch.cuda.is_available()
     return torch.cuda.current_device() if has_cuda else None
 
 
 def then_pin(transform: Optional[Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    """For batches of Python datasets, in the thread that makes them: these are copied, as by torch."""
+    """For Python datasets: like torch, copies a batch into pinned memory on the thread that made
+    it."""
     return pin if transform is None else lambda batch: pin(transform(batch))
 
 

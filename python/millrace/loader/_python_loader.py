@@ -1,8 +1,8 @@
-"""PythonLoader: batches of a map-style Python dataset, fetched ahead by threads.
+"""PythonLoader: batches of a map-style Python dataset, prefetched by threads.
 
-The same orders, shares and states as the loader of C++, and the same methods. Threads take whole
-batches in turn; at most `prefetch` batches are under way or wait to be taken. Code that holds the
-GIL does not run faster for it: reading, decompressing and most of numpy, PIL and torch let go of it.
+It has the orders, shares, states and methods of the C++ loader. Each thread makes whole batches;
+at most `prefetch` batches are in progress or ready. Threads do not speed up code that holds the GIL.
+Reading, decompressing and most of numpy, PIL and torch release it.
 """
 
 import json
@@ -21,7 +21,7 @@ from millrace.loader._native import native
 
 @dataclass
 class PythonBatch:
-    """What a batch of C++ says of itself, with the collated samples in place of arrays."""
+    """Like a C++ batch, but with the collated samples instead of arrays."""
 
     epoch: int
     index: int
@@ -38,13 +38,13 @@ class PythonBatch:
 class PythonOptions:
     dataset: Any
     order: Any  # native.Order
-    # The order with another number of shards, where none was asked for: None of a fixed number.
+    # Makes the order for another number of shards; None if the number is fixed.
     reshard: Optional[Callable[[int], Any]]
     rank: int
     world_size: int
     batch_size: int
     tail: str
-    thread_count: int  # 0: who asks for a batch makes it
+    thread_count: int  # 0: next() makes the batch itself
     prefetch_batches: int
     collate: Callable[[list], Any]
     transform: Optional[Callable[[Any], Any]]
@@ -85,7 +85,7 @@ class PythonLoader:
 
     def _make_here(self, run: "_Run") -> PythonBatch:
         if self._shared.is_closed:
-            raise RuntimeError("the loader was closed")
+            raise RuntimeError("the loader is closed")
         batch = _make(self._shared, run, run.handed)
         run.handed += 1
         return batch
@@ -112,17 +112,17 @@ class PythonLoader:
 
     def restore(self, text: str) -> None:
         self._check_process()
-        native.check_state(text)  # says what is wrong with a text that is no state
+        native.check_state(text)  # raises with a reason if the text is not a state
         given = json.loads(text)
         order = self._options.order
         if self._options.reshard is not None:
-            order = self._options.reshard(given["shards"])  # saved by another number of ranks
+            order = self._options.reshard(given["shards"])  # may have been saved by another number of ranks
         own = json.loads(native.state_text(order, given["epoch"], given["done"]))
         for key, value in own.items():
             if given[key] != value:
-                raise ValueError(f"the state is of another job: its {key} is {given[key]}, here it "
-                                 f"is {value}. Give the dataset, the seed and the shuffling it was "
-                                 "saved with")
+                raise ValueError(f"the state is from another job: its {key} is {given[key]}, here it "
+                                 f"is {value}. Use the dataset, seed and shuffle it was saved "
+                                 "with")
         self._options.order = order
         self._start(given["epoch"], given["done"])
 
@@ -140,7 +140,7 @@ class PythonLoader:
 
     def _start_threads(self) -> None:
         while len(self._threads) < self._options.thread_count:
-            # A daemon, so that a dataset that is stuck cannot keep the program from ending.
+            # A daemon, so that a dataset that hangs cannot keep the program from exiting.
             thread = threading.Thread(target=_work, args=(self._shared,), daemon=True,
                                       name=f"millrace-{len(self._threads)}")
             self._threads.append(thread)
@@ -151,29 +151,29 @@ class PythonLoader:
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
-            raise RuntimeError(f"this process was forked from {self._process}, and the loader's "
+            raise RuntimeError(f"this process was forked from {self._process}, but the loader's "
                                "threads stayed there. Make the DataLoader in the process that "
                                "iterates over it")
 
     def _stuck_sentence(self, run: "_Run") -> str:
         sample = run.busy.get(run.handed)
         what = f"sample {sample}" if sample is not None else f"batch {run.handed}"
-        return (f"{what} of the dataset has not come within {self._options.timeout_seconds:g} s; "
-                "look at what its __getitem__ waits for, or give a larger timeout=")
+        return (f"{what} of the dataset was not ready within {self._options.timeout_seconds:g} s; "
+                "check what __getitem__ waits for, or give a larger timeout=")
 
 
 @dataclass
 class _Run:
-    """One pass from `done` on: which batches were taken on, are ready, were handed out."""
+    """One pass that starts at position `done`: the progress of its batches."""
 
     options: PythonOptions
     epoch: int
     done: int
     share: Any = None
-    taken: int = 0
-    handed: int = 0
+    taken: int = 0   # batches that threads have started
+    handed: int = 0  # batches that next() has returned
     ready: dict = field(default_factory=dict)  # by index: a PythonBatch or an exception
-    busy: dict = field(default_factory=dict)   # by index: the sample that is being fetched
+    busy: dict = field(default_factory=dict)   # by index: the sample being fetched
 
     def __post_init__(self) -> None:
         options = self.options
@@ -185,7 +185,7 @@ class _Run:
 
 
 class _Shared:
-    """What the threads know. Not the loader itself: that could then never end."""
+    """State shared with the threads. They do not hold the loader, which could then never be freed."""
 
     def __init__(self, options: PythonOptions) -> None:
         self.options = options
@@ -201,12 +201,12 @@ class _Shared:
     def begin(self, run: _Run) -> None:
         with self.changed:
             if self.is_closed:
-                raise RuntimeError("the loader was closed")
+                raise RuntimeError("the loader is closed")
             self.run = run
             self.changed.notify_all()
 
     def close(self) -> None:
-        # At the end of a forked child: a thread that stayed in the parent may hold the lock for ever.
+        # In a forked child, a thread that stayed in the parent may hold the lock forever.
         if os.getpid() != self.process:
             return
         with self.changed:
@@ -215,18 +215,19 @@ class _Shared:
             self.changed.notify_all()
 
     def wait(self, run: _Run, deadline: float) -> Any:
-        """The next batch of the run, or the error in its place; None at the deadline."""
+        """The next batch of the run, or its exception; None after the deadline."""
         with self.changed:
             if self.run is not run:
                 self.run = run
                 self.changed.notify_all()
             while run.handed not in run.ready:
                 if self.is_closed:
-                    return RuntimeError("the loader was closed")
-                # Not right after the wait: a batch may have come while it took the lock again.
+                    return RuntimeError("the loader is closed")
+                # Check here and not right after the wait: a batch may have arrived while it
+                # reacquired the lock.
                 if time.monotonic() > deadline:
                     return None
-                # In slices: a wait without end could not be interrupted by Ctrl-C everywhere.
+                # In slices: on some platforms Ctrl-C cannot interrupt an unlimited wait.
                 self.changed.wait(0.2)
             result = run.ready[run.handed]
             if not isinstance(result, BaseException):
@@ -236,7 +237,7 @@ class _Shared:
             return result
 
     def take_work(self) -> Optional[tuple]:
-        """A run and the index of a batch to make; None when the loader has ended."""
+        """A run and the index of a batch to make; None after close()."""
         with self.changed:
             began = time.monotonic()
             while not self.is_closed and (self.run is None or not self.run.has_work()):
@@ -268,7 +269,7 @@ def _work(shared: _Shared) -> None:
         except BaseException as error:  # the consumer raises it
             result = error
         shared.finish(run, index, result)
-        del work, run, result  # nothing of a batch is kept while the thread waits
+        del work, run, result  # do not keep a batch alive while the thread waits
 
 
 def _make(shared: _Shared, run: _Run, index: int) -> PythonBatch:

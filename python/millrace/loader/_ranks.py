@@ -1,4 +1,4 @@
-"""The one connection of this process to the other ranks, over MPI: begun when it is first needed."""
+"""This process's only connection to the other ranks, over MPI. Opened on first use."""
 
 import atexit
 import weakref
@@ -11,18 +11,18 @@ _users: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def connect() -> tuple:
-    """(rank, size), as the launcher of MPI has it; (0, 1) without one. Collective."""
+    """(rank, size) according to MPI; (0, 1) without an MPI launcher. Collective."""
     rank, size = native.connect()
     world = World.find()
     if world.size > 1 and (world.rank, world.size) != (rank, size):
-        raise RuntimeError(f"this is rank {world.rank} of {world.size}, but MPI knows {size} rank(s). "
-                           "Samples are exchanged over MPI: start one process a rank by mpirun or "
-                           "srun --mpi=pmix, without torchrun")
+        raise RuntimeError(f"this is rank {world.rank} of {world.size}, but MPI has {size} rank(s). "
+                           "Samples are exchanged over MPI: start one process per rank with mpirun "
+                           "or srun --mpi=pmix, without torchrun")
     return rank, size
 
 
 def close_at_exit(user: Any) -> None:
-    """`user` talks to other ranks, and is closed before the connection is."""
+    """At exit, closes `user`, which communicates with other ranks, before the connection."""
     _users.add(user)
 
 

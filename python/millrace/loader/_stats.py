@@ -1,30 +1,33 @@
-"""Stats: where the time of a loader went, as a dict that reads as a sentence or two."""
+"""Stats: where a loader spent its time. A dict that prints as a few sentences."""
 
 from typing import Any, Dict, List
 
 
 class Stats(Dict[str, Any]):
-    """A dict; `print` shows it for people. Times are seconds.
+    """A dict that prints as text. Times are in seconds.
 
-    `wait_seconds` is what the training waited for batches; `read_seconds` and `decode_seconds` are of
-    all threads together; `blocked_seconds` is what threads waited for the training to let go of a
-    batch. `buffers_allocated`, for what C++ reads, is how often memory for a batch was asked of the
-    system: it grows where batches are held, and else only at the start. `reads`, for what C++ reads,
-    has by which `engine` samples are read now, what each `measured` where there was a choice, and
-    why there was none (`refusal`). `seconds` is from the first batch asked for to the last one handed
-    out. `cache`, where samples are kept near, has samples, bytes and bytes_per_second of each tier
-    (memory, disk, peer, and source: the files). `local`, with local_dir, has what was exchanged with
-    other ranks (`samples_sent`, `bytes_sent`, `samples_received`, `bytes_received`), which part of
-    that work hid behind the training (`hidden_share`), what was waited for it (`wait_seconds`) and
-    for other ranks (`agreeing_seconds`), what is held (`held_samples`, `held_bytes`, in a file of
-    `file_bytes`; at most `stored_samples_max` at a time), and what was copied from the dataset
-    (`staged_samples`, `staged_bytes`, `staging_seconds`, `unreadable_samples`).
+    wait_seconds: how long training waited for batches.
+    read_seconds, decode_seconds: the sum over all threads.
+    blocked_seconds: how long threads waited for training to release a batch.
+    seconds: from the first request for a batch to the last batch returned.
+    buffers_allocated (only for what C++ reads): how often memory for a batch was allocated. It grows
+        at the start and while the program holds batches.
+    reads (only for what C++ reads): the `engine` in use; the speed of each engine that was
+        `measured`, if there was a choice; and why there was none (`refusal`).
+    cache (only with a cache): samples, bytes and bytes_per_second of each tier: memory, disk, peer,
+        and source (the files).
+    local (only with local_dir): what was exchanged with other ranks (`samples_sent`, `bytes_sent`,
+        `samples_received`, `bytes_received`), the share of that work that overlapped with training
+        (`hidden_share`), how long the rank waited for the exchange (`wait_seconds`) and for other
+        ranks (`agreeing_seconds`), what it holds (`held_samples`, `held_bytes`, in a file of
+        `file_bytes`; at most `stored_samples_max` at a time), and what it copied from the dataset
+        (`staged_samples`, `staged_bytes`, `staging_seconds`, `unreadable_samples`).
     """
 
     def __str__(self) -> str:
         lines = [self._first_line(), self._wait_line(), self._thread_line()]
         if self["bad_samples"]:
-            lines.append(f"  {self['bad_samples']:,} bad samples were left out; the first: "
+            lines.append(f"  {self['bad_samples']:,} bad samples were skipped; the first: "
                          f"{self['first_bad_sample']}")
         lines += self._read_lines()
         lines += self._cache_lines()
@@ -35,9 +38,9 @@ class Stats(Dict[str, Any]):
         reads = self.get("reads")
         if reads is None or not reads["measured"]:
             return []
-        parts = [f"{name} {way['bytes_per_second'] / 1e6:,.0f} MB/s a thread"
+        parts = [f"{name} {way['bytes_per_second'] / 1e6:,.0f} MB/s per thread"
                  for name, way in reads["measured"].items()]
-        return [f"  reads by {reads['engine']}, as measured: " + ", ".join(parts)]
+        return [f"  reads with {reads['engine']}; measured: " + ", ".join(parts)]
 
     def _cache_lines(self) -> List[str]:
         cache = self.get("cache")
@@ -45,11 +48,11 @@ class Stats(Dict[str, Any]):
             return []
         used = [(name, cache[name]) for name in ("memory", "disk", "peer", "source")
                 if cache[name]["samples"]]
-        parts = [f"{use['samples']:,} of {name} ({use['bytes_per_second'] / 1e6:,.0f} MB/s)"
+        parts = [f"{use['samples']:,} from {name} ({use['bytes_per_second'] / 1e6:,.0f} MB/s)"
                  for name, use in used]
         lines = ["  samples: " + ", ".join(parts)] if parts else []
         if cache["disk_ended_by"]:
-            lines.append(f"  nothing more is kept on disk: {cache['disk_ended_by']}")
+            lines.append(f"  no more samples are kept on disk: {cache['disk_ended_by']}")
         return lines
 
     def _local_lines(self) -> List[str]:
@@ -58,7 +61,7 @@ class Stats(Dict[str, Any]):
             return []
         lines = [f"  holds {local['held_samples']:,} samples ({local['held_bytes'] / 1e6:,.1f} MB); sent "
                  f"{local['samples_sent']:,} ({local['bytes_sent'] / 1e6:,.1f} MB) to other ranks, "
-                 f"{local['hidden_share']:.0%} hidden behind the training"]
+                 f"{local['hidden_share']:.0%} overlapped with training"]
         if local["unreadable_samples"]:
             lines.append(f"  {local['unreadable_samples']:,} samples could not be copied; the first: "
                          f"{local['first_unreadable']}")
@@ -74,7 +77,7 @@ class Stats(Dict[str, Any]):
         share = self["wait_seconds"] / self["seconds"] if self["seconds"] > 0 else 0
         text = f"  training waited {self['wait_seconds']:.2f} s for batches ({share:.0%} of the time)"
         if self["seconds"] < 1:
-            return text  # too short to judge by
+            return text  # too short to judge
         if share < 0.05:
             return text + ": the loader keeps up"
         if self["decode_seconds"] > 2 * self["read_seconds"]:
@@ -84,5 +87,5 @@ class Stats(Dict[str, Any]):
     def _thread_line(self) -> str:
         threads = "1 thread" if self["threads"] == 1 else f"{self['threads']} threads"
         return (f"  {threads}: read {self['read_seconds']:.2f} s, decoded "
-                f"{self['decode_seconds']:.2f} s, waited {self['blocked_seconds']:.2f} s for the "
+                f"{self['decode_seconds']:.2f} s, waited {self['blocked_seconds']:.2f} s for "
                 f"training; {self['bytes_read']:,} bytes read; {self['prefetch']} batches ahead")

@@ -1,7 +1,7 @@
-"""Options of torch's DataLoader in our words, so that a script changes its class and nothing else.
+"""Options of torch's DataLoader, so that a script only has to change the class.
 
-What has a meaning here is taken over; what is about worker processes means nothing and is let pass;
-what would change the training if it were ignored is refused, with what to give instead.
+Options with an equivalent here are translated. Options about worker processes are ignored. Options
+that would change the training if they were ignored are refused, and the error names an alternative.
 """
 
 import sys
@@ -10,13 +10,13 @@ from typing import Any, Optional, Union
 
 from millrace.loader._options import natural
 
-_TAKEN = ("a SequentialSampler, a RandomSampler without replacement, a SubsetRandomSampler or a "
-          "DistributedSampler")
+_SUPPORTED_SAMPLERS = ("SequentialSampler, RandomSampler without replacement, SubsetRandomSampler "
+                       "and DistributedSampler")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Which samples come in which order and how many at once, as it was asked for."""
+    """The requested samples, their order and the batch size."""
 
     dataset: Any
     batch_size: Any
@@ -28,7 +28,7 @@ class Asked:
 
 
 def without_samplers(asked: Asked, sampler: Any, batch_sampler: Any, generator: Any) -> Asked:
-    """The same, said by dataset, shuffle and seed alone."""
+    """The same request, expressed only with dataset, shuffle, seed and ranks."""
     if batch_sampler is not None:
         sampler, asked = _of_batches(asked, sampler, batch_sampler)
     if sampler is not None:
@@ -41,62 +41,62 @@ def refuse_iterable(dataset: Any) -> None:
     data = _torch_data()
     is_stream = data is not None and isinstance(dataset, data.IterableDataset)
     if is_stream or not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-        raise TypeError(f"{type(dataset).__name__} is no dataset whose order can be known ahead: it "
-                        "needs __len__ and __getitem__, and an iterable has its own order. Tar and "
-                        "TFRecord shards are read in any order by millrace.Files")
+        raise TypeError(f"the order of {type(dataset).__name__} cannot be known in advance: a dataset "
+                        "needs __len__ and __getitem__, and an iterable has its own order. "
+                        "millrace.Files reads tar and TFRecord shards in any order")
 
 
 def refuse_worker_init(worker_init_fn: Any) -> None:
     if worker_init_fn is not None:
-        raise ValueError("worker_init_fn: there are no worker processes. Call it once yourself where "
-                         "it sets something up; random crops and flips follow from seed= and the "
+        raise ValueError("worker_init_fn: there are no worker processes. If it sets something up, call "
+                         "it once yourself. Random crops and flips depend only on seed= and the "
                          "epoch, in every thread")
 
 
 def pace_of(num_threads: Optional[int], num_workers: Optional[int], prefetch: Optional[int],
             prefetch_factor: Optional[int]) -> dict[str, Any]:
-    """Threads and batches ahead; 0 is what the loader finds best."""
+    """The number of threads and of prefetched batches. 0: the loader chooses."""
     ahead = prefetch
     if prefetch_factor is not None and num_workers != 0:
         if prefetch is not None or num_workers is None:
-            raise ValueError(f"prefetch_factor={prefetch_factor} is for each of num_workers: give "
-                             "both, or prefetch=, the batches ahead of all threads together")
+            raise ValueError(f"prefetch_factor={prefetch_factor} is per worker: give num_workers too, "
+                             "or prefetch=, the number of batches for all threads together")
         ahead = prefetch_factor * num_workers
     return {"thread_count": natural("num_threads", num_threads or num_workers or 0, 4096),
             "prefetch_batches": natural("prefetch", ahead or 0, 2**32 - 1)}
 
 
 def is_subset(dataset: Any) -> bool:
-    """Whether it is torch's Subset itself: one that was derived may do more."""
+    """Whether it is exactly torch's Subset: a derived class may do more."""
     data = _torch_data()
     return data is not None and type(dataset) is data.Subset
 
 
 def epoch_of(sampler: Any) -> Optional[int]:
-    """What set_epoch() of a DistributedSampler was last told; None of other samplers."""
+    """The epoch last given to a DistributedSampler's set_epoch(); None for other samplers."""
     return sampler.epoch if _is_distributed(sampler) else None
 
 
 def _torch_data() -> Any:
-    # Who has not imported torch has no object of it.
+    # If torch is not imported, no object can be an instance of its classes.
     return getattr(getattr(sys.modules.get("torch"), "utils", None), "data", None)
 
 
 def _is_distributed(sampler: Any) -> bool:
-    # By its members: samplers of other libraries have taken them over.
+    # By its attributes: samplers of other libraries copy them.
     wanted = ("num_replicas", "rank", "shuffle", "seed", "drop_last", "epoch")
     return all(hasattr(sampler, name) for name in wanted)
 
 
 def _of_batches(asked: Asked, sampler: Any, batch_sampler: Any) -> tuple:
     if sampler is not None or asked.shuffle or asked.drop_last or asked.batch_size != 1:
-        raise ValueError("batch_sampler says what batch_size, shuffle, sampler and drop_last say: "
-                         "give one or the other")
+        raise ValueError("batch_sampler replaces batch_size, shuffle, sampler and drop_last: give one "
+                         "or the others")
     data = _torch_data()
     if data is None or type(batch_sampler) is not data.BatchSampler:
-        raise ValueError(f"batch_sampler={type(batch_sampler).__name__}: the order must be known "
-                         f"ahead. Taken over is a BatchSampler of {_TAKEN}; else give batch_size= "
-                         "and shuffle=")
+        raise ValueError(f"batch_sampler={type(batch_sampler).__name__}: the order must be known in "
+                         f"advance. Supported is a BatchSampler of {_SUPPORTED_SAMPLERS}. Otherwise "
+                         "give batch_size= and shuffle=")
     return batch_sampler.sampler, replace(asked, batch_size=batch_sampler.batch_size,
                                           drop_last=batch_sampler.drop_last)
 
@@ -118,9 +118,10 @@ def _of_sampler(asked: Asked, sampler: Any) -> Asked:
             return replace(asked, shuffle=False)
         if kind is data.RandomSampler and not sampler.replacement:
             return replace(asked, shuffle=True)
-    raise ValueError(f"sampler={kind.__name__}: the order must be known ahead. Taken over is {_TAKEN} "
-                     "of the whole dataset. Else leave it out and give shuffle= and seed=, or make a "
-                     "loader of Subset(dataset, list(sampler)) for every epoch")
+    raise ValueError(f"sampler={kind.__name__}: the order must be known in advance. Supported are "
+                     f"{_SUPPORTED_SAMPLERS} of the whole dataset. Otherwise remove it and give "
+                     "shuffle= and seed=, or make a loader of Subset(dataset, list(sampler)) for "
+                     "every epoch")
 
 
 def _is_of_all(sampler: Any, dataset: Any) -> bool:

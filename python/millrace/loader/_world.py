@@ -1,4 +1,4 @@
-"""World: which rank of how many this process is, and on which node; from whoever started it."""
+"""World: the rank of this process and the number of ranks, in the job and on this host."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from millrace._trace import _place_variables
 
 @dataclass(frozen=True)
 class World:
-    """The ranks of a job. `local_rank` of `local_size` is the place on the node."""
+    """The ranks of a job. `local_rank` and `local_size` count only the ranks on this host."""
 
     rank: int = 0
     size: int = 1
@@ -19,36 +19,36 @@ class World:
 
     def __post_init__(self) -> None:
         if self.size < 1 or not 0 <= self.rank < self.size:
-            raise ValueError(f"rank {self.rank} of {self.size} ranks: a rank is a number from 0 to "
-                             "one below the number of ranks")
+            raise ValueError(f"rank {self.rank} of {self.size} ranks: a rank must be from 0 to the "
+                             "number of ranks minus 1")
         if self.local_size < 1 or not 0 <= self.local_rank < self.local_size:
-            raise ValueError(f"rank {self.local_rank} of {self.local_size} ranks of a node: it is a "
-                             "number from 0 to one below the number of ranks of the node")
+            raise ValueError(f"local rank {self.local_rank} of {self.local_size} ranks on this host: it "
+                             "must be from 0 to the number of ranks on the host minus 1")
 
     @property
     def node_count(self) -> int:
-        """Where every node has as many ranks; else 0."""
+        """0 if not all hosts have the same number of ranks."""
         return self.size // self.local_size if self.size % self.local_size == 0 else 0
 
     @classmethod
     def find(cls, rank: Optional[int] = None, size: Optional[int] = None) -> "World":
-        """What was given; else torch.distributed where it is initialized; else the launcher's
-        environment; else one rank."""
+        """The given numbers; else those of torch.distributed, if it is initialized; else those of the
+        launcher's environment; else a single rank."""
         if (rank is None) != (size is None):
             raise ValueError("give rank and world_size together, or neither")
-        told = cls.of_environment(os.environ)
+        launched = cls.of_environment(os.environ)
         if rank is None or size is None:
             group = _of_torch()
             if group is None:
-                return told
+                return launched
             rank, size = group
-        if (rank, size) == (told.rank, told.size):
-            return told
+        if (rank, size) == (launched.rank, launched.size):
+            return launched
         return cls(rank, size)
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str]) -> "World":
-        """The variables of src/wire/launchers.h; one rank where they do not tell both numbers."""
+        """From the variables of src/wire/launchers.h; a single rank unless they give rank and size."""
         rank_name, size_name, local_rank_name, local_size_name = _place_variables(environment)
         if rank_name is None or size_name is None:
             return cls()
@@ -63,7 +63,8 @@ class World:
 def _number(environment: Mapping[str, str], name: Optional[str],
             or_else: Optional[int] = None) -> int:
     text = "" if name is None else environment.get(name, "")
-    # Slurm writes "2(x3),1" for three nodes of two tasks and one of one: no number for all nodes.
+    # Slurm writes "2(x3),1" for three hosts of two tasks and one of one: that is not one number for
+    # all hosts.
     text = text[:text.index("(x")] if text.endswith(")") and text.count("(x") == 1 else text
     if text.isdecimal():
         return int(text)
@@ -74,7 +75,7 @@ def _number(environment: Mapping[str, str], name: Optional[str],
 
 
 def _of_torch() -> Optional[tuple[int, int]]:
-    torch = sys.modules.get("torch")  # who has not imported it has not initialized it
+    torch = sys.modules.get("torch")  # if it is not imported, it is not initialized
     distributed = getattr(torch, "distributed", None)
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None

@@ -5,7 +5,7 @@
         for images, labels in loader:
             ...
 
-Every pass is the next epoch. Batches are read ahead by threads, never by worker processes.
+Every pass is the next epoch. Threads prefetch the batches; there are no worker processes.
 """
 
 import json
@@ -33,59 +33,63 @@ from millrace.loader.datasets import Dataset, read_by_native
 
 
 class DataLoader:
-    """Batches of a dataset, as torch's DataLoader gives them, with a state that can be saved.
+    """Batches of a dataset, like torch's DataLoader, with a state that can be saved.
 
-    dataset: an ImageFolder, Files or RawFolder, read and decoded by C++; or anything with
-        `__len__` and `__getitem__`, whose samples Python threads fetch ahead.
-    batch_size: samples of a batch, of this rank.
-    shuffle: False; True or "global": any sample anywhere; "local": each rank keeps its samples;
-        "partial": local, and every epoch a `fraction` of each rank's samples goes to others;
-        "file": files are shuffled, samples stay in order within them.
-    seed: with the epoch, everything that is random follows from it.
-    drop_last, tail: what happens where samples do not fill the last step of all ranks. "drop" leaves
-        them out of this epoch; "pad" fills batches up with samples from the start of the epoch
-        (`loader.batch.is_real` has which); "uneven" lets ranks differ by a batch. By default "drop"
-        with drop_last, else "uneven" for one rank and "pad" for several, as DistributedSampler.
-    epochs: how many the whole run has, counted from epoch 0 also where a state is loaded. The last one
-        is then known, and nothing is read ahead or kept for one after it. A pass more is no error.
-    num_threads (num_workers): by default tuned from the time that training waits.
-    prefetch: batches ahead; by default tuned as well, within `memory` ("1GiB", or bytes).
-    io_depth: reads of a thread that are under way at once, at most, where that is faster than one at
-        a time (`engine=` of the dataset; `stats()["reads"]` says which it is). 1: one at a time.
-    cache_memory, cache_dir with cache_disk: how much of this process's memory ("4GiB", or bytes) and
-        of a directory on the node's disk may keep encoded samples that are read again. The order is
-        known, so that what is needed soonest is kept. By default nothing is.
-    cache_peers: ranks started by mpirun or srun ask each other for what they keep before they read
-        the files. Every rank makes the loader, in the same order as other such loaders.
-    local_dir: for shuffle="partial", a directory on the node's own disk. Each rank copies its samples
-        into it once and reads them from there, and those that go to other ranks travel while the
-        epoch is trained. The batches are the same as without. Several ranks are started by mpirun or
-        srun, and every rank makes the loader and takes its epochs.
-    rank, world_size: by default from torch.distributed where it is initialized, else from the
-        launcher's environment (torchrun, mpirun, srun), else 1.
-    shard: for local and partial, what holds samples of its own: every "rank", or every "node", whose
-        ranks then share them; "both": every rank, of the part that is its node's.
-    pin_memory: batches lie in pinned memory, for copies to a GPU that do not wait.
-    skip_bad_samples: count samples that cannot be read and leave them out; else SampleError.
-    timeout: seconds after which a sample that does not come is named in a TimeoutError; 0: never.
-    output: "torch", "numpy" or "array" (neither); by default the first that can be imported. "dict",
-        for what C++ reads,
-        is the same with every field by its name, and `sample`, `is_real` besides.
-    transform: a function of a whole batch, called in Python.
-    collate_fn: how samples of a Python dataset become a batch.
-    sampler, batch_sampler, generator: of torch, for scripts that have them. A SequentialSampler, a
-        RandomSampler, a SubsetRandomSampler, a DistributedSampler, and a BatchSampler of one of them
-        become the same in the words above; a generator's initial_seed() is the seed.
-    num_workers=0: a Python dataset is asked by the thread that takes the batches, as by torch.
-    persistent_workers, multiprocessing_context, pin_memory_device, in_order: let pass, since threads
-        stay, there are no processes, and batches always come in order. prefetch_factor: batches ahead
+    dataset: an ImageFolder, ArrayFolder, RawFolder or Files, which C++ reads and decodes; or anything
+        with `__len__` and `__getitem__`, whose samples Python threads prefetch.
+    batch_size: samples per batch of this rank.
+    shuffle: False; True or "global": over the whole dataset; "local": each rank shuffles its own
+        samples; "partial": local, and every epoch a `fraction` of each rank's samples moves to other
+        ranks; "file": shuffles files, and keeps the order of the samples in them.
+    seed: together with the epoch, it determines everything that is random.
+    drop_last, tail: what to do if the samples do not fill the last step of all ranks. "drop" skips
+        them in this epoch; "pad" fills the batches with samples from the start of the epoch
+        (`loader.batch.is_real` says which); "uneven" lets ranks differ by a batch. The default is
+        "drop" with drop_last, otherwise "uneven" for one rank and, like DistributedSampler, "pad" for
+        several.
+    epochs: the number of epochs of the whole run, counted from epoch 0 even if a state is loaded.
+        The loader then neither prefetches nor keeps anything beyond the last one. Iterating once more
+        is not an error.
+    num_threads (num_workers): by default tuned to the time that training waits.
+    prefetch: the number of batches to prefetch; by default tuned too, within `memory` ("1GiB", or
+        bytes).
+    io_depth: the most reads that a thread has in flight, if that is faster than one at a time
+        (`engine=` of the dataset; `stats()["reads"]` says which is used). 1: one at a time.
+    cache_memory, cache_dir with cache_disk: how much of this process's memory ("4GiB", or bytes), and
+        of a directory on the host's disk, may keep encoded samples. The order is known, so the
+        samples that are needed soonest are kept. By default, none are.
+    cache_peers: ranks started by mpirun or srun read from each other's caches before they read the
+        files. Every rank must make the loader, and several such loaders in the same order.
+    local_dir: for shuffle="partial", a directory on the host's own disk. Each rank copies its samples
+        into it once and reads them from there. Samples for other ranks move while the epoch trains.
+        The batches are the same as without it. Start several ranks with mpirun or srun; every rank
+        must make the loader and run the same epochs.
+    rank, world_size: by default from torch.distributed if it is initialized, otherwise from the
+        launcher's environment (torchrun, mpirun, srun), otherwise a single rank.
+    shard: for local and partial, who has its own samples: every "rank"; or every "node", whose ranks
+        share them; "both": every rank, out of its node's samples.
+    pin_memory: puts batches into pinned memory, so that copies to a GPU are asynchronous.
+    skip_bad_samples: skip and count samples that cannot be read, instead of raising SampleError.
+    timeout: raise a TimeoutError that names the sample if it is not ready after this many seconds;
+        0: never.
+    output: "torch", "numpy" or "array" (neither); by default the first that can be imported. "dict"
+        (only for what C++ reads): a dict of the default output by field name, with `sample` and
+        `is_real`.
+    transform: a Python function that is called with each whole batch.
+    collate_fn: makes a batch from a list of samples of a Python dataset.
+    sampler, batch_sampler, generator: for scripts that use those of torch. A SequentialSampler,
+        RandomSampler, SubsetRandomSampler, DistributedSampler, or a BatchSampler of one of them is
+        translated into the options above. The seed is the generator's initial_seed().
+    num_workers=0: as in torch, the thread that iterates also calls the Python dataset.
+    persistent_workers, multiprocessing_context, pin_memory_device, in_order: ignored. Threads persist,
+        there are no processes, and batches always come in order. prefetch_factor: batches to prefetch
         for each of num_workers.
     """
 
     _epoch = 0  # of the next pass
-    _is_epoch_given = False  # by the program, or by a pass before
-    _is_resumed = False  # the next pass goes on where the loader stands
-    _pass: Optional["_Pass"] = None  # the last one; not its iterator, which holds the loader
+    _is_epoch_given = False  # by the program or an earlier pass
+    _is_resumed = False  # the next pass continues at the loader's position
+    _pass: Optional["_Pass"] = None  # the latest; not its iterator, which references the loader
     _began: Optional[float] = None
     _last = 0.0
 
@@ -120,7 +124,7 @@ class DataLoader:
         self.shuffle = shuffle_name(asked.shuffle)
         self.tail = tail or ("drop" if asked.drop_last else
                              "uneven" if self.world.size == 1 else "pad")
-        self.batch: Any = None  # the last batch handed out, with .samples, .is_real, .epoch, .index
+        self.batch: Any = None  # the last batch returned, with .samples, .is_real, .epoch, .index
         self._is_dict = output == "dict"
         self._kind = _outputs.choose(None if self._is_dict else output)
         self._convert = _outputs.converter(self._kind)
@@ -137,7 +141,7 @@ class DataLoader:
             raise ValueError("pin_memory=True needs output='torch'")
         gpu = gpu_to_pin_for() if pin_memory else None
         cache = cache_of(cache_memory, cache_dir, cache_disk, cache_peers)
-        self._is_local = local_dir is not None  # this rank holds its samples
+        self._is_local = local_dir is not None  # this rank holds a shard
         self._loader: Any
         self._data = read_by_native(dataset)
         if self._data is not None:
@@ -153,15 +157,15 @@ class DataLoader:
             if talks:
                 close_at_exit(self._loader)
             self._warn_of_skew(place)
-        else:  # these are not read ahead over the end of an epoch: the last one is like the others
+        else:  # never prefetches into the next epoch, so epoch_count does not matter
             refuse_cache(dataset, cache, local_dir)
             if num_workers != 0 or num_threads is not None:
-                # Threads beyond a few only queue for the GIL.
+                # More threads would only wait for the GIL.
                 pace["thread_count"] = pace["thread_count"] or min(4, os.cpu_count() or 1)
             self._loader = self._open_python(order, {**common, **pace}, collate_fn, gpu is not None)
 
     def _warn_of_skew(self, place: int) -> None:
-        # One rank for all: where shards are sorted by class, all of them are.
+        # Only one rank warns: if one shard is sorted by class, all are.
         is_sharded = self.shuffle in ("local", "partial") and self.world.size > 1
         data = self._data
         if is_sharded and place == 0 and data is not None and data.has_labels:
@@ -169,19 +173,19 @@ class DataLoader:
             if warning is not None:
                 warnings.warn(warning, stacklevel=3)
 
-    def _tell_restaged(self, advice: str = "") -> None:
-        told = self._loader.restaged() if self._is_local and self.world.rank == 0 else None
-        if told is not None:
-            warnings.warn(told + advice, stacklevel=3)
+    def _warn_of_restaging(self, advice: str = "") -> None:
+        warning = self._loader.restaged() if self._is_local and self.world.rank == 0 else None
+        if warning is not None:
+            warnings.warn(warning + advice, stacklevel=3)
 
     def _advice_on_epoch(self) -> str:
-        """What to call, if a pass begins elsewhere than the storage and nobody said where to begin."""
+        """What to call if a pass starts at another epoch than the storage, and no epoch was given."""
         held = None if self._is_epoch_given else self.storage_epoch
         if held is None or held == self._epoch:
             return ""
-        return (f". No state was loaded, so the loader began with epoch {self._epoch}. To go on with the "
-                f"storage's epoch, call loader.set_epoch({held}) (it was in loader.storage_epoch) or "
-                "loader.load_state_dict(state) before the first pass")
+        return (f". No state was loaded, so the loader started with epoch {self._epoch}. To continue "
+                f"with the storage's epoch, call loader.set_epoch({held}) (the value of "
+                "loader.storage_epoch) or loader.load_state_dict(state) before the first pass")
 
     def _open_python(self, order: dict, options: dict, collate_fn: Optional[Callable[[list], Any]],
                      pins: bool) -> PythonLoader:
@@ -196,13 +200,14 @@ class DataLoader:
         self._follow_sampler()
         before = self._pass
         is_under_way = before is not None and not before.is_over
-        # A pass that has given nothing is taken over as it stands; else the next epoch begins.
+        # If the previous pass has not returned a batch, continue it. Otherwise start the next
+        # epoch.
         if not self._is_resumed and not (before is not None and is_under_way and before.is_fresh):
             self._epoch = before.epoch + 1 if before is not None and is_under_way else self._epoch
             advice = self._advice_on_epoch()
             self._loader.start_epoch(self._epoch)
             self._is_epoch_given = True
-            self._tell_restaged(advice)
+            self._warn_of_restaging(advice)
         self._is_resumed = False
         if before is not None:
             before.is_over = True
@@ -210,18 +215,18 @@ class DataLoader:
         return _Iterator(self, self._pass)
 
     def _follow_sampler(self) -> None:
-        # Scripts tell the epoch to the DistributedSampler that they made.
+        # Scripts call set_epoch() of the DistributedSampler that they made.
         epoch = epoch_of(self.sampler)
         if epoch is not None and epoch != self._sampler_epoch:
             self._sampler_epoch = epoch
             self.set_epoch(epoch)
 
     def __len__(self) -> int:
-        """Batches of a whole epoch of this rank."""
+        """The number of batches of this rank in a whole epoch."""
         return self._loader.batch_count
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch of the next pass. A state that was loaded in the middle of it stays."""
+        """Sets the epoch of the next pass. Keeps the position of a loaded state of the same epoch."""
         if self._is_resumed and epoch == self._epoch:
             return
         self._epoch = natural("epoch", epoch)
@@ -232,33 +237,33 @@ class DataLoader:
 
     @property
     def epoch(self) -> int:
-        """Of the pass that is under way, or of the next one."""
+        """The epoch of the current pass, or of the next one."""
         if self._pass is not None and not self._pass.is_over:
             return self._pass.epoch
         return self._epoch
 
     @property
     def storage_epoch(self) -> Optional[int]:
-        """With local_dir, the epoch whose samples the ranks' disks hold, the same on all ranks; None if
-        they are empty, and without local_dir. A job that is started again without a state goes on there
-        by `loader.set_epoch(loader.storage_epoch)`."""
+        """The epoch whose samples the shard storage of the ranks holds, the same on all ranks. None if
+        it is empty, and without local_dir. A job that restarts without a state continues there with
+        `loader.set_epoch(loader.storage_epoch)`."""
         return self._loader.storage_epoch if self._is_local else None
 
     def state_dict(self) -> dict:
-        """Where the job stands after the batches handed out so far: a few numbers, the same on all
-        ranks. It goes on exactly there, also with another number of ranks (not with local_dir),
-        threads or another batch_size."""
+        """The position of the job after the batches returned so far: a few numbers, the same on all
+        ranks. A job that loads it continues exactly there, even with another number of threads,
+        another batch_size or (without local_dir) another number of ranks."""
         is_between = self._pass is None or self._pass.is_over
         if is_between and not self._is_resumed:
             return json.loads(self._loader.state_at(self._epoch, 0))
         return json.loads(self._loader.state())
 
     def load_state_dict(self, state: dict) -> None:
-        """The next pass goes on where `state` stood. A state of another dataset, seed or shuffling is
-        refused. With local_dir every rank makes this call; where the rank holds samples of another
-        epoch, those that are missing are read from the dataset, and a warning says so."""
+        """Makes the next pass continue at `state`. Refuses a state of another dataset, seed or shuffle.
+        With local_dir, every rank must make this call. If a rank holds the samples of another epoch,
+        it reads the missing ones from the dataset and warns."""
         self._loader.restore(json.dumps(state))
-        self._tell_restaged()
+        self._warn_of_restaging()
         self._epoch = self._loader.epoch
         self._is_epoch_given = True
         self._is_resumed = True
@@ -266,12 +271,12 @@ class DataLoader:
             self._pass.is_over = True
 
     def stats(self) -> Stats:
-        """Where the time went since the loader was made; print it."""
+        """Where the loader spent its time since it was made. Printable."""
         seconds = self._last - self._began if self._began is not None else 0.0
         return Stats(self._loader.stats(), seconds=seconds)
 
     def close(self) -> None:
-        """Ends the threads. Batches that are held stay good."""
+        """Stops the threads. Batches that the program still holds stay valid."""
         if self._pass is not None:
             self._pass.is_over = True
         self._loader.close()
@@ -283,9 +288,9 @@ class DataLoader:
                 f"epoch {self.epoch})")
 
     def __reduce__(self) -> Any:
-        raise TypeError("a DataLoader has threads and a place in the data, and cannot be pickled or "
-                        "copied. Send the dataset and make the DataLoader where it is used; "
-                        "state_dict() is what can be saved")
+        raise TypeError("a DataLoader has threads and a position, and cannot be pickled or copied. Send "
+                        "the dataset and make the DataLoader where it is used; to save the "
+                        "position, use state_dict()")
 
     def __enter__(self) -> "DataLoader":
         return self
@@ -300,7 +305,7 @@ class DataLoader:
         if self._began is None:
             self._began = began
         batch = self._loader.next()
-        while batch is not None and batch.row_count == 0:  # all its samples were bad
+        while batch is not None and batch.row_count == 0:  # all its samples were skipped
             batch = self._loader.next()
         self._last = time.monotonic()
         if batch is None:
@@ -325,11 +330,11 @@ class DataLoader:
 class _Pass:
     epoch: int
     is_over: bool = False
-    is_fresh: bool = True  # has given nothing yet
+    is_fresh: bool = True  # has not returned a batch yet
 
 
 class _Iterator(Iterator):
-    """One pass. `len` is the batches that are left, so that a progress bar knows its end."""
+    """One pass. `len` is the number of batches left, for progress bars."""
 
     def __init__(self, loader: DataLoader, its_pass: _Pass) -> None:
         self._loader = loader
@@ -342,8 +347,8 @@ class _Iterator(Iterator):
         loader, its_pass = self._loader, self._pass
         if its_pass.is_over:
             if loader._pass is not its_pass:
-                raise RuntimeError("this pass ended when another one began: a DataLoader has one "
-                                   "position. Make a second DataLoader for a second pass beside it")
+                raise RuntimeError("this pass ended when another one began: a DataLoader has only one "
+                                   "position. Make a second DataLoader for a concurrent pass")
             raise StopIteration
         its_pass.is_fresh = False
         if not trace.enabled():
@@ -366,15 +371,15 @@ class _Iterator(Iterator):
 
 def _refuse_collate(dataset: Any, collate_fn: Any) -> None:
     if collate_fn is not None:
-        raise ValueError(f"collate_fn is for Python datasets; batches of a {type(dataset).__name__} "
-                         "are made by C++. Give transform=, a function of the whole batch")
+        raise ValueError(f"collate_fn is only for Python datasets; C++ makes the batches of "
+                         f"{type(dataset).__name__}. Give transform=, a function of the whole batch")
 
 
 def _python_order(dataset: Any, order: dict, world: World) -> tuple:
-    """The order, and what makes it for another number of shards (None where that is fixed)."""
+    """The order, and a function that makes it for another number of shards (None if it is fixed)."""
     if order["shuffle"] == "file":
-        raise ValueError("shuffle='file' needs a dataset of files (ImageFolder, Files): of a Python "
-                         "dataset it is not known which samples lie in one file")
+        raise ValueError("shuffle='file' needs a dataset of files (ImageFolder, Files): the files of a "
+                         "Python dataset are not known")
     options = {"shuffle": order["shuffle"], "seed": order["seed"], "sample_count": len(dataset)}
     if order["shuffle"] == "partial":
         options["fraction"] = order["fraction"]

@@ -1,6 +1,6 @@
 """Datasets that C++ reads and decodes: folders of images, folders of arrays, files of many samples.
 
-Each is a map-style dataset as well: `dataset[i]` is sample i, decoded as in a batch of epoch 0.
+Each is also a map-style dataset: `dataset[i]` is sample i, decoded as in a batch of epoch 0.
 """
 
 import os
@@ -18,19 +18,20 @@ IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png")
 
 @dataclass(frozen=True)
 class Image:
-    """How encoded images (JPEG, PNG) become pixels of one size.
+    """How encoded images (JPEG, PNG) are turned into pixels of one size.
 
     size: of the result, in pixels; one number, or (height, width).
-    transform: "random_resized_crop", a random part to the size; "resize_center_crop", the shorter
-        side to `resize_to` and the middle of that; "resize", the whole image; "none", as it is.
-    flip: the probability of being mirrored; by default 0.5 for random crops, else 0.
-    dtype: "uint8", 0 to 255; or "float32", "float16", "bfloat16", which are (x / 255 - mean) / std.
-        By default uint8, and float32 where mean or std is given.
+    transform: "random_resized_crop": a random part, resized to `size`; "resize_center_crop": resizes
+        the shorter side to `resize_to` and takes the centre; "resize": the whole image; "none": the
+        image as it is.
+    flip: the probability of mirroring; by default 0.5 for random crops, otherwise 0.
+    dtype: "uint8", 0 to 255; or "float32", "float16", "bfloat16": (x / 255 - mean) / std. The default
+        is uint8, or float32 if mean or std is given.
     layout: "NCHW" or "NHWC".
-    scale, ratio: of random crops: the share of the area, and width to height.
-    scaled_decode: large JPEGs are decoded at a half or less where that is enough. Faster; the pixels
+    scale, ratio: for random crops: the range of the share of the area, and of width / height.
+    scaled_decode: decode large JPEGs at half size or less if that is enough. Faster; the pixels
         differ slightly from those of a full decode.
-    accept_damage: takes damaged JPEGs, gray where data is missing, instead of an error.
+    accept_damage: accept damaged JPEGs, with gray for missing data, instead of raising an error.
     """
 
     size: Union[int, tuple[int, int]] = 224
@@ -51,10 +52,10 @@ class Image:
         height, width = self._height_and_width()
         is_normalised = self.mean is not None or self.std is not None
         if is_normalised and self.dtype == "uint8":
-            raise ValueError("mean and std are for dtype='float32', 'float16' or 'bfloat16'; bytes "
-                             "are not normalised")
+            raise ValueError("mean and std need dtype='float32', 'float16' or 'bfloat16'; uint8 is not "
+                             "normalised")
         if self.layout not in ("NCHW", "NHWC"):
-            raise ValueError(f"layout={self.layout!r}: there are 'NCHW' and 'NHWC'")
+            raise ValueError(f"layout={self.layout!r}: expected 'NCHW' or 'NHWC'")
         flip = self.flip if self.flip is not None else 0.5 * (self.transform == "random_resized_crop")
         return native.image_decoder(
             size=(height, width), transform=self.transform, flip=float(flip),
@@ -72,11 +73,11 @@ class Image:
 
 
 class Dataset:
-    """A source of samples and what decodes them. Made by its subclasses."""
+    """A source and a decoder. Abstract: use its subclasses."""
 
     _source: Any
     _decoder: Any  # None: Python decodes, in __getitem__
-    _made_of: tuple  # the arguments it was made of
+    _made_of: tuple  # the arguments of its constructor
 
     def __new__(cls, *arguments: Any, **options: Any) -> "Dataset":
         made = super().__new__(cls)
@@ -84,7 +85,7 @@ class Dataset:
         return made
 
     def __reduce__(self) -> tuple:
-        """Pickled, for processes that are spawned, it is what it was made of: it is opened again."""
+        """Pickles only the arguments of the constructor: a spawned process opens the dataset again."""
         return _make_again, (type(self), *self._made_of)
 
     def __len__(self) -> int:
@@ -102,35 +103,37 @@ class Dataset:
 
     @property
     def has_labels(self) -> bool:
-        """Whether samples have classes that are known without reading them."""
+        """Whether the classes of samples are known without reading them."""
         return self._source.has_labels
 
     @property
     def labels(self) -> Any:
-        """The classes of all samples, -1 where there is none: an array (or an Array without NumPy)."""
+        """The classes of all samples, -1 for none, as a tensor or array (without torch and NumPy, an
+        Array)."""
         kind = _outputs.choose(None)
         return _outputs.converter(kind)(self._source.labels())
 
     @property
     def fields(self) -> list:
-        """Of each array of a sample its name, dtype and shape."""
+        """The name, dtype and shape of each array of a sample."""
         return self._decoder.fields()
 
     def name(self, index: int) -> str:
-        """The sample as a user finds it: the file, and the place in it."""
+        """The file of the sample, and its position in the file."""
         return self._source.name(self._checked(index))
 
     def subset(self, indices: Iterable[int]) -> "Subset":
-        """Some of the samples, in this order; read and decoded by C++ as the whole is."""
+        """Some of the samples, in this order. C++ reads and decodes them too."""
         return Subset(self, indices)
 
     def _checked(self, index: int) -> int:
         count = len(self)
         if not hasattr(index, "__index__"):
-            raise TypeError(f"a dataset is indexed by a number, not by {index!r}; subset() takes many")
+            raise TypeError(f"a dataset is indexed by an integer, not by {index!r}; use subset() for "
+                            "many")
         index = int(index)
         if not -count <= index < count:
-            raise IndexError(f"sample {index} of {count}")
+            raise IndexError(f"sample {index} is out of range: there are {count} samples")
         return index % count
 
     def __repr__(self) -> str:
@@ -138,13 +141,13 @@ class Dataset:
 
 
 class ImageFolder(Dataset):
-    """A directory with a directory of JPEG and PNG files for each class, as torchvision has it.
+    """A directory with one subdirectory of JPEG and PNG files per class, as in torchvision.
 
         data = millrace.ImageFolder("train", size=224, transform="random_resized_crop",
                                     dtype="float32", mean=(.485, .456, .406), std=(.229, .224, .225))
 
-    The options are those of `Image`. `transform` may be a function instead: it is then called with a
-    PIL image, at Python's speed, as by torchvision's ImageFolder.
+    The options are those of `Image`. `transform` may also be a function: then, as in torchvision's
+    ImageFolder, it is called with a PIL image, at the speed of Python.
     """
 
     def __init__(self, root: PathLike, size: Union[int, tuple[int, int]] = 224,
@@ -158,8 +161,8 @@ class ImageFolder(Dataset):
         self._function = transform if callable(transform) else None
         self._target_function = target_transform
         if target_transform is not None and self._function is None:
-            raise ValueError("target_transform needs a transform that is a function; else give "
-                             "DataLoader a transform= of whole batches")
+            raise ValueError("target_transform needs a transform that is a function. Otherwise use "
+                             "DataLoader's transform=, a function of the whole batch")
         self._decoder = None
         if self._function is None:
             self._decoder = Image(size, str(transform), flip, dtype, layout, mean, std,
@@ -183,23 +186,23 @@ class ImageFolder(Dataset):
 
     @property
     def samples(self) -> "Samples":
-        """(path, label) of every sample, made when asked for: a list of a million would be large."""
+        """(path, label) of every sample, made on demand: a list of a million would be large."""
         return Samples(self._source)
 
     imgs = samples
 
     @property
     def targets(self) -> list:
-        """The label of every sample, as torchvision has it."""
+        """The label of every sample, as in torchvision."""
         return self._source.labels().tolist()
 
 
 class RawFolder(Dataset):
-    """A directory in which every file is one array, without a header: `shape` of `dtype`.
+    """A directory in which every file is one array of `shape` and `dtype`, without a header.
 
         data = millrace.RawFolder("samples", shape=(3, 224, 224), dtype="float32")
 
-    With has_classes, the directories in it are classes.
+    With has_classes (the default if there are subdirectories), subdirectories are classes.
     """
 
     def __init__(self, root: PathLike, shape: Sequence[int], dtype: str = "uint8", *,
@@ -219,7 +222,8 @@ class ArrayFolder(Dataset):
 
         data = millrace.ArrayFolder("train")              # train/cat/7.npy: (array, label)
 
-    With has_classes, by default where there are directories, these are classes. fields: as of `Files`.
+    With has_classes (the default if there are subdirectories), subdirectories are classes. fields: as
+    in `Files`.
     """
 
     def __init__(self, root: PathLike, format: str = "npy",
@@ -242,17 +246,17 @@ class Files(Dataset):
         millrace.Files(["train.npy"], rows=True)
         millrace.Files(["train.bin"], format="raw", shape=(28, 28), dtype="uint8")
 
-    files: paths, in this order; or a directory, of which all files of the format are taken.
-    format: by default as the first file's name ends.
-    fields: what is taken of a sample: names, or a dict from names ("jpg;png" is the first that is
-        there) to what the field is: an `Image`, a dtype of one number, (dtype, shape), or None for
-        what it is in the first sample. By default all fields of the first sample.
+    files: paths, in this order; or a directory: all its files of the format.
+    format: by default from the name of the first file.
+    fields: the fields to load: names, or a dict from names ("jpg;png": the first that exists) to what
+        the field is: an `Image`; a dtype, for a single number; (dtype, shape); or None, for the type
+        that it has in the first sample. By default all fields of the first sample.
     shape, dtype: of every sample, for raw files.
-    rows: of npy: the rows of a file are the samples; else the file is one.
-    engine: how they are read, here and of the folders: "auto" measures on the first samples whether
-        one read at a time ("posix") or many in flight ("uring") is faster, and again when that
-        changes; "direct" goes past the page cache; "mapped" decodes samples where they lie, and a
-        file that is cut short meanwhile ends the program.
+    rows: for npy: the rows of a file are its samples; if False, the file is one sample.
+    engine: how to read, here and in the folders. "auto" measures on the first samples whether one
+        read at a time ("posix") or many in flight ("uring") is faster, and measures again if that
+        changes. "direct" bypasses the page cache. "mapped" decodes samples in place; if a file is
+        truncated meanwhile, the program crashes.
     """
 
     def __init__(self, files: Union[PathLike, Iterable[PathLike]], format: Optional[str] = None,
@@ -266,7 +270,7 @@ class Files(Dataset):
                 raise ValueError("give shape and dtype, or fields, not both")
             decoder = native.array_decoder("data", dtype, _shape(shape))
             record_bytes = native.size_bytes(dtype, _shape(shape))
-        # Who names the fields gets those, a class among them or not.
+        # If fields are given, return only those, even if there is a class.
         self._adds_label = fields is None
         self._source = native.open_files(paths=paths, directory=directory, format=format or "",
                                          record_bytes=record_bytes, rows=rows,
@@ -286,8 +290,8 @@ class Files(Dataset):
 
 
 class Subset(Dataset):
-    """Some samples of another dataset: what `dataset.subset(indices)` gives. Subsets that torch's
-    Subset or random_split made of a dataset of this module are read as this is."""
+    """Some samples of another dataset, as returned by `dataset.subset(indices)`. C++ also reads subsets
+    of these datasets that were made by torch's Subset or random_split."""
 
     def __init__(self, dataset: Dataset, indices: Iterable[int]) -> None:
         self.dataset = dataset
@@ -306,7 +310,7 @@ class Subset(Dataset):
 
 
 def read_by_native(dataset: Any) -> Optional[Dataset]:
-    """The dataset, where C++ can read and decode it; None where Python makes its samples."""
+    """The dataset if C++ can read and decode it; None if Python makes its samples."""
     if isinstance(dataset, Dataset):
         return dataset if dataset._decoder is not None else None
     if not is_subset(dataset):
@@ -316,7 +320,7 @@ def read_by_native(dataset: Any) -> Optional[Dataset]:
 
 
 class Samples(Sequence):
-    """(path, label) of each sample of a folder, without keeping them."""
+    """(path, label) of each sample of a folder, made on demand."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -328,7 +332,7 @@ class Samples(Sequence):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
-            raise IndexError(f"sample {index} of {len(self)}")
+            raise IndexError(f"sample {index} is out of range: there are {len(self)} samples")
         index %= len(self)
         return self._source.name(index), self._source.label(index)
 
@@ -345,7 +349,7 @@ def _channels(name: str, values: Optional[Sequence[float]], or_else: float) -> t
         return (or_else,) * 3
     channels = tuple(float(value) for value in values)
     if len(channels) != 3:
-        raise ValueError(f"{name} has {len(channels)} numbers; give one each for red, green and blue")
+        raise ValueError(f"{name} has {len(channels)} numbers; give three, for red, green and blue")
     return channels
 
 
@@ -363,14 +367,14 @@ def _has_directories(root: str) -> bool:
 
 def _open_folder(root: str, extensions: Iterable[str], has_classes: bool, format: str = "",
                  engine: str = "auto") -> Any:
-    # As bytes: a name need not be UTF-8.
+    # As bytes: file names need not be UTF-8.
     return native.open_folder(os.fsencode(root), list(extensions), has_classes, format,
                               _engine(engine))
 
 
 def _engine(name: str) -> str:
-    if name == "memory":  # of C++ tests
-        raise ValueError("engine='memory': there are 'auto', 'posix', 'mapped', 'direct' and 'uring'")
+    if name == "memory":  # only for C++ tests
+        raise ValueError("engine='memory': expected 'auto', 'posix', 'mapped', 'direct' or 'uring'")
     return name
 
 

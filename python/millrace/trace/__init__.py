@@ -1,4 +1,4 @@
-"""Regions: how a Python program says what it is doing, for `millrace trace` to record.
+"""Regions: named intervals that a Python program marks and `millrace trace` records.
 
     from millrace import trace
 
@@ -11,11 +11,11 @@
                 with trace.region("compute"):
                     train(batch)
 
-Where the program is not traced, all of this does next to nothing: decorated functions are the
-functions themselves. Where it is, a decorated call and a `with` cost well under a microsecond.
+If the program is not traced, all of this costs almost nothing: a decorated function is the function
+itself. If it is traced, a decorated call or a `with` costs well under a microsecond.
 
-A training script of PyTorch needs none of it: `python -m millrace.trace train.py` marks what
-PyTorch does. The names that reports know are in `millrace.trace.names`.
+A PyTorch training script needs none of this: `python -m millrace.trace train.py` marks what PyTorch
+does. `millrace.trace.names` has the names that reports recognize.
 """
 
 from millrace._trace import (RegionFunction, Span, current, enabled, iterate, mark, region,

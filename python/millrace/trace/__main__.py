@@ -1,4 +1,4 @@
-"""python -m millrace.trace: runs a Python program under the tracer, with PyTorch marked."""
+"""python -m millrace.trace: traces a Python program, and marks what PyTorch does."""
 
 import sys
 

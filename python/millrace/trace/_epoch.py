@@ -1,11 +1,11 @@
-"""Epoch: one pass over the dataset as a region, whose number the regions within inherit."""
+"""Epoch: one pass over the dataset as a region. The regions inside inherit its number."""
 
 from millrace._trace import current, region, set_epoch
 from millrace.trace import names
 
 
-class epoch:  # lower case as `region`: it is used like a function
-    """The epoch of this thread while the block lasts; a region itself.
+class epoch:  # lower case, like `region`: it is used like a function
+    """Sets the epoch of this thread within the block, which is itself a region.
 
         with trace.epoch(3):
             for batch in trace.iterate(loader): ...

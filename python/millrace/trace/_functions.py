@@ -1,8 +1,8 @@
-"""How a function is wrapped into a region, by what kind of function it is.
+"""Wraps a function into a region, depending on its kind.
 
-A plain function becomes a RegionFunction, which is C. A generator's time is not that between its
-first and its last item, in which its consumer works: each resumption is a run of the region. A
-coroutine's region lasts from its first step to its last, waiting included.
+A plain function becomes a RegionFunction, which is implemented in C++. For a generator, each
+resumption is one region, because its consumer works between the items. For a coroutine, one region
+lasts from its first step to its last, including the time in which it is suspended.
 """
 
 import functools
@@ -17,7 +17,7 @@ def decorate(region, function):
     if inspect.isclass(function) or not callable(function):
         raise TypeError(f"a region decorates functions, not {function!r}; decorate its methods, or "
                         "use `with`")
-    # A library cannot be preloaded later, so that there is nothing to wait for.
+    # A library cannot be preloaded later, so an untraced process stays untraced.
     if not _trace._preloaded():
         return function
     for applies, wrap in KINDS:
@@ -41,7 +41,7 @@ def wrap_generator(region, function):
             except GeneratorExit:
                 generator.close()
                 raise
-            except BaseException as error:  # thrown into us, and meant for it
+            except BaseException as error:  # thrown into the wrapper; pass it on to the generator
                 resume, given = generator.throw, error
 
     return traced
@@ -49,8 +49,8 @@ def wrap_generator(region, function):
 
 def wrap_coroutine(region, function):
     async def traced(*arguments, **keywords):
-        # A run of its own and not `with region`: tasks of one thread do not end in the order in
-        # which they began.
+        # begin() and not `with region`: tasks of one thread do not end in the reverse order of
+        # their start.
         with region.begin():
             return await function(*arguments, **keywords)
 

@@ -1,9 +1,10 @@
-"""How a Python program is started under the tracer.
+"""Starts a Python program under the tracer.
 
-The process becomes the launcher, `millrace trace`, by exec. Where the library was chosen by hand
+The process becomes the launcher, `millrace trace`, by exec. If the library was chosen by hand
 (MILLRACE_TRACE_LIBRARY), or there is no launcher, it becomes the program itself, with the library
-preloaded. Arguments, __main__, sys.path, exit code and signals are therefore the program's own. PyTorch is marked by an import hook that every Python below finds through
-PYTHONPATH (docs/design/python-package.md).
+preloaded. So arguments, __main__, sys.path, exit code and signals are those of the program. An import
+hook, which all Python processes of the job find through PYTHONPATH, marks PyTorch
+(docs/design/python-package.md).
 """
 
 import os
@@ -22,21 +23,21 @@ USAGE = """\
 Usage: python -m millrace.trace [OPTION]... SCRIPT [ARGUMENT]...
        python -m millrace.trace [OPTION]... -m MODULE [ARGUMENT]...
 
-Runs a Python program and leaves a trace of its I/O and of what PyTorch does.
+Runs a Python program and records its I/O and what PyTorch does.
 
-  -o, --output DIR     where the trace goes; by default ./millrace-trace
+  -o, --output DIR     directory of the trace; by default ./millrace-trace
       --include GLOB   record only files that match; may be repeated
       --exclude GLOB   do not record files that match; may be repeated
-      --levels LIST    of posix,stdio,mpiio,hdf5,app; by default all
-      --append         the directory may hold a trace already: add to it
-      --no-pack        leave the recording as it was written
+      --levels LIST    what to record: posix,stdio,mpiio,hdf5,app; by default all
+      --append         add to the trace that the directory already holds
+      --no-pack        do not pack the recording
       --no-torch       do not mark PyTorch
-      --help           print this
+      --help           show this help
 """
 
 
 class Failure(Exception):
-    """A sentence for the user, and the exit code."""
+    """A message for the user, and the exit code."""
 
     def __init__(self, sentence: str, code: int) -> None:
         super().__init__(sentence)
@@ -52,7 +53,7 @@ class Options:
     append: bool = False
     no_pack: bool = False
     no_torch: bool = False
-    program: list = field(default_factory=list)  # what Python is given: SCRIPT..., or -m MODULE...
+    program: list = field(default_factory=list)  # arguments for Python: SCRIPT..., or -m MODULE...
 
 
 def main(arguments: list) -> int:
@@ -83,7 +84,7 @@ def parse(arguments: list) -> Options:
             continue
         take_option(options, argument, rest)
     if not options.program or options.program in (["-m"], ["-c"]):
-        raise Failure("no program is given\n" + USAGE.rstrip(), 2)
+        raise Failure("no program was given\n" + USAGE.rstrip(), 2)
     return options
 
 
@@ -106,7 +107,7 @@ def take_option(options: Options, argument: str, rest: list) -> None:
 
 
 def start(options: Options) -> None:
-    """Becomes the program. Returns only by an exception."""
+    """Becomes the program. Returns only by raising Failure."""
     environment = dict(os.environ)
     if not options.no_torch:
         check_flags()
@@ -129,9 +130,9 @@ def add_tracer(options: Options, environment: dict, command: list) -> list:
         return [launcher, "trace", *launcher_flags(options), "--", *command]
     library = find_library()
     if library is None:
-        raise Failure(f"{LIBRARY} was not found in MILLRACE_TRACE_LIBRARY, beside the package "
-                      "or near `millrace` in PATH. Build it (cmake --preset release), and put "
-                      "build/release/bin into PATH", 1)
+        raise Failure(f"{LIBRARY} was not found in MILLRACE_TRACE_LIBRARY, next to the package "
+                      "or near `millrace` in PATH. Build it (cmake --preset release), and add "
+                      "build/release/bin to PATH", 1)
     environment["MILLRACE_TRACE_DIR"] = str(make_directory(options, environment))
     if options.levels is not None:
         environment["MILLRACE_TRACE_LEVELS"] = options.levels
@@ -155,11 +156,11 @@ def launcher_flags(options: Options) -> list:
 
 
 def make_directory(options: Options, environment: dict) -> Path:
-    """Where the trace goes. As the launcher does, it refuses to mix two runs."""
+    """Makes the directory of the trace. Like the launcher, it refuses to mix two runs."""
     directory = Path(options.output or environment.get("MILLRACE_TRACE_DIR") or "millrace-trace")
     try:
         for missing in [*reversed(directory.parents), directory]:
-            missing.mkdir(mode=0o700, exist_ok=True)  # with parents=True they would not get the mode
+            missing.mkdir(mode=0o700, exist_ok=True)  # parents=True would ignore the mode
         held = [entry.name for entry in directory.iterdir()
                 if entry.is_dir() or entry.suffix == ".mrt"]
     except OSError as error:
@@ -172,12 +173,12 @@ def make_directory(options: Options, environment: dict) -> Path:
 
 
 def find_library() -> Optional[Path]:
-    """MILLRACE_TRACE_LIBRARY, beside the package, or ../lib of the launcher in PATH."""
-    told = os.environ.get("MILLRACE_TRACE_LIBRARY")
-    if told:
-        if not Path(told).is_file():
-            raise Failure(f"MILLRACE_TRACE_LIBRARY is {told}, and no such file is there", 1)
-        return Path(told).resolve()
+    """In MILLRACE_TRACE_LIBRARY, next to the package, or in ../lib of the launcher in PATH."""
+    chosen = os.environ.get("MILLRACE_TRACE_LIBRARY")
+    if chosen:
+        if not Path(chosen).is_file():
+            raise Failure(f"MILLRACE_TRACE_LIBRARY is {chosen}, but there is no such file", 1)
+        return Path(chosen).resolve()
     places = [Path(PROGRAM).parents[1] / "lib"]
     launcher = shutil.which("millrace")
     if launcher is not None:
@@ -190,29 +191,29 @@ def find_library() -> Optional[Path]:
 
 
 def find_launcher() -> Optional[str]:
-    """The program of the package, else `millrace` in PATH; none if the library was chosen by hand."""
+    """The program of the package, else `millrace` in PATH. None if the library was chosen by hand."""
     if os.environ.get("MILLRACE_TRACE_LIBRARY"):
         return None
     return PROGRAM if os.path.isfile(PROGRAM) else shutil.which("millrace")
 
 
 def check_flags() -> None:
-    """The import hook comes by PYTHONPATH and module site."""
+    """The import hook needs PYTHONPATH and the module site."""
     flags = sys.flags
     if flags.ignore_environment or flags.isolated or flags.no_site:
-        raise Failure("Python runs with -E, -I or -S, and PyTorch cannot be marked then. Leave "
-                      "the flag out, or trace without it: --no-torch", 2)
+        raise Failure("PyTorch cannot be marked because Python runs with -E, -I or -S. Remove the "
+                      "flag, or give --no-torch", 2)
 
 
 def interpreter_flags() -> list:
-    """Python's own flags of this call: what stands before `-m millrace.trace`."""
+    """The flags of Python itself: what precedes `-m millrace.trace` in this call."""
     words = sys.orig_argv[1:]
     for index, word in enumerate(words):
-        # -m may be glued to other letters (-um) and to the module's name.
+        # -m may be joined with other flags (-um) and with the module's name.
         if word == "millrace.trace" and index > 0 and words[index - 1].endswith("m"):
-            glued = words[index - 1][1:-1]
-            return words[:index - 1] + (["-" + glued] if glued else [])
+            joined = words[index - 1][1:-1]
+            return words[:index - 1] + (["-" + joined] if joined else [])
         if word.startswith("-") and word.endswith("mmillrace.trace"):
-            glued = word[1:-len("mmillrace.trace")]
-            return words[:index] + (["-" + glued] if glued else [])
+            joined = word[1:-len("mmillrace.trace")]
+            return words[:index] + (["-" + joined] if joined else [])
     return []

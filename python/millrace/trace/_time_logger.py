@@ -1,4 +1,4 @@
-"""TimeLogger: rows of who did what and for how long, with the fields of NERSC's class of that name."""
+"""TimeLogger: a table of timed actions, with the fields of NERSC's class of the same name."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from millrace._trace import _place_variables, region
 
 
 class Row(NamedTuple):
-    """One action. Times are seconds since 1970, the duration is of the monotonic clock."""
+    """One action. Times are seconds since 1970; the duration is measured with the monotonic clock."""
 
     epoch: int
     rank: int
@@ -24,7 +24,7 @@ class Row(NamedTuple):
 
 
 class TimeLogger:
-    """Keeps a row for each action, writes them as CSV or JSON, and marks each as a region.
+    """Keeps a row per action, writes the rows as CSV or JSON, and marks each action as a region.
 
         logger = TimeLogger(rank=rank)
         logger.start_timer("read")
@@ -36,8 +36,8 @@ class TimeLogger:
 
         logger.write_csv(f"times.{rank}.csv")
 
-    It works with and without `millrace trace`. Threads may share one: a timer belongs to the thread
-    that started it, and the same action may be started again within itself.
+    It works with and without `millrace trace`. Threads may share a logger: a timer belongs to the
+    thread that started it. An action may be nested in itself.
     """
 
     fields = Row._fields
@@ -52,7 +52,7 @@ class TimeLogger:
         self._started: dict = {}
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch of timers that are started without one of their own."""
+        """Sets the epoch of timers that are started without one."""
         self.epoch = epoch
 
     def start_timer(self, action: str, epoch: Optional[int] = None,
@@ -63,7 +63,7 @@ class TimeLogger:
             self._push(action, self.epoch if epoch is None else epoch, caller)
 
     def end_timer(self, action: str) -> Optional[Row]:
-        """The row that this makes. ValueError where this thread has not started the action."""
+        """Returns the new row. Raises ValueError if this thread has not started the action."""
         if not self.enabled:
             return None
         end_ns = time.monotonic_ns()
@@ -81,7 +81,7 @@ class TimeLogger:
 
     def timer(self, action: str, epoch: Optional[int] = None,
               caller: Optional[str] = None) -> "Timer":
-        """The two as a context manager."""
+        """start_timer and end_timer as a context manager."""
         if caller is None:
             caller = self.caller or name_of_caller(sys._getframe(1))
         return Timer(self, action, epoch, caller)
@@ -94,7 +94,7 @@ class TimeLogger:
             writer.writerows(self.rows)
 
     def write_json(self, path) -> None:
-        """A list of objects."""
+        """Writes a list of objects."""
         import json
         with open(path, "w", encoding="utf-8") as file:
             json.dump([row._asdict() for row in self.rows], file, indent=1)
@@ -107,7 +107,7 @@ class TimeLogger:
 
 
 class Timer:
-    """One action of a TimeLogger as a block."""
+    """One action of a TimeLogger as a context manager."""
 
     def __init__(self, logger: TimeLogger, action: str, epoch: Optional[int], caller: str) -> None:
         self._logger = logger
@@ -128,6 +128,6 @@ def rank_of_environment() -> int:
 
 
 def name_of_caller(frame) -> str:
-    """The function that asked, as `Class.method` where Python tells the class (3.11)."""
+    """The name of the calling function; as `Class.method` from Python 3.11 on."""
     code = frame.f_code
     return getattr(code, "co_qualname", code.co_name)

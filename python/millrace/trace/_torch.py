@@ -1,8 +1,8 @@
-"""PyTorch, marked without edits: what each module of it gets when it is imported.
+"""Patches that mark what PyTorch does, applied to each of its modules on import.
 
-Functions are replaced by ones that do the same and mark a region around it. Results, exceptions,
-names and signatures stay. Steps and epochs come from the DataLoader: the n-th iteration over a
-loader is its epoch n, both from 0, unless the program calls trace.set_epoch or trace.set_step.
+Functions are replaced by wrappers that mark a region. Results, exceptions, names and signatures stay
+the same. Steps and epochs come from the DataLoader: the n-th iteration over a loader is its epoch n,
+both counted from 0, unless the program calls trace.set_epoch or trace.set_step.
 """
 
 import contextlib
@@ -42,13 +42,13 @@ def patch_dataloader(module):
     def __iter__(self):
         epoch = count_epoch(epochs, self)
         follow(epoch, None)
-        thread.epoch_of_workers = _trace.current()[0]  # the program's own number, if it told one
+        thread.epoch_of_workers = _trace.current()[0]  # the program's own number, if it set one
         try:
             with setup:
                 made = real_iter(self)
         finally:
             thread.epoch_of_workers = None
-        with contextlib.suppress(AttributeError):  # a loader's own iterator may take no attributes
+        with contextlib.suppress(AttributeError):  # a custom iterator may not accept attributes
             made._millrace_epoch = epoch
         return made
 
@@ -60,7 +60,7 @@ def patch_dataloader(module):
         try:
             batch = real_next(self)
         except StopIteration:
-            follow(epoch, None)  # and the span is dropped: there was no batch to wait for
+            follow(epoch, None)  # the span is not ended, so not recorded: there was no batch to wait for
             raise
         except BaseException:
             span.__exit__(*sys.exc_info())
@@ -69,14 +69,14 @@ def patch_dataloader(module):
         return batch
 
     loader.__iter__, iterator.__next__ = __iter__, __next__
-    tell_workers()
+    pass_epoch_to_workers()
 
 
-def tell_workers():
-    """Workers know the epoch in which they start by their Process object.
+def pass_epoch_to_workers():
+    """Passes the current epoch to workers in their Process object.
 
-    That reaches them whether they are forked, spawned or come from a fork server, whose environment
-    is that of the first epoch.
+    This works for workers that are forked or spawned, and for those of a fork server, whose
+    environment is that of the first epoch.
     """
     base = multiprocessing.process.BaseProcess
     real_start = base.start
@@ -93,7 +93,7 @@ def tell_workers():
 def count_epoch(epochs, loader):
     try:
         epochs[loader] = epochs.get(loader, -1) + 1
-    except TypeError:  # a loader that cannot be hashed
+    except TypeError:  # the loader is not hashable
         return None
     return epochs[loader]
 
@@ -126,7 +126,7 @@ def traced_fetcher_init(real_init):
 def traced_fetch(real_fetch):
     @functools.wraps(real_fetch)
     def fetch(self, indexes):
-        # Of a dataset that is iterated, the last batch may have fewer than were asked for.
+        # The last batch of an iterable dataset may have fewer samples than requested.
         is_exact = hasattr(indexes, "__len__") and not hasattr(self, "dataset_iter")
         tags = {"samples": len(indexes)} if is_exact else {}
         info = worker_info()
@@ -138,7 +138,7 @@ def traced_fetch(real_fetch):
         try:
             batch = real_fetch(self, indexes)
         except StopIteration:
-            raise  # the end of an iterable dataset is not a batch
+            raise  # the end of an iterable dataset, not a batch
         except BaseException:
             span.__exit__(*sys.exc_info())
             raise
@@ -156,7 +156,7 @@ def worker_info():
 
 
 def next_worker_epoch():
-    """A worker makes a fetcher when it starts, and, where workers persist, one each epoch."""
+    """A worker makes a fetcher when it starts and, if it is persistent, in each epoch."""
     known = worker_epoch()
     if known is None:
         thread.epoch = getattr(multiprocessing.current_process(), "_millrace_epoch", None)
@@ -166,14 +166,14 @@ def next_worker_epoch():
 
 
 def worker_epoch():
-    # Of this process: a fork copies the thread's variables of a parent that is itself a worker.
+    # Check the process: if the parent is itself a worker, fork copied its thread-local variables.
     if getattr(thread, "epoch_of", None) != os.getpid():
         thread.epoch_of, thread.epoch = os.getpid(), None
     return thread.epoch
 
 
 def step_of(frame):
-    """The number of the batch, which the worker's loop knows and does not hand on."""
+    """The number of the batch: a local variable of the worker's loop, which does not pass it on."""
     if frame.f_code.co_name == "_worker_loop":
         step = frame.f_locals.get("idx")
         if isinstance(step, int):
@@ -182,7 +182,7 @@ def step_of(frame):
 
 
 class ReadDataset:
-    """The dataset as the fetcher sees it: getting a sample is a region."""
+    """Wraps a dataset for the fetcher: reading a sample is a region."""
 
     def __init__(self, real):
         self.__dict__["_real"] = real
@@ -208,7 +208,7 @@ class ReadDataset:
 
 
 class ReadIterator:
-    """The same of a dataset that is iterated."""
+    """The same for the iterator of an iterable dataset."""
 
     def __init__(self, real):
         self._real = real

@@ -1,6 +1,6 @@
-"""Names: the life of a training job. Reports know these; all others are free.
+"""Names of regions that reports recognize. Any other name may be used too.
 
-The same names as in millrace/trace.h, where each is explained.
+millrace/trace.h has the same names and explains each.
 """
 
 SETUP = "setup"

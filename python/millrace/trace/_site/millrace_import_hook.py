@@ -1,6 +1,6 @@
-"""The import hook: marks modules of PyTorch right after they were imported, whoever imports them.
+"""The import hook: patches modules of PyTorch right after they are imported.
 
-Cheap until then: it runs in every Python that a traced program starts.
+It runs in every Python that a traced program starts, so it costs little until then.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 PACKAGE_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__)))))
 
-# What millrace.trace._torch has a function for.
+# The modules that millrace.trace._torch has a patch for.
 WATCHED = frozenset((
     "torch.autograd",
     "torch.distributed.distributed_c10d",
@@ -27,7 +27,7 @@ def install():
 
 
 class Finder:
-    """Finds nothing itself: lets the others find, and puts a Loader around what they found."""
+    """Lets the other finders search, and wraps the loader that they found."""
 
     def find_spec(self, name, path=None, target=None):
         if name not in WATCHED:
@@ -43,7 +43,7 @@ class Finder:
 
 
 class Loader:
-    """The real loader, and afterwards the patch. The module knows only the real one."""
+    """Runs the real loader, then patches the module. The module sees only the real loader."""
 
     def __init__(self, real):
         self.real = real
@@ -59,10 +59,9 @@ class Loader:
 
 
 def patch(module):
-    """A program must not fail because it is traced; what failed is told in the trace."""
+    """Never raises: tracing must not break the program. Records a failure in the trace instead."""
     try:
-        from_here = import_patches()
-        from_here.patch(module)
+        import_patches().patch(module)
     except Exception as error:
         trace = sys.modules.get("millrace._trace")
         if trace is not None:
@@ -73,7 +72,8 @@ def import_patches():
     try:
         import millrace.trace._torch as patches
     except ImportError:
-        # Another interpreter than the one that millrace was installed for may still load it.
+        # millrace may be installed for another interpreter than this one, which may still be able
+        # to load it.
         sys.path.append(PACKAGE_ROOT)
         try:
             import millrace.trace._torch as patches

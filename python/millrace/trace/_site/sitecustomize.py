@@ -1,7 +1,7 @@
-"""Runs at the start of every Python below `python -m millrace.trace`, by way of PYTHONPATH.
+"""Python runs this at start, through PYTHONPATH, in every process under `python -m millrace.trace`.
 
-It watches for the import of PyTorch, takes its own folder out of sys.path again, and gives way to
-the sitecustomize that the machine may have. The program sees nothing of it but PYTHONPATH.
+It installs the import hook for PyTorch, removes its own folder from sys.path, and runs the machine's
+own sitecustomize, if there is one. The program sees only PYTHONPATH.
 """
 
 import os
@@ -10,12 +10,12 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def give_way():
+def run_own_sitecustomize():
     import importlib.machinery
     import importlib.util
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize")
     if spec is None or spec.loader is None:
-        # What the import says where there is none; module `site` expects exactly this.
+        # The error of a failed import; the module `site` expects exactly this.
         raise ImportError("No module named 'sitecustomize'", name="sitecustomize")
     module = importlib.util.module_from_spec(spec)
     sys.modules["sitecustomize"] = module
@@ -28,4 +28,4 @@ if sys.version_info >= (3, 10):
     del sys.modules["millrace_import_hook"]
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
 sys.path_importer_cache.pop(HERE, None)
-give_way()
+run_own_sitecustomize()
