@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Datasets that C++ reads, as objects of Python: parts of them, copies, names, lifetimes."""
+"""Datasets that C++ reads, as Python objects: subsets, copies, names, lifetimes."""
 
 import copy
 import gc
@@ -26,7 +26,7 @@ class FolderTest(unittest.TestCase):
         self.folder = Path(holder.name)
 
     def make_raw(self, count: int) -> Path:
-        """Sample i is four bytes that are all i."""
+        """Sample i is four bytes of value i."""
         for index in range(count):
             (self.folder / "raw").mkdir(exist_ok=True)
             (self.folder / "raw" / f"{index:03}").write_bytes(bytes([index] * 4))
@@ -50,32 +50,32 @@ def visited(loader) -> list:
 
 
 class SubsetTest(FolderTest):
-    def test_a_part_has_its_samples_in_its_order(self):
+    def test_a_subset_has_its_samples_in_its_order(self):
         part = self.raw(10).subset([7, 2, -1])
         self.assertEqual(visited(millrace.DataLoader(part, batch_size=2)), [7, 2, 9])
         self.assertEqual((len(part), part[0].tolist(), part.name(1)),
                          (3, [7] * 4, str(self.folder / "raw" / "002")))
         self.assertEqual(visited(millrace.DataLoader(part.subset([2, 0]), batch_size=2)), [9, 7])
-        with self.assertRaisesRegex(IndexError, "sample 10 of 10"):
+        with self.assertRaisesRegex(IndexError, "sample 10 is out of range: there are 10 samples"):
             self.raw(10).subset([10])
 
-    def test_parts_that_torch_made_are_read_by_threads_of_cpp(self):
+    def test_cpp_threads_read_subsets_made_by_torch(self):
         first, second = torch.utils.data.random_split(self.raw(10), [7, 3])
         loaders = [millrace.DataLoader(part, batch_size=4, shuffle=True) for part in (first, second)]
         samples = [visited(loader) for loader in loaders]
         self.assertEqual([sorted(part) for part in samples],
                          [sorted(first.indices), sorted(second.indices)])
-        self.assertGreaterEqual(loaders[0].stats()["bytes_read"], 7 * 4)  # Python reads none
+        self.assertGreaterEqual(loaders[0].stats()["bytes_read"], 7 * 4)  # what Python reads is not counted
         self.assertIs(loaders[0].dataset, first)
 
-    def test_random_crops_of_a_part_differ_from_epoch_to_epoch(self):
+    def test_random_crops_of_a_subset_differ_between_epochs(self):
         part = torch.utils.data.Subset(self.images(), [1, 5])
         loader = millrace.DataLoader(part, batch_size=2)
         (first, labels), (second, _) = [batch for _ in range(2) for batch in loader]
         self.assertEqual(labels.tolist(), [0, 1])
         self.assertFalse(torch.equal(first, second))
 
-    def test_parts_of_datasets_that_python_decodes_stay_with_python(self):
+    def test_python_decodes_subsets_of_datasets_that_it_decodes(self):
         data = self.images(transform=lambda picture: numpy.asarray(picture)[0, 0])
         part = torch.utils.data.Subset(data, [1, 5])
         (pixels, labels), = millrace.DataLoader(part, batch_size=2)
@@ -85,7 +85,7 @@ class SubsetTest(FolderTest):
 
 
 class StateTest(FolderTest):
-    def test_a_state_goes_on_where_the_dataset_was_moved_and_not_where_it_was_changed(self):
+    def test_a_state_is_accepted_if_the_dataset_moved_but_not_if_it_changed(self):
         root = self.make_raw(10)
 
         def load(folder: Path, state) -> None:
@@ -102,7 +102,7 @@ class StateTest(FolderTest):
         with self.assertRaisesRegex(ValueError, "another dataset: it has 10 samples too"):
             load(moved, state)
 
-    def test_a_state_of_another_part_is_refused(self):
+    def test_a_state_of_another_subset_is_refused(self):
         data = self.raw(10)
         state = millrace.DataLoader(data.subset(range(5)), shuffle=True).state_dict()
         with self.assertRaisesRegex(ValueError, "another dataset"):
@@ -110,13 +110,13 @@ class StateTest(FolderTest):
 
 
 class CopyTest(FolderTest):
-    def test_datasets_are_pickled_for_processes_that_are_spawned(self):
+    def test_datasets_can_be_pickled_for_spawned_processes(self):
         for data in (self.raw(5), self.raw(5).subset([3, 1]), self.images(dtype="float32")):
             for again in (pickle.loads(pickle.dumps(data)), copy.deepcopy(data)):
                 self.assertEqual((type(again), len(again)), (type(data), len(data)))
                 torch.testing.assert_close(again[1], data[1])
 
-    def test_a_loader_says_why_it_is_not_pickled(self):
+    def test_a_loader_says_why_it_cannot_be_pickled(self):
         loader = millrace.DataLoader(self.raw(4), batch_size=2)
         for copied in (pickle.dumps, copy.copy, copy.deepcopy):
             with self.assertRaisesRegex(TypeError, "make the DataLoader where it is used"):
@@ -124,7 +124,7 @@ class CopyTest(FolderTest):
 
 
 class LifetimeTest(FolderTest):
-    def test_a_loader_ends_with_its_last_name_and_not_with_the_next_collection(self):
+    def test_a_loader_is_freed_without_garbage_collection(self):
         gc.disable()
         self.addCleanup(gc.enable)
         for data in (self.raw(20), list(range(20))):
@@ -136,7 +136,7 @@ class LifetimeTest(FolderTest):
 
 
 class NameTest(FolderTest):
-    def test_names_that_are_no_utf_8_come_back_as_python_has_them(self):
+    def test_names_that_are_not_utf_8_use_surrogate_escapes(self):
         root = os.fsencode(self.folder) + b"/caf\xe9"
         os.makedirs(root + b"/\xff")
         with open(root + b"/\xff/\xfe.png", "wb") as file:
@@ -154,17 +154,17 @@ class NameTest(FolderTest):
         files = millrace.Files([path], format="raw", shape=(8,))
         self.assertEqual(bytes(files[0].tolist()), b"no image")
 
-    def test_objects_say_what_they_are(self):
+    def test_loaders_have_a_readable_repr(self):
         loader = millrace.DataLoader(self.raw(4), batch_size=2, shuffle=True, rank=1, world_size=2)
         self.assertEqual(repr(loader), "DataLoader(RawFolder of 4 samples, batch_size=2, "
                                        "shuffle='global', rank 1 of 2, epoch 0)")
 
-    def test_a_size_that_is_none_is_named(self):
+    def test_an_invalid_size_is_named(self):
         for size in (0, -1, (1, 2, 3), "big", 2.5, (8, -8)):
             with self.subTest(size), self.assertRaisesRegex(ValueError, "size=.*height, width"):
                 millrace.Image(size).decoder()
 
-    def test_the_class_of_a_tar_comes_once(self):
+    def test_the_class_in_a_tar_appears_once(self):
         with tarfile.open(self.folder / "a.tar", "w") as archive:
             for number in range(3):
                 for end, text in (("bin", b"abc"), ("cls", str(number).encode())):
@@ -174,25 +174,25 @@ class NameTest(FolderTest):
         (payload, classes), = millrace.DataLoader(millrace.Files(self.folder / "a.tar"), batch_size=3)
         self.assertEqual((tuple(payload.shape), classes.tolist()), ((3, 3), [0, 1, 2]))
 
-    def test_an_index_that_is_no_number_is_named(self):
+    def test_an_index_that_is_not_an_integer_is_refused(self):
         for index in (slice(0, 2), "a"):
             with self.assertRaisesRegex(TypeError, "subset"):
                 self.raw(4)[index]
 
 
 class PackageTest(unittest.TestCase):
-    def test_type_checkers_see_every_name_that_is_offered(self):
+    def test_type_checkers_see_every_exported_name(self):
         import ast
         tree = ast.parse(Path(millrace.__file__).read_text())
         lists = [node.value for node in tree.body if isinstance(node, ast.Assign)
                  and getattr(node.targets[0], "id", "") == "__all__"]
-        offered = ast.literal_eval(lists[0])  # a checker cannot follow what is computed
-        self.assertEqual(offered, millrace.__all__)
-        self.assertLessEqual(set(millrace.loader.__all__), set(offered))
+        exported = ast.literal_eval(lists[0])  # type checkers need a literal list
+        self.assertEqual(exported, millrace.__all__)
+        self.assertLessEqual(set(millrace.loader.__all__), set(exported))
         imported = {name.asname or name.name for node in ast.walk(tree)
                     if isinstance(node, ast.ImportFrom) for name in node.names}
-        self.assertEqual(imported, set(offered))
-        for name in offered:
+        self.assertEqual(imported, set(exported))
+        for name in exported:
             self.assertTrue(hasattr(millrace, name), name)
         with self.assertRaisesRegex(AttributeError, "no attribute 'Dataloader'"):
             millrace.Dataloader

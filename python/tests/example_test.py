@@ -1,4 +1,4 @@
-"""The worked example on real data: Fashion-MNIST on one rank and on four, stopped, killed and resumed with identical losses."""
+"""The example on real data: Fashion-MNIST on one and four ranks, stopped, killed and resumed with identical losses."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ import unittest
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
-# The example, which ends in step 18: rank 0 kills all processes of the job, or fails alone.
+# Runs the example until step 18, when rank 0 kills all processes of the job or fails alone.
 ENDED_IN_STEP_18 = """
 import os, signal, sys
 sys.path.insert(0, os.environ["EXAMPLES"])
@@ -30,7 +30,7 @@ sys.exit(fashion_mnist.main())
 
 
 def losses(text):
-    """Step to loss, as printed with all its digits."""
+    """Maps each step to its loss, as printed with all digits."""
     found = {}
     for line in text.splitlines():
         words = line.split()
@@ -57,7 +57,7 @@ class FashionMnistTest(unittest.TestCase):
     def train_until_step_18(self, how, *options):
         script = self.work / "ended.py"
         script.write_text(ENDED_IN_STEP_18)
-        # What a killed job leaves is removed with the test's own folder.
+        # What a killed job leaves behind is removed with the folder of the test.
         environment = {**os.environ, "EXAMPLES": str(EXAMPLES), "HOW": how, "TMPDIR": str(self.work)}
         return self.run_script(script, *options, env=environment, start_new_session=True)
 
@@ -70,23 +70,23 @@ class FashionMnistTest(unittest.TestCase):
         self.assertEqual({**first, **rest}, whole)
         self.assertLess(float(whole[40]), 0.7 * float(whole[1]), "the network does not learn")
 
-    def test_one_rank_goes_on_with_identical_losses(self):
+    def test_one_rank_resumes_with_identical_losses(self):
         self.expect_same_losses()
 
-    def test_four_ranks_go_on_with_identical_losses(self):
+    def test_four_ranks_resume_with_identical_losses(self):
         self.expect_same_losses("--ranks", "4")
 
-    def test_four_ranks_go_on_so_by_partial_local_shuffling(self):
+    def test_four_ranks_with_partial_shuffling_resume_with_identical_losses(self):
         self.expect_same_losses("--ranks", "4", "--shuffle", "partial", "--fraction", "0.3")
 
-    def test_it_goes_on_in_the_second_epoch(self):
+    def test_a_job_resumes_in_the_second_epoch(self):
         options = ("--batch", "6000", "--epochs", "3")
         whole = self.train(*options)
         self.train("--stop-after", "13", *options)
         self.assertEqual(len(whole), 30)
         self.assertEqual(self.train("--resume", *options), {step: whole[step] for step in range(14, 31)})
 
-    def test_a_killed_job_goes_on_from_its_checkpoint(self):
+    def test_a_killed_job_resumes_from_its_checkpoint(self):
         options = ("--ranks", "4", "--checkpoint-every", "5")
         whole = self.train("--stop-after", "30", *options)
         killed = self.train_until_step_18("kill", *options)
@@ -95,7 +95,7 @@ class FashionMnistTest(unittest.TestCase):
         rest = self.train("--resume", "--stop-after", "30", *options)
         self.assertEqual(rest, {step: whole[step] for step in range(16, 31)})  # the checkpoint is of step 15
 
-    def test_where_a_rank_fails_the_others_are_ended(self):
+    def test_if_a_rank_fails_the_others_are_stopped(self):
         failed = self.train_until_step_18("fail", "--ranks", "4")
         self.assertEqual(failed.returncode, 1, failed.stderr)
         self.assertIn("rank 0 fails", failed.stderr)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ranks that fork: a child is no rank, and nothing that happens to it happens to the rank."""
+"""Ranks that fork: a child is not a rank, and its end does not affect the rank."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ import mpirun
 
 COUNT = 32
 
-# A loader that exchanges samples with other ranks; in the middle of an epoch its threads are at work.
+# A loader that exchanges samples with other ranks, in the middle of an epoch: its threads are busy.
 BEGIN = """
 import multiprocessing, os, sys, time
 import millrace
@@ -34,7 +34,7 @@ for _ in range(3):
     child.join()
     assert child.exitcode == -15, child.exitcode
 """
-# exit() in the child: destructors of Python objects, functions of atexit, destructors of statics.
+# exit() in the child runs destructors of Python objects, atexit functions and static destructors.
 EXIT = """
 child = os.fork()
 if child == 0:
@@ -70,17 +70,17 @@ class ForkTest(unittest.TestCase):
         return done.stdout
 
     @unittest.skipUnless(mpirun.HAS_MPI, "needs MPI and mpirun")
-    def test_a_child_that_is_terminated_does_not_end_its_rank(self):
+    def test_terminating_a_child_does_not_end_its_rank(self):
         self.train(BEGIN + TERMINATE + END, ranks=2)
 
     @unittest.skipUnless(mpirun.HAS_MPI, "needs MPI and mpirun")
-    def test_a_child_of_a_rank_that_exits_disturbs_nobody(self):
-        said = self.train(BEGIN + EXIT + END, ranks=2)
-        self.assertEqual(said.count("was forked from process"), 2, said)
+    def test_an_exiting_child_does_not_disturb_the_ranks(self):
+        output = self.train(BEGIN + EXIT + END, ranks=2)
+        self.assertEqual(output.count("was forked from process"), 2, output)
 
-    def test_a_child_of_the_only_rank_that_exits_disturbs_nobody(self):
-        said = self.train(BEGIN + EXIT + END, ranks=1)
-        self.assertIn("child has a loader", said)
+    def test_an_exiting_child_does_not_disturb_a_single_rank(self):
+        output = self.train(BEGIN + EXIT + END, ranks=1)
+        self.assertIn("child has a loader", output)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Pinned batches on a real GPU: what it copies by itself must not be written again before it has."""
+"""Pinned batches on a real GPU: memory must not be reused before an asynchronous copy is complete."""
 
 import gc
 import subprocess
@@ -13,8 +13,8 @@ import torch
 
 import millrace
 
-VALUES = 16 << 10  # of int32 a sample
-LONG = 200_000_000  # cycles of a GPU: about a tenth of a second
+VALUES = 16 << 10  # int32 values per sample
+LONG = 200_000_000  # GPU cycles: about a tenth of a second
 
 
 @unittest.skipUnless(torch.cuda.is_available(), "there is no GPU")
@@ -25,7 +25,7 @@ class GpuTest(unittest.TestCase):
         self.folder = Path(holder.name)
 
     def open(self, count: int = 256, **options) -> millrace.DataLoader:
-        """Sample i is an array of int32 that are all i."""
+        """Sample i is an int32 array filled with i."""
         for index in range(count):
             numpy.full(VALUES, index, "int32").tofile(self.folder / f"{index:05}.bin")
         data = millrace.RawFolder(self.folder, shape=(VALUES,), dtype="int32")
@@ -40,11 +40,11 @@ class GpuTest(unittest.TestCase):
             seen += values[:, 0].tolist()
         self.assertEqual(seen, [i % 256 for i in range(len(seen))])
 
-    def test_batches_and_their_labels_are_pinned(self):
+    def test_batches_are_pinned(self):
         for batch in self.open():
             self.assertTrue(batch.is_pinned())
 
-    def test_a_copy_that_the_gpu_makes_late_holds_the_batch(self):
+    def test_a_pending_copy_keeps_the_batch(self):
         loader = self.open(prefetch=2)
         copies = []
         for _ in range(4):
@@ -54,7 +54,7 @@ class GpuTest(unittest.TestCase):
                 del batch
         self.check(copies)
 
-    def test_copies_on_a_stream_of_the_users_own_hold_it_too(self):
+    def test_a_pending_copy_on_another_stream_keeps_the_batch(self):
         stream = torch.cuda.Stream()
         copies = []
         for batch in self.open(prefetch=2):
@@ -75,7 +75,7 @@ class GpuTest(unittest.TestCase):
         gc.collect()
         self.check([copied])
 
-    def test_buffers_are_used_again(self):
+    def test_buffers_are_reused(self):
         loader = self.open(prefetch=2)
         places = set()
         for _ in range(8):
@@ -91,7 +91,7 @@ class GpuTest(unittest.TestCase):
         self.assertEqual(torch.cuda.current_device(), before)
         self.assertEqual(torch.ones(3, device="cuda").sum().item(), 3)
 
-    def test_a_program_that_ends_with_a_batch_in_hand_ends_well(self):
+    def test_a_program_can_exit_while_it_holds_a_batch(self):
         self.open().close()
         program = (f"import millrace, torch\n"
                    f"data = millrace.RawFolder({str(self.folder)!r}, shape=({VALUES},), dtype='int32')\n"

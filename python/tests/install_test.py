@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The package where it is installed: by CMake alone, and by pip where its backend can be had.
+"""The installed package: by CMake alone, and by pip if its build backend is available.
 
-It carries the whole product, so nothing else of Millrace is in reach of what runs here.
+The package contains all of Millrace, so nothing else of it is reachable from these tests.
 """
 
 import importlib.util
@@ -16,7 +16,8 @@ from mpirun import HAS_MPI, environment
 
 SOURCE = Path(os.environ["MILLRACE_SOURCE"])
 BUILD = Path(os.environ["MILLRACE_BUILD"])
-# Not this process's: the package must be found where it was installed. The C locale makes Python change LC_CTYPE.
+# Without PYTHONPATH: the package must be found where it was installed. In the C locale: that makes
+# Python change LC_CTYPE.
 ENVIRONMENT = {name: value for name, value in os.environ.items()
                if name not in ("PYTHONPATH", "LANG", "LANGUAGE") and not name.startswith("LC_")}
 HAS_LOADER = bool(list((BUILD / "python" / "millrace").glob("_loader*.so")))
@@ -35,10 +36,10 @@ print(sorted(i for batch in loader for i in batch))
 print(millrace.DataLoader(millrace.RawFolder("raw", shape=(4,)), output="array").dataset)
 """
 
-# What a process inherits, but for the variables of the recorder and of this shell.
+# What a process inherits, except for the variables of the recorder and of this shell.
 INHERITED = "grep -e SigBlk -e SigIgn /proc/self/status; env | grep -v -e ^LD_PRELOAD= -e ^MILLRACE_ -e ^_= -e ^PWD= | sort"
 
-# The library for MPI is found without a variable, which processes started from there would inherit.
+# The MPI library must be found without a variable, because child processes would inherit it.
 RANKS = """\
 import os
 from millrace.loader._ranks import connect
@@ -48,7 +49,7 @@ print(rank, "of", size, os.environ.get("MILLRACE_MPI_LIBRARY"), flush=True)
 
 
 class Installed:
-    """What holds of the package however it came into the environment."""
+    """Tests that hold for every way of installing."""
 
     @classmethod
     def setUpClass(cls):
@@ -73,7 +74,7 @@ class Installed:
         (self.folder / "program.py").write_text(PROGRAM)
         done = self.run_command(self.python, "program.py")
         self.assertTrue(done.stdout.startswith(f"False {self.folder}/venv/"), done.stdout)
-        # By its path, as users do who have not activated the environment: nothing of it is in PATH.
+        # By its path, like users who have not activated the environment: nothing of it is in PATH.
         done = self.run_command(self.python, "-m", "millrace.trace", "-o", "trace", "program.py",
                                 PATH="/usr/bin:/bin")
         self.assertTrue(done.stdout.startswith("True "), done.stdout)
@@ -81,7 +82,7 @@ class Installed:
         self.assertEqual(list(self.folder.glob("trace/**/session")), [])
         self.assertIn("fetch", self.run_command("millrace", "report", "trace", PATH=self.path()).stdout)
 
-    def test_the_command_is_in_the_environment_and_is_its_own(self):
+    def test_the_environment_has_its_own_command(self):
         done = self.run_command("sh", "-c", "command -v millrace", PATH=self.path())
         self.assertEqual(done.stdout, f"{self.folder}/venv/bin/millrace\n")
         done = self.run_command("millrace", "--version", PATH=self.path())
@@ -91,13 +92,13 @@ class Installed:
         done = self.run_command("millrace", "query", "of_true", "select count(*) > 0 as n from events", PATH=self.path())
         self.assertIn("1", done.stdout)
 
-    def test_a_traced_command_inherits_what_the_user_gave_it(self):
+    def test_a_traced_command_inherits_the_same_as_an_untraced_one(self):
         plainly = self.run_command("sh", "-c", INHERITED, PATH=self.path())
         traced = self.run_command("millrace", "trace", "-o", "inherited", "--", "sh", "-c", INHERITED, PATH=self.path())
         self.assertIn("SigIgn:", plainly.stdout)
         self.assertEqual(traced.stdout, plainly.stdout)
 
-    def test_manual_and_completions_come_along(self):
+    def test_manual_and_completions_are_installed(self):
         share = self.folder / "venv" / "share"
         self.assertIn(".TH MILLRACE 1", (share / "man/man1/millrace.1").read_text())
         for file in ("bash-completion/completions/millrace", "zsh/vendor-completions/_millrace",
@@ -115,13 +116,13 @@ class Installed:
             done = self.run_command(*mpirun, self.python, "ranks.py", **settings)
             self.assertEqual(sorted(done.stdout.splitlines()), ["0 of 2 None", "1 of 2 None"])
 
-    def test_types_and_version_come_along(self):
+    def test_types_and_version_are_installed(self):
         (package,) = self.folder.glob("venv/lib/python3*/site-packages/millrace")
         for file in ("py.typed", "_trace.pyi", "_loader.pyi", "trace/_site/sitecustomize.py",
                      "lib/libmillrace_trace.so"):
             self.assertTrue((package / file).is_file(), f"{file} is missing")
-        told = self.run_command(self.python, "-c", "import millrace; print(millrace.__version__)")
-        self.assertIn(f"VERSION {told.stdout.strip()}\n", (SOURCE / "CMakeLists.txt").read_text())
+        printed = self.run_command(self.python, "-c", "import millrace; print(millrace.__version__)")
+        self.assertIn(f"VERSION {printed.stdout.strip()}\n", (SOURCE / "CMakeLists.txt").read_text())
 
     def test_the_loader_works_without_numpy_and_torch(self):
         if not HAS_LOADER:
@@ -143,7 +144,7 @@ class InstalledByCmakeTest(Installed, unittest.TestCase):
 
 
 class InstalledByPipTest(Installed, unittest.TestCase):
-    """`pip install .` as users do it. Debian has no scikit-build-core: skipped where it is missing."""
+    """`pip install .` as users run it. Skipped without scikit-build-core, which Debian does not have."""
 
     @classmethod
     def make_environment(cls):
@@ -158,7 +159,7 @@ class InstalledByPipTest(Installed, unittest.TestCase):
 
     @classmethod
     def copy_sources(cls):
-        """So that nothing is written into the tree and nothing of it is used by chance."""
+        """A copy, so that nothing is written into the tree or used from it by accident."""
         files = cls.run_command("git", "-C", SOURCE, "ls-files", "-z", "--cached", "--others",
                                 "--exclude-standard").stdout.split("\0")
         for file in filter(None, files):

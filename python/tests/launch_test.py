@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""python -m millrace.trace: the program behaves as without, and is traced; what is wrong is said."""
+"""python -m millrace.trace: the program behaves as without it, and is traced; errors are reported."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ import unittest
 
 from traced import LIBRARY, Recording, TracedTest
 
-# Everything of itself that a program can see, but the environment.
+# Everything that a program can see of itself, except the environment.
 LOOK = """
     import sys
     print(sys.argv, __name__, __file__, sys.path, sys.flags, sys.orig_argv[1:], sys.executable)
@@ -21,7 +21,7 @@ LOOK = """
 
 class LaunchTest(TracedTest):
     def run_both(self, *arguments, flags=(), code: int = 0, stdin: str = "", **environment):
-        """Plainly and traced; the standard output of both, and of the traced one all there is."""
+        """Runs the program without and with the tracer, and returns both results."""
         tracer = ["-m", "millrace.trace", "--append", "-o", self.trace]
         results = []
         for before in ([], tracer):
@@ -51,7 +51,7 @@ class LaunchTest(TracedTest):
         self.assert_same("-c", "import sys; print(sys.argv, __name__, sys.path)", "-c")
         self.assert_same("-", "a", stdin="import sys; print(sys.argv, __name__, sys.path)")
 
-    def test_it_ends_as_the_program_ends(self):
+    def test_it_exits_like_the_program(self):
         self.assert_same("-c", "import sys; sys.exit(3)", code=3)
         self.assert_same("-c", "import os; os._exit(7)", code=7)
         self.assert_same("-c", "import os; os.kill(os.getpid(), 15)", code=-signal.SIGTERM)
@@ -59,7 +59,7 @@ class LaunchTest(TracedTest):
             self.write("fails.py", "raise ValueError('wrong')"), code=1).stderr)
         self.assertIn("can't open file", self.assert_same("missing.py", code=2).stderr)
 
-    def test_flags_glued_to_m_are_kept(self):
+    def test_flags_joined_with_m_are_kept(self):
         self.write("script.py", "import sys; print(sys.flags.optimize, sys.flags.dont_write_bytecode)")
         for flags in (["-OBm", "millrace.trace"], ["-OBmmillrace.trace"]):
             done = self.run_python(*flags, "--append", "-o", self.trace, "script.py",
@@ -113,7 +113,7 @@ class LaunchTest(TracedTest):
         self.assertFalse((self.folder / "millrace-trace").exists())
         Recording(self.trace)
 
-    def test_wrong_usage_is_told_with_code_2(self):
+    def test_wrong_usage_exits_with_code_2(self):
         for arguments, sentence in (([], "no program was given"), (["-m"], "no program was given"),
                                     (["--wrong", "x.py"], "unknown option '--wrong'"),
                                     (["-o"], "-o needs a value")):
@@ -126,12 +126,12 @@ class LaunchTest(TracedTest):
         self.assertIn("Python runs with -E, -I or -S", done.stderr)
         self.assertIn("Usage", self.run_python("-m", "millrace.trace", "--help").stdout)
 
-    def test_a_missing_library_is_told_with_the_next_step(self):
+    def test_a_missing_library_is_reported(self):
         done = self.run_python("-m", "millrace.trace", "x.py", code=1,
                                MILLRACE_TRACE_LIBRARY="none.so")
         self.assertIn("MILLRACE_TRACE_LIBRARY is none.so, but there is no such file", done.stderr)
 
-    def test_two_runs_are_not_mixed_unless_told_to(self):
+    def test_two_runs_are_not_mixed_without_append(self):
         script = self.write("script.py", "")
         before = len(self.record_script(script).processes)
         done = self.run_python("-m", "millrace.trace", "-o", self.trace, script, code=1,
@@ -142,14 +142,14 @@ class LaunchTest(TracedTest):
                         MILLRACE_TRACE_LIBRARY=str(LIBRARY))
         self.assertGreater(len(Recording(self.trace).processes), before)
 
-    def test_a_directory_that_is_made_is_its_users_alone(self):
+    def test_new_directories_are_private(self):
         self.addCleanup(os.umask, os.umask(0))
         self.run_python("-m", "millrace.trace", "-o", self.folder / "a" / "b", self.write("x.py", ""),
                         MILLRACE_TRACE_LIBRARY=str(LIBRARY))
         for path in (self.folder / "a", self.folder / "a" / "b"):
             self.assertEqual(path.stat().st_mode & 0o7777, 0o700, path)
 
-    def test_a_directory_that_cannot_be_made_is_told(self):
+    def test_a_directory_that_cannot_be_made_is_reported(self):
         (self.folder / "file").write_text("")
         done = self.run_python("-m", "millrace.trace", "-o", self.folder / "file" / "x", "x.py",
                                code=1, MILLRACE_TRACE_LIBRARY=str(LIBRARY))

@@ -26,7 +26,8 @@ class ProcessTest(TracedTest):
         self.run_python(self.write("make.py", MAKE.format(count=60)))
 
     def start(self, code: str) -> subprocess.Popen:
-        # Ctrl-C is ignored below a shell that started the tests by `&`, unless it is asked for.
+        # A shell that started the tests with `&` makes them ignore Ctrl-C, so install the default
+        # handler.
         code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" \
             + textwrap.dedent(code)
         process = subprocess.Popen([sys.executable, self.write("program.py", code)], cwd=self.folder,
@@ -79,7 +80,7 @@ class ProcessTest(TracedTest):
             class Stuck:
                 def __len__(self): return 4
                 def __getitem__(self, i):
-                    if i == 0: print("waiting", flush=True)  # importing torch may take long before
+                    if i == 0: print("waiting", flush=True)  # only now: importing torch may take long
                     time.sleep(3600)
             for batch in millrace.DataLoader(Stuck(), num_threads=2): pass
         """)
@@ -119,7 +120,7 @@ class ProcessTest(TracedTest):
         """), code=7)
         self.assertEqual(done.stderr, "")
 
-    def test_a_child_of_a_fork_is_told_why_and_can_make_its_own(self):
+    def test_a_forked_child_gets_an_error_and_can_make_its_own_loader(self):
         for dataset in ('millrace.RawFolder("raw", shape=(4,), dtype="int32")', "list(range(60))"):
             done = self.run_python(self.write("program.py", f"""
                 import os, millrace
@@ -142,7 +143,7 @@ class ProcessTest(TracedTest):
             self.assertIn("fork", first)
             self.assertEqual((own, rest), ("15", "14"))
 
-    def test_a_child_of_a_fork_ends_though_a_thread_of_the_parent_holds_the_lock(self):
+    def test_a_forked_child_exits_although_a_thread_of_the_parent_holds_the_lock(self):
         self.run_python(self.write("program.py", """
             import os, threading, millrace
             loader = millrace.DataLoader(list(range(60)), batch_size=4)
@@ -163,7 +164,7 @@ class ProcessTest(TracedTest):
             assert ended == 0, ended
         """))
 
-    def test_a_child_of_a_fork_can_close_a_loader_that_a_thread_of_the_parent_waits_for(self):
+    def test_a_forked_child_can_close_a_loader_that_a_thread_of_the_parent_waits_for(self):
         self.run_python(self.write("program.py", f"""
             import os, threading, time, millrace
             loader = {OPEN} batch_size=1)
@@ -172,7 +173,7 @@ class ProcessTest(TracedTest):
             batches = iter(loader)
             thread = threading.Thread(target=lambda: next(batches))
             thread.start()
-            time.sleep(0.5)  # most likely it waits by then; what is checked holds in any case
+            time.sleep(0.5)  # by now it probably waits; the checks hold in any case
             child = os.fork()
             if child == 0:
                 loader.close()
@@ -183,7 +184,7 @@ class ProcessTest(TracedTest):
             assert ended == 0, ended
         """))
 
-    def test_a_job_that_was_killed_goes_on_from_its_last_state(self):
+    def test_a_killed_job_continues_from_its_last_state(self):
         program = self.write("train.py", f"""
             import json, os, signal, millrace
             loader = {OPEN} batch_size=4, shuffle=True, seed=3)
@@ -225,13 +226,13 @@ class ProcessTest(TracedTest):
         self.assertEqual(self.run_python(program, "torch", "numpy").stdout,
                          "millrace._loader Array 3 list list\n")
 
-    def test_importing_the_package_loads_none_of_it(self):
+    def test_importing_the_package_loads_none_of_its_parts(self):
         done = self.run_python("-c", "import sys, millrace; print(sorted(name for name in sys.modules "
                                "if name.startswith(('millrace.', 'torch', 'numpy'))))\n"
                                "print(millrace.pls.ImageFolder.__name__, millrace.trace.enabled())")
         self.assertEqual(done.stdout, "[]\nImageFolder False\n")
 
-    def test_without_the_extension_it_says_how_to_have_it(self):
+    def test_without_the_extension_the_error_says_how_to_get_it(self):
         done = self.run_python("-c", "import sys; sys.modules['millrace._loader'] = None\n"
                                "import millrace, millrace.trace\n"
                                "try: millrace.DataLoader\n"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The loader of C++ from Python: files, tensors without copies, orders, states, errors."""
+"""The C++ loader from Python: files, zero-copy tensors, orders, states, errors."""
 
 import errno
 import gc
@@ -30,7 +30,7 @@ class FolderTest(unittest.TestCase):
         self.folder = Path(holder.name)
 
     def make_raw(self, count: int, name: str = "raw") -> Path:
-        """Sample i is an array of int32 that are all i."""
+        """Sample i is an int32 array filled with i."""
         root = self.folder / name
         root.mkdir()
         for index in range(count):
@@ -41,7 +41,7 @@ class FolderTest(unittest.TestCase):
         return millrace.RawFolder(self.make_raw(count), shape=SHAPE, dtype="int32")
 
     def make_images(self, per_class: int = 6, suffix: str = ".png") -> Path:
-        """Images of one colour each; the red tells which."""
+        """Images of one colour each; the red channel identifies the image."""
         root = self.folder / "images"
         for label, name in enumerate(("cat", "dog", "eel")):
             (root / name).mkdir(parents=True)
@@ -56,14 +56,14 @@ def visited(loader) -> list:
 
 
 class ZeroCopyTest(FolderTest):
-    def test_tensors_lie_in_the_memory_of_the_batch(self):
+    def test_tensors_share_the_memory_of_the_batch(self):
         loader = millrace.DataLoader(self.raw(10), batch_size=4)
         for batch in loader:
             self.assertIsInstance(batch, torch.Tensor)
             self.assertEqual(batch.data_ptr(), loader.batch.fields()["data"].address)
             self.assertEqual(batch.data_ptr() % 4096, 0)
 
-    def test_numpy_arrays_lie_there_too_and_can_be_written(self):
+    def test_numpy_arrays_share_the_memory_and_are_writable(self):
         loader = millrace.DataLoader(self.raw(10), batch_size=4, output="numpy")
         batch = next(iter(loader))
         self.assertIsInstance(batch, numpy.ndarray)
@@ -71,7 +71,7 @@ class ZeroCopyTest(FolderTest):
         batch += 1
         self.assertEqual(numpy.asarray(loader.batch.fields()["data"])[2, 0, 0], 3)
 
-    def test_arrays_hand_themselves_on_by_dlpack_and_as_buffers(self):
+    def test_arrays_support_dlpack_and_the_buffer_protocol(self):
         loader = millrace.DataLoader(self.raw(10), batch_size=4, output="array")
         array = next(iter(loader))
         self.assertEqual((array.dtype, array.shape, len(array)), ("int32", (4, *SHAPE), 4))
@@ -80,7 +80,7 @@ class ZeroCopyTest(FolderTest):
         self.assertEqual(memoryview(array).shape, (4, *SHAPE))
         self.assertEqual(array.tolist()[3][0][0], 3)
 
-    def test_a_batch_stays_good_as_long_as_it_is_held(self):
+    def test_a_batch_stays_valid_while_it_is_held(self):
         loader = millrace.DataLoader(self.raw(64), batch_size=4, shuffle=True, prefetch=2)
         kept = [(batch, loader.batch.samples.tolist()) for batch in loader]
         loader.close()
@@ -90,15 +90,15 @@ class ZeroCopyTest(FolderTest):
         for batch, samples in kept:
             self.assertEqual(batch[:, 0, 0].tolist(), samples)
 
-    def test_memory_that_was_let_go_of_is_used_again(self):
+    def test_released_memory_is_reused(self):
         loader = millrace.DataLoader(self.raw(256), batch_size=4, prefetch=2, num_threads=1)
         addresses = Counter(batch.data_ptr() for batch in loader)
         self.assertEqual(sum(addresses.values()), 64)
         self.assertLess(len(addresses), 16)
 
-    def test_a_loop_over_several_epochs_allocates_no_more_than_it_has_in_use_at_once(self):
-        # Of the system: an address that comes again may be of new memory, which is cleared and costs
-        # a fault a page.
+    def test_a_loop_over_several_epochs_allocates_only_what_it_uses_at_once(self):
+        # Count allocations, not addresses: an address that appears again may be new memory, which
+        # the kernel clears, at a fault per page.
         data = self.raw(256)
         for output in ("torch", "numpy", "dict"):
             loader = millrace.DataLoader(data, batch_size=4, shuffle=True, prefetch=2,
@@ -106,16 +106,17 @@ class ZeroCopyTest(FolderTest):
             for _ in range(5):
                 for batch in loader:
                     pass
-            # 2 ahead, what the loop holds and what it is given, what each thread is about to let go of.
+            # 2 prefetched, the one that the loop holds, the next one, and one that each thread is
+            # about to release.
             self.assertLessEqual(loader.stats()["buffers_allocated"], 6, output)
             self.assertEqual(loader.stats()["batches"], 5 * 64)
 
-    def test_batches_that_are_held_are_seen_in_what_is_allocated(self):
+    def test_held_batches_add_to_the_allocations(self):
         loader = millrace.DataLoader(self.raw(64), batch_size=4, prefetch=2)
         kept = list(loader)
         self.assertGreaterEqual(loader.stats()["buffers_allocated"], len(kept))
 
-    def test_a_capsule_that_nobody_takes_lets_go_of_its_memory(self):
+    def test_an_unused_capsule_releases_its_memory(self):
         array = next(iter(millrace.DataLoader(self.raw(4), batch_size=4, output="array")))
         for _ in range(1000):
             array.__dlpack__()
@@ -123,7 +124,7 @@ class ZeroCopyTest(FolderTest):
 
 
 class PinnedTest(FolderTest):
-    """What does not need a GPU; gpu_test.py is the rest."""
+    """What does not need a GPU; gpu_test.py tests the rest."""
 
     def test_without_a_gpu_nothing_is_pinned(self):
         if torch.cuda.is_available():
@@ -135,7 +136,7 @@ class PinnedTest(FolderTest):
 
 
 class OrderTest(FolderTest):
-    def test_every_sample_comes_once_an_epoch(self):
+    def test_every_epoch_visits_every_sample_once(self):
         data = self.raw(101)
         for shuffle in (False, True, "global", "local", "partial", "file"):
             with self.subTest(shuffle):
@@ -143,14 +144,14 @@ class OrderTest(FolderTest):
                 for _ in range(2):
                     self.assertEqual(sorted(visited(loader)), list(range(101)))
 
-    def test_it_is_the_order_of_python_datasets(self):
+    def test_the_order_is_the_same_as_for_python_datasets(self):
         data = self.raw(50)
         native = millrace.DataLoader(data, batch_size=8, shuffle=True, seed=3)
         python = millrace.DataLoader(list(range(50)), batch_size=8, shuffle=True, seed=3)
         for _ in range(2):
             self.assertEqual(visited(native), [i for batch in python for i in batch.tolist()])
 
-    def test_four_ranks_play_the_part_of_a_distributed_sampler(self):
+    def test_four_ranks_divide_the_samples_like_a_distributed_sampler(self):
         data = self.raw(61)
         for tail, expected in (("uneven", 61), ("pad", 64), ("drop", 48)):
             with self.subTest(tail):
@@ -167,13 +168,13 @@ class OrderTest(FolderTest):
                 self.assertEqual(max(real.values()), 1)
                 self.assertEqual(len(real), 48 if tail == "drop" else 61)
 
-    def test_no_samples_are_refused_and_one_is_a_batch(self):
+    def test_an_empty_dataset_is_refused_and_one_sample_makes_a_batch(self):
         (self.folder / "empty").mkdir()
         with self.assertRaisesRegex(FileNotFoundError, "empty"):
             millrace.RawFolder(self.folder / "empty", shape=SHAPE)
         self.assertEqual(visited(millrace.DataLoader(self.raw(1), batch_size=4, shuffle=True)), [0])
 
-    def test_shards_of_few_classes_are_warned_of(self):
+    def test_shards_of_few_classes_cause_a_warning(self):
         data = millrace.ImageFolder(self.make_images(per_class=20), size=8)
         options = {"batch_size": 4, "rank": 0, "world_size": 3}
         with self.assertWarnsRegex(UserWarning, "class"):
@@ -182,7 +183,7 @@ class OrderTest(FolderTest):
             warnings.simplefilter("error")
             millrace.DataLoader(data, shuffle="global", **options)
 
-    def test_breaking_off_begins_the_next_epoch(self):
+    def test_the_next_pass_after_a_break_is_the_next_epoch(self):
         data = self.raw(40)
         whole = millrace.DataLoader(data, batch_size=4, shuffle=True)
         epochs = [visited(whole) for _ in range(2)]
@@ -231,7 +232,7 @@ class StateTest(FolderTest):
         for left, right in zip(got, expected):
             self.assertTrue(torch.equal(left, right))
 
-    def test_another_world_goes_on_with_what_is_left(self):
+    def test_another_number_of_ranks_continues_with_the_rest(self):
         for shuffle in (True, "partial"):
             with self.subTest(shuffle):
                 data = millrace.RawFolder(self.make_raw(120, f"raw-{shuffle}"), shape=SHAPE,
@@ -262,7 +263,7 @@ class StateTest(FolderTest):
         with self.assertRaises(ValueError):
             self.make(data).load_state_dict({"epoch": 1})
 
-    def test_after_the_last_batch_of_an_epoch_nothing_of_it_is_left(self):
+    def test_a_state_after_the_last_batch_leaves_nothing_of_the_epoch(self):
         data = self.raw(9)
         loader = self.make(data)
         batches = iter(loader)
@@ -307,7 +308,7 @@ class ImageTest(FolderTest):
         half = millrace.ImageFolder(root, size=16, dtype="bfloat16")
         self.assertEqual(next(iter(millrace.DataLoader(half)))[0].dtype, torch.bfloat16)
 
-    def test_a_sample_by_its_number_is_that_of_the_batch(self):
+    def test_a_sample_by_index_equals_the_one_in_the_batch(self):
         data = millrace.ImageFolder(self.make_images(suffix=".jpg"), size=16,
                                     transform="resize_center_crop")
         images, labels = next(iter(millrace.DataLoader(data, batch_size=18)))
@@ -324,7 +325,7 @@ class ImageTest(FolderTest):
         self.assertEqual(tuple(images.shape), (4, 30, 40, 3))
         self.assertEqual(labels.tolist(), [0, 0, 0, 0])
 
-    def test_epochs_have_other_crops_and_the_same_seed_the_same(self):
+    def test_crops_differ_between_epochs_and_repeat_with_the_same_seed(self):
         data = millrace.ImageFolder(self.make_gradient(), size=8)
         loader = millrace.DataLoader(data, batch_size=4)
         first, second = (next(iter(loader))[0] for _ in range(2))
@@ -349,7 +350,7 @@ class ImageTest(FolderTest):
         self.assertEqual(batch["sample"].tolist(), [0, 1, 2, 3])
         self.assertEqual(batch["is_real"].dtype, torch.bool)
 
-    def test_a_function_of_the_batch(self):
+    def test_a_transform_gets_the_whole_batch(self):
         data = millrace.ImageFolder(self.make_images(), size=8)
         loader = millrace.DataLoader(data, batch_size=4,
                                      transform=lambda batch: (batch[0].float() / 255, batch[1]))
@@ -388,14 +389,14 @@ class FilesTest(FolderTest):
         with self.assertRaisesRegex(ValueError, "did you mean 'mapped'"):
             millrace.Files(self.folder / "x.bin", format="raw", shape=4, engine="maped")
 
-    def test_stats_say_by_which_engine_samples_are_read_and_what_each_measured(self):
+    def test_stats_name_the_engine_and_the_measured_speeds(self):
         array = numpy.arange(4000 * 4, dtype="int16").reshape(4000, 4)
         array.tofile(self.folder / "x.bin")
         files = {"files": self.folder / "x.bin", "format": "raw", "shape": 4, "dtype": "int16"}
         loader = millrace.DataLoader(millrace.Files(**files), batch_size=50, num_threads=1)
         rows = [row for batch in loader for row in batch.numpy().tolist()]
         self.assertEqual(rows, array.tolist())
-        stats = loader.stats()  # once: the threads read on, and may choose again
+        stats = loader.stats()  # once: the threads keep reading, and may choose again
         reads = stats["reads"]
         self.assertIn(reads["engine"], ("posix", "uring"))
         if reads["refusal"]:
@@ -459,7 +460,7 @@ class FilesTest(FolderTest):
         self.assertEqual(arrays[:, 0, 0].tolist(), [0, 1, 2, 10, 11, 12])
         self.assertEqual((labels.tolist(), data.classes), ([0, 0, 0, 1, 1, 1], ["a", "b"]))
 
-    def test_fields_that_are_not_there_are_named(self):
+    def test_missing_fields_are_named(self):
         numpy.savez(self.folder / "0.npz", image=numpy.zeros(2))
         with self.assertRaisesRegex(FileNotFoundError, "no field 'x'.*'image'"):
             millrace.Files(self.folder / "0.npz", fields=["x"])
@@ -477,20 +478,20 @@ class ErrorTest(FolderTest):
         with self.assertRaisesRegex(millrace.SampleError, "00007.bin.*"):
             list(millrace.DataLoader(self.break_one(), batch_size=4))
 
-    def test_bad_samples_are_left_out_and_counted_on_request(self):
+    def test_bad_samples_can_be_skipped_and_counted(self):
         loader = millrace.DataLoader(self.break_one(), batch_size=4, skip_bad_samples=True)
         self.assertEqual(visited(loader), [i for i in range(20) if i != 7])
         stats = loader.stats()
         self.assertEqual(stats["bad_samples"], 1)
         self.assertIn("00007.bin", str(stats))
 
-    def test_a_file_that_goes_away_is_named(self):
+    def test_a_file_that_disappears_is_named(self):
         data = self.raw(8)
         os.unlink(self.folder / "raw" / "00003.bin")
         with self.assertRaisesRegex(millrace.SampleError, "00003.bin"):
             list(millrace.DataLoader(data, batch_size=8))
 
-    def test_what_is_not_there_or_makes_no_sense_is_refused(self):
+    def test_missing_files_and_invalid_options_are_refused(self):
         with self.assertRaisesRegex(FileNotFoundError, "nowhere"):
             millrace.ImageFolder(self.folder / "nowhere")
         root = self.make_images()
@@ -511,7 +512,7 @@ class ErrorTest(FolderTest):
                 millrace.DataLoader(data, **options)
 
     def open_once_it_is_read(self, pipe: Path) -> int:
-        """To write. Until that is closed, who reads waits."""
+        """Opens the pipe for writing. Its reader waits until this is closed."""
         while True:
             try:
                 return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
@@ -520,34 +521,34 @@ class ErrorTest(FolderTest):
                     raise
             time.sleep(0.01)
 
-    def test_a_loader_that_is_closed_says_so_also_to_threads_that_wait(self):
+    def test_closing_a_loader_wakes_waiting_threads_with_an_error(self):
         data = self.raw(1)
         file = self.folder / "raw" / "00000.bin"
         file.unlink()
         os.mkfifo(file)
         loader = millrace.DataLoader(data, timeout=300)
         raised = []
-        is_told = threading.Event()
+        has_raised = threading.Event()
 
         def ask():
-            # One waits for the batch, the others for their turn: an epoch that one of them begins while
-            # the loader is closed must not make it forget that.
+            # One waits for the batch, the others for their turn. If one of them starts an epoch
+            # while the loader is being closed, the loader must stay closed.
             while not raised or "closed" not in raised[-1]:
                 try:
                     loader._loader.start_epoch(0)
                     loader._loader.next()
                 except (RuntimeError, TimeoutError) as error:
                     raised.append(str(error))
-                    is_told.set()
+                    has_raised.set()
 
         threads = [threading.Thread(target=ask) for _ in range(4)]
         for thread in threads:
             thread.start()
         writer = self.open_once_it_is_read(file)
-        # Then nothing holds the read any more, so that the thread of C++ can end.
-        ending = threading.Thread(target=lambda: (is_told.wait(), os.close(writer)))
+        # Closing the pipe ends the read, so that the C++ thread can exit.
+        ending = threading.Thread(target=lambda: (has_raised.wait(), os.close(writer)))
         ending.start()
-        time.sleep(0.1)  # most likely they wait by then; what is checked holds in any case
+        time.sleep(0.1)  # by now they probably wait; the checks hold in any case
         loader.close()
         for thread in (*threads, ending):
             thread.join()

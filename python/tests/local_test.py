@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""shuffle="partial" with local_dir: ranks that hold their samples on storage of their own, and exchange
-some every epoch, give the batches of the order alone. On one rank and on several of MPI."""
+"""shuffle="partial" with local_dir: ranks that hold their samples on their own storage, and exchange
+some after every epoch, return the same batches as without it. On one rank and on several MPI ranks."""
 
 import json
 import os
@@ -19,7 +19,7 @@ import mpirun
 COUNT = 103  # shards of uneven size
 LENGTH = 3000
 
-# Runs epochs of a rank, and writes what its batches had.
+# Runs epochs on a rank, and writes what was in its batches.
 TRAIN = """
 import json, os, signal, sys, time
 from pathlib import Path
@@ -60,7 +60,7 @@ print(loader.stats())
 def make_dataset(folder: Path) -> None:
     folder.mkdir()
     for index in range(COUNT):
-        # Each begins with its number, and has bytes of its own.
+        # Each starts with its number, and has different bytes.
         row = index.to_bytes(4, "little") + bytes((index * 7 + i * i) % 251 for i in range(LENGTH - 4))
         (folder / f"{index:04}.bin").write_bytes(row)
 
@@ -86,16 +86,16 @@ class LocalTest(unittest.TestCase):
         return [[loader.batch.epoch, loader.batch.index, loader.batch.samples.tolist(),
                  loader.batch.is_real.tolist()] for _ in range(epochs) for _ in loader]
 
-    def of_order(self, rank: int, ranks: int, epochs: int, first: int = 0, **options) -> list:
-        """The batches of the order alone, read from the dataset."""
+    def expected_batches(self, rank: int, ranks: int, epochs: int, first: int = 0, **options) -> list:
+        """The expected batches: the same order without local_dir, read from the dataset."""
         return self.take(self.loader(rank=rank, world_size=ranks, **options), epochs, first)
 
 
 class OneRankTest(LocalTest):
-    def test_gives_the_batches_of_the_order_alone(self):
+    def test_returns_the_same_batches_as_without_local_dir(self):
         for fraction in (0, 0.3, 1):
             held = self.loader(local_dir=self.folder / f"local-{fraction}", fraction=fraction)
-            self.assertEqual(self.take(held, 3), self.of_order(0, 1, 3, fraction=fraction))
+            self.assertEqual(self.take(held, 3), self.expected_batches(0, 1, 3, fraction=fraction))
 
     def test_reads_from_its_own_storage_once_it_has_copied_the_samples(self):
         held = self.loader(local_dir=self.folder / "local")
@@ -107,14 +107,14 @@ class OneRankTest(LocalTest):
         self.assertEqual(local["held_bytes"], COUNT * LENGTH)
         self.assertIn(f"holds {COUNT} samples (0.3 MB)", str(held.stats()))
 
-    def test_a_second_loader_goes_on_with_what_the_first_left(self):
+    def test_a_second_loader_continues_with_what_the_first_left(self):
         with self.loader(local_dir=self.folder / "local") as first:
             self.take(first, 2)
         again = self.loader(local_dir=self.folder / "local")
-        self.assertEqual(self.take(again, 1, first=2), self.of_order(0, 1, 1, first=2))
+        self.assertEqual(self.take(again, 1, first=2), self.expected_batches(0, 1, 1, first=2))
         self.assertEqual(again.stats()["local"]["staged_samples"], 0)
 
-    def test_a_state_of_the_middle_goes_on_exactly(self):
+    def test_a_state_from_mid_epoch_continues_exactly(self):
         held = self.loader(local_dir=self.folder / "local")
         passing = iter(held)
         for _ in range(7):
@@ -124,9 +124,9 @@ class OneRankTest(LocalTest):
         again = self.loader(local_dir=self.folder / "local")
         again.load_state_dict(state)
         rest = [again.batch.samples.tolist() for _ in again]
-        self.assertEqual(rest, [row[2] for row in self.of_order(0, 1, 1)[7:]])
+        self.assertEqual(rest, [row[2] for row in self.expected_batches(0, 1, 1)[7:]])
 
-    def test_a_state_of_another_epoch_is_told_and_right(self):
+    def test_a_state_of_another_epoch_warns_and_continues_exactly(self):
         held = self.loader(local_dir=self.folder / "local")
         self.take(held, 1)
         state = held.state_dict()
@@ -135,9 +135,9 @@ class OneRankTest(LocalTest):
                                                 "epoch 1: 0 of 103 samples were read again"):
             held.load_state_dict(state)
         self.assertEqual([held.batch.samples.tolist() for _ in held],
-                         [row[2] for row in self.of_order(0, 1, 1, first=1)])
+                         [row[2] for row in self.expected_batches(0, 1, 1, first=1)])
 
-    def test_a_job_started_again_without_a_state_learns_the_epoch_of_the_storage(self):
+    def test_a_restarted_job_without_a_state_gets_the_epoch_of_the_storage(self):
         local = self.folder / "local"
         with self.loader(local_dir=local) as held:
             self.assertIsNone(held.storage_epoch)
@@ -145,13 +145,13 @@ class OneRankTest(LocalTest):
             self.assertEqual(held.storage_epoch, 4)
         with self.loader(local_dir=local) as again:
             self.assertEqual((again.epoch, again.storage_epoch), (0, 4))
-            with self.assertWarnsRegex(UserWarning, r"held the samples of epoch 4.* began with epoch 0\. .* "
+            with self.assertWarnsRegex(UserWarning, r"held the samples of epoch 4.* started with epoch 0\. .* "
                                                     r"loader\.set_epoch\(4\).*loader\.load_state_dict"):
                 next(iter(again))
             self.assertEqual(again.storage_epoch, 0)
         self.assertIsNone(self.loader().storage_epoch)
 
-    def test_a_job_started_again_goes_on_with_the_epoch_of_the_storage(self):
+    def test_a_restarted_job_continues_with_the_epoch_of_the_storage(self):
         with self.loader(local_dir=self.folder / "local") as held:
             self.take(held, 2)
         with warnings.catch_warnings():
@@ -159,7 +159,7 @@ class OneRankTest(LocalTest):
             again = self.loader(local_dir=self.folder / "local")
             again.set_epoch(again.storage_epoch)
             rest = [again.batch.samples.tolist() for _ in again]
-        self.assertEqual(rest, [row[2] for row in self.of_order(0, 1, 1, first=2)])
+        self.assertEqual(rest, [row[2] for row in self.expected_batches(0, 1, 1, first=2)])
 
     def test_copies_of_a_private_dataset_are_private(self):
         for file in (self.folder / "train").iterdir():
@@ -175,15 +175,16 @@ class OneRankTest(LocalTest):
             self.assertEqual(modes, {"rank0": 0o700, "rank0/owned": 0o600, "rank0/samples": 0o600})
             self.assertEqual(local.stat().st_mode & 0o7777, 0o700)
 
-    def test_what_makes_no_sense_is_refused(self):
+    def test_invalid_options_are_refused(self):
         local = self.folder / "local"
-        with self.assertRaisesRegex(ValueError, "local_dir needs shuffle='partial', but shuffle is 'global'"):
+        with self.assertRaisesRegex(ValueError, "local_dir needs shuffle='partial', but shuffle is "
+                                                "'global'"):
             self.loader(local_dir=local, shuffle=True)
         with self.assertRaisesRegex(ValueError, "remove cache_memory, cache_dir and cache_peers"):
             self.loader(local_dir=local, cache_memory="1MiB")
         with self.assertRaisesRegex(ValueError, "local_dir is empty"):
             self.loader(local_dir="")
-        with self.assertRaisesRegex(ValueError, "local_dir holds .* a list makes its samples in Python"):
+        with self.assertRaisesRegex(ValueError, "local_dir keeps .* list makes its samples in Python"):
             millrace.DataLoader(list(range(10)), shuffle="partial", local_dir=local)
         with self.assertRaisesRegex(ValueError, "the loader is rank 1 of 2, but in MPI this process is "
                                                 "rank 0 of 1"):
@@ -199,7 +200,7 @@ class OneRankTest(LocalTest):
         with self.assertRaisesRegex(ValueError, "it holds samples of another dataset"):
             self.loader(local_dir=self.folder / "local")
 
-    def test_a_sample_that_cannot_be_read_is_named_or_left_out(self):
+    def test_an_unreadable_sample_is_named_or_skipped(self):
         (self.folder / "train" / "0007.bin").unlink()
         held = self.loader(local_dir=self.folder / "local")
         with self.assertRaisesRegex(FileNotFoundError, "0007.bin"):
@@ -210,15 +211,15 @@ class OneRankTest(LocalTest):
         self.assertEqual(visited, set(range(COUNT)) - {7})
         self.assertIn("0007.bin", again.stats()["local"]["first_unreadable"])
 
-    def test_ranks_that_mpi_does_not_know_are_refused(self):
+    def test_ranks_unknown_to_mpi_are_refused(self):
         (self.folder / "train.py").write_text(textwrap.dedent(TRAIN))
         environment = os.environ | {"RANK": "1", "WORLD_SIZE": "2"}
         done = subprocess.run([sys.executable, "train.py", '{"epochs": 1}'], cwd=self.folder,
                               env=environment, capture_output=True, text=True, timeout=900, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, "local_dir: this is rank 1 of 2, but MPI has 1 rank.*start one "
-                                      "process per rank with mpirun.*, or remove the option: the batches are "
-                                      "the same")
+                                      "process per rank with mpirun.*, or remove the option: the batches "
+                                      "are the same")
 
 
 @unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
@@ -246,39 +247,39 @@ class RanksTest(LocalTest):
         for samples in visited.values():
             self.assertEqual(sorted(samples), list(range(COUNT)))
 
-    def test_ranks_give_the_batches_of_the_order_alone_and_store_no_more_than_their_fraction(self):
+    def test_ranks_return_the_expected_batches_and_store_at_most_their_fraction(self):
         for ranks, fraction, tail in ((4, 0.3, "pad"), (3, 1, "uneven"), (2, 0, "pad")):
             shutil.rmtree(self.folder / "local", ignore_errors=True)
             batches = self.train(ranks, epochs=6, fraction=fraction, tail=tail)
             self.check_every_sample_once(batches)
             for rank, local in enumerate(self.read("stats", ranks)):
                 self.assertEqual(batches[rank],
-                                 self.of_order(rank, ranks, 6, fraction=fraction, tail=tail))
+                                 self.expected_batches(rank, ranks, 6, fraction=fraction, tail=tail))
                 self.assertLessEqual(local["stored_samples_max"], (1 + fraction) * (COUNT / ranks + 1))
-                # All are of one length, so that every place fits again.
+                # All have the same length, so every slot fits again.
                 self.assertLessEqual(local["file_bytes"], local["stored_samples_max"] * (LENGTH + 64))
                 self.assertEqual(local["samples_sent"], local["samples_received"])
                 self.assertGreaterEqual(local["bytes_sent"], local["samples_sent"] * LENGTH)
                 self.assertEqual(local["samples_sent"] > 0, fraction > 0)
 
-    def test_a_killed_rank_is_no_loss_and_the_state_goes_on_exactly(self):
+    def test_after_a_killed_rank_the_state_continues_exactly_without_copying(self):
         self.train(4, fails=True, epochs=5, saves_at=[2, 1], dies_at=[2, 4])
         batches = self.train(4, resumes=True, epochs=3)
         for rank, local in enumerate(self.read("stats", 4)):
-            self.assertEqual(batches[rank], self.of_order(rank, 4, 3, first=2)[2:])
+            self.assertEqual(batches[rank], self.expected_batches(rank, 4, 3, first=2)[2:])
             self.assertEqual(local["staged_samples"], 0)
 
-    def test_a_state_from_before_the_storage_goes_on_exactly(self):
+    def test_a_state_older_than_the_storage_continues_exactly(self):
         self.train(4, fails=True, epochs=5, saves_at=[1, 3], dies_at=[3, 4])
         batches = self.train(4, resumes=True, epochs=3)
         for rank, local in enumerate(self.read("stats", 4)):
-            self.assertEqual(batches[rank], self.of_order(rank, 4, 3, first=1)[4:])
-            # Two exchanges of 0.3 of 26 samples lie between.
+            self.assertEqual(batches[rank], self.expected_batches(rank, 4, 3, first=1)[4:])
+            # Between the two there are two exchanges of 0.3 of 26 samples.
             self.assertLessEqual(local["staged_samples"], 16)
 
 
 class WarningsTest(LocalTest):
-    def test_no_warning_is_given_where_all_is_as_it_was(self):
+    def test_there_is_no_warning_if_nothing_changed(self):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             self.take(self.loader(local_dir=self.folder / "local"), 2)

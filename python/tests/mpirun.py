@@ -1,4 +1,4 @@
-"""What programs under mpirun are started with. For the tests beside it."""
+"""The environment of programs under mpirun. Used by the tests here."""
 
 import os
 import shutil
@@ -9,9 +9,11 @@ HAS_MPI = any(LIBRARIES.glob("libmillrace_mpi_*.so")) and shutil.which("mpirun")
 
 
 def environment(folder: Path) -> dict:
-    """Of an mpirun whose ranks share few cores. `folder`: of this test alone, with a short name."""
-    # By default all jobs of a user share one in /tmp, which each makes and removes: two that run at
-    # once may find it gone (open-mpi/ompi#8510). Sockets lie in it, whose names have 108 bytes at most.
+    """For an mpirun whose ranks share few cores. `folder` belongs to this test alone; its name must be
+    short."""
+    # By default all jobs of a user share one session directory in /tmp, which each job makes and
+    # removes, so two concurrent jobs may find it gone (open-mpi/ompi#8510). It contains sockets,
+    # whose names have at most 108 bytes.
     session = folder / "mpi"
     session.mkdir(exist_ok=True)
     return os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Partial local shuffling by its published interface, on one rank and on four of MPI."""
+"""Partial local shuffling through its published interface, on one rank and on four MPI ranks."""
 
 import json
 import os
@@ -71,7 +71,7 @@ class PlsTest(unittest.TestCase):
                 for rank in range(ranks)]
 
     def check_epoch(self, held: list) -> None:
-        """Every sample is held once, with its pixels and its label."""
+        """Checks that every sample is held once, with its pixels and its label."""
         rows = sorted(row for rank in held for row in rank)
         self.assertEqual(sorted(red for _, _, red in rows), list(range(60)))
         for path, label, red in rows:
@@ -83,7 +83,7 @@ class PlsTest(unittest.TestCase):
         self.check_epoch(self.held(1, 0, 1))
 
     @unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
-    def test_four_ranks_exchange_a_part_and_a_second_run_goes_on(self):
+    def test_four_ranks_exchange_a_part_and_a_second_run_continues(self):
         self.train(4, 0)
         self.train(4, 2)
         epochs = [self.held(4, first, epoch) for first, epoch in ((0, 0), (0, 1), (2, 2), (2, 3))]
@@ -96,16 +96,16 @@ class PlsTest(unittest.TestCase):
             self.assertLess(kept, 60)
             self.assertGreaterEqual(kept, 60 - 4 * 5)  # 0.3 of 15, rounded up
 
-    def test_an_epoch_out_of_turn_is_refused(self):
+    def test_an_unexpected_epoch_is_refused(self):
         done = self.train(1, 5, code=1)
         self.assertIn("the storage holds the samples of epoch 0, not of 5", done.stderr)
 
-    def test_a_class_that_the_file_lacks_is_named(self):
+    def test_a_class_missing_from_the_file_is_named(self):
         (self.folder / "classes.txt").write_text("eel\ncat\n")
         done = self.train(1, 0, code=1)
         self.assertIn("does not list the class 'dog'", done.stderr)
 
-    def test_ranks_that_mpi_does_not_know_are_refused(self):
+    def test_ranks_unknown_to_mpi_are_refused(self):
         environment = os.environ | {"RANK": "1", "WORLD_SIZE": "2"}
         done = subprocess.run([sys.executable, "train.py", "0"], cwd=self.folder, env=environment,
                               capture_output=True, text=True, timeout=900, check=False)

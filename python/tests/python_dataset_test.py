@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Map-style Python datasets in our loader: the samples, orders, states and errors."""
+"""Map-style Python datasets in the loader: samples, orders, states and errors."""
 
 import threading
 import time
@@ -39,7 +39,7 @@ def ranks_of(world_size: int, dataset, **options) -> list:
 
 
 class ContentTest(unittest.TestCase):
-    def test_without_shuffling_it_gives_what_torch_gives(self):
+    def test_without_shuffling_the_batches_equal_those_of_torch(self):
         ours = millrace.DataLoader(Squares(10), batch_size=4)
         theirs = torch.utils.data.DataLoader(Squares(10), batch_size=4)
         self.assertEqual(len(ours), len(theirs))
@@ -48,14 +48,14 @@ class ContentTest(unittest.TestCase):
                 self.assertEqual(left.dtype, right.dtype)
                 self.assertTrue(torch.equal(left, right))
 
-    def test_every_sample_comes_once_an_epoch_and_epochs_differ(self):
+    def test_every_epoch_visits_every_sample_once_in_another_order(self):
         loader = millrace.DataLoader(Squares(103), batch_size=8, shuffle=True)
         first, second = visited(loader), visited(loader)
         self.assertEqual(sorted(first), list(range(103)))
         self.assertEqual(sorted(second), list(range(103)))
         self.assertNotEqual(first, second)
 
-    def test_an_epoch_can_be_asked_for_by_number(self):
+    def test_an_epoch_can_be_chosen_by_number(self):
         loader = millrace.DataLoader(Squares(50), batch_size=8, shuffle=True, seed=7)
         epochs = [visited(loader) for _ in range(3)]
         loader.set_epoch(1)
@@ -78,7 +78,7 @@ class ContentTest(unittest.TestCase):
         (batch,) = millrace.DataLoader(Squares(1), batch_size=4, shuffle=True)
         self.assertEqual([part.tolist() for part in batch], [[0], [0]])
 
-    def test_at_most_prefetch_batches_are_made_ahead(self):
+    def test_at_most_prefetch_batches_are_prefetched(self):
         asked = []
 
         class Counting(Squares):
@@ -93,9 +93,9 @@ class ContentTest(unittest.TestCase):
         while len(asked) < 8 and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(0.05)
-        self.assertEqual(len(asked), 8)  # one batch handed out, three ahead
+        self.assertEqual(len(asked), 8)  # one batch returned, three prefetched
 
-    def test_batches_of_datasets_that_fetch_many_at_once(self):
+    def test_a_dataset_with_getitems_is_called_once_per_batch(self):
         class Many(Squares):
             def __getitem__(self, index):
                 raise AssertionError("asked for a single sample")
@@ -118,7 +118,7 @@ class RankTest(unittest.TestCase):
             samples = sum((visited(loader) for loader in loaders), [])
             self.assertEqual(sorted(samples), list(range(count)))
 
-    def test_by_default_ranks_have_as_many_batches_and_padding_is_marked(self):
+    def test_by_default_ranks_have_equally_many_batches_and_padding_is_marked(self):
         loaders = ranks_of(4, Squares(61), batch_size=4, shuffle=True)
         self.assertEqual({len(loader) for loader in loaders}, {4})
         real, all_of_them = Counter(), 0
@@ -135,7 +135,7 @@ class RankTest(unittest.TestCase):
         sizes = [len(numbers) for loader in loaders for numbers, _ in loader]
         self.assertEqual(sizes, [4] * 12)
 
-    def test_a_distributed_sampler_is_taken_over(self):
+    def test_a_distributed_sampler_sets_rank_and_world_size(self):
         samples = []
         for rank in range(2):
             sampler = torch.utils.data.DistributedSampler(Squares(20), num_replicas=2, rank=rank,
@@ -157,13 +157,13 @@ class RankTest(unittest.TestCase):
         for loader in loaders:
             first, second = set(visited(loader)), set(visited(loader))
             self.assertEqual((len(first), len(second)), (100, 100))
-            # At most a quarter goes; some may be sent to where they came from.
+            # At most a quarter leaves; some samples may be sent to their own rank.
             self.assertGreaterEqual(len(first & second), 75)
             self.assertLess(len(first & second), 100)
 
 
 class StateTest(unittest.TestCase):
-    def test_a_pass_goes_on_exactly_where_it_was_left(self):
+    def test_a_resumed_pass_continues_exactly(self):
         def make():
             return millrace.DataLoader(Squares(101), batch_size=8, shuffle=True, seed=5)
 
@@ -181,7 +181,7 @@ class StateTest(unittest.TestCase):
         self.assertEqual(sum(part, []) + visited(resumed), epochs[1])
         self.assertEqual(visited(resumed), epochs[2])
 
-    def test_set_epoch_of_the_same_epoch_keeps_the_place(self):
+    def test_set_epoch_of_the_same_epoch_keeps_the_position(self):
         loader = millrace.DataLoader(Squares(20), batch_size=5, shuffle=True)
         next(iter(loader))
         resumed = millrace.DataLoader(Squares(20), batch_size=5, shuffle=True)
@@ -196,7 +196,7 @@ class StateTest(unittest.TestCase):
         resumed.load_state_dict(loader.state_dict())
         self.assertEqual(visited(resumed), visited(loader))
 
-    def test_another_number_of_ranks_goes_on_with_what_is_left(self):
+    def test_another_number_of_ranks_continues_with_the_rest(self):
         before = ranks_of(4, Squares(200), batch_size=5, shuffle=True, tail="uneven")
         seen, states = [], []
         for loader in before:
@@ -242,13 +242,13 @@ class ErrorTest(unittest.TestCase):
             list(loader)
         self.assertIsInstance(caught.exception.__cause__, OSError)
 
-    def test_bad_samples_are_left_out_and_counted_on_request(self):
+    def test_bad_samples_can_be_skipped_and_counted(self):
         loader = millrace.DataLoader(self.Broken(10), batch_size=2, skip_bad_samples=True)
         self.assertEqual(visited(loader), [0, 1, 2, 4, 5, 6, 8, 9])
         self.assertEqual(loader.stats()["bad_samples"], 2)
         self.assertIn("sample 3", str(loader.stats()))
 
-    def test_a_sample_that_does_not_come_is_named(self):
+    def test_a_sample_that_hangs_is_named(self):
         is_stuck, release = threading.Event(), threading.Event()
         self.addCleanup(release.set)
 
@@ -261,16 +261,16 @@ class ErrorTest(unittest.TestCase):
 
         batches = iter(millrace.DataLoader(Stuck(10), batch_size=2, timeout=0.3, num_threads=1))
         while not is_stuck.is_set():
-            with suppress(TimeoutError):  # where the thread is slow to begin, of another sample
+            with suppress(TimeoutError):  # if the thread starts slowly, for another sample
                 next(batches)
         with self.assertRaisesRegex(TimeoutError, "sample 2 "):
             list(batches)  # the first batch may be left
 
-    def test_a_batch_that_comes_as_the_time_is_over_is_taken(self):
+    def test_a_batch_that_is_ready_at_the_deadline_is_returned(self):
         loader = millrace.DataLoader(Squares(2), batch_size=2, num_threads=1)._loader
         clock = mock.Mock(monotonic=mock.Mock(return_value=0))
 
-        def wait(seconds):  # it times out, and a thread is done before it has the lock again
+        def wait(seconds):  # it times out, and a batch is ready before it has the lock again
             clock.monotonic.return_value = 20
             loader._run.ready[0] = "batch"
             return False
@@ -279,7 +279,7 @@ class ErrorTest(unittest.TestCase):
                 mock.patch.object(_python_loader, "time", clock):
             self.assertEqual(loader._shared.wait(loader._run, deadline=10), "batch")
 
-    def test_options_that_make_no_sense_are_refused_with_the_reason(self):
+    def test_invalid_options_are_refused_with_a_reason(self):
         for options, sentence in (({"batch_size": 0}, "batch_size=0"),
                                   ({"shuffle": "some"}, "'global'"),
                                   ({"shuffle": "file"}, "dataset of files"),
@@ -295,7 +295,7 @@ class ErrorTest(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "__len__"):
             millrace.DataLoader(iter([1, 2]))
 
-    def test_a_second_pass_beside_the_first_is_refused(self):
+    def test_a_concurrent_second_pass_is_refused(self):
         loader = millrace.DataLoader(Squares(8), batch_size=2)
         first = iter(loader)
         next(first)
@@ -311,7 +311,7 @@ class ErrorTest(unittest.TestCase):
 
 
 class CollateTest(unittest.TestCase):
-    def test_collating_is_as_torch_does_it(self):
+    def test_collating_gives_the_same_as_torch(self):
         Point = namedtuple("Point", "x y")
         for samples in ([1, 2], [1.5, 2.5], [True, False], ["a", "b"], [b"a", b"b"],
                         [torch.ones(2), torch.zeros(2)],
@@ -322,15 +322,15 @@ class CollateTest(unittest.TestCase):
                 self.assertEqual(str(Collate.of("torch")(samples)),
                                  str(torch.utils.data.default_collate(samples)))
 
-    def test_without_torch_arrays_come_of_it(self):
+    def test_without_torch_numbers_become_arrays(self):
         numbers, words = Collate.of("numpy")([(1, "a"), (2, "b")])
         self.assertIsInstance(numbers, numpy.ndarray)
         self.assertEqual(words, ["a", "b"])
 
-    def test_what_has_no_batch_is_named(self):
+    def test_samples_that_cannot_be_collated_are_named(self):
         with self.assertRaisesRegex(TypeError, "object"):
             Collate.of("torch")([object(), object()])
-        with self.assertRaisesRegex(ValueError, "2 to 3 parts"):
+        with self.assertRaisesRegex(ValueError, "2 to 3 elements"):
             Collate.of("torch")([(1, 2), (1, 2, 3)])
 
 
@@ -345,7 +345,7 @@ class IteratorTest(unittest.TestCase):
         self.assertEqual(len(list(batches)), 3)
         self.assertEqual(len(batches), 0)
 
-    def test_stats_count_and_read_as_sentences(self):
+    def test_stats_count_and_print_as_sentences(self):
         loader = millrace.DataLoader(Squares(10), batch_size=3)
         list(loader)
         stats = loader.stats()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""millrace.trace under the real recorder: the right events, from every kind of function and process."""
+"""millrace.trace under the real recorder: correct events from every kind of function and process."""
 
 import unittest
 
@@ -66,7 +66,7 @@ class RegionsTest(TracedTest):
              for name in ("plain", "method", "Reader.fixed", "Reader.own")},
             {"plain": 3, "method": 3, "Reader.fixed": 2, "Reader.own": 1})
 
-    def test_generators_and_coroutines_keep_theirs(self):
+    def test_generators_and_coroutines_keep_their_behaviour(self):
         recording = self.record("""
             import asyncio, inspect
             from millrace import trace
@@ -115,11 +115,11 @@ class RegionsTest(TracedTest):
             {name: len(recording.named(name))
              for name in ("generator", "coroutine", "async generator")},
             {"generator": 4, "coroutine": 2, "async generator": 3})
-        # Tasks that overlap on one thread: the longer one began first and ended last.
+        # Two tasks overlap on one thread: the longer one began first and ended last.
         longer, shorter = recording.named("coroutine")
         self.assertTrue(longer.begin < shorter.begin and shorter.end < longer.end)
 
-    def test_an_exception_passes_and_is_named(self):
+    def test_an_exception_propagates_and_is_recorded(self):
         recording = self.record("""
             from millrace import trace
 
@@ -144,7 +144,7 @@ class RegionsTest(TracedTest):
                          [{}, {"error": "OSError"}])
         self.assertEqual(recording.named("fine")[0].tags, {})
 
-    def test_iterate_counts_steps_which_the_loop_inherits(self):
+    def test_iterate_counts_steps_and_the_loop_inherits_them(self):
         recording = self.record("""
             from millrace import trace
             loader = trace.iterate(["a", "b"], "fetch")
@@ -167,7 +167,7 @@ class RegionsTest(TracedTest):
         self.assertEqual((after.epoch, after.step), (None, None))
         self.assertEqual((later.step, later.tags), (7, {"kind": "x"}))
 
-    def test_threads_share_a_region_and_a_span_ends_elsewhere(self):
+    def test_threads_share_a_region_and_a_span_may_end_on_another_thread(self):
         recording = self.record("""
             import threading
             from millrace import trace
@@ -175,7 +175,7 @@ class RegionsTest(TracedTest):
 
             def work():
                 with shared:
-                    barrier.wait()      # all are within
+                    barrier.wait()      # all are inside
                     with shared:
                         barrier.wait()
 
@@ -204,7 +204,7 @@ class RegionsTest(TracedTest):
         self.assertNotEqual(moved.thread, here.thread)
         self.assertEqual(recording.named("never ended"), [])
 
-    def test_a_fork_within_a_region_is_told(self):
+    def test_a_fork_within_a_region_is_recorded(self):
         recording = self.record("""
             import os
             from millrace import trace
@@ -279,7 +279,7 @@ class RegionsTest(TracedTest):
         self.assertEqual(recording.regions, [])
         self.assertGreater(len(recording.events), 0)
 
-    def test_rank_names_and_odd_texts_arrive(self):
+    def test_ranks_and_unusual_texts_are_recorded(self):
         recording = self.record("""
             from millrace import trace
             trace.set_rank(rank=3, world_size=4)
@@ -311,7 +311,7 @@ class RegionsTest(TracedTest):
             assert sys.getallocatedblocks() - before < 50, sys.getallocatedblocks() - before
             """)
 
-    def test_time_logger_leaves_regions(self):
+    def test_time_logger_records_regions(self):
         recording = self.record("""
             from millrace.trace import TimeLogger
             logger = TimeLogger(rank=1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Samples kept near: in memory, on the local disk and with other ranks; from files that are slow."""
+"""The tiers that keep samples: memory, local disk and other ranks, in front of slow files."""
 
 import json
 import os
@@ -21,7 +21,7 @@ COMPILER = shutil.which("cc") or shutil.which("gcc")
 COUNT = 96
 SHAPE = (50, 20)
 
-# Where files lie in the page cache, a disk or a rank is slower than they are, and is not asked.
+# If the files are in the page cache, a disk or another rank is slower, and is not used.
 SLOW_FILES = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -57,11 +57,11 @@ rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", 0))
 if "cache_dir" in options:
     options["cache_dir"] = options["cache_dir"].replace("RANK", str(rank))
 try:
-    # What makes the files slow stands before the C library's calls: io_uring would go past it.
+    # The library that makes files slow wraps calls of the C library; io_uring would bypass it.
     data = millrace.RawFolder("slow", shape=(50, 20), dtype="int32", engine="posix")
     loader = millrace.DataLoader(data, batch_size=4, shuffle=True, seed=5, num_threads=2, prefetch=2,
                                  output="dict", tail="uneven", **options)
-    # Where a rank dies, the other goes on until it asks it for a sample.
+    # If a rank dies, the other continues until it asks that rank for a sample.
     for epoch in range(4 if dies_at is None else 100_000):
         for index, batch in enumerate(loader):
             assert (batch["data"] == batch["sample"][:, None, None]).all(), batch["sample"]
@@ -73,13 +73,13 @@ except (RuntimeError, OSError) as error:
         file.write(f"{type(error).__name__}: {error}")
 """
 
-# mpirun ends all ranks when it sees one die: it sees shells instead, which wait for each other.
+# mpirun kills all ranks when it sees one die. So it starts shells, which wait for each other.
 BLIND = '"$@"; touch "ended-$OMPI_COMM_WORLD_RANK"; ' \
         'for i in $(seq 6000); do [ $(ls ended-* | wc -l) = 2 ] && exit 0; sleep 0.1; done; exit 3'
 
 
 def make_raw(root: Path) -> Path:
-    """Sample i is an array of int32 that are all i."""
+    """Sample i is an int32 array filled with i."""
     root.mkdir()
     for index in range(COUNT):
         numpy.full(SHAPE, index, "int32").tofile(root / f"{index:05}.bin")
@@ -94,7 +94,8 @@ class TiersTest(unittest.TestCase):
         self.data = millrace.RawFolder(make_raw(self.folder / "slow"), shape=SHAPE, dtype="int32")
 
     def loader(self, **options) -> millrace.DataLoader:
-        # One thread: of two, each may read the same sample, for the end of an epoch and the next start.
+        # One thread: two may both read the same sample, one for the end of an epoch and one for the
+        # start of the next.
         return millrace.DataLoader(self.data, batch_size=8, shuffle=True, seed=5, num_threads=1, **options)
 
     def visit(self, loader) -> list:
@@ -116,10 +117,10 @@ class OneRankTest(TiersTest):
         self.assertEqual(cache["source"]["bytes"], COUNT * 4000)
         self.assertGreaterEqual(cache["memory"]["samples"], 2 * COUNT)
         self.assertGreater(cache["memory"]["bytes_per_second"], 0)
-        self.assertIn(f"{COUNT} of source (", str(cached.stats()))
+        self.assertIn(f"{COUNT} from source (", str(cached.stats()))
         self.assertNotIn("cache", plain.stats())
 
-    def test_a_state_of_the_middle_goes_on_with_the_same_samples(self):
+    def test_a_state_from_mid_epoch_continues_with_the_same_samples(self):
         one = self.loader(cache_memory="100KiB")
         self.visit(one)
         passing = iter(one)
@@ -133,7 +134,7 @@ class OneRankTest(TiersTest):
         self.visit(other)
         self.assertGreater(other.stats()["cache"]["memory"]["samples"], 0)
 
-    def test_the_figures_stay_when_the_loader_is_closed(self):
+    def test_statistics_remain_after_close(self):
         with self.loader(cache_memory="4MiB") as loader:
             self.visit(loader)
         self.assertEqual(loader.stats()["cache"]["source"]["samples"], COUNT)
@@ -155,18 +156,18 @@ class OneRankTest(TiersTest):
         with self.assertRaisesRegex(OSError, f"samples cannot be kept in {file}: "):
             self.loader(cache_dir=file, cache_disk="1MiB")
 
-    def test_what_makes_no_sense_is_refused(self):
-        with self.assertRaisesRegex(ValueError, "give cache_dir.* and cache_disk"):
+    def test_invalid_options_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "give both cache_dir.* and cache_disk"):
             self.loader(cache_dir=self.folder)
         with self.assertRaisesRegex(ValueError, "cache_peers=True .* give cache_memory"):
             self.loader(cache_peers=True)
-        with self.assertRaisesRegex(ValueError, "a list makes its samples in Python"):
+        with self.assertRaisesRegex(ValueError, "list makes its samples in Python"):
             millrace.DataLoader(list(range(10)), cache_memory="1MiB")
         with self.assertRaisesRegex(ValueError, "cache_memory=0 "):
             self.loader(cache_memory=0)
 
 
-@unittest.skipUnless(COMPILER, "files are made slow by a library that must be compiled")
+@unittest.skipUnless(COMPILER, "needs a C compiler for the library that makes files slow")
 class SlowFilesTest(TiersTest):
     def setUp(self):
         super().setUp()
@@ -177,7 +178,7 @@ class SlowFilesTest(TiersTest):
         (self.folder / "scratch").mkdir()
 
     def train(self, ranks: int, read_us: int = 25_000, **options) -> list:
-        """The tiers' figures of each rank. A read of a slow file takes `read_us`."""
+        """The cache statistics of each rank. A read of a slow file takes `read_us`."""
         command = [sys.executable, "train.py", json.dumps(options)]
         if "dies_at" in options:
             command = ["sh", "-c", BLIND, "sh", *command]
@@ -191,7 +192,7 @@ class SlowFilesTest(TiersTest):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob("cache-*.json"))]
 
-    def test_what_lies_on_the_disk_is_not_read_from_slow_files_again(self):
+    def test_samples_on_disk_are_not_read_from_slow_files_again(self):
         cache, = self.train(1, cache_dir="scratch", cache_disk="10MiB")
         self.assertLess(cache["source"]["samples"], 2 * COUNT)
         self.assertGreater(cache["disk"]["samples"], 2 * COUNT)
@@ -199,7 +200,8 @@ class SlowFilesTest(TiersTest):
 
     @unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
     def test_ranks_that_ask_each_other_read_fewer_files(self):
-        # Slower than a rank that answers on a busy machine, and so slow that neither gets far ahead.
+        # Slower than a rank that answers on a busy machine, and slow enough that neither rank gets
+        # far ahead.
         alone = self.train(2, read_us=100_000, cache_memory="10MiB")
         together = self.train(2, read_us=100_000, cache_memory="10MiB", cache_peers=True)
         self.assertEqual([len(alone), len(together)], [2, 2])
@@ -209,19 +211,19 @@ class SlowFilesTest(TiersTest):
         self.assertLess(reads[1], reads[0] - 20, f"{together}")
 
     @unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
-    def test_a_killed_rank_is_named_and_nobody_waits(self):
-        # Samples that a lost rank has are not bad ones: they are not left out either.
+    def test_a_killed_rank_is_named_and_no_rank_hangs(self):
+        # Samples of a lost rank are not bad samples, so they are not skipped either.
         for skips in (False, True):
             for name in ("ended-0", "ended-1", "error-0.txt"):
                 (self.folder / name).unlink(missing_ok=True)
-            # Not all of the samples fit: there is always one to ask for.
+            # Not all samples fit, so there is always one to ask for.
             self.train(2, cache_memory="128KiB", cache_peers=True, dies_at=[1, 2],
                        skip_bad_samples=skips)
             self.assertRegex((self.folder / "error-0.txt").read_text(),
                              r"RuntimeError: .*rank 1 .*ended unexpectedly")
 
     @unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
-    def test_a_directory_that_one_rank_cannot_write_is_told_by_all(self):
+    def test_a_directory_that_one_rank_cannot_write_is_reported_by_all(self):
         (self.folder / "scratch-0").mkdir()
         self.train(2, cache_dir="scratch-RANK", cache_disk="1MiB", cache_peers=True)
         for rank in (0, 1):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Scripts of torch's DataLoader whose class alone is changed: the same batches, or a reason."""
+"""Options of torch's DataLoader: a script that only changes the class gets the same batches or a
+reason."""
 
 import threading
 import unittest
@@ -18,15 +19,15 @@ def visited(loader) -> list:
     return [sample for (numbers,) in loader for sample in numbers.tolist()]
 
 
-class TakenOver(unittest.TestCase):
-    def test_options_of_worker_processes_are_let_pass(self):
+class AcceptedOptions(unittest.TestCase):
+    def test_options_of_worker_processes_are_ignored(self):
         loader = millrace.DataLoader(DATA, batch_size=4, num_workers=2, persistent_workers=True,
                                      multiprocessing_context="fork", pin_memory_device="",
                                      in_order=True, prefetch_factor=4)
         self.assertEqual(visited(loader), list(range(20)))
         self.assertEqual(loader.stats()["prefetch"], 8)
 
-    def test_a_sequential_and_a_random_sampler_are_an_order(self):
+    def test_sequential_and_random_samplers_become_an_order(self):
         in_order = millrace.DataLoader(DATA, batch_size=4, sampler=SequentialSampler(DATA))
         self.assertEqual(visited(in_order), list(range(20)))
         at_random = millrace.DataLoader(DATA, batch_size=4, sampler=RandomSampler(DATA))
@@ -34,7 +35,7 @@ class TakenOver(unittest.TestCase):
         self.assertEqual(sorted(first), list(range(20)))
         self.assertNotEqual(first, list(range(20)))
 
-    def test_a_subset_sampler_gives_its_samples_in_another_order_every_epoch(self):
+    def test_a_subset_sampler_shuffles_its_samples_differently_every_epoch(self):
         loader = millrace.DataLoader(DATA, batch_size=4,
                                      sampler=SubsetRandomSampler(list(range(5, 15))))
         self.assertEqual(len(loader), 3)
@@ -43,13 +44,13 @@ class TakenOver(unittest.TestCase):
         self.assertEqual(sorted(second), list(range(5, 15)))
         self.assertNotEqual(first, second)
 
-    def test_a_batch_sampler_of_those_says_the_size(self):
+    def test_a_batch_sampler_sets_the_batch_size(self):
         loader = millrace.DataLoader(
             DATA, batch_sampler=BatchSampler(SequentialSampler(DATA), 6, drop_last=True))
         self.assertEqual([numbers.tolist() for (numbers,) in loader],
                          [list(range(i, i + 6)) for i in (0, 6, 12)])
 
-    def test_a_generator_is_a_seed(self):
+    def test_a_generator_sets_the_seed(self):
         def order_by(number: int) -> list:
             generator = torch.Generator().manual_seed(number)
             return visited(millrace.DataLoader(DATA, shuffle=True, generator=generator))
@@ -59,7 +60,7 @@ class TakenOver(unittest.TestCase):
         of_sampler = RandomSampler(DATA, generator=torch.Generator().manual_seed(7))
         self.assertEqual(visited(millrace.DataLoader(DATA, sampler=of_sampler)), order_by(7))
 
-    def test_the_epoch_told_to_a_distributed_sampler_is_followed(self):
+    def test_the_loader_follows_set_epoch_of_a_distributed_sampler(self):
         sampler = DistributedSampler(DATA, num_replicas=1, rank=0)
         loader = millrace.DataLoader(DATA, batch_size=4, sampler=sampler)
         epochs = []
@@ -67,10 +68,10 @@ class TakenOver(unittest.TestCase):
             loader.sampler.set_epoch(epoch)
             epochs.append(visited(loader))
         self.assertEqual(len({tuple(order) for order in epochs}), 3)
-        sampler.set_epoch(1)  # as a script does that goes on from a checkpoint
+        sampler.set_epoch(1)  # like a script that continues from a checkpoint
         self.assertEqual(visited(loader), epochs[1])
 
-    def test_without_workers_the_dataset_is_asked_by_the_thread_that_trains(self):
+    def test_without_workers_the_training_thread_calls_the_dataset(self):
         threads = set()
 
         class Noting:
@@ -90,17 +91,17 @@ class TakenOver(unittest.TestCase):
             next(iter(loader))
         self.assertEqual(state["epoch"], 1)
 
-    def test_a_timeout_of_0_waits_for_ever(self):
+    def test_a_timeout_of_0_waits_forever(self):
         for forever in (0, None, float("inf")):
             self.assertEqual(visited(millrace.DataLoader(DATA, timeout=forever)), list(range(20)))
 
 
-class Refused(unittest.TestCase):
+class RefusedOptions(unittest.TestCase):
     def refuses(self, sentence: str, kind: type = ValueError, dataset=DATA, **options) -> None:
         with self.subTest(options), self.assertRaisesRegex(kind, sentence):
             millrace.DataLoader(dataset, **options)
 
-    def test_orders_that_are_not_known_ahead_are_refused_with_the_way_out(self):
+    def test_orders_unknown_in_advance_are_refused_with_an_alternative(self):
         self.refuses(r"WeightedRandomSampler.*Subset\(dataset, list\(sampler\)\)",
                      sampler=WeightedRandomSampler([1.0] * 20, 20))
         self.refuses("without replacement", sampler=RandomSampler(DATA, replacement=True))
@@ -108,7 +109,7 @@ class Refused(unittest.TestCase):
         self.refuses("sampler=list", sampler=[3, 1, 2])
         self.refuses("batch_sampler=list.*BatchSampler", batch_sampler=[[1, 2], [3]])
 
-    def test_iterable_datasets_are_refused_also_with_a_length(self):
+    def test_iterable_datasets_are_refused_even_with_a_length(self):
         class Stream(IterableDataset):
             def __iter__(self):
                 return iter(range(4))
@@ -118,7 +119,7 @@ class Refused(unittest.TestCase):
 
         self.refuses("Stream.*__getitem__.*millrace.Files", kind=TypeError, dataset=Stream())
 
-    def test_what_says_the_same_twice_is_refused(self):
+    def test_conflicting_options_are_refused(self):
         batches = BatchSampler(SequentialSampler(DATA), 6, drop_last=True)
         self.refuses("one or the others", batch_sampler=batches, batch_size=4)
         self.refuses("not both", sampler=SequentialSampler(DATA), shuffle=True)

@@ -1,4 +1,4 @@
-"""Runs Python programs under the real recorder, and reads what they left. For the tests beside it."""
+"""Runs Python programs under the real recorder and reads the recording. Used by the tests here."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ LIBRARY = BUILD / "lib" / "libmillrace_trace.so"
 sys.path.insert(0, str(SOURCE / "tests" / "trace"))
 from recording import Recording  # noqa: E402, F401
 
-# Python's tracker of semaphores races with the end of a fork server, traced or not, and says so.
+# Python's semaphore tracker races with the end of a fork server, traced or not, and warns.
 QUIET_TRACKER = {"PYTHONWARNINGS": "ignore::UserWarning:multiprocessing.resource_tracker"}
 
 
@@ -38,7 +38,7 @@ class TracedTest(unittest.TestCase):
         return done
 
     def record(self, code: str, **environment) -> Recording:
-        """Runs the code under the preload library alone: no launcher, no import hook."""
+        """Runs the code with only the preload library: no launcher, no import hook."""
         self.trace.mkdir(exist_ok=True)
         done = self.run_python(self.write("program.py", code), LD_PRELOAD=str(LIBRARY),
                                MILLRACE_TRACE_DIR=str(self.trace), **environment)
@@ -46,7 +46,7 @@ class TracedTest(unittest.TestCase):
         return Recording(self.trace)
 
     def record_script(self, script: Path, *arguments) -> Recording:
-        """Runs the script by `python -m millrace.trace`."""
+        """Runs the script with `python -m millrace.trace`."""
         self.run_python("-m", "millrace.trace", "-o", self.trace, script, *arguments,
                         MILLRACE_TRACE_LIBRARY=str(LIBRARY))
         return Recording(self.trace)

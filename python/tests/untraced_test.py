@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""millrace.trace where nothing records: it does what it says, takes the same arguments, costs nothing."""
+"""millrace.trace without a recorder: it accepts the same arguments, does its work and costs nothing."""
 
 import copy
 import os
@@ -22,7 +22,7 @@ def module_level(value):
 
 
 class UntracedTest(unittest.TestCase):
-    def test_it_says_that_nothing_is_recorded(self):
+    def test_enabled_is_false(self):
         self.assertFalse(trace.enabled())
 
     def test_a_decorated_function_is_the_function_itself(self):
@@ -41,7 +41,7 @@ class UntracedTest(unittest.TestCase):
         with self.assertRaisesRegex(KeyError, "lost"), trace.region("fetch"):
             raise KeyError("lost")
 
-    def test_a_region_tells_its_name_and_tags(self):
+    def test_a_region_has_a_name_and_tags(self):
         region = trace.region("fetch", epoch=1, step=None, file=b"a", rate=0.5, flag=True)
         self.assertEqual(region.name, "fetch")
         self.assertEqual(region.tags,
@@ -53,7 +53,7 @@ class UntracedTest(unittest.TestCase):
         for other in (copy.copy(region), copy.deepcopy(region), pickle.loads(pickle.dumps(region))):
             self.assertEqual((other.name, other.tags), (region.name, region.tags))
 
-    def test_wrong_arguments_are_refused_also_here(self):
+    def test_wrong_arguments_are_refused(self):
         for wrong, sentence in (
                 (lambda: trace.region(), "takes a name"),
                 (lambda: trace.region(5), "takes a name"),
@@ -76,14 +76,14 @@ class UntracedTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, sentence):
                 wrong()
 
-    def test_iterate_gives_the_same_items_as_often_as_asked(self):
+    def test_iterate_returns_the_same_items_every_time(self):
         numbers = trace.iterate([1, 2, 3], "fetch", file="a")
         self.assertEqual((list(numbers), list(numbers), len(numbers)), ([1, 2, 3], [1, 2, 3], 3))
         once = trace.iterate(iter([1, 2]))
         self.assertEqual((next(once), next(once), next(once, None)), (1, 2, None))
-        self.assertEqual(trace.iterate([1, 1]).count(1), 2)  # what it does not have is the list's
+        self.assertEqual(trace.iterate([1, 1]).count(1), 2)  # other attributes are those of the list
 
-    def test_epoch_and_step_are_those_of_the_thread(self):
+    def test_epoch_and_step_belong_to_the_thread(self):
         trace.set_step(7)
         with trace.epoch(3):
             self.assertEqual(trace.current(), (3, 7))
@@ -107,7 +107,7 @@ class UntracedTest(unittest.TestCase):
         work()
         self.assertLess(sys.getallocatedblocks() - before, 50)
 
-    def test_names_and_version_are_those_of_c_and_cmake(self):
+    def test_names_and_version_match_those_of_c_and_cmake(self):
         header = (SOURCE / "include" / "millrace" / "trace.h").read_text()
         in_c = dict(re.findall(r'^#define MILLRACE_(\w+) "(\w+)"', header, re.MULTILINE))
         in_python = {name: value for name, value in vars(trace.names).items() if name.isupper()}
