@@ -1,12 +1,12 @@
-"""Trains a small network on Fashion-MNIST, fed by Millrace, on one rank or on several, and goes on where it stopped.
+"""Trains a small network on Fashion-MNIST with Millrace's loader, on one or several ranks, and can resume.
 
     python fashion_mnist.py --work run                          # Debian: apt install dataset-fashion-mnist
-    python fashion_mnist.py --work run --ranks 4                # four processes, gradients by gloo
-    python fashion_mnist.py --work run --stop-after 100         # as if the job had been ended there ...
-    python fashion_mnist.py --work run --resume                 # ... and the rest, with the same losses
+    python fashion_mnist.py --work run --ranks 4                # four processes, gradients over gloo
+    python fashion_mnist.py --work run --stop-after 100         # stop after step 100 ...
+    python fashion_mnist.py --work run --resume                 # ... and continue, with the same losses
 
-A checkpoint holds the network, the optimizer and the loader's state: a few numbers, the same on all ranks. What the
-resumed job prints is what the job would have printed that nobody had stopped, to the last bit.
+A checkpoint holds the network, the optimizer and the loader's state, which is a few numbers and the same on all ranks.
+A resumed job prints the same losses, to the last bit, as a job that was not stopped.
 """
 import argparse
 import gzip
@@ -26,7 +26,7 @@ RECORD_BYTES = 1 + 28 * 28  # the label, then the pixels
 
 
 def records(data: pathlib.Path, part: str, work: pathlib.Path) -> pathlib.Path:
-    """All samples in one file, a record of a fixed size each; made once."""
+    """A file of all samples, as records of a fixed size. Made once."""
     made = work / f"{part}.bin"
     if not made.exists():
         with gzip.open(data / f"{part}-labels-idx1-ubyte.gz") as file:
@@ -59,7 +59,7 @@ class Job:
         self.optimizer = torch.optim.SGD(self.network.parameters(), lr=0.05, momentum=0.9)
         data = millrace.Files([records(arguments.data, "train", arguments.work)], format="raw", shape=(RECORD_BYTES,),
                               dtype="uint8")
-        # Rank and world come from torch.distributed.
+        # Rank and world size come from torch.distributed.
         self.loader = millrace.DataLoader(data, arguments.batch // self.world_size, shuffle=arguments.shuffle,
                                           fraction=arguments.fraction, seed=arguments.seed, drop_last=True,
                                           epochs=arguments.epochs)
@@ -126,9 +126,9 @@ class Job:
 
 
 def launch(count: int) -> int:
-    """The same program once for each rank, as a launcher such as torchrun would start it."""
+    """Starts this program once per rank, like a launcher such as torchrun."""
     with tempfile.TemporaryDirectory() as scratch:
-        # Ranks meet in a file: a port that is free now may be taken by the time they want it.
+        # Ranks meet in a file: a port that is free now may be in use when they need it.
         meeting = f"file://{scratch}/ranks"
         ranks = [subprocess.Popen([sys.executable, *sys.argv],
                                   env=dict(os.environ, RANK=str(rank), WORLD_SIZE=str(count), MEETING=meeting))
@@ -136,7 +136,7 @@ def launch(count: int) -> int:
         while None in (codes := [rank.poll() for rank in ranks]) and not any(codes):
             time.sleep(0.05)
         for rank in ranks:
-            rank.terminate()  # where one has failed, the others would wait for it
+            rank.terminate()  # if one has failed, the others would wait for it
             rank.wait()
     return 1 if any(codes) else 0
 
@@ -144,16 +144,16 @@ def launch(count: int) -> int:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("/usr/share/datasets/fashion-mnist"))
-    parser.add_argument("--work", type=pathlib.Path, required=True, help="where records and the checkpoint lie")
+    parser.add_argument("--work", type=pathlib.Path, required=True, help="directory for the records and the checkpoint")
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=256, help="of all ranks together")
+    parser.add_argument("--batch", type=int, default=256, help="samples per step, of all ranks together")
     parser.add_argument("--shuffle", default="global", choices=["global", "local", "partial", "file", "off"])
-    parser.add_argument("--fraction", type=float, default=0.1, help="of partial local shuffling")
+    parser.add_argument("--fraction", type=float, default=0.1, help="for --shuffle partial: the share of samples that moves to other ranks per epoch")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--checkpoint-every", type=int, default=50, metavar="STEPS")
-    parser.add_argument("--stop-after", type=int, metavar="STEP", help="save, and end there")
-    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint")
+    parser.add_argument("--stop-after", type=int, metavar="STEP", help="save a checkpoint and stop after this step")
+    parser.add_argument("--resume", action="store_true", help="continue from the checkpoint")
     return parser.parse_args()
 
 

@@ -1,7 +1,7 @@
-"""Makes a small dataset of images to learn from: a .npy file a sample, a directory a class.
+"""Makes a small dataset of images: one .npy file per sample, one directory per class.
 
-Each class is a pattern of stripes of its own angle and width, under noise: enough for a network to learn, and
-nothing to download.
+Each class is a pattern of stripes of a certain angle and width, with noise. A network can learn them, and nothing
+has to be downloaded.
 """
 import argparse
 import pathlib
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--size", type=int, default=64, help="pixels of a side")
+    parser.add_argument("--size", type=int, default=64, help="width and height in pixels")
     arguments = parser.parse_args()
     random = numpy.random.default_rng(1)
     for label in range(arguments.classes):

@@ -1,7 +1,8 @@
-"""Trains a small network on a directory of images: a file a sample, in a new order every epoch.
+"""Trains a small network on a directory of images: one file per sample, in a new order every epoch.
 
-The usual way, by Python code that reads and collates; or, with --millrace, fed by Millrace's loader. The regions (`millrace.trace`) say what happens; without a recorder they do nothing, and the program does not need
-them: the I/O is recorded either way.
+By default, Python code reads and collates the samples, as usual. With --millrace, Millrace's loader does. Regions
+(`millrace.trace`) mark what the program does. They are optional: without a recorder they do nothing, and I/O is
+recorded without them too.
 """
 import argparse
 import contextlib
@@ -13,7 +14,7 @@ import numpy
 
 try:
     from millrace import trace
-except ImportError:  # the program runs without Millrace as well
+except ImportError:  # the program also runs without Millrace
     trace = None
 
 
@@ -22,7 +23,7 @@ def region(name: str, **tags):
 
 
 class ImageDirectory:
-    """A directory a class, a file a sample."""
+    """One directory per class, one file per sample."""
 
     def __init__(self, directory: pathlib.Path) -> None:
         classes = sorted(path for path in directory.iterdir() if path.is_dir())
@@ -38,7 +39,7 @@ class ImageDirectory:
 
 
 class Network:
-    """Two layers, by stochastic gradient descent."""
+    """Two layers, trained with stochastic gradient descent."""
 
     def __init__(self, inputs: int, hidden: int, outputs: int) -> None:
         random = numpy.random.default_rng(0)
@@ -61,7 +62,7 @@ class Network:
 
 
 class UsualBatches:
-    """What a loop over a dataset does: read, transform and collate, one sample after another, and then train."""
+    """The usual loop: read, transform and collate one sample after another, then train."""
 
     def __init__(self, directory: pathlib.Path, batch_size: int) -> None:
         self.dataset = ImageDirectory(directory)
@@ -81,7 +82,7 @@ class UsualBatches:
 
 
 class MillraceBatches:
-    """The same samples, read ahead by threads while the network trains. It marks its regions itself."""
+    """The same samples, prefetched by threads while the network trains. The loader marks its regions itself."""
 
     def __init__(self, directory: pathlib.Path, batch_size: int, epochs: int) -> None:
         import millrace

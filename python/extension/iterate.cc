@@ -5,11 +5,11 @@ namespace millrace::python {
 
 namespace {
 
-// Without an iterator it is an iterable that can be walked again; with one it is a walk.
+// With an iterator, it is one iteration; without, an iterable that can start new ones.
 struct Iterate {
   PyObject ob_base;
   PyObject* iterable;
-  PyObject* iterator;  // null: not begun
+  PyObject* iterator;  // null: not started
   Region* region;
   uint64_t step;           // of the next item
   uint64_t previous_step;  // of the thread, before the first item
@@ -56,7 +56,7 @@ PyObject* iterate(PyObject* self) {
   return walk;
 }
 
-// The last call, which finds no item, is not an item and no region.
+// The last call, which finds no item, is not recorded.
 bool is_end() {
   return PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_StopIteration) != 0;
 }
@@ -71,7 +71,7 @@ PyObject* next(PyObject* self) {
   PyObject* item = real_next(walk->iterator);
   if (item != nullptr) {
     end_region(walk->region->what, begun);
-    thread_context()->step = walk->step++;  // what the loop does with the item belongs to its step
+    thread_context()->step = walk->step++;  // so the body of the loop has the step of the item
     return item;
   }
   if (!is_end()) end_region(walk->region->what, begun, PyErr_Occurred());
@@ -81,7 +81,8 @@ PyObject* next(PyObject* self) {
 
 Py_ssize_t length(PyObject* self) { return PyObject_Size(as_iterate(self)->iterable); }
 
-// So that it can stand where the loader stood: loader.dataset, loader.sampler.set_epoch().
+// Forwards attributes, so that it can replace the loader: loader.dataset,
+// loader.sampler.set_epoch().
 PyObject* find_attribute(PyObject* self, PyObject* name) {
   PyObject* found = PyObject_GenericGetAttr(self, name);
   if (found != nullptr || PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return found;
@@ -121,10 +122,10 @@ PyTypeObject iterate_type = {
     .tp_getattro = find_attribute,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_doc =
-        "iterate(iterable, name=\"fetch\", /, **tags): the same items; getting each is a region.\n\n"
+        "iterate(iterable, name=\"fetch\", /, **tags): the same items; fetching each is a region.\n\n"
         "    for batch in trace.iterate(loader, \"fetch\"):\n"
         "        train(batch)                # regions in here have the batch's step\n\n"
-        "Steps count from 0, or from `step=`. Iterating again counts anew.",
+        "Steps count from 0, or from `step=`, in every iteration.",
     .tp_traverse = traverse,
     .tp_clear = clear,
     .tp_iter = iterate,

@@ -1,4 +1,4 @@
-// What the tables of CPython ask for and C++ does not give without words.
+// Conversions for CPython's tables that C++ does not do implicitly.
 #pragma once
 
 #include <Python.h>
@@ -9,8 +9,8 @@ using KeywordFunction = PyObject* (*)(PyObject*, PyObject*, PyObject*);
 using FastFunction = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
 using FastKeywordFunction = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
 
-// The table has one type for functions of several signatures; the flags tell which it is. The cast
-// goes by way of void(), which the compiler knows to be meant.
+// The table has one type for functions of several signatures; its flags say which one it is. The
+// cast goes through void(), which the compiler accepts as intended.
 inline PyCFunction as_method(KeywordFunction function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
@@ -21,7 +21,7 @@ inline PyCFunction as_method(FastKeywordFunction function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
-// How a static type begins: one reference, its type filled in by PyType_Ready.
+// The head of a static type: one reference; PyType_Ready fills in the type.
 inline constexpr PyVarObject kTypeHead = {PyObject_HEAD_INIT(nullptr) 0};
 
 }  // namespace millrace::python

@@ -7,8 +7,8 @@ namespace millrace::python {
 
 namespace {
 
-// Whether this thread is within a call of an Outermost: all of them are one group, so that a model
-// in a model and a transform in a transform are not told twice.
+// Whether this thread is inside a call of any Outermost. All are one group, so that a model in a
+// model, or a transform in a transform, is not recorded twice.
 thread_local bool is_inside = false;
 
 struct Outermost {
@@ -21,13 +21,13 @@ struct Outermost {
 
 Outermost* as_outermost(PyObject* object) { return reinterpret_cast<Outermost*>(object); }
 
-constexpr size_t kArgumentsMax = 32;  // with more, the call is passed on without being marked
+constexpr size_t kArgumentsMax = 32;  // a call with more is not marked
 
 // around(function, *arguments, **keywords)
 PyObject* call_around(const Outermost* self, PyObject* const* arguments, size_t count,
                       size_t positional, PyObject* keywords) {
   PyObject* all[kArgumentsMax + 2];
-  all[0] = nullptr;  // the room that vectorcall may use
+  all[0] = nullptr;  // vectorcall may use this slot
   all[1] = self->function;
   for (size_t i = 0; i < count; ++i) all[i + 2] = arguments[i];
   is_inside = true;
@@ -102,8 +102,8 @@ PyTypeObject outermost_type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
                 Py_TPFLAGS_METHOD_DESCRIPTOR,
     .tp_doc =
-        "_Outermost(function, around): the function, but of calls within calls the outermost\n"
-        "goes to around(function, *arguments). The others cost a few nanoseconds.",
+        "_Outermost(function, around): calls around(function, *arguments) for the outermost call\n"
+        "and function(*arguments) for calls inside it, which cost a few nanoseconds.",
     .tp_traverse = traverse,
     .tp_clear = clear,
     .tp_getset = attributes,

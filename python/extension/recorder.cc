@@ -11,7 +11,7 @@ const millrace_trace_functions* recorder = nullptr;
 namespace {
 
 constexpr size_t kCacheSlots = 256;
-constexpr size_t kTagsMax = 64;  // the recorder keeps no more
+constexpr size_t kTagsMax = 64;  // the limit of the recorder
 
 struct CachedName {
   PyObject* text;
@@ -35,7 +35,7 @@ void find_recorder() {
 uint32_t find_name(PyObject* text) {
   Py_ssize_t length = 0;
   const char* bytes = PyUnicode_AsUTF8AndSize(text, &length);
-  if (bytes == nullptr) {  // lone surrogates, as in file names that are not UTF-8
+  if (bytes == nullptr) {  // lone surrogates, for example in file names that are not UTF-8
     PyErr_Clear();
     PyObject* encoded = PyUnicode_AsEncodedString(text, "utf-8", "surrogateescape");
     if (encoded == nullptr) PyErr_Clear();
@@ -53,7 +53,7 @@ uint32_t cached_name(PyObject* text) {
   CachedName& slot = cache[(address >> 4 ^ address >> 12) % kCacheSlots];
   if (slot.text == text) return slot.id;
   const uint32_t id = find_name(text);
-  if (id == 0) return 0;  // no room for it now; ask again next time
+  if (id == 0) return 0;  // no room for it now; try again next time
   Py_XDECREF(slot.text);
   Py_INCREF(text);
   slot = {text, id};

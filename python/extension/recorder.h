@@ -1,8 +1,7 @@
-// Recorder: the functions of libmillrace_trace.so as the extension uses them, and what a region
-// remembers from its begin to its end.
+// Recorder: the functions of libmillrace_trace.so that the extension uses, and the state of a
+// region from begin to end.
 //
-// All of it runs with the interpreter's lock held, and on the way of every region: nothing here
-// allocates.
+// All of it runs with the GIL held, in every region: nothing here allocates.
 #pragma once
 
 #include <Python.h>
@@ -13,19 +12,19 @@
 
 namespace millrace::python {
 
-// Null where the program is not traced. Set once, when the module is imported: a library cannot be
+// Null if the program is not traced. Set once, when the module is imported: a library cannot be
 // preloaded later.
 extern const millrace_trace_functions* recorder;
 
-// This thread's epoch and step; a place of their own where the recorder has none.
+// This thread's epoch and step. Without a recorder, the extension keeps them itself.
 extern millrace_context* (*thread_context)();
 
 void find_recorder();
 
 inline bool is_recording() { return recorder != nullptr && recorder->enabled() != 0; }
 
-// The number of a text. Names and keys are few and usually the same object: `cached_name` remembers
-// the last ones by their address, and keeps a reference so that the address stays theirs.
+// The id of a text. Names and keys are few and usually the same objects. `cached_name` remembers
+// the last ones by address, and holds a reference so that the address is not reused.
 uint32_t find_name(PyObject* text);
 uint32_t cached_name(PyObject* text);
 
@@ -37,11 +36,11 @@ struct Begun {
   uint32_t epoch = MILLRACE_NO_EPOCH;
 };
 
-// What does not change from one run of a region to the next.
+// The part of a region that is the same in every run.
 struct Description {
   PyObject* name = nullptr;  // a str, owned
   uint32_t name_id = 0;
-  uint32_t epoch = MILLRACE_NO_EPOCH;  // its own; none: the thread's
+  uint32_t epoch = MILLRACE_NO_EPOCH;  // if none, that of the thread
   uint64_t step = MILLRACE_NO_STEP;
   uint32_t tag_count = 0;
   millrace_tag* tags = nullptr;
@@ -58,7 +57,7 @@ inline Begun begin_region(const Description& what) {
   return begun;
 }
 
-// Writes the event with one more tag, the name of the exception that is set or given.
+// Records the event with one more tag: the name of the exception.
 void record_with_error(const Description& what, millrace_event event, PyObject* exception_type);
 
 inline void record_region(Description& what, const Begun& begun, uint64_t end_ticks,
@@ -70,7 +69,7 @@ inline void record_region(Description& what, const Begun& begun, uint64_t end_ti
       .step = begun.step,
       .epoch = begun.epoch,
       .name = what.name_id,
-      // A process that forked within the region, and a thread that took it over, are elsewhere now.
+      // Set if the region ends in another place: in a forked child or on another thread.
       .origin = begun.origin == recorder->place() ? 0 : begun.origin,
       .tags = what.tags,
       .tag_count = what.tag_count,
@@ -84,7 +83,7 @@ inline void record_region(Description& what, const Begun& begun, uint64_t end_ti
 
 inline void end_region(Description& what, const Begun& begun, PyObject* exception_type = nullptr) {
   const uint64_t now = recorder->now();
-  // A counter may be slower than a region is short, and equal times are a mark.
+  // A region may be shorter than a tick, but equal times would make it a mark.
   record_region(what, begun, now > begun.begin_ticks ? now : begun.begin_ticks + 1, exception_type);
 }
 

@@ -24,8 +24,8 @@ bool grow(Region* region) {
   return true;
 }
 
-// The innermost entry of this thread; where there is none, the innermost of all: the `with` was
-// entered on another thread.
+// The innermost entry of this thread. If it has none, the `with` was entered on another thread: the
+// innermost of all.
 uint32_t find_entry(const Region* region, pthread_t owner) {
   const uint32_t last = region->entry_count - 1;
   for (uint32_t i = last + 1; i > 0; --i) {
@@ -47,7 +47,7 @@ PyObject* enter(PyObject* self, PyObject*) {
 
 PyObject* leave(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   Region* region = as_region(self);
-  if (region->entry_count == 0) Py_RETURN_NONE;  // nothing was recorded when it was entered
+  if (region->entry_count == 0) Py_RETURN_NONE;  // nothing was being recorded when it was entered
   const uint32_t index = find_entry(region, pthread_self());
   const Begun begun = region->entries[index].begun;
   for (uint32_t i = index + 1; i < region->entry_count; ++i) {
@@ -59,9 +59,9 @@ PyObject* leave(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-// ---- decorating ---------------------------------------------------------------------------------
+// ---- decorators ---------------------------------------------------------------------------------
 
-// Python decides how a function is wrapped: plain, generator or coroutine.
+// Python code decides how to wrap the function: plain, generator or coroutine.
 PyObject* decorate(PyObject* region, PyObject* function) {
   PyObject* module = PyImport_ImportModule("millrace.trace._functions");
   if (module == nullptr) return nullptr;
@@ -90,7 +90,7 @@ PyObject* call(PyObject* self, PyObject* arguments, PyObject* keywords) {
   PyObject* function = nullptr;
   if (keywords != nullptr && PyDict_GET_SIZE(keywords) != 0) {
     PyErr_SetString(PyExc_TypeError,
-                    "a region takes its tags before it decorates a function: "
+                    "a region takes its tags before it decorates a function: use "
                     "region(\"name\", key=value)");
     return nullptr;
   }
@@ -111,8 +111,8 @@ PyObject* construct(PyObject*, PyObject* const* arguments, size_t flags, PyObjec
     return decorate_bare(arguments[0]);
   }
   PyErr_SetString(PyExc_TypeError,
-                  "region() takes a name, which is a str, and tags as key=value; or, as a bare "
-                  "decorator, a function");
+                  "region() takes a name (a str) and tags (key=value) or, as a decorator without "
+                  "arguments, a function");
   return nullptr;
 }
 
@@ -150,7 +150,7 @@ PyObject* describe(PyObject* self) {
   return text;
 }
 
-// A copy is a fresh region of the same description: what is entered stays with the original.
+// A copy is a new region with the same description. Runs in progress stay with the original.
 PyObject* reduce(PyObject* self, PyObject*) {
   PyObject* module = PyImport_ImportModule("millrace._trace");
   if (module == nullptr) return nullptr;
@@ -171,14 +171,14 @@ PyMethodDef methods[] = {
     {"__enter__", enter, METH_NOARGS, nullptr},
     {"__exit__", as_method(leave), METH_FASTCALL, nullptr},
     {"begin", begin, METH_NOARGS,
-     "Begins a run of the region and returns it. End it with its end(), on any thread."},
+     "Begins a run of the region and returns it. Call its end() on any thread."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},
     {},
 };
 
 PyGetSetDef attributes[] = {
     {"name", name_of, nullptr, "The region's name.", nullptr},
-    {"tags", tags_of, nullptr, "Its tags, and its own epoch and step, as a new dict.", nullptr},
+    {"tags", tags_of, nullptr, "Its tags, epoch and step, as a new dict.", nullptr},
     {},
 };
 
@@ -216,7 +216,7 @@ bool read_count(PyObject* value, const char* what, uint64_t max, uint64_t none, 
   }
   if (PyErr_Occurred() == nullptr && count <= max) return true;
   if (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_OverflowError)) {
-    PyErr_Format(PyExc_ValueError, "%s is %R, and must be from 0 to %llu, or None", what, value,
+    PyErr_Format(PyExc_ValueError, "%s is %R, but must be from 0 to %llu, or None", what, value,
                  static_cast<unsigned long long>(max));
   }
   return false;
@@ -231,14 +231,14 @@ PyTypeObject region_type = {
     .tp_call = call,
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_doc =
-        "A region of a name, with tags: what the program does, for `millrace trace` to record.\n\n"
+        "A named interval with tags, which `millrace trace` records.\n\n"
         "    with trace.region(\"fetch\", epoch=1, step=2, file=\"x\"):\n"
         "        ...\n\n"
-        "    @trace.region                   # the function's name\n"
+        "    @trace.region                   # named after the function\n"
         "    @trace.region(\"decode\", kind=\"jpeg\")\n"
         "    def decode(data): ...\n\n"
-        "The object can be kept and entered again, nested and by several threads, which is the\n"
-        "fast form: names and tags are looked up when it is made.\n\n"
+        "The object can be kept and entered again, nested and by several threads. This is the\n"
+        "fastest way: names and tags are looked up only when it is made.\n\n"
         "    fetch = trace.region(\"fetch\")\n"
         "    for index in order:\n"
         "        with fetch:\n"

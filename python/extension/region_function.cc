@@ -70,7 +70,7 @@ void destroy(PyObject* self) {
   Py_TYPE(self)->tp_free(self);
 }
 
-// A method when it is found in a class, as functions are.
+// Becomes a method when it is looked up in a class, like a function.
 PyObject* bind(PyObject* self, PyObject* object, PyObject*) {
   if (object == nullptr || object == Py_None) return Py_NewRef(self);
   return PyMethod_New(self, object);
@@ -80,7 +80,7 @@ PyObject* describe(PyObject* self) {
   return PyUnicode_FromFormat("<%R of %R>", as_function(self)->region, as_function(self)->function);
 }
 
-// By its name, as functions are pickled: a worker that is spawned imports the same module.
+// Pickled by name, like functions: a spawned worker imports the same module.
 PyObject* reduce(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
 
 PyMethodDef methods[] = {

@@ -34,14 +34,14 @@ PyObject* leave(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-// A span that nobody ended is not recorded: when it would have ended, nobody knows.
+// A span that was never ended is not recorded: its end is unknown.
 void destroy(PyObject* self) {
   Py_XDECREF(as_span(self)->region);
   PyObject_Free(self);
 }
 
 PyMethodDef methods[] = {
-    {"end", end, METH_NOARGS, "Ends and records it. A second end does nothing."},
+    {"end", end, METH_NOARGS, "Ends and records the run. A second call does nothing."},
     {"__enter__", enter, METH_NOARGS, nullptr},
     {"__exit__", as_method(leave), METH_FASTCALL, nullptr},
     {},
@@ -68,8 +68,8 @@ PyTypeObject span_type = {
     .tp_dealloc = destroy,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_doc =
-        "A run of a region that has begun. It may end on another thread than it began, or in\n"
-        "a child of fork. One that is never ended is not recorded.",
+        "A run of a region. It may end on another thread than it began on, or in a forked child.\n"
+        "A run that never ends is not recorded.",
     .tp_methods = methods,
 };
 

@@ -6,9 +6,9 @@ namespace millrace::python {
 
 namespace {
 
-constexpr Py_ssize_t kTagsMax = 64;  // the recorder keeps no more
+constexpr Py_ssize_t kTagsMax = 64;  // the limit of the recorder
 
-// The value as one of the three kinds; a new reference, or null.
+// Converts the value to an int, float or str; a new reference, or null.
 PyObject* plain_value(PyObject* value) {
   if (PyUnicode_Check(value) || PyFloat_Check(value) || PyLong_CheckExact(value)) {
     return Py_NewRef(value);
@@ -27,7 +27,7 @@ millrace_tag make_tag(PyObject* key, PyObject* value) {
     int overflow = 0;
     const long long integer = PyLong_AsLongLongAndOverflow(value, &overflow);
     if (overflow == 0) return {tag.key, MILLRACE_TAG_INTEGER, static_cast<uint64_t>(integer)};
-    PyObject* digits = PyObject_Str(value);  // an integer beyond 64 bits is kept as text
+    PyObject* digits = PyObject_Str(value);  // integers of more than 64 bits are kept as text
     tag.value = digits != nullptr ? find_name(digits) : 0;
     Py_XDECREF(digits);
     PyErr_Clear();
@@ -41,7 +41,7 @@ millrace_tag make_tag(PyObject* key, PyObject* value) {
   return tag;
 }
 
-// Whether the keyword is epoch or step, and so not a tag. -1: an exception is set.
+// 1: the keyword is epoch or step, so not a tag. 0: it is a tag. -1: an exception is set.
 int take_field(Description& what, PyObject* key, PyObject* value) {
   if (PyUnicode_CompareWithASCIIString(key, "epoch") == 0) {
     uint64_t epoch = 0;
@@ -69,7 +69,7 @@ bool reserve(Region* region, Py_ssize_t count) {
 bool take_keywords(Region* region, PyObject* const* values, PyObject* keywords) {
   const Py_ssize_t count = PyTuple_GET_SIZE(keywords);
   if (count > kTagsMax) {
-    PyErr_Format(PyExc_ValueError, "a region keeps %zd tags, and %zd were given", kTagsMax, count);
+    PyErr_Format(PyExc_ValueError, "a region keeps %zd tags, but %zd were given", kTagsMax, count);
     return false;
   }
   if (!reserve(region, count)) return false;

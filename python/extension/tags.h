@@ -5,8 +5,8 @@
 
 namespace millrace::python {
 
-// Takes epoch and step out of the keywords and makes tags of the rest. The values are kept as int,
-// float or str, also where nothing is recorded. False: an exception is set.
+// Removes epoch and step from the keywords and makes tags of the rest. Values are converted to int,
+// float or str, even if nothing is recorded. False: an exception is set.
 bool take_keywords(Region* region, PyObject* const* values, PyObject* keywords);
 
 void free_tags(Region* region);

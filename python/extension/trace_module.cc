@@ -1,7 +1,7 @@
 // millrace._trace: the part of millrace.trace that must be fast.
 //
-// Not the limited API: before Python 3.12 that has no vectorcall, which half of a region's cost
-// would go to. The module is built for one minor version of Python.
+// It does not use the limited API, which has no vectorcall before Python 3.12: without it, a region
+// would cost twice as much. So the module is built for one minor version of Python.
 #include <Python.h>
 
 #include "method.h"
@@ -13,9 +13,9 @@ namespace millrace::python {
 
 namespace {
 
-// Whether the program itself said what epoch or step it is in: guesses then keep out.
-bool epoch_was_told = false;
-bool step_was_told = false;
+// Whether the program itself set the epoch or step. If so, do not overwrite them with guesses.
+bool program_sets_epoch = false;
+bool program_sets_step = false;
 
 PyObject* enabled(PyObject*, PyObject*) { return PyBool_FromLong(is_recording()); }
 
@@ -23,7 +23,7 @@ PyObject* preloaded(PyObject*, PyObject*) { return PyBool_FromLong(recorder != n
 
 PyObject* mark(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
   if (count != 1 || !PyUnicode_Check(arguments[0])) {
-    PyErr_SetString(PyExc_TypeError, "mark() takes a name, which is a str, and tags as key=value");
+    PyErr_SetString(PyExc_TypeError, "mark() takes a name (a str) and tags (key=value)");
     return nullptr;
   }
   Region* region = make_region(arguments[0], arguments + 1, keywords);
@@ -40,7 +40,7 @@ PyObject* set_epoch(PyObject*, PyObject* value) {
   uint64_t epoch = 0;
   if (!read_count(value, "epoch", MILLRACE_NO_EPOCH - 1, MILLRACE_NO_EPOCH, epoch)) return nullptr;
   thread_context()->epoch = static_cast<uint32_t>(epoch);
-  epoch_was_told = true;
+  program_sets_epoch = true;
   Py_RETURN_NONE;
 }
 
@@ -48,15 +48,15 @@ PyObject* set_step(PyObject*, PyObject* value) {
   uint64_t step = 0;
   if (!read_count(value, "step", MILLRACE_NO_STEP - 1, MILLRACE_NO_STEP, step)) return nullptr;
   thread_context()->step = step;
-  step_was_told = true;
+  program_sets_step = true;
   Py_RETURN_NONE;
 }
 
-// follow(epoch, step, force=False): what was seen from outside, where the program does not say
-// itself. Forced in a loader's workers: there it is what the program said where it trains.
+// _follow(epoch, step, force=False): sets an observed epoch and step, unless the program sets its
+// own. Workers of a loader force it: there, the values are those that the training process has set.
 PyObject* follow(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count < 2 || count > 3) {
-    PyErr_SetString(PyExc_TypeError, "_follow() takes an epoch, a step and whether to insist");
+    PyErr_SetString(PyExc_TypeError, "_follow() takes an epoch, a step and whether to force them");
     return nullptr;
   }
   uint64_t epoch = 0;
@@ -67,8 +67,8 @@ PyObject* follow(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   }
   const bool force = count == 3 && arguments[2] == Py_True;
   millrace_context* context = thread_context();
-  if (force || !epoch_was_told) context->epoch = static_cast<uint32_t>(epoch);
-  if (force || !step_was_told) context->step = step;
+  if (force || !program_sets_epoch) context->epoch = static_cast<uint32_t>(epoch);
+  if (force || !program_sets_step) context->step = step;
   Py_RETURN_NONE;
 }
 
@@ -90,14 +90,14 @@ PyObject* set_rank(PyObject*, PyObject* arguments, PyObject* keywords) {
     return nullptr;
   }
   if (rank < 0 || (world_size >= 0 && rank >= world_size)) {
-    PyErr_Format(PyExc_ValueError, "rank is %d of %d; ranks count from 0", rank, world_size);
+    PyErr_Format(PyExc_ValueError, "rank is %d of %d; ranks are numbered from 0", rank, world_size);
     return nullptr;
   }
   if (recorder != nullptr) recorder->set_rank(rank, world_size);
   Py_RETURN_NONE;
 }
 
-// The variables of a mapping as C strings, which stay as long as this object.
+// The variables of a mapping as C strings, valid as long as this object.
 class Variables {
  public:
   explicit Variables(PyObject* mapping) : mapping_(mapping), values_(PyList_New(0)) {}
@@ -105,7 +105,7 @@ class Variables {
   Variables(const Variables&) = delete;
   Variables& operator=(const Variables&) = delete;
 
-  // Null also after an error, which PyErr_Occurred() then knows.
+  // Null if there is no such variable, or after an error (see PyErr_Occurred()).
   const char* operator()(const char* name) const {
     if (values_ == nullptr || PyErr_Occurred() != nullptr) return nullptr;
     PyObject* value = PyObject_CallMethod(mapping_, "get", "s", name);
@@ -144,22 +144,22 @@ PyObject* restore_region(PyObject*, PyObject* arguments) {
 
 PyMethodDef functions[] = {
     {"enabled", enabled, METH_NOARGS,
-     "Whether regions are recorded now: worth asking only before work that serves the trace alone."},
+     "Whether regions are recorded now. Ask only before work that is needed only for the trace."},
     {"_preloaded", preloaded, METH_NOARGS, "Whether libmillrace_trace.so is in this process."},
     {"mark", as_method(mark), METH_FASTCALL | METH_KEYWORDS,
      "mark(name, /, **tags): something happened now.\n\n    trace.mark(\"diverged\", loss=loss)"},
     {"set_epoch", set_epoch, METH_O,
-     "The epoch of this thread's regions from now on; None for none."},
-    {"set_step", set_step, METH_O, "The step of this thread's regions from now on; None for none."},
+     "Sets the epoch of this thread's regions from now on; None for none."},
+    {"set_step", set_step, METH_O, "Sets the step of this thread's regions from now on; None for none."},
     {"_follow", as_method(follow), METH_FASTCALL, nullptr},
     {"current", current, METH_NOARGS,
-     "The epoch and step of this thread, each None where not set."},
+     "The epoch and step of this thread; None if not set."},
     {"set_rank", as_method(set_rank), METH_VARARGS | METH_KEYWORDS,
-     "set_rank(rank, world_size=-1): which rank this process is, where no MPI or Slurm variable\n"
-     "says so."},
+     "set_rank(rank, world_size=-1): sets the rank of this process, if no variable of MPI or Slurm\n"
+     "gives it."},
     {"_place_variables", place_variables, METH_O,
-     "The names of the variables in this environment that tell the rank, the number of ranks, and\n"
-     "the same two on the node; each None where nobody tells it."},
+     "The names of the variables in this environment with the rank, the number of ranks, and the\n"
+     "same two for this host; None for those that are missing."},
     {"_restore_region", restore_region, METH_VARARGS, nullptr},
     {},
 };

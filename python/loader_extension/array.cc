@@ -5,12 +5,12 @@ namespace {
 
 using data::ElementType;
 
-struct Words {
-  const char* format;
-  uint8_t code;
+struct TypeCodes {
+  const char* buffer;  // of Python's struct module
+  uint8_t dlpack;
 };
 
-Words words_of(ElementType type) {
+TypeCodes codes_of(ElementType type) {
   switch (type) {
     case ElementType::kU8:
       return {"B", kDLUInt};
@@ -42,7 +42,7 @@ Words words_of(ElementType type) {
   return {nullptr, kDLUInt};
 }
 
-// Holds the shape that the tensor points to, and the memory.
+// Owns the shape that the tensor points to, and the memory.
 struct Holder {
   DLManagedTensor tensor{};
   std::vector<int64_t> shape;
@@ -67,7 +67,7 @@ std::vector<int64_t> Array::strides_bytes() const {
   return strides;
 }
 
-const char* Array::buffer_format() const { return words_of(type).format; }
+const char* Array::buffer_format() const { return codes_of(type).buffer; }
 
 DLManagedTensor* make_dlpack(const Array& array) {
   auto holder = std::make_unique<Holder>();
@@ -77,7 +77,7 @@ DLManagedTensor* make_dlpack(const Array& array) {
       .dl_tensor = {.data = array.elements,
                     .device = {kDLCPU, 0},
                     .ndim = static_cast<int32_t>(holder->shape.size()),
-                    .dtype = {words_of(array.type).code,
+                    .dtype = {codes_of(array.type).dlpack,
                               static_cast<uint8_t>(data::element_bytes(array.type) * 8), 1},
                     .shape = holder->shape.data(),
                     .strides = nullptr,

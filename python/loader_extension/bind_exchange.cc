@@ -1,5 +1,5 @@
 // Partial local shuffling for Python: the samples that this rank holds, and their exchange with
-// others.
+// other ranks.
 #include <unistd.h>
 
 #include <chrono>
@@ -20,9 +20,9 @@ using loader::HeldStats;
 using loader::Order;
 using loader::OrderOptions;
 
-// Shared by whoever exchanges or asks; it ends when the last of them has ended. A forked child does
-// not use its parent's: alone it gets one of its own, and as the child of a rank the reason why
-// not.
+// Shared by all exchanges and loaders of the process; it ends with the last of them. A forked child
+// does not use its parent's: if the parent was alone, the child gets its own; if the parent is a
+// rank, connecting fails with the reason.
 std::shared_ptr<comm::Comm>& process_comm() {
   static std::shared_ptr<comm::Comm> comm;
   static pid_t process = getpid();
@@ -61,7 +61,7 @@ class PyExchange {
 
   ~PyExchange() {
     close();
-    // In a forked child, the threads that it would wait for are not there.
+    // A forked child does not have the threads that the destructor would wait for.
     if (getpid() != process_) static_cast<void>(shard_.release());
   }
 
@@ -69,7 +69,7 @@ class PyExchange {
   uint32_t size() const { return comm_->size(); }
   uint64_t epoch() const { return data::number_of(epoch_); }
 
-  // This rank's, in the order of the epoch.
+  // The samples of this rank, in the order of the epoch.
   std::vector<uint64_t> samples() const {
     const OrderOptions& order = order_->options();
     std::vector<data::SampleId> ids(
@@ -103,7 +103,7 @@ class PyExchange {
 
   void close() {
     if (getpid() != process_) return;
-    const py::gil_scoped_release nobody_waits;
+    const py::gil_scoped_release released_gil;
     if (shard_) last_stats_ = shard_->stats();
     shard_.reset();
   }
@@ -112,7 +112,7 @@ class PyExchange {
   PyExchange() = default;
   Status check_open() const {
     if (getpid() != process_) return comm::forked_error(process_);
-    if (!shard_) return fail(Errc::kCancelled, "the exchange was closed");
+    if (!shard_) return fail(Errc::kCancelled, "the exchange is closed");
     return {};
   }
 
@@ -127,7 +127,7 @@ class PyExchange {
 template <typename Work>
 auto without_gil(Work work) {
   auto result = [&] {
-    const py::gil_scoped_release nobody_waits;
+    const py::gil_scoped_release released_gil;
     return work();
   }();
   return take(std::move(result));
@@ -146,27 +146,27 @@ py::dict describe_held(const HeldStats& stats) {
     return std::chrono::duration<double>(time).count();
   };
   const loader::ExchangeStats& exchange = stats.exchange;
-  py::dict told;
-  told["samples_sent"] = exchange.samples_sent;
-  told["samples_received"] = exchange.samples_received;
-  told["bytes_sent"] = exchange.bytes_sent;
-  told["bytes_received"] = exchange.bytes_received;
-  told["moving_seconds"] = seconds(exchange.moving);
-  told["preparing_seconds"] = seconds(exchange.preparing);
-  told["wait_seconds"] = seconds(exchange.waited);
-  told["agreeing_seconds"] = seconds(exchange.agreeing);
-  told["hidden_share"] = exchange.hidden_share();
-  told["held_samples"] = stats.samples;
-  told["held_bytes"] = stats.sample_bytes;
-  told["file_bytes"] = stats.file_bytes;
-  told["stored_samples_max"] = stats.stored_count_max;
-  told["staged_samples"] = stats.staging.samples;
-  told["staged_bytes"] = stats.staging.bytes;
-  told["staging_seconds"] = seconds(stats.staging.time);
-  told["storages_removed"] = stats.storages_removed;
-  told["unreadable_samples"] = stats.staging.unreadable;
-  told["first_unreadable"] = stats.staging.first_unreadable;
-  return told;
+  py::dict result;
+  result["samples_sent"] = exchange.samples_sent;
+  result["samples_received"] = exchange.samples_received;
+  result["bytes_sent"] = exchange.bytes_sent;
+  result["bytes_received"] = exchange.bytes_received;
+  result["moving_seconds"] = seconds(exchange.moving);
+  result["preparing_seconds"] = seconds(exchange.preparing);
+  result["wait_seconds"] = seconds(exchange.waited);
+  result["agreeing_seconds"] = seconds(exchange.agreeing);
+  result["hidden_share"] = exchange.hidden_share();
+  result["held_samples"] = stats.samples;
+  result["held_bytes"] = stats.sample_bytes;
+  result["file_bytes"] = stats.file_bytes;
+  result["stored_samples_max"] = stats.stored_count_max;
+  result["staged_samples"] = stats.staging.samples;
+  result["staged_bytes"] = stats.staging.bytes;
+  result["staging_seconds"] = seconds(stats.staging.time);
+  result["storages_removed"] = stats.storages_removed;
+  result["unreadable_samples"] = stats.staging.unreadable;
+  result["first_unreadable"] = stats.staging.first_unreadable;
+  return result;
 }
 
 Result<std::shared_ptr<comm::Comm>> connected() {
@@ -201,13 +201,13 @@ void bind_exchange(py::module_& module) {
       .def("finish", [](PyExchange& self) { without_gil([&] { return self.finish(); }); })
       .def("stats", [](const PyExchange& self) { return describe_held(self.stats()); })
       .def("close", &PyExchange::close);
-  // Which rank of how many; begins MPI where a launcher of MPI started this process.
+  // The rank and the number of ranks. Initializes MPI if an MPI launcher started this process.
   module.def("connect", [] {
     const auto comm = without_gil([] { return connected(); });
     return py::make_tuple(comm::index_of(comm->rank()), comm->size());
   });
   module.def("disconnect", [] {
-    const py::gil_scoped_release nobody_waits;
+    const py::gil_scoped_release released_gil;
     process_comm().reset();
   });
 }

@@ -29,7 +29,7 @@ using loader::ShareOptions;
 
 // ---- Batch --------------------------------------------------------------------------------------
 
-// Everything in it is good for as long as the batch's memory: each array holds that.
+// Values stay valid as long as the batch's memory, which each array keeps alive.
 template <typename T>
 Array column(const data::Batch& batch, std::span<const T> values, data::ElementType type) {
   return {.type = type,
@@ -56,11 +56,11 @@ py::dict fields_of(const data::Batch& batch) {
 void bind_batch(py::module_& module) {
   using data::Batch;
   using data::ElementType;
-  py::class_<Batch>(module, "Batch", "The samples of one step, in memory of the loader.")
+  py::class_<Batch>(module, "Batch", "The samples of one step, in the loader's memory.")
       .def_property_readonly("epoch", [](const Batch& b) { return data::number_of(b.epoch); })
       .def_readonly("index", &Batch::index)
       .def_readonly("row_count", &Batch::row_count)
-      .def("fields", &fields_of, "The arrays by name, of row_count rows each.")
+      .def("fields", &fields_of, "The arrays by name, with row_count rows each.")
       .def_property_readonly("samples",
                              [](const Batch& b) { return column(b, b.samples, ElementType::kI64); })
       .def_property_readonly("labels",
@@ -90,7 +90,7 @@ void check_position(const Order& order, uint64_t position) {
 }
 
 void bind_order(py::module_& module) {
-  py::class_<Order>(module, "Order", "Which sample stands at which position of an epoch.")
+  py::class_<Order>(module, "Order", "Which sample is at which position of an epoch.")
       .def(py::init(&open_order), py::kw_only(), py::arg("shuffle"), py::arg("sample_count"),
            py::arg("seed") = 0, py::arg("shard_count") = 1, py::arg("fraction") = 0.0)
       .def_property_readonly("size", &Order::size)
@@ -108,9 +108,9 @@ void bind_order(py::module_& module) {
 
 Share open_share(uint64_t sample_count, uint64_t done, uint32_t rank, uint32_t world_size,
                  uint64_t batch_size, const std::string& tail) {
-  if (rank >= world_size) throw py::value_error("the rank is not below the number of ranks");
+  if (rank >= world_size) throw py::value_error("the rank must be below the number of ranks");
   if (batch_size == 0) throw py::value_error("the batch size is 0");
-  if (done > sample_count) throw py::value_error("more samples are done than there are");
+  if (done > sample_count) throw py::value_error("more samples are done than the dataset has");
   return Share({.sample_count = sample_count,
                 .done = done,
                 .world = {.rank = rank, .size = world_size},
@@ -118,7 +118,7 @@ Share open_share(uint64_t sample_count, uint64_t done, uint32_t rank, uint32_t w
                 .tail = take(loader::tail_from(tail))});
 }
 
-// The samples of a batch, and which of them are no padding.
+// The samples of a batch, and which of them are real (not padding).
 py::tuple samples_of(const Share& share, const Order& order, uint64_t epoch, uint64_t index) {
   if (index >= share.batch_count()) throw py::index_error("the share has no such batch");
   const loader::BatchPlan plan = share.batch(index);
@@ -132,7 +132,7 @@ py::tuple samples_of(const Share& share, const Order& order, uint64_t epoch, uin
 }
 
 void bind_share(py::module_& module) {
-  py::class_<Share>(module, "Share", "The batches of one rank, from any point of an epoch on.")
+  py::class_<Share>(module, "Share", "The batches of one rank, starting at any position of an epoch.")
       .def(py::init(&open_share), py::arg("sample_count"), py::arg("done"), py::arg("rank"),
            py::arg("world_size"), py::arg("batch_size"), py::arg("tail"))
       .def_property_readonly("batch_count", &Share::batch_count)
@@ -142,31 +142,31 @@ void bind_share(py::module_& module) {
 
 // ---- Loader -------------------------------------------------------------------------------------
 
-// A Loader, and what is counted beside it.
+// A Loader, and the epoch and the number of batches left.
 class PyLoader {
  public:
-  // `talks`: to other ranks, whom it asks for samples or exchanges them with. Opening it is then
-  // collective, and so is its close in that ranks are not asked any more.
+  // `talks`: it asks other ranks for samples, or exchanges them. Opening it is then collective. So
+  // is closing it, in the sense that ranks are not asked any more afterwards.
   PyLoader(LoaderOptions options, bool talks)
       : share_{.sample_count = options.source->sample_count(),
                .world = options.world,
                .batch_size = options.batch_size,
                .tail = options.tail} {
-    // Asked by the thread that waits in next(), which has let go of the GIL.
+    // Called by the thread that waits in next(), which has released the GIL.
     options.is_interrupted = [this] {
       if (is_closing_) return true;
       const py::gil_scoped_acquire python;
       if (PyErr_CheckSignals() != 0) interruption_ = std::make_unique<py::error_already_set>();
       return interruption_ != nullptr;
     };
-    const py::gil_scoped_release nobody_waits;
+    const py::gil_scoped_release released_gil;
     const Status opened = talks ? open_with_ranks(options) : open(options);
     if (!opened.ok()) error_.emplace(opened.error());
   }
 
   ~PyLoader() {
     close();
-    // In a forked child, the threads that it would wait for are not there.
+    // A forked child does not have the threads that the destructor would wait for.
     if (getpid() != process_) static_cast<void>(loader_.release());
   }
 
@@ -209,7 +209,7 @@ class PyLoader {
     begin_at(state.done);
   }
 
-  // Whether the shard of `rank` has other classes than the dataset: what to tell the user.
+  // A warning for the user if the classes in the shard of `rank` differ from those of the dataset.
   std::optional<std::string> skew_warning(const SourceHandle& source, uint32_t rank) {
     std::optional<std::string> warning;
     run([&](Loader& loader) -> Status {
@@ -231,20 +231,20 @@ class PyLoader {
   }
 
   LoaderStats stats() {
-    const py::gil_scoped_release nobody_waits;
+    const py::gil_scoped_release released_gil;
     const std::lock_guard lock(loader_mutex_);
     return loader_ ? loader_->stats() : last_stats_;
   }
 
-  // Why samples were read again from the dataset, where they were since the last call.
+  // Why samples were read from the dataset again, if that happened since the last call.
   std::optional<std::string> restaged() {
     const auto local = stats().local;
-    if (!local || local->restaged == told_) return {};
-    told_ = local->restaged;
-    return told_;
+    if (!local || local->restaged == last_restaged_) return {};
+    last_restaged_ = local->restaged;
+    return last_restaged_;
   }
 
-  // With a local directory: the epoch whose samples the disks hold.
+  // With a local directory: the epoch whose samples the shard storage holds.
   std::optional<uint64_t> storage_epoch() {
     std::optional<uint64_t> number;
     run([&](Loader& loader) -> Status {
@@ -257,12 +257,12 @@ class PyLoader {
   uint64_t epoch() const { return epoch_; }
   uint64_t batches_left() const { return left_; }
 
-  // A next() that waits in another thread ends first. Nothing in a forked child, where threads that
-  // stayed in the parent may hold the locks for ever.
+  // A next() that waits on another thread ends first. Does nothing in a forked child, where threads
+  // that stayed in the parent may hold the locks forever.
   void close() {
     if (getpid() != process_) return;
-    const py::gil_scoped_release nobody_waits;
-    is_closing_ = true;  // a cancel() alone is undone by a start_epoch() that is under way
+    const py::gil_scoped_release released_gil;
+    is_closing_ = true;  // a concurrent start_epoch() would undo a cancel()
     {
       const std::lock_guard lock(loader_mutex_);
       if (loader_) loader_->cancel();
@@ -290,14 +290,14 @@ class PyLoader {
       ASSIGN_OR_RETURN(options.tiers.messages, comm_->open_messages());
     }
     options.local.comm = comm_;
-    return loader::agree_all(*comm_, open(options));  // else the others would wait for this one
+    return loader::agree_all(*comm_, open(options));  // or the other ranks would wait for this one
   }
 
   static Error closed() {
     return fail(Errc::kCancelled, "the loader is closed; make another DataLoader");
   }
 
-  // The first one looks at the names of all samples.
+  // The first call reads the names of all samples.
   LoaderState current_state() {
     LoaderState state;
     run([&](Loader& loader) -> Status {
@@ -307,11 +307,11 @@ class PyLoader {
     return state;
   }
 
-  // One call at a time, without the GIL: the loader has one consumer.
+  // Runs one call at a time, without the GIL: the loader has a single consumer.
   template <typename Work>
   void run(Work work) {
     const Status done = [&]() -> Status {
-      const py::gil_scoped_release nobody_waits;
+      const py::gil_scoped_release released_gil;
       const std::lock_guard lock(use_mutex_);
       if (!loader_ || is_closing_) return closed();
       return work(*loader_);
@@ -327,15 +327,15 @@ class PyLoader {
 
   const pid_t process_ = getpid();
   std::atomic<bool> is_closing_ = false;
-  std::mutex use_mutex_;              // held by a call that may wait
-  std::mutex loader_mutex_;           // held to end or to cancel the loader
-  std::shared_ptr<comm::Comm> comm_;  // with peers; shared with all that talk, lives longest
+  std::mutex use_mutex_;              // held by a call that may block
+  std::mutex loader_mutex_;           // held to close or cancel the loader
+  std::shared_ptr<comm::Comm> comm_;  // if it talks; shared with all that talk, outlives the loader
   std::unique_ptr<Loader> loader_;
-  LoaderStats last_stats_;                               // once it is closed
-  std::optional<Error> error_;                           // why there is none
-  std::unique_ptr<py::error_already_set> interruption_;  // what a handler of a signal raised
+  LoaderStats last_stats_;                               // after close()
+  std::optional<Error> error_;                           // why there is no loader
+  std::unique_ptr<py::error_already_set> interruption_;  // raised by a signal handler
   ShareOptions share_;
-  std::string told_;  // of restaged()
+  std::string last_restaged_;  // what restaged() returned last
   uint64_t epoch_ = 0;
   uint64_t left_ = 0;
 };
@@ -376,29 +376,29 @@ std::unique_ptr<PyLoader> open_loader(const SourceHandle& source, const Decoder&
 }
 
 py::dict describe(const loader::TieredStats& stats) {
-  py::dict told;
+  py::dict result;
   for (const loader::Tier tier : loader::kTiers) {
     const loader::TierUse& use = stats.of(tier);
     py::dict of_tier;
     of_tier["samples"] = use.samples;
     of_tier["bytes"] = use.bytes;
     of_tier["bytes_per_second"] = use.bytes_per_second;
-    told[py::str(std::string(loader::tier_name(tier)))] = of_tier;
+    result[py::str(std::string(loader::tier_name(tier)))] = of_tier;
   }
-  told["memory_held_bytes"] = stats.memory_held_bytes;
-  told["disk_held_bytes"] = stats.disk.held_bytes;
-  told["disk_read_errors"] = stats.disk.read_errors;
-  told["disk_ended_by"] = file_text(stats.disk.ended_by);
-  told["peer_refusals"] = stats.peer_refusals;
-  told["served"] = stats.served;
-  told["not_served"] = stats.not_served;
-  return told;
+  result["memory_held_bytes"] = stats.memory_held_bytes;
+  result["disk_held_bytes"] = stats.disk.held_bytes;
+  result["disk_read_errors"] = stats.disk.read_errors;
+  result["disk_ended_by"] = file_text(stats.disk.ended_by);
+  result["peer_refusals"] = stats.peer_refusals;
+  result["served"] = stats.served;
+  result["not_served"] = stats.not_served;
+  return result;
 }
 
 py::dict describe(const loader::ReadStats& stats) {
-  py::dict told;
-  told["engine"] = stats.engine;
-  told["trials"] = stats.trial_count;
+  py::dict result;
+  result["engine"] = stats.engine;
+  result["trials"] = stats.trial_count;
   py::dict measured;
   for (const auto& way : stats.measured) {
     py::dict of_way;
@@ -406,32 +406,32 @@ py::dict describe(const loader::ReadStats& stats) {
     of_way["cpu_us_per_sample"] = way.cpu_us_per_sample;
     measured[py::str(way.name)] = of_way;
   }
-  told["measured"] = measured;
-  told["refusal"] = stats.refusal;
-  return told;
+  result["measured"] = measured;
+  result["refusal"] = stats.refusal;
+  return result;
 }
 
 py::dict describe(const LoaderStats& stats) {
   const auto seconds = [](std::chrono::nanoseconds time) {
     return std::chrono::duration<double>(time).count();
   };
-  py::dict told;
-  told["batches"] = stats.batches;
-  told["samples"] = stats.samples;
-  told["bytes_read"] = stats.bytes_read;
-  told["bad_samples"] = stats.bad_samples;
-  told["first_bad_sample"] = file_text(stats.first_bad_sample);
-  told["read_seconds"] = seconds(stats.read);
-  told["decode_seconds"] = seconds(stats.decode);
-  told["wait_seconds"] = seconds(stats.waited);
-  told["blocked_seconds"] = seconds(stats.blocked);
-  told["threads"] = stats.thread_count;
-  told["prefetch"] = stats.prefetch_batches;
-  told["buffers_allocated"] = stats.buffers_allocated;
-  told["reads"] = describe(stats.reads);
-  if (stats.tiers) told["cache"] = describe(*stats.tiers);
-  if (stats.local) told["local"] = describe_held(*stats.local);
-  return told;
+  py::dict result;
+  result["batches"] = stats.batches;
+  result["samples"] = stats.samples;
+  result["bytes_read"] = stats.bytes_read;
+  result["bad_samples"] = stats.bad_samples;
+  result["first_bad_sample"] = file_text(stats.first_bad_sample);
+  result["read_seconds"] = seconds(stats.read);
+  result["decode_seconds"] = seconds(stats.decode);
+  result["wait_seconds"] = seconds(stats.waited);
+  result["blocked_seconds"] = seconds(stats.blocked);
+  result["threads"] = stats.thread_count;
+  result["prefetch"] = stats.prefetch_batches;
+  result["buffers_allocated"] = stats.buffers_allocated;
+  result["reads"] = describe(stats.reads);
+  if (stats.tiers) result["cache"] = describe(*stats.tiers);
+  if (stats.local) result["local"] = describe_held(*stats.local);
+  return result;
 }
 
 }  // namespace
@@ -440,7 +440,7 @@ void bind_loader(py::module_& module) {
   bind_batch(module);
   bind_order(module);
   bind_share(module);
-  py::class_<PyLoader>(module, "Loader", "Batches, read and decoded ahead by threads of C++.")
+  py::class_<PyLoader>(module, "Loader", "Batches that C++ threads read and decode ahead of time.")
       .def(py::init(&open_loader))
       .def("start_epoch", &PyLoader::start_epoch)
       .def("next", &PyLoader::next, "The next batch, or None at the end of the epoch.")

@@ -1,4 +1,4 @@
-// Sources of samples and what decodes them, for Python.
+// Sources and decoders for Python.
 #include "data/subset_source.h"
 #include "format/array_decoder.h"
 #include "format/image_decoder.h"
@@ -21,11 +21,11 @@ py::tuple describe_field(const data::FieldSpec& spec) {
                         py::tuple(py::cast(signed_lengths(spec.shape))));
 }
 
-// Listing a million files takes a while, in which others may run.
+// Releases the GIL: listing a million files takes a while.
 template <typename Open>
 auto opened(Open open) {
   auto result = [&] {
-    const py::gil_scoped_release nobody_waits;
+    const py::gil_scoped_release released_gil;
     return open();
   }();
   return take(std::move(result));
@@ -38,15 +38,14 @@ ElementType type_from(const std::string& name) {
     if (data::element_name(type) == name) return type;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", data::element_name(type));
   }
-  throw py::value_error(fmt::format("dtype '{}' is not known; there are {}", name, known));
+  throw py::value_error(fmt::format("unknown dtype '{}'; expected one of {}", name, known));
 }
 
 data::Shape shape_from(const std::vector<uint64_t>& lengths) {
   return take(data::Shape::make(lengths));
 }
 
-// ---- SourceHandle
-// -------------------------------------------------------------------------------------
+// ---- Source -------------------------------------------------------------------------------------
 
 using Engine = std::shared_ptr<io::Engine>;
 
@@ -80,7 +79,7 @@ SourceHandle open_files(const std::vector<std::string>& paths, const std::string
 
 SampleId checked(const SourceHandle& source, uint64_t sample) {
   if (sample >= source.source->sample_count()) {
-    throw py::index_error(fmt::format("sample {} is past the end: there are {}", sample,
+    throw py::index_error(fmt::format("sample {} is out of range: there are {} samples", sample,
                                       source.source->sample_count()));
   }
   return SampleId{sample};
@@ -97,14 +96,14 @@ py::bytes read_sample(const SourceHandle& source, uint64_t sample) {
   const SampleId id = checked(source, sample);
   data::Buffer room;
   const auto bytes = [&] {
-    const py::gil_scoped_release nobody_waits;
+    const py::gil_scoped_release released_gil;
     return source.source->read(id, room);
   }();
   if (!bytes.ok()) raise(bytes.error(), /*of_sample=*/true);
   return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
 }
 
-// Of all samples; -1 where there is none.
+// The labels of all samples; -1 for none.
 Array labels_of(const SourceHandle& source) {
   const uint64_t count = source.source->sample_count();
   Array labels = make_array(data::ElementType::kI64, {static_cast<int64_t>(count)});
@@ -114,7 +113,7 @@ Array labels_of(const SourceHandle& source) {
 }
 
 void bind_source(py::module_& module) {
-  py::class_<SourceHandle>(module, "Source", "Where samples come from, as encoded bytes.")
+  py::class_<SourceHandle>(module, "Source", "Reads encoded samples by index.")
       .def("__len__", [](const SourceHandle& s) { return s.source->sample_count(); })
       .def("name", [](const SourceHandle& s,
                       uint64_t sample) { return file_text(s.source->name(checked(s, sample))); })
@@ -145,7 +144,7 @@ void bind_source(py::module_& module) {
                              [](const SourceHandle& s) { return s.source->group_count(); });
 }
 
-// What the bytes that `read` gives become. Without the GIL but for the arrays.
+// Decodes the bytes that `read` returns. Holds the GIL only to make the arrays.
 template <typename Read>
 py::dict decode_what(const Decoder& decoder, const data::DecodeContext& context,
                      const std::string& name, Read read) {
@@ -157,7 +156,7 @@ py::dict decode_what(const Decoder& decoder, const data::DecodeContext& context,
     fields[py::str(spec.name)] = std::move(array);
   }
   const Status done = [&]() -> Status {
-    const py::gil_scoped_release nobody_waits;
+    const py::gil_scoped_release released_gil;
     ASSIGN_OR_RETURN(const ByteView bytes, read());
     const auto scratch = decoder.decoder->make_scratch();
     return decoder.decoder->decode(bytes, context, outputs, scratch.get()).within(name);
@@ -166,7 +165,7 @@ py::dict decode_what(const Decoder& decoder, const data::DecodeContext& context,
   return fields;
 }
 
-// One sample, decoded as in a batch of its epoch.
+// Decodes one sample as in a batch of the epoch.
 py::dict decode_sample(const Decoder& decoder, const SourceHandle& source, uint64_t sample,
                        uint64_t epoch, uint64_t seed) {
   const SampleId id = checked(source, sample);
@@ -203,7 +202,7 @@ image::PixelType pixel_type_from(const std::string& dtype) {
   if (dtype == "float16") return image::PixelType::kF16;
   if (dtype == "bfloat16") return image::PixelType::kBf16;
   throw py::value_error(fmt::format(
-      "dtype '{}' is none of images; there are uint8, float32, float16, bfloat16", dtype));
+      "dtype '{}' is not supported for images; expected uint8, float32, float16 or bfloat16", dtype));
 }
 
 format::ImageTransform transform_from(const std::string& name) {
@@ -212,8 +211,8 @@ format::ImageTransform transform_from(const std::string& name) {
   if (name == "resize_center_crop") return format::ImageTransform::kCentreCrop;
   if (name == "random_resized_crop") return format::ImageTransform::kRandomResizedCrop;
   throw py::value_error(
-      fmt::format("transform '{}' is not known; there are random_resized_crop, "
-                  "resize_center_crop, resize and none, or give a function",
+      fmt::format("unknown transform '{}'; expected random_resized_crop, resize_center_crop, resize or "
+                  "none, or give a function",
                   name));
 }
 
@@ -241,11 +240,12 @@ Decoder image_decoder(const py::kwargs& options) {
   return {std::shared_ptr<const data::Decoder>(take(format::ImageDecoder::create(wanted)))};
 }
 
-// Of each field its names, and its type, shape or decoder where they are said.
-using Wish = std::tuple<std::string, std::optional<std::string>,
+// A requested field: its names, and optionally its type, shape and decoder.
+using FieldRequest = std::tuple<std::string, std::optional<std::string>,
                         std::optional<std::vector<uint64_t>>, const Decoder*>;
 
-// "jpg;png": the field of the first sample that is meant, or an error that says what there is.
+// "jpg;png": the field of the first sample that has one of these names, or an error that lists its
+// fields.
 Result<format::FieldChoice> find_choice(const std::vector<format::FieldChoice>& first,
                                         const std::string& names) {
   std::string known;
@@ -268,12 +268,12 @@ Result<std::vector<format::FieldChoice>> describe_first(const SourceHandle& sour
       .within(source.source->name(SampleId{0}));
 }
 
-Decoder fields_decoder(const SourceHandle& source, const std::vector<Wish>& wishes) {
+Decoder fields_decoder(const SourceHandle& source, const std::vector<FieldRequest>& requests) {
   if (source.source->sample_count() == 0) throw py::value_error("there are no samples");
   const auto first = opened([&] { return describe_first(source); });
-  if (wishes.empty()) return {format::make_field_decoder(source.files->format(), first)};
+  if (requests.empty()) return {format::make_field_decoder(source.files->format(), first)};
   std::vector<format::FieldChoice> choices;
-  for (const auto& [names, dtype, shape, decoder] : wishes) {
+  for (const auto& [names, dtype, shape, decoder] : requests) {
     format::FieldChoice choice =
         take(find_choice(first, names).within(source.source->name(SampleId{0})));
     const std::string name = choice.spec.name;
@@ -290,8 +290,8 @@ Decoder fields_decoder(const SourceHandle& source, const std::vector<Wish>& wish
 }
 
 void bind_decoder(py::module_& module) {
-  py::class_<Decoder>(module, "Decoder", "Turns a sample's bytes into arrays.")
-      .def("fields", &describe_fields, "Of each field its name, type and shape.")
+  py::class_<Decoder>(module, "Decoder", "Turns an encoded sample into arrays.")
+      .def("fields", &describe_fields, "The name, type and shape of each field.")
       .def("decode", &decode_sample, py::arg("source"), py::arg("sample"), py::arg("epoch") = 0,
            py::arg("seed") = 0)
       .def("decode_bytes", &decode_bytes, py::arg("bytes"), py::arg("sample") = 0,
@@ -310,7 +310,7 @@ void bind_sources(py::module_& module) {
              py::arg("engine") = "auto");
   module.def("array_decoder", &array_decoder, py::arg("name"), py::arg("dtype"), py::arg("shape"));
   module.def("image_decoder", &image_decoder);
-  module.def("fields_decoder", &fields_decoder, py::arg("source"), py::arg("wishes"));
+  module.def("fields_decoder", &fields_decoder, py::arg("source"), py::arg("requests"));
   module.def("size_bytes", [](const std::string& dtype, const std::vector<uint64_t>& shape) {
     return data::FieldSpec{"", type_from(dtype), shape_from(shape)}.size_bytes();
   });

@@ -1,6 +1,6 @@
 // bindings: what the sources of the extension share: errors as exceptions, and the wrapped types.
 //
-// pybind11 costs six seconds a source, so that only those that include this have it.
+// pybind11 costs six seconds per source file, so only files that need it include this header.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -23,7 +23,8 @@ namespace millrace::python {
 
 namespace py = pybind11;
 
-// The exception of Python that says what the error says. `of_sample`: while a sample was read.
+// Raises the Python exception for the error. `of_sample`: the error occurred while reading a
+// sample.
 [[noreturn]] void raise(const Error& error, bool of_sample = false);
 
 template <typename T>
@@ -41,23 +42,23 @@ struct SourceHandle {
       : files(std::move(of)), source(std::move(part)) {}
 
   std::shared_ptr<const format::FileSource> files;
-  std::shared_ptr<const data::SampleSource> source;  // all samples of the files, or some
+  std::shared_ptr<const data::SampleSource> source;  // all samples of the files, or a subset
 };
 
-// Names of files are bytes; Python has them as text that can be turned back (PEP 383).
+// File names are bytes. In Python they are text that can be converted back (PEP 383).
 py::str file_text(std::string_view bytes);
 
 struct Decoder {
   std::shared_ptr<const data::Decoder> decoder;
 };
 
-// The ranks of this process's job: MPI is begun once, and ended by disconnect().
+// The ranks of this process's job. Initializes MPI once; disconnect() ends it.
 Result<std::shared_ptr<comm::Comm>> connected();
 
-// What a rank holds on its storage, and exchanged.
+// What a rank holds on its storage, and what it exchanged.
 py::dict describe_held(const loader::HeldStats& stats);
 
-// An array of its own memory.
+// An array that owns its memory.
 Array make_array(data::ElementType type, std::vector<int64_t> shape);
 
 void bind_sources(py::module_& module);

@@ -1,8 +1,8 @@
-// DLPack: how libraries hand each other tensors, as a struct of C behind a pointer.
+// DLPack: a C struct with which libraries pass tensors to each other.
 //
-// The layout is DLPack's (github.com/dmlc/dlpack, the unversioned DLManagedTensor), which
-// torch 1.13 to 2.x and numpy from 1.22 on all take. Written here because it is all that is needed
-// of it.
+// The layout is that of DLPack (github.com/dmlc/dlpack, the unversioned DLManagedTensor), which
+// torch 1.13 to 2.x and numpy from 1.22 on accept. It is copied here because nothing else of DLPack
+// is needed.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// The extension millrace._loader: the loader of C++ and what it takes and gives, for Python.
+// The extension millrace._loader: the C++ loader with its sources and batches, for Python.
 //
-// The package's Python is the interface for users; this is as thin as it can be. Nothing waits
+// The Python package is the interface for users; this layer is as thin as possible. Nothing blocks
 // while it holds the GIL.
 #include <pybind11/pybind11.h>
 
@@ -41,7 +41,7 @@ void raise(const Error& error, bool of_sample) {
       break;
   }
   const bool is_of_data = error.code() != Errc::kTimeout && error.code() != Errc::kCancelled;
-  const py::str text = file_text(message);  // with names of files in it
+  const py::str text = file_text(message);  // it may contain file names
   if (of_sample && is_of_data) {
     const py::object sample_error =
         py::module_::import("millrace.loader._errors").attr("SampleError");
@@ -71,7 +71,7 @@ namespace {
 
 py::buffer_info buffer_of(Array& array) {
   if (array.buffer_format() == nullptr) {
-    throw py::buffer_error("Python's buffers have no bfloat16; use __dlpack__");
+    throw py::buffer_error("Python buffers have no bfloat16; use __dlpack__");
   }
   return {array.elements,
           static_cast<py::ssize_t>(data::element_bytes(array.type)),
@@ -84,7 +84,7 @@ py::buffer_info buffer_of(Array& array) {
           }()};
 }
 
-// A capsule that nobody took frees its tensor; one that was taken has another name.
+// Frees the tensor of an unused capsule. A consumer that takes the tensor renames the capsule.
 void free_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor") == 0) return;
   auto* tensor = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
@@ -103,8 +103,8 @@ py::object to_dlpack(const Array& array) {
 
 void bind_array(py::module_& module) {
   py::class_<Array>(module, "Array", py::buffer_protocol(),
-                    "Elements in memory of the loader: for numpy.asarray, torch.from_dlpack and "
-                    "memoryview, none of which copies.")
+                    "Elements in the loader's memory. numpy.asarray, torch.from_dlpack and memoryview "
+                    "accept it, and none of them copies.")
       .def_buffer(&buffer_of)
       .def("__dlpack__",
            [](const Array& array, const py::args&, const py::kwargs&) { return to_dlpack(array); })
@@ -144,7 +144,7 @@ void bind_array(py::module_& module) {
 }  // namespace
 
 PYBIND11_MODULE(_loader, module) {
-  module.doc() = "The loader of C++; the package millrace.loader is the interface to it.";
+  module.doc() = "The C++ loader. Use it through the package millrace.loader.";
   bind_array(module);
   bind_sources(module);
   bind_loader(module);

@@ -18,7 +18,7 @@ constexpr unsigned kSleepsAndUntimed = 3;  // CU_EVENT_BLOCKING_SYNC | CU_EVENT_
 struct CudaContext;
 struct CudaEvent;
 
-// The driver's functions by the names under which it exports them.
+// The functions of the driver; load_driver() has their exported names.
 struct Driver {
   int (*init)(unsigned) = nullptr;
   int (*get_device)(int*, int) = nullptr;
@@ -45,12 +45,12 @@ Result<Driver> load_driver() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return fail(Errc::kUnsupported,
-                "pinned memory needs CUDA's driver, and it cannot be loaded: {}; give "
+                "pinned memory needs the CUDA driver, but it cannot be loaded: {}; give "
                 "pin_memory=False",
                 dlerror());
   }
   Driver driver;
-  const bool is_whole = find(library, "cuInit", driver.init) &&
+  const bool is_complete = find(library, "cuInit", driver.init) &&
                         find(library, "cuDeviceGet", driver.get_device) &&
                         find(library, "cuDevicePrimaryCtxRetain", driver.retain_context) &&
                         find(library, "cuCtxPushCurrent_v2", driver.push_context) &&
@@ -62,23 +62,23 @@ Result<Driver> load_driver() {
                         find(library, "cuEventQuery", driver.query_event) &&
                         find(library, "cuEventSynchronize", driver.wait_for_event) &&
                         find(library, "cuEventDestroy_v2", driver.destroy_event);
-  if (!is_whole) {
+  if (!is_complete) {
     return fail(Errc::kUnsupported,
-                "CUDA's driver libcuda.so.1 lacks a function that pinned memory needs; install "
-                "one of CUDA 11 or newer, or give pin_memory=False");
+                "the CUDA driver libcuda.so.1 lacks a function that pinned memory needs; install "
+                "CUDA 11 or newer, or give pin_memory=False");
   }
   static_cast<void>(find(library, "cuCtxRecordEvent", driver.record_context));
   return driver;
 }
 
-// A GPU by its driver. Once CUDA is gone, as at the program's end, its functions fail; nothing is
-// pinned or under way then.
+// A GPU and its driver. Once CUDA has shut down, for example at the end of the program, the
+// functions fail. Nothing is pinned or in flight then.
 struct Gpu {
   Driver driver;
   CudaContext* context = nullptr;
 };
 
-// The GPU is this thread's while it lives, and the thread's own is the same afterwards.
+// Makes the GPU current on this thread, and restores the previous one on destruction.
 class Current {
  public:
   explicit Current(const Gpu& gpu)
@@ -97,7 +97,7 @@ class Current {
   const bool is_set_;
 };
 
-// All that the GPU was given until this was made, whatever stream it is on.
+// Covers all work that the GPU was given before the fence was made, on all streams.
 class GpuFence : public loader::Fence {
  public:
   explicit GpuFence(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)) {
@@ -118,7 +118,7 @@ class GpuFence : public loader::Fence {
     return event_ != nullptr && gpu_->driver.query_event(event_) != kNotReady;
   }
 
-  // Without an event for what was given until then, for all that is given by now.
+  // Without an event, this waits for all work that the GPU has been given by now.
   void wait() const override {
     if (event_ != nullptr) {
       gpu_->driver.wait_for_event(event_);

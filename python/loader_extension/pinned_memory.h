@@ -1,8 +1,8 @@
-// Pinned memory: batches that a GPU copies from by itself, while the program goes on.
+// Pinned memory: batches that a GPU can copy asynchronously.
 //
-// By the functions of CUDA's driver, which torch has loaded: nothing is linked. The copies are
-// torch's, on streams that are not told to us, so a buffer that comes back is fenced by all that
-// the GPU was given until then.
+// Uses the functions of the CUDA driver, which torch has loaded; nothing is linked. torch makes the
+// copies, on streams that we do not know. So a buffer that is returned is fenced against all work
+// that the GPU was given until then.
 #pragma once
 
 #include "base/result.h"
@@ -10,7 +10,7 @@
 
 namespace millrace::python {
 
-// For the GPU with this number, as CUDA counts them in this process.
+// `device`: the CUDA index of the GPU in this process.
 Result<loader::MemoryHooks> pinned_memory(int device);
 
 }  // namespace millrace::python

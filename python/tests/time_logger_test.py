@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""TimeLogger: rows with the nine fields, from calls and blocks, by several threads, as CSV and JSON."""
+"""TimeLogger: rows of nine fields, from calls and `with` blocks, on several threads, as CSV and JSON."""
 
 import csv
 import json
@@ -28,7 +28,7 @@ class TimeLoggerTest(unittest.TestCase):
         self.assertAlmostEqual(row.end - row.start, row.duration, delta=1e-5)
         self.assertEqual(logger.rows, [row])
 
-    def test_the_same_action_nests_and_blocks_may_name_epoch_and_caller(self):
+    def test_an_action_may_be_nested_in_itself_and_have_its_own_epoch_and_caller(self):
         logger = TimeLogger()
         with logger.timer("read", epoch=5, caller="loader"), logger.timer("read"):
             pass
@@ -59,14 +59,14 @@ class TimeLoggerTest(unittest.TestCase):
         self.assertIn("the timer 'read' was not started on this thread", failures[0])
         self.assertEqual(logger.end_timer("read").action, "read")
 
-    def test_one_that_is_switched_off_keeps_nothing(self):
+    def test_a_disabled_logger_keeps_nothing(self):
         logger = TimeLogger(enabled=False)
         with logger.timer("read"):
             pass
         self.assertIsNone(logger.end_timer("never started"))
         self.assertEqual(logger.rows, [])
 
-    def test_the_rank_is_what_the_launcher_says(self):
+    def test_the_rank_comes_from_the_launcher(self):
         with mock.patch.dict(os.environ, {"OMPI_COMM_WORLD_RANK": "4", "OMPI_COMM_WORLD_SIZE": "8"},
                              clear=True):
             self.assertEqual(TimeLogger().rank, 4)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""PyTorch without edits: loaders with every kind of worker, steps, checkpoints; results unchanged."""
+"""PyTorch marked without edits: loaders with every kind of worker, steps and checkpoints; the results
+of the program are unchanged."""
 
 import collections
 import unittest
@@ -60,7 +61,7 @@ class TorchTest(TracedTest):
         return Recording(self.trace)
 
     def check_training(self, recording):
-        """What the process that trains does, the same with any workers."""
+        """Checks the regions of the training process, which do not depend on the workers."""
         waits = recording.named("batch_wait")
         self.assertEqual(places(waits), STEPS)
         main = waits[0].process
@@ -88,7 +89,7 @@ class TorchTest(TracedTest):
         for name, count in (("read", 48), ("transform", 48), ("collate", 12)):
             regions = recording.named(name)
             self.assertEqual(len(regions), count, name)
-            for region in regions:  # each within its batch
+            for region in regions:  # each is inside its batch
                 self.assertTrue(any(
                     fetch.process == region.process and fetch.begin <= region.begin
                     and region.end <= fetch.end and (fetch.epoch, fetch.step)
@@ -96,7 +97,7 @@ class TorchTest(TracedTest):
         self.assertEqual(recording.named("transform")[0].tags, {"what": "Scale"})
         return fetches
 
-    def test_without_workers_fetches_lie_within_waits(self):
+    def test_without_workers_fetches_are_inside_waits(self):
         recording = self.train(0, "", "-")
         main = self.check_training(recording)
         for fetch, wait in zip(self.check_fetching(recording), recording.named("batch_wait")):
@@ -109,13 +110,13 @@ class TorchTest(TracedTest):
         fetches = self.check_fetching(recording)
         self.assertNotIn(main, {region.process for region in fetches})
         self.assertEqual(len({region.process for region in fetches}), processes)
-        for fetch in fetches:  # batches are dealt in turn
+        for fetch in fetches:  # batches are assigned in turn
             self.assertEqual(fetch.tags["worker"], fetch.step % int(arguments[0]))
 
     def test_four_forked_workers(self):
         self.check_workers(4, "fork", "-", processes=8)
 
-    def test_forked_workers_that_persist(self):
+    def test_persistent_forked_workers(self):
         self.check_workers(4, "fork", "persistent", processes=4)
 
     def test_spawned_workers(self):
@@ -124,7 +125,7 @@ class TorchTest(TracedTest):
     def test_workers_of_a_fork_server(self):
         self.check_workers(2, "forkserver", "persistent", processes=2)
 
-    def test_datasets_that_are_iterated_and_epochs_that_are_told(self):
+    def test_iterable_datasets_and_epochs_set_by_the_program(self):
         script = self.write("train.py", """
             import torch
             from millrace import trace
@@ -144,7 +145,7 @@ class TorchTest(TracedTest):
             self.assertEqual(places(recording.named(name)), expected, name)
         self.assertEqual(len(recording.named("read")), 10)
 
-    def test_a_worker_that_fails_fails_as_before(self):
+    def test_a_failing_worker_fails_as_without_the_tracer(self):
         script = self.write("train.py", """
             from torch.utils.data import DataLoader
 
@@ -174,7 +175,7 @@ class TorchTest(TracedTest):
         self.assertIn((0, 1), [(process.rank, process.world_size)
                                for process in recording.processes])
 
-    def test_transforms_of_torchvision_are_told_once(self):
+    def test_nested_torchvision_transforms_are_recorded_once(self):
         script = self.write("train.py", """
             import torch
             from torch.utils.data import DataLoader

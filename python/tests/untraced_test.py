@@ -68,7 +68,7 @@ class UntracedTest(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, sentence):
                 wrong()
         for wrong, sentence in (
-                (lambda: trace.region("a", epoch=-1), "epoch is -1, and must be from 0 to"),
+                (lambda: trace.region("a", epoch=-1), "epoch is -1, but must be from 0 to"),
                 (lambda: trace.region("a", step=2**64), "step is 18446744073709551616"),
                 (lambda: trace.set_epoch(2**32 - 1), "epoch is 4294967295"),
                 (lambda: trace.set_rank(2, 2), "rank is 2 of 2"),

@@ -234,7 +234,7 @@ class ArrayFolder(Dataset):
         if has_classes is None:
             has_classes = _has_directories(self.root)
         self._source = _open_folder(self.root, extensions, has_classes, format, engine)
-        self._decoder = native.fields_decoder(self._source, _wishes(fields))
+        self._decoder = native.fields_decoder(self._source, _field_requests(fields))
         self.classes: list = self._source.class_names
         self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
 
@@ -280,7 +280,7 @@ class Files(Dataset):
         elif fields is None and self._source.element is not None:
             self._decoder = native.array_decoder(*self._source.element)
         else:
-            self._decoder = native.fields_decoder(self._source, _wishes(fields))
+            self._decoder = native.fields_decoder(self._source, _field_requests(fields))
         # A tar's class is one of its fields already.
         self._adds_label &= "cls" not in [name for name, _, _ in self._decoder.fields()]
 
@@ -385,14 +385,14 @@ def _paths_of(files: Union[PathLike, Iterable[PathLike]]) -> tuple:
     return [os.fsencode(path) for path in files], b""
 
 
-def _wishes(fields: Union[Iterable[str], Mapping[str, Any], None]) -> list:
+def _field_requests(fields: Union[Iterable[str], Mapping[str, Any], None]) -> list:
     if fields is None:
         return []
     items = fields.items() if isinstance(fields, Mapping) else ((name, None) for name in fields)
-    return [_wish(names, what) for names, what in items]
+    return [_field_request(names, what) for names, what in items]
 
 
-def _wish(names: str, what: Any) -> tuple:
+def _field_request(names: str, what: Any) -> tuple:
     if what is None:
         return names, None, None, None
     if isinstance(what, Image):
