@@ -1,8 +1,8 @@
-# Finds liburing, which has no CMake files of its own.
+# Finds liburing, which has no CMake files.
 #
-# Before 2.2 it lacks what src/io calls (buffers that are registered one by one); such a one counts as not found.
-#   LibUring_VERSION      from pkg-config, where that is there
-#   LibUring::LibUring    what to link
+# Versions before 2.2 count as not found: they lack functions that src/io calls (to register buffers one by one).
+#   LibUring_VERSION      from pkg-config, if available
+#   LibUring::LibUring    the target to link
 
 include(CheckCXXSourceCompiles)
 include(FindPackageHandleStandardArgs)

@@ -1,12 +1,11 @@
 # Finds a Python that extensions can be built for, with its headers.
-#
-# Not FindPython3: a machine often has several Pythons, and the one that comes first in PATH lacks the numpy and torch
-# that the tests of the extension want. Every candidate is asked itself; the one with most of them wins.
+# Not FindPython3: a machine often has several Pythons, and the first one in PATH may lack numpy and torch, which the
+# tests of the extension need. Runs every candidate and chooses the one that has most of them.
 #   MILLRACE_PYTHON_EXECUTABLE      the interpreter; set it to choose another
 #   PythonHeaders_EXECUTABLE        the one that was found
-#   PythonHeaders_SUFFIX            how the file of an extension ends
-#   PythonHeaders_SITE              where packages lie in an environment of it: lib/python3.11/site-packages
-#   PythonHeaders::PythonHeaders    what an extension links
+#   PythonHeaders_SUFFIX            the suffix of an extension's file
+#   PythonHeaders_SITE              the directory of packages in its environments: lib/python3.11/site-packages
+#   PythonHeaders::PythonHeaders    the target to link
 
 set(MILLRACE_PYTHON_EXECUTABLE "" CACHE FILEPATH "The Python that the package is built for; empty: the best one found")
 
@@ -42,7 +41,7 @@ foreach(candidate IN LISTS PythonHeaders_candidates)
       list(GET answer 3 PythonHeaders_INCLUDE)
       list(GET answer 4 suffix)
       list(GET answer 5 site)
-      # In the cache, since find_package is called within a function.
+      # In the cache, because find_package is called inside a function.
       set(PythonHeaders_EXECUTABLE "${executable}" CACHE INTERNAL "")
       set(PythonHeaders_SUFFIX "${suffix}" CACHE INTERNAL "")
       set(PythonHeaders_SITE "${site}" CACHE INTERNAL "")

@@ -1,4 +1,4 @@
-# How everything is compiled: the language, the warnings, where the results lie, sanitizers, ccache.
+# How everything is compiled: language, warnings, output directories, sanitizers, ccache.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -23,11 +23,11 @@ endif()
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-qual
   "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>"
-  -Wno-missing-field-initializers)  # designated initializers leave the rest at its default on purpose
+  -Wno-missing-field-initializers)  # designated initializers leave other members at their defaults on purpose
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  add_compile_options(-Wno-restrict)  # a false alarm at -O2 for every "text" + std::string: GCC's bug 105651
+  add_compile_options(-Wno-restrict)  # false positives at -O2 for every "text" + std::string: GCC bug 105651
 endif()
-# A binary must not tell where it was built: it would differ from machine to machine, and so would ccache's key.
+# A binary must not contain the path of its build: it would differ between machines, and so would ccache's key.
 add_compile_options("-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" "-ffile-prefix-map=${PROJECT_BINARY_DIR}/=build/")
 
 if(MILLRACE_SANITIZE)
@@ -37,7 +37,7 @@ endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Relative paths in the key, so that a fresh clone finds what another one compiled.
+  # Relative paths in the key, so that a new clone reuses what another one compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER
     "${CMAKE_COMMAND};-E;env;CCACHE_BASEDIR=${PROJECT_SOURCE_DIR};CCACHE_NOHASHDIR=1;${CCACHE_PROGRAM}")
 endif()

@@ -2,7 +2,7 @@
 #
 # millrace_embed(OUT variable FILE path HEADER include NAMESPACE namespace FUNCTION name) sets the variable to a
 #   generated source that defines `std::string_view namespace::name()`, which HEADER declares.
-# Not xxd or .incbin: the one is missing on many machines, and ccache cannot see what the other reads.
+# Not xxd, which is missing on many machines, and not .incbin, whose input ccache cannot see.
 
 if(CMAKE_SCRIPT_MODE_FILE)
   file(READ "${INPUT}" bytes HEX)

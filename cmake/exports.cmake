@@ -1,7 +1,7 @@
 # millrace_export_only(TARGET SYMBOL)
-#   makes a loaded library show that symbol and nothing else, and tests it. What it links statically, and templates of
-#   the C++ library that were instantiated in it, would otherwise stand for those of others in the process: a library
-#   that is loaded with RTLD_GLOBAL, as that of MPI must be, comes before PyTorch's where it is loaded first.
+#   makes a loaded library export only this symbol, and adds a test for it. Otherwise its static libraries and its
+#   instantiations of C++ templates could replace those of other libraries in the process: a library that is loaded
+#   with RTLD_GLOBAL, as MPI's must be, precedes PyTorch's if it is loaded first.
 function(millrace_export_only target symbol)
   set(script "${CMAKE_CURRENT_BINARY_DIR}/${target}.map")
   file(CONFIGURE OUTPUT "${script}" CONTENT "{ global: ${symbol}; local: *; };\n")

@@ -1,11 +1,11 @@
-# The one kind of library there is: a module of src/.
+# Modules: the libraries of src/.
 #
 # millrace_module(NAME HEADERS h... [SOURCES cc...] [TESTS cc...] [DEPENDS module...] [LIBRARIES target...])
-#   makes the static library millrace_<NAME> (an interface library where there are no SOURCES) that other modules
-#   link by the name millrace::<NAME>, compiles each header alone that has no source of its name
-#   (target all_verify_interface_header_sets), and makes one test program, <NAME>_test. A header that has one is the
-#   first that it includes (tools/check_headers.py), which shows as much.
-# tools/layers.txt says which modules may depend on which; a test holds the includes against it.
+#   makes the static library millrace_<NAME> (without SOURCES, an interface library), which other modules link as
+#   millrace::<NAME>, and one test program, <NAME>_test. Each header without a source of the same name is compiled alone
+#   (target all_verify_interface_header_sets), to show that it includes what it needs. Any other header is the first
+#   include of its source (tools/check_headers.py), which shows the same.
+# tools/layers.txt lists the modules that a module may depend on; a test checks the includes against it.
 
 function(millrace_module name)
   cmake_parse_arguments(PARSE_ARGV 1 module "" "" "HEADERS;SOURCES;TESTS;DEPENDS;LIBRARIES")
@@ -37,23 +37,24 @@ function(millrace_module name)
     millrace_unity(${target})
   endif()
 
-  # ThreadSanitizer has nothing to look for in modules without threads, and takes as long to compile them.
+  # ThreadSanitizer finds nothing in modules without threads, and they take as long to compile.
   if(MILLRACE_TEST_MODULES AND NOT name IN_LIST MILLRACE_TEST_MODULES)
     set(module_TESTS "")
   endif()
   if(MILLRACE_TESTS AND module_TESTS)
     add_executable(${name}_test ${module_TESTS})
     target_link_libraries(${name}_test PRIVATE millrace::${name} GTest::gmock GTest::gtest_main)
-    # Test code runs once; optimising it doubles the time to compile it under the sanitizers.
+    # Test code runs only once, and optimising it doubles the time to compile it with sanitizers.
     target_compile_options(${name}_test PRIVATE -O0)
     millrace_unity(${name}_test)
     millrace_unit_tests(${name}_test)
   endif()
 endfunction()
 
-# One test of ctest for each of the program's. Under the sanitizers, whose runtime takes longer to start than most tests
-# take, a few shares of them. Both from the root of the sources, so that tests find tests/golden. The label `unit` is for
-# whoever wants these alone. A program for another machine is asked for its tests when ctest runs, not in the build.
+# Adds one ctest test for each test of the program. With sanitizers, whose runtime takes longer to start than most
+# tests run, it adds a few groups of tests. Both run in the root of the sources, to find tests/golden. The label
+# `unit` selects only these. If the program is for another architecture, ctest lists its tests when it runs, not in
+# the build.
 function(millrace_unit_tests program)
   if(NOT MILLRACE_SANITIZE)
     set(discovery POST_BUILD)

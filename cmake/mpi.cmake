@@ -1,17 +1,17 @@
-# The kinds of MPI that there are libraries for: libmillrace_mpi_openmpi.so, libmillrace_mpi_mpich.so.
+# The kinds of MPI to build libraries for: libmillrace_mpi_openmpi.so, libmillrace_mpi_mpich.so.
 #
-# FindMPI finds one MPI. What is built here may run on a cluster with another one, so the headers of the other kind are
-# looked for as well. Headers are enough: the libraries are not linked with MPI (docs/design/ranks.md).
+# FindMPI finds one MPI. The build may run on a cluster with the other one, so look for the headers of that one too.
+# Headers are enough: the libraries are not linked with MPI (docs/design/ranks.md).
 #   MILLRACE_OPENMPI_INCLUDE, MILLRACE_MPICH_INCLUDE    the folder with the mpi.h of each; set them to choose another
-#   MILLRACE_MPI_KINDS                                  what was found, of openmpi, mpich and other
-# `other` is the MPI of FindMPI where it is neither; its library is linked with it.
+#   MILLRACE_MPI_KINDS                                  the kinds found: openmpi, mpich, other
+# `other` is the MPI of FindMPI if it is neither of the two; then the library is linked with it.
 
 set(MILLRACE_MPI_KINDS "")
 if(NOT MILLRACE_HAVE_MPI)
   return()
 endif()
 
-# Sets `out` to the kind of MPI whose mpi.h lies in the folder; empty: there is none.
+# Sets `out` to the kind of MPI whose mpi.h is in the folder, or to an empty string.
 function(millrace_kind_of_mpi out folder)
   set(kind "")
   if(EXISTS "${folder}/mpi.h")
@@ -38,7 +38,7 @@ foreach(folder IN LISTS folders)
   endif()
 endforeach()
 
-# Where Debian and Fedora have the one that is not the default.
+# The folders of Debian and Fedora for the MPI that is not the default.
 find_path(MILLRACE_OPENMPI_INCLUDE mpi.h NO_DEFAULT_PATH DOC "The folder with the mpi.h of Open MPI"
   PATHS "/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/include" "/usr/include/openmpi-${CMAKE_SYSTEM_PROCESSOR}")
 find_path(MILLRACE_MPICH_INCLUDE mpi.h NO_DEFAULT_PATH DOC "The folder with the mpi.h of MPICH"

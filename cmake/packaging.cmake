@@ -1,20 +1,20 @@
-# What is installed, and the packages made of it: a .deb that depends on Debian's libraries, and a
-# .tar.gz that carries its own and runs where none are installed.
+# What is installed, and the packages made from it: a .deb that depends on Debian's libraries, and a .tar.gz that
+# includes the libraries it needs.
 
 include(GNUInstallDirs)
 
 set_target_properties(millrace PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/millrace")
 install(TARGETS millrace RUNTIME_DEPENDENCY_SET millrace_libraries)
 
-# Only the .tar.gz asks for this component. glibc is the machine's own: it must fit its kernel and loader.
+# Only the .tar.gz uses this component. It does not include glibc, which must match the machine's kernel and loader.
 install(RUNTIME_DEPENDENCY_SET millrace_libraries
   PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv|util)\\.so"
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/millrace"
   COMPONENT bundle EXCLUDE_FROM_ALL)
 
-# The manual and the completions are printed by the program itself, so they say what it does.
+# The program itself prints the manual and the completions, so they match what it does.
 if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
-  message(STATUS "manual and completions: left out, a program for ${CMAKE_SYSTEM_PROCESSOR} cannot run here")
+  message(STATUS "manual and completions: skipped, because a program for ${CMAKE_SYSTEM_PROCESSOR} cannot run here")
 else()
   set(shell_files "${PROJECT_BINARY_DIR}/shell")
   add_custom_command(
@@ -28,7 +28,7 @@ else()
     DEPENDS millrace
     VERBATIM)
   add_custom_target(shell_files ALL DEPENDS "${shell_files}/millrace.1")
-  function(millrace_install_shell_files share)  # and the component, where it is not the default one
+  function(millrace_install_shell_files share)  # optional: the component
     install(FILES "${shell_files}/millrace.1" DESTINATION "${share}/man/man1" ${ARGN})
     install(FILES "${shell_files}/millrace.bash" DESTINATION "${share}/bash-completion/completions" ${ARGN} RENAME millrace)
     install(FILES "${shell_files}/_millrace" DESTINATION "${share}/zsh/vendor-completions" ${ARGN})
@@ -39,7 +39,7 @@ endif()
 if(TARGET python_package)
   millrace_python_program()
 endif()
-# The interface of programs that mark their regions; it needs nothing linked.
+# The headers for programs that mark regions; nothing has to be linked.
 install(FILES "${PROJECT_SOURCE_DIR}/include/millrace/trace.h" "${PROJECT_SOURCE_DIR}/include/millrace/trace_api.h"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/millrace")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME copyright)

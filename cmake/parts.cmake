@@ -1,13 +1,12 @@
-# Parts: what a build may have or lack, depending on the libraries of the machine.
+# Parts: optional parts of the build that need a library.
 #
-# millrace_part(NAME PROVIDES text FIND package [VERSION least] [COMPONENT component] TARGETS target... PACKAGE debian-package)
+# millrace_part(NAME PROVIDES text FIND package [VERSION minimum] [COMPONENT component] TARGETS target... PACKAGE debian-package)
 # makes a cache variable MILLRACE_<NAME> (AUTO, ON or OFF) and sets
-#   MILLRACE_HAVE_<NAME>    whether the part is in
-#   MILLRACE_<NAME>_TARGET  what to link
-# AUTO takes the part if its library is found. ON makes a missing library an error. The outcome and its reason are
+#   MILLRACE_HAVE_<NAME>    whether the part is on
+#   MILLRACE_<NAME>_TARGET  the target to link
+# AUTO enables the part if its library is found. ON makes a missing library an error. The result and its reason are
 # printed at the end of the configuration and by `millrace --version`. tests/parts_test.py builds without each part.
-#
-# <package>_FOUND decides, not whether a target exists: FindMPI makes its targets even if it found nothing.
+# It checks <package>_FOUND and not whether the target exists: FindMPI makes its targets even if it finds nothing.
 
 set(MILLRACE_PARTS "")
 

@@ -1,15 +1,16 @@
-# The second kind of library: one that is loaded into programs that are not ours.
+# Preload libraries, which are loaded into other people's programs.
 #
 # millrace_preload(NAME SOURCES cc... EXPORTS file.map)
-#   makes libmillrace_<NAME>.so (target millrace_<NAME>_preload), linked against the C library and nothing else: no C++ runtime, so exceptions, the heap of
-#   C++ and static constructors with guards cannot get in unnoticed. The version script lists what it exports.
-# A program may pass null where headers say that it must not; the C library then returns an error, and checks for it must
-# stay in the code.
-# Hooks run on whatever stack the program has, also an alternate one of 8 KiB: no function takes more than 1 KiB of it
-# (src/hook/scratch.h has the room for more).
-# Its sources are compiled for it alone, without sanitizers: those need a runtime of their own. Their unit tests
-# compile them once more, with whatever the preset says.
-# tools/check_preload.py looks at the result, as the test preload.<NAME>.
+#   makes libmillrace_<NAME>.so (target millrace_<NAME>_preload), linked only against the C library. Without the C++
+#   runtime, exceptions, `new` and guarded static constructors cannot get in unnoticed. The version script lists the
+#   exported symbols.
+# A program may pass null where a header forbids it, and the C library then returns an error. So checks for null must
+# not be optimised away.
+# Hooks run on any stack of the program, even an alternate one of 8 KiB. So no function uses more than 1 KiB of stack;
+# src/hook/scratch.h provides larger buffers.
+# The sources are compiled separately for the library, without sanitizers, which would need their runtime. Their unit
+# tests compile them again with the options of the preset.
+# tools/check_preload.py checks the result in the test preload.<NAME>.
 
 function(millrace_preload name)
   cmake_parse_arguments(PARSE_ARGV 1 preload "" "EXPORTS" "SOURCES")
@@ -21,7 +22,7 @@ function(millrace_preload name)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
   set_target_properties(${target} PROPERTIES OUTPUT_NAME millrace_${name} CXX_VISIBILITY_PRESET default LINK_DEPENDS
     "${CMAKE_CURRENT_SOURCE_DIR}/${preload_EXPORTS}")
-  # -O2 in every preset: what is measured and what is tested is the same code.
+  # -O2 in every preset, so that the same code is measured and tested.
   target_compile_options(${target} PRIVATE -O2 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-stack-protector
     -ftls-model=initial-exec -U_FORTIFY_SOURCE -U_GLIBCXX_ASSERTIONS -fno-builtin-printf -fno-builtin-puts -fno-builtin-fputs
     -fno-builtin-fprintf -fno-builtin-fputc -fno-builtin-fwrite

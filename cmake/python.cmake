@@ -2,28 +2,28 @@
 # installed (component `python`), by pip or by `cmake --install <build> --component python --prefix ENVIRONMENT`.
 #
 # millrace_python_module(NAME SOURCES cc... [INCLUDES folder...] [LINKS target...])
-#   makes the extension <build>/python/millrace/<NAME>.<suffix>. Without LINKS it links nothing of ours and no C++
-#   runtime; with them it shows nothing of what it links but its own entry.
+#   makes the extension <build>/python/millrace/<NAME>.<suffix>. Without LINKS, it is linked with no module and no C++
+#   runtime. With LINKS, it still exports only its entry point.
 # millrace_python_package(FOLDER)
-#   puts the sources of the package beside it, as links, so that an edit needs no build.
+#   links to the Python sources from there, so that an edit needs no build.
 # millrace_python_program()
-#   adds the program, its manual and its completions. The package carries the whole product.
-# The target python_package builds all that is installed.
+#   adds the program, its manual and its completions: the package contains all of Millrace.
+# The target python_package builds everything that is installed.
 
 set(MILLRACE_PYTHON_TREE "${PROJECT_BINARY_DIR}/python")
 add_custom_target(python_package)
 
-# Where the package and what is shared go: in an environment, or in the wheel that pip makes.
+# Where the package and the shared files are installed: into an environment, or into the wheel that pip makes.
 if(SKBUILD)
   set(MILLRACE_PYTHON_SITE ".")
   set(python_share "${SKBUILD_DATA_DIR}/share")
 else()
-  set(MILLRACE_PYTHON_SITE "${PythonHeaders_SITE}" CACHE STRING "Where the Python package goes, below the prefix")
+  set(MILLRACE_PYTHON_SITE "${PythonHeaders_SITE}" CACHE STRING "Where to install the Python package, relative to the prefix")
   set(python_share share)
 endif()
 set(python_package_folder "${MILLRACE_PYTHON_SITE}/millrace")
 
-# Only where it is asked for: neither the .deb nor a plain `cmake --install` has a place for it.
+# Only on request: neither the .deb nor a plain `cmake --install` has a place for it.
 set(python_component COMPONENT python EXCLUDE_FROM_ALL)
 
 function(millrace_python_install target folder)
@@ -57,7 +57,7 @@ function(millrace_python_package folder)
   foreach(entry IN LISTS entries)
     file(CREATE_LINK "${folder}/${entry}" "${MILLRACE_PYTHON_TREE}/millrace/${entry}" SYMBOLIC)
   endforeach()
-  # Where the package looks for the program and for the libraries that are loaded by name.
+  # The package looks here for the program and for the libraries that it loads by name.
   file(CREATE_LINK "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" "${MILLRACE_PYTHON_TREE}/millrace/bin" SYMBOLIC)
   file(CREATE_LINK "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}" "${MILLRACE_PYTHON_TREE}/millrace/lib" SYMBOLIC)
   set(libraries millrace_trace_preload)
@@ -68,10 +68,10 @@ function(millrace_python_package folder)
     millrace_python_install(${library} "${python_package_folder}/lib")
   endforeach()
 
-  # One place says the version: project().
+  # The version is defined only in project().
   file(CONFIGURE OUTPUT "${MILLRACE_PYTHON_TREE}/millrace/_version.py" CONTENT "__version__ = \"${PROJECT_VERSION}\"\n")
   install(FILES "${MILLRACE_PYTHON_TREE}/millrace/_version.py" DESTINATION "${python_package_folder}" ${python_component})
-  if(NOT SKBUILD)  # pip takes the sources itself, so that `pip install -e` finds them where they are
+  if(NOT SKBUILD)  # pip installs the sources itself, so that `pip install -e` can use them in place
     install(DIRECTORY "${folder}/" DESTINATION "${python_package_folder}" ${python_component}
       FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
   endif()
@@ -83,7 +83,7 @@ function(millrace_python_program)
     add_dependencies(python_package shell_files)
     millrace_install_shell_files("${python_share}" ${python_component})
   endif()
-  if(NOT SKBUILD)  # pip makes the command itself (millrace/_program.py)
+  if(NOT SKBUILD)  # pip makes the command itself (see millrace/_program.py)
     file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/command")
     file(CREATE_LINK "../${python_package_folder}/bin/millrace" "${PROJECT_BINARY_DIR}/command/millrace" SYMBOLIC)
     install(FILES "${PROJECT_BINARY_DIR}/command/millrace" DESTINATION bin ${python_component})

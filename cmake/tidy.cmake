@@ -1,5 +1,5 @@
-# cmake --workflow --preset tidy: clang-tidy over every source but the tests, as .clang-tidy says. The tests are
-# left out because the analyzer takes ten times as long over GoogleTest's macros and finds little.
+# cmake --workflow --preset tidy: runs clang-tidy, configured by .clang-tidy, on every source except the tests. On
+# tests the analyzer takes ten times as long, because of GoogleTest's macros, and finds little.
 
 find_program(RUN_CLANG_TIDY NAMES run-clang-tidy-19 run-clang-tidy)
 find_program(CLANG_TIDY NAMES clang-tidy-19 clang-tidy)

@@ -1,11 +1,12 @@
-# Groups of sources compiled as one: headers and templates are most of the work, and are then done once a group.
+# Unity builds: compiles groups of sources as one. Most of the compile time goes into headers and templates, which are
+# then compiled once per group.
 #
-# millrace_unity(TARGET) groups the sources of the target by tools/unity_groups.py, which keeps files apart whose
-# private names would clash. CMAKE_UNITY_BUILD alone groups them in the order of the list. CMake leaves out a source with
-# compile options of its own. Tests are always grouped, modules if MILLRACE_UNITY is not 0. The preset `minimal` compiles
-# each file by itself, and CI runs it: a missing include or a shadowed name shows there.
+# millrace_unity(TARGET) groups the sources of the target with tools/unity_groups.py, which separates files whose
+# private names would clash. CMAKE_UNITY_BUILD alone groups them in the order of the list. CMake excludes sources with
+# their own compile options. Tests are always grouped; modules only if MILLRACE_UNITY is not 0. The preset `minimal`,
+# which CI runs, compiles each file separately, and so finds missing includes and shadowed names.
 
-set(MILLRACE_UNITY 0 CACHE STRING "Compile sources in groups of at most this many lines (needs Python 3); 0: each by itself")
+set(MILLRACE_UNITY 0 CACHE STRING "Compile sources in groups of at most this many lines (needs Python 3); 0: each separately")
 if(MILLRACE_UNITY)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   # Files of a group shadow each other's names. Only `dev` has warnings; other presets compile the same sources.
@@ -17,7 +18,7 @@ if(MILLRACE_UNITY)
 endif()
 
 function(millrace_unity target)
-  set(lines_max 1500)  # whoever edits a file waits for its group
+  set(lines_max 1500)  # an edit of a file recompiles its whole group
   if(MILLRACE_UNITY)
     set(lines_max ${MILLRACE_UNITY})
   endif()
@@ -25,7 +26,7 @@ function(millrace_unity target)
   set(sources "")
   foreach(source IN LISTS listed)
     cmake_path(ABSOLUTE_PATH source)
-    if(source MATCHES "\\.cc$" AND EXISTS "${source}")  # one that the build makes is not there yet
+    if(source MATCHES "\\.cc$" AND EXISTS "${source}")  # generated sources do not exist yet
       list(APPEND sources "${source}")
     endif()
   endforeach()
@@ -36,6 +37,6 @@ function(millrace_unity target)
     set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${target}_${number}")
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  # g++ takes an included source for a header, whose types should not have private members.
+  # g++ treats an included source as a header, and warns about its types with private members.
   target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>")
 endfunction()

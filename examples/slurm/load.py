@@ -1,4 +1,4 @@
-"""Takes epochs of an image folder, as a training would: with a checkpoint after each epoch, from which the next run goes on.
+"""Iterates over an image folder like a training job: saves its state after each epoch, and the next run continues there.
 
     srun --mpi=pmix python3 load.py SHARED/train --local-dir /local/samples --state SHARED/state.json
 """
@@ -12,9 +12,9 @@ from pathlib import Path
 import millrace
 
 parser = argparse.ArgumentParser()
-parser.add_argument("dataset", help="a directory for each class, with JPEG and PNG files, on the shared file system")
-parser.add_argument("--local-dir", help="a directory on each node's own disk, to keep samples in")
-parser.add_argument("--state", type=Path, help="a file on the shared file system, for the state of the loader")
+parser.add_argument("dataset", help="directory on the shared file system with one subdirectory of JPEG and PNG files per class")
+parser.add_argument("--local-dir", help="directory for samples on each node's own disk")
+parser.add_argument("--state", type=Path, help="file for the loader's state, on the shared file system")
 parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--batch-size", type=int, default=8)
 options = parser.parse_args()
@@ -26,19 +26,19 @@ loader = millrace.DataLoader(data, options.batch_size, shuffle="partial", fracti
 name = f"rank {loader.world.rank} of {loader.world.size} on {socket.gethostname()}"
 first = 0
 if options.state is not None and options.state.exists():
-    # With local_dir all ranks load the same state, and wait for each other.
+    # With local_dir, all ranks must load the same state; they wait for each other.
     state = json.loads(options.state.read_text())
     loader.load_state_dict(state["loader"])
     first = state["epoch"]
-    print(f"{name}: goes on with epoch {first}", flush=True)
+    print(f"{name}: continues with epoch {first}", flush=True)
 
 for epoch in range(first, options.epochs):
     count = 0
     for images, labels in loader:
-        count += sum(loader.batch.is_real.tolist())  # the training step would stand here
+        count += sum(loader.batch.is_real.tolist())  # a training job would do its step here
     print(f"{name}: {count} samples in epoch {epoch}", flush=True)
     if options.state is not None and loader.world.rank == 0:
-        # First whole, then under its name: a killed job leaves the old state or the new one.
+        # Write it completely, then rename it: a killed job leaves either the old state or the new one.
         half = options.state.with_name(options.state.name + ".half")
         half.write_text(json.dumps({"epoch": epoch + 1, "loader": loader.state_dict()}))
         os.replace(half, options.state)

@@ -149,7 +149,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch", type=int, default=256, help="samples per step, of all ranks together")
     parser.add_argument("--shuffle", default="global", choices=["global", "local", "partial", "file", "off"])
-    parser.add_argument("--fraction", type=float, default=0.1, help="for --shuffle partial: the share of samples that moves to other ranks per epoch")
+    parser.add_argument("--fraction", type=float, default=0.1, help="for --shuffle partial: share of samples that moves per epoch")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--checkpoint-every", type=int, default=50, metavar="STEPS")
     parser.add_argument("--stop-after", type=int, metavar="STEP", help="save a checkpoint and stop after this step")

@@ -115,8 +115,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--rate", type=float, default=0.02)
-    parser.add_argument("--checkpoint", type=pathlib.Path, help="where to keep the network after each epoch")
-    parser.add_argument("--millrace", action="store_true", help="feed it by Millrace's loader")
+    parser.add_argument("--checkpoint", type=pathlib.Path, help="file to save the network to after each epoch")
+    parser.add_argument("--millrace", action="store_true", help="load the samples with Millrace")
     arguments = parser.parse_args()
     with region("setup"):
         if arguments.millrace:

@@ -135,7 +135,7 @@ class SlurmTest(unittest.TestCase):
             held = self.hosts.run(name, "ls", "/tmp/millrace-root").stdout.split()
             self.assertEqual(len(held), 2, held)
         printed = self.submit("loader.sbatch", *arguments, "4")
-        self.assertEqual(printed.count("goes on with epoch 2"), RANKS)
+        self.assertEqual(printed.count("continues with epoch 2"), RANKS)
         self.assertEqual(self.counts_by_epoch(printed), {2: COUNT, 3: COUNT})
         self.assertEqual(printed.count("copied 0 from the dataset"), RANKS)
 
