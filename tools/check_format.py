@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The check of the format: every C++ file is as clang-format 19 writes it.
+"""Checks the format: every C++ file must be formatted with clang-format 19.
 
-One version for everybody: versions differ in what they write, and a file would change with whoever
-touched it last. With --fix the files are rewritten.
+Everybody uses one version, because the output differs between versions. With --fix, it rewrites the
+files.
 """
 
 import re
@@ -18,7 +18,8 @@ VERSION = "19"
 PACKAGE = f"clang-format-{VERSION}"
 TREES = ("src", "bench", "tests", "python")
 SUFFIXES = (".h", ".cc")
-# clang-format reads its style from the nearest such file, and without one checks another style.
+# clang-format reads its style from the nearest such file. Without one, it would check another
+# style.
 STYLE_FILE = ".clang-format"
 BATCH_FILES = 200
 VIOLATION = re.compile(r"^(.+?):\d+:\d+: error: code should be clang-formatted", re.MULTILINE)
@@ -35,7 +36,7 @@ def main() -> int:
               file=sys.stderr)
         return 1
     if not (root / STYLE_FILE).is_file():
-        missing = Finding(STYLE_FILE, 0, "the file is missing", "Restore it: it has the style")
+        missing = Finding(STYLE_FILE, 0, "the file is missing", "Restore it: it defines the style")
         return conclude([missing], 0, "")
     files = select(list_files(root), TREES, SUFFIXES)
     try:
@@ -45,19 +46,19 @@ def main() -> int:
             print(f"format: rewrote {len(unformatted)} of {len(files)} files")
             return 0
     except ToolFailure as failure:
-        print(f"{tool} failed with {failure}. Mend what it complains of, and run this again",
+        print(f"{tool} failed with {failure}. Fix the problem, and run this again",
               file=sys.stderr)
         return 1
     if unformatted:
         print(*unformatted, sep="\n", file=sys.stderr)
         print("these files are not formatted. Run: tools/check_format.py --fix", file=sys.stderr)
         return 1
-    return conclude([], len(files), f"format: {len(files)} files, all as clang-format {VERSION} "
-                    "writes them")
+    return conclude([], len(files), f"format: {len(files)} files, all formatted with "
+                    f"clang-format {VERSION}")
 
 
 class ToolFailure(Exception):
-    """clang-format said something other than that a file is unformatted."""
+    """clang-format failed for another reason than an unformatted file."""
 
 
 def find_tool() -> str | None:
@@ -65,8 +66,8 @@ def find_tool() -> str | None:
         return PACKAGE
     plain = shutil.which("clang-format")
     if plain:
-        said = subprocess.run([plain, "--version"], capture_output=True, text=True, check=False)
-        if re.search(rf"\bversion {VERSION}\.", said.stdout):
+        printed = subprocess.run([plain, "--version"], capture_output=True, text=True, check=False)
+        if re.search(rf"\bversion {VERSION}\.", printed.stdout):
             return plain
     return None
 
@@ -84,7 +85,7 @@ def rewrite(tool: str, root: Path, files: Sequence[str]) -> None:
 
 
 def run_tool(command: Sequence[str], root: Path) -> set[str]:
-    """The files that the tool calls unformatted; any other complaint of it is a failure."""
+    """The files that the tool reports as unformatted. Any other error is a ToolFailure."""
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     named = set(VIOLATION.findall(done.stderr))
     if done.returncode != 0 and not named:
@@ -93,7 +94,7 @@ def run_tool(command: Sequence[str], root: Path) -> set[str]:
 
 
 def batches(files: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Parts short enough for one command line."""
+    """Batches that fit into a command line."""
     for start in range(0, len(files), BATCH_FILES):
         yield files[start:start + BATCH_FILES]
 

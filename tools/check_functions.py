@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Finds functions of more than 70 lines: stop there and look for the seam.
+"""Finds functions of more than 70 lines, which should probably be split.
 
-C++ is read by its indentation, which clang-format guarantees: a function ends at a `}` alone on its line and begins at
-the next line above that is not indented further. Types and namespaces end otherwise (`};`, `}  // namespace`). A flat
-table, a parser or a straight script may be longer if a comment above it says so: `long-function: why`.
+It finds C++ functions by indentation, which clang-format guarantees: a function ends at a `}` alone on its line, and
+begins at the next line above that is not indented further. Types and namespaces end differently (`};`,
+`}  // namespace`). A flat table, a parser or a straight script may be longer if a comment above it says so:
+`long-function: why`.
 """
 
 import ast
@@ -33,14 +34,14 @@ def main() -> int:
                 if last - first < LINES_MAX or EXCUSE.search(text.split("\n")[max(first - 2, 0)]):
                     continue
                 findings.append(Finding(path, first, f"a function of {last - first + 1} lines; the limit is {LINES_MAX}",
-                                        "Split it, or say above it why not: `long-function: it is a table`"))
+                                        "Split it, or give a reason in a comment above it: `long-function: it is a table`"))
         except SyntaxError as error:
             findings.append(Finding(path, error.lineno or 0, f"cannot read it: {error.msg}", "Correct it"))
     return conclude(findings, len(files), f"functions: {len(files)} files, no function above {LINES_MAX} lines")
 
 
 def cpp_bodies(text: str) -> Iterator[tuple[int, int]]:
-    """The first and last line of each outermost body: a long block inside a long function is not a second finding."""
+    """The first and last line of each outermost body, so that a long block in a long function is not reported twice."""
     lines = mask_cpp(text).split("\n")
     written = text.split("\n")
     first_of_last = len(lines)

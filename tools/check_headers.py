@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The check of headers: every header of src/ says first what it is, and every module has one page.
+"""Checks headers: every header of src/ starts with what it is, and every module has its own header.
 
 A reader who opens a header wants its subject in the first sentence. A module's own header,
-`<module>/<module>.h`, is the one place where its purpose and its promises are written. Tags of
-authors, dates and parameters are refused: git keeps the first two, the signature has the third.
-A source includes the header of its name first, which shows that the header needs nothing before it:
-cmake/module.cmake compiles only the others by themselves.
+`<module>/<module>.h`, describes its purpose and its guarantees. Tags for authors, dates and
+parameters are refused: git has the first two, and the signature has the third. A source must include
+the header of the same name first, which shows that the header includes what it needs;
+cmake/module.cmake compiles only the other headers separately.
 """
 
 import re
@@ -70,7 +70,7 @@ def check_header(path: str, text: str) -> list[Finding]:
 
 
 def opening_comment(text: str) -> list[str]:
-    """The // lines from the first line of the file on, without the slashes."""
+    """The // lines at the start of the file, without the slashes."""
     lines = []
     for line in text.split("\n"):
         if not line.startswith("//"):
@@ -93,11 +93,11 @@ def check_first_include(source: str, text: str, header: str) -> list[Finding]:
         return []
     line = text.count("\n", 0, first.start()) + 1 if first else 1
     return [Finding(source, line, "the source does not include its own header first",
-                    f"Begin with #include {wanted}, so that it is seen to need nothing before it")]
+                    f"Begin with #include {wanted}, to show that it includes what it needs")]
 
 
 def check_tags(path: str, text: str) -> list[Finding]:
-    """Tags in comments; a string of the program may well say "Date: 1"."""
+    """Tags in comments only: a string literal may contain "Date: 1"."""
     findings = []
     for line, comment in comment_lines(text):
         tag = TAG.search(comment)
@@ -111,18 +111,18 @@ def check_tags(path: str, text: str) -> list[Finding]:
 def check_module(root: Path, module: str) -> list[Finding]:
     path = f"src/{module}/{module}.h"
     if not (root / path).is_file():
-        return [Finding(path, 0, f"the module {module} has no header of its name",
-                        f"Write it, opening with `// {module}: ` and what the module is for")]
+        return [Finding(path, 0, f"the module {module} has no header of the same name",
+                        f"Write it, starting with `// {module}: ` and the purpose of the module")]
     text = read_text(root / path)
     findings = []
     if not text.startswith(f"// {module}: "):
         findings.append(Finding(path, 1, f"the module's header does not begin with `// {module}: `",
-                                "Open it with that and what the module is for"))
+                                "Start it with that and the purpose of the module"))
     line_count = sum(1 for line in opening_comment(text) if line)
     if line_count < MODULE_COMMENT_LINES_MIN:
         findings.append(Finding(path, 1, f"the module's opening comment has {line_count} lines of "
                                 f"text, fewer than {MODULE_COMMENT_LINES_MIN}",
-                                "Say why the module exists, what it promises, what it must not do"))
+                                "Say why the module exists, what it guarantees and what it must not do"))
     return findings
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The check of the layers: every include obeys tools/layers.txt.
+"""Checks the layers: every include obeys tools/layers.txt.
 
-The layers are what keeps a preload library free of the C++ runtime and lets a module be read alone.
-A compiler does not see them, since every header lies below the one include path src/. This reads
-the real `#include "x/y.h"` lines, not those in comments and strings.
+The layers keep preload libraries free of the C++ runtime, and let a module be read alone. A compiler
+cannot check them, because all headers are below the one include path src/. This reads the actual
+`#include "x/y.h"` lines, and ignores those in comments and strings.
 """
 
 import re
@@ -17,15 +17,15 @@ from source_tree import (Finding, argument_parser, conclude, line_at, list_files
 LAYERS_FILE = "tools/layers.txt"
 TREES = ("bench", "tests")
 SUFFIXES = (".h", ".cc", ".c", ".h.in", ".cc.in", ".c.in")
-# Preload code runs in programs that are not ours: it may touch nothing that needs a C++ runtime,
-# whatever its module may include elsewhere.
+# Preload code runs in other people's programs. It must not use anything that needs a C++ runtime,
+# whatever else its module may include.
 PRELOAD_MAY_INCLUDE = {"wire", "hook"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"', re.MULTILINE)
 
 
 @dataclass
 class Layers:
-    """layers.txt: the lines' numbers, and what each name may include (`*` written out)."""
+    """The contents of layers.txt: line numbers, and what each name may include, with `*` expanded."""
 
     lines: dict[str, int] = field(default_factory=dict)
     allowed: dict[str, set[str]] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Layers:
 def main() -> int:
     root: Path = argument_parser(__doc__).parse_args().root
     if not (root / LAYERS_FILE).is_file():
-        missing = Finding(LAYERS_FILE, 0, "the file is missing", "Write one line a module of src/")
+        missing = Finding(LAYERS_FILE, 0, "the file is missing", "Write one line per module of src/")
         return conclude([missing], 0, "")
     layers, findings = read_layers(read_text(root / LAYERS_FILE))
     names = list_files(root)
@@ -71,11 +71,11 @@ def read_layers(text: str) -> tuple[Layers, list[Finding]]:
         else:
             layers.lines[name] = number
             layers.allowed[name] = set(allowed.split())
-    return layers, findings + write_out_names(layers)
+    return layers, findings + expand_names(layers)
 
 
-def write_out_names(layers: Layers) -> list[Finding]:
-    """Replaces `*` by every module, and finds the names that no line defines."""
+def expand_names(layers: Layers) -> list[Finding]:
+    """Replaces `*` with all modules, and finds names without a line."""
     findings = []
     for name, allowed in layers.allowed.items():
         if "*" in allowed:
@@ -85,12 +85,12 @@ def write_out_names(layers: Layers) -> list[Finding]:
         for unknown in sorted(allowed - layers.allowed.keys()):
             findings.append(Finding(LAYERS_FILE, layers.lines[name], f"{name} may include "
                                     f"{unknown}, which has no line",
-                                    f"Add a line `{unknown}: ...`, or take the name out"))
+                                    f"Add a line `{unknown}: ...`, or remove the name"))
     return findings
 
 
 def find_cycles(layers: Layers) -> list[Finding]:
-    """One finding for each module that closes a cycle in a walk from the first line down."""
+    """One finding for each module that closes a cycle, in a walk from the first line down."""
     findings: list[Finding] = []
     done: set[str] = set()
 
@@ -98,7 +98,7 @@ def find_cycles(layers: Layers) -> list[Finding]:
         if name in trail:
             cycle = " -> ".join([*trail[trail.index(name):], name])
             findings.append(Finding(LAYERS_FILE, layers.lines[name], f"the layers have a cycle: "
-                                    f"{cycle}", "Take one of these modules off the other's line"))
+                                    f"{cycle}", "Remove one of these modules from the line of another"))
         elif name not in done:
             for other in sorted(layers.allowed.get(name, ())):
                 visit(other, [*trail, name])
@@ -120,7 +120,7 @@ def compare_folders(layers: Layers, names: list[str]) -> list[Finding]:
                                     f"Add a line `{name}: ...` with what it may include"))
     for path in select(names, ("src",), SUFFIXES):
         if path.count("/") == 1:
-            findings.append(Finding(path, 0, "the file lies in no module",
+            findings.append(Finding(path, 0, "the file is not in a module",
                                     "Move it into a folder of src/"))
     for name in layers.modules():
         if name not in folders:
@@ -145,19 +145,20 @@ def check_include(root: Path, layers: Layers, path: str, line: int,
     if folder:
         return check_preload_include(folder, path, line, included, target)
     owner = owner_of(path)
-    # A folder without a line is told once, by compare_folders, and not for each of its includes.
+    # compare_folders reports a folder without a line once, so do not report it again for each
+    # include.
     if owner not in layers.allowed or owner_of(target) in {owner, *layers.allowed[owner]}:
         return []
     return [Finding(path, line, f"{owner} may not include {owner_of(target)} (\"{included}\")",
                     f"Move the code to the layer it belongs to; {LAYERS_FILE} line "
-                    f"{layers.lines[owner]} has what {owner} may include")]
+                    f"{layers.lines[owner]} lists what {owner} may include")]
 
 
 def resolve(root: Path, path: str, included: str) -> str | None:
-    """The file an include names, from the root of the repository; None where there is none.
+    """The path of an included file, relative to the repository; None if there is no such file.
 
-    An include is rooted at src/, or for the files of a tree beside src/ at the root, so that
-    tests/fuzz/a.cc may say "tests/fuzz/target.h". A `.in` file stands for what it generates.
+    An include is relative to src/ or, in files of a tree next to src/, to the repository: tests/fuzz/a.cc
+    may include "tests/fuzz/target.h". A `.in` file stands for the file that it generates.
     """
     parts = included.split("/")
     if {"", ".", ".."} & set(parts):
@@ -181,11 +182,11 @@ def unresolved(root: Path, path: str, line: int, included: str) -> Finding:
             return Finding(path, line, f'"{included}" is not rooted at src/',
                            f'Write #include "{rooted}"')
     return Finding(path, line, f'there is no src/{included} for #include "{included}"',
-                   "Correct the path; a header of a library goes in angle brackets")
+                   "Correct the path; put headers of libraries in angle brackets")
 
 
 def owner_of(path: str) -> str:
-    """The module of a file of src/, or the tree with a slash of any other."""
+    """The module of a file in src/, or the tree of any other file, with a slash."""
     parts = path.split("/")
     return parts[1] if parts[0] == "src" else parts[0] + "/"
 
@@ -201,8 +202,8 @@ def check_preload_include(folder: str, path: str, line: int, included: str,
     if target.startswith(folder) or owner_of(target) in PRELOAD_MAY_INCLUDE:
         return []
     return [Finding(path, line, f'preload code may include only wire, hook and {folder}, not '
-                    f'"{included}"', "It runs in programs that are not ours: do without, or move "
-                    "the code out of preload")]
+                    f'"{included}"', "It runs in other people's programs: do without it, or "
+                    "move the code out of preload")]
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The check of the report's page: what is committed as built was built from the sources as they are.
+"""Checks the report's page: the committed build must be up to date with its sources.
 
-src/report/page/dist/index.html is committed, so that building Millrace needs no npm. It carries a
-hash of the sources it was made from; a change of those without tools/build_page.sh is found here,
-and so is an edit of the built page by hand, because the page also says which script it may run.
+src/report/page/dist/index.html is committed, so that building Millrace needs no npm. It contains a
+hash of its sources, so this finds changes of sources without tools/build_page.sh. It also contains a
+hash of the script that it may run, so this finds edits of the built page by hand.
 
---stamp writes both into a page that was just built; tools/build_page.sh does that.
+--stamp writes both hashes into a page that was just built; tools/build_page.sh uses it.
 """
 
 import base64
@@ -20,7 +20,7 @@ PAGE = "src/report/page"
 BUILT = f"{PAGE}/dist/index.html"
 HEAD = "<!--millrace:head-->"
 DATA = "<!--millrace:data-->"
-REBUILD = "Run tools/build_page.sh, and commit the outcome"
+REBUILD = "Run tools/build_page.sh, and commit the result"
 SOURCES_META = re.compile(r'<meta name="millrace-sources" content="([0-9a-f]{64})">')
 SCRIPT = re.compile(r"<script type=\"module\"[^>]*>(.*?)</script>", re.DOTALL)
 SCRIPT_HASH = re.compile(r"script-src 'sha256-([^']+)'")
@@ -28,7 +28,7 @@ SCRIPT_HASH = re.compile(r"script-src 'sha256-([^']+)'")
 
 def main() -> int:
     parser = argument_parser(__doc__)
-    parser.add_argument("--stamp", action="store_true", help="mark a page that was just built")
+    parser.add_argument("--stamp", action="store_true", help="write the hashes into a page that was just built")
     arguments = parser.parse_args()
     root: Path = arguments.root
     sources = page_sources(root)
@@ -39,11 +39,11 @@ def main() -> int:
         return conclude([Finding(BUILT, 0, "the file is missing", REBUILD)], 0, "")
     page = built.read_text(encoding="utf-8")
     return conclude(check(page, hash_of(root, sources)), len(sources),
-                    f"page: {BUILT} is built from the {len(sources)} sources as they are")
+                    f"page: {BUILT} is up to date with its {len(sources)} sources")
 
 
 def page_sources(root: Path) -> list[str]:
-    # Where there is no git, nothing else tells that these are not sources.
+    # Without git, only this list says that these are not sources.
     outputs = (f"{PAGE}/dist/", f"{PAGE}/node_modules/")
     return [name for name in list_files(root) if name.startswith(f"{PAGE}/") and not name.startswith(outputs)]
 
@@ -58,7 +58,7 @@ def hash_of(root: Path, sources: list[str]) -> str:
 
 
 def script_hash(page: str) -> str:
-    """As a browser computes it for the policy: of the text between the tags."""
+    """The hash that a browser computes for the policy: of the text between the tags."""
     scripts = SCRIPT.findall(page)
     if len(scripts) != 1:
         return ""
@@ -69,20 +69,21 @@ def check(page: str, expected: str) -> list[Finding]:
     findings = []
     stamped = SOURCES_META.search(page)
     if stamped is None or stamped[1] != expected:
-        findings.append(Finding(BUILT, 0, "it was not built from the present sources of the page", REBUILD))
+        findings.append(Finding(BUILT, 0, "it was not built from the current sources of the page", REBUILD))
     allowed = SCRIPT_HASH.search(page)
     if allowed is None or allowed[1] != script_hash(page):
-        findings.append(Finding(BUILT, 0, "its script is not the one it allows itself to run", REBUILD))
+        findings.append(Finding(BUILT, 0, "its script does not match the hash in its security policy", REBUILD))
     if page.count(DATA) != 1:
-        findings.append(Finding(BUILT, 0, f"it has {page.count(DATA)} places for data ({DATA}), not one",
-                                f"Mend {PAGE}/index.html, and run tools/build_page.sh"))
+        findings.append(Finding(BUILT, 0, f"it has {page.count(DATA)} placeholders for data ({DATA}) instead of one",
+                                f"Fix {PAGE}/index.html, and run tools/build_page.sh"))
     return findings
 
 
 def stamp(root: Path, sources: list[str]) -> None:
     page = (root / BUILT).read_text(encoding="utf-8")
     notice = (root / PAGE / "node_modules/uplot/LICENSE").read_text(encoding="utf-8").strip()
-    # Nothing is loaded, nothing is sent, and no other script runs, whatever a file is called.
+    # The page loads nothing, sends nothing and runs no other script, whatever the name of a file
+    # contains.
     policy = (f"default-src 'none'; script-src 'sha256-{script_hash(page)}'; style-src 'unsafe-inline'; "
               "img-src data:; base-uri 'none'; form-action 'none'")
     head = (f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The check of paths: no file tells on which machine it was written or built.
+"""Checks paths: no file may contain a path of the machine on which it was written or built.
 
-A path of one machine works for its author and for nobody else, and a binary that carries one
-differs from build to build. System paths (/proc, /usr, /tmp and the like) are the same everywhere
-and pass. A line that must have such a path ends in the comment `path-check: allow` and the reason.
+Such a path works only for its author, and a binary that contains one differs between builds. System
+paths (/proc, /usr, /tmp and so on) are the same everywhere and are allowed. A line that needs such a
+path ends with the comment `path-check: allow` and a reason.
 """
 
 import os
@@ -13,15 +13,15 @@ from pathlib import Path
 
 from source_tree import Finding, argument_parser, conclude, line_at, list_files
 
-# Assembled from names, so that this file passes its own check. Not "data": examples call a dataset's folder so.
+# Assembled from names, so that this file passes its own check. Without "data", which examples use for datasets.
 MACHINE_FOLDERS = ("home", "root", "work", "Users", "mnt", "scratch", "opt", "srv", "build")
 MACHINE_PATH = re.compile(rf"/(?:{'|'.join(MACHINE_FOLDERS)})/[^\s\"'`,;:)>\]]*")
-# Before a path that starts here although a letter precedes it: a compiler's flag, an escape.
-GLUED_START = re.compile(r"""(?:(?:^|[\s"'=(,;])-(?:I|L|B|isystem)|\\[nrt0])$""")
-# Before a slash that goes on with something: a name, a variable, a <name>, a shell's "$x".
+# What may precede a path directly: a compiler flag, or an escape.
+JOINED_START = re.compile(r"""(?:(?:^|[\s"'=(,;])-(?:I|L|B|isystem)|\\[nrt0])$""")
+# What precedes a slash in the middle of a path: a name, a variable, a <name>, a shell's "$x".
 CONTINUED = re.compile(r"""(?:[\w./})\]~*@%$?+-]|<[\w -]+>|\$\{?\w+\}?["'])$""")
 ALLOWED = "path-check: allow"
-# In these a leading slash means the root of the repository.
+# In these files, a leading slash means the root of the repository.
 PATTERN_FILES = {".gitignore", ".gitattributes", ".dockerignore", "CODEOWNERS"}
 BINARY_PROBE_BYTES = 8192
 
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def text_of(path: Path) -> str | None:
-    """None for a binary file. The text of a link is where it points to: that is what git stores."""
+    """None for a binary file. The text of a link is its target, as in git."""
     if path.is_symlink():
         return os.readlink(path)
     contents = path.read_bytes()
@@ -56,7 +56,7 @@ def text_of(path: Path) -> str | None:
 
 
 def check_text(path: str, text: str) -> list[Finding]:
-    # One search over the whole text, since nearly all files have no match at all.
+    # Search the whole text first, because nearly all files have no match.
     suspects = sorted({line_at(text, match.start()) for match in MACHINE_PATH.finditer(text)})
     lines = text.split("\n")
     return [finding for number in suspects
@@ -79,8 +79,8 @@ def check_line(path: str, number: int, line: str) -> list[Finding]:
 
 
 def starts_whole_path(before: str) -> bool:
-    """Whether a slash after `before` begins a path, and does not continue one or a URL."""
-    return bool(GLUED_START.search(before)) or not CONTINUED.search(before)
+    """Whether a slash after `before` begins a path, rather than continuing a path or URL."""
+    return bool(JOINED_START.search(before)) or not CONTINUED.search(before)
 
 
 def check_binary(root: Path, binary: str) -> list[Finding]:
@@ -96,8 +96,8 @@ def check_binary(root: Path, binary: str) -> list[Finding]:
 
 
 def root_pattern(root: Path) -> re.Pattern[bytes]:
-    # A root of one folder, such as /src in a container, also ends many relative paths. A longer one
-    # does not, and is looked for after any byte, because debug information may put any there.
+    # A root of one folder, such as /src in a container, is also the end of many relative paths. A
+    # longer one is not, so it may follow any byte: debug information can put any byte there.
     before = b"" if len(root.parts) > 2 else rb"(?<![\w.])"
     return re.compile(before + re.escape(os.fsencode(root)) + rb"(?![\w.-])")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Looks at a preload library as the linker left it: it needs the C library and nothing else, uses no heap,
-no exceptions and no stdio of its own, and exports exactly the symbols of its version script.
+"""Checks a linked preload library: it needs only the C library, uses no heap, no exceptions and no stdio, and
+exports exactly the symbols of its version script.
 
 Usage: check_preload.py LIBRARY EXPORTS.map"""
 
@@ -8,11 +8,11 @@ import re
 import subprocess
 import sys
 
-# What may be needed at run time: the C library in its parts, and the loader.
+# The libraries that it may need: the parts of the C library, and the loader.
 LIBRARIES = re.compile(r"^(libc\.so\.6|libdl\.so\.2|libpthread\.so\.0|librt\.so\.1|ld-linux-[\w-]+\.so\.\d)$")
 
-# What the code may call of the C library: functions without a heap, a lock or a buffer behind them. Whoever
-# adds one must have looked.
+# The functions of the C library that it may call: none of them uses a heap, a lock or a buffer. Verify that
+# before adding one.
 CALLS = set("""
 __errno_location __environ environ clock_gettime uname on_exit strerrordesc_np getpagesize
 dlsym dladdr dlopen dlclose dlerror dl_iterate_phdr
@@ -43,7 +43,7 @@ def problems(library, exports_path):
     found = []
     for needed in re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", library)):
         if not LIBRARIES.match(needed):
-            found.append(f"it needs {needed}; a preload library may need the C library only")
+            found.append(f"it needs {needed}, but a preload library may need only the C library")
     exported = symbols(library, "--defined-only")
     listed = listed_exports(exports_path)
     for name in sorted(listed - exported):
@@ -51,7 +51,7 @@ def problems(library, exports_path):
     for name in sorted(exported - listed):
         found.append(f"{name} is exported, but not listed in {exports_path}")
     for name in sorted(symbols(library, "--undefined-only") - CALLS):
-        found.append(f"it calls {name}, which is not among the calls that tools/check_preload.py allows")
+        found.append(f"it calls {name}, which tools/check_preload.py does not allow")
     if "TEXTREL" in run("readelf", "-d", library):
         found.append("it has relocations in its code (TEXTREL)")
     return found

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes the pictures of docs/pictures from a real run: the job of ./quickstart, traced, reported and watched.
 
-The report's page is drawn by a headless Chromium. `millrace top` runs on a real terminal (tmux) beside the job; what
-that terminal shows is drawn by Chromium, too. The text of `report`, `advise` and the other verbs is left in the
-folder of the run, for the samples of docs/guide. Needs a release build (./quickstart --build-only), chromium, tmux,
+A headless Chromium draws the report's page. `millrace top` runs on a real terminal (tmux) while the job runs, and
+Chromium also draws what that terminal shows. The output of `report`, `advise` and the other verbs stays in the folder
+of the run, for the samples in docs/guide. Needs a release build (./quickstart --build-only), chromium, tmux,
 numpy and Pillow (python3-numpy, python3-pil).
 """
 
@@ -26,7 +26,7 @@ SOURCE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(SOURCE / "tests" / "browser"))
 sys.dont_write_bytecode = True
 
-from chromium import Chromium, find_chromium  # noqa: E402  (the line above makes it known)
+from chromium import Chromium, find_chromium  # noqa: E402  (found through the path above)
 
 SIZE_BYTES_MAX = 150_000
 PAGE_WIDTH = 1100
@@ -45,7 +45,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=SOURCE / "build" / "release", help="a release build")
     parser.add_argument("--python", default="/usr/bin/python3", help="the Python that runs the job")
-    parser.add_argument("--keep", type=Path, help="a new folder for the run, which is kept")
+    parser.add_argument("--keep", type=Path, help="keep the run in this new folder")
     arguments = parser.parse_args()
     browser = find_chromium()
     if browser is None or shutil.which("tmux") is None:
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 class Job:
-    """The example of ./quickstart in a folder of its own, so that no path of this machine is in a picture."""
+    """The example of ./quickstart in a separate folder, so that no picture shows a path of this machine."""
 
     def __init__(self, place: Path, build: Path, python: str):
         self.place, self.python = place, python
@@ -94,20 +94,20 @@ class Job:
         self.call(self.millrace, "report", "t", "--html", "report.html")
 
     def write_samples(self) -> None:
-        """What each verb says about the run, as it was printed."""
+        """Writes the output of each verb for the run."""
         samples = {"report": ["report", "t"], "advise": ["advise", "t"], "info": ["info", "t"],
                    "compare": ["compare", "fed", "t"], "doctor": ["doctor", "."],
                    "query": ["query", "t", "select name, count(*), sum(duration) / 1000000 as ms from events "
                              "where layer = 'posix' group by name order by ms desc limit 5"]}
         for name, command in samples.items():
-            # compare's exit code is 1 where something became slower.
+            # The exit code of compare is 1 if something became slower.
             (self.place / f"{name}.txt").write_text(self.call(self.millrace, *command, check=name != "compare"))
 
     def watch(self) -> str:
-        """The screen of `millrace top` beside the job, with its escape sequences."""
+        """The screen of `millrace top` during the job, with escape sequences."""
         tmux = ["tmux", "-L", f"millrace_pictures_{os.getpid()}", "-f", "/dev/null"]
         environment = {name: value for name, value in self.environment.items() if name not in ("COLUMNS", "TMUX")}
-        # A smaller network, so that there is more to see in a second.
+        # A smaller network, so that more happens per second.
         training = subprocess.Popen(self.trace("running", "--epochs", "100000", "--hidden", "8"), cwd=self.place,
                                     env=environment, stdout=subprocess.DEVNULL)
         try:
@@ -127,7 +127,7 @@ class Job:
             epoch = re.search(r"^ *\d+ +(\d+) +\d+ .*train\.py", without_styles(screen), re.MULTILINE)
             if epoch and int(epoch[1]) >= 3:
                 return screen
-        raise TimeoutError(f"top showed no third epoch within 120 s, but:\n{screen}")
+        raise TimeoutError(f"top did not show a third epoch within 120 s; it showed:\n{screen}")
 
 
 def without_styles(screen: str) -> str:
@@ -135,7 +135,7 @@ def without_styles(screen: str) -> str:
 
 
 def html_of_terminal(screen: str) -> str:
-    """What tmux captured, as HTML: the styles in use are a few, and one at a time."""
+    """The capture of tmux as HTML. Only a few styles are used, one at a time."""
     out = []
     for piece in re.split(r"(\x1b\[[0-9;]*m)", screen.rstrip()):
         code = re.fullmatch(r"\x1b\[([0-9;]*)m", piece)
@@ -148,7 +148,7 @@ def html_of_terminal(screen: str) -> str:
 
 
 def save(page, path: Path, clip: dict) -> None:
-    """A palette of 256 colours is enough for text and flat areas, and less than half of the bytes."""
+    """Saves a screenshot with 256 colours: enough for text and flat areas, at less than half the size."""
     shot = page.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip={**clip, "scale": 1})
     with Image.open(io.BytesIO(base64.b64decode(shot["data"]))) as image:
         image.convert("RGB").quantize(256).save(path, optimize=True)
@@ -157,7 +157,7 @@ def save(page, path: Path, clip: dict) -> None:
 def pictures_of_page(chromium: Chromium, report: Path, folder: Path) -> None:
     page = chromium.open(report)
     page.call("Emulation.setDeviceMetricsOverride", width=PAGE_WIDTH, height=1000, deviceScaleFactor=1, mobile=False)
-    # It follows whoever scrolls, and would cover a part of the picture.
+    # The header stays visible when scrolling, and would cover a part of the picture.
     page.evaluate("document.querySelector('header').style.position = 'static'")
     margin = 9
     first = page_box(page, "#finding-0")
@@ -170,7 +170,7 @@ def pictures_of_page(chromium: Chromium, report: Path, folder: Path) -> None:
 
 
 def page_box(page, selector: str) -> dict:
-    """Where an element is on the whole page, which is drawn on the way there."""
+    """The position of an element on the whole page. Scrolls to it, so that it is drawn."""
     box = page.box(selector)
     page.settle()
     return {**box, "y": box["y"] + page.evaluate("window.scrollY")}

@@ -1,14 +1,14 @@
-# Setup: what ./quickstart and ./test share. Sourced by bash, not run.
+# Setup: what ./quickstart and ./test share. To be sourced by bash.
 #
-# Installs what tools/packages.txt lists and this machine lacks (Debian and its kin), or says by name
-# what is missing (elsewhere). Does nothing, quickly, where everything is there.
+# On Debian and its derivatives, it installs the packages of tools/packages.txt that are missing.
+# Elsewhere it lists what is missing. If nothing is missing, it quickly does nothing.
 
 packages_file="${packages_file:-tools/packages.txt}"
 
 say() { printf '== %s\n' "$*"; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
-# The lines of the groups given, without comments and the spaces around the bars.
+# The lines of the given groups, without comments and without the spaces around the bars.
 packages_of() {
   local groups=" $* " group package probe provides
   while IFS='|' read -r group package probe provides; do
@@ -25,8 +25,8 @@ trim() {
   printf '%s' "${text%"${text##*[![:space:]]}"}"
 }
 
-# Whether what a package provides is there, whoever put it there.
-is_there() {
+# Whether what a package provides is installed, by any means.
+is_installed() {
   local kind="${1%%:*}" what="${1#*:}"
   case "$kind" in
     command) command -v "$what" >/dev/null 2>&1 ;;
@@ -37,17 +37,17 @@ is_there() {
   esac
 }
 
-# The Python that Debian's modules are for, which may not be the first in PATH.
+# The Python that Debian's modules are installed for; it may not be the first in PATH.
 debian_python() { if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else echo python3; fi; }
 
 has_apt() { command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null 2>&1; }
 
-# The Debian packages that are installed, one a line. One call for all: dpkg-query takes 10 ms.
+# The installed Debian packages, one per line. One call for all, because dpkg-query takes 10 ms.
 installed_packages() { dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null | sed -n 's/^installed //p'; }
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"; return; fi
-  command -v sudo >/dev/null 2>&1 || die "root rights are needed for: $*; run it as root, or install sudo"
+  command -v sudo >/dev/null 2>&1 || die "this needs root: $*; run it as root, or install sudo"
   sudo "$@"
 }
 
@@ -59,13 +59,13 @@ install_with_apt() {
     >/dev/null || die "apt-get could not install: $*"
 }
 
-# ensure_packages GROUP...: everything of these groups is there afterwards, or the script has ended.
+# ensure_packages GROUP...: installs all packages of these groups, or exits.
 ensure_packages() {
   local package probe provides installed='' missing=() descriptions=()
   if has_apt; then installed=$'\n'"$(installed_packages)"$'\n'; fi
   while IFS='|' read -r package probe provides; do
     case "$installed" in *$'\n'"$package"$'\n'*) continue ;; esac
-    if is_there "$probe"; then continue; fi
+    if is_installed "$probe"; then continue; fi
     missing+=("$package")
     descriptions+=("$provides (on Debian: $package)")
   done < <(packages_of "$@")
@@ -82,19 +82,19 @@ ensure_packages() {
   exit 1
 }
 
-# Whether a preset must be configured: for the first time, or because a source changed, and with it perhaps which
-# of them can be compiled as one (tools/unity_groups.py).
-is_to_configure() {
+# Whether a preset must be configured: for the first time, or because a source changed, which may
+# change the groups of tools/unity_groups.py.
+needs_configuring() {
   local made="build/$1/build.ninja"
   [ ! -f "$made" ] || [ -n "$(find src tests -name '*.cc' -newer "$made" -print -quit)" ]
 }
 
-# configure_and_build PRESET: quick where nothing has changed.
+# configure_and_build PRESET: fast if nothing has changed.
 configure_and_build() {
   local preset="$1" started=$SECONDS log
   log="build/$preset.log"
   mkdir -p build
-  if is_to_configure "$preset"; then
+  if needs_configuring "$preset"; then
     say "configuring build/$preset"
     cmake --preset "$preset" >"$log" 2>&1 || { cat "$log"; die "configuring failed; the log is $log"; }
     grep -E '^-- part ' "$log" || true

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The source tree as the checks of tools/ see it: its files, its C++ text, and what is wrong.
+"""The source tree, for the checks in tools/: its files, their C++ text, and findings.
 
 The checks share this so that they agree on which files count: those that git tracks or would track.
-A file is thus checked before its first commit, and build outputs never are.
+So a file is checked before its first commit, and build outputs are never checked.
 """
 
 import argparse
@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# What a walk passes over where there is no git to ask: an unpacked archive may have been built in.
+# What a walk skips if there is no git: an unpacked archive may contain a build.
 UNTRACKED_FOLDERS = {".git", "__pycache__"}
 BUILD_FOLDER = "build"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One violation. `line` is 0 where the file as a whole is meant."""
+    """One violation. `line` is 0 if it concerns the whole file."""
 
     path: str
     line: int
@@ -51,7 +51,7 @@ def existing_directory(text: str) -> Path:
 
 
 def conclude(findings: Iterable[Finding], checked_count: int, success: str) -> int:
-    """Prints the findings, or the line of success; returns the exit status.
+    """Prints the findings, or `success`; returns the exit status.
 
     A check that read nothing fails: a wrong --root must not look like a clean tree.
     """
@@ -61,7 +61,7 @@ def conclude(findings: Iterable[Finding], checked_count: int, success: str) -> i
     if ordered:
         return 1
     if checked_count == 0:
-        print("there is no file to check. Give the repository as --root", file=sys.stderr)
+        print("there are no files to check. Give the repository with --root", file=sys.stderr)
         return 1
     print(success)
     return 0
@@ -70,7 +70,7 @@ def conclude(findings: Iterable[Finding], checked_count: int, success: str) -> i
 def list_files(root: Path, with_links: bool = False) -> list[str]:
     """The files of the tree, relative to the root, with slashes, sorted.
 
-    Links are left out unless asked for: what they point to is in the tree itself, or not in it.
+    Links are skipped by default: their targets are in the tree themselves, or not part of it.
     """
     names = git_files(root)
     if names is None:
@@ -80,7 +80,7 @@ def list_files(root: Path, with_links: bool = False) -> list[str]:
 
 
 def git_files(root: Path) -> list[str] | None:
-    """What git tracks, or would on `git add`; None where the root is not the top of a checkout."""
+    """What git tracks or would add; None if the root is not the top of a checkout."""
     top = run_git(root, "rev-parse", "--show-toplevel")
     if top is None or Path(top.rstrip("\n")).resolve() != root.resolve():
         return None
@@ -89,7 +89,7 @@ def git_files(root: Path) -> list[str] | None:
 
 
 def run_git(root: Path, *arguments: str) -> str | None:
-    # In a git hook these name the repository of the hook, which need not be the root.
+    # In a git hook, these name the repository of the hook, which may be another one.
     hook_variables = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"}
     environment = {key: value for key, value in os.environ.items() if key not in hook_variables}
     try:
@@ -116,7 +116,7 @@ def select(names: Iterable[str], trees: Sequence[str], suffixes: tuple[str, ...]
 
 
 def module_folders(names: Iterable[str]) -> list[str]:
-    """The modules of src/: its folders that hold a file. Git does not know an empty folder."""
+    """The modules: folders of src/ with at least one file. Git does not know empty folders."""
     parts = [name.split("/") for name in names]
     return sorted({part[1] for part in parts if len(part) > 2 and part[0] == "src"})
 
@@ -129,8 +129,8 @@ def line_at(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-# The parts of C++ in which braces, quotes and directives mean nothing, and the two that must be
-# recognised so as not to be taken for one: numbers (1'000) and words (a name that ends in R).
+# The parts of C++ in which braces, quotes and directives mean nothing; and two parts that must be
+# matched so that they are not mistaken for one: numbers (1'000) and words (a name that ends in R).
 CPP_PART = re.compile(
     r"""
       (?P<comment> //(?:\\\n|[^\n])* | /\*.*?(?:\*/|\Z) )
@@ -142,7 +142,7 @@ CPP_PART = re.compile(
 
 
 def mask_cpp(text: str) -> str:
-    """The text with comments and the insides of literals blanked, every position kept.
+    """The text with comments and the contents of literals blanked; positions do not change.
 
     A literal keeps its first and last quote, so that it is still a token.
     """

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Groups of sources that can be compiled as one: `unity_groups.py LINES FILE...` prints a number for each file.
+"""Groups sources that can be compiled as one: `unity_groups.py LINES FILE...` prints a group number per file.
 
-LINES is what a group has at most: who edits one of its files waits for all of it, and it takes up to 0.5 MB a line.
+LINES is the maximum size of a group: an edit of one file recompiles its group, and compiling takes up to 0.5 MB of
+memory per line.
 
-Presets that exist to test (asan, tsan) compile groups, because headers and templates are most of what a compiler does
-(docs/design/tests.md). What is private to a file is then seen by the rest of its group, and must mean nothing there: two
-files are kept apart where a name of the anonymous namespace, a `static`, a macro or a name taken from elsewhere (`using a::b`) of
-one of them is a word of the other.
-That keeps apart more than would clash; it needs no compiler, and no rule for those who write the files.
+Presets compile groups because most of the compile time goes into headers and templates (docs/design/tests.md). The
+private names of a file are then visible in its whole group, so they must not mean anything else there. Two files are
+separated if a name in an anonymous namespace, a `static`, a macro or an imported name (`using a::b`) of one of them
+occurs as a word in the other. This separates more files than necessary, but it needs no compiler and no rules for the
+authors of the files.
 """
 
 import re
@@ -23,7 +24,7 @@ NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)\s*$")
 TYPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:struct|class|union|enum(?:\s+(?:class|struct))?)\s+(?P<name>\w+)\s*"
                   r"(?:final\s*)?(?::[^:]|$)", re.DOTALL)
 ALIAS = re.compile(r"^\s*(?:template\s*<.*>\s*)?using\s+(?P<name>\w+)\s*=", re.DOTALL)
-# From testing and std, everyone takes the same. Inside a body one may take what one likes: those are indented.
+# All files import the same names from testing and std. Imports in a function body are indented, and do not count.
 TAKEN = re.compile(r"^using\s+(?!(?:::)?(?:testing|std)\b)(?P<scope>[\w:]*)::(?P<name>\w+)\s*;", re.MULTILINE)
 # A word by itself: neither a member (x.name, x->name) nor one of a named scope (std::name).
 FREE_WORD = re.compile(r"(?<![\w.:>])[A-Za-z_]\w*|(?<=[^-]>)[A-Za-z_]\w*|(?<=[^:]:)[A-Za-z_]\w*")
@@ -31,11 +32,11 @@ FREE_WORD = re.compile(r"(?<![\w.:>])[A-Za-z_]\w*|(?<=[^-]>)[A-Za-z_]\w*|(?<=[^:
 
 @dataclass
 class Source:
-    """A file: how long it is, the names that are its own, and all the words it uses."""
+    """A file: its length, its private names, and all words in it."""
 
     line_count: int
     own: set[str]
-    taken: dict[str, str]  # `using a::b`: b, from a
+    taken: dict[str, str]  # `using a::b`: from b to a
     words: set[str]
 
     def clashes_with(self, other: "Source") -> bool:
@@ -55,7 +56,7 @@ def main() -> int:
 
 
 def place(source: Source, groups: list[list[Source]], lines_max: int) -> int:
-    """Puts the source into the first group that can have it; the number of that group."""
+    """Adds the source to the first group that it fits into. Returns the number of the group."""
     for number, group in enumerate(groups):
         room = lines_max - sum(member.line_count for member in group)
         if source.line_count <= room and not any(source.clashes_with(member) for member in group):
@@ -74,9 +75,9 @@ def read_source(path: Path) -> Source:
 
 
 def own_names(text: str) -> set[str]:
-    """The names declared at the scope of a namespace, where no other file shall see them."""
+    """The private names declared at namespace scope."""
     names: set[str] = set()
-    hidden: list[bool] = []  # for each namespace we are in: whether it or one around it is anonymous
+    hidden: list[bool] = []  # for each enclosing namespace: whether it or one around it is anonymous
     start = position = 0
     while match := re.compile(r"[{};]").search(text, position):
         head, position = text[start:match.start()], match.end()
@@ -97,7 +98,7 @@ def own_names(text: str) -> set[str]:
 
 
 def declared(head: str) -> set[str]:
-    """The name that a declaration makes, from its text before `{` or `;`."""
+    """The name that a declaration introduces, from its text before `{` or `;`."""
     if alias := ALIAS.search(head):
         return {alias["name"]}
     if re.match(r"\s*(?:using|friend|static_assert)\b", head):
@@ -106,7 +107,7 @@ def declared(head: str) -> set[str]:
     if type_ := TYPE.search(head):
         return {type_["name"]}
     words = re.findall(r"(?:::\s*)?[A-Za-z_]\w*", re.split(r"[(=\[]", head, maxsplit=1)[0])
-    # The body of a member (Type::name) declares nothing, nor does TEST(Suite, Name) declare TEST.
+    # A member definition (Type::name) declares nothing, and TEST(Suite, Name) does not declare TEST.
     return {words[-1]} if words and not words[-1].startswith("::") and not words[-1].isupper() else set()
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tests of the source checks in tools/: each rule is broken once, in a small tree of its own.
+"""Tests of the source checks in tools/: each rule is broken once, in a small tree.
 
-Every check runs as its users run it, as a program with --root; what counts is its exit status and
-its words. Run as `python3 tests/tools/checks_test.py`.
+Every check runs as a program with --root, as users run it; the tests look at its exit status and its
+output. Run with `python3 tests/tools/checks_test.py`.
 """
 
 import os
@@ -17,11 +17,11 @@ TOOLS = Path(__file__).resolve().parent.parent.parent / "tools"
 sys.path.insert(0, str(TOOLS))
 sys.dont_write_bytecode = True
 
-import check_paths  # noqa: E402  (it lies in tools/, which the line above makes known)
+import check_paths  # noqa: E402  (it is in tools/, on the path above)
 
 
 class CheckTest(unittest.TestCase):
-    """A temporary tree, and the check of `script` run over it."""
+    """A temporary tree, and the check `script` run on it."""
 
     script = ""
 
@@ -54,7 +54,7 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(self.run_check(*arguments), (0, expected + "\n"))
 
     def assert_finds(self, *expected: str, arguments: tuple[str, ...] = ()) -> None:
-        """Exit status 1, and exactly as many lines as expected, each with its beginning."""
+        """Expects exit status 1 and exactly these lines, each given by its beginning."""
         status, output = self.run_check(*arguments)
         lines = output.splitlines()
         self.assertEqual((status, len(lines)), (1, len(expected)), output)
@@ -88,7 +88,7 @@ class LayersTest(CheckTest):
         self.write("src/cli/main.c", '#include "base/base.h"\n#include "wire/wire.h"\n')
         self.assert_finds("src/cli/main.c:2: cli may not include wire ")
 
-    def test_templates_are_read_as_well(self) -> None:
+    def test_templates_are_checked_too(self) -> None:
         for template in ("a.c.in", "a.cc.in", "a.h.in"):
             self.write(f"src/wire/{template}", '#include "base/base.h"\n')
         self.assert_finds("src/wire/a.c.in:1: wire may not include base ",
@@ -121,27 +121,27 @@ class LayersTest(CheckTest):
         self.assert_finds('src/base/base.cc:1: "base.h" is not rooted at src/. '
                           'Write #include "base/base.h"')
 
-    def test_an_include_by_a_detour(self) -> None:
+    def test_an_include_with_a_roundabout_path(self) -> None:
         for detour in ("../wire/wire.h", "base/../wire/wire.h", "wire/./wire.h", "wire//wire.h",
                        "src/wire/wire.h"):
             with self.subTest(detour):
                 self.write("tests/unit/a.cc", f'#include "{detour}"\n')
                 self.write("src/base/base.cc", f'#include "{detour}"\n')
-                said = (f'"{detour}" is not rooted at src/. Write #include "wire/wire.h"' if
+                found = (f'"{detour}" is not rooted at src/. Write #include "wire/wire.h"' if
                         detour != "../wire/wire.h" else "there is no src/../wire/wire.h for ")
                 self.assert_finds(f'src/base/base.cc:1: "{detour}" is not rooted at src/. '
-                                  'Write #include "wire/wire.h"', f"tests/unit/a.cc:1: {said}")
+                                  'Write #include "wire/wire.h"', f"tests/unit/a.cc:1: {found}")
 
     def test_an_include_of_a_file_outside_the_tree(self) -> None:
         (self.root.parent / "outside.h").write_text("", encoding="utf-8")
         self.write("src/base/base.cc", '#include "../../../outside.h"\n')
         self.assert_finds("src/base/base.cc:1: there is no src/../../../outside.h for ")
 
-    def test_a_file_in_no_module(self) -> None:
+    def test_a_file_outside_all_modules(self) -> None:
         self.write("src/top.h", "")
         self.write("src/base/base.cc", '#include "top.h"\n')
         self.assert_finds("src/base/base.cc:1: base may not include top.h ",
-                          "src/top.h: the file lies in no module. Move it ")
+                          "src/top.h: the file is not in a module. Move it ")
 
     def test_an_include_of_a_file_that_does_not_exist(self) -> None:
         self.write("src/base/base.cc", '#include "wire/gone.h"\n#include "gtest/gtest.h"\n')
@@ -169,7 +169,7 @@ class LayersTest(CheckTest):
         self.write("src/base/base.cc", '#include "tests/target.h"\n')
         self.assert_finds("src/base/base.cc:1: there is no src/tests/target.h for ")
 
-    def test_a_test_roots_even_the_header_beside_it(self) -> None:
+    def test_a_test_includes_even_its_neighbour_by_the_full_path(self) -> None:
         self.write("tests/fuzz/target.h", "")
         self.write("tests/fuzz/a.cc", '#include "target.h"\n')
         self.assert_finds('tests/fuzz/a.cc:1: "target.h" is not rooted at src/. '
@@ -185,13 +185,13 @@ class LayersTest(CheckTest):
         self.layers("wire: base", "base: wire")
         self.assert_finds("tools/layers.txt:1: the layers have a cycle: wire -> base -> wire. ")
 
-    def test_a_long_cycle_is_told_once(self) -> None:
+    def test_a_long_cycle_is_reported_once(self) -> None:
         self.layers("wire: io", "base: wire", "io: base")
         self.write("src/io/io.h", "")
         self.assert_finds("tools/layers.txt:1: the layers have a cycle: "
                           "wire -> io -> base -> wire. ")
 
-    def test_lines_that_cannot_be_meant(self) -> None:
+    def test_invalid_lines(self) -> None:
         self.layers("wire:", "base: wire oi", "base: wire", "a line", "word", "two words: wire")
         self.assert_finds("tools/layers.txt:2: base may include oi, which has no line. ",
                           "tools/layers.txt:3: base is already on line 2. ",
@@ -206,11 +206,11 @@ class LayersTest(CheckTest):
     def test_a_tree_without_sources_fails(self) -> None:
         shutil.rmtree(self.root / "src")
         self.write("tools/layers.txt", "")
-        self.assert_finds("there is no file to check. Give the repository as --root")
+        self.assert_finds("there are no files to check. Give the repository with --root")
 
 
 class PreloadLayersTest(CheckTest):
-    """Preload code of a module that may include base elsewhere."""
+    """Preload code of a module whose other code may include base."""
 
     script = "check_layers.py"
 
@@ -263,7 +263,7 @@ class FunctionsTest(CheckTest):
         self.assert_finds("bench/a.cc:1: ", "python/a.cc:1: ", "src/base/a.h:1: ", "tests/fuzz/a.cc:1: ",
                           "tools/a.py:2: a function of 71 lines; the limit is 70")
 
-    def test_what_is_no_long_function_passes(self) -> None:
+    def test_other_long_blocks_and_excused_functions_pass(self) -> None:
         self.write("src/base/a.cc", f"namespace a {{\nstruct S {{\n{LONG_BODY}}};\nint a[] = {{\n{LONG_BODY}}};\n"
                    f"}}  // namespace a\n// long-function: it is a table\nvoid f() {{\n{LONG_BODY}}}\n")
         self.write("tools/a.py", "def f():\n" + "    pass\n" * 69)
@@ -275,7 +275,7 @@ class FunctionsTest(CheckTest):
 
 
 def machine(folder: str, rest: str = "ann/x") -> str:
-    """A path of one machine, put together here so that this file passes the check of paths."""
+    """A path of one machine, assembled here so that this file passes the check of paths."""
     return f"/{folder}/{rest}"
 
 
@@ -297,14 +297,14 @@ class PathsTest(CheckTest):
             with self.subTest(folder):
                 self.assert_line(f"see {machine(folder)} there", machine(folder))
 
-    def test_wherever_a_whole_path_starts(self) -> None:
+    def test_paths_are_found_wherever_they_can_start(self) -> None:
         path = machine("home")
         for before in ("", "\"", "'", "`", "(", "=", "x: ", "a:", ",", "cc -I", "-L", "\"-isystem",
                        "\"\\n", "f\"", "R\"("):
             with self.subTest(before):
                 self.assert_line(f"{before}{path}", path)
 
-    def test_two_on_a_line_are_two_findings(self) -> None:
+    def test_two_paths_on_a_line_are_two_findings(self) -> None:
         first, second = machine("opt"), machine("mnt")
         self.assert_line(f"PATH={first}:{second}", first, second)
 
@@ -322,7 +322,7 @@ class PathsTest(CheckTest):
                 self.assert_line(f"\"/{folder}/self/x\"")
         self.assert_line(machine("homely") + " " + machine("database"))
 
-    def test_an_allowed_line_gives_its_reason(self) -> None:
+    def test_an_allowed_line_needs_a_reason(self) -> None:
         self.assert_line(f"x = {machine('opt')}  # path-check: allow, where Cray has its MPI")
         self.write("notes.md", f"x = {machine('opt')}  # path-check: allow\n")
         self.assert_finds("notes.md:1: `path-check: allow` gives no reason. Say why ")
@@ -348,11 +348,11 @@ class PathsTest(CheckTest):
         self.assert_passes("paths: 2 text files and 0 binaries, none with a path of one machine")
 
     def test_a_tree_without_files_fails(self) -> None:
-        self.assert_finds("there is no file to check. Give the repository as --root")
+        self.assert_finds("there are no files to check. Give the repository with --root")
 
 
 class TreeTest(CheckTest):
-    """Which files count; seen through the check of paths, which reads them all."""
+    """Which files count, tested with the check of paths, which reads all of them."""
 
     script = "check_paths.py"
 
@@ -360,13 +360,13 @@ class TreeTest(CheckTest):
         super().setUp()
         self.write("good.md", "")
 
-    def test_without_git_build_outputs_are_passed_over(self) -> None:
+    def test_without_git_build_outputs_are_skipped(self) -> None:
         for path in ("build/a.txt", "__pycache__/a.txt", "src/__pycache__/a.txt", ".git/a.txt"):
             self.write(path, machine("home"))
         self.write("src/build/a.txt", machine("home"))
         self.assert_finds("src/build/a.txt:1: ")
 
-    def test_git_tells_what_is_tracked_new_or_ignored(self) -> None:
+    def test_tracked_and_new_files_count_and_ignored_ones_do_not(self) -> None:
         self.git("init", "-q")
         self.write(".gitignore", "ignored.txt\n")
         for path in ("ignored.txt", "new.txt", "tracked.txt"):
@@ -374,7 +374,7 @@ class TreeTest(CheckTest):
         self.git("add", "tracked.txt")
         self.assert_finds("new.txt:1: ", "tracked.txt:1: ")
 
-    def test_the_variables_of_a_git_hook_do_not_mislead(self) -> None:
+    def test_variables_of_a_git_hook_are_ignored(self) -> None:
         self.git("init", "-q")
         self.write(".gitignore", "forced.txt\nignored.txt\n")
         self.write("forced.txt", machine("home"))
@@ -386,7 +386,7 @@ class TreeTest(CheckTest):
                 self.assertEqual([line.split(":")[0] for line in output.splitlines()],
                                  ["forced.txt"])
 
-    def test_a_tracked_file_that_was_deleted_is_passed_over(self) -> None:
+    def test_a_deleted_tracked_file_is_skipped(self) -> None:
         self.git("init", "-q")
         self.write("gone.txt", machine("home"))
         self.git("add", ".")
@@ -399,7 +399,7 @@ class TreeTest(CheckTest):
         self.write("bad.txt", machine("home"))
         self.assert_finds("bad.txt:1: ")
 
-    def test_a_root_that_is_no_directory_is_wrong_usage(self) -> None:
+    def test_a_root_that_is_not_a_directory_is_wrong_usage(self) -> None:
         self.root = self.root / "nowhere"
         status, output = self.run_check()
         self.assertEqual(status, 2)
@@ -425,7 +425,7 @@ class BinaryPathsTest(CheckTest):
                            "--binary", str(self.binary))
 
     def test_a_root_of_one_folder_is_found_only_where_a_path_starts(self) -> None:
-        # Asked of the function: a test cannot make a tree at the root of the file system.
+        # Tests the function: a test cannot make a tree at the root of the file system.
         pattern = check_paths.root_pattern(Path("/src"))
         self.assertTrue(pattern.search(b"\0/src/a.cc"))
         self.assertFalse(pattern.search(b"\0lib/src/a.cc"))
@@ -505,14 +505,14 @@ class HeadersTest(CheckTest):
                    "// The date: it is not known. Copyright is a right.\n")
         self.assert_passes("headers: 1 headers of 1 modules, each with its opening comment")
 
-    def test_links_are_passed_over(self) -> None:
+    def test_links_are_skipped(self) -> None:
         (self.root / "src/base/link.h").symlink_to("nowhere.h")
         (self.root / "src/base/other.h").symlink_to("a.cc")
         self.assert_passes("headers: 1 headers of 1 modules, each with its opening comment")
 
     def test_a_module_without_its_header(self) -> None:
         self.write("src/io/io.cc", "")
-        self.assert_finds("src/io/io.h: the module io has no header of its name. Write it, ")
+        self.assert_finds("src/io/io.h: the module io has no header of the same name. Write it,  ")
 
     def test_a_module_header_that_does_not_name_the_module(self) -> None:
         self.write("src/base/base.h", "// Base: what every module stands on.\n// It is\n// small.\n"
@@ -527,11 +527,11 @@ class HeadersTest(CheckTest):
 
     def test_a_tree_without_headers_fails(self) -> None:
         shutil.rmtree(self.root / "src/base")
-        self.assert_finds("there is no file to check. Give the repository as --root")
+        self.assert_finds("there are no files to check. Give the repository with --root")
 
 
 class FormatToolTest(CheckTest):
-    """Which clang-format is taken. The tools here are fakes that only tell their version."""
+    """Which clang-format is used. The tools here are fakes that only print a version."""
 
     script = "check_format.py"
 
@@ -559,19 +559,19 @@ class FormatToolTest(CheckTest):
         self.assertEqual(status, 1)
         self.assertIn("Install the package clang-format-19", output)
 
-    def test_the_plain_name_is_taken_when_its_version_is_right(self) -> None:
+    def test_the_plain_name_is_used_if_its_version_is_right(self) -> None:
         self.fake("clang-format", "19.1.7")
         status, output = self.run_check(PATH=str(self.tools))
-        self.assertEqual((status, output), (0, "format: 1 files, all as clang-format 19 writes "
-                                               "them\n"))
+        self.assertEqual((status, output), (0, "format: 1 files, all formatted with "
+                                               "clang-format 19\n"))
 
-    def test_a_tool_that_fails_is_not_taken_for_a_clean_tree(self) -> None:
+    def test_a_failing_tool_is_not_mistaken_for_a_clean_tree(self) -> None:
         self.fake("clang-format-19", "19.1.7", "echo 'bad style' >&2; exit 3")
         status, output = self.run_check(PATH=str(self.tools))
         self.assertEqual(status, 1)
         self.assertIn("clang-format-19 failed with exit status 3: bad style. ", output)
 
-    def test_a_tool_that_cannot_rewrite_is_told(self) -> None:
+    def test_a_tool_that_cannot_rewrite_is_reported(self) -> None:
         complaint = "src/base/a.cc:1:1: error: code should be clang-formatted"
         self.fake("clang-format-19", "19.1.7",
                   f'if [ "$1" = --dry-run ]; then echo "{complaint}" >&2; fi\nexit 1')
@@ -591,9 +591,9 @@ class FormatTest(CheckTest):
     def test_a_formatted_tree_passes(self) -> None:
         self.write("src/base/template.cc.in", "int   a;\n")
         self.write("docs/a.cc", "int   a;\n")
-        self.assert_passes("format: 1 files, all as clang-format 19 writes them")
+        self.assert_passes("format: 1 files, all formatted with clang-format 19")
 
-    def test_unformatted_files_are_listed_with_what_mends_them(self) -> None:
+    def test_unformatted_files_are_listed_with_the_fix(self) -> None:
         paths = ["bench/a.cc", "python/a.cc", "src/base/a.h", "tests/a.cc"]
         for path in paths:
             self.write(path, "int   a;\nint   b;\n")
@@ -612,7 +612,7 @@ class FormatTest(CheckTest):
         self.write("src/base/a.h", "int   a;\n")
         self.assert_passes("format: rewrote 1 of 2 files", "--fix")
         self.assertEqual(self.read("src/base/a.h"), "int a;\n")
-        self.assert_passes("format: 2 files, all as clang-format 19 writes them")
+        self.assert_passes("format: 2 files, all formatted with clang-format 19")
 
     def test_a_tree_without_a_style(self) -> None:
         (self.root / ".clang-format").unlink()
@@ -620,7 +620,7 @@ class FormatTest(CheckTest):
 
     def test_a_tree_without_sources_fails(self) -> None:
         (self.root / "src/base/good.cc").unlink()
-        self.assert_finds("there is no file to check. Give the repository as --root")
+        self.assert_finds("there are no files to check. Give the repository with --root")
 
 
 class PageCheckTest(CheckTest):
@@ -636,32 +636,32 @@ class PageCheckTest(CheckTest):
         self.build("let a=1;")
 
     def build(self, script: str) -> None:
-        """As tools/build_page.sh does: a page from a bundler, then the stamp."""
+        """Like tools/build_page.sh: makes a page as a bundler would, then stamps it."""
         self.write("src/report/page/dist/index.html", "<!--millrace:head-->\n<script type=\"module\" crossorigin>"
                    f"{script}</script>\n<!--millrace:data-->\n")
         self.run_check("--stamp")
 
-    def test_a_page_built_from_the_present_sources_passes(self) -> None:
-        self.assert_passes("page: src/report/page/dist/index.html is built from the 2 sources as they are")
+    def test_an_up_to_date_page_passes(self) -> None:
+        self.assert_passes("page: src/report/page/dist/index.html is up to date with its 2 sources")
         self.assertIn("the licence", self.read("src/report/page/dist/index.html"))
 
     def test_a_forgotten_rebuild(self) -> None:
         self.write("src/report/page/src/main.ts", "let a = 2;\n")
-        self.assert_finds("src/report/page/dist/index.html: it was not built from the present sources")
+        self.assert_finds("src/report/page/dist/index.html: it was not built from the current sources")
 
-    def test_a_new_source_that_was_not_built_in(self) -> None:
+    def test_a_new_source_without_a_rebuild(self) -> None:
         self.write("src/report/page/src/new.ts", "")
-        self.assert_finds("src/report/page/dist/index.html: it was not built from the present sources")
+        self.assert_finds("src/report/page/dist/index.html: it was not built from the current sources")
 
     def test_a_built_page_that_was_edited_by_hand(self) -> None:
         page = self.read("src/report/page/dist/index.html")
         self.write("src/report/page/dist/index.html", page.replace("let a=1", "let a=3"))
-        self.assert_finds("src/report/page/dist/index.html: its script is not the one it allows")
+        self.assert_finds("src/report/page/dist/index.html: its script does not match the hash")
 
-    def test_a_page_without_a_place_for_data(self) -> None:
+    def test_a_page_without_a_placeholder_for_data(self) -> None:
         page = self.read("src/report/page/dist/index.html")
         self.write("src/report/page/dist/index.html", page.replace("<!--millrace:data-->", ""))
-        self.assert_finds("src/report/page/dist/index.html: it has 0 places for data")
+        self.assert_finds("src/report/page/dist/index.html: it has 0 placeholders for data")
 
     def test_a_page_that_was_never_built(self) -> None:
         (self.root / "src/report/page/dist/index.html").unlink()

@@ -100,7 +100,7 @@ class SetupTest(unittest.TestCase):
         self.add_program("id", "echo 1000")
         done = self.ensure("core", packages="core | x | command:no-such-program | a\n")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("root rights are needed for", done.stderr)
+        self.assertIn("this needs root", done.stderr)
 
     def test_the_real_list_is_well_formed(self):
         lines = [line for line in (SOURCE / "tools/packages.txt").read_text().splitlines()
