@@ -1,7 +1,7 @@
-// What a system call costs when it is watched from outside (`millrace trace --all`).
+// What a system call costs when it is traced from outside (`millrace trace --all`).
 //
-// This program runs itself: plainly, which is the floor, and watched. Wall time, because the
-// program sleeps while its watcher works.
+// This program runs itself twice: untraced, as the floor, and traced. It measures wall time,
+// because the program sleeps while the tracer works.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/syscall.h>
@@ -30,7 +30,7 @@ constexpr size_t kBlockBytes = 4096;
 
 using Clock = std::chrono::steady_clock;
 
-// Made kCalls times by a program that is started for it; prints the nanoseconds of all.
+// Makes kCalls calls in a process started for it, and returns the total in nanoseconds.
 template <typename Body>
 long time_calls(Body body) {
   const auto begin = Clock::now();
@@ -60,7 +60,7 @@ long do_work(const char* what, const char* path) {
   return time_calls([&](long) { require(syscall(SYS_getppid) > 0); });
 }
 
-// The program's own report, through a pipe.
+// Starts the program and returns the time that it reports through a pipe.
 long run_once(const char* what, const std::string& path, const std::string& session) {
   int ends[2];
   if (pipe(ends) != 0) std::abort();
@@ -107,9 +107,9 @@ void compare_all() {
   if (fd < 0 || ftruncate(fd, 16 * 4096) != 0) std::abort();
   close(fd);
   const std::string session = make_session(directory->path() / "trace");
-  Table table({{.title = "a call, watched from outside"},
-               {.title = "plain, us", .align = Table::Align::kRight},
-               {.title = "watched, us", .align = Table::Align::kRight},
+  Table table({{.title = "a call, traced from outside"},
+               {.title = "untraced, us", .align = Table::Align::kRight},
+               {.title = "traced, us", .align = Table::Align::kRight},
                {.title = "added, us", .align = Table::Align::kRight}});
   for (const char* what : {"pread", "read", "open", "getppid"}) {
     long best[2] = {__LONG_MAX__, __LONG_MAX__};

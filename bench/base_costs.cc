@@ -1,4 +1,4 @@
-// What the ground costs: checksum, counter, queue, pool, JSON, each beside its floor.
+// What the module base costs: checksum, counter, queue, pool, JSON, each compared with its floor.
 #include <atomic>
 #include <cstring>
 #include <deque>
@@ -29,7 +29,7 @@ void crc32c_costs() {
       for (size_t i = 0; i < kTimes; ++i) work();
     };
   };
-  compare(fmt::format("crc32c of 64 KiB, a KiB ({})", crc32c_implementation()),
+  compare(fmt::format("crc32c of 64 KiB, per KiB ({})", crc32c_implementation()),
           kTimes * kSize / 1024,
           {{"memcpy (floor)", repeated([&] {
               std::memcpy(to.data(), from.data(), kSize);
@@ -124,7 +124,7 @@ void json_costs() {
                         i == 0 ? "" : ",\n", i, i * 977);
   }
   text += "]";
-  compare("JSON, a KiB", text.size() / 1024,
+  compare("JSON, per KiB", text.size() / 1024,
           {{"copy of the text (floor)", [&] { keep(std::string(text).size()); }},
            {"parse_json", [&] { keep(parse_json(text, "bench").ok()); }}},
           7);

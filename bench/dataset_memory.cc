@@ -1,7 +1,8 @@
-// What a Dataset of ImageNet's size keeps in memory: 1.28 M files, beside a vector of their paths.
+// How much memory a Dataset of ImageNet's size needs (1.28 M files), compared with a vector of
+// paths.
 //
-// Resident memory is what the process has after minus before, so that the allocator's own share
-// counts as well. usage: bench_dataset_memory [FILE_COUNT]
+// Measured as the growth of the resident memory of the process, which includes the overhead of the
+// allocator. usage: bench_dataset_memory [FILE_COUNT]
 #include <fmt/core.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -30,7 +31,7 @@ uint64_t resident_bytes() {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// As in "train/n01440764/n01440764_10026.JPEG".
+// For example "train/n01440764/n01440764_10026.JPEG".
 std::string class_name(uint64_t index) { return fmt::format("n{:08}", 1440764 + index * 13097); }
 
 std::string file_name(uint64_t class_index, uint64_t file) {
@@ -73,7 +74,7 @@ void measure(const char* name, uint64_t file_count, Build&& build_it) {
   const std::chrono::duration<double> took = monotonic_now() - begin;
   const uint64_t after = resident_bytes();
   const double each = static_cast<double>(after - before) / static_cast<double>(file_count);
-  fmt::print("{:<26} {:6.1f} bytes a file {:6.0f} ms\n", name, each, took.count() * 1e3);
+  fmt::print("{:<26} {:6.1f} bytes per file {:6.0f} ms\n", name, each, took.count() * 1e3);
   asm volatile("" : : "r"(&held) : "memory");
 }
 
@@ -92,7 +93,7 @@ int main(int argc, char** argv) {
         dataset.path(dataset.extent(millrace::data::SampleId{i * 7919 % file_count}).file).size();
   }
   const std::chrono::duration<double> took = millrace::monotonic_now() - begin;
-  fmt::print("a path by its sample, in any order: {:.0f} ns\n",
+  fmt::print("lookup of a path by its sample, in random order: {:.0f} ns\n",
              took.count() * 1e9 / static_cast<double>(file_count));
   asm volatile("" : : "r"(sum) : "memory");
   return 0;

@@ -1,14 +1,15 @@
-// What the choice of an engine is worth to the loader: one read at a time (posix), many in flight
-// (uring), and the choice by measurement (auto), with the page cache warm and cold.
+// What the choice of an engine gains for the loader: one read at a time (posix), many in flight
+// (uring), and the choice by measurement (auto), with a warm and a cold page cache.
 //
-//   bench_engine_choice [ROUNDS] [DIRECTORY] [ONLY]     needs 700 MB there; all of it is removed
+//   bench_engine_choice [ROUNDS] [DIRECTORY] [ONLY]     needs 700 MB there; removes them
 //
-// ONLY is a part of a title ("cold, 2 threads"): the others are left out.
+// ONLY is a part of a title ("cold, 2 threads"); other cases are skipped.
 //
-// Samples of 4 KiB and 128 KiB, all in one file and a file each, shuffled, in batches of 64, 1 and
-// 2 threads. Cold: the files are dropped from the page cache (POSIX_FADV_DONTNEED) before each run;
-// what the device itself caches stays, and so do the names and inodes of the kernel. Contenders run
-// in turn, round after round; the best round of each counts. The first is what others are held to.
+// Samples have 4 KiB and 128 KiB, all in one file or one file each. They are shuffled, in batches
+// of 64, with 1 and 2 threads. Cold: the files are dropped from the page cache
+// (POSIX_FADV_DONTNEED) before each run, but not from the cache of the device; names and inodes
+// also stay in the kernel. Contenders run in turn, round after round; the best round of each
+// counts. The others are compared with the first.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -50,8 +51,8 @@ struct Samples {
   std::string name;
   size_t sample_bytes;
   uint64_t count;
-  std::filesystem::path directory;  // of a file a sample; or
-  std::filesystem::path file;       // all in one
+  std::filesystem::path directory;  // with one file per sample; or
+  std::filesystem::path file;       // all samples in one file
 };
 
 std::shared_ptr<const data::SampleSource> open(const Samples& samples, const std::string& engine) {
@@ -70,7 +71,7 @@ std::vector<Samples> make_samples(const std::filesystem::path& directory, size_t
                                   uint64_t count) {
   const std::string size = fmt::format("{} KiB", sample_bytes >> 10);
   Samples one{size + ", all in one file", sample_bytes, count, {}, directory / (size + ".raw")};
-  Samples each{size + ", a file a sample", sample_bytes, count, directory / size, {}};
+  Samples each{size + ", one file per sample", sample_bytes, count, directory / size, {}};
   std::filesystem::create_directory(each.directory);
   const File all = must(File::open(one.file, O_WRONLY | O_CREAT));
   std::vector<uint64_t> words(sample_bytes / 8);
@@ -82,13 +83,13 @@ std::vector<Samples> make_samples(const std::filesystem::path& directory, size_t
     const auto path = each.directory / fmt::format("{:06}.raw", i);
     must(must(File::open(path, O_WRONLY | O_CREAT)).write_at(0, bytes));
   }
-  sync();  // what is not on the device cannot be dropped
+  sync();  // dirty pages cannot be dropped
   return {std::move(one), std::move(each)};
 }
 
 void drop(const std::filesystem::path& path) {
   const File file = must(File::open(path, O_RDONLY));
-  if (posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED) != 0) give_up("cannot drop a file");
+  if (posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED) != 0) give_up("cannot drop a file from the page cache");
 }
 
 void drop(const Samples& samples) {
@@ -135,8 +136,7 @@ void compare_ways(const Samples& samples, bool is_cold, uint32_t threads, int ro
   std::vector<Cost> best(std::size(kWays));
   for (int round = 0; round < rounds; ++round) {
     for (size_t turn = 0; turn < std::size(kWays); ++turn) {
-      // Another one is first in every round: a virtual disk may grant the first ones more than
-      // those that come later.
+      // Another contender is first in every round: a virtual disk may serve the first ones faster.
       const size_t i = (turn + static_cast<size_t>(round)) % std::size(kWays);
       if (is_cold) drop(samples);
       const Cost cost = run_once(samples, kWays[i], threads, is_cold ? 1 : 3);
@@ -151,7 +151,7 @@ void compare_ways(const Samples& samples, bool is_cold, uint32_t threads, int ro
                {.title = "of posix", .align = kRight},
                {.title = "CPU s/1k", .align = kRight},
                {.title = "of posix", .align = kRight},
-               {.title = "reads by, at the end of the last round"}});
+               {.title = "engine at the end of the last round"}});
   for (size_t i = 0; i < std::size(kWays); ++i) {
     std::string reads = best[i].reads.engine;
     for (const auto& way : best[i].reads.measured) {

@@ -1,12 +1,12 @@
-// What the end of an epoch costs training: the wait for the first batches of the next one, and the
-// reads in vain where none follows.
+// What the end of an epoch costs training: the wait for the first batches of the next epoch, and
+// the useless reads if no epoch follows.
 //
 //   bench_epoch_ends [EPOCHS]
 //
-// The source answers as a device far away would: most reads in 1 ms, one of 50 in 10 ms. Eight
-// threads and batches of 32 make a batch in about 5 ms; a step takes as long as a batch, or a fifth
-// longer, so that a stock of batches can be had. The queue holds eight. Epochs of 40 steps follow
-// each other at once, or after 100 ms of validation.
+// The source behaves like a remote device: most reads take 1 ms, one in 50 takes 10 ms. Eight
+// threads make a batch of 32 in about 5 ms. A step takes as long as a batch, or a fifth longer, so
+// that batches can accumulate. The queue holds eight batches. Epochs of 40 steps follow each other
+// at once, or after 100 ms of validation.
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -57,7 +57,7 @@ struct Waits {
   double first_ms = 0;   // for the first batch of a later epoch, the mean
   double begin_ms = 0;   // for the first ten together, the mean
   double step_ms = 0;    // for any batch of a later epoch, the mean
-  uint64_t in_vain = 0;  // reads
+  uint64_t useless_reads = 0;
 };
 
 struct Pace {
@@ -87,7 +87,7 @@ Waits run(const Pace& pace, uint64_t epochs) {
     std::this_thread::sleep_for(pace.between_epochs);
   }
   const auto later = static_cast<double>(epochs - 1);
-  loader.reset();  // what is under way ends
+  loader.reset();  // waits for reads in flight
   return {waits.first_ms / later, waits.begin_ms / later, waits.step_ms / later / kSteps,
           source->read_count - epochs * source->sample_count()};
 }
@@ -95,7 +95,7 @@ Waits run(const Pace& pace, uint64_t epochs) {
 void run_all(uint64_t epochs) {
   std::vector<Table::Column> columns;
   for (const char* title : {"step", "between epochs", "first batch, ms", "first ten, ms",
-                            "any batch, ms", "reads in vain"}) {
+                            "any batch, ms", "useless reads"}) {
     columns.push_back({.title = title, .align = Table::Align::kRight});
   }
   Table table(columns);
@@ -104,7 +104,7 @@ void run_all(uint64_t epochs) {
     table.add_row({fmt::format("{} us", pace.step.count()),
                    fmt::format("{} ms", pace.between_epochs.count()),
                    fmt::format("{:.2f}", waits.first_ms), fmt::format("{:.2f}", waits.begin_ms),
-                   fmt::format("{:.3f}", waits.step_ms), fmt::format("{}", waits.in_vain)});
+                   fmt::format("{:.3f}", waits.step_ms), fmt::format("{}", waits.useless_reads)});
   }
   fmt::print("{}\n", table.render(inspect_terminal(1)));
 }

@@ -1,17 +1,18 @@
-// What the exchange of partial local shuffling costs: milliseconds a sample of 100 KB between two
-// ranks, and the share of it that 300 ms of compute hide.
+// What the exchange of partial local shuffling costs: milliseconds per sample of 100 KB between two
+// ranks, and the share of it that overlaps with 300 ms of compute.
 //
 //   mpirun -np 2 bench_exchange_costs [DIRECTORY]
 //
-// The storages of the ranks are made below DIRECTORY (the temporary directory), as on two nodes
-// each on its own. Back to back: epochs with no compute, so that all of it is waited for. Hidden:
-// epochs of 300 ms of compute in ten iterations, which a core of each rank is busy with. The target
-// is 0.1 ms a sample and 95 % hidden. CPU is the whole process's, back to back, with what it takes
-// to make the epoch durable: of use where other jobs load the machine.
+// The ranks make their storages in DIRECTORY (by default the temporary directory), as if each were
+// on its own host. Back to back: epochs without compute, so that ranks wait for the whole exchange.
+// Overlapped: epochs with 300 ms of compute in ten iterations, which keep one core per rank busy.
+// The target is 0.1 ms per sample, and 95 % overlapped. CPU is the time of the whole process, back
+// to back, including the time to make the epoch durable; it is meaningful even if other jobs load
+// the machine.
 //
-// The floor is what the bytes need at least: a sample is read from a file, sent by MPI with no
-// thread in between, and the peer's written to a file, with memory that is used again; no checksum,
-// no ownership, no plan. The program initializes MPI itself for it.
+// The floor is what the bytes need at least: read a sample from a file, send it with MPI without a
+// thread in between, and write the peer's sample to a file, all with reused memory; no checksum, no
+// ownership, no plan. The program itself initializes MPI for this.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <mpi.h>
@@ -41,7 +42,7 @@ using namespace millrace::loader;
 
 constexpr uint64_t kSampleBytes = 100'000;
 constexpr uint64_t kSamplesPerRank = 2560;
-constexpr double kFraction = 0.2;  // with two ranks, half of the targets are the rank itself
+constexpr double kFraction = 0.2;  // with two ranks, half of the exchanged samples stay on their rank
 constexpr int kRounds = 7;
 
 double ms(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
@@ -70,7 +71,7 @@ Status stage(LocalStorage& storage, comm::Comm& comm) {
   return commit_together(storage, comm, put_all());
 }
 
-// The parts of the floor, in milliseconds a sample.
+// The parts of the floor, in milliseconds per sample.
 struct Floor {
   double read = 0;
   double send = 0;  // and receive
@@ -95,7 +96,7 @@ void trade(int peer, std::string& mine, std::string& theirs) {
   MPI_Waitall(2 * kWindow, requests.data(), MPI_STATUSES_IGNORE);
 }
 
-// Over files as large as the storages. REQUIRES: two ranks
+// Uses files as large as the storages. REQUIRES: two ranks
 Result<Floor> floor_costs(const std::filesystem::path& directory, int peer) {
   ASSIGN_OR_RETURN(const File file, File::open(directory / "floor", O_RDWR | O_CREAT | O_TRUNC));
   std::string mine(kWindow * kSampleBytes, 'x');
@@ -124,10 +125,10 @@ Result<Floor> floor_costs(const std::filesystem::path& directory, int peer) {
   return best;
 }
 
-// One epoch; what it added to the stats.
+// Runs one epoch, and returns what it added to the stats.
 struct Cost {
   double moving_ms_per_sample = 0;
-  double cpu_ms_per_sample = 0;  // of the whole process: both directions
+  double cpu_ms_per_sample = 0;  // of the whole process, for both directions
   double preparing_ms = 0;
   double hidden = 0;
   double agreeing_ms = 0;
@@ -138,7 +139,7 @@ Result<Cost> epoch_cost(Exchange& exchange, int iterations) {
   const auto cpu_before = process_cpu_time();
   RETURN_IF_ERROR(exchange.start());
   for (int i = 0; i < iterations; ++i) {
-    // The share of an iteration may go while it is computed.
+    // The samples of an iteration may move while it computes.
     RETURN_IF_ERROR(
         exchange.advance(static_cast<uint64_t>(i) + 1, static_cast<uint64_t>(iterations)));
     compute(30ms);
@@ -175,10 +176,10 @@ Status measure(comm::Comm& comm, const std::filesystem::path& directory) {
   ASSIGN_OR_RETURN(const Floor floor, floor_costs(directory, rank == 0 ? 1 : 0));
   Exchange exchange(comm, *messages, *storage);
   if (rank == 0) {
-    fmt::print("floor {:.3f} ms a sample: read {:.3f}, plain MPI {:.3f}, write {:.3f}\n",
+    fmt::print("floor {:.3f} ms per sample: read {:.3f}, plain MPI {:.3f}, write {:.3f}\n",
                floor.sum(), floor.read, floor.send, floor.write);
     fmt::print(
-        "                ms a sample   ratio   CPU ms   durable ms   agreeing ms   hidden\n");
+        "              ms per sample   ratio   CPU ms   durable ms   agreeing ms  overlap\n");
   }
   for (const int iterations : {0, 10}) {
     Cost best{.moving_ms_per_sample = 1e9};
@@ -192,7 +193,7 @@ Status measure(comm::Comm& comm, const std::filesystem::path& directory) {
     if (rank != 0) continue;
     const std::string cpu = iterations == 0 ? fmt::format("{:.3f}", best.cpu_ms_per_sample) : "";
     fmt::print("{:14} {:12.3f} {:7.1f} {:>8} {:12.2f} {:13.2f} {:7.1f}%\n",
-               iterations == 0 ? "back to back" : "behind 300 ms", best.moving_ms_per_sample,
+               iterations == 0 ? "back to back" : "with compute", best.moving_ms_per_sample,
                best.moving_ms_per_sample / floor.sum(), cpu, best.preparing_ms, best.agreeing_ms,
                100 * hidden[hidden.size() / 2]);
   }

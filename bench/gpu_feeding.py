@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Whether the data keeps up with the accelerator: a network alone, fed by PyTorch's DataLoader, and fed by Millrace.
+"""Whether the data keeps up with the accelerator: a network alone, with PyTorch's DataLoader, and with Millrace.
 
-    bench/gpu_feeding.sh                      # builds the package, then runs this: for a machine with a GPU
-    bench/gpu_feeding.py --device cpu --model tiny --batch 16 --seconds 5     # to see that it works
+    bench/gpu_feeding.sh                      # builds the package, then runs this; needs a machine with a GPU
+    bench/gpu_feeding.py --device cpu --model tiny --batch 16 --seconds 5     # to check that it works
 
-A ResNet-50 in bf16 with batches of 256 trains on JPEGs of about 90 KB with random resized crops to 224. Prints images a
-second of the three, in one run and interleaved, and their ratio to the network alone. The DataLoader has its
-best chance: torchvision's decoder on tensors, pinned memory, persistent workers, and the best of several numbers of workers."""
+Trains a ResNet-50 in bf16 with batches of 256 on JPEGs of about 90 KB, with random resized crops to 224. Prints images
+per second of the three, interleaved in one run, and their ratio to the network alone. The DataLoader gets its best
+configuration: torchvision's decoder on tensors, pinned memory, persistent workers, and the best of several numbers of
+workers."""
 
 import argparse
 import json
@@ -29,7 +30,7 @@ class Tiny(torch.nn.Sequential):
 
 
 class Trainer:
-    """One step of training on a batch of uint8 images; what comes before it is the loader's affair."""
+    """One training step on a batch of uint8 images. Everything before it is up to the loader."""
 
     def __init__(self, arguments):
         self.device = torch.device(arguments.device)
@@ -81,7 +82,7 @@ def images_per_second(trainer, batches, seconds, warm_up):
         trainer.step(images, labels)
         count += len(images)
         if count % (20 * len(images)) == 0:
-            trainer.wait()  # the queue of the GPU must not hide who waits for whom
+            trainer.wait()  # otherwise the queue of the GPU would hide who waits for whom
     trainer.wait()
     return count / (time.perf_counter() - begin)
 
@@ -132,7 +133,7 @@ def main():
     parser.add_argument("--workers", type=int, nargs="+", default=[os.cpu_count()])
     parser.add_argument("--threads", type=int, nargs="+", default=[os.cpu_count()])
     parser.add_argument("--compile", action="store_true", help="torch.compile the step")
-    parser.add_argument("--keep", metavar="DIRECTORY", help="where the JPEGs lie or are left")
+    parser.add_argument("--keep", metavar="DIRECTORY", help="directory of the JPEGs; they are made there if it has none")
     parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
     arguments.directory = os.path.abspath(arguments.keep or tempfile.mkdtemp(prefix="millrace-gpu-"))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Python package on this machine, with what it has, and measures whether the data keeps up with its GPU.
-# Arguments go to bench/gpu_feeding.py.
+# Builds the Python package on this machine, with the libraries that it has, and measures whether the data keeps up
+# with its GPU. Arguments go to bench/gpu_feeding.py.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}

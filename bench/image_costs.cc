@@ -1,10 +1,10 @@
-// Image costs: what a JPEG costs on its way into a batch, beside libjpeg-turbo alone.
+// Image costs: what it costs to decode a JPEG into a batch, compared with libjpeg-turbo alone.
 //
-// bench_image_costs DIRECTORY [ROUNDS]: every .jpg of the directory, in memory; the contenders in
-// turn; for each the least CPU time of the rounds, in microseconds an image. One thread.
-// image_costs.py makes the images and runs torchvision and Pillow in between.
+// bench_image_costs DIRECTORY [ROUNDS]: loads every .jpg of the directory into memory and runs the
+// contenders in turn. Prints the minimum CPU time of the rounds, in microseconds per image. One
+// thread. image_costs.py makes the images, and runs torchvision and Pillow in between.
 #include <cstdio>
-// jpeglib.h wants FILE.
+// jpeglib.h needs FILE.
 #include <fmt/core.h>
 #include <jpeglib.h>
 
@@ -32,11 +32,11 @@ using Samples = std::vector<std::string>;
 
 struct Contender {
   std::string name;
-  std::function<void()> run;  // over all samples
+  std::function<void()> run;  // decodes all samples
   double best_us = 1e300;
 };
 
-// What a program does that calls the library itself and keeps its handle.
+// A program that calls the library directly and reuses its handle.
 void decode_by_libjpeg(const Samples& samples, std::vector<uint8_t>& out) {
   jpeg_decompress_struct handle{};
   jpeg_error_mgr errors{};
@@ -66,7 +66,7 @@ void fail_run(const Error& error) {
 std::function<void()> decoding(const Samples& samples, const ImageOptions& options) {
   auto made = ImageDecoder::create(options);
   if (!made.ok()) fail_run(made.error());
-  // Shared by the copies a std::function makes of itself.
+  // Shared by the copies of the std::function.
   const std::shared_ptr<const ImageDecoder> decoder = *std::move(made);
   return [decoder, &samples] {
     static uint64_t epoch = 0;
@@ -93,7 +93,7 @@ Samples read_samples(const std::string& directory) {
   return samples;
 }
 
-// Of all of them, as whole images go into one batch.
+// The common size: whole images in one batch must have the same size.
 image::Size size_of(const std::string& sample) {
   auto reader = format::JpegReader::create({});
   if (!reader.ok()) fail_run(reader.error());

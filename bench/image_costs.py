@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What a JPEG costs on its way into a batch: Millrace beside libjpeg-turbo alone, torchvision and Pillow.
+"""What it costs to decode a JPEG into a batch: Millrace compared with libjpeg-turbo alone, torchvision and Pillow.
 
     bench/image_costs.py                       # from the root, after cmake --workflow --preset bench
     bench/image_costs.py --rounds 20 --images 200 --directory DIR
 
-Makes photographs of noise (500 x 375, some 95 kB, 4:2:0, quality 90) unless DIR has some, then runs the contenders in
-turn, one thread each. Prints CPU time an image, the least of the rounds, and ratios. The Python that runs it is the one
-whose torchvision is measured; without torchvision there is Millrace and libjpeg-turbo alone."""
+Makes images of noise (500 x 375, about 95 kB, 4:2:0, quality 90) unless DIR has some, then runs the contenders in turn,
+with one thread each. Prints the CPU time per image, the minimum of the rounds, and ratios. It measures the torchvision
+of the Python that runs it; without torchvision, only Millrace and libjpeg-turbo."""
 
 import argparse
 import io
@@ -24,7 +24,7 @@ OCTAVES = range(1, 8)
 
 
 def landscape(random) -> numpy.ndarray:
-    """Noise of all sizes, the large ones strongest, most of it in brightness."""
+    """Noise on all scales, strongest on large scales, mostly in brightness."""
     pixels = numpy.full((HEIGHT, WIDTH, 3), 128.0)
     for octave in OCTAVES:
         shape = (max(2, HEIGHT * 2**octave // 256), max(2, WIDTH * 2**octave // 256), 3)
@@ -37,7 +37,7 @@ def landscape(random) -> numpy.ndarray:
 
 
 def photograph(random) -> bytes:
-    """Grain is added until the file has the size that photographs of these dimensions have."""
+    """Adds grain until the file is as large as a photograph of these dimensions."""
     pixels, grain = landscape(random), random.normal(size=(HEIGHT, WIDTH, 1))
     wanted = random.uniform(75_000, 115_000)
     low, high = 0.0, 60.0
@@ -55,7 +55,7 @@ def torchvision_contenders(files: list) -> dict:
         import torch
         from torchvision.io import ImageReadMode, decode_jpeg
         try:
-            # The newer ones resize bytes as bytes, and are much quicker.
+            # Newer versions resize bytes without converting them, and are much faster.
             from torchvision.transforms.v2 import RandomResizedCrop
         except ImportError:
             from torchvision.transforms import RandomResizedCrop
@@ -119,7 +119,7 @@ def print_ratios(best: dict):
             ("random crop to 224, bytes", "crop", ("libjpeg-turbo", "torchvision crop", "Pillow crop")),
             ("random crop to 224, floats", "crop f32", ("torchvision crop f32", "Pillow crop f32")),
             ("centre crop to 224", "centre", ())):
-        print(f"{title}: {best[ours]:.0f} us of CPU an image")
+        print(f"{title}: {best[ours]:.0f} us of CPU per image")
         for other in others:
             if other in best:
                 print(f"  {other}: {best[other]:.0f} us, {best[other] / best[ours]:.2f}x")

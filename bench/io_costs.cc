@@ -1,7 +1,7 @@
-// What the engines of src/io cost beside the plain system calls, and beside fio where it is there:
-// random reads from the page cache, direct reads with many in flight, and a file a sample.
+// What the engines of src/io cost, compared with plain system calls and, if installed, with fio:
+// random reads from the page cache, direct reads with many in flight, and one file per sample.
 //
-//   bench_io [DIRECTORY]     needs 1.2 GiB there; all of it is removed
+//   bench_io [DIRECTORY]     needs 1.2 GiB there; removes them
 //
 // Contenders run in turn, round after round; the best round of each counts. The first is the floor.
 #include <fcntl.h>
@@ -33,7 +33,7 @@ using io::kBlockBytes;
 constexpr uint64_t kFileBytes = uint64_t{1} << 30;
 constexpr size_t kRounds = 5;
 
-// One thread's part of the reads.
+// The reads of one thread.
 struct Work {
   size_t read_bytes;
   size_t count;
@@ -181,7 +181,7 @@ Way by_queue(QueueUse use, const std::filesystem::path& path) {
 
 // ---- fio ----
 
-// Reads of a second, by itself and not in turn with ours: a second opinion, not a floor.
+// Runs fio for a second, not interleaved with the other contenders: a second opinion, not a floor.
 void ask_fio(const std::filesystem::path& path, const std::string& options) {
   std::vector<std::string> argv = {"fio",
                                    "--name=x",
@@ -205,7 +205,7 @@ void ask_fio(const std::filesystem::path& path, const std::string& options) {
   for (int round = 0; round < 2; ++round) {
     const auto result = run_subprocess(argv, {.timeout = std::chrono::seconds(30)});
     if (!result.ok() || result->exit_code != 0) return;
-    // The eighth of the fields between semicolons is the reads a second.
+    // The eighth field, separated by semicolons, is the number of reads per second.
     size_t at = 0;
     for (int field = 0; field < 7; ++field) at = result->output.find(';', at) + 1;
     best = std::max(best, std::strtod(result->output.c_str() + at, nullptr));
@@ -242,7 +242,7 @@ void direct_reads(const std::filesystem::path& path) {
   }
 }
 
-// open, read, close by the bare calls; the room is a page larger than the file, as a reader has
+// open, read and close with plain calls. The buffer is a page larger than the file, as for a reader
 // that does not know its length.
 void read_by_calls(const std::string& path, MutableByteView out) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

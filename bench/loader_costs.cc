@@ -1,19 +1,19 @@
-// What the loader costs: raw samples of 128 KiB to batches of 64, shuffled, beside the same reads
-// without a loader.
+// What the loader costs: raw samples of 128 KiB, shuffled, in batches of 64, compared with the same
+// reads without a loader.
 //
 //   bench_loader_costs [ROUNDS] [SAMPLES]
 //   bench_loader_costs --once floor|loader PATH THREADS EPOCHS
 //
-// 4,000 samples, a file each and all in one file, in a temporary directory (TMPDIR; 1 GB), warm in
-// the page cache. The floor is as many threads that open, read and close, or pread, the same
-// samples in the same order into a ring as long as the loader's. Floor and loader take turns; the
-// best round of each counts. Then the time to the first batch of the first epoch, from before the
-// loader is opened, and of a later one.
+// 4,000 samples, one file each and all in one file, in a temporary directory (TMPDIR; 1 GB), in the
+// page cache. The floor is the same number of threads, which open, read and close, or pread, the
+// same samples in the same order into a ring of the same length as the loader's. Floor and loader
+// take turns; the best round of each counts. Then it measures the time to the first batch of the
+// first epoch, including the opening of the loader, and of a later epoch.
 //
-// --once reads what lies at PATH, a folder or one file, and prints the epochs after a first as
-// JSON: for loader_peers.py, whose loaders must be compared with a floor of the same files. What
-// was written just now lies in the page cache in larger pieces than what was read from the disk,
-// and is cheaper to copy (docs/design/pipeline.md).
+// --once reads the folder or file PATH, and prints the epochs after the first as JSON.
+// loader_peers.py uses it to compare its loaders with a floor on the same files. New files lie in
+// the page cache in larger pieces than files that were read from disk, and are cheaper to copy
+// (docs/design/pipeline.md).
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -45,7 +45,7 @@ using loader::LoaderOptions;
 
 constexpr size_t kSampleBytes = 128 << 10;
 constexpr uint64_t kBatchSize = 64;
-constexpr uint64_t kRingBatches = 4;  // what the loader has at work, ready and in use
+constexpr uint64_t kRingBatches = 4;  // the batches that the loader has in progress, ready and in use
 constexpr size_t kRingBytes = kRingBatches * kBatchSize * kSampleBytes;
 constexpr uint64_t kEpochs = 3;
 
@@ -73,7 +73,7 @@ Cost measured(uint64_t samples, Work work) {
 
 struct Samples {
   std::string name;
-  std::vector<std::string> files;  // one, or one a sample
+  std::vector<std::string> files;  // one, or one per sample
   std::shared_ptr<const data::SampleSource> source;
 };
 
@@ -91,7 +91,7 @@ void make_samples(const std::filesystem::path& directory, uint64_t count) {
   }
 }
 
-// A folder of files of a sample each, or one file of many.
+// A folder with one file per sample, or one file of many.
 Samples open_samples(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path)) {
     return {
@@ -100,7 +100,7 @@ Samples open_samples(const std::filesystem::path& path) {
         .source = must(format::open_files(
             {.format = "raw", .format_options = {.record_bytes = kSampleBytes}, .paths = {path}}))};
   }
-  Samples samples{.name = "a file a sample"};
+  Samples samples{.name = "one file per sample"};
   for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
     if (entry.is_regular_file()) samples.files.push_back(entry.path());
   }
@@ -108,19 +108,19 @@ Samples open_samples(const std::filesystem::path& path) {
   samples.source =
       must(format::open_folder({.directory = path, .extensions = {}, .has_classes = false}));
   if (samples.files.size() != samples.source->sample_count()) {
-    give_up("the folder has files that are no samples");
+    give_up("the folder has files that are not samples");
   }
   return samples;
 }
 
-// Open, read and close, or pread: nothing else. The samples of a batch one after another.
+// Only open, read and close, or pread. The samples of a batch are read one after another.
 class Floor {
  public:
   Floor(const Samples& samples, uint32_t thread_count, uint64_t epochs)
       : samples_(samples), thread_count_(thread_count) {
     if (samples.files.size() == 1) file_ = must(File::open(samples.files[0], O_RDONLY));
     memory_ = must(loader::BatchMemory({.buffer_bytes = kRingBytes}).take());
-    // The pages are there before the clock runs.
+    // Touches the pages before the clock starts.
     std::fill_n(memory_.get(), kRingBytes, std::byte{0});
     auto loader = must(Loader::open(options()));
     const auto& order = loader->order();
@@ -172,7 +172,7 @@ class Floor {
   const Samples& samples_;
   uint32_t thread_count_;
   File file_;
-  std::shared_ptr<std::byte> memory_;  // the loader's kind, so that huge pages serve both
+  std::shared_ptr<std::byte> memory_;  // allocated like the loader's, so that both use huge pages
   std::vector<uint64_t> order_;
 };
 
@@ -217,7 +217,7 @@ LoaderRun run_loader(const Samples& samples, uint32_t thread_count) {
         keep(batch->fields[0].bytes[0]);
       }
     }
-    if (rows != count) give_up("the loader did not give every sample");
+    if (rows != count) give_up("the loader did not return every sample");
   });
   return run;
 }
@@ -262,7 +262,7 @@ void run(int rounds, uint64_t count) {
   fmt::print("{}\n", table.render(inspect_terminal(1)));
 }
 
-// ---- once, of what is there ---------------------------------------------------------------------
+// ---- --once: existing files ---------------------------------------------------------------------
 
 struct Once {
   std::string what;  // floor, or the loader without Python
@@ -271,7 +271,7 @@ struct Once {
   uint64_t epochs = 1;
 };
 
-// One epoch; the time to its first batch, in ms.
+// Runs one epoch, and returns the time to its first batch, in ms.
 double load_epoch(Loader& loader, uint64_t epoch) {
   const auto begun = monotonic_now();
   double first_ms = 0;

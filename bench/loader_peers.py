@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""What feeding a training costs: Millrace's loader beside PyTorch's DataLoader, WebDataset, MosaicML Streaming, litData
-and SPDL, and the C++ floor, in one run.
+"""What it costs to load data: Millrace's loader compared with PyTorch's DataLoader, WebDataset, MosaicML Streaming,
+litData and SPDL, and with the C++ floor, in one run.
 
-    bench/peers.sh loaders VENV                       # once: the peers, into an environment of their own
+    bench/peers.sh loaders VENV                       # once: installs the peers into an environment
     bench/loader_peers.py --python VENV/bin/python    # from the root, after cmake --workflow --preset bench
 
-Raw samples of 128 KiB (a file each, and in each peer's own format) and JPEGs of 500 x 375 become torch batches of 64 in
-a new order every epoch. Each loader runs in a process of its own; its CPU time is that of the process and of its workers.
-Rounds are interleaved, and the best of each is shown: samples a second of the epochs after the first, CPU seconds
-a thousand samples, and milliseconds to the first batch of the first and of a later epoch. A peer that is not installed is left out, and
-said so.
+Loads raw samples of 128 KiB (one file each, and in each peer's own format) and JPEGs of 500 x 375 into torch batches of
+64, in a new order every epoch. Each loader runs in a separate process; CPU time is that of the process and its workers.
+Rounds are interleaved, and the best of each is shown: samples per second of the epochs after the first, CPU seconds per
+thousand samples, and milliseconds to the first batch of the first and of a later epoch. Peers that are not installed
+are skipped and listed.
 
-The floor (open, read and close, or pread, by as many threads) reads the same files in the same rounds: the CPU's speed
-changes from minute to minute, and files just written lie in the page cache in larger pieces than files read from a disk."""
+The floor (open, read and close, or pread, with as many threads) reads the same files in the same rounds: the speed of
+the CPU changes from minute to minute, and new files lie in the page cache in larger pieces than files that were read
+from disk."""
 
 import argparse
 import json
@@ -43,7 +44,7 @@ def make_raw(directory, count):
 
 
 def make_jpeg(path_and_seed):
-    """Photographs have noise: entropy decoding is most of the work, as it is there."""
+    """Adds noise, so that, as for photographs, most of the work is entropy decoding."""
     import numpy
     from PIL import Image
     path, seed = path_and_seed
@@ -90,7 +91,7 @@ def make_litdata(directory):
     writer.merge()
 
 
-# ---- the loaders: each gives a function that makes the batches of an epoch -----------------------
+# ---- the loaders: each returns a function that makes the batches of an epoch -----------------------
 
 def of_bytes(raw):
     import torch
@@ -157,7 +158,7 @@ def spdl_raw(directory, workers):
         return torch.stack(rows)
 
     class Epochs:
-        """A task is a batch: tasks of one sample each cost several times as much."""
+        """One task per batch: tasks of one sample each cost several times as much."""
 
         def __iter__(self):
             order = random.sample(paths, len(paths))
@@ -206,7 +207,7 @@ def millrace_jpeg(directory, workers):
     return millrace.DataLoader(data, BATCH, shuffle=True, num_threads=max(workers, 1))
 
 
-# By bench_loader_costs: what it runs, and the samples.
+# Run by bench_loader_costs: what to run, and the samples.
 PROGRAMS = {
     "C++ floor: open, read, close": ("floor", "raw"),
     "C++ loader, a file a sample": ("loader", "raw"),
@@ -240,7 +241,7 @@ LOADERS = {
 }
 
 
-# ---- one loader, in a process of its own ---------------------------------------------------------
+# ---- one loader, in a separate process ---------------------------------------------------------
 
 def cpu_seconds():
     both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -248,7 +249,7 @@ def cpu_seconds():
 
 
 def workers_cpu_seconds():
-    """Of children that still run, which RUSAGE_CHILDREN leaves out."""
+    """CPU time of running children, which RUSAGE_CHILDREN does not include."""
     total = 0
     ticks = os.sysconf("SC_CLK_TCK")
     waiting = [os.getpid()]
@@ -272,8 +273,8 @@ def first_tensor(batch):
 
 
 def measure(kind, name, workers, directory, epochs):
-    """Runs in the child: the first epoch starts workers and fills caches, and is not counted. The others are, as one stretch
-    from the end of the first: the best of single epochs would be the one that most was read ahead for."""
+    """Runs in the child. The first epoch starts workers and fills caches, and does not count. The others count as one
+    interval from the end of the first: the best single epoch would be the one for which most was prefetched."""
     import torch
     torch.set_num_threads(1)
     make = next(make for label, make, _, _ in LOADERS[kind] if label == name)
@@ -347,7 +348,7 @@ def make_datasets(arguments):
         done = subprocess.run([arguments.python, "-c", script + call], stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
-            print("%s: its dataset was not made: %s" % (module, done.stderr.strip().splitlines()[-1:]), file=sys.stderr)
+            print("%s: cannot make its dataset: %s" % (module, done.stderr.strip().splitlines()[-1:]), file=sys.stderr)
     open(arguments.directory + "/made", "w").close()
 
 
@@ -362,7 +363,7 @@ def is_there(arguments, name, module):
 
 
 def show_floor_ratios(results):
-    """Of the bests. The C++ loader's says what of it is Python's and torch's."""
+    """Ratios of the best rounds. That of the C++ loader shows what Python and torch add."""
     for (name, workers), ours in results.items():
         floor = results.get((FLOORS.get(name), workers))
         if floor:
@@ -384,7 +385,7 @@ def show(kind, results):
     least = min((r["cpu"] for is_ours, r in loaders if not is_ours), default=0)
     own = min((r["cpu"] for is_ours, r in loaders if is_ours), default=0)
     if own and least:
-        print("samples a CPU second: %.2f times those of the peer that needs least" % (least / own))
+        print("samples per CPU second: %.2f times those of the most efficient peer" % (least / own))
     show_floor_ratios(results)
 
 
@@ -396,15 +397,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default="/usr/bin/python3", help="the Python that has torch and the peers")
     parser.add_argument("--build", default="build/release")
-    parser.add_argument("--package", default="build/release/python", help="where the package millrace lies")
+    parser.add_argument("--package", default="build/release/python", help="directory of the package millrace")
     parser.add_argument("--samples", type=int, default=4000)
     parser.add_argument("--jpegs", type=int, default=1000)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--patience", type=int, default=180, metavar="SECONDS", help="with one loader")
-    parser.add_argument("--only", choices=sorted(LOADERS), help="one kind of samples")
-    parser.add_argument("--no-peers", action="store_true", help="Millrace and its floor alone")
-    parser.add_argument("--keep", metavar="DIRECTORY", help="where the datasets lie or are left for the next run")
+    parser.add_argument("--patience", type=int, default=180, metavar="SECONDS", help="the longest that one loader may take")
+    parser.add_argument("--only", choices=sorted(LOADERS), help="measure only this kind of samples")
+    parser.add_argument("--no-peers", action="store_true", help="measure only Millrace and its floor")
+    parser.add_argument("--keep", metavar="DIRECTORY", help="directory to keep the datasets in for the next run")
     parser.add_argument("--json", metavar="FILE")
     arguments = parser.parse_args()
     arguments.directory = os.path.abspath(arguments.keep or tempfile.mkdtemp(prefix="millrace-bench-"))
@@ -430,7 +431,7 @@ def main():
                         results[name, workers] = better(results.get((name, workers)), result)
             show(kind, results)
             if absent:
-                print("left out: " + ", ".join(sorted(absent)))
+                print("skipped: " + ", ".join(sorted(absent)))
             everything[kind] = [dict(result, name=name, workers=workers) for (name, workers), result in results.items()]
         if arguments.json:
             with open(arguments.json, "w") as file:

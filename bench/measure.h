@@ -1,7 +1,7 @@
-// Measure: times several ways to do one thing against each other, so that a ratio can be believed.
+// Measure: compares the times of several ways to do one thing, so that the ratios are reliable.
 //
-// The contenders run in turn, round after round, so that a machine that slows down slows all of
-// them; the least of the rounds is what each takes when nothing gets in its way. CPU time of the
+// The contenders run in turn, round after round, so that a slowdown of the machine affects all of
+// them. The minimum of the rounds is the time without disturbance. It measures the CPU time of the
 // process, so that a contender with threads pays for them. The first contender is the floor.
 #pragma once
 
@@ -20,10 +20,10 @@ namespace millrace::bench {
 
 struct Contender {
   std::string name;
-  std::function<void()> run;  // all of `operations`
+  std::function<void()> run;  // does all `operations`
 };
 
-// Prints a line a contender: nanoseconds an operation, and the ratio to the first.
+// Prints one line per contender: nanoseconds per operation, and the ratio to the first.
 inline void compare(const std::string& title, size_t operations, std::vector<Contender> contenders,
                     int rounds = 15) {
   std::vector<double> best_ns(contenders.size(), 1e300);
@@ -45,7 +45,7 @@ inline void compare(const std::string& title, size_t operations, std::vector<Con
   fmt::print("{}\n", table.render(inspect_terminal(1)));
 }
 
-// Keeps the compiler from leaving out what computes `value`.
+// Keeps the compiler from optimising away the computation of `value`.
 template <typename T>
 void keep(const T& value) {
   asm volatile("" : : "r,m"(value) : "memory");

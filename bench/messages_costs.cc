@@ -1,9 +1,10 @@
-// What messages between two ranks cost, beside plain MPI in the same run: time a message, what
-// hides behind compute, and what a rank costs that serves and is not asked.
+// What messages between two ranks cost, compared with plain MPI in the same run: the time per
+// message, the share that overlaps with compute, and the cost of a rank that serves but is not
+// asked.
 //
 // usage: mpirun -np 2 bench_messages
 //
-// The program initializes MPI itself, for the floor; the messages live beside it.
+// The program initializes MPI itself, for the floor; the messages use the same MPI.
 #include <fmt/core.h>
 #include <mpi.h>
 
@@ -28,7 +29,7 @@ using comm::Ticket;
 
 constexpr MessageTag kTag{1};
 constexpr MessageTag kServed{2};
-constexpr size_t kWindow = 16;  // messages under way at once
+constexpr size_t kWindow = 16;  // messages in flight at once
 
 struct Ranks {
   comm::Comm& comm;
@@ -74,7 +75,7 @@ void our_window(const Ranks& ranks, const std::string& mine, bool gives_back) {
   for (const Ticket ticket : sent) keep(ranks.messages.wait(ticket).ok());
 }
 
-// Microseconds a message in one direction, the least of the rounds; both ranks send.
+// Microseconds per message in one direction, the minimum of the rounds; both ranks send.
 void stream_costs(const Ranks& ranks, size_t size_bytes) {
   const std::string mine(size_bytes, 'x');
   std::vector<std::string> theirs(kWindow, std::string(size_bytes, '\0'));
@@ -99,9 +100,9 @@ void stream_costs(const Ranks& ranks, size_t size_bytes) {
       size_bytes, kWindow, least[kPlain], least[kOurs], least[kOursGivenBack]);
 }
 
-// ---- a question and its answer ----
+// ---- a request and its answer ----
 
-// `pause` before each, so that the server sleeps.
+// Pauses before each request, so that the server sleeps.
 void ask_costs(const Ranks& ranks, size_t size_bytes, std::chrono::microseconds pause) {
   ranks.meet();
   if (ranks.speaks()) {
@@ -123,7 +124,7 @@ void ask_costs(const Ranks& ranks, size_t size_bytes, std::chrono::microseconds 
   ranks.meet();
 }
 
-// ---- behind compute ----
+// ---- overlapped with compute ----
 
 void compute_for(std::chrono::nanoseconds duration) {
   const auto until = monotonic_now() + duration;
@@ -134,7 +135,7 @@ void compute_for(std::chrono::nanoseconds duration) {
   }
 }
 
-// Of all threads but this one, so far: what the messages take from the training.
+// CPU time of all other threads so far: what the messages take from the training.
 double other_threads_micros() {
   timespec own{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own);
@@ -143,8 +144,8 @@ double other_threads_micros() {
 }
 
 struct Hidden {
-  double arrived = 0;        // the share that was there when compute ended
-  double thread_micros = 0;  // CPU time that the other threads took meanwhile
+  double arrived = 0;        // the share that had arrived when compute ended
+  double thread_micros = 0;  // CPU time of the other threads during compute
   double left_micros = 0;    // to finish the rest
 };
 
@@ -178,7 +179,7 @@ Hidden hide_plain(comm::Comm& comm, const std::string& mine, std::vector<std::st
                     &requests[kHiddenCount + i]);
         }
       },
-      [&] {  // by their last byte, since to ask MPI is to let it move them
+      [&] {  // checks the last byte, because a call of MPI would move the messages
         const auto here = [](const std::string& bytes) { return bytes.back() == 'x'; };
         return static_cast<double>(std::count_if(theirs.begin(), theirs.end(), here)) /
                kHiddenCount;
@@ -217,7 +218,7 @@ void print_hidden(Rank own, const char* name, const Hidden& hidden) {
       kHiddenCount, name, 100 * hidden.arrived, hidden.thread_micros, hidden.left_micros);
 }
 
-// ---- a rank that serves and is not asked ----
+// ---- a rank that serves but is not asked ----
 
 double idle_cpu_percent(const Ranks& ranks) {
   ranks.meet();
@@ -236,7 +237,7 @@ int measure() {
   comm::Comm& ours = **connected;
   const Rank own = ours.rank();
   const std::string mine(550'000, 'x');
-  for (int round = 0; round < 3; ++round) {  // before there is a thread, which drives all of MPI
+  for (int round = 0; round < 3; ++round) {  // before the message thread starts, which would drive MPI too
     std::vector<std::string> theirs(kHiddenCount, std::string(mine.size(), '\0'));
     print_hidden(own, "plain MPI", hide_plain(ours, mine, theirs));
   }
@@ -255,7 +256,7 @@ int measure() {
   for (const size_t size_bytes : {1'000, 100'000, 550'000}) stream_costs(ranks, size_bytes);
   for (const auto pause : {0us, 200us, 20'000us}) ask_costs(ranks, 100'000, pause);
   const double idle = idle_cpu_percent(ranks);
-  if (ranks.speaks()) fmt::print("a rank that serves and is not asked: {:.2f} % of a core\n", idle);
+  if (ranks.speaks()) fmt::print("a rank that serves but is not asked: {:.2f} % of a core\n", idle);
   ranks.meet();
   return 0;
 }

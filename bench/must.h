@@ -1,4 +1,4 @@
-// must: a value, or the end of the benchmark with what went wrong.
+// must: returns the value, or ends the benchmark with the error message.
 #pragma once
 
 #include <errno.h>  // program_invocation_short_name

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes an environment with a peer to measure against, from PyPI: bench/peers.sh dftracer DIR.
-# Not part of ./quickstart or ./test: what Millrace itself needs comes from the distribution.
+# Makes an environment with a peer to compare with, from PyPI: bench/peers.sh dftracer DIR. Not part
+# of ./quickstart or ./test: all dependencies of Millrace come from the distribution.
 set -eu
 
 usage() {
@@ -11,7 +11,7 @@ usage() {
 [ $# -eq 2 ] || usage
 case "$1" in
   dftracer) package="dftracer==2.2.0" ;;
-  # 6.6 GB where CUDA comes along with torch.
+  # 6.6 GB if torch includes CUDA.
   loaders) package="torch torchvision webdataset litdata mosaicml-streaming spdl" ;;
   perfetto) package="perfetto==0.59.0 protobuf" ;;
   *) usage ;;

@@ -1,4 +1,4 @@
-// What other tools' traces cost: scanning and importing DFTracer's lines, and each export.
+// What traces of other tools cost: scanning and importing DFTracer's lines, and each export.
 #include <fmt/core.h>
 
 #include <cstring>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kEvents = 300'000;
 
-// Reads of 4 KiB from 100 files by four threads, as DFTracer 2.2 writes them with metadata.
+// Reads of 4 KiB from 100 files by four threads, written like DFTracer 2.2 with metadata.
 std::string sample_text() {
   Random random(1);
   std::string text;
@@ -75,7 +75,7 @@ void scan_costs(const std::string& text) {
       5);
 }
 
-// Prints the best of some rounds, with text and events a second.
+// Prints the best of several rounds: text per second, and time per event.
 template <typename Work>
 void print_speed(std::string_view what, size_t text_bytes, Work&& work) {
   double best_s = 1e300;
@@ -87,7 +87,7 @@ void print_speed(std::string_view what, size_t text_bytes, Work&& work) {
     }
     best_s = std::min(best_s, static_cast<double>((process_cpu_time() - start).count()) / 1e9);
   }
-  fmt::print("{:<28} {:>7.0f} MB/s of text {:>7.0f} ns an event\n", what,
+  fmt::print("{:<28} {:>7.0f} MB/s of text {:>7.0f} ns per event\n", what,
              static_cast<double>(text_bytes) / best_s / 1e6, best_s * 1e9 / kEvents);
 }
 
@@ -95,7 +95,7 @@ void file_costs(const std::string& text) {
   const TemporaryDirectory directory = *TemporaryDirectory::create();
   const auto path = [&](const std::string& name) { return (directory.path() / name).string(); };
   std::ofstream(path("in.pfw"), std::ios::binary) << text;
-  fmt::print("CPU time of the process, {} events, the least of five rounds\n", kEvents);
+  fmt::print("CPU time of the process, {} events, the minimum of five rounds\n", kEvents);
   print_speed("import .pfw", text.size(),
               [&] { return interop::import_pfw({path("in.pfw")}, path("t.mrt")).ok(); });
   const auto trace = trace::Trace::open(path("t.mrt"));
@@ -109,7 +109,7 @@ void file_costs(const std::string& text) {
         if (report.ok()) size_bytes = report->size_bytes;
         return report.ok();
       });
-      fmt::print("{:<28} {:>7.1f} bytes an event\n", "", static_cast<double>(size_bytes) / kEvents);
+      fmt::print("{:<28} {:>7.1f} bytes per event\n", "", static_cast<double>(size_bytes) / kEvents);
     }
   }
   print_speed("import .pfw.gz", text.size(),

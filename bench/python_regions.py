@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a region costs a Python program: a decorated call and a `with`, above the same without.
+"""What a region costs a Python program: a decorated call and a `with`, compared with the same code without them.
 
     bench/python_regions.py --build build/release [--dftracer PYTHON]
 
 Every variant runs in the same process as its floor, round after round, and the minimum of the
 rounds counts: the speed of a machine drifts more than a region costs. Traced and untraced are two
-processes. With --dftracer the Python of an environment that has DFTracer is measured beside.
+processes. With --dftracer, it also measures DFTracer in the environment of the given Python.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def main() -> int:
                         help="a build with the part python and the preload library")
     parser.add_argument("--python", default=sys.executable, help="the Python it was built for")
     parser.add_argument("--dftracer", metavar="PYTHON", help="the Python of DFTracer's environment")
-    parser.add_argument("--json", action="store_true", help="print the numbers for a program")
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     parser.add_argument("--child", choices=CHILDREN, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -44,7 +44,7 @@ def main() -> int:
 # ---- the measured process -------------------------------------------------------------------------
 
 def measure(variants: dict) -> dict:
-    """Nanoseconds a call of each variant, above its floor."""
+    """Nanoseconds per call of each variant, minus its floor."""
     best = {name: float("inf") for name in variants}
     for _ in range(ROUNDS):
         for name, (run, _) in variants.items():
@@ -109,7 +109,7 @@ def timed_items(make):
 
 
 class Empty:
-    """The least that `with` can cost in Python."""
+    """The minimum cost of `with` in Python."""
 
     def __init__(self, *_, **__) -> None:
         pass

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What summarising a trace costs: `millrace report` beside Python's gzip and json, and DFTracer's tools where given.
+"""What it costs to summarise a trace: `millrace report` compared with Python's gzip and json and, optionally, DFTracer.
 
     bench/report_costs.py                              # from the root, after cmake --workflow --preset bench
     bench/report_costs.py --events 100M --peer-events 4M --dftracer VENV
-    bench/report_costs.py --trace DIR --ranks 0        # of a trace that is there; the others get rank 0 of it
+    bench/report_costs.py --trace DIR --ranks 0        # an existing trace; the others get rank 0 of it
 
-Prints seconds a million events (wall, CPU) and the peak of memory of each, the least of the rounds. The trace is made by
-bench_trace_generate. The others read .pfw.gz, and get a smaller trace of the same
-job. VENV is an environment made by bench/peers.sh. An index is removed before it is measured again."""
+Prints seconds per million events (wall, CPU) and the peak memory of each, the minimum of the rounds.
+bench_trace_generate makes the trace. The others read .pfw.gz, and get a smaller trace of the same job. VENV is an
+environment made by bench/peers.sh. An index is removed before it is measured again."""
 
 import argparse
 import json
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-# What a script of a few lines would do: count, time and bytes by function.
+# A short script: count, time and bytes by function.
 PYTHON_LOOP = """
 import gzip, json, sys
 totals = {}
@@ -38,7 +38,7 @@ print(sum(total[0] for total in totals.values()))
 
 
 class Cost:
-    """The least of several runs."""
+    """The minimum of several runs."""
 
     def __init__(self):
         self.wall_s = self.cpu_s = self.peak_bytes = float("inf")
@@ -50,7 +50,7 @@ class Cost:
 
 
 def run(command, output=subprocess.DEVNULL):
-    """Wall seconds and what the kernel says of this child and those it waited for."""
+    """Wall seconds, and the resource usage of this child and its children."""
     begin = time.perf_counter()
     child = subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True)
     said = child.stderr.read()
@@ -78,7 +78,7 @@ class Bench:
         self.scratch = scratch
         self.programs = os.path.join(os.path.abspath(arguments.build), "bin")
         self.millrace = os.path.join(self.programs, "millrace")
-        self.rows = []  # what, events, way to run, what to do before
+        self.rows = []  # name, events, command, what to do before
 
     def generate(self, name, events):
         path = os.path.join(self.scratch, name)
@@ -87,7 +87,7 @@ class Bench:
         return path
 
     def prepare(self):
-        """The trace, and what of it the others get."""
+        """The trace, and the part of it that the others get."""
         pfw = os.path.join(self.scratch, "pfw")
         os.mkdir(pfw)
         self.pfw = os.path.join(pfw, "trace.pfw.gz")
@@ -116,13 +116,13 @@ class Bench:
                 os.remove(path)
 
     def ways(self):
-        """(name, events, command, before) of everything that is there."""
+        """(name, events, command, before) of everything that is installed."""
         if has_verb(self.millrace, "report"):
             yield "millrace report --json", self.events, [self.millrace, "report", "--json", self.trace], None
             yield ("millrace report --json, .pfw.gz", self.peer_events,
                    [self.millrace, "report", "--json", self.pfw], None)
         else:
-            print("millrace report: not in this build; left out", file=sys.stderr)
+            print("millrace report: not in this build; skipped", file=sys.stderr)
         yield "millrace info --json", self.events, [self.millrace, "info", "--json", self.trace], None
         yield "Python's gzip and json", self.peer_events, [sys.executable, "-c", PYTHON_LOOP, self.pfw], None
         if not self.arguments.dftracer:
@@ -164,10 +164,10 @@ def amount(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release", help="build tree with the benchmarks")
-    parser.add_argument("--events", type=amount, default="10M", help="of the trace that is made")
-    parser.add_argument("--peer-events", type=amount, default="1M", help="of what the others read")
+    parser.add_argument("--events", type=amount, default="10M", help="size of the generated trace")
+    parser.add_argument("--peer-events", type=amount, default="1M", help="size of the trace that the others read")
     parser.add_argument("--shape", choices=("small", "records"), default="small")
-    parser.add_argument("--trace", help="take this trace and make none")
+    parser.add_argument("--trace", help="use this trace instead of generating one")
     parser.add_argument("--ranks", default="0", help="with --trace: the ranks that the others get")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dftracer", metavar="VENV")

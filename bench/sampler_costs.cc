@@ -1,12 +1,14 @@
-// What a sample's place in an epoch costs: nanoseconds an index and memory, for every order.
+// What it costs to find a sample's position in an epoch: nanoseconds per index, and memory, for
+// every order.
 //
-// The floor is what a loader with a table does, a walk through a vector of 32-bit indices; beside
-// it, one block of Philox. Batches of 256 with the stride of 8 ranks, as a loader asks: its own
-// positions (first = rank, stride = ranks). The target is 40 ns an index, and a billion samples in
-// under 1 MB.
+// The floor is a loader with a table: a walk through a vector of 32-bit indices. One block of
+// Philox is measured too. Batches of 256 with the stride of 8 ranks, as a loader asks for its own
+// positions (first = rank, stride = ranks). The targets are 40 ns per index, and less than 1 MB for
+// a billion samples.
 //
-// Partial shuffling costs the same in every epoch, as this shows, with 8 shards and with 1024; and
-// what a job pays that begins at a late one, beside its first batch, is the plan of an exchange.
+// It also shows that partial shuffling costs the same in every epoch, with 8 and with 1024 shards.
+// A job that starts at a late epoch pays, besides its first batch, only for the plan of one
+// exchange.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -33,7 +35,7 @@ constexpr uint64_t kBatch = 256;
 constexpr uint32_t kRanks = 8;
 constexpr uint64_t kIndicesMax = 1'000'000;
 
-// As many of a rank's positions as make whole batches, all of an epoch where it is not huge.
+// The number of a rank's positions that make whole batches: a whole epoch, unless it is huge.
 uint64_t index_count(uint64_t sample_count) {
   return std::min(sample_count / kRanks, kIndicesMax) / kBatch * kBatch;
 }
@@ -99,7 +101,7 @@ void add_single(const Asked& asked, uint64_t count, std::vector<Contender>& cont
                         }});
 }
 
-// What a job that goes on at a late epoch waits for.
+// What a job waits for that resumes at a late epoch.
 void late_costs(uint64_t sample_count) {
   const auto order = order_of(Shuffle::kPartial, sample_count);
   std::vector<data::SampleId> batch(kBatch);

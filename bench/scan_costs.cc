@@ -1,9 +1,10 @@
-// What each metric of a scan costs an event, beside decoding, which is the floor of any analysis.
+// What each metric of a scan costs per event, compared with decoding, which is the floor of any
+// analysis.
 //
 //   bench_scan_costs TRACE [EVERY]
 //
-// On one thread, over every EVERY-th block (default 1): CPU time an event of reading the blocks, of
-// each metric's observe(), and in all of finish().
+// Uses one thread and every EVERY-th block (default 1). Prints the CPU time per event of reading
+// the blocks and of each metric's observe(), and the total time of finish().
 #include <fmt/core.h>
 #include <time.h>
 
@@ -79,7 +80,7 @@ int run(const std::string& path, size_t every) {
     }
   }
   const auto line = [&](std::string_view name, double spent) {
-    fmt::print("{:12} {:8.1f} ns an event\n", name, spent * 1e9 / static_cast<double>(events));
+    fmt::print("{:12} {:8.1f} ns per event\n", name, spent * 1e9 / static_cast<double>(events));
   };
   fmt::print("{} events; opening {:.2f} s, regions {:.2f} s\n", events, open, prepare);
   line("decoding", seconds[0]);

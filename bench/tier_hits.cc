@@ -1,7 +1,7 @@
-// How many reads a tier saves by each rule of what to keep: the next use (ours), how often it is
-// read (NoPFS), the last use (LRU). A simulation: exact counts, no time.
+// How many reads a tier saves, for each rule of what to keep: the next use (ours), how often it is
+// read (NoPFS), the last use (LRU). A simulation: exact counts, no times.
 //
-//   bench_tier_hits      the table of docs/design/clairvoyant.md
+//   bench_tier_hits      prints the table of docs/design/clairvoyant.md
 #include <algorithm>
 #include <list>
 #include <unordered_map>
@@ -60,14 +60,14 @@ double by_frequency(const std::vector<Read>& reads, uint64_t room) {
   std::vector<std::pair<int, uint64_t>> ranked;
   for (const auto& [sample, count] : counts) ranked.emplace_back(-count, sample);
   std::ranges::sort(ranked);
-  // Each that is kept is read once, and hit ever after.
+  // Each sample that is kept is read once, and is a hit from then on.
   double hits = 0;
   for (size_t i = 0; i < std::min<size_t>(room, ranked.size()); ++i) hits += -ranked[i].first - 1;
   return hits / static_cast<double>(reads.size());
 }
 
 double by_last_use(const std::vector<Read>& reads, uint64_t room) {
-  std::list<uint64_t> used;  // the last one first
+  std::list<uint64_t> used;  // most recently used first
   std::unordered_map<uint64_t, std::list<uint64_t>::iterator> held;
   double hits = 0;
   for (const Read& read : reads) {

@@ -1,9 +1,9 @@
-// What tiers gain over a slow source: samples a second, epoch by epoch, with and without them.
+// What tiers gain over a slow source: samples per second, epoch by epoch, with and without them.
 //
-//   bench_tiers [DIRECTORY]     of the disk tier, default "."
+//   bench_tiers [DIRECTORY]     for the disk tier, by default "."
 //
-// The source takes 2 ms and then gives 100 kB, as a busy shared file system does; four threads read
-// it, as a loader's would. Ranks are threads of this process.
+// The source takes 2 ms to return 100 kB, like a busy shared file system. Four threads read it,
+// like those of a loader. Ranks are threads of this process.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -124,8 +124,8 @@ struct Trial {
   std::string name;
   uint32_t rank_count;
   bool has_peers;
-  uint64_t memory_bytes;  // of each rank
-  uint64_t disk_bytes;    // likewise
+  uint64_t memory_bytes;  // per rank
+  uint64_t disk_bytes;    // per rank
 };
 
 }  // namespace
@@ -146,7 +146,7 @@ int main(int argc, char** argv) {
       {"2 ranks: memory for half each, peers", 2, true, kAllBytes / 2, 0},
   };
   using enum Table::Align;
-  Table table({{.title = "samples a second, by epoch"},
+  Table table({{.title = "samples per second, by epoch"},
                {.title = "1st", .align = kRight},
                {.title = "2nd", .align = kRight},
                {.title = "3rd", .align = kRight},

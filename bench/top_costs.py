@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What `millrace top` costs the job it watches, and itself.
+"""What `millrace top` costs, and what it costs the job that it watches.
 
     bench/top_costs.py --build build/release --rounds 7        # after cmake --workflow --preset bench
 
-A program that does nothing but read blocks from the page cache runs under `millrace trace`, alone and with top beside
-it, in turn; of the rounds the minimum counts. It is the worst case: some million events a second, where a training job
-has thousands."""
+A program that only reads blocks from the page cache runs under `millrace trace`, alternately alone and watched by top;
+the minimum of the rounds counts. This is the worst case: about a million events per second, while a training job has
+thousands."""
 
 import argparse
 import os
@@ -41,7 +41,7 @@ class Bench:
         self.count = 0
 
     def run(self, command, interval):
-        """CPU seconds that the program says it took, wall seconds, CPU share of top."""
+        """CPU seconds reported by the program, wall seconds, CPU share of top."""
         self.count += 1
         trace = os.path.join(self.scratch, "t%d" % self.count)
         top = None
@@ -79,12 +79,12 @@ def main():
         print("%d preads: CPU %.3f s alone, wall %.2f s" % (EVENTS, alone, min(run[1] for run in runs[None])))
         for interval in intervals[1:]:
             cpu = min(run[0] for run in runs[interval])
-            print("  top every %s: CPU %.3f s (%.3f of alone), wall %.2f s; top takes %.1f ns an event" % (
+            print("  top every %s: CPU %.3f s (%.3f of alone), wall %.2f s; top takes %.1f ns per event" % (
                 interval, cpu, cpu / alone, min(run[1] for run in runs[interval]),
                 min(run[2] * run[1] for run in runs[interval]) * 1e9 / EVENTS))
         paced = ["python3", "-c", PACED, bench.file, "50000"]
         share = min(bench.run(paced, "1s")[2] for _ in range(2))
-        print("10,000 preads a second: top every 1 s takes %.2f %% of a core" % (100 * share))
+        print("10,000 preads per second: top every 1 s takes %.2f %% of a core" % (100 * share))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What tracing costs a program: Millrace beside the untraced run, and DFTracer beside both where it is given.
+"""What tracing costs a program: Millrace compared with the untraced run and, optionally, with DFTracer.
 
     bench/trace_costs.py                       # from the root, after cmake --workflow --preset bench
     bench/trace_costs.py --build build/release --dftracer VENV --rounds 7
 
-Runs are interleaved, and of the rounds the minimum counts. CPU time is that of the program; `with packing` adds
-the launcher's. VENV is an environment made by bench/peers.sh."""
+Runs are interleaved, and the minimum of the rounds counts. CPU time is that of the program; `with packing` adds that of
+the launcher. VENV is an environment made by bench/peers.sh."""
 
 import argparse
 import json
@@ -70,7 +70,7 @@ class Bench:
     # -- the ways to run -------------------------------------------------------------------------
 
     def trace_directory(self):
-        """A new one each time. Nothing is deleted between runs: for a minute after, ext4 is slower to make files."""
+        """A new directory each time. Nothing is deleted between runs: ext4 makes files more slowly for a minute after that."""
         self.traces += 1
         self.trace = os.path.join(self.scratch, "trace%d" % self.traces)
         return self.trace
@@ -104,7 +104,7 @@ class Bench:
     # -- measuring -------------------------------------------------------------------------------
 
     def measure(self, ways, command, figure):
-        """The least of the rounds for each way, as {way: seconds}."""
+        """The minimum of the rounds for each way, as {way: seconds}."""
         best = {}
         for _ in range(self.rounds):
             for name, way in ways.items():
@@ -114,14 +114,14 @@ class Bench:
 
     @staticmethod
     def own_cpu(command, environment):
-        """What the program says it used, in seconds."""
+        """The CPU time that the program reports, in seconds."""
         run = subprocess.run(command, env=dict(os.environ, **(environment or {})), check=True,
                              stdout=subprocess.PIPE, text=True)
         return int(run.stdout.split()[-1]) / 1e9
 
     @staticmethod
     def tree_cpu(command, environment):
-        """CPU of the command with all its children, in seconds."""
+        """CPU time of the command with all its children, in seconds."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, env=dict(os.environ, **(environment or {})), check=True, stdout=subprocess.DEVNULL)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -146,16 +146,16 @@ class Bench:
         print("1 M preads of 4 KiB, %d thread%s: %.0f ns each untraced" % (
             threads, "s" if threads > 1 else "", floor / EVENTS * 1e9))
         for name, value in best.items():
-            print("  %-24s + %.0f ns an event" % (name, (value - floor) / EVENTS * 1e9))
+            print("  %-24s + %.0f ns per event" % (name, (value - floor) / EVENTS * 1e9))
 
     def packing(self):
         command = [self.load, "preads", self.data, str(EVENTS), "1"]
         best = self.measure({"plain": self.plain, "millrace trace": self.launched}, command, self.tree_cpu)
         print("the same with packing, 1 thread, CPU of all processes")
-        print("  %-24s + %.0f ns an event" % ("millrace trace",
+        print("  %-24s + %.0f ns per event" % ("millrace trace",
                                              (best["millrace trace"] - best["plain"]) / EVENTS * 1e9))
         size = sum(os.path.getsize(os.path.join(self.trace, name)) for name in os.listdir(self.trace))
-        print("  %-24s %.2f bytes an event at 1 ns" % ("trace size", size / EVENTS))
+        print("  %-24s %.2f bytes per event at 1 ns" % ("trace size", size / EVENTS))
 
     def ratio(self, title, command, figure, ways):
         best = self.measure(ways, command, figure)
@@ -205,7 +205,7 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release", help="the build to measure (build/release)")
-    parser.add_argument("--dftracer", metavar="VENV", help="an environment with DFTracer, to measure beside")
+    parser.add_argument("--dftracer", metavar="VENV", help="an environment with DFTracer, to compare with")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=("preads", "packing", "files", "forks", "killed"), action="append")
     arguments = parser.parse_args()

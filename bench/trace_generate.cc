@@ -1,23 +1,23 @@
-// Makes a packed trace that looks like a training job's, as large as one likes, from a seed.
+// Makes a packed trace that resembles that of a training job, of any size, from a seed.
 //
 //   bench_trace_generate [--events N] [--ranks N] [--ranks-per-host N] [--workers N] [--epochs N]
 //                        [--steps N] [--files N] [--shape small|records] [--seed N] DIRECTORY
 //
-// N may end in k, M or G. Each rank is a process that trains and --workers processes, forked from
-// it, that load its batches; with 0 it loads them itself. Every step has the regions batch_wait,
-// forward, backward and optimizer, every batch a fetch, every sample a read and a decode, all with
-// epoch and step; at the end of an epoch rank 0 writes a checkpoint.
-//   small    a file a sample, opened, asked for its size, read and closed; a new order every epoch
-//   records  preads of a sample each at random places of few large files, opened once an epoch
-// The first epoch finds nothing in the page cache. Now and then a call fails.
+// N may end in k, M or G. Each rank is a training process and --workers processes, forked from it,
+// that load its batches; with 0 workers it loads them itself. Every step has the regions
+// batch_wait, forward, backward and optimizer; every batch has a fetch; every sample has a read and
+// a decode; all with epoch and step. At the end of an epoch, rank 0 writes a checkpoint.
+//   small    one file per sample: open, get the size, read, close; in a new order every epoch
+//   records  one pread per sample at random places of few large files, opened once per epoch
+// In the first epoch, nothing is in the page cache. Occasionally a call fails.
 //
-// A worker loads ahead by two batches, the trainer waits until its batch is there, so that times
-// fit together within a rank; ranks do not wait for each other. Batches have 32 samples and there
-// are as many steps as make up the events; where --steps is given, batches are as large as that
-// takes. The number of events is met to within a batch a rank.
+// A worker loads two batches ahead, and the trainer waits until its batch is ready, so that the
+// times of a rank are consistent; ranks do not wait for each other. Batches have 32 samples, and
+// the number of steps follows from the number of events. With --steps, the batch size follows
+// instead. The number of events is exact to within one batch per rank.
 //
-// One file a host, HOST.mrt, each made on its own: memory is that of one host's names and of a
-// block a process of one rank. Equal options give equal bytes.
+// Makes one file per host, HOST.mrt, one after another. It needs memory for the names of one host,
+// and for one block per process of one rank. Equal options give equal bytes.
 #include <fcntl.h>
 #include <fmt/core.h>
 
@@ -62,7 +62,7 @@ struct Options {
   uint64_t ranks_per_host = 4;
   uint64_t workers = 4;
   uint64_t epochs = 3;
-  uint64_t steps = 0;  // 0: as the events need
+  uint64_t steps = 0;  // 0: from the number of events
   uint64_t files = 0;  // 0: as many as an epoch has samples, or 64 with records
   uint64_t seed = 1;
   bool records = false;
@@ -70,7 +70,7 @@ struct Options {
   std::string directory;
 };
 
-// What follows from the options for all ranks.
+// What follows from the options, for all ranks.
 void settle(Options& options) {
   const uint64_t sample_events = options.records ? 3 : 6;
   const uint64_t rank_epochs = options.ranks * options.epochs;
@@ -88,8 +88,8 @@ void settle(Options& options) {
   options.files = options.records ? 64 : std::min(kFilesMax, epoch_samples);
 }
 
-// The order of an epoch: a permutation of [0, count) without a table, by walking a permutation of
-// the next power of two until it is below.
+// The order of an epoch: a permutation of [0, count) without a table. Walks a permutation of the
+// next power of two until the value is below count.
 class Shuffle {
  public:
   Shuffle(uint64_t count, uint64_t seed) : count_(count) {
@@ -118,7 +118,7 @@ class Shuffle {
   uint64_t keys_[3];
 };
 
-// The names of one host's file; those of samples are added when they are first used.
+// The names in the file of one host; names of samples are added on first use.
 class Names {
  public:
   Names(TraceWriter& writer, const Options& options)
@@ -142,8 +142,8 @@ class Names {
   std::vector<NameIndex> samples_;
 };
 
-// One process: its clock, and its events on their way into the file. Without a file it only counts,
-// by which the process table knows each end before the first event is written.
+// One process: its clock, and the writer of its events. Without a file, it only counts events and
+// time; so the process table has the end of each process before the first event is written.
 class Process {
  public:
   explicit Process(uint64_t start_ns) : now_ns(start_ns) {}
@@ -156,7 +156,7 @@ class Process {
     event.duration_ns = duration_ns;
     now_ns += duration_ns;
     keep(event);
-    now_ns += 150;  // until the next
+    now_ns += 150;  // the gap before the next event
   }
 
   void region(NameIndex name, uint64_t begin_ns, uint64_t epoch, uint64_t step) {
@@ -203,7 +203,7 @@ RegionNames region_names(Names& names) {
           names("backward"), names("optimizer"),  names("checkpoint")};
 }
 
-// What one rank does, told to its processes: the trainer first, then the workers.
+// What the processes of one rank do: the trainer first, then the workers.
 class RankRun {
  public:
   RankRun(const Options& options, uint64_t rank, Names* names, std::vector<Process>& processes)
@@ -283,7 +283,7 @@ class RankRun {
 
   void read_file(Process& loader, uint64_t file, bool is_cold) {
     const NameIndex path = sample_name(file);
-    // Sizes are a property of the file: the same in every epoch.
+    // A file has the same size in every epoch.
     const uint64_t size_bytes = 20'000 + Random(file).below(180'000);
     if (random_.below(2000) == 0) {
       loader.call({.call = wire::Call::kOpen,
@@ -389,7 +389,7 @@ uint64_t start_of(uint64_t rank, size_t process) {
   return kStartNs + rank * 1'000'000 + process * 30'000'000;
 }
 
-// Runs a rank twice: to know when its processes end, and to write it.
+// Runs a rank twice: first to find the ends of its processes, then to write its events.
 Result<uint64_t> write_rank(const Options& options, uint64_t rank, TraceWriter& writer,
                             Names& names) {
   const size_t process_count = 1 + options.workers;
@@ -456,7 +456,7 @@ Result<uint64_t> parse_number(std::string_view text) {
                           : suffix == "G" ? 1'000'000'000
                                           : 0;
   if (error != std::errc() || factor == 0 || value > UINT64_MAX / 1'000'000'000) {
-    return fail(Errc::kInvalidArgument, "'{}' is no number such as 1000 or 100M", printable(text));
+    return fail(Errc::kInvalidArgument, "'{}' is not a number; expected, for example, 1000 or 100M", printable(text));
   }
   return value * factor;
 }
@@ -465,7 +465,7 @@ Status set_option(Options& options, std::string_view name, std::string_view valu
   if (name == "--shape") {
     options.records = value == "records";
     if (options.records || value == "small") return {};
-    return fail(Errc::kInvalidArgument, "--shape is small or records");
+    return fail(Errc::kInvalidArgument, "--shape must be small or records");
   }
   const struct {
     std::string_view name;
@@ -485,10 +485,10 @@ Status set_option(Options& options, std::string_view name, std::string_view valu
     if (known.name != name) continue;
     ASSIGN_OR_RETURN(known.number, parse_number(value).within(name));
     if (known.number >= known.least) return {};
-    return fail(Errc::kInvalidArgument, "{} is at least {}", name, known.least);
+    return fail(Errc::kInvalidArgument, "{} must be at least {}", name, known.least);
   }
   return fail(Errc::kInvalidArgument,
-              "there is no option {}; the first lines of the source list them", printable(name));
+              "unknown option {}; the first lines of the source list all options", printable(name));
 }
 
 Result<Options> parse_options(int count, char** arguments) {
@@ -502,7 +502,7 @@ Result<Options> parse_options(int count, char** arguments) {
     if (i + 1 == count) return fail(Errc::kInvalidArgument, "{} needs a value", argument);
     RETURN_IF_ERROR(set_option(options, argument, arguments[++i]));
   }
-  if (options.directory.empty()) return fail(Errc::kInvalidArgument, "name a directory to make");
+  if (options.directory.empty()) return fail(Errc::kInvalidArgument, "no directory was given");
   settle(options);
   return options;
 }

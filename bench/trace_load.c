@@ -1,4 +1,4 @@
-// The programs whose tracing bench/trace_costs.py measures. Usage: bench_trace_load MODE PATH COUNT [N].
+// The programs that bench/trace_costs.py traces. Usage: bench_trace_load MODE PATH COUNT [N].
 // Prints the CPU time of the measured part in nanoseconds.
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -51,7 +51,7 @@ static void preads(const char* path, long count, long threads) {
   for (long i = 1; i < threads; ++i) pthread_join(all[i], NULL);
 }
 
-// PATH.0, PATH.1, ... one after the other, again and again.
+// PATH.0, PATH.1, ... in turn, repeatedly.
 static void open_read_close(const char* path, long count, long files) {
   char buffer[kBlock];
   char name[4200];

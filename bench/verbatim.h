@@ -1,4 +1,5 @@
-// Verbatim: samples of one size as they are, so that a benchmark of the loader decodes nothing.
+// Verbatim: a decoder for samples of one size that are used as they are, so that a benchmark of the
+// loader decodes nothing.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ class Verbatim final : public data::Decoder {
   bool is_verbatim() const override { return true; }
   Status decode(ByteView, const data::DecodeContext&, std::span<const MutableByteView>,
                 data::Scratch*) const override {
-    return fail(Errc::kUnsupported, "samples are taken as they are");
+    return fail(Errc::kUnsupported, "samples are not decoded");
   }
 
  private:

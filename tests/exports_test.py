@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""exports_test.py LIBRARY SYMBOL: the library shows that symbol and nothing else."""
+"""exports_test.py LIBRARY SYMBOL: checks that the library exports only this symbol."""
 
 import subprocess
 import sys
@@ -9,11 +9,11 @@ def main() -> int:
     library, symbol = sys.argv[1:]
     listed = subprocess.run(["nm", "--dynamic", "--defined-only", "--format=just-symbols", "--demangle", library],
                             stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")
-    shown = {name for name in listed if name}
-    if shown == {symbol}:
+    exported = {name for name in listed if name}
+    if exported == {symbol}:
         return 0
-    print(f"{library} is to show {symbol} alone, and shows")
-    print("\n".join(sorted(shown)))
+    print(f"{library} must export only {symbol}, but exports")
+    print("\n".join(sorted(exported)))
     return 1
 
 

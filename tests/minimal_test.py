@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The preset `minimal`: the core builds without any part, says so, and refuses what it lacks."""
+"""The preset `minimal`: the core builds without any part, says so, and refuses what needs one."""
 
 import gzip
 import os
@@ -9,8 +9,8 @@ import unittest
 from pathlib import Path
 
 SOURCE = Path(os.environ["MILLRACE_SOURCE"])
-# A folder of its own, because it is not optimised (docs/design/tests.md). Each file is compiled by itself with all warnings,
-# which the other presets do not do.
+# A separate folder, because it is not optimised (docs/design/tests.md). Each file is compiled separately with all
+# warnings, unlike in other presets.
 BUILD = SOURCE / "build/minimal-test"
 
 
@@ -27,13 +27,13 @@ class MinimalTest(unittest.TestCase):
         program = BUILD / "bin/millrace"
         return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
 
-    def test_it_builds_and_names_the_parts_that_are_off_with_the_reason(self):
+    def test_it_builds_and_says_which_parts_are_off_and_why(self):
         self.assertEqual(self.configured.returncode, 0, self.configured.stderr)
         self.assertEqual(self.built.returncode, 0, self.built.stdout + self.built.stderr)
         self.assertIn("part yaml: off (switched off when this was built (MILLRACE_YAML=OFF))",
                       self.configured.stdout)
 
-    def test_the_program_says_the_same(self):
+    def test_the_program_lists_the_parts_that_are_off(self):
         version = self.millrace("--version")
         self.assertEqual(version.returncode, 0)
         self.assertIn("off yaml: YAML workload and configuration files (switched off", version.stdout)
@@ -48,13 +48,13 @@ class MinimalTest(unittest.TestCase):
         self.assertNotIn("libz.", linked)
         self.assertNotIn("sqlite", linked)
 
-    def test_sql_is_refused_with_what_to_do(self):
+    def test_sql_is_refused_with_the_next_step(self):
         refused = self.millrace("query", str(SOURCE / "tests/golden/trace.mrt"), "select 1")
         self.assertEqual(refused.returncode, 1)
         self.assertIn("libsqlite3-dev", refused.stderr)
         self.assertEqual(self.millrace("query", "--schema").returncode, 0)
 
-    def test_compressed_traces_are_refused_with_what_to_do_and_plain_ones_taken(self):
+    def test_compressed_traces_are_refused_with_the_next_step_and_plain_ones_accepted(self):
         with tempfile.TemporaryDirectory() as folder:
             golden = SOURCE / "tests/golden/dftracer_1.pfw"
             packed = Path(folder) / "t.pfw.gz"

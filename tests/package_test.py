@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The packages: what `cmake --install` and CPack make is whole, and runs from where it is put.
+"""The packages: what `cmake --install` and CPack make is complete, and runs from any place.
 
-Of the preset `release` in a folder of its own, without what no package has, and with its sources in groups
-(docs/design/tests.md): the preset as it is would take five times as long.
+Builds the preset `release` in a separate folder, without the Python package, which no package contains, and with
+sources in groups (docs/design/tests.md): the plain preset would take five times as long.
 """
 
 import os
@@ -45,7 +45,7 @@ class PackageTest(unittest.TestCase):
         self.assertIn("millrace 0.1.0", run(tree / "bin/millrace", "--version"))
         self.assertIn(".TH MILLRACE 1", (tree / "share/man/man1/millrace.1").read_text())
 
-    def test_cmake_installs_a_whole_tree_without_the_bundled_libraries(self):
+    def test_cmake_installs_a_complete_tree_without_bundled_libraries(self):
         with tempfile.TemporaryDirectory() as prefix:
             run("cmake", "--install", RELEASE, "--prefix", prefix)
             self.check_tree(Path(prefix))
@@ -60,7 +60,7 @@ class PackageTest(unittest.TestCase):
             run("dpkg-deb", "-x", package, root)
             self.check_tree(Path(root) / "usr")
 
-    def test_the_archive_carries_its_libraries_and_uses_them(self):
+    def test_the_archive_contains_its_libraries_and_uses_them(self):
         (archive,) = self.made.glob("*.tar.gz")
         with tempfile.TemporaryDirectory() as root:
             run("tar", "-xzf", archive, "-C", root, "--strip-components=1")
@@ -71,7 +71,7 @@ class PackageTest(unittest.TestCase):
                 line = next(line for line in linked.splitlines() if library in line)
                 self.assertIn(str(tree.resolve()), line)
 
-    def test_the_program_does_not_tell_where_it_was_built(self):
+    def test_the_program_does_not_contain_the_path_of_its_build(self):
         run("python3", SOURCE / "tools/check_paths.py", "--binary", RELEASE / "bin/millrace", cwd=SOURCE)
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Every optional part with its library hidden, one at a time: the build goes on, and the program names the part as off.
+"""Builds with the library of each optional part hidden, one at a time: the program lists the part as off.
 
-The Debian package of the library is deleted, file by file, in an overlay over /usr that only the build sees. Nothing
-of the machine changes. Switching a part off (`minimal_test.py`) does not show what CMake's search finds by mistake.
+The files of the library's Debian package are deleted in an overlay over /usr that only the build sees. The machine
+does not change. Switching a part off (`minimal_test.py`) would not show what CMake finds by mistake.
 """
 
 import glob
@@ -15,7 +15,7 @@ import unittest
 from pathlib import Path
 
 SOURCE = Path(os.environ["MILLRACE_SOURCE"])
-# One folder for all: what does not depend on a part is compiled once.
+# One folder for all parts: what does not depend on a part is compiled once.
 BUILD = SOURCE / "build/parts-test"
 # A file of each part's library. The packages that own these files are hidden.
 OWNED_BY_THE_LIBRARY = {
@@ -46,7 +46,7 @@ cmake --build "$BUILD"
 def packages_of(part: str) -> list[str]:
     files = [os.path.realpath(file) for file in glob.glob(OWNED_BY_THE_LIBRARY[part], recursive=True)]
     if not files:
-        raise AssertionError(f"{OWNED_BY_THE_LIBRARY[part]} is not there: what would hiding part {part} show?")
+        raise AssertionError(f"{OWNED_BY_THE_LIBRARY[part]} does not exist, so part {part} cannot be tested by hiding it")
     owners = subprocess.run(["dpkg", "-S", *files], capture_output=True, text=True, check=True).stdout
     return sorted({line.split(": ")[0] for line in owners.splitlines()})
 
@@ -55,8 +55,8 @@ class PartsTest(unittest.TestCase):
     maxDiff = None
 
     def build_without(self, part: str) -> str:
-        """What configuring, building and `millrace --version` printed on a machine without the part's library."""
-        # Other Pythons and libraries than Debian's must not stand in for what is hidden.
+        """The output of configuring, building and `millrace --version` on a machine without the part's library."""
+        # Pythons and libraries that are not Debian's must not replace what is hidden.
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": os.environ["HOME"], "BUILD": str(BUILD),
@@ -67,11 +67,11 @@ class PartsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout[-8000:])
         return done.stdout
 
-    def test_every_part_is_hidden_here(self):
+    def test_every_part_is_tested(self):
         parts = re.findall(r"^millrace_part\((\w+)", (SOURCE / "CMakeLists.txt").read_text(), re.MULTILINE)
         self.assertEqual(sorted(parts), sorted(OWNED_BY_THE_LIBRARY))
 
-    def test_a_build_without_its_library_names_the_part_as_off(self):
+    def test_a_build_without_the_library_lists_the_part_as_off(self):
         for part in OWNED_BY_THE_LIBRARY:
             with self.subTest(part=part):
                 printed = self.build_without(part)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A preset, configured, built and tested. Of what fails only that is printed, first: the whole is kept beside the
-build, and a reader of a long log sees the first lines of it at best."""
+"""Configures, builds and tests a preset. If that fails, it prints only the lines about failures: a reader of a long log
+sees only its first lines at best. The full log is kept next to the build."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 SOURCE = Path(os.environ["MILLRACE_SOURCE"])
-# What says that all is well: a file compiled, a test begun or passed, a fact that CMake found.
+# Lines without a problem: a file compiled, a test started or passed, a result of CMake.
 QUIET = re.compile(r"\[\d+/\d+\] |\s*Start +\d+: |\s*\d+/\d+ Test +#\d+: .* Passed +|-- |\s*$|Preset CMake|  \w+=\"")
 
 
@@ -23,7 +23,7 @@ def main() -> int:
     if ran.returncode == 0:
         print("\n".join(ran.stdout.splitlines()[-3:]))
         return 0
-    print(f"preset {preset} failed with {ran.returncode}; all that it printed: {log.relative_to(SOURCE)}")
+    print(f"preset {preset} failed with {ran.returncode}; the full log is {log.relative_to(SOURCE)}")
     print("\n".join(line for line in ran.stdout.splitlines() if not QUIET.match(line)))
     return 1
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of tools/check_preload.py: a good library passes, and each way of breaking the fence is found."""
+"""Tests of tools/check_preload.py: a good library passes, and each kind of violation is found."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ class PreloadCheck(unittest.TestCase):
         self.assert_found("it calls ", '#include <stdio.h>\nextern "C" int read_something(int n) '
                                        '{ return printf("%d %s", n, "x"); }\n')
 
-    def test_the_runtime_of_cplusplus_is_found(self):
+    def test_the_cplusplus_runtime_is_found(self):
         self.assert_found("it needs libstdc++", '#include <string>\nextern "C" int read_something(int n) '
                                                 '{ return (int)std::to_string(n).size(); }\n', link=())
 
@@ -54,11 +54,11 @@ class PreloadCheck(unittest.TestCase):
         self.assert_found("it needs libm.so.6", '#include <math.h>\nextern "C" double read_something(double n) '
                                                 '{ return cbrt(n); }\n', link=("-nodefaultlibs", "-lm", "-lc", "-lgcc"))
 
-    def test_a_symbol_too_many_is_found(self):
+    def test_an_extra_symbol_is_found(self):
         self.assert_found("more is exported, but not listed", GOOD + 'extern "C" int more() { return 1; }\n',
                           script="{ global: read_something; more; local: *; };")
 
-    def test_a_symbol_that_is_missing_is_found(self):
+    def test_a_missing_symbol_is_found(self):
         self.assert_found("other is listed", GOOD, exports="{ global: read_something; other; local: *; };")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/setup.sh on machines of other kinds: another distribution, no root, everything there."""
+"""tools/setup.sh on other machines: another distribution, without root, with everything installed."""
 
 import os
 import shutil
@@ -29,14 +29,14 @@ class SetupTest(unittest.TestCase):
         path.chmod(0o755)
 
     def ensure(self, *groups: str, packages: str) -> subprocess.CompletedProcess:
-        """ensure_packages with a PATH of our own programs only."""
+        """Runs ensure_packages with a PATH that has only the programs of this test."""
         self.packages.write_text(packages)
-        code = f"set -euo pipefail; . tools/setup.sh; ensure_packages {' '.join(groups)}; echo went on"
+        code = f"set -euo pipefail; . tools/setup.sh; ensure_packages {' '.join(groups)}; echo continued"
         environment = os.environ | {"PATH": str(self.programs), "packages_file": str(self.packages)}
         return subprocess.run(["bash", "-c", code, "./quickstart"], cwd=SOURCE, env=environment,
                               capture_output=True, text=True, check=False)
 
-    def test_another_distribution_is_told_what_is_missing_by_what_it_provides(self):
+    def test_on_another_distribution_missing_packages_are_listed_by_what_they_provide(self):
         done = self.ensure("core", packages=(
             "# comment\n"
             "core | g++ | command:c++ | a compiler\n"
@@ -49,11 +49,11 @@ class SetupTest(unittest.TestCase):
         self.assertIn("preset minimal", done.stderr)
         self.assertNotIn("a compiler", done.stderr)
         self.assertNotIn("not asked for", done.stderr)
-        self.assertNotIn("went on", done.stdout)
+        self.assertNotIn("continued", done.stdout)
 
-    def test_another_distribution_with_everything_goes_on(self):
+    def test_another_distribution_with_everything_installed_continues(self):
         done = self.ensure("core", packages="core | x | header:vector | vectors\n")
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "went on\n", ""))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "continued\n", ""))
 
     def test_a_python_module_is_found_by_importing_it(self):
         self.add_program("python3", f"exec {sys.executable} \"$@\"")
@@ -63,7 +63,7 @@ class SetupTest(unittest.TestCase):
         self.assertIn("the module none (on Debian: y)", done.stderr)
         self.assertNotIn("json", done.stderr)
 
-    def test_a_file_is_looked_for(self):
+    def test_a_file_is_found_by_its_path(self):
         done = self.ensure("test", packages=(f"test | x | file:{self.packages} | the list\n"
                                              "test | y | file:/no/such/file | the data none\n"))
         self.assertEqual(done.returncode, 1)
@@ -83,7 +83,7 @@ class SetupTest(unittest.TestCase):
         self.assertIn("--no-install-recommends removed other", done.stderr)
         self.assertNotIn("present", done.stderr)
         self.assertNotIn("unasked", done.stderr)
-        self.assertIn("went on", done.stdout)
+        self.assertIn("continued", done.stdout)
 
     def test_a_failed_install_stops(self):
         self.add_program("dpkg-query", "true")
@@ -93,7 +93,7 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("apt-get could not install: x", done.stderr)
 
-    def test_an_ordinary_user_without_sudo_is_told_so(self):
+    def test_a_user_without_root_or_sudo_gets_an_error(self):
         self.add_program("dpkg-query", "true")
         self.add_program("apt-get", "true")
         (self.programs / "id").unlink()

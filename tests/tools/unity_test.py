@@ -28,11 +28,11 @@ class UnityGroupsTest(unittest.TestCase):
         self.assertEqual(self.groups(one, other), [0, 1])
         self.assertEqual(self.groups(other, one), [0, 1])
 
-    def test_files_with_nothing_in_common_are_one_group(self):
+    def test_unrelated_files_are_one_group(self):
         self.assertEqual(self.groups(in_millrace("namespace {", "int one() { return 1; }", "}"),
                                      in_millrace("int two() { return 2; }"), "int three;\n"), [0, 0, 0])
 
-    def test_what_is_private_to_one_and_a_word_of_the_other_keeps_them_apart(self):
+    def test_a_private_name_that_is_a_word_of_another_file_separates_them(self):
         other = in_millrace("int use() { return kMs + read(3) + Key{}.x; }")
         for private in ("constexpr int kMs = 1;", "int read(int x) { return x; }", "struct Key { int x; };",
                         "template <class T>\nstruct Key {\n  T x;\n};", "enum class Key : int { kA };",
@@ -45,7 +45,7 @@ class UnityGroupsTest(unittest.TestCase):
         self.assert_apart(in_millrace("using query::Key;"), other)
         self.assert_apart(in_millrace("using query::Key;"), in_millrace("using cli::Key;"))
 
-    def test_taking_the_same_name_from_the_same_place_does_not_keep_apart(self):
+    def test_importing_the_same_name_from_the_same_scope_does_not_separate(self):
         text = in_millrace("using query::Key;", "int use(Key key);")
         self.assertEqual(self.groups(text, text), [0, 0])
 
@@ -58,18 +58,18 @@ class UnityGroupsTest(unittest.TestCase):
         other = in_millrace("int use(File& f, File* p) { return f.read() + p->read() + ::read(1) + std::read(2); }")
         self.assertEqual(self.groups(one, other), [0, 0])
 
-    def test_names_that_everyone_may_see_do_not_keep_apart(self):
+    def test_public_names_do_not_separate(self):
         self.assertEqual(self.groups(in_millrace("int shared() { return 1; }"),
                                      in_millrace("int use() { return shared(); }")), [0, 0])
 
-    def test_bases_tests_and_members_are_no_names_of_the_file(self):
+    def test_bases_tests_and_members_are_not_private_names(self):
         one = in_millrace("namespace {", "class Mine : public Metric { int count() { return 1; } };",
                           "void Mine::finish() {}", "TEST(Suite, DoesSo) {}", "using testing::HasSubstr;", "}")
         other = in_millrace("namespace {", "class Yours : public Metric { int count() { return finish(); } };",
                             "TEST(Suite, DoesMore) { HasSubstr(); }", "}")
         self.assertEqual(self.groups(one, other), [0, 0])
 
-    def test_a_group_does_not_grow_without_end(self):
+    def test_the_size_of_a_group_is_limited(self):
         self.assertEqual(self.groups("\n" * 1000, "\n" * 1000, "\n" * 400), [0, 1, 0])
 
 
