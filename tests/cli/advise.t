@@ -26,7 +26,7 @@ $ millrace advise --memory 1GiB --local-disk 1GB --data-storage local stalled.js
 $ millrace advise --memory 64GiB "$SOURCE/tests/golden/profile.json" | head -1
 > warning   the dataset fits in memory but is reread every epoch (fits-memory)
 
-# JSON that programs read
+# JSON for programs
 $ millrace advise --json --data-storage lustre stalled.json > a.json; python3 -c 'import json; d=json.load(open("a.json")); f=d["findings"][0]; print(d["format"], d["version"], d["machine"], f["rule"], f["severity"], f["gain"]["share"], f["evidence"][1]["where"])'
 > millrace-advice 1 {'data_storage': 'parallel', 'checkpoint_storage': 'unknown', 'data_file_system': 'lustre'} checkpoint-stall problem ... checkpoints:c.pt
 

@@ -49,7 +49,7 @@ $ millrace compare --threshold 400% --by function old.json slow.json | tail -6
 $ millrace compare --threshold 300% --by function old.json slow.json | tail -1
 > 1 regression, 1 not shown with this --by or --top
 
-# JSON that programs read
+# JSON for programs
 $ millrace compare --json old.json slow.json > c.json
 ? 1
 $ python3 -c 'import json; d=json.load(open("c.json")); f=d["differences"][0]; print(d["format"], d["version"], d["per"], d["regressions"], f["by"], f["measure"], f["change"], f["after"], f["effect_ns"])'
@@ -64,7 +64,7 @@ $ millrace compare "$SOURCE/tests/golden/trace.mrt" old.json | grep note
 > note: ...
 > ...
 
-# a job that cannot be read is a failure, not a regression: nothing is printed
+# an unreadable job is a failure, not a regression: nothing is printed
 $ millrace compare nowhere old.json
 ! millrace: nowhere: no such file or directory; a trace is what `millrace trace -o` wrote
 ? 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The completion scripts, in the shells they are for."""
+"""The completion scripts, in their shells."""
 
 import os
 import subprocess
@@ -45,7 +45,7 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(self.bash("millrace", "doctor", "a_"), {"a_folder"})
         self.assertEqual(self.bash("millrace", "help", "comp"), {"compare", "completion"})
 
-    def test_bash_offers_nothing_where_a_size_is_wanted(self):
+    def test_bash_offers_nothing_for_a_size(self):
         self.assertEqual(self.bash("millrace", "doctor", "--size", ""), set())
 
     def fish(self, line: str) -> set[str]:
@@ -62,19 +62,19 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(self.fish("millrace doctor a_"), {"a_folder/"})
 
     def zsh(self, line: str) -> str:
-        """The words that an interactive zsh calls millrace with, after the line, a tab and return."""
+        """The arguments with which an interactive zsh calls millrace after the line, tab and return."""
         (self.directory / "_millrace").write_text(script("zsh"))
         environment = os.environ | {"TERM": "dumb", "HOME": str(self.directory), "PS1": "%% "}
         shell = Terminal(["zsh", "-f", "-i"], environment)
         self.addCleanup(shell.close)
         shell.type(f"cd {self.directory}; fpath=({self.directory} $fpath)\n")
         shell.type("autoload -U compinit; compinit -u -D; unsetopt prompt_cr prompt_sp\n")
-        # The doubled quotes keep the echo of what is typed from looking like the answer.
+        # The doubled quotes keep the echo of the typed line from looking like the answer.
         shell.type("function millrace { print -r -- '<''called' \"$@\"'>' }\n")
-        # Keys typed during the completion would end it, so its end has to be seen. The widget returns when
-        # the line is what it will be.
-        shell.type("function complete_and_tell { zle expand-or-complete; print -n 'comp''leted' > /dev/tty }\n")
-        shell.type("zle -N complete_and_tell; bindkey '\\t' complete_and_tell; print rea''dy\n")
+        # Keys that are typed during the completion would end it, so wait for its end. The widget returns when the
+        # line is final.
+        shell.type("function complete_and_print { zle expand-or-complete; print -n 'comp''leted' > /dev/tty }\n")
+        shell.type("zle -N complete_and_print; bindkey '\\t' complete_and_print; print rea''dy\n")
         shell.read_until("ready")
         shell.type(line + "\t")
         shell.read_until("completed")

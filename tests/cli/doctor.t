@@ -25,7 +25,7 @@ $ millrace doctor --no-speed here | grep -c 'made durable'
 > 0
 ? 1
 
-# JSON that programs read
+# JSON for programs
 $ millrace doctor --json --size 8MiB here > d.json; python3 -c 'import json; d=json.load(open("d.json")); print(d["format"], d["version"], d["ok"], d["directories"][0]["path"], d["directories"][0]["speed"]["probe_size_bytes"])'
 > millrace-doctor 1 True here 8388608
 

@@ -32,13 +32,13 @@ class DoctorProcessTest(unittest.TestCase):
         self.assertIn("looking at: MPI", shown)
         self.assertIn(f"looking at: {self.directory}: writing"[:70], shown)
 
-    def test_no_color_gets_none(self):
+    def test_no_color_disables_colours(self):
         shown = self.on_terminal("doctor", NO_COLOR="1")
         self.assertIn("  ok  ", shown)
         self.assertNotIn("\x1b[32m", shown)
 
     def start_measuring(self, *launcher: str) -> subprocess.Popen:
-        """A doctor in the middle of a measurement that takes seconds."""
+        """Starts a doctor, and returns during a measurement that takes seconds."""
         doctor = subprocess.Popen([*launcher, PROGRAM, "doctor", "--size", "4GiB", str(self.directory)],
                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL)
@@ -48,7 +48,7 @@ class DoctorProcessTest(unittest.TestCase):
         self.assertIsNone(doctor.poll(), "ended before it could be interrupted")
         return doctor
 
-    def test_an_interrupted_measurement_cleans_up_and_dies_of_the_signal(self):
+    def test_an_interrupted_measurement_cleans_up_and_ends_by_the_signal(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(signal=number):
                 doctor = self.start_measuring()
@@ -65,7 +65,7 @@ class DoctorProcessTest(unittest.TestCase):
         self.assertEqual(doctor.wait(60), -signal.SIGTERM)
 
     @unittest.skipUnless(os.geteuid() == 0, "mounting needs root")
-    def test_a_small_and_a_read_only_file_system_are_said_as_such(self):
+    def test_small_and_read_only_file_systems_are_reported(self):
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", self.directory], check=True)
         self.addCleanup(subprocess.run, ["umount", self.directory], check=True)
         small = self.doctor()

@@ -35,7 +35,7 @@ $ millrace info t
 $ millrace info t/node7-11111111 | head -1
 > 1 host, 1 session, 2 ranks, 2 processes, 3 threads
 
-# JSON that programs read
+# JSON for programs
 $ millrace info --json t > i.json; python3 -c 'import json; d=json.load(open("i.json")); print(d["format"], d["version"], d["events"], d["losses"][0]["errno"], d["processes"][1]["exit_code"], d["not_itemised"]["untraced_programs"][0]["times"], d["problems"])'
 > millrace-info 1 109 28 3 1 []
 

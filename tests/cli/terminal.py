@@ -1,4 +1,4 @@
-"""A program on a terminal of its own, driven as a person would."""
+"""Runs a program on a new terminal and types into it."""
 
 import os
 import pty
@@ -19,7 +19,7 @@ class Terminal:
         os.write(self.fd, keys.encode())
 
     def read_until(self, text: str, timeout_s: float = 30) -> str:
-        """What was shown since the last call, up to and with `text`."""
+        """The output since the last call, up to and including `text`."""
         deadline = time.monotonic() + timeout_s
         while text not in self.shown:
             if not self._read_more(deadline - time.monotonic()):
@@ -43,7 +43,7 @@ class Terminal:
             return False
         try:
             piece = os.read(self.fd, 65536)
-        except OSError:  # how Linux says that the program has closed its side
+        except OSError:  # on Linux: the program has closed its side
             return False
         self.shown += piece.decode(errors="replace")
         return bool(piece)

@@ -48,7 +48,7 @@ $ millrace top other/notes.txt
 ! millrace: other/notes.txt: not a directory; pass the directory that `millrace trace -o` records into
 ? 1
 
-# intervals are durations, neither too short nor too long
+# an interval is a duration within limits
 $ millrace top --interval 5 t
 ! millrace: --interval: ...
 ! Try: millrace top --help

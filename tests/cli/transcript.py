@@ -5,11 +5,11 @@
     $ a shell command
     > a line of its standard output
     ! a line of its standard error
-    ? its exit code, where it is not 0
+    ? its exit code, if it is not 0
 
 `...` inside an expected line stands for any text; a line of `...` alone stands for any number of
-lines. The commands run one after another in one empty directory, with `millrace` of the build under
-test in PATH, no terminal, and no settings of the caller's.
+lines. The commands run one after another in one empty directory, with the `millrace` under test in
+PATH, without a terminal, and without the caller's settings.
 """
 
 import os
@@ -23,7 +23,7 @@ from pathlib import Path
 
 @dataclass
 class Step:
-    """One command with what is expected of it."""
+    """One command and its expected results."""
 
     line: int
     command: str
@@ -41,7 +41,7 @@ def parse(text: str) -> list[Step]:
         if mark == "$":
             steps.append(Step(number, rest))
         elif not steps:
-            raise SystemExit(f"line {number}: comes before the first command")
+            raise SystemExit(f"line {number}: there is no command before it")
         elif mark == ">":
             steps[-1].stdout.append(rest)
         elif mark == "!":
@@ -49,7 +49,7 @@ def parse(text: str) -> list[Step]:
         elif mark == "?":
             steps[-1].exit_code = int(rest)
         else:
-            raise SystemExit(f"line {number}: begins with none of # $ > ! ?")
+            raise SystemExit(f"line {number}: must begin with one of # $ > ! ?")
     return steps
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The runner of transcripts must see what is wrong; else every transcript passes."""
+"""Tests of the transcript runner: it must detect differences, or every transcript would pass."""
 
 import os
 import unittest
@@ -13,24 +13,24 @@ class TranscriptTest(unittest.TestCase):
     def failures_of(self, text: str) -> list[str]:
         return transcript.run(transcript.parse(text))
 
-    def test_a_right_transcript_has_no_failures(self):
+    def test_a_correct_transcript_has_no_failures(self):
         self.assertEqual(self.failures_of("# c\n\n$ echo a; echo b >&2; exit 3\n> a\n! b\n? 3\n"), [])
 
-    def test_wrong_output_error_and_exit_code_are_each_seen(self):
+    def test_wrong_output_error_and_exit_code_are_each_detected(self):
         self.assertEqual(len(self.failures_of("$ echo a\n> b\n")), 1)
         self.assertEqual(len(self.failures_of("$ echo a >&2\n")), 1)
         self.assertEqual(len(self.failures_of("$ exit 1\n")), 1)
         self.assertEqual(len(self.failures_of("$ echo a; exit 1\n? 2\n")), 2)
 
-    def test_missing_and_extra_lines_are_seen(self):
+    def test_missing_and_extra_lines_are_detected(self):
         self.assertEqual(len(self.failures_of("$ echo a\n> a\n> b\n")), 1)
         self.assertEqual(len(self.failures_of("$ printf 'a\\nb\\n'\n> a\n")), 1)
 
-    def test_wildcards_match_within_and_across_lines_and_no_more(self):
+    def test_wildcards_match_only_within_a_line_or_whole_lines(self):
         self.assertEqual(self.failures_of("$ printf 'x 12 y\\nb\\nc\\n'\n> x ... y\n> ...\n> c\n"), [])
         self.assertEqual(len(self.failures_of("$ printf 'x\\ny\\n'\n> x...y\n")), 1)
 
-    def test_other_characters_are_taken_literally(self):
+    def test_other_characters_match_literally(self):
         self.assertEqual(len(self.failures_of("$ echo abc\n> a.c\n")), 1)
 
     def test_an_unknown_mark_is_refused(self):

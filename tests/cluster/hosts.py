@@ -4,13 +4,13 @@
         hosts.run("node2", "hostname")
         hosts.mpirun("python3", "train.py", ranks_per_host=2)
 
-Every host has its own name, network interface (eth0), process numbers, monotonic clock, boot id, disk (`hosts.local`),
-/tmp and /dev/shm. The root file system and `hosts.shared` are the same on all of them. One host more, the login node, runs
-mpirun. The network of the hosts exists between them alone.
+Every host has its own name, network interface (eth0), process ids, monotonic clock, boot id, disk (`hosts.local`), /tmp
+and /dev/shm. The root file system and `hosts.shared` are the same on all of them. One more host, the login node, runs
+mpirun. The network connects only the hosts.
 
-The kernel cleans up. All processes live below the first process of a PID namespace, which ends when the pipe
-to its owner closes, however the owner ended. Then processes, interfaces and mounts go with the namespaces. The owner
-holds a lock on its folder; the next Hosts removes the folders of dead owners.
+The kernel cleans up. All processes are in a PID namespace, whose first process ends when the pipe to its owner closes,
+however the owner ended. Processes, interfaces and mounts disappear with the namespaces. The owner holds a lock on its
+folder; the next Hosts removes the folders of dead owners.
 """
 
 import fcntl
@@ -26,18 +26,18 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Optional, Union
 
-NETWORK = "10.53.0.0/16"  # inside the namespaces alone
+NETWORK = "10.53.0.0/16"  # only inside the namespaces
 LOGIN = "login"
-CLOCK_STEP_S = 7000  # between the monotonic clocks of neighbours
+CLOCK_STEP_S = 7000  # difference between the monotonic clocks of neighbours
 NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
 REPOSITORY = Path(__file__).absolute().parents[2]
-# Longer than a busy machine takes for anything here.
+# Longer than anything here takes on a busy machine.
 PATIENCE_S = 600
 RUN_OPTIONS = {"capture_output": True, "text": True, "timeout": PATIENCE_S, "check": False, "stdin": subprocess.DEVNULL}
 SKIPPED = 77  # SKIP_RETURN_CODE in CMakeLists.txt
 
-# Of the login node and the hosts. Arguments: NAME ADDRESS FOLDER, then directories to keep visible below /tmp.
-# It prints the process's number as its starter sees it: /proc is the starter's when it is read.
+# Common to the login node and the hosts. Arguments: NAME ADDRESS FOLDER, then directories to keep visible below /tmp.
+# Prints the process id as its starter sees it: /proc is still the starter's when it is read.
 COMMON = """
 set -e
 read -r number rest </proc/self/stat
@@ -62,7 +62,8 @@ echo "$name" >/proc/sys/kernel/hostname
 ip link set lo up
 """
 
-# Waits until the owner closes its end of the pipe. Orphans are reaped because SIGCHLD is ignored, which dash cannot do.
+# Waits until the owner closes its end of the pipe. Orphans are reaped because SIGCHLD is ignored, which dash cannot
+# do.
 WAIT = """
 echo "$number"
 exec env --ignore-signal=CHLD cat
@@ -81,12 +82,12 @@ mount --bind "$folder/disks/$name" "$folder/local"
 """ + OWN_SYSTEM + """
 cat /proc/sys/kernel/random/uuid >/tmp/boot_id
 mount --bind /tmp/boot_id /proc/sys/kernel/random/boot_id
-# Neighbours that looked for this host while it was away hear that it is back.
+# Announce this host to neighbours that looked for it while it was off.
 echo 1 >/proc/sys/net/ipv4/conf/all/arp_notify
 """ + WAIT
 
-# Run at the login node. Arguments: NAME ADDRESS, the number of the host's first process and the last byte of the address.
-# The card's address stays when the host is started again, as its neighbours remember it.
+# Run on the login node. Arguments: NAME ADDRESS, the id of the host's first process and the last byte of the address.
+# The hardware address stays the same when the host restarts, because its neighbours remember it.
 CONNECT = """
 set -e
 ip link add "$1" type veth peer name eth0 address "02:00:00:00:00:$4" netns "$3"
@@ -95,8 +96,8 @@ nsenter -t "$3" --net ip address add "$2/16" dev eth0
 nsenter -t "$3" --net ip link set eth0 up
 """
 
-# Like ssh: HOST COMMAND..., with a clean environment. Run at the login node; mpirun starts its daemons by it. Like ssh, it
-# is not told when its host loses power.
+# Like ssh: HOST COMMAND..., with a clean environment. Run on the login node; mpirun starts its daemons with it. Like
+# ssh, it does not notice when its host loses power.
 REMOTE_SHELL = """#!/bin/sh
 host=$1
 number=$(cat "{folder}/pids/$host") || {{ echo "no host $host" >&2; exit 255; }}
@@ -109,13 +110,13 @@ exit $status
 
 
 def why_not() -> Optional[str]:
-    """Why there can be no hosts on this machine; None where there can."""
+    """Why hosts are not possible on this machine; None if they are."""
     if os.geteuid() != 0:
-        return "hosts on one machine are made of namespaces, which needs root"
+        return "the hosts are made of namespaces, which needs root"
     for tool in ("ip", "unshare", "nsenter", "mount"):
         if shutil.which(tool) is None:
             return f"'{tool}' is missing (Debian: iproute2, util-linux, mount)"
-    # A bridge and a mount, as the login node makes them: a container may be refused either.
+    # Try a bridge and a mount, as on the login node: a container may refuse either.
     done = subprocess.run(["unshare", *NAMESPACES, "--time", "--fork", "sh", "-ec",
                            "mount -t proc proc /proc; ip link add name switch type bridge"],
                           capture_output=True, text=True, check=False)
@@ -123,7 +124,7 @@ def why_not() -> Optional[str]:
 
 
 class Hosts:
-    """See above. `names` are node1, node2, ...; the disks have `disk_bytes` each and survive `kill`."""
+    """See above. `names` are node1, node2, ... The disks have `disk_bytes` each and survive `kill`."""
 
     def __init__(self, count: int, disk_bytes: int = 256 << 20) -> None:
         self.names = [f"node{i + 1}" for i in range(count)]
@@ -138,13 +139,13 @@ class Hosts:
         return "10.53.0.1" if name == LOGIN else f"10.53.1.{self.names.index(name) + 1}"
 
     def clock_offset_s(self, name: str) -> int:
-        """How far the host's monotonic clock is ahead of this machine's."""
+        """How far the monotonic clock of the host is ahead of this machine's."""
         return (self.names.index(name) + 1) * CLOCK_STEP_S
 
-    # ---- what runs ----------------------------------------------------------------------------------
+    # ---- running commands ----------------------------------------------------------------------------------
 
     def command(self, name: str, *command: str) -> list[str]:
-        """What to start here to run a command there: in `shared`, with our environment."""
+        """The command line that runs a command on a host, in `shared`, with our environment."""
         enter = ["nsenter", "-t", str(self._number_of_login), *NAMESPACES, "--"]
         if name != LOGIN:
             number = (self.folder / "pids" / name).read_text().strip()
@@ -152,13 +153,13 @@ class Hosts:
         return [*enter, "env", f"--chdir={self.shared}", *command]
 
     def run(self, name: str, *command: str, **options) -> subprocess.CompletedProcess:
-        """The same, to its end; `options` are subprocess.run's."""
+        """Runs a command on a host. `options` are those of subprocess.run."""
         return subprocess.run(self.command(name, *command), **{**RUN_OPTIONS, **options})
 
     def mpirun_command(self, *command: str, ranks_per_host: int = 1, hosts: Optional[list[str]] = None,
                        environment: Optional[dict] = None, options: tuple = ()) -> list[str]:
-        """What to start here to run ranks on the hosts, node by node: in `shared`, with nothing of our environment but
-        `environment`. `options` are mpirun's."""
+        """The command line that runs ranks on the hosts, host by host, in `shared`. Of the environment, they get only
+        `environment`. `options` are those of mpirun."""
         names = hosts or self.names
         exports = [part for name, value in (environment or {}).items() for part in ("-x", f"{name}={value}")]
         mca = {"plm": "rsh", "plm_rsh_agent": str(self.folder / "rsh"), "oob_tcp_if_include": NETWORK,
@@ -171,25 +172,25 @@ class Hosts:
 
     def mpirun(self, *command: str, ranks_per_host: int = 1, hosts: Optional[list[str]] = None,
                environment: Optional[dict] = None, options: tuple = ()) -> subprocess.CompletedProcess:
-        """The same, to its end."""
+        """Runs ranks on the hosts; see mpirun_command."""
         return subprocess.run(self.mpirun_command(*command, ranks_per_host=ranks_per_host, hosts=hosts,
                                                   environment=environment, options=options), **RUN_OPTIONS)
 
-    # ---- what goes wrong ----------------------------------------------------------------------------
+    # ---- failures ----------------------------------------------------------------------------
 
     def cut(self, name: str) -> None:
-        """Pulls the host's cable: packets are lost, and nobody is told."""
+        """Cuts the host's cable: packets are lost without an error."""
         self._at_login("ip", "link", "set", name, "down")
 
     def mend(self, name: str) -> None:
         self._at_login("ip", "link", "set", name, "up")
 
     def kill(self, name: str) -> None:
-        """As if its power went: the others hear nothing more of it. Its disk stays."""
+        """Switches the power off: the other hosts get nothing more from it. Its disk stays."""
         self.cut(name)
         (self.folder / "pids" / name).unlink()
         self._end(name)
-        # The interface goes with its namespace, which may take the kernel a moment.
+        # The interface disappears with its namespace, which may take the kernel a moment.
         self._at_login("sh", "-c", f"ip link delete {name} 2>/dev/null || true")
 
     def start(self, name: str) -> None:
@@ -202,7 +203,7 @@ class Hosts:
                        f"{self.names.index(name) + 1:02x}")
         (self.folder / "pids" / name).write_text(f"{number}\n")
 
-    # ---- begin and end ------------------------------------------------------------------------------
+    # ---- start and end ------------------------------------------------------------------------------
 
     def __enter__(self) -> "Hosts":
         try:
@@ -236,11 +237,11 @@ class Hosts:
         self._lock.close()
 
     def _take_folder(self) -> Path:
-        """A folder that is ours as long as we live; those of dead owners go."""
+        """Makes a folder that is locked as long as this process lives. Removes the folders of dead owners."""
         base = Path(tempfile.gettempdir()) / "millrace-hosts"
         base.mkdir(mode=0o700, exist_ok=True)
         if base.is_symlink() or base.stat().st_uid != os.geteuid():
-            raise PermissionError(f"{base} belongs to somebody else; remove it")
+            raise PermissionError(f"{base} belongs to another user; remove it")
         with open(base / "lock", "w", encoding="utf-8") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)
             for folder in base.iterdir():
@@ -253,7 +254,7 @@ class Hosts:
         return folder
 
     def _begin(self, name: str, command: list[str]) -> int:
-        """Starts the first process of a host; its number, as its starter sees it."""
+        """Starts the first process of a host. Returns its id, as its starter sees it."""
         first = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                  start_new_session=True)
         self._first[name] = first
@@ -287,7 +288,7 @@ def _has_no_owner(folder: Path) -> bool:
 
 
 def begin(test: Union[unittest.TestCase, type], context: AbstractContextManager) -> Any:
-    """Enters a context that ends with the test or, given a class, with its last test: enterContext of Python 3.11."""
+    """Enters a context that ends with the test or, for a class, with its last test. Like enterContext of Python 3.11."""
     entered = context.__enter__()
     leave = test.addClassCleanup if isinstance(test, type) else test.addCleanup
     leave(context.__exit__, None, None, None)
@@ -295,7 +296,7 @@ def begin(test: Union[unittest.TestCase, type], context: AbstractContextManager)
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Asks again and again, with patience. `what` is for the error."""
+    """Polls the condition. `what` is for the error message."""
     until = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > until:
@@ -304,7 +305,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 def run_tests() -> None:
-    """unittest.main() where there can be hosts; else says why not, and exits with ctest's number for skipped tests."""
+    """Calls unittest.main() if hosts are possible. Otherwise prints why not, and exits with ctest's code for skipped tests."""
     reason = why_not()
     if reason is not None:
         print(f"skipped: {reason}")

@@ -1,4 +1,4 @@
-"""Hosts on one machine are what they promise: apart, connected, and gone at the end."""
+"""Tests of the hosts themselves: they are separate, connected, and removed at the end."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 import hosts as cluster
 from hosts import Hosts
 
-# Makes hosts, tells their folder and the first process, and waits to be killed.
+# Makes hosts, prints their folder and the first process, and waits to be killed.
 OWNER = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
@@ -29,29 +29,29 @@ class HostsTest(unittest.TestCase):
     def setUpClass(cls):
         cls.hosts = cluster.begin(cls, Hosts(3))
 
-    def tell(self, name: str, command: str) -> str:
+    def ask(self, name: str, command: str) -> str:
         done = self.hosts.run(name, "sh", "-c", command)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.strip()
 
-    def test_each_has_its_own_name_boot_and_processes(self):
-        self.assertEqual([self.tell(name, "hostname") for name in self.hosts.names], ["node1", "node2", "node3"])
-        boots = {self.tell(name, "cat /proc/sys/kernel/random/boot_id") for name in (*self.hosts.names, cluster.LOGIN)}
+    def test_each_host_has_its_own_name_boot_id_and_processes(self):
+        self.assertEqual([self.ask(name, "hostname") for name in self.hosts.names], ["node1", "node2", "node3"])
+        boots = {self.ask(name, "cat /proc/sys/kernel/random/boot_id") for name in (*self.hosts.names, cluster.LOGIN)}
         self.assertEqual(len(boots), 4)
-        self.assertEqual({self.tell(name, "cat /proc/1/comm") for name in self.hosts.names}, {"cat"})
+        self.assertEqual({self.ask(name, "cat /proc/1/comm") for name in self.hosts.names}, {"cat"})
 
-    def test_each_has_its_own_clock(self):
+    def test_each_host_has_its_own_clock(self):
         read = "python3 -c 'import time; print(time.monotonic(), time.time())'"
         for name in self.hosts.names:
-            monotonic, wall = map(float, self.tell(name, read).split())
+            monotonic, wall = map(float, self.ask(name, read).split())
             here = time.monotonic() - (time.time() - wall)
             self.assertAlmostEqual(monotonic - here, self.hosts.clock_offset_s(name), delta=1)
 
-    def test_each_has_its_own_disk_and_temporary_files(self):
+    def test_each_host_has_its_own_disk_and_temporary_files(self):
         for place in (str(self.hosts.local), "/tmp", "/dev/shm"):
             for name in self.hosts.names:
-                self.assertEqual(self.tell(name, f"ls {place} | grep -c mine- || true"), "0")
-                self.tell(name, f"echo {name} >{place}/mine-{name}")
+                self.assertEqual(self.ask(name, f"ls {place} | grep -c mine- || true"), "0")
+                self.ask(name, f"echo {name} >{place}/mine-{name}")
         self.assertFalse(list(self.hosts.local.iterdir()))
 
     def test_a_disk_may_be_full(self):
@@ -60,11 +60,11 @@ class HostsTest(unittest.TestCase):
             self.assertIn("No space left on device", done.stderr)
 
     def test_all_share_a_folder(self):
-        self.tell("node1", f"echo hello >{self.hosts.shared}/from_node1")
-        self.assertEqual(self.tell("node3", f"cat {self.hosts.shared}/from_node1"), "hello")
+        self.ask("node1", f"echo hello >{self.hosts.shared}/from_node1")
+        self.assertEqual(self.ask("node3", f"cat {self.hosts.shared}/from_node1"), "hello")
         self.assertEqual((self.hosts.shared / "from_node1").read_text(), "hello\n")
 
-    def test_ranks_run_on_all_of_them_node_by_node(self):
+    def test_ranks_run_on_all_hosts_in_order(self):
         os.environ["HIDDEN"] = "yes"
         self.addCleanup(os.environ.pop, "HIDDEN")
         done = self.hosts.mpirun("sh", "-c", "echo $OMPI_COMM_WORLD_RANK $(hostname) $COLOUR $HIDDEN",
@@ -73,14 +73,14 @@ class HostsTest(unittest.TestCase):
         self.assertEqual(sorted(done.stdout.splitlines()),
                          [f"{rank} node{1 + rank // 2} blue" for rank in range(6)])
 
-    def test_nothing_of_the_network_is_seen_outside(self):
+    def test_the_network_is_not_visible_outside(self):
         links = subprocess.run(["ip", "-o", "address"], capture_output=True, text=True, check=True).stdout
         self.assertNotIn("10.53.", links)
         self.assertFalse([name for name in ("switch", *self.hosts.names) if f" {name} " in links])
 
 
 class TroubleTest(unittest.TestCase):
-    # Whether node2 answers node1, here by refusing the connection.
+    # Whether node2 answers node1: it refuses the connection.
     REACH = "import socket, sys; s = socket.socket(); s.settimeout(int(sys.argv[1])); print(s.connect_ex(('node2', 9)))"
 
     def setUp(self):
@@ -97,7 +97,7 @@ class TroubleTest(unittest.TestCase):
     def assert_not_reached(self) -> None:
         self.assertFalse(self.reaches(within_s=2))
 
-    def test_a_cut_link_can_be_mended(self):
+    def test_a_cut_link_can_be_restored(self):
         self.assert_reached()
         self.hosts.cut("node2")
         self.assert_not_reached()
@@ -136,12 +136,12 @@ class EndTest(unittest.TestCase):
         self.addCleanup(os.close, end)
         owner.send_signal(signal.SIGKILL)
         owner.wait()
-        # The first process ends, and with it the kernel ends all others.
+        # When the first process ends, the kernel ends all others.
         self.assertTrue(wait_until_ended(end))
         with Hosts(1):
             self.assertFalse(folder.exists())
 
-    def test_two_at_once_do_not_meet(self):
+    def test_two_sets_of_hosts_do_not_interfere(self):
         _, folder, _ = self.start_owner()
         with Hosts(2) as ours:
             self.assertNotEqual(ours.folder, folder)
