@@ -1,5 +1,5 @@
-// Makes a report's page of three JSON files, as `millrace report --html` does of a trace: the tests
-// of the page try data that no trace of theirs would give.
+// Makes a report's page from three JSON files, like `millrace report --html` from a trace. Tests of
+// the page use it for data that no trace of theirs contains.
 #include <fmt/core.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-"""The loader over several hosts: samples on each host's own disk, samples of peers, and what happens when a rank, a
-link or a host goes."""
+"""The loader on several hosts: samples on each host's own disk, samples from peers, and the failure of a rank, a link or
+a host."""
 
 import json
 import os
@@ -19,7 +19,7 @@ LENGTH = 3000
 EPOCHS = 4
 ENDED = r"RuntimeError: .*rank {rank} \(process \d+ on {host}\)"
 
-# Takes epochs, checks every byte, and writes down the batches.
+# Runs epochs, checks every byte, and writes what was in the batches.
 TRAIN = """
 import json, os, signal, sys, time
 from pathlib import Path
@@ -54,18 +54,18 @@ try:
                     os.kill(os.getpid(), signal.SIGKILL)
 except RuntimeError as error:
     Path(f"error-{rank}.txt").write_text(f"RuntimeError: {error}")
-    os._exit(1)  # without a meeting of all ranks at the exit
+    os._exit(1)  # at a normal exit, all ranks would wait for each other
 Path(f"batches-{rank}.json").write_text(json.dumps(batches))
 Path(f"stats-{rank}.json").write_text(json.dumps({
     "local": loader.stats().get("local"), "cache": loader.stats().get("cache"),
     "storage_epoch": loader.storage_epoch if epochs == 0 else None}))
 """
 
-# mpirun ends all ranks when it sees one die: it sees shells instead, which wait for each other.
+# mpirun kills all ranks when it sees one die. So it starts shells, which wait for each other.
 BLIND = '"$@"; touch "ended-$OMPI_COMM_WORLD_RANK"; ' \
         'for i in $(seq 6000); do [ $(ls | grep -c "^ended-") = $OMPI_COMM_WORLD_SIZE ] && exit 0; sleep 0.1; done; exit 3'
 
-# Where files lie in the page cache, a rank is slower than they are, and is not asked.
+# If the files are in the page cache, another rank is slower, and is not used.
 SLOW_FILES = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -108,16 +108,16 @@ class LoaderTest(unittest.TestCase):
             environment={"PYTHONPATH": os.environ["PYTHONPATH"], **environment})
 
     def train(self, ranks_per_host: int, options: dict, **environment: str) -> tuple[list, list]:
-        """The batches and the figures of each rank."""
+        """The batches and the statistics of each rank."""
         done = subprocess.run(self.command(ranks_per_host, options, **environment), **cluster.RUN_OPTIONS)
-        said = [file.read_text() for file in sorted(self.folder.glob("error-*.txt"))]
-        self.assertEqual(done.returncode, 0, f"{done.stdout}{done.stderr}{said}")
+        errors = [file.read_text() for file in sorted(self.folder.glob("error-*.txt"))]
+        self.assertEqual(done.returncode, 0, f"{done.stdout}{done.stderr}{errors}")
         ranks = 3 * ranks_per_host
         return tuple([json.loads((self.folder / f"{name}-{rank}.json").read_text()) for rank in range(ranks)]
                      for name in ("batches", "stats"))
 
-    def of_order(self, rank: int, ranks: int, epochs: int, first: int = 0, **options) -> list:
-        """The batches of one process that plays this rank, read from the dataset."""
+    def expected_batches(self, rank: int, ranks: int, epochs: int, first: int = 0, **options) -> list:
+        """The batches that one process with this rank reads from the dataset."""
         with millrace.DataLoader(self.data, 4, seed=5, output="numpy", rank=rank, world_size=ranks, **options) as loader:
             loader.set_epoch(first)
             return [[loader.batch.epoch, loader.batch.index, loader.batch.samples.tolist(),
@@ -125,16 +125,16 @@ class LoaderTest(unittest.TestCase):
 
 
 class BatchesTest(LoaderTest):
-    def test_samples_exchanged_between_the_disks_of_hosts_give_the_batches_of_one_process(self):
+    def test_samples_exchanged_between_hosts_give_the_batches_of_one_process(self):
         batches, stats = self.train(2, {"epochs": EPOCHS, **self.partial})
         for rank in range(6):
-            self.assertEqual(batches[rank], self.of_order(rank, 6, EPOCHS, shuffle="partial", fraction=0.3))
+            self.assertEqual(batches[rank], self.expected_batches(rank, 6, EPOCHS, shuffle="partial", fraction=0.3))
             self.assertGreater(stats[rank]["local"]["samples_sent"], 0)
         for name in self.hosts.names:
             held = self.hosts.run(name, "ls", self.partial["local_dir"]).stdout.split()
-            self.assertEqual(len(held), 2, held)  # of its own two ranks
+            self.assertEqual(len(held), 2, held)  # those of its own two ranks
 
-    def test_samples_of_peers_on_other_hosts_give_the_batches_of_one_process(self):
+    def test_samples_from_peers_on_other_hosts_give_the_batches_of_one_process(self):
         compiler = shutil.which("cc") or shutil.which("gcc")
         (self.folder / "slow.c").write_text(SLOW_FILES)
         subprocess.run([compiler, "-shared", "-fPIC", "-o", "slow.so", "slow.c", "-ldl"], cwd=self.folder, check=True)
@@ -142,12 +142,12 @@ class BatchesTest(LoaderTest):
                                         "cache_peers": True, "num_threads": 2, "prefetch": 2},
                                     LD_PRELOAD=str(self.folder / "slow.so"))
         for rank in range(3):
-            self.assertEqual(batches[rank], self.of_order(rank, 3, EPOCHS, shuffle=True))
+            self.assertEqual(batches[rank], self.expected_batches(rank, 3, EPOCHS, shuffle=True))
         self.assertGreater(sum(rank["cache"]["peer"]["samples"] for rank in stats), 0)
 
 
 class LayoutTest(LoaderTest):
-    def test_processes_of_torchrun_that_share_a_rank_of_mpi_are_refused_before_mpi_ends_them(self):
+    def test_torchrun_processes_that_share_an_mpi_rank_are_refused_before_mpi_aborts(self):
         command = self.hosts.mpirun_command(
             sys.executable, "-m", "torch.distributed.run", "--nnodes=3", "--nproc_per_node=2", "--rdzv_id=1",
             "--rdzv_backend=c10d", "--rdzv_endpoint=node1:29400", "-r", "1", "-t", "1", "train.py",
@@ -160,29 +160,29 @@ class LayoutTest(LoaderTest):
             self.assertIn("one process per task, without torchrun", text)
         self.assertNotIn("MPI_ERRORS_ARE_FATAL", done.stdout + done.stderr)
 
-    def test_the_interface_that_rank_0_listens_on_can_be_named(self):
-        # A network of node1 alone: the others cannot reach its address there.
+    def test_the_interface_of_rank_0_can_be_chosen(self):
+        # A network that only node1 has: the others cannot reach its address there.
         self.hosts.run("node1", "sh", "-ec", "ip link add other type bridge; ip address add 10.99.0.1/16 dev other; "
                        "ip link set other up", check=True)
         options = {"epochs": 1, "shuffle": True, "cache_memory": "1MiB", "cache_peers": True}
         batches, _ = self.train(1, options, MILLRACE_INTERFACE="eth0")
-        self.assertEqual(batches[2], self.of_order(2, 3, 1, shuffle=True))
+        self.assertEqual(batches[2], self.expected_batches(2, 3, 1, shuffle=True))
         done = subprocess.run(self.command(1, options, MILLRACE_INTERFACE="ib9"), **cluster.RUN_OPTIONS)
         self.assertNotEqual(done.returncode, 0)
-        said = [done.stderr, *(file.read_text() for file in self.folder.glob("error-*.txt"))]
-        self.assertRegex("".join(said), "MILLRACE_INTERFACE=ib9 is neither .*eth0 10.53.1.1.*other 10.99.0.1")
+        errors = [done.stderr, *(file.read_text() for file in self.folder.glob("error-*.txt"))]
+        self.assertRegex("".join(errors), "MILLRACE_INTERFACE=ib9 is neither .*eth0 10.53.1.1.*other 10.99.0.1")
 
-    def test_a_job_without_its_state_sees_the_epoch_of_the_storage(self):
+    def test_a_job_without_a_state_gets_the_epoch_of_the_storage(self):
         self.train(1, {"epochs": 2, **self.partial})
         _, stats = self.train(1, {"epochs": 0, **self.partial})
         self.assertEqual([rank["storage_epoch"] for rank in stats], [2, 2, 2])
 
 
 class TroubleTest(LoaderTest):
-    """Something breaks in the middle of epoch 2. Those who are left name the rank; started again, the job goes on exactly."""
+    """Something fails in the middle of epoch 2. The remaining ranks name the lost rank; a restarted job continues exactly."""
 
     def start(self, trouble: str) -> None:
-        """A job of a rank a host that has saved its state and waits for the trouble."""
+        """Starts a job with one rank per host, which saves its state and waits for the trouble."""
         command = self.command(1, {"epochs": 100_000, "trouble": trouble, **self.partial}, blind=True)
         output = cluster.begin(self, open(self.folder / "output", "wb"))
         job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
@@ -190,7 +190,7 @@ class TroubleTest(LoaderTest):
         self.addCleanup(job.kill)
         self.wait_for(*(f"at_trouble-{rank}" for rank in range(3)))
 
-    def go_on(self) -> None:
+    def proceed(self) -> None:
         (self.folder / "trouble").touch()
 
     def wait_for(self, *names: str) -> None:
@@ -199,35 +199,35 @@ class TroubleTest(LoaderTest):
     def check_named(self, rank: int, by: tuple) -> None:
         self.wait_for(*(f"ended-{other}" for other in by))
         for other in by:
-            said = self.folder / f"error-{other}.txt"
-            self.assertTrue(said.exists(), (self.folder / "output").read_text())
-            self.assertRegex(said.read_text(), ENDED.format(rank=rank, host=f"node{rank + 1}"))
+            errors = self.folder / f"error-{other}.txt"
+            self.assertTrue(errors.exists(), (self.folder / "output").read_text())
+            self.assertRegex(errors.read_text(), ENDED.format(rank=rank, host=f"node{rank + 1}"))
 
     def check_restart(self) -> None:
         for file in (*self.folder.glob("error-*"), *self.folder.glob("ended-*")):
             file.unlink()
         batches, stats = self.train(1, {"epochs": 3, "resumes": True, **self.partial})
         for rank in range(3):
-            expected = self.of_order(rank, 3, 3, first=2, shuffle="partial", fraction=0.3)
+            expected = self.expected_batches(rank, 3, 3, first=2, shuffle="partial", fraction=0.3)
             self.assertEqual(batches[rank], expected[2:])
             self.assertEqual(stats[rank]["local"]["staged_samples"], 0)
 
     def test_a_killed_rank_is_named_with_its_host(self):
         self.start(trouble="kill 1")
-        self.go_on()
+        self.proceed()
         self.check_named(1, by=(0, 2))
         self.check_restart()
 
     def test_a_host_behind_a_cut_link_is_named(self):
         self.start(trouble="link")
         self.hosts.cut("node3")
-        self.go_on()
+        self.proceed()
         self.check_named(2, by=(0, 1))
 
-    def test_a_host_without_power_is_named_and_goes_on_with_its_disk(self):
+    def test_a_host_that_loses_power_is_named_and_continues_with_its_disk(self):
         self.start(trouble="power")
         self.hosts.kill("node2")
-        self.go_on()
+        self.proceed()
         self.check_named(1, by=(0, 2))
         self.hosts.start("node2")
         self.check_restart()

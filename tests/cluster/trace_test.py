@@ -1,4 +1,4 @@
-"""Tracing over several hosts: whose event it was, when it was, and what a report over all of them says."""
+"""Tracing on several hosts: the host, rank and time of events, and reports over all hosts."""
 
 import json
 import os
@@ -16,7 +16,8 @@ RANKS_PER_HOST = 2
 RANKS = 6
 TURNS = 30
 
-# Ranks open files in turn. Each writes down the true time before and after: that of the machine, not of its host.
+# Ranks open files in turn. Each writes down the true time before and after: on the clock of the machine, not of its
+# host.
 JOB = """
 import json, os, signal, time
 from pathlib import Path
@@ -54,7 +55,7 @@ class TraceTest(unittest.TestCase):
         (cls.hosts.shared / "job.py").write_text(JOB)
 
     def work(self, *before: str, **environment: str) -> subprocess.CompletedProcess:
-        """Runs the job on all hosts, with `before` standing before it."""
+        """Runs the job on all hosts, with the command prefix `before`."""
         turns = self.hosts.shared / "turns"
         turns.mkdir(exist_ok=True)
         for file in turns.iterdir():
@@ -82,12 +83,12 @@ class TraceTest(unittest.TestCase):
                          {turn: (rank_of(turn), host_of(rank_of(turn))) for turn in range(TURNS)})
 
     def check_times(self, turns: dict[int, dict], uncertainty_ns: dict[str, int]) -> None:
-        """Every event lies between its true times, on one common clock, within what `info` promises."""
-        self.assertLess(max(uncertainty_ns.values()), 10**9)  # of the 7000 s between neighbours
+        """Checks that every event is between its true times on a common clock, within the uncertainty given by `info`."""
+        self.assertLess(max(uncertainty_ns.values()), 10**9)  # the clocks of neighbours differ by 7000 s
         stamps = {}
         for rank in range(RANKS):
             stamps.update(json.loads((self.hosts.shared / f"stamps-{rank}.json").read_text()))
-        lowest, highest = [], []  # where the common clock's zero may be
+        lowest, highest = [], []  # bounds for the zero of the common clock
         for turn, row in turns.items():
             before, after = stamps[str(turn)]
             lowest.append(before - row["begin"] - uncertainty_ns[row["host"]])
@@ -103,12 +104,12 @@ class TraceTest(unittest.TestCase):
 
 
 class LauncherTest(TraceTest):
-    """Every rank below `millrace trace`, into one directory."""
+    """Every rank runs under `millrace trace`, into one directory."""
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        # Of few events, so that all figures of a report are exact, also those that many ranks estimate.
+        # Few events, so that all numbers of a report are exact, even those that many ranks only estimate.
         done = cls.work(cls, MILLRACE, "trace", "-o", "trace", "--include", "*/shared/*", "--")
         if done.returncode != 0:
             raise AssertionError(done.stdout + done.stderr)
@@ -120,8 +121,8 @@ class LauncherTest(TraceTest):
         self.assertEqual(info["problems"], [])
         self.check_owners(self.turns_of("trace"))
 
-    def test_processes_of_all_hosts_ended_and_are_told_apart(self):
-        # The hosts number their processes alike: two of them may have the same number.
+    def test_processes_of_all_hosts_ended_and_are_distinguished(self):
+        # Process ids on the hosts are similar: two hosts may have the same one.
         info = self.info("trace")
         jobs = [p for p in info["processes"] if "job.py" in p["command"]]
         self.assertEqual(sorted(p["rank"] for p in jobs), list(range(RANKS)))
@@ -154,7 +155,7 @@ class LauncherTest(TraceTest):
 
 
 class JobsTest(TraceTest):
-    """A job a test."""
+    """One job per test."""
 
     def test_clocks_compared_by_mpi_agree(self):
         done = self.work(LD_PRELOAD=LIBRARY, MILLRACE_TRACE_DIR=str(self.hosts.shared / "preloaded"),
@@ -165,7 +166,7 @@ class JobsTest(TraceTest):
         self.check_owners(self.turns_of("preloaded"))
         self.check_common_clock("preloaded", {"MPI"})
 
-    def test_directories_of_the_hosts_own_are_one_job(self):
+    def test_separate_directories_of_the_hosts_are_one_job(self):
         done = self.work(MILLRACE, "trace", "-o", str(self.hosts.local / "trace"), "--")
         self.assertEqual(done.returncode, 0, done.stderr)
         names = []
@@ -178,7 +179,7 @@ class JobsTest(TraceTest):
         self.assertEqual(sorted(report["job"]["hosts"]), ["node1", "node2", "node3"])
         turns = self.turns_of(*names)
         self.check_owners(turns)
-        # All hosts have the wall clock of this machine.
+        # All hosts use the wall clock of this machine.
         self.check_times(turns, {name: 10**7 for name in self.hosts.names})
 
     def test_a_second_job_into_the_same_directory_is_refused(self):
@@ -189,13 +190,13 @@ class JobsTest(TraceTest):
         self.assertRegex(done.stderr, "holds a trace")
         self.assertEqual(self.info("twice")["events"], before)
 
-    def test_the_launcher_hands_on_whether_mpi_compares_clocks(self):
+    def test_the_launcher_passes_on_whether_mpi_compares_clocks(self):
         for asked, alignments in (("0", {"wall clock"}), ("1", {"MPI"})):
             done = self.work(MILLRACE, "trace", "-o", f"clock{asked}", "--", MILLRACE_TRACE_MPI_CLOCK=asked)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.check_common_clock(f"clock{asked}", alignments)
 
-    def test_what_a_killed_rank_did_is_in_the_trace(self):
+    def test_the_trace_has_what_a_killed_rank_did(self):
         killed_at = 14  # of rank 2, on node2
         done = self.work(MILLRACE, "trace", "-o", "killed", "--", KILLED=f"{rank_of(killed_at)} {killed_at}")
         self.assertNotEqual(done.returncode, 0)
@@ -207,7 +208,7 @@ class JobsTest(TraceTest):
 
 
 class TorchrunTest(TraceTest):
-    """A torchrun a host, below mpirun: its workers are the ranks."""
+    """One torchrun per host, under mpirun: its workers are the ranks."""
 
     WORKER = "import os; open('of_rank-' + os.environ['RANK'], 'w').close()"
 
@@ -229,9 +230,10 @@ class TorchrunTest(TraceTest):
 
 
 class ContainerTest(TraceTest):
-    """A program with another root, as in a container: it sees the library and the trace by bind mounts alone."""
+    """A program with another root, as in a container: it sees the library and the trace only through bind mounts."""
 
-    # Arguments: ROOT LIBRARIES TRACE COMMAND... The system is the machine's own, and nothing else of its files is there.
+    # Arguments: ROOT LIBRARIES TRACE COMMAND... The container has the machine's system directories and none of its
+    # other files.
     CONTAINER = """
     set -e
     root=$1 libraries=$2 trace=$3
@@ -247,7 +249,7 @@ class ContainerTest(TraceTest):
     exec chroot "$root" env LD_PRELOAD=/millrace/libmillrace_trace.so MILLRACE_TRACE_DIR=/trace "$@"
     """
 
-    def test_the_library_and_the_trace_are_bound_into_it(self):
+    def test_it_records_with_the_library_and_the_trace_mounted(self):
         for name in ("root", "contained"):
             (self.hosts.shared / name).mkdir()
         program = "open('/tmp/output', 'w').write('x')"

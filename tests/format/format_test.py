@@ -1,5 +1,5 @@
-"""Files of samples against numpy, tarfile, zipfile, torchvision and a TFRecord reader written from its description:
-what we write they read, what they write we read.
+"""Files of samples compared with numpy, tarfile, zipfile, torchvision and a TFRecord reader written from its description:
+they read what we write, and we read what they write.
 
 Usage: format_test.py FORMAT_SAMPLES [unittest arguments]"""
 
@@ -58,7 +58,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def messages(data: bytes) -> list[tuple[int, bytes]]:
-    """The fields of a message that has only length-delimited ones."""
+    """The fields of a message, all of which are length-delimited."""
     found, at = [], 0
     while at < len(data):
         key, at = varint(data, at)
@@ -70,7 +70,7 @@ def messages(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def example(payload: bytes) -> dict:
-    """A tf.train.Example as names and lists, by the description of its message."""
+    """A tf.train.Example as a dict of lists, decoded from the description of its message."""
     features = {}
     ((_, all_features),) = messages(payload)
     for _, entry in messages(all_features):
@@ -148,7 +148,7 @@ class NumpyTest(FormatTest):
         self.assertEqual([sample["fields"]["data"]["bytes"] for sample in samples], [row.tobytes().hex() for row in array])
         self.assertIn("a.npy: record 3 at byte 200", samples[3]["name"])
 
-    def test_what_is_not_plain_c_order_is_refused_with_what_to_do(self):
+    def test_arrays_not_in_plain_c_order_are_refused_with_the_next_step(self):
         path = self.folder / "a.npy"
         cases = {
             "array.astype('<f4')": numpy.zeros(3, ">f4"),
@@ -199,14 +199,14 @@ class NumpyTest(FormatTest):
 
 
 class TarTest(FormatTest):
-    def test_tarfile_reads_ours(self):
+    def test_tarfile_reads_our_tar(self):
         with tarfile.open(self.ours("a.tar", "tar")) as tar:
             found = {member.name: tar.extractfile(member).read() for member in tar}
         keys = ["ddd/0000", "ddd/0001", "d" * 120 + "/0002"]
         self.assertEqual(found, {key + end: data for i, key in enumerate(keys) for end, data in
                                  ((".txt", f"sample {i}\n".encode()), (".cls", str(i * 100).encode()))})
 
-    def test_we_read_ours(self):
+    def test_we_read_our_tar(self):
         samples = self.read("tar", self.ours("a.tar", "tar"))
         self.assertEqual([sample["label"] for sample in samples], [0, 100, 200])
         self.assertIn("sample 'ddd/0001' at byte 2048", samples[1]["name"])
@@ -222,7 +222,7 @@ class TarTest(FormatTest):
                 tar.addfile(info, io.BytesIO(data))
         return self.folder / "b.tar"
 
-    def test_we_read_tarfiles_in_all_its_formats(self):
+    def test_we_read_all_formats_of_tarfile(self):
         long = "set/" + "x" * 200
         members = [("set/a.jpg", b"J" * 1000), ("set/a.CLS", b"1"), ("README", b"none"), ("set/b.seg.png", b""),
                    ("set/b.cls", b"22\n"), (long + ".txt", b"long"), ("set/\u00e9\u4e2d.txt", b"u")]
@@ -236,7 +236,7 @@ class TarTest(FormatTest):
             self.assertEqual([sample["label"] for sample in samples][:2], [-1, 22])
             self.assertIn("sample 'set/\u00e9\u4e2d'", samples[-1]["name"])
 
-    def test_a_large_size_in_binary_is_read_as_such(self):
+    def test_a_large_size_in_binary_is_read(self):
         path = self.write([("a.txt", b"12345")], tarfile.GNU_FORMAT)
         data = bytearray(path.read_bytes())
         data[512 + 124:512 + 136] = b"\x80" + (5).to_bytes(11, "big")
@@ -246,7 +246,7 @@ class TarTest(FormatTest):
         (sample,) = self.read("tar", path)
         self.assertEqual(bytes.fromhex(sample["fields"]["txt"]["bytes"]), b"12345")
 
-    def test_compressed_and_cut_archives_are_refused(self):
+    def test_compressed_and_truncated_archives_are_refused(self):
         with tarfile.open(self.folder / "c.tar", "w:gz") as tar:
             tar.addfile(tarfile.TarInfo("a.txt"))
         path = self.folder / "c.tar"
@@ -258,12 +258,12 @@ class TarTest(FormatTest):
 
 
 class TfrecordTest(FormatTest):
-    def test_an_independent_reader_reads_ours(self):
+    def test_an_independent_reader_reads_our_tfrecord(self):
         records = tfrecords(self.ours("a.tfrecord", "tfrecord").read_bytes())
         self.assertEqual([example(record) for record in records],
                          [{"image": sum(IMAGES[i], []), "label": [i], "text": [f"sample {i}\n".encode()]} for i in range(3)])
 
-    def test_we_read_tensorflows(self):
+    def test_we_read_the_tfrecord_of_tensorflow(self):
         first, second, third = (sample["fields"] for sample in self.read("tfrecord", GOLDEN / "tensorflow.tfrecord"))
         self.assertEqual(bytes.fromhex(first["image"]["bytes"]), bytes(range(256)))
         self.assertEqual(struct.unpack("<3f", bytes.fromhex(first["scale"]["bytes"])), (0.5, -1.25, 3.0))
@@ -272,12 +272,12 @@ class TfrecordTest(FormatTest):
         self.assertEqual([bytes.fromhex(second[f"words/{i}"]["bytes"]) for i in range(3)], [b"one", b"", b"three"])
         self.assertEqual({name: field["bytes"] for name, field in third.items()}, {"image": "", "scale": "", "label": ""})
 
-    def test_the_independent_reader_reads_tensorflows(self):
+    def test_the_independent_reader_reads_the_tfrecord_of_tensorflow(self):
         records = tfrecords((GOLDEN / "tensorflow.tfrecord").read_bytes())
         self.assertEqual(example(records[0])["label"], [7])
 
-    def test_values_that_are_not_packed_are_read(self):
-        # repeated fields one by one, as writers of the old protobuf leave them
+    def test_unpacked_values_are_read(self):
+        # repeated fields one by one, as written by old versions of protobuf
         floats = b"".join(b"\x0d" + struct.pack("<f", value) for value in (1.5, 2.5))
         integers = b"\x08\x05\x08\x06"
 
@@ -304,7 +304,7 @@ class TfrecordTest(FormatTest):
 
 
 class OwnTest(FormatTest):
-    def test_indexed_is_as_its_page_says(self):
+    def test_indexed_follows_its_format_page(self):
         path = self.ours("a.mrd", "indexed")
         data, index = path.read_bytes(), path.with_suffix(".mrx").read_bytes()
         self.assertEqual((data[:8], index[:8]), (b"\0RMIDATA", b"\0RMINDEX"))
@@ -318,11 +318,11 @@ class OwnTest(FormatTest):
         self.assertEqual([sample["label"] for sample in samples], [0, 1, 2])
         self.assertEqual(bytes.fromhex(samples[1]["fields"]["data"]["bytes"]), struct.pack("<6f", *range(1, 7)))
 
-    def test_raw_is_bytes(self):
+    def test_raw_is_plain_bytes(self):
         self.assertEqual(self.ours("a.bin", "raw", "24").read_bytes(),
                          b"".join(struct.pack("<6f", *range(i, i + 6)) for i in range(3)))
 
-    def test_folders_are_as_torchvision_has_them(self):
+    def test_folders_are_read_as_in_torchvision(self):
         from torchvision.datasets import ImageFolder
         names = ["b/2.png", "b/10.png", "b/x/1.png", "b/x-y/1.png", "B/1.png", "\u00e9/1.PNG", "a/.hidden.png", "a/z.txt"]
         for name in names:

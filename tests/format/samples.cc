@@ -1,12 +1,13 @@
-// Reads and writes files of samples, for tests/format/format_test.py to hold against other people's
-// readers and writers.
+// Reads and writes files of samples. tests/format/format_test.py compares it with other readers and
+// writers.
 //
-// usage: format_samples read FORMAT OPTION FILE...   a JSON object a sample: its name, its label,
-//                                                    its fields as type, shape and bytes in hex
-//        format_samples write FORMAT OPTION FILE     three samples that the test knows
-//        format_samples folder DIRECTORY EXTENSION   name and label of each sample
+// usage: format_samples read FORMAT OPTION FILE...   prints one JSON object per sample: name,
+// label,
+//                                                    and fields as type, shape and bytes in hex
+//        format_samples write FORMAT OPTION FILE     writes three samples that the test knows
+//        format_samples folder DIRECTORY EXTENSION   prints name and label of each sample
 // OPTION: `-`, `rows` (npy) or the length of a record (raw).
-// Exit code: 0, 1 with a message.
+// Exit code: 0, or 1 with a message.
 #include <fmt/core.h>
 
 #include <cstdio>

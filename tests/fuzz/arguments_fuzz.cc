@@ -1,4 +1,4 @@
-// Any words, one a line, are arguments of every verb or wrong usage.
+// Any words, one per line, are valid arguments of a verb or wrong usage.
 #include <cstdint>
 #include <cstdlib>
 
@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const millrace::cli::Command& command : millrace::cli::commands()) {
     const auto arguments = millrace::cli::ArgumentParser(command).parse(words);
     if (arguments.ok()) continue;
-    // What is said of other people's bytes must be safe to show.
+    // Messages that quote untrusted bytes must be safe to print.
     if (millrace::printable(arguments.error().message()) != arguments.error().message())
       std::abort();
   }

@@ -1,4 +1,4 @@
-// ByteReader never leaves its bytes, whatever it is asked, and a varint has one spelling.
+// ByteReader never reads outside its bytes, whatever the calls; a varint has only one encoding.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

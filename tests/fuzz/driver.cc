@@ -1,7 +1,7 @@
-// Fuzz driver: runs a libFuzzer target without libFuzzer, the same way every time.
+// Fuzz driver: runs a libFuzzer target without libFuzzer, deterministically.
 //
-// Mutates the seeds of a directory by a fixed random stream. It does not measure coverage, so it
-// finds less than libFuzzer does; it keeps what was found from coming back, with every compiler.
+// Mutates the seeds of a directory with a fixed random stream. It does not measure coverage, so it
+// finds less than libFuzzer, but it catches regressions, with every compiler.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 using millrace::Random;
 
-// Pieces that parsers care about, whatever they parse.
+// Byte sequences that are special to many parsers.
 constexpr std::string_view kPieces[] = {"\"",   "\\u",  "{",  "}",   "[",  "]",   ":",    ",",
                                         "-",    "--",   "&a", "*a",  "!!", "0",   "1e9",  "\xff",
                                         "\xc2", "\n  ", "\t", "999", ".",  "KiB", "\\040"};
@@ -55,7 +55,7 @@ std::string mutated(std::string input, const std::vector<std::string>& seeds, Ra
 }
 
 void run_one(const std::string& input) {
-  // A copy of exactly its size on the heap, so that a sanitizer sees each byte too many.
+  // A heap copy of exactly this size, so that a sanitizer detects any read beyond it.
   const std::vector<uint8_t> exact(input.begin(), input.end());
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }
@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "{}: no seeds\n", argv[1]);
     return 2;
   }
-  std::sort(seeds.begin(), seeds.end());  // the order of a directory is the file system's
+  std::sort(seeds.begin(), seeds.end());  // the order of a directory depends on the file system
   for (const std::string& seed : seeds) run_one(seed);
   Random random(20'000);
   const int rounds = std::atoi(argv[2]);

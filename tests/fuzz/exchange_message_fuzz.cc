@@ -1,5 +1,5 @@
-// Any bytes are the message that is due from another rank, or are refused: what is taken are the
-// samples of the plan, with the checksums that they have.
+// Any bytes are the expected message of another rank, or are refused. An accepted message has the
+// samples of the plan, with correct checksums.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

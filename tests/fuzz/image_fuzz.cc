@@ -1,4 +1,4 @@
-// Any bytes are an image or an error; what is decoded is as large as was said.
+// Any bytes are an image or an error; a decoded image has the announced size.
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -9,7 +9,7 @@ namespace {
 
 using namespace millrace;
 
-// The first byte chooses the way: each has its own path through the decoders.
+// The first byte selects the options: each takes another path through the decoders.
 std::unique_ptr<format::ImageDecoder> decoder_of(uint8_t choice) {
   format::ImageOptions options{.size = {24, 20}, .flip_probability = 0.5};
   constexpr format::ImageTransform kTransforms[] = {
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const auto decoder = decoder_of(data[0]);
   const auto scratch = decoder->make_scratch();
-  // Exactly as large as promised, so that a sanitizer sees a byte too many.
+  // Exactly as large as announced, so that a sanitizer detects any write beyond it.
   std::vector<std::byte> out(decoder->fields()[0].size_bytes());
   const MutableByteView outputs[] = {out};
   const std::vector<uint8_t> sample(data + 1, data + size);

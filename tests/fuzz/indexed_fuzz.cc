@@ -1,5 +1,5 @@
-// Any bytes may be the index of indexed samples. Read twice: as they are, and with all checksums
-// made right and a data file's header that goes with them.
+// Any bytes may be the index of indexed samples. They are read twice: unchanged, and with corrected
+// checksums and a matching header of the data file.
 #include <cstring>
 #include <span>
 

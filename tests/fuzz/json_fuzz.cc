@@ -1,4 +1,4 @@
-// Any bytes are JSON or an error; what is JSON is written and read back as the same.
+// Any bytes are JSON or an error; JSON that is written and read back is the same.
 #include <cstdint>
 #include <cstdlib>
 
@@ -28,7 +28,7 @@ void write(JsonWriter& json, const Node& node) {
     case Node::Kind::kBool:
       return json.value(*node.as_bool());
     default:
-      return json.value(node.text());  // numbers as texts: their spelling may change
+      return json.value(node.text());  // numbers as text: their spelling may change
   }
 }
 

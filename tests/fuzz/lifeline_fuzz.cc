@@ -1,4 +1,4 @@
-// A lifeline's messages and invitations: bytes of a stranger on the port are refused or make sense.
+// Messages and invitations of a lifeline: bytes of a stranger on the port are refused or valid.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const ByteView bytes = all.first(sizeof(wire::LifelineMessage));
     const auto message = comm::read_message(bytes, kWorldSize);
     if (message.ok() && comm::index_of(comm::name_in(*message).rank) >= kWorldSize) std::abort();
-    // Whatever makes sense is taken from who has the key, and from nobody else.
+    // A valid message is accepted only from a sender that has the key.
     comm::LifelineChannel sender(comm::LifelineChannel::End::kRank, key);
     comm::LifelineChannel receiver(comm::LifelineChannel::End::kHub, key);
     comm::LifelineChannel stranger(comm::LifelineChannel::End::kRank, {5});
@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto invitation = comm::read_invitation(text_of(all));
   if (!invitation.ok()) return 0;
   if (invitation->addresses.empty()) std::abort();
-  // What was understood is what was said, but for bytes behind the end of the host's name.
+  // The parsed message equals the bytes, except for those after the end of the host's name.
   const auto again = comm::read_invitation(invitation->text());
   if (!again.ok() || again->addresses != invitation->addresses) std::abort();
   return 0;

@@ -1,5 +1,5 @@
-// Any text is the state of a loader or a sentence; what is a state is written and read back as the
-// same, and makes an order that can be asked.
+// Any text is a loader state or an error. A state that is written and read back is the same, and
+// makes a usable order.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -17,10 +17,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto again = LoaderState::parse(state->text());
   if (!again.ok() || again->text() != state->text()) std::abort();
   if (state->done > state->order.sample_count) std::abort();
-  if (state->order.shuffle == loader::Shuffle::kFile) return 0;  // needs the files as well
+  if (state->order.shuffle == loader::Shuffle::kFile) return 0;  // needs the files too
   const auto order = loader::make_order(state->order);
   if (!order.ok()) std::abort();
-  // A walk through as many epochs as a number can name would never end.
+  // A walk through as many epochs as the number allows would never end.
   const data::Epoch epoch{data::number_of(state->epoch) % 8};
   if (state->done == (*order)->size()) return 0;
   const data::SampleId sample = (*order)->at(epoch, state->done);

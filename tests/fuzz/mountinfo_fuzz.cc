@@ -1,4 +1,4 @@
-// Any text may stand in mountinfo; a found mount holds the path.
+// Any text may be in mountinfo; a mount that is found contains the path.
 #include <cstdint>
 
 #include "base/mounts.h"

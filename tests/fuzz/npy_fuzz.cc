@@ -1,5 +1,5 @@
-// Any bytes may be an npy file: as one sample and as rows. A header that is read is written back
-// and read as the same.
+// Any bytes may be an npy file, as one sample and as rows. A header that is written and read back
+// is the same.
 #include "format/npy.h"
 #include "tests/fuzz/sample_format.h"
 

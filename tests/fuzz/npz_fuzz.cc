@@ -1,5 +1,5 @@
-// Any bytes may be a zip file of arrays. Read twice: as they are, and with the checksums of stored
-// members made right, so that the arrays behind them are reached too.
+// Any bytes may be a zip file of arrays. They are read twice: unchanged, and with corrected
+// checksums of stored members, to reach the arrays behind them.
 #include <cstring>
 
 #include "base/gzip.h"
@@ -10,7 +10,7 @@ namespace {
 
 using namespace millrace;
 
-// In the directory: the checksum lies 30 bytes before the name.
+// In the central directory, the checksum is 30 bytes before the name.
 void make_checksums_right(std::string& content) {
   const auto members = format::list_zip(bytes_of(content));
   if (!members.ok()) return;

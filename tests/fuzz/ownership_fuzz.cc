@@ -1,5 +1,5 @@
-// Any bytes say which samples a rank holds, or are refused: what is believed lies within the
-// dataset and the file of samples, nothing twice.
+// Any bytes list the samples that a rank holds, or are refused. An accepted list stays within the
+// dataset and the file of samples, without duplicates.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                          .shard_count = 2,
                                          .fraction = 0.5},
                                .rank = 1};
-  // Also with the right checksum, so that what is behind it is tried as well.
+  // Also with a corrected checksum, to test what is behind it.
   std::string bytes(reinterpret_cast<const char*>(data), size);
   for (const bool mends_checksum : {false, true}) {
     if (mends_checksum && bytes.size() >= sizeof(wire::OwnershipHead)) {

@@ -1,4 +1,4 @@
-// Any bytes are lines of a trace or warnings; what comes out of them can be written and read.
+// Any bytes are lines of a trace, or warnings; the resulting trace can be written and read.
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -11,7 +11,7 @@ namespace {
 
 using namespace millrace;
 
-// In memory where there is such a directory: files are made durable, thousands of times a minute.
+// In memory, if there is such a directory: files are synced thousands of times a minute.
 std::string scratch(const char* name) {
   static const TemporaryDirectory directory = std::filesystem::is_directory("/dev/shm")
                                                   ? *TemporaryDirectory::create("/dev/shm")
@@ -19,7 +19,7 @@ std::string scratch(const char* name) {
   return (directory.path() / name).string();
 }
 
-// A run of lines, split at any place a reader might split it.
+// Lines, split at any place where a reader might split them.
 uint64_t import_lines(std::string_view text, const std::string& path) {
   auto writer = trace::TraceWriter::create(path, 0);
   if (!writer.ok()) std::abort();

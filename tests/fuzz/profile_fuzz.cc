@@ -1,5 +1,5 @@
-// Any bytes are a profile or a sentence; what is a profile is written and read back as the same,
-// and can be compared.
+// Any bytes are a profile or an error. A profile that is written and read back is the same, and can
+// be compared.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text = profile_json(*profile);
   const auto again = parse_profile(text, "again.json");
   if (!again.ok() || profile_json(*again) != text) std::abort();
-  // Figures that make no sense must do no harm either.
+  // Meaningless numbers must do no harm either.
   const Profile empty;
   const Profile* const pairs[][2] = {
       {&empty, &*profile}, {&*profile, &empty}, {&*profile, &*again}};

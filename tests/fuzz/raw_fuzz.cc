@@ -1,6 +1,5 @@
-// Any bytes may be a file of records of any length: the first eight bytes say the length, the rest
-// is the file. Only whole records are taken, and written again, one at a time, they are the same
-// file.
+// Any bytes may be a file of records of any length: the first eight bytes give the length, the rest
+// is the file. Only whole records are read; written one by one, they give the same file.
 #include <cstring>
 
 #include "format/raw.h"
@@ -33,13 +32,13 @@ void check_written(const Format& raw, std::string_view content, uint64_t record_
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   uint64_t record_bytes = 0;
   std::string_view content(reinterpret_cast<const char*>(data), size);
-  // Of no bytes there is no place either, and memcpy asks for one.
+  // An empty vector has a null pointer, which memcpy does not allow.
   if (size > 0) std::memcpy(&record_bytes, data, std::min(size, sizeof record_bytes));
   content.remove_prefix(std::min(size, sizeof record_bytes));
   const auto raw = open_format("raw", {.record_bytes = record_bytes});
   if (!raw.ok()) std::abort();
   read_as(**raw, content);
-  if (record_bytes == 0) return 0;  // a file a sample
+  if (record_bytes == 0) return 0;  // one file per sample
   io::MemoryEngine engine;
   put(engine, "x", content);
   const auto samples = (*raw)->index(engine, "x");

@@ -1,5 +1,5 @@
-// Any bytes may lie in a recording: of names, a process's page, a ring and a log. The input is the
-// lengths of the first three, two bytes each, and then the four.
+// Any bytes may be in a recording: in its names, a process page, a ring and a log. The input has
+// the lengths of the first three, two bytes each, and then the four parts.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -27,7 +27,7 @@ size_t take_length(std::string_view& rest) {
   return length;
 }
 
-// The same bytes, followed as if their process ran, and then as if it had ended.
+// Follows the same bytes as if their process were running, and then as if it had ended.
 void follow(const std::string& rings, const std::string& log) {
   watch::RecordingTail tail;
   const auto open_log = [&]() -> Result<std::unique_ptr<trace::ByteSource>> {
@@ -43,7 +43,7 @@ void follow(const std::string& rings, const std::string& log) {
   }
   const uint64_t seen = events;
   tail.read(trace::ByteSource(bytes_of(rings)), open_log, true, count);
-  if (events != seen) __builtin_trap();  // nothing is delivered twice
+  if (events != seen) __builtin_trap();  // no event may be delivered twice
 }
 
 }  // namespace

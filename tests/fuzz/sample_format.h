@@ -1,7 +1,7 @@
-// What the fuzz targets of formats of samples have in common: any bytes as a file of a format.
+// Common code of the fuzz targets for sample formats: reads any bytes as a file of the format.
 //
-// Indexes the file, reads every sample into memory of exactly its size and splits it. A sample that
-// leaves the file, or a field whose bytes are not as many as its shape says, is a mistake of ours.
+// Indexes the file, reads every sample into memory of exactly its size, and splits it. It is a bug
+// if a sample leaves the file, or if the size of a field does not match its shape.
 #pragma once
 
 #include <cstdint>

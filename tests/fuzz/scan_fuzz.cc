@@ -1,7 +1,7 @@
-// A trace may hold any numbers: times that run backwards, sizes beyond the largest file, calls
-// nobody knows. The bytes become events of a real trace file, which is scanned as a report would.
-// What one rank sends to another may be anything as well: the figures of the scan, with the bytes
-// laid over them, are merged into another.
+// A trace may contain any numbers: times that run backwards, sizes beyond the largest file, unknown
+// calls. The bytes become events of a real trace file, which is scanned as for a report. Messages
+// between ranks may be anything too: the results of the scan, overwritten with the bytes, are
+// merged into another scan.
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 
 using namespace millrace;
 
-// Takes numbers from the bytes; 0 when there are none left.
+// Reads numbers from the bytes; 0 at the end.
 class Numbers {
  public:
   Numbers(const uint8_t* data, size_t size) : data_(data), left_(size) {}
@@ -37,7 +37,7 @@ class Numbers {
   size_t left_;
 };
 
-// A number of few bits, or of all of them.
+// A number of a few bits, or of all bits.
 uint64_t any_number(Numbers& numbers) {
   const uint64_t shape = numbers.next(1);
   return shape < 200 ? numbers.next(2) << (shape % 4 * 8) : numbers.next(8);
@@ -102,7 +102,7 @@ void scan(const trace::Trace& trace, const uint8_t* data, size_t size) {
   scan.run({}, {});
   std::vector<std::byte> saved = scan.save();
   const analyze::Profile profile = scan.finish();
-  // What we write, we read.
+  // A file that we wrote must be readable.
   if (!analyze::parse_profile(analyze::profile_json(profile), "fuzz").ok()) __builtin_trap();
   static_cast<void>(analyze::detail_json(scan.context(), profile));
   static_cast<void>(advise::advise(profile, {}));

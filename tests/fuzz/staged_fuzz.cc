@@ -1,5 +1,5 @@
-// Any bytes say which samples a staging has copied, or say nothing: what is believed is written as
-// it was read, and is a beginning of the file.
+// Any bytes list the samples that a staging has copied, or nothing. An accepted list is a prefix of
+// the file, and is written as it was read.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 using millrace::wire::StagedEntry;
 using millrace::wire::StagedHead;
 
-// So that what is behind the checksums is tried as well.
+// Corrects the checksums, to test what is behind them.
 void mend_checksums(std::string& bytes) {
   constexpr size_t kChecked = offsetof(StagedEntry, entry_crc32c);
   for (size_t at = sizeof(StagedHead); at + sizeof(StagedEntry) <= bytes.size();

@@ -1,5 +1,5 @@
-// Any bytes may be a tar file. Read twice: as they are, and with the checksums of all blocks made
-// right, so that sizes and names that were changed are believed.
+// Any bytes may be a tar file. They are read twice: unchanged, and with corrected checksums of all
+// blocks, so that changed sizes and names are accepted.
 #include "tests/fuzz/sample_format.h"
 
 namespace {

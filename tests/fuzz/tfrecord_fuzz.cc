@@ -1,5 +1,5 @@
-// Any bytes may be a file of records, or an Example. An Example that is read is written back and
-// read as the same.
+// Any bytes may be a file of records, or an Example. An Example that is written and read back is
+// the same.
 #include "format/tfrecord.h"
 #include "tests/fuzz/sample_format.h"
 
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view content(reinterpret_cast<const char*>(data), size);
   const auto tfrecord = *open_format("tfrecord");
   read_as(*tfrecord, content);
-  // The payload alone, in a frame of its own.
+  // Only the payload, in a correct frame.
   read_as(*tfrecord, frame_tfrecord(bytes_of(content)));
   SampleFields fields;
   if (parse_example(bytes_of(content), fields).ok()) check_written(fields);

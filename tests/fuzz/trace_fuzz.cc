@@ -1,5 +1,5 @@
-// Any bytes may be a packed trace. Read twice: as they are, and with all checksums made right, so
-// that what lies behind them is reached too.
+// Any bytes may be a packed trace. They are read twice: unchanged, and with corrected checksums, to
+// reach what is behind them.
 #include <cstdint>
 #include <cstring>
 #include <span>

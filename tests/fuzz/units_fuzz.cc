@@ -1,4 +1,4 @@
-// Any text is a size or a duration or an error; what is one survives being printed.
+// Any text is a size, a duration or an error; a value that is printed and parsed again is the same.
 #include <cstdint>
 #include <cstdlib>
 
@@ -10,7 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (const auto bytes = millrace::parse_bytes(text); bytes.ok()) {
     for (const auto units : {millrace::ByteUnits::kBinary, millrace::ByteUnits::kDecimal}) {
       const auto again = millrace::parse_bytes(millrace::format_bytes(*bytes, units));
-      // Three digits: within half a percent, and EiB and EB are not read.
+      // It is printed with three digits, so compare within half a percent; EiB and EB are not
+      // parsed.
       const bool beyond = *bytes >= uint64_t{1} << 59;
       if (!beyond && (!again.ok() || *again > *bytes + *bytes / 100 + 1)) std::abort();
     }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes dftracer_1.pfw: a file as DFTracer 1.x wrote them, from the description of that format.
+"""Makes dftracer_1.pfw: a file as written by DFTracer 1.x, from the description of that format.
 
-That generation: a line with `[`, an object a line without commas, ph "X" and "M", hashes as short
-texts, `]` at the end. Run from this folder; the file is committed, the script says what is in it.
+The format: a line with `[`, one object per line without commas, ph "X" and "M", hashes as short
+texts, `]` at the end. Run it from this folder. The file is committed; the script documents it.
 """
 
 import json
@@ -32,7 +32,7 @@ event("open64", "POSIX", 100, 12, ret=4, flags=0, fhash="f1")
 event("read", "POSIX", 120, 7, ret=4096, count=4096, fd=4, fhash="f1")
 event("pread64", "POSIX", 130, 5, ret=100, count=4096, offset=8192, fd=4, fhash="f1")
 event("__xstat64", "POSIX", 140, 3, ret=0, fhash="f2")
-metadata("FH", "/dataset/a \"name\" of caf\u00e9", "f2")  # explained after its use
+metadata("FH", "/dataset/a \"name\" of caf\u00e9", "f2")  # defined after its use
 event("fread", "STDIO", 150, 4, tid=32, ret=10, count=16, size=512, fhash="f2")
 event("close", "POSIX", 160, 1, ret=0, fhash="f1")
 event("numpy.load", "NPZReader", 95, 80, epoch="1", step="4", image_idx=17)

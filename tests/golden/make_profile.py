@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Prints a saved profile as docs/formats/report.md describes it; what is given on the command line is changed in it.
+"""Prints a saved profile in the format of docs/formats/report.md, with changes given on the command line.
 
 make_profile.py > profile.json                                 the golden file
 make_profile.py job.wall_ns=28e9 functions.1.name=pread        the same with another wall time and another call
 
-Knows only the page of the format, so that a mistake in our writer and reader at once is seen.
+Uses only the format page, so that a bug in both our writer and our reader is detected.
 """
 import json
 import sys

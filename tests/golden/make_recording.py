@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes a small recording, and a packed trace, from the pages docs/formats/recording.md and trace.md.
+"""Writes a small recording and a packed trace, using only docs/formats/recording.md and trace.md.
 
-    make_recording.py recording DIR    a session's directory below DIR
+    make_recording.py recording DIR    the directory of a session in DIR
     make_recording.py trace FILE       a packed trace
 
-It shares no code with the readers it tests, and writes the same bytes each time.
+It shares no code with the readers that it tests, and writes the same bytes each time.
 """
 
 import struct
@@ -105,7 +105,7 @@ def write_recording(directory: Path) -> None:
     now += event(2000, 300, OPEN, index, form=0, slots=2) + wide(result=-1, error=2)
     now += event(3000, 200, LSEEK, data, 0, 8192, form=4)
     now += event(4500, 110_000, REGION, fetch, 1, 7, form=2, slots=2) + tags([(key, 1, 12), (key, 3, data)])
-    now += bytes(32) + wide()  # an event that was never finished, and the slot that came before it
+    now += bytes(32) + wide()  # an unfinished event, and the slot before it
     now += event(120_000, 900, MMAP, data, 65536, 0, form=2) + context(42, 43)
     now += event(130_000, 10, MAPPED, data, 65536, 0, form=0, slots=2) + wide(result=16384, size=65536)
     now += event(140_000, 5000, SPAWN, helper, form=0, slots=2) + wide(detail=77)
@@ -150,7 +150,7 @@ def text(value: str) -> bytes:
 
 
 def numbers(values) -> bytes:
-    """With the plainest codings: a constant, or raw planes without a factor."""
+    """Uses the simplest encodings: a constant, or raw planes without a factor."""
     if not values:
         return b""
     bias = min(values)
@@ -196,7 +196,7 @@ def write_trace(path: Path) -> None:
     trace.block(3, 1, process + (signed(0) + varint(0) + varint(0)) * 2 + text(""))
     trace.block(4, 1, varint(0) + varint(0) + varint(42))
     trace.block(5, 1, varint(0) + varint(5) + varint(0) + varint(8000) + varint(8500) + varint(28))
-    # A read at 0, the one after it, one that failed elsewhere, and the region over them, with a tag.
+    # A read at 0, the next one, a failed one elsewhere, and the region around them, with a tag.
     explicit, last_call, none = 0, 1, 1
     shapes = [(READ, 0, explicit | explicit << 2 | 0 << 4 | 1 << 6 | none << 8, 0, 0),
               (READ, 0, 1 | last_call << 2 | 2 << 4 | 1 << 6 | none << 8, 0, 0),

@@ -1,4 +1,4 @@
-"""Writes the golden files of samples, by numpy, tarfile and zipfile: make_samples.py FOLDER
+"""Writes the golden files of samples with numpy, tarfile and zipfile: make_samples.py FOLDER
 
 samples.npy: 2x3 float32 of 0 to 5. samples.npz: "x" stored and "y" deflated. samples.tar: two samples of a text and a
 class, the second with a long name in a pax header. indexed.mrd and .mrx: three samples, "", "a" and "bc", labels 5, -1
@@ -47,7 +47,7 @@ def write_tar() -> None:
             info = tarfile.TarInfo(name)
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
-    # Without the zeros that fill tarfile's records of 10 KiB.
+    # Without the zeros with which tarfile fills its records of 10 KiB.
     os.truncate(FOLDER / "samples.tar", tar.offset)
 
 

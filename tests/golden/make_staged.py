@@ -1,4 +1,4 @@
-"""Writes staged.bin, two samples that a staging of six has copied, from docs/formats/local-storage.md alone."""
+"""Writes staged.bin: two samples that a staging of six has copied. Uses only docs/formats/local-storage.md."""
 
 import pathlib
 import struct

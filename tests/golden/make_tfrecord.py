@@ -1,6 +1,6 @@
-"""Writes tensorflow.tfrecord, by TensorFlow itself (tensorflow-cpu 2.21 from pip): make_tfrecord.py FILE
+"""Writes tensorflow.tfrecord with TensorFlow itself (tensorflow-cpu 2.21 from pip): make_tfrecord.py FILE
 
-Three Examples: bytes, floats and integers (negative ones too), one with several bytes values, one with none at all."""
+Three Examples: bytes, floats and integers (negative ones too), one with several bytes values, one without values."""
 
 import sys
 

@@ -1,8 +1,8 @@
-// image_probe: pixels and crops as Millrace makes them, for scripts to compare.
+// image_probe: prints pixels and crops as Millrace makes them, for scripts to compare.
 //
 //   image_probe sample FILE key=value...   the decoded sample, raw, to standard output
-//   image_probe window FILE X Y WIDTH HEIGHT EIGHTHS   a part of a JPEG, three bytes a pixel
-//   image_probe crops WIDTH HEIGHT COUNT   a line each: x y width height flip
+//   image_probe window FILE X Y WIDTH HEIGHT EIGHTHS   a part of a JPEG, three bytes per pixel
+//   image_probe crops WIDTH HEIGHT COUNT   one line each: x y width height flip
 //   image_probe jpeg|png FILE WIDTH HEIGHT   encodes raw pixels of FILE, to standard output
 #include <fmt/core.h>
 

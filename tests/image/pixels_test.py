@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Decoded and resized pixels beside Pillow's, of every kind of file that datasets have."""
+"""Decoded and resized pixels compared with Pillow's, for all kinds of files in datasets."""
 
 import io
 import struct
@@ -83,7 +83,7 @@ class PixelsTest(unittest.TestCase):
         for name, options in kinds.items():
             path = self.saved(f"{name}.jpg", options.pop("image"), **options)
             with self.subTest(name):
-                # Pillow may bring a libjpeg of its own.
+                # Pillow may contain its own libjpeg.
                 self.assertLessEqual(difference(self.whole(path), pixels(path)), 1)
 
     def test_cmyk_is_converted_as_pillow_does(self):
@@ -92,7 +92,7 @@ class PixelsTest(unittest.TestCase):
 
     def test_orientation_in_exif_is_ignored(self):
         exif = Image.Exif()
-        exif[0x0112] = 6  # to be turned by a quarter
+        exif[0x0112] = 6  # rotate by 90 degrees
         path = self.saved("turned.jpg", picture(), exif=exif)
         self.assertLessEqual(difference(self.whole(path), pixels(path)), 1)
 
@@ -113,17 +113,17 @@ class PixelsTest(unittest.TestCase):
             with self.subTest(name):
                 self.assertEqual(difference(self.whole(path), pixels(path)), 0)
 
-    def test_an_interlaced_png_has_the_pixels_of_a_plain_one(self):
+    def test_an_interlaced_png_has_the_same_pixels_as_a_plain_one(self):
         image = picture()
         path = self.base / "interlaced.png"
         path.write_bytes(interlaced_png(numpy.asarray(image)))
-        self.assertEqual(difference(pixels(path), numpy.asarray(image)), 0)  # well made
+        self.assertEqual(difference(pixels(path), numpy.asarray(image)), 0)  # the test file is correct
         self.assertEqual(difference(self.whole(path), numpy.asarray(image)), 0)
         plain = self.saved("plain.png", image)
         for index in range(5):
             self.assertTrue((sample(path, 40, 40, sample=index) == sample(plain, 40, 40, sample=index)).all())
 
-    def test_sixteen_bits_lose_their_lower_eight(self):
+    def test_sixteen_bit_pixels_lose_their_lower_eight_bits(self):
         values = (numpy.arange(WIDTH * HEIGHT) * 37 % 65536).astype(numpy.uint16).reshape(HEIGHT, WIDTH)
         path = self.saved("deep.png", Image.fromarray(values.astype(numpy.int32), mode="I"))
         self.assertTrue((self.whole(path)[..., 1] == values >> 8).all())
@@ -138,7 +138,7 @@ class PixelsTest(unittest.TestCase):
             self.assertEqual(read.size, image.size)
             self.assertLessEqual(difference(numpy.asarray(read), numpy.asarray(image)), tolerance)
 
-    def test_a_resize_is_within_one_of_pillows(self):
+    def test_resized_pixels_differ_from_pillows_by_at_most_one(self):
         path = self.saved("image.png", picture())
         original = Image.open(path)
         for width, height in ((224, 224), (64, 48), (20, 20), (149, 113), (7, 200), (1, 1)):
@@ -146,7 +146,7 @@ class PixelsTest(unittest.TestCase):
             found = sample(path, width, height, transform="resize")
             self.assertLessEqual(difference(found, expected), 1, (width, height))
 
-    def test_random_crops_are_pillows_of_the_same_part(self):
+    def test_random_crops_equal_pillows_of_the_same_part(self):
         path = self.saved("image.png", picture())
         original = Image.open(path)
         parts = probe("crops", WIDTH, HEIGHT, 30).stdout.decode().splitlines()
@@ -157,7 +157,7 @@ class PixelsTest(unittest.TestCase):
             found = sample(path, 64, 64, flip=0.5, sample=index)
             self.assertLessEqual(difference(found, numpy.asarray(part)), 1, line)
 
-    def test_random_crops_of_jpegs_are_those_of_the_whole_image(self):
+    def test_random_crops_of_jpegs_equal_crops_of_the_whole_image(self):
         path = self.saved("image.jpg", picture(), quality=90)
         copy = self.saved("image.png", Image.open(path))
         for index in range(30):
@@ -165,7 +165,7 @@ class PixelsTest(unittest.TestCase):
             from_whole = sample(copy, 64, 64, sample=index)
             self.assertLessEqual(difference(from_part, from_whole), 1)
 
-    def test_a_centre_crop_is_pillows_resize_and_crop(self):
+    def test_a_centre_crop_equals_pillows_resize_and_crop(self):
         path = self.saved("image.png", picture())
         resized = Image.open(path).resize((int(64 * WIDTH / HEIGHT), 64), Image.BILINEAR)
         left, top = round((resized.width - 56) / 2), round((resized.height - 56) / 2)
@@ -185,7 +185,7 @@ class PixelsTest(unittest.TestCase):
         found = (bits.astype(numpy.uint32) << 16).view(numpy.float32)
         self.assertLessEqual(float(numpy.abs(found / values - 1).max()), 2**-8)
 
-    def test_a_scaled_decode_is_that_of_pillows_draft(self):
+    def test_a_scaled_decode_equals_pillows_draft(self):
         path = self.saved("large.jpg", picture(600, 450))
         for eighths, scale in ((4, 2), (2, 4), (1, 8)):
             draft = Image.open(path)

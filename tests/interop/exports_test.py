@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exports against the job they come from, read by decoders that share nothing with the writers."""
+"""Exports compared with the exported job, read by decoders that share no code with the writers."""
 
 import csv
 import gzip
@@ -45,7 +45,7 @@ class ExportsTest(unittest.TestCase):
     def expected(self) -> Counter:
         return Counter((e["name"], e["begin"], e["end"], e["pid"]) for e in self.job.events)
 
-    def test_perfetto_holds_every_event_on_a_track_where_it_nests(self):
+    def test_perfetto_has_every_event_on_a_track_where_it_nests(self):
         found, clocks = slices(decode(self.export("perfetto", "t.perfetto-trace")))
         origin = clocks[1] - clocks[6]
         pids = {}
@@ -107,7 +107,7 @@ class ExportsTest(unittest.TestCase):
                        for e in trace["traceEvents"] if e["ph"] == "X")
         self.assertEqual(held, Counter((n, b - start, e - b) for n, b, e, _ in self.expected().elements()))
 
-    def test_csv_is_a_table_that_pythons_reader_takes(self):
+    def test_pythons_reader_reads_the_csv_table(self):
         self.export("csv", "t.csv")
         with open(self.base / "t.csv", newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))

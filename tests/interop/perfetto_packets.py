@@ -1,7 +1,7 @@
 """Perfetto traces as plain Python: a decoder of the wire format, and the slices that packets describe.
 
-The decoder shares nothing with the writer in src/interop. tests/peers/perfetto_package.py puts the
-message classes of the `perfetto` package in its place; both hand the same packets to slices().
+The decoder shares no code with the writer in src/interop. tests/peers/perfetto_package.py uses the
+message classes of the `perfetto` package instead; both pass the same packets to slices().
 """
 
 import struct
@@ -106,7 +106,7 @@ def _event(data: bytes) -> dict:
 
 
 def decode(data: bytes):
-    """The packets of a trace, by the decoder of this file."""
+    """The packets of a trace, decoded by this file."""
     for number, body in fields(data):
         assert number == 1, "a trace holds packets alone"
         packet = Packet()
@@ -150,7 +150,7 @@ class Slice:
 
 
 def slices(packets) -> tuple[list[Slice], dict]:
-    """The slices of a trace, with every rule of a track checked on the way; and its clock snapshot.
+    """The slices of a trace, checked against all rules of tracks, and its clock snapshot.
 
     On a track time never runs back, an end belongs to the slice begun last, and nothing stays open;
     an interned text is known before it is used, a track is described before it is.

@@ -1,4 +1,4 @@
-"""A made-up job as a .pfw file: what `millrace import` reads and the exports are compared with."""
+"""A synthetic job as a .pfw file. `millrace import` reads it, and the exports are compared with it."""
 
 import json
 import random
@@ -64,11 +64,11 @@ def make_job(seed: int = 1, count: int = 300) -> Job:
                 now += 50
                 job.event("open", "POSIX", now, now, pid, tid, host, "/none", ret=-1, errno=2, flags=65)
                 end = now + chance.randrange(3)
-                # Ended in the order of completion: what lies inside comes before.
+                # In the order of their ends: inner events come first.
                 job.event("fetch", "APP", begin, end, pid, tid, host, epoch=step // 100, step=step,
                           batch=chance.randrange(64), loss=chance.random(), kind="a b")
                 now = end + chance.choice((0, 0, 5))
-                if step % 10 == 0:  # began long ago, ends in the middle of the next
+                if step % 10 == 0:  # began long before, and ends during the next one
                     job.event("overlap", "APP", max(0, begin - 500), now + 20, pid, tid, host)
                 if step % 25 == 0:  # began on another thread
                     job.event("foreign", "APP", max(0, begin - 100), now, pid, tid, host, event_flags=8)

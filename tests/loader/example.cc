@@ -1,6 +1,6 @@
-// The example of docs/guide/loader-cpp.md: trains on a directory of classes, twice, the second time
-// from the middle of an epoch; with a storage, by partial local shuffling. What is between the
-// marks is printed in the guide, word for word.
+// The example of docs/guide/loader-cpp.md: trains on a directory of classes twice, the second time
+// from the middle of an epoch; with a storage, with partial local shuffling. The guide quotes the
+// parts between the marks verbatim.
 #include <fmt/core.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The guide to the loader from C++ shows what was compiled, and what was compiled works."""
+"""The C++ guide to the loader shows code that is compiled, and that code works."""
 
 import os
 import re
@@ -15,7 +15,7 @@ CODE = (SOURCE / "tests/loader/example.cc").read_text()
 
 
 def marked(name: str) -> str:
-    """What stands between the marks, shifted to the left."""
+    """The text between the marks, without its indentation."""
     part = re.search(rf"// \[{name}\n(.*?)[ ]*// {name}\]", CODE, re.DOTALL).group(1)
     return re.sub(r"^  ", "", part, flags=re.MULTILINE) if part.startswith("  ") else part
 
@@ -41,7 +41,7 @@ class Guide(unittest.TestCase):
         for name in ("guide", "local", "restore"):
             self.assertIn(marked(name).strip("\n"), code_blocks(), f"the part '{name}'")
 
-    def test_the_program_trains_and_goes_on_in_the_middle(self):
+    def test_the_program_trains_and_resumes_in_mid_epoch(self):
         with tempfile.TemporaryDirectory() as directory:
             make_dataset(directory)
             done = run_example(directory)
@@ -49,10 +49,10 @@ class Guide(unittest.TestCase):
             lines = done.stdout.splitlines()
             whole, resumed = lines[:lines.index("resumed")], lines[lines.index("resumed") + 1:-1]
             self.assertEqual(len(whole), 6)
-            self.assertEqual(resumed, whole[4:])  # the second epoch without its first batch
+            self.assertEqual(resumed, whole[4:])  # the second epoch except its first batch
             self.assertRegex(lines[-1], r"^40 samples by \d+ threads$")
 
-    def test_the_program_holds_its_samples_and_goes_on_with_them(self):
+    def test_the_program_holds_its_samples_and_resumes_with_them(self):
         with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as storage:
             make_dataset(directory)
             done = run_example(directory, storage)

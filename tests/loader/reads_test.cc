@@ -1,5 +1,5 @@
-// Files that fail in every way a device can, read in flight through a whole loader, and the engines
-// of this machine, which all give the same batches.
+// Reads files with all kinds of device failures through a whole loader, with reads in flight, and
+// checks that all engines of this machine return the same batches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::string content(uint64_t sample) {
   return bytes;
 }
 
-// Either as they are, or copied by a decoder.
+// Samples are used as they are, or copied by a decoder.
 class Bytes final : public data::Decoder {
  public:
   explicit Bytes(bool is_verbatim) : is_verbatim_(is_verbatim) {}
@@ -85,7 +85,7 @@ LoaderOptions in_order(std::shared_ptr<const data::SampleSource> source, bool is
   return options;
 }
 
-// Batch by batch; what was wrong with those that did not come.
+// The batches one by one, and the errors of those that failed.
 struct Outcome {
   uint64_t right_rows = 0;
   std::vector<std::string> errors;
@@ -119,7 +119,7 @@ class FaultyFiles : public testing::TestWithParam<std::tuple<Lie, bool>> {
   bool is_one_file() const { return std::get<0>(GetParam()) == Lie::kOneFile; }
 };
 
-TEST_P(FaultyFiles, ShortAndInterruptedAndSlowReadsGiveEverySample) {
+TEST_P(FaultyFiles, ShortInterruptedAndSlowReadsReturnEverySample) {
   engine_->set_faults(
       {.transfer_bytes_max = 100, .interrupt_every = 3, .delay = std::chrono::microseconds(10)});
   const Outcome outcome = read_epoch(options_);
@@ -128,7 +128,7 @@ TEST_P(FaultyFiles, ShortAndInterruptedAndSlowReadsGiveEverySample) {
   EXPECT_GT(engine_->interrupted_count(), 0u);
 }
 
-TEST_P(FaultyFiles, ADeviceErrorIsNamedAtItsBatchAndTheOthersCome) {
+TEST_P(FaultyFiles, ADeviceErrorIsReportedAtItsBatchAndOtherBatchesAreReturned) {
   engine_->set_faults({.path_contains = is_one_file() ? "all.bin" : "042.bin",
                        .read_error_at = is_one_file() ? 42 * kSampleBytes + 5 : 5});
   // The record behind it cannot be told apart: a transfer that reaches the byte fails in its own.
@@ -140,7 +140,7 @@ TEST_P(FaultyFiles, ADeviceErrorIsNamedAtItsBatchAndTheOthersCome) {
   EXPECT_THAT(outcome.errors[0], HasSubstr("input/output error"));
 }
 
-TEST_P(FaultyFiles, ADeviceErrorIsLeftOutOnRequest) {
+TEST_P(FaultyFiles, ASampleWithADeviceErrorCanBeSkipped) {
   options_.skips_bad_samples = true;
   engine_->set_faults({.path_contains = is_one_file() ? "all.bin" : "042.bin",
                        .read_error_at = is_one_file() ? 42 * kSampleBytes + 5 : 5});
@@ -149,7 +149,7 @@ TEST_P(FaultyFiles, ADeviceErrorIsLeftOutOnRequest) {
   EXPECT_TRUE(outcome.errors.empty());
 }
 
-TEST_P(FaultyFiles, AStallIsNamedAfterTheDeadlineAndEndsTheLoaderInTime) {
+TEST_P(FaultyFiles, AStallIsReportedAfterTheDeadlineAndDoesNotDelayClosing) {
   options_.read_deadline = milliseconds(20);
   engine_->set_faults({.stalls = true});
   auto loader = *Loader::open(options_);
@@ -160,7 +160,7 @@ TEST_P(FaultyFiles, AStallIsNamedAfterTheDeadlineAndEndsTheLoaderInTime) {
   EXPECT_THAT(batch.error().message(), HasSubstr(" (read for "));
   EXPECT_THAT(batch.error().message(), HasSubstr(".bin"));
   options_.source.reset();
-  loader.reset();  // leaves the threads that are stuck to themselves
+  loader.reset();  // does not wait for threads that hang
   EXPECT_GT(source_.use_count(), 1);
   engine_->release();
   while (source_.use_count() > 1) std::this_thread::yield();
@@ -181,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(In, FaultyFiles,
                          testing::Combine(testing::Values(Lie::kOneFile, Lie::kAFileEach),
                                           testing::Bool()));
 
-TEST(Engines, AllGiveTheSameBatchesAndSayHowTheyRead) {
+TEST(Engines, AllReturnTheSameBatchesAndReportHowTheyRead) {
   for (const char* name : {"auto", "posix", "mapped", "direct", "uring"}) {
     auto opened = io::open_engine(name);
     if (!opened.ok()) continue;  // this build or this kernel has no io_uring

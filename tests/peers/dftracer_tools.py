@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Our .pfw.gz read by DFTracer 2.2's own tools, and its traces by our import. See README.md.
+"""DFTracer 2.2's own tools read our .pfw.gz, and our import reads its traces. See README.md.
 
-Seen with 2.2.0: its tools read compressed files alone (a plain .pfw, its own as well, fails to be
-indexed), find them by the endings .pfw.gz, and leave .dftindex beside them.
+The tools of 2.2.0 read only compressed files (indexing a plain .pfw fails, even DFTracer's own), find
+them by the suffix .pfw.gz, and leave .dftindex next to them.
 """
 
 import gzip
@@ -85,7 +85,7 @@ def check_import(base: Path) -> None:
     print(run(MILLRACE, "import", base / "logs", "-o", base / "i").strip())
     run(MILLRACE, "export", base / "i", "--to", "csv", "-o", base / "i.csv")
     calls = Counter(line.split(",")[4] for line in (base / "i.csv").read_text().splitlines()[1:])
-    # What its files hold, and not what the program did: DFTracer may lose a child that ends at once.
+    # Compare with its files, not with what the program did: DFTracer may lose a child that ends at once.
     logged = Counter()
     for log in (base / "logs").glob("*.pfw.gz"):
         for line in gzip.decompress(log.read_bytes()).splitlines():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Perfetto exports read by the message classes of the PyPI package `perfetto`. See README.md."""
+"""Reads Perfetto exports with the message classes of the PyPI package `perfetto`. See README.md."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ def annotation(held) -> tuple:
 
 
 def decode(data: bytes):
-    """The packets of a trace, by the package's classes."""
+    """The packets of a trace, decoded by the package."""
     trace = proto.Trace()
     trace.ParseFromString(data)
     for message in trace.packet:

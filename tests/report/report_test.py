@@ -1,8 +1,7 @@
-"""`millrace report` on real traces, on broken ones, and under mpirun.
+"""`millrace report` on real traces, on broken traces, and under mpirun.
 
-Usage: report_test.py MILLRACE MPIEXEC PYTHON EXAMPLES [unittest arguments]. MPIEXEC may be "none": then the tests of
-ranks are skipped. PYTHON is one with numpy, or "none": then the example is not
-run. EXAMPLES is python/examples."""
+Usage: report_test.py MILLRACE MPIEXEC PYTHON EXAMPLES [unittest arguments]. If MPIEXEC is "none", the tests
+of ranks are skipped. PYTHON needs numpy; if it is "none", the example is not run. EXAMPLES is python/examples."""
 
 import json
 import os
@@ -13,8 +12,8 @@ import sys
 import tempfile
 import unittest
 
-# Open MPI's files. The folder it would make is one for all jobs of a user, and each that ends may take it away.
-# A short name: sockets lie in it, whose paths may have 108 bytes.
+# The folder for Open MPI's files. By default, all jobs of a user share one, and each job may remove it at its end. A
+# short name: it contains sockets, whose paths have at most 108 bytes.
 MPI_SCRATCH = tempfile.TemporaryDirectory(prefix="mr")
 MILLRACE, MPIEXEC, PYTHON, EXAMPLES = ["" if argument == "none" else argument for argument in sys.argv[1:5]]
 
@@ -36,7 +35,7 @@ def run(*command, **options):
 
 
 def ranks_environment():
-    # What an MPI keeps to its end is no leak of ours.
+    # Memory that an MPI keeps until its end is not our leak.
     leaks = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "detect_leaks=0"]))
     return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                 OMPI_MCA_orte_tmpdir_base=MPI_SCRATCH.name, ASAN_OPTIONS=leaks)
@@ -74,7 +73,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(made.returncode, code, made.stderr)
         return made
 
-    def test_the_figures_are_those_of_the_program(self):
+    def test_the_numbers_match_the_program(self):
         profile = json.loads(self.report("--json", self.trace).stdout)
         files = {file["path"]: file for file in profile["files"]}
         for name in self.files:
@@ -89,7 +88,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(profile["job"]["dataset_files"], 5)
         self.assertEqual(profile["job"]["dataset_bytes"], 35000)
 
-    def test_every_table_is_there_in_every_form(self):
+    def test_every_table_exists_in_every_output_format(self):
         for table in ("function layer file directory extension kind host rank epoch action step").split():
             self.report("--by", table, self.trace)
             rows = json.loads(self.report("--by", table, "--json", self.trace).stdout)["rows"]
@@ -102,8 +101,8 @@ class ReportTest(unittest.TestCase):
         self.assertNotIn("\x1b", text)
         self.assertIn("Is I/O the problem?", text)
 
-    def test_no_share_is_over_the_whole_where_outputs_are_read_too(self):
-        """As a compiler does: one process writes a file, which another one reads in many small pieces."""
+    def test_no_share_exceeds_the_whole_if_outputs_are_read_too(self):
+        """Like a compiler: one process writes a file, and another reads it in many small pieces."""
         trace = os.path.join(self.directory, "trace")
         output = os.path.join(self.directory, "made.s")
         traced = run(MILLRACE, "trace", "-o", trace, "--", "sh", "-c",
@@ -123,17 +122,17 @@ class ReportTest(unittest.TestCase):
         none = json.loads(self.report("--json", "--ranks", "7", self.trace).stdout)["job"]
         self.assertEqual(none["events"], 0)
 
-    def test_a_file_without_its_end_is_used_and_named(self):
+    def test_a_truncated_file_is_used_and_named(self):
         torn = os.path.join(self.directory, "torn.mrt")
         with open(self.packed(), "rb") as file:
             content = file.read()
         with open(torn, "wb") as file:
-            file.write(content[:-100])  # the trailer and a part of the index
+            file.write(content[:-100])  # without the trailer and a part of the index
         made = self.report(torn, "--json")
         self.assertIn("torn.mrt", made.stderr)
         self.assertGreater(json.loads(made.stdout)["job"]["events"], 0)
 
-    def test_flipped_bits_cost_their_block_and_are_named(self):
+    def test_flipped_bits_lose_only_their_block_and_are_reported(self):
         broken = os.path.join(self.directory, "broken.mrt")
         with open(self.packed(), "rb") as file:
             content = bytearray(file.read())
@@ -144,7 +143,7 @@ class ReportTest(unittest.TestCase):
         self.assertIn("broken.mrt", made.stderr)
         self.assertGreater(json.loads(made.stdout)["job"]["events"], 0)
 
-    def test_the_rest_is_used_where_files_are_foreign_empty_or_of_another_version(self):
+    def test_foreign_empty_and_newer_files_do_not_prevent_reading_the_rest(self):
         shutil.copy(self.packed(), os.path.join(self.directory, "good.mrt"))
         with open(os.path.join(self.directory, "good.mrt"), "rb") as file:
             newer = bytearray(file.read())
@@ -160,7 +159,7 @@ class ReportTest(unittest.TestCase):
         whole = json.loads(self.report("--json", self.trace).stdout)
         self.assertEqual(json.loads(made.stdout)["job"]["events"], whole["job"]["events"])
 
-    def test_where_nothing_can_be_used_it_fails_and_names_each(self):
+    def test_if_no_file_is_usable_it_fails_and_names_each(self):
         for name in ("a.mrt", "b.mrt"):
             with open(os.path.join(self.directory, name), "wb") as file:
                 file.write(b"nothing")
@@ -197,7 +196,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(json.loads(self.report("--json", self.directory).stdout)["job"]["events"],
                          ours["job"]["events"])
 
-    def test_several_jobs_stand_side_by_side(self):
+    def test_several_jobs_are_compared_side_by_side(self):
         copy = os.path.join(self.directory, "copy")
         shutil.copytree(self.trace, copy)
         made = json.loads(self.report("--json", self.trace, copy).stdout)
@@ -205,11 +204,11 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(len(made["jobs"]), 2)
         self.assertIn("== ", self.report(self.trace, copy).stdout)
 
-    def test_folded_stacks_have_the_calls(self):
+    def test_folded_stacks_contain_the_calls(self):
         lines = self.report("--to", "folded", self.trace).stdout.splitlines()
         self.assertTrue(any(line.split()[0].endswith("read") for line in lines), lines)
 
-    def test_a_page_is_written_whole(self):
+    def test_a_page_is_written_completely(self):
         page = os.path.join(self.directory, "t.html")
         self.report("--html", page, self.trace)
         self.assertLess(os.path.getsize(page), 5_000_000)
@@ -217,15 +216,15 @@ class ReportTest(unittest.TestCase):
         self.assertIn("t.html", self.report("--html", missing, self.trace, code=1).stderr)
 
     @unittest.skipUnless(MPIEXEC, "no mpirun")
-    def test_ranks_share_the_work_and_find_the_same(self):
+    def test_ranks_divide_the_work_and_get_the_same_result(self):
         environment = ranks_environment()
         shared = run(MPIEXEC, "--oversubscribe", "-n", "3", MILLRACE, "report", "--json", self.trace, env=environment)
         self.assertEqual(shared.returncode, 0, shared.stderr)
         self.assertEqual(json.loads(shared.stdout), json.loads(self.report("--json", self.trace).stdout))
 
     @unittest.skipUnless(MPIEXEC, "no mpirun")
-    def test_what_ranks_print_has_no_colours(self):
-        """mpirun gives rank 0 a terminal, whatever its own output is."""
+    def test_the_output_of_ranks_has_no_colours(self):
+        """mpirun gives rank 0 a terminal even if its own output is not one."""
         made = run(MPIEXEC, "--oversubscribe", "-n", "2", MILLRACE, "report", self.trace,
                    env=dict(ranks_environment(), TERM="xterm"))
         self.assertEqual(made.returncode, 0, made.stderr)
@@ -233,7 +232,7 @@ class ReportTest(unittest.TestCase):
         self.assertNotIn("\x1b", made.stdout)
 
     @unittest.skipUnless(MPIEXEC, "no mpirun")
-    def test_an_error_is_told_once_by_all_ranks(self):
+    def test_an_error_on_all_ranks_is_printed_once(self):
         environment = ranks_environment()
         missing = os.path.join(self.directory, "missing")
         shared = run(MPIEXEC, "--oversubscribe", "-n", "3", MILLRACE, "report", missing, env=environment)
@@ -243,7 +242,7 @@ class ReportTest(unittest.TestCase):
 
 @unittest.skipUnless(PYTHON, "this build has no Python package")
 class ExampleTest(unittest.TestCase):
-    def test_the_example_of_the_quickstart_is_traced_and_understood(self):
+    def test_the_quickstart_example_is_traced_and_understood(self):
         with tempfile.TemporaryDirectory() as scratch:
             data = os.path.join(scratch, "data")
             made = run(PYTHON, os.path.join(EXAMPLES, "make_dataset.py"), data, "--samples", "120", "--size", "16")

@@ -1,4 +1,4 @@
-"""Slurm: a Slurm cluster on the hosts of tests/cluster/hosts.py, with a node a host.
+"""Slurm: a Slurm cluster on the hosts of tests/cluster/hosts.py, with one node per host.
 
 The controller and munged run at the login node. All files lie in the hosts' folder and all daemons in their namespaces, so that
 nothing is left when the hosts go, and no other Slurm of the machine is touched.
@@ -38,7 +38,7 @@ PartitionName=all Nodes=ALL Default=YES State=UP OverSubscribe=NO
 
 
 class Slurm:
-    """Running from __enter__ to __exit__."""
+    """Runs from __enter__ to __exit__."""
 
     def __init__(self, hosts: Hosts, cpus: int = 4) -> None:
         self.hosts = hosts
@@ -56,7 +56,7 @@ class Slurm:
             (self._munge / "key").chmod(0o600)
             (self.folder / "slurm.conf").write_text(CONFIGURATION.format(
                 login=LOGIN, folder=self.hosts.folder, nodes=",".join(self.hosts.names), cpus=self._cpus))
-            # By force: the folder lies below /tmp, which others may write.
+            # --force: the folder is below /tmp, which others may write to.
             self._start(LOGIN, "munged", "--foreground", "--force", "--num-threads=2",
                         *(f"--{what}={self._munge / what.split('-')[0]}"
                           for what in ("key-file", "socket", "pid-file", "log-file", "seed-file")))
@@ -76,11 +76,11 @@ class Slurm:
             daemon.wait()
 
     def run(self, *command: str, **options) -> subprocess.CompletedProcess:
-        """A command of Slurm, at the login node."""
+        """Runs a Slurm command on the login node."""
         return self.hosts.run(LOGIN, *command, **{"env": self.environment, **options})
 
     def sbatch(self, script: Path, *arguments: str, options: tuple = (), **environment: str) -> subprocess.CompletedProcess:
-        """A job, to its end. stdout is what it printed; returncode is the job's."""
+        """Runs a job. stdout and returncode of the result are those of the job."""
         output = self.hosts.shared / "slurm.out"
         output.unlink(missing_ok=True)
         done = self.run("sbatch", "--wait", f"--output={output}", *options, str(script), *arguments,
@@ -98,9 +98,9 @@ class Slurm:
         return states == ["idle"] * len(self.hosts.names)
 
     def _wait_for(self, condition, what: str) -> None:
-        def is_there_or_hopeless() -> bool:
+        def is_up_or_hopeless() -> bool:
             return condition() or any(daemon.poll() is not None for daemon in self._daemons)
-        wait_until(is_there_or_hopeless, what)
+        wait_until(is_up_or_hopeless, what)
         dead = [daemon.args for daemon in self._daemons if daemon.poll() is not None]
         if dead:
             raise OSError(f"{what}: {dead} ended; the logs:\n{self._logs()}")

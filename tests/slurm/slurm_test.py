@@ -1,4 +1,4 @@
-"""Every script of examples/slurm, through sbatch, on a Slurm with three emulated nodes. Started by tests/slurm/run."""
+"""Submits every script of examples/slurm with sbatch on a Slurm with three emulated nodes. Run by tests/slurm/run."""
 
 import json
 import os
@@ -17,7 +17,7 @@ COUNT = 40  # images
 RANKS = 6
 HOST_OF_RANK = {0: "node1", 1: "node1", 2: "node2", 3: "node2", 4: "node3", 5: "node3"}
 
-# A rank writes a file of its own, and all meet in MPI.
+# Each rank writes its own file, and all wait for each other in MPI.
 JOB = """
 import os, sys
 from mpi4py import MPI
@@ -27,7 +27,7 @@ with open(f"{sys.argv[1]}/output-{comm.rank}", "wb") as file:
 assert comm.allreduce(1) == 6
 """
 
-# Samples exchanged over MPI, and a sum over torch's own ranks.
+# Exchanges samples over MPI, and computes a sum over torch's own ranks.
 BOTH = """
 import sys
 import torch.distributed
@@ -63,7 +63,7 @@ class SlurmTest(unittest.TestCase):
         cls.hosts = begin(cls, Hosts(3))
         cls.slurm = begin(cls, Slurm(cls.hosts))
         cls.shared = cls.hosts.shared
-        # `millrace` and `python3` of the jobs: ours, and the one that has numpy and torch.
+        # The jobs use our `millrace`, and the `python3` that has numpy and torch.
         programs = cls.shared / "programs"
         programs.mkdir()
         (programs / "python3").symlink_to("/usr/bin/python3")
@@ -74,7 +74,7 @@ class SlurmTest(unittest.TestCase):
         (cls.shared / "job.py").write_text(JOB)
 
     def submit(self, script: str, *arguments: str, **environment: str) -> str:
-        """What the job printed."""
+        """Runs the job and returns its output."""
         done = self.slurm.sbatch(EXAMPLES / script, *arguments, **environment)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         return done.stdout
@@ -114,18 +114,18 @@ class SlurmTest(unittest.TestCase):
         self.assertIn("3 hosts", printed)
         self.check_trace(trace)
 
-    def test_trace_ends_as_the_program_does(self):
+    def test_trace_exits_like_the_program(self):
         done = self.slurm.sbatch(EXAMPLES / "trace.sbatch", "sh", "-c", "exit 7", TRACE=str(self.shared / "failed"))
         self.assertEqual(done.returncode, 7, done.stdout)
 
     def test_report(self):
-        # Of few events, so that all figures are exact, also those that many ranks estimate.
+        # Few events, so that all numbers are exact, even those that many ranks only estimate.
         trace = self.shared / "reported"
         self.submit("trace.sbatch", "cp", "job.py", "/tmp/copy", TRACE=str(trace))
         printed = self.submit("report.sbatch", "--json", str(trace))
         self.assertEqual(json.loads(printed), json.loads(self.millrace("report", "--json", str(trace))))
 
-    def test_loader_goes_on_where_it_ended(self):
+    def test_loader_continues_where_it_ended(self):
         state = self.shared / "state.json"
         arguments = (str(self.shared / "train"), "--state", str(state), "--epochs")
         printed = self.submit("loader.sbatch", *arguments, "2")
@@ -143,7 +143,7 @@ class SlurmTest(unittest.TestCase):
         printed = self.submit("torchrun.sbatch", str(self.shared / "train"), "--epochs", "2", TORCHRUN_OPTIONS="-r 1 -t 1")
         self.assertEqual(self.counts_by_epoch(printed), {0: COUNT, 1: COUNT})
 
-    def test_torch_finds_its_ranks_beside_those_of_mpi(self):
+    def test_torch_finds_its_ranks_next_to_those_of_mpi(self):
         # docs/guide/cluster.md, torchrun: what to do instead with local_dir.
         (self.shared / "both.py").write_text(BOTH)
         (self.shared / "both.sbatch").write_text(BOTH_SCRIPT)
@@ -152,7 +152,7 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(sorted(re.findall(r"rank (\d) of 6: (\d+) samples", done.stdout)),
                          [(str(rank), str(COUNT)) for rank in range(RANKS)])
 
-    def test_every_script_is_run_here(self):
+    def test_every_script_is_tested(self):
         tested = Path(__file__).read_text()
         for script in EXAMPLES.glob("*.sbatch"):
             self.assertIn(f'"{script.name}"', tested)

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# What tests/wheel/try_bare.sh runs in a bare tree: installs /try/*.whl and uses it. Argument: none, openmpi or mpich.
+# Run by tests/wheel/try_bare.sh in a bare tree: installs /try/*.whl and uses it. Argument: none, openmpi or mpich.
 set -euo pipefail
 mpi=$1
 cd /try
 fail() { echo "in_tree.sh: $*" >&2; exit 1; }
-# Runs a command, shows it, and wants a line in what it prints.
+# Shows and runs a command, and checks that its output has a matching line.
 want() {
-  local expected=$1 said
+  local expected=$1 output
   shift
   echo "\$ $*"
-  said=$("$@" 2>&1) || { echo "$said"; fail "exit code $?: $*"; }
-  grep -m 4 -e "$expected" <<<"$said" || { echo "$said"; fail "'$expected' is not in it"; }
+  output=$("$@" 2>&1) || { echo "$output"; fail "exit code $?: $*"; }
+  grep -m 4 -e "$expected" <<<"$output" || { echo "$output"; fail "no line of the output matches '$expected'"; }
 }
 
 ! command -v c++ cmake mpirun >/dev/null || fail "the tree is not bare"
@@ -35,7 +35,7 @@ PYTHON
   want 'read' millrace query t "select name, count(*) from events group by name"
   want '' millrace trace -o u -- cat /etc/os-release
   want 'cat' millrace info u
-  # A reader that goes away ends the program, as it would any other.
+  # A closed pipe ends the program, like any other.
   set +o pipefail
   millrace manual | head -1 | grep -q MILLRACE || fail "the manual cannot be read by head"
   set -o pipefail

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tries a wheel on bare machines: Debian with Python alone; then with Open MPI; then with MPICH.
+# Tries a wheel on bare machines: Debian with only Python, then with Open MPI, then with MPICH.
 #
-# A machine is a debootstrap tree that is made once and kept; every try works on an overlay over it that is gone
-# afterwards. Needs root, debootstrap and Debian's packages. tests/wheel/in_tree.sh is what runs inside.
+# A machine is a debootstrap tree that is made once and kept. Every try uses an overlay over it, which is removed
+# afterwards. Needs root, debootstrap and Debian's packages. It runs tests/wheel/in_tree.sh inside.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -20,7 +20,7 @@ wheel=$(realpath "$1")
 tree=${2:-/var/cache/millrace/python-tree}
 [ "$(id -u)" = 0 ] || { echo "try_bare.sh: needs root, for chroot and mount" >&2; exit 1; }
 
-# All mounts below are of this process alone, and go with it.
+# All mounts below belong to this process, and disappear with it.
 if [ -z "${TRY_BARE_MOUNTS:-}" ]; then
   TRY_BARE_MOUNTS=own exec unshare --mount --propagation private "$0" "$wheel" "$tree"
 fi
@@ -28,7 +28,7 @@ fi
 say() { printf '== %s\n' "$*"; }
 
 if [ ! -e "$tree/.made" ]; then
-  say "debootstrap: Debian 12 with Python alone, in $tree"
+  say "debootstrap: Debian 12 with only Python, in $tree"
   rm -rf "$tree"
   mkdir -p "$tree"
   debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates bookworm "$tree" >"$tree.log" 2>&1 ||
@@ -50,7 +50,7 @@ begin_try() {
     mknod -m 666 "$root/dev/${node%:*}" c 1 "${node#*:}"
   done
   ln -s /proc/self/fd "$root/dev/fd"
-  # How this machine reaches Debian's packages is how the tree does.
+  # The tree gets packages from the same mirror as this machine.
   cp -L /etc/resolv.conf "$root/etc/resolv.conf"
   cp -L /etc/apt/apt.conf.d/* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
   mkdir "$root/try"
