@@ -1,7 +1,7 @@
-"""Chromium, driven by the DevTools protocol with nothing but Python's standard library.
+"""Chromium, controlled through the DevTools protocol with only Python's standard library.
 
 A test starts one browser, opens pages from file:// in it, runs expressions in them, and sends real
-input events. Everything that a page logs as an error, throws, or asks the network for is kept in `errors`.
+input events. `errors` has all errors that a page logs, all exceptions, and all network requests.
 """
 
 import base64
@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-# No sandbox: tests run as root in containers. The rest keeps the browser from talking to the world.
+# No sandbox: tests run as root in containers. The other flags keep the browser off the network.
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
          "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-dev-shm-usage",
          "--hide-scrollbars", "--force-device-scale-factor=1", "--remote-debugging-port=0")
@@ -32,7 +32,7 @@ def find_chromium() -> str | None:
 
 
 class WebSocket:
-    """A client of RFC 6455, as far as a local browser needs one: text messages over a plain socket."""
+    """A minimal RFC 6455 client for a local browser: text messages over a plain socket."""
 
     def __init__(self, url: str):
         address = urlparse(url)
@@ -69,7 +69,7 @@ class WebSocket:
         head = (struct.pack("!BB", 0x81, 0x80 | size) if size < 126 else
                 struct.pack("!BBH", 0x81, 0x80 | 126, size) if size < 1 << 16 else
                 struct.pack("!BBQ", 0x81, 0x80 | 127, size))
-        self.socket.sendall(head + b"\0\0\0\0" + data)  # a mask of zeros is a mask
+        self.socket.sendall(head + b"\0\0\0\0" + data)  # a mask of zeros is valid
 
     def message(self) -> str:
         whole = b""
@@ -113,7 +113,7 @@ class Chromium:
         raise TimeoutError("the browser did not listen within 60 s")
 
     def obituary(self) -> str:
-        """Why the browser is not there: a signal is a negative status."""
+        """Why the browser ended: a negative status is a signal."""
         last = self.words.read_text(errors="replace")[-2000:]
         return f"the browser ended with status {self.process.poll()}; its last words: {last}"
 
@@ -124,7 +124,7 @@ class Chromium:
         with urllib.request.urlopen(request, timeout=60) as answer:
             target = json.load(answer)
         page = Page(target["webSocketDebuggerUrl"])
-        # Pages then scroll at once and not smoothly, so that a test need not wait.
+        # Pages then scroll at once and not smoothly, so that tests do not have to wait.
         page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
         page.navigate(path)
         return page
@@ -202,11 +202,11 @@ class Page:
         raise TimeoutError(f"{what}: not within {seconds} s; errors so far: {self.errors}")
 
     def settle(self) -> None:
-        """Two frames, after which what was asked for is drawn."""
+        """Waits for two frames, so that everything requested is drawn."""
         self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
 
     def box(self, selector: str) -> dict:
-        """Where an element is on the screen, scrolled there first."""
+        """Scrolls to an element and returns its position on the screen."""
         return self.evaluate(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
             " e.scrollIntoView({block: 'center', behavior: 'instant'}); const b = e.getBoundingClientRect();"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The report's page in a real browser: it opens from file://, shows the figures of its JSON, zooms, sorts, filters,
-leads from a finding to its evidence, and logs no error.
+"""The report's page in a real browser: it opens from file://, shows the numbers of its JSON, zooms, sorts, filters, links
+findings to their evidence, and logs no error.
 
-Run without arguments by ctest, which gives the program that makes pages (MAKE_PAGE) and millrace (MILLRACE).
-`page_test.py PAGE.html PROFILE.json` looks at a page that is already there.
+ctest runs it without arguments, with the program that makes pages (MAKE_PAGE) and millrace (MILLRACE) in the environment.
+`page_test.py PAGE.html PROFILE.json` tests an existing page.
 """
 
 import base64
@@ -21,7 +21,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import sample_data  # noqa: E402  (they lie beside this file, which the line above makes known)
+import sample_data  # noqa: E402  (in this folder, on the path above)
 from chromium import Chromium, Page, find_chromium  # noqa: E402
 
 SOURCE = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ def make_page(name: str, profile: dict, findings: dict, detail: dict) -> Path:
 
 
 def lookup(profile: dict, path: str):
-    """The value of a figure: "job.events", "functions.3.count"."""
+    """The value at a path of the JSON, for example "job.events" or "functions.3.count"."""
     value = profile
     for part in path.split("."):
         value = value[int(part)] if isinstance(value, list) else value[part]
@@ -50,7 +50,7 @@ def lookup(profile: dict, path: str):
 
 
 class PageTest(unittest.TestCase):
-    """One page a class, opened anew for each test; a test fails if the page logged anything or asked for anything."""
+    """One page per class, opened again for each test. A test fails if the page logs an error or makes a request."""
 
     expects_errors = False
 
@@ -91,7 +91,7 @@ class PageTest(unittest.TestCase):
         return float(shown["begin"]), float(shown["end"])
 
     def plot(self, selector: str = "#events canvas") -> dict:
-        """The part of a view that shows time."""
+        """The plot area of a view."""
         box = self.page.box(selector)
         return box | {"x": box["x"] + LEFT, "width": box["width"] - LEFT - RIGHT}
 
@@ -134,14 +134,14 @@ class AJobsPage(PageTest):
             self.assertIn(function["name"], row)
             self.assertIn(f"{function['count']:,}", row)
 
-    def test_the_parts_of_a_bar_are_its_shares(self):
+    def test_the_parts_of_a_bar_have_the_width_of_their_shares(self):
         widths = self.page.evaluate("[...document.querySelectorAll('#time-mean .bar span')].map(e => parseFloat(e.style.width))")
         mean = self.profile["time"]["mean"]
         self.assertAlmostEqual(sum(widths), 100, places=3)
         self.assertAlmostEqual(widths[2], 100 * mean["io_unhidden_ns"] / mean["wall_ns"], places=3)
 
     # ---- zooming --------------------------------------------------------------------------------
-    def test_a_drag_in_the_events_zooms_to_what_was_dragged_over(self):
+    def test_a_drag_in_the_events_zooms_to_the_dragged_range(self):
         self.assertEqual(self.visible_range(), (0, self.wall))
         plot = self.plot()
         y = plot["y"] + 60
@@ -160,7 +160,7 @@ class AJobsPage(PageTest):
         self.assertAlmostEqual(end / self.wall, 0.7, delta=0.005)
         self.assertNotEqual(self.page.evaluate("document.querySelector('#heat canvas').toDataURL()"), before)
 
-    def test_the_wheel_zooms_around_the_pointer_once_the_view_was_clicked(self):
+    def test_the_wheel_zooms_around_the_pointer_after_a_click_on_the_view(self):
         plot = self.plot()
         x, y = plot["x"] + plot["width"] * 0.75, plot["y"] + 10
         self.page.click_at(x, y)
@@ -206,7 +206,7 @@ class AJobsPage(PageTest):
         first, last = self.visible_range()
         plot = self.plot()
         x = plot["x"] + plot["width"] * (begin + window["duration"][read] / 2 - first) / (last - first)
-        self.page.mouse("mouseMoved", x, plot["y"] + 22 + 15 + 7)  # the first thread's second lane
+        self.page.mouse("mouseMoved", x, plot["y"] + 22 + 15 + 7)  # the second lane of the first thread
         self.page.settle()
         tip = self.text(".tip")
         for field in ("read", self.detail["names"][window["file"][read]], f"{window['offset'][read]:,}",
@@ -215,7 +215,7 @@ class AJobsPage(PageTest):
         self.page.click_at(x, plot["y"] + 22 + 15 + 7)
         self.assertIn(f"{window['offset'][read]:,}", self.text("#chosen-event"))
 
-    def test_the_keyboard_goes_from_event_to_event(self):
+    def test_the_keyboard_moves_between_events(self):
         self.go_to_the_window()
         self.page.evaluate("document.querySelector('#events canvas').focus()")
         self.page.key("n")
@@ -229,7 +229,7 @@ class AJobsPage(PageTest):
         self.page.key("Enter")
         self.assertLess(self.visible_range()[1] - self.visible_range()[0], (span[1] - span[0]) / 10)
 
-    def test_where_the_events_are_not_in_the_page_it_says_what_command_gives_them(self):
+    def test_if_the_events_are_not_in_the_page_it_shows_the_command_for_them(self):
         self.assertEqual(self.text("#events-notice"), "")
         plot = self.plot()
         y = plot["y"] + 60
@@ -239,9 +239,9 @@ class AJobsPage(PageTest):
         notice = self.text("#events-notice")
         begin, end = self.visible_range()
         self.assertRegex(notice, r"millrace report traces/resnet --html part\.html --from [\d.]+s --until [\d.]+s --ranks 0,1,2,3")
-        told = [float(number) * 1e9 for number in re.findall(r"--(?:from|until) ([\d.]+)s", notice)]
-        self.assertAlmostEqual(told[0], begin, delta=2)
-        self.assertAlmostEqual(told[1], end, delta=2)
+        limits = [float(number) * 1e9 for number in re.findall(r"--(?:from|until) ([\d.]+)s", notice)]
+        self.assertAlmostEqual(limits[0], begin, delta=2)
+        self.assertAlmostEqual(limits[1], end, delta=2)
 
     def test_a_row_of_the_epochs_shows_the_epoch_over_time(self):
         self.page.click("#epochs .table tbody tr:nth-child(2)")
@@ -251,7 +251,7 @@ class AJobsPage(PageTest):
         self.assertGreater(end, epoch["end_ns"])
         self.assertLess(end - begin, self.wall / 2)
 
-    def test_an_epoch_of_many_ranks_is_one_stretch(self):
+    def test_an_epoch_of_many_ranks_is_one_interval(self):
         label = self.page.evaluate("document.querySelector('.stretches canvas').ariaLabel")
         self.assertEqual(label, "Stretches over time: 3 epochs, 3 checkpoints")
         plot = self.plot(".stretches canvas")
@@ -277,7 +277,7 @@ class AJobsPage(PageTest):
         names = sorted((row["name"] for row in self.profile["functions"]), key=str.lower)
         self.assertEqual(self.first_function(), names[0])
 
-    def test_a_table_filters_by_all_words(self):
+    def test_a_table_filters_by_all_given_words(self):
         wanted = self.profile["files"][17]["path"]
         self.page.type("#files input", f"IMAGE_000017 {wanted[-8:-4]}")
         self.assertIn("1 of 60 rows", self.text("#files .table-status"))
@@ -304,7 +304,7 @@ class AJobsPage(PageTest):
         self.assertLess(shown["top"], self.page.evaluate("innerHeight"))
         return shown["text"].replace("\n", "")
 
-    def test_a_finding_leads_to_its_evidence(self):
+    def test_a_finding_links_to_its_evidence(self):
         path = self.profile["files"][-1]["path"]
         self.assertIn(path, self.follow(f"files:{path}"))
         self.assertIn("Mean of the ranks", self.follow("time.mean"))
@@ -314,7 +314,7 @@ class AJobsPage(PageTest):
         self.assertIn("128 KiB", self.follow("functions:read"))
         self.assertIn("read", self.text("#chosen-function h3"))
 
-    def test_evidence_of_a_part_that_is_not_there_is_told_without_a_link(self):
+    def test_evidence_without_a_part_of_the_page_has_no_link(self):
         self.assertIn("a fact of a part that the page does not know", self.text("#finding-1"))
         self.assertEqual(self.count('[data-where^="nowhere"]'), 0)
 
@@ -332,7 +332,7 @@ class AJobsPage(PageTest):
         self.page.key("d")
         self.assertEqual(self.page.evaluate(back), light)
 
-    def test_it_is_dark_where_the_system_is(self):
+    def test_it_is_dark_if_the_system_is(self):
         self.page.evaluate("localStorage.clear()")
         self.page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
         self.page.navigate(self.path)
@@ -370,14 +370,14 @@ class AJobsPage(PageTest):
             ".map(e => e.outerHTML.slice(0, 200))")
         self.assertEqual(nameless, [])
 
-    def test_it_prints_light_and_whole(self):
+    def test_it_prints_in_light_colours_and_completely(self):
         self.page.click("#theme-button")
         pdf = self.page.pdf()
         self.assertTrue(pdf.startswith(b"%PDF"))
         self.assertGreaterEqual(len(re.findall(rb"/Type\s*/Page\b", pdf)), 3)
         self.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
         self.assertEqual(self.page.evaluate("document.documentElement.dataset.theme"), "light")
-        self.assertEqual(self.count("#files .table:first-of-type tbody tr"), 26)  # twenty-five, and how many more
+        self.assertEqual(self.count("#files .table:first-of-type tbody tr"), 26)  # twenty-five, and a line with the number of others
         self.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         self.assertEqual(self.page.evaluate("document.documentElement.dataset.theme"), "dark")
 
@@ -402,7 +402,7 @@ class AnEmptyProfilesPage(PageTest):
 
 
 class ASmallProgramsPage(PageTest):
-    """One rank, no regions, no checkpoints, a trace with a part that could not be read."""
+    """One rank, no regions, no checkpoints, and a trace with an unreadable part."""
 
     @classmethod
     def make(cls) -> Path:
@@ -427,15 +427,15 @@ class ASmallProgramsPage(PageTest):
         self.assertEqual(self.text(".answer-text"), "No: 0.1 % of the time.")
         self.assertNotRegex(self.text("body"), "NaN|undefined|Infinity")
 
-    def test_a_page_of_a_part_asks_for_parts_of_the_whole_trace(self):
+    def test_a_page_of_a_part_shows_commands_for_the_whole_trace(self):
         self.assertIn("from 5s on", self.text("#summary"))
         self.page.key("+")
         begin, end = self.visible_range()
-        told = [float(number) for number in re.findall(r"--(?:from|until) ([\d.]+)s", self.text("#events-notice"))]
-        self.assertAlmostEqual(told[0], 5 + begin / 1e9, delta=1e-8)
-        self.assertAlmostEqual(told[1], 5 + end / 1e9, delta=1e-8)
+        limits = [float(number) for number in re.findall(r"--(?:from|until) ([\d.]+)s", self.text("#events-notice"))]
+        self.assertAlmostEqual(limits[0], 5 + begin / 1e9, delta=1e-8)
+        self.assertAlmostEqual(limits[1], 5 + end / 1e9, delta=1e-8)
 
-    def test_without_bins_the_events_are_still_there(self):
+    def test_without_bins_the_events_are_still_shown(self):
         self.page.evaluate("(() => { const list = document.querySelector('#places'); list.value = '0';"
                            " list.dispatchEvent(new Event('change')); })()")
         self.page.evaluate("document.querySelector('#events canvas').focus()")
@@ -450,7 +450,7 @@ EVIL = ["</script><script>window.pwned = 1</script>", "<img src=x onerror=\"wind
 
 
 def poisoned(value, names):
-    """The same value with every name in it replaced by an evil one."""
+    """The same value with every name replaced by a hostile one."""
     if isinstance(value, dict):
         return {key: poisoned(part, names) for key, part in value.items()}
     if isinstance(value, list):
@@ -461,7 +461,7 @@ def poisoned(value, names):
 
 
 class AnAdversarialPage(PageTest):
-    """All that others may choose (files, regions, hosts, commands, and here even the words of our own) is hostile."""
+    """All names that others choose (files, regions, hosts, commands), and here even our own texts, are hostile."""
 
     @classmethod
     def make(cls) -> Path:
@@ -475,20 +475,20 @@ class AnAdversarialPage(PageTest):
         findings["findings"][0]["evidence"] = [{"text": evil, "where": f"files:{evil}"} for evil in EVIL]
         return make_page("evil", profile, findings, poisoned(job.detail(), names))
 
-    def test_names_are_text_and_nothing_else(self):
+    def test_names_are_only_text(self):
         self.assertIsNone(self.page.evaluate("window.pwned ?? null"))
         self.assertEqual(self.count("img, b, iframe, main script"), 0)
         self.page.type("#files input", "script")
         self.assertIn("window.pwned = 1", self.text("#files .table tbody"))
         self.assert_nothing_is_wider_than_the_window()
 
-    def test_what_turns_or_hides_text_is_shown(self):
+    def test_characters_that_reverse_or_hide_text_are_shown(self):
         text = self.page.evaluate("document.body.textContent")
         self.assertEqual(set(text) & set("\u202e\u2028\x1b\x07\x9b\x00"), set())
         for shown in ("\\u202egpj.exe", "\\x1b[31m", "a\\x0ab", "\\u2028d"):
             self.assertTrue(shown in text, shown)
 
-    def test_evidence_of_any_name_can_be_followed(self):
+    def test_evidence_with_any_name_can_be_followed(self):
         for index in range(len(EVIL)):
             self.page.evaluate(f"document.querySelectorAll('#finding-0 .evidence a')[{index}].click()")
         self.page.settle()
@@ -504,7 +504,7 @@ class AnAdversarialPage(PageTest):
 
 
 class ALargePage(PageTest):
-    """The most that a profile holds (Limits of scan.h), and 100,000 events."""
+    """The largest possible profile (Limits in scan.h), and 100,000 events."""
 
     @classmethod
     def make(cls) -> Path:
@@ -519,7 +519,7 @@ class ALargePage(PageTest):
         self.assertLess(size, 5_000_000)
         self.assert_figures_are_those_of(self.profile)
 
-    def test_only_rows_that_are_seen_are_there(self):
+    def test_only_visible_rows_exist(self):
         self.assertLess(self.count("#files .table:first-of-type tbody tr"), 50)
         by_time = sorted(self.profile["files"], key=lambda row: row["io"]["read_ns"])
         self.page.evaluate("document.querySelector('#files .table-scroller').scrollTop = 1e9")
@@ -527,7 +527,7 @@ class ALargePage(PageTest):
         self.assertIn(by_time[0]["io"]["read_ns"], {row["io"]["read_ns"] for row in self.profile["files"]
                       if row["path"] == self.texts("#files .table:first-of-type tbody tr:last-child td:first-child")[0].replace("\n", "")})
 
-    def test_a_rank_far_down_is_found_among_the_threads(self):
+    def test_a_rank_far_down_can_be_found_among_the_threads(self):
         top = "document.querySelector('.events-scroller').scrollTop"
         self.page.type("#events input", "rank 200")
         found = self.page.evaluate(top)
@@ -537,7 +537,7 @@ class ALargePage(PageTest):
         self.page.click_at(box["x"] + 500, box["y"] + box["height"] * 200.5 / 256)
         self.assertEqual(self.page.evaluate(top), found)
 
-    def test_a_finding_leads_to_a_row_far_down(self):
+    def test_a_finding_links_to_a_row_far_down(self):
         path = self.profile["files"][-1]["path"]
         self.page.evaluate(f"document.querySelector('[data-where=\"files:{path}\"]').click()")
         self.page.settle()
@@ -545,7 +545,7 @@ class ALargePage(PageTest):
 
 
 class APlainPage(PageTest):
-    """As a build without zlib makes it."""
+    """A page made by a build without zlib."""
 
     @classmethod
     def make(cls) -> Path:
@@ -572,13 +572,13 @@ class ADamagedPage(PageTest):
         page.write_text(text.replace('data-encoding="gzip">H4sI', 'data-encoding="gzip">H4sJ', 1).replace('data-encoding="plain">', 'data-encoding="plain">e3t7', 1), encoding="utf-8")
         return page
 
-    def test_it_says_that_it_cannot_be_shown(self):
+    def test_it_says_that_it_is_damaged(self):
         self.assertIn("cannot be shown", self.text("main"))
         self.assertNotEqual(self.text("#failure"), "")
 
 
 class APageOfAnotherVersion(PageTest):
-    """A part of the profile is not as the page knows it."""
+    """A part of the profile does not have the form that the page expects."""
 
     expects_errors = True
 
@@ -600,7 +600,7 @@ class APageOfAnotherVersion(PageTest):
 
 
 class ARealTracesPage(PageTest):
-    """What `millrace report --html` makes of the golden trace, against its own --json."""
+    """The page of `millrace report --html` for the golden trace, compared with its --json."""
 
     @classmethod
     def make(cls) -> Path:

@@ -1,7 +1,7 @@
-"""Data for the page's tests: profiles, findings and events of made-up jobs, as the JSON of the page has them.
+"""Data for the tests of the page: profiles, findings and events of synthetic jobs, as JSON of the page.
 
-Names and nesting are those of src/analyze/profile.h. The numbers are made by rules, not measured; they only have to
-agree with each other where the page relies on it.
+Names and nesting are those of src/analyze/profile.h. The numbers are computed, not measured. They are consistent only
+where the page relies on it.
 """
 
 import random
@@ -57,7 +57,7 @@ def time_split(name: str, wall: int = 0, compute: float = 0, io: float = 0, hidd
 
 
 def empty_profile() -> dict:
-    """What a trace without events gives."""
+    """The profile of a trace without events."""
     job = {"traces": ["t"], "command": "", "framework": "", "hosts": []}
     for key in ("processes", "threads", "compute_threads", "io_threads", "begin_wall_ns", "begin_ns", "wall_ns", "events",
                 "lost_events", "files", "dataset_files", "dataset_bytes", "dataset_bytes_read", "dataset_unique_bytes",
@@ -87,7 +87,7 @@ def empty_detail() -> dict:
 
 
 class Job:
-    """A training job of so many ranks, files and so on; deterministic for equal arguments."""
+    """A training job with the given numbers of ranks, files and so on. Equal arguments give equal jobs."""
 
     def __init__(self, ranks=4, epochs=3, files=60, groups=6, bins=200, heat_ranks=4, heat_bins=120, nodes=40,
                  events=6000, threads_per_rank=2, wall=90 * SECOND, windows=1, functions=12):
@@ -269,7 +269,7 @@ class Job:
         return {"names": names, "threads": threads, "windows": [self.window(threads, names, i) for i in range(self.windows)],
                 "levels": self.levels(threads)}
 
-    # The first window lies in the middle of the job, a hundredth of it long; others follow it.
+    # The first window is in the middle of the job and has a hundredth of its length; others follow it.
     def window(self, threads: list[dict], names: list[str], index: int) -> dict:
         draw = self.random
         length = self.wall // 100

@@ -1,9 +1,9 @@
-// A rank of a program that has MPI initialized and finalizes it, as Python's mpi4py does: Millrace
-// is a guest in it. For tests/comm/mpi_test.py.
+// A rank of a program that initializes and finalizes MPI itself, like Python's mpi4py: Millrace is
+// a guest in it. For tests/comm/mpi_test.py.
 //
 // usage: comm_guest multiple|funneled [early]
 //   early: MPI is finalized while Millrace's Comm and messages are still open
-// Exit code: 0, 1 with the error on standard error.
+// Exit code: 0, or 1 with the error on standard error.
 #include <fmt/core.h>
 #include <mpi.h>
 
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &provided);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  for (int round = 0; round < (early ? 1 : 2); ++round) {  // MPI stays: one can come again
+  for (int round = 0; round < (early ? 1 : 2); ++round) {  // MPI stays, so a second connection works
     const millrace::Status status = millrace::comm::be_a_guest(early);
     if (!status.ok() && rank == 0) fmt::print(stderr, "{}\n", status.error().message());
     if (!status.ok()) {

@@ -1,6 +1,6 @@
-"""Which MPI a program uses: that of the launcher, one that is loaded already, or one that is named.
+"""Which MPI a program uses: that of the launcher, one that is already loaded, or one that the user names.
 
-Small, because MPICH's ranks spin while they wait, and the machine may be busy.
+Few ranks, because those of MPICH spin while they wait, and the machine may be busy.
 
 Usage: kinds_test.py COMM_RANKS MILLRACE [unittest arguments]"""
 
@@ -31,7 +31,7 @@ KINDS = [Kind("libmillrace_mpi_openmpi.so", "mpirun.openmpi", "libmpi.so.40", ("
 
 
 def usable_kinds() -> list[Kind]:
-    """Those that this build has, and Debian's launcher of which is there."""
+    """The kinds that this build supports and whose launcher Debian has installed."""
     return [kind for kind in KINDS if (MODULES / kind.module).exists() and shutil.which(kind.launcher)]
 
 
@@ -41,7 +41,7 @@ class KindsTest(unittest.TestCase):
         self.addCleanup(holder.cleanup)
         self.folder = Path(holder.name)
         if not any(shutil.which(kind.launcher) for kind in KINDS):
-            self.skipTest("no launcher has the name that Debian gives it")
+            self.skipTest("there is no launcher with the name that Debian gives it")
         self.kinds = usable_kinds()
         self.assertGreater(len(self.kinds), 0, "this build has no library for the MPI of this machine")
 
@@ -54,7 +54,7 @@ class KindsTest(unittest.TestCase):
                               timeout=600, check=False)
 
     def copy_without(self, module: str) -> Path:
-        """A copy of the program that has the libraries for MPI but one."""
+        """A copy of the program without one of its MPI libraries."""
         for name in ("bin", "lib"):
             (self.folder / name).mkdir()
         for kind in KINDS:
@@ -62,7 +62,7 @@ class KindsTest(unittest.TestCase):
                 (self.folder / "lib" / kind.module).symlink_to(MODULES / kind.module)
         return Path(shutil.copy(RANKS, self.folder / "bin"))
 
-    def test_ranks_talk_over_the_mpi_of_their_launcher(self):
+    def test_ranks_use_the_mpi_of_their_launcher(self):
         for kind in self.kinds:
             with self.subTest(kind.launcher):
                 done = self.run_command(kind.launcher, "-n", "2", *kind.flags, MILLRACE, "doctor", "--mpi")
@@ -77,7 +77,7 @@ class KindsTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(done.stdout.count(" holds on rank "), 2 * len(names), done.stdout)
 
-    def test_an_mpi_that_is_loaded_already_is_used(self):
+    def test_an_already_loaded_mpi_is_used(self):
         for kind in self.kinds:
             with self.subTest(kind.launcher):
                 done = self.run_command(RANKS, "check", "RanksAreCounted", MILLRACE_COMM="mpi", LD_PRELOAD=kind.library,
@@ -86,7 +86,7 @@ class KindsTest(unittest.TestCase):
                 for other in KINDS:
                     self.assertEqual(other.module in done.stderr, other is kind, other.module)
 
-    def test_the_user_may_name_the_library_of_an_mpi_or_ours_for_it(self):
+    def test_the_user_may_name_an_mpi_library_or_our_library_for_it(self):
         for kind in self.kinds:
             for named in (MODULES / kind.module, path_of(kind.library)):
                 with self.subTest(named):
@@ -107,7 +107,7 @@ class KindsTest(unittest.TestCase):
                               f"this build of Millrace has no {kind.module} for ", done.stderr)
                 self.assertIn("millrace doctor", done.stderr)
 
-    def test_a_library_of_mpi_that_cannot_be_loaded_is_named_with_what_to_do(self):
+    def test_an_mpi_library_that_cannot_be_loaded_is_named_with_the_next_step(self):
         (self.folder / "libmpi.so.40").write_text("not a library at all, but long enough to look like one" * 20)
         done = self.run_command(RANKS, "check", "RanksAreCounted", OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_RANK="0",
                                 LD_LIBRARY_PATH=str(self.folder))
@@ -117,7 +117,7 @@ class KindsTest(unittest.TestCase):
 
 
 def path_of(library: str) -> Path:
-    """Where the linker finds a library."""
+    """The path at which the linker finds a library."""
     maps = subprocess.run([sys.executable, "-c", f"import ctypes; ctypes.CDLL('{library}'); print(open('/proc/self/maps').read())"],
                           capture_output=True, text=True, check=True).stdout
     name = library.split(".so")[0]

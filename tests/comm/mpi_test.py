@@ -1,6 +1,6 @@
 """Ranks over MPI, under the real mpirun: the contracts of Comm and Messages in src/comm, and ranks that die.
 
-Made for Open MPI; under another MPI, what only that one can be told is skipped.
+Written for Open MPI; under another MPI, tests that need its options are skipped.
 
 Usage: mpi_test.py COMM_RANKS COMM_GUEST MPIRUN [unittest arguments]"""
 
@@ -16,13 +16,13 @@ from pathlib import Path
 
 RANKS, GUEST, MPIRUN = sys.argv[1:4]
 RANK_COUNT = 4
-# Of Open MPI's files: the one that it makes for all jobs of a user is taken away when another job ends.
+# The folder for Open MPI's files: the default one, for all jobs of a user, disappears when another job ends.
 SCRATCH_HOLDER = tempfile.TemporaryDirectory(prefix="mr")
 SCRATCH = SCRATCH_HOLDER.name
 # mpirun says "Open MPI", mpiexec "OpenRTE".
 VERSION = subprocess.run([MPIRUN, "--version"], capture_output=True, text=True, check=False).stdout
 IS_OPEN_MPI = re.search("Open MPI|OpenRTE", VERSION) is not None
-# As the launcher says it: Open MPI, or MPICH.
+# In the output of the launcher: Open MPI, or MPICH.
 RANK = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
 SIZE = "${OMPI_COMM_WORLD_SIZE:-$PMI_SIZE}"
 ENDED = r"millrace: rank {} \(process \d+ on \S+\) ended unexpectedly: "
@@ -33,13 +33,13 @@ mv "$EXIT_CODES/.{RANK}" "$EXIT_CODES/{RANK}"
 for i in $(seq 5000); do [ $(ls "$EXIT_CODES" | wc -l) = {SIZE} ] && exit 0; sleep 0.1; done
 """
 BLIND = '"$@"' + KEEP_EXIT_CODE
-# Longer than a busy machine takes, and much shorter than ranks work that nobody ends.
+# Longer than a busy machine takes, and much shorter than ranks run that are not ended.
 PATIENCE_S = 600
 
 
 def environment(**more: str) -> dict:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMI", "MILLRACE_"))}
-    # Leaks of Open MPI itself are not ours.
+    # Open MPI itself has leaks.
     return dict(inherited, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                 OMPI_MCA_mpi_yield_when_idle="1", OMPI_MCA_orte_tmpdir_base=SCRATCH,
                 ASAN_OPTIONS="detect_leaks=0", **more)
@@ -73,37 +73,37 @@ class ContractTest(unittest.TestCase):
         self.assertGreater(len(names), 24)
         self.check(names)
 
-    def test_they_hold_for_two_ranks(self):
+    def test_the_clauses_hold_for_two_ranks(self):
         self.check(clauses("succeeds"), ranks=2)
 
-    def test_they_hold_for_messages_in_many_pieces(self):
+    def test_the_clauses_hold_for_messages_in_many_pieces(self):
         self.check(clauses("succeeds"), PIECE_BYTES="20000")
 
-    def test_each_clause_that_fails_holds(self):
+    def test_each_clause_that_ends_in_failure_holds(self):
         names = clauses("fails")
         self.assertGreater(len(names), 12)
         for name in names:
             with self.subTest(name):
                 self.check([name])
 
-    def test_they_hold_without_the_lifeline(self):
+    def test_the_clauses_hold_without_the_lifeline(self):
         self.check(clauses("succeeds"), MILLRACE_LIFELINE="off")
         for name in ("WaitingRanksLearnWhichRankEnded", "AFailureReachesRanksWaitingForAMessage",
                      "MessagesFailAfterTheirCommEnds"):
             self.check([name], MILLRACE_LIFELINE="off")
 
-    def test_they_hold_where_ranks_cannot_wake_each_other(self):
+    def test_the_clauses_hold_if_ranks_cannot_wake_each_other(self):
         self.check(clauses("succeeds"), MILLRACE_DOORBELL="off")
 
-    @unittest.skipUnless(IS_OPEN_MPI, "its transports have names of their own")
-    def test_they_hold_over_tcp(self):
+    @unittest.skipUnless(IS_OPEN_MPI, "its transports have their own names")
+    def test_the_clauses_hold_over_tcp(self):
         names = clauses("succeeds")
         done = mpirun(RANKS, "check", *names, options=("--mca", "btl", "self,tcp", "--mca", "pml", "ob1"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count(" holds on rank "), RANK_COUNT * len(names))
 
-    @unittest.skipUnless(IS_OPEN_MPI, "its transports have names of their own")
-    def test_messages_hold_where_mpi_moves_them_in_steps(self):
+    @unittest.skipUnless(IS_OPEN_MPI, "its transports have their own names")
+    def test_message_clauses_hold_if_mpi_moves_messages_in_steps(self):
         names = [name for name in clauses("succeeds") if "Message" in name or "Question" in name or "Thread" in name]
         done = mpirun(RANKS, "check", *names, options=("--mca", "btl_vader_single_copy_mechanism", "none"))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -125,7 +125,7 @@ class FailureTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.exit_codes)
 
     def work(self, how: str, rank: int, shell: str | None = None) -> tuple[str, dict[int, int]]:
-        """What was said on standard error and, by a shell that keeps them, the exit codes of the ranks."""
+        """Standard error and, if a shell keeps them, the exit codes of the ranks."""
         for file in self.exit_codes.iterdir():
             file.unlink()
         if shell:
@@ -151,7 +151,7 @@ class FailureTest(unittest.TestCase):
         said, _ = self.work("fail", 3)
         self.assert_said_once("^millrace: rank 3: a/b.mrt: is cut short$", said)
 
-    def test_a_killed_rank_is_named_and_the_others_exit_1_whatever_mpirun_knows(self):
+    def test_a_killed_rank_is_named_and_the_others_exit_1_without_mpirun(self):
         for how in ("kill", "kill-busy", "kill-moving", "kill-awaited", "kill-serving", "kill-taking"):
             for rank in (0, 2):
                 with self.subTest(how=how, rank=rank):
@@ -162,14 +162,14 @@ class FailureTest(unittest.TestCase):
                     self.assertEqual(codes, expected)
 
     def test_a_killed_rank_is_named_before_mpirun_ends_the_others(self):
-        # The launcher of MPICH kills at once: who computes has no time to tell it.
+        # The launcher of MPICH kills at once: a rank that computes has no time to report it.
         for how in ("kill", "kill-busy", "kill-moving") if IS_OPEN_MPI else ("kill", "kill-moving"):
             for rank in (0, 3):
                 with self.subTest(how=how, rank=rank):
                     said, _ = self.work(how, rank)
                     self.assert_said_once(ENDED.format(rank), said)
 
-    def test_a_rank_that_leaves_with_exit_code_0_is_missed(self):
+    def test_a_rank_that_exits_early_with_code_0_is_reported(self):
         said, codes = self.work("exit", 1, BLIND)
         self.assert_said_once(ENDED.format(1), said)
         self.assertEqual(codes, {0: 1, 1: 0, 2: 1, 3: 1})
@@ -181,9 +181,9 @@ class FailureTest(unittest.TestCase):
 
 
 class ForkTest(unittest.TestCase):
-    """Ranks that fork. A child is no rank: it has nothing of ours, and takes nothing down."""
+    """Ranks that fork. A child is not a rank: it cannot use the connection, and does not break it."""
 
-    def test_a_child_is_ended_by_sigterm_and_its_rank_is_not(self):
+    def test_sigterm_ends_a_child_and_not_its_rank(self):
         for rank in (0, 1):
             done = mpirun(RANKS, "work", "fork-terminate", str(rank), ranks=2)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -194,23 +194,23 @@ class ForkTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertNotIn("child of rank", done.stdout)
 
-    def test_a_killed_rank_is_named_though_its_child_lives_on(self):
+    def test_a_killed_rank_is_named_although_its_child_survives(self):
         for rank in (0, 2):
             with self.subTest(rank=rank), tempfile.TemporaryDirectory() as exit_codes:
                 done = mpirun("sh", "-c", BLIND, "sh", RANKS, "work", "fork-kill", str(rank), EXIT_CODES=exit_codes)
                 child = re.search("^helper ([0-9]+)$", done.stdout, re.MULTILINE)
                 self.assertIsNotNone(child, done.stdout)
-                os.kill(int(child.group(1)), signal.SIGKILL)  # fails if it has not lived on
+                os.kill(int(child.group(1)), signal.SIGKILL)  # fails if it has ended
                 self.assertRegex(done.stderr, ENDED.format(rank))
 
 
 class GuestTest(unittest.TestCase):
-    """MPI was initialized by the program, which also finalizes it."""
+    """The program itself initializes and finalizes MPI."""
 
     def guest(self, *arguments: str) -> subprocess.CompletedProcess:
         return mpirun(GUEST, *arguments, ranks=3)
 
-    def test_mpi_stays_usable_when_we_have_gone(self):
+    def test_mpi_stays_usable_after_we_disconnect(self):
         done = self.guest("multiple")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, "MPI still works: 3\n")
@@ -220,7 +220,7 @@ class GuestTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("messages between ranks need MPI_THREAD_MULTIPLE", done.stderr)
 
-    def test_messages_end_when_mpi_is_finalized_under_them(self):
+    def test_messages_fail_after_mpi_is_finalized(self):
         done = self.guest("multiple", "early")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("after MPI: "), 3, done.stdout)
@@ -238,25 +238,25 @@ class ConnectTest(unittest.TestCase):
         under_mpirun = mpirun(RANKS, "check", "RanksAreCounted", ranks=2, LD_DEBUG="files")
         self.assertRegex(under_mpirun.stderr, r"libmpi(ch)?\.")
 
-    @unittest.skipUnless(IS_OPEN_MPI, "it hands variables on by an option of its own")
-    def test_one_rank_under_mpirun_loads_no_mpi_either(self):
+    @unittest.skipUnless(IS_OPEN_MPI, "it passes variables on with its own option")
+    def test_a_single_rank_under_mpirun_loads_no_mpi(self):
         trace = mpirun(RANKS, "check", "RanksAreCounted", ranks=1, options=("-x", "LD_DEBUG=files"))
         self.assertIn("RanksAreCounted holds on rank 0\n", trace.stdout)
         self.assertNotRegex(trace.stderr, "libmillrace_mpi")
 
-    def test_the_user_can_have_ranks_that_know_nothing_of_each_other(self):
+    def test_the_user_can_disable_communication_between_ranks(self):
         done = mpirun(RANKS, "check", "RanksAreCounted", ranks=2, MILLRACE_COMM="single")
         self.assertEqual(re.findall("holds on rank (.)", done.stdout), ["0", "0"])
 
-    @unittest.skipUnless(IS_OPEN_MPI, "the variable is this MPI's own")
+    @unittest.skipUnless(IS_OPEN_MPI, "the variable is specific to Open MPI")
     def test_a_launcher_of_another_mpi_is_named(self):
         done = self.run_alone(PMI_RANK="0", PMI_SIZE="4")
         self.assertEqual(done.returncode, 1)
         self.assertIn("the launcher says PMI_SIZE=4, but MPI found 1 rank(s)", done.stderr)
 
-    @unittest.skipUnless(IS_OPEN_MPI, "the variables are this MPI's own")
-    def test_workers_of_torchrun_that_share_a_task_are_refused_before_mpi_begins(self):
-        # As torchrun --nproc-per-node=2 starts them in each of two tasks.
+    @unittest.skipUnless(IS_OPEN_MPI, "the variables are specific to Open MPI")
+    def test_torchrun_workers_that_share_a_task_are_refused_before_mpi_starts(self):
+        # Like workers of torchrun --nproc-per-node=2 in each of two tasks.
         workers = ('for i in 0 1; do RANK=$((2 * OMPI_COMM_WORLD_RANK + i)) WORLD_SIZE=4 LOCAL_RANK=$i '
                    'LOCAL_WORLD_SIZE=2 TORCHELASTIC_RUN_ID=x "$0" check RanksAreCounted & done; wait')
         done = mpirun("sh", "-c", workers, RANKS, ranks=2)
@@ -264,12 +264,12 @@ class ConnectTest(unittest.TestCase):
         self.assertEqual(done.stderr.count("torchrun started 4 processes in tasks of another launcher"), 4, done.stderr)
         self.assertIn("start one process per task, without torchrun: mpirun -n 4 python", done.stderr)
 
-    def test_a_library_that_is_not_there_is_named(self):
+    def test_a_missing_library_is_named(self):
         done = self.run_alone(MILLRACE_COMM="mpi", MILLRACE_MPI_LIBRARY="/nowhere/lib.so")
         self.assertEqual(done.returncode, 1)
         self.assertIn("MILLRACE_MPI_LIBRARY names /nowhere/lib.so, which does not exist", done.stderr)
 
-    def test_a_library_that_is_none_is_named(self):
+    def test_a_file_that_is_not_a_library_is_named(self):
         with tempfile.NamedTemporaryFile(suffix=".so") as file:
             done = self.run_alone(MILLRACE_COMM="mpi", MILLRACE_MPI_LIBRARY=file.name)
         self.assertEqual(done.returncode, 1)

@@ -1,24 +1,24 @@
-// A rank of a job, for tests/comm/mpi_test.py to start under mpirun.
+// A rank of a job, started by tests/comm/mpi_test.py under mpirun.
 //
-// usage: comm_ranks names                   the clauses of the contract, and whether they end in
-// failure
+// usage: comm_ranks names                   prints the clauses of the contract, and whether they end
+//                                           in failure
 //        comm_ranks check CLAUSE...         with PIECE_BYTES from the environment
-//        comm_ranks work HOW RANK           what a verb does, in which RANK comes to harm:
+//        comm_ranks work HOW RANK           does what a verb does, while RANK has an accident:
 //          fail         it returns an error
 //          kill         it is killed while the others wait for it
 //          kill-busy    it is killed while the others compute
 //          kill-moving  it is killed while megabytes move
 //          kill-awaited   it is killed while the others wait for its message
-//          kill-serving   it is killed while it answers the others, who ask it on and on
+//          kill-serving   it is killed while it answers the others, who keep asking
 //          kill-taking    it is killed while the others send it megabytes
-//          exit         it leaves by _exit(0), without a word
+//          exit         it calls _exit(0) without notice
 //          sigterm      it gets SIGTERM while the others compute
-//          fork-kill    it forks a process that stays, whose id it prints, and is killed
-//          fork-terminate  it forks a process and ends that by SIGTERM; no harm is done
-//          fork-exit    every rank forks a process that returns from main; no harm is done
-//        comm_ranks gather SIZE_BYTES       the last rank brings that much to rank 0
-//        comm_ranks send SIZE_BYTES         the same, by a message
-// Exit code: 0, 1 as the program's, 3 for a broken clause.
+//          fork-kill    it forks a process that stays, prints its id, and is killed
+//          fork-terminate  it forks a process and ends that with SIGTERM; this does no harm
+//          fork-exit    every rank forks a process that returns from main; this does no harm
+//        comm_ranks gather SIZE_BYTES       the last rank sends that much to rank 0 with gather
+//        comm_ranks send SIZE_BYTES         the same with a message
+// Exit code: 0 or 1 as for the program, 3 for a broken clause.
 #include <fmt/core.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -43,9 +43,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kWorkTime = 3600s;  // nobody waits so long: who should be ended, and is not, shows
+constexpr auto kWorkTime = 3600s;  // longer than any test waits, so a rank that is wrongly not ended is detected
 
-// What the command line does with an error: one rank prints it.
+// Like the command line: one rank prints the error.
 void print(const Error& error) { fmt::print(stderr, "millrace: {}\n", error.message()); }
 
 void end_by_loss(const LostRank& loss) {
@@ -119,7 +119,7 @@ Status move_for_ever(Comm& comm, bool harmed) {
   }
 }
 
-// Between the ranks and the one that is killed; each returns when that has failed.
+// Communicates with the rank that is killed, and returns when that fails.
 Status talk_for_ever(Comm& comm, const std::string& how, Rank harmed) {
   ASSIGN_OR_RETURN(const auto messages, comm.open_messages());
   constexpr MessageTag kTag{3};
@@ -140,11 +140,11 @@ Status talk_for_ever(Comm& comm, const std::string& how, Rank harmed) {
   }
 }
 
-// A process that lives on when its rank is killed. mpi_test.py ends it.
+// A process that outlives its rank. mpi_test.py ends it.
 void fork_sleeper() {
   const pid_t child = fork();
   if (child == 0) {
-    setsid();  // mpirun kills the process groups of its ranks at its end
+    setsid();  // at its end, mpirun kills the process groups of its ranks
     for (const int fd : {0, 1, 2}) close(fd);  // mpirun waits for the end of its output
     while (true) pause();
   }
@@ -155,13 +155,13 @@ void fork_sleeper() {
 Status await_child(pid_t child, int expected_status) {
   int status = 0;
   if (waitpid(child, &status, 0) != child || status != expected_status) {
-    return fail(Errc::kCorrupt, "the child ended with status {}, and not {}", status,
+    return fail(Errc::kCorrupt, "the child ended with status {} instead of {}", status,
                 expected_status);
   }
   return {};
 }
 
-// As Process.terminate() of Python's multiprocessing does.
+// Like Process.terminate() of Python's multiprocessing.
 Status terminate_child() {
   const pid_t child = fork();
   if (child == 0) {
@@ -171,7 +171,7 @@ Status terminate_child() {
   return await_child(child, SIGTERM);
 }
 
-// In a child: every call must fail, and say why.
+// In a child, every call must fail and say why.
 Status expect_refusals(Comm& comm, Messages& messages) {
   std::string bytes;
   const Ticket sent = messages.send(comm.rank(), MessageTag{6}, bytes_of("x"));
@@ -193,13 +193,13 @@ Status expect_refusals(Comm& comm, Messages& messages) {
   return {};
 }
 
-// The child returns from main: all destructors run in it, and what was registered with atexit().
+// The child returns from main, so all destructors and atexit() functions run in it.
 Status fork_and_return(Comm& comm) {
   ASSIGN_OR_RETURN(const auto messages, comm.open_messages());
   messages->serve(MessageTag{5}, [](Rank, std::string question) { return question; });
   const Ticket due = messages->receive(comm.rank(), MessageTag{6});
-  // It waits with a lock and a condition of ours while the process forks. Never destroyed in the
-  // child, where it cannot be joined.
+  // This thread waits with one of our locks and conditions while the process forks. It is never
+  // destroyed in the child, where it cannot be joined.
   auto* waits = new std::thread([&] { static_cast<void>(messages->wait(due).ok()); });
   RETURN_IF_ERROR(comm.barrier());
   const pid_t child = fork();
@@ -260,7 +260,7 @@ int work(const std::string& how, uint32_t harmed) {
   return 1;
 }
 
-// Of the last rank; the others have none.
+// The bytes of the last rank; the others have none.
 std::string long_bytes(const Comm& comm, uint64_t size_bytes) {
   std::string bytes;
   if (index_of(comm.rank()) != comm.size() - 1) return bytes;
@@ -285,7 +285,7 @@ Status send_long(Comm& comm, uint64_t size_bytes) {
   ASSIGN_OR_RETURN(const std::string bytes, messages->take(messages->receive(last, MessageTag{1})));
   const uint32_t received = crc32c(bytes_of(bytes));
   if (expected != text_of(std::as_bytes(std::span(&received, 1)))) {
-    return fail(Errc::kCorrupt, "{} bytes came, and not those that were sent", bytes.size());
+    return fail(Errc::kCorrupt, "{} bytes arrived, but not those that were sent", bytes.size());
   }
   fmt::print("{} bytes\n", bytes.size());
   return {};

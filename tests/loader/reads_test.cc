@@ -131,7 +131,8 @@ TEST_P(FaultyFiles, ShortInterruptedAndSlowReadsReturnEverySample) {
 TEST_P(FaultyFiles, ADeviceErrorIsReportedAtItsBatchAndOtherBatchesAreReturned) {
   engine_->set_faults({.path_contains = is_one_file() ? "all.bin" : "042.bin",
                        .read_error_at = is_one_file() ? 42 * kSampleBytes + 5 : 5});
-  // The record behind it cannot be told apart: a transfer that reaches the byte fails in its own.
+  // Only the record with this byte fails: a transfer up to the byte is short, and one that begins
+  // there fails with EIO.
   const Outcome outcome = read_epoch(options_);
   EXPECT_EQ(outcome.right_rows, kSamples - 10);
   ASSERT_EQ(outcome.errors.size(), 1u);

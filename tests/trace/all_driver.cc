@@ -1,9 +1,9 @@
-// Runs a command under trace::run_with_system_calls, and ends as it ended.
+// Runs a command under trace::run_with_system_calls, and exits like the command.
 //
 // Usage: all_driver DIRECTORY LIBRARY COMMAND...
-// The session goes below DIRECTORY, as the library would make it. LIBRARY is preloaded with the
-// POSIX level off, as in `millrace trace --all`; '-': nothing is preloaded.
-// ALL_INCLUDE and ALL_EXCLUDE are globs.
+// Makes the session in DIRECTORY, like the library. LIBRARY is preloaded with the POSIX level off,
+// as in `millrace trace --all`; with '-', nothing is preloaded. ALL_INCLUDE and ALL_EXCLUDE are
+// globs.
 #include <fmt/core.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -40,7 +40,7 @@ std::string make_session(const std::string& directory) {
 int end_as(int status) {
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   const rlimit none{0, 0};
-  setrlimit(RLIMIT_CORE, &none);  // the command has left one, if any
+  setrlimit(RLIMIT_CORE, &none);  // a core file, if any, is the command's
   signal(WTERMSIG(status), SIG_DFL);
   raise(WTERMSIG(status));
   return 128 + WTERMSIG(status);

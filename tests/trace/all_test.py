@@ -1,5 +1,5 @@
-"""What --all promises: the system calls of programs that have nothing of ours in them, seen from outside, with
-the programs none the wiser.
+"""Tests of --all: it records the system calls of programs from outside, without a preloaded library, and the programs do
+not notice.
 
 Usage: all_test.py DRIVER STATIC_WORKLOAD DYNAMIC_WORKLOAD RAW_CALLS REFUSING LIBRARY [unittest arguments]"""
 
@@ -18,7 +18,7 @@ import unittest
 import recording
 
 DRIVER, STATIC, DYNAMIC, RAW, REFUSING, LIBRARY = sys.argv[1:7]
-PATIENCE_S = 300  # for what takes a moment, on a machine that does much else
+PATIENCE_S = 300  # for short operations on a busy machine
 
 
 class AllModeTest(unittest.TestCase):
@@ -58,7 +58,7 @@ class AllModeTest(unittest.TestCase):
 
 
 class CallsTest(AllModeTest):
-    def test_each_raw_call_is_found_ten_times_with_file_offset_size_and_result(self):
+    def test_each_raw_call_is_recorded_ten_times_with_file_offset_size_and_result(self):
         os.mkdir(os.path.join(self.directory, "sub"))
         run = self.run_all([RAW])
         self.assertEqual((run.returncode, run.stderr), (0, ""))
@@ -111,7 +111,7 @@ class CallsTest(AllModeTest):
                     ("close", "new", None, 0, 0, 0), ("openat", "", None, 0, -1, 14),
                     ("close", "data", None, 0, 0, 0)]
 
-    def test_the_second_file_of_a_call_and_its_flags_are_there(self):
+    def test_the_second_file_of_a_call_and_its_flags_are_recorded(self):
         os.mkdir(os.path.join(self.directory, "sub"))
         self.run_all([RAW])
         out = os.path.join(self.directory, "out")
@@ -120,45 +120,45 @@ class CallsTest(AllModeTest):
         self.assertEqual({os.path.basename(e.other_file) for e in self.events("renameat2")}, {"moved"})
         self.assertEqual({e.detail for e in self.events("openat", out)}, {os.O_RDWR | os.O_CREAT | os.O_TRUNC})
 
-    def test_calls_of_32_bit_programs_are_counted_as_not_seen(self):
+    def test_calls_of_32_bit_programs_are_counted_as_lost(self):
         program = os.path.join(os.path.dirname(RAW), "trace_foreign_calls")
         if not os.path.exists(program):
-            self.skipTest("this architecture has none")
+            self.skipTest("this architecture has no 32-bit calls")
         code = self.run_all([program]).returncode
         if code == 77:
-            self.skipTest("this kernel runs no 32-bit calls")
+            self.skipTest("this kernel does not support 32-bit calls")
         self.assertEqual(code, 0)
         process, = recording.read(self.trace)[0].processes
         self.assertEqual((process.lost, process.lost_error), (11, errno.ENOSYS))
 
-    def test_where_memory_may_not_be_read_at_once_paths_are_still_there(self):
+    def test_paths_are_recorded_without_process_vm_readv(self):
         run = subprocess.run([REFUSING, "process_vm_readv", *self.driver([STATIC, "preads", "data", "5"])],
                              cwd=self.directory, timeout=PATIENCE_S)
         self.assertEqual(run.returncode, 7)
         self.assertEqual(len(self.events("pread", self.file)), 5)
 
-    def test_a_machine_that_refuses_says_what_and_what_to_do(self):
+    def test_if_the_machine_refuses_the_error_says_what_and_the_next_step(self):
         for call, words in (("ptrace", "ptrace is refused (operation not permitted"),
                             ("seccomp", "the kernel refuses a seccomp filter (operation not permitted")):
             run = subprocess.run([REFUSING, call, *self.driver([STATIC, "preads", self.file, "5"])],
                                  stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S,
-                                 env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))  # which needs ptrace itself
+                                 env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"))  # leak detection needs ptrace itself
             self.assertEqual(run.returncode, 125)
             self.assertIn(words, run.stderr)
             self.assertIn("or trace without --all", run.stderr)
 
-    def test_filters_leave_files_out(self):
+    def test_filters_exclude_files(self):
         self.workload("files", 5, 1, ALL_INCLUDE="*data.3")
         self.assertEqual({e.file for e in self.events() if e.call in ("openat", "open", "read", "close")},
                          {self.file + ".3"})
         self.assertEqual(len(self.events("read")), 1)
 
-    def test_positions_of_a_file_shared_by_processes_go_on(self):
+    def test_processes_share_the_position_of_a_file(self):
         self.assertEqual(self.workload("shared_position").returncode, 0)
         self.assertEqual([(e.offset, e.size) for e in self.events("read", self.file)],
                          [(0, 100), (100, 200), (300, 300)])
 
-    def test_what_was_open_before_is_named_and_placed(self):
+    def test_files_opened_before_have_a_name_and_a_position(self):
         with open(self.file) as opened:
             os.lseek(opened.fileno(), 1000, os.SEEK_SET)
             subprocess.run(self.driver(["sh", "-c", "read line; exec cat"]), stdin=opened, stdout=subprocess.DEVNULL,
@@ -179,7 +179,7 @@ class LifeTest(AllModeTest):
         self.assertEqual(self.workload("threads", 300, 3).returncode, 0)
         self.assertEqual(sum(self.reads_by("tid").values()), 900)
 
-    def test_forked_children_record_under_their_own_number(self):
+    def test_forked_children_record_under_their_own_process_id(self):
         self.assertEqual(self.workload("forks", 50, 60).returncode, 0)
         self.assertEqual(sorted(self.reads_by("pid").values()), [5] + [60] * 50)
         session = self.session()
@@ -187,11 +187,11 @@ class LifeTest(AllModeTest):
         self.assertEqual({p.parent_pid for p in session.processes if p.origin == 1}, {parent.pid})
         self.assertEqual(sorted(p.exit_code for p in session.processes if p.origin == 1), list(range(50)))
 
-    def test_children_of_the_kernels_own_clone(self):
+    def test_children_of_a_raw_clone_are_recorded(self):
         self.assertEqual(self.workload("raw_fork", 10, 30).returncode, 0)
         self.assertEqual(sorted(self.reads_by("pid").values()), [30] * 10)
 
-    def test_chains_of_static_and_dynamic_programs_by_exec_and_spawn(self):
+    def test_chains_of_static_and_dynamic_programs_are_recorded(self):
         script = "%s preads %s 11; sh -c '%s preads %s 12'; env -i %s preads %s 13; exec %s preads %s 14" % (
             STATIC, self.file, DYNAMIC, self.file, DYNAMIC, self.file, STATIC, self.file)
         run = self.run_all(["sh", "-c", script], LIBRARY)
@@ -202,7 +202,7 @@ class LifeTest(AllModeTest):
         execs = [e for e in self.events("exec") if e.result == 0 and e.file in (STATIC, DYNAMIC)]
         self.assertEqual(len(execs), 4)
 
-    def test_a_library_in_the_program_adds_its_levels_and_no_calls_of_its_own(self):
+    def test_a_preloaded_library_adds_its_levels_and_no_calls_of_its_own(self):
         program = "import subprocess; subprocess.run(['%s', 'preads', '%s', '20'])" % (DYNAMIC, self.file)
         run = self.run_all([sys.executable, "-S", "-c", program], LIBRARY)
         self.assertEqual((run.returncode, run.stderr), (0, ""))
@@ -214,7 +214,7 @@ class LifeTest(AllModeTest):
         self.assertEqual(stdio.returncode, 3)
         self.assertEqual(len(self.events("fopen", self.file)), 1)
 
-    def test_a_crowd_of_threads_that_start_processes_loses_and_doubles_none(self):
+    def test_many_threads_that_start_processes_lose_and_duplicate_none(self):
         run = self.run_all([os.path.join(os.path.dirname(RAW), "trace_crowd"), self.file])
         self.assertEqual((run.returncode, run.stderr), (6, ""))
         sizes = collections.Counter(e.size for e in self.events("pread", self.file))
@@ -222,43 +222,43 @@ class LifeTest(AllModeTest):
         self.assertEqual(len(self.events("vfork")), 48)
         self.assertEqual(len(self.events("fork")), 52)
         self.assertEqual(len(self.events("exit")), 101)
-        self.assertEqual(len(self.events("start")), 202)  # of copies, of what they became, and of the two programs
+        self.assertEqual(len(self.events("start")), 202)  # of forks, of the programs they became, and of the two programs
 
-    def test_every_call_of_a_killed_process_is_there(self):
+    def test_every_call_of_a_killed_process_is_recorded(self):
         run = self.workload("killed", 5000)
         self.assertEqual(run.returncode, -signal.SIGKILL)
         self.assertEqual(len(self.events("pread", self.file)), 5000)
         process, = self.session().processes
         self.assertEqual(process.exit_code, signal.SIGKILL)
 
-    def test_the_end_of_the_command_is_the_commands_own(self):
+    def test_the_exit_status_is_that_of_the_command(self):
         self.assertEqual(self.workload("preads", 3).returncode, 7)
         self.assertEqual(self.workload("aborted", 3).returncode, -signal.SIGABRT)
         for number in (signal.SIGTERM, signal.SIGSEGV, signal.SIGTRAP):
             self.assertEqual(self.run_all(["sh", "-c", "kill -%d $$" % number]).returncode, -number)
 
-    def test_a_command_that_is_not_there(self):
+    def test_a_missing_command(self):
         run = self.run_all(["/nowhere/at/all"])
         self.assertEqual(run.returncode, 127)
         self.assertIn("/nowhere/at/all: cannot start", run.stderr)
 
-    def test_results_and_errors_are_the_same_as_without(self):
+    def test_results_and_errors_are_the_same_as_without_tracing(self):
         plain = subprocess.run([STATIC, "errors", self.file], stdout=subprocess.PIPE, text=True)
         watched = self.workload("errors")
         self.assertEqual((watched.returncode, watched.stdout), (plain.returncode, plain.stdout))
 
-    def test_handlers_that_interrupt_calls_lose_none_and_double_none(self):
+    def test_handlers_that_interrupt_calls_lose_and_duplicate_none(self):
         run = self.workload("handlers", 3000)
         self.assertEqual(run.returncode, 0)
         self.assertEqual(len([e for e in self.events("pread", self.file) if e.size == 512]), 3000)
         self.assertEqual(len([e for e in self.events("pread", self.file) if e.size == 64]), int(run.stdout))
 
-    def test_an_interrupted_read_that_the_kernel_makes_again_is_one_read(self):
+    def test_an_interrupted_read_that_the_kernel_restarts_is_one_read(self):
         program = ("import os, signal, threading\n"
                    "signal.signal(signal.SIGUSR1, lambda *_: None)\n"
                    "signal.siginterrupt(signal.SIGUSR1, False)\n"
                    "a, b = os.pipe()\n"
-                   "def asleep(pid):\n"  # in its read: stopped by the watcher it would be in another state
+                   "def asleep(pid):\n"  # in its read: a process stopped by the tracer is in another state
                    "    with open('/proc/%d/stat' % pid) as stat: return ') S ' in stat.read()\n"
                    "if os.fork() == 0:\n"
                    "    import time\n"
@@ -273,20 +273,20 @@ class LifeTest(AllModeTest):
         reads = [e for e in self.events("read", "<pipe>") if e.size == 4321]
         self.assertEqual([(e.result, e.error) for e in reads], [(77, 0)])
 
-    def test_a_stopped_command_is_seen_to_stop_and_goes_on(self):
-        process = subprocess.Popen([STATIC, "preads", self.file, "10"])  # what follows also works without
+    def test_a_stopped_command_stops_and_can_continue(self):
+        process = subprocess.Popen([STATIC, "preads", self.file, "10"])  # it also works without the tracer
         process.wait()
         script = ("%s preads %s 5; kill -STOP $$; %s preads %s 6" % (STATIC, self.file, STATIC, self.file))
         watched = subprocess.Popen(self.driver(["sh", "-c", script]))
         command = self.wait_until(lambda: self.child_of(watched.pid))
         self.wait_until(lambda: len(self.quiet_reads()) == 5)
-        # A command is also in that state for a moment at each call that is watched.
-        self.wait_until(lambda: all(self.state_after_a_moment(command) in "Tt" for _ in range(20)))
+        # A command is also in that state for a moment at each traced call.
+        self.wait_until(lambda: all(self.state_after_10_ms(command) in "Tt" for _ in range(20)))
 
         def ended():
             if watched.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(command, signal.SIGCONT)  # again: it may not have been the stop that was seen
+                    os.kill(command, signal.SIGCONT)  # repeated: the state above may not have been the stop
             return watched.poll() is not None
 
         self.wait_until(ended)
@@ -299,7 +299,7 @@ class LifeTest(AllModeTest):
         self.wait_until(lambda: len(self.quiet_reads()) == 500)
         self.wait_until(lambda: all(p.exited for p in recording.read(self.trace)[0].processes))
 
-    def test_a_launcher_that_is_killed_does_not_take_the_command_along(self):
+    def test_killing_the_launcher_does_not_kill_the_command(self):
         go = os.path.join(self.directory, "go")
         script = "until [ -e %s ]; do sleep 0.05; done; %s preads %s 30" % (go, STATIC, self.file)
         launcher = subprocess.Popen(self.driver(["sh", "-c", script]))
@@ -310,7 +310,7 @@ class LifeTest(AllModeTest):
             pass
         self.wait_until(lambda: len(self.quiet_reads()) == 30)
 
-    def test_a_program_without_descriptors_is_recorded(self):
+    def test_a_program_without_free_descriptors_is_recorded(self):
         self.assertEqual(self.workload("descriptors", 500, 100).returncode, 0)
         self.assertEqual(len(self.events("pread", self.file)), 100)
         dynamic = self.workload("descriptors", 500, 100, program=DYNAMIC, library=LIBRARY)
@@ -325,13 +325,13 @@ class LifeTest(AllModeTest):
         self.assertEqual(run.returncode, 7)
         info = subprocess.run([millrace, "info", self.trace], stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S).stdout
         self.assertIn("1 session, 1 process, 1 thread", info)
-        self.assertRegex(info, r"pread +2\d ")  # the dynamic linker makes some of its own
+        self.assertRegex(info, r"pread +2\d ")  # the dynamic linker also makes some
 
-    # Of a recording that may still be being made.
+    # The recording may still be in progress.
     def quiet_reads(self):
         try:
             return [e for e in recording.events(self.trace) if e.call == "pread" and e.file == self.file]
-        except (OSError, AssertionError, ValueError, struct.error):  # one of its files has just been made
+        except (OSError, AssertionError, ValueError, struct.error):  # one of its files is incomplete
             return []
 
     def wait_until(self, condition):
@@ -341,7 +341,7 @@ class LifeTest(AllModeTest):
             if value:
                 return value
             time.sleep(0.05)
-        self.fail("it did not happen in %d seconds" % PATIENCE_S)
+        self.fail("the condition was not met within %d seconds" % PATIENCE_S)
 
     @staticmethod
     def child_of(pid):
@@ -352,10 +352,10 @@ class LifeTest(AllModeTest):
         try:
             with open("/proc/%s/comm" % pids[0]) as name:
                 return int(pids[0]) if name.read().strip() == "sh" else None
-        except FileNotFoundError:  # of those that start the command
+        except FileNotFoundError:  # a process that started the command has ended
             return None
 
-    def state_after_a_moment(self, pid):
+    def state_after_10_ms(self, pid):
         time.sleep(0.01)
         return self.state_of(pid)
 

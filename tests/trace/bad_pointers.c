@@ -1,6 +1,6 @@
-// Gives system calls pointers to memory that is not there, and lists of impossible length. Prints what
-// each returned and errno, so that a run under the recorder can be compared with one without.
-// Usage: bad_pointers FILE
+// Passes invalid pointers and lists of impossible length to system calls. Prints the result and
+// errno of each, so that a run under the recorder can be compared with one without. Usage:
+// bad_pointers FILE
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +33,7 @@ static int target;  // to write to
     fflush(stdout);                                            \
   } while (0)
 
-// A path that is not there, in one of several ways.
+// An invalid path, of one of several kinds.
 static void paths(const char* what, char* bad) {
   struct stat status;
   struct statx extended;
@@ -41,7 +41,7 @@ static void paths(const char* what, char* bad) {
   char text[64];
   char* const arguments[] = {"true", NULL};
   TRY(open(bad, O_RDONLY));
-  TRY(open(bad, O_RDONLY | O_TMPFILE));  // EINVAL comes before the path is read
+  TRY(open(bad, O_RDONLY | O_TMPFILE));  // fails with EINVAL before the path is read
   TRY(open(bad, O_RDWR | O_CREAT | O_EXCL, 0600));
   TRY(openat(AT_FDCWD, bad, O_RDONLY));
   TRY(openat(fd, bad, O_RDONLY));
@@ -151,7 +151,7 @@ static void lists(const char* what, const struct iovec* parts, int count) {
   }
 }
 
-// The C library looks at the first byte of these itself.
+// The C library itself reads the first byte of these.
 static void directories(const char* what, const char* bad) {
   struct dirent** list;
   TRY(opendir(bad) != NULL);
@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   char* memory = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fd < 0 || target < 0 || memory == MAP_FAILED) return 2;
-  // A page of text without an end, and behind it nothing.
+  // A page of text without a terminator, followed by unmapped memory.
   memset(memory, 'a', 2 * page);
   mprotect(memory + 2 * page, page, PROT_NONE);
   bad_text = memory + 2 * page;

@@ -1,5 +1,5 @@
-"""The recorder in front of calls that are given bad pointers, and on a stack that is nearly too small: results,
-errno and the program's life are as without it.
+"""The recorder with calls that get bad pointers, and on a very small stack: results and errno are the same as without it,
+and the program survives.
 
 Usage: careful_test.py BAD_POINTERS_PROGRAM SMALL_STACK_PROGRAM LIBRARY [unittest arguments]"""
 
@@ -13,7 +13,7 @@ import recording
 
 BAD_POINTERS, SMALL_STACK, LIBRARY = sys.argv[1:4]
 
-# What a hook may take of the stack, with all that it calls. The stack has 8 KiB, of which the kernel takes up to 4.
+# The stack that a hook may use, including its callees. The stack has 8 KiB, of which the kernel uses up to 4.
 STACK_BYTES_MAX = 2048
 
 
@@ -35,7 +35,7 @@ class CarefulTest(unittest.TestCase):
             return subprocess.run([program, self.file], env=environment, cwd=self.directory, stdin=zeros,
                                   stdout=subprocess.PIPE, text=True)
 
-    def test_bad_pointers_get_the_same_errors_as_without(self):
+    def test_bad_pointers_get_the_same_errors_as_without_the_recorder(self):
         plain = self.run_program(BAD_POINTERS, traced=False)
         traced = self.run_program(BAD_POINTERS, traced=True)
         self.assertEqual(plain.returncode, 0)
@@ -46,7 +46,7 @@ class CarefulTest(unittest.TestCase):
     def test_calls_with_bad_pointers_are_recorded_as_failures(self):
         self.run_program(BAD_POINTERS, traced=True)
         events = recording.events(self.trace)
-        # Of the paths, those that can be read have a name: here too, where the kernel looked at the flags first.
+        # Readable paths are recorded, even if the kernel rejected the flags first.
         self.assertEqual({event.file for event in events if event.call == "open" and event.error == 14}, {""})
         self.assertEqual([(event.size, event.result) for event in events if event.call == "readv" and event.error],
                          [(0, -1)] * sum(1 for event in events if event.call == "readv" and event.error))

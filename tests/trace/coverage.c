@@ -1,9 +1,9 @@
-// Makes each call that the recorder knows ten times, and says what an exact recorder has to find.
+// Makes each call that the recorder knows ten times, and prints the events that it must record.
 //
-// Usage: coverage DIR. In DIR lie files of 4096 bytes, one for each group below, made by
-// coverage_test.py. Each line of the output is an event to be found: call, file, offset, size asked,
-// result; `-` where any value will do. Each group uses files of its own, so that the test can demand
-// that a call on a file was recorded as often as it was made, and not once more.
+// Usage: coverage DIR. coverage_test.py makes files of 4096 bytes in DIR, one for each group below.
+// Each line of the output is an expected event: call, file, offset, requested size, result; `-`
+// means any value. Each group uses its own files, so that the test can check that each call on a
+// file was recorded exactly as often as it was made.
 #define _GNU_SOURCE
 #include <aio.h>
 #include <dirent.h>
@@ -33,7 +33,7 @@
 
 enum { kTimes = 10 };
 
-// The names that only compilers call.
+// Functions that are only called by compiler-generated code.
 int __open_2(const char*, int);
 int __open64_2(const char*, int);
 int __openat_2(int, const char*, int);
@@ -59,7 +59,7 @@ static void check(int ok, const char* what, int line) {
 }
 #define MUST(x) check((x), #x, __LINE__)
 
-// The path of a group's file; valid until eight more were asked for.
+// The path of a group's file; valid until eight more paths were requested.
 static const char* in(const char* name) {
   static int turn;
   char* buffer = path_buffer[turn++ % 8];
@@ -301,7 +301,7 @@ static void syncing(void) {
   close(fd);
 }
 
-// Names that only programs linked with older C libraries still have; found at run time.
+// Functions for programs that were linked with older C libraries; looked up at run time.
 static void* find(const char* name) {
   void* found = dlsym(RTLD_DEFAULT, name);
   MUST(found != NULL);
@@ -348,7 +348,7 @@ static void asking(void) {
     MUST(stat(in("nothing"), &status) < 0 && errno == ENOENT);
     expect("stat", "nothing", NONE, 0, -1);
     MUST(stat(in("sub"), &status) == 0);
-    expect("stat", "sub", NONE, 0, 0); /* a directory has no size of content */
+    expect("stat", "sub", NONE, 0, 0); /* the size of a directory is not recorded */
     MUST(stat(in("large"), &status) == 0 && status.st_size == 5L << 30);
     expect("stat", "large", NONE, 5L << 30, 0);
     MUST(old_stat(1, in("stat"), &status) == 0 && old_lstat(1, in("stat"), &status) == 0);
@@ -497,7 +497,7 @@ static void attributes(void) {
   const int fd = opened("xattr");
   if (setxattr(in("xattr"), "user.probe", "1234", 4, 0) != 0) {
     close(fd);
-    return;  // the file system has none
+    return;  // not supported by the file system
   }
   expect("setxattr", "xattr", NONE, 4, 0);
   for (int i = 0; i < kTimes; ++i) {
@@ -633,7 +633,7 @@ static void programs(void) {
     }
     waitpid(child, NULL, 0);
     expect("exec", "program", NONE, 0, 0);
-    // Started by exec, all three say so themselves.
+    // All three call exec, and so record their start themselves.
     for (int k = 0; k < 3; ++k) expect("start", "program", NONE, 0, 0);
   }
 }

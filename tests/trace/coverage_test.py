@@ -1,5 +1,5 @@
-"""Runs tests/trace/coverage.c under the recorder: each call that was made ten times is found ten times,
-with its file, offset, size and result, and not once more.
+"""Runs tests/trace/coverage.c under the recorder: each call that was made ten times is recorded exactly
+ten times, with its file, offset, size and result.
 
 Usage: coverage_test.py COVERAGE_PROGRAM LIBRARY"""
 
@@ -24,7 +24,7 @@ def make_files(directory):
         for number in range(1000):
             file.write(b"%07d\n" % number)
     with open(os.path.join(directory, "large"), "wb") as file:
-        file.truncate(5 << 30)  # a size that 32 bits do not hold; nothing is allocated
+        file.truncate(5 << 30)  # a size of more than 32 bits; nothing is allocated
     os.mkdir(os.path.join(directory, "sub"))
     open(os.path.join(directory, "sub", "file"), "w").close()
     shutil.copy(shutil.which("true"), os.path.join(directory, "program"))

@@ -1,5 +1,5 @@
-// Threads that all start processes at once, by fork and by posix_spawn, and then a program that is
-// replaced by a thread other than its first, which has ended. Usage: crowd FILE. Exits with 6.
+// Many threads start processes at the same time, with fork and posix_spawn. Then a thread other
+// than the first, which has ended, replaces the program. Usage: crowd FILE. Exits with 6.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>

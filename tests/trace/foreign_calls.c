@@ -1,5 +1,6 @@
-// Reads by the system calls of 32-bit programs, as a 64-bit one may. Usage: foreign_calls. Runs in
-// a directory with a file `data`. Exits with 77 where the kernel has no such calls.
+// Reads with the system calls of 32-bit programs, which a 64-bit program may use too. Usage:
+// foreign_calls, in a directory with a file `data`. Exits with 77 if the kernel does not have these
+// calls.
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@ static long call32(long number, long a, long b, long c) {
   return result;
 }
 
-// Below 4 GiB, which is what such a call can reach: the program is linked there.
+// Below 4 GiB, the limit of such calls: the program is linked there.
 static char name[] = "data";
 static char buffer[16];
 

@@ -1,13 +1,12 @@
-"""What programs that call MPI, HDF5 and liburing must find in their traces: lines that the program wrote,
-against events that were recorded."""
+"""Compares the lines that programs write about their MPI, HDF5 and liburing calls with the recorded events."""
 
 import collections
 
 
 def compare(expected_lines, events, prefixes):
-    """Problems, as sentences: every line has its event, and no event of these calls is left over.
+    """Returns problems as sentences: every line must have an event, and these calls must have no other events.
 
-    A line is call, file, offset, size and result by tabs; offset -1 stands for none."""
+    A line is call, file, offset, size and result, separated by tabs; offset -1 means none."""
     wanted = collections.Counter()
     for line in expected_lines:
         call, file, offset, size, result = line.rstrip("\n").split("\t")
@@ -21,7 +20,7 @@ def compare(expected_lines, events, prefixes):
 
 
 def inside(outer, events, calls):
-    """Events of `calls` on the outer event's thread and file that lie within it."""
+    """Events of `calls` on the thread and file of the outer event that are inside it."""
     file = outer.file.split(":")[0]
     return [event for event in events
             if event.call in calls and event.file == file and (event.pid, event.tid) == (outer.pid, outer.tid)

@@ -1,7 +1,7 @@
-// Calls each function of HDF5 that is traced ten times, and writes down what a trace must hold.
+// Calls each traced function of HDF5 ten times, and writes down what a trace must contain.
 //
 // usage: hdf5_io DIRECTORY. Also a module: module_caller.c loads it and calls run_hdf5().
-// Lines of DIRECTORY/expected: call, file or dataset, offset, size, result; -1 stands for no offset.
+// Lines of DIRECTORY/expected: call, file or dataset, offset, size, result; offset -1 means none.
 #include <hdf5.h>
 #include <hdf5_hl.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static void whole(hid_t dataset, const char* name) {
   }
 }
 
-// Rows of the dataset as floats: the size is what comes into memory.
+// Rows of the dataset as floats: the recorded size is that in memory.
 static void part(hid_t dataset, const char* name) {
   float rows[3 * kColumns];
   const hsize_t count[2] = {3, kColumns};
@@ -79,7 +79,7 @@ static void chunks(hid_t dataset, const char* name) {
   }
 }
 
-// A call that fails is recorded, and the error that HDF5 keeps of it is still there to be asked for.
+// A failing call is recorded, and the error that HDF5 keeps for it is still available.
 static void failures(hid_t file, hid_t dataset, const char* file_name, const char* name) {
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
   for (int i = 0; i < kTimes; ++i) {
@@ -99,7 +99,7 @@ static void one_file(int i) {
   char path[4200];
   snprintf(file_name, sizeof(file_name), "file%d.h5", i);
   snprintf(path, sizeof(path), "%s/%s", directory, file_name);
-  // Relative in every second file, and the directory is another one later.
+  // Every second path is relative, and the working directory changes later.
   if (chdir(directory) != 0) check(-1, "chdir");
   hid_t file = H5Fcreate(i % 2 ? file_name : path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   if (chdir("/") != 0) check(-1, "chdir");
@@ -147,7 +147,7 @@ int run_hdf5(const char* where) {
   return fclose(expected);
 }
 
-// A call in tail position: compiled to a jump, so that HDF5 is seen to be called by our caller.
+// A tail call: compiled to a jump, so that our caller seems to call HDF5.
 int close_in_tail_position(hid_t file) { return H5Fclose(file); }
 
 hid_t open_for_tail_position(const char* path) {

@@ -12,7 +12,7 @@ import recording
 from foreign_expectations import compare, inside
 
 PROGRAM, MODULE_CALLER, MODULE, LIBRARY = sys.argv[1:5]
-NOT_IN_THIS_HDF5 = {"H5Dread_multi", "H5Dwrite_multi"}  # came with 1.14
+NOT_IN_THIS_HDF5 = {"H5Dread_multi", "H5Dwrite_multi"}  # new in 1.14
 
 H5PY_SCRIPT = """
 import sys
@@ -66,7 +66,7 @@ class Hdf5Test(unittest.TestCase):
         tail = ["H5Fopen\t%s\t-1\t0\t0\n" % file, "H5Fclose\t%s\t-1\t0\t0\n" % file]
         self.assertEqual(compare(self.expected() + tail, events, "H5"), [])
 
-    def test_posix_calls_lie_within_the_hdf5_calls(self):
+    def test_posix_calls_are_inside_the_hdf5_calls(self):
         events = self.run_traced(PROGRAM, self.directory)
         opens = [event for event in events if event.call == "H5Fopen"]
         self.assertEqual(len(opens), 10)
@@ -75,13 +75,13 @@ class Hdf5Test(unittest.TestCase):
         closes = [event for event in events if event.call == "H5Fclose"]
         self.assertTrue(any(inside(event, events, ("close",)) for event in closes))
 
-    def test_filters_go_by_the_file(self):
+    def test_filters_apply_to_the_file(self):
         events = self.run_traced(PROGRAM, self.directory, MILLRACE_TRACE_INCLUDE="*/file3.h5")
         files = {event.file for event in events if event.call.startswith("H5")}
         file = os.path.join(self.directory, "file3.h5")
         self.assertEqual(files, {file, file + ":/group/values"})
 
-    def test_h5py_is_seen(self):
+    def test_h5py_is_recorded(self):
         python = python_with("h5py")
         self.assertIsNotNone(python, "no Python here has h5py (package python3-h5py)")
         path = os.path.join(self.directory, "by_h5py.h5")
@@ -95,7 +95,7 @@ class Hdf5Test(unittest.TestCase):
         self.assertEqual([(e.size, e.result) for e in reads], [(56, 56)] * 10)
         texts = [e for e in calls if e.call == "H5Dread" and e.file == path + ":/names"]
         self.assertTrue(texts)
-        self.assertTrue(all(e.flags & 0x10 for e in texts))  # of variable length: an estimate
+        self.assertTrue(all(e.flags & 0x10 for e in texts))  # variable length: the size is an estimate
         self.assertFalse(any(e.flags & 0x10 for e in reads))
 
 

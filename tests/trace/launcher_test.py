@@ -1,6 +1,6 @@
 """Real programs under `millrace trace`, read back by `millrace export`.
 
-Usage: launcher_test.py MILLRACE WORKLOAD_PROGRAM STATIC_WORKLOAD PYTHON [unittest arguments]. PYTHON is one with
+Usage: launcher_test.py MILLRACE WORKLOAD_PROGRAM STATIC_WORKLOAD PYTHON [unittest arguments]. PYTHON needs
 numpy, h5py, PIL and torch."""
 
 import collections
@@ -18,7 +18,7 @@ import time
 import unittest
 
 MILLRACE, WORKLOAD, STATIC_WORKLOAD, PYTHON = sys.argv[1:5]
-PATIENCE_S = 300  # for what takes a moment, on a machine that does much else
+PATIENCE_S = 300  # for short operations on a busy machine
 
 
 def has_thread_sanitizer():
@@ -27,7 +27,7 @@ def has_thread_sanitizer():
 
 
 def start_with_pid(pid):
-    """A process that sleeps, with the id of one that has ended."""
+    """A sleeping process with the id of a process that has ended."""
     ids = (ctypes.c_int * 1)(pid)
     # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size
     arguments = (ctypes.c_uint64 * 10)(0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(ids), 1)
@@ -93,26 +93,27 @@ class LauncherTest(unittest.TestCase):
         with open(f"/proc/{pid}/task/{pid}/children") as children:
             return [int(child) for child in children.read().split()]
 
-    def test_forked_children_with_threads_are_packed_whole(self):
+    def test_forked_children_with_threads_are_packed_completely(self):
         self.assertEqual(self.run_traced([WORKLOAD, "forked_threads", self.file, "12", "5000"]).returncode, 0)
         threads = collections.Counter((event["pid"], event["tid"]) for event in self.events()
                                       if event["call"] == "pread")
         self.assertEqual(sorted(threads.values()), [5000] * 60)
         self.assertEqual([name for name in os.listdir(self.trace) if not name.endswith(".mrt")], [])
 
-    def test_the_wish_about_mpi_clocks_reaches_the_command(self):
+    def test_the_option_about_mpi_clocks_reaches_the_command(self):
         command = [MILLRACE, "trace", "-o", self.trace, "--", "sh", "-c", "echo $MILLRACE_TRACE_MPI_CLOCK"]
-        said = subprocess.run(command, env=os.environ | {"MILLRACE_TRACE_MPI_CLOCK": "0"}, stdout=subprocess.PIPE,
+        output = subprocess.run(command, env=os.environ | {"MILLRACE_TRACE_MPI_CLOCK": "0"}, stdout=subprocess.PIPE,
                               text=True, check=True).stdout
-        self.assertEqual(said, "0\n")
+        self.assertEqual(output, "0\n")
 
-    def test_a_killed_command_loses_nothing_and_is_told_as_killed(self):
+    def test_a_killed_command_loses_nothing_and_is_reported_as_killed(self):
         self.assertEqual(self.run_traced([WORKLOAD, "killed", self.file, "700000"]).returncode, -signal.SIGKILL)
         self.assertEqual(self.reads(), 700_000)
 
-    # ThreadSanitizer calls a handler when the call that was interrupted has returned. Of GCC 12 that holds for waitpid()
-    # too, in which the launcher waits for the command: the signal would be passed on when the command has ended.
-    @unittest.skipIf(has_thread_sanitizer(), "ThreadSanitizer keeps signals back while a thread is in waitpid()")
+    # ThreadSanitizer runs a signal handler only after the interrupted call has returned. With GCC 12, that includes
+    # waitpid(), in which the launcher waits for the command: the signal would be passed on only after the command has
+    # ended.
+    @unittest.skipIf(has_thread_sanitizer(), "ThreadSanitizer delays signals while a thread is in waitpid()")
     def test_signals_sent_to_the_launcher_reach_the_command(self):
         process = subprocess.Popen(
             [MILLRACE, "trace", "-o", self.trace, "--", "sh", "-c",
@@ -124,8 +125,8 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(process.returncode, 5)
 
     def start_and_let_it_pack(self, command):
-        """A launcher whose command has ended, and which waits in packing until somebody opens self.pipe. Returns it and
-        the command's process id, which is free by then."""
+        """Starts a launcher whose command has ended, and which waits while packing until self.pipe is opened. Returns it
+        and the process id of the command, which is free by then."""
         process = subprocess.Popen([MILLRACE, "trace", "-o", self.trace, "--", "sh", "-c",
                                     command + '; mkfifo "$MILLRACE_TRACE_SESSION/0.rings"; echo $$'],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -143,7 +144,7 @@ class LauncherTest(unittest.TestCase):
         os.remove(self.pipe)
         return error
 
-    @unittest.skipIf(has_thread_sanitizer(), "ThreadSanitizer keeps signals back while a thread waits in a system call")
+    @unittest.skipIf(has_thread_sanitizer(), "ThreadSanitizer delays signals while a thread waits in a system call")
     def test_ctrl_c_while_packing_leaves_a_recording_that_can_be_packed(self):
         process, _ = self.start_and_let_it_pack(f"{WORKLOAD} preads {self.file} 5000")
         process.send_signal(signal.SIGINT)
@@ -154,7 +155,7 @@ class LauncherTest(unittest.TestCase):
         self.assertIn("events packed", self.pack())
         self.assertEqual(self.reads(), 5000)
 
-    @unittest.skipIf(has_thread_sanitizer(), "ThreadSanitizer keeps signals back while a thread is in open()")
+    @unittest.skipIf(has_thread_sanitizer(), "ThreadSanitizer delays signals while a thread is in open()")
     def test_a_second_ctrl_c_while_packing_ends_the_launcher_at_once(self):
         process, _ = self.start_and_let_it_pack("true")
 
@@ -166,13 +167,13 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(process.returncode, -signal.SIGINT)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root may choose a process id")
-    @unittest.skipIf(has_thread_sanitizer(), "ThreadSanitizer keeps signals back while a thread waits in a system call")
-    def test_a_signal_after_the_commands_end_reaches_no_other_process(self):
+    @unittest.skipIf(has_thread_sanitizer(), "ThreadSanitizer delays signals while a thread waits in a system call")
+    def test_a_signal_after_the_end_of_the_command_reaches_no_other_process(self):
         process, pid = self.start_and_let_it_pack("true")
         try:
             other = start_with_pid(pid)
         except FileExistsError:
-            self.skipTest("another process has taken the id meanwhile")
+            self.skipTest("another process already has the id")
         self.addCleanup(os.waitpid, other, 0)
         self.addCleanup(os.kill, other, signal.SIGKILL)
         self.assertEqual(other, pid)
@@ -184,9 +185,9 @@ class LauncherTest(unittest.TestCase):
     STATIC = "statically linked: libraries cannot be preloaded; use 'millrace trace --all'"
 
     def say(self, *arguments):
-        """What a verb says of the trace, as one line."""
-        said = subprocess.run([MILLRACE, *arguments, self.trace], stdout=subprocess.PIPE, text=True, check=True)
-        return " ".join(said.stdout.split())
+        """The output of a verb for the trace, as one line."""
+        output = subprocess.run([MILLRACE, *arguments, self.trace], stdout=subprocess.PIPE, text=True, check=True)
+        return " ".join(output.stdout.split())
 
     def test_a_static_command_is_named_at_once_and_in_the_trace(self):
         traced = self.run_traced([STATIC_WORKLOAD, "preads", self.file, "10"])
@@ -207,7 +208,7 @@ class LauncherTest(unittest.TestCase):
     def test_a_script_of_a_static_interpreter_is_named(self):
         script = os.path.join(self.directory, "script")
         with open(script, "w") as file:
-            file.write(f"#!{STATIC_WORKLOAD} preads\n" + "#" * 8192)  # which the interpreter reads
+            file.write(f"#!{STATIC_WORKLOAD} preads\n" + "#" * 8192)  # the interpreter reads these
         os.chmod(script, 0o755)
         traced = self.run_traced([script])
         self.assertEqual(traced.returncode, 7)
@@ -216,13 +217,13 @@ class LauncherTest(unittest.TestCase):
     def test_a_static_command_that_all_mode_records_is_not_named(self):
         traced = self.run_traced([STATIC_WORKLOAD, "preads", self.file, "10"], "--all")
         if traced.returncode != 7:
-            self.skipTest(traced.stderr)  # a container without ptrace
+            self.skipTest(traced.stderr)  # for example, a container without ptrace
         self.assertEqual(traced.stderr, "")
         self.assertEqual(self.reads(), 10)
         self.assertNotIn("left no events", self.say("info"))
 
-    def test_a_dynamic_program_that_a_static_one_becomes_is_a_program_of_its_own(self):
-        """As a Go program does that starts the next one by exec."""
+    def test_a_dynamic_program_started_by_a_static_one_is_a_separate_program(self):
+        """Like a Go program that starts the next one with exec."""
         self.assertEqual(self.run_traced([STATIC_WORKLOAD, "exec", WORKLOAD, "10"]).returncode, 2)
         info = self.say("info")
         self.assertIn("2 processes", info)
@@ -232,12 +233,12 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(self.run_traced([WORKLOAD, "daemon", self.file, "5000"]).returncode, 0)
         self.wait_until(lambda: self.pack() and self.reads() == 5000)
 
-    def test_a_daemon_that_records_nothing_before_the_launcher_has_ended_loses_nothing(self):
-        with tempfile.TemporaryFile("w+") as said:  # not a pipe: the daemon would keep it open
+    def test_a_daemon_that_records_only_after_the_launcher_ended_loses_nothing(self):
+        with tempfile.TemporaryFile("w+") as output:  # not a pipe: the daemon would keep it open
             subprocess.run([MILLRACE, "trace", "-o", self.trace, "--", WORKLOAD, "late_daemon", self.file, "5000"],
-                           stdout=said, check=True)
-            said.seek(0)
-            daemon = int(said.read())
+                           stdout=output, check=True)
+            output.seek(0)
+            daemon = int(output.read())
         watched = os.pidfd_open(daemon)
         self.addCleanup(os.close, watched)
         with contextlib.ExitStack() as failed:
@@ -250,10 +251,10 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(self.reads(), 5000)
         self.assertEqual([name for name in os.listdir(self.trace) if not name.endswith(".mrt")], [])
 
-    def test_a_launcher_that_is_killed_leaves_a_readable_recording(self):
+    def test_a_killed_launcher_leaves_a_readable_recording(self):
         command = [WORKLOAD, "preads", self.file, "300000000"]
         process = subprocess.Popen([MILLRACE, "trace", "-o", self.trace, "--", *command])
-        # A log begins when a ring of some two thousand events is full.
+        # A log begins when a ring of about two thousand events is full.
         self.wait_until(lambda: glob.glob(os.path.join(self.trace, "*", "*.log")))
         (workload,) = self.children_of(process.pid)
         process.kill()
@@ -274,7 +275,7 @@ class LauncherTest(unittest.TestCase):
                 found[os.path.relpath(path, self.trace)] = os.lstat(path).st_mode & 0o7777
         return found
 
-    def test_a_trace_is_its_users_alone_whatever_the_umask(self):
+    def test_a_trace_is_private_whatever_the_umask(self):
         for mask in (0o022, 0o000):
             self.trace = os.path.join(self.directory, f"parent-{mask}", "trace")
             previous = os.umask(mask)
@@ -291,9 +292,9 @@ class LauncherTest(unittest.TestCase):
             packed = self.modes()
             self.assertEqual(sorted(packed.values()), [0o600, 0o700], packed)
 
-    # Under a sanitizer the recorder cannot be loaded into our program, which is traced here.
+    # With a sanitizer, the recorder cannot be loaded into our program, which is traced here.
     @unittest.skipIf(has_sanitizer(), "the program has a sanitizer")
-    def test_a_packed_trace_is_durable_with_its_name_before_the_recording_is_removed(self):
+    def test_a_packed_trace_and_its_name_are_durable_before_the_recording_is_removed(self):
         self.run_traced([WORKLOAD, "forks", self.file, "5", "10"], "--no-pack")
         [session] = [entry.path for entry in os.scandir(self.trace) if entry.is_dir()]
         packing = os.path.join(self.directory, "packing")

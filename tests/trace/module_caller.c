@@ -1,5 +1,5 @@
-// Loads a module with RTLD_LOCAL, as interpreters load their extensions, and calls it. The program
-// itself knows nothing of the libraries that the module brings along.
+// Loads a module with RTLD_LOCAL, like interpreters load extensions, and calls it. The program
+// itself does not use the libraries of the module.
 //
 // usage: module_caller MODULE DIRECTORY
 #include <dlfcn.h>
@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   snprintf(path, sizeof(path), "%s/file0.h5", argv[2]);
   const int64_t file = open(path);
   if (file < 0 || close(file) < 0) return 1;
-  // What is not there must look as if it was not there, whatever the recorder has looked for.
+  // A missing symbol must look missing, whatever the recorder has looked up before.
   const char* left = dlerror();
   if (left != NULL) fprintf(stderr, "an error is left over: %s\n", left);
   return left == NULL ? 0 : 1;

@@ -1,8 +1,8 @@
-// Calls each function of MPI-IO ten times on every rank, and writes down what a trace must hold.
+// Calls each function of MPI-IO ten times on every rank, and writes down what a trace must contain.
 //
-// usage: mpi_io DIRECTORY [quiet]   (`data` in it holds 64 KiB)
-// Lines of DIRECTORY/expected.RANK: call, file, offset, size, result; -1 stands for no offset.
-// `quiet` only initialises and finalises, in a job where not all ranks may be traced.
+// usage: mpi_io DIRECTORY [quiet]   (its file `data` has 64 KiB)
+// Lines of DIRECTORY/expected.RANK: call, file, offset, size, result; offset -1 means none.
+// `quiet` only initializes and finalizes MPI, for jobs in which not all ranks are traced.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static void rewind_file(MPI_File file, const char* path) {
   expect("MPI_File_seek", path, kDisplacement, 0, 0);
 }
 
-// Where the i-th transfer of an explicit offset goes, in elements of the view and in bytes.
+// The explicit offset of the i-th transfer, in elements of the view and in bytes.
 static MPI_Offset place(int i) { return rank * 100 + i; }
 static long place_bytes(int i) { return kDisplacement + 4 * (long)place(i); }
 static long position_bytes(int i) { return kDisplacement + kBytes * (long)i; }
@@ -62,7 +62,7 @@ typedef int WritePosition(MPI_File, const void*, int, MPI_Datatype, MPI_Status*)
 typedef int ReadAt(MPI_File, MPI_Offset, void*, int, MPI_Datatype, MPI_Status*);
 typedef int WriteAt(MPI_File, MPI_Offset, const void*, int, MPI_Datatype, MPI_Status*);
 
-// The pointers are filled in by the dynamic linker like any call: they point to the hooks.
+// The dynamic linker resolves these pointers like calls: they point to the hooks.
 static void blocking_reads(MPI_File file) {
   static const struct {
     const char* name;
@@ -211,7 +211,7 @@ static void other_calls(MPI_File file) {
   }
 }
 
-// Each rank its own files: opening, deleting, failing.
+// Each rank uses its own files: opening, deleting, failing.
 static void names(void) {
   for (int i = 0; i < kTimes; ++i) {
     char path[4300];
@@ -225,7 +225,7 @@ static void names(void) {
       check(MPI_ERR_OTHER, "reading a file open for writing");
     }
     expect("MPI_File_read", path, 0, 0, -1);
-    // Not on a file that ranks share: Open MPI 4.1 is then seen to fail or to hang, traced or not.
+    // Not on a shared file: there, Open MPI 4.1 fails or hangs, traced or not.
     check(MPI_File_preallocate(file, 2000 + i), "MPI_File_preallocate");
     expect("MPI_File_preallocate", path, -1, 2000 + i, 0);
     close_file(&file, path);
@@ -238,7 +238,7 @@ static void names(void) {
   }
 }
 
-// The last 16 bytes are less than is asked for; the count is asked whether or not there is a status.
+// Only 16 bytes are left, less than requested; the count is available with or without a status.
 static void short_reads(MPI_File file) {
   for (int i = 0; i < kTimes; ++i) {
     MPI_Status status;

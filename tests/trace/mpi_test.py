@@ -1,5 +1,5 @@
-"""MPI-IO under the recorder: every call of tests/trace/mpi_io.c is found on its rank, POSIX calls lie within,
-clocks are compared, and a job of which one rank alone is traced goes on.
+"""MPI-IO under the recorder: every call of tests/trace/mpi_io.c is recorded on its rank, POSIX calls are inside it, clocks
+are compared, and a job with only one traced rank does not hang.
 
 Usage: mpi_test.py MPI_PROGRAM LIBRARY MPIRUN [unittest arguments]"""
 
@@ -19,9 +19,9 @@ from foreign_expectations import compare, inside
 PROGRAM, LIBRARY, MPIRUN = sys.argv[1:4]
 PEER_FIELDS_AT = 184  # ProcessPage::peer_offset_ns; docs/formats/recording.md
 PEER_FIELDS = "<qqQQQQ"
-PATIENCE_S = 300  # for a job, on a machine that does much else
-# Open MPI's files. The folder it would make is one for all jobs of a user, and each that ends may take it away.
-# A short name: sockets lie in it, whose paths may have 108 bytes.
+PATIENCE_S = 300  # for a job on a busy machine
+# The folder for Open MPI's files. By default, all jobs of a user share one, and each job may remove it at its end. A
+# short name: it contains sockets, whose paths have at most 108 bytes.
 MPI_SCRATCH = tempfile.TemporaryDirectory(prefix="mr")
 
 MPI4PY_SCRIPT = """
@@ -78,7 +78,7 @@ class MpiTest(unittest.TestCase):
         return recording.read(self.trace)[0]
 
     def ranks(self, session):
-        """Each rank's process number, of the program (which `env` became) alone."""
+        """The process id of each rank: only of the program, which replaced `env`."""
         callers = {event.pid for event in session.events if event.call.startswith("MPI_File")}
         return {process.rank: process.pid for process in session.processes if process.pid in callers}
 
@@ -91,11 +91,11 @@ class MpiTest(unittest.TestCase):
                 lines = file.readlines()
             names = collections.Counter(line.split("\t")[0] for line in lines)
             self.assertEqual(set(names), set(recording.CALLS[3]))
-            self.assertGreaterEqual(min(names.values()), 2)  # open and close of shared files; the rest ten
+            self.assertGreaterEqual(min(names.values()), 2)  # two for open and close of shared files, ten for the others
             events = [event for event in session.events if event.pid == pid]
             self.assertEqual(compare(lines, events, "MPI_"), [])
 
-    def test_posix_calls_lie_within_the_mpi_calls(self):
+    def test_posix_calls_are_inside_the_mpi_calls(self):
         self.traced(PROGRAM, self.directory)
         events = self.sessions().events
         for outer_call, inner_calls in (("MPI_File_read_at", ("pread", "preadv", "read", "readv")),
@@ -120,7 +120,7 @@ class MpiTest(unittest.TestCase):
         with open(os.path.join(self.directory, "expected.0")) as file:
             self.assertEqual(file.read(), expected)
 
-    def test_levels_and_filters_leave_out_what_they_say(self):
+    def test_levels_and_filters_exclude_events(self):
         self.traced(PROGRAM, self.directory, MILLRACE_TRACE_EXCLUDE="*/out")
         files = {event.file for event in self.sessions().events if event.call.startswith("MPI_File")}
         self.assertIn(self.data, files)
@@ -130,7 +130,7 @@ class MpiTest(unittest.TestCase):
         self.assertFalse([event for event in self.sessions().events if event.call.startswith("MPI_File")])
 
     def peer_clocks(self):
-        """Of each rank: offsets, uncertainties and times, at MPI_Init and at MPI_Finalize."""
+        """For each rank: offsets, uncertainties and times, at MPI_Init and at MPI_Finalize."""
         clocks = {}
         for path in glob.glob(os.path.join(self.trace, "*", "*.rings")):
             with open(path, "rb") as file:
@@ -157,8 +157,8 @@ class MpiTest(unittest.TestCase):
         self.assertEqual(self.peer_clocks(), {})
         self.assertEqual([name for name in os.listdir(self.trace) if name.startswith(".mpi")], [])
 
-    # The launcher is made to say that each rank has a node of its own.
-    def test_a_job_of_which_one_rank_is_traced_goes_on(self):
+    # Makes the launcher say that each rank has its own node.
+    def test_a_job_with_only_one_traced_rank_does_not_hang(self):
         for traced_rank in (0, 1):
             script = ('if [ "$OMPI_COMM_WORLD_RANK" = %d ]; then export LD_PRELOAD=%s; fi; '
                       'export OMPI_COMM_WORLD_LOCAL_SIZE=1; exec %s %s quiet'
@@ -169,7 +169,7 @@ class MpiTest(unittest.TestCase):
             self.assertEqual([name for name in os.listdir(self.trace) if name.startswith(".mpi")], [])
             shutil.rmtree(self.trace)
 
-    # Each rank is made to believe that it has a node of its own, and strace counts how often the recorder sleeps.
+    # Makes each rank believe that it has its own node, and counts with strace how often the recorder sleeps.
     def sleeps(self, traced_ranks, shares_directory):
         script = ('export OMPI_COMM_WORLD_LOCAL_SIZE=1; rank=$OMPI_COMM_WORLD_RANK; case " %s " in *" $rank "*) '
                   'exec strace -E LD_PRELOAD=%s -E MILLRACE_TRACE_DIR=%s -e trace=nanosleep -o %s/sleeps.$rank %s %s quiet;; '
@@ -190,14 +190,14 @@ class MpiTest(unittest.TestCase):
             with self.subTest(traced_ranks=traced_ranks, shares_directory=shares_directory):
                 self.assertEqual(self.sleeps(traced_ranks, shares_directory), 0)
 
-    # Two hosts by name: mpirun starts each rank where another host name is in force.
+    # Two hosts by name: mpirun starts each rank with another host name.
     def test_clocks_of_two_hosts_are_compared(self):
         agent = os.path.join(self.directory, "agent")
         with open(agent, "w") as file:
             file.write(AGENT)
         os.chmod(agent, 0o755)
         if subprocess.run([agent, "name", "true"], stderr=subprocess.DEVNULL).returncode != 0:
-            self.skipTest("host names cannot be set here, not even in a namespace")
+            self.skipTest("host names cannot be changed here, even in a namespace")
         options = ("--mca plm rsh --mca btl self,tcp --mca pml ob1 --host one:1,two:1 "
                    "-x LD_PRELOAD -x MILLRACE_TRACE_DIR").split()
         run = self.mpirun("--mca", "plm_rsh_agent", agent, *options, PROGRAM, self.directory, "quiet",
@@ -207,11 +207,11 @@ class MpiTest(unittest.TestCase):
         self.assertEqual(set(clocks), {0, 1})
         for offset_begin, offset_end, doubt_begin, doubt_end, _, _ in clocks.values():
             self.assertGreater(min(doubt_begin, doubt_end), 0)
-            self.assertLessEqual(abs(offset_begin), doubt_begin)  # they are one clock
+            self.assertLessEqual(abs(offset_begin), doubt_begin)  # it is the same clock
             self.assertLessEqual(abs(offset_end), doubt_end)
         self.assertEqual([name for name in os.listdir(self.trace) if name.startswith(".mpi")], [])
 
-    def test_in_mpirun_the_rank_of_torchrun_counts(self):
+    def test_under_mpirun_the_rank_of_torchrun_counts(self):
         script = ("echo $OMPI_COMM_WORLD_RANK > %s/rank.$$; exec env RANK=$((1 - OMPI_COMM_WORLD_RANK)) WORLD_SIZE=2 "
                   "TORCHELASTIC_RUN_ID=x LD_PRELOAD=%s MILLRACE_TRACE_DIR=%s %s %s quiet"
                   % (self.directory, LIBRARY, self.trace, PROGRAM, self.directory))
@@ -223,14 +223,14 @@ class MpiTest(unittest.TestCase):
                 expected[int(path.rsplit(".", 1)[1])] = 1 - int(file.read())
         self.assertEqual({process.pid: process.rank for process in self.sessions().processes}, expected)
 
-    def test_an_mpi_that_is_alone_does_not_overrule_the_launcher(self):
+    def test_an_mpi_with_a_single_rank_does_not_override_the_launcher(self):
         environment = {"RANK": "3", "WORLD_SIZE": "8", "LD_PRELOAD": LIBRARY, "MILLRACE_TRACE_DIR": self.trace,
                        "OMPI_MCA_orte_tmpdir_base": MPI_SCRATCH.name}
         subprocess.run([PROGRAM, self.directory, "quiet"], env=os.environ | environment, check=True, timeout=PATIENCE_S)
         programs = [process for process in self.sessions().processes if process.origin == 0]
         self.assertEqual({(process.rank, process.world_size) for process in programs}, {(3, 8)})
 
-    def test_mpi4py_is_seen(self):
+    def test_mpi4py_is_recorded(self):
         python = python_with("mpi4py")
         self.assertIsNotNone(python, "no Python here has mpi4py (package python3-mpi4py)")
         self.traced(python, "-c", MPI4PY_SCRIPT, self.data)

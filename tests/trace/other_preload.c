@@ -1,4 +1,5 @@
-// Another tool in front of or behind ours: counts reads by the same means, and says how many at the end.
+// Another tool, preloaded before or after ours: it counts reads with the same technique, and prints
+// the count at the end.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-"""Which processes of a traced job are its ranks, as launchers run inside each other.
+"""Which processes of a traced job are its ranks, for launchers inside launchers.
 
 Usage: ranks_test.py MILLRACE LIBRARY PYTHON MPIRUN [unittest arguments]. PYTHON is the one with torch, if there is one;
-MPIRUN is empty where there is none."""
+MPIRUN is empty if there is none."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 MILLRACE, LIBRARY, PYTHON, MPIRUN = sys.argv[1:5]
-PATIENCE_S = 600  # for a job, on a machine that does much else
+PATIENCE_S = 600  # for a job on a busy machine
 TASKS = 3
 WORKERS = 2  # in each task
 LAUNCHERS = ("OMPI_", "PMI", "SLURM_", "RANK", "WORLD_SIZE", "LOCAL_", "GROUP_RANK", "TORCHELASTIC_", "MILLRACE_")
@@ -21,7 +21,7 @@ MPI_SCRATCH = tempfile.TemporaryDirectory(prefix="mr")
 
 
 def srun(task):
-    """What a task has of srun (Slurm 22.05)."""
+    """The environment of a task of srun (Slurm 22.05)."""
     return {"SLURM_JOB_ID": "7", "SLURM_NTASKS": str(TASKS), "SLURM_PROCID": str(task), "SLURM_LOCALID": "0",
             "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": str(TASKS), "SLURM_STEP_NUM_NODES": str(TASKS),
             "SLURM_STEP_TASKS_PER_NODE": f"1(x{TASKS})"}
@@ -32,7 +32,7 @@ def srun_pmix(task):
 
 
 def mpirun(task):
-    """What a task has of mpirun (Open MPI 4.1)."""
+    """The environment of a task of mpirun (Open MPI 4.1)."""
     return {"OMPI_COMM_WORLD_RANK": str(task), "OMPI_COMM_WORLD_SIZE": str(TASKS), "OMPI_COMM_WORLD_LOCAL_RANK": "0",
             "OMPI_COMM_WORLD_LOCAL_SIZE": "1", "PMIX_RANK": str(task), "PMIX_NAMESPACE": "2068119553"}
 
@@ -42,13 +42,13 @@ def mpirun_in_srun(task):
 
 
 def torchrun(task, worker):
-    """What a worker has of torchrun --nproc-per-node=2 (torch 1.13)."""
+    """The environment of a worker of torchrun --nproc-per-node=2 (torch 1.13)."""
     return {"RANK": str(WORKERS * task + worker), "WORLD_SIZE": str(TASKS * WORKERS), "LOCAL_RANK": str(worker),
             "LOCAL_WORLD_SIZE": str(WORKERS), "GROUP_RANK": str(task), "TORCHELASTIC_RUN_ID": "x"}
 
 
 def agent(task, data):
-    """A shell that stands for torchrun's agent: it starts a helper without, and workers with, torchrun's variables."""
+    """A shell in the role of torchrun's agent: it starts a helper without, and workers with, torchrun's variables."""
     lines = [f"cat {data} > /dev/null"]
     for worker in range(WORKERS):
         variables = " ".join(f"{name}={value}" for name, value in torchrun(task, worker).items())
@@ -86,7 +86,7 @@ class RanksTest(unittest.TestCase):
         return json.loads(done.stdout)
 
     def commands_by_rank(self):
-        """The programs of each rank; -1: of processes that are none."""
+        """The programs of each rank; -1: of processes that are not ranks."""
         commands = {}
         for process in self.info()["processes"]:
             program = os.path.basename(process["command"].split()[0])
@@ -103,7 +103,7 @@ class RanksTest(unittest.TestCase):
             self.assertLessEqual(programs, {"head", "env"})
         self.assertEqual(self.info()["ranks"], list(range(TASKS * WORKERS)))
 
-    def test_torchruns_workers_are_the_ranks_and_its_agents_are_not(self):
+    def test_the_workers_of_torchrun_are_ranks_and_its_agents_are_not(self):
         for outer in (srun, srun_pmix, mpirun, mpirun_in_srun):
             with self.subTest(outer.__name__):
                 self.trace = os.path.join(self.directory, outer.__name__)
@@ -113,7 +113,7 @@ class RanksTest(unittest.TestCase):
                 subprocess.run([MILLRACE, "pack", self.trace], check=True, stdout=subprocess.DEVNULL)
                 self.assert_workers_are_the_ranks()
 
-    def test_it_is_so_under_millrace_trace(self):
+    def test_the_same_holds_under_millrace_trace(self):
         for option in ("--no-pack", "--all"):
             with self.subTest(option):
                 self.trace = os.path.join(self.directory, option[2:])
@@ -130,7 +130,7 @@ class RanksTest(unittest.TestCase):
                     self.preloaded(["cat", self.data], **outer(task))
                 self.assertEqual(self.commands_by_rank(), {(task, TASKS): {"cat"} for task in range(TASKS)})
 
-    def test_the_script_of_a_batch_job_is_no_rank(self):
+    def test_the_script_of_a_batch_job_is_not_a_rank(self):
         batch = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": str(TASKS), "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
         self.preloaded(["cat", self.data], **batch)
         for task in range(TASKS):
@@ -150,7 +150,7 @@ class RanksTest(unittest.TestCase):
         self.run_it([MPIRUN, "-n", str(TASKS), MILLRACE, "trace", "-o", self.trace, "--",
                      PYTHON, "-m", "torch.distributed.run", f"--nnodes={TASKS}", f"--nproc_per_node={WORKERS}",
                      "--rdzv_backend=c10d", f"--rdzv_endpoint=localhost:{port}", "--rdzv_id=ranks",
-                     "-r", "1", "-t", "1",  # torch 1.13 with Python 3.11 fails without
+                     "-r", "1", "-t", "1",  # torch 1.13 with Python 3.11 needs these
                      "--log_dir", self.directory, script],
                     OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                     OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_orte_tmpdir_base=MPI_SCRATCH.name)

@@ -1,6 +1,6 @@
-// Makes each system call ten times, with no C library at all: only what watches from outside sees
+// Makes each system call ten times, without a C library: only a tracer from outside can record
 // them. Runs in a directory with a file `data` of 4096 bytes; all_test.py knows what it does. Exits
-// with the number of the first line that went wrong, modulo 256; 0 where nothing did.
+// with the number of the first line that failed, modulo 256, or 0.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/openat2.h>
@@ -121,7 +121,7 @@ static void names(int fd) {
   TRY(CALL(chdir, "..", 0, 0, 0, 0) == 0);
   TRY(CALL(unlinkat, AT_FDCWD, "new", 0x200 /* AT_REMOVEDIR */, 0, 0) == 0);
   TRY(CALL(close, directory, 0, 0, 0, 0) == 0);
-  // Addresses that are not there.
+  // Invalid addresses.
   TRY(CALL(openat, AT_FDCWD, 8, O_RDONLY, 0, 0) == -14 /* EFAULT */);
 }
 

@@ -1,4 +1,4 @@
-"""What the recorder promises: nothing lost, nothing changed, in processes of every kind.
+"""Tests of the recorder: it loses and changes nothing, in all kinds of processes.
 
 Usage: recorder_test.py WORKLOAD_PROGRAM LIBRARY OTHER_LIBRARY [unittest arguments]"""
 
@@ -44,14 +44,14 @@ class RecorderTest(unittest.TestCase):
     def lost(self):
         return sum(process.lost for session in recording.read(self.trace) for process in session.processes)
 
-    def test_every_event_of_a_killed_process_is_there(self):
+    def test_every_event_of_a_killed_process_is_recorded(self):
         for count in (1, 2045, 2046, 2047, 50_001, 700_000):
             trace = self.trace + str(count)
             run = self.workload("killed", count, trace=trace)
             self.assertEqual(run.returncode, -signal.SIGKILL)
             self.assertEqual(self.count("pread", trace), count)
 
-    def test_a_kill_at_any_moment_leaves_whole_events_in_order(self):
+    def test_a_kill_at_any_moment_leaves_complete_events_in_order(self):
         total = 0
         for attempt in range(20):
             trace = self.trace + str(attempt)
@@ -68,13 +68,13 @@ class RecorderTest(unittest.TestCase):
             total += len(offsets)
         self.assertGreater(total, 0)
 
-    def test_forked_children_record_under_their_own_number(self):
+    def test_forked_children_record_under_their_own_process_id(self):
         self.assertEqual(self.workload("forks", 50, 60).returncode, 0)
         per_process = collections.Counter(
             event.pid for event in recording.events(self.trace) if event.call == "pread")
         self.assertEqual(sorted(per_process.values()), [5] + [60] * 50)
 
-    def test_forked_children_with_threads_outgrow_their_area(self):
+    def test_forked_children_with_threads_may_outgrow_their_child_page(self):
         self.assertEqual(self.workload("forked_threads", 12, 5000).returncode, 0)
         threads = collections.Counter((event.pid, event.tid) for event in recording.events(self.trace)
                                       if event.call == "pread")
@@ -83,12 +83,12 @@ class RecorderTest(unittest.TestCase):
         names = os.listdir(recording.read(self.trace)[0].path)
         self.assertTrue(any(name.startswith("areas-") and "@" in name for name in names), names)
 
-    def test_children_forked_at_once_have_logs_of_their_own(self):
+    def test_children_forked_at_the_same_time_have_separate_logs(self):
         for attempt in range(5):
             trace = self.trace + str(attempt)
             run = self.workload("forks_at_once", 8, 100, trace=trace)
             self.assertEqual(run.returncode, 0, run.stderr)
-            # Each child fills at least one ring, which then is in its log, with its number in the head.
+            # Each child fills at least one ring, which then is in its log, with its process id in the header.
             writers = {}
             for log in glob.glob(os.path.join(trace, "*", "*.log")):
                 with open(log, "rb") as file:
@@ -98,13 +98,13 @@ class RecorderTest(unittest.TestCase):
             self.assertEqual([pids for pids in writers.values() if len(pids) != 1], [])
             self.assertEqual(len(writers), 800)
 
-    def test_children_of_the_kernels_own_fork_are_told_from_their_parent(self):
+    def test_children_of_a_raw_fork_are_distinguished_from_their_parent(self):
         self.assertEqual(self.workload("raw_fork", 10, 30).returncode, 0)
         per_process = collections.Counter(
             event.pid for event in recording.events(self.trace) if event.call == "pread")
         self.assertEqual(sorted(per_process.values()), [30] * 10)
 
-    def test_a_position_shared_with_a_child_is_right_in_both(self):
+    def test_a_file_position_shared_with_a_child_is_correct_in_both(self):
         self.assertEqual(self.workload("shared_position").returncode, 0)
         reads = [(event.offset, event.size) for event in recording.events(self.trace)
                  if event.call == "read" and event.file == self.file]
@@ -125,7 +125,7 @@ class RecorderTest(unittest.TestCase):
             event.tid for event in recording.events(self.trace) if event.call == "pread")
         self.assertEqual(sorted(threads.values()), [5000] * 200)
 
-    def test_five_thousand_descriptors_and_none_left_for_the_recorder(self):
+    def test_five_thousand_descriptors_leave_none_for_the_recorder(self):
         run = self.workload("descriptors", 5000, 20_000)
         self.assertEqual(run.returncode, 0, run.stderr)
         opened = int(run.stdout.split()[0])
@@ -150,7 +150,7 @@ class RecorderTest(unittest.TestCase):
         self.assertEqual(sizes, {512: 300_000, 64: int(run.stdout)})
         self.assertGreater(int(run.stdout), 0)
 
-    def test_results_and_errno_are_the_same_with_and_without(self):
+    def test_results_and_errno_are_the_same_as_without_the_recorder(self):
         plain = subprocess.run([WORKLOAD, "errors", self.file], stdout=subprocess.PIPE, text=True)
         traced = self.workload("errors")
         self.assertEqual(traced.stdout, plain.stdout)
@@ -162,19 +162,19 @@ class RecorderTest(unittest.TestCase):
         self.assertEqual(self.workload("aborted", 5000).returncode, -signal.SIGABRT)
         self.assertEqual(self.count("pread"), 5000)
 
-    def test_a_daemon_that_closes_all_descriptors_goes_on_being_recorded(self):
+    def test_a_daemon_that_closes_all_descriptors_is_still_recorded(self):
         self.assertEqual(self.workload("daemon", 5000).returncode, 0)
         deadline = time.time() + 30
         while self.count("pread") < 5000 and time.time() < deadline:
             time.sleep(0.1)
         self.assertEqual(self.count("pread"), 5000)
 
-    def test_a_scrubbed_environment_is_completed(self):
+    def test_a_cleared_environment_is_completed(self):
         run = self.run_traced(["env", "-i", WORKLOAD, "preads", self.file, "10"])
         self.assertEqual(run.returncode, 7)
         self.assertEqual(self.count("pread"), 10)
 
-    def test_a_child_can_be_left_out(self):
+    def test_a_child_can_be_excluded(self):
         run = self.run_traced(["env", "MILLRACE_TRACE=0", WORKLOAD, "preads", self.file, "10"])
         self.assertEqual(run.returncode, 7)
         self.assertEqual(self.count("pread"), 0)
@@ -186,7 +186,7 @@ class RecorderTest(unittest.TestCase):
         process, = recording.read(self.trace)[0].processes
         self.assertEqual((process.exited, process.exit_code), (True, 9))
 
-    def test_python_multiprocessing_in_all_its_ways(self):
+    def test_all_start_methods_of_python_multiprocessing_are_recorded(self):
         for method in ("fork", "spawn", "forkserver"):
             trace = self.trace + method
             script = os.path.join(self.directory, method + ".py")
@@ -209,20 +209,20 @@ class RecorderTest(unittest.TestCase):
             self.assertEqual(found, expected, method)
 
     def test_a_program_whose_libraries_read_before_main_is_one_process(self):
-        # libselinux, which sed is linked with, reads in its constructor: before ours ran.
+        # sed is linked with libselinux, whose constructor reads before ours has run.
         self.assertEqual(self.run_traced(["sed", "-n", "1!p", __file__]).returncode, 0)
         starts = [event for event in recording.events(self.trace) if event.call == "start"]
         self.assertEqual(len(starts), 1)
         self.assertEqual(len(recording.read(self.trace)[0].processes), 1)
 
-    def test_another_tool_is_no_hindrance_in_either_order(self):
+    def test_another_preloaded_tool_works_in_either_order(self):
         for number, order in enumerate((LIBRARY + ":" + OTHER, OTHER + " " + LIBRARY)):
             trace = self.trace + str(number)
             run = self.workload("preads", 3000, trace=trace, LD_PRELOAD=order)
             self.assertEqual((run.returncode, run.stderr), (7, "other tool: 3000\n"))
             self.assertEqual(self.count("pread", trace), 3000)
 
-    def test_filters_keep_what_is_wanted(self):
+    def test_filters_select_files(self):
         self.workload("preads", 10, MILLRACE_TRACE_INCLUDE="*/data")
         self.assertEqual({event.file for event in recording.events(self.trace)
                           if event.file and event.call != "start"}, {self.file})
@@ -230,19 +230,19 @@ class RecorderTest(unittest.TestCase):
         self.workload("preads", 10, trace=other, MILLRACE_TRACE_EXCLUDE="/etc/*:%s" % self.file)
         self.assertEqual(self.count("pread", other), 0)
 
-    def test_levels_can_be_left_out(self):
+    def test_levels_can_be_excluded(self):
         self.workload("errors", MILLRACE_TRACE_LEVELS="stdio")
         calls = {event.call for event in recording.events(self.trace)}
         self.assertIn("fopen", calls)
         self.assertNotIn("pread", calls)
 
-    def test_a_directory_that_cannot_be_written_leaves_the_program_alone(self):
+    def test_an_unwritable_directory_does_not_affect_the_program(self):
         run = self.workload("preads", 10, trace="/proc/nowhere/trace")
         self.assertEqual(run.returncode, 7)
         self.assertIn("the program runs without being traced", run.stderr)
         self.assertEqual(run.stderr.count("\n"), 1)
 
-    def test_what_it_makes_is_its_users_alone_whatever_the_umask(self):
+    def test_recordings_are_private_whatever_the_umask(self):
         for mask in (0o022, 0o000):
             trace = self.trace + str(mask)
             previous = os.umask(mask)
@@ -262,7 +262,7 @@ class RecorderTest(unittest.TestCase):
         nobody = 65534
         for path in [os.path.join(session, name) for name in before] + [session]:
             os.chown(path, nobody, nobody)
-        # By the session's page, and where it has none yet, by its directory.
+        # Detected by the owner of the session's page or, if there is none yet, of its directory.
         for _ in range(2):
             run = self.workload("preads", 100)
             self.assertEqual(run.returncode, 7)
@@ -283,7 +283,7 @@ class RecorderTest(unittest.TestCase):
         self.assertIn("millrace: cannot record into ", run.stderr)
         self.assertEqual(self.count("pread"), 100)
 
-    def test_real_programs_behave_as_without(self):
+    def test_real_programs_behave_as_without_the_recorder(self):
         os.mkdir(os.path.join(self.directory, "tree"))
         for number in range(20):
             with open(os.path.join(self.directory, "tree", "f%d" % number), "w") as file:
@@ -307,7 +307,7 @@ class RecorderTest(unittest.TestCase):
 
 @unittest.skipUnless(os.geteuid() == 0, "mounting a small file system needs root")
 class FullDiskTest(RecorderTest):
-    def test_a_full_disk_is_counted_and_the_program_goes_on(self):
+    def test_on_a_full_disk_lost_events_are_counted_and_the_program_continues(self):
         small = os.path.join(self.directory, "small")
         os.mkdir(small)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", small], check=True)
@@ -321,7 +321,7 @@ class FullDiskTest(RecorderTest):
         self.assertEqual(kept + process.lost, 400_000)
         self.assertEqual(process.lost_error, 28)
 
-    def test_threads_that_fill_a_disk_together_erase_nothing_of_each_other(self):
+    def test_threads_that_fill_a_disk_do_not_erase_each_others_events(self):
         for attempt in range(8):
             small = os.path.join(self.directory, "small%d" % attempt)
             os.mkdir(small)
@@ -335,7 +335,7 @@ class FullDiskTest(RecorderTest):
             self.assertEqual(process.lost_error, 28)
             self.assertGreater(kept, 8 * 2046)
 
-    def test_a_disk_full_from_the_start_is_counted_by_the_session(self):
+    def test_if_the_disk_is_full_from_the_start_the_session_counts_lost_events(self):
         small = os.path.join(self.directory, "small")
         os.mkdir(small)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "tmpfs", small], check=True)
@@ -348,7 +348,7 @@ class FullDiskTest(RecorderTest):
         self.assertGreater(session.lost_events, 1000)
 
 
-# The tests of the base class ran already.
+# The tests of the base class have already run.
 for name in list(vars(RecorderTest)):
     if name.startswith("test_") and name not in vars(FullDiskTest):
         setattr(FullDiskTest, name, None)

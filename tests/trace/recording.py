@@ -1,5 +1,5 @@
-"""Reads a recording by docs/formats/recording.md, independently of the C++ reader: what the tests of the
-recorder look at. The names of the calls come from src/wire/trace_call.h."""
+"""Reads a recording as described in docs/formats/recording.md, independently of the C++ reader. Used by tests of the
+recorder. The names of calls come from src/wire/trace_call.h."""
 
 import os
 import re
@@ -9,8 +9,8 @@ from collections import namedtuple
 Event = namedtuple("Event", "begin pid tid call file offset size result error detail other_file other_offset "
                             "duration tags flags origin")
 
-# A region or a mark, as a program's author thinks of it. Times are ticks; epoch, step and origin (process and
-# thread where it began, where that is elsewhere) are None where there is none.
+# A region or a mark. Times are ticks. epoch, step and origin (the process and thread where it began, if elsewhere)
+# may be None.
 Region = namedtuple("Region", "name begin end epoch step tags process thread origin is_mark")
 
 RING_BYTES = 65536
@@ -72,7 +72,7 @@ class Session:
         for number in range(min(count, taken)):
             area = file[RING_BYTES * (1 + 2 * number):RING_BYTES * (3 + 2 * number)]
             if not any(area[:8]):
-                continue  # taken, and not begun
+                continue  # reserved, but not started
             own = "%s@%d" % (stem, number)
             if os.path.exists(own + ".rings"):
                 with open(own + ".rings", "rb") as more:
@@ -81,7 +81,7 @@ class Session:
 
     def _read_process(self, stem, rings):
         if not any(rings[:8]):
-            return  # killed before it began
+            return  # killed before it started
         log = b""
         if os.path.exists(stem + ".log"):
             with open(stem + ".log", "rb") as file:
@@ -100,7 +100,7 @@ class Session:
             assert magic == 0x474e4952, (stem, at, hex(magic))
             end = at + 64 + 32 * slots
             if end > len(log):
-                break  # torn: its ring still has it
+                break  # incomplete: the ring still has it
             logged.add((ring, sequence))
             chunks.append(log[at:end])
             at = end
@@ -167,7 +167,7 @@ class Session:
 
 
 def read(directory):
-    """All sessions below a trace directory, as a list."""
+    """All sessions in a trace directory."""
     found = []
     for entry in sorted(os.listdir(directory)):
         path = os.path.join(directory, entry)
@@ -181,7 +181,7 @@ def events(directory):
 
 
 class Recording:
-    """A trace directory as tests of regions look at it."""
+    """A trace directory, for tests of regions."""
 
     def __init__(self, directory):
         self.sessions = read(directory)

@@ -1,5 +1,5 @@
-// Runs a command in which one system call is refused with EPERM, as containers do.
-// Usage: refusing ptrace|seccomp|process_vm_readv COMMAND...
+// Runs a command for which one system call fails with EPERM, as in some containers. Usage: refusing
+// ptrace|seccomp|process_vm_readv COMMAND...
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-// Regions from C++: scoped, tagged by chaining, moved to a thread; beside a C source of its own.
+// Regions from C++: scoped, tagged by chaining, moved to a thread; linked with a C source that also
+// uses the header.
 #include <millrace/trace.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""millrace/trace.h as programs use it: compiled strictly, linked with nothing, traced or not."""
+"""millrace/trace.h as programs use it: compiled with strict warnings, without a library, traced or not."""
 
 import os
 import subprocess
@@ -45,7 +45,7 @@ class RegionTest(unittest.TestCase):
         self.assertEqual(said, "traced\n")
         return Recording(trace)
 
-    def test_nothing_is_needed_and_nothing_happens_without_the_library(self):
+    def test_without_the_library_nothing_is_needed_and_nothing_happens(self):
         self.assertEqual(self.run_program("c"), "not traced\n")
         self.assertEqual(self.run_program("cpp"), "not traced\n")
         for program in ("c", "cpp"):

@@ -1,5 +1,5 @@
-// Enters a sandbox by seccomp and goes on reading. Usage: sandbox MODE FILE. A system call that is not
-// the program's own ends it. Exits with 5 if all went well.
+// Enters a seccomp sandbox and continues to read. Usage: sandbox MODE FILE. Any system call that is
+// not the program's own kills it. Exits with 5 on success.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ enum { kBefore = 3000, kAfter = 10000 };
 static char block[512];
 static int file;
 
-// More than a ring holds, so that the recorder would have to write it out.
+// More events than a ring holds, so that the recorder would have to write it to the log.
 static void read_many(int times) {
   for (int i = 0; i < times; ++i) {
     if (read(file, block, 1) != 1) syscall(SYS_exit, 1);
@@ -32,7 +32,7 @@ static void allow(struct sock_filter* at, unsigned call) {
   at[1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 }
 
-// Kills the process at any call that is not listed.
+// Kills the process at any call that is not in the list.
 static struct sock_fprog allow_only(const int* calls, size_t count) {
   static struct sock_filter code[64];
   code[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
@@ -76,7 +76,7 @@ static void* reader(void* argument) {
   return NULL;
 }
 
-// One filter for all threads, which are reading meanwhile.
+// One filter for all threads, which read at the same time.
 static int all_threads(void) {
   static const int kCalls[] = {SYS_read,   SYS_write,   SYS_exit,           SYS_exit_group, SYS_futex,
                                SYS_madvise, SYS_munmap, SYS_rt_sigprocmask, SYS_rseq,       SYS_set_robust_list};
@@ -92,7 +92,7 @@ static int all_threads(void) {
   _exit(5);
 }
 
-// A forked child inherits the filter, which forbids what the recorder would need to begin.
+// A forked child inherits the filter, which forbids what the recorder needs to start.
 static int with_child(void) {
   static const int kCalls[] = {SYS_read,  SYS_write, SYS_exit,           SYS_exit_group, SYS_clone,
                                SYS_wait4, SYS_futex, SYS_set_robust_list, SYS_rseq,      SYS_gettid};
@@ -110,7 +110,7 @@ static int with_child(void) {
   _exit(5);
 }
 
-// What programs do to ask whether the kernel has filters, and a filter that is refused.
+// How programs ask whether the kernel supports filters, and a filter that is refused.
 static int refused(void) {
   struct sock_fprog empty = {.len = 0, .filter = NULL};
   int failures = 0;

@@ -1,4 +1,4 @@
-"""Programs that sandbox themselves by seccomp run under the recorder as without it, are recorded up to the sandbox,
+"""Programs that sandbox themselves with seccomp run under the recorder as without it. They are recorded up to the sandbox,
 and `millrace info` says so.
 
 Usage: sandbox_test.py MILLRACE SANDBOX_PROGRAM LIBRARY [unittest arguments]"""
@@ -38,7 +38,7 @@ class SandboxTest(unittest.TestCase):
         self.assertEqual((entered.detail, entered.result, entered.error), (seccomp_mode, 0, 0))
         return process
 
-    def test_without_a_sandbox_all_is_recorded(self):
+    def test_without_a_sandbox_everything_is_recorded(self):
         run = self.run_recorded("none")
         self.assertEqual((run.returncode, run.stdout), (5, "alive\n"))
         self.assertEqual(len(self.events("read")), READS_BEFORE + READS_AFTER)
@@ -48,12 +48,12 @@ class SandboxTest(unittest.TestCase):
         self.check_stopped("strict", 1)
         self.assertEqual(len(self.events("read")), READS_BEFORE)
 
-    def test_a_filter_by_prctl(self):
+    def test_a_filter_set_by_prctl(self):
         process = self.check_stopped("by_prctl", 2)
         self.assertEqual(len(self.events("read")), READS_BEFORE)
         self.assertEqual((process.exited, process.exit_code), (True, 5))
 
-    def test_a_filter_by_seccomp(self):
+    def test_a_filter_set_by_seccomp(self):
         process = self.check_stopped("by_seccomp", 2)
         self.assertEqual(len(self.events("read")), READS_BEFORE)
         self.assertEqual((process.exited, process.exit_code), (True, 5))
@@ -72,7 +72,7 @@ class SandboxTest(unittest.TestCase):
         self.assertEqual(len(self.events("read")), READS_BEFORE + READS_AFTER)
         self.assertEqual([(event.result, event.error) for event in self.events("seccomp")], [(-1, 22)] * 2)
 
-    def test_the_end_is_told_whatever_the_levels_are(self):
+    def test_the_end_of_the_recording_is_reported_for_all_levels(self):
         self.run_recorded("strict", MILLRACE_TRACE_LEVELS="app")
         self.assertEqual([event.call for event in recording.events(self.trace)], ["seccomp"])
 

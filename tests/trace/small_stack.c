@@ -1,6 +1,6 @@
 // Makes calls in a signal handler on an alternate stack, and prints how many bytes of it were used.
-// Usage: small_stack FILE. The stack has 8 KiB (more where the kernel's own frame is large), and
-// behind it is nothing: who uses more is killed.
+// Usage: small_stack FILE. The stack has 8 KiB (more if the kernel's own frame is large), followed
+// by unmapped memory: using more kills the program.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -37,7 +37,7 @@ static void read_parts(void) {
 static void ask(void) { failed |= stat(file, &status) != 0 || fstat(fd, &status) != 0; }
 static void rename_missing(void) { failed |= rename("nowhere/a", "nowhere/b") != -1; }
 static void go(void) { failed |= chdir("/") != 0 || access("tmp", R_OK) != 0; }
-// More than a ring holds: it is written out on this stack.
+// More events than a ring holds: the ring is written to the log on this stack.
 static void read_often(void) {
   for (int i = 0; i < 5000; ++i) failed |= pread(fd, block, 1, 0) < 0;
 }
@@ -45,10 +45,10 @@ static void map_it(void) {
   void* memory = mmap(NULL, 1 << 20, PROT_READ, MAP_PRIVATE, fd, 0);
   failed |= memory == MAP_FAILED || munmap(memory, 1 << 20) != 0;
 }
-// A descriptor that the recorder has not seen being opened.
+// A descriptor whose opening was not recorded.
 static void read_unknown(void) { failed |= read(0, block, 1) < 0; }
 static void close_it(void) { failed |= close(fd) != 0; }
-// A forked child begins its recording here.
+// A forked child starts its recording here.
 static void fork_and_read(void) {
   const pid_t child = fork();
   if (child == 0) _exit(pread(fd, block, 1, 0) < 0);

@@ -1,4 +1,4 @@
-"""`millrace top` beside real programs that run under the recorder: what it counts must be what they did.
+"""`millrace top` with real programs that run under the recorder: its counts must match what they did.
 
 Usage: top_test.py MILLRACE WORKLOAD_PROGRAM [unittest arguments]"""
 
@@ -16,12 +16,12 @@ import threading
 import unittest
 
 MILLRACE, WORKLOAD = sys.argv[1:3]
-PATIENCE_S = 120  # then a program hangs, and is killed
+PATIENCE_S = 120  # after that, a program is considered hung, and is killed
 
-# The calls that top counts as reads, as far as Python makes them.
+# The calls made by Python that top counts as reads.
 READS = {"read", "pread", "readv", "preadv", "fread", "fgets", "fgetc", "getline"}
 
-# Reads until it is told to stop, then says how much it has read.
+# Reads until it is stopped, then prints how much it has read.
 READER = """
 import os, signal, sys, time
 stop = []
@@ -61,7 +61,7 @@ class TopTest(unittest.TestCase):
         return process
 
     def watch(self, process):
-        """So that it ends with the test, and whoever waits for it after PATIENCE_S."""
+        """Ends the process with the test, or after PATIENCE_S, so that nothing waits for it forever."""
         watchdog = threading.Timer(PATIENCE_S, self.kill, [process])
         watchdog.start()
         self.addCleanup(self.end, process, watchdog)
@@ -69,7 +69,7 @@ class TopTest(unittest.TestCase):
     @staticmethod
     def kill(process):
         try:
-            os.killpg(process.pid, signal.SIGKILL)  # the launcher, and what it launched
+            os.killpg(process.pid, signal.SIGKILL)  # the launcher and its children
         except ProcessLookupError:
             pass
 
@@ -83,7 +83,7 @@ class TopTest(unittest.TestCase):
 
     @staticmethod
     def finish(process):
-        """What is left of its output. Not communicate(), which passes over what readline() has read ahead."""
+        """The rest of its output. Not communicate(), which skips what readline() has buffered."""
         out, err = process.stdout.read(), process.stderr.read()
         process.wait()
         return out, err
@@ -94,7 +94,7 @@ class TopTest(unittest.TestCase):
                               timeout=PATIENCE_S, check=False)
 
     def start_top(self, *options):
-        """A top that waits for the job, so that it sees it whole."""
+        """Starts a top that waits for the job, so that it sees the whole job."""
         top = self.start([MILLRACE, "top", *options, self.trace])
         self.assertIn("waiting for the job to start", top.stderr.readline())
         return top
@@ -106,12 +106,12 @@ class TopTest(unittest.TestCase):
         return reader
 
     def stop_reader(self, reader):
-        """The bytes it has read, by its own word."""
+        """Stops the reader. Returns the number of bytes that it reports."""
         reader.send_signal(signal.SIGTERM)
         return int(self.finish(reader)[0])
 
     def documents_until(self, top, is_wanted):
-        """Those that a top with --json shows, up to the first that is wanted."""
+        """The documents that a top with --json prints, up to the first wanted one."""
         found, lines = [], []
         for line in iter(top.stdout.readline, ""):
             lines.append(line)
@@ -120,7 +120,7 @@ class TopTest(unittest.TestCase):
                 lines = []
                 if is_wanted(found[-1]):
                     return found
-        self.fail("top ended before it was shown: %s" % found[-1:])
+        self.fail("top ended before the wanted document: %s" % found[-1:])
 
     def recorded_bytes(self, calls):
         info = self.run_millrace("info", "--json", self.trace)
@@ -128,7 +128,7 @@ class TopTest(unittest.TestCase):
         return sum(call["bytes"] for call in json.loads(info.stdout)["calls"] if call["call"] in calls)
 
     def read_of_file(self, found):
-        """Of windows in which self.file was among those that are shown."""
+        """The bytes read from self.file in windows that list it."""
         return sum(f["read_bytes"] for d in found for f in d["files"] if f["path"] == self.file)
 
     def total_of(self, mode, *counts, options=(), interval="100ms", returncode=None):
@@ -141,7 +141,7 @@ class TopTest(unittest.TestCase):
         self.assertEqual(found[-1]["state"], "ended")
         self.assertEqual([d["problems"] for d in found if d["problems"]], [])
         self.assertEqual(sum(d["window"]["reads"]["bytes"] for d in found), found[-1]["total"]["reads"]["bytes"])
-        # The workload reads no other file, so that this one is shown in each window that has reads.
+        # The workload reads no other file, so each window with reads lists this one.
         self.assertEqual(self.read_of_file(found), found[-1]["total"]["reads"]["bytes"])
         return found[-1]["total"]["reads"]
 
@@ -152,28 +152,28 @@ class TopTest(unittest.TestCase):
     def test_the_windows_of_a_job_add_up_to_what_it_read(self):
         self.expect_reads(900_000, "preads", 900_000)
 
-    def test_also_where_the_packer_is_always_first(self):
+    def test_windows_add_up_if_the_packer_is_always_first(self):
         self.expect_reads(2_000_000, "preads", 2_000_000, interval="1s")
 
-    def test_also_without_a_packer(self):
+    def test_windows_add_up_without_a_packer(self):
         self.expect_reads(300_000, "preads", 300_000, options=["--no-pack"])
 
-    def test_also_of_threads_at_once(self):
+    def test_windows_add_up_for_concurrent_threads(self):
         self.expect_reads(8 * 40_000, "parallel", 8, 40_000)
 
-    def test_also_of_threads_one_after_another(self):
+    def test_windows_add_up_for_consecutive_threads(self):
         self.expect_reads(200 * 5000, "threads", 200, 5000)
 
-    def test_also_of_forked_children_with_threads(self):
+    def test_windows_add_up_for_forked_children_with_threads(self):
         self.expect_reads(12 * 5 * 5000, "forked_threads", 12, 5000)
 
-    def test_also_of_many_short_children(self):
+    def test_windows_add_up_for_many_short_children(self):
         self.expect_reads(300 * 50 + 5, "forks", 300, 50)
 
-    def test_also_of_a_job_that_is_killed(self):
+    def test_windows_add_up_for_a_killed_job(self):
         self.expect_reads(700_000, "killed", 700_000)
 
-    def test_a_job_whose_launcher_is_killed_too(self):
+    def test_a_job_whose_launcher_is_killed(self):
         top = self.start_top("--json", "--interval", "100ms")
         launcher = self.start_reader()
         found = self.documents_until(top, lambda d: self.read_of_file([d]) > 0)
@@ -187,13 +187,13 @@ class TopTest(unittest.TestCase):
         last = found[-1]
         self.assertEqual((last["state"], last["processes"]), ("ended", 0))
         self.assertEqual(last["total"]["reads"]["bytes"], self.recorded_bytes(READS))
-        # Less where a window had more of Python's own files than of this one.
+        # Less if a window listed only Python's own files.
         self.assertLessEqual(self.read_of_file(found), self.recorded_bytes({"pread"}))
 
-    def test_once_shows_a_window_of_a_job_that_runs(self):
+    def test_once_shows_a_window_of_a_running_job(self):
         reader = self.start_reader()
         windows, busy = [], []
-        while len(busy) < 2:  # the reader may not have had the CPU for a whole window
+        while len(busy) < 2:  # the reader may have had no CPU for a whole window
             self.assertIsNone(reader.poll())
             run = self.run_millrace("top", "--once", "--json", "--interval", "300ms", self.trace)
             self.assertEqual((run.returncode, run.stderr), (0, ""))
@@ -224,7 +224,7 @@ class TopTest(unittest.TestCase):
         self.assertEqual(max(d["processes"] for d in found), 2)
         self.assertEqual(self.recorded_bytes({"pread"}), total)
         self.assertEqual(found[-1]["total"]["reads"]["bytes"], self.recorded_bytes(READS))
-        # Less where a window had more of Python's own files than of this one.
+        # Less if a window listed only Python's own files.
         self.assertLessEqual(self.read_of_file(found), total)
 
     def test_top_changes_nothing_in_the_directory(self):
@@ -239,7 +239,7 @@ class TopTest(unittest.TestCase):
                          {n: (s.st_size, s.st_mtime_ns) for n, s in after.items()})
 
     def run_on_terminal(self, leave, **variables):
-        """Its exit code and what it showed; leave(top, keyboard) is called once the figures were shown three times."""
+        """Returns its exit code and output. Calls leave(top, keyboard) after it has drawn three times."""
         master, slave = pty.openpty()
         environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
         environment.update(TERM="xterm", **variables)
@@ -253,7 +253,7 @@ class TopTest(unittest.TestCase):
         while True:
             try:
                 part = os.read(master, 65536)
-            except OSError:  # as a terminal ends that nobody has open
+            except OSError:  # the terminal was closed
                 break
             if not part:
                 break
@@ -263,7 +263,7 @@ class TopTest(unittest.TestCase):
                 is_leaving = True
         return top.wait(), shown.decode()
 
-    def test_on_a_terminal_the_figures_stay_in_place_and_q_ends(self):
+    def test_on_a_terminal_it_updates_in_place_and_q_quits(self):
         reader = self.start_reader()
         code, shown = self.run_on_terminal(lambda _, keyboard: os.write(keyboard, b"q"), NO_COLOR="1", COLUMNS="80")
         self.assertEqual(code, 0)
@@ -273,16 +273,16 @@ class TopTest(unittest.TestCase):
             self.assertLessEqual(len(line.strip("\r")), 80, line)
         reader.send_signal(signal.SIGTERM)
 
-    def test_an_interrupt_ends_it_as_well(self):
+    def test_an_interrupt_ends_it_too(self):
         reader = self.start_reader()
         code, shown = self.run_on_terminal(lambda top, _: top.send_signal(signal.SIGINT))
         self.assertEqual(code, 0)
         self.assertRegex(shown, r"\x1b\[1m")
         reader.send_signal(signal.SIGTERM)
 
-    def test_elsewhere_each_interval_is_a_block_of_text(self):
+    def test_without_a_terminal_each_interval_is_a_block_of_text(self):
         top = self.start_top("--interval", "100ms")
-        # A job that stays until two blocks were seen.
+        # A job that runs until two blocks were printed.
         job = self.start([MILLRACE, "trace", "-o", self.trace, "--", "sh", "-c", '"$0" preads "$1" 900000; read line',
                           WORKLOAD, self.file], stdin=subprocess.PIPE)
         out = ""
@@ -298,7 +298,7 @@ class TopTest(unittest.TestCase):
         self.assertNotIn("\x1b", out)
         self.assertIn("it read 439 MiB", out)
 
-    def test_garbage_beside_a_job_is_named_once(self):
+    def test_an_unreadable_file_next_to_a_job_is_named_once(self):
         os.makedirs(os.path.join(self.trace, "broken"))
         with open(os.path.join(self.trace, "broken", "session"), "w") as file:
             file.write("nonsense")

@@ -1,7 +1,7 @@
 // Reads a file through io_uring.
 //
 // usage: uring_io FILE library   ten rings, each set up by liburing, used for ten reads and closed
-//        uring_io FILE foreign   a ring by a system call of its own, left open to the end
+//        uring_io FILE foreign   a ring made with a plain system call, open until the end
 #include <liburing.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static int by_library(int file) {
   return 0;
 }
 
-// Without any function that can be hooked.
+// Uses no function that can be hooked.
 static long raw_setup(unsigned entries, struct io_uring_params* parameters) {
 #if defined(__x86_64__)
   long result;

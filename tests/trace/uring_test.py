@@ -1,4 +1,4 @@
-"""io_uring under the recorder: rings are seen when liburing sets them up, or found at the end.
+"""io_uring under the recorder: rings are recorded when liburing sets them up, or found at the end.
 
 Usage: uring_test.py URING_PROGRAM LIBRARY [unittest arguments]"""
 
@@ -24,7 +24,7 @@ class UringTest(unittest.TestCase):
             trace = os.path.join(scratch, "trace")
             plain = subprocess.run([PROGRAM, file, mode], stdout=subprocess.PIPE, text=True)
             if plain.returncode != 0:
-                self.skipTest("io_uring is not to be had here")
+                self.skipTest("io_uring is not available here")
             run = subprocess.run([PROGRAM, file, mode], stdout=subprocess.PIPE, text=True,
                                  env=dict(os.environ, LD_PRELOAD=LIBRARY, MILLRACE_TRACE_DIR=trace))
             self.assertEqual(run.returncode, 0)
@@ -39,7 +39,7 @@ class UringTest(unittest.TestCase):
         self.assertEqual([(e.size, e.result) for e in enters], [(1, 1), (0, 1)] * 50)
         self.assertEqual(len(events), 110)
 
-    def test_a_ring_that_was_not_seen_being_set_up_is_found_at_the_end(self):
+    def test_a_ring_with_an_unrecorded_setup_is_found_at_the_end(self):
         output, events = self.run_traced("foreign")
         self.assertEqual([(e.call, e.result, e.detail) for e in events],
                          [("io_uring_setup", int(output), FOUND_OPEN)])

@@ -1,5 +1,5 @@
-// Does I/O in the ways that are hard to record. Usage: workload MODE FILE [COUNT [COUNT]].
-// Prints what it did, so that a run under the recorder can be compared with one without.
+// Does I/O in ways that are hard to record. Usage: workload MODE FILE [COUNT [COUNT]]. Prints what
+// it did, so that a run under the recorder can be compared with one without.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -40,13 +40,13 @@ static int preads(void) {
   return 7;
 }
 
-// Becomes the program whose path is given, which then says that it lacks arguments.
+// Replaces itself with the given program, which then complains about missing arguments.
 static int becomes_another(void) {
   execl(path, path, (char*)NULL);
   return 1;
 }
 
-// Kills itself after so many reads: everything before must be there.
+// Kills itself after COUNT reads: all of them must be recorded.
 static int killed(void) {
   read_times(open_file(), first);
   kill(getpid(), SIGKILL);
@@ -74,7 +74,7 @@ static int forks(void) {
   return 0;
 }
 
-// Children with threads, whose recordings outgrow what their parent made for them.
+// Children with threads, whose recordings outgrow the child pages that the parent made.
 static int forked_threads(void) {
   const int fd = open_file();
   for (long i = 0; i < first; ++i) {
@@ -91,8 +91,8 @@ static int forked_threads(void) {
   return 0;
 }
 
-// Threads that all fork at once. The children read differently often, so that their logs have
-// different lengths.
+// Threads that fork at the same time. The children make different numbers of reads, so that their
+// logs have different lengths.
 static void* forking_thread(void* argument) {
   const int fd = (int)(long)argument;
   for (long i = 0; i < second; ++i) {
@@ -121,7 +121,7 @@ static int forks_at_once(void) {
   return failed;
 }
 
-// A child by the kernel's own fork, which no handler of the C library sees.
+// A child of a raw fork system call, which runs no handlers of the C library.
 static int raw_fork(void) {
   const int fd = open_file();
   for (long i = 0; i < first; ++i) {
@@ -135,7 +135,7 @@ static int raw_fork(void) {
   return 0;
 }
 
-// The child shares the position with its parent.
+// The child shares the file position with its parent.
 static int shared_position(void) {
   const int fd = open_file();
   if (read(fd, block, 100) != 100) return 1;
@@ -176,7 +176,7 @@ static int descriptors(void) {
   for (long i = 0; i < count; ++i) {
     if (read(fds[i], block, 16) != 16) return 1;
   }
-  // Now full rings have to be written out, and there is no descriptor to do it with.
+  // Now full rings must be written to the log, but no descriptor is free.
   read_times(fds[0], second);
   printf("%ld descriptors\n", count);
   return 0;
@@ -203,8 +203,8 @@ static void on_signal(int number) {
   errno = saved;
 }
 
-// A handler that reads, in the middle of reads. The timer is set anew when its signal was handled
-// and a read was made since: a timer that repeats could leave a slow machine no time for reads.
+// A handler that reads, in the middle of reads. The timer is set again only after its signal was
+// handled and another read was made: a periodic timer could leave a slow machine no time for reads.
 static int handlers(void) {
   signal_fd = open_file();
   const int fd = open_file();
@@ -225,7 +225,7 @@ static int handlers(void) {
   return 0;
 }
 
-// errno and results of calls that fail, and of calls that leave errno alone.
+// Prints errno and the results of calls that fail, and of calls that do not change errno.
 static int errors(void) {
   const int fd = open_file();
   errno = 0;
@@ -267,7 +267,7 @@ static int daemon_mode(void) {
   return 0;
 }
 
-// Prints the number of a daemon that makes no call that is recorded before it is sent SIGUSR1.
+// Prints the process id of a daemon that makes no recorded call before it gets SIGUSR1.
 static int late_daemon(void) {
   sigset_t go;
   sigemptyset(&go);
@@ -279,7 +279,7 @@ static int late_daemon(void) {
     fflush(stdout);
     _exit(0);
   }
-  alarm(900);  // should nobody send it
+  alarm(900);  // in case the signal is never sent
   int number;
   sigwait(&go, &number);
   read_times(open_file(), first);
