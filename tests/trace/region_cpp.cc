@@ -1,5 +1,5 @@
-// Regions from C++: scoped, tagged by chaining, moved to a thread; linked with a C source that also
-// uses the header.
+// Regions from C++: scoped, tagged by chaining, moved to a thread. region_c.c tests the C
+// functions.
 #include <millrace/trace.h>
 
 #include <cstdio>

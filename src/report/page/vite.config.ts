@@ -1,4 +1,4 @@
-// How the page is built: all modules and styles in one file, dist/index.html, that asks for nothing else.
+// How the page is built: all modules and styles in one file, dist/index.html, which loads nothing else.
 import { defineConfig } from "vite";
 import { viteSingleFile } from "vite-plugin-singlefile";
 
@@ -7,7 +7,7 @@ export default defineConfig({
   build: {
     target: "es2022",
     reportCompressedSize: false,
-    // The preload helper is for pages of several files.
+    // The preload helper is only for pages of several files.
     modulePreload: false,
   },
 });

@@ -1,4 +1,4 @@
-// Anchors: which part of the page shows a place of the profile, so that a finding can lead to its evidence.
+// Anchors: which part of the page shows a path of the profile, so that findings can link to their evidence.
 //
 // A place is a path into the JSON with an optional key: "functions", "time.mean", "files:/data/x.h5", "epochs:3".
 
@@ -7,12 +7,12 @@ interface Anchor { element: HTMLElement; show: Show | undefined }
 
 const anchors = new Map<string, Anchor>();
 
-// `show` brings the row of a key into view and returns it, or null where there is none.
+// `show` scrolls to the row of a key and returns it, or null if there is none.
 export function register(path: string, element: HTMLElement, show?: Show): void {
   anchors.set(path, { element, show });
 }
 
-// The longest registered path that `where` lies in: "time.mean.wait_share" is shown by "time.mean", else by "time".
+// The longest registered path that contains `where`: "time.mean.wait_share" is shown by "time.mean", or else by "time".
 function find(path: string): Anchor | undefined {
   for (let rest = path; rest; rest = rest.slice(0, Math.max(0, rest.lastIndexOf(".")))) {
     const anchor = anchors.get(rest);
@@ -37,7 +37,7 @@ export function follow(where: string): void {
 
 function highlight(target: HTMLElement): void {
   for (const old of document.querySelectorAll(".evidence-shown")) old.classList.remove("evidence-shown");
-  void target.offsetWidth;  // so that the animation starts again
+  void target.offsetWidth;  // restarts the animation
   target.classList.add("evidence-shown");
   if (!target.hasAttribute("tabindex")) target.tabIndex = -1;
   target.focus({ preventScroll: true });

@@ -1,4 +1,4 @@
-// Charts: bandwidth, operations and calls in flight over time, by uPlot, with the shared range and one cursor.
+// Charts: bandwidth, operations and calls in flight over time, drawn by uPlot, with the shared range and cursor.
 import uPlot from "uplot";
 import type { TimelineBins } from "./data";
 import { h, type Child } from "./dom";
@@ -30,7 +30,7 @@ export function makeCharts(bins: TimelineBins, range: TimeRange): { element: HTM
   return { element, redraw: () => made.forEach((chart) => chart.redraw()) };
 }
 
-// Operations hold the metadata too.
+// Operations include metadata.
 function difference(all: number[], part: number[]): number[] {
   return all.map((value, index) => Math.max(0, value - (part[index] ?? 0)));
 }
@@ -49,7 +49,7 @@ class Chart {
     new ResizeObserver(() => this.fit()).observe(this.holder);
   }
 
-  // uPlot takes its colours when it is made.
+  // uPlot reads its colours when it is created.
   redraw(): void {
     this.plot?.destroy();
     this.plot = null;
@@ -65,7 +65,7 @@ class Chart {
     }
     this.plot = new uPlot(this.plotOptions(width), this.data, this.holder);
     const over = this.plot.over;
-    over.tabIndex = -1;  // a click lets the wheel zoom
+    over.tabIndex = -1;  // after a click, the wheel zooms
     const plot = this.plot;
     onWheel(over, this.range, (x) => plot.posToVal(x - over.getBoundingClientRect().left, "x"));
   }
@@ -97,7 +97,7 @@ class Chart {
     };
   }
 
-  // The values under the cursor stand beside the names of the series.
+  // The values under the cursor are next to the names of the series.
   private tell(plot: uPlot): void {
     const index = plot.cursor.idx;
     const cells = this.holder.previousElementSibling?.querySelectorAll(".chart-value") ?? [];
@@ -108,7 +108,7 @@ class Chart {
   }
 }
 
-// A bin's value holds from its begin to its end; the last one is written twice, to be as wide as the others.
+// A value applies to its whole bin. The last one is repeated, so that its bin is as wide as the others.
 function steps(series: Series[], binNs: number): uPlot.AlignedData {
   const count = Math.max(...series.map(({ values }) => values.length));
   if (count === 0) return [[0, 1], ...series.map(() => [0, 0])] as uPlot.AlignedData;

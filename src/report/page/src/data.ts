@@ -107,18 +107,19 @@ export interface Finding {
   rule: string; severity: string; title: string; evidence: { text: string; where: string }[]; threshold: string;
   changes: { framework: string; text: string }[]; gain: { saved_ns: number; share: number; how: string };
 }
-// The answer is the sentence that the terminal opens with; without one the page makes its own.
+// The answer is the first sentence in the terminal; without one, the page makes its own.
 export interface Findings { findings: Finding[]; answer?: string }
 
 export interface DetailThread { rank: string; process: number; tid: number; title: string }
 export interface DetailWindow {
   begin_ns: number; end_ns: number; why: string;
-  threads?: number[];  // those whose events are here; without it, all
+  threads?: number[];  // the threads whose events are included; by default all
   thread: number[]; name: number[]; layer: number[]; begin: number[]; duration: number[]; file: number[];
   offset: number[]; size: number[]; result: number[]; error: number[];
 }
 export interface DetailLevel { bin_ns: number; rows: { thread: number; layer: number; busy: number[] }[] }
-// The origin is the job's begin, seen from the trace's first event: above 0 where the page is of a part (--from).
+// The origin is the begin of the job, relative to the first event of the trace: above 0 if the page shows a part
+// (--from).
 export interface Detail { origin_ns: number; names: string[]; threads: DetailThread[]; windows: DetailWindow[]; levels: DetailLevel[] }
 
 export interface PageData { profile: Profile; findings: Findings; detail: Detail }
@@ -132,12 +133,12 @@ export async function loadData(): Promise<PageData> {
   };
 }
 
-// The page has <script id="data-profile" data-encoding="gzip"> with the JSON as base64, compressed or plain.
+// The page has <script id="data-profile" data-encoding="gzip"> with the JSON in base64, compressed or plain.
 async function unpack(name: string): Promise<unknown> {
   const holder = document.getElementById(`data-${name}`);
   if (!holder) throw new Error(`the page has no data of the name '${name}'; make it again with millrace report --html`);
   const packed = fromBase64(holder.textContent.trim());
-  holder.remove();  // megabytes that nobody reads again
+  holder.remove();  // frees megabytes that are not read again
   if (holder.dataset["encoding"] !== "gzip") return JSON.parse(new TextDecoder().decode(packed));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).json();

@@ -1,11 +1,11 @@
-// Elements: how everything of the page is made. Text enters as text nodes only and never as markup: names of files
-// are other people's bytes.
+// Elements: makes all elements of the page. Text is only added as text nodes and never as markup, because file names
+// are untrusted bytes.
 
 export type Child = Node | string | number | null | undefined | false;
 type Value = string | number | boolean | undefined | ((event: never) => void);
 type Attributes = Record<string, Value>;
 
-// Attributes that are functions listen to the event of that name ("click").
+// An attribute that is a function is a listener for the event of that name ("click").
 export function h<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
   attributes: Attributes = {},
@@ -28,10 +28,10 @@ export function append(parent: Node, ...children: Child[]): void {
   }
 }
 
-// C0 and C1 controls; what turns the direction of writing; what is written and not seen.
+// C0 and C1 controls; characters that change the direction of text; invisible characters.
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
-// Text in which nothing is hidden: a right-to-left override in a file name would show another name.
+// Makes hidden characters visible: a right-to-left override in a file name would show another name.
 export function printable(text: string): string {
   return text.replace(UNSEEN, (unit) => {
     const code = unit.charCodeAt(0);
@@ -39,12 +39,12 @@ export function printable(text: string): string {
   });
 }
 
-// A name that somebody else chose, kept from changing the direction of the text around it.
+// A name chosen by others, isolated so that it cannot change the direction of the text around it.
 export function foreign(text: string, attributes: Attributes = {}): HTMLElement {
   return h("bdi", { title: printable(text), ...attributes }, printable(text));
 }
 
-// A path of which the directory is cut where there is no room, and the name of the file is kept.
+// A path. If there is no room, its directory is cut and the file name is kept.
 export function pathOf(path: string): HTMLElement {
   const text = printable(path);
   const slash = text.lastIndexOf("/") + 1;
@@ -52,12 +52,12 @@ export function pathOf(path: string): HTMLElement {
     h("bdi", { class: "path-name" }, text.slice(slash)));
 }
 
-// Lines, each a name or sentence of its own.
+// Lines; each is a separate name or sentence.
 export function lines(text: string): HTMLElement {
   return h("span", {}, ...text.split("\n").flatMap((line, index) => [index > 0 && h("br"), foreign(line, { title: "" })]));
 }
 
-// A figure with the place in the JSON that it comes from and its exact value, for tests and for the curious.
+// A number with its path in the JSON and its exact value, for tests and for curious readers.
 export function figure(path: string, value: number | string, text: string): HTMLElement {
   return h("span", { class: "figure", "data-path": path, "data-value": value, title: `${path}: ${value}` }, text);
 }

@@ -1,4 +1,4 @@
-// Epochs, steps and checkpoints: tables by the job's own measure of progress. A row leads to its place in time.
+// Epochs, steps and checkpoints as tables. A click on a row shows its time range.
 import { register } from "./anchors";
 import type { Checkpoint, EpochStats, Profile, StepStats } from "./data";
 import { empty, foreign, h, pathOf, section } from "./dom";
@@ -8,7 +8,7 @@ import type { TimeRange } from "./range";
 import { bar } from "./split";
 import { type Column, DataTable } from "./tables";
 
-// Brings the views over time to a stretch, with some room around it.
+// Zooms the views over time to an interval, with some room around it.
 function goTo(range: TimeRange, begin: number, end: number): void {
   const room = Math.max(1, (end - begin) * 0.05);
   range.set(begin - room, end + room);
@@ -30,7 +30,7 @@ export function makeEpochs(profile: Profile, range: TimeRange): HTMLElement {
   return element;
 }
 
-// All actions of all epochs, those with the most time first.
+// All actions of all epochs, sorted by time, longest first.
 function actionNames(epochs: EpochStats[]): string[] {
   const totals = new Map<string, number>();
   for (const { actions } of epochs) for (const { name, mean_ns } of actions) totals.set(name, (totals.get(name) ?? 0) + mean_ns);

@@ -1,18 +1,18 @@
-// Tracks: the events of each thread, laid out in lanes so that none covers another, and the bins for where the page
-// holds no events.
+// Tracks: the events of each thread, placed in lanes so that they do not cover each other, and the bins for times
+// without events in the page.
 import { type Detail, type DetailLevel, type DetailThread, type DetailWindow, LAYERS } from "./data";
 
-// One lane: events that do not overlap, in their order. Parallel columns of one window's indices.
+// One lane: events that do not overlap, in order. Parallel columns of indices into one window.
 export interface Lane { index: Uint32Array; begin: Float64Array; end: Float64Array }
 
-// A stretch of a thread for which events are there, and no other piece has them.
+// An interval of a thread whose events are in the page, and in no other piece.
 export interface Piece { window: DetailWindow; begin: number; end: number; lanes: Lane[] }
 
 export interface Track {
   thread: DetailThread;
   index: number;
   pieces: Piece[];
-  bins: { binNs: number; rows: { layer: number; busy: number[] }[] }[];  // the finest first
+  bins: { binNs: number; rows: { layer: number; busy: number[] }[] }[];  // finest first
   laneCount: number;
 }
 
@@ -49,7 +49,8 @@ function addWindow(tracks: Track[], window: DetailWindow): void {
   }
 }
 
-// Windows may overlap (the slowest step lies within the whole job); each moment is drawn from the first that has it.
+// Windows may overlap (the slowest step is inside the whole job); each moment is drawn from the first window that has
+// it.
 function uncovered(pieces: Piece[], begin: number, end: number): [number, number][] {
   let free: [number, number][] = [[begin, end]];
   for (const piece of pieces) {
@@ -62,7 +63,7 @@ function uncovered(pieces: Piece[], begin: number, end: number): [number, number
   return free;
 }
 
-// The first lane that is free: what lies within another event comes below it.
+// The first free lane: an event inside another is placed below it.
 function layOut(window: DetailWindow, events: number[]): Lane[] {
   const { begin, duration } = window;
   events.sort((a, b) => begin[a] - begin[b] || duration[b] - duration[a] || window.layer[a] - window.layer[b]);

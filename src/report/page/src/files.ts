@@ -1,4 +1,4 @@
-// Files: the table of files, and the same figures by directory, extension, kind, host and rank.
+// Files: the table of files, and the same numbers by directory, extension, kind, host and rank.
 import { register } from "./anchors";
 import type { FileStats, GroupStats, IoTotals, Profile, RankLoad } from "./data";
 import { empty, foreign, h, pathOf, section } from "./dom";
@@ -20,7 +20,7 @@ export function makeFiles(profile: Profile): HTMLElement {
   return element;
 }
 
-// The columns that everything has which I/O was done to.
+// The columns of all tables about I/O.
 function ioColumns<Row extends { io: IoTotals }>(): Column<Row>[] {
   const count = (key: keyof IoTotals, title: string): Column<Row> =>
     ({ key, title, width: 5.6, optional: true, value: ({ io }) => io[key], cell: ({ io }) => (io[key] ? format.exact(io[key]) : "") });

@@ -1,4 +1,4 @@
-// Findings: what to change, each with its evidence, which leads to the part of the page that shows it.
+// Findings: what to change, with links from the evidence to the part of the page that shows it.
 import { follow, isKnown } from "./anchors";
 import type { Finding, Findings, Job } from "./data";
 import { type Child, empty, foreign, h, lines, printable, section } from "./dom";
@@ -26,7 +26,7 @@ function makeCard(finding: Finding, index: number, job: Job): HTMLElement {
         h("dt", {}, "Gain"), h("dd", {}, lines(finding.gain.how || "not estimated")))));
 }
 
-// A class name is made of known words only.
+// Class names consist of known words only.
 function known(severity: string): string {
   return ["problem", "warning", "note"].includes(severity) ? severity : "note";
 }
@@ -48,7 +48,7 @@ function evidence(text: string, where: string): Child {
   }, foreign(text, { title: "" }));
 }
 
-// What fits the job's framework comes first.
+// Changes for the job's framework come first.
 function changesOf({ changes }: Finding, job: Job): Child {
   if (changes.length === 0) return null;
   const fits = (framework: string): number => (framework === job.framework ? 0 : framework === "any" ? 1 : 2);

@@ -1,4 +1,4 @@
-// Flame graph: the call tree over the layers, as wide as the time in it; a click or Enter zooms into a call.
+// Flame graph: the call tree over the layers. The width is the time; a click or Enter zooms into a call.
 import { register } from "./anchors";
 import type { TreeNode } from "./data";
 import { empty, h, printable, section } from "./dom";
@@ -39,7 +39,7 @@ class Flame {
     this.draw();
   }
 
-  // A parent is at least as long as what lies in it, whatever the clocks said. Children come after their parents.
+  // A parent is at least as long as its children, whatever the clocks say. Children come after their parents.
   private makeTotals(): number[] {
     const totals = this.tree.map(({ total_ns }) => total_ns);
     for (let node = this.tree.length - 1; node >= 0; --node) {
@@ -57,7 +57,7 @@ class Flame {
     if (focus !== undefined) this.graph.querySelector<HTMLElement>(`[data-node="${focus}"]`)?.focus();
   }
 
-  // The way down to the chosen call at full width, and below it what it calls.
+  // The path to the chosen call at full width, and its callees below it.
   private place(): Placed[] {
     const path: number[] = [];
     for (let node = this.root; node !== 0; node = this.tree[node].parent) path.unshift(node);

@@ -1,4 +1,4 @@
-// Figures as people read them, in the same words and rounding as base/units.h prints in the terminal.
+// Formats numbers for people, with the same words and rounding as base/units.h in the terminal.
 
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 const DECIMAL = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
@@ -38,7 +38,7 @@ export function duration(ns: number): string {
   return inSteps(ns, 1000, ["ns", "us", "ms", "s"]);
 }
 
-// A moment of the job, with as many digits as tell two moments `resolutionNs` apart.
+// A moment of the job, with enough digits to distinguish moments that are `resolutionNs` apart.
 export function moment(ns: number, resolutionNs: number): string {
   const digits = Math.min(9, Math.max(0, Math.ceil(9 - Math.log10(Math.max(1, resolutionNs)))));
   const sign = ns < 0 ? "-" : "";
@@ -53,7 +53,7 @@ export function moment(ns: number, resolutionNs: number): string {
 // For the command line: --from 12.345678s.
 export const seconds = (ns: number): string => `${(ns / 1e9).toFixed(9).replace(/\.?0+$/, "")}s`;
 
-// Moments that never were are the greatest number there is.
+// A missing moment is the largest number.
 export const isMoment = (ns: number): boolean => ns < 2 ** 63;
 
 export function date(wallNs: number): string {

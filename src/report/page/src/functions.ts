@@ -1,4 +1,4 @@
-// Functions: the layers, a table of functions, and the sizes and latencies of the one that is chosen.
+// Functions: the layers, a table of functions, and the sizes and latencies of the selected one.
 import { register } from "./anchors";
 import type { Distribution, FunctionStats, LayerStats, Profile } from "./data";
 import { type Child, empty, figure, foreign, h, section } from "./dom";
@@ -19,7 +19,7 @@ export function makeFunctions(profile: Profile): HTMLElement {
   element.append(h("h3", {}, "Functions"),
     h("p", { class: "lead" }, "Choose a row for its sizes and latencies."), table.element, chosen);
   table.choose(profile.functions.find(({ bytes }) => bytes > 0) ?? profile.functions[0]);
-  // A region may be called like a call ("read"); evidence is of the call.
+  // A region may have the name of a call ("read"); evidence refers to the call.
   register("functions", element, (key) => {
     const named = profile.functions.filter(({ name }) => name === key);
     const row = named.find(({ kind }) => kind !== "region") ?? named[0];

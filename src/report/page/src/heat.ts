@@ -1,4 +1,4 @@
-// Heat map: what each rank did over time, a row a rank; as dark as the share of the bin that it did it.
+// Heat map: what each rank did over time, with one row per rank. The darkness is the share of the bin.
 import { register } from "./anchors";
 import type { HeatMap, RankActivity } from "./data";
 import { h, printable } from "./dom";
@@ -75,7 +75,7 @@ class HeatView {
     }
   }
 
-  // As many names as there is room for.
+  // Draws as many names as fit.
   private drawNames(context: CanvasRenderingContext2D): void {
     context.font = "11px system-ui, sans-serif";
     context.textAlign = "right";

@@ -1,10 +1,10 @@
-// Histogram: counts by power of two as bars, with the words for what a bin holds.
+// Histogram: counts by power of two as bars, with a text for the range of a bin.
 import { type Child, h } from "./dom";
 import * as format from "./format";
 
 interface Options { label: string; bins: number[]; value: (value: number) => string; className: string }
 
-// Bin 0 holds the value 0, bin b the values of b bits (base/log_histogram.h).
+// Bin 0 has the value 0, bin b the values of b bits (base/log_histogram.h).
 const least = (bin: number): number => (bin === 0 ? 0 : 2 ** (bin - 1));
 
 export function histogram({ label, bins, value, className }: Options): HTMLElement {

@@ -1,4 +1,4 @@
-// Keys that work everywhere on the page, and the help that lists all of them.
+// Keys that work everywhere on the page, and the help that lists all keys.
 import { h } from "./dom";
 import type { TimeRange } from "./range";
 import { toggleTheme } from "./theme";
@@ -34,7 +34,7 @@ export function startKeys(range: TimeRange): HTMLDialogElement {
   return help;
 }
 
-// Elsewhere the arrows scroll the page, as they do on any other.
+// Elsewhere the arrow keys scroll the page, as usual.
 const isInViews = (target: HTMLElement): boolean => target.closest("#over-time") !== null && target.closest(".table, select") === null;
 
 function makeHelp(): HTMLDialogElement {

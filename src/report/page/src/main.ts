@@ -1,4 +1,4 @@
-// The page of a report: unpacks its data and puts its parts together.
+// The page of a report: unpacks its data and assembles its parts.
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { loadData, type PageData } from "./data";
@@ -34,7 +34,7 @@ function build({ profile, findings, detail }: PageData): void {
     "epochs": () => makeEpochs(profile, range), "functions": () => makeFunctions(profile),
     "access": () => makePatterns(profile), "files": () => makeFiles(profile), "ranks": () => makeRanks(profile),
     "tree": () => makeFlame(profile.tree), "summary": () => makeSummary(profile, findings, detail.origin_ns),
-    // Last: the evidence is registered before the findings ask for it.
+    // Last, because findings need the evidence to be registered.
     "findings": () => makeFindings(findings, profile.job),
   };
   const parts: Record<string, HTMLElement | null> = {};
@@ -47,7 +47,7 @@ function build({ profile, findings, detail }: PageData): void {
   startPrinting(() => redraw());
 }
 
-// Data that one part cannot show, of another version of Millrace for instance, must not hide the other parts.
+// Data that one part cannot show, for example from another version of Millrace, must not hide the other parts.
 function guarded(id: string, make: () => HTMLElement | null): HTMLElement | null {
   try {
     return make();

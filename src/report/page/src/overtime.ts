@@ -1,4 +1,4 @@
-// Over time: the views that share one range (charts, stretches, heat map, events), and the bar that steers it.
+// Over time: the views that share one range (charts, intervals, heat map, events), and the bar that controls it.
 import { register } from "./anchors";
 import { makeCharts } from "./charts";
 import type { Detail, Profile } from "./data";
@@ -44,7 +44,7 @@ function makeBar(profile: Profile, detail: Detail, range: TimeRange): HTMLElemen
     h("span", { class: "hint" }, "drag to zoom, shift and drag to move, wheel after a click, ? for keys"));
 }
 
-// A list of what one would look for, for those without a pointer and those in a hurry.
+// A list of common places, for readers without a pointer or in a hurry.
 function makePlaces(profile: Profile, detail: Detail, range: TimeRange): HTMLElement {
   const places: [string, number, number][] = [];
   for (const { why, begin_ns, end_ns } of detail.windows) places.push([`events: ${printable(why)}`, begin_ns, end_ns]);

@@ -1,4 +1,4 @@
-// Printing: on paper everything is light, as wide as the paper, and nothing scrolls.
+// Printing: on paper everything is in light colours and as wide as the paper, and nothing scrolls.
 import { isDark, setTheme } from "./theme";
 import { tables } from "./tables";
 

@@ -1,4 +1,4 @@
-// TimeRange: the stretch of the job that all views over time show together. Zooming one zooms all.
+// TimeRange: the interval of the job that all views over time show. Zooming one zooms all.
 
 const SPAN_MIN_NS = 50;
 
@@ -21,7 +21,7 @@ export class TimeRange {
     return this.begin === 0 && this.end === this.full;
   }
 
-  // The stretch is kept within the job, and at least as long as one can still see something in.
+  // Keeps the interval within the job, and long enough to show something.
   set(begin: number, end: number): void {
     const span = Math.min(this.full, Math.max(Math.min(SPAN_MIN_NS, this.full), end - begin));
     const middle = (begin + end) / 2;
@@ -31,12 +31,12 @@ export class TimeRange {
     this.notify();
   }
 
-  // A factor below 1 shows less. `at` stays where it is on the screen.
+  // A factor below 1 zooms in. `at` keeps its place on the screen.
   zoom(factor: number, at: number = (this.begin + this.end) / 2): void {
     this.set(at - (at - this.begin) * factor, at + (this.end - at) * factor);
   }
 
-  // By a part of what is seen; positive is later.
+  // Moves by a share of the visible interval; positive is later.
   pan(part: number): void {
     const distance = this.span * part;
     this.set(this.begin + distance, this.end + distance);
@@ -50,7 +50,7 @@ export class TimeRange {
     this.listeners.push(listener);
   }
 
-  // Views are drawn once a frame, however often the wheel turns.
+  // Views are drawn once per frame, however often the wheel turns.
   private notify(): void {
     if (this.pending) return;
     this.pending = true;

@@ -7,7 +7,7 @@ import { type Column, DataTable } from "./tables";
 
 interface Part { key: string; title: string; of: (split: TimeSplit) => number }
 
-// Together they are the wall time.
+// Together they add up to the wall time.
 const PARTS: Part[] = [
   { key: "compute", title: "computing, no I/O", of: (split) => split.compute_unhidden_ns },
   { key: "hidden", title: "computing and I/O at once", of: (split) => split.io_hidden_ns },

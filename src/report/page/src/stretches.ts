@@ -86,8 +86,8 @@ class StretchView {
   }
 }
 
-// Ranks do much the same at much the same time: of each stretch the one of the first rank that has it is drawn, and the
-// others are counted in.
+// Ranks do nearly the same at nearly the same time. So only the interval of the first rank is drawn, with the number of
+// the others.
 interface Drawn extends Stretch { ranks: number; first_ns: number; last_ns: number }
 
 function ofOneRank(stretches: Stretch[]): Drawn[] {

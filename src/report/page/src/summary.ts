@@ -4,7 +4,7 @@ import { type Child, empty, figure, foreign, h, printable, section } from "./dom
 import * as format from "./format";
 import { register } from "./anchors";
 
-// From which share of the step on waiting is a problem, or worth a look.
+// The shares of a step above which waiting is a problem, or worth a look.
 const WAIT_PROBLEM = 0.15;
 const WAIT_SOME = 0.05;
 
@@ -29,7 +29,7 @@ function answerOf(profile: Profile, findings: Findings): Answer {
   return { state: worst ? "problem" : own.state, text: findings.answer || own.text };
 }
 
-// As the terminal says it (src/report/text.cc), for data that bring no answer.
+// The same text as in the terminal (src/report/text.cc), for data without an answer.
 function ownAnswer({ job, time }: Profile): Answer {
   if (job.events === 0) return { state: "unknown", text: "nothing was recorded" };
   if (time.basis === "none") return { state: "unknown", text: "nothing in the trace says when training computes or waits" };
@@ -56,7 +56,7 @@ function reasons(profile: Profile, findings: Findings): Child[] {
   return lines;
 }
 
-// The calls of the layer that has the most time: layers lie over each other, and must not be added.
+// The calls of the layer with the most time: layers overlap, so they must not be added.
 function ioFunctions(profile: Profile): FunctionStats[] {
   const layers = profile.layers.filter(({ layer }) => layer !== "application" && layer !== "loader");
   const busiest = layers.sort((a, b) => b.busy_ns - a.busy_ns)[0];

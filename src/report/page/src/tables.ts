@@ -1,16 +1,16 @@
-// DataTable: rows that sort by a click on a heading and filter by a word, drawn only where they are seen, so that
-// thousands cost no more than twenty.
+// DataTable: sorts by a click on a heading and filters by words. Only visible rows are drawn, so that thousands cost no
+// more than twenty.
 import { append, type Child, h } from "./dom";
 
 export interface Column<Row> {
   key: string;
   title: string;
-  value: (row: Row) => number | string;  // what it sorts by
-  cell?: (row: Row) => Child;            // what it shows, where that is not the value
-  width?: number;                        // in em; the columns without one share the rest
+  value: (row: Row) => number | string;  // sort key
+  cell?: (row: Row) => Child;            // what to show, if not the value
+  width?: number;                        // in em; columns without a width share the rest
   help?: string;
-  optional?: boolean;                    // left out where all its values are 0
-  left?: boolean;                        // not aligned as a number although it sorts as one
+  optional?: boolean;                    // hidden if all values are 0
+  left?: boolean;                        // aligned left although it sorts as a number
 }
 
 export interface TableOptions<Row> {
@@ -19,18 +19,18 @@ export interface TableOptions<Row> {
   rows: Row[];
   sort?: { key: string; descending: boolean };
   filter?: { placeholder: string; text: (row: Row) => string };
-  select?: (row: Row) => void;  // shows more of a chosen row
-  visit?: (row: Row) => void;   // leads away to what the row is about: only if the reader chose it
+  select?: (row: Row) => void;  // shows details of the selected row
+  visit?: (row: Row) => void;   // goes to what the row is about, only at the reader's request
   rowKey?: (row: Row) => string;
-  note?: string;  // why there are not more rows
+  note?: string;  // why there are no more rows
 }
 
 const ROW_HEIGHT = 27;
 const VIEW_ROWS = 14;
 const SPARE_ROWS = 6;
 const PRINTED_ROWS = 25;
-const WIDTH_FREE = 22;  // at least, of a column without a width, in em
-// One for all comparisons: localeCompare makes one each time. file9 comes before file10.
+const WIDTH_FREE = 22;  // minimum width of a column without a width, in em
+// One for all comparisons: localeCompare would make one each time. file9 sorts before file10.
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
 export class DataTable<Row> {
@@ -121,7 +121,7 @@ export class DataTable<Row> {
   private makeTable(): HTMLTableElement {
     const columns = this.columns;
     const head = h("tr", {}, ...columns.map((column) => this.makeHeading(column)));
-    // Room for the heading, and the mark of the one that sorts.
+    // Room for the heading and the sort mark.
     const width = ({ width: wanted, title }: Column<Row>): number => (wanted ? Math.max(wanted, title.length * 0.52 + 2.1) : WIDTH_FREE);
     const total = columns.reduce((sum, column) => sum + width(column), 0);
     return h("table", { "aria-label": this.options.label, style: `min-width:${total}em` },
@@ -140,7 +140,7 @@ export class DataTable<Row> {
     return !column.left && this.options.rows.length > 0 && typeof column.value(this.options.rows[0]) === "number";
   }
 
-  // Numbers begin with the greatest: that is what one looks for.
+  // Numbers are first sorted in descending order, because readers look for the largest.
   private sortBy(column: Column<Row>): void {
     this.descending = this.sortKey === column.key ? !this.descending : column.left === true || this.isNumeric(column);
     this.sortKey = column.key;
@@ -198,7 +198,7 @@ export class DataTable<Row> {
     if (focused instanceof HTMLElement && this.body.contains(focused)) focused.focus({ preventScroll: true });
   }
 
-  // Rows that stay are not made anew: one of them may have the focus, or be shown as evidence.
+  // Rows that stay are reused: one of them may have the focus, or be highlighted as evidence.
   private rowAt(index: number, old: Map<Row, HTMLElement>): HTMLElement {
     const row = this.shown[index];
     const element = old.get(row) ?? this.makeRow(row);
@@ -252,5 +252,5 @@ function comparison<Row>(value: (row: Row) => number | string, descending: boole
   };
 }
 
-// All there are, for printing.
+// All tables, for printing.
 export const tables = new Set<DataTable<never>>() as Set<{ setPrinting(printing: boolean): void }>;

@@ -1,11 +1,11 @@
-// Theme: light or dark, as the system has it until the reader chooses; and the colours for what is drawn on canvas.
+// Theme: light or dark, like the system until the reader chooses; and the colours for canvas drawings.
 
 const KEY = "millrace-theme";
 const listeners = new Set<() => void>();
 const systemIsDark = window.matchMedia("(prefers-color-scheme: dark)");
 let cache = new Map<string, string>();
 
-// A page from file:// may have no storage; the choice then lasts as long as the page.
+// A page from file:// may have no storage; then the choice lasts as long as the page.
 function stored(): string | null {
   try {
     return localStorage.getItem(KEY);
@@ -49,7 +49,7 @@ export function onTheme(listener: () => void): void {
   listeners.add(listener);
 }
 
-// The value of a colour of style.css: color("io") is --io.
+// The value of a colour in style.css: color("io") is --io.
 export function color(name: string): string {
   let value = cache.get(name);
   if (value === undefined) {

@@ -1,7 +1,7 @@
 // Event timeline: every thread of the trace over time, from the whole job down to single events.
 //
-// Where the page holds a thread's events they are drawn one by one, elsewhere as shares of bins; where the reader has
-// zoomed past the bins, it says which command makes a page that holds the events.
+// It draws single events if the page has them, and otherwise shares of bins. If the reader zooms past the bins, it
+// shows the command that makes a page with these events.
 import { register } from "./anchors";
 import { type Detail, LAYERS } from "./data";
 import { empty, foreign, h, printable } from "./dom";
@@ -15,7 +15,7 @@ const LANE = 15;
 const PADDING = 6;
 const AXIS = 22;
 const HEIGHT_MAX = 460;
-// Bins wider than this many pixels tell less than events would.
+// Bins wider than this many pixels show less than events would.
 const BIN_PIXELS_MAX = 60;
 
 export interface Timeline { element: HTMLElement; redraw: () => void; showRank: (name: string) => void }
@@ -110,7 +110,7 @@ class EventView {
     context.fillText(fitText(context, name, LEFT - 12), LEFT - 8, top + LANE * 1.4);
   }
 
-  // The finest bins that are at least two pixels wide; the finest there are where all are wider.
+  // The finest bins that are at least two pixels wide or, if there are none, the coarsest.
   private binsFor(track: Track, width: number): Track["bins"][number] | undefined {
     const pixel = this.range.span / Math.max(1, width - LEFT - RIGHT);
     return track.bins.find(({ binNs }) => binNs >= 2 * pixel) ?? track.bins[track.bins.length - 1];
@@ -119,7 +119,7 @@ class EventView {
   private drawBins(context: CanvasRenderingContext2D, track: Track, top: number, height: number, width: number): void {
     const bins = this.binsFor(track, width);
     if (!bins) {
-      // Not the same as idle.
+      // Unknown, which is not the same as idle.
       context.fillStyle = color("unknown");
       context.fillRect(LEFT, top, width - LEFT - RIGHT, height);
       return;
@@ -152,7 +152,7 @@ class EventView {
     context.restore();
   }
 
-  // Events narrower than a pixel are drawn as one where they would fall on each other.
+  // Events narrower than a pixel are merged if they would overlap.
   private drawLane(context: CanvasRenderingContext2D, track: Track, piece: Piece, laneIndex: number, top: number, width: number): void {
     const lane = piece.lanes[laneIndex];
     const { window } = piece;
@@ -232,7 +232,7 @@ class EventView {
     });
   }
 
-  // Scrolls to the first thread of a rank; false where there is none of that name.
+  // Scrolls to the first thread of a rank; false if there is no such rank.
   showRank(name: string): boolean {
     const index = this.tracks.findIndex(({ thread }) => thread.rank.toLowerCase() === name.toLowerCase());
     if (index < 0) return false;
@@ -305,7 +305,7 @@ class EventView {
     else if (event.key === "Escape") this.choose(null);
   }
 
-  // The next event of the same lane; at first the one nearest to the middle of what is seen.
+  // The next event of the same lane; at first the one nearest to the centre of the visible range.
   private step(by: number): void {
     const hit = this.chosen ? { ...this.chosen, position: this.chosen.position + by } : this.firstSeen();
     const lane = hit?.piece.lanes[hit.lane];
@@ -316,7 +316,7 @@ class EventView {
     this.choose(hit);
   }
 
-  // From a chosen event to the one below or above it; without one the threads scroll.
+  // Moves from the selected event to the one below or above it; without one, scrolls the threads.
   private move(by: number): void {
     if (!this.chosen) {
       this.scroller.scrollTop += by * 2 * LANE;
@@ -361,7 +361,7 @@ class EventView {
     this.range.set(begin[position] - room, end[position] + room);
   }
 
-  // Says so when what is seen is finer than the bins, and the events are not in the page.
+  // Shows a notice if the visible range is finer than the bins and the page does not have the events.
   private tellWhatIsMissing(width: number): void {
     const scroll = this.scroller.scrollTop;
     const seen = this.tracks.filter((_, index) => this.tops[index] - scroll < this.scroller.clientHeight && this.tops[index + 1] - scroll > 0 || index === this.tracks.length - 1);
@@ -395,7 +395,7 @@ class EventView {
   }
 }
 
-// A name as a shell takes it, so that the command can be pasted whatever the trace is called.
+// Quotes a name for the shell, so that the command can be pasted whatever the name of the trace is.
 function shellWord(name: string): string {
   return /^[\w@%+=:,./-]+$/.test(name) ? name : `'${printable(name).replaceAll("'", "'\\''")}'`;
 }

@@ -1,9 +1,9 @@
-// What the views over time share: their margins, a canvas that fits its place, the gestures and keys that zoom, and
-// the box that tells what lies under the pointer.
+// What the views over time share: margins, a canvas that fits its place, the gestures and keys that zoom, and the
+// tooltip.
 import { type Child, h } from "./dom";
 import type { TimeRange } from "./range";
 
-// The same for all views, so that a moment is at one place in all of them.
+// The same for all views, so that a moment has the same position in all of them.
 export const LEFT = 110;
 export const RIGHT = 14;
 
@@ -17,7 +17,7 @@ export function xOf(range: TimeRange, ns: number, width: number): number {
   return LEFT + ((ns - range.begin) / range.span) * plotWidth(width);
 }
 
-// Sized in device pixels, drawn in CSS pixels.
+// The size is in device pixels; drawing is in CSS pixels.
 export function fitCanvas(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const ratio = window.devicePixelRatio || 1;
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
@@ -32,7 +32,7 @@ export function fitCanvas(canvas: HTMLCanvasElement, width: number, height: numb
   return context;
 }
 
-// Long names keep their end, which tells files apart.
+// Long names keep their end, which distinguishes files.
 export function fitText(context: CanvasRenderingContext2D, text: string, width: number): string {
   if (context.measureText(text).width <= width) return text;
   let low = 0;
@@ -45,7 +45,8 @@ export function fitText(context: CanvasRenderingContext2D, text: string, width: 
   return low > 0 ? `${text.slice(0, low)}…` : "";
 }
 
-// A plain wheel scrolls the page, unless the view was clicked or tabbed to: a page that traps the wheel is a nuisance.
+// The wheel scrolls the page, unless the view was clicked or has the focus: a page that captures the wheel is a
+// nuisance.
 export function onWheel(element: HTMLElement, range: TimeRange, xToTime: (clientX: number) => number): void {
   element.addEventListener("wheel", (event) => {
     const wanted = event.ctrlKey || event.metaKey || document.activeElement === element;
@@ -59,7 +60,7 @@ export function onWheel(element: HTMLElement, range: TimeRange, xToTime: (client
   }, { passive: false });
 }
 
-// Returns whether the key was one of ours.
+// Returns whether it handled the key.
 export function zoomByKey(event: KeyboardEvent, range: TimeRange): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey) return false;
   switch (event.key) {
@@ -76,7 +77,7 @@ export function zoomByKey(event: KeyboardEvent, range: TimeRange): boolean {
 
 export interface Drag { click: (x: number, y: number) => void; hover: (x: number, y: number, event: PointerEvent) => void; leave: () => void }
 
-// A drag chooses the stretch to zoom to; with the shift key it moves what is seen.
+// A drag selects the interval to zoom to; with the shift key, it moves the visible range.
 export function onDrag(canvas: HTMLCanvasElement, range: TimeRange, does: Drag): { selection: () => [number, number] | null } {
   let from: { x: number; time: number; panning: boolean } | null = null;
   let selection: [number, number] | null = null;
@@ -143,10 +144,10 @@ export function hideTip(): void {
   tip.hidden = true;
 }
 
-// Above ten seconds people count by sixties.
+// Above ten seconds, use multiples of 60.
 const LONG_STEPS_S = [10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
 
-// Moments to write on an axis: whole steps of 1, 2 or 5, or of a clock's, about one a hundred pixels.
+// Labels of an axis: whole steps of 1, 2 or 5, or of a clock, about one per hundred pixels.
 export function ticks(range: TimeRange, width: number): { at: number[]; step: number } {
   const wanted = range.span / Math.max(2, Math.floor(plotWidth(width) / 100));
   const power = 10 ** Math.floor(Math.log10(Math.max(1, wanted)));
