@@ -21,7 +21,7 @@ BUILD = SOURCE / "build/parts-test"
 OWNED_BY_THE_LIBRARY = {
     "yaml": "/usr/include/yaml-cpp/yaml.h",
     "gzip": "/usr/include/zlib.h",
-    "mpi": "/usr/*/*/*mpi*/**/mpi.h",  # of Open MPI and of MPICH
+    "mpi": "/usr/*/*/*mpi*/**/mpi.h",  # both Open MPI and MPICH
     "sqlite": "/usr/include/sqlite3.h",
     "jpeg": "/usr/include/jpeglib.h",
     "png": "/usr/include/libpng16/png.h",

@@ -30,10 +30,10 @@ for epoch in range(first, first + 2):
     for index in range(scheduler.iterations):
         for row in range(5 * index, min(5 * index + 5, len(dataset))):
             image, label = dataset[row]
-            path, told = dataset.samples[row]
-            # The red tells which image it is.
+            path, listed_label = dataset.samples[row]
+            # The red channel identifies the image.
             held[epoch].append([path, label, int(image[0, 0, 0])])
-            assert label == told
+            assert label == listed_label
         send, receive = scheduler.communicate()
     scheduler.synchronize(send, receive)
     scheduler.clean_local_storage()

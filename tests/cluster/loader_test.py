@@ -199,9 +199,9 @@ class TroubleTest(LoaderTest):
     def check_named(self, rank: int, by: tuple) -> None:
         self.wait_for(*(f"ended-{other}" for other in by))
         for other in by:
-            errors = self.folder / f"error-{other}.txt"
-            self.assertTrue(errors.exists(), (self.folder / "output").read_text())
-            self.assertRegex(errors.read_text(), ENDED.format(rank=rank, host=f"node{rank + 1}"))
+            error = self.folder / f"error-{other}.txt"
+            self.assertTrue(error.exists(), (self.folder / "output").read_text())
+            self.assertRegex(error.read_text(), ENDED.format(rank=rank, host=f"node{rank + 1}"))
 
     def check_restart(self) -> None:
         for file in (*self.folder.glob("error-*"), *self.folder.glob("ended-*")):

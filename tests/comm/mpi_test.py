@@ -19,7 +19,7 @@ RANK_COUNT = 4
 # The folder for Open MPI's files: the default one, for all jobs of a user, disappears when another job ends.
 SCRATCH_HOLDER = tempfile.TemporaryDirectory(prefix="mr")
 SCRATCH = SCRATCH_HOLDER.name
-# mpirun says "Open MPI", mpiexec "OpenRTE".
+# mpirun prints "Open MPI", mpiexec "OpenRTE".
 VERSION = subprocess.run([MPIRUN, "--version"], capture_output=True, text=True, check=False).stdout
 IS_OPEN_MPI = re.search("Open MPI|OpenRTE", VERSION) is not None
 # In the output of the launcher: Open MPI, or MPICH.

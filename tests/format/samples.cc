@@ -1,9 +1,9 @@
 // Reads and writes files of samples. tests/format/format_test.py compares it with other readers and
 // writers.
 //
-// usage: format_samples read FORMAT OPTION FILE...   prints one JSON object per sample: name,
-// label,
-//                                                    and fields as type, shape and bytes in hex
+// usage: format_samples read FORMAT OPTION FILE...   prints one JSON object per sample: its name,
+//                                                    its label, and its fields as type, shape and
+//                                                    bytes in hex
 //        format_samples write FORMAT OPTION FILE     writes three samples that the test knows
 //        format_samples folder DIRECTORY EXTENSION   prints name and label of each sample
 // OPTION: `-`, `rows` (npy) or the length of a record (raw).

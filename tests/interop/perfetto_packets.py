@@ -152,8 +152,8 @@ class Slice:
 def slices(packets) -> tuple[list[Slice], dict]:
     """The slices of a trace, checked against all rules of tracks, and its clock snapshot.
 
-    On a track time never runs back, an end belongs to the slice begun last, and nothing stays open;
-    an interned text is known before it is used, a track is described before it is.
+    On a track, time never runs backwards, an end belongs to the slice that began last, and no slice
+    stays open. Interned texts and tracks are defined before they are used.
     """
     done, clocks = [], {}
     interned, tracks, opened, last = {}, {}, {}, {}

@@ -58,7 +58,7 @@ class Guide(unittest.TestCase):
             done = run_example(directory, storage)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stdout.splitlines()[-1], "20 samples staged, 0 sent")
-            again = run_example(directory, storage)  # from epoch 0 again, with what is held in epoch 3
+            again = run_example(directory, storage)  # again from epoch 0, with the samples held in epoch 3
             self.assertEqual(again.stdout.splitlines()[:-1], done.stdout.splitlines()[:-1])
             self.assertEqual(again.stdout.splitlines()[-1], "0 samples staged, 0 sent")
 

@@ -1,7 +1,7 @@
 """Slurm: a Slurm cluster on the hosts of tests/cluster/hosts.py, with one node per host.
 
-The controller and munged run at the login node. All files lie in the hosts' folder and all daemons in their namespaces, so that
-nothing is left when the hosts go, and no other Slurm of the machine is touched.
+The controller and munged run on the login node. All files are in the folder of the hosts, and all daemons in their
+namespaces. So nothing is left when the hosts end, and another Slurm on the machine is not touched.
 """
 
 import os
