@@ -89,7 +89,7 @@ std::vector<Samples> make_samples(const std::filesystem::path& directory, size_t
 
 void drop(const std::filesystem::path& path) {
   const File file = must(File::open(path, O_RDONLY));
-  if (posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED) != 0) give_up("cannot drop a file from the page cache");
+  if (posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED) != 0) give_up("cannot drop a file");
 }
 
 void drop(const Samples& samples) {

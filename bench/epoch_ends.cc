@@ -54,9 +54,9 @@ class FarSource final : public data::SampleSource {
 };
 
 struct Waits {
-  double first_ms = 0;   // for the first batch of a later epoch, the mean
-  double begin_ms = 0;   // for the first ten together, the mean
-  double step_ms = 0;    // for any batch of a later epoch, the mean
+  double first_ms = 0;  // for the first batch of a later epoch, the mean
+  double begin_ms = 0;  // for the first ten together, the mean
+  double step_ms = 0;   // for any batch of a later epoch, the mean
   uint64_t useless_reads = 0;
 };
 

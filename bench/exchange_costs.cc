@@ -42,7 +42,7 @@ using namespace millrace::loader;
 
 constexpr uint64_t kSampleBytes = 100'000;
 constexpr uint64_t kSamplesPerRank = 2560;
-constexpr double kFraction = 0.2;  // with two ranks, half of the exchanged samples stay on their rank
+constexpr double kFraction = 0.2;  // with two ranks, half of these stay on their rank
 constexpr int kRounds = 7;
 
 double ms(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }

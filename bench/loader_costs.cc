@@ -45,7 +45,7 @@ using loader::LoaderOptions;
 
 constexpr size_t kSampleBytes = 128 << 10;
 constexpr uint64_t kBatchSize = 64;
-constexpr uint64_t kRingBatches = 4;  // the batches that the loader has in progress, ready and in use
+constexpr uint64_t kRingBatches = 4;  // the loader's batches in progress, ready and in use
 constexpr size_t kRingBytes = kRingBatches * kBatchSize * kSampleBytes;
 constexpr uint64_t kEpochs = 3;
 

@@ -210,20 +210,20 @@ def millrace_jpeg(directory, workers):
 # Run by bench_loader_costs: what to run, and the samples.
 PROGRAMS = {
     "C++ floor: open, read, close": ("floor", "raw"),
-    "C++ loader, a file a sample": ("loader", "raw"),
+    "C++ loader, one file per sample": ("loader", "raw"),
     "C++ floor: pread": ("floor", "raw.bin"),
     "C++ loader, many in a file": ("loader", "raw.bin"),
 }
 FLOORS = {
-    "millrace, a file a sample": "C++ floor: open, read, close",
+    "millrace, one file per sample": "C++ floor: open, read, close",
     "millrace, many in a file": "C++ floor: pread",
 }
 
 LOADERS = {
     "raw": [
         ("C++ floor: open, read, close", None, None, (1, 2)),
-        ("millrace, a file a sample", millrace_raw, None, (1, 2)),
-        ("C++ loader, a file a sample", None, None, (1, 2)),
+        ("millrace, one file per sample", millrace_raw, None, (1, 2)),
+        ("C++ loader, one file per sample", None, None, (1, 2)),
         ("C++ floor: pread", None, None, (1, 2)),
         ("millrace, many in a file", millrace_raw_packed, None, (1, 2)),
         ("C++ loader, many in a file", None, None, (1, 2)),

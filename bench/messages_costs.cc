@@ -237,7 +237,8 @@ int measure() {
   comm::Comm& ours = **connected;
   const Rank own = ours.rank();
   const std::string mine(550'000, 'x');
-  for (int round = 0; round < 3; ++round) {  // before the message thread starts, which would drive MPI too
+  // Before the message thread starts, which would drive MPI too.
+  for (int round = 0; round < 3; ++round) {
     std::vector<std::string> theirs(kHiddenCount, std::string(mine.size(), '\0'));
     print_hidden(own, "plain MPI", hide_plain(ours, mine, theirs));
   }

@@ -109,7 +109,8 @@ void file_costs(const std::string& text) {
         if (report.ok()) size_bytes = report->size_bytes;
         return report.ok();
       });
-      fmt::print("{:<28} {:>7.1f} bytes per event\n", "", static_cast<double>(size_bytes) / kEvents);
+      fmt::print("{:<28} {:>7.1f} bytes per event\n", "",
+                 static_cast<double>(size_bytes) / kEvents);
     }
   }
   print_speed("import .pfw.gz", text.size(),

@@ -456,7 +456,8 @@ Result<uint64_t> parse_number(std::string_view text) {
                           : suffix == "G" ? 1'000'000'000
                                           : 0;
   if (error != std::errc() || factor == 0 || value > UINT64_MAX / 1'000'000'000) {
-    return fail(Errc::kInvalidArgument, "'{}' is not a number; expected, for example, 1000 or 100M", printable(text));
+    return fail(Errc::kInvalidArgument, "'{}' is not a number; expected, for example, 1000 or 100M",
+                printable(text));
   }
   return value * factor;
 }

@@ -150,10 +150,10 @@ PyMethodDef functions[] = {
      "mark(name, /, **tags): something happened now.\n\n    trace.mark(\"diverged\", loss=loss)"},
     {"set_epoch", set_epoch, METH_O,
      "Sets the epoch of this thread's regions from now on; None for none."},
-    {"set_step", set_step, METH_O, "Sets the step of this thread's regions from now on; None for none."},
+    {"set_step", set_step, METH_O,
+     "Sets the step of this thread's regions from now on; None for none."},
     {"_follow", as_method(follow), METH_FASTCALL, nullptr},
-    {"current", current, METH_NOARGS,
-     "The epoch and step of this thread; None if not set."},
+    {"current", current, METH_NOARGS, "The epoch and step of this thread; None if not set."},
     {"set_rank", as_method(set_rank), METH_VARARGS | METH_KEYWORDS,
      "set_rank(rank, world_size=-1): sets the rank of this process, if no variable of MPI or Slurm\n"
      "gives it."},

@@ -132,7 +132,8 @@ py::tuple samples_of(const Share& share, const Order& order, uint64_t epoch, uin
 }
 
 void bind_share(py::module_& module) {
-  py::class_<Share>(module, "Share", "The batches of one rank, starting at any position of an epoch.")
+  py::class_<Share>(module, "Share",
+                    "The batches of one rank, starting at any position of an epoch.")
       .def(py::init(&open_share), py::arg("sample_count"), py::arg("done"), py::arg("rank"),
            py::arg("world_size"), py::arg("batch_size"), py::arg("tail"))
       .def_property_readonly("batch_count", &Share::batch_count)

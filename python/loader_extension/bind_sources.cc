@@ -202,7 +202,8 @@ image::PixelType pixel_type_from(const std::string& dtype) {
   if (dtype == "float16") return image::PixelType::kF16;
   if (dtype == "bfloat16") return image::PixelType::kBf16;
   throw py::value_error(fmt::format(
-      "dtype '{}' is not supported for images; expected uint8, float32, float16 or bfloat16", dtype));
+      "dtype '{}' is not supported for images; expected uint8, float32, float16 or bfloat16",
+      dtype));
 }
 
 format::ImageTransform transform_from(const std::string& name) {
@@ -210,10 +211,10 @@ format::ImageTransform transform_from(const std::string& name) {
   if (name == "resize") return format::ImageTransform::kResize;
   if (name == "resize_center_crop") return format::ImageTransform::kCentreCrop;
   if (name == "random_resized_crop") return format::ImageTransform::kRandomResizedCrop;
-  throw py::value_error(
-      fmt::format("unknown transform '{}'; expected random_resized_crop, resize_center_crop, resize or "
-                  "none, or give a function",
-                  name));
+  throw py::value_error(fmt::format(
+      "unknown transform '{}'; expected random_resized_crop, resize_center_crop, resize or "
+      "none, or give a function",
+      name));
 }
 
 Decoder image_decoder(const py::kwargs& options) {
@@ -242,7 +243,7 @@ Decoder image_decoder(const py::kwargs& options) {
 
 // A requested field: its names, and optionally its type, shape and decoder.
 using FieldRequest = std::tuple<std::string, std::optional<std::string>,
-                        std::optional<std::vector<uint64_t>>, const Decoder*>;
+                                std::optional<std::vector<uint64_t>>, const Decoder*>;
 
 // "jpg;png": the field of the first sample that has one of these names, or an error that lists its
 // fields.

@@ -102,9 +102,10 @@ py::object to_dlpack(const Array& array) {
 }
 
 void bind_array(py::module_& module) {
-  py::class_<Array>(module, "Array", py::buffer_protocol(),
-                    "Elements in the loader's memory. numpy.asarray, torch.from_dlpack and memoryview "
-                    "accept it, and none of them copies.")
+  py::class_<Array>(
+      module, "Array", py::buffer_protocol(),
+      "Elements in the loader's memory. numpy.asarray, torch.from_dlpack and memoryview "
+      "accept it, and none of them copies.")
       .def_buffer(&buffer_of)
       .def("__dlpack__",
            [](const Array& array, const py::args&, const py::kwargs&) { return to_dlpack(array); })

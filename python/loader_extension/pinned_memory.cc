@@ -51,17 +51,17 @@ Result<Driver> load_driver() {
   }
   Driver driver;
   const bool is_complete = find(library, "cuInit", driver.init) &&
-                        find(library, "cuDeviceGet", driver.get_device) &&
-                        find(library, "cuDevicePrimaryCtxRetain", driver.retain_context) &&
-                        find(library, "cuCtxPushCurrent_v2", driver.push_context) &&
-                        find(library, "cuCtxPopCurrent_v2", driver.pop_context) &&
-                        find(library, "cuCtxSynchronize", driver.synchronize) &&
-                        find(library, "cuMemHostRegister_v2", driver.pin) &&
-                        find(library, "cuMemHostUnregister", driver.unpin) &&
-                        find(library, "cuEventCreate", driver.create_event) &&
-                        find(library, "cuEventQuery", driver.query_event) &&
-                        find(library, "cuEventSynchronize", driver.wait_for_event) &&
-                        find(library, "cuEventDestroy_v2", driver.destroy_event);
+                           find(library, "cuDeviceGet", driver.get_device) &&
+                           find(library, "cuDevicePrimaryCtxRetain", driver.retain_context) &&
+                           find(library, "cuCtxPushCurrent_v2", driver.push_context) &&
+                           find(library, "cuCtxPopCurrent_v2", driver.pop_context) &&
+                           find(library, "cuCtxSynchronize", driver.synchronize) &&
+                           find(library, "cuMemHostRegister_v2", driver.pin) &&
+                           find(library, "cuMemHostUnregister", driver.unpin) &&
+                           find(library, "cuEventCreate", driver.create_event) &&
+                           find(library, "cuEventQuery", driver.query_event) &&
+                           find(library, "cuEventSynchronize", driver.wait_for_event) &&
+                           find(library, "cuEventDestroy_v2", driver.destroy_event);
   if (!is_complete) {
     return fail(Errc::kUnsupported,
                 "the CUDA driver libcuda.so.1 lacks a function that pinned memory needs; install "

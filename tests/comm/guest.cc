@@ -48,7 +48,8 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &provided);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  for (int round = 0; round < (early ? 1 : 2); ++round) {  // MPI stays, so a second connection works
+  // MPI stays, so a second connection works.
+  for (int round = 0; round < (early ? 1 : 2); ++round) {
     const millrace::Status status = millrace::comm::be_a_guest(early);
     if (!status.ok() && rank == 0) fmt::print(stderr, "{}\n", status.error().message());
     if (!status.ok()) {

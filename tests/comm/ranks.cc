@@ -1,7 +1,7 @@
 // A rank of a job, started by tests/comm/mpi_test.py under mpirun.
 //
-// usage: comm_ranks names                   prints the clauses of the contract, and whether they end
-//                                           in failure
+// usage: comm_ranks names                   prints the clauses of the contract, and whether
+//                                           they end in failure
 //        comm_ranks check CLAUSE...         with PIECE_BYTES from the environment
 //        comm_ranks work HOW RANK           does what a verb does, while RANK has an accident:
 //          fail         it returns an error
@@ -43,7 +43,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kWorkTime = 3600s;  // longer than any test waits, so a rank that is wrongly not ended is detected
+// Longer than any test waits: a rank that should be ended and is not is detected.
+constexpr auto kWorkTime = 3600s;
 
 // Like the command line: one rank prints the error.
 void print(const Error& error) { fmt::print(stderr, "millrace: {}\n", error.message()); }
