@@ -172,7 +172,7 @@ Status TcpLifeline::start_watching() {
   {
     const NoFork no_fork;
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return fail_os(errno, "cannot make a pipe");
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return fail_os(errno, "cannot create a pipe");
     wake_in_ = OwnFile(ends[0], no_fork);
     wake_out_ = OwnFile(ends[1], no_fork);
   }

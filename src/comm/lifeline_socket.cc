@@ -121,7 +121,7 @@ OwnFile make_socket() {
 
 Result<Listener> listen_at(uint32_t number) {
   Listener listener{.socket = make_socket()};
-  if (!listener.socket.is_open()) return fail_os(errno, "cannot make a TCP socket");
+  if (!listener.socket.is_open()) return fail_os(errno, "cannot create a TCP socket");
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(number);
@@ -185,7 +185,7 @@ Result<OwnFile> begin_connect(const std::string& address_text, uint16_t port) {
     return fail(Errc::kInvalidArgument, "'{}' is not an address", printable(address_text));
   }
   OwnFile made = make_socket();
-  if (!made.is_open()) return fail_os(errno, "cannot make a TCP socket");
+  if (!made.is_open()) return fail_os(errno, "cannot create a TCP socket");
   keep_alive(made.fd());
   if (connect(made.fd(), generic(address), sizeof(address)) != 0 && errno != EINPROGRESS) {
     return fail_os(errno, "cannot connect");

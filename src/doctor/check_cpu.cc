@@ -46,7 +46,7 @@ Finding counter_finding() {
     finding.fact =
         fmt::format("not used: {}; clock_gettime takes {:.0f} ns", choice.reason, clock_ns);
     finding.without = "time stamps cost more";
-    finding.mend = "boot with clocksource=tsc, if the TSC of this hardware is reliable";
+    finding.fix = "boot with clocksource=tsc, if the TSC of this hardware is reliable";
     return finding;
   }
   finding.fact =
@@ -63,7 +63,7 @@ Finding crc_finding() {
   if (crc32c_implementation() == "tables") {
     finding.state = State::kLimited;
     finding.without = "checksums take several times as much CPU";
-    finding.mend = "none: this CPU has no CRC32C instruction";
+    finding.fix = "none: this CPU has no CRC32C instruction";
   }
   return finding;
 }

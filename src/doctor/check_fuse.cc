@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/subprocess.h"
 #include "doctor/checks.h"
-#include "doctor/mend.h"
+#include "doctor/fix.h"
 
 namespace millrace::doctor {
 
@@ -22,12 +22,12 @@ std::vector<Finding> check_fuse() {
       "the store cannot be mounted for static binaries; preload still serves the rest";
   if (!device.ok()) {
     finding.fact = device.error().message();
-    finding.mend = device.error().code() == Errc::kNotFound
+    finding.fix = device.error().code() == Errc::kNotFound
                        ? as_root("modprobe fuse") + ", or docker run --device /dev/fuse"
                        : "request access to /dev/fuse (docker run --device /dev/fuse)";
   } else {
     finding.fact = "/dev/fuse opens, but there is no fusermount3";
-    finding.mend = install_command("fuse3", "fusermount3");
+    finding.fix = install_command("fuse3", "fusermount3");
   }
   return {std::move(finding)};
 }

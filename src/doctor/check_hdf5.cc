@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 
 #include "doctor/checks.h"
-#include "doctor/mend.h"
+#include "doctor/fix.h"
 
 namespace millrace::doctor {
 namespace {
@@ -42,7 +42,7 @@ std::vector<Finding> check_hdf5() {
   finding.state = State::kMissing;
   finding.fact = "no libhdf5 could be loaded";
   finding.without = "HDF5 files can be neither read nor written";
-  finding.mend = install_command("libhdf5-dev", "libhdf5");
+  finding.fix = install_command("libhdf5-dev", "libhdf5");
   return {std::move(finding)};
 }
 

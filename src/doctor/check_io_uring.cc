@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "doctor/checks.h"
-#include "doctor/mend.h"
+#include "doctor/fix.h"
 
 namespace millrace::doctor {
 namespace {
@@ -45,19 +45,19 @@ Finding refused(int os_error) {
   finding.without = "cold and direct reads use threads, which costs more CPU";
   switch (os_error) {
     case ENOSYS:
-      finding.mend =
+      finding.fix =
           fmt::format("use a kernel 5.6 or newer with io_uring (this is {})", kernel_release());
       break;
     case EPERM:
     case EACCES:
-      finding.mend = as_root("sysctl kernel.io_uring_disabled=0") +
+      finding.fix = as_root("sysctl kernel.io_uring_disabled=0") +
                      ", or use a container profile (seccomp) that permits it";
       break;
     case ENOMEM:
-      finding.mend = "raise the locked-memory limit: ulimit -l";
+      finding.fix = "raise the locked-memory limit: ulimit -l";
       break;
     default:
-      finding.mend = "none known";
+      finding.fix = "none known";
   }
   return finding;
 }

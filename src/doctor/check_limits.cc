@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "doctor/checks.h"
-#include "doctor/mend.h"
+#include "doctor/fix.h"
 
 namespace millrace::doctor {
 namespace {
@@ -38,7 +38,7 @@ Finding ask(const LimitQuestion& question) {
   if (limit.rlim_cur >= question.wanted) return finding;
   finding.state = State::kLimited;
   finding.without = question.without;
-  finding.mend =
+  finding.fix =
       limit.rlim_max >= question.wanted
           ? fmt::format("ulimit {0} $(ulimit -H {0})", question.shell_option)
           : fmt::format("add '* - {} unlimited' to /etc/security/limits.conf, log in again",
@@ -61,7 +61,7 @@ Finding map_count_finding() {
   if (count < kWanted) {
     finding.state = State::kLimited;
     finding.without = "programs with thousands of threads cannot be traced completely";
-    finding.mend = as_root("sysctl vm.max_map_count=262144");
+    finding.fix = as_root("sysctl vm.max_map_count=262144");
   }
   return finding;
 }

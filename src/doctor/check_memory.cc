@@ -17,7 +17,7 @@ Finding memory_finding() {
     finding.state = State::kFailed;
     finding.fact = "/proc/meminfo cannot be read";
     finding.without = "the size of the page cache cannot be judged";
-    finding.mend = "mount /proc in this container";
+    finding.fix = "mount /proc in this container";
     return finding;
   }
   finding.fact = fmt::format("{} available of {}", format_bytes(*available), format_bytes(*total));
@@ -28,7 +28,7 @@ Finding memory_finding() {
     finding.fact += fmt::format("; the cgroup allows {}", format_bytes(*limit));
     finding.without =
         "the page cache counts against this limit; larger datasets are read again in every epoch";
-    finding.mend = "request more memory from the batch system or container";
+    finding.fix = "request more memory from the batch system or container";
     finding.figures.emplace_back("cgroup_limit_bytes", static_cast<double>(*limit));
   }
   return finding;
@@ -43,7 +43,7 @@ Finding shared_memory_finding() {
     finding.state = State::kMissing;
     finding.fact = "/dev/shm does not exist";
     finding.without = "MPI ranks on one host and PyTorch workers cannot share memory";
-    finding.mend = "mount -t tmpfs tmpfs /dev/shm";
+    finding.fix = "mount -t tmpfs tmpfs /dev/shm";
     return finding;
   }
   const uint64_t free_bytes = uint64_t{info.f_bavail} * info.f_frsize;
@@ -52,7 +52,7 @@ Finding shared_memory_finding() {
   if (free_bytes < kWanted) {
     finding.state = State::kLimited;
     finding.without = "MPI ranks and PyTorch workers run out of shared memory";
-    finding.mend = "mount -o remount,size=50% /dev/shm, or docker run --shm-size=8g";
+    finding.fix = "mount -o remount,size=50% /dev/shm, or docker run --shm-size=8g";
   }
   return finding;
 }

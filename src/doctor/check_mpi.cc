@@ -8,7 +8,7 @@
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "doctor/checks.h"
-#include "doctor/mend.h"
+#include "doctor/fix.h"
 
 namespace millrace::doctor {
 namespace {
@@ -60,11 +60,11 @@ Finding start_failed(Finding finding, const SubprocessResult& result) {
     // A default of Open MPI that one command changes: nothing is broken.
     finding.state = State::kLimited;
     finding.fact += "; refuses to run as root";
-    finding.mend = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
+    finding.fix = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
   } else {
     finding.fact += fmt::format("; starting 2 ranks failed with exit code {}: {}", result.exit_code,
                                 first_line_with_words(result.output));
-    finding.mend = "run 'mpirun -n 2 true' to see the whole message";
+    finding.fix = "run 'mpirun -n 2 true' to see the whole message";
   }
   return finding;
 }
@@ -76,7 +76,7 @@ Finding talk_failed(Finding finding, const std::string& command, const Subproces
   finding.fact += fmt::format("; starts ranks, but Millrace's ranks cannot connect: {}",
                               message.empty() ? first_line_with_words(result.output) : message);
   finding.without = "everything runs as one rank on one host";
-  finding.mend = fmt::format(
+  finding.fix = fmt::format(
       "use the mpirun of an MPI that Millrace can load, or build Millrace on this machine with its "
       "MPI; then try again: {}",
       command);
@@ -105,7 +105,7 @@ Finding try_two_ranks(Finding finding, const std::string& launcher) {
     finding.state = State::kFailed;
     finding.fact += "; " + plain.error().message();
     finding.without = "jobs with several ranks cannot be started";
-    finding.mend = fmt::format("run '{} -n 2 true' to see where it hangs", launcher);
+    finding.fix = fmt::format("run '{} -n 2 true' to see where it hangs", launcher);
     return finding;
   }
   if (plain->exit_code != 0) return start_failed(std::move(finding), *plain);
@@ -123,7 +123,7 @@ std::vector<Finding> check_mpi() {
     finding.state = State::kMissing;
     finding.fact = "no mpirun, mpiexec or srun in PATH";
     finding.without = "everything runs as one rank on one host";
-    finding.mend =
+    finding.fix =
         "on a cluster, load its MPI module (module load openmpi, or mpich); elsewhere: " +
         install_command("openmpi-bin", "mpirun");
     return {std::move(finding)};

@@ -18,7 +18,7 @@ std::vector<Finding> check_preload() {
   finding.state = State::kFailed;
   finding.fact = maps.ok() ? "LD_PRELOAD had no effect on a new process" : maps.error().message();
   finding.without = "programs cannot be traced, or served by the store, without changing them";
-  finding.mend = "use a dynamic linker that honours it (glibc; not a static cat, not setuid)";
+  finding.fix = "use a dynamic linker that honours it (glibc; not a static cat, not setuid)";
   return {std::move(finding)};
 }
 

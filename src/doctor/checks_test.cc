@@ -39,7 +39,7 @@ TEST(Checks, EveryFindingHasAFactAndEveryProblemAFix) {
       EXPECT_FALSE(finding.name.empty());
       EXPECT_FALSE(finding.fact.empty()) << finding.name;
       if (finding.state == State::kReady) continue;
-      EXPECT_FALSE(finding.mend.empty()) << finding.name;
+      EXPECT_FALSE(finding.fix.empty()) << finding.name;
       EXPECT_FALSE(finding.without.empty()) << finding.name;
     }
   }
@@ -58,15 +58,15 @@ TEST(Checks, ALowOpenFileLimitIsReportedWithItsFix) {
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_EQ(finding.state, State::kLimited);
   EXPECT_THAT(finding.fact, HasSubstr("512"));
-  EXPECT_EQ(finding.mend, "ulimit -n $(ulimit -H -n)");
+  EXPECT_EQ(finding.fix, "ulimit -n $(ulimit -H -n)");
 }
 
 TEST_F(PathTest, NoLauncherMeansMpiIsMissing) {
   use_only_programs_here();
   const Finding finding = check_mpi().at(0);
   EXPECT_EQ(finding.state, State::kMissing);
-  EXPECT_THAT(finding.mend, HasSubstr("load its MPI module"));
-  EXPECT_THAT(finding.mend, HasSubstr("install what provides mpirun (on Debian: openmpi-bin)"));
+  EXPECT_THAT(finding.fix, HasSubstr("load its MPI module"));
+  EXPECT_THAT(finding.fix, HasSubstr("install what provides mpirun (on Debian: openmpi-bin)"));
 }
 
 TEST_F(PathTest, RanksThatTalkAreReadyAndNameTheirMpi) {
@@ -89,7 +89,7 @@ TEST_F(PathTest, AnMpiThatMillraceCannotUseIsLimitedWithTheReason) {
   const Finding finding = check_mpi().at(0);
   EXPECT_EQ(finding.state, State::kLimited);
   EXPECT_THAT(finding.fact, HasSubstr("cannot connect: millrace: no MPI can be used"));
-  EXPECT_THAT(finding.mend, HasSubstr("try again: mpirun -n 2 millrace doctor --mpi"));
+  EXPECT_THAT(finding.fix, HasSubstr("try again: mpirun -n 2 millrace doctor --mpi"));
 }
 
 TEST_F(PathTest, TheVersionOfHydraIsFound) {
@@ -118,7 +118,7 @@ TEST_F(PathTest, OpenMpiRefusingRootIsOnlyLimited) {
   use_only_programs_here();
   const Finding finding = check_mpi().at(0);
   EXPECT_EQ(finding.state, State::kLimited);
-  EXPECT_THAT(finding.mend, HasSubstr("OMPI_ALLOW_RUN_AS_ROOT=1"));
+  EXPECT_THAT(finding.fix, HasSubstr("OMPI_ALLOW_RUN_AS_ROOT=1"));
 }
 
 TEST(Diagnose, CancelledReturnsTheReason) {

@@ -16,12 +16,12 @@ namespace {
 
 constexpr uint64_t kFreeBytesWanted = uint64_t{1} << 30;
 
-Finding failed(std::string fact, std::string mend) {
+Finding failed(std::string fact, std::string fix) {
   return {.name = "directory",
           .state = State::kFailed,
           .fact = std::move(fact),
           .without = "it can hold neither data nor results",
-          .mend = std::move(mend)};
+          .fix = std::move(fix)};
 }
 
 void look_at_room(DirectoryFindings& directory) {
@@ -37,7 +37,7 @@ void look_at_room(DirectoryFindings& directory) {
          .state = State::kLimited,
          .fact = fmt::format("{} free", format_bytes(directory.free_bytes)),
          .without = "datasets and traces do not fit",
-         .mend = "free some space: du -xh --max-depth=1 shows what takes it"});
+         .fix = "free some space: du -xh --max-depth=1 shows what takes it"});
   }
   if (directory.total_inodes > 0 && directory.free_inodes < 100'000) {
     directory.findings.push_back(
@@ -45,7 +45,7 @@ void look_at_room(DirectoryFindings& directory) {
          .state = State::kLimited,
          .fact = fmt::format("room for {} more files", format_exact(directory.free_inodes)),
          .without = "a dataset with one file per sample does not fit",
-         .mend = "pack the samples into fewer files, or choose another file system"});
+         .fix = "pack the samples into fewer files, or choose another file system"});
   }
 }
 
@@ -103,7 +103,7 @@ void measure_directory(DirectoryFindings& directory, SpeedOptions options) {
                                 .state = too_small ? State::kLimited : State::kFailed,
                                 .fact = fmt::format("not measured: {}", speed.error().message()),
                                 .without = "its speed is unknown",
-                                .mend = too_small ? "free some space"
+                                .fix = too_small ? "free some space"
                                         : broken  ? "look for errors of its device in dmesg"
                                                   : "choose a directory you may write to"});
 }

@@ -75,7 +75,7 @@ TEST_F(DirectoryTest, AMissingPathIsAFailureWithItsFix) {
   EXPECT_FALSE(findings.usable);
   ASSERT_EQ(findings.findings.size(), 1u);
   EXPECT_EQ(findings.findings[0].state, State::kFailed);
-  EXPECT_THAT(findings.findings[0].mend, HasSubstr("mkdir -p"));
+  EXPECT_THAT(findings.findings[0].fix, HasSubstr("mkdir -p"));
 }
 
 TEST_F(DirectoryTest, AFileIsNotADirectory) {
@@ -90,7 +90,7 @@ TEST_F(DirectoryTest, NothingIsMeasuredIfFilesCannotBeCreated) {
   measure_directory(findings, {.probe_size_bytes = kProbeBytes});
   EXPECT_FALSE(findings.speed.has_value());
   EXPECT_EQ(findings.findings.back().state, State::kFailed);
-  EXPECT_THAT(findings.findings.back().mend, HasSubstr("choose a directory you"));
+  EXPECT_THAT(findings.findings.back().fix, HasSubstr("choose a directory you"));
 }
 
 TEST_F(DirectoryTest, TooLittleSpaceIsReported) {
@@ -99,7 +99,7 @@ TEST_F(DirectoryTest, TooLittleSpaceIsReported) {
   measure_directory(findings, {.probe_size_bytes = kProbeBytes});
   EXPECT_FALSE(findings.speed.has_value());
   EXPECT_EQ(findings.findings.back().state, State::kLimited);
-  EXPECT_EQ(findings.findings.back().mend, "free some space");
+  EXPECT_EQ(findings.findings.back().fix, "free some space");
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct Finding {
   State state = State::kReady;
   std::string fact;     // what was observed, with values
   std::string without;  // what Millrace cannot do because of it; empty when ready
-  std::string mend;     // the fix: a command, or what to request; empty when ready
+  std::string fix;      // a command, or what to request; empty when ready
   // The values in `fact`, for programs. The name ends in the unit: "read_ns".
   std::vector<std::pair<std::string, double>> figures = {};
 };

@@ -32,7 +32,7 @@ std::string finding_text(const Finding& finding, size_t name_columns, const Term
   };
   add(finding.fact, true);
   if (!finding.without.empty()) add("so: " + finding.without, false);
-  if (!finding.mend.empty()) add("fix: " + finding.mend, false);
+  if (!finding.fix.empty()) add("fix: " + finding.fix, false);
   return out;
 }
 
@@ -118,7 +118,7 @@ void write_findings(JsonWriter& json, const std::vector<Finding>& findings) {
     json.field("state", state_name(finding.state));
     json.field("fact", finding.fact);
     json.field("without", finding.without);
-    json.field("mend", finding.mend);
+    json.field("fix", finding.fix);
     json.key("figures");
     json.begin_object();
     for (const auto& [name, value] : finding.figures) json.field(name, value);

@@ -14,7 +14,7 @@ Diagnosis example() {
                         .state = State::kMissing,
                         .fact = "cannot set up a ring: operation not permitted",
                         .without = "cold and direct reads use threads, which costs more CPU",
-                        .mend = "sysctl kernel.io_uring_disabled=0",
+                        .fix = "sysctl kernel.io_uring_disabled=0",
                         .figures = {{"operations", 0}}}};
   DirectoryFindings directory;
   directory.path = "scratch";

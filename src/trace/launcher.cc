@@ -129,7 +129,7 @@ Result<pid_t> start(const LaunchOptions& options, const std::filesystem::path& s
     arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   int pipe_ends[2];
-  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot make a pipe");
+  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot create a pipe");
   const pid_t child = fork();
   if (child == 0) {
     held.release();

@@ -182,7 +182,7 @@ class Hosts:
         """Cuts the host's cable: packets are lost without an error."""
         self._at_login("ip", "link", "set", name, "down")
 
-    def mend(self, name: str) -> None:
+    def reconnect(self, name: str) -> None:
         self._at_login("ip", "link", "set", name, "up")
 
     def kill(self, name: str) -> None:

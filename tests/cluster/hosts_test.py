@@ -101,7 +101,7 @@ class TroubleTest(unittest.TestCase):
         self.assert_reached()
         self.hosts.cut("node2")
         self.assert_not_reached()
-        self.hosts.mend("node2")
+        self.hosts.reconnect("node2")
         self.assert_reached()
 
     def test_a_killed_host_comes_back_with_its_disk(self):

@@ -21,8 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                .rank = 1};
   // Also with a corrected checksum, to test what is behind it.
   std::string bytes(reinterpret_cast<const char*>(data), size);
-  for (const bool mends_checksum : {false, true}) {
-    if (mends_checksum && bytes.size() >= sizeof(wire::OwnershipHead)) {
+  for (const bool fixes_checksum : {false, true}) {
+    if (fixes_checksum && bytes.size() >= sizeof(wire::OwnershipHead)) {
       std::memset(bytes.data() + 12, 0, 4);
       const uint32_t checksum = crc32c(bytes_of(bytes));
       std::memcpy(bytes.data() + 12, &checksum, 4);

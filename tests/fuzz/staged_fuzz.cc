@@ -15,7 +15,7 @@ using millrace::wire::StagedEntry;
 using millrace::wire::StagedHead;
 
 // Corrects the checksums, to test what is behind them.
-void mend_checksums(std::string& bytes) {
+void fix_checksums(std::string& bytes) {
   constexpr size_t kChecked = offsetof(StagedEntry, entry_crc32c);
   for (size_t at = sizeof(StagedHead); at + sizeof(StagedEntry) <= bytes.size();
        at += sizeof(StagedEntry)) {
@@ -38,8 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                .rank = 1,
                                .dataset = 0x1234};
   std::string bytes(reinterpret_cast<const char*>(data), size);
-  for (const bool mends : {false, true}) {
-    if (mends) mend_checksums(bytes);
+  for (const bool fixes : {false, true}) {
+    if (fixes) fix_checksums(bytes);
     const auto entries = StagingJournal::parse(bytes_of(bytes), options);
     if (entries.empty()) continue;
     if (sizeof(StagedHead) + entries.size() * sizeof(StagedEntry) > bytes.size()) std::abort();

@@ -46,7 +46,7 @@ struct Failure {
 
 Result<Pipe> make_pipe() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot make a pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot create a pipe");
   return Pipe{File(ends[0]), File(ends[1])};
 }
 

@@ -1,4 +1,4 @@
-// Mend: the commands that fix what a check found.
+// Fix: the commands that fix what a check found.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-#include "doctor/mend.h"
+#include "doctor/fix.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
