@@ -23,8 +23,8 @@ std::vector<Finding> check_fuse() {
   if (!device.ok()) {
     finding.fact = device.error().message();
     finding.fix = device.error().code() == Errc::kNotFound
-                       ? as_root("modprobe fuse") + ", or docker run --device /dev/fuse"
-                       : "request access to /dev/fuse (docker run --device /dev/fuse)";
+                      ? as_root("modprobe fuse") + ", or docker run --device /dev/fuse"
+                      : "request access to /dev/fuse (docker run --device /dev/fuse)";
   } else {
     finding.fact = "/dev/fuse opens, but there is no fusermount3";
     finding.fix = install_command("fuse3", "fusermount3");

@@ -51,7 +51,7 @@ Finding refused(int os_error) {
     case EPERM:
     case EACCES:
       finding.fix = as_root("sysctl kernel.io_uring_disabled=0") +
-                     ", or use a container profile (seccomp) that permits it";
+                    ", or use a container profile (seccomp) that permits it";
       break;
     case ENOMEM:
       finding.fix = "raise the locked-memory limit: ulimit -l";

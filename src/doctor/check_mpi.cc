@@ -123,9 +123,8 @@ std::vector<Finding> check_mpi() {
     finding.state = State::kMissing;
     finding.fact = "no mpirun, mpiexec or srun in PATH";
     finding.without = "everything runs as one rank on one host";
-    finding.fix =
-        "on a cluster, load its MPI module (module load openmpi, or mpich); elsewhere: " +
-        install_command("openmpi-bin", "mpirun");
+    finding.fix = "on a cluster, load its MPI module (module load openmpi, or mpich); elsewhere: " +
+                  install_command("openmpi-bin", "mpirun");
     return {std::move(finding)};
   }
   if (launcher == "srun") {

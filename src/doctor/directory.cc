@@ -104,8 +104,8 @@ void measure_directory(DirectoryFindings& directory, SpeedOptions options) {
                                 .fact = fmt::format("not measured: {}", speed.error().message()),
                                 .without = "its speed is unknown",
                                 .fix = too_small ? "free some space"
-                                        : broken  ? "look for errors of its device in dmesg"
-                                                  : "choose a directory you may write to"});
+                                       : broken  ? "look for errors of its device in dmesg"
+                                                 : "choose a directory you may write to"});
 }
 
 }  // namespace millrace::doctor
