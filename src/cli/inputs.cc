@@ -152,7 +152,7 @@ Positional traces_positional() {
 
 Result<int> with_ranks(const std::function<Result<int>(comm::Comm& comm)>& work) {
   comm::ConnectOptions options;
-  options.on_loss = [](const comm::LostEvents& loss) {
+  options.on_loss = [](const comm::LostRank& loss) {
     if (loss.speaks) fmt::print(stderr, "millrace: {}\n", printable(loss.error.message()));
     _exit(kExitFailure);
   };
