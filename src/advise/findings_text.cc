@@ -54,16 +54,15 @@ std::string saving(const Gain& gain) {
 void add_finding(std::string& out, const Finding& finding, const Terminal& terminal) {
   add(out, name_of(finding.severity), fmt::format("{} ({})", finding.title, finding.rule), terminal,
       style_of(finding.severity));
+  for (const Change& change : finding.changes) {
+    add(out, change.framework == "any" ? "  do" : "  " + change.framework, change.text, terminal);
+  }
+  const std::string saved = saving(finding.gain);
+  add(out, "  gain", saved.empty() ? finding.gain.how : saved + ": " + finding.gain.how, terminal);
   for (const Evidence& evidence : finding.evidence) {
     add(out, "  seen", fmt::format("{} [{}]", evidence.text, evidence.where), terminal);
   }
   add(out, "  limit", finding.threshold, terminal);
-  const std::string saved = saving(finding.gain);
-  add(out, "  gain", saved.empty() ? finding.gain.how : saved + ": " + finding.gain.how, terminal);
-  for (const Change& change : finding.changes) {
-    add(out, change.framework == "any" ? "  change" : "  " + change.framework, change.text,
-        terminal);
-  }
 }
 
 std::string unknowns(const Machine& machine) {
@@ -110,7 +109,7 @@ std::string findings_brief(const std::vector<Finding>& findings, size_t count_ma
       out += shorten(printable(text), columns) + "\n";
     };
     line(name_of(finding.severity), finding.title + saved, style_of(finding.severity));
-    line("", finding.evidence.empty() ? finding.threshold : finding.evidence.front().text,
+    line("", finding.changes.empty() ? finding.threshold : finding.changes.front().text,
          Style::kPlain);
   }
   if (findings.size() > count_max) {

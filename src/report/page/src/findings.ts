@@ -5,8 +5,8 @@ import { type Child, empty, foreign, h, lines, printable, section } from "./dom"
 import * as format from "./format";
 
 export function makeFindings({ findings }: Findings, job: Job): HTMLElement {
-  const element = section("findings", "Findings", findings.length ? "What to change, the most worth first. Each piece of evidence leads to where the page shows it." : null);
-  if (findings.length === 0) element.append(empty("No rule found a fault. millrace advise --rules lists what they look for."));
+  const element = section("findings", "Findings", findings.length ? "What to change, largest gain first. Each piece of evidence links to the part of the page that shows it." : null);
+  if (findings.length === 0) element.append(empty("No problems found. millrace advise --rules lists what the rules look for."));
   element.append(...findings.map((finding, index) => makeCard(finding, index, job)));
   return element;
 }
@@ -17,9 +17,9 @@ function makeCard(finding: Finding, index: number, job: Job): HTMLElement {
       h("span", { class: "badge" }, printable(finding.severity)),
       h("h3", {}, foreign(finding.title)),
       gainOf(finding)),
-    h("ul", { class: "evidence" }, ...finding.evidence.map(({ text, where }) => h("li", {}, evidence(text, where)))),
     changesOf(finding, job),
-    h("details", {}, h("summary", {}, "Why this was judged so"),
+    h("ul", { class: "evidence" }, ...finding.evidence.map(({ text, where }) => h("li", {}, evidence(text, where)))),
+    h("details", {}, h("summary", {}, "Why this was reported"),
       h("dl", { class: "facts" },
         h("dt", {}, "Rule"), h("dd", {}, foreign(finding.rule, { class: "code" })),
         h("dt", {}, "Threshold"), h("dd", {}, lines(finding.threshold)),
