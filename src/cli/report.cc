@@ -42,13 +42,17 @@ std::string summary_of(const Reported& reported, const Output& output) {
   return text + "\n" + advise::findings_brief(reported.findings, kFindingsShown, output.terminal());
 }
 
-std::string json_of(const Reported& reported) {
-  JsonWriter json;
+void write_job(JsonWriter& json, const Reported& reported) {
   json.begin_object();
   analyze::write_profile(json, reported.job.profile);
   json.key("findings");
   advise::write_findings(json, reported.findings);
   json.end_object();
+}
+
+std::string json_of(const Reported& reported) {
+  JsonWriter json;
+  write_job(json, reported);
   return std::move(json).finish();
 }
 
@@ -96,13 +100,7 @@ std::string several_of(const std::vector<Reported>& jobs, const Arguments& argum
     report::write_scaling(json, scaling);
     json.key("jobs");
     json.begin_list();
-    for (const Reported& reported : jobs) {
-      json.begin_object();
-      analyze::write_profile(json, reported.job.profile);
-      json.key("findings");
-      advise::write_findings(json, reported.findings);
-      json.end_object();
-    }
+    for (const Reported& reported : jobs) write_job(json, reported);
     json.end_list();
     json.end_object();
     return std::move(json).finish();
