@@ -2,8 +2,7 @@
 //
 // Guarantees, which comm_contract.h checks for every implementation:
 //  - a collective call returns on all ranks, with success on all or with the same error on all;
-//  - nothing waits forever: if a rank fails (agree), ends or is killed, the calls of all other
-//  ranks
+//  - nothing waits forever: if a rank fails (agree), ends or is killed, the calls of the others
 //    fail with an error that names it;
 //  - the first failure is final: after it, every call returns that error at once;
 //  - messages may have any length, including over 2 GiB.
