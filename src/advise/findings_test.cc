@@ -40,7 +40,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 TEST(FindingsText, HasEverythingWithinEightyColumns) {
   const std::string text = findings_text({sample()}, {.memory_bytes = 1}, {.columns = 80});
   EXPECT_THAT(text, HasSubstr("problem   small reads: 16 KiB on average (small-reads)"));
-  EXPECT_THAT(text, HasSubstr("  seen    97 % of 12,000 reads"));
+  EXPECT_THAT(text, HasSubstr("  seen    97 % of 12,000 data reads"));
   EXPECT_THAT(text, HasSubstr("  pytorch open(path, 'rb', buffering=1048576)"));
   EXPECT_THAT(text, HasSubstr("  do      think twice"));
   EXPECT_THAT(text, HasSubstr("  gain    up to 12.5 s, 31.0 % of the wall time: by a sum"));

@@ -512,7 +512,7 @@ class HeadersTest(CheckTest):
 
     def test_a_module_without_its_header(self) -> None:
         self.write("src/io/io.cc", "")
-        self.assert_finds("src/io/io.h: the module io has no header of the same name. Write it,  ")
+        self.assert_finds("src/io/io.h: the module io has no header of the same name. Write it, ")
 
     def test_a_module_header_that_does_not_name_the_module(self) -> None:
         self.write("src/base/base.h", "// Base: what every module stands on.\n// It is\n// small.\n"
