@@ -118,7 +118,7 @@ def by_millrace(arguments, threads):
     import millrace
     data = millrace.ImageFolder(arguments.directory + "/jpeg", size=224, transform="random_resized_crop", flip=0.5,
                                 dtype="uint8", layout="NCHW")
-    return endless(millrace.DataLoader(data, arguments.batch, shuffle=True, drop_last=True, num_threads=threads,
+    return endless(millrace.DataLoader(data, arguments.batch, shuffle=True, drop_last=True, num_workers=threads,
                                        pin_memory=arguments.device == "cuda"))
 
 

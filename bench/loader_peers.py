@@ -173,13 +173,13 @@ def spdl_raw(directory, workers):
 def millrace_raw(directory, workers):
     import millrace
     data = millrace.RawFolder(directory + "/raw", shape=(RAW_BYTES,), dtype="uint8")
-    return millrace.DataLoader(data, BATCH, shuffle=True, num_threads=max(workers, 1))
+    return millrace.DataLoader(data, BATCH, shuffle=True, num_workers=max(workers, 1))
 
 
 def millrace_raw_packed(directory, workers):
     import millrace
     data = millrace.Files([directory + "/raw.bin"], format="raw", shape=(RAW_BYTES,), dtype="uint8")
-    return millrace.DataLoader(data, BATCH, shuffle=True, num_threads=max(workers, 1))
+    return millrace.DataLoader(data, BATCH, shuffle=True, num_workers=max(workers, 1))
 
 
 def torch_jpeg(directory, workers):
@@ -204,7 +204,7 @@ def millrace_jpeg(directory, workers):
     import millrace
     data = millrace.ImageFolder(directory + "/jpeg", size=224, transform="random_resized_crop", flip=0.5,
                                 dtype="uint8")
-    return millrace.DataLoader(data, BATCH, shuffle=True, num_threads=max(workers, 1))
+    return millrace.DataLoader(data, BATCH, shuffle=True, num_workers=max(workers, 1))
 
 
 # Run by bench_loader_costs: what to run, and the samples.

@@ -1,6 +1,6 @@
 """Iterates over an image folder like a training job: saves its state after each epoch, and the next run continues there.
 
-    srun --mpi=pmix python3 load.py SHARED/train --local-dir /local/samples --state SHARED/state.json
+    srun --mpi=pmix python3 load.py SHARED/train --shard-dir /local/samples --state SHARED/state.json
 """
 
 import argparse
@@ -13,7 +13,7 @@ import millrace
 
 parser = argparse.ArgumentParser()
 parser.add_argument("dataset", help="directory on the shared file system with one subdirectory of JPEG and PNG files per class")
-parser.add_argument("--local-dir", help="directory for samples on each node's own disk")
+parser.add_argument("--shard-dir", help="directory on each node's own disk for the samples of its ranks")
 parser.add_argument("--state", type=Path, help="file for the loader's state, on the shared file system")
 parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--batch-size", type=int, default=8)
@@ -21,12 +21,12 @@ options = parser.parse_args()
 
 data = millrace.ImageFolder(options.dataset, size=64)
 # Rank and world size come from srun or torchrun.
-loader = millrace.DataLoader(data, options.batch_size, shuffle="partial", fraction=0.1, epochs=options.epochs,
-                             local_dir=options.local_dir)
+loader = millrace.DataLoader(data, options.batch_size, epochs=options.epochs,
+                             shuffle=millrace.Partial(fraction=0.1, dir=options.shard_dir))
 name = f"rank {loader.world.rank} of {loader.world.size} on {socket.gethostname()}"
 first = 0
 if options.state is not None and options.state.exists():
-    # With local_dir, all ranks must load the same state; they wait for each other.
+    # With a directory for shards, all ranks must load the same state; they wait for each other.
     state = json.loads(options.state.read_text())
     loader.load_state_dict(state["loader"])
     first = state["epoch"]
@@ -43,7 +43,7 @@ for epoch in range(first, options.epochs):
         half.write_text(json.dumps({"epoch": epoch + 1, "loader": loader.state_dict()}))
         os.replace(half, options.state)
 
-if options.local_dir is not None:
-    local = loader.stats()["local"]
-    print(f"{name}: holds {local['held_samples']} samples, copied {local['staged_samples']} from the dataset, "
-          f"sent {local['samples_sent']} to other ranks", flush=True)
+if options.shard_dir is not None:
+    shard = loader.stats()["shard"]
+    print(f"{name}: holds {shard['held_samples']} samples, copied {shard['staged_samples']} from the dataset, "
+          f"sent {shard['samples_sent']} to other ranks", flush=True)

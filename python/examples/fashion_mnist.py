@@ -59,10 +59,10 @@ class Job:
         self.optimizer = torch.optim.SGD(self.network.parameters(), lr=0.05, momentum=0.9)
         data = millrace.Files([records(arguments.data, "train", arguments.work)], format="raw", shape=(RECORD_BYTES,),
                               dtype="uint8")
+        shuffle = millrace.Partial(arguments.fraction) if arguments.shuffle == "partial" else arguments.shuffle
         # Rank and world size come from torch.distributed.
-        self.loader = millrace.DataLoader(data, arguments.batch // self.world_size, shuffle=arguments.shuffle,
-                                          fraction=arguments.fraction, seed=arguments.seed, drop_last=True,
-                                          epochs=arguments.epochs)
+        self.loader = millrace.DataLoader(data, arguments.batch // self.world_size, shuffle=shuffle, seed=arguments.seed,
+                                          drop_last=True, epochs=arguments.epochs)
         self.step = 0
         self.checkpoint = arguments.work / "checkpoint.pt"
 
@@ -117,7 +117,7 @@ class Job:
         test = millrace.Files([records(self.arguments.data, "t10k", self.arguments.work)], format="raw",
                               shape=(RECORD_BYTES,), dtype="uint8")
         right = count = 0
-        with torch.no_grad(), millrace.DataLoader(test, 1000, rank=0, world_size=1) as batches:
+        with torch.no_grad(), millrace.DataLoader(test, 1000, world=millrace.World(0, 1)) as batches:
             for inputs, labels in map(split, batches):
                 right += int((self.network(inputs).argmax(1) == labels).sum())
                 count += len(labels)

@@ -366,7 +366,7 @@ std::unique_ptr<PyLoader> open_loader(const SourceHandle& source, const Decoder&
   wanted.tiers = {.memory_bytes = options["cache_memory_bytes"].cast<uint64_t>(),
                   .disk_bytes = options["cache_disk_bytes"].cast<uint64_t>(),
                   .disk_directory = text("cache_directory")};
-  wanted.local = {.directory = text("local_directory"), .shows_progress = true};
+  wanted.local = {.directory = text("shard_directory"), .shows_progress = true};
   if (const py::object gpu = options["pins_for_gpu"]; !gpu.is_none()) {
     wanted.memory_hooks = take(pinned_memory(gpu.cast<int>()));
   }
@@ -431,7 +431,7 @@ py::dict describe(const LoaderStats& stats) {
   result["buffers_allocated"] = stats.buffers_allocated;
   result["reads"] = describe(stats.reads);
   if (stats.tiers) result["cache"] = describe(*stats.tiers);
-  if (stats.local) result["local"] = describe_held(*stats.local);
+  if (stats.local) result["shard"] = describe_held(*stats.local);
   return result;
 }
 

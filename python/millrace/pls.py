@@ -15,8 +15,8 @@ The first start copies this rank's shard of "train" into its storage; a later st
 what is there. A separate thread moves the encoded samples, spread over the iterations. Start several
 ranks with mpirun or srun. See docs/guide/loader-python.md.
 
-Python reads the samples one by one. `millrace.DataLoader(dataset, batch_size, shuffle="partial",
-local_dir="/local/ssd")` does the same with batches that C++ reads and decodes.
+Python reads the samples one by one. `millrace.DataLoader(dataset, batch_size,
+shuffle=millrace.Partial(dir="/local/ssd"))` does the same with batches that C++ reads and decodes.
 """
 
 import os

@@ -128,7 +128,7 @@ class LifetimeTest(FolderTest):
         gc.disable()
         self.addCleanup(gc.enable)
         for data in (self.raw(20), list(range(20))):
-            loader = millrace.DataLoader(data, batch_size=2, num_threads=2)
+            loader = millrace.DataLoader(data, batch_size=2, num_workers=2)
             next(iter(loader))
             watched = weakref.ref(loader)
             del loader
@@ -155,7 +155,7 @@ class NameTest(FolderTest):
         self.assertEqual(bytes(files[0].tolist()), b"no image")
 
     def test_loaders_have_a_readable_repr(self):
-        loader = millrace.DataLoader(self.raw(4), batch_size=2, shuffle=True, rank=1, world_size=2)
+        loader = millrace.DataLoader(self.raw(4), batch_size=2, shuffle=True, world=millrace.World(1, 2))
         self.assertEqual(repr(loader), "DataLoader(RawFolder of 4 samples, batch_size=2, "
                                        "shuffle='global', rank 1 of 2, epoch 0)")
 

@@ -18,7 +18,7 @@ BEGIN = """
 import multiprocessing, os, sys, time
 import millrace
 data = millrace.RawFolder("train", shape=(16,))
-loader = millrace.DataLoader(data, 4, shuffle="partial", seed=5, fraction=0.5, output="numpy", local_dir="local")
+loader = millrace.DataLoader(data, 4, shuffle=millrace.Partial(0.5, dir="shard"), seed=5, output="numpy")
 batches = iter(loader)
 next(batches)
 """
@@ -39,7 +39,7 @@ EXIT = """
 child = os.fork()
 if child == 0:
     try:
-        millrace.DataLoader(data, 4, shuffle="partial", seed=5, local_dir="other")
+        millrace.DataLoader(data, 4, shuffle=millrace.Partial(dir="other"), seed=5)
         print("child has a loader", flush=True)
     except RuntimeError as error:
         print("child:", error, flush=True)

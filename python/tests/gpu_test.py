@@ -45,7 +45,7 @@ class GpuTest(unittest.TestCase):
             self.assertTrue(batch.is_pinned())
 
     def test_a_pending_copy_keeps_the_batch(self):
-        loader = self.open(prefetch=2)
+        loader = self.open(prefetch=millrace.Prefetch(batches=2))
         copies = []
         for _ in range(4):
             for batch in loader:
@@ -57,7 +57,7 @@ class GpuTest(unittest.TestCase):
     def test_a_pending_copy_on_another_stream_keeps_the_batch(self):
         stream = torch.cuda.Stream()
         copies = []
-        for batch in self.open(prefetch=2):
+        for batch in self.open(prefetch=millrace.Prefetch(batches=2)):
             with torch.cuda.stream(stream):
                 torch.cuda._sleep(LONG)
                 copies.append(batch.to("cuda", non_blocking=True))
@@ -76,7 +76,7 @@ class GpuTest(unittest.TestCase):
         self.check([copied])
 
     def test_buffers_are_reused(self):
-        loader = self.open(prefetch=2)
+        loader = self.open(prefetch=millrace.Prefetch(batches=2))
         places = set()
         for _ in range(8):
             for batch in loader:

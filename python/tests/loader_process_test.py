@@ -82,7 +82,7 @@ class ProcessTest(TracedTest):
                 def __getitem__(self, i):
                     if i == 0: print("waiting", flush=True)  # only now: importing torch may take long
                     time.sleep(3600)
-            for batch in millrace.DataLoader(Stuck(), num_threads=2): pass
+            for batch in millrace.DataLoader(Stuck(), num_workers=2): pass
         """)
         self.assertEqual(process.stdout.readline(), "waiting\n")
         time.sleep(0.5)
@@ -104,7 +104,7 @@ class ProcessTest(TracedTest):
                     if i == 0: print("waiting", flush=True)
                     heard.wait()
                     return i
-            print([batch.tolist() for batch in millrace.DataLoader(Slow(), num_threads=2)])
+            print([batch.tolist() for batch in millrace.DataLoader(Slow(), num_workers=2)])
         """)
         self.assertEqual(process.stdout.readline(), "waiting\n")
         time.sleep(0.5)
@@ -243,7 +243,7 @@ class ProcessTest(TracedTest):
     def test_a_trace_has_the_epochs_and_what_the_loader_did(self):
         recording = self.record(f"""
             import millrace
-            loader = {OPEN} batch_size=20, shuffle=True, num_threads=1)
+            loader = {OPEN} batch_size=20, shuffle=True, num_workers=1)
             python = millrace.DataLoader(list(range(6)), batch_size=2)
             from millrace import trace
             for epoch in range(2):

@@ -81,7 +81,7 @@ class ZeroCopyTest(FolderTest):
         self.assertEqual(array.tolist()[3][0][0], 3)
 
     def test_a_batch_stays_valid_while_it_is_held(self):
-        loader = millrace.DataLoader(self.raw(64), batch_size=4, shuffle=True, prefetch=2)
+        loader = millrace.DataLoader(self.raw(64), batch_size=4, shuffle=True, prefetch=millrace.Prefetch(batches=2))
         kept = [(batch, loader.batch.samples.tolist()) for batch in loader]
         loader.close()
         del loader
@@ -91,7 +91,7 @@ class ZeroCopyTest(FolderTest):
             self.assertEqual(batch[:, 0, 0].tolist(), samples)
 
     def test_released_memory_is_reused(self):
-        loader = millrace.DataLoader(self.raw(256), batch_size=4, prefetch=2, num_threads=1)
+        loader = millrace.DataLoader(self.raw(256), batch_size=4, prefetch=millrace.Prefetch(batches=2), num_workers=1)
         addresses = Counter(batch.data_ptr() for batch in loader)
         self.assertEqual(sum(addresses.values()), 64)
         self.assertLess(len(addresses), 16)
@@ -101,8 +101,8 @@ class ZeroCopyTest(FolderTest):
         # the kernel clears, at a fault per page.
         data = self.raw(256)
         for output in ("torch", "numpy", "dict"):
-            loader = millrace.DataLoader(data, batch_size=4, shuffle=True, prefetch=2,
-                                         num_threads=2, output=output)
+            loader = millrace.DataLoader(data, batch_size=4, shuffle=True, prefetch=millrace.Prefetch(batches=2),
+                                         num_workers=2, output=output)
             for _ in range(5):
                 for batch in loader:
                     pass
@@ -112,7 +112,7 @@ class ZeroCopyTest(FolderTest):
             self.assertEqual(loader.stats()["batches"], 5 * 64)
 
     def test_held_batches_add_to_the_allocations(self):
-        loader = millrace.DataLoader(self.raw(64), batch_size=4, prefetch=2)
+        loader = millrace.DataLoader(self.raw(64), batch_size=4, prefetch=millrace.Prefetch(batches=2))
         kept = list(loader)
         self.assertGreaterEqual(loader.stats()["buffers_allocated"], len(kept))
 
@@ -157,8 +157,8 @@ class OrderTest(FolderTest):
             with self.subTest(tail):
                 real, rows = Counter(), 0
                 for rank in range(4):
-                    loader = millrace.DataLoader(data, batch_size=4, shuffle=True, rank=rank,
-                                                 world_size=4, tail=tail)
+                    loader = millrace.DataLoader(data, batch_size=4, shuffle=True, tail=tail,
+                                                 world=millrace.World(rank, 4))
                     for batch in loader:
                         rows += len(batch)
                         mask = loader.batch.is_real.tolist()
@@ -176,7 +176,7 @@ class OrderTest(FolderTest):
 
     def test_shards_of_few_classes_cause_a_warning(self):
         data = millrace.ImageFolder(self.make_images(per_class=20), size=8)
-        options = {"batch_size": 4, "rank": 0, "world_size": 3}
+        options = {"batch_size": 4, "world": millrace.World(0, 3)}
         with self.assertWarnsRegex(UserWarning, "class"):
             millrace.DataLoader(data, shuffle="local", **options)
         with warnings.catch_warnings():
@@ -224,7 +224,7 @@ class StateTest(FolderTest):
         loader = self.make(data)
         batches = iter(loader)
         got = [next(batches)[0] for _ in range(4)]
-        resumed = self.make(data, num_threads=2)
+        resumed = self.make(data, num_workers=2)
         resumed.load_state_dict(loader.state_dict())
         self.assertEqual(len(iter(resumed)), 2)
         got += [images for _ in range(2) for images, _ in resumed]
@@ -239,7 +239,7 @@ class StateTest(FolderTest):
                                           dtype="int32")
                 seen, states = [], set()
                 for rank in range(4):
-                    loader = self.make(data, shuffle=shuffle, rank=rank, world_size=4,
+                    loader = self.make(data, shuffle=shuffle, world=millrace.World(rank, 4),
                                        tail="uneven")
                     batches = iter(loader)
                     seen += sum((next(batches)[:, 0, 0].tolist() for _ in range(5)), [])
@@ -247,7 +247,7 @@ class StateTest(FolderTest):
                     state = loader.state_dict()
                 self.assertEqual(len(states), 1)
                 for rank in range(2):
-                    loader = self.make(data, shuffle=shuffle, rank=rank, world_size=2,
+                    loader = self.make(data, shuffle=shuffle, world=millrace.World(rank, 2),
                                        batch_size=7, tail="uneven")
                     loader.load_state_dict(state)
                     seen += visited(loader)
@@ -393,7 +393,7 @@ class FilesTest(FolderTest):
         array = numpy.arange(4000 * 4, dtype="int16").reshape(4000, 4)
         array.tofile(self.folder / "x.bin")
         files = {"files": self.folder / "x.bin", "format": "raw", "shape": 4, "dtype": "int16"}
-        loader = millrace.DataLoader(millrace.Files(**files), batch_size=50, num_threads=1)
+        loader = millrace.DataLoader(millrace.Files(**files), batch_size=50, num_workers=1)
         rows = [row for batch in loader for row in batch.numpy().tolist()]
         self.assertEqual(rows, array.tolist())
         stats = loader.stats()  # once: the threads keep reading, and may choose again
@@ -407,12 +407,12 @@ class FilesTest(FolderTest):
             self.assertGreater(reads["measured"]["uring"]["bytes_per_second"], 0)
             self.assertIn(f"reads with {reads['engine']}; measured: posix ", str(stats))
 
-        alone = millrace.DataLoader(millrace.Files(**files), batch_size=50, io_depth=1)
+        alone = millrace.DataLoader(millrace.Files(**files), batch_size=50, prefetch=millrace.Prefetch(io_depth=1))
         next(iter(alone))
         reads = alone.stats()["reads"]
         self.assertEqual((reads["engine"], reads["trials"]), ("posix", 0))
-        with self.assertRaisesRegex(ValueError, "io_depth=0"):
-            millrace.DataLoader(millrace.Files(**files), io_depth=0)
+        with self.assertRaisesRegex(ValueError, "Prefetch.io_depth=0"):
+            millrace.DataLoader(millrace.Files(**files), prefetch=millrace.Prefetch(io_depth=0))
 
     def test_a_folder_of_npy_files_with_classes(self):
         for name, value in (("cat/a", 1), ("cat/b", 2), ("dog/c", 3)):
@@ -503,8 +503,9 @@ class ErrorTest(FolderTest):
             with self.subTest(options), self.assertRaisesRegex(ValueError, sentence):
                 millrace.ImageFolder(root, **options)
         data = millrace.ImageFolder(root)
-        for options, sentence in (({"memory": "1KiB"}, "allows only 1 KiB"),
-                                  ({"memory": "1K"}, "1K"),
+        with self.assertRaisesRegex(ValueError, "Prefetch.memory: '1K' could mean"):
+            millrace.Prefetch(memory="1K")
+        for options, sentence in (({"prefetch": millrace.Prefetch(memory="1KiB")}, "allows only 1 KiB"),
                                   ({"timeout": -1}, "timeout=-1"),
                                   ({"epochs": 0}, "epochs=0 is not an integer of at least 1"),
                                   ({"collate_fn": list}, "transform=")):

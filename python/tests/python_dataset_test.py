@@ -34,7 +34,7 @@ def visited(loader) -> list:
 
 
 def ranks_of(world_size: int, dataset, **options) -> list:
-    return [millrace.DataLoader(dataset, rank=rank, world_size=world_size, **options)
+    return [millrace.DataLoader(dataset, world=millrace.World(rank, world_size), **options)
             for rank in range(world_size)]
 
 
@@ -69,8 +69,8 @@ class ContentTest(unittest.TestCase):
                 time.sleep(0.002 * (index % 3))
                 return super().__getitem__(index)
 
-        fast = millrace.DataLoader(Squares(60), batch_size=4, shuffle=True, num_threads=1)
-        slow = millrace.DataLoader(Slow(60), batch_size=4, shuffle=True, num_threads=4)
+        fast = millrace.DataLoader(Squares(60), batch_size=4, shuffle=True, num_workers=1)
+        slow = millrace.DataLoader(Slow(60), batch_size=4, shuffle=True, num_workers=4)
         self.assertEqual(visited(slow), visited(fast))
 
     def test_no_samples_and_one_sample(self):
@@ -86,7 +86,7 @@ class ContentTest(unittest.TestCase):
                 asked.append(index)
                 return super().__getitem__(index)
 
-        loader = millrace.DataLoader(Counting(100), batch_size=2, prefetch=3, num_threads=2)
+        loader = millrace.DataLoader(Counting(100), batch_size=2, prefetch=millrace.Prefetch(batches=3), num_workers=2)
         batches = iter(loader)
         next(batches)
         deadline = time.monotonic() + 60
@@ -153,7 +153,7 @@ class RankTest(unittest.TestCase):
             self.assertNotEqual(first, second)
 
     def test_partial_shuffling_exchanges_a_part(self):
-        loaders = ranks_of(4, Squares(400), batch_size=10, shuffle="partial", fraction=0.25)
+        loaders = ranks_of(4, Squares(400), batch_size=10, shuffle=millrace.Partial(fraction=0.25))
         for loader in loaders:
             first, second = set(visited(loader)), set(visited(loader))
             self.assertEqual((len(first), len(second)), (100, 100))
@@ -259,7 +259,7 @@ class ErrorTest(unittest.TestCase):
                     release.wait()
                 return super().__getitem__(index)
 
-        batches = iter(millrace.DataLoader(Stuck(10), batch_size=2, timeout=0.3, num_threads=1))
+        batches = iter(millrace.DataLoader(Stuck(10), batch_size=2, timeout=0.3, num_workers=1))
         while not is_stuck.is_set():
             with suppress(TimeoutError):  # if the thread starts slowly, for another sample
                 next(batches)
@@ -267,7 +267,7 @@ class ErrorTest(unittest.TestCase):
             list(batches)  # the first batch may be left
 
     def test_a_batch_that_is_ready_at_the_deadline_is_returned(self):
-        loader = millrace.DataLoader(Squares(2), batch_size=2, num_threads=1)._loader
+        loader = millrace.DataLoader(Squares(2), batch_size=2, num_workers=1)._loader
         clock = mock.Mock(monotonic=mock.Mock(return_value=0))
 
         def wait(seconds):  # it times out, and a batch is ready before it has the lock again
@@ -284,14 +284,14 @@ class ErrorTest(unittest.TestCase):
                                   ({"shuffle": "some"}, "'global'"),
                                   ({"shuffle": "file"}, "dataset of files"),
                                   ({"tail": "cut"}, "uneven"),
-                                  ({"shard": "rack"}, "'node'"),
-                                  ({"rank": 4, "world_size": 4}, "rank 4 of 4"),
-                                  ({"rank": 1}, "together"),
                                   ({"output": "tf"}, "torch, numpy"),
-                                  ({"shuffle": "partial", "fraction": 1.5}, "1.5"),
                                   ({"sampler": [1, 2]}, "DistributedSampler")):
             with self.subTest(options), self.assertRaisesRegex(ValueError, sentence):
                 millrace.DataLoader(Squares(8), **options)
+        with self.assertRaisesRegex(ValueError, "Local.shard='rack': expected .*'node'"):
+            millrace.Local(shard="rack")
+        with self.assertRaisesRegex(ValueError, "rank 4 of 4"):
+            millrace.World(4, 4)
         with self.assertRaisesRegex(TypeError, "__len__"):
             millrace.DataLoader(iter([1, 2]))
 

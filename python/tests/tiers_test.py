@@ -54,12 +54,14 @@ import millrace
 options = json.loads(sys.argv[1])
 dies_at = options.pop("dies_at", None)
 rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", 0))
-if "cache_dir" in options:
-    options["cache_dir"] = options["cache_dir"].replace("RANK", str(rank))
+cache = options.pop("cache")
+if "dir" in cache:
+    cache["dir"] = cache["dir"].replace("RANK", str(rank))
 try:
     # The library that makes files slow wraps calls of the C library; io_uring would bypass it.
     data = millrace.RawFolder("slow", shape=(50, 20), dtype="int32", engine="posix")
-    loader = millrace.DataLoader(data, batch_size=4, shuffle=True, seed=5, num_threads=2, prefetch=2,
+    loader = millrace.DataLoader(data, batch_size=4, shuffle=True, seed=5, num_workers=2,
+                                 prefetch=millrace.Prefetch(batches=2), cache=millrace.Cache(**cache),
                                  output="dict", tail="uneven", **options)
     # If a rank dies, the other continues until it asks that rank for a sample.
     for epoch in range(4 if dies_at is None else 100_000):
@@ -96,7 +98,7 @@ class TiersTest(unittest.TestCase):
     def loader(self, **options) -> millrace.DataLoader:
         # One thread: two may both read the same sample, one for the end of an epoch and one for the
         # start of the next.
-        return millrace.DataLoader(self.data, batch_size=8, shuffle=True, seed=5, num_threads=1, **options)
+        return millrace.DataLoader(self.data, batch_size=8, shuffle=True, seed=5, num_workers=1, **options)
 
     def visit(self, loader) -> list:
         visited = []
@@ -109,7 +111,7 @@ class TiersTest(unittest.TestCase):
 
 class OneRankTest(TiersTest):
     def test_what_fits_is_read_from_the_files_once(self):
-        plain, cached = self.loader(), self.loader(cache_memory="4MiB")
+        plain, cached = self.loader(), self.loader(cache=millrace.Cache(memory="4MiB"))
         for _ in range(3):
             self.assertEqual(self.visit(cached), self.visit(plain))
         cache = cached.stats()["cache"]
@@ -121,28 +123,28 @@ class OneRankTest(TiersTest):
         self.assertNotIn("cache", plain.stats())
 
     def test_a_state_from_mid_epoch_continues_with_the_same_samples(self):
-        one = self.loader(cache_memory="100KiB")
+        one = self.loader(cache=millrace.Cache(memory="100KiB"))
         self.visit(one)
         passing = iter(one)
         for _ in range(5):
             next(passing)
         state = one.state_dict()
         rest = [sample for _ in passing for sample in one.batch.samples.tolist()]
-        other = self.loader(cache_memory="100KiB")
+        other = self.loader(cache=millrace.Cache(memory="100KiB"))
         other.load_state_dict(state)
         self.assertEqual(self.visit(other), rest)
         self.visit(other)
         self.assertGreater(other.stats()["cache"]["memory"]["samples"], 0)
 
     def test_statistics_remain_after_close(self):
-        with self.loader(cache_memory="4MiB") as loader:
+        with self.loader(cache=millrace.Cache(memory="4MiB")) as loader:
             self.visit(loader)
         self.assertEqual(loader.stats()["cache"]["source"]["samples"], COUNT)
 
     def test_nothing_is_left_in_the_directory(self):
         scratch = self.folder / "scratch"
         scratch.mkdir()
-        with self.loader(cache_dir=scratch, cache_disk="10MiB") as loader:
+        with self.loader(cache=millrace.Cache(dir=scratch, disk="10MiB")) as loader:
             self.visit(loader)
             self.visit(loader)
             self.assertEqual(list(scratch.iterdir()), [])
@@ -150,21 +152,23 @@ class OneRankTest(TiersTest):
     def test_a_directory_that_cannot_be_written_is_named(self):
         missing = self.folder / "missing"
         with self.assertRaisesRegex(FileNotFoundError, f"samples cannot be kept in {missing}: "):
-            self.loader(cache_dir=missing, cache_disk="1MiB")
+            self.loader(cache=millrace.Cache(dir=missing, disk="1MiB"))
         file = self.folder / "file"
         file.write_text("")
         with self.assertRaisesRegex(OSError, f"samples cannot be kept in {file}: "):
-            self.loader(cache_dir=file, cache_disk="1MiB")
+            self.loader(cache=millrace.Cache(dir=file, disk="1MiB"))
 
     def test_invalid_options_are_refused(self):
-        with self.assertRaisesRegex(ValueError, "give both cache_dir.* and cache_disk"):
-            self.loader(cache_dir=self.folder)
-        with self.assertRaisesRegex(ValueError, "cache_peers=True .* give cache_memory"):
-            self.loader(cache_peers=True)
+        with self.assertRaisesRegex(ValueError, "Cache: give both dir .* and disk"):
+            millrace.Cache(dir=self.folder)
+        with self.assertRaisesRegex(ValueError, "Cache keeps nothing: give memory"):
+            millrace.Cache(peers=True)
         with self.assertRaisesRegex(ValueError, "list makes its samples in Python"):
-            millrace.DataLoader(list(range(10)), cache_memory="1MiB")
-        with self.assertRaisesRegex(ValueError, "cache_memory=0 "):
-            self.loader(cache_memory=0)
+            millrace.DataLoader(list(range(10)), cache=millrace.Cache(memory="1MiB"))
+        with self.assertRaisesRegex(ValueError, "Cache.memory=0 "):
+            millrace.Cache(memory=0)
+        with self.assertRaisesRegex(ValueError, "Cache.disk: '4G' could mean"):
+            millrace.Cache(dir=self.folder, disk="4G")
 
 
 @unittest.skipUnless(COMPILER, "needs a C compiler for the library that makes files slow")
@@ -193,7 +197,7 @@ class SlowFilesTest(TiersTest):
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob("cache-*.json"))]
 
     def test_samples_on_disk_are_not_read_from_slow_files_again(self):
-        cache, = self.train(1, cache_dir="scratch", cache_disk="10MiB")
+        cache, = self.train(1, cache={"dir": "scratch", "disk": "10MiB"})
         self.assertLess(cache["source"]["samples"], 2 * COUNT)
         self.assertGreater(cache["disk"]["samples"], 2 * COUNT)
         self.assertGreater(cache["disk"]["bytes_per_second"], cache["source"]["bytes_per_second"])
@@ -202,8 +206,8 @@ class SlowFilesTest(TiersTest):
     def test_ranks_that_ask_each_other_read_fewer_files(self):
         # Slower than a rank that answers on a busy machine, and slow enough that neither rank gets
         # far ahead.
-        alone = self.train(2, read_us=100_000, cache_memory="10MiB")
-        together = self.train(2, read_us=100_000, cache_memory="10MiB", cache_peers=True)
+        alone = self.train(2, read_us=100_000, cache={"memory": "10MiB"})
+        together = self.train(2, read_us=100_000, cache={"memory": "10MiB", "peers": True})
         self.assertEqual([len(alone), len(together)], [2, 2])
         self.assertTrue(all(cache["peer"]["samples"] == 0 for cache in alone))
         self.assertGreater(sum(cache["peer"]["samples"] for cache in together), 0)
@@ -217,7 +221,7 @@ class SlowFilesTest(TiersTest):
             for name in ("ended-0", "ended-1", "error-0.txt"):
                 (self.folder / name).unlink(missing_ok=True)
             # Not all samples fit, so there is always one to ask for.
-            self.train(2, cache_memory="128KiB", cache_peers=True, dies_at=[1, 2],
+            self.train(2, cache={"memory": "128KiB", "peers": True}, dies_at=[1, 2],
                        skip_bad_samples=skips)
             self.assertRegex((self.folder / "error-0.txt").read_text(),
                              r"RuntimeError: .*rank 1 .*ended unexpectedly")
@@ -225,7 +229,7 @@ class SlowFilesTest(TiersTest):
     @unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
     def test_a_directory_that_one_rank_cannot_write_is_reported_by_all(self):
         (self.folder / "scratch-0").mkdir()
-        self.train(2, cache_dir="scratch-RANK", cache_disk="1MiB", cache_peers=True)
+        self.train(2, cache={"dir": "scratch-RANK", "disk": "1MiB", "peers": True})
         for rank in (0, 1):
             self.assertRegex((self.folder / f"error-{rank}.txt").read_text(),
                              "FileNotFoundError: rank 1: samples cannot be kept in scratch-1: ")

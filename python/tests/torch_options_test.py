@@ -125,17 +125,25 @@ class RefusedOptions(unittest.TestCase):
         self.refuses("not both", sampler=SequentialSampler(DATA), shuffle=True)
         self.refuses("not both", generator=torch.Generator(), seed=3, shuffle=True)
         self.refuses("prefetch_factor=2", prefetch_factor=2)
-        self.refuses("prefetch_factor=2", prefetch_factor=2, prefetch=3, num_workers=2)
+        self.refuses("prefetch_factor=2", prefetch_factor=2, prefetch=millrace.Prefetch(batches=3),
+                     num_workers=2)
+
+    def test_a_value_of_the_wrong_type_is_named(self):
+        self.refuses(r"cache='4GiB': expected cache=millrace\.Cache\(", TypeError, cache="4GiB")
+        self.refuses(r"prefetch=2: expected prefetch=millrace\.Prefetch\(", TypeError, prefetch=2)
+        self.refuses(r"world=4: expected world=millrace\.World\(", TypeError, world=4)
+        self.refuses(r"shuffle='partly'.*millrace\.Partial", shuffle="partly")
 
     def test_functions_for_worker_processes_are_refused(self):
         self.refuses("worker_init_fn: there are no worker processes", worker_init_fn=print)
 
     def test_numbers_out_of_range_are_named(self):
         for option, value in (("seed", 2**64), ("seed", -1), ("batch_size", 2**70),
-                              ("num_threads", 2**40), ("num_workers", -1), ("prefetch", 2**32),
-                              ("timeout", -1), ("timeout", float("nan"))):
-            self.refuses("num_threads=-1" if option == "num_workers" else f"{option}=",
-                         **{option: value})
+                              ("num_workers", 2**40), ("num_workers", -1), ("timeout", -1),
+                              ("timeout", float("nan"))):
+            self.refuses(f"{option}=", **{option: value})
+        with self.assertRaisesRegex(ValueError, "Prefetch.batches="):
+            millrace.Prefetch(batches=2**32)
         with self.assertRaisesRegex(ValueError, "epoch="):
             millrace.DataLoader(DATA).set_epoch(2**64)
 

@@ -1,5 +1,5 @@
 // Ownership and exchange: the samples that a rank holds on its own disk, and the messages in which
-// ranks exchange some of them. docs/formats/local-storage.md.
+// ranks exchange some of them. docs/formats/shard-storage.md.
 //
 // Ownership outlives the job: a restarted rank reads it. Exchange messages live as long as the job.
 // All ranks run the same build, so another version is refused, not converted.

@@ -34,7 +34,11 @@ data = millrace.RawFolder("train", shape=(3000,), engine="posix")
 state = Path("state.json")
 batches = []
 try:
-    loader = millrace.DataLoader(data, 4, seed=5, output="numpy", **options)
+    shuffle = millrace.Partial(**options["partial"]) if "partial" in options else True
+    cache = millrace.Cache(memory=options["memory"], peers=True) if "memory" in options else None
+    loader = millrace.DataLoader(data, 4, shuffle, seed=5, output="numpy", cache=cache,
+                                 num_workers=options.get("num_workers"),
+                                 prefetch=millrace.Prefetch(options.get("prefetch")))
     if resumes:
         loader.load_state_dict(json.loads(state.read_text()))
     for _ in range(epochs):
@@ -57,7 +61,7 @@ except RuntimeError as error:
     os._exit(1)  # at a normal exit, all ranks would wait for each other
 Path(f"batches-{rank}.json").write_text(json.dumps(batches))
 Path(f"stats-{rank}.json").write_text(json.dumps({
-    "local": loader.stats().get("local"), "cache": loader.stats().get("cache"),
+    "shard": loader.stats().get("shard"), "cache": loader.stats().get("cache"),
     "storage_epoch": loader.storage_epoch if epochs == 0 else None}))
 """
 
@@ -99,7 +103,7 @@ class LoaderTest(unittest.TestCase):
         make_dataset(self.folder / "train")
         self.data = millrace.RawFolder(self.folder / "train", shape=(LENGTH,))
         (self.folder / "train.py").write_text(TRAIN)
-        self.partial = {"shuffle": "partial", "fraction": 0.3, "local_dir": str(self.hosts.local / "samples")}
+        self.partial = {"partial": {"fraction": 0.3, "dir": str(self.hosts.local / "samples")}}
 
     def command(self, ranks_per_host: int, options: dict, blind: bool = False, **environment: str) -> list[str]:
         shell = ["sh", "-c", BLIND, "sh"] if blind else []
@@ -118,7 +122,8 @@ class LoaderTest(unittest.TestCase):
 
     def expected_batches(self, rank: int, ranks: int, epochs: int, first: int = 0, **options) -> list:
         """The batches that one process with this rank reads from the dataset."""
-        with millrace.DataLoader(self.data, 4, seed=5, output="numpy", rank=rank, world_size=ranks, **options) as loader:
+        world = millrace.World(rank, ranks)
+        with millrace.DataLoader(self.data, 4, seed=5, output="numpy", world=world, **options) as loader:
             loader.set_epoch(first)
             return [[loader.batch.epoch, loader.batch.index, loader.batch.samples.tolist(),
                      loader.batch.is_real.tolist()] for _ in range(epochs) for _ in loader]
@@ -128,18 +133,17 @@ class BatchesTest(LoaderTest):
     def test_samples_exchanged_between_hosts_give_the_batches_of_one_process(self):
         batches, stats = self.train(2, {"epochs": EPOCHS, **self.partial})
         for rank in range(6):
-            self.assertEqual(batches[rank], self.expected_batches(rank, 6, EPOCHS, shuffle="partial", fraction=0.3))
-            self.assertGreater(stats[rank]["local"]["samples_sent"], 0)
+            self.assertEqual(batches[rank], self.expected_batches(rank, 6, EPOCHS, shuffle=millrace.Partial(0.3)))
+            self.assertGreater(stats[rank]["shard"]["samples_sent"], 0)
         for name in self.hosts.names:
-            held = self.hosts.run(name, "ls", self.partial["local_dir"]).stdout.split()
+            held = self.hosts.run(name, "ls", self.partial["partial"]["dir"]).stdout.split()
             self.assertEqual(len(held), 2, held)  # those of its own two ranks
 
     def test_samples_from_peers_on_other_hosts_give_the_batches_of_one_process(self):
         compiler = shutil.which("cc") or shutil.which("gcc")
         (self.folder / "slow.c").write_text(SLOW_FILES)
         subprocess.run([compiler, "-shared", "-fPIC", "-o", "slow.so", "slow.c", "-ldl"], cwd=self.folder, check=True)
-        batches, stats = self.train(1, {"epochs": EPOCHS, "shuffle": True, "cache_memory": "10MiB",
-                                        "cache_peers": True, "num_threads": 2, "prefetch": 2},
+        batches, stats = self.train(1, {"epochs": EPOCHS, "memory": "10MiB", "num_workers": 2, "prefetch": 2},
                                     LD_PRELOAD=str(self.folder / "slow.so"))
         for rank in range(3):
             self.assertEqual(batches[rank], self.expected_batches(rank, 3, EPOCHS, shuffle=True))
@@ -164,7 +168,7 @@ class LayoutTest(LoaderTest):
         # A network that only node1 has: the others cannot reach its address there.
         self.hosts.run("node1", "sh", "-ec", "ip link add other type bridge; ip address add 10.99.0.1/16 dev other; "
                        "ip link set other up", check=True)
-        options = {"epochs": 1, "shuffle": True, "cache_memory": "1MiB", "cache_peers": True}
+        options = {"epochs": 1, "memory": "1MiB"}
         batches, _ = self.train(1, options, MILLRACE_INTERFACE="eth0")
         self.assertEqual(batches[2], self.expected_batches(2, 3, 1, shuffle=True))
         done = subprocess.run(self.command(1, options, MILLRACE_INTERFACE="ib9"), **cluster.RUN_OPTIONS)
@@ -208,9 +212,9 @@ class TroubleTest(LoaderTest):
             file.unlink()
         batches, stats = self.train(1, {"epochs": 3, "resumes": True, **self.partial})
         for rank in range(3):
-            expected = self.expected_batches(rank, 3, 3, first=2, shuffle="partial", fraction=0.3)
+            expected = self.expected_batches(rank, 3, 3, first=2, shuffle=millrace.Partial(0.3))
             self.assertEqual(batches[rank], expected[2:])
-            self.assertEqual(stats[rank]["local"]["staged_samples"], 0)
+            self.assertEqual(stats[rank]["shard"]["staged_samples"], 0)
 
     def test_a_killed_rank_is_named_with_its_host(self):
         self.start(trouble="kill 1")

@@ -1,4 +1,4 @@
-"""Writes owned.bin: what rank 1 of 2 holds of six samples in epoch 9. Uses only docs/formats/local-storage.md."""
+"""Writes owned.bin: what rank 1 of 2 holds of six samples in epoch 9. Uses only docs/formats/shard-storage.md."""
 
 import pathlib
 import struct

@@ -1,4 +1,4 @@
-"""Writes staged.bin: two samples that a staging of six has copied. Uses only docs/formats/local-storage.md."""
+"""Writes staged.bin: two samples that a staging of six has copied. Uses only docs/formats/shard-storage.md."""
 
 import pathlib
 import struct

@@ -33,7 +33,7 @@ import sys
 import torch.distributed
 import millrace
 torch.distributed.init_process_group("gloo")
-loader = millrace.DataLoader(millrace.ImageFolder(sys.argv[1], size=64), 8, shuffle="partial", local_dir="/tmp/both")
+loader = millrace.DataLoader(millrace.ImageFolder(sys.argv[1], size=64), 8, shuffle=millrace.Partial(dir="/tmp/both"))
 count = torch.zeros(1, dtype=torch.int64)
 for images, labels in loader:
     count += sum(loader.batch.is_real.tolist())
@@ -144,7 +144,7 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(self.counts_by_epoch(printed), {0: COUNT, 1: COUNT})
 
     def test_torch_finds_its_ranks_next_to_those_of_mpi(self):
-        # docs/guide/cluster.md, torchrun: what to do instead with local_dir.
+        # docs/guide/cluster.md, torchrun: what to do instead with Partial.dir.
         (self.shared / "both.py").write_text(BOTH)
         (self.shared / "both.sbatch").write_text(BOTH_SCRIPT)
         done = self.slurm.sbatch(self.shared / "both.sbatch", str(self.shared / "train"))

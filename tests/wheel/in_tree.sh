@@ -64,8 +64,8 @@ cat >ranks.py <<'PYTHON'
 import millrace
 from millrace.loader._ranks import connect
 rank, size = connect()
-loader = millrace.DataLoader(millrace.RawFolder("/try/raw", shape=(4,)), batch_size=4, shuffle="partial", fraction=0.5,
-                             output="array", local_dir="/try/local")
+loader = millrace.DataLoader(millrace.RawFolder("/try/raw", shape=(4,)), batch_size=4, output="array",
+                             shuffle=millrace.Partial(0.5, dir="/try/shards"))
 print("rank", rank, "of", size, "took", sum(1 for _ in loader), "batches", flush=True)
 PYTHON
 mkdir raw

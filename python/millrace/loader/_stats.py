@@ -16,7 +16,7 @@ class Stats(Dict[str, Any]):
         `measured`, if there was a choice; and why there was none (`refusal`).
     cache (only with a cache): samples, bytes and bytes_per_second of each tier: memory, disk, peer,
         and source (the files).
-    local (only with local_dir): what was exchanged with other ranks (`samples_sent`, `bytes_sent`,
+    shard (only with Partial.dir): what was exchanged with other ranks (`samples_sent`, `bytes_sent`,
         `samples_received`, `bytes_received`), the share of that work that overlapped with training
         (`hidden_share`), how long the rank waited for the exchange (`wait_seconds`) and for other
         ranks (`agreeing_seconds`), what it holds (`held_samples`, `held_bytes`, in a file of
@@ -31,7 +31,7 @@ class Stats(Dict[str, Any]):
                          f"{self['first_bad_sample']}")
         lines += self._read_lines()
         lines += self._cache_lines()
-        lines += self._local_lines()
+        lines += self._shard_lines()
         return "\n".join(lines)
 
     def _read_lines(self) -> List[str]:
@@ -55,16 +55,16 @@ class Stats(Dict[str, Any]):
             lines.append(f"  no more samples are kept on disk: {cache['disk_ended_by']}")
         return lines
 
-    def _local_lines(self) -> List[str]:
-        local = self.get("local")
-        if local is None:
+    def _shard_lines(self) -> List[str]:
+        shard = self.get("shard")
+        if shard is None:
             return []
-        lines = [f"  holds {local['held_samples']:,} samples ({local['held_bytes'] / 1e6:,.1f} MB); sent "
-                 f"{local['samples_sent']:,} ({local['bytes_sent'] / 1e6:,.1f} MB) to other ranks, "
-                 f"{local['hidden_share']:.0%} overlapped with training"]
-        if local["unreadable_samples"]:
-            lines.append(f"  {local['unreadable_samples']:,} samples could not be copied; the first: "
-                         f"{local['first_unreadable']}")
+        lines = [f"  holds {shard['held_samples']:,} samples ({shard['held_bytes'] / 1e6:,.1f} MB); sent "
+                 f"{shard['samples_sent']:,} ({shard['bytes_sent'] / 1e6:,.1f} MB) to other ranks, "
+                 f"{shard['hidden_share']:.0%} overlapped with training"]
+        if shard["unreadable_samples"]:
+            lines.append(f"  {shard['unreadable_samples']:,} samples could not be copied; the first: "
+                         f"{shard['first_unreadable']}")
         return lines
 
     def _first_line(self) -> str:

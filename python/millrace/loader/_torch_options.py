@@ -6,9 +6,10 @@ that would change the training if they were ignored are refused, and the error n
 
 import sys
 from dataclasses import dataclass, replace
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
-from millrace.loader._options import natural
+from millrace.loader._options import Shuffle, natural
+from millrace.loader._world import World
 
 _SUPPORTED_SAMPLERS = ("SequentialSampler, RandomSampler without replacement, SubsetRandomSampler "
                        "and DistributedSampler")
@@ -20,11 +21,10 @@ class Asked:
 
     dataset: Any
     batch_size: Any
-    shuffle: Union[bool, str, None]
+    shuffle: Shuffle
     seed: int
     drop_last: bool
-    rank: Optional[int]
-    world_size: Optional[int]
+    world: Optional[World]
 
 
 def without_samplers(asked: Asked, sampler: Any, batch_sampler: Any, generator: Any) -> Asked:
@@ -53,17 +53,16 @@ def refuse_worker_init(worker_init_fn: Any) -> None:
                          "epoch, in every thread")
 
 
-def pace_of(num_threads: Optional[int], num_workers: Optional[int], prefetch: Optional[int],
+def pace_of(num_workers: Optional[int], batches: Optional[int],
             prefetch_factor: Optional[int]) -> dict[str, Any]:
     """The number of threads and of prefetched batches. 0: the loader chooses."""
-    ahead = prefetch
     if prefetch_factor is not None and num_workers != 0:
-        if prefetch is not None or num_workers is None:
+        if batches is not None or num_workers is None:
             raise ValueError(f"prefetch_factor={prefetch_factor} is per worker: give num_workers too, "
-                             "or prefetch=, the number of batches for all threads together")
-        ahead = prefetch_factor * num_workers
-    return {"thread_count": natural("num_threads", num_threads or num_workers or 0, 4096),
-            "prefetch_batches": natural("prefetch", ahead or 0, 2**32 - 1)}
+                             "or prefetch=millrace.Prefetch(batches=...), for all workers together")
+        batches = prefetch_factor * num_workers
+    return {"thread_count": natural("num_workers", num_workers or 0, 4096),
+            "prefetch_batches": natural("prefetch_factor", batches or 0, 2**32 - 1)}
 
 
 def is_subset(dataset: Any) -> bool:
@@ -105,8 +104,8 @@ def _of_sampler(asked: Asked, sampler: Any) -> Asked:
     if asked.shuffle:
         raise ValueError("give a sampler or shuffle, not both")
     if _is_distributed(sampler):
-        return replace(asked, shuffle=sampler.shuffle, seed=sampler.seed, rank=sampler.rank,
-                       world_size=sampler.num_replicas,
+        return replace(asked, shuffle=sampler.shuffle, seed=sampler.seed,
+                       world=World.find(sampler.rank, sampler.num_replicas),
                        drop_last=asked.drop_last or sampler.drop_last)
     data = _torch_data()
     kind = type(sampler)

@@ -34,8 +34,6 @@ class World:
     def find(cls, rank: Optional[int] = None, size: Optional[int] = None) -> "World":
         """The given numbers; else those of torch.distributed, if it is initialized; else those of the
         launcher's environment; else a single rank."""
-        if (rank is None) != (size is None):
-            raise ValueError("give rank and world_size together, or neither")
         launched = cls.of_environment(os.environ)
         if rank is None or size is None:
             group = _of_torch()
@@ -70,8 +68,7 @@ def _number(environment: Mapping[str, str], name: Optional[str],
         return int(text)
     if or_else is not None:
         return or_else
-    raise ValueError(f"{name}={text!r} in the environment is not a number; unset it, or give rank= "
-                     "and world_size=")
+    raise ValueError(f"{name}={text!r} in the environment is not a number; unset it, or give world=")
 
 
 def _of_torch() -> Optional[tuple[int, int]]:

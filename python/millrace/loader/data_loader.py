@@ -14,14 +14,15 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 from millrace import _trace, trace
 from millrace.loader import _outputs
 from millrace.loader._collate import Collate
 from millrace.loader._native import native
-from millrace.loader._options import (cache_of, connect_ranks, deadline, local_of, natural, positive,
-                                      refuse_cache, shards, shuffle_name, size_of)
+from millrace.loader._options import (Cache, Prefetch, Shuffle, check_type, connect_ranks, deadline,
+                                      natural, positive, refuse_kept_samples, shards, shuffle_of,
+                                      size_of, tiers_of)
 from millrace.loader._pinned import gpu_to_pin_for, then_pin
 from millrace.loader._python_loader import PythonLoader, PythonOptions
 from millrace.loader._ranks import close_at_exit
@@ -39,8 +40,9 @@ class DataLoader:
         with `__len__` and `__getitem__`, whose samples Python threads prefetch.
     batch_size: samples per batch of this rank.
     shuffle: False; True or "global": over the whole dataset; "local": each rank shuffles its own
-        samples; "partial": local, and every epoch a `fraction` of each rank's samples moves to other
-        ranks; "file": shuffles files, and keeps the order of the samples in them.
+        samples; "partial": local, and every epoch a fraction of each rank's samples moves to other
+        ranks; "file": shuffles files, and keeps the order of the samples in them. millrace.Local(...)
+        and millrace.Partial(...) are "local" and "partial" with options.
     seed: together with the epoch, it determines everything that is random.
     drop_last, tail: what to do if the samples do not fill the last step of all ranks. "drop" skips
         them in this epoch; "pad" fills the batches with samples from the start of the epoch
@@ -50,40 +52,33 @@ class DataLoader:
     epochs: the number of epochs of the whole run, counted from epoch 0 even if a state is loaded.
         The loader then neither prefetches nor keeps anything beyond the last one. Iterating once more
         is not an error.
-    num_threads (num_workers): by default tuned to the time that training waits.
-    prefetch: the number of batches to prefetch; by default tuned too, within `memory` ("1GiB", or
-        bytes).
-    io_depth: the most reads that a thread has in flight, if that is faster than one at a time
-        (`engine=` of the dataset; `stats()["reads"]` says which is used). 1: one at a time.
-    cache_memory, cache_dir with cache_disk: how much of this process's memory ("4GiB", or bytes), and
-        of a directory on the host's disk, may keep encoded samples. The order is known, so the
-        samples that are needed soonest are kept. By default, none are.
-    cache_peers: ranks started by mpirun or srun read from each other's caches before they read the
-        files. Every rank must make the loader, and several such loaders in the same order.
-    local_dir: for shuffle="partial", a directory on the host's own disk. Each rank copies its samples
-        into it once and reads them from there. Samples for other ranks move while the epoch trains.
-        The batches are the same as without it. Start several ranks with mpirun or srun; every rank
-        must make the loader and run the same epochs.
-    rank, world_size: by default from torch.distributed if it is initialized, otherwise from the
-        launcher's environment (torchrun, mpirun, srun), otherwise a single rank.
-    shard: for local and partial, who has its own samples: every "rank"; or every "node", whose ranks
-        share them; "both": every rank, out of its node's samples.
-    pin_memory: puts batches into pinned memory, so that copies to a GPU are asynchronous.
+    world: a millrace.World, the rank and the number of ranks. By default from torch.distributed if it
+        is initialized, otherwise from the launcher's environment (torchrun, mpirun, srun), otherwise a
+        single rank.
+    prefetch: a millrace.Prefetch, how far ahead the loader reads.
+    cache: a millrace.Cache, which keeps encoded samples in memory, on a local disk and on other ranks.
+        By default none are kept.
     skip_bad_samples: skip and count samples that cannot be read, instead of raising SampleError.
-    timeout: raise a TimeoutError that names the sample if it is not ready after this many seconds;
-        0: never.
     output: "torch", "numpy" or "array" (neither); by default the first that can be imported. "dict"
         (only for what C++ reads): a dict of the default output by field name, with `sample` and
         `is_real`.
     transform: a Python function that is called with each whole batch.
+
+    torch has these too:
+
+    num_workers: the number of threads that load; by default tuned to the time that training waits. 0:
+        as in torch, the thread that iterates also calls the Python dataset.
+    prefetch_factor: batches to prefetch for each of num_workers.
     collate_fn: makes a batch from a list of samples of a Python dataset.
+    pin_memory: puts batches into pinned memory, so that copies to a GPU are asynchronous.
+    timeout: raise a TimeoutError that names the sample if it is not ready after this many seconds;
+        0: never.
     sampler, batch_sampler, generator: for scripts that use those of torch. A SequentialSampler,
         RandomSampler, SubsetRandomSampler, DistributedSampler, or a BatchSampler of one of them is
         translated into the options above. The seed is the generator's initial_seed().
-    num_workers=0: as in torch, the thread that iterates also calls the Python dataset.
+    worker_init_fn: refused, because there are no worker processes.
     persistent_workers, multiprocessing_context, pin_memory_device, in_order: ignored. Threads persist,
-        there are no processes, and batches always come in order. prefetch_factor: batches to prefetch
-        for each of num_workers.
+        there are no processes, and batches always come in order.
     """
 
     _epoch = 0  # of the next pass
@@ -93,35 +88,32 @@ class DataLoader:
     _began: Optional[float] = None
     _last = 0.0
 
-    def __init__(self, dataset: Any, batch_size: int = 1, shuffle: Union[bool, str, None] = None, *,
-                 fraction: float = 0.1, seed: int = 0, drop_last: bool = False,
-                 tail: Optional[str] = None, epochs: Optional[int] = None,
-                 num_threads: Optional[int] = None,
-                 prefetch: Optional[int] = None, memory: Union[int, str] = "1GiB",
-                 io_depth: int = 32, cache_memory: Union[int, str, None] = None,
-                 cache_dir: Union[str, "os.PathLike[str]", None] = None,
-                 cache_disk: Union[int, str, None] = None, cache_peers: bool = False,
-                 local_dir: Union[str, "os.PathLike[str]", None] = None,
-                 rank: Optional[int] = None, world_size: Optional[int] = None,
-                 shard: str = "rank", pin_memory: bool = False, skip_bad_samples: bool = False,
-                 timeout: float = 60, output: Optional[str] = None,
-                 transform: Optional[Callable[[Any], Any]] = None,
-                 collate_fn: Optional[Callable[[list], Any]] = None, sampler: Any = None,
-                 num_workers: Optional[int] = None, batch_sampler: Any = None,
-                 generator: Any = None, prefetch_factor: Optional[int] = None,
-                 worker_init_fn: Any = None, persistent_workers: bool = False,
-                 multiprocessing_context: Any = None, pin_memory_device: str = "",
-                 in_order: bool = True) -> None:
+    def __init__(self, dataset: Any, batch_size: int = 1, shuffle: Shuffle = None, *,
+                 seed: int = 0, tail: Optional[str] = None, epochs: Optional[int] = None,
+                 world: Optional[World] = None, prefetch: Optional[Prefetch] = None,
+                 cache: Optional[Cache] = None, skip_bad_samples: bool = False,
+                 output: Optional[str] = None, transform: Optional[Callable[[Any], Any]] = None,
+                 # torch's own options:
+                 sampler: Any = None, batch_sampler: Any = None, num_workers: Optional[int] = None,
+                 collate_fn: Optional[Callable[[list], Any]] = None, pin_memory: bool = False,
+                 drop_last: bool = False, timeout: float = 60, worker_init_fn: Any = None,
+                 multiprocessing_context: Any = None, generator: Any = None,
+                 prefetch_factor: Optional[int] = None, persistent_workers: bool = False,
+                 pin_memory_device: str = "", in_order: bool = True) -> None:
         refuse_worker_init(worker_init_fn)
         refuse_iterable(dataset)
-        asked = without_samplers(Asked(dataset, batch_size, shuffle, seed, drop_last, rank, world_size),
+        for name, value, kind in (("world", world, World), ("prefetch", prefetch, Prefetch),
+                                  ("cache", cache, Cache)):
+            check_type(name, value, kind)
+        prefetch = prefetch or Prefetch()
+        asked = without_samplers(Asked(dataset, batch_size, shuffle, seed, drop_last, world),
                                  sampler, batch_sampler, generator)
         self.dataset = dataset = asked.dataset
         self.sampler = sampler
         self._sampler_epoch = epoch_of(sampler)
         self.batch_size = positive("batch_size", asked.batch_size)
-        self.world = World.find(asked.rank, asked.world_size)
-        self.shuffle = shuffle_name(asked.shuffle)
+        self.world = asked.world or World.find()
+        self.shuffle, partial = shuffle_of(asked.shuffle)
         self.tail = tail or ("drop" if asked.drop_last else
                              "uneven" if self.world.size == 1 else "pad")
         self.batch: Any = None  # the last batch returned, with .samples, .is_real, .epoch, .index
@@ -129,40 +121,43 @@ class DataLoader:
         self._kind = _outputs.choose(None if self._is_dict else output)
         self._convert = _outputs.converter(self._kind)
         self._transform = transform
-        shard_count, place = shards(self.world, shard)
-        order = {"shuffle": self.shuffle, "seed": natural("seed", asked.seed), "fraction": float(fraction),
-                 "shard_count": shard_count}
+        shard_count, place = shards(self.world, partial.shard)
+        order = {"shuffle": self.shuffle, "seed": natural("seed", asked.seed),
+                 "fraction": float(partial.fraction), "shard_count": shard_count}
         common = {"rank": place, "world_size": self.world.size, "batch_size": self.batch_size,
                   "tail": self.tail, "skips_bad_samples": bool(skip_bad_samples),
-                  "timeout_seconds": deadline(timeout)}
+                  "timeout_seconds": deadline(timeout),
+                  **pace_of(num_workers, prefetch.batches, prefetch_factor)}
         epoch_count = 0 if epochs is None else positive("epochs", epochs)
-        pace = pace_of(num_threads, num_workers, prefetch, prefetch_factor)
         if pin_memory and self._kind != "torch":
             raise ValueError("pin_memory=True needs output='torch'")
         gpu = gpu_to_pin_for() if pin_memory else None
-        cache = cache_of(cache_memory, cache_dir, cache_disk, cache_peers)
-        self._is_local = local_dir is not None  # this rank holds a shard
+        self._holds_shard = partial.dir is not None
         self._loader: Any
         self._data = read_by_native(dataset)
         if self._data is not None:
             _refuse_collate(dataset, collate_fn)
-            local = local_of(local_dir, self.shuffle, cache)
-            talks = "cache_peers=True" if cache_peers else "local_dir" if self._is_local else ""
+            if self._holds_shard and cache is not None:
+                raise ValueError("Partial.dir already keeps all samples of this rank on its own disk: "
+                                 "remove cache=")
+            talks = ("Partial.dir" if self._holds_shard else
+                     "Cache.peers" if cache is not None and cache.peers else "")
             if talks:
                 connect_ranks(talks, self.world, place)
-            self._loader = native.Loader(self._data._source, self._data._decoder, **order, **common,
-                                         **pace, epoch_count=epoch_count, pins_for_gpu=gpu,
-                                         memory_bytes=size_of(memory),
-                                         io_depth=positive("io_depth", io_depth), **cache, **local)
+            self._loader = native.Loader(
+                self._data._source, self._data._decoder, **order, **common, epoch_count=epoch_count,
+                pins_for_gpu=gpu, memory_bytes=size_of("Prefetch.memory", prefetch.memory),
+                io_depth=prefetch.io_depth, **tiers_of(cache),
+                shard_directory=os.fsencode(partial.dir or ""))
             if talks:
                 close_at_exit(self._loader)
             self._warn_of_skew(place)
         else:  # never prefetches into the next epoch, so epoch_count does not matter
-            refuse_cache(dataset, cache, local_dir)
-            if num_workers != 0 or num_threads is not None:
+            refuse_kept_samples(dataset, cache, partial)
+            if num_workers != 0:
                 # More threads would only wait for the GIL.
-                pace["thread_count"] = pace["thread_count"] or min(4, os.cpu_count() or 1)
-            self._loader = self._open_python(order, {**common, **pace}, collate_fn, gpu is not None)
+                common["thread_count"] = common["thread_count"] or min(4, os.cpu_count() or 1)
+            self._loader = self._open_python(order, common, collate_fn, gpu is not None)
 
     def _warn_of_skew(self, place: int) -> None:
         # Only one rank warns: if one shard is sorted by class, all are.
@@ -174,7 +169,7 @@ class DataLoader:
                 warnings.warn(warning, stacklevel=3)
 
     def _warn_of_restaging(self, advice: str = "") -> None:
-        warning = self._loader.restaged() if self._is_local and self.world.rank == 0 else None
+        warning = self._loader.restaged() if self._holds_shard and self.world.rank == 0 else None
         if warning is not None:
             warnings.warn(warning + advice, stacklevel=3)
 
@@ -245,14 +240,14 @@ class DataLoader:
     @property
     def storage_epoch(self) -> Optional[int]:
         """The epoch whose samples the shard storage of the ranks holds, the same on all ranks. None if
-        it is empty, and without local_dir. A job that restarts without a state continues there with
+        it is empty, and without Partial.dir. A job that restarts without a state continues there with
         `loader.set_epoch(loader.storage_epoch)`."""
-        return self._loader.storage_epoch if self._is_local else None
+        return self._loader.storage_epoch if self._holds_shard else None
 
     def state_dict(self) -> dict:
         """The position of the job after the batches returned so far: a few numbers, the same on all
         ranks. A job that loads it continues exactly there, even with another number of threads,
-        another batch_size or (without local_dir) another number of ranks."""
+        another batch_size or (without Partial.dir) another number of ranks."""
         is_between = self._pass is None or self._pass.is_over
         if is_between and not self._is_resumed:
             return json.loads(self._loader.state_at(self._epoch, 0))
@@ -260,7 +255,7 @@ class DataLoader:
 
     def load_state_dict(self, state: dict) -> None:
         """Makes the next pass continue at `state`. Refuses a state of another dataset, seed or shuffle.
-        With local_dir, every rank must make this call. If a rank holds the samples of another epoch,
+        With Partial.dir, every rank must make this call. If a rank holds the samples of another epoch,
         it reads the missing ones from the dataset and warns."""
         self._loader.restore(json.dumps(state))
         self._warn_of_restaging()

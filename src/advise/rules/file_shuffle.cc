@@ -54,7 +54,7 @@ Judged judge_file_shuffle(const analyze::Profile& profile, const Machine& machin
               "shuffle samples, not files: interleave(cycle_length=16) over files, then "
               ".shuffle(buffer_size=10000); the buffer must hold the samples of several files")
           .loader(
-              "use millrace.DataLoader(..., shuffle=\"partial\", fraction=0.1): it reorders "
+              "use millrace.DataLoader(..., shuffle=millrace.Partial(fraction=0.1)): it reorders "
               "samples every epoch, and takes a tenth of them from other ranks")
           .any("ignore this if a buffer in memory shuffles the samples after reading")
           .take();

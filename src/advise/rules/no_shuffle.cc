@@ -42,7 +42,7 @@ Judged judge_no_shuffle(const analyze::Profile& profile, const Machine& machine)
               "reshuffle_each_iteration=True) on the list of files, and shuffle(10000) on the "
               "samples")
           .loader(
-              "use millrace.DataLoader(..., shuffle=\"partial\", fraction=0.1): it reorders "
+              "use millrace.DataLoader(..., shuffle=millrace.Partial(fraction=0.1)): it reorders "
               "samples every epoch, and moves a tenth of them between ranks")
           .any(
               "ignore this if samples are shuffled in memory after reading, or if this is an "

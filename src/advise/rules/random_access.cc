@@ -71,8 +71,8 @@ Judged judge_random_access(const analyze::Profile& profile, const Machine& machi
               "shuffle in two steps: shuffle() the list of files, read each sequentially, then "
               "shuffle(10000)")
           .loader(
-              "use partial local shuffling: millrace.DataLoader(..., shuffle=\"partial\", "
-              "fraction=0.1); each rank keeps its shard on local storage, and exchanges a tenth of "
+              "use partial local shuffling: millrace.DataLoader(..., shuffle=millrace.Partial("
+              "fraction=0.1)); each rank keeps its shard on local storage, and exchanges a tenth of "
               "it per epoch")
           .store("millrace store: random reads from the memory and local disks of the hosts")
           .take();

@@ -1,5 +1,5 @@
 // The message that carries samples from one rank to another in a round of an exchange.
-// docs/formats/local-storage.md.
+// docs/formats/shard-storage.md.
 #pragma once
 
 #include <cstdint>

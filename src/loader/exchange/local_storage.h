@@ -1,6 +1,6 @@
 // LocalStorage: the encoded samples that one rank holds in its own directory.
 //
-// One file has the samples and another their places (docs/formats/local-storage.md). Samples that
+// One file has the samples and another their places (docs/formats/shard-storage.md). Samples that
 // arrive for the next epoch go to places that this epoch does not use, so that a crash at any
 // moment leaves this epoch intact; places are reused an epoch later. Each rank prepares the next
 // epoch alone, and commits it when all have prepared it (settle.h): a rank that is lost in between
@@ -39,7 +39,7 @@ namespace millrace::loader {
 
 class LocalStorage {
  public:
-  // Creates it if it is missing, accessible only to this user (docs/formats/local-storage.md).
+  // Creates it if it is missing, accessible only to this user (docs/formats/shard-storage.md).
   // Fails if another process uses it, if it belongs to another user or job, or if it is damaged.
   static Result<std::unique_ptr<LocalStorage>> open(const StorageOptions& options);
 

@@ -1,5 +1,5 @@
 // Ownership: which sample a rank holds in which slot in an epoch, and where its bytes are; and the
-// file that stores this. docs/formats/local-storage.md.
+// file that stores this. docs/formats/shard-storage.md.
 #pragma once
 
 #include <cstdint>

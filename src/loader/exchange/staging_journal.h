@@ -3,7 +3,7 @@
 //
 // An entry counts only if it is complete, and is written only after its sample is durable. A
 // journal that is missing, damaged or of another dataset is ignored: the samples are then copied
-// again, which is never wrong. docs/formats/local-storage.md.
+// again, which is never wrong. docs/formats/shard-storage.md.
 #pragma once
 
 #include <cstdint>
