@@ -15,7 +15,7 @@
 #include "base/terminal.h"
 #include "bench/measure.h"
 #include "bench/must.h"
-#include "comm/threads.h"
+#include "comm/testing/threads.h"
 #include "loader/tiers/tiered_source.h"
 
 namespace millrace::bench {

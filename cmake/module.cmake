@@ -1,14 +1,16 @@
 # Modules: the libraries of src/.
 #
-# millrace_module(NAME HEADERS h... [SOURCES cc...] [TESTS cc...] [DEPENDS module...] [LIBRARIES target...])
+# millrace_module(NAME HEADERS h... [SOURCES cc...] [TESTS cc...] [DEPENDS module...] [LIBRARIES target...]
+#                 [TEST_DEPENDS module...])
 #   makes the static library millrace_<NAME> (without SOURCES, an interface library), which other modules link as
 #   millrace::<NAME>, and one test program, <NAME>_test. Each header without a source of the same name is compiled alone
 #   (target all_verify_interface_header_sets), to show that it includes what it needs. Any other header is the first
-#   include of its source (tools/check_headers.py), which shows the same.
+#   include of its source (tools/check_headers.py), which shows the same. What only tests and benchmarks use is in the
+#   folder testing/ and in a module of its own, <NAME>_testing, which tests name in TEST_DEPENDS.
 # tools/layers.txt lists the modules that a module may depend on; a test checks the includes against it.
 
 function(millrace_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 module "" "" "HEADERS;SOURCES;TESTS;DEPENDS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 module "" "" "HEADERS;SOURCES;TESTS;DEPENDS;LIBRARIES;TEST_DEPENDS")
   set(target millrace_${name})
   if(module_SOURCES)
     add_library(${target} STATIC)
@@ -33,6 +35,9 @@ function(millrace_module name)
   target_link_libraries(${target} ${scope} ${module_DEPENDS} ${module_LIBRARIES})
   set_target_properties(${target} PROPERTIES
     VERIFY_INTERFACE_HEADER_SETS ON INTERFACE_HEADER_SETS_TO_VERIFY lone_headers)
+  if(name MATCHES "_testing$")
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
   if(MILLRACE_UNITY AND module_SOURCES)
     millrace_unity(${target})
   endif()
@@ -43,7 +48,9 @@ function(millrace_module name)
   endif()
   if(MILLRACE_TESTS AND module_TESTS)
     add_executable(${name}_test ${module_TESTS})
-    target_link_libraries(${name}_test PRIVATE millrace::${name} GTest::gmock GTest::gtest_main)
+    list(TRANSFORM module_TEST_DEPENDS PREPEND millrace::)
+    target_link_libraries(${name}_test PRIVATE
+      millrace::${name} ${module_TEST_DEPENDS} GTest::gmock GTest::gtest_main)
     # Test code runs only once, and optimising it doubles the time to compile it with sanitizers.
     target_compile_options(${name}_test PRIVATE -O0)
     millrace_unity(${name}_test)

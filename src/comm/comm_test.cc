@@ -7,10 +7,10 @@
 #include <optional>
 #include <thread>
 
-#include "comm/comm_contract.h"
-#include "comm/messages_contract.h"
 #include "comm/single.h"
-#include "comm/threads.h"
+#include "comm/testing/comm_contract.h"
+#include "comm/testing/messages_contract.h"
+#include "comm/testing/threads.h"
 
 namespace millrace::comm {
 namespace {

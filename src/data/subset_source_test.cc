@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "data/source_contract.h"
+#include "data/testing/source_contract.h"
 
 namespace millrace::data {
 namespace {

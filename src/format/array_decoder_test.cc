@@ -6,7 +6,7 @@
 
 #include "format/npy.h"
 #include "format/tfrecord.h"
-#include "io/memory.h"
+#include "io/testing/memory_engine.h"
 
 namespace millrace::format {
 namespace {

@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "base/temporary_directory.h"
-#include "io/memory.h"
+#include "io/testing/memory_engine.h"
 
 namespace millrace::format {
 namespace {

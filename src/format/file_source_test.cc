@@ -6,9 +6,9 @@
 #include <fstream>
 
 #include "base/temporary_directory.h"
-#include "data/source_contract.h"
+#include "data/testing/source_contract.h"
 #include "format/array_decoder.h"
-#include "io/memory.h"
+#include "io/testing/memory_engine.h"
 
 namespace millrace::format {
 namespace {

@@ -4,12 +4,7 @@
 
 #include "base/spelling.h"
 #include "base/text.h"
-#include "format/indexed.h"
-#include "format/npy.h"
-#include "format/npz.h"
-#include "format/raw.h"
-#include "format/tar.h"
-#include "format/tfrecord.h"
+#include "format/formats.h"
 
 namespace millrace::format {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/temporary_directory.h"
-#include "io/memory.h"
+#include "io/testing/memory_engine.h"
 
 namespace millrace::format {
 namespace {

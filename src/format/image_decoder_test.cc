@@ -10,7 +10,7 @@
 
 #include "format/jpeg.h"
 #include "format/png.h"
-#include "format/test_images.h"
+#include "format/testing/test_images.h"
 
 namespace millrace::format {
 namespace {

@@ -7,6 +7,7 @@
 #include "base/crc32c.h"
 #include "base/text.h"
 #include "format/appender.h"
+#include "format/formats.h"
 #include "wire/indexed_file.h"
 
 namespace millrace::format {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
 
 #include "format/format.h"
 
@@ -18,8 +17,5 @@ std::filesystem::path index_path_of(const std::filesystem::path& data_path);
 // the length of the data file.
 Result<data::FileSamples> parse_indexed(ByteView index_file, ByteView data_head,
                                         uint64_t data_bytes);
-
-// When writing, a second field "label" with one int32 or int64 becomes the label.
-std::unique_ptr<Format> make_indexed(const FormatOptions& options);
 
 }  // namespace millrace::format

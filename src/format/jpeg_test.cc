@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "format/collected_rows.h"
-#include "format/test_images.h"
+#include "format/testing/collected_rows.h"
+#include "format/testing/test_images.h"
 
 namespace millrace::format {
 namespace {

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "format/appender.h"
+#include "format/formats.h"
 
 namespace millrace::format {
 namespace {

@@ -5,7 +5,6 @@
 // there is one. Pickled objects are never loaded: that would run foreign code.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "data/array.h"
@@ -34,7 +33,5 @@ Result<data::ArrayView> parse_npy(ByteView file);
 // A header of version 1, as numpy writes it; its length is a multiple of 64. Fails for bfloat16,
 // which NumPy does not have.
 Result<std::string> npy_header(data::ElementType type, const data::Shape& shape);
-
-std::unique_ptr<Format> make_npy(const FormatOptions& options);
 
 }  // namespace millrace::format

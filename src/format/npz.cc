@@ -1,8 +1,11 @@
-#include "format/npz.h"
-
+// npz: NumPy's zip file of named arrays. A sample is a file with several arrays.
+//
+// Members may be stored or deflated; their checksums are verified. Deflated members need zlib, and
+// are an error in a build without it.
 #include "base/gzip.h"
 #include "base/text.h"
 #include "format/appender.h"
+#include "format/formats.h"
 #include "format/npy.h"
 #include "format/zip.h"
 

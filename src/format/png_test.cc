@@ -7,8 +7,8 @@
 #include <zlib.h>
 #endif
 
-#include "format/collected_rows.h"
-#include "format/test_images.h"
+#include "format/testing/collected_rows.h"
+#include "format/testing/test_images.h"
 
 namespace millrace::format {
 namespace {

@@ -1,6 +1,6 @@
-#include "format/raw.h"
-
+// raw: plain bytes. A sample is a file, or a record of fixed length in a file.
 #include "format/appender.h"
+#include "format/formats.h"
 
 namespace millrace::format {
 namespace {

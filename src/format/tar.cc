@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "format/appender.h"
+#include "format/formats.h"
 #include "format/window.h"
 
 namespace millrace::format {

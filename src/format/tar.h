@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -63,7 +62,5 @@ struct MemberName {
   std::string_view field;
 };
 std::optional<MemberName> split_member_name(std::string_view path);
-
-std::unique_ptr<Format> make_tar(const FormatOptions& options);
 
 }  // namespace millrace::format

@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "format/appender.h"
+#include "format/formats.h"
 #include "format/window.h"
 
 namespace millrace::format {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 
@@ -28,7 +27,5 @@ std::string frame_tfrecord(ByteView payload);
 // A tf.train.Example in the wire format of Protocol Buffers.
 Status parse_example(ByteView payload, SampleFields& fields);
 Result<std::string> make_example(std::span<const Field> fields);
-
-std::unique_ptr<Format> make_tfrecord(const FormatOptions& options);
 
 }  // namespace millrace::format

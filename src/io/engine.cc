@@ -3,7 +3,6 @@
 #include "base/spelling.h"
 #include "base/text.h"
 #include "io/engines.h"
-#include "io/memory.h"
 
 namespace millrace::io {
 namespace {
@@ -15,7 +14,7 @@ struct EngineEntry {
 
 constexpr EngineEntry kEngines[] = {
     {"auto", &open_auto},     {"posix", &open_posix}, {"direct", &open_direct},
-    {"mapped", &open_mapped}, {"uring", &open_uring}, {"memory", &open_memory},
+    {"mapped", &open_mapped}, {"uring", &open_uring},
 };
 
 }  // namespace

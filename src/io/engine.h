@@ -1,4 +1,4 @@
-// Engine: a way to move bytes between memory and files: posix, direct, mapped, io_uring or memory.
+// Engine: a way to move bytes between memory and files: posix, direct, mapped or io_uring.
 // The engine `auto` has both posix and io_uring and leaves the choice to the caller, who can
 // measure.
 //
@@ -108,7 +108,7 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  // "auto", "posix", "direct", "mapped", "uring", "memory"
+  // "auto", "posix", "direct", "mapped", "uring"; "memory" in tests
   virtual std::string_view name() const = 0;
   virtual EngineWays ways() const { return {.one_at_a_time = name()}; }
 

@@ -6,4 +6,3 @@
 #pragma once
 
 #include "io/engine.h"
-#include "io/memory.h"

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "data/subset_source.h"
-#include "loader/pipeline/fakes.h"
+#include "loader/testing/fakes.h"
 
 namespace millrace::loader {
 namespace {

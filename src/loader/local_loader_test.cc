@@ -13,7 +13,7 @@
 #include "base/temporary_directory.h"
 #include "comm/single.h"
 #include "data/fingerprint.h"
-#include "loader/exchange/test_data.h"
+#include "loader/testing/shard_job.h"
 
 namespace millrace::loader {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/temporary_directory.h"
 #include "loader/loader.h"
-#include "loader/pipeline/fakes.h"
+#include "loader/testing/fakes.h"
 
 namespace millrace::loader {
 namespace {

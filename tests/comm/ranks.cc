@@ -33,10 +33,10 @@
 
 #include "base/clock.h"
 #include "base/crc32c.h"
-#include "comm/comm_contract.h"
 #include "comm/connect.h"
 #include "comm/messages.h"
-#include "comm/messages_contract.h"
+#include "comm/testing/comm_contract.h"
+#include "comm/testing/messages_contract.h"
 
 namespace millrace::comm {
 namespace {

@@ -2,7 +2,7 @@
 // is the file. Only whole records are read; written one by one, they give the same file.
 #include <cstring>
 
-#include "format/raw.h"
+#include "format/format.h"
 #include "tests/fuzz/sample_format.h"
 
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "format/format.h"
-#include "io/memory.h"
+#include "io/testing/memory_engine.h"
 
 namespace millrace::format {
 

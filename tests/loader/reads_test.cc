@@ -9,7 +9,7 @@
 
 #include "base/temporary_directory.h"
 #include "format/file_source.h"
-#include "io/memory.h"
+#include "io/testing/memory_engine.h"
 #include "loader/loader.h"
 
 namespace millrace::loader {

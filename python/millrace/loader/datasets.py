@@ -274,7 +274,7 @@ class Files(Dataset):
         self._adds_label = fields is None
         self._source = native.open_files(paths=paths, directory=directory, format=format or "",
                                          record_bytes=record_bytes, rows=rows,
-                                         engine=_engine(engine))
+                                         engine=engine)
         if shape is not None:
             self._decoder = decoder
         elif fields is None and self._source.element is not None:
@@ -369,13 +369,7 @@ def _open_folder(root: str, extensions: Iterable[str], has_classes: bool, format
                  engine: str = "auto") -> Any:
     # As bytes: file names need not be UTF-8.
     return native.open_folder(os.fsencode(root), list(extensions), has_classes, format,
-                              _engine(engine))
-
-
-def _engine(name: str) -> str:
-    if name == "memory":  # only for C++ tests
-        raise ValueError("engine='memory': expected 'auto', 'posix', 'mapped', 'direct' or 'uring'")
-    return name
+                              engine)
 
 
 def _paths_of(files: Union[PathLike, Iterable[PathLike]]) -> tuple:

@@ -14,7 +14,7 @@
 #include "base/temporary_directory.h"
 #include "loader/exchange/held_shard.h"
 #include "loader/exchange/settle.h"
-#include "loader/exchange/test_data.h"
+#include "loader/testing/shard_job.h"
 
 namespace millrace::loader {
 namespace {

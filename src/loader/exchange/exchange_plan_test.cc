@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "loader/exchange/test_data.h"
+#include "loader/testing/shard_job.h"
 
 namespace millrace::loader {
 namespace {

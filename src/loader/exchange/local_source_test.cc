@@ -9,12 +9,12 @@
 
 #include "base/file.h"
 #include "base/temporary_directory.h"
-#include "data/source_contract.h"
+#include "data/testing/source_contract.h"
 #include "loader/exchange/exchange.h"
 #include "loader/exchange/settle.h"
 #include "loader/exchange/staging.h"
-#include "loader/exchange/test_data.h"
 #include "loader/loader.h"
+#include "loader/testing/shard_job.h"
 
 namespace millrace::loader {
 namespace {

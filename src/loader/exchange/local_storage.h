@@ -23,19 +23,45 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/base.h"
 #include "base/file.h"
 #include "base/result.h"
 #include "data/sample.h"
-#include "loader/exchange/free_extents.h"
 #include "loader/exchange/ownership.h"
 #include "loader/exchange/staging_journal.h"
 
 namespace millrace::loader {
+
+struct FileExtent {
+  uint64_t offset_bytes = 0;
+  uint64_t size_bytes = 0;
+};
+
+// The free parts of a file. Takes the smallest one that is large enough or, if there is none, the
+// end of the file. Parts are not freed one by one: reset() declares what is in use, which also
+// joins adjacent free parts.
+class FreeExtents {
+ public:
+  static constexpr uint64_t kAlignBytes = 64;
+
+  // Where `size_bytes` can be written. REQUIRES: size_bytes < 2^62
+  uint64_t take(uint64_t size_bytes);
+
+  // Everything outside of `used` becomes free. The file ends after the last used part.
+  void reset(std::vector<FileExtent> used);
+
+  uint64_t end_bytes() const { return end_bytes_; }
+
+ private:
+  std::set<std::pair<uint64_t, uint64_t>> free_;  // size, offset
+  uint64_t end_bytes_ = 0;
+};
 
 class LocalStorage {
  public:

@@ -9,7 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
 #include "base/temporary_directory.h"
-#include "loader/exchange/test_data.h"
+#include "loader/testing/shard_job.h"
 
 namespace millrace::loader {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/crc32c.h"
 #include "base/temporary_directory.h"
 #include "loader/exchange/exchange_plan.h"
-#include "loader/exchange/test_data.h"
+#include "loader/testing/shard_job.h"
 
 namespace millrace::loader {
 namespace {

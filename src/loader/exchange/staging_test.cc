@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/temporary_directory.h"
 #include "comm/single.h"
-#include "loader/exchange/test_data.h"
+#include "loader/testing/shard_job.h"
 
 namespace millrace::loader {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "loader/loader.h"
-#include "loader/pipeline/fake_loaders.h"
+#include "loader/testing/fake_loaders.h"
 
 namespace millrace::loader {
 namespace {

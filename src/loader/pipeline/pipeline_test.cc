@@ -14,7 +14,7 @@
 
 #include "base/cpus.h"
 #include "loader/loader.h"
-#include "loader/pipeline/fake_loaders.h"
+#include "loader/testing/fake_loaders.h"
 
 namespace millrace::loader {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 #include "base/temporary_directory.h"
-#include "io/memory.h"
+#include "io/testing/memory_engine.h"
 
 namespace millrace::loader {
 namespace {

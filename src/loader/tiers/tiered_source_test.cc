@@ -6,10 +6,10 @@
 #include <thread>
 
 #include "base/random.h"
-#include "comm/threads.h"
-#include "data/source_contract.h"
-#include "io/memory.h"
-#include "loader/pipeline/fakes.h"
+#include "comm/testing/threads.h"
+#include "data/testing/source_contract.h"
+#include "io/testing/memory_engine.h"
+#include "loader/testing/fakes.h"
 
 namespace millrace::loader {
 namespace {

@@ -1,4 +1,4 @@
-#include "comm/threads.h"
+#include "comm/testing/threads.h"
 
 #include <algorithm>
 #include <cassert>

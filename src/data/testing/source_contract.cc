@@ -1,4 +1,4 @@
-#include "data/source_contract.h"
+#include "data/testing/source_contract.h"
 
 #include <algorithm>
 #include <atomic>

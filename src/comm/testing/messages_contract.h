@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "comm/comm_contract.h"
+#include "comm/testing/comm_contract.h"
 
 namespace millrace::comm {
 

@@ -1,4 +1,4 @@
-#include "comm/threads.h"
+#include "comm/testing/threads.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -35,7 +35,7 @@ struct FaultPlan {
   uint64_t disk_bytes = std::numeric_limits<uint64_t>::max();  // for all files; then ENOSPC
 };
 
-struct MemoryFile;   // in memory.cc
+struct MemoryFile;   // in memory_engine.cc
 struct MemoryState;  // likewise
 
 class MemoryEngine final : public Engine {
@@ -62,7 +62,5 @@ class MemoryEngine final : public Engine {
  private:
   std::shared_ptr<MemoryState> state_;  // shared with readers and writers, which may outlive it
 };
-
-Result<std::unique_ptr<Engine>> open_memory();
 
 }  // namespace millrace::io

@@ -1,4 +1,4 @@
-#include "io/engine_contract.h"
+#include "io/testing/engine_contract.h"
 
 #include <algorithm>
 #include <thread>

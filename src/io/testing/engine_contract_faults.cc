@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "io/engine_contract.h"
+#include "io/testing/engine_contract.h"
 
 namespace millrace::io {
 namespace {

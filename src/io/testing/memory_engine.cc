@@ -1,4 +1,4 @@
-#include "io/memory.h"
+#include "io/testing/memory_engine.h"
 
 #include <algorithm>
 #include <array>
@@ -312,10 +312,6 @@ uint64_t MemoryEngine::transfer_count() const {
 uint64_t MemoryEngine::interrupted_count() const {
   const std::lock_guard lock(state_->mutex);
   return state_->interrupted;
-}
-
-Result<std::unique_ptr<Engine>> open_memory() {
-  return std::unique_ptr<Engine>(std::make_unique<MemoryEngine>());
 }
 
 }  // namespace millrace::io

@@ -1,11 +1,11 @@
-#include "io/memory.h"
+#include "io/testing/memory_engine.h"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <thread>
 
-#include "io/engine_contract.h"
+#include "io/testing/engine_contract.h"
 
 namespace millrace::io {
 namespace {

@@ -1,4 +1,4 @@
-#include "comm/comm_contract.h"
+#include "comm/testing/comm_contract.h"
 
 #include <bit>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "loader/exchange/test_data.h"
+#include "loader/testing/shard_job.h"
 
 #include <fmt/core.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "comm/messages.h"
-#include "comm/threads.h"
+#include "comm/testing/threads.h"
 #include "loader/exchange/exchange.h"
 #include "loader/exchange/settle.h"
 #include "loader/exchange/staging.h"

@@ -1,4 +1,4 @@
-#include "comm/messages_contract.h"
+#include "comm/testing/messages_contract.h"
 
 #include <atomic>
 #include <chrono>

@@ -1,5 +1,5 @@
 // Checks that the contract accepts a correct source and detects every violation.
-#include "data/source_contract.h"
+#include "data/testing/source_contract.h"
 
 #include <gmock/gmock.h>
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "loader/loader.h"
-#include "loader/pipeline/fakes.h"
+#include "loader/testing/fakes.h"
 
 namespace millrace::loader {
 
