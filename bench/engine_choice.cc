@@ -102,7 +102,7 @@ void drop(const Samples& samples) {
 struct Cost {
   double samples_per_second = 0;
   double cpu_s_per_1k = 1e300;
-  loader::ReadStats reads;
+  loader::pipeline::ReadStats reads;
 };
 
 Cost run_once(const Samples& samples, const Way& way, uint32_t threads, uint64_t epochs) {

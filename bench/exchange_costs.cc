@@ -38,7 +38,7 @@ namespace millrace::bench {
 namespace {
 
 using namespace std::chrono_literals;
-using namespace millrace::loader;
+using namespace millrace::loader::exchange;
 
 constexpr uint64_t kSampleBytes = 100'000;
 constexpr uint64_t kSamplesPerRank = 2560;
@@ -55,9 +55,9 @@ void compute(std::chrono::nanoseconds time) {
   }
 }
 
-Status stage(LocalStorage& storage, comm::Comm& comm) {
+Status stage(ShardStorage& storage, comm::Comm& comm) {
   const StorageOptions& options = storage.options();
-  const Shards shards(options.order.sample_count, options.order.shard_count);
+  const loader::order::Shards shards(options.order.sample_count, options.order.shard_count);
   std::string bytes(kSampleBytes, '\0');
   Random random(options.rank);
   const auto put_all = [&]() -> Status {
@@ -81,7 +81,7 @@ struct Floor {
 };
 
 // One window of samples, as many as a message of the exchange holds.
-constexpr uint64_t kWindow = ExchangePlan::kSamplesPerMessage;
+constexpr uint64_t kWindow = Plan::kSamplesPerMessage;
 
 void trade(int peer, std::string& mine, std::string& theirs) {
   std::vector<MPI_Request> requests(2 * kWindow);
@@ -135,7 +135,7 @@ struct Cost {
 };
 
 Result<Cost> epoch_cost(Exchange& exchange, int iterations) {
-  const ExchangeStats before = exchange.stats();
+  const Stats before = exchange.stats();
   const auto cpu_before = process_cpu_time();
   RETURN_IF_ERROR(exchange.start());
   for (int i = 0; i < iterations; ++i) {
@@ -145,7 +145,7 @@ Result<Cost> epoch_cost(Exchange& exchange, int iterations) {
     compute(30ms);
   }
   RETURN_IF_ERROR(exchange.finish());
-  const ExchangeStats after = exchange.stats();
+  const Stats after = exchange.stats();
   const auto samples = static_cast<double>(after.samples_sent - before.samples_sent);
   const double worked = ms(after.moving - before.moving + after.preparing - before.preparing);
   return Cost{
@@ -163,8 +163,8 @@ Status measure(comm::Comm& comm, const std::filesystem::path& directory) {
   }
   const uint32_t rank = comm::index_of(comm.rank());
   ASSIGN_OR_RETURN(const auto storage,
-                   LocalStorage::open({.directory = directory / "storage",
-                                       .order = {.shuffle = Shuffle::kPartial,
+                   ShardStorage::open({.directory = directory / "storage",
+                                       .order = {.shuffle = loader::order::Shuffle::kPartial,
                                                  .sample_count = kSamplesPerRank * comm.size(),
                                                  .seed = 1,
                                                  .shard_count = comm.size(),

@@ -119,7 +119,7 @@ class Floor {
   Floor(const Samples& samples, uint32_t thread_count, uint64_t epochs)
       : samples_(samples), thread_count_(thread_count) {
     if (samples.files.size() == 1) file_ = must(File::open(samples.files[0], O_RDONLY));
-    memory_ = must(loader::BatchMemory({.buffer_bytes = kRingBytes}).take());
+    memory_ = must(loader::pipeline::BatchMemory({.buffer_bytes = kRingBytes}).take());
     // Touches the pages before the clock starts.
     std::fill_n(memory_.get(), kRingBytes, std::byte{0});
     auto loader = must(Loader::open(options()));

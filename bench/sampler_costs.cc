@@ -21,15 +21,14 @@
 #include "base/file.h"
 #include "base/permutation.h"
 #include "bench/measure.h"
-#include "loader/exchange/exchange_plan.h"
+#include "loader/exchange/plan.h"
 #include "loader/order/order.h"
 
 namespace millrace::bench {
 namespace {
 
-using loader::Order;
-using loader::OrderOptions;
-using loader::Shuffle;
+using loader::order::Order;
+using loader::order::Shuffle;
 
 constexpr uint64_t kBatch = 256;
 constexpr uint32_t kRanks = 8;
@@ -41,11 +40,11 @@ uint64_t index_count(uint64_t sample_count) {
 }
 
 std::unique_ptr<Order> order_of(Shuffle shuffle, uint64_t sample_count) {
-  OrderOptions options{.shuffle = shuffle,
-                       .sample_count = sample_count,
-                       .seed = 1,
-                       .shard_count = kRanks,
-                       .fraction = 0.1};
+  loader::order::Options options{.shuffle = shuffle,
+                                 .sample_count = sample_count,
+                                 .seed = 1,
+                                 .shard_count = kRanks,
+                                 .fraction = 0.1};
   if (shuffle == Shuffle::kFile) {
     for (uint64_t begin = 0; begin < sample_count; begin += 100'000) {
       options.group_begins.push_back(begin);
@@ -74,7 +73,7 @@ void add_partial(uint64_t sample_count, std::vector<std::unique_ptr<Order>>& ord
   }
   contenders.push_back({"partial, another rank's positions, epoch 95",
                         [order = orders.back().get()] { fill_batches(*order, 95, 1); }});
-  OrderOptions options = orders.back()->options();
+  loader::order::Options options = orders.back()->options();
   options.shard_count = 1024;
   orders.push_back(std::move(*make_order(options)));
   contenders.push_back({"partial of 1024 shards, epoch 95",
@@ -108,9 +107,9 @@ void late_costs(uint64_t sample_count) {
   auto begin = process_cpu_time();
   order->fill(data::Epoch{95}, 0, kRanks, batch);
   const auto filled = process_cpu_time() - begin;
-  const loader::PartialMoves moves(order->options());
+  const loader::order::PartialMoves moves(order->options());
   begin = process_cpu_time();
-  const loader::ExchangePlan plan = plan_exchange(moves, data::Epoch{95}, 0);
+  const loader::exchange::Plan plan = loader::exchange::plan_exchange(moves, data::Epoch{95}, 0);
   const auto planned = process_cpu_time() - begin;
   fmt::print(
       "epoch 95 of {:.0e} samples: first batch {:.3f} ms; plan {:.1f} ms, {:.0f} ns a turn\n\n",

@@ -17,8 +17,8 @@ namespace {
 
 using data::Epoch;
 using data::SampleId;
-using loader::HoldSet;
-using loader::Placement;
+using loader::tiers::HoldSet;
+using loader::tiers::Placement;
 
 constexpr uint64_t kSamples = 400;
 constexpr uint64_t kEpochs = 12;
@@ -91,9 +91,9 @@ double by_last_use(const std::vector<Read>& reads, uint64_t room) {
 int main() {
   using namespace millrace;
   using namespace millrace::bench;
-  auto made = loader::make_order({.sample_count = kSamples, .seed = 1});
+  auto made = loader::order::make_order({.sample_count = kSamples, .seed = 1});
   if (!made.ok()) return 1;
-  const std::shared_ptr<const loader::Order> order = *std::move(made);
+  const std::shared_ptr<const loader::order::Order> order = *std::move(made);
   using enum Table::Align;
   Table table({{.title = "ranks", .align = kRight},
                {.title = "samples that fit", .align = kRight},

@@ -24,15 +24,14 @@ namespace {
 using namespace std::chrono_literals;
 using data::Epoch;
 using data::SampleId;
-using loader::Tier;
-using loader::TieredOptions;
-using loader::TieredSource;
+using loader::tiers::Tier;
+using loader::tiers::TieredSource;
 
 constexpr uint64_t kSamples = 2'000;
 constexpr size_t kSampleBytes = 100'000;
 constexpr uint64_t kEpochs = 4;
 constexpr size_t kThreads = 4;
-constexpr uint64_t kAllBytes = kSamples * (kSampleBytes + loader::MemoryTier::kEntryBytes);
+constexpr uint64_t kAllBytes = kSamples * (kSampleBytes + loader::tiers::Memory::kEntryBytes);
 
 class SlowSource final : public data::SampleSource {
  public:
@@ -56,7 +55,8 @@ class SlowSource final : public data::SampleSource {
 };
 
 // One epoch of one rank.
-void read_epoch(const data::SampleSource& source, const TieredOptions& options, Epoch epoch) {
+void read_epoch(const data::SampleSource& source, const loader::tiers::Options& options,
+                Epoch epoch) {
   source.start_epoch(epoch, 0);
   std::atomic<uint64_t> next = options.world.rank;
   std::vector<std::jthread> threads;
@@ -77,11 +77,11 @@ void read_epoch(const data::SampleSource& source, const TieredOptions& options, 
 }
 
 struct Outcome {
-  std::vector<double> per_second;                      // of all ranks, by epoch
-  std::array<uint64_t, loader::kTierCount> samples{};  // of all ranks, by tier
+  std::vector<double> per_second;                             // of all ranks, by epoch
+  std::array<uint64_t, loader::tiers::kTierCount> samples{};  // of all ranks, by tier
 };
 
-void run_rank(TieredOptions options, comm::Comm& comm, bool has_peers, Outcome& outcome,
+void run_rank(loader::tiers::Options options, comm::Comm& comm, bool has_peers, Outcome& outcome,
               std::mutex& mutex) {
   const std::shared_ptr<comm::Messages> messages = must(comm.open_messages());
   if (has_peers) options.messages = messages;
@@ -94,23 +94,23 @@ void run_rank(TieredOptions options, comm::Comm& comm, bool has_peers, Outcome& 
     const std::chrono::duration<double> took = monotonic_now() - start;
     if (options.world.rank == 0) outcome.per_second.push_back(kSamples / took.count());
   }
-  const loader::TieredStats stats = tiered->stats();
+  const loader::tiers::Stats stats = tiered->stats();
   {
     const std::lock_guard lock(mutex);
-    for (const Tier tier : loader::kTiers) {
+    for (const Tier tier : loader::tiers::kTiers) {
       outcome.samples[static_cast<size_t>(tier)] += stats.of(tier).samples;
     }
   }
   if (!comm.barrier().ok()) std::abort();
 }
 
-Outcome run(const TieredOptions& options, uint32_t rank_count, bool has_peers) {
+Outcome run(const loader::tiers::Options& options, uint32_t rank_count, bool has_peers) {
   Outcome outcome;
   std::mutex mutex;
   auto ranks = comm::threads_comm(rank_count);
   std::vector<std::jthread> threads;
   for (uint32_t rank = 0; rank < rank_count; ++rank) {
-    TieredOptions own = options;
+    loader::tiers::Options own = options;
     own.world = {rank, rank_count};
     threads.emplace_back([&, own, comm = std::move(ranks[rank])] {
       run_rank(own, *comm, has_peers, outcome, mutex);
@@ -134,8 +134,8 @@ struct Trial {
 int main(int argc, char** argv) {
   using namespace millrace;
   using namespace millrace::bench;
-  const std::shared_ptr<const loader::Order> order =
-      must(loader::make_order({.sample_count = kSamples, .seed = 1}));
+  const std::shared_ptr<const loader::order::Order> order =
+      must(loader::order::make_order({.sample_count = kSamples, .seed = 1}));
   const Trial trials[] = {
       {"1 rank: no tiers", 1, false, 0, 0},
       {"1 rank: memory for half", 1, false, kAllBytes / 2, 0},

@@ -15,10 +15,9 @@
 namespace millrace::python {
 namespace {
 
-using loader::HeldShard;
-using loader::HeldStats;
-using loader::Order;
-using loader::OrderOptions;
+using loader::exchange::HeldShard;
+using loader::exchange::HeldStats;
+using loader::order::Order;
 
 // Shared by all exchanges and loaders of the process; it ends with the last of them. A forked child
 // does not use its parent's: if the parent was alone, the child gets its own; if the parent is a
@@ -42,12 +41,12 @@ class PyExchange {
                                                   const Options& options) {
     std::unique_ptr<PyExchange> made(new PyExchange);
     ASSIGN_OR_RETURN(made->comm_, connected());
-    const OrderOptions order{.shuffle = loader::Shuffle::kPartial,
-                             .sample_count = source.source->sample_count(),
-                             .seed = options.seed,
-                             .shard_count = made->comm_->size(),
-                             .fraction = options.fraction};
-    ASSIGN_OR_RETURN(made->order_, loader::make_order(order));
+    const loader::order::Options order{.shuffle = loader::order::Shuffle::kPartial,
+                                       .sample_count = source.source->sample_count(),
+                                       .seed = options.seed,
+                                       .shard_count = made->comm_->size(),
+                                       .fraction = options.fraction};
+    ASSIGN_OR_RETURN(made->order_, loader::order::make_order(order));
     ASSIGN_OR_RETURN(made->shard_,
                      HeldShard::open({.directory = options.directory,
                                       .order = order,
@@ -71,9 +70,9 @@ class PyExchange {
 
   // The samples of this rank, in the order of the epoch.
   std::vector<uint64_t> samples() const {
-    const OrderOptions& order = order_->options();
+    const loader::order::Options& order = order_->options();
     std::vector<data::SampleId> ids(
-        loader::Shards(order.sample_count, order.shard_count).size_of(rank()));
+        loader::order::Shards(order.sample_count, order.shard_count).size_of(rank()));
     order_->fill(epoch_, rank(), size(), ids);
     std::vector<uint64_t> samples;
     samples.reserve(ids.size());
@@ -145,7 +144,7 @@ py::dict describe_held(const HeldStats& stats) {
   const auto seconds = [](std::chrono::nanoseconds time) {
     return std::chrono::duration<double>(time).count();
   };
-  const loader::ExchangeStats& exchange = stats.exchange;
+  const loader::exchange::Stats& exchange = stats.exchange;
   py::dict result;
   result["samples_sent"] = exchange.samples_sent;
   result["samples_received"] = exchange.samples_received;

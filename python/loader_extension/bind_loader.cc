@@ -22,10 +22,9 @@ using loader::Loader;
 using loader::LoaderOptions;
 using loader::LoaderState;
 using loader::LoaderStats;
-using loader::Order;
-using loader::OrderOptions;
-using loader::Share;
-using loader::ShareOptions;
+using loader::order::Order;
+using loader::order::Share;
+using loader::order::ShareOptions;
 
 // ---- Batch --------------------------------------------------------------------------------------
 
@@ -74,12 +73,12 @@ void bind_batch(py::module_& module) {
 
 std::unique_ptr<Order> open_order(const std::string& shuffle, uint64_t sample_count, uint64_t seed,
                                   uint32_t shard_count, double fraction) {
-  OrderOptions options{.shuffle = take(loader::shuffle_from(shuffle)),
-                       .sample_count = sample_count,
-                       .seed = seed,
-                       .shard_count = shard_count,
-                       .fraction = fraction};
-  return take(loader::make_order(options));
+  loader::order::Options options{.shuffle = take(loader::order::shuffle_from(shuffle)),
+                                 .sample_count = sample_count,
+                                 .seed = seed,
+                                 .shard_count = shard_count,
+                                 .fraction = fraction};
+  return take(loader::order::make_order(options));
 }
 
 void check_position(const Order& order, uint64_t position) {
@@ -115,13 +114,13 @@ Share open_share(uint64_t sample_count, uint64_t done, uint32_t rank, uint32_t w
                 .done = done,
                 .world = {.rank = rank, .size = world_size},
                 .batch_size = batch_size,
-                .tail = take(loader::tail_from(tail))});
+                .tail = take(loader::order::tail_from(tail))});
 }
 
 // The samples of a batch, and which of them are real (not padding).
 py::tuple samples_of(const Share& share, const Order& order, uint64_t epoch, uint64_t index) {
   if (index >= share.batch_count()) throw py::index_error("the share has no such batch");
-  const loader::BatchPlan plan = share.batch(index);
+  const loader::order::BatchPlan plan = share.batch(index);
   py::list samples;
   py::list is_real;
   for (uint64_t row = 0; row < plan.row_count; ++row) {
@@ -215,8 +214,8 @@ class PyLoader {
     std::optional<std::string> warning;
     run([&](Loader& loader) -> Status {
       const Order& order = loader.order();
-      loader::ClassCounts whole;
-      loader::ClassCounts shard;
+      loader::exchange::ClassCounts whole;
+      loader::exchange::ClassCounts shard;
       for (uint64_t i = 0; i < order.size(); ++i) {
         ++whole[source.source->label(data::SampleId{i}).value_or(-1)];
       }
@@ -224,8 +223,9 @@ class PyLoader {
       for (uint64_t i = rank % shard_count; i < order.size(); i += shard_count) {
         ++shard[source.source->label(order.at(data::Epoch{0}, i)).value_or(-1)];
       }
-      warning = loader::class_skew_warning(loader::class_skew(shard, whole),
-                                           {.fraction = order.options().fraction, .rank = rank});
+      warning = loader::exchange::class_skew_warning(
+          loader::exchange::class_skew(shard, whole),
+          {.fraction = order.options().fraction, .rank = rank});
       return {};
     });
     return warning;
@@ -239,13 +239,13 @@ class PyLoader {
 
   // Why samples were read from the dataset again, if that happened since the last call.
   std::optional<std::string> restaged() {
-    const auto local = stats().local;
-    if (!local || local->restaged == last_restaged_) return {};
-    last_restaged_ = local->restaged;
+    const auto shard = stats().shard;
+    if (!shard || shard->restaged == last_restaged_) return {};
+    last_restaged_ = shard->restaged;
     return last_restaged_;
   }
 
-  // With a local directory: the epoch whose samples the shard storage holds.
+  // With shard storage: the epoch whose samples it holds.
   std::optional<uint64_t> storage_epoch() {
     std::optional<uint64_t> number;
     run([&](Loader& loader) -> Status {
@@ -287,11 +287,12 @@ class PyLoader {
 
   Status open_with_ranks(LoaderOptions& options) {
     ASSIGN_OR_RETURN(comm_, connected());
-    if (options.local.directory.empty()) {
+    if (options.shard.directory.empty()) {
       ASSIGN_OR_RETURN(options.tiers.messages, comm_->open_messages());
     }
-    options.local.comm = comm_;
-    return loader::agree_all(*comm_, open(options));  // or the other ranks would wait for this one
+    options.shard.comm = comm_;
+    return loader::exchange::agree_all(
+        *comm_, open(options));  // or the other ranks would wait for this one
   }
 
   static Error closed() {
@@ -348,14 +349,14 @@ std::unique_ptr<PyLoader> open_loader(const SourceHandle& source, const Decoder&
   LoaderOptions wanted{
       .source = source.source,
       .decoder = decoder.decoder,
-      .shuffle = take(loader::shuffle_from(text("shuffle"))),
+      .shuffle = take(loader::order::shuffle_from(text("shuffle"))),
       .fraction = options["fraction"].cast<double>(),
       .shard_count = options["shard_count"].cast<uint32_t>(),
       .seed = options["seed"].cast<uint64_t>(),
       .world = {.rank = options["rank"].cast<uint32_t>(),
                 .size = options["world_size"].cast<uint32_t>()},
       .batch_size = options["batch_size"].cast<uint64_t>(),
-      .tail = take(loader::tail_from(text("tail"))),
+      .tail = take(loader::order::tail_from(text("tail"))),
       .epoch_count = options["epoch_count"].cast<uint64_t>(),
       .thread_count = options["thread_count"].cast<uint32_t>(),
       .prefetch_batches = options["prefetch_batches"].cast<uint32_t>(),
@@ -366,25 +367,25 @@ std::unique_ptr<PyLoader> open_loader(const SourceHandle& source, const Decoder&
   wanted.tiers = {.memory_bytes = options["cache_memory_bytes"].cast<uint64_t>(),
                   .disk_bytes = options["cache_disk_bytes"].cast<uint64_t>(),
                   .disk_directory = text("cache_directory")};
-  wanted.local = {.directory = text("shard_directory"), .shows_progress = true};
+  wanted.shard = {.directory = text("shard_directory"), .shows_progress = true};
   if (const py::object gpu = options["pins_for_gpu"]; !gpu.is_none()) {
     wanted.memory_hooks = take(pinned_memory(gpu.cast<int>()));
   }
-  const bool talks = options["cache_peers"].cast<bool>() || !wanted.local.directory.empty();
+  const bool talks = options["cache_peers"].cast<bool>() || !wanted.shard.directory.empty();
   auto opened = std::make_unique<PyLoader>(std::move(wanted), talks);
   opened->check_opened();
   return opened;
 }
 
-py::dict describe(const loader::TieredStats& stats) {
+py::dict describe(const loader::tiers::Stats& stats) {
   py::dict result;
-  for (const loader::Tier tier : loader::kTiers) {
-    const loader::TierUse& use = stats.of(tier);
+  for (const loader::tiers::Tier tier : loader::tiers::kTiers) {
+    const loader::tiers::TierUse& use = stats.of(tier);
     py::dict of_tier;
     of_tier["samples"] = use.samples;
     of_tier["bytes"] = use.bytes;
     of_tier["bytes_per_second"] = use.bytes_per_second;
-    result[py::str(std::string(loader::tier_name(tier)))] = of_tier;
+    result[py::str(std::string(loader::tiers::tier_name(tier)))] = of_tier;
   }
   result["memory_held_bytes"] = stats.memory_held_bytes;
   result["disk_held_bytes"] = stats.disk.held_bytes;
@@ -396,7 +397,7 @@ py::dict describe(const loader::TieredStats& stats) {
   return result;
 }
 
-py::dict describe(const loader::ReadStats& stats) {
+py::dict describe(const loader::pipeline::ReadStats& stats) {
   py::dict result;
   result["engine"] = stats.engine;
   result["trials"] = stats.trial_count;
@@ -431,7 +432,7 @@ py::dict describe(const LoaderStats& stats) {
   result["buffers_allocated"] = stats.buffers_allocated;
   result["reads"] = describe(stats.reads);
   if (stats.tiers) result["cache"] = describe(*stats.tiers);
-  if (stats.local) result["shard"] = describe_held(*stats.local);
+  if (stats.shard) result["shard"] = describe_held(*stats.shard);
   return result;
 }
 
@@ -457,7 +458,7 @@ void bind_loader(py::module_& module) {
       .def("skew_warning", &PyLoader::skew_warning, py::arg("source"), py::arg("rank"))
       .def("close", &PyLoader::close);
   module.def("state_text", [](const Order& order, uint64_t epoch, uint64_t done) {
-    OrderOptions options = order.options();
+    loader::order::Options options = order.options();
     options.group_begins.clear();
     return LoaderState{.order = std::move(options), .epoch = data::Epoch{epoch}, .done = done}
         .text();

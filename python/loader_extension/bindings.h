@@ -56,7 +56,7 @@ struct Decoder {
 Result<std::shared_ptr<comm::Comm>> connected();
 
 // What a rank holds on its storage, and what it exchanged.
-py::dict describe_held(const loader::HeldStats& stats);
+py::dict describe_held(const loader::exchange::HeldStats& stats);
 
 // An array that owns its memory.
 Array make_array(data::ElementType type, std::vector<int64_t> shape);

@@ -98,7 +98,7 @@ class Current {
 };
 
 // Covers all work that the GPU was given before the fence was made, on all streams.
-class GpuFence : public loader::Fence {
+class GpuFence : public loader::pipeline::Fence {
  public:
   explicit GpuFence(std::shared_ptr<const Gpu> gpu) : gpu_(std::move(gpu)) {
     const Driver& driver = gpu_->driver;
@@ -153,7 +153,7 @@ void free_pinned(const Gpu& gpu, void* memory) {
 
 }  // namespace
 
-Result<loader::MemoryHooks> pinned_memory(int device) {
+Result<loader::pipeline::MemoryHooks> pinned_memory(int device) {
   auto gpu = std::make_shared<Gpu>();
   ASSIGN_OR_RETURN(gpu->driver, load_driver());
   const Driver& driver = gpu->driver;
@@ -163,7 +163,7 @@ Result<loader::MemoryHooks> pinned_memory(int device) {
     return fail(Errc::kUnsupported, "GPU {} cannot be used to pin memory; give pin_memory=False",
                 device);
   }
-  return loader::MemoryHooks{
+  return loader::pipeline::MemoryHooks{
       .allocate = [gpu](size_t size_bytes) { return allocate(*gpu, size_bytes); },
       .free = [gpu](void* memory, size_t) { free_pinned(*gpu, memory); },
       .fence = [gpu] { return std::make_unique<GpuFence>(gpu); }};

@@ -11,6 +11,6 @@
 namespace millrace::python {
 
 // `device`: the CUDA index of the GPU in this process.
-Result<loader::MemoryHooks> pinned_memory(int device);
+Result<loader::pipeline::MemoryHooks> pinned_memory(int device);
 
 }  // namespace millrace::python

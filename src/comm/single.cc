@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "comm/local_messages.h"
 #include "comm/proposal.h"
+#include "comm/thread_messages.h"
 
 namespace millrace::comm {
 namespace {
@@ -38,8 +38,8 @@ class SingleComm : public Comm {
 
   Result<std::unique_ptr<Messages>> open_messages() override {
     RETURN_IF_ERROR(meet(kFirstRank));
-    posts_.push_back(std::make_shared<LocalPost>(1));
-    return local_messages(posts_.back(), kFirstRank);
+    posts_.push_back(std::make_shared<ThreadPost>(1));
+    return thread_messages(posts_.back(), kFirstRank);
   }
 
  private:
@@ -51,7 +51,7 @@ class SingleComm : public Comm {
   }
 
   std::optional<Error> failure_;
-  std::vector<std::shared_ptr<LocalPost>>
+  std::vector<std::shared_ptr<ThreadPost>>
       posts_;  // shared with the Messages, which may live longer
 };
 

@@ -10,8 +10,8 @@
 #include "base/cpus.h"
 #include "base/units.h"
 #include "data/fingerprint.h"
-#include "loader/local_loader.h"
 #include "loader/pipeline/pipeline.h"
+#include "loader/shard_loader.h"
 
 namespace millrace::loader {
 namespace {
@@ -26,9 +26,9 @@ bool has_shards(Shuffle shuffle) {
 Status check(const LoaderOptions& options) {
   if (!options.source) return fail(Errc::kInvalidArgument, "a loader needs a source");
   if (!options.decoder) return fail(Errc::kInvalidArgument, "a loader needs a decoder");
-  if (options.batch_size == 0 || options.batch_size > Share::kBatchSizeMax) {
+  if (options.batch_size == 0 || options.batch_size > order::Share::kBatchSizeMax) {
     return fail(Errc::kInvalidArgument, "batch_size is {}; it must be 1 to {}", options.batch_size,
-                Share::kBatchSizeMax);
+                order::Share::kBatchSizeMax);
   }
   if (options.world.rank >= options.world.size) {
     return fail(Errc::kInvalidArgument,
@@ -55,10 +55,10 @@ Status check(const LoaderOptions& options) {
 }
 
 // Sets only what determines the order, so that equal orders have equal options.
-OrderOptions order_options(const LoaderOptions& options) {
-  OrderOptions order{.shuffle = options.shuffle,
-                     .sample_count = options.source->sample_count(),
-                     .seed = options.seed};
+order::Options order_options(const LoaderOptions& options) {
+  order::Options order{.shuffle = options.shuffle,
+                       .sample_count = options.source->sample_count(),
+                       .seed = options.seed};
   if (has_shards(options.shuffle)) {
     order.shard_count = options.shard_count > 0 ? options.shard_count : options.world.size;
   }
@@ -73,11 +73,12 @@ OrderOptions order_options(const LoaderOptions& options) {
   return order;
 }
 
-Result<BatchLayout> make_layout(const LoaderOptions& options) {
+Result<pipeline::BatchLayout> make_layout(const LoaderOptions& options) {
   const uint64_t sample_count = std::max<uint64_t>(options.source->sample_count(), 1);
   const uint64_t rows =
       options.tail == Tail::kPad ? options.batch_size : std::min(options.batch_size, sample_count);
-  ASSIGN_OR_RETURN(BatchLayout layout, BatchLayout::make(options.decoder->fields(), rows));
+  ASSIGN_OR_RETURN(pipeline::BatchLayout layout,
+                   pipeline::BatchLayout::make(options.decoder->fields(), rows));
   if (layout.size_bytes > options.memory_bytes) {
     return fail(Errc::kInvalidArgument,
                 "a batch of {} samples takes {}, but memory_bytes allows only {}; use a smaller "
@@ -97,9 +98,9 @@ Status check_tiers(const LoaderOptions& options) {
   }
   if (tiers.disk_bytes == 0) return {};
   ASSIGN_OR_RETURN(std::shared_ptr<io::Engine> engine, io::open_engine("posix"));
-  const auto tried = DiskTier::open({.engine = std::move(engine),
-                                     .directory = tiers.disk_directory,
-                                     .capacity_bytes = tiers.disk_bytes});
+  const auto tried = tiers::Disk::open({.engine = std::move(engine),
+                                        .directory = tiers.disk_directory,
+                                        .capacity_bytes = tiers.disk_bytes});
   if (tried.ok()) return {};
   return fail(tried.error().code(), "samples cannot be kept in {}: {}",
               tiers.disk_directory.native(), tried.error().message());
@@ -107,14 +108,15 @@ Status check_tiers(const LoaderOptions& options) {
 
 class ThreadedLoader final : public Loader {
  public:
-  ThreadedLoader(LoaderOptions options, std::shared_ptr<const Order> order, BatchLayout layout)
+  ThreadedLoader(LoaderOptions options, std::shared_ptr<const order::Order> order,
+                 pipeline::BatchLayout layout)
       : options_(std::move(options)), layout_(std::move(layout)), order_(std::move(order)) {}
 
   Status start_epoch(data::Epoch epoch) override;
   Result<std::optional<data::Batch>> next() override;
   void cancel() override;
   uint64_t batch_count() const override { return batch_count_; }
-  const Order& order() const override { return *order_; }
+  const order::Order& order() const override { return *order_; }
   LoaderState state() const override;
   Status restore(const LoaderState& state) override;
   LoaderStats stats() const override;
@@ -126,30 +128,30 @@ class ThreadedLoader final : public Loader {
   Status check_process() const;
   uint32_t dataset() const;
   Status check_shards(const LoaderState& state) const;
-  ShareOptions share_options(uint64_t done) const;
-  PipelineOptions pipeline_options() const;
+  order::ShareOptions share_options(uint64_t done) const;
+  pipeline::Options pipeline_options() const;
   uint64_t epoch_count() const {
     return options_.epoch_count > 0 ? options_.epoch_count : ~uint64_t{0};
   }
-  Result<std::shared_ptr<TieredSource>> open_tiers() const;
+  Result<std::shared_ptr<tiers::TieredSource>> open_tiers() const;
   Status open_pipeline();
   Status begin(data::Epoch epoch, uint64_t done);
-  Status judge_bad_rows(BatchWork& work);
+  Status judge_bad_rows(pipeline::BatchWork& work);
 
   const LoaderOptions options_;
-  const BatchLayout layout_;
-  std::shared_ptr<const Order> order_;  // shared with the batches in progress
-  bool has_begun_ = false;              // an epoch
+  const pipeline::BatchLayout layout_;
+  std::shared_ptr<const order::Order> order_;  // shared with the batches in progress
+  bool has_begun_ = false;                     // an epoch
   data::Epoch epoch_{};
   uint64_t done_ = 0;          // after the batches returned
   uint64_t batches_left_ = 0;  // of the epoch
   uint64_t batch_count_ = 0;
 
-  mutable std::mutex mutex_;                 // guards the next four against other threads
-  mutable std::optional<uint32_t> dataset_;  // its fingerprint, once computed
-  std::shared_ptr<TieredSource> tiers_;      // null: none; shared with the pipeline's threads
-  std::unique_ptr<Pipeline> pipeline_;       // from the first epoch on; only the consumer sets it
-  LoaderStats counts_;                       // what the pipeline does not count
+  mutable std::mutex mutex_;                      // guards the next four against other threads
+  mutable std::optional<uint32_t> dataset_;       // its fingerprint, once computed
+  std::shared_ptr<tiers::TieredSource> tiers_;    // null: none; shared with the pipeline's threads
+  std::unique_ptr<pipeline::Pipeline> pipeline_;  // from the first epoch on; set by the consumer
+  LoaderStats counts_;                            // what the pipeline does not count
 };
 
 Status ThreadedLoader::check_process() const {
@@ -161,7 +163,7 @@ Status ThreadedLoader::check_process() const {
               getpid());
 }
 
-ShareOptions ThreadedLoader::share_options(uint64_t done) const {
+order::ShareOptions ThreadedLoader::share_options(uint64_t done) const {
   return {.sample_count = order_->size(),
           .done = done,
           .world = options_.world,
@@ -169,7 +171,7 @@ ShareOptions ThreadedLoader::share_options(uint64_t done) const {
           .tail = options_.tail};
 }
 
-PipelineOptions ThreadedLoader::pipeline_options() const {
+pipeline::Options ThreadedLoader::pipeline_options() const {
   const uint64_t batches_max = std::clamp<uint64_t>(options_.memory_bytes / layout_.size_bytes, 1,
                                                     std::numeric_limits<uint32_t>::max());
   return {.lane = {.source = source(),
@@ -192,19 +194,20 @@ Status ThreadedLoader::start_epoch(data::Epoch epoch) {
   return begin(epoch, 0);
 }
 
-Result<std::shared_ptr<TieredSource>> ThreadedLoader::open_tiers() const {
-  if (!options_.tiers.any()) return std::shared_ptr<TieredSource>();
-  ASSIGN_OR_RETURN(auto tiers, TieredSource::open({.source = options_.source,
-                                                   .order = order_,
-                                                   .world = options_.world,
-                                                   .batch_size = options_.batch_size,
-                                                   .tail = options_.tail,
-                                                   .epoch_limit = epoch_count(),
-                                                   .memory_bytes = options_.tiers.memory_bytes,
-                                                   .disk_bytes = options_.tiers.disk_bytes,
-                                                   .disk_directory = options_.tiers.disk_directory,
-                                                   .messages = options_.tiers.messages}));
-  return std::shared_ptr<TieredSource>(std::move(tiers));
+Result<std::shared_ptr<tiers::TieredSource>> ThreadedLoader::open_tiers() const {
+  if (!options_.tiers.any()) return std::shared_ptr<tiers::TieredSource>();
+  ASSIGN_OR_RETURN(auto tiers,
+                   tiers::TieredSource::open({.source = options_.source,
+                                              .order = order_,
+                                              .world = options_.world,
+                                              .batch_size = options_.batch_size,
+                                              .tail = options_.tail,
+                                              .epoch_limit = epoch_count(),
+                                              .memory_bytes = options_.tiers.memory_bytes,
+                                              .disk_bytes = options_.tiers.disk_bytes,
+                                              .disk_directory = options_.tiers.disk_directory,
+                                              .messages = options_.tiers.messages}));
+  return std::shared_ptr<tiers::TieredSource>(std::move(tiers));
 }
 
 // Not in open(): without threads, the process may still fork until the first epoch.
@@ -212,13 +215,13 @@ Status ThreadedLoader::open_pipeline() {
   ASSIGN_OR_RETURN(auto tiers, open_tiers());
   const std::lock_guard lock(mutex_);
   tiers_ = std::move(tiers);
-  pipeline_ = std::make_unique<Pipeline>(pipeline_options());
+  pipeline_ = std::make_unique<pipeline::Pipeline>(pipeline_options());
   return {};
 }
 
 Status ThreadedLoader::begin(data::Epoch epoch, uint64_t done) {
   if (!pipeline_) RETURN_IF_ERROR(open_pipeline());
-  const ShareOptions share = share_options(done);
+  const order::ShareOptions share = share_options(done);
   const bool goes_on = source()->can_read_ahead();
   // After the last batch of an epoch the threads and the source are already in the next one, so
   // the source must not start it again. Otherwise the source starts before the threads do.
@@ -229,18 +232,18 @@ Status ThreadedLoader::begin(data::Epoch epoch, uint64_t done) {
   if (!is_under_way) {
     // Repeating an epoch predicts another repetition, as in a validation loop without epochs.
     const uint64_t epoch_step = has_begun_ && epoch == epoch_ ? 0 : 1;
-    RETURN_IF_ERROR(pipeline_->restart(BatchSchedule(order_, share,
-                                                     {.epoch = epoch,
-                                                      .done = done,
-                                                      .epoch_step = epoch_step,
-                                                      .goes_on = goes_on,
-                                                      .epoch_count = epoch_count()})));
+    RETURN_IF_ERROR(pipeline_->restart(pipeline::BatchSchedule(order_, share,
+                                                               {.epoch = epoch,
+                                                                .done = done,
+                                                                .epoch_step = epoch_step,
+                                                                .goes_on = goes_on,
+                                                                .epoch_count = epoch_count()})));
   }
   has_begun_ = true;
   epoch_ = epoch;
   done_ = done;
-  batches_left_ = Share(share).batch_count();
-  batch_count_ = batches_before(share, done) + batches_left_;
+  batches_left_ = order::Share(share).batch_count();
+  batch_count_ = pipeline::batches_before(share, done) + batches_left_;
   return {};
 }
 
@@ -250,7 +253,7 @@ Result<std::optional<data::Batch>> ThreadedLoader::next() {
     return fail(Errc::kInvalidArgument, "no epoch was started; call start_epoch() before next()");
   }
   if (batches_left_ == 0) return std::optional<data::Batch>();
-  ASSIGN_OR_RETURN(const std::shared_ptr<BatchWork> work, pipeline_->next());
+  ASSIGN_OR_RETURN(const std::shared_ptr<pipeline::BatchWork> work, pipeline_->next());
   // From here on the batch counts as taken, even if it fails: the next call returns the one after.
   --batches_left_;
   if (work->failure()) return Error(*work->failure());
@@ -263,14 +266,16 @@ Result<std::optional<data::Batch>> ThreadedLoader::next() {
   return std::optional<data::Batch>(std::move(batch));
 }
 
-Status ThreadedLoader::judge_bad_rows(BatchWork& work) {
-  std::vector<BadRow>& bad_rows = work.bad_rows();
+Status ThreadedLoader::judge_bad_rows(pipeline::BatchWork& work) {
+  std::vector<pipeline::BadRow>& bad_rows = work.bad_rows();
   if (bad_rows.empty()) return {};
   // Report the first in batch order, whichever thread came first.
-  std::ranges::sort(bad_rows, {}, &BadRow::row);
+  std::ranges::sort(bad_rows, {}, &pipeline::BadRow::row);
   const Error& first = bad_rows.front().error;
   // kCancelled: the rank that would have sent them is lost. The samples are not bad.
-  const auto is_lost = [](const BadRow& row) { return row.error.code() == Errc::kCancelled; };
+  const auto is_lost = [](const pipeline::BadRow& row) {
+    return row.error.code() == Errc::kCancelled;
+  };
   if (const auto lost = std::ranges::find_if(bad_rows, is_lost); lost != bad_rows.end()) {
     return lost->error;
   }
@@ -321,9 +326,9 @@ Status ThreadedLoader::restore(const LoaderState& state) {
   if (state.order.shard_count != order_->options().shard_count) {
     // A world of another size saved it. Keep its number of shards, because the order must not
     // change.
-    OrderOptions order = order_options(options_);
+    order::Options order = order_options(options_);
     order.shard_count = state.order.shard_count;
-    ASSIGN_OR_RETURN(order_, make_order(order));
+    ASSIGN_OR_RETURN(order_, order::make_order(order));
     if (tiers_) tiers_->follow(order_);
   }
   return begin(state.epoch, state.done);
@@ -333,7 +338,7 @@ LoaderStats ThreadedLoader::stats() const {
   const std::lock_guard lock(mutex_);
   LoaderStats stats = counts_;
   if (!pipeline_ || !pipeline_->is_of_this_process()) return stats;
-  const PipelineStats sums = pipeline_->stats();
+  const pipeline::Stats sums = pipeline_->stats();
   stats.bytes_read = sums.lanes.bytes_read;
   stats.read = sums.lanes.read;
   stats.decode = sums.lanes.decode;
@@ -351,10 +356,11 @@ LoaderStats ThreadedLoader::stats() const {
 
 Result<std::unique_ptr<Loader>> Loader::open(LoaderOptions options) {
   RETURN_IF_ERROR(check(options));
-  if (!options.local.directory.empty()) return open_local_loader(std::move(options));
+  if (!options.shard.directory.empty()) return open_shard_loader(std::move(options));
   RETURN_IF_ERROR(check_tiers(options));
-  ASSIGN_OR_RETURN(BatchLayout layout, make_layout(options));
-  ASSIGN_OR_RETURN(std::shared_ptr<const Order> order, make_order(order_options(options)));
+  ASSIGN_OR_RETURN(pipeline::BatchLayout layout, make_layout(options));
+  ASSIGN_OR_RETURN(std::shared_ptr<const order::Order> order,
+                   order::make_order(order_options(options)));
   return std::unique_ptr<Loader>(
       new ThreadedLoader(std::move(options), std::move(order), std::move(layout)));
 }

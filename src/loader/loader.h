@@ -34,10 +34,15 @@
 
 namespace millrace::loader {
 
+// What LoaderOptions needs, under shorter names.
+using order::Shuffle;
+using order::Tail;
+using order::World;
+
 // How far a job has come: a few numbers, the same on all ranks. It contains everything that
 // determines the order, so that a state of another dataset or seed is refused.
 struct LoaderState {
-  OrderOptions order;               // without group_begins, which come from the source
+  order::Options order;             // without group_begins, which come from the source
   std::optional<uint32_t> dataset;  // data::fingerprint(); nullopt: unknown, not compared
   data::Epoch epoch{};
   uint64_t done = 0;  // positions of the epoch that all ranks together have consumed
@@ -64,7 +69,7 @@ struct TierOptions {
 // that change ranks move while the epoch is trained (exchange/held_shard.h). The batches are the
 // same as without it. open(), start_epoch(), restore() and the next() that ends an epoch are then
 // collective.
-struct LocalOptions {
+struct ShardOptions {
   std::filesystem::path directory;   // on this host's disk; empty: read samples from the source
   std::shared_ptr<comm::Comm> comm;  // of the world's ranks; null: there is only one rank
   bool shows_progress = false;       // of the first copy, on a terminal
@@ -90,12 +95,12 @@ struct LoaderOptions {
   // how it can be read; for `auto` the loader measures. 1: one at a time.
   uint32_t io_depth = 32;
   TierOptions tiers;
-  LocalOptions local;
+  ShardOptions shard;
   // True: count bad samples and leave them out, which shortens the batch. False: fail.
   bool skips_bad_samples = false;
   // After this time, an error names the stuck read.
   std::chrono::nanoseconds read_deadline = std::chrono::seconds(60);
-  MemoryHooks memory_hooks;  // for batches, such as pinned memory; empty: ordinary memory
+  pipeline::MemoryHooks memory_hooks;  // for batches, such as pinned memory; empty: ordinary memory
   // A waiting next() calls this a few times per second; true makes it return kCancelled.
   std::function<bool()> is_interrupted;
 };
@@ -113,9 +118,9 @@ struct LoaderStats {
   uint32_t thread_count = 0;           // now
   uint32_t prefetch_batches = 0;       // now
   uint64_t buffers_allocated = 0;      // for batches, since the start; excludes reuse
-  ReadStats reads;                     // how samples are read, and the measurement of each way
-  std::optional<TieredStats> tiers;    // if there are tiers, from the first epoch on
-  std::optional<HeldStats> local;      // if the rank has shard storage
+  pipeline::ReadStats reads;           // how samples are read, and the measurement of each way
+  std::optional<tiers::Stats> tiers;   // if there are tiers, from the first epoch on
+  std::optional<exchange::HeldStats> shard;  // if the rank has shard storage
 };
 
 class Loader {
@@ -132,9 +137,9 @@ class Loader {
   // Makes a next() that waits, now or later, return kCancelled, for Ctrl-C. Any thread.
   virtual void cancel() = 0;
 
-  virtual uint64_t batch_count() const = 0;  // of the whole current epoch
-  virtual const Order& order() const = 0;    // valid until restore()
-  virtual LoaderState state() const = 0;     // after the batches that next() has returned
+  virtual uint64_t batch_count() const = 0;       // of the whole current epoch
+  virtual const order::Order& order() const = 0;  // valid until restore()
+  virtual LoaderState state() const = 0;          // after the batches that next() has returned
   // Continues after the batches that `state` covers, even if the world had another size.
   virtual Status restore(const LoaderState& state) = 0;
   virtual LoaderStats stats() const = 0;

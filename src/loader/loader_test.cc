@@ -298,7 +298,7 @@ TEST(Loader, ADatasetWithoutSamplesHasNoBatches) {
 }
 
 TEST(Loader, OneSampleIsOneBatchAndABatchMayBeLargerThanTheDataset) {
-  const auto loader = open(options(1, Share::kBatchSizeMax));
+  const auto loader = open(options(1, order::Share::kBatchSizeMax));
   const auto batches = whole_epoch(*loader, 0);
   ASSERT_EQ(batches.size(), 1u);
   EXPECT_THAT(batches[0].samples, ElementsAre(0));
@@ -357,7 +357,7 @@ TEST(Loader, AStateResumesBitForBitWhereItWasSaved) {
     ASSERT_TRUE(resumed->restore(*state).ok());
     const auto rest = rows_of(take(*resumed));
     rows.insert(rows.end(), rest.begin(), rest.end());
-    EXPECT_EQ(rows, expected) << shuffle_name(shuffle);
+    EXPECT_EQ(rows, expected) << order::shuffle_name(shuffle);
     EXPECT_EQ(whole_epoch(*resumed, 5), whole_epoch(*open(other), 5));
   }
 }
@@ -426,7 +426,7 @@ TEST(Loader, AStateResumesInAWorldOfAnotherSize) {
       ASSERT_TRUE(loader->restore(state).ok());
       for (const uint64_t sample : samples_of(take(*loader))) ++times[sample];
     }
-    EXPECT_EQ(times.size(), 100u) << shuffle_name(shuffle);
+    EXPECT_EQ(times.size(), 100u) << order::shuffle_name(shuffle);
     for (const auto& [sample, count] : times) EXPECT_EQ(count, 1) << "sample " << sample;
   }
 }
@@ -462,10 +462,10 @@ TEST(Loader, RefusesInvalidOptions) {
   wrong = options(10'000, 1000);
   wrong.memory_bytes = 10'000;
   EXPECT_THAT(refused(wrong), HasSubstr("memory_bytes"));
-  wrong = options(10, Share::kBatchSizeMax);
+  wrong = options(10, order::Share::kBatchSizeMax);
   wrong.tail = Tail::kPad;
   EXPECT_THAT(refused(wrong), HasSubstr("smaller batch_size"));
-  EXPECT_THAT(refused(options(10, Share::kBatchSizeMax + 1)), HasSubstr("it must be 1 to"));
+  EXPECT_THAT(refused(options(10, order::Share::kBatchSizeMax + 1)), HasSubstr("it must be 1 to"));
 }
 
 }  // namespace

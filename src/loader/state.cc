@@ -38,13 +38,13 @@ Result<LoaderState> state_in(Fields& fields) {
   RETURN_IF_ERROR(fields.require("epoch", epoch));
   RETURN_IF_ERROR(fields.require("done", state.done));
   RETURN_IF_ERROR(fields.finish());
-  ASSIGN_OR_RETURN(state.order.shuffle, shuffle_from(shuffle).within("shuffle"));
+  ASSIGN_OR_RETURN(state.order.shuffle, order::shuffle_from(shuffle).within("shuffle"));
   if (shard_count > std::numeric_limits<uint32_t>::max()) {
     return fields.complain("shards", fmt::format("{} is too many", shard_count));
   }
   state.order.shard_count = static_cast<uint32_t>(shard_count);
   state.epoch = data::Epoch{epoch};
-  RETURN_IF_ERROR(check_order(state.order));
+  RETURN_IF_ERROR(order::check_order(state.order));
   if (state.done > state.order.sample_count) {
     return fields.complain("done", fmt::format("{} of {} samples is impossible", state.done,
                                                state.order.sample_count));
@@ -58,7 +58,7 @@ std::string LoaderState::text() const {
   JsonWriter json;
   json.begin_object(JsonLayout::kOneLine);
   json.field("version", kStateVersion);
-  json.field("shuffle", shuffle_name(order.shuffle));
+  json.field("shuffle", order::shuffle_name(order.shuffle));
   json.field("samples", order.sample_count);
   if (dataset) json.field("dataset", *dataset);
   json.field("seed", order.seed);
@@ -100,14 +100,14 @@ Result<LoaderState> LoaderState::parse(std::string_view text) {
 }
 
 Status check_continues(const LoaderState& state, const LoaderState& own_state) {
-  const OrderOptions& own = own_state.order;
+  const order::Options& own = own_state.order;
   const auto differs = [](std::string_view what, const auto& of_state, const auto& of_loader) {
     return fail(Errc::kInvalidArgument,
                 "the state has another order: its {} is {}, this loader's {}; open the loader with "
                 "the options that the state was saved with",
                 what, of_state, of_loader);
   };
-  const OrderOptions& of_state = state.order;
+  const order::Options& of_state = state.order;
   if (of_state.sample_count != own.sample_count) {
     return differs("number of samples", of_state.sample_count, own.sample_count);
   }
@@ -119,7 +119,8 @@ Status check_continues(const LoaderState& state, const LoaderState& own_state) {
         own.sample_count);
   }
   if (of_state.shuffle != own.shuffle) {
-    return differs("shuffle", shuffle_name(of_state.shuffle), shuffle_name(own.shuffle));
+    return differs("shuffle", order::shuffle_name(of_state.shuffle),
+                   order::shuffle_name(own.shuffle));
   }
   if (of_state.seed != own.seed) return differs("seed", of_state.seed, own.seed);
   if (of_state.fraction != own.fraction) {

@@ -16,7 +16,7 @@ using data::SampleId;
 using testing::HasSubstr;
 
 constexpr size_t kSampleBytes = 1'000;
-constexpr uint64_t kEntryBytes = kSampleBytes + MemoryTier::kEntryBytes;
+constexpr uint64_t kEntryBytes = kSampleBytes + tiers::Memory::kEntryBytes;
 
 struct Case {
   std::shared_ptr<FakeSource> source;
@@ -72,10 +72,11 @@ class Expected {
  public:
   explicit Expected(const LoaderOptions& options, const Loader& loader)
       : held_(options.tiers.memory_bytes),
-        placement_({.order = std::shared_ptr<const Order>(std::shared_ptr<void>(), &loader.order()),
-                    .world = options.world,
-                    .batch_size = options.batch_size,
-                    .tail = options.tail}) {}
+        placement_(
+            {.order = std::shared_ptr<const order::Order>(std::shared_ptr<void>(), &loader.order()),
+             .world = options.world,
+             .batch_size = options.batch_size,
+             .tail = options.tail}) {}
 
   void read(uint64_t epoch, const std::vector<uint64_t>& samples) {
     for (const uint64_t index : samples) {
@@ -96,8 +97,8 @@ class Expected {
   uint64_t source_reads = 0;
 
  private:
-  HoldSet held_;
-  Placement placement_;
+  tiers::HoldSet held_;
+  tiers::Placement placement_;
 };
 
 // The extra batch is prefetched from the epoch after the last.
@@ -109,7 +110,7 @@ void expect_reads(const Case& run, const Expected& expected) {
 TEST(TieredLoader, ReadsTheSourceAsOftenAsThePlacementPredicts) {
   for (const World world : {World{0, 1}, World{1, 4}}) {
     for (const Tail tail : {Tail::kUneven, Tail::kDrop}) {
-      SCOPED_TRACE(fmt::format("{} ranks, {}", world.size, tail_name(tail)));
+      SCOPED_TRACE(fmt::format("{} ranks, {}", world.size, order::tail_name(tail)));
       Case run = case_of(403, 100);
       run.options.world = world;
       run.options.tail = tail;
@@ -156,7 +157,7 @@ class FarAhead {
     for (int i = 0; i < 60'000; ++i) {
       const LoaderStats stats = loader->stats();
       uint64_t reads = 0;
-      for (const TierUse& use : stats.tiers->tiers) reads += use.samples;
+      for (const tiers::TierUse& use : stats.tiers->tiers) reads += use.samples;
       if (reads >= read_count) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -199,7 +200,7 @@ TEST(TieredLoader, ManyThreadsReadOnceWhatFitsAcrossEpochs) {
   EXPECT_LE(run.source->read_count(), 300u + 3 * run.options.thread_count);
   const auto tiers = loader->stats().tiers;
   ASSERT_TRUE(tiers);
-  EXPECT_GE(tiers->of(Tier::kMemory).samples, 600u - 3 * run.options.thread_count);
+  EXPECT_GE(tiers->of(tiers::Tier::kMemory).samples, 600u - 3 * run.options.thread_count);
 }
 
 // Threads read in another order. A read near the end of one epoch and the start of the next may be
@@ -284,7 +285,7 @@ TEST(TieredLoader, KeepsSamplesInAFileThatIsAlreadyDeleted) {
   const auto directory = TemporaryDirectory::create();
   ASSERT_TRUE(directory.ok());
   Case run = case_of(100, 0);
-  run.options.tiers.disk_bytes = 100 * Extents::kBlockBytes;
+  run.options.tiers.disk_bytes = 100 * tiers::Extents::kBlockBytes;
   run.options.tiers.disk_directory = directory->path();
   run.source->delay = std::chrono::microseconds(500);  // slower than the tier's file
   const auto loader = must_open(run.options);
@@ -294,7 +295,7 @@ TEST(TieredLoader, KeepsSamplesInAFileThatIsAlreadyDeleted) {
     std::this_thread::yield();
   }
   for (uint64_t epoch = 1; epoch < 3; ++epoch) whole_epoch(*loader, epoch);
-  EXPECT_GT(loader->stats().tiers->of(Tier::kDisk).samples, 0u);
+  EXPECT_GT(loader->stats().tiers->of(tiers::Tier::kDisk).samples, 0u);
   EXPECT_TRUE(std::filesystem::is_empty(directory->path()));
 }
 

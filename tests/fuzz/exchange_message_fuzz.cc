@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "base/crc32c.h"
-#include "loader/exchange/exchange_message.h"
+#include "loader/exchange/message.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace millrace;
-  using namespace millrace::loader;
-  const std::vector<ExchangeMove> moves = {{.turn = 7, .peer = 1, .sample = data::SampleId{2}},
-                                           {.turn = 9, .peer = 1, .sample = data::SampleId{0}}};
+  using namespace millrace::loader::exchange;
+  const std::vector<Move> moves = {{.turn = 7, .peer = 1, .sample = data::SampleId{2}},
+                                   {.turn = 9, .peer = 1, .sample = data::SampleId{0}}};
   const auto message = std::as_bytes(std::span(data, size));
   const auto samples = unpack_samples({.epoch = data::Epoch{3}, .round = 5}, moves, message);
   if (!samples.ok()) return 0;

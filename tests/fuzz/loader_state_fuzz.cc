@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!again.ok() || again->text() != state->text()) std::abort();
   if (state->done > state->order.sample_count) std::abort();
   if (state->order.shuffle == loader::Shuffle::kFile) return 0;  // needs the files too
-  const auto order = loader::make_order(state->order);
+  const auto order = loader::order::make_order(state->order);
   if (!order.ok()) std::abort();
   // A walk through as many epochs as the number allows would never end.
   const data::Epoch epoch{data::number_of(state->epoch) % 8};

@@ -11,9 +11,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace millrace;
-  using namespace millrace::loader;
+  using namespace millrace::loader::exchange;
   constexpr uint64_t kSamplesSizeBytes = 128;
-  const StorageOptions options{.order = {.shuffle = Shuffle::kPartial,
+  const StorageOptions options{.order = {.shuffle = loader::order::Shuffle::kPartial,
                                          .sample_count = 6,
                                          .seed = 17,
                                          .shard_count = 2,

@@ -7,7 +7,7 @@
 
 #include "base/crc32c.h"
 #include "loader/exchange/staging_journal.h"
-#include "wire/local_storage.h"
+#include "wire/shard_storage.h"
 
 namespace {
 
@@ -29,8 +29,8 @@ void fix_checksums(std::string& bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace millrace;
-  using namespace millrace::loader;
-  const StorageOptions options{.order = {.shuffle = Shuffle::kPartial,
+  using namespace millrace::loader::exchange;
+  const StorageOptions options{.order = {.shuffle = loader::order::Shuffle::kPartial,
                                          .sample_count = 6,
                                          .seed = 17,
                                          .shard_count = 2,

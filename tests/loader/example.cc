@@ -48,9 +48,9 @@ Status train(loader::Loader& loader, void (*step)(const data::Batch&)) {
 }
 // guide]
 
-// [local
-Result<std::unique_ptr<loader::Loader>> open_local(const std::filesystem::path& directory,
-                                                   const std::filesystem::path& storage) {
+// [shard
+Result<std::unique_ptr<loader::Loader>> open_sharded(const std::filesystem::path& directory,
+                                                     const std::filesystem::path& storage) {
   ASSIGN_OR_RETURN(const std::shared_ptr<comm::Comm> ranks, comm::connect());
   ASSIGN_OR_RETURN(const auto source, format::open_folder({.directory = directory}));
   return loader::Loader::open({.source = source,
@@ -60,9 +60,9 @@ Result<std::unique_ptr<loader::Loader>> open_local(const std::filesystem::path& 
                                .seed = 1,
                                .world = {comm::index_of(ranks->rank()), ranks->size()},
                                .batch_size = 8,
-                               .local = {.directory = storage, .comm = ranks}});
+                               .shard = {.directory = storage, .comm = ranks}});
 }
-// local]
+// shard]
 
 namespace {
 
@@ -103,14 +103,14 @@ Status run(const std::filesystem::path& directory) {
 }
 
 Status run_local(const std::filesystem::path& directory, const std::filesystem::path& storage) {
-  ASSIGN_OR_RETURN(const auto loader, open_local(directory, storage));
+  ASSIGN_OR_RETURN(const auto loader, open_sharded(directory, storage));
   for (uint64_t epoch = 0; epoch < 3; ++epoch) {
     RETURN_IF_ERROR(loader->start_epoch(data::Epoch{epoch}));
     RETURN_IF_ERROR(train(*loader, print));
   }
   const loader::LoaderStats stats = loader->stats();
-  fmt::print("{} samples staged, {} sent\n", stats.local->staging.samples,
-             stats.local->exchange.samples_sent);
+  fmt::print("{} samples staged, {} sent\n", stats.shard->staging.samples,
+             stats.shard->exchange.samples_sent);
   return {};
 }
 

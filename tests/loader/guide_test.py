@@ -38,7 +38,7 @@ def make_dataset(directory: str) -> None:
 
 class Guide(unittest.TestCase):
     def test_shows_the_program_that_was_compiled(self):
-        for name in ("guide", "local", "restore"):
+        for name in ("guide", "shard", "restore"):
             self.assertIn(marked(name).strip("\n"), code_blocks(), f"the part '{name}'")
 
     def test_the_program_trains_and_resumes_in_mid_epoch(self):

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <optional>
 
-#include "comm/local_messages.h"
 #include "comm/proposal.h"
+#include "comm/thread_messages.h"
 
 namespace millrace::comm {
 namespace {
@@ -37,7 +37,7 @@ struct Seat {
   Values values;                   // kReduce, kReduceToAll
   ByteView mine;                   // kGather
   std::vector<std::string>* gathered = nullptr;
-  std::shared_ptr<LocalPost>* post = nullptr;  // kOpenMessages
+  std::shared_ptr<ThreadPost>* post = nullptr;  // kOpenMessages
   bool waiting = false;
   bool ended = false;
 };
@@ -136,7 +136,7 @@ class Table {
         for (const Seat& seat : seats_) root.gathered->emplace_back(text_of(seat.mine));
         return;
       case Collective::kOpenMessages: {
-        const auto post = std::make_shared<LocalPost>(size());
+        const auto post = std::make_shared<ThreadPost>(size());
         for (Seat& seat : seats_) *seat.post = post;
         return;
       }
@@ -224,11 +224,11 @@ class ThreadsComm : public Comm {
   }
 
   Result<std::unique_ptr<Messages>> open_messages() override {
-    std::shared_ptr<LocalPost> post;
+    std::shared_ptr<ThreadPost> post;
     RETURN_IF_ERROR(
         table_->meet(rank_, {.shape = {.call = Collective::kOpenMessages}, .post = &post}));
     posts_.push_back(post);
-    return local_messages(std::move(post), rank_);
+    return thread_messages(std::move(post), rank_);
   }
 
  private:
@@ -240,7 +240,7 @@ class ThreadsComm : public Comm {
 
   std::shared_ptr<Table> table_;  // shared by the ranks of the job; the last one destroys it
   Rank rank_;
-  std::vector<std::shared_ptr<LocalPost>> posts_;  // shared by the ranks and their Messages
+  std::vector<std::shared_ptr<ThreadPost>> posts_;  // shared by the ranks and their Messages
 };
 
 }  // namespace

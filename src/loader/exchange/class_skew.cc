@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 double total_of(const ClassCounts& counts) {
@@ -47,4 +47,4 @@ std::optional<std::string> class_skew_warning(const ClassSkew& skew, const Skewe
       job.fraction == 0 ? "set" : "raise");
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 
 using ClassCounts = std::map<int64_t, uint64_t>;  // label -> samples
 
@@ -37,4 +37,4 @@ struct SkewedJob {
 // A warning for the user; nullopt if there is no skew.
 std::optional<std::string> class_skew_warning(const ClassSkew& skew, const SkewedJob& job);
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -7,7 +7,7 @@
 #include "base/counter_random.h"
 #include "base/permutation.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 ClassCounts ten_classes(uint64_t each) {
@@ -60,4 +60,4 @@ TEST(ClassSkew, AnEmptyShardAndTheWholeDatasetAreNotSkewed) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

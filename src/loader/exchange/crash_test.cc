@@ -16,7 +16,7 @@
 #include "loader/exchange/settle.h"
 #include "loader/testing/shard_job.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 using testing::Each;
@@ -53,7 +53,7 @@ class ExchangeCrash : public testing::Test {
   }
 
   TemporaryDirectory directory_ = *TemporaryDirectory::create();
-  OrderOptions order_ = partial_order(90, kRanks, 0.4);
+  order::Options order_ = partial_order(90, kRanks, 0.4);
 };
 
 TEST_F(ExchangeCrash, LeavesEverySampleIntactWithOneOwner) {
@@ -87,7 +87,7 @@ TEST_F(ExchangeCrash, LeavesEverySampleIntactWithOneOwner) {
 }
 
 Result<std::unique_ptr<HeldShard>> open_shard(const std::filesystem::path& directory,
-                                              const OrderOptions& order, comm::Comm& comm) {
+                                              const order::Options& order, comm::Comm& comm) {
   return HeldShard::open({.directory = directory,
                           .order = order,
                           .dataset = std::make_shared<const NumberedSource>(order.sample_count),
@@ -147,4 +147,4 @@ TEST_F(ExchangeCrash, OfAJobThatJumpsBetweenEpochsIsRepairedFromTheDataset) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

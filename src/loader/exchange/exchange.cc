@@ -8,10 +8,10 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "loader/exchange/exchange_message.h"
+#include "loader/exchange/message.h"
 #include "loader/exchange/settle.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 using namespace std::chrono_literals;
@@ -27,21 +27,21 @@ constexpr auto kInterruptPeriod = 100ms;
 constexpr double kSpread = 0.8;
 
 // The moves of a round by peer, in order of turns.
-std::map<uint32_t, std::vector<ExchangeMove>> by_peer(std::span<const ExchangeMove> moves) {
-  std::map<uint32_t, std::vector<ExchangeMove>> grouped;
-  for (const ExchangeMove& move : moves) grouped[move.peer].push_back(move);
+std::map<uint32_t, std::vector<Move>> by_peer(std::span<const Move> moves) {
+  std::map<uint32_t, std::vector<Move>> grouped;
+  for (const Move& move : moves) grouped[move.peer].push_back(move);
   return grouped;
 }
 
 }  // namespace
 
-double ExchangeStats::hidden_share() const {
+double Stats::hidden_share() const {
   const std::chrono::nanoseconds worked = moving + preparing;
   if (worked.count() == 0) return 1;
   return 1 - static_cast<double>(waited.count()) / static_cast<double>(worked.count());
 }
 
-Exchange::Exchange(comm::Comm& comm, comm::Messages& messages, LocalStorage& storage,
+Exchange::Exchange(comm::Comm& comm, comm::Messages& messages, ShardStorage& storage,
                    comm::MessageTag tag)
     : comm_(&comm),
       messages_(&messages),
@@ -117,7 +117,7 @@ Status Exchange::finish(const std::function<bool()>& is_interrupted) {
   return status;
 }
 
-ExchangeStats Exchange::stats() const {
+Stats Exchange::stats() const {
   const std::lock_guard lock(mutex_);
   return stats_;
 }
@@ -132,12 +132,12 @@ void Exchange::run(data::Epoch epoch) {
 
 Status Exchange::move_all(data::Epoch epoch) {
   auto begin = monotonic_now();
-  const auto add_time = [&](std::chrono::nanoseconds ExchangeStats::* to) {
+  const auto add_time = [&](std::chrono::nanoseconds Stats::* to) {
     const std::lock_guard lock(mutex_);
     stats_.*to += monotonic_now() - begin;
   };
-  const ExchangePlan plan = plan_exchange(moves_, epoch, storage_->options().rank);
-  add_time(&ExchangeStats::moving);
+  const Plan plan = plan_exchange(moves_, epoch, storage_->options().rank);
+  add_time(&Stats::moving);
   std::deque<InFlight> in_flight;
   Status status = move_rounds(plan, in_flight);
   // Wait for sends even after a failure or when cancelled, because they still read the buffers. A
@@ -151,13 +151,13 @@ Status Exchange::move_all(data::Epoch epoch) {
   RETURN_IF_ERROR(std::move(status));
   begin = monotonic_now();
   RETURN_IF_ERROR(storage_->prepare(data::Epoch{data::number_of(epoch) + 1}));
-  add_time(&ExchangeStats::preparing);
+  add_time(&Stats::preparing);
   return {};
 }
 
 // Two rounds are in flight at a time, so that the next one travels while one is stored. Rounds in
 // flight are completed before waiting for the iterations.
-Status Exchange::move_rounds(const ExchangePlan& plan, std::deque<InFlight>& in_flight) {
+Status Exchange::move_rounds(const Plan& plan, std::deque<InFlight>& in_flight) {
   const uint64_t round_count = plan.round_count();
   for (uint64_t round = 0; round < round_count || !in_flight.empty();) {
     const auto begin = monotonic_now();
@@ -187,7 +187,7 @@ bool Exchange::is_allowed(uint64_t round, uint64_t round_count) const {
   return allowed_ >= static_cast<double>(round + 1) / static_cast<double>(round_count);
 }
 
-Status Exchange::post(const ExchangePlan& plan, InFlight& round) {
+Status Exchange::post(const Plan& plan, InFlight& round) {
   for (auto& [peer, moves] : by_peer(plan.receives_of(round.which.round))) {
     round.due.push_back({.peer = peer,
                          .moves = std::move(moves),
@@ -249,4 +249,4 @@ Status Exchange::wait_for(comm::Ticket ticket, uint32_t peer) {
   }
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -32,14 +32,14 @@
 #include "comm/comm.h"
 #include "comm/messages.h"
 #include "data/buffer.h"
-#include "loader/exchange/exchange_message.h"
-#include "loader/exchange/exchange_plan.h"
-#include "loader/exchange/local_storage.h"
+#include "loader/exchange/message.h"
+#include "loader/exchange/plan.h"
+#include "loader/exchange/shard_storage.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 
 // Sums over all epochs so far.
-struct ExchangeStats {
+struct Stats {
   uint64_t samples_sent = 0;
   uint64_t samples_received = 0;
   uint64_t bytes_sent = 0;  // of messages
@@ -59,7 +59,7 @@ class Exchange {
   static constexpr comm::MessageTag kTag{301};
 
   // All must outlive this. Nothing else may use the tag.
-  Exchange(comm::Comm& comm, comm::Messages& messages, LocalStorage& storage,
+  Exchange(comm::Comm& comm, comm::Messages& messages, ShardStorage& storage,
            comm::MessageTag tag = kTag);
   ~Exchange();  // cancels an exchange that is not finished
   Exchange(const Exchange&) = delete;
@@ -77,19 +77,19 @@ class Exchange {
   Status finish(const std::function<bool()>& is_interrupted = {});
   bool is_under_way() const { return thread_.joinable(); }
 
-  ExchangeStats stats() const;
+  Stats stats() const;
 
  private:
   // A message that a peer sends in a round.
   struct Due {
     uint32_t peer = 0;
-    std::vector<ExchangeMove> moves;
+    std::vector<Move> moves;
     comm::Ticket ticket{};
   };
 
   // A round whose messages are in flight.
   struct InFlight {
-    ExchangeRound which;
+    Round which;
     std::vector<Due> due;
     std::vector<data::Buffer> sent;  // must not change until the tickets are done
     std::vector<comm::Ticket> sending;
@@ -97,8 +97,8 @@ class Exchange {
 
   void run(data::Epoch epoch);
   Status move_all(data::Epoch epoch);
-  Status move_rounds(const ExchangePlan& plan, std::deque<InFlight>& in_flight);
-  Status post(const ExchangePlan& plan, InFlight& round);
+  Status move_rounds(const Plan& plan, std::deque<InFlight>& in_flight);
+  Status post(const Plan& plan, InFlight& round);
   Status complete(InFlight& round);
   Status wait_for(comm::Ticket ticket, uint32_t peer);
   bool is_allowed(uint64_t round, uint64_t round_count) const;
@@ -106,9 +106,9 @@ class Exchange {
 
   comm::Comm* comm_;
   comm::Messages* messages_;
-  LocalStorage* storage_;
+  ShardStorage* storage_;
   comm::MessageTag tag_;
-  PartialMoves moves_;
+  order::PartialMoves moves_;
   // Buffers of completed sends, reused by the thread. Fresh memory takes as long as the copies.
   std::vector<data::Buffer> spare_;
   std::thread thread_;
@@ -120,7 +120,7 @@ class Exchange {
   bool is_cancelled_ = false;
   bool is_done_ = false;
   Status status_;
-  ExchangeStats stats_;
+  Stats stats_;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -13,7 +13,7 @@
 #include "loader/exchange/staging.h"
 #include "loader/testing/shard_job.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 using data::Epoch;
@@ -30,7 +30,7 @@ class Exchanges : public testing::TestWithParam<Case> {};
 
 TEST_P(Exchanges, LeaveInEachStorageExactlyTheBytesOfTheOrder) {
   const auto directory = *TemporaryDirectory::create();
-  const OrderOptions order =
+  const order::Options order =
       partial_order(GetParam().sample_count, GetParam().ranks, GetParam().fraction);
   EXPECT_THAT(run_ranks(GetParam().ranks,
                         [&](comm::Comm& comm) {
@@ -60,7 +60,7 @@ struct Used {
   uint64_t stored_count_max = 0;
   uint64_t held_bytes = 0;
   uint64_t file_size_bytes = 0;
-  ExchangeStats stats;
+  Stats stats;
 };
 
 TEST(Exchange, StoresAndSendsNoMoreThanItsFraction) {
@@ -68,7 +68,7 @@ TEST(Exchange, StoresAndSendsNoMoreThanItsFraction) {
   constexpr uint32_t kRanks = 4;
   constexpr uint64_t kEpochs = 12;
   const auto directory = *TemporaryDirectory::create();
-  const OrderOptions order = partial_order(kSamples, kRanks, 0.2);
+  const order::Options order = partial_order(kSamples, kRanks, 0.2);
   std::vector<Used> used(kRanks);
   const auto work = [&](comm::Comm& comm) -> Status {
     const uint32_t rank = comm::index_of(comm.rank());
@@ -105,7 +105,7 @@ TEST(Exchange, StoresAndSendsNoMoreThanItsFraction) {
 
 TEST(Exchange, RanksMayHaveDifferentNumbersOfIterations) {
   const auto directory = *TemporaryDirectory::create();
-  const OrderOptions order = partial_order(300, 3, 0.5);
+  const order::Options order = partial_order(300, 3, 0.5);
   const auto work = [&](comm::Comm& comm) {
     return run_exchanges({.directory = directory.path(),
                           .order = order,
@@ -118,7 +118,7 @@ TEST(Exchange, RanksMayHaveDifferentNumbersOfIterations) {
 
 TEST(Exchange, IfARankExitsTheOthersFailAndNameIt) {
   const auto directory = *TemporaryDirectory::create();
-  const OrderOptions order = partial_order(200, 4, 1);
+  const order::Options order = partial_order(200, 4, 1);
   const auto work = [&](comm::Comm& comm) -> Status {
     const uint32_t rank = comm::index_of(comm.rank());
     ASSIGN_OR_RETURN(const auto storage, open_storage(directory.path(), order, rank));
@@ -184,10 +184,10 @@ class ExchangeMessage : public testing::Test {
   }
 
   TemporaryDirectory directory_ = *TemporaryDirectory::create();
-  std::unique_ptr<LocalStorage> storage_;
-  ExchangeRound round_{.epoch = Epoch{3}, .round = 5};
-  std::vector<ExchangeMove> moves_ = {{.turn = 7, .peer = 1, .sample = data::SampleId{2}},
-                                      {.turn = 9, .peer = 1, .sample = data::SampleId{0}}};
+  std::unique_ptr<ShardStorage> storage_;
+  Round round_{.epoch = Epoch{3}, .round = 5};
+  std::vector<Move> moves_ = {{.turn = 7, .peer = 1, .sample = data::SampleId{2}},
+                              {.turn = 9, .peer = 1, .sample = data::SampleId{0}}};
   std::string message_;
 };
 
@@ -229,4 +229,4 @@ TEST_F(ExchangeMessage, OfAnotherRoundIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -8,7 +8,7 @@
 #include "base/mounts.h"
 #include "data/fingerprint.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 // Whether only this host sees the directory, so that locks tell who uses its contents.
@@ -37,11 +37,11 @@ Result<std::unique_ptr<HeldShard>> HeldShard::open(HeldShardOptions options) {
 
 Status HeldShard::open_storage() {
   const uint32_t rank = comm::index_of(options_.comm->rank());
-  ASSIGN_OR_RETURN(storage_, LocalStorage::open({.directory = directory_of(rank),
+  ASSIGN_OR_RETURN(storage_, ShardStorage::open({.directory = directory_of(rank),
                                                  .order = options_.order,
                                                  .rank = rank,
                                                  .dataset = data::fingerprint(*options_.dataset)}));
-  source_ = std::make_shared<const LocalSource>(storage_, options_.dataset);
+  source_ = std::make_shared<const ShardSource>(storage_, options_.dataset);
   return {};
 }
 
@@ -59,7 +59,7 @@ void HeldShard::remove_left_behind() {
   for (other.rank = 0; other.rank < other.order.shard_count; ++other.rank) {
     if (other.rank == storage_->options().rank) continue;
     other.directory = directory_of(other.rank);
-    if (LocalStorage::remove_left_behind(other)) ++storages_removed_;
+    if (ShardStorage::remove_left_behind(other)) ++storages_removed_;
   }
 }
 
@@ -116,4 +116,4 @@ HeldStats HeldShard::stats() const {
           .storages_removed = storages_removed_};
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

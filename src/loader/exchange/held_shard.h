@@ -26,23 +26,23 @@
 #include "comm/comm.h"
 #include "comm/messages.h"
 #include "loader/exchange/exchange.h"
-#include "loader/exchange/local_source.h"
-#include "loader/exchange/local_storage.h"
 #include "loader/exchange/settle.h"
+#include "loader/exchange/shard_source.h"
+#include "loader/exchange/shard_storage.h"
 #include "loader/exchange/staging.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 
 struct HeldShardOptions {
   std::filesystem::path directory;  // on this host; has a subdirectory for every rank
-  OrderOptions order;               // partial; as many shards as ranks
+  order::Options order;             // partial; as many shards as ranks
   std::shared_ptr<const data::SampleSource> dataset;  // shared with other loaders
   std::shared_ptr<comm::Comm> comm;                   // shared with the caller
   StagingOptions staging;
 };
 
 struct HeldStats {
-  ExchangeStats exchange;
+  Stats exchange;
   StagingStats staging;
   uint64_t samples = 0;  // held in this epoch
   uint64_t sample_bytes = 0;
@@ -74,8 +74,8 @@ class HeldShard {
   Status advance(uint64_t done, uint64_t count);
   Status finish_exchange();
 
-  const LocalStorage& storage() const { return *storage_; }
-  std::shared_ptr<const LocalSource> source() const { return source_; }
+  const ShardStorage& storage() const { return *storage_; }
+  std::shared_ptr<const ShardSource> source() const { return source_; }
   HeldStats stats() const;
 
  private:
@@ -85,8 +85,8 @@ class HeldShard {
   std::filesystem::path directory_of(uint32_t rank) const;
 
   HeldShardOptions options_;
-  std::shared_ptr<LocalStorage> storage_;  // shared with source_
-  std::shared_ptr<const LocalSource> source_;
+  std::shared_ptr<ShardStorage> storage_;  // shared with source_
+  std::shared_ptr<const ShardSource> source_;
   std::unique_ptr<comm::Messages> messages_;
   std::unique_ptr<Exchange> exchange_;
   std::optional<data::Epoch> epoch_;
@@ -98,4 +98,4 @@ class HeldShard {
   std::string restaged_;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -9,7 +9,7 @@
 #include "base/crc32c.h"
 #include "loader/order/shards.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 using Entry = Ownership::Entry;
@@ -40,7 +40,7 @@ Status check_head(const wire::OwnershipHead& head, const StorageOptions& options
     return fail(Errc::kUnsupported, "it has version {}; this build reads version {}", head.version,
                 wire::kOwnershipVersion);
   }
-  const OrderOptions& order = options.order;
+  const order::Options& order = options.order;
   if (head.sample_count != order.sample_count) {
     return not_ours("samples:", std::to_string(head.sample_count),
                     std::to_string(order.sample_count));
@@ -102,7 +102,7 @@ Status check_distinct(const std::vector<Entry>& entries) {
 }  // namespace
 
 uint64_t slot_count_of(const StorageOptions& options) {
-  return Shards(options.order.sample_count, options.order.shard_count).size_of(options.rank);
+  return order::Shards(options.order.sample_count, options.order.shard_count).size_of(options.rank);
 }
 
 Ownership::Ownership(data::Epoch epoch, std::vector<Entry> entries)
@@ -173,4 +173,4 @@ const Entry* Ownership::find(data::SampleId sample) const {
   return slot ? &entries_[*slot] : nullptr;
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -12,13 +12,13 @@
 #include "base/result.h"
 #include "data/sample.h"
 #include "loader/order/order.h"
-#include "wire/local_storage.h"
+#include "wire/shard_storage.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 
 struct StorageOptions {
   std::filesystem::path directory;  // of this rank alone; created if missing
-  OrderOptions order;               // partial
+  order::Options order;             // partial
   uint32_t rank = 0;                // below order.shard_count
   uint64_t dataset = 0;             // data::fingerprint(); 0: unknown, not checked
   // How much a staging copies before it makes that durable, so that another can continue from
@@ -60,4 +60,4 @@ class Ownership {
   std::vector<uint64_t> by_sample_;  // slots
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

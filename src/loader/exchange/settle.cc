@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 using MaybeEpoch = std::optional<data::Epoch>;
@@ -17,7 +17,7 @@ MaybeEpoch epoch_of(uint64_t number) {
   return data::Epoch{number - 1};
 }
 
-Result<std::vector<StorageEpochs>> epochs_of_all(const LocalStorage& storage, comm::Comm& comm) {
+Result<std::vector<StorageEpochs>> epochs_of_all(const ShardStorage& storage, comm::Comm& comm) {
   const uint64_t mine[] = {number_or_zero(storage.epoch()), number_or_zero(storage.prepared())};
   ASSIGN_OR_RETURN(const auto all, comm.gather_to_all(std::as_bytes(std::span(mine))));
   std::vector<StorageEpochs> epochs;
@@ -46,7 +46,7 @@ MaybeEpoch common_epoch(std::span<const StorageEpochs> ranks) {
   return {};
 }
 
-Result<Settled> settle(LocalStorage& storage, comm::Comm& comm) {
+Result<Settled> settle(ShardStorage& storage, comm::Comm& comm) {
   if (comm.size() != storage.options().order.shard_count) {
     return fail(Errc::kInvalidArgument,
                 "the samples are held by {} ranks, but this job has {}; start it with {}",
@@ -66,9 +66,9 @@ Status agree_all(comm::Comm& comm, const Status& mine) {
   return comm.size() == 1 ? mine : comm.agree(mine);
 }
 
-Status commit_together(LocalStorage& storage, comm::Comm& comm, const Status& mine) {
+Status commit_together(ShardStorage& storage, comm::Comm& comm, const Status& mine) {
   RETURN_IF_ERROR(agree_all(comm, mine));
   return storage.commit();
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -16,9 +16,9 @@
 #include "base/result.h"
 #include "comm/comm.h"
 #include "data/sample.h"
-#include "loader/exchange/local_storage.h"
+#include "loader/exchange/shard_storage.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 
 // The epochs on a rank's disk.
 struct StorageEpochs {
@@ -36,7 +36,7 @@ struct Settled {
 };
 
 // Brings this rank's storage to the common epoch. Collective; must be the first call on a storage.
-Result<Settled> settle(LocalStorage& storage, comm::Comm& comm);
+Result<Settled> settle(ShardStorage& storage, comm::Comm& comm);
 
 // Succeeds if `mine` is a success on all ranks. Collective. A Comm does not recover from a failure,
 // which is right if other ranks have moved on. A job of one rank does not use the Comm here, so
@@ -45,6 +45,6 @@ Status agree_all(comm::Comm& comm, const Status& mine);
 
 // Commits what this rank has prepared once all ranks have. `mine` is the result of the preparation.
 // Collective.
-Status commit_together(LocalStorage& storage, comm::Comm& comm, const Status& mine);
+Status commit_together(ShardStorage& storage, comm::Comm& comm, const Status& mine);
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

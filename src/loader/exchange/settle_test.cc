@@ -4,10 +4,10 @@
 
 #include "base/crc32c.h"
 #include "base/temporary_directory.h"
-#include "loader/exchange/exchange_plan.h"
+#include "loader/exchange/plan.h"
 #include "loader/testing/shard_job.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 using data::Epoch;
@@ -46,7 +46,7 @@ TEST(CommonEpoch, DoesNotExistIfAStorageIsOfAnotherRunOrLost) {
 // All cases in which two of three ranks are ahead of the third.
 TEST(Settle, BringsAllRanksToOneEpochAfterAnyCrash) {
   enum class Stop { kStaged, kPrepared, kCommitted };
-  const OrderOptions order = partial_order(60, 3, 0.5);
+  const order::Options order = partial_order(60, 3, 0.5);
   for (const Stop slow : {Stop::kStaged, Stop::kPrepared}) {
     for (const Stop quick : {Stop::kPrepared, Stop::kCommitted}) {
       if (slow == Stop::kStaged && quick == Stop::kCommitted) continue;  // needs all prepared
@@ -58,11 +58,11 @@ TEST(Settle, BringsAllRanksToOneEpochAfterAnyCrash) {
                                   comm);
                             }),
                   Each(""));
-      const PartialMoves moves(order);
+      const order::PartialMoves moves(order);
       for (uint32_t rank = 0; rank < 3; ++rank) {
         const auto storage = *open_storage(directory.path(), order, rank);
         const Stop stop = rank == 1 ? slow : quick;
-        for (const ExchangeMove& move : plan_exchange(moves, Epoch{2}, rank).receives) {
+        for (const Move& move : plan_exchange(moves, Epoch{2}, rank).receives) {
           const std::string bytes = bytes_of_sample(data::index_of(move.sample));
           ASSERT_TRUE(storage
                           ->stage_for(move.in_place_of, move.sample, bytes_of(bytes),
@@ -97,4 +97,4 @@ TEST(Settle, RefusesAnotherNumberOfRanks) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -15,27 +15,27 @@
 #include "loader/exchange/settle.h"
 #include "loader/order/partial_moves.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 constexpr auto kPollPeriod = std::chrono::milliseconds(100);  // how often to poll for interruption
 
 // The samples of the rank in the epoch, by slot.
 std::vector<data::SampleId> samples_of(const StorageOptions& options, data::Epoch epoch) {
-  const PartialMoves moves(options.order);
-  std::vector<Slot> slots(moves.shards().size_of(options.rank));
+  const order::PartialMoves moves(options.order);
+  std::vector<order::Slot> slots(moves.shards().size_of(options.rank));
   for (uint64_t i = 0; i < slots.size(); ++i) slots[i] = {.shard = options.rank, .index = i};
   moves.go_home(epoch, slots);
   std::vector<data::SampleId> samples;
   samples.reserve(slots.size());
-  for (const Slot& slot : slots) samples.push_back(moves.shards().at_home(slot));
+  for (const order::Slot& slot : slots) samples.push_back(moves.shards().at_home(slot));
   return samples;
 }
 
 // The threads of one staging and their shared state.
 class Copying {
  public:
-  Copying(LocalStorage& storage, const data::SampleSource& dataset, const StagingOptions& options,
+  Copying(ShardStorage& storage, const data::SampleSource& dataset, const StagingOptions& options,
           StagingStats& stats, uint64_t total)
       : storage_(&storage), dataset_(&dataset), options_(&options), stats_(&stats) {
     if (options.shows_progress) {
@@ -86,7 +86,7 @@ class Copying {
     return fail(Errc::kCancelled, "staging was interrupted; the next run continues from there");
   }
 
-  LocalStorage* storage_;
+  ShardStorage* storage_;
   const data::SampleSource* dataset_;
   const StagingOptions* options_;
   StagingStats* stats_;
@@ -97,7 +97,7 @@ class Copying {
 
 }  // namespace
 
-Status stage_epoch(LocalStorage& storage, const data::SampleSource& dataset, data::Epoch epoch,
+Status stage_epoch(ShardStorage& storage, const data::SampleSource& dataset, data::Epoch epoch,
                    const StagingOptions& options, StagingStats& stats) {
   const auto begin = monotonic_now();
   if (dataset.sample_count() != storage.options().order.sample_count) {
@@ -123,14 +123,14 @@ Status stage_epoch(LocalStorage& storage, const data::SampleSource& dataset, dat
   return storage.prepare(epoch);
 }
 
-Status stage_together(LocalStorage& storage, const data::SampleSource& dataset, data::Epoch epoch,
+Status stage_together(ShardStorage& storage, const data::SampleSource& dataset, data::Epoch epoch,
                       comm::Comm& comm, const StagingOptions& options, StagingStats& stats) {
   return commit_together(storage, comm, stage_epoch(storage, dataset, epoch, options, stats));
 }
 
-Status stage_shard(LocalStorage& storage, const data::SampleSource& dataset, comm::Comm& comm) {
+Status stage_shard(ShardStorage& storage, const data::SampleSource& dataset, comm::Comm& comm) {
   StagingStats stats;
   return stage_together(storage, dataset, data::Epoch{0}, comm, {}, stats);
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -14,9 +14,9 @@
 #include "comm/comm.h"
 #include "data/sample.h"
 #include "data/source.h"
-#include "loader/exchange/local_storage.h"
+#include "loader/exchange/shard_storage.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 
 struct StagingOptions {
   // Several, because reads wait for a shared file system rather than for a CPU.
@@ -39,14 +39,14 @@ struct StagingStats {
 };
 
 // Stages and prepares the rank's samples of `epoch`.
-Status stage_epoch(LocalStorage& storage, const data::SampleSource& dataset, data::Epoch epoch,
+Status stage_epoch(ShardStorage& storage, const data::SampleSource& dataset, data::Epoch epoch,
                    const StagingOptions& options, StagingStats& stats);
 
 // Does so on all ranks, and commits the epoch. Collective.
-Status stage_together(LocalStorage& storage, const data::SampleSource& dataset, data::Epoch epoch,
+Status stage_together(ShardStorage& storage, const data::SampleSource& dataset, data::Epoch epoch,
                       comm::Comm& comm, const StagingOptions& options, StagingStats& stats);
 
 // stage_together() for epoch 0.
-Status stage_shard(LocalStorage& storage, const data::SampleSource& dataset, comm::Comm& comm);
+Status stage_shard(ShardStorage& storage, const data::SampleSource& dataset, comm::Comm& comm);
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -9,9 +9,9 @@
 #include "base/atomic_file.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
-#include "wire/local_storage.h"
+#include "wire/shard_storage.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 using Entry = StagingJournal::Entry;
@@ -93,4 +93,4 @@ Status StagingJournal::append(std::span<const Entry> entries) {
   return file_.sync();
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "loader/exchange/ownership.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 
 class StagingJournal {
  public:
@@ -44,4 +44,4 @@ class StagingJournal {
   uint64_t end_bytes_ = 0;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -17,7 +17,7 @@
 #include "comm/single.h"
 #include "loader/testing/shard_job.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 using data::Epoch;
@@ -64,20 +64,20 @@ class WatchedSource final : public NumberedSource {
 
 class Staging : public testing::Test {
  protected:
-  std::unique_ptr<LocalStorage> open() {
-    return *LocalStorage::open({.directory = directory_.path() / "storage",
+  std::unique_ptr<ShardStorage> open() {
+    return *ShardStorage::open({.directory = directory_.path() / "storage",
                                 .order = order_,
                                 .rank = 1,
                                 .dataset = 7,
                                 .staging_step_bytes = 10'000});
   }
 
-  Status stage(LocalStorage& storage, uint64_t epoch, const StagingOptions& options = {}) {
+  Status stage(ShardStorage& storage, uint64_t epoch, const StagingOptions& options = {}) {
     return stage_together(storage, source_, Epoch{epoch}, *comm_, options, stats_);
   }
 
   TemporaryDirectory directory_ = *TemporaryDirectory::create();
-  OrderOptions order_ = partial_order(kSampleCount, 2, 0.1);
+  order::Options order_ = partial_order(kSampleCount, 2, 0.1);
   std::unique_ptr<comm::Comm> comm_ = comm::single();
   WatchedSource source_;
   StagingStats stats_;
@@ -141,7 +141,7 @@ TEST_F(Staging, ContinuesAKilledOneEvenForAnotherEpoch) {
     source_.unreadable = 180;
     const auto storage = open();
     // Like a killed process: nothing is saved at the end.
-    const auto wanted = *make_order(order_);
+    const auto wanted = *order::make_order(order_);
     std::vector<SampleId> samples(100);
     wanted->fill(Epoch{0}, 1, 2, samples);
     std::ranges::sort(samples);
@@ -243,4 +243,4 @@ TEST(StagingJournal, OfAnotherDatasetIsIgnored) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

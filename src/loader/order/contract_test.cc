@@ -6,7 +6,7 @@
 
 #include "loader/order/order.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 using data::Epoch;
@@ -26,11 +26,11 @@ class OrderContract : public testing::TestWithParam<Shuffle> {
  protected:
   static std::unique_ptr<Order> order(uint64_t sample_count, uint32_t shard_count = 1,
                                       uint64_t seed = 0) {
-    OrderOptions options{.shuffle = GetParam(),
-                         .sample_count = sample_count,
-                         .seed = seed,
-                         .shard_count = shard_count,
-                         .fraction = 0.3};
+    Options options{.shuffle = GetParam(),
+                    .sample_count = sample_count,
+                    .seed = seed,
+                    .shard_count = shard_count,
+                    .fraction = 0.3};
     if (GetParam() == Shuffle::kFile) options.group_begins = uneven_groups(sample_count);
     return std::move(*make_order(options));
   }
@@ -110,4 +110,4 @@ INSTANTIATE_TEST_SUITE_P(AllOrders, OrderContract,
                          });
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

@@ -12,7 +12,7 @@
 #include "loader/order/kinds.h"
 #include "loader/order/order_key.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 // The files of one epoch.
@@ -24,10 +24,10 @@ struct FileTable {
 
 class FileOrder : public Order {
  public:
-  explicit FileOrder(const OrderOptions& options)
+  explicit FileOrder(const Options& options)
       : options_(options), files_(options.group_begins.size() - 1, {}) {}
 
-  const OrderOptions& options() const override { return options_; }
+  const Options& options() const override { return options_; }
 
   data::SampleId at(data::Epoch epoch, uint64_t position) const override {
     const auto table = table_of(epoch);
@@ -87,7 +87,7 @@ class FileOrder : public Order {
   FileTable make_table(data::Epoch epoch) const {
     FileTable table{.epoch = epoch,
                     .files = files_.with_key(order_key(
-                        {.seed = options_.seed, .epoch = epoch, .purpose = OrderPurpose::kFile})),
+                        {.seed = options_.seed, .epoch = epoch, .purpose = Purpose::kFile})),
                     .begins = {0}};
     table.begins.reserve(files_.size() + 1);
     for (uint64_t place = 0; place < files_.size(); ++place) {
@@ -98,7 +98,7 @@ class FileOrder : public Order {
     return table;
   }
 
-  OrderOptions options_;
+  Options options_;
   KeyedPermutation files_;  // without a key yet
   mutable std::mutex mutex_;
   mutable std::array<Shared, 2> tables_;  // most recently used first
@@ -106,8 +106,8 @@ class FileOrder : public Order {
 
 }  // namespace
 
-std::unique_ptr<Order> make_file_order(const OrderOptions& options) {
+std::unique_ptr<Order> make_file_order(const Options& options) {
   return std::make_unique<FileOrder>(options);
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

@@ -4,15 +4,15 @@
 #include "loader/order/kinds.h"
 #include "loader/order/order_key.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 class GlobalOrder : public Order {
  public:
-  explicit GlobalOrder(const OrderOptions& options)
+  explicit GlobalOrder(const Options& options)
       : options_(options), samples_(options.sample_count, {}) {}
 
-  const OrderOptions& options() const override { return options_; }
+  const Options& options() const override { return options_; }
 
   data::SampleId at(data::Epoch epoch, uint64_t position) const override {
     return data::SampleId{permutation(epoch).at(position)};
@@ -31,19 +31,19 @@ class GlobalOrder : public Order {
   KeyedPermutation permutation(data::Epoch epoch) const {
     return kept_.find(samples_, data::number_of(epoch), 0, [&] {
       return samples_.with_key(
-          order_key({.seed = options_.seed, .epoch = epoch, .purpose = OrderPurpose::kGlobal}));
+          order_key({.seed = options_.seed, .epoch = epoch, .purpose = Purpose::kGlobal}));
     });
   }
 
-  OrderOptions options_;
+  Options options_;
   KeyedPermutation samples_;  // without a key yet
   KeptPermutations kept_{1};
 };
 
 }  // namespace
 
-std::unique_ptr<Order> make_global_order(const OrderOptions& options) {
+std::unique_ptr<Order> make_global_order(const Options& options) {
   return std::make_unique<GlobalOrder>(options);
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

@@ -2,9 +2,9 @@
 // does not derive a key each time.
 //
 // A block of Philox and the eight numbers drawn from it take longer than sending one number through
-// the permutation. The cache holds round keys by name (epoch, which). Each name has one place; a
+// the permutation. The cache holds round keys by name (epoch, which). Each name has one entry; a
 // later name replaces an earlier one. Thread-safe, and no thread waits: a reader that meets a
-// writer derives the keys itself, and so does a writer that meets another. Each place has a
+// writer derives the keys itself, and so does a writer that meets another. Each entry has a
 // version, odd while it is written; what is read between two equal even versions is consistent.
 #pragma once
 
@@ -17,16 +17,16 @@
 
 #include "base/permutation.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 
 class KeptPermutations {
  public:
-  // `which` is below `which_count` in all names; 0 means 1. Sixteen epochs have separate places if
+  // `which` is below `which_count` in all names; 0 means 1. Sixteen epochs have separate entries if
   // that takes at most 128 kB.
   explicit KeptPermutations(uint64_t which_count)
-      : stride_(std::bit_ceil(std::min(which_count, kPlaceCountMax))),
-        mask_(std::min(stride_ * kEpochCount, kPlaceCountMax) - 1),
-        places_(std::make_unique<Place[]>(mask_ + 1)) {}
+      : stride_(std::bit_ceil(std::min(which_count, kEntryCountMax))),
+        mask_(std::min(stride_ * kEpochCount, kEntryCountMax) - 1),
+        entries_(std::make_unique<Entry[]>(mask_ + 1)) {}
 
   // Starts empty: cached keys are not part of the value of an order.
   KeptPermutations(const KeptPermutations& other) : KeptPermutations(other.stride_) {}
@@ -37,16 +37,16 @@ class KeptPermutations {
   template <typename Derive>
   KeyedPermutation find(const KeyedPermutation& numbers, uint64_t epoch, uint64_t which,
                         Derive derive) const {
-    Place& place = places_[place_of(epoch, which)];
+    Entry& entry = entries_[index_of(epoch, which)];
     KeyedPermutation::RoundKeys keys;
-    if (place.read(epoch, which, keys)) return numbers.with_round_keys(keys);
+    if (entry.read(epoch, which, keys)) return numbers.with_round_keys(keys);
     const KeyedPermutation derived = derive();
-    place.write(epoch, which, derived.round_keys());
+    entry.write(epoch, which, derived.round_keys());
     return derived;
   }
 
  private:
-  struct alignas(128) Place {
+  struct alignas(128) Entry {
     std::atomic<uint64_t> version{0};  // 0: empty
     std::atomic<uint64_t> epoch{0};
     std::atomic<uint64_t> which{0};
@@ -75,15 +75,15 @@ class KeptPermutations {
   };
 
   static constexpr uint64_t kEpochCount = 16;
-  static constexpr uint64_t kPlaceCountMax = 1024;
+  static constexpr uint64_t kEntryCountMax = 1024;
 
-  uint64_t place_of(uint64_t epoch, uint64_t which) const {
+  uint64_t index_of(uint64_t epoch, uint64_t which) const {
     return (epoch * stride_ + which) & mask_;
   }
 
   uint64_t stride_;
   uint64_t mask_;
-  std::unique_ptr<Place[]> places_;
+  std::unique_ptr<Entry[]> entries_;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

@@ -7,7 +7,7 @@
 
 #include "loader/order/order_key.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 constexpr uint64_t kSize = 1000;
@@ -29,7 +29,7 @@ class Named {
 
   KeyedPermutation made(uint64_t epoch, uint64_t which) const {
     return numbers_.with_key(order_key(
-        {.seed = 1, .epoch = data::Epoch{epoch}, .purpose = OrderPurpose::kLocal, .which = which}));
+        {.seed = 1, .epoch = data::Epoch{epoch}, .purpose = Purpose::kLocal, .which = which}));
   }
 
  private:
@@ -88,4 +88,4 @@ TEST(KeptPermutations, ServeThreadsThatReplaceEachOthersEntries) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

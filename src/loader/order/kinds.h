@@ -5,12 +5,12 @@
 
 #include "loader/order/order.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 
-std::unique_ptr<Order> make_off_order(const OrderOptions& options);
-std::unique_ptr<Order> make_global_order(const OrderOptions& options);
-std::unique_ptr<Order> make_local_order(const OrderOptions& options);
-std::unique_ptr<Order> make_partial_order(const OrderOptions& options);
-std::unique_ptr<Order> make_file_order(const OrderOptions& options);
+std::unique_ptr<Order> make_off_order(const Options& options);
+std::unique_ptr<Order> make_global_order(const Options& options);
+std::unique_ptr<Order> make_local_order(const Options& options);
+std::unique_ptr<Order> make_partial_order(const Options& options);
+std::unique_ptr<Order> make_file_order(const Options& options);
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

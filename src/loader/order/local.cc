@@ -3,17 +3,17 @@
 #include "loader/order/kinds.h"
 #include "loader/order/shard_orders.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 class LocalOrder : public Order {
  public:
-  explicit LocalOrder(const OrderOptions& options)
+  explicit LocalOrder(const Options& options)
       : options_(options),
         shards_(options.sample_count, options.shard_count),
         orders_(shards_, options.seed) {}
 
-  const OrderOptions& options() const override { return options_; }
+  const Options& options() const override { return options_; }
 
   data::SampleId at(data::Epoch epoch, uint64_t position) const override {
     return shards_.at_home(orders_.slot_at(epoch, position));
@@ -30,15 +30,15 @@ class LocalOrder : public Order {
   }
 
  private:
-  OrderOptions options_;
+  Options options_;
   Shards shards_;
   ShardOrders orders_;
 };
 
 }  // namespace
 
-std::unique_ptr<Order> make_local_order(const OrderOptions& options) {
+std::unique_ptr<Order> make_local_order(const Options& options) {
   return std::make_unique<LocalOrder>(options);
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 __extension__ using uint128 = unsigned __int128;
@@ -47,4 +47,4 @@ uint64_t even_step(uint64_t count) {
   return step;
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 
 // The smallest prime that is not below `least`. Trial division: microseconds for any number of
 // shards.
@@ -17,4 +17,4 @@ uint64_t inverse_modulo(uint64_t factor, uint64_t modulus);
 // fits into 64 bits. REQUIRES: count > 0
 uint64_t even_step(uint64_t count);
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 TEST(Modulo, PrimeFromIsTheSmallestPrimeNotBelow) {
@@ -42,4 +42,4 @@ TEST(Modulo, EvenStepVisitsEveryNumberAndFits) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

@@ -10,13 +10,13 @@
 #include "loader/order/kinds.h"
 #include "loader/order/shard_dealer.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 struct ShuffleEntry {
   std::string_view name;
   Shuffle shuffle;
-  std::unique_ptr<Order> (*make)(const OrderOptions&);
+  std::unique_ptr<Order> (*make)(const Options&);
 };
 
 constexpr ShuffleEntry kShuffles[] = {
@@ -32,7 +32,7 @@ const ShuffleEntry* entry_of(Shuffle shuffle) {
   return found == std::end(kShuffles) ? nullptr : found;
 }
 
-Status check_groups(const OrderOptions& options) {
+Status check_groups(const Options& options) {
   const std::vector<uint64_t>& begins = options.group_begins;
   if (begins.empty() || begins.front() != 0 || begins.back() != options.sample_count) {
     return fail(
@@ -65,7 +65,7 @@ std::string_view shuffle_name(Shuffle shuffle) {
   return entry == nullptr ? "?" : entry->name;
 }
 
-Status check_order(const OrderOptions& options) {
+Status check_order(const Options& options) {
   if (entry_of(options.shuffle) == nullptr) {
     return fail(Errc::kInvalidArgument, "unknown shuffle number {}",
                 static_cast<int>(options.shuffle));
@@ -91,7 +91,7 @@ Status check_order(const OrderOptions& options) {
   return {};
 }
 
-Result<std::unique_ptr<Order>> make_order(const OrderOptions& options) {
+Result<std::unique_ptr<Order>> make_order(const Options& options) {
   RETURN_IF_ERROR(check_order(options));
   if (options.shuffle == Shuffle::kFile) RETURN_IF_ERROR(check_groups(options));
   return entry_of(options.shuffle)->make(options);
@@ -105,4 +105,4 @@ void Order::fill(data::Epoch epoch, uint64_t first, uint64_t stride,
   }
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

@@ -21,7 +21,7 @@
 #include "base/result.h"
 #include "data/sample.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 
 enum class Shuffle : uint8_t {
   kOff,      // sample i is at position i
@@ -34,7 +34,7 @@ enum class Shuffle : uint8_t {
 Result<Shuffle> shuffle_from(std::string_view name);  // "global", ...; the error lists all names
 std::string_view shuffle_name(Shuffle shuffle);
 
-struct OrderOptions {
+struct Options {
   Shuffle shuffle = Shuffle::kGlobal;
   uint64_t sample_count = 0;
   uint64_t seed = 0;
@@ -48,7 +48,7 @@ class Order {
  public:
   virtual ~Order() = default;
 
-  virtual const OrderOptions& options() const = 0;
+  virtual const Options& options() const = 0;
   uint64_t size() const { return options().sample_count; }
 
   // REQUIRES: position < size()
@@ -62,9 +62,9 @@ class Order {
 };
 
 // Fails if an option is invalid. Does not check group_begins.
-Status check_order(const OrderOptions& options);
+Status check_order(const Options& options);
 
 // Fails likewise, and checks group_begins.
-Result<std::unique_ptr<Order>> make_order(const OrderOptions& options);
+Result<std::unique_ptr<Order>> make_order(const Options& options);
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

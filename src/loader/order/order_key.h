@@ -13,11 +13,11 @@
 #include "base/permutation.h"
 #include "data/sample.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 
 // The numbers are part of every order; add new ones at the end. None is 0, so that no name collides
 // with CounterRandom(seed, small stream), which augmentations use.
-enum class OrderPurpose : uint8_t {
+enum class Purpose : uint8_t {
   kGlobal = 1,
   kLocal = 2,  // `which` is the shard
   kFile = 3,
@@ -30,12 +30,12 @@ enum class OrderPurpose : uint8_t {
 struct OrderName {
   uint64_t seed = 0;
   data::Epoch epoch{};
-  OrderPurpose purpose{};
+  Purpose purpose{};
   uint64_t which = 0;  // below 2^56
 };
 
 // The second half of the block's counter; the epoch is the first.
-inline uint64_t named_purpose(OrderPurpose purpose, uint64_t which) {
+inline uint64_t named_purpose(Purpose purpose, uint64_t which) {
   return uint64_t{static_cast<uint8_t>(purpose)} << 56 | which;
 }
 
@@ -63,4 +63,4 @@ inline void order_keys(uint64_t seed, std::span<uint64_t> epochs, std::span<uint
   }
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

@@ -10,7 +10,7 @@
 
 #include "loader/order/shards.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 using data::Epoch;
@@ -26,16 +26,16 @@ std::vector<uint64_t> positions(const Order& order, Epoch epoch, uint64_t first,
   return samples;
 }
 
-std::unique_ptr<Order> made(const OrderOptions& options) { return std::move(*make_order(options)); }
+std::unique_ptr<Order> made(const Options& options) { return std::move(*make_order(options)); }
 
-std::string refused(const OrderOptions& options) {
+std::string refused(const Options& options) {
   const auto order = make_order(options);
   return order.ok() ? "" : order.error().message();
 }
 
 // Orders must never change: another build may resume a job.
 TEST(Order, NeverChanges) {
-  const auto first_of = [](OrderOptions options) {
+  const auto first_of = [](Options options) {
     options.seed = 42;
     options.sample_count = 1000;
     options.shard_count = 4;
@@ -120,11 +120,11 @@ TEST(FileOrder, SamplesOfAFileStayTogetherAndInOrder) {
 }
 
 TEST(PartialOrder, WithFractionZeroIsLocal) {
-  OrderOptions options{.shuffle = Shuffle::kPartial,
-                       .sample_count = 1000,
-                       .seed = 3,
-                       .shard_count = 7,
-                       .fraction = 0};
+  Options options{.shuffle = Shuffle::kPartial,
+                  .sample_count = 1000,
+                  .seed = 3,
+                  .shard_count = 7,
+                  .fraction = 0};
   const auto partial = made(options);
   options.shuffle = Shuffle::kLocal;
   const auto local = made(options);
@@ -134,11 +134,11 @@ TEST(PartialOrder, WithFractionZeroIsLocal) {
 }
 
 TEST(PartialOrder, IsLocalInTheFirstEpoch) {
-  OrderOptions options{.shuffle = Shuffle::kPartial,
-                       .sample_count = 1000,
-                       .seed = 3,
-                       .shard_count = 7,
-                       .fraction = 0.5};
+  Options options{.shuffle = Shuffle::kPartial,
+                  .sample_count = 1000,
+                  .seed = 3,
+                  .shard_count = 7,
+                  .fraction = 0.5};
   const auto partial = made(options);
   options.shuffle = Shuffle::kLocal;
   EXPECT_EQ(positions(*partial, Epoch{0}, 0, 1), positions(*made(options), Epoch{0}, 0, 1));
@@ -239,4 +239,4 @@ TEST(Shards, SizesDifferByAtMostOne) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

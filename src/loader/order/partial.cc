@@ -7,15 +7,15 @@
 #include "loader/order/partial_moves.h"
 #include "loader/order/shard_orders.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 class PartialOrder : public Order {
  public:
-  explicit PartialOrder(const OrderOptions& options)
+  explicit PartialOrder(const Options& options)
       : options_(options), moves_(options), orders_(moves_.shards(), options.seed) {}
 
-  const OrderOptions& options() const override { return options_; }
+  const Options& options() const override { return options_; }
 
   data::SampleId at(data::Epoch epoch, uint64_t position) const override {
     return moves_.sample_in(epoch, orders_.slot_at(epoch, position));
@@ -35,15 +35,15 @@ class PartialOrder : public Order {
   }
 
  private:
-  OrderOptions options_;
+  Options options_;
   PartialMoves moves_;
   ShardOrders orders_;
 };
 
 }  // namespace
 
-std::unique_ptr<Order> make_partial_order(const OrderOptions& options) {
+std::unique_ptr<Order> make_partial_order(const Options& options) {
   return std::make_unique<PartialOrder>(options);
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

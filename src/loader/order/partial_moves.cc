@@ -4,7 +4,7 @@
 
 #include "loader/order/modulo.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 __extension__ using uint128 = unsigned __int128;
@@ -22,7 +22,7 @@ uint64_t dealt_pairs(double fraction, uint64_t slots) {
 
 }  // namespace
 
-PartialMoves::PartialMoves(const OrderOptions& options)
+PartialMoves::PartialMoves(const Options& options)
     : shards_(options.sample_count, options.shard_count),
       seed_(options.seed),
       pair_count_((shards_.even_size() + 1) / 2),
@@ -32,7 +32,7 @@ PartialMoves::PartialMoves(const OrderOptions& options)
   if (pair_count_ == 0) return;
   place_step_ = even_step(pair_count_);
   pair_step_ = inverse_modulo(place_step_, pair_count_);
-  first_place_ = order_key({.seed = seed_, .purpose = OrderPurpose::kFirstDealt}).low % pair_count_;
+  first_place_ = order_key({.seed = seed_, .purpose = Purpose::kFirstDealt}).low % pair_count_;
 }
 
 uint64_t PartialMoves::pair_at(uint64_t place) const {
@@ -62,18 +62,14 @@ std::optional<uint64_t> PartialMoves::slot_of_turn(data::Epoch epoch, uint64_t t
 }
 
 PartialMoves::Swaps PartialMoves::swaps(uint64_t deal, uint64_t slot) const {
-  const PermutationKey key = order_key({.seed = seed_,
-                                        .epoch = data::Epoch{deal},
-                                        .purpose = OrderPurpose::kSwapped,
-                                        .which = slot / 2});
+  const PermutationKey key = order_key(
+      {.seed = seed_, .epoch = data::Epoch{deal}, .purpose = Purpose::kSwapped, .which = slot / 2});
   return {.factor = key.low, .summand = key.high};
 }
 
 PermutationKey PartialMoves::holders(uint64_t deal, uint64_t slot) const {
-  return order_key({.seed = seed_,
-                    .epoch = data::Epoch{deal},
-                    .purpose = OrderPurpose::kHolders,
-                    .which = slot});
+  return order_key(
+      {.seed = seed_, .epoch = data::Epoch{deal}, .purpose = Purpose::kHolders, .which = slot});
 }
 
 Slot PartialMoves::home_of(uint64_t deal, Slot slot) const {
@@ -113,14 +109,14 @@ void PartialMoves::go_home(data::Epoch epoch, std::span<Slot> slots) const {
     const auto highs = std::span(high).first(count);
     for (size_t i = 0; i < count; ++i) {
       low[i] = deals[i];
-      high[i] = named_purpose(OrderPurpose::kHolders, some[dealt_at[i]].index);
+      high[i] = named_purpose(Purpose::kHolders, some[dealt_at[i]].index);
       shards[i] = some[dealt_at[i]].shard;
     }
     order_keys(seed_, lows, highs);
     for (size_t i = 0; i < count; ++i) {
       shards[i] = dealer_.home_of({.low = low[i], .high = high[i]}, shards[i]);
       low[i] = deals[i];
-      high[i] = named_purpose(OrderPurpose::kSwapped, some[dealt_at[i]].index / 2);
+      high[i] = named_purpose(Purpose::kSwapped, some[dealt_at[i]].index / 2);
     }
     order_keys(seed_, lows, highs);
     for (size_t i = 0; i < count; ++i) {
@@ -132,4 +128,4 @@ void PartialMoves::go_home(data::Epoch epoch, std::span<Slot> slots) const {
   }
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

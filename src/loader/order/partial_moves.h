@@ -25,12 +25,12 @@
 #include "loader/order/shard_dealer.h"
 #include "loader/order/shards.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 
 class PartialMoves {
  public:
   // REQUIRES: options of a partial order that check_order() accepts
-  explicit PartialMoves(const OrderOptions& options);
+  explicit PartialMoves(const Options& options);
 
   const Shards& shards() const { return shards_; }
 
@@ -99,4 +99,4 @@ class PartialMoves {
   uint64_t first_place_ = 0;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

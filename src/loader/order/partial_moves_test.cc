@@ -7,13 +7,13 @@
 #include <set>
 #include <vector>
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 using data::Epoch;
 using data::SampleId;
 
-OrderOptions partial(uint64_t sample_count, uint32_t shard_count, double fraction) {
+Options partial(uint64_t sample_count, uint32_t shard_count, double fraction) {
   return {.shuffle = Shuffle::kPartial,
           .sample_count = sample_count,
           .seed = 11,
@@ -130,11 +130,11 @@ TEST(PartialMoves, OfAnEpochAreSpreadEvenlyOverAShard) {
 }
 
 TEST(PartialMoves, StartElsewhereWithAnotherSeed) {
-  OrderOptions other = partial(8000, 4, 0.1);
+  Options other = partial(8000, 4, 0.1);
   other.seed = 12;
   EXPECT_NE(slots_dealt_after(PartialMoves(partial(8000, 4, 0.1)), Epoch{0}),
             slots_dealt_after(PartialMoves(other), Epoch{0}));
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

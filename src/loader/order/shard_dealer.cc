@@ -5,7 +5,7 @@
 #include "loader/order/modulo.h"
 #include "loader/order/order_key.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 
 ShardDealer::ShardDealer(uint32_t shard_count, uint64_t seed)
     : shard_count_(shard_count), prime_(prime_from(shard_count)) {
@@ -15,7 +15,7 @@ ShardDealer::ShardDealer(uint32_t shard_count, uint64_t seed)
   for (uint64_t i = 0; i < count; ++i) {
     uint64_t factor = i + 1;
     if (count < prime - 1) {
-      const OrderName name{.seed = seed, .purpose = OrderPurpose::kDealingFactor, .which = i};
+      const OrderName name{.seed = seed, .purpose = Purpose::kDealingFactor, .which = i};
       factor = 1 + below(prime - 1, order_key(name).low);
     }
     factors_.push_back({.forth = static_cast<uint32_t>(factor),
@@ -23,4 +23,4 @@ ShardDealer::ShardDealer(uint32_t shard_count, uint64_t seed)
   }
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

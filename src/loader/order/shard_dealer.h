@@ -14,7 +14,7 @@
 #include "base/divisor.h"
 #include "base/permutation.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 
 class ShardDealer {
  public:
@@ -70,4 +70,4 @@ class ShardDealer {
   std::vector<Factor> factors_;  // all of them, or some that the seed selects
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

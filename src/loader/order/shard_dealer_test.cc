@@ -8,11 +8,11 @@
 
 #include "loader/order/order_key.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 PermutationKey bits_of(uint64_t which) {
-  return order_key({.seed = 7, .epoch = {}, .purpose = OrderPurpose::kHolders, .which = which});
+  return order_key({.seed = 7, .epoch = {}, .purpose = Purpose::kHolders, .which = which});
 }
 
 TEST(ShardDealer, DealsPermutationsWithTheirInverses) {
@@ -66,4 +66,4 @@ TEST(ShardDealer, SendsShardsEverywhereEquallyOftenAndPairsNearlySo) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

@@ -15,7 +15,7 @@
 #include "loader/order/order_key.h"
 #include "loader/order/shards.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 
 class ShardOrders {
  public:
@@ -65,8 +65,8 @@ class ShardOrders {
   KeyedPermutation of(data::Epoch epoch, uint32_t shard) const {
     const KeyedPermutation& slots = shards_.size_of(shard) == shards_.even_size() ? even_ : longer_;
     return kept_.find(slots, data::number_of(epoch), shard, [&] {
-      return slots.with_key(order_key(
-          {.seed = seed_, .epoch = epoch, .purpose = OrderPurpose::kLocal, .which = shard}));
+      return slots.with_key(
+          order_key({.seed = seed_, .epoch = epoch, .purpose = Purpose::kLocal, .which = shard}));
     });
   }
 
@@ -77,4 +77,4 @@ class ShardOrders {
   KeptPermutations kept_;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

@@ -12,7 +12,7 @@
 
 #include "data/sample.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 
 struct Slot {
   uint32_t shard = 0;
@@ -58,4 +58,4 @@ class Shards {
   uint64_t longer_;  // number of shards that have one more
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

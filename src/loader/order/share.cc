@@ -8,7 +8,7 @@
 
 #include "base/spelling.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 struct TailEntry {
@@ -92,4 +92,4 @@ uint64_t Share::done_after(uint64_t batches) const {
   return is_past_the_end ? options_.sample_count : options_.done + batches * step();
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

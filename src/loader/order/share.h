@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 
 struct World {
   uint32_t rank = 0;
@@ -71,4 +71,4 @@ class Share {
   uint64_t batch_count_ = 0;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

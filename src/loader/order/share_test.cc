@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 using testing::ElementsAre;
@@ -185,4 +185,4 @@ TEST(Share, TheLargestNumbersDoNotOverflow) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

@@ -1,14 +1,14 @@
 // No shuffling: sample i is at position i in every epoch.
 #include "loader/order/kinds.h"
 
-namespace millrace::loader {
+namespace millrace::loader::order {
 namespace {
 
 class OffOrder : public Order {
  public:
-  explicit OffOrder(const OrderOptions& options) : options_(options) {}
+  explicit OffOrder(const Options& options) : options_(options) {}
 
-  const OrderOptions& options() const override { return options_; }
+  const Options& options() const override { return options_; }
 
   data::SampleId at(data::Epoch, uint64_t position) const override {
     return data::SampleId{position};
@@ -27,13 +27,13 @@ class OffOrder : public Order {
   }
 
  private:
-  OrderOptions options_;
+  Options options_;
 };
 
 }  // namespace
 
-std::unique_ptr<Order> make_off_order(const OrderOptions& options) {
+std::unique_ptr<Order> make_off_order(const Options& options) {
   return std::make_unique<OffOrder>(options);
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::order

@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "base/units.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 namespace {
 
 constexpr size_t kHugePageBytes = size_t{2} << 20;
@@ -193,4 +193,4 @@ size_t BatchMemory::free_count() const { return pool_->free_count(); }
 
 uint64_t BatchMemory::allocated_count() const { return pool_->allocated_count(); }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

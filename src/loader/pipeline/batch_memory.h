@@ -17,7 +17,7 @@
 
 #include "base/result.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 
 // Work that may still read a buffer after its last holder has released it. Thread-safe.
 class Fence {
@@ -64,4 +64,4 @@ class BatchMemory {
   std::shared_ptr<Pool> pool_;  // shared with the buffers handed out
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

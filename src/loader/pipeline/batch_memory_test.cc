@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 namespace {
 
 TEST(BatchMemory, AReleasedBufferIsReused) {
@@ -216,4 +216,4 @@ TEST(BatchMemory, IsFreedOnlyAfterTheCopy) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

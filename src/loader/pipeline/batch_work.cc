@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 namespace {
 
 // The alignment that direct reads need, and the smallest page size.
@@ -142,4 +142,4 @@ data::Batch BatchWork::batch() const {
   return batch;
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

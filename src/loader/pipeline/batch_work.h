@@ -20,7 +20,7 @@
 #include "loader/pipeline/batch_memory.h"
 #include "loader/pipeline/schedule.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 
 // Where the fields of a batch are in a buffer. Each begins at a page; its rows are contiguous.
 struct BatchLayout {
@@ -112,4 +112,4 @@ class BatchWork {
   alignas(64) std::atomic<uint64_t> rows_left_;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

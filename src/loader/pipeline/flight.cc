@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 
 Result<std::unique_ptr<Flight>> Flight::open(const data::SampleSource& source, size_t depth,
                                              bool is_verbatim) {
@@ -60,4 +60,4 @@ std::vector<Flight::Row> Flight::abandon() {
   return rows;
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

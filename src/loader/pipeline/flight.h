@@ -14,7 +14,7 @@
 #include "data/source.h"
 #include "loader/pipeline/batch_work.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 
 class Flight {
  public:
@@ -62,4 +62,4 @@ class Flight {
   std::unique_ptr<data::SampleReads> reads_;  // last: destroyed before the rooms it writes to
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

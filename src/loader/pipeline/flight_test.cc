@@ -10,7 +10,7 @@
 #include "loader/loader.h"
 #include "loader/testing/fake_loaders.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 namespace {
 
 using data::Epoch;
@@ -47,7 +47,7 @@ TEST(Flight, ReturnsTheSameBytesAsReadsOneAtATime) {
   for (const bool is_verbatim : {false, true}) {
     for (const uint64_t batch_size : {1, 7, 64}) {
       LoaderOptions options = in_order(std::make_shared<FakeSource>(203), batch_size);
-      options.shuffle = Shuffle::kGlobal;
+      options.shuffle = order::Shuffle::kGlobal;
       if (is_verbatim) options.decoder = std::make_shared<FakeVerbatim>();
       const std::string expected = all_bytes(options);
       for (const uint32_t io_depth : {1u, 2u, 32u}) {
@@ -319,4 +319,4 @@ TEST(Flight, RefusesAnInvalidDepth) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

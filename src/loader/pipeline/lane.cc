@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "loader/pipeline/lane_regions.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 namespace {
 
 std::chrono::nanoseconds thread_cpu_time() {
@@ -223,4 +223,4 @@ void Lane::append_activities(std::vector<LaneActivity>& activities) const {
   }
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

@@ -24,7 +24,7 @@
 #include "loader/pipeline/read_choice.h"
 #include "loader/pipeline/work_queue.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 
 struct LaneOptions {
   std::shared_ptr<const data::SampleSource> source;  // shared by all lanes and the caller
@@ -137,4 +137,4 @@ class Lane {
   std::atomic<int64_t> cpu_ns_{0};
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

@@ -7,7 +7,7 @@
 #include "loader/pipeline/lane.h"
 #include "loader/pipeline/lane_regions.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 namespace {
 
 // Minimum of the limit in flight, for a batch with few rows for many threads.
@@ -149,4 +149,4 @@ void Lane::crash(const std::exception& exception, WorkQueue& queue) {
   finish(*work_, rows.end - rows.begin, queue);
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

@@ -8,7 +8,7 @@
 #include "data/sample.h"
 #include "loader/pipeline/schedule.h"
 
-namespace millrace::loader::lane_regions {
+namespace millrace::loader::pipeline::lane_regions {
 
 inline constinit Name fetch{MILLRACE_FETCH};
 inline constinit Name read{MILLRACE_READ};
@@ -18,4 +18,4 @@ inline void place(Region& region, const ScheduledBatch& batch) {
   region.epoch(static_cast<uint32_t>(data::number_of(batch.epoch))).step(batch.index);
 }
 
-}  // namespace millrace::loader::lane_regions
+}  // namespace millrace::loader::pipeline::lane_regions

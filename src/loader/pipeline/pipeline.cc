@@ -15,7 +15,7 @@
 #include "base/units.h"
 #include "loader/pipeline/work_queue.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 namespace {
 
 constexpr std::chrono::nanoseconds kLookEvery = std::chrono::milliseconds(100);
@@ -31,7 +31,7 @@ bool is_tuned(const TunerOptions& options) {
 }  // namespace
 
 struct Pipeline::Core {
-  explicit Core(PipelineOptions made_of, const TunerSetting& setting)
+  explicit Core(Options made_of, const TunerSetting& setting)
       : options(std::move(made_of)),
         queue({.source = options.lane.source,
                .buffer_count_max = options.tuner.prefetch_batches_max,
@@ -46,7 +46,7 @@ struct Pipeline::Core {
     return activities;
   }
 
-  const PipelineOptions options;
+  const Options options;
   WorkQueue queue;
   const pid_t pid = getpid();
   mutable std::mutex mutex;
@@ -55,7 +55,7 @@ struct Pipeline::Core {
   std::vector<bool> has_ended;               // by thread; guarded by mutex
 };
 
-Pipeline::Pipeline(PipelineOptions options) : tuner_(options.tuner) {
+Pipeline::Pipeline(Options options) : tuner_(options.tuner) {
   options.lane.measures_cpu = options.tuner.fixed_thread_count == 0;
   options.lane.choice =
       std::make_shared<ReadChoice>(options.lane.source->ways(), options.lane.io_depth);
@@ -196,7 +196,7 @@ void Pipeline::tune(uint64_t samples) {
   const auto now = monotonic_now();
   tuned_samples_ += samples;
   if (tuned_at_.count() != 0 && now - tuned_at_ < kTuneEvery) return;
-  const PipelineStats sums = stats();
+  const Stats sums = stats();
   // Skip the first batch after a start: the consumer waits for it with any number of threads.
   if (tuned_at_.count() != 0) {
     const TunerSetting before = tuner_.setting();
@@ -216,8 +216,8 @@ void Pipeline::tune(uint64_t samples) {
   tuned_samples_ = 0;
 }
 
-PipelineStats Pipeline::stats() const {
-  PipelineStats stats;
+Stats Pipeline::stats() const {
+  Stats stats;
   stats.waited = std::chrono::nanoseconds(waited_ns_.load(std::memory_order_relaxed));
   stats.blocked = core_->queue.blocked();
   stats.setting = core_->queue.setting();
@@ -228,4 +228,4 @@ PipelineStats Pipeline::stats() const {
   return stats;
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

@@ -22,9 +22,9 @@
 #include "loader/pipeline/schedule.h"
 #include "loader/pipeline/tuner.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 
-struct PipelineOptions {
+struct Options {
   LaneOptions lane;
   TunerOptions tuner;
   BatchLayout layout;
@@ -34,7 +34,7 @@ struct PipelineOptions {
   std::function<bool()> is_interrupted;  // a waiting next() calls it a few times per second
 };
 
-struct PipelineStats {
+struct Stats {
   LaneCounts lanes;
   std::chrono::nanoseconds waited{};
   std::chrono::nanoseconds blocked{};
@@ -45,7 +45,7 @@ struct PipelineStats {
 
 class Pipeline {
  public:
-  explicit Pipeline(PipelineOptions options);
+  explicit Pipeline(Options options);
   ~Pipeline();
 
   Pipeline(const Pipeline&) = delete;
@@ -63,7 +63,7 @@ class Pipeline {
   Result<std::shared_ptr<BatchWork>> next();
 
   void cancel();
-  PipelineStats stats() const;
+  Stats stats() const;
 
  private:
   struct Core;
@@ -80,8 +80,8 @@ class Pipeline {
   std::atomic<int64_t> waited_ns_{0};
   // Since the last tuning.
   std::chrono::nanoseconds tuned_at_{};
-  PipelineStats tuned_stats_;
+  Stats tuned_stats_;
   uint64_t tuned_samples_ = 0;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

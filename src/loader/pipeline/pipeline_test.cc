@@ -16,7 +16,7 @@
 #include "loader/loader.h"
 #include "loader/testing/fake_loaders.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 namespace {
 
 using data::Epoch;
@@ -72,7 +72,7 @@ TEST(Pipeline, BadSamplesAreLeftOutOnRequestAndTheRowsMoveUp) {
   source->bad = {0, 2, 9};
   LoaderOptions options = in_order(source, 4);
   options.skips_bad_samples = true;
-  options.tail = Tail::kPad;
+  options.tail = order::Tail::kPad;
   const auto loader = begun(options);
   const auto batch = *loader->next();
   ASSERT_TRUE(batch.has_value());
@@ -381,4 +381,4 @@ TEST(Pipeline, OtherThreadsMayReadStats) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

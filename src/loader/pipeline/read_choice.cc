@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 namespace {
 
 constexpr uint64_t kTurnSamplesMin = 64;
@@ -174,4 +174,4 @@ ReadStats ReadChoice::stats() const {
   return stats;
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

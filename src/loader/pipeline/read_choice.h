@@ -18,7 +18,7 @@
 #include "data/reads.h"
 #include "data/sample.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 
 enum class ReadWay : uint8_t { kOneAtATime, kInFlight };
 
@@ -99,4 +99,4 @@ class ReadChoice {
   std::chrono::nanoseconds elapsed_since_{};     // summed likewise, since the trial ended
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

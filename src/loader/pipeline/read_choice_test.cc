@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 namespace {
 
 using data::Epoch;
@@ -168,4 +168,4 @@ TEST(ReadChoice, DoesNotTryRefusedReadsAgain) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <utility>
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 
-uint64_t batches_before(const ShareOptions& share, uint64_t done) {
+uint64_t batches_before(const order::ShareOptions& share, uint64_t done) {
   // Two divisions, because the product may overflow.
   return done / share.world.size / share.batch_size;
 }
 
-BatchSchedule::BatchSchedule(std::shared_ptr<const Order> order, const ShareOptions& share,
-                             const Start& start)
+BatchSchedule::BatchSchedule(std::shared_ptr<const order::Order> order,
+                             const order::ShareOptions& share, const Start& start)
     : order_(std::move(order)),
       share_options_(share),
       epoch_step_(start.epoch_step),
@@ -24,7 +24,7 @@ BatchSchedule::BatchSchedule(std::shared_ptr<const Order> order, const ShareOpti
 void BatchSchedule::begin_epoch(uint64_t done) {
   share_options_.done = done;
   done_ = done;
-  share_ = std::make_shared<const Share>(share_options_);
+  share_ = std::make_shared<const order::Share>(share_options_);
   next_ = 0;
 }
 
@@ -58,8 +58,8 @@ void ScheduledBatch::fill(std::span<data::SampleId> samples, std::span<uint8_t> 
   if (real_count > 0) {
     order->fill(epoch, plan.first_position, world_size, samples.first(real_count));
   }
-  const Shuffle shuffle = order->options().shuffle;
-  const bool has_shards = shuffle == Shuffle::kLocal || shuffle == Shuffle::kPartial;
+  const order::Shuffle shuffle = order->options().shuffle;
+  const bool has_shards = shuffle == order::Shuffle::kLocal || shuffle == order::Shuffle::kPartial;
   for (uint64_t row = real_count; row < plan.row_count; ++row) {
     samples[row] =
         order->at(epoch, has_shards ? share->own_position(plan, row) : share->position(plan, row));
@@ -68,4 +68,4 @@ void ScheduledBatch::fill(std::span<data::SampleId> samples, std::span<uint8_t> 
   std::fill(is_real.begin() + static_cast<ptrdiff_t>(real_count), is_real.end(), uint8_t{0});
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

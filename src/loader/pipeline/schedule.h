@@ -13,7 +13,7 @@
 #include "loader/order/order.h"
 #include "loader/order/share.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 
 // Which batch, and what its rows are. Valid even after the schedule is gone.
 struct ScheduledBatch {
@@ -22,10 +22,10 @@ struct ScheduledBatch {
   bool is_first = false;    // of an epoch that starts at its beginning
   uint64_t pass = 0;        // number of epochs in the schedule before this one
   uint64_t done_after = 0;  // positions consumed when all ranks have taken this batch
-  BatchPlan plan;
+  order::BatchPlan plan;
   uint32_t world_size = 1;
-  std::shared_ptr<const Order> order;  // shared with the loader
-  std::shared_ptr<const Share> share;  // of its epoch; shared by all batches of the epoch
+  std::shared_ptr<const order::Order> order;  // shared with the loader
+  std::shared_ptr<const order::Share> share;  // of its epoch; shared by all batches of the epoch
 
   // REQUIRES: each span has one element per row of the batch.
   void fill(std::span<data::SampleId> samples, std::span<uint8_t> is_real) const;
@@ -43,7 +43,8 @@ class BatchSchedule {
   };
 
   // Ignores `share.done`. REQUIRES: what Share requires; start.done <= share.sample_count
-  BatchSchedule(std::shared_ptr<const Order> order, const ShareOptions& share, const Start& start);
+  BatchSchedule(std::shared_ptr<const order::Order> order, const order::ShareOptions& share,
+                const Start& start);
 
   // Nullopt: no epoch has a batch, or the schedule has ended.
   std::optional<ScheduledBatch> next();
@@ -60,19 +61,19 @@ class BatchSchedule {
   bool goes_on() const { return goes_on_ && data::number_of(epoch_after()) < epoch_count_; }
   void begin_epoch(uint64_t done);
 
-  std::shared_ptr<const Order> order_;  // shared with the loader
-  ShareOptions share_options_;
+  std::shared_ptr<const order::Order> order_;  // shared with the loader
+  order::ShareOptions share_options_;
   uint64_t epoch_step_ = 1;
   bool goes_on_ = true;
   uint64_t epoch_count_ = ~uint64_t{0};
   data::Epoch epoch_{};
   uint64_t done_ = 0;
-  std::shared_ptr<const Share> share_;
+  std::shared_ptr<const order::Share> share_;
   uint64_t next_ = 0;  // of share_'s batches
   uint64_t pass_ = 0;
 };
 
 // The number of batches that are completely before `done`. Batch indexes continue from there.
-uint64_t batches_before(const ShareOptions& share, uint64_t done);
+uint64_t batches_before(const order::ShareOptions& share, uint64_t done);
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

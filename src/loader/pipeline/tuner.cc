@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 namespace {
 
 constexpr double kWaitsShare = 0.02;  // grow if the consumer waits for more of the time than this
@@ -129,4 +129,4 @@ void Tuner::shrink() {
   has_shrunk_ = true;
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 
 struct TunerSetting {
   uint32_t thread_count = 1;
@@ -62,4 +62,4 @@ class Tuner {
   double rate_before_ = 0;         // samples per second before that step
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

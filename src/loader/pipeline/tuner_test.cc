@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 namespace {
 
 using std::chrono::milliseconds;
@@ -137,4 +137,4 @@ TEST(Tuner, EqualMeasurementsGiveEqualSettings) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 namespace {
 
 constexpr uint64_t kRowsAtOnceMax = 64;
@@ -254,4 +254,4 @@ void WorkQueue::stop() {
   work_.notify_all();
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

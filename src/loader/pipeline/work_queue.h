@@ -21,7 +21,7 @@
 #include "loader/pipeline/schedule.h"
 #include "loader/pipeline/tuner.h"
 
-namespace millrace::loader {
+namespace millrace::loader::pipeline {
 
 class WorkQueue {
  public:
@@ -103,4 +103,4 @@ class WorkQueue {
   bool is_cancelled_ = false;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::pipeline

@@ -41,8 +41,8 @@ Result<size_t> NumberedSource::read_into(data::SampleId sample, MutableByteView 
   return bytes.size();
 }
 
-OrderOptions partial_order(uint64_t sample_count, uint32_t shard_count, double fraction) {
-  return {.shuffle = Shuffle::kPartial,
+order::Options partial_order(uint64_t sample_count, uint32_t shard_count, double fraction) {
+  return {.shuffle = order::Shuffle::kPartial,
           .sample_count = sample_count,
           .seed = 17,
           .shard_count = shard_count,
@@ -64,15 +64,16 @@ std::vector<std::string> run_ranks(uint32_t size, const RankWork& work) {
   return told;
 }
 
-Result<std::unique_ptr<LocalStorage>> open_storage(const std::filesystem::path& directory,
-                                                   const OrderOptions& order, uint32_t rank) {
-  return LocalStorage::open(
+Result<std::unique_ptr<exchange::ShardStorage>> open_storage(const std::filesystem::path& directory,
+                                                             const order::Options& order,
+                                                             uint32_t rank) {
+  return exchange::ShardStorage::open(
       {.directory = directory / fmt::format("rank{}", rank), .order = order, .rank = rank});
 }
 
-Status check_storage(const LocalStorage& storage) {
-  const StorageOptions& options = storage.options();
-  ASSIGN_OR_RETURN(const auto order, make_order(options.order));
+Status check_storage(const exchange::ShardStorage& storage) {
+  const exchange::StorageOptions& options = storage.options();
+  ASSIGN_OR_RETURN(const auto order, order::make_order(options.order));
   if (!storage.epoch()) return fail(Errc::kNotFound, "rank {} holds nothing", options.rank);
   std::set<data::SampleId> due;
   for (uint64_t p = options.rank; p < order->size(); p += options.order.shard_count) {
@@ -96,12 +97,12 @@ Status check_storage(const LocalStorage& storage) {
 Status run_exchanges(const ExchangeJob& job, comm::Comm& comm) {
   ASSIGN_OR_RETURN(const auto storage,
                    open_storage(job.directory, job.order, comm::index_of(comm.rank())));
-  RETURN_IF_ERROR(settle(*storage, comm));
+  RETURN_IF_ERROR(exchange::settle(*storage, comm));
   if (!storage->epoch()) {
-    RETURN_IF_ERROR(stage_shard(*storage, NumberedSource(job.order.sample_count), comm));
+    RETURN_IF_ERROR(exchange::stage_shard(*storage, NumberedSource(job.order.sample_count), comm));
   }
   ASSIGN_OR_RETURN(const auto messages, comm.open_messages());
-  Exchange exchange(comm, *messages, *storage);
+  exchange::Exchange exchange(comm, *messages, *storage);
   for (uint64_t epoch = 0; epoch < job.epochs; ++epoch) {
     RETURN_IF_ERROR(exchange.start());
     for (uint64_t i = 0; i < job.iterations; ++i) {

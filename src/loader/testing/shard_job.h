@@ -12,7 +12,7 @@
 #include "comm/comm.h"
 #include "data/decoder.h"
 #include "data/source.h"
-#include "loader/exchange/local_storage.h"
+#include "loader/exchange/shard_storage.h"
 
 namespace millrace::loader {
 
@@ -37,23 +37,24 @@ class NumberedSource : public data::SampleSource {
   uint64_t sample_count_;
 };
 
-OrderOptions partial_order(uint64_t sample_count, uint32_t shard_count, double fraction);
+order::Options partial_order(uint64_t sample_count, uint32_t shard_count, double fraction);
 
 // Runs `work` on every rank; returns the error messages by rank.
 using RankWork = std::function<Status(comm::Comm& comm)>;
 std::vector<std::string> run_ranks(uint32_t size, const RankWork& work);
 
 // The storage of a rank below `directory`.
-Result<std::unique_ptr<LocalStorage>> open_storage(const std::filesystem::path& directory,
-                                                   const OrderOptions& order, uint32_t rank);
+Result<std::unique_ptr<exchange::ShardStorage>> open_storage(const std::filesystem::path& directory,
+                                                             const order::Options& order,
+                                                             uint32_t rank);
 
 // Checks that a storage holds exactly the samples that the order has in its epoch.
-Status check_storage(const LocalStorage& storage);
+Status check_storage(const exchange::ShardStorage& storage);
 
 // Stages if the storage is empty, then exchanges `epochs` times, with `iterations` iterations each.
 struct ExchangeJob {
   std::filesystem::path directory;
-  OrderOptions order;
+  order::Options order;
   uint64_t epochs = 1;
   uint64_t iterations = 7;
 };

@@ -10,7 +10,7 @@
 
 #include "base/crc32c.h"
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
 using data::index_of;
 using data::SampleId;
@@ -116,7 +116,7 @@ Result<NewFile> make_file(const std::filesystem::path& directory) {
 
 }  // namespace
 
-Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options) {
+Result<std::unique_ptr<Disk>> Disk::open(DiskOptions options) {
   const uint64_t removed = remove_leftovers(options.directory);
   ASSIGN_OR_RETURN(NewFile made, make_file(options.directory));
   // The engine opens the file in its own way, by a name that always refers to the open file. For an
@@ -128,14 +128,14 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(DiskTierOptions options) {
   if (!made.name.empty()) std::filesystem::remove(made.name, ignored);
   if (!writer.ok()) return writer.error();
   if (!reader.ok()) return reader.error();
-  std::unique_ptr<DiskTier> tier(new DiskTier(std::move(options), std::move(made.file),
-                                              *std::move(writer), *std::move(reader)));
+  std::unique_ptr<Disk> tier(
+      new Disk(std::move(options), std::move(made.file), *std::move(writer), *std::move(reader)));
   tier->stats_.leftovers_removed = removed;
   return tier;
 }
 
-DiskTier::DiskTier(DiskTierOptions options, File file, std::unique_ptr<io::Writer> writer,
-                   std::unique_ptr<io::Reader> reader)
+Disk::Disk(DiskOptions options, File file, std::unique_ptr<io::Writer> writer,
+           std::unique_ptr<io::Reader> reader)
     : options_(std::move(options)),
       file_(std::move(file)),
       writer_(std::move(writer)),
@@ -145,23 +145,23 @@ DiskTier::DiskTier(DiskTierOptions options, File file, std::unique_ptr<io::Write
       writes_(options_.queued_writes_max),
       thread_([this] { write_all(); }) {}
 
-DiskTier::~DiskTier() {
+Disk::~Disk() {
   writes_.close();
   thread_.join();
 }
 
 // ---- reading ----
 
-std::optional<DiskTier::Entry> DiskTier::find(SampleId sample) const {
+std::optional<Disk::Entry> Disk::find(SampleId sample) const {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(index_of(sample));
   if (found == entries_.end() || !found->second.is_written) return std::nullopt;
   return found->second;
 }
 
-bool DiskTier::contains(SampleId sample) const { return find(sample).has_value(); }
+bool Disk::contains(SampleId sample) const { return find(sample).has_value(); }
 
-std::optional<ByteView> DiskTier::read(SampleId sample, const PlaceFor& place_for) {
+std::optional<ByteView> Disk::read(SampleId sample, const PlaceFor& place_for) {
   const auto entry = find(sample);
   if (!entry) return std::nullopt;
   const auto place = place_for(entry->size_bytes);
@@ -184,7 +184,7 @@ std::optional<ByteView> DiskTier::read(SampleId sample, const PlaceFor& place_fo
 
 // ---- writing ----
 
-bool DiskTier::would_take(size_t size_bytes, UseTime next_use) const {
+bool Disk::would_take(size_t size_bytes, UseTime next_use) const {
   const std::lock_guard lock(mutex_);
   const uint64_t rounded = Extents::rounded(size_bytes);
   if (!stats_.ended_by.empty() || rounded > held_.capacity_bytes()) return false;
@@ -193,7 +193,7 @@ bool DiskTier::would_take(size_t size_bytes, UseTime next_use) const {
   return last && last->next_use > next_use;
 }
 
-void DiskTier::offer(SampleId sample, SampleBytes bytes, UseTime next_use) {
+void Disk::offer(SampleId sample, SampleBytes bytes, UseTime next_use) {
   if (!would_take(bytes.size_bytes, next_use)) return;
   Write write{sample, std::move(bytes), next_use};
   {
@@ -207,7 +207,7 @@ void DiskTier::offer(SampleId sample, SampleBytes bytes, UseTime next_use) {
   if (--unsettled_ == 0) settled_.notify_all();
 }
 
-void DiskTier::write_all() {
+void Disk::write_all() {
   while (auto write = writes_.pop()) {
     write_one(*write);
     const std::lock_guard lock(mutex_);
@@ -216,7 +216,7 @@ void DiskTier::write_all() {
 }
 
 // Reserves a place in the file if the sample is worth keeping. It must not be read yet.
-std::optional<DiskTier::Entry> DiskTier::reserve(const Write& write) {
+std::optional<Disk::Entry> Disk::reserve(const Write& write) {
   const std::lock_guard lock(mutex_);
   if (!stats_.ended_by.empty() || held_.contains(write.sample)) return std::nullopt;
   const uint64_t size_bytes = write.bytes.size_bytes;
@@ -243,7 +243,7 @@ std::optional<DiskTier::Entry> DiskTier::reserve(const Write& write) {
   return entry;
 }
 
-void DiskTier::write_one(const Write& write) {
+void Disk::write_one(const Write& write) {
   const auto entry = reserve(write);
   if (!entry) return;
   const Status written = writer_->write_at(entry->offset_bytes, write.bytes.view());
@@ -263,14 +263,14 @@ void DiskTier::write_one(const Write& write) {
 
 // REQUIRES: the lock is held; held_ no longer has the sample. A sample that is being written may be
 // removed too: the same thread makes the next write to its place, so that comes later.
-void DiskTier::remove(SampleId sample) {
+void Disk::remove(SampleId sample) {
   const auto found = entries_.find(index_of(sample));
   if (found == entries_.end()) return;
   extents_.give_back(found->second.offset_bytes, found->second.size_bytes);
   entries_.erase(found);
 }
 
-void DiskTier::used(SampleId sample, std::optional<UseTime> next_use) {
+void Disk::used(SampleId sample, std::optional<UseTime> next_use) {
   const std::lock_guard lock(mutex_);
   if (next_use) {
     held_.touch(sample, *next_use);
@@ -280,24 +280,24 @@ void DiskTier::used(SampleId sample, std::optional<UseTime> next_use) {
   remove(sample);
 }
 
-void DiskTier::refresh(UseTime now, const HoldSet::NextUse& next_use) {
+void Disk::refresh(UseTime now, const HoldSet::NextUse& next_use) {
   const std::lock_guard lock(mutex_);
   std::vector<SampleId> gone;
   held_.refresh(now, next_use, gone);
   for (const SampleId sample : gone) remove(sample);
 }
 
-void DiskTier::settle() {
+void Disk::settle() {
   std::unique_lock lock(mutex_);
   settled_.wait(lock, [&] { return unsettled_ == 0; });
 }
 
-DiskTierStats DiskTier::stats() const {
+DiskStats Disk::stats() const {
   const std::lock_guard lock(mutex_);
-  DiskTierStats stats = stats_;
+  DiskStats stats = stats_;
   stats.held_bytes = held_.used_bytes();
   stats.held_samples = held_.count();
   return stats;
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

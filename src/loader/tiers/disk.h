@@ -1,4 +1,4 @@
-// DiskTier: keeps encoded samples in one file on a local disk, within a capacity. Thread-safe.
+// Disk: keeps encoded samples in one file on a local disk, within a capacity. Thread-safe.
 //
 // The file has no name and only its user may open it (O_TMPFILE), so it disappears with the
 // process, however that ends. On a file system without such files it gets a name that is removed at
@@ -25,7 +25,7 @@
 #include "io/engine.h"
 #include "loader/tiers/memory.h"
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
 // Allocates space in [0, capacity): first fit, in whole blocks.
 class Extents {
@@ -42,14 +42,14 @@ class Extents {
   std::map<uint64_t, uint64_t> free_;  // offset to length; adjacent ones are joined
 };
 
-struct DiskTierOptions {
+struct DiskOptions {
   std::shared_ptr<io::Engine> engine;  // shared with the caller
   std::filesystem::path directory;
   uint64_t capacity_bytes = 0;
   size_t queued_writes_max = 64;
 };
 
-struct DiskTierStats {
+struct DiskStats {
   uint64_t held_bytes = 0;
   uint64_t held_samples = 0;
   uint64_t written_samples = 0;
@@ -59,10 +59,10 @@ struct DiskTierStats {
   std::string ended_by;  // the error after which the tier takes no more samples; empty: none
 };
 
-class DiskTier {
+class Disk {
  public:
-  static Result<std::unique_ptr<DiskTier>> open(DiskTierOptions options);
-  ~DiskTier();
+  static Result<std::unique_ptr<Disk>> open(DiskOptions options);
+  ~Disk();
 
   // Reads the sample into the place that `place_for` returns for its length. Nullopt if the sample
   // is not held or cannot be read, or if there is no place.
@@ -82,7 +82,7 @@ class DiskTier {
   // Waits until every offered sample is written or rejected.
   void settle();
 
-  DiskTierStats stats() const;
+  DiskStats stats() const;
 
  private:
   struct Entry {
@@ -98,15 +98,15 @@ class DiskTier {
     UseTime next_use{};
   };
 
-  DiskTier(DiskTierOptions options, File file, std::unique_ptr<io::Writer> writer,
-           std::unique_ptr<io::Reader> reader);
+  Disk(DiskOptions options, File file, std::unique_ptr<io::Writer> writer,
+       std::unique_ptr<io::Reader> reader);
   void write_all();
   void write_one(const Write& write);
   std::optional<Entry> reserve(const Write& write);
   void remove(data::SampleId sample);
   std::optional<Entry> find(data::SampleId sample) const;
 
-  DiskTierOptions options_;
+  DiskOptions options_;
   File file_;  // stays open for the writer and the reader that were opened through it
   std::unique_ptr<io::Writer> writer_;
   std::unique_ptr<io::Reader> reader_;
@@ -115,11 +115,11 @@ class DiskTier {
   Extents extents_;
   std::unordered_map<uint64_t, Entry> entries_;
   uint64_t generation_ = 0;
-  DiskTierStats stats_;
+  DiskStats stats_;
   uint64_t unsettled_ = 0;
   std::condition_variable settled_;
   BoundedQueue<Write> writes_;
   std::thread thread_;  // last, because it uses the other members
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

@@ -12,7 +12,7 @@
 #include "base/temporary_directory.h"
 #include "io/testing/memory_engine.h"
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 namespace {
 
 using data::SampleId;
@@ -22,7 +22,7 @@ SampleBytes bytes_for(uint64_t sample, size_t size_bytes) {
   return SampleBytes::copy_of(bytes_of(text));
 }
 
-std::string read_back(DiskTier& tier, uint64_t sample) {
+std::string read_back(Disk& tier, uint64_t sample) {
   std::string text;
   const auto read = tier.read(SampleId{sample}, [&](size_t size_bytes) {
     text.resize(size_bytes);
@@ -31,8 +31,8 @@ std::string read_back(DiskTier& tier, uint64_t sample) {
   return read ? text : "not held";
 }
 
-std::unique_ptr<DiskTier> open(std::shared_ptr<io::Engine> engine, uint64_t capacity_bytes) {
-  auto tier = DiskTier::open(
+std::unique_ptr<Disk> open(std::shared_ptr<io::Engine> engine, uint64_t capacity_bytes) {
+  auto tier = Disk::open(
       {.engine = std::move(engine), .directory = "/tmp", .capacity_bytes = capacity_bytes});
   EXPECT_TRUE(tier.ok()) << tier.error().message();
   return *std::move(tier);
@@ -50,7 +50,7 @@ TEST(Extents, JoinsAdjacentFreePieces) {
   EXPECT_EQ(extents.take(3 * Extents::kBlockBytes), 4096u);
 }
 
-TEST(DiskTier, ReturnsTheBytesItWasGiven) {
+TEST(Disk, ReturnsTheBytesItWasGiven) {
   const auto tier = open(std::make_shared<io::MemoryEngine>(), 1 << 20);
   tier->offer(SampleId{1}, bytes_for(1, 5'000), UseTime{10});
   tier->offer(SampleId{2}, bytes_for(2, 0), UseTime{20});
@@ -60,7 +60,7 @@ TEST(DiskTier, ReturnsTheBytesItWasGiven) {
   EXPECT_EQ(read_back(*tier, 3), "not held");
 }
 
-TEST(DiskTier, NeverExceedsItsCapacity) {
+TEST(Disk, NeverExceedsItsCapacity) {
   constexpr uint64_t kCapacity = 10 * Extents::kBlockBytes;
   const auto tier = open(std::make_shared<io::MemoryEngine>(), kCapacity);
   Random random(4);
@@ -78,7 +78,7 @@ TEST(DiskTier, NeverExceedsItsCapacity) {
   EXPECT_GT(tier->stats().held_samples, 0u);
 }
 
-TEST(DiskTier, AReadErrorDropsTheSampleAndIsCounted) {
+TEST(Disk, AReadErrorDropsTheSampleAndIsCounted) {
   const auto engine = std::make_shared<io::MemoryEngine>();
   const auto tier = open(engine, 1 << 20);
   tier->offer(SampleId{1}, bytes_for(1, 5'000), UseTime{10});
@@ -91,7 +91,7 @@ TEST(DiskTier, AReadErrorDropsTheSampleAndIsCounted) {
   EXPECT_EQ(tier->stats().held_bytes, 0u);
 }
 
-TEST(DiskTier, AFullDiskKeepsItsSamplesAndTakesNoMore) {
+TEST(Disk, AFullDiskKeepsItsSamplesAndTakesNoMore) {
   const auto engine = std::make_shared<io::MemoryEngine>();
   const auto tier = open(engine, 1 << 20);
   engine->set_faults({.disk_bytes = 64 << 10});
@@ -120,7 +120,7 @@ std::vector<struct stat> open_files_below(const std::filesystem::path& directory
   return found;
 }
 
-TEST(DiskTier, NobodyElseCanReadOrRedirectItsFile) {
+TEST(Disk, NobodyElseCanReadOrRedirectItsFile) {
   for (const mode_t mask : {022, 000}) {
     auto directory = *TemporaryDirectory::create();
     const auto victim = directory.path() / "victim";
@@ -133,9 +133,9 @@ TEST(DiskTier, NobodyElseCanReadOrRedirectItsFile) {
       std::filesystem::create_symlink(victim, directory.path() / name);
     }
     const mode_t before = umask(mask);
-    auto tier = DiskTier::open({.engine = *io::open_engine("posix"),
-                                .directory = directory.path(),
-                                .capacity_bytes = 1 << 20});
+    auto tier = Disk::open({.engine = *io::open_engine("posix"),
+                            .directory = directory.path(),
+                            .capacity_bytes = 1 << 20});
     umask(before);
     ASSERT_TRUE(tier.ok()) << tier.error().message();
     (*tier)->offer(SampleId{1}, bytes_for(1, 5'000), UseTime{10});
@@ -148,7 +148,7 @@ TEST(DiskTier, NobodyElseCanReadOrRedirectItsFile) {
   }
 }
 
-TEST(DiskTier, ItsFileHasNoNameAndFilesOfDeadProcessesAreRemoved) {
+TEST(Disk, ItsFileHasNoNameAndFilesOfDeadProcessesAreRemoved) {
   auto directory = TemporaryDirectory::create();
   ASSERT_TRUE(directory.ok());
   const pid_t dead = fork();
@@ -166,7 +166,7 @@ TEST(DiskTier, ItsFileHasNoNameAndFilesOfDeadProcessesAreRemoved) {
 
   auto engine = io::open_engine("posix");
   ASSERT_TRUE(engine.ok());
-  auto tier = DiskTier::open(
+  auto tier = Disk::open(
       {.engine = *std::move(engine), .directory = directory->path(), .capacity_bytes = 1 << 20});
   ASSERT_TRUE(tier.ok()) << tier.error().message();
   (*tier)->offer(SampleId{1}, bytes_for(1, 5'000), UseTime{10});
@@ -180,14 +180,14 @@ TEST(DiskTier, ItsFileHasNoNameAndFilesOfDeadProcessesAreRemoved) {
   EXPECT_EQ(left, (std::set{of_the_living, elsewhere}));
 }
 
-TEST(DiskTier, NamesAMissingDirectory) {
+TEST(Disk, NamesAMissingDirectory) {
   auto engine = io::open_engine("posix");
   ASSERT_TRUE(engine.ok());
-  const auto tier = DiskTier::open(
+  const auto tier = Disk::open(
       {.engine = *std::move(engine), .directory = "no/such/place", .capacity_bytes = 1 << 20});
   ASSERT_FALSE(tier.ok());
   EXPECT_TRUE(tier.error().message().starts_with("no/such/place/millrace-tier-"));
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
 using data::index_of;
 using data::SampleId;
@@ -60,4 +60,4 @@ void HoldSet::refresh(UseTime now, const NextUse& next_use, std::vector<SampleId
   }
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

@@ -18,7 +18,7 @@
 
 #include "loader/tiers/placement.h"
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
 struct Held {
   data::SampleId sample{};
@@ -65,4 +65,4 @@ class HoldSet {
   std::set<Key> by_use_;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 namespace {
 
 using data::SampleId;
@@ -116,4 +116,4 @@ TEST(HoldSet, RefreshReplacesUsesThatDidNotHappen) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
 using data::index_of;
 using data::SampleId;
@@ -14,14 +14,14 @@ SampleBytes SampleBytes::copy_of(ByteView bytes) {
   return {std::move(data), bytes.size()};
 }
 
-SampleBytes MemoryTier::find(SampleId sample) const {
+SampleBytes Memory::find(SampleId sample) const {
   const std::lock_guard lock(mutex_);
   const auto found = bytes_.find(index_of(sample));
   return found == bytes_.end() ? SampleBytes{} : found->second;
 }
 
-bool MemoryTier::offer(SampleId sample, ByteView bytes, UseTime next_use,
-                       std::vector<KeptSample>& gone) {
+bool Memory::offer(SampleId sample, ByteView bytes, UseTime next_use,
+                   std::vector<KeptSample>& gone) {
   {
     const std::lock_guard lock(mutex_);
     if (held_.contains(sample)) return true;
@@ -39,7 +39,7 @@ bool MemoryTier::offer(SampleId sample, ByteView bytes, UseTime next_use,
   return true;
 }
 
-void MemoryTier::used(SampleId sample, std::optional<UseTime> next_use) {
+void Memory::used(SampleId sample, std::optional<UseTime> next_use) {
   const std::lock_guard lock(mutex_);
   if (next_use) {
     held_.touch(sample, *next_use);
@@ -49,14 +49,14 @@ void MemoryTier::used(SampleId sample, std::optional<UseTime> next_use) {
   }
 }
 
-void MemoryTier::refresh(UseTime now, const HoldSet::NextUse& next_use) {
+void Memory::refresh(UseTime now, const HoldSet::NextUse& next_use) {
   const std::lock_guard lock(mutex_);
   std::vector<SampleId> gone;
   held_.refresh(now, next_use, gone);
   take_out(gone, nullptr);
 }
 
-void MemoryTier::take_out(std::span<const SampleId> samples, std::vector<KeptSample>* gone) {
+void Memory::take_out(std::span<const SampleId> samples, std::vector<KeptSample>* gone) {
   for (const SampleId sample : samples) {
     const auto found = bytes_.find(index_of(sample));
     if (found == bytes_.end()) continue;
@@ -65,14 +65,14 @@ void MemoryTier::take_out(std::span<const SampleId> samples, std::vector<KeptSam
   }
 }
 
-uint64_t MemoryTier::used_bytes() const {
+uint64_t Memory::used_bytes() const {
   const std::lock_guard lock(mutex_);
   return held_.used_bytes();
 }
 
-uint64_t MemoryTier::count() const {
+uint64_t Memory::count() const {
   const std::lock_guard lock(mutex_);
   return held_.count();
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

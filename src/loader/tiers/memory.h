@@ -1,4 +1,4 @@
-// MemoryTier: keeps encoded samples in memory, within a capacity. Thread-safe.
+// Memory: keeps encoded samples in memory, within a capacity. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "loader/tiers/hold_set.h"
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
 // The bytes of a sample; shared by a tier and its readers, because the tier may drop them while a
 // reader copies.
@@ -28,12 +28,12 @@ struct KeptSample {
   SampleBytes bytes;
 };
 
-class MemoryTier {
+class Memory {
  public:
   // The cost of a sample besides its bytes: entries in two tables, and allocator overhead.
   static constexpr uint64_t kEntryBytes = 256;
 
-  explicit MemoryTier(uint64_t capacity_bytes) : held_(capacity_bytes) {}
+  explicit Memory(uint64_t capacity_bytes) : held_(capacity_bytes) {}
 
   // Null if it is not held.
   SampleBytes find(data::SampleId sample) const;
@@ -59,4 +59,4 @@ class MemoryTier {
   std::unordered_map<uint64_t, SampleBytes> bytes_;  // null while being copied
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

@@ -5,7 +5,7 @@
 #include "base/crc32c.h"
 #include "wire/tier_message.h"
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 namespace {
 
 using data::index_of;
@@ -22,7 +22,7 @@ std::optional<T> header_of(std::string_view message) {
   return header;
 }
 
-std::string answer_to(const std::string& question, const PeerTier::Lookup& lookup) {
+std::string answer_to(const std::string& question, const Peer::Lookup& lookup) {
   TierAnswer answer{.version = kTierMessageVersion};
   std::string message(sizeof(TierAnswer), '\0');
   const auto asked = header_of<TierQuestion>(question);
@@ -53,14 +53,14 @@ bool is_the_sample(const std::string& message, SampleId sample) {
 
 ByteView PeerSample::bytes() const { return bytes_of(message).subspan(sizeof(TierAnswer)); }
 
-PeerTier::PeerTier(comm::Messages& messages, comm::MessageTag tag, Lookup lookup)
+Peer::Peer(comm::Messages& messages, comm::MessageTag tag, Lookup lookup)
     : messages_(messages), tag_(tag) {
   messages.serve(tag, [lookup = std::move(lookup)](comm::Rank, const std::string& question) {
     return answer_to(question, lookup);
   });
 }
 
-Result<std::optional<PeerSample>> PeerTier::ask(uint32_t rank, SampleId sample) {
+Result<std::optional<PeerSample>> Peer::ask(uint32_t rank, SampleId sample) {
   const TierQuestion question{kTierMessageVersion, 0, index_of(sample)};
   std::string text(sizeof(question), '\0');
   std::memcpy(text.data(), &question, sizeof(question));
@@ -71,4 +71,4 @@ Result<std::optional<PeerSample>> PeerTier::ask(uint32_t rank, SampleId sample) 
   return std::optional<PeerSample>(PeerSample{*std::move(message)});
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

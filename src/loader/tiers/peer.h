@@ -1,4 +1,4 @@
-// PeerTier: asks other ranks for samples that they hold, and answers their requests. Thread-safe.
+// Peer: asks other ranks for samples that they hold, and answers their requests. Thread-safe.
 //
 // An answer that is not the complete sample with a correct checksum counts as "not here". So does a
 // rank that has ended normally, because one rank may finish its last epoch before another. If a
@@ -15,7 +15,7 @@
 #include "comm/messages.h"
 #include "data/sample.h"
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
 // The bytes of a sample, in the message that contained them.
 struct PeerSample {
@@ -23,14 +23,14 @@ struct PeerSample {
   ByteView bytes() const;
 };
 
-class PeerTier {
+class Peer {
  public:
   // Appends the bytes of a sample to a message; false if it is not held. Called on a thread of
   // Messages, as long as `messages` lives.
   using Lookup = std::function<bool(data::SampleId sample, std::string& message)>;
 
   // REQUIRES: `messages` outlives this.
-  PeerTier(comm::Messages& messages, comm::MessageTag tag, Lookup lookup);
+  Peer(comm::Messages& messages, comm::MessageTag tag, Lookup lookup);
 
   // Nullopt if the rank does not hold the sample.
   Result<std::optional<PeerSample>> ask(uint32_t rank, data::SampleId sample);
@@ -40,4 +40,4 @@ class PeerTier {
   comm::MessageTag tag_;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
 using data::Epoch;
 using data::number_of;
@@ -17,7 +17,7 @@ uint64_t Placement::block_of(Epoch epoch) const {
   return number_of(epoch) / options_.horizon_epochs;
 }
 
-ShareOptions Placement::share_in(Epoch epoch) const {
+order::ShareOptions Placement::share_in(Epoch epoch) const {
   return {.sample_count = options_.order->size(),
           .done = epoch == options_.resumed_epoch ? options_.resumed_done : 0,
           .world = options_.world,
@@ -26,8 +26,8 @@ ShareOptions Placement::share_in(Epoch epoch) const {
 }
 
 uint64_t Placement::reads_in(Epoch epoch) const {
-  const ShareOptions share = share_in(epoch);
-  const Share own(share);
+  const order::ShareOptions share = share_in(epoch);
+  const order::Share own(share);
   if (own.batch_count() == 0) return 0;
   const uint64_t last = own.batch_count() - 1;
   return last * share.batch_size + own.batch(last).row_count;
@@ -43,7 +43,7 @@ std::optional<uint32_t> Placement::reader_of(Epoch epoch, SampleId sample) const
   const uint64_t position = options_.order->position_of(epoch, sample);
   const uint64_t done = epoch == options_.resumed_epoch ? options_.resumed_done : 0;
   if (position < done) return std::nullopt;  // read before the job resumed
-  if (options_.tail == Tail::kDrop) {
+  if (options_.tail == order::Tail::kDrop) {
     const uint64_t step = options_.batch_size * options_.world.size;
     const uint64_t whole_steps = (options_.order->size() - done) / step;
     if (position - done >= whole_steps * step) return std::nullopt;
@@ -130,4 +130,4 @@ std::vector<SampleId> Placement::held_by(uint32_t rank, Epoch epoch, size_t coun
   return samples;
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

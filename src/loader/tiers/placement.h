@@ -18,16 +18,16 @@
 #include "loader/order/order.h"
 #include "loader/order/share.h"
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
 // A position counted over all epochs: epoch * samples + position.
 enum class UseTime : uint64_t {};
 
 struct PlacementOptions {
-  std::shared_ptr<const Order> order;  // shared with the loader
-  World world;
+  std::shared_ptr<const order::Order> order;  // shared with the loader
+  order::World world;
   uint64_t batch_size = 1;
-  Tail tail = Tail::kUneven;
+  order::Tail tail = order::Tail::kUneven;
   uint32_t horizon_epochs = 8;  // how far to look ahead; also the length of a block
   // Epochs of the whole run, if known: there are no reads after that.
   uint64_t epoch_limit = ~uint64_t{0};
@@ -77,9 +77,9 @@ class Placement {
   std::optional<uint32_t> keeper_after(data::Epoch epoch, data::SampleId sample,
                                        const Home& home) const;
   uint64_t block_of(data::Epoch epoch) const;
-  ShareOptions share_in(data::Epoch epoch) const;
+  order::ShareOptions share_in(data::Epoch epoch) const;
 
   PlacementOptions options_;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 namespace {
 
 using data::Epoch;
@@ -15,7 +15,7 @@ constexpr uint64_t kSamples = 103;
 constexpr uint32_t kRanks = 4;
 
 PlacementOptions options_of(uint32_t rank) {
-  auto order = make_order({.sample_count = kSamples, .seed = 5});
+  auto order = order::make_order({.sample_count = kSamples, .seed = 5});
   EXPECT_TRUE(order.ok());
   return {.order = *std::move(order),
           .world = {rank, kRanks},
@@ -29,13 +29,13 @@ std::map<SampleId, uint32_t> readers_in(const PlacementOptions& options, Epoch e
                                         uint64_t done) {
   std::map<SampleId, uint32_t> readers;
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
-    const Share share({.sample_count = kSamples,
-                       .done = done,
-                       .world = {rank, kRanks},
-                       .batch_size = options.batch_size,
-                       .tail = options.tail});
+    const order::Share share({.sample_count = kSamples,
+                              .done = done,
+                              .world = {rank, kRanks},
+                              .batch_size = options.batch_size,
+                              .tail = options.tail});
     for (uint64_t index = 0; index < share.batch_count(); ++index) {
-      const BatchPlan plan = share.batch(index);
+      const order::BatchPlan plan = share.batch(index);
       for (uint64_t row = 0; row < plan.real_count; ++row) {
         readers[options.order->at(epoch, share.position(plan, row))] = rank;
       }
@@ -45,7 +45,7 @@ std::map<SampleId, uint32_t> readers_in(const PlacementOptions& options, Epoch e
 }
 
 TEST(Placement, FindsTheSameReadersAsTheShares) {
-  for (const Tail tail : {Tail::kUneven, Tail::kDrop, Tail::kPad}) {
+  for (const order::Tail tail : {order::Tail::kUneven, order::Tail::kDrop, order::Tail::kPad}) {
     for (const uint64_t done : {0, 24}) {
       PlacementOptions options = options_of(0);
       options.tail = tail;
@@ -59,7 +59,7 @@ TEST(Placement, FindsTheSameReadersAsTheShares) {
           const auto expected =
               found == readers.end() ? std::nullopt : std::optional<uint32_t>(found->second);
           ASSERT_EQ(placement.reader_of(epoch, SampleId{i}), expected)
-              << tail_name(tail) << ", sample " << i;
+              << order::tail_name(tail) << ", sample " << i;
         }
       }
     }
@@ -159,4 +159,4 @@ TEST(Placement, ARankCountsTheReadsOfItsShare) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

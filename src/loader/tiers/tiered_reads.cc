@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
 TieredReads::TieredReads(const TieredSource& source, std::unique_ptr<data::SampleReads> slow)
     : source_(source), slots_(slow->capacity()), slow_(std::move(slow)) {
@@ -56,4 +56,4 @@ void TieredReads::wait(std::vector<data::SampleDone>& done) {
   landed_at_ = now;
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

@@ -11,7 +11,7 @@
 #include "data/reads.h"
 #include "loader/tiers/tiered_source.h"
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
 class TieredReads final : public data::SampleReads {
  public:
@@ -39,4 +39,4 @@ class TieredReads final : public data::SampleReads {
   std::unique_ptr<data::SampleReads> slow_;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

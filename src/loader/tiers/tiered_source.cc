@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "loader/tiers/tiered_reads.h"
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
 using data::Epoch;
 using data::SampleId;
@@ -24,12 +24,11 @@ constexpr std::chrono::nanoseconds kQuickRead = std::chrono::milliseconds(2);
 }  // namespace
 
 struct TieredSource::Tiers {
-  explicit Tiers(const TieredOptions& options)
-      : clock(*options.clock), memory(options.memory_bytes) {}
+  explicit Tiers(const Options& options) : clock(*options.clock), memory(options.memory_bytes) {}
 
   const Clock& clock;
-  MemoryTier memory;
-  std::unique_ptr<DiskTier> disk;  // null: none
+  Memory memory;
+  std::unique_ptr<Disk> disk;  // null: none
   std::atomic<uint64_t> served{0};
   std::atomic<uint64_t> not_served{0};          // held, but the disk was too slow recently
   std::chrono::nanoseconds serves_disk_from{};  // only for the thread that answers
@@ -73,7 +72,7 @@ std::optional<MutableByteView> TieredSource::Target::place_for(size_t size_bytes
   return out.first(size_bytes);
 }
 
-Result<std::unique_ptr<TieredSource>> TieredSource::open(TieredOptions options) {
+Result<std::unique_ptr<TieredSource>> TieredSource::open(Options options) {
   if (options.order->size() != options.source->sample_count()) {
     return fail(Errc::kInvalidArgument, "the order has {} samples, but the source has {}",
                 options.order->size(), options.source->sample_count());
@@ -100,7 +99,7 @@ Result<std::unique_ptr<TieredSource>> TieredSource::open(TieredOptions options) 
   return source;
 }
 
-TieredSource::TieredSource(TieredOptions options)
+TieredSource::TieredSource(Options options)
     : options_(std::move(options)), tiers_(std::make_shared<Tiers>(options_)) {}
 
 TieredSource::~TieredSource() = default;
@@ -110,25 +109,25 @@ Status TieredSource::open_tiers() {
     if (!options_.disk_engine) {
       ASSIGN_OR_RETURN(options_.disk_engine, io::open_engine("posix"));
     }
-    ASSIGN_OR_RETURN(tiers_->disk, DiskTier::open({.engine = options_.disk_engine,
-                                                   .directory = options_.disk_directory,
-                                                   .capacity_bytes = options_.disk_bytes}));
+    ASSIGN_OR_RETURN(tiers_->disk, Disk::open({.engine = options_.disk_engine,
+                                               .directory = options_.disk_directory,
+                                               .capacity_bytes = options_.disk_bytes}));
   }
   if (options_.messages && options_.world.size > 1) {
     // Weak: a request that arrives after this is destroyed is answered with "not here".
     const std::weak_ptr<Tiers> tiers = tiers_;
-    peers_ = std::make_unique<PeerTier>(*options_.messages, options_.tag,
-                                        [tiers](SampleId sample, std::string& message) {
-                                          const std::shared_ptr<Tiers> here = tiers.lock();
-                                          return here && here->answer(sample, message);
-                                        });
+    peers_ = std::make_unique<Peer>(*options_.messages, options_.tag,
+                                    [tiers](SampleId sample, std::string& message) {
+                                      const std::shared_ptr<Tiers> here = tiers.lock();
+                                      return here && here->answer(sample, message);
+                                    });
   }
   return {};
 }
 
 // ---- the position of reads ----
 
-void TieredSource::follow(std::shared_ptr<const Order> order) {
+void TieredSource::follow(std::shared_ptr<const order::Order> order) {
   assert(order->size() == sample_count());
   const std::lock_guard lock(mutex_);
   options_.order = std::move(order);
@@ -329,7 +328,7 @@ void TieredSource::prepare(std::span<const SampleId> soon) const {
 // ---- keeping ----
 
 void TieredSource::keep(const Use& use, ByteView bytes, Tier from) const {
-  DiskTier* const disk = tiers_->disk.get();
+  Disk* const disk = tiers_->disk.get();
   std::vector<KeptSample> gone;
   const bool in_memory = use.next && options_.memory_bytes > 0 &&
                          tiers_->memory.offer(use.sample, bytes, *use.next, gone);
@@ -362,8 +361,8 @@ void TieredSource::settle() const {
   if (tiers_->disk) tiers_->disk->settle();
 }
 
-TieredStats TieredSource::stats() const {
-  TieredStats stats;
+Stats TieredSource::stats() const {
+  Stats stats;
   for (const Tier tier : kTiers) {
     const Counts& counts = counts_[static_cast<size_t>(tier)];
     stats.tiers[static_cast<size_t>(tier)] = {counts.samples, counts.bytes,
@@ -377,7 +376,7 @@ TieredStats TieredSource::stats() const {
   return stats;
 }
 
-std::string TieredStats::text() const {
+std::string Stats::text() const {
   std::string lines;
   for (const Tier tier : kTiers) {
     const TierUse& use = of(tier);
@@ -395,4 +394,4 @@ std::string TieredStats::text() const {
   return lines;
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

@@ -31,17 +31,17 @@
 #include "loader/tiers/memory.h"
 #include "loader/tiers/peer.h"
 #include "loader/tiers/placement.h"
-#include "loader/tiers/tier_speeds.h"
+#include "loader/tiers/speeds.h"
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
-struct TieredOptions {
+struct Options {
   std::shared_ptr<const data::SampleSource> source;  // shared with the caller
-  std::shared_ptr<const Order> order;                // shared with the caller
-  World world;
+  std::shared_ptr<const order::Order> order;         // shared with the caller
+  order::World world;
   // Of the loader: they determine what the last step of an epoch reads.
   uint64_t batch_size = 1;
-  Tail tail = Tail::kUneven;
+  order::Tail tail = order::Tail::kUneven;
   // 0: twice the number of ranks, between 8 and 64. A rank reads a sample again within that time.
   uint32_t horizon_epochs = 0;
   uint64_t epoch_limit = ~uint64_t{0};  // epochs of the whole run, if known
@@ -62,13 +62,13 @@ struct TierUse {
   double bytes_per_second = 0;  // recently; 0: not used yet
 };
 
-struct TieredStats {
+struct Stats {
   std::array<TierUse, kTierCount> tiers;  // by Tier
   uint64_t memory_held_bytes = 0;
   uint64_t peer_refusals = 0;  // requests to peers that did not have the sample
   uint64_t served = 0;         // samples sent to peers
   uint64_t not_served = 0;     // samples refused to peers because the disk was slow
-  DiskTierStats disk;
+  DiskStats disk;
 
   const TierUse& of(Tier tier) const { return tiers[static_cast<size_t>(tier)]; }
   std::string text() const;  // one line per tier
@@ -76,7 +76,7 @@ struct TieredStats {
 
 class TieredSource final : public data::SampleSource {
  public:
-  static Result<std::unique_ptr<TieredSource>> open(TieredOptions options);
+  static Result<std::unique_ptr<TieredSource>> open(Options options);
   ~TieredSource() override;
 
   uint64_t sample_count() const override { return options_.source->sample_count(); }
@@ -92,13 +92,13 @@ class TieredSource final : public data::SampleSource {
   void start_epoch(data::Epoch epoch, uint64_t done) const override;
   bool can_read_ahead() const override { return options_.source->can_read_ahead(); }
   // Uses this order from the next start_epoch() on. REQUIRES: the same number of samples
-  void follow(std::shared_ptr<const Order> order);
+  void follow(std::shared_ptr<const order::Order> order);
   uint64_t group_count() const override { return options_.source->group_count(); }
   data::SampleId group_begin(uint64_t group) const override {
     return options_.source->group_begin(group);
   }
 
-  TieredStats stats() const;
+  Stats stats() const;
   // Waits until pending writes to the disk are done; for tests and measurements.
   void settle() const;
 
@@ -123,7 +123,7 @@ class TieredSource final : public data::SampleSource {
     std::optional<UseTime> next;
   };
 
-  explicit TieredSource(TieredOptions options);
+  explicit TieredSource(Options options);
   Status open_tiers();
   Use begin_use(data::SampleId sample) const;
   data::Epoch epoch_of_read(data::SampleId sample) const;
@@ -139,9 +139,9 @@ class TieredSource final : public data::SampleSource {
   std::chrono::nanoseconds clock_now() const { return options_.clock->monotonic(); }
   void count(Tier tier, uint64_t size_bytes, std::chrono::nanoseconds took) const;
 
-  TieredOptions options_;
+  Options options_;
   std::shared_ptr<Tiers> tiers_;  // shared with the thread that serves peers; may outlive this
-  std::unique_ptr<PeerTier> peers_;
+  std::unique_ptr<Peer> peers_;
 
   // The current position of reads.
   mutable std::mutex mutex_;
@@ -151,7 +151,7 @@ class TieredSource final : public data::SampleSource {
   mutable UseTime now_{};                               // approximate position of reads, in epoch_
   mutable uint64_t reads_until_refresh_ = 0;
 
-  mutable TierSpeeds speeds_;
+  mutable Speeds speeds_;
   struct Counts {
     std::atomic<uint64_t> samples{0};
     std::atomic<uint64_t> bytes{0};
@@ -160,4 +160,4 @@ class TieredSource final : public data::SampleSource {
   mutable std::atomic<uint64_t> peer_refusals_{0};
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

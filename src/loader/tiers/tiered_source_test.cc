@@ -11,7 +11,7 @@
 #include "io/testing/memory_engine.h"
 #include "loader/testing/fakes.h"
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 namespace {
 
 using namespace std::chrono_literals;
@@ -67,14 +67,14 @@ class CountingSource final : public data::SampleSource {
   uint64_t count_;
 };
 
-std::shared_ptr<const Order> order_of(uint64_t count) {
-  auto order = make_order({.sample_count = count, .seed = 9});
+std::shared_ptr<const order::Order> order_of(uint64_t count) {
+  auto order = order::make_order({.sample_count = count, .seed = 9});
   EXPECT_TRUE(order.ok());
   return *std::move(order);
 }
 
 // Reads an epoch with some threads that take turns, like a loader, and checks the bytes.
-Status read_epoch(const TieredSource& tiered, const TieredOptions& options, Epoch epoch,
+Status read_epoch(const TieredSource& tiered, const Options& options, Epoch epoch,
                   size_t thread_count = 1) {
   tiered.start_epoch(epoch, 0);
   const uint32_t size = options.world.size;
@@ -104,7 +104,7 @@ Status read_epoch(const TieredSource& tiered, const TieredOptions& options, Epoc
 
 void expect_ok(const Status& status) { EXPECT_TRUE(status.ok()) << status.error().message(); }
 
-std::unique_ptr<TieredSource> must_open(const TieredOptions& options) {
+std::unique_ptr<TieredSource> must_open(const Options& options) {
   auto tiered = TieredSource::open(options);
   EXPECT_TRUE(tiered.ok()) << tiered.error().message();
   return *std::move(tiered);
@@ -116,7 +116,7 @@ const FakeClock kNoTime;
 TEST(TieredSource, SamplesReadInFlightAreKeptInMemory) {
   const auto source = std::make_shared<CountingSource>(200);
   source->flies = true;
-  const TieredOptions options{.source = source, .order = order_of(200), .memory_bytes = 10 << 20};
+  const Options options{.source = source, .order = order_of(200), .memory_bytes = 10 << 20};
   const auto tiered = must_open(options);
   const auto reads = *tiered->open_reads(16);
   std::vector<data::Buffer> rooms(200);
@@ -143,13 +143,13 @@ TEST(TieredSource, SamplesReadInFlightAreKeptInMemory) {
 
 TEST(TieredSource, ReadsWhatFitsInMemoryFromTheSourceOnce) {
   const auto source = std::make_shared<CountingSource>(200);
-  const TieredOptions options{.source = source, .order = order_of(200), .memory_bytes = 10 << 20};
+  const Options options{.source = source, .order = order_of(200), .memory_bytes = 10 << 20};
   const auto tiered = must_open(options);
   for (const Epoch epoch : {Epoch{0}, Epoch{1}, Epoch{2}}) {
     expect_ok(read_epoch(*tiered, options, epoch));
   }
   EXPECT_EQ(source->reads, 200u);
-  const TieredStats stats = tiered->stats();
+  const Stats stats = tiered->stats();
   EXPECT_EQ(stats.of(Tier::kMemory).samples, 400u);
   EXPECT_EQ(stats.of(Tier::kSource).samples, 200u);
   EXPECT_EQ(stats.of(Tier::kMemory).bytes, 2 * stats.of(Tier::kSource).bytes);
@@ -159,17 +159,17 @@ TEST(TieredSource, WithManyThreadsBytesAreCorrectAndCapacitiesHold) {
   constexpr uint64_t kMemory = 100'000;
   constexpr uint64_t kDisk = 40 * Extents::kBlockBytes;
   const auto source = std::make_shared<CountingSource>(300);
-  const TieredOptions options{.source = source,
-                              .order = order_of(300),
-                              .memory_bytes = kMemory,
-                              .disk_bytes = kDisk,
-                              .disk_directory = "/tmp",
-                              .disk_engine = std::make_shared<io::MemoryEngine>()};
+  const Options options{.source = source,
+                        .order = order_of(300),
+                        .memory_bytes = kMemory,
+                        .disk_bytes = kDisk,
+                        .disk_directory = "/tmp",
+                        .disk_engine = std::make_shared<io::MemoryEngine>()};
   const auto tiered = must_open(options);
   std::atomic<bool> ends = false;
   std::jthread watcher([&] {
     while (!ends) {
-      const TieredStats stats = tiered->stats();
+      const Stats stats = tiered->stats();
       EXPECT_LE(stats.memory_held_bytes, kMemory);
       EXPECT_LE(stats.disk.held_bytes, kDisk);
       std::this_thread::sleep_for(1ms);
@@ -181,7 +181,7 @@ TEST(TieredSource, WithManyThreadsBytesAreCorrectAndCapacitiesHold) {
   ends = true;
   watcher.join();
   tiered->settle();
-  const TieredStats stats = tiered->stats();
+  const Stats stats = tiered->stats();
   EXPECT_GT(stats.of(Tier::kMemory).samples, 0u);
   EXPECT_GT(stats.disk.written_samples, 0u);
 }
@@ -193,9 +193,9 @@ TEST(TieredSource, KeepsWhatIsUsedSoonest) {
   const auto source = std::make_shared<CountingSource>(400);
   uint64_t all_bytes = 0;
   for (uint64_t i = 0; i < 400; ++i) {
-    all_bytes += CountingSource::content(SampleId{i}).size() + MemoryTier::kEntryBytes;
+    all_bytes += CountingSource::content(SampleId{i}).size() + Memory::kEntryBytes;
   }
-  const TieredOptions options{
+  const Options options{
       .source = source, .order = order_of(400), .world = {1, 4}, .memory_bytes = all_bytes / 4};
   const auto tiered = must_open(options);
   constexpr uint64_t kEpochs = 12;
@@ -207,7 +207,7 @@ TEST(TieredSource, KeepsWhatIsUsedSoonest) {
 
 TEST(TieredSource, EpochsFollowEachOtherWithoutStartEpoch) {
   const auto source = std::make_shared<CountingSource>(50);
-  const TieredOptions options{.source = source, .order = order_of(50), .memory_bytes = 10 << 20};
+  const Options options{.source = source, .order = order_of(50), .memory_bytes = 10 << 20};
   const auto tiered = must_open(options);
   data::Buffer room;
   for (const Epoch epoch : {Epoch{0}, Epoch{1}, Epoch{2}}) {
@@ -229,12 +229,12 @@ TEST(TieredSource, CannotReadAheadIfItsSourceCannot) {
 TEST(TieredSource, ADiskThatFailsToReadFallsBackToTheSource) {
   const auto source = std::make_shared<CountingSource>(100);
   const auto engine = std::make_shared<io::MemoryEngine>();
-  const TieredOptions options{.source = source,
-                              .order = order_of(100),
-                              .disk_bytes = 10 << 20,
-                              .disk_directory = "/tmp",
-                              .disk_engine = engine,
-                              .clock = &kNoTime};
+  const Options options{.source = source,
+                        .order = order_of(100),
+                        .disk_bytes = 10 << 20,
+                        .disk_directory = "/tmp",
+                        .disk_engine = engine,
+                        .clock = &kNoTime};
   const auto tiered = must_open(options);
   expect_ok(read_epoch(*tiered, options, Epoch{0}));
   tiered->settle();
@@ -249,11 +249,11 @@ TEST(TieredSource, AFullDiskShowsOnlyInTheStatistics) {
   const auto source = std::make_shared<CountingSource>(100);
   const auto engine = std::make_shared<io::MemoryEngine>();
   engine->set_faults({.disk_bytes = 64 << 10});
-  const TieredOptions options{.source = source,
-                              .order = order_of(100),
-                              .disk_bytes = 10 << 20,
-                              .disk_directory = "/tmp",
-                              .disk_engine = engine};
+  const Options options{.source = source,
+                        .order = order_of(100),
+                        .disk_bytes = 10 << 20,
+                        .disk_directory = "/tmp",
+                        .disk_engine = engine};
   const auto tiered = must_open(options);
   for (const Epoch epoch : {Epoch{0}, Epoch{1}}) {
     expect_ok(read_epoch(*tiered, options, epoch));
@@ -264,7 +264,7 @@ TEST(TieredSource, AFullDiskShowsOnlyInTheStatistics) {
 
 TEST(TieredSource, ASampleThatDoesNotFitFailsWithTheSourcesError) {
   const auto source = std::make_shared<CountingSource>(3);
-  const TieredOptions options{.source = source, .order = order_of(3), .memory_bytes = 1 << 20};
+  const Options options{.source = source, .order = order_of(3), .memory_bytes = 1 << 20};
   const auto tiered = must_open(options);
   data::Buffer room;
   ASSERT_TRUE(tiered->read(SampleId{1}, room).ok());
@@ -305,14 +305,14 @@ TEST(TieredSource, RanksServeEachOther) {
   std::atomic<uint64_t> served = 0;
   std::atomic<uint64_t> from_source = 0;
   for_each_rank([&](uint32_t rank, comm::Comm& comm, std::shared_ptr<comm::Messages>& messages) {
-    const TieredOptions options{.source = std::make_shared<CountingSource>(120),
-                                .order = order_of(120),
-                                .world = {rank, kRanks},
-                                .horizon_epochs = 4,
-                                .memory_bytes = 10 << 20,
-                                .messages = messages,
-                                .tag = comm::MessageTag{7},
-                                .clock = &kNoTime};
+    const Options options{.source = std::make_shared<CountingSource>(120),
+                          .order = order_of(120),
+                          .world = {rank, kRanks},
+                          .horizon_epochs = 4,
+                          .memory_bytes = 10 << 20,
+                          .messages = messages,
+                          .tag = comm::MessageTag{7},
+                          .clock = &kNoTime};
     const auto tiered = must_open(options);
     for (uint64_t epoch = 0; epoch < 4; ++epoch) {
       expect_ok(read_epoch(*tiered, options, Epoch{epoch}, 2));
@@ -335,13 +335,13 @@ std::vector<Status> outcomes_without_rank_2(uint64_t epochs, End end) {
   std::atomic<bool> has_ended = false;
   std::atomic<int> told_count = 0;
   for_each_rank([&](uint32_t rank, comm::Comm& comm, std::shared_ptr<comm::Messages>& messages) {
-    TieredOptions options{.source = std::make_shared<CountingSource>(60),
-                          .order = order_of(60),
-                          .world = {rank, kRanks},
-                          .horizon_epochs = 4,
-                          .memory_bytes = 10 << 20,
-                          .messages = messages,
-                          .clock = &kNoTime};
+    Options options{.source = std::make_shared<CountingSource>(60),
+                    .order = order_of(60),
+                    .world = {rank, kRanks},
+                    .horizon_epochs = 4,
+                    .memory_bytes = 10 << 20,
+                    .messages = messages,
+                    .clock = &kNoTime};
     auto tiered = must_open(options);
     expect_ok(read_epoch(*tiered, options, Epoch{0}));
     expect_ok(comm.barrier());
@@ -449,20 +449,20 @@ TEST(TieredSource, ASlowDiskServesOnlySomeRequestsOfPeers) {
   other.join();
   FakeClock clock;
   const auto engine = std::make_shared<SlowEngine>(clock);
-  const TieredOptions options{.source = std::make_shared<CountingSource>(40),
-                              .order = order_of(40),
-                              .world = {1, 2},
-                              .disk_bytes = 10 << 20,
-                              .disk_directory = "/tmp",
-                              .disk_engine = engine,
-                              .messages = messages[0],
-                              .clock = &clock};
+  const Options options{.source = std::make_shared<CountingSource>(40),
+                        .order = order_of(40),
+                        .world = {1, 2},
+                        .disk_bytes = 10 << 20,
+                        .disk_directory = "/tmp",
+                        .disk_engine = engine,
+                        .messages = messages[0],
+                        .clock = &clock};
   const auto tiered = must_open(options);
   expect_ok(read_epoch(*tiered, options, Epoch{0}));
   tiered->settle();
   ASSERT_EQ(tiered->stats().disk.held_samples, 20u);
   engine->set_delay(20ms);
-  PeerTier peer(*asking, options.tag, [](SampleId, std::string&) { return false; });
+  Peer peer(*asking, options.tag, [](SampleId, std::string&) { return false; });
   for (uint64_t at = 1; at < 40; at += 2) {
     ASSERT_TRUE(peer.ask(1, options.order->at(Epoch{0}, at)).ok());
     clock.advance(5ms);
@@ -496,4 +496,4 @@ TEST(TieredSource, PassesTheSourceContractFromEveryTier) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

@@ -1,17 +1,17 @@
-#include "loader/tiers/tier_speeds.h"
+#include "loader/tiers/speeds.h"
 
 #include <algorithm>
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
-void TierSpeeds::Group::add(double more_bytes, double more_seconds) {
+void Speeds::Group::add(double more_bytes, double more_seconds) {
   ++reads;
   bytes += more_bytes;
   seconds += more_seconds;
 }
 
 // Computes the median once per group, so that a choice only compares two numbers.
-void TierSpeeds::Record::close_group() {
+void Speeds::Record::close_group() {
   speeds[group_count++ % kGroups] = latest.speed();
   latest = {};
   std::array<double, kGroups> sorted = speeds;
@@ -21,7 +21,7 @@ void TierSpeeds::Record::close_group() {
   usual = *middle;
 }
 
-void TierSpeeds::add(Tier tier, uint64_t size_bytes, std::chrono::nanoseconds took) {
+void Speeds::add(Tier tier, uint64_t size_bytes, std::chrono::nanoseconds took) {
   Group read;
   read.add(static_cast<double>(size_bytes), std::chrono::duration<double>(took).count());
   const std::lock_guard lock(mutex_);
@@ -31,13 +31,13 @@ void TierSpeeds::add(Tier tier, uint64_t size_bytes, std::chrono::nanoseconds to
   if (record.latest.reads == kGroupReads) record.close_group();
 }
 
-double TierSpeeds::bytes_per_second(Tier tier) const {
+double Speeds::bytes_per_second(Tier tier) const {
   const std::lock_guard lock(mutex_);
   const Record& record = records_[static_cast<size_t>(tier)];
   return record.group_count > 0 ? record.usual : record.latest.speed();
 }
 
-bool TierSpeeds::prefers(Tier tier, Tier other) {
+bool Speeds::prefers(Tier tier, Tier other) {
   const std::lock_guard lock(mutex_);
   const Record& one = records_[static_cast<size_t>(tier)];
   const Record& two = records_[static_cast<size_t>(other)];
@@ -46,4 +46,4 @@ bool TierSpeeds::prefers(Tier tier, Tier other) {
   return ++choices_ % kTrialEvery == 0;
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

@@ -1,27 +1,27 @@
-#include "comm/local_messages.h"
+#include "comm/thread_messages.h"
 
 #include "base/thread.h"
 
 namespace millrace::comm {
 
-LocalPost::LocalPost(uint32_t size) {
+ThreadPost::ThreadPost(uint32_t size) {
   for (uint32_t rank = 0; rank < size; ++rank) {
     stations_.push_back(std::make_unique<Station>(static_cast<Rank>(rank), size));
   }
 }
 
-LocalPost::~LocalPost() {
+ThreadPost::~ThreadPost() {
   for (uint32_t rank = 0; rank < size(); ++rank) end(static_cast<Rank>(rank));
 }
 
-void LocalPost::fail(Rank failed, const Error& error) {
+void ThreadPost::fail(Rank failed, const Error& error) {
   for (const auto& station : stations_) {
     if (station != stations_[index_of(failed)]) station->told = true;
     station->mailbox.fail(error);
   }
 }
 
-void LocalPost::end(Rank rank) {
+void ThreadPost::end(Rank rank) {
   Station& station = *stations_[index_of(rank)];
   std::thread answers;
   {
@@ -37,13 +37,13 @@ void LocalPost::end(Rank rank) {
   }
 }
 
-void LocalPost::deliver(Rank to, const Channel& channel, std::string bytes) {
+void ThreadPost::deliver(Rank to, const Channel& channel, std::string bytes) {
   const std::shared_ptr<Arrival> arrival = mailbox(to).begin(channel);
   arrival->bytes = std::move(bytes);
   mailbox(to).complete(arrival);
 }
 
-void LocalPost::serve(Rank rank, MessageTag tag, Messages::Answer answer) {
+void ThreadPost::serve(Rank rank, MessageTag tag, Messages::Answer answer) {
   Station& station = *stations_[index_of(rank)];
   const std::lock_guard lock(station.mutex);
   if (station.ended) return;
@@ -55,7 +55,7 @@ void LocalPost::serve(Rank rank, MessageTag tag, Messages::Answer answer) {
   }
 }
 
-void LocalPost::answer_questions(Rank rank) {
+void ThreadPost::answer_questions(Rank rank) {
   Mailbox& own = mailbox(rank);
   while (auto question = own.wait_for_question()) {
     const Channel channel = {.from = rank, .kind = MessageKind::kAnswer, .tag = question->tag};
@@ -68,10 +68,11 @@ void LocalPost::answer_questions(Rank rank) {
 
 namespace {
 
-class LocalMessages : public Messages {
+class ThreadMessages : public Messages {
  public:
-  LocalMessages(std::shared_ptr<LocalPost> post, Rank rank) : post_(std::move(post)), rank_(rank) {}
-  ~LocalMessages() override { post_->end(rank_); }
+  ThreadMessages(std::shared_ptr<ThreadPost> post, Rank rank)
+      : post_(std::move(post)), rank_(rank) {}
+  ~ThreadMessages() override { post_->end(rank_); }
 
   Rank rank() const override { return rank_; }
   uint32_t size() const override { return post_->size(); }
@@ -117,15 +118,15 @@ class LocalMessages : public Messages {
     return {.from = rank_, .kind = kind, .tag = tag};
   }
 
-  std::shared_ptr<LocalPost> post_;  // shared by the ranks of the job; the last one destroys it
+  std::shared_ptr<ThreadPost> post_;  // shared by the ranks of the job; the last one destroys it
   Rank rank_;
   std::mutex asking_;
 };
 
 }  // namespace
 
-std::unique_ptr<Messages> local_messages(std::shared_ptr<LocalPost> post, Rank rank) {
-  return std::make_unique<LocalMessages>(std::move(post), rank);
+std::unique_ptr<Messages> thread_messages(std::shared_ptr<ThreadPost> post, Rank rank) {
+  return std::make_unique<ThreadMessages>(std::move(post), rank);
 }
 
 }  // namespace millrace::comm

@@ -1,4 +1,4 @@
-#include "loader/exchange/local_storage.h"
+#include "loader/exchange/shard_storage.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -13,7 +13,7 @@
 #include "base/crc32c.h"
 #include "base/directory.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 namespace fs = std::filesystem;
@@ -65,16 +65,16 @@ void FreeExtents::reset(std::vector<FileExtent> used) {
   }
 }
 
-LocalStorage::LocalStorage(const StorageOptions& options)
+ShardStorage::ShardStorage(const StorageOptions& options)
     : options_(options), slot_count_(slot_count_of(options)) {}
 
-Result<std::unique_ptr<LocalStorage>> LocalStorage::open(const StorageOptions& options) {
-  RETURN_IF_ERROR(check_order(options.order));
+Result<std::unique_ptr<ShardStorage>> ShardStorage::open(const StorageOptions& options) {
+  RETURN_IF_ERROR(order::check_order(options.order));
   if (options.rank >= options.order.shard_count) {
     return fail(Errc::kInvalidArgument, "rank {} has no shard: there are {} shards", options.rank,
                 options.order.shard_count);
   }
-  std::unique_ptr<LocalStorage> storage(new LocalStorage(options));
+  std::unique_ptr<ShardStorage> storage(new ShardStorage(options));
   RETURN_IF_ERROR(storage->lock());
   storage->remove_unfinished();
   ASSIGN_OR_RETURN(storage->owned_, storage->load(kOwned));
@@ -87,7 +87,7 @@ Result<std::unique_ptr<LocalStorage>> LocalStorage::open(const StorageOptions& o
 }
 
 // The lock is held, so the writer of these files was killed.
-void LocalStorage::remove_unfinished() const {
+void ShardStorage::remove_unfinished() const {
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(options_.directory, failed)) {
     const std::string name = entry.path().filename().native();
@@ -97,7 +97,7 @@ void LocalStorage::remove_unfinished() const {
   }
 }
 
-Status LocalStorage::lock() {
+Status ShardStorage::lock() {
   constexpr int kAttempts = 10;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     RETURN_IF_ERROR(make_private_directory(options_.directory));
@@ -122,7 +122,7 @@ Status LocalStorage::lock() {
       options_.directory.string());
 }
 
-bool LocalStorage::remove_left_behind(const StorageOptions& options) {
+bool ShardStorage::remove_left_behind(const StorageOptions& options) {
   const fs::path& directory = options.directory;
   if (!is_file(directory / kSamples)) return false;
   if (!is_file(directory / kOwned)) {
@@ -134,7 +134,7 @@ bool LocalStorage::remove_left_behind(const StorageOptions& options) {
 }
 
 // Removes the samples file last, because its lock shows that the storage is in use.
-bool LocalStorage::remove_files() const {
+bool ShardStorage::remove_files() const {
   std::error_code failed;
   for (const std::string_view name : {kOwned, kNext, kStaged, kSamples}) {
     fs::remove(path(name), failed);
@@ -143,7 +143,7 @@ bool LocalStorage::remove_files() const {
 }
 
 // Null if there is no such file.
-Result<LocalStorage::Shared> LocalStorage::load(std::string_view name) const {
+Result<ShardStorage::Shared> ShardStorage::load(std::string_view name) const {
   std::error_code missing;
   if (!fs::exists(path(name), missing)) return Shared();
   ASSIGN_OR_RETURN(const uint64_t samples_size_bytes, file_.size_bytes());
@@ -154,23 +154,23 @@ Result<LocalStorage::Shared> LocalStorage::load(std::string_view name) const {
   return std::make_shared<const Ownership>(std::move(owned));
 }
 
-LocalStorage::Shared LocalStorage::owned() const {
+ShardStorage::Shared ShardStorage::owned() const {
   const std::lock_guard lock(mutex_);
   return owned_;
 }
 
-std::optional<data::Epoch> LocalStorage::epoch() const {
+std::optional<data::Epoch> ShardStorage::epoch() const {
   const Shared held = owned();
   if (!held) return {};
   return held->epoch();
 }
 
-std::optional<data::Epoch> LocalStorage::prepared() const {
+std::optional<data::Epoch> ShardStorage::prepared() const {
   if (!next_) return {};
   return next_->epoch();
 }
 
-std::vector<data::SampleId> LocalStorage::samples() const {
+std::vector<data::SampleId> ShardStorage::samples() const {
   std::vector<data::SampleId> samples;
   const Shared held = owned();
   if (!held) return samples;
@@ -178,14 +178,14 @@ std::vector<data::SampleId> LocalStorage::samples() const {
   return samples;
 }
 
-std::optional<uint64_t> LocalStorage::size_bytes(data::SampleId sample) const {
+std::optional<uint64_t> ShardStorage::size_bytes(data::SampleId sample) const {
   const Shared held = owned();
   const Entry* const entry = held ? held->find(sample) : nullptr;
   if (entry == nullptr) return {};
   return entry->size_bytes;
 }
 
-uint64_t LocalStorage::held_bytes() const {
+uint64_t ShardStorage::held_bytes() const {
   uint64_t sum = 0;
   const Shared held = owned();
   if (!held) return sum;
@@ -193,9 +193,9 @@ uint64_t LocalStorage::held_bytes() const {
   return sum;
 }
 
-std::filesystem::path LocalStorage::samples_path() const { return path(kSamples); }
+std::filesystem::path ShardStorage::samples_path() const { return path(kSamples); }
 
-Result<LocalStorage::Entry> LocalStorage::entry_of(data::SampleId sample) const {
+Result<ShardStorage::Entry> ShardStorage::entry_of(data::SampleId sample) const {
   const Shared held = owned();
   const Entry* const entry = held ? held->find(sample) : nullptr;
   if (entry != nullptr) return *entry;
@@ -203,11 +203,11 @@ Result<LocalStorage::Entry> LocalStorage::entry_of(data::SampleId sample) const 
               options_.directory.string(), data::index_of(sample), options_.rank);
 }
 
-Status LocalStorage::read_bytes(const Entry& entry, MutableByteView out) const {
+Status ShardStorage::read_bytes(const Entry& entry, MutableByteView out) const {
   return file_.read_exactly_at(entry.offset_bytes, out).within(path(kSamples).string());
 }
 
-Status LocalStorage::check(const Entry& entry, ByteView bytes) const {
+Status ShardStorage::check(const Entry& entry, ByteView bytes) const {
   if (crc32c(bytes) == entry.crc32c) return {};
   return fail(Errc::kCorrupt,
               "{}: the {} bytes of sample {} at byte {} are not those that were stored; check the "
@@ -215,7 +215,7 @@ Status LocalStorage::check(const Entry& entry, ByteView bytes) const {
               path(kSamples).string(), entry.size_bytes, entry.sample, entry.offset_bytes);
 }
 
-Result<uint32_t> LocalStorage::read(data::SampleId sample, std::string& out) const {
+Result<uint32_t> ShardStorage::read(data::SampleId sample, std::string& out) const {
   ASSIGN_OR_RETURN(const Entry entry, entry_of(sample));
   const size_t before = out.size();
   out.resize(before + entry.size_bytes);
@@ -225,7 +225,7 @@ Result<uint32_t> LocalStorage::read(data::SampleId sample, std::string& out) con
   return entry.crc32c;
 }
 
-Result<size_t> LocalStorage::read_into(data::SampleId sample, MutableByteView out) const {
+Result<size_t> ShardStorage::read_into(data::SampleId sample, MutableByteView out) const {
   ASSIGN_OR_RETURN(const Entry entry, entry_of(sample));
   if (entry.size_bytes > out.size()) {
     return fail(Errc::kExhausted, "{}: sample {} has {} bytes, but there is room for only {}",
@@ -237,18 +237,18 @@ Result<size_t> LocalStorage::read_into(data::SampleId sample, MutableByteView ou
   return bytes.size();
 }
 
-Result<uint32_t> LocalStorage::read_unchecked(data::SampleId sample, MutableByteView out) const {
+Result<uint32_t> ShardStorage::read_unchecked(data::SampleId sample, MutableByteView out) const {
   ASSIGN_OR_RETURN(const Entry entry, entry_of(sample));
   assert(out.size() == entry.size_bytes);
   RETURN_IF_ERROR(read_bytes(entry, out));
   return entry.crc32c;
 }
 
-Status LocalStorage::stage(uint64_t slot, data::SampleId sample, ByteView bytes) {
+Status ShardStorage::stage(uint64_t slot, data::SampleId sample, ByteView bytes) {
   return stage(slot, sample, bytes, crc32c(bytes));
 }
 
-Status LocalStorage::stage_for(data::SampleId leaving, data::SampleId sample, ByteView bytes,
+Status ShardStorage::stage_for(data::SampleId leaving, data::SampleId sample, ByteView bytes,
                                uint32_t checksum) {
   const Shared held = owned();
   const auto slot = held ? held->slot_of(leaving) : std::nullopt;
@@ -262,7 +262,7 @@ Status LocalStorage::stage_for(data::SampleId leaving, data::SampleId sample, By
   return stage(*slot, sample, bytes, checksum);
 }
 
-Status LocalStorage::stage(uint64_t slot, data::SampleId sample, ByteView bytes,
+Status ShardStorage::stage(uint64_t slot, data::SampleId sample, ByteView bytes,
                            uint32_t checksum) {
   const Entry entry{.sample = data::index_of(sample),
                     .offset_bytes = places_.take(bytes.size()),
@@ -281,7 +281,7 @@ Status LocalStorage::stage(uint64_t slot, data::SampleId sample, ByteView bytes,
 }
 
 // The wanted samples that are already stored, held or copied earlier, with their slots.
-std::vector<std::pair<uint64_t, LocalStorage::Entry>> LocalStorage::keep(
+std::vector<std::pair<uint64_t, ShardStorage::Entry>> ShardStorage::keep(
     std::span<const data::SampleId> wanted) const {
   const Shared held = owned();
   const std::vector<Entry> there =
@@ -299,7 +299,7 @@ std::vector<std::pair<uint64_t, LocalStorage::Entry>> LocalStorage::keep(
 }
 
 // The journal has the samples that are kept.
-Status LocalStorage::drop_owned() {
+Status ShardStorage::drop_owned() {
   std::error_code failed;
   fs::remove(path(kOwned), failed);
   if (failed) return fail_os(failed.value(), "cannot remove").within(path(kOwned).string());
@@ -309,7 +309,7 @@ Status LocalStorage::drop_owned() {
   return {};
 }
 
-Result<std::vector<uint64_t>> LocalStorage::begin_staging(std::span<const data::SampleId> wanted) {
+Result<std::vector<uint64_t>> ShardStorage::begin_staging(std::span<const data::SampleId> wanted) {
   assert(wanted.size() == slot_count_);
   RETURN_IF_ERROR(discard());
   auto kept = keep(wanted);
@@ -336,7 +336,7 @@ Result<std::vector<uint64_t>> LocalStorage::begin_staging(std::span<const data::
   return missing;
 }
 
-Status LocalStorage::save_staging() {
+Status ShardStorage::save_staging() {
   if (!journal_ || saved_count_ == staged_.size()) return {};
   RETURN_IF_ERROR(file_.sync().within(path(kSamples).string()));
   std::vector<Entry> entries;
@@ -347,7 +347,7 @@ Status LocalStorage::save_staging() {
   return {};
 }
 
-Status LocalStorage::prepare(data::Epoch next) {
+Status ShardStorage::prepare(data::Epoch next) {
   const Shared held = owned();
   std::vector<Entry> entries = held ? held->entries() : std::vector<Entry>(slot_count_);
   std::vector<bool> is_filled(slot_count_, held != nullptr);
@@ -371,7 +371,7 @@ Status LocalStorage::prepare(data::Epoch next) {
   return {};
 }
 
-Status LocalStorage::commit() {
+Status ShardStorage::commit() {
   assert(next_);
   std::error_code failed;
   fs::rename(path(kNext), path(kOwned), failed);
@@ -388,7 +388,7 @@ Status LocalStorage::commit() {
   return {};
 }
 
-Status LocalStorage::discard() {
+Status ShardStorage::discard() {
   std::error_code failed;
   fs::remove(path(kNext), failed);
   if (failed) return fail_os(failed.value(), "cannot remove").within(path(kNext).string());
@@ -398,7 +398,7 @@ Status LocalStorage::discard() {
   return {};
 }
 
-void LocalStorage::free_unused() {
+void ShardStorage::free_unused() {
   staged_.clear();
   std::vector<FileExtent> used;
   for (const Shared& held : {owned_, next_}) {
@@ -411,4 +411,4 @@ void LocalStorage::free_unused() {
   file_size_bytes_ = places_.end_bytes();
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -1,4 +1,4 @@
-#include "loader/exchange/local_storage.h"
+#include "loader/exchange/shard_storage.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 #include "base/temporary_directory.h"
 #include "loader/testing/shard_job.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 using data::Epoch;
@@ -22,8 +22,8 @@ using testing::HasSubstr;
 class Storage : public testing::Test {
  protected:
   // Rank 1 of 2 holds 3 of 6 samples: 3, 4, 5.
-  Result<std::unique_ptr<LocalStorage>> open() {
-    return LocalStorage::open(
+  Result<std::unique_ptr<ShardStorage>> open() {
+    return ShardStorage::open(
         {.directory = path_, .order = order_, .rank = 1, .dataset = dataset_});
   }
 
@@ -32,12 +32,12 @@ class Storage : public testing::Test {
     return storage.ok() ? "" : storage.error().message();
   }
 
-  static Status put(LocalStorage& storage, uint64_t slot, uint64_t sample) {
+  static Status put(ShardStorage& storage, uint64_t slot, uint64_t sample) {
     const std::string bytes = bytes_of_sample(sample);
     return storage.stage(slot, SampleId{sample}, bytes_of(bytes));
   }
 
-  std::unique_ptr<LocalStorage> staged() {
+  std::unique_ptr<ShardStorage> staged() {
     auto storage = std::move(*open());
     for (uint64_t slot = 0; slot < 3; ++slot) EXPECT_TRUE(put(*storage, slot, 3 + slot).ok());
     EXPECT_TRUE(storage->prepare(Epoch{0}).ok());
@@ -55,7 +55,7 @@ class Storage : public testing::Test {
     ASSERT_TRUE(write_file_atomically(path_ / name, bytes_of(bytes)).ok());
   }
 
-  static std::string bytes_in(const LocalStorage& storage, uint64_t sample) {
+  static std::string bytes_in(const ShardStorage& storage, uint64_t sample) {
     std::string bytes;
     const auto read = storage.read(SampleId{sample}, bytes);
     return read.ok() ? bytes : read.error().message();
@@ -63,7 +63,7 @@ class Storage : public testing::Test {
 
   TemporaryDirectory directory_ = *TemporaryDirectory::create();
   std::filesystem::path path_ = directory_.path() / "deep" / "storage";
-  OrderOptions order_ = partial_order(6, 2, 0.5);
+  order::Options order_ = partial_order(6, 2, 0.5);
   uint64_t dataset_ = 0x1234;
 };
 
@@ -297,4 +297,4 @@ TEST(FreeExtents, TakesTheSmallestPartThatFits) {
 }
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

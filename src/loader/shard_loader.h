@@ -1,4 +1,4 @@
-// local_loader: a loader for a rank that holds its shard on its own storage and exchanges samples
+// shard_loader: a loader for a rank that holds its shard on its own storage and exchanges samples
 // with other ranks while an epoch is trained.
 //
 // It combines a loader over the shard with the exchange. Each batch taken advances the exchange,
@@ -13,7 +13,7 @@
 
 namespace millrace::loader {
 
-// Collective. REQUIRES: options that Loader::open() has checked, with a local directory
-Result<std::unique_ptr<Loader>> open_local_loader(LoaderOptions options);
+// Collective. REQUIRES: options that Loader::open() has checked, with shard storage
+Result<std::unique_ptr<Loader>> open_shard_loader(LoaderOptions options);
 
 }  // namespace millrace::loader

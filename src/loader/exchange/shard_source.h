@@ -1,6 +1,6 @@
-// LocalSource: a source of the samples in this rank's storage.
+// ShardSource: a source of the samples in this rank's storage.
 //
-//   auto source = std::make_shared<LocalSource>(storage, dataset);
+//   auto source = std::make_shared<ShardSource>(storage, dataset);
 //   Loader::open({.source = source, .shuffle = Shuffle::kPartial, .world = ..., ...});
 //
 // Bytes come only from the storage, as of its epoch. Names, labels and groups come from the
@@ -22,16 +22,16 @@
 
 #include "data/source.h"
 #include "io/engine.h"
-#include "loader/exchange/local_storage.h"
+#include "loader/exchange/shard_storage.h"
 #include "loader/order/partial_moves.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 
-class LocalSource final : public data::SampleSource {
+class ShardSource final : public data::SampleSource {
  public:
   // Both are shared with the caller: the storage with the exchange, the dataset with other loaders.
   // REQUIRES: both have equally many samples
-  LocalSource(std::shared_ptr<const LocalStorage> storage,
+  ShardSource(std::shared_ptr<const ShardStorage> storage,
               std::shared_ptr<const data::SampleSource> dataset);
 
   uint64_t sample_count() const override { return dataset_->sample_count(); }
@@ -49,7 +49,7 @@ class LocalSource final : public data::SampleSource {
   data::SampleId group_begin(uint64_t group) const override { return dataset_->group_begin(group); }
 
  private:
-  friend class LocalReads;
+  friend class ShardReads;
 
   static constexpr uint64_t kAnyEpoch = ~uint64_t{0};
 
@@ -57,11 +57,11 @@ class LocalSource final : public data::SampleSource {
   Error not_held(data::SampleId sample, data::Epoch epoch) const;
   Error failed(data::SampleId sample, data::Epoch epoch, const Error& error) const;
 
-  std::shared_ptr<const LocalStorage> storage_;
+  std::shared_ptr<const ShardStorage> storage_;
   std::shared_ptr<const data::SampleSource> dataset_;
-  PartialMoves moves_;
+  order::PartialMoves moves_;
   std::unique_ptr<io::Engine> engine_;  // for reads in flight; null: not available
   mutable std::atomic<uint64_t> begun_epoch_{kAnyEpoch};
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

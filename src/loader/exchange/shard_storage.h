@@ -1,4 +1,4 @@
-// LocalStorage: the encoded samples that one rank holds in its own directory.
+// ShardStorage: the encoded samples that one rank holds in its own directory.
 //
 // One file has the samples and another their places (docs/formats/shard-storage.md). Samples that
 // arrive for the next epoch go to places that this epoch does not use, so that a crash at any
@@ -36,7 +36,7 @@
 #include "loader/exchange/ownership.h"
 #include "loader/exchange/staging_journal.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 
 struct FileExtent {
   uint64_t offset_bytes = 0;
@@ -63,11 +63,11 @@ class FreeExtents {
   uint64_t end_bytes_ = 0;
 };
 
-class LocalStorage {
+class ShardStorage {
  public:
   // Creates it if it is missing, accessible only to this user (docs/formats/shard-storage.md).
   // Fails if another process uses it, if it belongs to another user or job, or if it is damaged.
-  static Result<std::unique_ptr<LocalStorage>> open(const StorageOptions& options);
+  static Result<std::unique_ptr<ShardStorage>> open(const StorageOptions& options);
 
   // Removes a storage of this job whose rank is on another host now. Does nothing if open() would
   // fail or the directory holds no storage. Returns whether it removed the storage.
@@ -144,7 +144,7 @@ class LocalStorage {
   using Entry = Ownership::Entry;
   using Shared = std::shared_ptr<const Ownership>;  // readers hold on to it while it is replaced
 
-  explicit LocalStorage(const StorageOptions& options);
+  explicit ShardStorage(const StorageOptions& options);
 
   std::filesystem::path path(std::string_view name) const { return options_.directory / name; }
   Status lock();
@@ -174,4 +174,4 @@ class LocalStorage {
   std::atomic<uint64_t> file_size_bytes_ = 0;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -1,4 +1,4 @@
-#include "loader/exchange/local_source.h"
+#include "loader/exchange/shard_source.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@
 #include "loader/loader.h"
 #include "loader/testing/shard_job.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 using data::Epoch;
@@ -34,22 +34,22 @@ class LabelledSource final : public NumberedSource {
 
 // The storage of a rank in epoch 0, and its source.
 struct Held {
-  std::shared_ptr<LocalStorage> storage;
-  std::shared_ptr<LocalSource> source;
+  std::shared_ptr<ShardStorage> storage;
+  std::shared_ptr<ShardSource> source;
 };
 
 // `stages`: whether to stage the samples.
-Held held(const std::filesystem::path& directory, const OrderOptions& order, uint32_t rank,
+Held held(const std::filesystem::path& directory, const order::Options& order, uint32_t rank,
           bool stages = true) {
-  std::shared_ptr<LocalStorage> storage = *open_storage(directory, order, rank);
-  const Shards shards(order.sample_count, order.shard_count);
+  std::shared_ptr<ShardStorage> storage = *open_storage(directory, order, rank);
+  const order::Shards shards(order.sample_count, order.shard_count);
   for (uint64_t slot = 0; stages && slot < storage->slot_count(); ++slot) {
     const SampleId sample = shards.at_home({.shard = rank, .index = slot});
     const std::string bytes = bytes_of_sample(data::index_of(sample));
     EXPECT_TRUE(storage->stage(slot, sample, bytes_of(bytes)).ok());
   }
   EXPECT_TRUE(!stages || (storage->prepare(Epoch{0}).ok() && storage->commit().ok()));
-  auto source = std::make_shared<LocalSource>(
+  auto source = std::make_shared<ShardSource>(
       storage, std::make_shared<const LabelledSource>(order.sample_count));
   return {.storage = std::move(storage), .source = std::move(source)};
 }
@@ -150,20 +150,20 @@ constexpr uint64_t kEpochs = 12;  // more than a cycle
 // The samples that a rank's loader returned, by epoch, without padding.
 Result<std::vector<std::vector<uint64_t>>> train(comm::Comm& comm,
                                                  const std::filesystem::path& directory,
-                                                 Tail tail) {
+                                                 order::Tail tail) {
   const uint32_t rank = comm::index_of(comm.rank());
-  const OrderOptions order = partial_order(kSampleCount, kRanks, 0.2);
+  const order::Options order = partial_order(kSampleCount, kRanks, 0.2);
   ASSIGN_OR_RETURN(auto opened, open_storage(directory, order, rank));
-  const std::shared_ptr<LocalStorage> storage = std::move(opened);
+  const std::shared_ptr<ShardStorage> storage = std::move(opened);
   const auto dataset = std::make_shared<const LabelledSource>(kSampleCount);
   RETURN_IF_ERROR(settle(*storage, comm));
   RETURN_IF_ERROR(stage_shard(*storage, *dataset, comm));
   ASSIGN_OR_RETURN(const auto messages, comm.open_messages());
   Exchange exchange(comm, *messages, *storage);
   ASSIGN_OR_RETURN(auto loader,
-                   Loader::open({.source = std::make_shared<LocalSource>(storage, dataset),
+                   Loader::open({.source = std::make_shared<ShardSource>(storage, dataset),
                                  .decoder = std::make_shared<LengthDecoder>(),
-                                 .shuffle = Shuffle::kPartial,
+                                 .shuffle = order::Shuffle::kPartial,
                                  .fraction = order.fraction,
                                  .seed = order.seed,
                                  .world = {.rank = rank, .size = kRanks},
@@ -187,7 +187,7 @@ Result<std::vector<std::vector<uint64_t>>> train(comm::Comm& comm,
   return visited;
 }
 
-class FedLoaders : public LocalSources, public testing::WithParamInterface<Tail> {};
+class FedLoaders : public LocalSources, public testing::WithParamInterface<order::Tail> {};
 
 TEST_P(FedLoaders, TogetherVisitEverySampleOncePerEpoch) {
   std::mutex mutex;
@@ -209,7 +209,8 @@ TEST_P(FedLoaders, TogetherVisitEverySampleOncePerEpoch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tails, FedLoaders, testing::Values(Tail::kUneven, Tail::kPad));
+INSTANTIATE_TEST_SUITE_P(Tails, FedLoaders,
+                         testing::Values(order::Tail::kUneven, order::Tail::kPad));
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

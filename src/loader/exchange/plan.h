@@ -1,4 +1,4 @@
-// ExchangePlan: what one rank sends to and receives from each other rank during an epoch. It
+// Plan: what one rank sends to and receives from each other rank during an epoch. It
 // follows from the seed alone (partial_moves.h).
 //
 // The turn of a sample is that of the slot it leaves. Both lists are in order of turns on all
@@ -14,18 +14,18 @@
 #include "data/sample.h"
 #include "loader/order/partial_moves.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 
-struct ExchangeMove {
+struct Move {
   uint64_t turn = 0;
   uint32_t peer = 0;  // the receiver or the sender; never the rank itself
   data::SampleId sample{};
   data::SampleId in_place_of{};  // receives only: the sample whose slot it takes
 
-  bool operator==(const ExchangeMove&) const = default;
+  bool operator==(const Move&) const = default;
 };
 
-struct ExchangePlan {
+struct Plan {
   // Enough rounds to spread the exchange over an epoch and to fit the samples of a round into
   // memory; up to the maximum if messages to each peer still have several samples.
   static constexpr uint64_t kRoundCountMin = 10;
@@ -36,21 +36,18 @@ struct ExchangePlan {
   uint32_t rank = 0;
   uint32_t rank_count = 1;
   uint64_t turn_count = 0;
-  std::vector<ExchangeMove> sends;     // by turn
-  std::vector<ExchangeMove> receives;  // by turn; samples that stay on the rank are in neither
+  std::vector<Move> sends;     // by turn
+  std::vector<Move> receives;  // by turn; samples that stay on the rank are in neither
 
   uint64_t round_count() const;
   // REQUIRES: round < round_count()
-  std::span<const ExchangeMove> sends_of(uint64_t round) const { return of_round(sends, round); }
-  std::span<const ExchangeMove> receives_of(uint64_t round) const {
-    return of_round(receives, round);
-  }
+  std::span<const Move> sends_of(uint64_t round) const { return of_round(sends, round); }
+  std::span<const Move> receives_of(uint64_t round) const { return of_round(receives, round); }
 
  private:
-  std::span<const ExchangeMove> of_round(const std::vector<ExchangeMove>& moves,
-                                         uint64_t round) const;
+  std::span<const Move> of_round(const std::vector<Move>& moves, uint64_t round) const;
 };
 
-ExchangePlan plan_exchange(const PartialMoves& moves, data::Epoch epoch, uint32_t rank);
+Plan plan_exchange(const order::PartialMoves& moves, data::Epoch epoch, uint32_t rank);
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -1,4 +1,4 @@
-#include "loader/local_loader.h"
+#include "loader/shard_loader.h"
 
 #include <gmock/gmock.h>
 
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Loader>> open(const Job& job, uint32_t rank,
                        .batch_size = 4,
                        .tail = job.tail,
                        .thread_count = 2,
-                       .local = {.directory = job.directory, .comm = std::move(comm)},
+                       .shard = {.directory = job.directory, .comm = std::move(comm)},
                        .skips_bad_samples = job.skips_bad_samples});
 }
 
@@ -133,7 +133,7 @@ TEST_P(LocalLoaderCases, ReturnTheSameBatchesAsWithoutShardStorage) {
   const auto lines = run(ranks, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
     ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
     RETURN_IF_ERROR(take_epochs(*loader, 0, 7, out));
-    const HeldStats stats = *loader->stats().local;
+    const exchange::HeldStats stats = *loader->stats().shard;
     const double share = static_cast<double>(stats.samples);
     if (static_cast<double>(stats.stored_count_max) > share * (1 + fraction) + 1) {
       return fail(Errc::kExhausted, "{} samples were stored", stats.stored_count_max);
@@ -172,7 +172,7 @@ TEST_F(LocalLoaders, ResumeInTheMiddleOfAnEpoch) {
     RETURN_IF_ERROR(loader->restore(state));
     RETURN_IF_ERROR(take_rest(*loader, out));
     RETURN_IF_ERROR(take_epochs(*loader, 3, 5, out));
-    if (loader->stats().local->staging.samples != 0) {
+    if (loader->stats().shard->staging.samples != 0) {
       return fail(Errc::kCorrupt, "samples were read from the dataset again");
     }
     return {};
@@ -196,7 +196,7 @@ TEST_F(LocalLoaders, ResumeAtAnyOtherEpoch) {
       RETURN_IF_ERROR(loader->restore(state));
       RETURN_IF_ERROR(take_rest(*loader, out));
       RETURN_IF_ERROR(take_epochs(*loader, begin + 1, begin + 3, out));
-      const HeldStats stats = *loader->stats().local;
+      const exchange::HeldStats stats = *loader->stats().shard;
       const bool is_told = !stats.restaged.empty();
       if (is_told != (begin != 4)) return fail(Errc::kCorrupt, "told: '{}'", stats.restaged);
       return {};
@@ -235,7 +235,7 @@ TEST_F(LocalLoaders, AStateAtTheEndOfAnEpochMovesNothing) {
     RETURN_IF_ERROR(take_epochs(*loader, 0, 1, first));
     RETURN_IF_ERROR(loader->restore(loader->state()));
     RETURN_IF_ERROR(take_rest(*loader, out));
-    if (!loader->stats().local->restaged.empty()) return fail(Errc::kCorrupt, "was restaged");
+    if (!loader->stats().shard->restaged.empty()) return fail(Errc::kCorrupt, "was restaged");
     return take_epochs(*loader, 1, 2, out);
   });
   for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(lines[rank], from_order(whole, rank, 1, 2));
@@ -251,7 +251,7 @@ TEST_F(LocalLoaders, OnlyARankWhoseDiskIsLostReadsItsSamplesAgain) {
   const auto lines = run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
     ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
     RETURN_IF_ERROR(take_epochs(*loader, 3, 5, out));
-    const HeldStats stats = *loader->stats().local;
+    const exchange::HeldStats stats = *loader->stats().shard;
     if (stats.staging.samples != (rank == 2 ? stats.samples : 0)) {
       return fail(Errc::kCorrupt, "{} samples were read again", stats.staging.samples);
     }
@@ -279,7 +279,7 @@ class MovedRanks : public LocalLoaders {
       own.seed = seed;
       ASSIGN_OR_RETURN(const auto loader, open(own, rank, borrowed(comm)));
       RETURN_IF_ERROR(take_epochs(*loader, begin, begin + 1, out));
-      removed[rank] = loader->stats().local->storages_removed;
+      removed[rank] = loader->stats().shard->storages_removed;
       return {};
     });
     return removed;
@@ -305,13 +305,13 @@ TEST_F(MovedRanks, LeaveNoStorageBehind) {
 
 TEST_F(MovedRanks, KeepAStorageThatAnotherProcessUses) {
   train(false, 0);
-  const auto users = *LocalStorage::open({.directory = node(0) / "rank0",
-                                          .order = {.shuffle = Shuffle::kPartial,
-                                                    .sample_count = 100,
-                                                    .seed = 17,
-                                                    .shard_count = 2,
-                                                    .fraction = 0.2},
-                                          .rank = 0});
+  const auto users = *exchange::ShardStorage::open({.directory = node(0) / "rank0",
+                                                    .order = {.shuffle = Shuffle::kPartial,
+                                                              .sample_count = 100,
+                                                              .seed = 17,
+                                                              .shard_count = 2,
+                                                              .fraction = 0.2},
+                                                    .rank = 0});
   EXPECT_THAT(train(true, 1), ElementsAre(1, 0));
   EXPECT_THAT(storages_of(0), ElementsAre("rank0", "rank1"));
   EXPECT_EQ(users->epoch(), Epoch{1});
@@ -331,17 +331,17 @@ TEST_F(MovedRanks, KeepStoragesOfOtherJobsAndOtherFiles) {
 }
 
 TEST_F(MovedRanks, RemoveAnInterruptedCopy) {
-  const StorageOptions left{.directory = node(0) / "rank1",
-                            .order = {.shuffle = Shuffle::kPartial,
-                                      .sample_count = 100,
-                                      .seed = 17,
-                                      .shard_count = 2,
-                                      .fraction = 0.2},
-                            .rank = 1,
-                            .dataset = data::fingerprint(NumberedSource(100))};
+  const exchange::StorageOptions left{.directory = node(0) / "rank1",
+                                      .order = {.shuffle = Shuffle::kPartial,
+                                                .sample_count = 100,
+                                                .seed = 17,
+                                                .shard_count = 2,
+                                                .fraction = 0.2},
+                                      .rank = 1,
+                                      .dataset = data::fingerprint(NumberedSource(100))};
   std::vector<SampleId> wanted(50);
   for (uint64_t i = 0; i < 50; ++i) wanted[i] = SampleId{i};
-  ASSERT_TRUE((*LocalStorage::open(left))->begin_staging(wanted).ok());
+  ASSERT_TRUE((*exchange::ShardStorage::open(left))->begin_staging(wanted).ok());
   EXPECT_THAT(train(false, 0), ElementsAre(1, 0));
   EXPECT_THAT(storages_of(0), ElementsAre("rank0"));
 }
@@ -373,13 +373,13 @@ TEST_F(LocalLoaders, ReportWhichEpochTheStorageHolds) {
 TEST_F(LocalLoaders, ResumeAtAnEpochThatAllPreparedAndNoneCommitted) {
   const Job alone = job(30, 1);
   ASSERT_TRUE((*open(alone, 0, nullptr))->start_epoch(Epoch{0}).ok());
-  ASSERT_TRUE((*LocalStorage::open({.directory = directory_.path() / "rank0",
-                                    .order = {.shuffle = Shuffle::kPartial,
-                                              .sample_count = 30,
-                                              .seed = 17,
-                                              .shard_count = 1,
-                                              .fraction = 0.2},
-                                    .rank = 0}))
+  ASSERT_TRUE((*exchange::ShardStorage::open({.directory = directory_.path() / "rank0",
+                                              .order = {.shuffle = Shuffle::kPartial,
+                                                        .sample_count = 30,
+                                                        .seed = 17,
+                                                        .shard_count = 1,
+                                                        .fraction = 0.2},
+                                              .rank = 0}))
                   ->prepare(Epoch{1})
                   .ok());
   EXPECT_EQ((*open(alone, 0, nullptr))->storage_epoch(), Epoch{1});
@@ -399,7 +399,7 @@ TEST_F(LocalLoaders, ARankThatExitsEarlyIsNamedAndARestartResumes) {
   const auto lines = run(4, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
     ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
     RETURN_IF_ERROR(take_epochs(*loader, 2, 4, out));
-    if (loader->stats().local->staging.samples > 0) return fail(Errc::kCorrupt, "was staged");
+    if (loader->stats().shard->staging.samples > 0) return fail(Errc::kCorrupt, "was staged");
     return {};
   });
   for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(lines[rank], from_order(whole, rank, 2, 4));
@@ -444,7 +444,7 @@ TEST_F(LocalLoaders, ReportHowMuchMovedAndWhatIsStored) {
   run(2, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
     ASSIGN_OR_RETURN(const auto loader, open(job(200, 2, 0.5), rank, borrowed(comm)));
     RETURN_IF_ERROR(take_epochs(*loader, 0, 3, out));
-    const HeldStats stats = *loader->stats().local;
+    const exchange::HeldStats stats = *loader->stats().shard;
     EXPECT_EQ(stats.staging.samples, 100u);
     EXPECT_EQ(stats.samples, 100u);
     EXPECT_GT(stats.sample_bytes, 50'000u);
@@ -468,7 +468,7 @@ TEST_F(LocalLoaders, RefuseInvalidOptions) {
   LoaderOptions options{.source = std::make_shared<const NumberedSource>(10),
                         .decoder = std::make_shared<LengthDecoder>(),
                         .shuffle = Shuffle::kGlobal,
-                        .local = {.directory = directory_.path()}};
+                        .shard = {.directory = directory_.path()}};
   EXPECT_THAT(Loader::open(options).error().message(), HasSubstr("this loader's is 'global'"));
   options.shuffle = Shuffle::kPartial;
   options.tiers.memory_bytes = 1000;

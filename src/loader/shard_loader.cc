@@ -1,4 +1,4 @@
-#include "loader/local_loader.h"
+#include "loader/shard_loader.h"
 
 #include <millrace/trace.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ Status check(const LoaderOptions& options) {
   if (options.shuffle != Shuffle::kPartial) {
     return fail(Errc::kInvalidArgument,
                 "shard storage needs shuffle 'partial'; this loader's is '{}'",
-                shuffle_name(options.shuffle));
+                order::shuffle_name(options.shuffle));
   }
   if (options.shard_count != 0 && options.shard_count != options.world.size) {
     return fail(Errc::kInvalidArgument,
@@ -33,7 +33,7 @@ Status check(const LoaderOptions& options) {
                 "the samples of this rank are already on its own storage; do not combine shard "
                 "storage with tiers");
   }
-  const comm::Comm& comm = *options.local.comm;
+  const comm::Comm& comm = *options.shard.comm;
   if (comm::index_of(comm.rank()) == options.world.rank && comm.size() == options.world.size) {
     return {};
   }
@@ -51,16 +51,16 @@ struct Interruption {
   bool operator()() const { return is_cancelled || (poll && poll()); }
 };
 
-class LocalLoader final : public Loader {
+class ShardLoader final : public Loader {
  public:
   struct Parts {
     std::shared_ptr<Interruption> interruption;  // shared with the shard's waits
-    std::unique_ptr<HeldShard> shard;
+    std::unique_ptr<exchange::HeldShard> shard;
     std::unique_ptr<Loader> batches;  // destroyed before what it reads from
-    ShareOptions share;
+    order::ShareOptions share;
   };
 
-  explicit LocalLoader(Parts parts) : parts_(std::move(parts)), process_(getpid()) {}
+  explicit ShardLoader(Parts parts) : parts_(std::move(parts)), process_(getpid()) {}
 
   Status start_epoch(data::Epoch epoch) override {
     RETURN_IF_ERROR(begin(epoch, 0));
@@ -75,7 +75,7 @@ class LocalLoader final : public Loader {
   }
 
   uint64_t batch_count() const override { return parts_.batches->batch_count(); }
-  const Order& order() const override { return parts_.batches->order(); }
+  const order::Order& order() const override { return parts_.batches->order(); }
   LoaderState state() const override { return parts_.batches->state(); }
   std::optional<data::Epoch> storage_epoch() const override {
     return parts_.shard->storage_epoch();
@@ -84,7 +84,7 @@ class LocalLoader final : public Loader {
 
   LoaderStats stats() const override {
     LoaderStats stats = parts_.batches->stats();
-    stats.local = parts_.shard->stats();
+    stats.shard = parts_.shard->stats();
     return stats;
   }
 
@@ -107,7 +107,7 @@ class LocalLoader final : public Loader {
   uint64_t left_ = 0;             // batches left at begin()
 };
 
-Status LocalLoader::check_process() const {
+Status ShardLoader::check_process() const {
   if (getpid() == process_) return {};
   return fail(Errc::kUnsupported,
               "the loader exchanges samples with other ranks in process {}; this is process {}, "
@@ -116,23 +116,23 @@ Status LocalLoader::check_process() const {
 }
 
 // Whether no rank has a batch left. Rank 0 has the most.
-bool LocalLoader::is_over(uint64_t done) const {
-  ShareOptions first = parts_.share;
+bool ShardLoader::is_over(uint64_t done) const {
+  order::ShareOptions first = parts_.share;
   first.world.rank = 0;
   first.done = done;
-  return done > 0 && Share(first).batch_count() == 0;
+  return done > 0 && order::Share(first).batch_count() == 0;
 }
 
 // Brings the storage to the epoch. All ranks decide alike, because they decide from shared facts.
-Status LocalLoader::begin(data::Epoch epoch, uint64_t done) {
+Status ShardLoader::begin(data::Epoch epoch, uint64_t done) {
   RETURN_IF_ERROR(check_process());
   parts_.interruption->is_cancelled = false;
-  ShareOptions share = parts_.share;
+  order::ShareOptions share = parts_.share;
   share.done = done;
   epoch_ = epoch;
   failure_.reset();
   taken_ = 0;
-  left_ = Share(share).batch_count();
+  left_ = order::Share(share).batch_count();
   // An epoch that was consumed to its end needs no reads, and its exchange is done.
   const data::Epoch after{data::number_of(epoch) + 1};
   if (is_over(done) && parts_.shard->epoch() == after) return {};
@@ -144,20 +144,20 @@ Status LocalLoader::begin(data::Epoch epoch, uint64_t done) {
 // An exchange of the epoch that is already in progress continues: it does not depend on what is
 // read.
 template <typename Start>
-Status LocalLoader::start(Start start_batches) {
+Status ShardLoader::start(Start start_batches) {
   RETURN_IF_ERROR(start_batches());
   const bool is_due = parts_.shard->epoch() == epoch_ && !parts_.shard->is_exchanging();
   return is_due ? parts_.shard->start_exchange() : Status();
 }
 
 // Training waits here until all ranks have the next epoch.
-Status LocalLoader::end_epoch() {
+Status ShardLoader::end_epoch() {
   Region region(wait_region);
   region.epoch(static_cast<uint32_t>(data::number_of(epoch_)));
   return parts_.shard->finish_exchange();
 }
 
-Result<std::optional<data::Batch>> LocalLoader::next() {
+Result<std::optional<data::Batch>> ShardLoader::next() {
   RETURN_IF_ERROR(check_process());
   if (failure_) return *failure_;
   auto batch = parts_.batches->next();
@@ -169,13 +169,13 @@ Result<std::optional<data::Batch>> LocalLoader::next() {
   return *failure_;
 }
 
-Status LocalLoader::restore(const LoaderState& state) {
+Status ShardLoader::restore(const LoaderState& state) {
   const uint32_t own = parts_.share.world.size;
   if (state.order.shard_count != own) {
     return fail(
         Errc::kInvalidArgument,
         "the state was saved by {} ranks with shard storage, and there are {}; start the job "
-        "with {} ranks, or read the samples from the dataset instead of a local directory",
+        "with {} ranks, or read the samples from the dataset instead of the shard storage",
         state.order.shard_count, own, state.order.shard_count);
   }
   // Check the state before moving any samples for it.
@@ -184,7 +184,7 @@ Status LocalLoader::restore(const LoaderState& state) {
   return start([&] { return parts_.batches->restore(state); });
 }
 
-OrderOptions order_of(const LoaderOptions& options) {
+order::Options order_of(const LoaderOptions& options) {
   return {.shuffle = Shuffle::kPartial,
           .sample_count = options.source->sample_count(),
           .seed = options.seed,
@@ -192,17 +192,17 @@ OrderOptions order_of(const LoaderOptions& options) {
           .fraction = options.fraction};
 }
 
-StagingOptions staging_of(const LoaderOptions& options,
-                          const std::shared_ptr<Interruption>& interruption) {
+exchange::StagingOptions staging_of(const LoaderOptions& options,
+                                    const std::shared_ptr<Interruption>& interruption) {
   return {.skips_unreadable = options.skips_bad_samples,
-          .shows_progress = options.local.shows_progress && options.local.comm->speaks(),
+          .shows_progress = options.shard.shows_progress && options.shard.comm->speaks(),
           .is_interrupted = [interruption] { return (*interruption)(); }};
 }
 
 Result<std::unique_ptr<Loader>> open_parts(LoaderOptions options) {
   RETURN_IF_ERROR(check(options));
-  RETURN_IF_ERROR(check_order(order_of(options)));
-  LocalLoader::Parts parts;
+  RETURN_IF_ERROR(order::check_order(order_of(options)));
+  ShardLoader::Parts parts;
   parts.interruption = std::make_shared<Interruption>();
   parts.interruption->poll = options.is_interrupted;
   parts.share = {.sample_count = options.source->sample_count(),
@@ -210,27 +210,27 @@ Result<std::unique_ptr<Loader>> open_parts(LoaderOptions options) {
                  .batch_size = options.batch_size,
                  .tail = options.tail};
   ASSIGN_OR_RETURN(parts.shard,
-                   HeldShard::open({.directory = options.local.directory,
-                                    .order = order_of(options),
-                                    .dataset = options.source,
-                                    .comm = options.local.comm,
-                                    .staging = staging_of(options, parts.interruption)}));
+                   exchange::HeldShard::open({.directory = options.shard.directory,
+                                              .order = order_of(options),
+                                              .dataset = options.source,
+                                              .comm = options.shard.comm,
+                                              .staging = staging_of(options, parts.interruption)}));
   options.shard_count = options.world.size;
-  options.local = {};
+  options.shard = {};
   // A rank without samples pads its batches with samples of other ranks, so it reads the dataset.
   if (parts.shard->storage().slot_count() > 0) options.source = parts.shard->source();
   ASSIGN_OR_RETURN(parts.batches, Loader::open(std::move(options)));
-  return std::unique_ptr<Loader>(new LocalLoader(std::move(parts)));
+  return std::unique_ptr<Loader>(new ShardLoader(std::move(parts)));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Loader>> open_local_loader(LoaderOptions options) {
-  if (!options.local.comm) options.local.comm = comm::single();
-  const std::shared_ptr<comm::Comm> comm = options.local.comm;
+Result<std::unique_ptr<Loader>> open_shard_loader(LoaderOptions options) {
+  if (!options.shard.comm) options.shard.comm = comm::single();
+  const std::shared_ptr<comm::Comm> comm = options.shard.comm;
   auto opened = open_parts(std::move(options));
   // Otherwise the other ranks would wait for one that has failed.
-  RETURN_IF_ERROR(agree_all(*comm, opened.ok() ? Status() : Status(opened.error())));
+  RETURN_IF_ERROR(exchange::agree_all(*comm, opened.ok() ? Status() : Status(opened.error())));
   return opened;
 }
 

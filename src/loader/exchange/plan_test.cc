@@ -1,4 +1,4 @@
-#include "loader/exchange/exchange_plan.h"
+#include "loader/exchange/plan.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +9,14 @@
 
 #include "loader/testing/shard_job.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
 using data::Epoch;
 using data::SampleId;
 
-std::vector<ExchangePlan> plans_of(const PartialMoves& moves, Epoch epoch) {
-  std::vector<ExchangePlan> plans;
+std::vector<Plan> plans_of(const order::PartialMoves& moves, Epoch epoch) {
+  std::vector<Plan> plans;
   for (uint32_t rank = 0; rank < moves.shards().count(); ++rank) {
     plans.push_back(plan_exchange(moves, epoch, rank));
   }
@@ -31,23 +31,23 @@ struct Case {
 
 class ExchangePlans : public testing::TestWithParam<Case> {
  protected:
-  OrderOptions options_ =
+  order::Options options_ =
       partial_order(GetParam().sample_count, GetParam().shard_count, GetParam().fraction);
-  PartialMoves moves_{options_};
+  order::PartialMoves moves_{options_};
 };
 
 TEST_P(ExchangePlans, OfTwoRanksListTheSameSamplesInTheSameOrder) {
   using Key = std::tuple<uint64_t, uint32_t, uint32_t>;  // round, giver, target
   std::map<Key, std::vector<SampleId>> sent;
   std::map<Key, std::vector<SampleId>> received;
-  for (const ExchangePlan& plan : plans_of(moves_, Epoch{2})) {
+  for (const Plan& plan : plans_of(moves_, Epoch{2})) {
     size_t count = 0;
     for (uint64_t round = 0; round < plan.round_count(); ++round) {
-      for (const ExchangeMove& move : plan.sends_of(round)) {
+      for (const Move& move : plan.sends_of(round)) {
         sent[{round, plan.rank, move.peer}].push_back(move.sample);
         ++count;
       }
-      for (const ExchangeMove& move : plan.receives_of(round)) {
+      for (const Move& move : plan.receives_of(round)) {
         received[{round, move.peer, plan.rank}].push_back(move.sample);
       }
     }
@@ -57,7 +57,7 @@ TEST_P(ExchangePlans, OfTwoRanksListTheSameSamplesInTheSameOrder) {
 }
 
 TEST_P(ExchangePlans, SendAndReceiveEquallyMuch) {
-  for (const ExchangePlan& plan : plans_of(moves_, Epoch{2})) {
+  for (const Plan& plan : plans_of(moves_, Epoch{2})) {
     const double bound = GetParam().shard_count == 1
                              ? 0  // nobody to exchange with
                              : GetParam().fraction * static_cast<double>(GetParam().sample_count) /
@@ -71,8 +71,8 @@ TEST_P(ExchangePlans, SendAndReceiveEquallyMuch) {
 
 // Applies the plans alone and compares the shards of all ranks with the order.
 TEST_P(ExchangePlans, MoveEverySampleToTheShardOfTheOrder) {
-  const Shards& shards = moves_.shards();
-  const auto order = std::move(*make_order(options_));
+  const order::Shards& shards = moves_.shards();
+  const auto order = std::move(*order::make_order(options_));
   std::vector<std::set<SampleId>> held(shards.count());
   for (uint32_t rank = 0; rank < shards.count(); ++rank) {
     for (uint64_t slot = 0; slot < shards.size_of(rank); ++slot) {
@@ -80,17 +80,17 @@ TEST_P(ExchangePlans, MoveEverySampleToTheShardOfTheOrder) {
     }
   }
   for (uint64_t e = 0; e < 12; ++e) {
-    for (const ExchangePlan& plan : plans_of(moves_, Epoch{e})) {
-      for (const ExchangeMove& move : plan.sends) {
+    for (const Plan& plan : plans_of(moves_, Epoch{e})) {
+      for (const Move& move : plan.sends) {
         ASSERT_TRUE(held[plan.rank].contains(move.sample));
         ASSERT_NE(move.peer, plan.rank);
       }
-      for (const ExchangeMove& move : plan.receives) {
+      for (const Move& move : plan.receives) {
         ASSERT_EQ(held[plan.rank].erase(move.in_place_of), 1u);
       }
     }
-    for (const ExchangePlan& plan : plans_of(moves_, Epoch{e})) {
-      for (const ExchangeMove& move : plan.receives) held[plan.rank].insert(move.sample);
+    for (const Plan& plan : plans_of(moves_, Epoch{e})) {
+      for (const Move& move : plan.receives) held[plan.rank].insert(move.sample);
     }
     std::set<SampleId> all;
     for (uint32_t rank = 0; rank < shards.count(); ++rank) {
@@ -111,4 +111,4 @@ INSTANTIATE_TEST_SUITE_P(Cases, ExchangePlans,
                                          Case{1000, 7, 0.3}, Case{600, 20, 1}));
 
 }  // namespace
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

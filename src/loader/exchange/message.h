@@ -9,21 +9,21 @@
 #include "base/base.h"
 #include "base/result.h"
 #include "data/buffer.h"
-#include "loader/exchange/exchange_plan.h"
+#include "loader/exchange/plan.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 
-class LocalStorage;
+class ShardStorage;
 
-struct ExchangeRound {
+struct Round {
   data::Epoch epoch{};
   uint64_t round = 0;
 };
 
 // Writes the message with the samples of `moves`, read from the storage, into `room`. Does not
 // check their bytes: they travel with their stored checksum, and the receiver checks it.
-Result<ByteView> pack_samples(const ExchangeRound& round, std::span<const ExchangeMove> moves,
-                              const LocalStorage& storage, data::Buffer& room);
+Result<ByteView> pack_samples(const Round& round, std::span<const Move> moves,
+                              const ShardStorage& storage, data::Buffer& room);
 
 struct ReceivedSample {
   ByteView bytes;
@@ -32,8 +32,7 @@ struct ReceivedSample {
 
 // The samples of `moves` in a message, by move. Fails if it is not the expected message, if it is
 // incomplete, or if bytes differ from those once stored.
-Result<std::vector<ReceivedSample>> unpack_samples(const ExchangeRound& round,
-                                                   std::span<const ExchangeMove> moves,
+Result<std::vector<ReceivedSample>> unpack_samples(const Round& round, std::span<const Move> moves,
                                                    ByteView message);
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -1,4 +1,4 @@
-#include "loader/exchange/local_source.h"
+#include "loader/exchange/shard_source.h"
 
 #include <cassert>
 #include <utility>
@@ -6,31 +6,31 @@
 
 #include "data/queued_reads.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 
 // Reads in flight, through the queue of the source's engine. The results are checked like those of
 // single reads. A failed read is repeated as a single read, which returns the same error message.
-class LocalReads final : public data::QueuedReads {
+class ShardReads final : public data::QueuedReads {
  public:
   // `samples` reads the samples file of the storage.
-  LocalReads(const LocalSource& source, std::shared_ptr<const io::Reader> samples,
+  ShardReads(const ShardSource& source, std::shared_ptr<const io::Reader> samples,
              std::unique_ptr<io::ReadQueue> queue)
       : QueuedReads(source, std::move(queue)),
         source_(source),
         samples_(std::move(samples)),
         entries_(capacity()) {}
-  ~LocalReads() override { close(); }
+  ~ShardReads() override { close(); }
 
  private:
   Status begin(size_t index) override;
   Result<ByteView> outcome(size_t index, Result<size_t> read) override;
 
-  const LocalSource& source_;
+  const ShardSource& source_;
   std::shared_ptr<const io::Reader> samples_;  // shared with the source
   std::vector<Ownership::Entry> entries_;      // by slot
 };
 
-Status LocalReads::begin(size_t index) {
+Status ShardReads::begin(size_t index) {
   Slot& own = slot(index);
   data::Buffer* const room = own.request.room;
   const auto entry = source_.storage_->entry_of(own.request.sample);
@@ -46,14 +46,14 @@ Status LocalReads::begin(size_t index) {
   return queue().submit({samples_.get(), entry->offset_bytes, own.place, index});
 }
 
-Result<ByteView> LocalReads::outcome(size_t index, Result<size_t> read) {
+Result<ByteView> ShardReads::outcome(size_t index, Result<size_t> read) {
   const Slot& own = slot(index);
   const bool is_good = read.ok() && *read == own.place.size() &&
                        source_.storage_->check(entries_[index], own.place).ok();
   return is_good ? Result<ByteView>(own.place) : read_alone(own.request);
 }
 
-LocalSource::LocalSource(std::shared_ptr<const LocalStorage> storage,
+ShardSource::ShardSource(std::shared_ptr<const ShardStorage> storage,
                          std::shared_ptr<const data::SampleSource> dataset)
     : storage_(std::move(storage)),
       dataset_(std::move(dataset)),
@@ -62,20 +62,20 @@ LocalSource::LocalSource(std::shared_ptr<const LocalStorage> storage,
   if (auto engine = io::open_engine("auto"); engine.ok()) engine_ = *std::move(engine);
 }
 
-data::ReadWays LocalSource::ways() const {
+data::ReadWays ShardSource::ways() const {
   return engine_ ? data::ways_of(*engine_) : data::ReadWays();
 }
 
-Result<std::unique_ptr<data::SampleReads>> LocalSource::open_reads(size_t capacity) const {
+Result<std::unique_ptr<data::SampleReads>> ShardSource::open_reads(size_t capacity) const {
   if (!engine_ || engine_->ways().in_flight.empty()) return std::unique_ptr<data::SampleReads>();
   ASSIGN_OR_RETURN(std::shared_ptr<const io::Reader> samples,
                    engine_->open(storage_->samples_path()));
   ASSIGN_OR_RETURN(auto queue, engine_->open_queue(capacity));
   return std::unique_ptr<data::SampleReads>(
-      std::make_unique<LocalReads>(*this, std::move(samples), std::move(queue)));
+      std::make_unique<ShardReads>(*this, std::move(samples), std::move(queue)));
 }
 
-Result<ByteView> LocalSource::read(data::SampleId sample, data::Buffer& room) const {
+Result<ByteView> ShardSource::read(data::SampleId sample, data::Buffer& room) const {
   ASSIGN_OR_RETURN(const data::Epoch epoch, epoch_now());
   const auto size_bytes = storage_->size_bytes(sample);
   if (!size_bytes) return not_held(sample, epoch);
@@ -85,18 +85,18 @@ Result<ByteView> LocalSource::read(data::SampleId sample, data::Buffer& room) co
   return ByteView(bytes.first(*read));
 }
 
-Result<size_t> LocalSource::read_into(data::SampleId sample, MutableByteView out) const {
+Result<size_t> ShardSource::read_into(data::SampleId sample, MutableByteView out) const {
   ASSIGN_OR_RETURN(const data::Epoch epoch, epoch_now());
   auto read = storage_->read_into(sample, out);
   if (!read.ok()) return failed(sample, epoch, read.error());
   return read;
 }
 
-void LocalSource::start_epoch(data::Epoch epoch, uint64_t /*done*/) const {
+void ShardSource::start_epoch(data::Epoch epoch, uint64_t /*done*/) const {
   begun_epoch_ = data::number_of(epoch);
 }
 
-Result<data::Epoch> LocalSource::epoch_now() const {
+Result<data::Epoch> ShardSource::epoch_now() const {
   const auto held = storage_->epoch();
   if (!held) {
     return fail(Errc::kInvalidArgument, "{}: it holds no samples yet; stage them first",
@@ -111,7 +111,7 @@ Result<data::Epoch> LocalSource::epoch_now() const {
                                              : "samples that were sent away do not come back");
 }
 
-Error LocalSource::not_held(data::SampleId sample, data::Epoch epoch) const {
+Error ShardSource::not_held(data::SampleId sample, data::Epoch epoch) const {
   if (data::index_of(sample) >= sample_count()) {
     return fail(Errc::kInvalidArgument, "sample {} does not exist: there are {} samples",
                 data::index_of(sample), sample_count());
@@ -124,7 +124,7 @@ Error LocalSource::not_held(data::SampleId sample, data::Epoch epoch) const {
 }
 
 // Explains a failed read of the storage to the user.
-Error LocalSource::failed(data::SampleId sample, data::Epoch epoch, const Error& error) const {
+Error ShardSource::failed(data::SampleId sample, data::Epoch epoch, const Error& error) const {
   if (storage_->epoch() != epoch) {
     return fail(Errc::kInvalidArgument,
                 "{} (sample {}) was read while epoch {} ended; finish the exchange after the reads",
@@ -134,4 +134,4 @@ Error LocalSource::failed(data::SampleId sample, data::Epoch epoch, const Error&
   return Error(error.code(), fmt::format("{}: {}", name(sample), error.message()));
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange

@@ -1,4 +1,4 @@
-// TierSpeeds: how fast each tier has been recently, as seen by its readers. Thread-safe.
+// Speeds: how fast each tier has been recently, as seen by its readers. Thread-safe.
 //
 // Speed is bytes per second of complete reads, including latency and waiting: what a read of a
 // typical sample would get. A request that a peer answers with "not here" counts as time without
@@ -17,7 +17,7 @@
 #include <mutex>
 #include <string_view>
 
-namespace millrace::loader {
+namespace millrace::loader::tiers {
 
 enum class Tier : uint8_t { kMemory, kDisk, kPeer, kSource };
 constexpr size_t kTierCount = 4;
@@ -28,7 +28,7 @@ constexpr std::string_view tier_name(Tier tier) {
   return kNames[static_cast<size_t>(tier)];
 }
 
-class TierSpeeds {
+class Speeds {
  public:
   static constexpr uint32_t kGroupReads = 4;
   static constexpr size_t kGroups = 5;
@@ -72,4 +72,4 @@ class TierSpeeds {
   uint64_t choices_ = 0;
 };
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::tiers

@@ -1,4 +1,4 @@
-// LocalMessages: Messages between ranks that are threads of one process, or of one rank to itself.
+// ThreadMessages: Messages between ranks that are threads of one process, or of one rank to itself.
 //
 // A send is a copy, done at once. Each rank that serves has a thread that answers, so that answers
 // are not computed on a rank's own thread, as over MPI.
@@ -13,10 +13,10 @@
 
 namespace millrace::comm {
 
-class LocalPost {
+class ThreadPost {
  public:
-  explicit LocalPost(uint32_t size);
-  ~LocalPost();
+  explicit ThreadPost(uint32_t size);
+  ~ThreadPost();
 
   uint32_t size() const { return static_cast<uint32_t>(stations_.size()); }
 
@@ -50,6 +50,6 @@ class LocalPost {
 };
 
 // The ranks of the job share `post`; the last one destroys it.
-std::unique_ptr<Messages> local_messages(std::shared_ptr<LocalPost> post, Rank rank);
+std::unique_ptr<Messages> thread_messages(std::shared_ptr<ThreadPost> post, Rank rank);
 
 }  // namespace millrace::comm

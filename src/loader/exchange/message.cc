@@ -1,16 +1,16 @@
-#include "loader/exchange/exchange_message.h"
+#include "loader/exchange/message.h"
 
 #include <cstring>
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
-#include "loader/exchange/local_storage.h"
-#include "wire/local_storage.h"
+#include "loader/exchange/shard_storage.h"
+#include "wire/shard_storage.h"
 
-namespace millrace::loader {
+namespace millrace::loader::exchange {
 namespace {
 
-Status check_head(const wire::ExchangeHead& head, const ExchangeRound& due, size_t sample_count) {
+Status check_head(const wire::ExchangeHead& head, const Round& due, size_t sample_count) {
   if (head.magic != wire::kExchangeMagic || head.version != wire::kExchangeVersion) {
     return fail(Errc::kCorrupt,
                 "it is not a message of this exchange; all ranks must run the same build");
@@ -29,10 +29,10 @@ Status check_head(const wire::ExchangeHead& head, const ExchangeRound& due, size
 
 }  // namespace
 
-Result<ByteView> pack_samples(const ExchangeRound& round, std::span<const ExchangeMove> moves,
-                              const LocalStorage& storage, data::Buffer& room) {
+Result<ByteView> pack_samples(const Round& round, std::span<const Move> moves,
+                              const ShardStorage& storage, data::Buffer& room) {
   size_t size_bytes = sizeof(wire::ExchangeHead) + moves.size() * sizeof(wire::ExchangedSample);
-  for (const ExchangeMove& move : moves) size_bytes += storage.size_bytes(move.sample).value_or(0);
+  for (const Move& move : moves) size_bytes += storage.size_bytes(move.sample).value_or(0);
   const MutableByteView message = room.room(size_bytes).first(size_bytes);
   MutableByteView rest = message;
   const auto put = [&rest](const auto& head) {
@@ -44,7 +44,7 @@ Result<ByteView> pack_samples(const ExchangeRound& round, std::span<const Exchan
                          .sample_count = static_cast<uint32_t>(moves.size()),
                          .epoch = data::number_of(round.epoch),
                          .round = round.round});
-  for (const ExchangeMove& move : moves) {
+  for (const Move& move : moves) {
     const uint64_t length = storage.size_bytes(move.sample).value_or(0);
     const MutableByteView bytes = rest.subspan(sizeof(wire::ExchangedSample), length);
     ASSIGN_OR_RETURN(const uint32_t checksum, storage.read_unchecked(move.sample, bytes));
@@ -57,15 +57,14 @@ Result<ByteView> pack_samples(const ExchangeRound& round, std::span<const Exchan
   return ByteView(message);
 }
 
-Result<std::vector<ReceivedSample>> unpack_samples(const ExchangeRound& round,
-                                                   std::span<const ExchangeMove> moves,
+Result<std::vector<ReceivedSample>> unpack_samples(const Round& round, std::span<const Move> moves,
                                                    ByteView message) {
   ByteReader reader(message);
   ASSIGN_OR_RETURN(const auto head, reader.read<wire::ExchangeHead>());
   RETURN_IF_ERROR(check_head(head, round, moves.size()));
   std::vector<ReceivedSample> samples;
   samples.reserve(moves.size());
-  for (const ExchangeMove& move : moves) {
+  for (const Move& move : moves) {
     ASSIGN_OR_RETURN(const auto sample, reader.read<wire::ExchangedSample>());
     if (sample.sample != data::index_of(move.sample)) {
       return fail(Errc::kCorrupt,
@@ -88,4 +87,4 @@ Result<std::vector<ReceivedSample>> unpack_samples(const ExchangeRound& round,
   return samples;
 }
 
-}  // namespace millrace::loader
+}  // namespace millrace::loader::exchange
