@@ -33,9 +33,9 @@ Result<Launch> launch_of(const char* name, const char* text) {
 }
 
 // Advice for a job whose torchrun starts several processes in each task of an outer launcher.
-std::string one_process_per_task(const char* world_size, const char* local_size) {
+std::string one_process_per_rank(const char* world_size, const char* local_size) {
   return fmt::format(
-      "start one process per task, without torchrun: mpirun -n {} python ..., or srun --mpi=pmix "
+      "start one process per rank, without torchrun: mpirun -n {} python ..., or srun --mpi=pmix "
       "--ntasks-per-node={} python ...",
       printable(world_size), printable(local_size));
 }
@@ -66,7 +66,7 @@ Status check_torchrun(const Variable& variable, const Launch& launch) {
               "torchrun started {} processes in tasks of another launcher ({}); MPI has one rank "
               "per task, which two processes cannot share; {}",
               printable(world_size), launch.by,
-              one_process_per_task(world_size, local_size == nullptr ? "N" : local_size));
+              one_process_per_rank(world_size, local_size == nullptr ? "N" : local_size));
 }
 
 // srun sets the number of tasks even if they cannot reach each other.
@@ -76,7 +76,7 @@ Status unreachable(const Variable& variable, const Launch& launch) {
                 "srun started {} tasks that cannot reach each other, and torchrun {} processes in "
                 "each; {}",
                 launch.size, printable(local_size),
-                one_process_per_task(variable("WORLD_SIZE"), local_size));
+                one_process_per_rank(variable("WORLD_SIZE"), local_size));
   }
   return fail(Errc::kUnsupported,
               "srun started {} tasks that cannot reach each other; start them with srun --mpi=pmix "

@@ -88,7 +88,7 @@ TEST(Connect, SeveralTorchrunProcessesInOneTaskAreRefusedWithAdvice) {
 TEST(Connect, TasksOfSrunWithoutPmixAreNotAdvisedToShareARank) {
   const auto launch = launch_in(kSrun + kWorker);
   ASSERT_FALSE(launch.ok());
-  EXPECT_THAT(launch.error().message(), HasSubstr("one process per task, without torchrun"));
+  EXPECT_THAT(launch.error().message(), HasSubstr("one process per rank, without torchrun"));
   EXPECT_THAT(launch.error().message(), HasSubstr("srun --mpi=pmix --ntasks-per-node=2 python"));
 }
 

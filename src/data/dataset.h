@@ -2,7 +2,7 @@
 //
 // Immutable once built, so any number of threads may use it at once. A directory name is stored
 // once, all names share one arena, and no sample has an allocation of its own. A file that is one
-// sample takes its name and 16 bytes (20 with a label). A record among records of equal length
+// sample takes its name and 12 bytes (16 with a label). A record among records of equal length
 // takes nothing. docs/design/dataset.md has the measurement and the rejected alternatives.
 #pragma once
 

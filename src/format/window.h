@@ -1,7 +1,7 @@
 // Window: buffered reads of a file at rising offsets.
 //
 // Formats look at a few bytes of each record to find the next one. If records are small, one read
-// of kStretchBytes serves many of them; if they are large, no more than that is read in vain.
+// of kStretchBytes serves many of them; if they are large, no more than that is read and not used.
 #pragma once
 
 #include <algorithm>

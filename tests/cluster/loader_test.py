@@ -161,7 +161,7 @@ class LayoutTest(LoaderTest):
         said = [file.read_text() for file in self.folder.glob("error-*.txt")]
         self.assertTrue(said, done.stdout + done.stderr)
         for text in said:
-            self.assertIn("one process per task, without torchrun", text)
+            self.assertIn("one process per rank, without torchrun", text)
         self.assertNotIn("MPI_ERRORS_ARE_FATAL", done.stdout + done.stderr)
 
     def test_the_interface_of_rank_0_can_be_chosen(self):

@@ -262,7 +262,7 @@ class ConnectTest(unittest.TestCase):
         done = mpirun("sh", "-c", workers, RANKS, ranks=2)
         self.assertNotIn("MPI_ERRORS_ARE_FATAL", done.stderr)
         self.assertEqual(done.stderr.count("torchrun started 4 processes in tasks of another launcher"), 4, done.stderr)
-        self.assertIn("start one process per task, without torchrun: mpirun -n 4 python", done.stderr)
+        self.assertIn("start one process per rank, without torchrun: mpirun -n 4 python", done.stderr)
 
     def test_a_missing_library_is_named(self):
         done = self.run_alone(MILLRACE_COMM="mpi", MILLRACE_MPI_LIBRARY="/nowhere/lib.so")

@@ -25,10 +25,10 @@ Usage: python -m millrace.trace [OPTION]... SCRIPT [ARGUMENT]...
 
 Runs a Python program and records its I/O and what PyTorch does.
 
-  -o, --output DIR     directory of the trace; by default ./millrace-trace
-      --include GLOB   record only files that match; may be repeated
-      --exclude GLOB   do not record files that match; may be repeated
-      --levels LIST    what to record: posix,stdio,mpiio,hdf5,app; by default all
+  -o, --output DIR     directory for the trace (millrace-trace)
+      --include GLOB   record only files that match (may be repeated)
+      --exclude GLOB   do not record files that match (may be repeated)
+      --levels LIST    what to record: posix,stdio,mpiio,hdf5,app (all)
       --append         add to the trace that the directory already holds
       --no-pack        do not pack the recording
       --no-torch       do not mark PyTorch
