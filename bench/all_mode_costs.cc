@@ -17,7 +17,7 @@
 #include "base/table.h"
 #include "base/temporary_directory.h"
 #include "base/terminal.h"
-#include "trace/all_mode.h"
+#include "trace/all/all_mode.h"
 #include "trace/preload/session.h"
 #include "trace/preload/text.h"
 

@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "base/table.h"
 #include "bench/measure.h"
-#include "trace/block_codec.h"
-#include "trace/event_samples.h"
-#include "trace/packed_writer.h"
+#include "trace/pack/block_codec.h"
+#include "trace/pack/packed_writer.h"
+#include "trace/testing/event_samples.h"
 
 namespace millrace::bench {
 namespace {

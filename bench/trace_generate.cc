@@ -34,7 +34,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "trace/event_samples.h"
+#include "trace/testing/event_samples.h"
 #include "trace/trace.h"
 #include "wire/trace_file.h"
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "trace/columns.h"
+#include "trace/read/columns.h"
 
 namespace millrace::analyze {
 

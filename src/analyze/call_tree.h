@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "trace/columns.h"
+#include "trace/read/columns.h"
 #include "wire/trace_call.h"
 
 namespace millrace::analyze {

@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-#include "trace/bytes_out.h"
+#include "trace/pack/bytes_out.h"
 
 namespace millrace::analyze {
 namespace {

@@ -7,7 +7,7 @@
 #include "analyze/file_summary.h"
 #include "analyze/file_table.h"
 #include "analyze/scan.h"
-#include "trace/bytes_out.h"
+#include "trace/pack/bytes_out.h"
 
 namespace millrace::analyze {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "analyze/scan.h"
 #include "analyze/value_stats.h"
-#include "trace/bytes_out.h"
-#include "trace/summary.h"
+#include "trace/pack/bytes_out.h"
+#include "trace/summary/summary.h"
 
 namespace millrace::analyze {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "analyze/call_traits.h"
 #include "analyze/profile.h"
-#include "trace/columns.h"
+#include "trace/read/columns.h"
 
 namespace millrace::analyze {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "analyze/scan.h"
-#include "trace/bytes_out.h"
+#include "trace/pack/bytes_out.h"
 
 namespace millrace::analyze {
 namespace {

@@ -14,7 +14,7 @@
 #include "analyze/profile.h"
 #include "base/bytes.h"
 #include "base/result.h"
-#include "trace/columns.h"
+#include "trace/read/columns.h"
 
 namespace millrace::analyze {
 

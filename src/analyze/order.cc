@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "analyze/scan.h"
-#include "trace/bytes_out.h"
+#include "trace/pack/bytes_out.h"
 
 namespace millrace::analyze {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/cpus.h"
 #include "base/thread_pool.h"
-#include "trace/bytes_out.h"
-#include "trace/untraced.h"
+#include "trace/pack/bytes_out.h"
+#include "trace/summary/untraced.h"
 
 namespace millrace::analyze {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "base/radix_sort.h"
-#include "trace/bytes_out.h"
+#include "trace/pack/bytes_out.h"
 
 namespace millrace::analyze {
 namespace {

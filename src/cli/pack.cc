@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/verbs.h"
-#include "trace/packer.h"
-#include "trace/session_directory.h"
+#include "trace/pack/packer.h"
+#include "trace/record/session_directory.h"
 
 namespace millrace::cli {
 namespace {

@@ -10,8 +10,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/verbs.h"
-#include "trace/launcher.h"
-#include "trace/untraced.h"
+#include "trace/record/launcher.h"
+#include "trace/summary/untraced.h"
 #include "wire/launchers.h"
 #include "wire/trace_call.h"
 

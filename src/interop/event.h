@@ -6,7 +6,7 @@
 #include <limits>
 #include <span>
 
-#include "trace/columns.h"
+#include "trace/read/columns.h"
 #include "wire/trace_record.h"
 
 namespace millrace::interop {

@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "interop/interop.h"
-#include "interop/sample_trace.h"
+#include "interop/testing/sample_trace.h"
 
 namespace millrace::interop {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "interop/sample_trace.h"
+#include "interop/testing/sample_trace.h"
 
 namespace millrace::interop {
 namespace {

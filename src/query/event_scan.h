@@ -20,7 +20,7 @@
 #include "query/event_values.h"
 #include "query/group_ids.h"
 #include "query/queried_trace.h"
-#include "trace/columns.h"
+#include "trace/read/columns.h"
 
 namespace millrace::query {
 

@@ -13,7 +13,7 @@
 
 #include "query/event_columns.h"
 #include "query/queried_trace.h"
-#include "trace/columns.h"
+#include "trace/read/columns.h"
 
 namespace millrace::query {
 

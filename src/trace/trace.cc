@@ -5,10 +5,10 @@
 #include <map>
 #include <tuple>
 
-#include "trace/alignment.h"
-#include "trace/divided_tasks.h"
-#include "trace/part.h"
-#include "trace/parts.h"
+#include "trace/read/alignment.h"
+#include "trace/read/divided_tasks.h"
+#include "trace/read/part.h"
+#include "trace/read/parts.h"
 
 namespace millrace::trace {
 namespace {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "trace/columns.h"
+#include "trace/read/columns.h"
 #include "wire/trace_session.h"
 
 namespace millrace::trace {

@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/temporary_directory.h"
-#include "trace/event_samples.h"
+#include "trace/testing/event_samples.h"
 #include "wire/trace_file.h"
 
 namespace millrace::trace {

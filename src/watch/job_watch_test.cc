@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/temporary_directory.h"
-#include "trace/packer.h"
-#include "trace/recorded_sample.h"
+#include "trace/pack/packer.h"
+#include "trace/testing/recorded_sample.h"
 
 namespace millrace::watch {
 namespace {

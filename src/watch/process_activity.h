@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trace/columns.h"
+#include "trace/read/columns.h"
 #include "watch/snapshot.h"
 
 namespace millrace::watch {

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "trace/byte_source.h"
-#include "trace/recorded_events.h"
-#include "trace/recording.h"
-#include "trace/tables.h"
+#include "trace/read/byte_source.h"
+#include "trace/read/tables.h"
+#include "trace/record/recorded_events.h"
+#include "trace/record/recording.h"
 
 namespace millrace::watch {
 

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "trace/recorded_sample.h"
+#include "trace/testing/recorded_sample.h"
 
 namespace millrace::watch {
 namespace {

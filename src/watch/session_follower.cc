@@ -4,9 +4,9 @@
 #include <cstdlib>
 
 #include "base/file.h"
-#include "trace/divided_tasks.h"
-#include "trace/packer.h"
-#include "trace/recording_index.h"
+#include "trace/pack/packer.h"
+#include "trace/read/divided_tasks.h"
+#include "trace/record/recording_index.h"
 
 namespace millrace::watch {
 

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "trace/columns.h"
-#include "trace/packed_file.h"
-#include "trace/session_directory.h"
-#include "trace/tick_map.h"
+#include "trace/read/columns.h"
+#include "trace/read/packed_file.h"
+#include "trace/read/tick_map.h"
+#include "trace/record/session_directory.h"
 #include "watch/recording_tail.h"
 
 namespace millrace::watch {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "trace/block_codec.h"
-#include "trace/recording_part.h"
+#include "trace/pack/block_codec.h"
+#include "trace/read/recording_part.h"
 #include "watch/recording_tail.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/crc32c.h"
-#include "trace/packed_file.h"
+#include "trace/read/packed_file.h"
 
 namespace {
 

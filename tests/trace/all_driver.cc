@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "trace/all_mode.h"
+#include "trace/all/all_mode.h"
 #include "trace/preload/session.h"
 #include "trace/preload/text.h"
 

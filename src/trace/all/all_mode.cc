@@ -1,4 +1,4 @@
-#include "trace/all_mode.h"
+#include "trace/all/all_mode.h"
 
 #include <errno.h>
 #include <fcntl.h>

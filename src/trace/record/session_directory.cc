@@ -1,0 +1,237 @@
+#include "trace/record/session_directory.h"
+
+#include <fcntl.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+#include "base/counter.h"
+#include "base/file.h"
+
+namespace millrace::trace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRingsEnding = ".rings";
+constexpr auto kCalibration = std::chrono::milliseconds(20);
+
+struct ProcessState {
+  char letter = '?';
+  uint64_t start_time = 0;
+};
+
+// State and start time from /proc/PID/stat. The program's name, in parentheses, may contain
+// anything, so fields are counted from the last parenthesis.
+std::optional<ProcessState> state_of(uint32_t pid) {
+  const auto stat = read_file(fmt::format("/proc/{}/stat", pid), 65536);
+  if (!stat.ok()) return std::nullopt;
+  const size_t name_end = stat->rfind(')');
+  if (name_end == std::string::npos || name_end + 2 >= stat->size()) return std::nullopt;
+  ProcessState state{.letter = (*stat)[name_end + 2]};
+  size_t at = name_end + 1;
+  for (int field = 3; field < 22 && at != std::string::npos; ++field) at = stat->find(' ', at + 1);
+  if (at == std::string::npos) return std::nullopt;
+  at = stat->find(' ', at);
+  state.start_time = std::strtoull(stat->c_str() + at, nullptr, 10);
+  return state;
+}
+
+constexpr std::string_view kAreasBeginning = "areas-";
+constexpr char kAreaMark = '@';
+
+// A recording in a child page: its file and the number of the page.
+struct AreaName {
+  std::string file;
+  uint32_t number = 0;
+};
+
+std::optional<AreaName> area_of(const std::string& recording) {
+  const size_t mark = recording.rfind(kAreaMark);
+  if (mark == std::string::npos || !recording.starts_with(kAreasBeginning)) return std::nullopt;
+  return AreaName{recording.substr(0, mark),
+                  static_cast<uint32_t>(std::strtoul(recording.c_str() + mark + 1, nullptr, 10))};
+}
+
+// The child pages of a file that are in use.
+std::vector<std::string> areas_in_use(const fs::path& path) {
+  std::vector<std::string> found;
+  const auto source = ByteSource::from_file(path.string());
+  std::vector<std::byte> scratch;
+  if (!source.ok()) return found;
+  const auto head = source->view(0, sizeof(wire::AreasHeader), scratch);
+  if (!head.ok()) return found;
+  wire::AreasHeader header;
+  std::memcpy(&header, head->data(), sizeof(header));
+  if (header.magic != wire::kAreasMagic || header.version != wire::kRecordingVersion) return found;
+  const uint32_t count = std::min(header.area_count, header.taken);
+  for (uint32_t number = 0; number < count; ++number) {
+    const auto page = source->view(wire::area_offset(number), sizeof(uint64_t), scratch);
+    if (!page.ok()) break;
+    uint64_t magic = 0;
+    std::memcpy(&magic, page->data(), sizeof(magic));
+    if (magic != 0) found.push_back(fmt::format("{}@{}", path.stem().string(), number));
+  }
+  return found;
+}
+
+// Erases the magic number of a child page, so that it is not read again, and frees its space.
+void remove_area(const fs::path& path, uint32_t number) {
+  const auto file = File::open(path, O_WRONLY);
+  if (!file.ok()) return;
+  const uint64_t nothing = 0;
+  const uint64_t offset = wire::area_offset(number);
+  if (!file->write_at(offset, ByteView(reinterpret_cast<const std::byte*>(&nothing), 8)).ok())
+    return;
+  static_cast<void>(fallocate(file->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                              static_cast<off_t>(offset),
+                              static_cast<off_t>(wire::kAreaSizeBytes)));
+}
+
+std::string read_boot_id() {
+  const auto text = read_file("/proc/sys/kernel/random/boot_id", 4096);
+  if (!text.ok()) return "";
+  return text->substr(0, text->find('\n'));
+}
+
+}  // namespace
+
+const ThisHost& this_host() {
+  static const ThisHost host = [] {
+    utsname system{};
+    const bool known = uname(&system) == 0;
+    return ThisHost{known ? system.nodename : "", read_boot_id()};
+  }();
+  return host;
+}
+
+bool SessionDirectory::is_one(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path / "session", error);
+}
+
+Result<SessionDirectory> SessionDirectory::open(const fs::path& path) {
+  const fs::path file = path / "session";
+  ASSIGN_OR_RETURN(const ByteSource source, ByteSource::from_file(file.string()));
+  ASSIGN_OR_RETURN(const wire::SessionPage page, read_session_page(source).within(file.string()));
+  return SessionDirectory(path, page);
+}
+
+bool SessionDirectory::is_of_this_boot() const {
+  const std::string boot_id(page_.boot_id, strnlen(page_.boot_id, sizeof(page_.boot_id)));
+  return !boot_id.empty() && boot_id == this_host().boot_id;
+}
+
+std::vector<std::string> SessionDirectory::recordings() const {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path_, error)) {
+    if (entry.path().extension() != kRingsEnding) continue;
+    const std::string stem = entry.path().stem().string();
+    if (!stem.starts_with(kAreasBeginning)) {
+      found.push_back(stem);
+    } else if (stem.find(kAreaMark) == std::string::npos) {
+      for (std::string& area : areas_in_use(entry.path())) found.push_back(std::move(area));
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+fs::path SessionDirectory::rings_path(const std::string& recording) const {
+  return path_ / (recording + std::string(kRingsEnding));
+}
+
+fs::path SessionDirectory::log_path(const std::string& recording) const {
+  return path_ / (recording + ".log");
+}
+
+Result<ByteSource> SessionDirectory::open_rings(const std::string& recording) const {
+  const auto area = area_of(recording);
+  if (!area) return ByteSource::from_file(rings_path(recording).string());
+  return ByteSource::from_piece({.path = rings_path(area->file).string(),
+                                 .offset = wire::area_offset(area->number),
+                                 .size_bytes = wire::kAreaSizeBytes,
+                                 .more_path = rings_path(recording).string()});
+}
+
+void SessionDirectory::remove(const std::string& recording) const {
+  std::error_code error;
+  if (const auto area = area_of(recording)) remove_area(rings_path(area->file), area->number);
+  fs::remove(rings_path(recording), error);
+  fs::remove(log_path(recording), error);
+}
+
+Result<wire::ProcessPage> SessionDirectory::read_process(const std::string& recording) const {
+  const std::string path = rings_path(recording).string();
+  ASSIGN_OR_RETURN(const ByteSource source, open_rings(recording));
+  return read_process_page(source).within(path);
+}
+
+Result<ProcessRecording> SessionDirectory::read(const std::string& recording,
+                                                const Consumed& consumed,
+                                                ProcessRecording::Extent extent) const {
+  const std::string path = rings_path(recording).string();
+  ASSIGN_OR_RETURN(const ByteSource rings, open_rings(recording));
+  const auto open_log = [&]() -> Result<std::unique_ptr<ByteSource>> {
+    auto log = ByteSource::from_file(log_path(recording).string());
+    if (log.ok()) return std::make_unique<ByteSource>(*std::move(log));
+    if (log.error().code() == Errc::kNotFound) return std::unique_ptr<ByteSource>();
+    return std::move(log).error();
+  };
+  return ProcessRecording::read(rings, open_log, consumed, extent).within(path);
+}
+
+Result<ByteSource> SessionDirectory::names() const {
+  return ByteSource::from_file((path_ / "names").string());
+}
+
+Life SessionDirectory::life_of(const wire::ProcessPage& page,
+                               const std::vector<wire::ProcessPage>& pages) const {
+  if (!is_of_this_boot()) {
+    const std::string host(page_.host, strnlen(page_.host, sizeof(page_.host)));
+    // This machine before a reboot, or a process that recorded its own end.
+    return host == this_host().name || page.exited != 0 ? Life::kEnded : Life::kElsewhere;
+  }
+  const auto state = state_of(page.pid);
+  if (!state || state->letter == 'Z' || state->letter == 'X') return Life::kEnded;
+  if (page.start_time != 0 && state->start_time != page.start_time) return Life::kEnded;
+  for (const wire::ProcessPage& other : pages) {
+    // A program recorded from inside and from outside has two pages, and neither ends the other.
+    if (other.pid == page.pid && other.start_time == page.start_time &&
+        other.recorded_from == page.recorded_from &&
+        other.origin == wire::ProcessOrigin::kProgram && other.start_ticks > page.start_ticks) {
+      return Life::kEnded;
+    }
+  }
+  return Life::kRunning;
+}
+
+TickMap SessionDirectory::tick_map(const std::vector<wire::ClockSample>& kept,
+                                   const std::vector<wire::ProcessPage>& pages) const {
+  TickMap map(page_.counter, page_.first);
+  for (const wire::ClockSample& sample : kept) map.add(sample);
+  wire::ClockSample latest = page_.last;
+  for (const wire::ProcessPage& page : pages) {
+    for (const wire::ClockSample& sample : {page.first, page.last}) {
+      if (sample.monotonic_ns > latest.monotonic_ns) latest = sample;
+    }
+  }
+  // First add the samples from the time of the events: a recording that is read a day later must
+  // not be stretched over that day.
+  map.add(latest);
+  static const wire::CounterSource own_counter = choose_counter().source;
+  const bool same_counter =
+      is_of_this_boot() &&
+      (page_.counter == wire::CounterSource::kMonotonicClock || own_counter == page_.counter);
+  if (same_counter) map.add(sample_clocks(page_.counter));
+  if (!map.has_rate() && same_counter) {
+    map.set_rate(calibrate_counter(page_.counter, kCalibration).scale);
+  }
+  return map;
+}
+
+}  // namespace millrace::trace

@@ -1,0 +1,65 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/counter.h"
+#include "base/directory.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "trace/record/launcher.h"
+#include "trace/record/session_directory.h"
+
+namespace millrace::trace {
+namespace {
+
+template <size_t kSize>
+void copy_text(char (&to)[kSize], const std::string& from) {
+  const size_t size = std::min(from.size(), kSize - 1);
+  std::memcpy(to, from.data(), size);
+  to[size] = '\0';
+}
+
+wire::SessionPage describe(const LaunchOptions& options) {
+  wire::SessionPage page{};
+  page.magic = wire::kSessionMagic;
+  page.version = wire::kRecordingVersion;
+  page.counter = choose_counter().source;
+  page.first = sample_clocks(page.counter);
+  page.launcher_pid = static_cast<uint32_t>(getpid());
+  page.levels = options.levels;
+  copy_text(page.host, this_host().name);
+  copy_text(page.boot_id, this_host().boot_id);
+  std::string filters;
+  for (const std::string& glob : options.include) filters += fmt::format("+{}\n", glob);
+  for (const std::string& glob : options.exclude) filters += fmt::format("-{}\n", glob);
+  copy_text(page.filters, filters);
+  return page;
+}
+
+}  // namespace
+
+Result<std::filesystem::path> make_session(const LaunchOptions& options) {
+  RETURN_IF_ERROR(make_directories(options.directory));
+  alignas(wire::SessionPage) char bytes[wire::kPageSizeBytes] = {};
+  const wire::SessionPage page = describe(options);
+  std::memcpy(bytes, &page, sizeof(page));
+  const std::filesystem::path session =
+      options.directory /
+      fmt::format("{}-{}-{:x}", page.host, page.launcher_pid, page.first.counter_ticks);
+  // Command lines and file names are private to the user. A directory that already exists is not
+  // ours.
+  if (mkdir(session.c_str(), 0700) != 0) {
+    return fail_os(errno, "cannot make the directory of the recording").within(session.string());
+  }
+  const std::string path = session / "session";
+  ASSIGN_OR_RETURN(const File file, File::open(path, O_WRONLY | O_CREAT | O_EXCL, 0600));
+  RETURN_IF_ERROR(
+      file.write_at(0, ByteView(reinterpret_cast<const std::byte*>(bytes), sizeof(bytes)))
+          .within(path));
+  return session;
+}
+
+}  // namespace millrace::trace
