@@ -94,69 +94,38 @@ int MPI_File_delete(const char* path, Handle info) {
 }
 
 int MPI_File_seek(Handle file, Offset offset, int whence) {
-  static constinit Foreign<decltype(MPI_File_seek)> real{"MPI_File_seek"};
-  return on_mpi_file(
-      real, __builtin_return_address(0), Call::kMpiFileSeek, file,
-      [&](auto* function) { return function(file, offset, whence); },
-      [&](const MpiLibrary& mpi, const MpiFile& known) {
+  return on_mpi_file_then<Call::kMpiFileSeek>(
+      [=](const MpiLibrary& mpi, const MpiFile& known) {
         return Described{.offset = byte_position(mpi, known, file),
                          .detail = static_cast<uint32_t>(whence)};
-      });
+      },
+      file, offset, whence);
 }
 
 int MPI_File_seek_shared(Handle file, Offset offset, int whence) {
-  static constinit Foreign<decltype(MPI_File_seek_shared)> real{"MPI_File_seek_shared"};
-  return on_mpi_file(
-      real, __builtin_return_address(0), Call::kMpiFileSeekShared, file,
-      [&](auto* function) { return function(file, offset, whence); },
-      [&](const MpiLibrary&, const MpiFile&) {
-        return Described{.detail = static_cast<uint32_t>(whence)};
-      });
+  return on_mpi_file<Call::kMpiFileSeekShared>({.detail = static_cast<uint32_t>(whence)}, file,
+                                               offset, whence);
 }
 
 int MPI_File_set_view(Handle file, Offset displacement, Handle element, Handle type,
                       const char* layout, Handle info) {
-  static constinit Foreign<decltype(MPI_File_set_view)> real{"MPI_File_set_view"};
-  return on_mpi_file(
-      real, __builtin_return_address(0), Call::kMpiFileSetView, file,
-      [&](auto* function) { return function(file, displacement, element, type, layout, info); },
-      [&](const MpiLibrary&, const MpiFile&) {
-        return Described{.offset = static_cast<uint64_t>(displacement)};
-      });
+  return on_mpi_file<Call::kMpiFileSetView>({.offset = static_cast<uint64_t>(displacement)}, file,
+                                            displacement, element, type, layout, info);
 }
 
 int MPI_File_set_size(Handle file, Offset size) {
-  static constinit Foreign<decltype(MPI_File_set_size)> real{"MPI_File_set_size"};
-  return on_mpi_file(
-      real, __builtin_return_address(0), Call::kMpiFileSetSize, file,
-      [&](auto* function) { return function(file, size); },
-      [&](const MpiLibrary&, const MpiFile&) {
-        return Described{.size = static_cast<uint64_t>(size)};
-      });
+  return on_mpi_file<Call::kMpiFileSetSize>({.size = static_cast<uint64_t>(size)}, file, size);
 }
 
 int MPI_File_preallocate(Handle file, Offset size) {
-  static constinit Foreign<decltype(MPI_File_preallocate)> real{"MPI_File_preallocate"};
-  return on_mpi_file(
-      real, __builtin_return_address(0), Call::kMpiFilePreallocate, file,
-      [&](auto* function) { return function(file, size); },
-      [&](const MpiLibrary&, const MpiFile&) {
-        return Described{.size = static_cast<uint64_t>(size)};
-      });
+  return on_mpi_file<Call::kMpiFilePreallocate>({.size = static_cast<uint64_t>(size)}, file, size);
 }
 
 int MPI_File_get_size(Handle file, Offset* size) {
-  static constinit Foreign<decltype(MPI_File_get_size)> real{"MPI_File_get_size"};
-  return on_mpi_file(
-      real, __builtin_return_address(0), Call::kMpiFileGetSize, file,
-      [&](auto* function) { return function(file, size); },
-      [&](const MpiLibrary&, const MpiFile&) { return Described{.result = *size}; });
+  return on_mpi_file_then<Call::kMpiFileGetSize>(
+      [=](const MpiLibrary&, const MpiFile&) { return Described{.result = *size}; }, file, size);
 }
 
-int MPI_File_sync(Handle file) {
-  static constinit Foreign<decltype(MPI_File_sync)> real{"MPI_File_sync"};
-  return on_mpi_file(real, __builtin_return_address(0), Call::kMpiFileSync, file,
-                     [&](auto* function) { return function(file); });
-}
+int MPI_File_sync(Handle file) { return on_mpi_file<Call::kMpiFileSync>({}, file); }
 
 }  // extern "C"
