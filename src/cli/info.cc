@@ -1,6 +1,6 @@
 // The verb `info`: what a trace holds.
 #include "cli/verbs.h"
-#include "trace/summary/summary_report.h"
+#include "trace/summary/summary.h"
 
 namespace millrace::cli {
 namespace {

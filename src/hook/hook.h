@@ -1,7 +1,7 @@
 // hook: how to run inside another program's process.
 //
 // What preload libraries share: calling the real function, tracking the files behind descriptors,
-// detecting a fork, following exec, and memory outside the program's heap. Nothing here knows what
+// following exec, and memory outside the program's heap. Nothing here knows what
 // it is used for.
 //
 // The program must not be able to tell that we are there. So: no heap, no exceptions, no stdio, no

@@ -10,7 +10,6 @@
 #include "interop/describe.h"
 #include "interop/encode_text.h"
 #include "interop/interop.h"
-#include "interop/tags.h"
 
 namespace millrace::interop {
 namespace {

@@ -1,7 +1,9 @@
-// Describe: the names of processes, calls and errors, the same in all exports.
+// Describe: the names of processes, calls and errors, and the tags of events, the same in all
+// exports.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -30,5 +32,13 @@ std::string_view host_of(const trace::Trace& trace, const trace::Process& proces
 
 // The process of a thread. Null if the tables do not have it.
 const trace::Process* process_of(const trace::Trace& trace, trace::ThreadIndex thread);
+
+// Appends "key":value,"key":value without braces. Duplicate keys are all written; JSON readers may
+// keep the last.
+void append_tags(const trace::Trace& trace, std::span<const trace::RegionTag> tags,
+                 std::string& out);
+
+// Appends one value: an integer, a number with a point or exponent (null for NaN), or a text.
+void append_tag_value(const trace::Trace& trace, const trace::RegionTag& tag, std::string& out);
 
 }  // namespace millrace::interop

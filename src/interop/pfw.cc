@@ -17,7 +17,6 @@
 #include "interop/encode_text.h"
 #include "interop/interop.h"
 #include "interop/pfw_vocabulary.h"
-#include "interop/tags.h"
 #include "wire/trace_session.h"
 
 namespace millrace::interop {

@@ -7,20 +7,19 @@
 
 #include "trace/read/alignment.h"
 #include "trace/read/divided_tasks.h"
-#include "trace/read/part.h"
-#include "trace/read/parts.h"
+#include "trace/read/members.h"
 
 namespace millrace::trace {
 namespace {
 
 struct BlockPlace {
-  uint32_t part = 0;
+  uint32_t member = 0;
   uint32_t block = 0;
   uint32_t session = 0;  // whose clock its times use
 };
 
-// Maps the indices of a part to those of the trace.
-struct PartMaps {
+// Maps the indices of a member to those of the trace.
+struct MemberMaps {
   std::vector<NameIndex> names;
   std::vector<uint32_t> sessions;
   std::vector<ProcessIndex> processes;
@@ -29,7 +28,7 @@ struct PartMaps {
   bool threads_are_equal = false;
 };
 
-// The names of all parts, without duplicates. A hash table of our own, not an unordered_map: its
+// The names of all members, without duplicates. A hash table of our own, not an unordered_map: its
 // nodes for a million names would take as much memory as the names.
 class JoinedNames {
  public:
@@ -76,15 +75,15 @@ bool is_identity(const std::vector<Index>& map) {
 }  // namespace
 
 struct Trace::State {
-  void join(Part& part, JoinedNames& joined_names);
-  void join_processes(const Tables& tables, PartMaps& maps);
+  void join(Member& member, JoinedNames& joined_names);
+  void join_processes(const Tables& tables, MemberMaps& maps);
   uint32_t join_session(const SessionEntry& entry, int64_t origin_wall_ns);
   void leave_out_launchers();
   void align();
-  void apply(const PartMaps& maps, const ClockMap& clock, EventColumns& columns) const;
+  void apply(const MemberMaps& maps, const ClockMap& clock, EventColumns& columns) const;
 
-  std::vector<std::unique_ptr<Part>> parts;
-  std::vector<PartMaps> maps;
+  std::vector<std::unique_ptr<Member>> members;
+  std::vector<MemberMaps> maps;
   std::vector<std::string> names;
   std::vector<SessionEntry> session_entries;
   std::vector<int64_t> session_origins;  // of the files that they come from
@@ -104,7 +103,7 @@ struct Trace::State {
   std::map<std::pair<uint32_t, uint32_t>, ThreadIndex> thread_index;
 };
 
-// A partly packed recording is two parts of one session, identified by when and where it began.
+// A partly packed recording is two members of one session, identified by when and where it began.
 uint32_t Trace::State::join_session(const SessionEntry& entry, int64_t origin) {
   for (uint32_t i = 0; i < session_entries.size(); ++i) {
     SessionEntry& known = session_entries[i];
@@ -119,9 +118,9 @@ uint32_t Trace::State::join_session(const SessionEntry& entry, int64_t origin) {
   return static_cast<uint32_t>(session_entries.size() - 1);
 }
 
-void Trace::State::join_processes(const Tables& tables, PartMaps& map) {
-  for (const ProcessEntry& part_entry : tables.processes) {
-    ProcessEntry entry = part_entry;
+void Trace::State::join_processes(const Tables& tables, MemberMaps& map) {
+  for (const ProcessEntry& member_entry : tables.processes) {
+    ProcessEntry entry = member_entry;
     entry.process.session = map.sessions[entry.process.session];
     for (NameIndex* name : {&entry.process.executable, &entry.process.command_line,
                             &entry.process.working_directory}) {
@@ -144,14 +143,14 @@ void Trace::State::join_processes(const Tables& tables, PartMaps& map) {
   }
 }
 
-void Trace::State::join(Part& part, JoinedNames& joined_names) {
-  const Tables& tables = part.tables();
-  PartMaps map;
-  std::vector<std::string> part_names = part.release_names();
-  map.names.reserve(part_names.size());
-  for (std::string& name : part_names) map.names.push_back(joined_names.add(std::move(name)));
+void Trace::State::join(Member& member, JoinedNames& joined_names) {
+  const Tables& tables = member.tables();
+  MemberMaps map;
+  std::vector<std::string> member_names = member.release_names();
+  map.names.reserve(member_names.size());
+  for (std::string& name : member_names) map.names.push_back(joined_names.add(std::move(name)));
   for (const SessionEntry& entry : tables.sessions) {
-    map.sessions.push_back(join_session(entry, part.origin_wall_ns()));
+    map.sessions.push_back(join_session(entry, member.origin_wall_ns()));
   }
   join_processes(tables, map);
   for (Thread thread : tables.threads) {
@@ -166,15 +165,15 @@ void Trace::State::join(Part& part, JoinedNames& joined_names) {
     if (loss.process != kNoProcess) loss.process = map.processes[static_cast<size_t>(loss.process)];
     losses.push_back(loss);
   }
-  for (size_t i = 0; i < part.blocks().size(); ++i) {
-    BlockInfo block = part.blocks()[i];
+  for (size_t i = 0; i < member.blocks().size(); ++i) {
+    BlockInfo block = member.blocks()[i];
     block.process = map.processes[static_cast<size_t>(block.process)];
     const uint32_t session = process_entries[static_cast<size_t>(block.process)].process.session;
     blocks.push_back(block);
     places.push_back({static_cast<uint32_t>(maps.size()), static_cast<uint32_t>(i), session});
     event_count += block.event_count;
   }
-  problems.insert(problems.end(), part.problems().begin(), part.problems().end());
+  problems.insert(problems.end(), member.problems().begin(), member.problems().end());
   map.names_are_equal = is_identity(map.names);
   map.threads_are_equal = is_identity(map.threads);
   maps.push_back(std::move(map));
@@ -206,7 +205,7 @@ void Trace::State::align() {
   Alignment alignment = align_sessions(inputs);
   clocks = std::move(alignment.maps);
   origin_wall_ns = alignment.origin_wall_ns;
-  if (inputs.empty() && !parts.empty()) origin_wall_ns = parts.front()->origin_wall_ns();
+  if (inputs.empty() && !members.empty()) origin_wall_ns = members.front()->origin_wall_ns();
   const auto common = [&](uint32_t session, uint64_t time_ns) {
     return static_cast<uint64_t>(
         std::max<int64_t>(0, clocks[session].apply(static_cast<int64_t>(time_ns))));
@@ -231,7 +230,8 @@ void Trace::State::align() {
   }
 }
 
-void Trace::State::apply(const PartMaps& map, const ClockMap& clock, EventColumns& columns) const {
+void Trace::State::apply(const MemberMaps& map, const ClockMap& clock,
+                         EventColumns& columns) const {
   if (!map.names_are_equal) {
     for (NameIndex& file : columns.file) file = map.names[static_cast<size_t>(file)];
     for (NameIndex& file : columns.other_file) file = map.names[static_cast<size_t>(file)];
@@ -263,21 +263,21 @@ Trace& Trace::operator=(Trace&&) noexcept = default;
 Trace::~Trace() = default;
 
 Result<Trace> Trace::open(const std::string& path) {
-  ASSIGN_OR_RETURN(OpenedParts opened, open_parts(path));
-  return of_parts(std::move(opened));
+  ASSIGN_OR_RETURN(OpenedMembers opened, open_members(path));
+  return of_members(std::move(opened));
 }
 
 Result<Trace> Trace::open_all(const std::vector<std::string>& paths) {
-  ASSIGN_OR_RETURN(OpenedParts opened, open_parts(without_repeats(paths)));
-  return of_parts(std::move(opened));
+  ASSIGN_OR_RETURN(OpenedMembers opened, open_members(without_repeats(paths)));
+  return of_members(std::move(opened));
 }
 
-Trace Trace::of_parts(OpenedParts opened) {
+Trace Trace::of_members(OpenedMembers opened) {
   auto state = std::make_unique<State>();
-  state->parts = std::move(opened.parts);
+  state->members = std::move(opened.members);
   state->problems = std::move(opened.problems);
   JoinedNames joined_names;
-  for (const auto& part : state->parts) state->join(*part, joined_names);
+  for (const auto& member : state->members) state->join(*member, joined_names);
   state->names = joined_names.take();
   state->leave_out_launchers();
   state->align();
@@ -299,13 +299,13 @@ int64_t Trace::origin_wall_ns() const { return state_->origin_wall_ns; }
 
 Result<uint32_t> Trace::block_levels(size_t index) const {
   const BlockPlace& place = state_->places[index];
-  return state_->parts[place.part]->levels(place.block);
+  return state_->members[place.member]->levels(place.block);
 }
 
 Status Trace::read_block(size_t index, EventColumns& columns) const {
   const BlockPlace& place = state_->places[index];
-  RETURN_IF_ERROR(state_->parts[place.part]->read(place.block, columns));
-  state_->apply(state_->maps[place.part], state_->clocks[place.session], columns);
+  RETURN_IF_ERROR(state_->members[place.member]->read(place.block, columns));
+  state_->apply(state_->maps[place.member], state_->clocks[place.session], columns);
   return {};
 }
 

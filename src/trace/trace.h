@@ -81,7 +81,7 @@ struct BlockInfo {
   ProcessIndex process{};
 };
 
-struct OpenedParts;
+struct OpenedMembers;
 
 class Trace {
  public:
@@ -124,7 +124,7 @@ class Trace {
  private:
   struct State;
   explicit Trace(std::unique_ptr<State> state);
-  static Trace of_parts(OpenedParts opened);
+  static Trace of_members(OpenedMembers opened);
   std::unique_ptr<State> state_;
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "trace/record/ring_slot.h"
+#include "trace/record/recording.h"
 
 namespace millrace::watch {
 namespace {

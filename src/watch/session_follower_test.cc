@@ -190,7 +190,7 @@ TEST_F(SessionFollowerTest, DeliversOnceWhatIsPackedAndRemovedDuringALook) {
     RecordedSample::fill(ring, 1000 * (pid - 100) * 10, file_, 10);
     children.push_back({RecordedSample::process(pid), ring});
   }
-  sample_.write_areas("areas-42-f", children);
+  sample_.write_child_pages("areas-42-f", children);
   write(ring(0, 50, 1));  // their parent, which still runs and keeps the file of child pages
   SessionFollower follower = follow();
   auto packer = trace::Packer::open(sample_.directory(), packed_);

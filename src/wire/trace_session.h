@@ -6,7 +6,7 @@
 //   names.index        a hash table over them, shared by all processes
 //   PID-TICKS.rings    ProcessPage, then the rings that a process's threads write to
 //   PID-TICKS.log      full rings, appended unchanged
-//   areas-PID-TICKS.rings  AreasHeader, then child pages for the children that a process forks
+//   areas-PID-TICKS.rings  ChildPagesHeader, then child pages for the children that a process forks
 // All are written through shared mappings or by single appends, so a killed process loses nothing
 // that it had recorded. A file's space is allocated before the file is mapped: a full disk shows up
 // as a failed call, never as a signal.
@@ -24,11 +24,11 @@
 namespace millrace::wire {
 
 inline constexpr uint32_t kRecordingVersion = 1;
-inline constexpr uint64_t kSessionMagic = 0x5353'4553'4d52'0a00;  // "\0\nRMSESS" on disk
-inline constexpr uint64_t kProcessMagic = 0x434f'5250'4d52'0a00;  // "\0\nRMPROC"
-inline constexpr uint64_t kNamesMagic = 0x454d'414e'4d52'0a00;    // "\0\nRMNAME"
-inline constexpr uint64_t kAreasMagic = 0x5341'4552'4d52'0a00;    // "\0\nRMREAS"
-inline constexpr uint32_t kRingMagic = 0x474e4952;                // "RING"
+inline constexpr uint64_t kSessionMagic = 0x5353'4553'4d52'0a00;     // "\0\nRMSESS" on disk
+inline constexpr uint64_t kProcessMagic = 0x434f'5250'4d52'0a00;     // "\0\nRMPROC"
+inline constexpr uint64_t kNamesMagic = 0x454d'414e'4d52'0a00;       // "\0\nRMNAME"
+inline constexpr uint64_t kChildPagesMagic = 0x5341'4552'4d52'0a00;  // "\0\nRMREAS"
+inline constexpr uint32_t kRingMagic = 0x474e4952;                   // "RING"
 
 inline constexpr size_t kPageSizeBytes = 4096;
 
@@ -138,19 +138,19 @@ constexpr uint64_t ring_offset(uint32_t ring) { return (uint64_t{ring} + 1) * kR
 // therefore creates one file with pages for many children, which inherit the mapping. A child page
 // is laid out like a .rings file with one ring. Its recording is named areas-PID-TICKS@NUMBER;
 // further files (a log, more rings) have that name.
-struct AreasHeader {
-  uint64_t magic;       // kAreasMagic, written last
+struct ChildPagesHeader {
+  uint64_t magic;       // kChildPagesMagic, written last
   uint32_t version;     // kRecordingVersion
-  uint32_t area_count;  // how many fit into the file
-  uint32_t taken;       // atomic count of children so far; may exceed area_count
+  uint32_t page_count;  // how many fit into the file
+  uint32_t taken;       // atomic count of children so far; may exceed page_count
   uint32_t process;     // PID in the file's name
   uint64_t ticks;       // TICKS in the file's name
   uint32_t reserved[8];
 };
-static_assert(sizeof(AreasHeader) == 64);
-inline constexpr uint64_t kAreaSizeBytes = ring_offset(1);
-constexpr uint64_t area_offset(uint32_t area) {
-  return kRingSizeBytes + uint64_t{area} * kAreaSizeBytes;
+static_assert(sizeof(ChildPagesHeader) == 64);
+inline constexpr uint64_t kChildPageSizeBytes = ring_offset(1);
+constexpr uint64_t child_page_offset(uint32_t number) {
+  return kRingSizeBytes + uint64_t{number} * kChildPageSizeBytes;
 }
 
 struct NamesHeader {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "trace/pack/block_codec.h"
-#include "trace/read/recording_part.h"
+#include "trace/read/recording_member.h"
 #include "watch/recording_tail.h"
 
 namespace {
@@ -73,14 +73,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ticks.add(recording->page().last);
   std::vector<trace::OpenedRecording> recordings;
   recordings.push_back({"1-1", *std::move(recording)});
-  const trace::RecordingPart part({.session = session,
-                                   .names = trace::ByteSource(bytes_of(names)),
-                                   .ticks = ticks,
-                                   .recordings = std::move(recordings)});
+  const trace::RecordingMember member({.session = session,
+                                       .names = trace::ByteSource(bytes_of(names)),
+                                       .ticks = ticks,
+                                       .recordings = std::move(recordings)});
   trace::EventColumns columns;
-  for (size_t i = 0; i < part.blocks().size(); ++i) {
-    const Status status = part.read(i, columns);
-    if (!status.ok() || columns.size_events() != part.blocks()[i].event_count) __builtin_trap();
+  for (size_t i = 0; i < member.blocks().size(); ++i) {
+    const Status status = member.read(i, columns);
+    if (!status.ok() || columns.size_events() != member.blocks()[i].event_count) __builtin_trap();
     if (!trace::check_columns(columns).ok()) __builtin_trap();
   }
   return 0;

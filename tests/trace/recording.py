@@ -55,7 +55,7 @@ class Session:
             with open(os.path.join(path, entry), "rb") as file:
                 rings = file.read()
             if stem.startswith("areas-"):
-                self._read_areas(os.path.join(path, stem), rings)
+                self._read_child_pages(os.path.join(path, stem), rings)
             else:
                 self._read_process(os.path.join(path, stem), rings)
         self.events.sort(key=lambda event: (event.begin, -event.duration))
@@ -66,18 +66,18 @@ class Session:
         length, = struct.unpack_from("<I", self._names, number * 8)
         return os.fsdecode(self._names[number * 8 + 16:number * 8 + 16 + length])
 
-    def _read_areas(self, stem, file):
+    def _read_child_pages(self, stem, file):
         magic, version, count, taken = struct.unpack_from("<QIII", file)
         assert magic == 0x534145524d520a00 and version == 1, (stem, hex(magic), version)
         for number in range(min(count, taken)):
-            area = file[RING_BYTES * (1 + 2 * number):RING_BYTES * (3 + 2 * number)]
-            if not any(area[:8]):
+            page = file[RING_BYTES * (1 + 2 * number):RING_BYTES * (3 + 2 * number)]
+            if not any(page[:8]):
                 continue  # reserved, but not started
             own = "%s@%d" % (stem, number)
             if os.path.exists(own + ".rings"):
                 with open(own + ".rings", "rb") as more:
-                    area += more.read()[len(area):]
-            self._read_process(own, area)
+                    page += more.read()[len(page):]
+            self._read_process(own, page)
 
     def _read_process(self, stem, rings):
         if not any(rings[:8]):

@@ -202,9 +202,9 @@ void CallFollower::resolve_numbers(TracedThread& thread, PendingCall& call) {
     return read_value<uint64_t>(thread.tid, given(place)).value_or(kNoOffset);
   };
   if (at.size >= 0) call.record.size = given(at.size);
-  if (at.parts >= 0) {
+  if (at.buffers >= 0) {
     // The count is an unsigned long, but the kernel accepts at most 1024.
-    call.record.size = read_parts_size(thread.tid, given(at.parts), given(at.parts + 1));
+    call.record.size = read_iovec_size(thread.tid, given(at.buffers), given(at.buffers + 1));
   }
   if (at.offset >= 0) call.record.offset = given(at.offset);
   if (at.offset_at >= 0) call.record.offset = pointed_at(at.offset_at);

@@ -18,11 +18,11 @@
 namespace millrace::trace {
 namespace {
 
-constexpr uint64_t kPage = 4096;      // the smallest page size; larger pages only need more reads
-constexpr uint64_t kPartsMax = 1024;  // UIO_MAXIOV: the kernel refuses more
+constexpr uint64_t kPage = 4096;        // the smallest page size; larger pages only need more reads
+constexpr uint64_t kBuffersMax = 1024;  // UIO_MAXIOV: the kernel refuses more
 constexpr size_t kCommandLineMax = 4000;
 
-// Above this size, only every sixteenth part is checked.
+// Above this size, only every sixteenth buffer is checked.
 constexpr uint64_t kSampledFromBytes = uint64_t{1} << 30;
 
 std::string read_proc(uint32_t tid, const char* name, uint64_t limit_bytes) {
@@ -75,13 +75,14 @@ std::optional<std::string> read_text(uint32_t tid, uint64_t address) {
   return std::nullopt;
 }
 
-uint64_t read_parts_size(uint32_t tid, uint64_t address, uint64_t count) {
-  std::vector<iovec> parts(std::min(count, kPartsMax));
-  if (parts.empty() || !read_memory(tid, address, parts.data(), parts.size() * sizeof(iovec))) {
+uint64_t read_iovec_size(uint32_t tid, uint64_t address, uint64_t count) {
+  std::vector<iovec> buffers(std::min(count, kBuffersMax));
+  if (buffers.empty() ||
+      !read_memory(tid, address, buffers.data(), buffers.size() * sizeof(iovec))) {
     return 0;
   }
   uint64_t total = 0;
-  for (const iovec& part : parts) total += part.iov_len;
+  for (const iovec& buffer : buffers) total += buffer.iov_len;
   return total;
 }
 

@@ -25,8 +25,8 @@ std::optional<T> read_value(uint32_t tid, uint64_t address) {
 // A zero-terminated text of at most PATH_MAX bytes. Nothing if it is longer or unreadable.
 std::optional<std::string> read_text(uint32_t tid, uint64_t address);
 
-// The total size of an iovec with `count` parts.
-uint64_t read_parts_size(uint32_t tid, uint64_t address, uint64_t count);
+// The total size of an iovec with `count` buffers.
+uint64_t read_iovec_size(uint32_t tid, uint64_t address, uint64_t count);
 
 // The size of a regular file, from the attributes at an address; 0 for anything else.
 uint64_t read_file_size(uint32_t tid, uint64_t address, bool is_statx);

@@ -44,7 +44,7 @@ struct ArgumentPlaces {
   int8_t offset_at = -1;  // a pointer to the offset; null: the file's position
   int8_t other_offset_at = -1;
   int8_t size = -1;
-  int8_t parts = -1;  // an iovec; its count is the next argument
+  int8_t buffers = -1;  // an iovec; its count is the next argument
   int8_t detail = -1;
   int8_t attributes = -1;  // where the call writes a struct stat or statx
 };

@@ -15,11 +15,9 @@
 #include "base/exception.h"
 #include "base/thread_pool.h"
 #include "trace/all/remote.h"
-#include "trace/pack/chunk_groups.h"
 #include "trace/pack/packed_writer.h"
 #include "trace/record/recording_index.h"
 #include "trace/record/session_directory.h"
-#include "trace/record/session_users.h"
 
 namespace millrace::trace {
 namespace {

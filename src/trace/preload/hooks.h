@@ -65,9 +65,9 @@ auto on_range(Call call, int fd, Range range, Body body) {
 
 // The requested bytes of a call that takes a list of buffers. The list belongs to the program. So
 // it is read only after the kernel has read it, and not if the call failed.
-inline uint64_t size_after(ssize_t result, const iovec* parts, size_t count) {
+inline uint64_t size_after(ssize_t result, const iovec* buffers, size_t count) {
   uint64_t size = 0;
-  for (size_t i = 0; result >= 0 && i < count; ++i) size += parts[i].iov_len;
+  for (size_t i = 0; result >= 0 && i < count; ++i) size += buffers[i].iov_len;
   return size;
 }
 

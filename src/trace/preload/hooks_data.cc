@@ -10,17 +10,17 @@ namespace millrace::trace {
 namespace {
 
 // The buffers of readv and its variants.
-struct Parts {
-  const iovec* parts;
+struct Buffers {
+  const iovec* buffers;
   int count;
 
   uint64_t operator()(ssize_t result) const {
-    return size_after(result, parts, static_cast<size_t>(count));
+    return size_after(result, buffers, static_cast<size_t>(count));
   }
 };
 
 template <typename Body>
-ssize_t on_parts_range(Call call, int fd, off_t offset, Parts parts, Body body) {
+ssize_t on_buffers_range(Call call, int fd, off_t offset, Buffers buffers, Body body) {
   if (!recording(Level::kPosix)) return body();
   const hook::Description* description = describe(fd);
   if (ignored(description)) return body();
@@ -31,7 +31,7 @@ ssize_t on_parts_range(Call call, int fd, off_t offset, Parts parts, Body body) 
   record({.call = call,
           .file = file_of(description),
           .offset = static_cast<uint64_t>(offset),
-          .size = parts(result)},
+          .size = buffers(result)},
          {begin, end, result, error});
   return result;
 }
@@ -76,23 +76,23 @@ ssize_t __pread_chk(int fd, void* buffer, size_t size, off_t offset, size_t room
                   [&] { return real(fd, buffer, size, offset, room); });
 }
 
-ssize_t readv(int fd, const iovec* parts, int count) {
+ssize_t readv(int fd, const iovec* buffers, int count) {
   static constinit Real<ssize_t(int, const iovec*, int)> real{"readv"};
-  return at_position_sized(Call::kReadv, fd, Parts{parts, count},
-                           [&] { return real(fd, parts, count); });
+  return at_position_sized(Call::kReadv, fd, Buffers{buffers, count},
+                           [&] { return real(fd, buffers, count); });
 }
 
-ssize_t preadv(int fd, const iovec* parts, int count, off_t offset) {
+ssize_t preadv(int fd, const iovec* buffers, int count, off_t offset) {
   static constinit Real<ssize_t(int, const iovec*, int, off_t)> real{"preadv"};
-  return on_parts_range(Call::kPreadv, fd, offset, {parts, count},
-                        [&] { return real(fd, parts, count, offset); });
+  return on_buffers_range(Call::kPreadv, fd, offset, {buffers, count},
+                          [&] { return real(fd, buffers, count, offset); });
 }
 
-ssize_t preadv2(int fd, const iovec* parts, int count, off_t offset, int flags) {
+ssize_t preadv2(int fd, const iovec* buffers, int count, off_t offset, int flags) {
   static constinit Real<ssize_t(int, const iovec*, int, off_t, int)> real{"preadv2"};
-  const auto body = [&] { return real(fd, parts, count, offset, flags); };
-  if (offset == -1) return at_position_sized(Call::kPreadv2, fd, Parts{parts, count}, body);
-  return on_parts_range(Call::kPreadv2, fd, offset, {parts, count}, body);
+  const auto body = [&] { return real(fd, buffers, count, offset, flags); };
+  if (offset == -1) return at_position_sized(Call::kPreadv2, fd, Buffers{buffers, count}, body);
+  return on_buffers_range(Call::kPreadv2, fd, offset, {buffers, count}, body);
 }
 
 ssize_t write(int fd, const void* buffer, size_t size) {
@@ -105,23 +105,23 @@ ssize_t pwrite(int fd, const void* buffer, size_t size, off_t offset) {
                   [&] { return real(fd, buffer, size, offset); });
 }
 
-ssize_t writev(int fd, const iovec* parts, int count) {
+ssize_t writev(int fd, const iovec* buffers, int count) {
   static constinit Real<ssize_t(int, const iovec*, int)> real{"writev"};
-  return at_position_sized(Call::kWritev, fd, Parts{parts, count},
-                           [&] { return real(fd, parts, count); });
+  return at_position_sized(Call::kWritev, fd, Buffers{buffers, count},
+                           [&] { return real(fd, buffers, count); });
 }
 
-ssize_t pwritev(int fd, const iovec* parts, int count, off_t offset) {
+ssize_t pwritev(int fd, const iovec* buffers, int count, off_t offset) {
   static constinit Real<ssize_t(int, const iovec*, int, off_t)> real{"pwritev"};
-  return on_parts_range(Call::kPwritev, fd, offset, {parts, count},
-                        [&] { return real(fd, parts, count, offset); });
+  return on_buffers_range(Call::kPwritev, fd, offset, {buffers, count},
+                          [&] { return real(fd, buffers, count, offset); });
 }
 
-ssize_t pwritev2(int fd, const iovec* parts, int count, off_t offset, int flags) {
+ssize_t pwritev2(int fd, const iovec* buffers, int count, off_t offset, int flags) {
   static constinit Real<ssize_t(int, const iovec*, int, off_t, int)> real{"pwritev2"};
-  const auto body = [&] { return real(fd, parts, count, offset, flags); };
-  if (offset == -1) return at_position_sized(Call::kPwritev2, fd, Parts{parts, count}, body);
-  return on_parts_range(Call::kPwritev2, fd, offset, {parts, count}, body);
+  const auto body = [&] { return real(fd, buffers, count, offset, flags); };
+  if (offset == -1) return at_position_sized(Call::kPwritev2, fd, Buffers{buffers, count}, body);
+  return on_buffers_range(Call::kPwritev2, fd, offset, {buffers, count}, body);
 }
 
 off_t lseek(int fd, off_t offset, int whence) {

@@ -80,11 +80,11 @@ ssize_t tee(int from, int to, size_t size, unsigned flags) {
                       [&] { return real(from, to, size, flags); });
 }
 
-ssize_t vmsplice(int fd, const iovec* parts, size_t count, unsigned flags) {
+ssize_t vmsplice(int fd, const iovec* buffers, size_t count, unsigned flags) {
   static constinit Real<ssize_t(int, const iovec*, size_t, unsigned)> real{"vmsplice"};
   return at_position_sized(
-      Call::kVmsplice, fd, [&](ssize_t result) { return size_after(result, parts, count); },
-      [&] { return real(fd, parts, count, flags); });
+      Call::kVmsplice, fd, [&](ssize_t result) { return size_after(result, buffers, count); },
+      [&] { return real(fd, buffers, count, flags); });
 }
 
 }  // extern "C"

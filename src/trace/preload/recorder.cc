@@ -47,11 +47,11 @@ struct Process {
 // On pages of its own: the only ones that a forked child copies to start its recording.
 struct alignas(4096) State {
   Process process;
-  Areas areas;
+  ChildPages child_pages;
   Rings rings;
 };
 constinit State state;
-constexpr Areas& areas = state.areas;
+constexpr ChildPages& child_pages = state.child_pages;
 constexpr Process& process = state.process;
 constexpr Rings& rings = state.rings;
 
@@ -110,10 +110,10 @@ void fill_page(wire::ProcessPage& page, uint64_t ticks) {
 bool make_files() {
   const uint64_t ticks = now();
   int error = 0;
-  Areas::Area area;
+  ChildPages::Page prepared;
   wire::ProcessPage* page =
-      process.origin == wire::ProcessOrigin::kFork && areas.take(&area)
-          ? rings.adopt(recorder.settings.session, process.pid, area)
+      process.origin == wire::ProcessOrigin::kFork && child_pages.take(&prepared)
+          ? rings.adopt(recorder.settings.session, process.pid, prepared)
           : rings.create(recorder.settings.session, process.pid, ticks, &error);
   if (page == nullptr) {
     process.last_error.store(error, std::memory_order_relaxed);
@@ -154,7 +154,7 @@ void on_fork() {
   recorder.descriptors.shared_with_child();
   if ((recorder.gate.value() & kReady) != 0) {
     const hook::SignalsBlocked blocked;
-    areas.prepare(recorder.settings.session, process.pid, now(), rings.page());
+    child_pages.prepare(recorder.settings.session, process.pid, now(), rings.page());
   }
   find_data_calls();
   find_open_calls();

@@ -10,11 +10,12 @@
 
 #include <errno.h>
 
+#include <atomic>
 #include <cstdint>
 #include <type_traits>
 
 #include "hook/descriptors.h"
-#include "hook/fork_sentinel.h"
+#include "hook/syscall.h"
 #include "trace/preload/name_table.h"
 #include "trace/preload/settings.h"
 #include "trace/preload/writer.h"
@@ -30,12 +31,37 @@ using wire::kNoOffset;
 using wire::Level;
 using wire::NameId;
 
+// A word that the kernel zeroes in every forked child.
+//
+// pthread_atfork handlers miss children made by clone or a raw system call. A page with
+// MADV_WIPEONFORK misses none. A vfork child shares its parent's memory, so its word is not zeroed.
+class ForkSentinel {
+ public:
+  // The value last set in this process; 0 in a child that has not set one.
+  uint32_t value() const { return word_->load(std::memory_order_relaxed); }
+  void set(uint32_t value) { word_->store(value, std::memory_order_relaxed); }
+
+  // False if the kernel has no MADV_WIPEONFORK (before 4.14). The fork hook must then call set(0)
+  // in the child.
+  bool install() {
+    void* page = hook::sys_mmap(4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == nullptr) return false;
+    const bool wiped = hook::sys_madvise(page, 4096, MADV_WIPEONFORK) == 0;
+    word_ = static_cast<std::atomic<uint32_t>*>(page);
+    return wiped;
+  }
+
+ private:
+  std::atomic<uint32_t> before_install_{0};
+  std::atomic<uint32_t>* word_ = &before_install_;
+};
+
 // The state of the process. Plain memory, constructed at compile time, because hooks run before any
 // constructor.
 struct Recorder {
   // The recorded levels, with kReady. The upper bits hold a number that no ancestor has. 0 if this
   // process has not begun to record.
-  hook::ForkSentinel gate;
+  ForkSentinel gate;
   bool ticks_from_cpu = false;
   Settings settings;
   NameTable names;

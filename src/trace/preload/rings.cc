@@ -54,9 +54,12 @@ void add_loss(wire::LossCounters& counters, uint64_t events, uint64_t first_tick
 
 void Rings::write_path(const char* ending, PathText& out) const {
   TextBuilder text(out.text);
-  text.add(directory_).add(area_ == kNoArea ? "/" : "/areas-").add(name_process_).add("-");
+  text.add(directory_)
+      .add(child_page_ == kNoChildPage ? "/" : "/areas-")
+      .add(name_process_)
+      .add("-");
   text.add(name_ticks_, 16);
-  if (area_ != kNoArea) text.add("@").add(area_);
+  if (child_page_ != kNoChildPage) text.add("@").add(child_page_);
   text.add(ending).end();
 }
 
@@ -65,7 +68,7 @@ wire::ProcessPage* Rings::create(const char* directory, uint32_t process, uint64
   directory_ = directory;
   name_process_ = process;
   name_ticks_ = ticks;
-  area_ = kNoArea;
+  child_page_ = kNoChildPage;
   const hook::Scratch<PathText> path;
   *error = ENOMEM;
   if (!path) return nullptr;
@@ -82,12 +85,13 @@ wire::ProcessPage* Rings::create(const char* directory, uint32_t process, uint64
   return page;
 }
 
-wire::ProcessPage* Rings::adopt(const char* directory, uint32_t process, const Areas::Area& area) {
+wire::ProcessPage* Rings::adopt(const char* directory, uint32_t process,
+                                const ChildPages::Page& given) {
   directory_ = directory;
-  name_process_ = area.file_process;
-  name_ticks_ = area.file_ticks;
-  area_ = area.number;
-  return begin(area.page, process);
+  name_process_ = given.file_process;
+  name_ticks_ = given.file_ticks;
+  child_page_ = given.number;
+  return begin(given.page, process);
 }
 
 wire::ProcessPage* Rings::begin(void* memory, uint32_t process) {
@@ -120,7 +124,7 @@ wire::Ring* Rings::map_ring(uint32_t number, int* error) {
   void* memory = map_file({.path = path->text,
                            .offset = wire::ring_offset(number),
                            .size = kRingSizeBytes,
-                           .create = area_ != kNoArea},
+                           .create = child_page_ != kNoChildPage},
                           error);
   if (memory == nullptr) return nullptr;
   return static_cast<wire::Ring*>(memory);

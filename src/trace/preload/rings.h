@@ -9,7 +9,7 @@
 
 #include "hook/arena.h"
 #include "hook/tagged_stack.h"
-#include "trace/preload/areas.h"
+#include "trace/preload/child_pages.h"
 #include "trace/preload/text.h"
 #include "trace/preload/turn.h"
 #include "trace/preload/writer.h"
@@ -24,7 +24,7 @@ class Rings {
   wire::ProcessPage* create(const char* directory, uint32_t process, uint64_t ticks, int* error);
 
   // The same in a child page that the parent made. Makes no system call.
-  wire::ProcessPage* adopt(const char* directory, uint32_t process, const Areas::Area& area);
+  wire::ProcessPage* adopt(const char* directory, uint32_t process, const ChildPages::Page& given);
 
   // Gives the thread a ring: one that another thread has left, or a new one.
   bool take(Writer& to, int* error);
@@ -66,11 +66,11 @@ class Rings {
 
   wire::ProcessPage* page_ = nullptr;
   const char* directory_ = nullptr;
-  // The name of the process's files: PID-TICKS, or areas-PID-TICKS@AREA.
-  static constexpr uint32_t kNoArea = ~uint32_t{0};
+  // The name of the process's files: PID-TICKS, or areas-PID-TICKS@NUMBER.
+  static constexpr uint32_t kNoChildPage = ~uint32_t{0};
   uint64_t name_ticks_ = 0;
   uint32_t name_process_ = 0;
-  uint32_t area_ = kNoArea;
+  uint32_t child_page_ = kNoChildPage;
   std::atomic<uint32_t> count_{0};
   hook::TaggedStack free_;  // ring numbers + 1
   hook::Arena<Info, 1024, 4096> infos_;

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "trace/record/ring_slot.h"
+#include "wire/trace_file.h"
 
 namespace millrace::trace {
 namespace {
@@ -22,16 +22,16 @@ std::string text_field(const char (&field)[kSize]) {
   return std::string(field, strnlen(field, kSize));
 }
 
-template <typename Part>
-Result<Part> read_begin(const ByteSource& source, const char* what) {
+template <typename Struct>
+Result<Struct> read_begin(const ByteSource& source, const char* what) {
   std::vector<std::byte> scratch;
-  const auto bytes = source.view(0, sizeof(Part), scratch);
+  const auto bytes = source.view(0, sizeof(Struct), scratch);
   if (!bytes.ok()) {
     return fail(Errc::kCorrupt, "{} bytes are too few for a {}", source.size_bytes(), what);
   }
-  Part part;
-  std::memcpy(&part, bytes->data(), sizeof(part));
-  return part;
+  Struct begin;
+  std::memcpy(&begin, bytes->data(), sizeof(begin));
+  return begin;
 }
 
 // The magic number is the first field of a page, written last and erased first. So what is read
@@ -270,6 +270,20 @@ Status ProcessRecording::read_chunk(const ChunkPlace& place, Chunk& chunk) const
                 slots_bytes);
   }
   return {};
+}
+
+std::vector<ChunkGroup> group_chunks(const std::vector<ChunkPlace>& chunks) {
+  std::vector<ChunkGroup> groups;
+  size_t slots = 0;
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    slots += chunks[i].slot_count;
+    if (groups.empty() || slots > wire::kTraceBlockEventsMax) {
+      groups.push_back({.first = i, .count = 0});
+      slots = chunks[i].slot_count;
+    }
+    ++groups.back().count;
+  }
+  return groups;
 }
 
 }  // namespace millrace::trace

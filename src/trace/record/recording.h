@@ -43,6 +43,25 @@ struct ChunkPlace {
   uint32_t slot_count = 0;
 };
 
+// Chunks that are read as one block.
+struct ChunkGroup {
+  size_t first = 0;
+  size_t count = 0;
+};
+
+// Groups the chunks of a process into blocks of at most kTraceBlockEventsMax events. A chunk has at
+// most as many events as slots.
+std::vector<ChunkGroup> group_chunks(const std::vector<ChunkPlace>& chunks);
+
+// The word of a slot that is written last: 0 until the event is complete.
+inline uint16_t call_of(const wire::TraceSlot& slot) {
+  return static_cast<uint16_t>(slot.record.call);
+}
+
+inline bool is_ring_head(const wire::RingHeader& header) {
+  return header.magic == wire::kRingMagic && header.slot_count <= wire::kRingSlots;
+}
+
 // What one process recorded, without what was `consumed`.
 class ProcessRecording {
  public:

@@ -1,15 +1,20 @@
 #include "trace/record/session_directory.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <optional>
 
 #include "base/counter.h"
 #include "base/file.h"
+#include "trace/all/all_mode.h"
+#include "trace/all/remote.h"
 
 namespace millrace::trace {
 namespace {
@@ -40,36 +45,38 @@ std::optional<ProcessState> state_of(uint32_t pid) {
   return state;
 }
 
-constexpr std::string_view kAreasBeginning = "areas-";
-constexpr char kAreaMark = '@';
+constexpr std::string_view kChildPagesBeginning = "areas-";
+constexpr char kChildPageMark = '@';
 
 // A recording in a child page: its file and the number of the page.
-struct AreaName {
+struct ChildPageName {
   std::string file;
   uint32_t number = 0;
 };
 
-std::optional<AreaName> area_of(const std::string& recording) {
-  const size_t mark = recording.rfind(kAreaMark);
-  if (mark == std::string::npos || !recording.starts_with(kAreasBeginning)) return std::nullopt;
-  return AreaName{recording.substr(0, mark),
-                  static_cast<uint32_t>(std::strtoul(recording.c_str() + mark + 1, nullptr, 10))};
+std::optional<ChildPageName> child_page_of(const std::string& recording) {
+  const size_t mark = recording.rfind(kChildPageMark);
+  if (mark == std::string::npos || !recording.starts_with(kChildPagesBeginning))
+    return std::nullopt;
+  return ChildPageName{recording.substr(0, mark), static_cast<uint32_t>(std::strtoul(
+                                                      recording.c_str() + mark + 1, nullptr, 10))};
 }
 
 // The child pages of a file that are in use.
-std::vector<std::string> areas_in_use(const fs::path& path) {
+std::vector<std::string> child_pages_in_use(const fs::path& path) {
   std::vector<std::string> found;
   const auto source = ByteSource::from_file(path.string());
   std::vector<std::byte> scratch;
   if (!source.ok()) return found;
-  const auto head = source->view(0, sizeof(wire::AreasHeader), scratch);
+  const auto head = source->view(0, sizeof(wire::ChildPagesHeader), scratch);
   if (!head.ok()) return found;
-  wire::AreasHeader header;
+  wire::ChildPagesHeader header;
   std::memcpy(&header, head->data(), sizeof(header));
-  if (header.magic != wire::kAreasMagic || header.version != wire::kRecordingVersion) return found;
-  const uint32_t count = std::min(header.area_count, header.taken);
+  if (header.magic != wire::kChildPagesMagic || header.version != wire::kRecordingVersion)
+    return found;
+  const uint32_t count = std::min(header.page_count, header.taken);
   for (uint32_t number = 0; number < count; ++number) {
-    const auto page = source->view(wire::area_offset(number), sizeof(uint64_t), scratch);
+    const auto page = source->view(wire::child_page_offset(number), sizeof(uint64_t), scratch);
     if (!page.ok()) break;
     uint64_t magic = 0;
     std::memcpy(&magic, page->data(), sizeof(magic));
@@ -79,22 +86,101 @@ std::vector<std::string> areas_in_use(const fs::path& path) {
 }
 
 // Erases the magic number of a child page, so that it is not read again, and frees its space.
-void remove_area(const fs::path& path, uint32_t number) {
+void remove_child_page(const fs::path& path, uint32_t number) {
   const auto file = File::open(path, O_WRONLY);
   if (!file.ok()) return;
   const uint64_t nothing = 0;
-  const uint64_t offset = wire::area_offset(number);
+  const uint64_t offset = wire::child_page_offset(number);
   if (!file->write_at(offset, ByteView(reinterpret_cast<const std::byte*>(&nothing), 8)).ok())
     return;
   static_cast<void>(fallocate(file->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                               static_cast<off_t>(offset),
-                              static_cast<off_t>(wire::kAreaSizeBytes)));
+                              static_cast<off_t>(wire::kChildPageSizeBytes)));
 }
 
 std::string read_boot_id() {
   const auto text = read_file("/proc/sys/kernel/random/boot_id", 4096);
   if (!text.ok()) return "";
   return text->substr(0, text->find('\n'));
+}
+
+constexpr uint64_t kMapsMaxBytes = uint64_t{1} << 28;
+
+// The file of a session that every recording process maps.
+struct PageFile {
+  fs::path path;
+  uint64_t inode = 0;
+};
+
+PageFile page_file_of(const SessionDirectory& session) {
+  std::error_code error;
+  PageFile page{.path = fs::canonical(session.path() / "session", error)};
+  struct stat status{};
+  if (stat(page.path.c_str(), &status) == 0) page.inode = status.st_ino;
+  return page;
+}
+
+// Removes the next word from a line of /proc/PID/maps.
+std::string_view take_word(std::string_view& line) {
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  const std::string_view word = line.substr(0, line.find(' '));
+  line.remove_prefix(word.size());
+  return word;
+}
+
+// Whether the line is a shared, writable mapping of the page. Readers do not map the page. Compares
+// the path or the inode: bind mounts change the path and overlays the inode. A false match only
+// keeps the session as long as that process lives.
+bool is_mapping_of(const PageFile& page, std::string_view line) {
+  take_word(line);  // addresses
+  const std::string_view permissions = take_word(line);
+  take_word(line);  // offset
+  take_word(line);  // device
+  const std::string_view number = take_word(line);
+  if (!permissions.starts_with("rw-s")) return false;
+  uint64_t inode = 0;
+  std::from_chars(number.data(), number.data() + number.size(), inode);
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  return inode == page.inode || line == page.path.native();
+}
+
+bool maps(uint32_t pid, const PageFile& page) {
+  const auto text = read_file(fmt::format("/proc/{}/maps", pid), kMapsMaxBytes);
+  if (!text.ok()) return false;
+  constexpr std::string_view kLineEnd = "/session\n";
+  const std::string_view all = *text;
+  for (size_t at = all.find(kLineEnd); at != std::string_view::npos;
+       at = all.find(kLineEnd, at + 1)) {
+    const size_t begin = all.rfind('\n', at) + 1;  // npos + 1 is the first line
+    if (is_mapping_of(page, all.substr(begin, at + kLineEnd.size() - 1 - begin))) return true;
+  }
+  return false;
+}
+
+bool is_started_for(uint32_t pid, const SessionDirectory& session) {
+  constexpr std::string_view kVariable = "MILLRACE_TRACE_SESSION=";
+  for (const std::string& entry : read_environment(pid)) {
+    std::error_code error;
+    if (entry.starts_with(kVariable) &&
+        fs::equivalent(entry.substr(kVariable.size()), session.path(), error)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool is_watcher(uint32_t pid) {
+  const auto name = read_file(fmt::format("/proc/{}/comm", pid), 4096);
+  return name.ok() && name->substr(0, name->find('\n')) == kWatcherName;
+}
+
+// Reading the mappings of a large process takes long, and most processes of a machine are older
+// than any session. The start time in /proc includes time asleep, the monotonic clock does not: a
+// process may seem younger than it is, never older.
+bool began_before(uint32_t pid, const wire::ClockSample& first) {
+  const uint64_t start_time = read_stat(pid).start_time;
+  const auto ticks_per_second = static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  return start_time != 0 && start_time / ticks_per_second + 1 < first.monotonic_ns / 1'000'000'000;
 }
 
 }  // namespace
@@ -131,10 +217,10 @@ std::vector<std::string> SessionDirectory::recordings() const {
   for (const auto& entry : fs::directory_iterator(path_, error)) {
     if (entry.path().extension() != kRingsEnding) continue;
     const std::string stem = entry.path().stem().string();
-    if (!stem.starts_with(kAreasBeginning)) {
+    if (!stem.starts_with(kChildPagesBeginning)) {
       found.push_back(stem);
-    } else if (stem.find(kAreaMark) == std::string::npos) {
-      for (std::string& area : areas_in_use(entry.path())) found.push_back(std::move(area));
+    } else if (stem.find(kChildPageMark) == std::string::npos) {
+      for (std::string& page : child_pages_in_use(entry.path())) found.push_back(std::move(page));
     }
   }
   std::sort(found.begin(), found.end());
@@ -150,17 +236,18 @@ fs::path SessionDirectory::log_path(const std::string& recording) const {
 }
 
 Result<ByteSource> SessionDirectory::open_rings(const std::string& recording) const {
-  const auto area = area_of(recording);
-  if (!area) return ByteSource::from_file(rings_path(recording).string());
-  return ByteSource::from_piece({.path = rings_path(area->file).string(),
-                                 .offset = wire::area_offset(area->number),
-                                 .size_bytes = wire::kAreaSizeBytes,
+  const auto page = child_page_of(recording);
+  if (!page) return ByteSource::from_file(rings_path(recording).string());
+  return ByteSource::from_piece({.path = rings_path(page->file).string(),
+                                 .offset = wire::child_page_offset(page->number),
+                                 .size_bytes = wire::kChildPageSizeBytes,
                                  .more_path = rings_path(recording).string()});
 }
 
 void SessionDirectory::remove(const std::string& recording) const {
   std::error_code error;
-  if (const auto area = area_of(recording)) remove_area(rings_path(area->file), area->number);
+  if (const auto page = child_page_of(recording))
+    remove_child_page(rings_path(page->file), page->number);
   fs::remove(rings_path(recording), error);
   fs::remove(log_path(recording), error);
 }
@@ -232,6 +319,22 @@ TickMap SessionDirectory::tick_map(const std::vector<wire::ClockSample>& kept,
     map.set_rate(calibrate_counter(page_.counter, kCalibration).scale);
   }
   return map;
+}
+
+std::vector<uint32_t> find_session_users(const SessionDirectory& session) {
+  const PageFile page = page_file_of(session);
+  const auto self = static_cast<uint32_t>(getpid());
+  std::vector<uint32_t> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename();
+    uint32_t pid = 0;
+    const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (wrong != std::errc() || *end != '\0' || pid == self) continue;
+    if (began_before(pid, session.page().first)) continue;
+    if ((maps(pid, page) && !is_watcher(pid)) || is_started_for(pid, session)) found.push_back(pid);
+  }
+  return found;
 }
 
 }  // namespace millrace::trace

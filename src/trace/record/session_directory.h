@@ -1,4 +1,4 @@
-// SessionDirectory: the files of one recording on disk, and which processes still write them.
+// SessionDirectory: the files of one recording on disk, and which processes may still write them.
 #pragma once
 
 #include <filesystem>
@@ -73,5 +73,18 @@ class SessionDirectory {
   std::filesystem::path path_;
   wire::SessionPage page_;
 };
+
+// Processes that may still record into a session, even if they have not started to: their PIDs as
+// this process sees them, without itself and without the watcher of --all, which ends after
+// everything it watches. Checked before a session is removed. REQUIRES: the session belongs to this
+// boot.
+//
+// A forked child creates its recording at its first recorded call, and a program when its libraries
+// are loaded. Before that only /proc shows them: the child has inherited a mapping of the session's
+// page, and the program has the session's path in its environment.
+//
+// Checks every process of the machine, independent of namespaces and of how they were started.
+// Processes that we may not inspect (of another user, or protected from tracing) are not found.
+std::vector<uint32_t> find_session_users(const SessionDirectory& session);
 
 }  // namespace millrace::trace

@@ -153,7 +153,7 @@ Summary summarise(const Trace& trace) {
     return {};
   });
   if (!done.ok()) {
-    summary.problems.push_back("the trace was not read to its end: " + done.error().message());
+    summary.problems.push_back("the trace was not read completely: " + done.error().message());
   }
   summary.files = collector.file_count();
   NotItemised& rest = summary.not_itemised;

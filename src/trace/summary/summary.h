@@ -1,7 +1,7 @@
 // Summary: totals of a trace, the content of `millrace info`.
 //
 // It also names what a trace cannot itemise: I/O through mappings and foreign io_uring rings,
-// programs without events, losses, and parts that could not be read.
+// programs without events, lost events, and what could not be read.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/terminal.h"
 #include "trace/trace.h"
 
 namespace millrace::trace {
@@ -57,6 +58,11 @@ struct Summary {
 
 // Reads all events, on as many threads as there are CPUs.
 Summary summarise(const Trace& trace);
+
+std::string summary_text(const Trace& trace, const Summary& summary, const Terminal& terminal);
+
+// docs/formats/info-json.md.
+std::string summary_json(const Trace& trace, const Summary& summary);
 
 // For example "posix"; "level 9" if this version does not know it.
 std::string level_name(wire::Level level);

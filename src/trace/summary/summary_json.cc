@@ -1,5 +1,5 @@
 #include "base/json_writer.h"
-#include "trace/summary/summary_report.h"
+#include "trace/summary/summary.h"
 
 namespace millrace::trace {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "trace/summary/summary_report.h"
+#include "trace/summary/summary.h"
 #include "trace/summary/untraced.h"
 
 namespace millrace::trace {

@@ -124,19 +124,19 @@ class RecordedSample {
     wire::ProcessPage page;
     wire::Ring ring;
   };
-  void write_areas(const std::string& name, const std::vector<Child>& children) const {
+  void write_child_pages(const std::string& name, const std::vector<Child>& children) const {
     const auto count = static_cast<uint32_t>(children.size());
-    std::string bytes(wire::area_offset(count), '\0');
-    wire::AreasHeader header{};
-    header.magic = wire::kAreasMagic;
+    std::string bytes(wire::child_page_offset(count), '\0');
+    wire::ChildPagesHeader header{};
+    header.magic = wire::kChildPagesMagic;
     header.version = wire::kRecordingVersion;
-    header.area_count = count;
+    header.page_count = count;
     header.taken = count;
     std::memcpy(bytes.data(), &header, sizeof(header));
     for (uint32_t i = 0; i < count; ++i) {
-      char* area = bytes.data() + wire::area_offset(i);
-      std::memcpy(area, &children[i].page, sizeof(wire::ProcessPage));
-      std::memcpy(area + wire::ring_offset(0), &children[i].ring, sizeof(wire::Ring));
+      char* child_page = bytes.data() + wire::child_page_offset(i);
+      std::memcpy(child_page, &children[i].page, sizeof(wire::ProcessPage));
+      std::memcpy(child_page + wire::ring_offset(0), &children[i].ring, sizeof(wire::Ring));
     }
     write(name + ".rings", bytes);
   }

@@ -1,7 +1,7 @@
-// RecordingPart: a recording, or what is not yet packed of it, as a part of a trace.
+// RecordingMember: a recording, or what is not yet packed of it, as a member of a trace.
 //
 // Opening scans all events once to build the tables and the list of blocks. Rings are copied, so
-// that the part does not change while its programs run. Logs are read again for each block.
+// that the member does not change while its programs run. Logs are read again for each block.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "trace/read/part.h"
+#include "trace/read/members.h"
 #include "trace/record/recording_index.h"
 #include "trace/record/session_directory.h"
 
@@ -31,14 +31,14 @@ struct RecordingInput {
   std::vector<std::string> problems;
 };
 
-class RecordingPart final : public Part, private Registry {
+class RecordingMember final : public Member, private Registry {
  public:
   // `consumed` is what a packed file already holds; it is left out.
-  static Result<std::unique_ptr<RecordingPart>> open(
+  static Result<std::unique_ptr<RecordingMember>> open(
       const std::filesystem::path& directory, const std::map<std::string, Consumed>& consumed,
       const std::vector<wire::ClockSample>& clock_samples);
 
-  explicit RecordingPart(RecordingInput input);
+  explicit RecordingMember(RecordingInput input);
 
   const Tables& tables() const override { return tables_; }
   const std::vector<BlockInfo>& blocks() const override { return blocks_; }

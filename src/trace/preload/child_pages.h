@@ -1,4 +1,4 @@
-// Areas: child pages, made before children are forked, for their recordings.
+// ChildPages: pages made before children are forked, for their recordings.
 //
 // A child that finds a free child page needs no system call to start its recording. Creating its
 // own files would take longer than many children live. wire/trace_session.h has the layout.
@@ -11,9 +11,9 @@
 
 namespace millrace::trace {
 
-class Areas {
+class ChildPages {
  public:
-  struct Area {
+  struct Page {
     wire::ProcessPage* page;
     uint32_t file_process;  // in the file's name
     uint64_t file_ticks;
@@ -25,14 +25,14 @@ class Areas {
   void prepare(const char* directory, uint32_t process, uint64_t ticks, const void* in_use);
 
   // Call in a child. False if no page is left.
-  bool take(Area* area);
+  bool take(Page* page);
 
  private:
   void make(const char* directory, uint32_t process, uint64_t ticks, const void* in_use);
 
   // The file's header contains all that a child needs. A child that another thread forks in the
   // meantime sees either the old file or the new one, never a mixture.
-  std::atomic<wire::AreasHeader*> file_{nullptr};
+  std::atomic<wire::ChildPagesHeader*> file_{nullptr};
   std::atomic<uint32_t> forks_{0};
   // Only the thread that set it may access and replace the file.
   std::atomic<bool> preparing_{false};

@@ -1,4 +1,4 @@
-#include "trace/read/parts.h"
+#include "trace/read/members.h"
 
 #include <fmt/ranges.h>
 
@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "trace/read/packed_part.h"
-#include "trace/read/recording_part.h"
+#include "trace/read/packed_file.h"
+#include "trace/read/recording_member.h"
 #include "trace/record/session_directory.h"
 
 namespace millrace::trace {
@@ -17,6 +17,40 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kAttempts = 8;
+
+class PackedMember final : public Member {
+ public:
+  static Result<std::unique_ptr<PackedMember>> open(const std::string& path) {
+    ASSIGN_OR_RETURN(ByteSource source, ByteSource::from_file(path));
+    ASSIGN_OR_RETURN(PackedFile file, PackedFile::open(std::move(source), path));
+    return std::make_unique<PackedMember>(std::move(file));
+  }
+
+  explicit PackedMember(PackedFile file) : file_(std::move(file)) {
+    for (const PackedBlock& block : file_.event_blocks()) {
+      blocks_.push_back({.event_count = block.header.count,
+                         .begin_ns = block.header.begin_ns,
+                         .end_ns = block.header.end_ns,
+                         .process = static_cast<ProcessIndex>(block.header.process)});
+    }
+  }
+
+  const PackedFile& file() const { return file_; }
+
+  const Tables& tables() const override { return file_.tables(); }
+  const std::vector<BlockInfo>& blocks() const override { return blocks_; }
+  const std::vector<std::string>& problems() const override { return file_.problems(); }
+  int64_t origin_wall_ns() const override { return file_.header().origin_wall_ns; }
+  std::vector<std::string> release_names() override { return file_.release_names(); }
+  Status read(size_t block, EventColumns& columns) const override {
+    return file_.read(block, columns);
+  }
+  Result<uint32_t> levels(size_t block) const override { return file_.levels(block); }
+
+ private:
+  PackedFile file_;
+  std::vector<BlockInfo> blocks_;
+};
 
 std::vector<fs::path> sorted_entries(const fs::path& directory) {
   std::vector<fs::path> entries;
@@ -27,15 +61,15 @@ std::vector<fs::path> sorted_entries(const fs::path& directory) {
   return entries;
 }
 
-void open_packed(const std::vector<fs::path>& entries, OpenedParts& opened) {
+void open_packed(const std::vector<fs::path>& entries, OpenedMembers& opened) {
   for (const fs::path& entry : entries) {
     std::error_code error;
     if (entry.extension() != ".mrt" || !fs::is_regular_file(entry, error)) continue;
-    auto part = PackedPart::open(entry.string());
-    if (part.ok()) {
-      opened.parts.push_back(*std::move(part));
+    auto member = PackedMember::open(entry.string());
+    if (member.ok()) {
+      opened.members.push_back(*std::move(member));
     } else {
-      opened.problems.push_back(part.error().message());
+      opened.problems.push_back(member.error().message());
     }
   }
 }
@@ -45,8 +79,8 @@ bool is_packed_from(const PackedFile& file, const SessionEntry& session) {
          is_same_recording(file.tables().sessions.front(), session);
 }
 
-void open_recordings(const std::vector<fs::path>& entries, OpenedParts& opened) {
-  std::vector<std::unique_ptr<Part>> recordings;
+void open_recordings(const std::vector<fs::path>& entries, OpenedMembers& opened) {
+  std::vector<std::unique_ptr<Member>> recordings;
   for (const fs::path& entry : entries) {
     if (!SessionDirectory::is_one(entry)) continue;
     const auto session = SessionDirectory::open(entry);
@@ -58,33 +92,33 @@ void open_recordings(const std::vector<fs::path>& entries, OpenedParts& opened) 
     }
     std::map<std::string, Consumed> consumed;
     std::vector<wire::ClockSample> samples;
-    for (const auto& part : opened.parts) {
-      const auto* packed = dynamic_cast<const PackedPart*>(part.get());
+    for (const auto& member : opened.members) {
+      const auto* packed = dynamic_cast<const PackedMember*>(member.get());
       if (packed == nullptr || !is_packed_from(packed->file(), session->entry())) continue;
       consumed = packed->file().consumed();
       samples = packed->file().clock_samples();
     }
-    auto part = RecordingPart::open(entry, consumed, samples);
-    if (part.ok()) {
-      recordings.push_back(*std::move(part));
+    auto member = RecordingMember::open(entry, consumed, samples);
+    if (member.ok()) {
+      recordings.push_back(*std::move(member));
     } else {
-      opened.problems.push_back(part.error().message());
+      opened.problems.push_back(member.error().message());
     }
   }
-  for (auto& part : recordings) opened.parts.push_back(std::move(part));
+  for (auto& member : recordings) opened.members.push_back(std::move(member));
 }
 
 // A packed file without its end is normal next to the recording that it is made from. Elsewhere
 // something is missing.
-void note_unfinished(OpenedParts& opened) {
-  for (const auto& part : opened.parts) {
-    const auto* packed = dynamic_cast<const PackedPart*>(part.get());
+void note_unfinished(OpenedMembers& opened) {
+  for (const auto& member : opened.members) {
+    const auto* packed = dynamic_cast<const PackedMember*>(member.get());
     if (packed == nullptr || packed->file().has_index()) continue;
     // A packer that has committed nothing has not consumed anything either.
     if (packed->file().is_packed_recording() && packed->file().blocks().empty()) continue;
     const bool has_recording =
-        std::any_of(opened.parts.begin(), opened.parts.end(), [&](const auto& other) {
-          return dynamic_cast<const RecordingPart*>(other.get()) != nullptr &&
+        std::any_of(opened.members.begin(), opened.members.end(), [&](const auto& other) {
+          return dynamic_cast<const RecordingMember*>(other.get()) != nullptr &&
                  is_packed_from(packed->file(), other->tables().sessions.front());
         });
     if (!has_recording) opened.problems.push_back(packed->file().unfinished());
@@ -103,7 +137,7 @@ uint64_t packed_bytes(const fs::path& path) {
   return total;
 }
 
-Result<OpenedParts> open_once(const std::string& path) {
+Result<OpenedMembers> open_once(const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
@@ -112,17 +146,17 @@ Result<OpenedParts> open_once(const std::string& path) {
                 "wrote",
                 path);
   }
-  OpenedParts opened;
+  OpenedMembers opened;
   if (!fs::is_directory(status)) {
-    ASSIGN_OR_RETURN(auto part, PackedPart::open(path));
-    opened.parts.push_back(std::move(part));
+    ASSIGN_OR_RETURN(auto member, PackedMember::open(path));
+    opened.members.push_back(std::move(member));
     note_unfinished(opened);
     return opened;
   }
   if (fs::directory_iterator(path, error); error) {
     return fail_os(error.value(), "cannot list the directory").within(path);
   }
-  // The path may be a session's directory; its packed part is next to it.
+  // The path may be a session's directory; its packed member is next to it.
   const bool is_session = SessionDirectory::is_one(path);
   const fs::path session = fs::path(path).lexically_normal();
   const fs::path own = session.has_filename() ? session : session.parent_path();
@@ -131,7 +165,7 @@ Result<OpenedParts> open_once(const std::string& path) {
   open_packed(entries, opened);
   open_recordings(entries, opened);
   note_unfinished(opened);
-  if (opened.parts.empty() && opened.problems.empty()) {
+  if (opened.members.empty() && opened.problems.empty()) {
     return fail(Errc::kNotFound, "{}: contains no trace: neither *.mrt files nor recordings", path);
   }
   return opened;
@@ -139,7 +173,7 @@ Result<OpenedParts> open_once(const std::string& path) {
 
 }  // namespace
 
-Result<OpenedParts> open_parts(const std::string& path) {
+Result<OpenedMembers> open_members(const std::string& path) {
   // A packer may move events from a recording to its file while we read them. The file has then
   // grown, and both are read again.
   for (int attempt = 1;; ++attempt) {
@@ -149,18 +183,18 @@ Result<OpenedParts> open_parts(const std::string& path) {
   }
 }
 
-Result<OpenedParts> open_parts(const std::vector<std::string>& paths) {
-  OpenedParts all;
+Result<OpenedMembers> open_members(const std::vector<std::string>& paths) {
+  OpenedMembers all;
   for (const std::string& path : paths) {
-    auto opened = open_parts(path);
+    auto opened = open_members(path);
     if (!opened.ok()) {
       all.problems.push_back(opened.error().message());
       continue;
     }
-    for (auto& part : opened->parts) all.parts.push_back(std::move(part));
+    for (auto& member : opened->members) all.members.push_back(std::move(member));
     for (auto& problem : opened->problems) all.problems.push_back(std::move(problem));
   }
-  if (!all.parts.empty()) return all;
+  if (!all.members.empty()) return all;
   if (all.problems.empty()) return fail(Errc::kInvalidArgument, "no trace is given");
   return fail(Errc::kNotFound, "{}", fmt::join(all.problems, "; "));
 }
@@ -181,7 +215,7 @@ std::vector<std::string> without_repeats(const std::vector<std::string>& paths) 
     const fs::path place = canonical(path);
     const bool is_session = SessionDirectory::is_one(place);
     const bool is_packed = place.extension() == ".mrt" && fs::is_regular_file(place, error);
-    // Opening a session's directory also reads its packed part, which is next to it.
+    // Opening a session's directory also reads its packed member, which is next to it.
     const fs::path session = place.parent_path() / place.stem();
     const bool is_in_another =
         ((is_session || is_packed) && directories.contains(place.parent_path())) ||

@@ -1,9 +1,8 @@
-#include "trace/read/recording_part.h"
+#include "trace/read/recording_member.h"
 
 #include <algorithm>
 
 #include "trace/pack/block_codec.h"
-#include "trace/pack/chunk_groups.h"
 
 namespace millrace::trace {
 namespace {
@@ -62,7 +61,7 @@ struct Survey {
 
 }  // namespace
 
-RecordingPart::RecordingPart(RecordingInput input)
+RecordingMember::RecordingMember(RecordingInput input)
     : input_(std::move(input)), index_(*this, std::move(input_.names)) {
   tables_.sessions.push_back(input_.session);
   // The two tags of regions that began elsewhere. Registered first, so that reading finds them.
@@ -85,7 +84,7 @@ RecordingPart::RecordingPart(RecordingInput input)
   }
 }
 
-NameIndex RecordingPart::add_name(std::string_view name) {
+NameIndex RecordingMember::add_name(std::string_view name) {
   if (name.empty()) return NameIndex{};
   const auto next = static_cast<NameIndex>(tables_.names.size());
   const auto [found, is_new] = name_index_.try_emplace(std::string(name), next);
@@ -93,17 +92,17 @@ NameIndex RecordingPart::add_name(std::string_view name) {
   return found->second;
 }
 
-ProcessIndex RecordingPart::add_process(const ProcessEntry& entry) {
+ProcessIndex RecordingMember::add_process(const ProcessEntry& entry) {
   tables_.processes.push_back(entry);
   return static_cast<ProcessIndex>(tables_.processes.size() - 1);
 }
 
-ThreadIndex RecordingPart::add_thread(const Thread& thread) {
+ThreadIndex RecordingMember::add_thread(const Thread& thread) {
   tables_.threads.push_back(thread);
   return static_cast<ThreadIndex>(tables_.threads.size() - 1);
 }
 
-void RecordingPart::join_recordings() {
+void RecordingMember::join_recordings() {
   std::map<std::string, wire::ProcessPage> pages;
   for (const OpenedRecording& opened : input_.recordings) {
     pages.emplace(opened.name, opened.recording.page());
@@ -115,7 +114,7 @@ void RecordingPart::join_recordings() {
       [&](const OpenedRecording& opened) { return !index_.is_joined(opened.name); });
 }
 
-void RecordingPart::survey(size_t recording) {
+void RecordingMember::survey(size_t recording) {
   const OpenedRecording& opened = input_.recordings[recording];
   for (const std::string& problem : opened.recording.problems()) {
     input_.problems.push_back(
@@ -133,7 +132,7 @@ void RecordingPart::survey(size_t recording) {
   add_losses(opened);
 }
 
-void RecordingPart::survey_chunks(size_t recording, size_t first, size_t count) {
+void RecordingMember::survey_chunks(size_t recording, size_t first, size_t count) {
   const OpenedRecording& opened = input_.recordings[recording];
   const wire::ProcessPage& page = opened.recording.page();
   std::map<uint32_t, Survey> surveys;
@@ -174,7 +173,7 @@ void RecordingPart::survey_chunks(size_t recording, size_t first, size_t count) 
   }
 }
 
-void RecordingPart::add_losses(const OpenedRecording& opened) {
+void RecordingMember::add_losses(const OpenedRecording& opened) {
   const wire::ProcessPage& page = opened.recording.page();
   if (page.lost.events == 0 && page.lost.names == 0) return;
   tables_.losses.push_back({.process = index_.process(page, page.pid, opened.name, input_.ticks),
@@ -185,7 +184,7 @@ void RecordingPart::add_losses(const OpenedRecording& opened) {
                             .error = static_cast<int>(page.lost.error)});
 }
 
-Status RecordingPart::read(size_t block, EventColumns& columns) const {
+Status RecordingMember::read(size_t block, EventColumns& columns) const {
   const BlockSource& source = sources_[block];
   const OpenedRecording& opened = input_.recordings[source.recording];
   clear(columns);
@@ -211,7 +210,7 @@ Status RecordingPart::read(size_t block, EventColumns& columns) const {
               input_.session.directory, opened.name);
 }
 
-Result<std::unique_ptr<RecordingPart>> RecordingPart::open(
+Result<std::unique_ptr<RecordingMember>> RecordingMember::open(
     const std::filesystem::path& directory, const std::map<std::string, Consumed>& consumed,
     const std::vector<wire::ClockSample>& clock_samples) {
   ASSIGN_OR_RETURN(const SessionDirectory session, SessionDirectory::open(directory));
@@ -247,7 +246,7 @@ Result<std::unique_ptr<RecordingPart>> RecordingPart::open(
   entry.clock.last = ticks.samples().back();
   const auto session_known = consumed.find("session");
   const bool losses_known = session_known != consumed.end() && session_known->second.done;
-  return std::make_unique<RecordingPart>(
+  return std::make_unique<RecordingMember>(
       RecordingInput{.session = std::move(entry),
                      .session_lost = losses_known ? wire::LossCounters{} : session.page().lost,
                      .names = *std::move(names),
