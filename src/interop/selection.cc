@@ -115,10 +115,6 @@ void keep_wanted(const EventFilter& filter, trace::EventColumns& columns) {
     if (filter.wants(event_at(columns, row))) rows.push_back(row);
   }
   if (rows.size() == columns.size_events()) return;
-  const auto keep = [&rows](auto& column) {
-    for (size_t i = 0; i < rows.size(); ++i) column[i] = column[rows[i]];
-    column.resize(rows.size());
-  };
   if (!columns.tag_begin.empty()) {
     std::vector<uint32_t> begins = {0};
     std::vector<trace::RegionTag> tags;
@@ -130,19 +126,11 @@ void keep_wanted(const EventFilter& filter, trace::EventColumns& columns) {
     columns.tag_begin = std::move(begins);
     columns.tags = std::move(tags);
   }
-  keep(columns.begin_ns);
-  keep(columns.duration_ns);
-  keep(columns.call);
-  keep(columns.file);
-  keep(columns.offset);
-  keep(columns.size);
-  keep(columns.result);
-  keep(columns.error);
-  keep(columns.thread);
-  keep(columns.detail);
-  keep(columns.other_file);
-  keep(columns.other_offset);
-  keep(columns.flags);
+  trace::for_each_column([&](auto member) {
+    auto& column = columns.*member;
+    for (size_t i = 0; i < rows.size(); ++i) column[i] = column[rows[i]];
+    column.resize(rows.size());
+  });
 }
 
 bool EventFilter::wants_level(uint32_t level) const {

@@ -1,6 +1,6 @@
 // trace: the events of a job, how they are stored on disk, and how to read them.
 //
-// A trace is a directory, or one file of it. It contains packed files (*.mrt,
+// A trace is a directory, or one file of it. It contains packed traces (*.mrt,
 // docs/formats/trace.md) and recordings that are not packed yet (docs/formats/recording.md). Trace
 // reads both as one, and aligns the clocks of their hosts. Reading is lazy: tables when opening,
 // then one block of events at a time, so a trace may be larger than memory.
@@ -128,7 +128,7 @@ class Trace {
   std::unique_ptr<State> state_;
 };
 
-// Writes one packed file. Tables may grow at any time before finish(); a name, process or thread
+// Writes one packed trace. Tables may grow at any time before finish(); a name, process or thread
 // must be added before an event uses it. Without finish(), the file is readable up to its last
 // block.
 class TraceWriter {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kFilesShown = 5;
 constexpr size_t kWorkersShown = 8;
-constexpr int kPackedLooks = 2;  // looks in which a new packed file must become readable
+constexpr int kPackedLooks = 2;  // looks in which a new packed trace must become readable
 
 // Fails if the directory contains files but no trace.
 Status check_directory(const fs::path& path) {
@@ -210,7 +210,7 @@ void JobWatch::follow(SessionFollower follower) {
                     std::make_unique<Session>(Session{.follower = std::move(follower)}));
 }
 
-// A packed file belongs to a session that is followed, or to one that appeared and was removed
+// A packed trace belongs to a session that is followed, or to one that appeared and was removed
 // between two looks.
 void JobWatch::find_packed() {
   for (auto& [file, looks_left] : packed_files_) {
@@ -220,7 +220,7 @@ void JobWatch::find_packed() {
   }
 }
 
-// Returns false if the next look will know more, because the packed file or its session has only
+// Returns false if the next look will know more, because the packed trace or its session has only
 // just been created.
 bool JobWatch::settle_packed(const fs::path& file, bool is_last_try) {
   fs::path usual = file;
@@ -337,7 +337,7 @@ void JobWatch::describe_sessions(Snapshot& snapshot) {
   }
   snapshot.hosts = hosts.size();
   snapshot.ranks = ranks.size();
-  // A packed file whose session was not seen yet belongs to a job that is running or starting.
+  // A packed trace whose session was not seen yet belongs to a job that is running or starting.
   const bool has_unsettled = std::any_of(packed_files_.begin(), packed_files_.end(),
                                          [](const auto& file) { return file.second > 0; });
   if (has_running || (has_unsettled && !sessions_.empty())) {
@@ -415,7 +415,7 @@ void JobWatch::describe_files(Snapshot& snapshot) {
     if (session->is_past) continue;
     std::vector<std::pair<uint32_t, FileActivity>> busiest(session->files.begin(),
                                                            session->files.end());
-    // Twice as many: a file may have one name in the recording and another in the packed file.
+    // Twice as many: a file may have one name in the recording and another in the packed trace.
     keep_greatest(busiest, 2 * kFilesShown, [&](const auto& each) {
       const FileActivity& file = each.second;
       return std::tuple(file.read_bytes + file.written_bytes, file.busy_ns, file.count);

@@ -105,8 +105,8 @@ std::vector<RecordingTail::RingCopy> RecordingTail::copy_rings(const ByteSource&
     copy.chunk.header = *before;
     copy.chunk.header.ring = ring;
     if (goes_on && copy.first_slot > 0) {
-      copy.chunk.header.process = known->second.place.pid;
-      copy.chunk.header.thread = known->second.place.tid;
+      copy.chunk.header.process = known->second.thread.pid;
+      copy.chunk.header.thread = known->second.thread.tid;
     }
     copies.push_back(std::move(copy));
   }
@@ -142,7 +142,7 @@ void RecordingTail::read(const ByteSource& rings, const OpenLog& open_log, bool 
     if (copy.chunk.header.sequence < state.sequence) continue;  // it was delivered from the log
     if (copy.chunk.header.sequence > state.sequence) {
       // The rings in between could not be written out and were counted as lost.
-      state = {.sequence = copy.chunk.header.sequence, .place = {}, .delivered = {}};
+      state = {.sequence = copy.chunk.header.sequence, .thread = {}, .delivered = {}};
     }
     deliver(copy.chunk, state, visit);
   }
@@ -218,36 +218,36 @@ void RecordingTail::deliver_logged(Chunk chunk, const Visit& visit) {
   const uint64_t sequence = chunk.header.sequence;
   RingState& state = rings_[chunk.header.ring];
   if (sequence < state.sequence) return;
-  if (sequence > state.sequence) state = {.sequence = sequence, .place = {}, .delivered = {}};
+  if (sequence > state.sequence) state = {.sequence = sequence, .thread = {}, .delivered = {}};
   const size_t seen = std::min(state.slots, chunk.slots.size());
   if (seen > 0) {
-    chunk.header.process = state.place.pid;
-    chunk.header.thread = state.place.tid;
+    chunk.header.process = state.thread.pid;
+    chunk.header.thread = state.thread.tid;
     chunk.slots.erase(chunk.slots.begin(), chunk.slots.begin() + static_cast<ptrdiff_t>(seen));
   }
   deliver(chunk, state, visit);
   remember({log_offset_, std::move(state.delivered)});
-  state = {.sequence = sequence + 1, .place = {}, .delivered = {}};
+  state = {.sequence = sequence + 1, .thread = {}, .delivered = {}};
 }
 
 // Without a visitor, the events are only marked as seen.
 void RecordingTail::deliver(const Chunk& chunk, RingState& state, const Visit& visit) {
   state.slots += chunk.slots.size();
-  state.place = {chunk.header.process, chunk.header.thread};
+  state.thread = {chunk.header.process, chunk.header.thread};
   for (const TraceSlot& slot : chunk.slots) {
     if (slot.context.tag != wire::SlotTag::kContext) continue;
-    state.place = {slot.context.process, slot.context.thread};
+    state.thread = {slot.context.process, slot.context.thread};
   }
   if (!visit) return;
   uint64_t* count = nullptr;
   HostThread counted;
-  trace::visit_events(chunk, [&](std::span<const TraceSlot> slots, HostThread place) {
-    if (count == nullptr || place != counted) {
-      count = &state.delivered[{place.pid, place.tid}];
-      counted = place;
+  trace::visit_events(chunk, [&](std::span<const TraceSlot> slots, HostThread thread) {
+    if (count == nullptr || thread != counted) {
+      count = &state.delivered[{thread.pid, thread.tid}];
+      counted = thread;
     }
     ++*count;
-    visit(slots, place);
+    visit(slots, thread);
   });
 }
 
@@ -277,7 +277,7 @@ void RecordingTail::settle(const trace::Consumed& consumed) {
   log_offset_ = consumed.log_bytes;
   for (const auto& [ring, sequence] : consumed.next_sequence) {
     RingState& state = rings_[ring];
-    if (state.sequence < sequence) state = {.sequence = sequence, .place = {}, .delivered = {}};
+    if (state.sequence < sequence) state = {.sequence = sequence, .thread = {}, .delivered = {}};
   }
 }
 

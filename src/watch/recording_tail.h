@@ -4,7 +4,7 @@
 // the previous read ended. So a look costs what is new, not what there is. It writes nothing and
 // takes no lock; the process does not notice.
 //
-// A packer may remove the log while it is followed. What it removed is in its packed file:
+// A packer may remove the log while it is followed. What it removed is in its packed trace:
 // is_behind() is then true, and delivered_before() returns which of the packed events were already
 // delivered.
 #pragma once
@@ -47,14 +47,14 @@ class RecordingTail {
   // The packer is ahead of the reader. read() continues after settle().
   bool is_behind() const { return is_behind_; }
 
-  // Whether a packed file that contains `consumed` has events that were not delivered.
+  // Whether a packed trace that contains `consumed` has events that were not delivered.
   bool is_missing_some_of(const trace::Consumed& consumed) const {
     return consumed.done || consumed.log_bytes > log_offset_;
   }
-  // Of the events in the next blocks of the packed file, how many were already delivered, by
+  // Of the events in the next blocks of the packed trace, how many were already delivered, by
   // thread. They are the first ones of each thread.
   Counts delivered_before(const trace::Consumed& consumed) const;
-  // Marks everything in the packed file as delivered.
+  // Marks everything in the packed trace as delivered.
   void settle(const trace::Consumed& consumed);
 
   std::vector<std::string> take_problems() { return std::exchange(problems_, {}); }
@@ -64,7 +64,7 @@ class RecordingTail {
   struct RingState {
     uint64_t sequence = 0;
     size_t slots = 0;
-    trace::HostThread place;  // thread of the next event
+    trace::HostThread thread;  // thread of the next event
     Counts delivered;
   };
   struct RingCopy {

@@ -48,9 +48,9 @@ class RecordingTailTest : public testing::Test {
     std::vector<uint64_t> begins;
     const ByteSource source(bytes_of(file));
     tail_.read(source, open_log(), is_over,
-               [&](std::span<const wire::TraceSlot> slots, trace::HostThread place) {
+               [&](std::span<const wire::TraceSlot> slots, trace::HostThread thread) {
                  begins.push_back((slots[0].record.begin_ticks - RecordedSample::kFirstTicks) / 2);
-                 places_.push_back(place.tid);
+                 threads_.push_back(thread.tid);
                });
     return begins;
   }
@@ -80,7 +80,7 @@ class RecordingTailTest : public testing::Test {
   std::string log_;
   uint64_t next_ = 0;
   RecordingTail tail_;
-  std::vector<uint32_t> places_;
+  std::vector<uint32_t> threads_;
 };
 
 TEST_F(RecordingTailTest, DeliversEachEventOnce) {
@@ -140,7 +140,7 @@ TEST_F(RecordingTailTest, RemembersTheCurrentThreadAcrossLooks) {
   look();
   add_reads(rings_[0], 2);
   EXPECT_EQ(look(), numbers(1, 3));
-  EXPECT_THAT(places_, ElementsAre(42, 77, 77));
+  EXPECT_THAT(threads_, ElementsAre(42, 77, 77));
 }
 
 TEST_F(RecordingTailTest, SkipLeavesOutEarlierEvents) {

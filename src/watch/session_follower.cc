@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kBatchEvents = 4096;
 constexpr size_t kNobody = ~size_t{0};
 
-// The highest bit marks names of the packed file. Names of the recording never reach it: their
+// The highest bit marks names of the packed trace. Names of the recording never reach it: their
 // table would be 16 GiB.
 constexpr uint32_t kPackedName = 0x8000'0000;
 
@@ -31,8 +31,8 @@ struct RecordedNames {
   static NameIndex origin_tid() { return {}; }
 };
 struct RecordedThreads {
-  trace::ThreadIndex operator()(trace::HostThread place) const {
-    return trace::ThreadIndex{place.tid};
+  trace::ThreadIndex operator()(trace::HostThread thread) const {
+    return trace::ThreadIndex{thread.tid};
   }
 };
 
@@ -74,19 +74,10 @@ void copy_event(const EventColumns& from, size_t event, uint32_t tid, EventColum
     const auto number = static_cast<uint32_t>(name);
     return NameIndex{number == 0 ? 0 : number | kPackedName};
   };
-  to.begin_ns.push_back(from.begin_ns[event]);
-  to.duration_ns.push_back(from.duration_ns[event]);
-  to.call.push_back(from.call[event]);
-  to.file.push_back(packed_name(from.file[event]));
-  to.offset.push_back(from.offset[event]);
-  to.size.push_back(from.size[event]);
-  to.result.push_back(from.result[event]);
-  to.error.push_back(from.error[event]);
-  to.thread.push_back(trace::ThreadIndex{tid});
-  to.detail.push_back(from.detail[event]);
-  to.other_file.push_back(packed_name(from.other_file[event]));
-  to.other_offset.push_back(from.other_offset[event]);
-  to.flags.push_back(from.flags[event]);
+  trace::for_each_column([&](auto column) { (to.*column).push_back((from.*column)[event]); });
+  to.file.back() = packed_name(to.file.back());
+  to.other_file.back() = packed_name(to.other_file.back());
+  to.thread.back() = trace::ThreadIndex{tid};
 }
 
 }  // namespace
@@ -123,7 +114,7 @@ Result<SessionFollower> SessionFollower::open(const fs::path& directory, Start s
 
 Result<SessionFollower> SessionFollower::open_packed(const fs::path& file) {
   ASSIGN_OR_RETURN(trace::ByteSource source, trace::ByteSource::from_file(file.string()));
-  ASSIGN_OR_RETURN(const auto packed, trace::PackedFile::open(std::move(source), file.string()));
+  ASSIGN_OR_RETURN(const auto packed, trace::PackedTrace::open(std::move(source), file.string()));
   if (!packed.is_packed_recording() || packed.tables().sessions.empty()) {
     return fail(Errc::kNotFound, "{}: contains no recorded session", file.string());
   }
@@ -141,7 +132,7 @@ SessionFollower::SessionFollower(trace::SessionDirectory session, Start start, f
 
 void SessionFollower::look(const Visit& visit) {
   if (is_removed_) return;
-  // Before the recording is read, so that the packed file is not ahead of the log on the first
+  // Before the recording is read, so that the packed trace is not ahead of the log on the first
   // look.
   if (is_first_look_) find_packed();
   is_removed_ = !reopen();
@@ -208,7 +199,7 @@ size_t SessionFollower::add_process(const std::string& recording) {
 
 void SessionFollower::find_processes() {
   for (Tail& tail : tails_) tail.is_seen = false;
-  for (const std::string& recording : session_.recordings()) {
+  for (const std::string& recording : session_.process_recordings()) {
     const auto known = by_recording_.find(recording);
     const size_t process = known == by_recording_.end() ? add_process(recording) : known->second;
     tails_[process].is_seen = true;
@@ -294,7 +285,7 @@ Result<std::unique_ptr<trace::ByteSource>> SessionFollower::open_log(
     const std::string& recording) const {
   auto log = trace::ByteSource::from_file(session_.log_path(recording).string());
   // A packer removes the page first. Without the page, the log may be gone and the copied rings may
-  // be holes; all of it is then in the packed file.
+  // be holes; all of it is then in the packed trace.
   if (const auto page = session_.read_process(recording); !page.ok()) {
     return fail(Errc::kNotFound, "{}", page.error().message());
   }
@@ -325,8 +316,8 @@ void SessionFollower::read_tail(size_t process, const trace::TickMap& ticks, con
     RecordedThreads threads;
     trace::EventAppender appender(ticks, names, threads, batch.columns());
     tail.tail.read(*rings, open_log, is_over,
-                   [&](std::span<const wire::TraceSlot> slots, trace::HostThread place) {
-                     appender.append(slots, place);
+                   [&](std::span<const wire::TraceSlot> slots, trace::HostThread thread) {
+                     appender.append(slots, thread);
                      batch.flush_if_full();
                    });
   }
@@ -343,7 +334,7 @@ void SessionFollower::find_packed() {
   if (!fs::exists(packed_path_, error)) return;
   auto source = trace::ByteSource::from_file(packed_path_.string());
   if (!source.ok()) return;
-  auto file = trace::PackedFile::open(*std::move(source), packed_path_.string());
+  auto file = trace::PackedTrace::open(*std::move(source), packed_path_.string());
   if (!file.ok() || !file->is_packed_recording()) return;  // just created, or not ours
   const auto& sessions = file->tables().sessions;
   if (sessions.empty() || !is_same_recording(sessions.front(), entry_)) return;
@@ -375,7 +366,7 @@ void SessionFollower::read_packed(const Visit& visit) {
   }
 }
 
-// Finds the recordings of which the packed file has events that were not delivered.
+// Finds the recordings of which the packed trace has events that were not delivered.
 void SessionFollower::plan_packed() {
   for (const trace::ProcessEntry& entry : packed_->tables().processes) {
     const bool is_new = !by_recording_.contains(entry.recording) &&
@@ -432,7 +423,7 @@ void SessionFollower::take_block(size_t block, const Visit& visit) {
   }
 }
 
-// The session is gone. What is not in the packed file was removed by someone else.
+// The session is gone. What is not in the packed trace was removed by someone else.
 void SessionFollower::end_removed() {
   size_t unread = 0;
   for (size_t i = 0; i < tails_.size(); ++i) {

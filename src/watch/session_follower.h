@@ -16,7 +16,7 @@
 
 #include "base/result.h"
 #include "trace/read/columns.h"
-#include "trace/read/packed_file.h"
+#include "trace/read/packed_trace.h"
 #include "trace/read/tick_map.h"
 #include "trace/record/session_directory.h"
 #include "watch/recording_tail.h"
@@ -115,7 +115,7 @@ class SessionFollower {
   std::map<std::string, size_t> by_recording_;
   std::map<std::string, size_t> inside_of_;  // outside recording -> process index of its inside one
   std::filesystem::path packed_path_;
-  std::optional<trace::PackedFile> packed_;
+  std::optional<trace::PackedTrace> packed_;
   size_t packed_blocks_read_ = 0;
   std::set<std::string> packed_before_;     // recordings packed and removed before the first look
   std::optional<trace::ByteSource> names_;  // kept open: still read when the session is gone

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/crc32c.h"
-#include "trace/read/packed_file.h"
+#include "trace/read/packed_trace.h"
 
 namespace {
 
@@ -42,7 +42,7 @@ void make_checksums_right(std::string& bytes) {
 }
 
 void read_all(const std::string& bytes) {
-  const auto file = trace::PackedFile::open(trace::ByteSource(bytes_of(bytes)), "fuzz");
+  const auto file = trace::PackedTrace::open(trace::ByteSource(bytes_of(bytes)), "fuzz");
   if (!file.ok()) return;
   trace::EventColumns columns;
   for (size_t i = 0; i < file->event_blocks().size(); ++i) {

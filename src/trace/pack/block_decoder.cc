@@ -10,19 +10,7 @@ namespace millrace::trace {
 namespace {
 
 void resize(EventColumns& columns, size_t count) {
-  columns.begin_ns.resize(count);
-  columns.duration_ns.resize(count);
-  columns.call.resize(count);
-  columns.file.resize(count);
-  columns.offset.resize(count);
-  columns.size.resize(count);
-  columns.result.resize(count);
-  columns.error.resize(count);
-  columns.thread.resize(count);
-  columns.detail.resize(count);
-  columns.other_file.resize(count);
-  columns.other_offset.resize(count);
-  columns.flags.resize(count);
+  for_each_column([&](auto column) { (columns.*column).resize(count); });
   columns.tag_begin.clear();
   columns.tags.clear();
 }

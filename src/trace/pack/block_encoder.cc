@@ -329,17 +329,15 @@ void BlockEncoder::State::put_tags(const EventColumns& columns, EventRun run, By
 
 Status check_columns(const EventColumns& columns) {
   const size_t count = columns.size_events();
-  const size_t lengths[] = {
-      columns.duration_ns.size(), columns.call.size(),         columns.file.size(),
-      columns.offset.size(),      columns.size.size(),         columns.result.size(),
-      columns.error.size(),       columns.thread.size(),       columns.detail.size(),
-      columns.other_file.size(),  columns.other_offset.size(), columns.flags.size()};
-  for (const size_t length : lengths) {
-    if (length != count) {
-      return fail(Errc::kInvalidArgument,
-                  "a column has {} entries for {} events; fill every column", length, count);
+  Status filled;
+  for_each_column([&](auto column) {
+    const size_t length = (columns.*column).size();
+    if (filled.ok() && length != count) {
+      filled = fail(Errc::kInvalidArgument,
+                    "a column has {} entries for {} events; fill every column", length, count);
     }
-  }
+  });
+  RETURN_IF_ERROR(filled);
   if (columns.tag_begin.empty()) return {};
   const bool fits = columns.tag_begin.size() == count + 1 &&
                     std::is_sorted(columns.tag_begin.begin(), columns.tag_begin.end()) &&

@@ -34,7 +34,7 @@ Result<PackedWriter> PackedWriter::create(File file, int64_t origin_wall_ns, uin
   return writer;
 }
 
-PackedWriter PackedWriter::resume(File file, const PackedFile& before) {
+PackedWriter PackedWriter::resume(File file, const PackedTrace& before) {
   PackedWriter writer(std::move(file));
   writer.size_bytes_ = before.size_bytes();
   writer.blocks_ = before.blocks();

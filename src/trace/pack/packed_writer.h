@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "trace/pack/block_codec.h"
 #include "trace/pack/compression.h"
-#include "trace/read/packed_file.h"
+#include "trace/read/packed_trace.h"
 #include "trace/read/tables.h"
 
 namespace millrace::trace {
@@ -24,7 +24,7 @@ class PackedWriter {
   static Result<PackedWriter> create(File file, int64_t origin_wall_ns, uint32_t flags);
 
   // Continues a file at its end, with its tables.
-  static PackedWriter resume(File file, const PackedFile& before);
+  static PackedWriter resume(File file, const PackedTrace& before);
 
   const Tables& tables() const { return tables_; }
   uint64_t size_bytes() const { return size_bytes_; }

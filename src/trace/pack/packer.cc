@@ -110,7 +110,7 @@ fs::path Packer::default_output(const fs::path& session_directory) {
     if (fs::file_size(path, error) == 0) return path;
     auto source = ByteSource::from_file(path.string());
     if (!source.ok()) continue;
-    const auto file = PackedFile::open(*std::move(source), path.string());
+    const auto file = PackedTrace::open(*std::move(source), path.string());
     if (file.ok() && file->is_packed_recording() &&
         (file->tables().sessions.empty() ||
          is_same_recording(file->tables().sessions.front(), session->entry()))) {
@@ -152,8 +152,8 @@ Status Packer::State::begin() {
     index.emplace(*this, *std::move(names));
   } else {
     ASSIGN_OR_RETURN(ByteSource source, ByteSource::from_file(output.string()));
-    ASSIGN_OR_RETURN(const PackedFile before,
-                     PackedFile::open(std::move(source), "the packed file"));
+    ASSIGN_OR_RETURN(const PackedTrace before,
+                     PackedTrace::open(std::move(source), "the packed trace"));
     const auto& sessions = before.tables().sessions;
     if (!before.is_packed_recording() ||
         (!sessions.empty() && !is_same_recording(sessions.front(), session.entry()))) {
@@ -172,8 +172,9 @@ Status Packer::State::begin() {
   return {};
 }
 
-// The packed file must belong to the owner of the recording. Otherwise root would take it away from
-// its user, and in a directory that others may write to, someone could have created the file first.
+// The packed trace must belong to the owner of the recording. Otherwise root would take it away
+// from its user, and in a directory that others may write to, someone could have created the file
+// first.
 Status Packer::State::check_owner(const File& file) const {
   struct stat recorded{};
   struct stat packed{};
@@ -198,7 +199,7 @@ Result<PackOutcome> Packer::State::run(bool at_end) {
   PackOutcome outcome;
   changes.clear();
   pending_count = 0;
-  const std::vector<std::string> recordings = session.recordings();
+  const std::vector<std::string> recordings = session.process_recordings();
   Status status;
   try {
     status = pack(recordings, at_end, outcome);
@@ -334,10 +335,10 @@ Status Packer::State::pack_group(const ProcessRecording& recording, const std::s
   if (chunks.size() < group.count) chunks.resize(group.count);
   for (size_t i = 0; i < group.count; ++i) {
     RETURN_IF_ERROR(recording.read_chunk(recording.chunks()[group.first + i], chunks[i]));
-    visit_events(chunks[i], [&](std::span<const wire::TraceSlot>, HostThread place) {
-      if (!pids.empty() && place.pid == last_pid) return;
-      pids.insert(place.pid);
-      last_pid = place.pid;
+    visit_events(chunks[i], [&](std::span<const wire::TraceSlot>, HostThread thread) {
+      if (!pids.empty() && thread.pid == last_pid) return;
+      pids.insert(thread.pid);
+      last_pid = thread.pid;
     });
   }
   for (const uint32_t pid : pids) {
@@ -349,8 +350,8 @@ Status Packer::State::pack_group(const ProcessRecording& recording, const std::s
     RegisteringThreads threads(*index, block.process);
     EventAppender appender(ticks, names, threads, block.columns);
     for (const Chunk& chunk : std::span(chunks).first(group.count)) {
-      visit_events(chunk, [&](std::span<const wire::TraceSlot> slots, HostThread place) {
-        if (place.pid == pid) appender.append(slots, place);
+      visit_events(chunk, [&](std::span<const wire::TraceSlot> slots, HostThread thread) {
+        if (thread.pid == pid) appender.append(slots, thread);
       });
     }
     appender.finish();
@@ -473,7 +474,7 @@ void Packer::State::remove_packed(PackOutcome& outcome) {
   }
   // Listed only now, after all possible writers have ended: everything they left is here.
   bool anything_left = !outcome.running.empty();
-  for (const std::string& name : session.recordings()) {
+  for (const std::string& name : session.process_recordings()) {
     if (!consumed[name].done) {
       anything_left = true;
       continue;

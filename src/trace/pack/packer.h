@@ -1,13 +1,13 @@
-// Packer: turns the recording of a session into a packed file, while its programs run or later.
+// Packer: turns the recording of a session into a packed trace, while its programs run or later.
 //
 // May be run repeatedly. pack_available() packs the part of the logs that will not change any more,
 // and frees its space. finish() packs everything of processes that have ended, and deletes their
-// files. A commit makes each step durable in the packed file before any part of the recording is
+// files. A commit makes each step durable in the packed trace before any part of the recording is
 // deleted. Whenever packing stops, the file and the recording together hold every event exactly
 // once, and another packer can continue. If the disk is full, nothing is deleted and the recording
 // stays readable.
 //
-// Not thread-safe. A lock on the packed file keeps other packers out.
+// Not thread-safe. A lock on the packed trace keeps other packers out.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct RunningProcess {
 
 struct PackOutcome {
   uint64_t events = 0;        // that this call packed
-  uint64_t packed_bytes = 0;  // current size of the packed file
+  uint64_t packed_bytes = 0;  // current size of the packed trace
   // Processes that are still recording or, if there are none, that may still start.
   std::vector<RunningProcess> running;
   std::vector<std::string> problems;  // what could not be read, like Trace::problems()

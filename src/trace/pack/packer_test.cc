@@ -12,7 +12,7 @@
 #include <csignal>
 
 #include "base/temporary_directory.h"
-#include "trace/read/packed_file.h"
+#include "trace/read/packed_trace.h"
 #include "trace/record/session_directory.h"
 #include "trace/testing/recorded_sample.h"
 #include "trace/trace.h"
@@ -140,7 +140,7 @@ TEST_F(PackerTest, APackedFileCanBeReadWhileItsPackerWrites) {
   Packer packer = open();
   auto source = ByteSource::from_file(output_.string());
   ASSERT_TRUE(source.ok());
-  auto file = PackedFile::open(*std::move(source), "t");
+  auto file = PackedTrace::open(*std::move(source), "t");
   ASSERT_TRUE(file.ok()) << file.error().message();
   EXPECT_THAT(file->event_blocks(), IsEmpty());
 
@@ -182,7 +182,7 @@ TEST_F(PackerTest, FilesLeftAfterTheCommitAreNotReadAgain) {
   EXPECT_EQ(all_begins(), before);
 }
 
-// Stopped at any byte of the packed file: what is not committed is read from the recording.
+// Stopped at any byte of the packed trace: what is not committed is read from the recording.
 TEST_F(PackerTest, APackerStoppedAnywhereLosesAndRepeatsNothing) {
   sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 1, 42, 90'000'000, 10)},
                         {ring(0, 0, 42, 1000, 100)});

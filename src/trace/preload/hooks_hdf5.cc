@@ -93,16 +93,16 @@ void record_transfer(Call call, NameId name, const Span& span, const Hdf5::Exten
          {span.begin, span.end, static_cast<int64_t>(extent.bytes)});
 }
 
-// H5Dread and H5Dwrite.
-template <typename Function, typename Body>
-int on_transfer(Foreign<Function>& real, const void* caller, Call call,
-                const Hdf5::Selection& selection, Body body) {
+// A transfer of one dataset. `extent_of(library)` measures it after a successful call.
+template <typename Function, typename Body, typename ExtentOf>
+int on_transfer(Foreign<Function>& real, const void* caller, Call call, Id dataset, Body body,
+                ExtentOf extent_of) {
   Function* function = real.get(caller);
   if (function == nullptr) return kHdf5Failure;
   if (!recording(Level::kHdf5)) return body(function);
   const Hdf5 library(caller);
   const int errno_before = errno;
-  const Hdf5::Names names = library.names_of(selection.dataset);
+  const Hdf5::Names names = library.names_of(dataset);
   errno = errno_before;
   if (ignored(names.file)) return body(function);
   Span span{.begin = now()};
@@ -110,7 +110,7 @@ int on_transfer(Foreign<Function>& real, const void* caller, Call call,
   span.end = now();
   const int saved_errno = errno;
   if (status >= 0) {
-    record_transfer(call, names.name, span, library.extent_of(selection));
+    record_transfer(call, names.name, span, extent_of(library));
   } else {
     record({.call = call, .file = names.name}, {span.begin, span.end, status, saved_errno});
   }
@@ -118,28 +118,22 @@ int on_transfer(Foreign<Function>& real, const void* caller, Call call,
   return status;
 }
 
-// One chunk as stored in the file. `size` is called after the call.
-template <typename Function, typename Body, typename Size>
-int on_chunk(Foreign<Function>& real, const void* caller, Call call, Id dataset, Body body,
-             Size size) {
-  Function* function = real.get(caller);
-  if (function == nullptr) return kHdf5Failure;
-  if (!recording(Level::kHdf5)) return body(function);
-  const int errno_before = errno;
-  const Hdf5::Names names = Hdf5(caller).names_of(dataset);
-  errno = errno_before;
-  if (ignored(names.file)) return body(function);
-  Span span{.begin = now()};
-  const int status = body(function);
-  span.end = now();
-  const int saved_errno = errno;
-  if (status >= 0) {
-    record_transfer(call, names.name, span, {.bytes = size()});
-  } else {
-    record({.call = call, .file = names.name}, {span.begin, span.end, status, saved_errno});
-  }
-  errno = saved_errno;
-  return status;
+// H5Dread and H5Dwrite.
+template <typename Function, typename Body>
+int on_selection(Foreign<Function>& real, const void* caller, Call call,
+                 const Hdf5::Selection& selection, Body body) {
+  return on_transfer(real, caller, call, selection.dataset, body,
+                     [&](const Hdf5& library) { return library.extent_of(selection); });
+}
+
+// All versions of H5Dread_chunk: one chunk as stored in the file.
+template <typename Function, typename... Rest>
+int on_read_chunk(Foreign<Function>& real, const void* caller, Id dataset, Id transfer,
+                  const uint64_t* offset, Rest... rest) {
+  return on_transfer(
+      real, caller, Call::kH5DreadChunk, dataset,
+      [&](Function* function) { return function(dataset, transfer, offset, rest...); },
+      [&](const Hdf5& library) { return Hdf5::Extent{library.chunk_size(dataset, offset)}; });
 }
 
 // H5Dread_multi and H5Dwrite_multi: one event under the first dataset; `detail` is their count.
@@ -246,7 +240,7 @@ int H5Dclose(Id dataset) {
 
 int H5Dread(Id dataset, Id type, Id memory_space, Id file_space, Id transfer, void* data) {
   static constinit Foreign<decltype(H5Dread)> real{"H5Dread"};
-  return on_transfer(
+  return on_selection(
       real, __builtin_return_address(0), Call::kH5Dread,
       {.dataset = dataset, .type = type, .memory_space = memory_space, .file_space = file_space},
       [&](auto* function) {
@@ -256,7 +250,7 @@ int H5Dread(Id dataset, Id type, Id memory_space, Id file_space, Id transfer, vo
 
 int H5Dwrite(Id dataset, Id type, Id memory_space, Id file_space, Id transfer, const void* data) {
   static constinit Foreign<decltype(H5Dwrite)> real{"H5Dwrite"};
-  return on_transfer(
+  return on_selection(
       real, __builtin_return_address(0), Call::kH5Dwrite,
       {.dataset = dataset, .type = type, .memory_space = memory_space, .file_space = file_space},
       [&](auto* function) {
@@ -273,38 +267,27 @@ int H5Dflush(Id dataset) {
 int H5Dwrite_chunk(Id dataset, Id transfer, uint32_t filters, const uint64_t* offset, size_t size,
                    const void* data) {
   static constinit Foreign<decltype(H5Dwrite_chunk)> real{"H5Dwrite_chunk"};
-  return on_chunk(
+  return on_transfer(
       real, __builtin_return_address(0), Call::kH5DwriteChunk, dataset,
       [&](auto* function) { return function(dataset, transfer, filters, offset, size, data); },
-      [&] { return uint64_t{size}; });
+      [&](const Hdf5&) { return Hdf5::Extent{size}; });
 }
 
 int H5Dread_chunk(Id dataset, Id transfer, const uint64_t* offset, uint32_t* filters, void* data) {
   static constinit Foreign<decltype(H5Dread_chunk)> real{"H5Dread_chunk"};
-  const void* caller = __builtin_return_address(0);
-  return on_chunk(
-      real, caller, Call::kH5DreadChunk, dataset,
-      [&](auto* function) { return function(dataset, transfer, offset, filters, data); },
-      [&] { return Hdf5(caller).chunk_size(dataset, offset); });
+  return on_read_chunk(real, __builtin_return_address(0), dataset, transfer, offset, filters, data);
 }
 
 int H5Dread_chunk1(Id dataset, Id transfer, const uint64_t* offset, uint32_t* filters, void* data) {
   static constinit Foreign<decltype(H5Dread_chunk1)> real{"H5Dread_chunk1"};
-  const void* caller = __builtin_return_address(0);
-  return on_chunk(
-      real, caller, Call::kH5DreadChunk, dataset,
-      [&](auto* function) { return function(dataset, transfer, offset, filters, data); },
-      [&] { return Hdf5(caller).chunk_size(dataset, offset); });
+  return on_read_chunk(real, __builtin_return_address(0), dataset, transfer, offset, filters, data);
 }
 
 int H5Dread_chunk2(Id dataset, Id transfer, const uint64_t* offset, uint32_t* filters, void* data,
                    size_t* size) {
   static constinit Foreign<decltype(H5Dread_chunk2)> real{"H5Dread_chunk2"};
-  const void* caller = __builtin_return_address(0);
-  return on_chunk(
-      real, caller, Call::kH5DreadChunk, dataset,
-      [&](auto* function) { return function(dataset, transfer, offset, filters, data, size); },
-      [&] { return Hdf5(caller).chunk_size(dataset, offset); });
+  return on_read_chunk(real, __builtin_return_address(0), dataset, transfer, offset, filters, data,
+                       size);
 }
 
 int H5Dread_multi(size_t count, Id* datasets, Id* types, Id* memory_spaces, Id* file_spaces,

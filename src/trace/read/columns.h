@@ -47,21 +47,27 @@ struct EventColumns {
   size_t size_events() const { return begin_ns.size(); }
 };
 
+// Calls visit(&EventColumns::begin_ns) and so on: for each column with one entry per event.
+template <typename Visit>
+void for_each_column(Visit visit) {
+  visit(&EventColumns::begin_ns);
+  visit(&EventColumns::duration_ns);
+  visit(&EventColumns::call);
+  visit(&EventColumns::file);
+  visit(&EventColumns::offset);
+  visit(&EventColumns::size);
+  visit(&EventColumns::result);
+  visit(&EventColumns::error);
+  visit(&EventColumns::thread);
+  visit(&EventColumns::detail);
+  visit(&EventColumns::other_file);
+  visit(&EventColumns::other_offset);
+  visit(&EventColumns::flags);
+}
+
 // Clears all columns but keeps their memory.
 inline void clear(EventColumns& columns) {
-  columns.begin_ns.clear();
-  columns.duration_ns.clear();
-  columns.call.clear();
-  columns.file.clear();
-  columns.offset.clear();
-  columns.size.clear();
-  columns.result.clear();
-  columns.error.clear();
-  columns.thread.clear();
-  columns.detail.clear();
-  columns.other_file.clear();
-  columns.other_offset.clear();
-  columns.flags.clear();
+  for_each_column([&](auto column) { (columns.*column).clear(); });
   columns.tag_begin.clear();
   columns.tags.clear();
 }

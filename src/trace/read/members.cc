@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "trace/read/packed_file.h"
+#include "trace/read/packed_trace.h"
 #include "trace/read/recording_member.h"
 #include "trace/record/session_directory.h"
 
@@ -22,11 +22,11 @@ class PackedMember final : public Member {
  public:
   static Result<std::unique_ptr<PackedMember>> open(const std::string& path) {
     ASSIGN_OR_RETURN(ByteSource source, ByteSource::from_file(path));
-    ASSIGN_OR_RETURN(PackedFile file, PackedFile::open(std::move(source), path));
+    ASSIGN_OR_RETURN(PackedTrace file, PackedTrace::open(std::move(source), path));
     return std::make_unique<PackedMember>(std::move(file));
   }
 
-  explicit PackedMember(PackedFile file) : file_(std::move(file)) {
+  explicit PackedMember(PackedTrace file) : file_(std::move(file)) {
     for (const PackedBlock& block : file_.event_blocks()) {
       blocks_.push_back({.event_count = block.header.count,
                          .begin_ns = block.header.begin_ns,
@@ -35,7 +35,7 @@ class PackedMember final : public Member {
     }
   }
 
-  const PackedFile& file() const { return file_; }
+  const PackedTrace& file() const { return file_; }
 
   const Tables& tables() const override { return file_.tables(); }
   const std::vector<BlockInfo>& blocks() const override { return blocks_; }
@@ -48,7 +48,7 @@ class PackedMember final : public Member {
   Result<uint32_t> levels(size_t block) const override { return file_.levels(block); }
 
  private:
-  PackedFile file_;
+  PackedTrace file_;
   std::vector<BlockInfo> blocks_;
 };
 
@@ -74,7 +74,7 @@ void open_packed(const std::vector<fs::path>& entries, OpenedMembers& opened) {
   }
 }
 
-bool is_packed_from(const PackedFile& file, const SessionEntry& session) {
+bool is_packed_from(const PackedTrace& file, const SessionEntry& session) {
   return file.is_packed_recording() && !file.tables().sessions.empty() &&
          is_same_recording(file.tables().sessions.front(), session);
 }
@@ -108,7 +108,7 @@ void open_recordings(const std::vector<fs::path>& entries, OpenedMembers& opened
   for (auto& member : recordings) opened.members.push_back(std::move(member));
 }
 
-// A packed file without its end is normal next to the recording that it is made from. Elsewhere
+// A packed trace without its end is normal next to the recording that it is made from. Elsewhere
 // something is missing.
 void note_unfinished(OpenedMembers& opened) {
   for (const auto& member : opened.members) {

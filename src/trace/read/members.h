@@ -1,6 +1,6 @@
 // Members: finds the members of a trace at a path, and opens them.
 //
-// A member is one packed file or one recording, with its own indices and times. The trace merges
+// A member is one packed trace or one recording, with its own indices and times. The trace merges
 // the tables of its members and maps their clocks onto a common one.
 #pragma once
 

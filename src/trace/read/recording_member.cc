@@ -38,8 +38,8 @@ class KnownThreads {
   KnownThreads(const RecordingIndex& index, ProcessIndex process)
       : index_(index), process_(process) {}
 
-  ThreadIndex operator()(HostThread place) {
-    const ThreadIndex* found = index_.find_thread(process_, place.tid);
+  ThreadIndex operator()(HostThread thread) {
+    const ThreadIndex* found = index_.find_thread(process_, thread.tid);
     complete_ = complete_ && found != nullptr;
     return found == nullptr ? ThreadIndex{} : *found;
   }
@@ -147,13 +147,13 @@ void RecordingMember::survey_chunks(size_t recording, size_t first, size_t count
       continue;
     }
     RegisteringNames names(index_);
-    broken += visit_events(chunk, [&](std::span<const wire::TraceSlot> slots, HostThread place) {
+    broken += visit_events(chunk, [&](std::span<const wire::TraceSlot> slots, HostThread thread) {
       clear(columns);
       RegisteringThreads threads(index_,
-                                 index_.process(page, place.pid, opened.name, input_.ticks));
+                                 index_.process(page, thread.pid, opened.name, input_.ticks));
       EventAppender appender(input_.ticks, names, threads, columns);
-      appender.append(slots, place);
-      Survey& survey = surveys[place.pid];
+      appender.append(slots, thread);
+      Survey& survey = surveys[thread.pid];
       ++survey.events;
       survey.levels |= level_bit(columns.call[0]);
       survey.begin_ns = std::min(survey.begin_ns, columns.begin_ns[0]);
@@ -196,8 +196,8 @@ Status RecordingMember::read(size_t block, EventColumns& columns) const {
   for (size_t i = source.first_chunk; i < source.first_chunk + source.chunk_count; ++i) {
     RETURN_IF_ERROR(opened.recording.read_chunk(opened.recording.chunks()[i], chunk)
                         .within(fmt::format("{}/{}.log", input_.session.directory, opened.name)));
-    visit_events(chunk, [&](std::span<const wire::TraceSlot> slots, HostThread place) {
-      if (place.pid == source.pid) appender.append(slots, place);
+    visit_events(chunk, [&](std::span<const wire::TraceSlot> slots, HostThread thread) {
+      if (thread.pid == source.pid) appender.append(slots, thread);
     });
   }
   appender.finish();
@@ -217,7 +217,7 @@ Result<std::unique_ptr<RecordingMember>> RecordingMember::open(
   std::vector<OpenedRecording> recordings;
   std::vector<wire::ProcessPage> pages;
   std::vector<std::string> problems;
-  for (const std::string& name : session.recordings()) {
+  for (const std::string& name : session.process_recordings()) {
     const auto known = consumed.find(name);
     const Consumed before = known == consumed.end() ? Consumed{} : known->second;
     if (before.done) continue;

@@ -33,7 +33,7 @@ struct RecordingInput {
 
 class RecordingMember final : public Member, private Registry {
  public:
-  // `consumed` is what a packed file already holds; it is left out.
+  // `consumed` is what a packed trace already holds; it is left out.
   static Result<std::unique_ptr<RecordingMember>> open(
       const std::filesystem::path& directory, const std::map<std::string, Consumed>& consumed,
       const std::vector<wire::ClockSample>& clock_samples);

@@ -62,7 +62,7 @@ struct Tables {
   std::vector<LostEvents> losses;
 };
 
-// How much of one process's recording a packed file contains.
+// How much of one process's recording a packed trace contains.
 struct Consumed {
   uint64_t log_bytes = 0;
   bool done = false;                           // everything: log, rings and losses

@@ -266,7 +266,7 @@ void read_session_losses(const std::filesystem::path& session, LaunchOutcome& ou
   if (!directory.ok()) return;
   outcome.lost_events += directory->page().lost.events;
   outcome.lost_processes += directory->page().lost_processes;
-  for (const std::string& recording : directory->recordings()) {
+  for (const std::string& recording : directory->process_recordings()) {
     const auto page = directory->read_process(recording);
     if (page.ok()) outcome.lost_events += page->lost.events;
   }

@@ -32,7 +32,7 @@ inline bool is_extension(const wire::TraceSlot& slot) {
 template <typename Visit>
 uint64_t visit_events(const Chunk& chunk, Visit visit) {
   constexpr uint16_t kTagMin = 0xff00;
-  HostThread place{chunk.header.process, chunk.header.thread};
+  HostThread thread{chunk.header.process, chunk.header.thread};
   uint64_t broken = 0;
   const std::span<const wire::TraceSlot> slots = chunk.slots;
   for (size_t i = 0; i < slots.size();) {
@@ -41,14 +41,14 @@ uint64_t visit_events(const Chunk& chunk, Visit visit) {
     size_t length = 1;
     if (call >= kTagMin) {
       if (slot.context.tag == wire::SlotTag::kContext) {
-        place = {slot.context.process, slot.context.thread};
+        thread = {slot.context.process, slot.context.thread};
       }
     } else if (call != 0) {
       length = slot.record.slots;
       bool whole = length >= 1 && length <= slots.size() - i;
       for (size_t k = 1; whole && k < length; ++k) whole = is_extension(slots[i + k]);
       if (whole) {
-        visit(slots.subspan(i, length), place);
+        visit(slots.subspan(i, length), thread);
       } else {
         ++broken;
         length = 1;
@@ -67,7 +67,7 @@ class EventAppender {
   EventAppender(const TickMap& ticks, Names& names, Threads& threads, EventColumns& columns)
       : ticks_(ticks), names_(names), threads_(threads), columns_(columns) {}
 
-  void append(std::span<const wire::TraceSlot> slots, HostThread place) {
+  void append(std::span<const wire::TraceSlot> slots, HostThread thread) {
     const wire::TraceRecord& record = slots[0].record;
     uint64_t duration = record.duration_ticks;
     uint64_t size = record.size;
@@ -111,7 +111,7 @@ class EventAppender {
     columns_.file.push_back(names_(record.file));
     columns_.offset.push_back(record.offset);
     columns_.error.push_back(error);
-    columns_.thread.push_back(threads_(place));
+    columns_.thread.push_back(threads_(thread));
     columns_.detail.push_back(detail);
     columns_.other_file.push_back(other_file);
     columns_.other_offset.push_back(other_offset);

@@ -1,7 +1,7 @@
 // RecordingIndex: maps the names, processes and threads of one recording to indices of a trace's
 // tables.
 //
-// Registers new ones with a `Registry`: the writer of a packed file, or tables in memory. The
+// Registers new ones with a `Registry`: the writer of a packed trace, or tables in memory. The
 // find_* functions only look up, and may be called from several threads.
 #pragma once
 
@@ -43,7 +43,7 @@ class RecordingIndex {
   RecordingIndex(Registry& registry, ByteSource names)
       : registry_(registry), names_source_(std::move(names)) {}
 
-  // Takes over what a packed file already has of this recording.
+  // Takes over what a packed trace already has of this recording.
   void remember(const Tables& tables);
 
   // Events of these inside recordings are attributed to the process of their outside recording.
@@ -99,10 +99,10 @@ class RegisteringThreads {
  public:
   RegisteringThreads(RecordingIndex& index, ProcessIndex process)
       : index_(index), process_(process) {}
-  ThreadIndex operator()(HostThread place) {
-    if (!known_ || place.tid != last_tid_) {
-      last_index_ = index_.thread(process_, place.tid);
-      last_tid_ = place.tid;
+  ThreadIndex operator()(HostThread thread) {
+    if (!known_ || thread.tid != last_tid_) {
+      last_index_ = index_.thread(process_, thread.tid);
+      last_tid_ = thread.tid;
       known_ = true;
     }
     return last_index_;

@@ -211,7 +211,7 @@ bool SessionDirectory::is_of_this_boot() const {
   return !boot_id.empty() && boot_id == this_host().boot_id;
 }
 
-std::vector<std::string> SessionDirectory::recordings() const {
+std::vector<std::string> SessionDirectory::process_recordings() const {
   std::vector<std::string> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(path_, error)) {

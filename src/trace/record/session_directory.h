@@ -40,9 +40,9 @@ class SessionDirectory {
   SessionEntry entry() const { return session_entry(page_, path_.filename().string()); }
   bool is_of_this_boot() const;
 
-  // The file names of its processes without suffix, sorted. A process in a child page has its
-  // parent's file name, '@' and the number of the page. Reads the directory on each call.
-  std::vector<std::string> recordings() const;
+  // The file names of its process recordings without suffix, sorted. A process in a child page has
+  // its parent's file name, '@' and the number of the page. Reads the directory on each call.
+  std::vector<std::string> process_recordings() const;
 
   std::filesystem::path rings_path(const std::string& recording) const;
   std::filesystem::path log_path(const std::string& recording) const;

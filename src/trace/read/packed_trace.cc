@@ -1,4 +1,4 @@
-#include "trace/read/packed_file.h"
+#include "trace/read/packed_trace.h"
 
 #include <algorithm>
 #include <cstring>
@@ -40,8 +40,8 @@ uint64_t end_of(const PackedBlock& block) {
 
 }  // namespace
 
-Result<PackedFile> PackedFile::open(ByteSource source, std::string name) {
-  PackedFile file(std::move(source), std::move(name));
+Result<PackedTrace> PackedTrace::open(ByteSource source, std::string name) {
+  PackedTrace file(std::move(source), std::move(name));
   RETURN_IF_ERROR(file.read_header().within(file.name_));
   file.has_index_ = file.read_index();
   if (!file.has_index_) file.scan(sizeof(TraceFileHeader));
@@ -49,7 +49,7 @@ Result<PackedFile> PackedFile::open(ByteSource source, std::string name) {
   return file;
 }
 
-Status PackedFile::read_header() {
+Status PackedTrace::read_header() {
   std::vector<std::byte> scratch;
   const auto bytes = source_.view(0, sizeof(TraceFileHeader), scratch);
   if (!bytes.ok()) {
@@ -71,7 +71,7 @@ Status PackedFile::read_header() {
   return {};
 }
 
-Result<PackedBlock> PackedFile::block_at(uint64_t offset) const {
+Result<PackedBlock> PackedTrace::block_at(uint64_t offset) const {
   std::vector<std::byte> scratch;
   ASSIGN_OR_RETURN(const ByteView bytes, source_.view(offset, sizeof(TraceBlockHeader), scratch));
   PackedBlock block{.offset = offset};
@@ -86,7 +86,7 @@ Result<PackedBlock> PackedFile::block_at(uint64_t offset) const {
   return block;
 }
 
-bool PackedFile::read_index() {
+bool PackedTrace::read_index() {
   std::vector<std::byte> scratch;
   const uint64_t size = source_.size_bytes();
   if (size < sizeof(TraceFileHeader) + sizeof(TraceTrailer)) return false;
@@ -109,7 +109,7 @@ bool PackedFile::read_index() {
   return false;
 }
 
-Status PackedFile::take_index(const PackedBlock& index) {
+Status PackedTrace::take_index(const PackedBlock& index) {
   ASSIGN_OR_RETURN(const auto bytes, payload(index));
   ByteReader in(bytes);
   uint64_t least_offset = sizeof(TraceFileHeader);
@@ -126,7 +126,7 @@ Status PackedFile::take_index(const PackedBlock& index) {
   return {};
 }
 
-void PackedFile::scan(uint64_t from_offset) {
+void PackedTrace::scan(uint64_t from_offset) {
   uint64_t offset = from_offset;
   while (offset < source_.size_bytes()) {
     const auto block = block_at(offset);
@@ -148,7 +148,7 @@ void PackedFile::scan(uint64_t from_offset) {
 }
 
 // The first valid block header at or after an offset, to continue after damage.
-uint64_t PackedFile::find_block(uint64_t from_offset) const {
+uint64_t PackedTrace::find_block(uint64_t from_offset) const {
   std::vector<std::byte> scratch;
   const uint32_t magic = wire::kTraceBlockMagic;
   uint64_t offset = from_offset;
@@ -172,7 +172,7 @@ uint64_t PackedFile::find_block(uint64_t from_offset) const {
 
 // Drops blocks that no commit covers: a packer was stopped while writing them, and their events are
 // still in the recording.
-void PackedFile::keep_committed() {
+void PackedTrace::keep_committed() {
   std::vector<PackedBlock> kept;
   size_t first_pending = 0;
   for (size_t i = 0; i < blocks_.size(); ++i) {
@@ -200,7 +200,7 @@ void PackedFile::keep_committed() {
   blocks_ = std::move(kept);
 }
 
-void PackedFile::take_blocks() {
+void PackedTrace::take_blocks() {
   if (is_packed_recording()) keep_committed();
   for (const PackedBlock& block : blocks_) {
     if (block.header.kind == TraceBlockKind::kEvents) {
@@ -228,7 +228,7 @@ void PackedFile::take_blocks() {
   });
 }
 
-Status PackedFile::read_on() {
+Status PackedTrace::read_on() {
   RETURN_IF_ERROR(source_.look_again());
   std::vector<PackedBlock> before = std::exchange(blocks_, {});
   // An incomplete block at the end is not damage here.
@@ -241,7 +241,7 @@ Status PackedFile::read_on() {
   return {};
 }
 
-Status PackedFile::take_table(const PackedBlock& block) {
+Status PackedTrace::take_table(const PackedBlock& block) {
   const uint32_t count = block.header.count;
   ASSIGN_OR_RETURN(const auto bytes, payload(block));
   switch (block.header.kind) {
@@ -267,7 +267,7 @@ Status PackedFile::take_table(const PackedBlock& block) {
   return {};  // a kind of a later version, which old readers may skip
 }
 
-Result<std::vector<std::byte>> PackedFile::payload(const PackedBlock& block) const {
+Result<std::vector<std::byte>> PackedTrace::payload(const PackedBlock& block) const {
   std::vector<std::byte> scratch;
   ASSIGN_OR_RETURN(const ByteView packed, source_.view(block.offset + sizeof(TraceBlockHeader),
                                                        block.header.payload_bytes, scratch));
@@ -283,7 +283,7 @@ Result<std::vector<std::byte>> PackedFile::payload(const PackedBlock& block) con
   return raw;
 }
 
-Status PackedFile::check_references(const EventColumns& columns) const {
+Status PackedTrace::check_references(const EventColumns& columns) const {
   const auto check = [](const auto& column, size_t limit, const char* what) -> Status {
     uint32_t greatest = 0;
     for (const auto value : column) greatest = std::max(greatest, static_cast<uint32_t>(value));
@@ -302,7 +302,7 @@ Status PackedFile::check_references(const EventColumns& columns) const {
 }
 
 // Returns a view of memory that the thread reuses for the next block.
-Result<ByteView> PackedFile::checked_body(const PackedBlock& block) const {
+Result<ByteView> PackedTrace::checked_body(const PackedBlock& block) const {
   thread_local std::vector<std::byte> scratch;
   const size_t head = sizeof(TraceBlockHeader);
   ASSIGN_OR_RETURN(const ByteView bytes,
@@ -315,12 +315,12 @@ Result<ByteView> PackedFile::checked_body(const PackedBlock& block) const {
   return body;
 }
 
-Error PackedFile::lost(const PackedBlock& block, const Error& error) const {
+Error PackedTrace::lost(const PackedBlock& block, const Error& error) const {
   return fail(Errc::kCorrupt, "{}: the {} events at byte {} are lost: {}", name_,
               block.header.count, block.offset, error.message());
 }
 
-Status PackedFile::read(size_t event_block, EventColumns& columns) const {
+Status PackedTrace::read(size_t event_block, EventColumns& columns) const {
   thread_local BlockDecoder decoder;
   const PackedBlock& block = event_blocks_[event_block];
   const auto read_it = [&]() -> Status {
@@ -333,7 +333,7 @@ Status PackedFile::read(size_t event_block, EventColumns& columns) const {
   return {};
 }
 
-Result<uint32_t> PackedFile::levels(size_t event_block) const {
+Result<uint32_t> PackedTrace::levels(size_t event_block) const {
   const PackedBlock& block = event_blocks_[event_block];
   const auto body = checked_body(block);
   if (!body.ok()) return lost(block, body.error());

@@ -1,4 +1,4 @@
-// PackedFile: reads one *.mrt file. docs/formats/trace.md.
+// PackedTrace: reads one *.mrt file. docs/formats/trace.md.
 //
 // Opening reads the tables and the list of blocks: from the index if there is one, else block by
 // block. Damage does not end the reading: problems() reports what cannot be read, and reading goes
@@ -22,11 +22,11 @@ struct PackedBlock {
   wire::TraceBlockHeader header{};
 };
 
-class PackedFile {
+class PackedTrace {
  public:
   // Fails if the bytes are not a trace file of a version that this build reads. Every message
   // begins with `name`.
-  static Result<PackedFile> open(ByteSource source, std::string name);
+  static Result<PackedTrace> open(ByteSource source, std::string name);
 
   const Tables& tables() const { return tables_; }
   const std::vector<PackedBlock>& event_blocks() const { return event_blocks_; }
@@ -61,7 +61,7 @@ class PackedFile {
   Result<uint32_t> levels(size_t event_block) const;
 
  private:
-  PackedFile(ByteSource source, std::string name)
+  PackedTrace(ByteSource source, std::string name)
       : source_(std::move(source)), name_(std::move(name)) {}
 
   Status read_header();

@@ -1,4 +1,4 @@
-#include "trace/read/packed_file.h"
+#include "trace/read/packed_trace.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ using testing::IsEmpty;
 using testing::Not;
 
 // A small file of three event blocks, and the sum of their events' begins.
-class PackedFileTest : public testing::Test {
+class PackedTraceTest : public testing::Test {
  protected:
   void SetUp() override {
     const std::string path = (directory_->path() / "t.mrt").string();
@@ -46,7 +46,7 @@ class PackedFileTest : public testing::Test {
 
   static Reading read(std::string_view bytes) {
     Reading reading;
-    const auto file = PackedFile::open(ByteSource(bytes_of(bytes)), "t");
+    const auto file = PackedTrace::open(ByteSource(bytes_of(bytes)), "t");
     if (!file.ok()) {
       reading.has_problems = true;
       return reading;
@@ -70,14 +70,14 @@ class PackedFileTest : public testing::Test {
   std::string bytes_;
 };
 
-TEST_F(PackedFileTest, AnIntactFileIsReadWithoutProblems) {
+TEST_F(PackedTraceTest, AnIntactFileIsReadWithoutProblems) {
   const Reading reading = read(bytes_);
   EXPECT_TRUE(reading.opened);
   EXPECT_EQ(reading.events, 120u);
   EXPECT_FALSE(reading.has_problems);
 }
 
-TEST_F(PackedFileTest, EveryFlippedBitIsDetectedAndNothingWrongIsRead) {
+TEST_F(PackedTraceTest, EveryFlippedBitIsDetectedAndNothingWrongIsRead) {
   const Reading whole = read(bytes_);
   const uint64_t block_sum = whole.sum / 3;
   for (size_t bit = 0; bit < bytes_.size() * 8; ++bit) {
@@ -89,7 +89,7 @@ TEST_F(PackedFileTest, EveryFlippedBitIsDetectedAndNothingWrongIsRead) {
   }
 }
 
-TEST_F(PackedFileTest, AFileCutAnywhereIsReadUpToTheCut) {
+TEST_F(PackedTraceTest, AFileCutAnywhereIsReadUpToTheCut) {
   uint64_t events_before = 0;
   for (size_t length = 0; length < bytes_.size(); ++length) {
     const Reading reading = read(std::string_view(bytes_).substr(0, length));
@@ -100,24 +100,24 @@ TEST_F(PackedFileTest, AFileCutAnywhereIsReadUpToTheCut) {
   EXPECT_EQ(events_before, 120u);
 }
 
-TEST_F(PackedFileTest, BlocksAfterDamageAreFound) {
-  const auto whole = PackedFile::open(ByteSource(bytes_of(bytes_)), "t");
+TEST_F(PackedTraceTest, BlocksAfterDamageAreFound) {
+  const auto whole = PackedTrace::open(ByteSource(bytes_of(bytes_)), "t");
   const PackedBlock second = whole->event_blocks()[1];
   std::string damaged = bytes_.substr(0, bytes_.size() - 24);  // without the trailer
   for (size_t i = 0; i < sizeof(wire::TraceBlockHeader); ++i) damaged[second.offset + i] = '\x55';
-  const auto file = PackedFile::open(ByteSource(bytes_of(damaged)), "t");
+  const auto file = PackedTrace::open(ByteSource(bytes_of(damaged)), "t");
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(file->event_blocks().size(), 2u);
   EXPECT_THAT(file->problems().front(), HasSubstr("t: the block at byte"));
 }
 
-TEST_F(PackedFileTest, AnotherVersionIsRefusedWithAdvice) {
+TEST_F(PackedTraceTest, AnotherVersionIsRefusedWithAdvice) {
   wire::TraceFileHeader header;
   std::memcpy(&header, bytes_.data(), sizeof(header));
   header.version = 9;
   header.crc32c = crc32c(std::as_bytes(std::span(&header, 1)).first(60));
   std::memcpy(bytes_.data(), &header, sizeof(header));
-  const auto file = PackedFile::open(ByteSource(bytes_of(bytes_)), "old.mrt");
+  const auto file = PackedTrace::open(ByteSource(bytes_of(bytes_)), "old.mrt");
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.error().message(),
             "old.mrt: was written in version 9; this build reads 1. Use the "
@@ -128,7 +128,7 @@ TEST_F(PackedFileTest, AnotherVersionIsRefusedWithAdvice) {
 TEST(PackedFileGolden, ThisBuildReadsAFileWrittenFromTheFormatsPage) {
   auto source = ByteSource::from_file("tests/golden/trace.mrt");
   ASSERT_TRUE(source.ok()) << source.error().message();
-  const auto file = PackedFile::open(*std::move(source), "trace.mrt");
+  const auto file = PackedTrace::open(*std::move(source), "trace.mrt");
   ASSERT_TRUE(file.ok()) << file.error().message();
   EXPECT_THAT(file->problems(), IsEmpty());
   EventColumns columns;
@@ -149,8 +149,8 @@ TEST(PackedFileGolden, ThisBuildReadsAFileWrittenFromTheFormatsPage) {
 }
 
 // Payloads with correct checksums and wrong contents, as in a hostile file.
-TEST_F(PackedFileTest, WrongPayloadsWithCorrectChecksumsNeverCrash) {
-  const auto whole = PackedFile::open(ByteSource(bytes_of(bytes_)), "t");
+TEST_F(PackedTraceTest, WrongPayloadsWithCorrectChecksumsNeverCrash) {
+  const auto whole = PackedTrace::open(ByteSource(bytes_of(bytes_)), "t");
   const PackedBlock block = whole->event_blocks()[0];
   const size_t start = block.offset + sizeof(wire::TraceBlockHeader);
   const std::string payload = bytes_.substr(start, block.header.payload_bytes);
