@@ -5,6 +5,10 @@
 // reads both as one, and aligns the clocks of their hosts. Reading is lazy: tables when opening,
 // then one block of events at a time, so a trace may be larger than memory.
 //
+// preload/ is the recorder, and all/ records system calls from outside. record/ launches a command
+// and knows the files of a recording. pack/ writes packed traces, read/ opens traces, and summary/
+// is `millrace info`.
+//
 // All input is checked before use. A file that ends inside a block is read up to there. problems()
 // reports what is missing; nothing is left out silently.
 #pragma once

@@ -130,6 +130,8 @@ ProcessStat read_stat(uint32_t tid) {
   // parenthesis.
   std::string_view rest = text;
   rest.remove_prefix(std::min(text.rfind(')'), text.size()));
+  // ") R 1234": the state is a letter, all other fields are numbers.
+  const char state = rest.size() > 2 ? rest[2] : '\0';
   uint64_t fields[23] = {};
   for (int field = 3; field < 23; ++field) {
     const size_t space = rest.find(' ');
@@ -137,7 +139,8 @@ ProcessStat read_stat(uint32_t tid) {
     rest.remove_prefix(space + 1);
     fields[field] = number_at(rest);
   }
-  return {.parent_pid = static_cast<uint32_t>(fields[4]),
+  return {.state = state,
+          .parent_pid = static_cast<uint32_t>(fields[4]),
           .minor_faults = fields[10],
           .major_faults = fields[12],
           .start_time = fields[22]};

@@ -42,6 +42,7 @@ std::vector<int> list_descriptors(uint32_t tid);
 
 // Fields of /proc/TID/stat.
 struct ProcessStat {
+  char state = '\0';  // 'R', 'S', 'Z', ...; '\0' if the thread is dead
   uint32_t parent_pid = 0;
   uint64_t minor_faults = 0;
   uint64_t major_faults = 0;

@@ -24,27 +24,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kRingsEnding = ".rings";
 constexpr auto kCalibration = std::chrono::milliseconds(20);
 
-struct ProcessState {
-  char letter = '?';
-  uint64_t start_time = 0;
-};
-
-// State and start time from /proc/PID/stat. The program's name, in parentheses, may contain
-// anything, so fields are counted from the last parenthesis.
-std::optional<ProcessState> state_of(uint32_t pid) {
-  const auto stat = read_file(fmt::format("/proc/{}/stat", pid), 65536);
-  if (!stat.ok()) return std::nullopt;
-  const size_t name_end = stat->rfind(')');
-  if (name_end == std::string::npos || name_end + 2 >= stat->size()) return std::nullopt;
-  ProcessState state{.letter = (*stat)[name_end + 2]};
-  size_t at = name_end + 1;
-  for (int field = 3; field < 22 && at != std::string::npos; ++field) at = stat->find(' ', at + 1);
-  if (at == std::string::npos) return std::nullopt;
-  at = stat->find(' ', at);
-  state.start_time = std::strtoull(stat->c_str() + at, nullptr, 10);
-  return state;
-}
-
 constexpr std::string_view kChildPagesBeginning = "areas-";
 constexpr char kChildPageMark = '@';
 
@@ -283,9 +262,9 @@ Life SessionDirectory::life_of(const wire::ProcessPage& page,
     // This machine before a reboot, or a process that recorded its own end.
     return host == this_host().name || page.exited != 0 ? Life::kEnded : Life::kElsewhere;
   }
-  const auto state = state_of(page.pid);
-  if (!state || state->letter == 'Z' || state->letter == 'X') return Life::kEnded;
-  if (page.start_time != 0 && state->start_time != page.start_time) return Life::kEnded;
+  const ProcessStat stat = read_stat(page.pid);
+  if (stat.state == '\0' || stat.state == 'Z' || stat.state == 'X') return Life::kEnded;
+  if (page.start_time != 0 && stat.start_time != page.start_time) return Life::kEnded;
   for (const wire::ProcessPage& other : pages) {
     // A program recorded from inside and from outside has two pages, and neither ends the other.
     if (other.pid == page.pid && other.start_time == page.start_time &&

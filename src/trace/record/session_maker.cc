@@ -9,18 +9,12 @@
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "trace/preload/text.h"
 #include "trace/record/launcher.h"
 #include "trace/record/session_directory.h"
 
 namespace millrace::trace {
 namespace {
-
-template <size_t kSize>
-void copy_text(char (&to)[kSize], const std::string& from) {
-  const size_t size = std::min(from.size(), kSize - 1);
-  std::memcpy(to, from.data(), size);
-  to[size] = '\0';
-}
 
 wire::SessionPage describe(const LaunchOptions& options) {
   wire::SessionPage page{};
@@ -30,12 +24,12 @@ wire::SessionPage describe(const LaunchOptions& options) {
   page.first = sample_clocks(page.counter);
   page.launcher_pid = static_cast<uint32_t>(getpid());
   page.levels = options.levels;
-  copy_text(page.host, this_host().name);
-  copy_text(page.boot_id, this_host().boot_id);
+  copy_cut(page.host, this_host().name);
+  copy_cut(page.boot_id, this_host().boot_id);
   std::string filters;
   for (const std::string& glob : options.include) filters += fmt::format("+{}\n", glob);
   for (const std::string& glob : options.exclude) filters += fmt::format("-{}\n", glob);
-  copy_text(page.filters, filters);
+  copy_cut(page.filters, filters);
   return page;
 }
 
