@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "advise/machine.h"
-#include "analyze/profile.h"
+#include "analyze/profile/profile.h"
 
 namespace millrace::advise {
 

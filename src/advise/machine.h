@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "analyze/profile.h"
+#include "analyze/profile/profile.h"
 #include "base/result.h"
 
 namespace millrace::advise {

@@ -4,7 +4,7 @@
 
 #include "advise/advise.h"
 #include "analyze/scan.h"
-#include "analyze/trace_builder.h"
+#include "analyze/testing/trace_builder.h"
 #include "base/temporary_directory.h"
 
 namespace millrace::advise {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "advise/workloads.h"
+#include "advise/testing/workloads.h"
 
 namespace millrace::advise {
 namespace {

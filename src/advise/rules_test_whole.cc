@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "advise/workloads.h"
+#include "advise/testing/workloads.h"
 
 namespace millrace::advise {
 namespace {

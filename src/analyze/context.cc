@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "analyze/file_kinds.h"
-#include "analyze/regions_pass.h"
+#include "analyze/epochs/regions_pass.h"
+#include "analyze/files/file_kinds.h"
 #include "base/cpus.h"
 #include "base/text.h"
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "analyze/call_traits.h"
-#include "analyze/epochs.h"
+#include "analyze/epochs/epochs.h"
 #include "analyze/roles.h"
 #include "analyze/vocabulary.h"
 #include "base/result.h"

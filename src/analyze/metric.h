@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "analyze/context.h"
-#include "analyze/profile.h"
+#include "analyze/profile/profile.h"
 #include "base/bytes.h"
 #include "base/result.h"
 #include "trace/read/columns.h"

@@ -10,7 +10,7 @@
 
 #include "analyze/context.h"
 #include "analyze/metric.h"
-#include "analyze/profile.h"
+#include "analyze/profile/profile.h"
 #include "base/result.h"
 #include "trace/trace.h"
 

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <filesystem>
 
-#include "analyze/profile_read.h"
+#include "analyze/profile/profile_read.h"
 #include "base/file.h"
 #include "base/progress.h"
 #include "base/text.h"

@@ -5,9 +5,9 @@
 
 #include "advise/findings_json.h"
 #include "advise/findings_text.h"
-#include "analyze/detail.h"
-#include "analyze/folded.h"
-#include "analyze/profile_json.h"
+#include "analyze/calls/folded.h"
+#include "analyze/detail/detail.h"
+#include "analyze/profile/profile_json.h"
 #include "base/atomic_file.h"
 #include "base/gzip.h"
 #include "base/text.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "analyze/trace_builder.h"
+#include "analyze/testing/trace_builder.h"
 #include "base/temporary_directory.h"
 #include "query/asking.h"
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "analyze/context.h"
-#include "analyze/profile.h"
+#include "analyze/profile/profile.h"
 #include "base/result.h"
 #include "query/query.h"
 #include "trace/trace.h"

@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "analyze/trace_builder.h"
+#include "analyze/testing/trace_builder.h"
 #include "base/temporary_directory.h"
 #include "query/asking.h"
 #include "query/schema.h"

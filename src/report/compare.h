@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyze/profile.h"
+#include "analyze/profile/profile.h"
 #include "base/terminal.h"
 
 namespace millrace::report {

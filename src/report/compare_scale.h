@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "analyze/profile.h"
+#include "analyze/profile/profile.h"
 #include "report/compare.h"
 
 namespace millrace::report {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyze/profile.h"
+#include "analyze/profile/profile.h"
 #include "base/result.h"
 #include "base/terminal.h"
 

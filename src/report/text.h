@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "analyze/profile.h"
+#include "analyze/profile/profile.h"
 #include "base/terminal.h"
 
 namespace millrace::report {

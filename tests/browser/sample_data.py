@@ -1,6 +1,6 @@
 """Data for the tests of the page: profiles, findings and events of synthetic jobs, as JSON of the page.
 
-Names and nesting are those of src/analyze/profile.h. The numbers are computed, not measured. They are consistent only
+Names and nesting are those of src/analyze/profile/profile.h. The numbers are computed, not measured. They are consistent only
 where the page relies on it.
 """
 

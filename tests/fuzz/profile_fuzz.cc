@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "analyze/profile_json.h"
-#include "analyze/profile_read.h"
+#include "analyze/profile/profile_json.h"
+#include "analyze/profile/profile_read.h"
 #include "base/json.h"
 #include "report/compare.h"
 #include "report/scaling.h"

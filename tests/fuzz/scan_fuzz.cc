@@ -7,9 +7,9 @@
 #include <string>
 
 #include "advise/advise.h"
-#include "analyze/detail.h"
-#include "analyze/profile_json.h"
-#include "analyze/profile_read.h"
+#include "analyze/detail/detail.h"
+#include "analyze/profile/profile_json.h"
+#include "analyze/profile/profile_read.h"
 #include "analyze/scan.h"
 #include "base/temporary_directory.h"
 #include "trace/trace.h"

@@ -1,0 +1,82 @@
+#include "analyze/profile/profile_json.h"
+
+#include <concepts>
+#include <type_traits>
+
+#include "analyze/profile/profile_fields.h"
+
+namespace millrace::analyze {
+namespace {
+
+class FieldWriter {
+ public:
+  explicit FieldWriter(JsonWriter& json) : json_(json) {}
+
+  template <typename T>
+  void operator()(std::string_view name, const T& value) {
+    json_.key(name);
+    put(value);
+  }
+
+  void moment(std::string_view name, uint64_t value_ns) {
+    json_.key(name);
+    if (value_ns == ~uint64_t{0}) {
+      json_.null();
+    } else {
+      json_.value(value_ns);
+    }
+  }
+
+ private:
+  template <typename T>
+  void put(const T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      json_.value(names_of(value)[static_cast<size_t>(value)]);
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      json_.value(value);
+    } else {
+      json_.begin_object(kOnOneLine<T> ? JsonLayout::kOneLine : JsonLayout::kLines);
+      visit_fields(*this, value);
+      json_.end_object();
+    }
+  }
+
+  void put(const std::string& text) { json_.value(text); }
+
+  template <typename T>
+  void put(const std::vector<T>& values) {
+    json_.begin_list(std::is_arithmetic_v<T> ? JsonLayout::kOneLine : JsonLayout::kLines);
+    for (const T& value : values) put(value);
+    json_.end_list();
+  }
+
+  // Sizes and latencies rarely fill half of the bins. Empty bins at the end are left out.
+  void put(const LogHistogram& histogram) {
+    size_t size = LogHistogram::kBinCount;
+    while (size > 0 && histogram.bins()[size - 1] == 0) --size;
+    json_.begin_list(JsonLayout::kOneLine);
+    for (size_t bin = 0; bin < size; ++bin) json_.value(histogram.bins()[bin]);
+    json_.end_list();
+  }
+
+  JsonWriter& json_;
+};
+
+}  // namespace
+
+void write_profile(JsonWriter& json, const Profile& profile) {
+  json.field("format", kProfileFormat);
+  json.field("version", kProfileVersion);
+  FieldWriter fields(json);
+  visit_fields(fields, profile);
+}
+
+std::string profile_json(const Profile& profile) {
+  JsonWriter json;
+  json.begin_object();
+  write_profile(json, profile);
+  json.end_object();
+  return std::move(json).finish();
+}
+
+}  // namespace millrace::analyze

@@ -1,0 +1,18 @@
+// profile_json: writes a profile as the JSON of docs/formats/report.md.
+#pragma once
+
+#include <string>
+
+#include "analyze/profile/profile.h"
+#include "base/json_writer.h"
+
+namespace millrace::analyze {
+
+// The complete JSON object.
+std::string profile_json(const Profile& profile);
+
+// Writes "format", "version" and all members of the profile into the object that is open in `json`.
+// For callers that add more members ("findings").
+void write_profile(JsonWriter& json, const Profile& profile);
+
+}  // namespace millrace::analyze
