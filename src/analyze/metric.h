@@ -37,7 +37,8 @@ class Metric {
   // Appends everything that was seen.
   virtual void save(std::vector<std::byte>& out) const = 0;
 
-  // Adds what another metric saved. Invalid bytes are an error and do no harm.
+  // Adds what another metric saved. Invalid bytes are an error. They may have been added in part,
+  // so the result is wrong after an error and must not be used.
   virtual Status merge(ByteReader& saved) = 0;
 
   // Writes its part of the profile. Called once, after all blocks. Metrics finish in the order of

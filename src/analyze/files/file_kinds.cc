@@ -19,7 +19,8 @@ constexpr std::string_view kSystemParts[] = {
     "/.git/",          "/conda/",         "/.cache/",    "/.config/",
 };
 
-constexpr std::string_view kSystemEndings[] = {".py", ".pyc", ".pyi", ".so", ".pth", ".egg-link"};
+// Without ".pth": Python packages contain such files, but models are saved with the same extension.
+constexpr std::string_view kSystemEndings[] = {".py", ".pyc", ".pyi", ".so", ".egg-link"};
 
 constexpr std::string_view kCheckpointEndings[] = {
     ".pt", ".pth", ".ckpt", ".safetensors", ".distcp", ".keras", ".ckpt-index", ".msgpack"};
@@ -52,9 +53,7 @@ bool is_system_path(std::string_view path) {
   for (const std::string_view part : kSystemParts) {
     if (path.find(part) != std::string_view::npos) return true;
   }
-  // Python packages contain .pth files, but elsewhere models are saved with the same extension.
   const std::string_view name = base_name(path);
-  if (name.ends_with(".pth")) return false;
   return ends_with_any(name, kSystemEndings) || name.find(".so.") != std::string_view::npos;
 }
 
