@@ -7,7 +7,7 @@
 namespace millrace::advise {
 namespace {
 
-constexpr std::string_view kOverlapped = "io-hidden";
+constexpr std::string_view kOverlapped = "io-overlapped";
 constexpr std::string_view kFailed = "job-failed";
 
 // In the order of docs/guide/advise.md: how data is read, which files, ranks, order, decoding,
@@ -50,7 +50,7 @@ constexpr Rule kRules[] = {
     {"checkpoint-shared", "checkpoints on shared storage despite a free local disk",
      judge_checkpoint_shared, Cost::kWriting},
     {kFailed, "a job that ended with an error", judge_job_failed, Cost::kNone},
-    {kOverlapped, "I/O that already overlaps with compute: nothing to gain", judge_io_hidden,
+    {kOverlapped, "I/O that already overlaps with compute: nothing to gain", judge_io_overlapped,
      Cost::kNone},
 };
 

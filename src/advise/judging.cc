@@ -66,8 +66,8 @@ std::string duration(uint64_t time_ns) {
 
 uint64_t Waiting::due_to(uint64_t time_ns) const { return scaled(io_ns, ratio(time_ns, calls_ns)); }
 
-uint64_t Waiting::unhidden_due_to(uint64_t time_ns) const {
-  return scaled(unhidden_ns, ratio(time_ns, all_calls_ns));
+uint64_t Waiting::exposed_due_to(uint64_t time_ns) const {
+  return scaled(exposed_ns, ratio(time_ns, all_calls_ns));
 }
 
 double Waiting::share(uint64_t time_ns) const { return ratio(time_ns, wall_ns); }
@@ -75,7 +75,7 @@ double Waiting::share(uint64_t time_ns) const { return ratio(time_ns, wall_ns); 
 bool Waiting::matters(uint64_t time_ns) const {
   const double time_share = ratio(time_ns, rank_ns);
   if (time_ns < kSecond || time_share < kTimeShareMin) return false;
-  const uint64_t cost_ns = std::max(due_to(time_ns), unhidden_due_to(time_ns));
+  const uint64_t cost_ns = std::max(due_to(time_ns), exposed_due_to(time_ns));
   return time_share >= kMuchTimeShare || share(cost_ns) >= kCostShareMin;
 }
 
@@ -89,18 +89,18 @@ Waiting waiting_of(const Profile& profile) {
   }
   waiting.calls_ns = time_of(data_totals(profile));
   waiting.decode_ns = decode_time(profile, waiting.calls_ns);
-  waiting.unhidden_ns = std::min(mean.io_unhidden_ns, waiting.wall_ns);
+  waiting.exposed_ns = std::min(mean.io_exposed_ns, waiting.wall_ns);
   if (profile.time.basis == analyze::WaitBasis::kRegions) {
     waiting.data_ns = std::min(mean.wait_ns, waiting.wall_ns);
     // Waiting for a batch includes waiting for its decoding.
     const double io_share = ratio(waiting.calls_ns, waiting.calls_ns + waiting.decode_ns);
-    waiting.io_ns = std::min(scaled(waiting.data_ns, io_share), waiting.unhidden_ns);
+    waiting.io_ns = std::min(scaled(waiting.data_ns, io_share), waiting.exposed_ns);
     return waiting;
   }
   // Without regions, waiting is known only as I/O that does not overlap with compute.
   const uint64_t known = profile.time.basis == analyze::WaitBasis::kNone
-                             ? waiting.unhidden_ns
-                             : std::min(mean.wait_ns, waiting.unhidden_ns);
+                             ? waiting.exposed_ns
+                             : std::min(mean.wait_ns, waiting.exposed_ns);
   waiting.io_ns = scaled(known, ratio(waiting.calls_ns, waiting.all_calls_ns));
   waiting.data_ns = waiting.io_ns;
   return waiting;

@@ -44,12 +44,12 @@ struct Waiting {
   uint64_t decode_ns = 0;     // in decoding, without I/O, summed over threads
   uint64_t calls_ns = 0;      // in calls on data files, summed over threads
   uint64_t all_calls_ns = 0;  // in calls on files of any kind
-  uint64_t unhidden_ns = 0;   // a mean rank did any I/O and did not compute
+  uint64_t exposed_ns = 0;    // a mean rank did any I/O and did not compute
 
   // The part of io_ns caused by calls on data files that took `time_ns` in total.
   uint64_t due_to(uint64_t time_ns) const;
-  // The same for unhidden_ns, which includes I/O before and after training.
-  uint64_t unhidden_due_to(uint64_t time_ns) const;
+  // The same for exposed_ns, which includes I/O before and after training.
+  uint64_t exposed_due_to(uint64_t time_ns) const;
   // Of the wall time.
   double share(uint64_t time_ns) const;
   // Whether calls that took `time_ns` in total, over all threads, are worth reporting. They must

@@ -58,19 +58,19 @@ TEST(Advise, AHealthyJobHasNoFindingsOnAnyStorage) {
   }
 }
 
-TEST(IoHidden, IsReportedIfMuchIoCostsNothing) {
+TEST(IoOverlapped, IsReportedIfMuchIoCostsNothing) {
   const analyze::Profile profile = healthy(30ms, 500ms);
-  ASSERT_THAT(rules_found(profile), ElementsAre("io-hidden"));
+  ASSERT_THAT(rules_found(profile), ElementsAre("io-overlapped"));
   const Finding finding = advise(profile, {}).front();
   EXPECT_EQ(finding.severity, Severity::kNote);
   EXPECT_EQ(finding.gain.saved_ns, 0u);
 }
 
-TEST(IoHidden, IsNotReportedIfTrainingWaits) {
-  EXPECT_THAT(rules_found(healthy(45ms, 500ms)), testing::Not(Contains("io-hidden")));
+TEST(IoOverlapped, IsNotReportedIfTrainingWaits) {
+  EXPECT_THAT(rules_found(healthy(45ms, 500ms)), testing::Not(Contains("io-overlapped")));
 }
 
-TEST(IoHidden, TurnsOtherFindingsAboutReadingIntoNotes) {
+TEST(IoOverlapped, TurnsOtherFindingsAboutReadingIntoNotes) {
   JobSketch job;
   job.rank().epoch(0, [&] {
     job.rank().batch({.compute = 10s}, [&](Team& team) {

@@ -22,7 +22,7 @@ namespace millrace::cli {
 namespace {
 
 // Width of the name and type columns, for the longest name.
-constexpr size_t kSchemaIndent = 30;
+constexpr size_t kSchemaIndent = 35;
 
 std::atomic<bool> interrupted = false;
 

@@ -108,11 +108,11 @@ TEST_F(Query, RolesCanBeSet) {
 }
 
 TEST_F(Query, FilesAreSummedOverTheJob) {
-  EXPECT_THAT(
-      ask("select path, kind, opens, reads, bytes_read, read_time, metadata_time, first, last, size "
-          "from files where kind = 'data' order by path"),
-      ElementsAre("/data/a|data|1|2|5000|150000|11000|0|3001000|5000",
-                  "/data/b|data|0|1|100|20000|0|12000000|12020000|100"));
+  EXPECT_THAT(ask("select path, kind, opens, reads, bytes_read, read_ns, metadata_ns, first_ns, "
+                  "last_ns, size_bytes "
+                  "from files where kind = 'data' order by path"),
+              ElementsAre("/data/a|data|1|2|5000|150000|11000|0|3001000|5000",
+                          "/data/b|data|0|1|100|20000|0|12000000|12020000|100"));
   EXPECT_THAT(ask("select errors, opens from files where path = '/data/none'"), ElementsAre("1|1"));
   EXPECT_THAT(ask("select count(*) from files where path = 'nowhere'"), ElementsAre("0"));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 namespace millrace::query {
 namespace {
@@ -14,6 +15,25 @@ Value unsigned_integer(uint64_t value) {
 Value text(std::string_view value) { return {.kind = ValueKind::kText, .bytes = value}; }
 Value integer_unless_negative(int64_t value) { return value < 0 ? Value() : integer(value); }
 
+// Takes the value of one column of a struct.
+struct CellPicker {
+  size_t column = 0;
+  Value value;
+
+  template <typename T>
+  void operator()(std::string_view, const analyze::Field& field, const T& of) {
+    if (column-- != 0) return;
+    if constexpr (std::is_enum_v<T>) {
+      value = text(analyze::name_of(of));
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      static_assert(!std::is_floating_point_v<T>);
+      value = is_missing(field, of) ? Value() : unsigned_integer(of);
+    } else {
+      value = text(of);
+    }
+  }
+};
+
 class FileRows : public Rows {
  public:
   explicit FileRows(const std::vector<analyze::FileStats>& files) : files_(files) {}
@@ -21,36 +41,9 @@ class FileRows : public Rows {
   size_t count() const override { return files_.size(); }
 
   Value cell(size_t row, size_t column) const override {
-    const analyze::FileStats& file = files_[row];
-    const analyze::IoTotals& io = file.io;
-    if (column == 0) return text(file.path);
-    if (column == 1) return text(analyze::kFileKindNames[static_cast<size_t>(file.kind)]);
-    const uint64_t figures[] = {io.opens,
-                                io.reads,
-                                io.writes,
-                                io.seeks,
-                                io.syncs,
-                                io.metadata,
-                                io.maps,
-                                io.errors,
-                                io.bytes_read,
-                                io.bytes_written,
-                                io.read_ns,
-                                io.write_ns,
-                                io.metadata_ns,
-                                io.first_ns,
-                                io.last_ns,
-                                file.size_bytes,
-                                file.size_known ? 1U : 0U,
-                                file.unique_bytes_read,
-                                file.shared_bytes_read,
-                                file.ranks,
-                                file.readers,
-                                file.epochs,
-                                file.read.consecutive,
-                                file.read.sequential,
-                                file.read.small};
-    return column - 2 < std::size(figures) ? unsigned_integer(figures[column - 2]) : Value();
+    CellPicker picker{.column = column};
+    visit_columns(picker, files_[row]);
+    return picker.value;
   }
 
  private:

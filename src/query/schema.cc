@@ -3,7 +3,11 @@
 #include <fmt/core.h>
 
 #include <cassert>
+#include <deque>
+#include <string>
+#include <vector>
 
+#include "analyze/profile/profile.h"
 #include "query/event_columns.h"
 
 namespace millrace::query {
@@ -39,36 +43,6 @@ static_assert(std::size(kEvents) == kEventColumnCount);
 static_assert(kEvents[static_cast<size_t>(EventColumn::kTags)].name == "tags");
 static_assert(kEvents[static_cast<size_t>(EventColumn::kKind)].name == "kind");
 
-constexpr ColumnSchema kFiles[] = {
-    {"path", "TEXT", "path of the file"},
-    {"kind", "TEXT", "data, checkpoint, output, system or other"},
-    {"opens", "INTEGER", "calls that opened it"},
-    {"reads", "INTEGER", "calls that read"},
-    {"writes", "INTEGER", "calls that wrote"},
-    {"seeks", "INTEGER", "calls that changed the position"},
-    {"syncs", "INTEGER", "calls such as fsync"},
-    {"metadata", "INTEGER", "calls such as stat"},
-    {"maps", "INTEGER", "calls such as mmap"},
-    {"errors", "INTEGER", "calls that failed"},
-    {"bytes_read", "INTEGER", "bytes that were read"},
-    {"bytes_written", "INTEGER", "bytes that were written"},
-    {"read_time", "INTEGER", "ns in reads"},
-    {"write_time", "INTEGER", "ns in writes and syncs"},
-    {"metadata_time", "INTEGER", "ns in opens, closes, seeks and metadata calls"},
-    {"first", "INTEGER", "begin of the first use, in ns since the first event of the job"},
-    {"last", "INTEGER", "end of the last use"},
-    {"size", "INTEGER", "largest size seen, from stat or accesses"},
-    {"size_known", "INTEGER", "1: from stat, a seek to the end, or a read that reached the end"},
-    {"unique_bytes_read", "INTEGER", "distinct bytes that were read; an estimate above 4 MiB"},
-    {"shared_bytes_read", "INTEGER", "those of them that several ranks read"},
-    {"ranks", "INTEGER", "ranks that read or wrote it"},
-    {"readers", "INTEGER", "ranks that read it"},
-    {"epochs", "INTEGER", "epochs in which it was read"},
-    {"consecutive_reads", "INTEGER", "reads that began where the previous one ended"},
-    {"sequential_reads", "INTEGER", "reads that began there or further on"},
-    {"small_reads", "INTEGER", "reads of less than 64 KiB"},
-};
-
 constexpr ColumnSchema kRegions[] = {
     {"name", "TEXT", "name in the program"},
     {"role", "TEXT", "compute, wait, fetch, ...; NULL: an unknown name"},
@@ -101,23 +75,43 @@ constexpr ColumnSchema kProcesses[] = {
     {"world_size", "INTEGER", "number of ranks; NULL: unknown"},
 };
 
-constexpr TableSchema kTables[] = {
-    {"events", "every call and region", kEvents},
-    {"files", "every file, over the whole job", kFiles},
-    {"regions", "the events that are regions", kRegions},
-    {"processes", "every program that ran", kProcesses},
+// The fields of analyze::FileStats.
+class FileColumns {
+ public:
+  FileColumns() { visit_columns(*this, analyze::FileStats()); }
+
+  template <typename T>
+  void operator()(std::string_view prefix, const analyze::Field& field, const T&) {
+    const bool is_text = field.unit == analyze::Unit::kText;
+    names_.push_back(column_name(prefix, field));
+    columns.push_back({names_.back(), is_text ? "TEXT" : "INTEGER", field.meaning});
+  }
+
+  std::vector<ColumnSchema> columns;
+
+ private:
+  std::deque<std::string> names_;  // columns point to them
 };
 
 }  // namespace
 
-std::span<const TableSchema> tables() { return kTables; }
+std::span<const TableSchema> tables() {
+  static const FileColumns files;
+  static const TableSchema tables[] = {
+      {"events", "every call and region", kEvents},
+      {"files", "every file, over the whole job", files.columns},
+      {"regions", "the events that are regions", kRegions},
+      {"processes", "every program that ran", kProcesses},
+  };
+  return tables;
+}
 
 const TableSchema& table_schema(std::string_view name) {
-  for (const TableSchema& table : kTables) {
+  for (const TableSchema& table : tables()) {
     if (table.name == name) return table;
   }
   assert(false);
-  return kTables[0];
+  return tables()[0];
 }
 
 std::string declaration(const TableSchema& table) {

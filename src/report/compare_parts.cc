@@ -34,8 +34,8 @@ constexpr std::string_view kIoNotOverlapped = "I/O not overlapped";
 
 constexpr SplitMeasure kSplitMeasures[] = {
     {kWaiting, &TimeSplit::wait_ns},
-    {kIoNotOverlapped, &TimeSplit::io_unhidden_ns},
-    {"fetching not overlapped", &TimeSplit::fetch_unhidden_ns},
+    {kIoNotOverlapped, &TimeSplit::io_exposed_ns},
+    {"fetching not overlapped", &TimeSplit::fetch_exposed_ns},
     {"compute", &TimeSplit::compute_ns},
     {"checkpoints", &TimeSplit::checkpoint_ns},
     {"communication", &TimeSplit::communicate_ns},
@@ -115,7 +115,7 @@ double exposed_share(const Profile& profile, Layer layer) {
   for (const LayerStats& stats : profile.layers) {
     // Without busy_ns, assume that nothing overlaps.
     if (stats.layer != layer || stats.time_ns == 0 || stats.busy_ns == 0) continue;
-    return std::clamp((number(stats.busy_ns) - number(stats.hidden_ns)) / number(stats.time_ns),
+    return std::clamp((number(stats.busy_ns) - number(stats.overlapped_ns)) / number(stats.time_ns),
                       0.0, 1.0);
   }
   return 1;
@@ -124,7 +124,7 @@ double exposed_share(const Profile& profile, Layer layer) {
 double exposed_ns(const LayerStats& stats) {
   if (stats.busy_ns == 0) return number(stats.time_ns);
   if (stats.layer == Layer::kApplication) return number(stats.busy_ns);
-  return std::max(0.0, number(stats.busy_ns) - number(stats.hidden_ns));
+  return std::max(0.0, number(stats.busy_ns) - number(stats.overlapped_ns));
 }
 
 double layer_exposed_ns(const Side& side, Layer layer) {
@@ -190,7 +190,7 @@ double exposed_io_share(const Side& side) {
   double sum_ns = 0;
   for (const GroupStats& kind : side.profile.kinds) sum_ns += io_ns(kind.io);
   if (sum_ns <= 0 || side.profile.time.mean.wall_ns == 0) return 1;
-  return std::clamp(number(side.profile.time.mean.io_unhidden_ns) * side.ranks / sum_ns, 0.0, 1.0);
+  return std::clamp(number(side.profile.time.mean.io_exposed_ns) * side.ranks / sum_ns, 0.0, 1.0);
 }
 
 void compare_group(Judge& judge, const Subject& subject, const GroupStats& old_stats,

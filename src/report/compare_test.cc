@@ -31,8 +31,8 @@ TimeSplit split(const std::string& name) {
           .compute_ns = 15 * kSecond,
           .io_ns = 8 * kSecond,
           .wait_ns = 3 * kSecond,
-          .io_hidden_ns = 5 * kSecond,
-          .io_unhidden_ns = 3 * kSecond,
+          .io_overlapped_ns = 5 * kSecond,
+          .io_exposed_ns = 3 * kSecond,
           .step_ns = 19 * kSecond,
           .wait_share = 0.15};
 }
@@ -68,12 +68,12 @@ Profile training() {
                      .count = 400,
                      .time_ns = 40 * kSecond,
                      .busy_ns = 38 * kSecond,
-                     .hidden_ns = 30 * kSecond},
+                     .overlapped_ns = 30 * kSecond},
                     {.layer = Layer::kPosix,
                      .count = 22'000,
                      .time_ns = 20 * kSecond,
                      .busy_ns = 16 * kSecond,
-                     .hidden_ns = 10 * kSecond,
+                     .overlapped_ns = 10 * kSecond,
                      .bytes_read = 2'000'000'000,
                      .metadata_count = 2'000,
                      .metadata_ns = 2 * kSecond}};
@@ -170,8 +170,8 @@ TEST(Compare, AShorterWallTimeIsNoRegression) {
 TEST(Compare, EachPartOfTheTimeIsCompared) {
   const std::pair<uint64_t TimeSplit::*, std::string> parts[] = {
       {&TimeSplit::wait_ns, "waiting for data"},
-      {&TimeSplit::io_unhidden_ns, "I/O not overlapped"},
-      {&TimeSplit::fetch_unhidden_ns, "fetching not overlapped"},
+      {&TimeSplit::io_exposed_ns, "I/O not overlapped"},
+      {&TimeSplit::fetch_exposed_ns, "fetching not overlapped"},
       {&TimeSplit::compute_ns, "compute"},
       {&TimeSplit::checkpoint_ns, "checkpoints"},
       {&TimeSplit::communicate_ns, "communication"},
@@ -202,11 +202,11 @@ TEST(Compare, AFunctionCostsOnlyWhatDoesNotOverlap) {
 
 TEST(Compare, OverlappedTimeIsShownButNoRegression) {
   Profile before = training();
-  before.layers[1].hidden_ns = before.layers[1].busy_ns;
+  before.layers[1].overlapped_ns = before.layers[1].busy_ns;
   Profile after = before;
   after.functions[1].time_ns = 36 * kSecond;
   after.layers[1].time_ns = 38 * kSecond;
-  after.layers[1].busy_ns = after.layers[1].hidden_ns = 30 * kSecond;
+  after.layers[1].busy_ns = after.layers[1].overlapped_ns = 30 * kSecond;
   const Comparison comparison = compare(before, after);
   EXPECT_THAT(described(comparison), ElementsAre("function posix read: time slower"));
   EXPECT_EQ(comparison.differences.front().effect_ns, 0);
@@ -362,7 +362,7 @@ TEST(Compare, TwiceTheRanksAndTwiceTheWorkAreNoDifference) {
   Profile after = training();
   after.job.ranks = 4;
   for (LayerStats& layer : after.layers) {
-    for (uint64_t* sum : {&layer.count, &layer.time_ns, &layer.busy_ns, &layer.hidden_ns,
+    for (uint64_t* sum : {&layer.count, &layer.time_ns, &layer.busy_ns, &layer.overlapped_ns,
                           &layer.bytes_read, &layer.metadata_count, &layer.metadata_ns}) {
       *sum *= 2;
     }

@@ -32,7 +32,7 @@ ScalingRow describe(const Profile& profile) {
     row.gigabyte_ns = row.wall_ns / (number(job.dataset_bytes_read) / 1e9);
   }
   row.io_share = share_of(mean.io_ns, mean.wall_ns);
-  row.io_unhidden_share = share_of(mean.io_unhidden_ns, mean.wall_ns);
+  row.io_exposed_share = share_of(mean.io_exposed_ns, mean.wall_ns);
   row.wait_share = mean.wait_share;
   if (job.wall_ns > 0) row.read_bandwidth = number(job.bytes_read) / (row.wall_ns / 1e9);
   return row;

@@ -39,7 +39,7 @@ struct ScalingRow {
   double speed_up = 0;     // work over time, relative to the smallest job; 0: unknown
   double efficiency = 0;   // speed-up over the ratio of ranks (or hosts)
   double io_share = 0;     // of a rank's time
-  double io_unhidden_share = 0;
+  double io_exposed_share = 0;
   double wait_share = 0;
   double read_bandwidth = 0;  // bytes/s of all ranks together over the wall time
 };

@@ -35,7 +35,7 @@ Profile job(const Spec& spec) {
   profile.job.dataset_bytes_read = profile.job.bytes_read = profile.job.dataset_bytes;
   profile.time.mean.wall_ns = profile.job.wall_ns;
   profile.time.mean.io_ns = profile.job.wall_ns / 2;
-  profile.time.mean.io_unhidden_ns = profile.job.wall_ns / 4;
+  profile.time.mean.io_exposed_ns = profile.job.wall_ns / 4;
   profile.time.mean.wait_share = 0.1;
   profile.epochs = {{.begin_ns = 0, .end_ns = profile.job.wall_ns}};
   return profile;
@@ -59,7 +59,7 @@ TEST(Scaling, TheSameWorkForAllIsStrongScaling) {
   EXPECT_DOUBLE_EQ(scaling.rows[2].read_bandwidth, 5e9);
   EXPECT_DOUBLE_EQ(scaling.rows[2].gigabyte_ns, 0.2e9);
   EXPECT_DOUBLE_EQ(scaling.rows[2].io_share, 0.5);
-  EXPECT_DOUBLE_EQ(scaling.rows[2].io_unhidden_share, 0.25);
+  EXPECT_DOUBLE_EQ(scaling.rows[2].io_exposed_share, 0.25);
   EXPECT_DOUBLE_EQ(scaling.rows[2].wait_share, 0.1);
 }
 

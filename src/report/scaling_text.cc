@@ -84,7 +84,7 @@ void write_scaling(JsonWriter& json, const Scaling& scaling) {
     json.field("speed_up", row.speed_up);
     json.field("efficiency", row.efficiency);
     json.field("io_share", row.io_share);
-    json.field("io_unhidden_share", row.io_unhidden_share);
+    json.field("io_exposed_share", row.io_exposed_share);
     json.field("wait_share", row.wait_share);
     json.field("read_bandwidth", row.read_bandwidth);
     json.end_object();

@@ -1,9 +1,10 @@
 // Tables of a profile: by function, file, rank, epoch, ...
 //
-// Each table is described once; text, CSV and JSON are generated from it.
+// CSV and JSON have all fields of the structs of the profile as columns; text shows a selection.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,13 +18,17 @@ namespace millrace::report {
 // The values of --by.
 std::vector<std::string> table_names();
 
-// How text output formats a number; CSV and JSON have the plain number.
-enum class Unit { kText, kCount, kBytes, kDuration, kShare, kRate };
+using analyze::Unit;
 
 struct TableColumn {
-  std::string title;    // as in CSV: "read_ns"
-  std::string heading;  // in text: "read"; empty: not shown
-  Unit unit{};
+  std::string title;  // as in CSV, JSON and the profile: "read_ns"
+  Unit unit{};        // how text output formats a number; CSV and JSON have the plain number
+};
+
+// A column that text output shows.
+struct TableHeading {
+  std::string_view column;  // its title
+  std::string_view text;    // "reading"
 };
 
 struct TableCell {
@@ -34,6 +39,7 @@ struct TableCell {
 struct ProfileTable {
   std::string name;
   std::vector<TableColumn> columns;
+  std::span<const TableHeading> headings;  // in the order of text output
   std::vector<std::vector<TableCell>> rows;
   size_t cut = 0;  // rows that the profile itself left out
 };

@@ -111,11 +111,11 @@ std::string time_table(const Profile& profile, const Terminal& terminal) {
   add_share(
       table, "I/O calls", split.io_ns, split,
       split.compute_ns > 0
-          ? fmt::format("{} overlapped", format_percent(share(split.io_hidden_ns, split.io_ns)))
+          ? fmt::format("{} overlapped", format_percent(share(split.io_overlapped_ns, split.io_ns)))
           : "",
       terminal);
   if (split.compute_ns > 0) {
-    add_share(table, "I/O not overlapped", split.io_unhidden_ns, split, "", terminal);
+    add_share(table, "I/O not overlapped", split.io_exposed_ns, split, "", terminal);
   }
   const std::pair<std::string, uint64_t> rest[] = {{"fetching", split.fetch_ns},
                                                    {"decoding", split.decode_ns},
@@ -193,7 +193,7 @@ std::string answer(const Profile& profile) {
       if (split.wait_share < 0.05) {
         return fmt::format("no: training waits for data {} of {}", waits, of);
       }
-      if (split.io_unhidden_ns * 2 < split.wait_ns && split.decode_ns > split.io_ns) {
+      if (split.io_exposed_ns * 2 < split.wait_ns && split.decode_ns > split.io_ns) {
         return fmt::format("training waits for data {} of {}, more for decoding than for I/O",
                            waits, of);
       }

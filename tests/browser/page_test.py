@@ -138,7 +138,7 @@ class AJobsPage(PageTest):
         widths = self.page.evaluate("[...document.querySelectorAll('#time-mean .bar span')].map(e => parseFloat(e.style.width))")
         mean = self.profile["time"]["mean"]
         self.assertAlmostEqual(sum(widths), 100, places=3)
-        self.assertAlmostEqual(widths[2], 100 * mean["io_unhidden_ns"] / mean["wall_ns"], places=3)
+        self.assertAlmostEqual(widths[2], 100 * mean["io_exposed_ns"] / mean["wall_ns"], places=3)
 
     # ---- zooming --------------------------------------------------------------------------------
     def test_a_drag_in_the_events_zooms_to_the_dragged_range(self):
@@ -412,7 +412,7 @@ class ASmallProgramsPage(PageTest):
             cls.profile[name] = []
         cls.profile["steps"] = sample_data.empty_profile()["steps"]
         cls.profile["time"]["basis"] = "none"
-        cls.profile["time"]["nodes"] = []
+        cls.profile["time"]["hosts"] = []
         cls.profile["job"] |= {"epochs": 0, "steps": 0, "lost_events": 17}
         cls.profile["problems"] = ["t/a.mrt: block 3 is damaged: its checksum is wrong; the rest was used"]
         detail = job.detail()
@@ -587,7 +587,7 @@ class APageOfAnotherVersion(PageTest):
         job = sample_data.Job()
         cls.profile = job.profile()
         del cls.profile["tree"]
-        cls.profile["ranks"][0]["reads_in_flight"] = None
+        cls.profile["ranks"][0]["calls_in_flight"] = None
         return make_page("version", cls.profile, sample_data.findings(cls.profile), job.detail())
 
     def test_that_part_says_so_and_the_others_are_shown(self):

@@ -1,6 +1,6 @@
 """Data for the tests of the page: profiles, findings and events of synthetic jobs, as JSON of the page.
 
-Names and nesting are those of src/analyze/profile/profile.h. The numbers are computed, not measured. They are consistent only
+Names and nesting are those of docs/formats/report.md. The numbers are computed, not measured. They are consistent only
 where the page relies on it.
 """
 
@@ -46,14 +46,14 @@ def access_pattern(sizes: list[int] = (), **given) -> dict:
     return {"counts": access_counts(**given), "sizes": log_bins(list(sizes)), "common_sizes": [], "common_strides": []}
 
 
-def time_split(name: str, wall: int = 0, compute: float = 0, io: float = 0, hidden: float = 0, idle: float = 0,
+def time_split(name: str, wall: int = 0, compute: float = 0, io: float = 0, overlapped: float = 0, idle: float = 0,
                wait: float = 0) -> dict:
     """Shares of the wall time."""
     ns = lambda share: round(wall * share)
     return {"name": name, "wall_ns": wall, "compute_ns": ns(compute), "io_ns": ns(io), "fetch_ns": ns(io * 0.9),
             "decode_ns": ns(0.06), "checkpoint_ns": ns(0.02), "communicate_ns": ns(0.01), "wait_ns": ns(wait),
-            "io_hidden_ns": ns(hidden), "io_unhidden_ns": ns(io - hidden), "fetch_unhidden_ns": ns(io - hidden),
-            "compute_unhidden_ns": ns(compute - hidden), "idle_ns": ns(idle), "step_ns": ns(0.95), "wait_share": wait}
+            "io_overlapped_ns": ns(overlapped), "io_exposed_ns": ns(io - overlapped), "fetch_exposed_ns": ns(io - overlapped),
+            "compute_exposed_ns": ns(compute - overlapped), "idle_ns": ns(idle), "step_ns": ns(0.95), "wait_share": wait}
 
 
 def empty_profile() -> dict:
@@ -69,7 +69,7 @@ def empty_profile() -> dict:
                          "ascending", "ascending_within"), 0)
     lists = ("layers", "functions", "files", "directories", "extensions", "kinds", "hosts", "ranks", "stretches",
              "epochs", "checkpoints", "problems")
-    return {"job": job, "time": {"basis": "none", "job": time_split("job"), "mean": time_split("mean"), "nodes": [],
+    return {"job": job, "time": {"basis": "none", "job": time_split("job"), "mean": time_split("mean"), "hosts": [],
                                  "ranks": []},
             "reads": access_pattern(), "writes": access_pattern(), "data_reads": access_pattern(),
             "data": {**use, "order": "unknown"},
@@ -137,11 +137,11 @@ class Job:
         return profile
 
     def time(self) -> dict:
-        rank = lambda name, shift: time_split(name, self.wall, compute=0.55 - shift, io=0.35 + shift, hidden=0.12,
+        rank = lambda name, shift: time_split(name, self.wall, compute=0.55 - shift, io=0.35 + shift, overlapped=0.12,
                                               idle=0.12, wait=0.31 + shift)
         ranks = [rank(f"rank {i}", (i % 7) * 0.01) for i in range(self.ranks)]
-        nodes = [rank(f"node{i}", 0.02) for i in range(self.ranks // 4)]
-        return {"basis": "regions", "job": rank("job", 0.0), "mean": rank("mean", 0.03), "nodes": nodes, "ranks": ranks}
+        hosts = [rank(f"node{i}", 0.02) for i in range(self.ranks // 4)]
+        return {"basis": "regions", "job": rank("job", 0.0), "mean": rank("mean", 0.03), "hosts": hosts, "ranks": ranks}
 
     def function_list(self) -> list[dict]:
         shapes = [("batch_wait", "loader", "region", "wait", 0), ("read", "posix", "read", "none", 131_072),
@@ -169,7 +169,7 @@ class Job:
             if own:
                 time = sum(f["time_ns"] for f in own)
                 rows.append({"layer": layer, "count": sum(f["count"] for f in own), "time_ns": time, "busy_ns": time // 2,
-                             "hidden_ns": time // 5, "bytes_read": sum(f["bytes"] for f in own), "bytes_written": 0,
+                             "overlapped_ns": time // 5, "bytes_read": sum(f["bytes"] for f in own), "bytes_written": 0,
                              "metadata_count": 100, "metadata_ns": time // 20})
         return rows
 
@@ -193,7 +193,7 @@ class Job:
 
     def rank_load(self, rank: int) -> dict:
         return {"name": f"rank {rank}", "host": f"node{rank // 4}", "io": self.io(1000 + rank * 11), "data_files": 900 + rank,
-                "data_bytes_read": 12_000_000_000 + rank * 1_000_000, "threads_reading": 4, "reads_in_flight": 2.5 + rank % 3}
+                "data_bytes_read": 12_000_000_000 + rank * 1_000_000, "threads_reading": 4, "calls_in_flight": 2.5 + rank % 3}
 
     def timeline(self) -> dict:
         draw = self.random
@@ -216,7 +216,7 @@ class Job:
 
     def epoch(self, index: int) -> dict:
         length = self.wall // self.epochs
-        time = time_split("mean", length, compute=0.55, io=0.4 - 0.1 * (index > 0), hidden=0.1, idle=0.1, wait=0.3)
+        time = time_split("mean", length, compute=0.55, io=0.4 - 0.1 * (index > 0), overlapped=0.1, idle=0.1, wait=0.3)
         action = lambda name, role, share: {"name": name, "role": role, "count": 2400, "mean_ns": int(length * share),
                                             "min_ns": int(length * share * 0.9), "max_ns": int(length * share * 1.2)}
         return {"epoch": index, "begin_ns": index * length, "end_ns": (index + 1) * length, "steps": 2400, "time": time,

@@ -11,7 +11,7 @@ $ millrace compare old.json same.json
 > no difference of 10.0 % or more
 
 # small reads make training wait: what changed, what it cost, and exit code 1
-$ python3 "$SOURCE/tests/golden/make_profile.py" job.wall_ns=28e9 time.mean.wait_ns=105e8 time.ranks.0.wait_ns=105e8 time.ranks.1.wait_ns=105e8 functions.1.count=160000 functions.1.time_ns=48e9 functions.1.size_bytes.median=12288 layers.1.time_ns=50e9 layers.1.busy_ns=40e9 layers.1.hidden_ns=16e9 > slow.json
+$ python3 "$SOURCE/tests/golden/make_profile.py" job.wall_ns=28e9 time.mean.wait_ns=105e8 time.ranks.0.wait_ns=105e8 time.ranks.1.wait_ns=105e8 functions.1.count=160000 functions.1.time_ns=48e9 functions.1.size_bytes.median=12288 layers.1.time_ns=50e9 layers.1.busy_ns=40e9 layers.1.overlapped_ns=16e9 > slow.json
 $ millrace compare old.json slow.json
 >         job        hosts  ranks  epochs  steps  wall time  waiting
 > before  old.json       1      2       2    100       20 s   15.0 %

@@ -23,9 +23,9 @@ $ millrace query "$SOURCE/tests/golden/trace.mrt" 'select name, count(*), sum(du
 > name   count(*)  sum(duration)  avg(size)
 > fetch         1           4000       NULL
 > read          3           2400     4096.0
-$ millrace query "$SOURCE/tests/golden/trace.mrt" "select path, kind, reads, errors, bytes_read, read_time, size from files"
-> path           kind  reads  errors  bytes_read  read_time  size
-> dataset/a.bin  data      3       1        8192       2400  8192
+$ millrace query "$SOURCE/tests/golden/trace.mrt" "select path, kind, reads, errors, bytes_read, read_ns, size_bytes from files"
+> path           kind  reads  errors  bytes_read  read_ns  size_bytes
+> dataset/a.bin  data      3       1        8192     2400        8192
 $ millrace query "$SOURCE/tests/golden/trace.mrt" "select count(*) from events where name = 'write'"
 > count(*)
 >        0

@@ -19,7 +19,7 @@ def distribution(count, median, p99):
 
 def split(name):
     return {"name": name, "wall_ns": 20 * SECOND, "compute_ns": 15 * SECOND, "io_ns": 8 * SECOND, "wait_ns": 3 * SECOND,
-            "io_hidden_ns": 5 * SECOND, "io_unhidden_ns": 3 * SECOND, "compute_unhidden_ns": 10 * SECOND,
+            "io_overlapped_ns": 5 * SECOND, "io_exposed_ns": 3 * SECOND, "compute_exposed_ns": 10 * SECOND,
             "idle_ns": 2 * SECOND, "step_ns": 19 * SECOND, "wait_share": 0.15}
 
 
@@ -39,12 +39,12 @@ def profile():
                 "files": 1040, "dataset_files": 1000, "dataset_bytes": SECOND, "dataset_bytes_read": 2 * SECOND,
                 "dataset_unique_bytes": SECOND, "bytes_read": 2 * SECOND, "amplification": 1.0, "epochs": 2,
                 "steps": 100},
-        "time": {"basis": "regions", "job": split("job"), "mean": split("mean"), "nodes": [split("node1")],
+        "time": {"basis": "regions", "job": split("job"), "mean": split("mean"), "hosts": [split("node1")],
                  "ranks": [split(name) for name in ranks]},
         "layers": [{"layer": "application", "count": 400, "time_ns": 40 * SECOND, "busy_ns": 38 * SECOND,
-                    "hidden_ns": 30 * SECOND},
+                    "overlapped_ns": 30 * SECOND},
                    {"layer": "posix", "count": 22000, "time_ns": 20 * SECOND, "busy_ns": 16 * SECOND,
-                    "hidden_ns": 10 * SECOND, "bytes_read": 2 * SECOND, "metadata_count": 2000,
+                    "overlapped_ns": 10 * SECOND, "bytes_read": 2 * SECOND, "metadata_count": 2000,
                     "metadata_ns": 2 * SECOND}],
         "functions": [{"name": "compute", "layer": "application", "kind": "region", "role": "compute", "count": 200,
                        "time_ns": 30 * SECOND, "latency_ns": distribution(200, 150000000, 160000000)},
@@ -57,7 +57,7 @@ def profile():
         "kinds": [{"name": "data", "io": totals(1), "files": 1000, "size_bytes": SECOND}],
         "extensions": [{"name": ".jpg", "io": totals(1), "files": 1000, "size_bytes": SECOND}],
         "ranks": [{"name": name, "host": "node1", "io": totals(2), "data_files": 1000, "data_bytes_read": SECOND,
-                   "threads_reading": 2, "reads_in_flight": 1.5} for name in ranks],
+                   "threads_reading": 2, "calls_in_flight": 1.5} for name in ranks],
         "timeline": {"bin_ns": 10 * SECOND, "bytes_read": [SECOND, SECOND], "bytes_written": [0, 0],
                      "operations": [11000, 11000], "metadata": [1000, 1000], "busy_ns": [10 * SECOND, 10 * SECOND]},
         "heat": {"bin_ns": 20 * SECOND, "ranks": [{"name": name, "io": [400], "compute": [750], "wait": [150]}

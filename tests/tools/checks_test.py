@@ -668,5 +668,35 @@ class PageCheckTest(CheckTest):
         self.assert_finds("src/report/page/dist/index.html: the file is missing. Run tools/build_page.sh")
 
 
+class ProfileSchemaTest(CheckTest):
+    script = "profile_schema.py"
+    schema = "src/analyze/profile/profile.schema"
+
+    def setUp(self) -> None:
+        super().setUp()
+        for path in (self.schema, "docs/formats/report.md"):
+            self.write(path, (TOOLS.parent / path).read_text(encoding="utf-8"))
+        (self.root / "src/report/page/src").mkdir(parents=True)
+        self.assertEqual(self.run_check()[0], 0)
+
+    def test_files_that_were_just_written_pass(self) -> None:
+        self.assertEqual(self.run_check("--check")[0], 0)
+
+    def test_a_new_field_is_in_all_files_after_a_run(self) -> None:
+        schema = self.read(self.schema)
+        self.write(self.schema, schema + "added u64=-1 ns new\n")
+        self.assert_finds("docs/formats/report.md: it differs from", "src/analyze/profile/profile_structs.h: it",
+                          "src/report/page/src/profile.ts: it differs", arguments=("--check",))
+        self.assertEqual(self.run_check()[0], 0)
+        self.assertIn("  uint64_t added = -1;  // new\n", self.read("src/analyze/profile/profile_structs.h"))
+        self.assertIn("  added: number;  // new\n", self.read("src/report/page/src/profile.ts"))
+        self.assertIn("| `added` | number | ns | new |\n", self.read("docs/formats/report.md"))
+
+    def test_a_line_that_cannot_be_read(self) -> None:
+        self.write(self.schema, "struct A\n> What it is.\na u63 - number\nb u64 miles number\nc u64 -\n")
+        self.assert_finds(f"{self.schema}:3: cannot read 'a u63 - number'", f"{self.schema}:4: ",
+                          f"{self.schema}:5: ")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -59,7 +59,7 @@ Judged judge_checkpoint_small_writes(const analyze::Profile& profile, const Mach
           .take();
   finding.gain =
       gain_of(waiting,
-              std::min(waiting.unhidden_due_to(needless_ns),
+              std::min(waiting.exposed_due_to(needless_ns),
                        std::max(profile.time.mean.checkpoint_ns, profile.time.job.checkpoint_ns)),
               "the time of these writes that does not overlap with compute, minus what writes of 1 "
               "MiB would take");

@@ -15,8 +15,8 @@ double reads_in_flight(const analyze::Profile& profile) {
   double sum = 0;
   uint64_t count = 0;
   for (const analyze::RankLoad& rank : profile.ranks) {
-    if (rank.data_bytes_read == 0 || rank.reads_in_flight <= 0) continue;
-    sum += rank.reads_in_flight;
+    if (rank.data_bytes_read == 0 || rank.calls_in_flight <= 0) continue;
+    sum += rank.calls_in_flight;
     ++count;
   }
   return count == 0 ? 0 : sum / static_cast<double>(count);

@@ -1,4 +1,5 @@
-// io-hidden: there is much I/O, but it overlaps with compute, so improving it would gain nothing.
+// io-overlapped: there is much I/O, but it overlaps with compute, so improving it would gain
+// nothing.
 #include <fmt/core.h>
 
 #include "advise/judging.h"
@@ -7,7 +8,7 @@
 
 namespace millrace::advise {
 
-Judged judge_io_hidden(const analyze::Profile& profile, const Machine&) {
+Judged judge_io_overlapped(const analyze::Profile& profile, const Machine&) {
   constexpr double kIoShareMin = 0.25;
   constexpr double kOverlappedShareMin = 0.9;
   const Waiting waiting = waiting_of(profile);
@@ -15,7 +16,7 @@ Judged judge_io_hidden(const analyze::Profile& profile, const Machine&) {
   // Little I/O is not worth a finding.
   if (mean.compute_ns == 0 || mean.io_ns < kSecond) return {};
   if (waiting.share(mean.io_ns) < kIoShareMin) return {};
-  const double overlapped = ratio(mean.io_hidden_ns, mean.io_ns);
+  const double overlapped = ratio(mean.io_overlapped_ns, mean.io_ns);
   if (overlapped < kOverlappedShareMin || waiting.share(waiting.data_ns) >= kWaitShareMin)
     return {};
 

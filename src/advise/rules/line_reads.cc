@@ -61,7 +61,7 @@ Judged judge_line_reads(const analyze::Profile& profile, const Machine& machine)
               "numbers with from_chars or strtod from the block")
           .take();
   finding.gain = gain_of(
-      waiting, waiting.unhidden_due_to(time_ns - std::min(time_ns, left_ns)),
+      waiting, waiting.exposed_due_to(time_ns - std::min(time_ns, left_ns)),
       "the time of these calls that does not overlap with compute, minus copying the bytes");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;

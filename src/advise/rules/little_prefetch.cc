@@ -17,11 +17,11 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
   if (profile.time.basis != analyze::WaitBasis::kRegions || mean.compute_ns == 0) return {};
   if (waiting.data_ns < kSecond || waiting.share(waiting.data_ns) < kWaitShareMin) return {};
   // Loading is reading, fetching and decoding. The part during compute is overlapped.
-  const uint64_t exposed_ns = std::max(mean.io_unhidden_ns, mean.fetch_unhidden_ns);
+  const uint64_t exposed_ns = std::max(mean.io_exposed_ns, mean.fetch_exposed_ns);
   const uint64_t overlapped_ns =
-      std::max(mean.io_hidden_ns,
+      std::max(mean.io_overlapped_ns,
                std::max(mean.fetch_ns, mean.decode_ns) -
-                   std::min(std::max(mean.fetch_ns, mean.decode_ns), mean.fetch_unhidden_ns));
+                   std::min(std::max(mean.fetch_ns, mean.decode_ns), mean.fetch_exposed_ns));
   const double overlapped_share = ratio(overlapped_ns, overlapped_ns + exposed_ns);
   if (exposed_ns == 0 || overlapped_share >= kOverlappedShareMax) return {};
   const uint64_t free_compute_ns = mean.compute_ns - std::min(mean.compute_ns, overlapped_ns);

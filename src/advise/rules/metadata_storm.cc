@@ -81,7 +81,7 @@ Judged judge_metadata_storm(const analyze::Profile& profile, const Machine& mach
           .store(
               "millrace store (coming) serves open, stat and listings from the memory of the host")
           .take();
-  finding.gain = gain_of(waiting, std::min(storms.long_ns, waiting.unhidden_ns),
+  finding.gain = gain_of(waiting, std::min(storms.long_ns, waiting.exposed_ns),
                          "the time in which calls of these storms were in flight");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;

@@ -19,7 +19,7 @@ Judged judge_fits_local_disk(const analyze::Profile& profile, const Machine& mac
 Judged judge_fits_memory(const analyze::Profile& profile, const Machine& machine);
 Judged judge_hot_small_file(const analyze::Profile& profile, const Machine& machine);
 Judged judge_job_failed(const analyze::Profile& profile, const Machine& machine);
-Judged judge_io_hidden(const analyze::Profile& profile, const Machine& machine);
+Judged judge_io_overlapped(const analyze::Profile& profile, const Machine& machine);
 Judged judge_large_shared_file(const analyze::Profile& profile, const Machine& machine);
 Judged judge_line_reads(const analyze::Profile& profile, const Machine& machine);
 Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& machine);

@@ -59,7 +59,7 @@ Judged judge_stats_file_pieces(const analyze::Profile& profile, const Machine& m
               "H5Pset_fapl_core; or store it contiguously instead of in small chunks")
           .any("with many ranks: read it on one and broadcast")
           .take();
-  finding.gain = gain_of(waiting, waiting.unhidden_due_to(time_ns),
+  finding.gain = gain_of(waiting, waiting.exposed_due_to(time_ns),
                          "the time of these reads that does not overlap with compute");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;

@@ -77,7 +77,7 @@ Judged judge_uneven_shards(const analyze::Profile& profile, const Machine& machi
   // At most the time that this rank waits: overlapped I/O costs nothing.
   uint64_t wait_most_ns = 0;
   for (const analyze::TimeSplit& rank : profile.time.ranks) {
-    if (rank.name == loads.most->name) wait_most_ns = std::max(rank.wait_ns, rank.io_unhidden_ns);
+    if (rank.name == loads.most->name) wait_most_ns = std::max(rank.wait_ns, rank.io_exposed_ns);
   }
   finding.gain = gain_of(waiting, std::min(longer_ns, wait_most_ns),
                          "the I/O time of this rank above the mean: the others wait for it");

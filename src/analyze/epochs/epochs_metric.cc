@@ -165,7 +165,7 @@ void EpochsMetric::observe(const Block& block) {
     count_io(columns, i, traits, *totals);
   }
   const std::lock_guard lock(mutex_);
-  for (const auto& [epoch, of] : io) io_[epoch].merge(of);
+  for (const auto& [epoch, of] : io) io_[epoch] += of;
   for (const auto& [key, of] : actions.sums()) {
     ActionSum& sum = actions_[{.epoch = key.epoch, .name = key.name, .group = group}];
     sum.count += of.count;
@@ -210,7 +210,7 @@ Status EpochsMetric::merge(ByteReader& saved) {
     key.name = trace::NameIndex{name};
     ASSIGN_OR_RETURN(actions[key], saved.read<ActionSum>());
   }
-  for (const auto& [epoch, totals] : io) io_[epoch].merge(totals);
+  for (const auto& [epoch, totals] : io) io_[epoch] += totals;
   for (const auto& [key, sum] : actions) {
     actions_[key].count += sum.count;
     actions_[key].time_ns += sum.time_ns;

@@ -132,7 +132,7 @@ TEST_F(EpochsMetricTest, TimeIsSplitAtEpochBoundaries) {
   EXPECT_EQ(found[1].steps, 1u);
   EXPECT_EQ(found[1].time.wall_ns, 10 * kMs);
   EXPECT_EQ(found[1].time.io_ns, 5 * kMs);  // 20-23, 25-26, 27-28
-  EXPECT_EQ(found[1].time.io_hidden_ns, 2 * kMs);
+  EXPECT_EQ(found[1].time.io_overlapped_ns, 2 * kMs);
   EXPECT_EQ(found[1].time.wait_ns, 4 * kMs);
 }
 

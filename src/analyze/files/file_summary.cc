@@ -21,7 +21,7 @@ uint64_t unique_bytes(const FileEntry& file) {
 }
 
 void add_to(GroupStats& group, const IoTotals& io, uint64_t size_bytes) {
-  group.io.merge(io);
+  group.io += io;
   ++group.files;
   group.size_bytes += size_bytes;
 }
@@ -101,8 +101,8 @@ void FileSummary::add(trace::NameIndex name, const FileEntry& file) {
   profile_.job.bytes_written += totals.bytes_written;
   add_to(kinds_[static_cast<size_t>(kind)], io, totals.size_bytes);
   add_to_hosts(totals);
-  profile_.reads.counts.merge(totals.read.counts());
-  profile_.writes.counts.merge(totals.write.counts());
+  profile_.reads.counts += totals.read.counts();
+  profile_.writes.counts += totals.write.counts();
   if (kind == FileKind::kSystem) {
     if (total_ns(totals) > 0) note_candidates(name, file);
     return;
@@ -131,7 +131,7 @@ void FileSummary::add_data(const FileEntry& file, const FileTotals& totals) {
   job.dataset_bytes += totals.size_bytes;
   job.dataset_bytes_read += totals.bytes_read;
   job.dataset_unique_bytes += unique;
-  profile_.data_reads.counts.merge(totals.read.counts());
+  profile_.data_reads.counts += totals.read.counts();
   if (file.read_sizes != nullptr) {
     file.read_sizes->add_to(profile_.data_reads.sizes, data_read_sizes_);
   }

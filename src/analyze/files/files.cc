@@ -150,7 +150,7 @@ class FilesMetric : public Metric {
       load.name = group.name;
       if (group.host < context.hosts.size()) load.host = context.hosts[group.host];
       load.io = groups_[i].all.io(context.begin_ns);
-      if (group.host < hosts.size()) hosts[group.host].merge(load.io);
+      if (group.host < hosts.size()) hosts[group.host] += load.io;
       load.data_files = summary.data_files_of(static_cast<uint32_t>(i));
       load.data_bytes_read = groups_[i].data_bytes_read;
       load.threads_reading = groups_[i].reading_threads.size();
@@ -159,7 +159,7 @@ class FilesMetric : public Metric {
                        [&](const TimeSplit& split) { return split.name == load.name; });
       if (time != profile.time.ranks.end() && time->io_ns > 0) {
         const IoTotals& io = load.io;
-        load.reads_in_flight = static_cast<double>(io.read_ns + io.write_ns + io.metadata_ns) /
+        load.calls_in_flight = static_cast<double>(io.read_ns + io.write_ns + io.metadata_ns) /
                                static_cast<double>(time->io_ns);
       }
       if (group.trains) profile.ranks.push_back(std::move(load));

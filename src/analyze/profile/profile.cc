@@ -3,35 +3,24 @@
 #include <algorithm>
 
 namespace millrace::analyze {
+namespace {
 
-void IoTotals::merge(const IoTotals& other) {
-  opens += other.opens;
-  reads += other.reads;
-  writes += other.writes;
-  seeks += other.seeks;
-  syncs += other.syncs;
-  metadata += other.metadata;
-  maps += other.maps;
-  errors += other.errors;
-  bytes_read += other.bytes_read;
-  bytes_written += other.bytes_written;
-  read_ns += other.read_ns;
-  write_ns += other.write_ns;
-  metadata_ns += other.metadata_ns;
-  first_ns = std::min(first_ns, other.first_ns);
-  last_ns = std::max(last_ns, other.last_ns);
+constexpr auto kAdd = [](const Field&, uint64_t& sum, const uint64_t& value) { sum += value; };
+
+}  // namespace
+
+IoTotals& operator+=(IoTotals& totals, const IoTotals& other) {
+  const uint64_t first_ns = std::min(totals.first_ns, other.first_ns);
+  const uint64_t last_ns = std::max(totals.last_ns, other.last_ns);
+  visit_fields(kAdd, totals, other);
+  totals.first_ns = first_ns;
+  totals.last_ns = last_ns;
+  return totals;
 }
 
-void AccessCounts::merge(const AccessCounts& other) {
-  count += other.count;
-  transitions += other.transitions;
-  consecutive += other.consecutive;
-  sequential += other.sequential;
-  unaligned_offset += other.unaligned_offset;
-  unaligned_size += other.unaligned_size;
-  small += other.small;
-  at_end += other.at_end;
-  lines += other.lines;
+AccessCounts& operator+=(AccessCounts& counts, const AccessCounts& other) {
+  visit_fields(kAdd, counts, other);
+  return counts;
 }
 
 }  // namespace millrace::analyze

@@ -3,8 +3,6 @@
 #include <concepts>
 #include <type_traits>
 
-#include "analyze/profile/profile_fields.h"
-
 namespace millrace::analyze {
 namespace {
 
@@ -13,17 +11,12 @@ class FieldWriter {
   explicit FieldWriter(JsonWriter& json) : json_(json) {}
 
   template <typename T>
-  void operator()(std::string_view name, const T& value) {
-    json_.key(name);
-    put(value);
-  }
-
-  void moment(std::string_view name, uint64_t value_ns) {
-    json_.key(name);
-    if (value_ns == ~uint64_t{0}) {
+  void operator()(const Field& field, const T& value) {
+    json_.key(field.name);
+    if (is_missing(field, value)) {
       json_.null();
     } else {
-      json_.value(value_ns);
+      put(value);
     }
   }
 
@@ -31,7 +24,7 @@ class FieldWriter {
   template <typename T>
   void put(const T& value) {
     if constexpr (std::is_enum_v<T>) {
-      json_.value(names_of(value)[static_cast<size_t>(value)]);
+      json_.value(name_of(value));
     } else if constexpr (std::is_arithmetic_v<T>) {
       json_.value(value);
     } else {

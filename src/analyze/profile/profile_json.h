@@ -1,12 +1,17 @@
 // profile_json: writes a profile as the JSON of docs/formats/report.md.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "analyze/profile/profile.h"
 #include "base/json_writer.h"
 
 namespace millrace::analyze {
+
+inline constexpr std::string_view kProfileFormat = "millrace-report";
+inline constexpr uint64_t kProfileVersion = 1;
 
 // The complete JSON object.
 std::string profile_json(const Profile& profile);

@@ -4,9 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <concepts>
-#include <set>
 
-#include "analyze/profile/profile_fields.h"
 #include "analyze/profile/profile_read.h"
 #include "base/atomic_file.h"
 #include "base/bytes.h"
@@ -24,13 +22,9 @@ using testing::StartsWith;
 class Filler {
  public:
   template <typename T>
-  void operator()(std::string_view name, T& out) {
-    names.emplace(name);
+  void operator()(const Field&, T& out) {
     fill(out);
   }
-  void moment(std::string_view name, uint64_t& out) { (*this)(name, out); }
-
-  std::set<std::string> names;
 
  private:
   void fill(bool& out) { out = ++next_ % 2 == 0; }
@@ -103,78 +97,6 @@ TEST(ProfileJson, AnEmptyProfileReadsBackAsEmpty) {
   EXPECT_EQ(profile_json(*read), text);
 }
 
-// Converts to the type of any member.
-struct Anything {
-  template <typename T>
-  operator T&() const;
-};
-
-template <typename T, typename... Members>
-consteval size_t member_count() {
-  if constexpr (requires { T{Members()..., Anything()}; }) {
-    return member_count<T, Members..., Anything>();
-  } else {
-    return sizeof...(Members);
-  }
-}
-
-// Counts the members that visit_fields() visits in one struct, without descending into them.
-struct Counter {
-  size_t count = 0;
-  template <typename T>
-  void operator()(std::string_view, const T&) {
-    ++count;
-  }
-  void moment(std::string_view, uint64_t) { ++count; }
-};
-
-template <typename T>
-void expect_all_members_visited(const char* name) {
-  const T value{};
-  Counter counter;
-  visit_fields(counter, value);
-  EXPECT_EQ(counter.count, member_count<T>()) << "a member of " << name << " is not visited";
-}
-
-TEST(ProfileJson, NoMemberOfAnyStructIsForgotten) {
-  expect_all_members_visited<Distribution>("Distribution");
-  expect_all_members_visited<Job>("Job");
-  expect_all_members_visited<TimeSplit>("TimeSplit");
-  expect_all_members_visited<SplitOfTime>("SplitOfTime");
-  expect_all_members_visited<FunctionStats>("FunctionStats");
-  expect_all_members_visited<LayerStats>("LayerStats");
-  expect_all_members_visited<IoTotals>("IoTotals");
-  expect_all_members_visited<AccessCounts>("AccessCounts");
-  expect_all_members_visited<FileStats>("FileStats");
-  expect_all_members_visited<GroupStats>("GroupStats");
-  expect_all_members_visited<CommonValue>("CommonValue");
-  expect_all_members_visited<AccessPattern>("AccessPattern");
-  expect_all_members_visited<DataUse>("DataUse");
-  expect_all_members_visited<Timeline>("Timeline");
-  expect_all_members_visited<RankActivity>("RankActivity");
-  expect_all_members_visited<HeatMap>("HeatMap");
-  expect_all_members_visited<Stretch>("Stretch");
-  expect_all_members_visited<EpochAction>("EpochAction");
-  expect_all_members_visited<EpochStats>("EpochStats");
-  expect_all_members_visited<StepStats>("StepStats");
-  expect_all_members_visited<Steps>("Steps");
-  expect_all_members_visited<TreeNode>("TreeNode");
-  expect_all_members_visited<Checkpoint>("Checkpoint");
-  expect_all_members_visited<RankLoad>("RankLoad");
-  expect_all_members_visited<Profile>("Profile");
-}
-
-TEST(ProfileJson, EveryNameIsOnItsPage) {
-  const auto page = read_file("docs/formats/report.md");
-  ASSERT_TRUE(page.ok()) << page.error().message();
-  Profile profile;
-  Filler filler;
-  visit_fields(filler, profile);
-  for (const std::string& name : filler.names) {
-    EXPECT_THAT(*page, HasSubstr("`" + name + "`"));
-  }
-}
-
 TEST(ProfileJson, CountsAreOnOneLineWithoutEmptyBinsAtTheEnd) {
   Profile profile;
   profile.reads.sizes.add(1, 7);
@@ -224,7 +146,7 @@ TEST(ProfileRead, TheGoldenProfileReadsAsItWasWritten) {
   EXPECT_EQ(profile->functions[1].kind, wire::CallKind::kRead);
   EXPECT_EQ(profile->functions[1].size_bins.bins()[LogHistogram::bin_of(100'000)], 15'000u);
   EXPECT_EQ(profile->functions[1].latency_ns.p99, 5'000'000u);
-  EXPECT_EQ(profile->ranks[0].reads_in_flight, 1.5);
+  EXPECT_EQ(profile->ranks[0].calls_in_flight, 1.5);
   EXPECT_EQ(profile->heat.ranks[1].compute, std::vector<uint16_t>{750});
   EXPECT_EQ(profile->stretches[1].epoch, 1);
   EXPECT_EQ(profile->epochs[1].actions[0].mean_ns, 7'500'000'000u);

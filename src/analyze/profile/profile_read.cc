@@ -6,7 +6,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "analyze/profile/profile_fields.h"
+#include "analyze/profile/profile_json.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -25,14 +25,11 @@ class FieldReader {
       : document_(document), map_(map), prefix_(std::move(prefix)), error_(error) {}
 
   template <typename T>
-  void operator()(std::string_view name, T& out) {
+  void operator()(const Field& field, T& out) {
     if (error_) return;
-    if (const Node* node = map_.find(name)) get(*node, prefix_ + std::string(name), out);
-  }
-
-  void moment(std::string_view name, uint64_t& out) {
-    const Node* node = map_.find(name);
-    if (node != nullptr && !node->is_null()) (*this)(name, out);
+    const Node* node = map_.find(field.name);
+    if (node == nullptr || (field.optional && node->is_null())) return;
+    get(*node, prefix_ + std::string(field.name), out);
   }
 
  private:

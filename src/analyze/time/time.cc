@@ -59,10 +59,10 @@ TimeSplit split_of(std::string name, const Lengths& of, uint64_t wall_ns, uint64
   split.checkpoint_ns = share(of[Measure::kCheckpoint]);
   split.communicate_ns = share(of[Measure::kCommunicate]);
   split.wait_ns = share(of.wait());
-  split.io_hidden_ns = share(of[Measure::kIo] + of[Measure::kCompute] - io_or_compute_ns);
-  split.io_unhidden_ns = share(io_or_compute_ns - of[Measure::kCompute]);
-  split.fetch_unhidden_ns = share(of[Measure::kBringOrCompute] - of[Measure::kCompute]);
-  split.compute_unhidden_ns = share(io_or_compute_ns - of[Measure::kIo]);
+  split.io_overlapped_ns = share(of[Measure::kIo] + of[Measure::kCompute] - io_or_compute_ns);
+  split.io_exposed_ns = share(io_or_compute_ns - of[Measure::kCompute]);
+  split.fetch_exposed_ns = share(of[Measure::kBringOrCompute] - of[Measure::kCompute]);
+  split.compute_exposed_ns = share(io_or_compute_ns - of[Measure::kIo]);
   split.idle_ns = share(less(wall_ns, of[Measure::kAny]));
   split.step_ns = share(of[Measure::kStep]);
   const bool has_steps = of[Measure::kStep] > 0;
@@ -78,7 +78,7 @@ struct Wall {
   uint64_t end_ns = 0;
 };
 
-void write_nodes(const Context& context, const TimePlan& plan, const SweptTime& swept,
+void write_hosts(const Context& context, const TimePlan& plan, const SweptTime& swept,
                  SplitOfTime& time) {
   std::vector<Wall> walls(context.hosts.size());
   for (const Group& group : context.groups) {
@@ -89,7 +89,7 @@ void write_nodes(const Context& context, const TimePlan& plan, const SweptTime& 
   }
   for (size_t i = 0; i < walls.size(); ++i) {
     if (walls[i].begin_ns > walls[i].end_ns) continue;  // no rank runs on this host
-    time.nodes.push_back(split_of(context.hosts[i], {plan, swept.hosts[i].data()},
+    time.hosts.push_back(split_of(context.hosts[i], {plan, swept.hosts[i].data()},
                                   walls[i].end_ns - walls[i].begin_ns, 1));
   }
 }
@@ -100,7 +100,7 @@ void write_layers(const TimePlan& plan, const SweptTime& swept, std::vector<Laye
       const Lengths of(plan, of_slot.data());
       const uint64_t busy_ns = of[of_layer(Measure::kLayer, stats.layer)];
       stats.busy_ns += busy_ns;
-      stats.hidden_ns +=
+      stats.overlapped_ns +=
           busy_ns + of[Measure::kCompute] - of[of_layer(Measure::kLayerOrCompute, stats.layer)];
     }
   }
@@ -162,7 +162,7 @@ void write_time(const Context& context, const TimePlan& plan, const SweptTime& s
   }
   const uint64_t count = std::max<size_t>(1, time.ranks.size());
   time.mean = split_of("mean", {plan, sum.data()}, wall_ns, count);
-  write_nodes(context, plan, swept, time);
+  write_hosts(context, plan, swept, time);
   time.job = split_of("job", {plan, swept.job.data()}, context.end_ns - context.begin_ns, 1);
   write_layers(plan, swept, profile.layers);
 }

@@ -46,9 +46,9 @@ TEST_F(TimeTest, TwoThreadsThatReadAtOnceCountOnce) {
   EXPECT_EQ(time.ranks[0].wall_ns, 25 * kMs);
   EXPECT_EQ(time.ranks[0].idle_ns, 5 * kMs);
   EXPECT_EQ(time.job.io_ns, 20 * kMs);
-  ASSERT_EQ(time.nodes.size(), 1u);
-  EXPECT_EQ(time.nodes[0].name, "node1");
-  EXPECT_EQ(time.nodes[0].io_ns, 20 * kMs);
+  ASSERT_EQ(time.hosts.size(), 1u);
+  EXPECT_EQ(time.hosts[0].name, "node1");
+  EXPECT_EQ(time.hosts[0].io_ns, 20 * kMs);
   EXPECT_EQ(time.mean.io_ns, 20 * kMs);
 }
 
@@ -65,7 +65,7 @@ TEST_F(TimeTest, WithoutRegionsTheMainProcessWaitsWhileItDoesIo) {
   EXPECT_EQ(time.ranks[0].step_ns, 0u);
   EXPECT_DOUBLE_EQ(time.ranks[0].wait_share, 0.25);
   EXPECT_EQ(time.ranks[0].compute_ns, 0u);
-  EXPECT_EQ(time.ranks[0].io_unhidden_ns, 30 * kMs);
+  EXPECT_EQ(time.ranks[0].io_exposed_ns, 30 * kMs);
 }
 
 TEST_F(TimeTest, ComputeAloneGivesNoBasisForWaiting) {
@@ -94,12 +94,12 @@ TEST_F(TimeTest, IoWhileTheRankComputesIsOverlapped) {
   EXPECT_EQ(rank.wall_ns, 17 * kMs);
   EXPECT_EQ(rank.compute_ns, 10 * kMs);
   EXPECT_EQ(rank.io_ns, 10 * kMs);
-  EXPECT_EQ(rank.io_hidden_ns, 5 * kMs);
-  EXPECT_EQ(rank.io_unhidden_ns, 5 * kMs);
-  EXPECT_EQ(rank.compute_unhidden_ns, 5 * kMs);
+  EXPECT_EQ(rank.io_overlapped_ns, 5 * kMs);
+  EXPECT_EQ(rank.io_exposed_ns, 5 * kMs);
+  EXPECT_EQ(rank.compute_exposed_ns, 5 * kMs);
   EXPECT_EQ(rank.fetch_ns, 16 * kMs);
   EXPECT_EQ(rank.decode_ns, 1 * kMs);
-  EXPECT_EQ(rank.fetch_unhidden_ns, 6 * kMs);
+  EXPECT_EQ(rank.fetch_exposed_ns, 6 * kMs);
   EXPECT_EQ(rank.wait_ns, 4 * kMs);
   EXPECT_EQ(rank.step_ns, 14 * kMs);
   EXPECT_DOUBLE_EQ(rank.wait_share, 4.0 / 14.0);
@@ -145,14 +145,14 @@ TEST_F(TimeTest, RanksHostsAndTheJobEachHaveTheirOwnUnion) {
   const SplitOfTime time = profile().time;
   ASSERT_EQ(time.ranks.size(), 3u);
   for (const TimeSplit& rank : time.ranks) EXPECT_EQ(rank.io_ns, 10 * kMs) << rank.name;
-  ASSERT_EQ(time.nodes.size(), 2u);
-  EXPECT_EQ(time.nodes[0].io_ns, 15 * kMs);
-  EXPECT_EQ(time.nodes[0].wall_ns, 15 * kMs);
-  EXPECT_EQ(time.nodes[0].io_hidden_ns, 0u);
-  EXPECT_EQ(time.nodes[1].io_ns, 10 * kMs);
-  EXPECT_EQ(time.nodes[1].wall_ns, 24 * kMs);
+  ASSERT_EQ(time.hosts.size(), 2u);
+  EXPECT_EQ(time.hosts[0].io_ns, 15 * kMs);
+  EXPECT_EQ(time.hosts[0].wall_ns, 15 * kMs);
+  EXPECT_EQ(time.hosts[0].io_overlapped_ns, 0u);
+  EXPECT_EQ(time.hosts[1].io_ns, 10 * kMs);
+  EXPECT_EQ(time.hosts[1].wall_ns, 24 * kMs);
   EXPECT_EQ(time.job.io_ns, 24 * kMs);
-  EXPECT_EQ(time.job.io_hidden_ns, 6 * kMs);
+  EXPECT_EQ(time.job.io_overlapped_ns, 6 * kMs);
   EXPECT_EQ(time.mean.io_ns, 10 * kMs);
   EXPECT_EQ(time.mean.compute_ns, 2 * kMs);
   EXPECT_EQ(time.mean.wall_ns, (10 + 10 + 24) * kMs / 3);
@@ -162,9 +162,9 @@ TEST_F(TimeTest, WithOneRankPerHostTheJobIsStillTheUnionOfAll) {
   job_->program({.rank = 0, .host = "node1"}).read("/a", {.at = 0ms, .takes = 4ms, .size = 1});
   job_->program({.rank = 1, .host = "node2"}).read("/a", {.at = 2ms, .takes = 4ms, .size = 1});
   const SplitOfTime time = profile().time;
-  ASSERT_EQ(time.nodes.size(), 2u);
-  EXPECT_EQ(time.nodes[0].io_ns, 4 * kMs);
-  EXPECT_EQ(time.nodes[1].io_ns, 4 * kMs);
+  ASSERT_EQ(time.hosts.size(), 2u);
+  EXPECT_EQ(time.hosts[0].io_ns, 4 * kMs);
+  EXPECT_EQ(time.hosts[1].io_ns, 4 * kMs);
   EXPECT_EQ(time.job.io_ns, 6 * kMs);
 }
 
@@ -194,11 +194,11 @@ TEST_F(TimeTest, EachLayerHasItsOwnBusyAndOverlappedTime) {
   }
   const Profile profile = run.finish(before);
   EXPECT_EQ(profile.layers[0].busy_ns, 4 * kMs);
-  EXPECT_EQ(profile.layers[0].hidden_ns, 4 * kMs);
+  EXPECT_EQ(profile.layers[0].overlapped_ns, 4 * kMs);
   EXPECT_EQ(profile.layers[1].busy_ns, 10 * kMs);
-  EXPECT_EQ(profile.layers[1].hidden_ns, 4 * kMs);
+  EXPECT_EQ(profile.layers[1].overlapped_ns, 4 * kMs);
   EXPECT_EQ(profile.layers[2].busy_ns, 4 * kMs);
-  EXPECT_EQ(profile.layers[2].hidden_ns, 2 * kMs);
+  EXPECT_EQ(profile.layers[2].overlapped_ns, 2 * kMs);
   EXPECT_EQ(profile.time.job.io_ns, 10 * kMs);
 }
 
@@ -281,12 +281,12 @@ void expect_same(const TimeSplit& split, const Sweep& sweep) {
   EXPECT_EQ(split.fetch_ns, sweep.count(has(kFetchBit))) << split.name;
   EXPECT_EQ(split.decode_ns, sweep.count(has(kDecodeBit))) << split.name;
   EXPECT_EQ(split.wait_ns, sweep.count(has(kWaitBit))) << split.name;
-  EXPECT_EQ(split.io_unhidden_ns, sweep.count(without_compute(kIoBit))) << split.name;
-  EXPECT_EQ(split.io_hidden_ns + split.io_unhidden_ns, split.io_ns) << split.name;
-  EXPECT_EQ(split.compute_unhidden_ns, sweep.count([](uint32_t at) {
+  EXPECT_EQ(split.io_exposed_ns, sweep.count(without_compute(kIoBit))) << split.name;
+  EXPECT_EQ(split.io_overlapped_ns + split.io_exposed_ns, split.io_ns) << split.name;
+  EXPECT_EQ(split.compute_exposed_ns, sweep.count([](uint32_t at) {
     return (at & kComputeBit) != 0 && (at & kIoBit) == 0;
   })) << split.name;
-  EXPECT_EQ(split.fetch_unhidden_ns, sweep.count(without_compute(kFetchBit | kDecodeBit)))
+  EXPECT_EQ(split.fetch_exposed_ns, sweep.count(without_compute(kFetchBit | kDecodeBit)))
       << split.name;
   EXPECT_EQ(split.wall_ns - split.idle_ns, sweep.count(has(31))) << split.name;
 }
@@ -333,9 +333,9 @@ TEST_F(TimeTest, AgreesWithASweepOfEveryNanosecond) {
   Sweep node1 = ranks[0];
   node1.join(ranks[1]);
   node1.join(ranks[2]);
-  ASSERT_EQ(time.nodes.size(), 2u);
-  expect_same(time.nodes[0], node1);
-  expect_same(time.nodes[1], ranks[3]);
+  ASSERT_EQ(time.hosts.size(), 2u);
+  expect_same(time.hosts[0], node1);
+  expect_same(time.hosts[1], ranks[3]);
   node1.join(ranks[3]);
   expect_same(time.job, node1);
 }
@@ -367,7 +367,7 @@ void expect_equal(const TimeSplit& a, const TimeSplit& b) {
   EXPECT_EQ(a.compute_ns, b.compute_ns);
   EXPECT_EQ(a.io_ns, b.io_ns);
   EXPECT_EQ(a.wait_ns, b.wait_ns);
-  EXPECT_EQ(a.io_hidden_ns, b.io_hidden_ns);
+  EXPECT_EQ(a.io_overlapped_ns, b.io_overlapped_ns);
   EXPECT_EQ(a.idle_ns, b.idle_ns);
   EXPECT_EQ(a.step_ns, b.step_ns);
   EXPECT_EQ(a.wait_share, b.wait_share);

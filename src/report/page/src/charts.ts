@@ -1,6 +1,6 @@
 // Charts: bandwidth, operations and calls in flight over time, drawn by uPlot, with the shared range and cursor.
 import uPlot from "uplot";
-import type { TimelineBins } from "./data";
+import type { Timeline } from "./data";
 import { h, type Child } from "./dom";
 import * as format from "./format";
 import type { TimeRange } from "./range";
@@ -13,7 +13,7 @@ interface ChartOptions { title: string; series: Series[]; write: (value: number)
 const HEIGHT = 130;
 const SYNC = "time";
 
-export function makeCharts(bins: TimelineBins, range: TimeRange): { element: HTMLElement; redraw: () => void } {
+export function makeCharts(bins: Timeline, range: TimeRange): { element: HTMLElement; redraw: () => void } {
   const seconds = bins.bin_ns / 1e9;
   const rate = (values: number[]): number[] => values.map((value) => format.share(value, seconds));
   const charts: ChartOptions[] = [
@@ -40,7 +40,7 @@ class Chart {
   private readonly holder: HTMLElement;
   private readonly data: uPlot.AlignedData;
 
-  constructor(private readonly options: ChartOptions, bins: TimelineBins, private readonly range: TimeRange, parent: HTMLElement) {
+  constructor(private readonly options: ChartOptions, bins: Timeline, private readonly range: TimeRange, parent: HTMLElement) {
     this.data = steps(options.series, bins.bin_ns);
     this.holder = h("div", { class: "chart", role: "img", "aria-label": describe(options) });
     parent.append(h("div", { class: "chart-title" }, h("h4", {}, options.title), legend(options.series)), this.holder);

@@ -45,7 +45,7 @@ function epochTable(epochs: EpochStats[], range: TimeRange): DataTable<EpochStat
     columns: [
       { key: "epoch", title: "Epoch", width: 5, value: ({ epoch }) => epoch },
       { key: "duration", title: "Time", width: 6.5, value: (row) => row.end_ns - row.begin_ns, cell: (row) => format.duration(row.end_ns - row.begin_ns) },
-      { key: "split", title: "Split", value: ({ time }) => format.share(time.io_unhidden_ns, time.wall_ns), cell: ({ time }) => bar(time), left: true, help: "colours as in the split of time" },
+      { key: "split", title: "Split", value: ({ time }) => format.share(time.io_exposed_ns, time.wall_ns), cell: ({ time }) => bar(time), left: true, help: "colours as in the split of time" },
       { key: "wait_share", title: "Waits", width: 5.5, value: ({ time }) => time.wait_share, cell: ({ time }) => format.percent(time.wait_share) },
       { key: "steps", title: "Steps", width: 5.5, value: ({ steps }) => steps, cell: ({ steps }) => format.exact(steps) },
       { key: "files", title: "Files", width: 6, value: ({ files }) => files, cell: ({ files }) => format.exact(files) },

@@ -22,18 +22,18 @@ export function makeFiles(profile: Profile): HTMLElement {
 
 // The columns of all tables about I/O.
 function ioColumns<Row extends { io: IoTotals }>(): Column<Row>[] {
-  const count = (key: keyof IoTotals, title: string): Column<Row> =>
-    ({ key, title, width: 5.6, optional: true, value: ({ io }) => io[key], cell: ({ io }) => (io[key] ? format.exact(io[key]) : "") });
-  const size = (key: keyof IoTotals, title: string): Column<Row> =>
-    ({ key, title, width: 6, optional: true, value: ({ io }) => io[key], cell: ({ io }) => (io[key] ? format.bytes(io[key]) : "") });
-  const time = (key: keyof IoTotals, title: string): Column<Row> =>
-    ({ key, title, width: 6, optional: true, value: ({ io }) => io[key], cell: ({ io }) => (io[key] ? format.duration(io[key]) : "") });
+  type Key = Exclude<keyof IoTotals, "first_ns">;
+  const column = (key: Key, title: string, width: number, show: (value: number) => string): Column<Row> =>
+    ({ key, title, width, optional: true, value: ({ io }) => io[key], cell: ({ io }) => (io[key] ? show(io[key]) : "") });
+  const count = (key: Key, title: string): Column<Row> => column(key, title, 5.6, format.exact);
+  const size = (key: Key, title: string): Column<Row> => column(key, title, 6, format.bytes);
+  const time = (key: Key, title: string): Column<Row> => column(key, title, 6, format.duration);
   return [count("opens", "Opens"), count("reads", "Reads"), size("bytes_read", "Read"), time("read_ns", "Read time"),
     count("writes", "Writes"), size("bytes_written", "Written"), time("write_ns", "Write time"),
     time("metadata_ns", "Meta time")];
 }
 
-const when = (ns: number, wall: number): string => (format.isMoment(ns) ? format.moment(ns, wall / 1000) : "");
+const when = (ns: number | null, wall: number): string => (format.isMoment(ns) ? format.moment(ns, wall / 1000) : "");
 
 function fileTable(profile: Profile): DataTable<FileStats> {
   const wall = profile.job.wall_ns;
@@ -89,7 +89,7 @@ export function makeRanks(profile: Profile): HTMLElement | null {
       { key: "data_files", title: "Data files", width: 6.5, value: ({ data_files }) => data_files, cell: ({ data_files }) => format.exact(data_files) },
       { key: "data_bytes_read", title: "Data read", width: 6.5, value: ({ data_bytes_read }) => data_bytes_read, cell: ({ data_bytes_read }) => format.bytes(data_bytes_read) },
       { key: "threads_reading", title: "Reading threads", width: 8, value: ({ threads_reading }) => threads_reading },
-      { key: "reads_in_flight", title: "In flight", width: 6, value: ({ reads_in_flight }) => reads_in_flight, cell: ({ reads_in_flight }) => reads_in_flight.toFixed(1), help: "reads under way at once, while any was" },
+      { key: "calls_in_flight", title: "In flight", width: 6, value: ({ calls_in_flight }) => calls_in_flight, cell: ({ calls_in_flight }) => calls_in_flight.toFixed(1), help: "mean number of I/O calls in flight, while there was any" },
       ...ioColumns<RankLoad>(),
     ],
   });

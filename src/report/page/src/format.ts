@@ -54,7 +54,7 @@ export function moment(ns: number, resolutionNs: number): string {
 export const seconds = (ns: number): string => `${(ns / 1e9).toFixed(9).replace(/\.?0+$/, "")}s`;
 
 // A missing moment is the largest number.
-export const isMoment = (ns: number): boolean => ns < 2 ** 63;
+export const isMoment = (ns: number | null): ns is number => ns !== null && ns < 2 ** 63;
 
 export function date(wallNs: number): string {
   const text = new Date(wallNs / 1e6).toISOString();

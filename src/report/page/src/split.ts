@@ -1,4 +1,4 @@
-// Split of time: what the job, its nodes and its ranks did, as bars whose parts do not overlap.
+// Split of time: what the job, its hosts and its ranks did, as bars whose parts do not overlap.
 import { register } from "./anchors";
 import type { Profile, TimeSplit } from "./data";
 import { type Child, empty, figure, foreign, h, section } from "./dom";
@@ -9,21 +9,21 @@ interface Part { key: string; title: string; of: (split: TimeSplit) => number }
 
 // Together they add up to the wall time.
 const PARTS: Part[] = [
-  { key: "compute", title: "computing, no I/O", of: (split) => split.compute_unhidden_ns },
-  { key: "hidden", title: "computing and I/O at once", of: (split) => split.io_hidden_ns },
-  { key: "io", title: "I/O that nothing hides", of: (split) => split.io_unhidden_ns },
+  { key: "compute", title: "computing, no I/O", of: (split) => split.compute_exposed_ns },
+  { key: "overlapped", title: "computing, with overlapped I/O", of: (split) => split.io_overlapped_ns },
+  { key: "io", title: "I/O that does not overlap with computing", of: (split) => split.io_exposed_ns },
   { key: "other", title: "other marked work (decode, exchange, ...)", of: otherOf },
   { key: "idle", title: "none of these", of: (split) => split.idle_ns },
 ];
 
 function otherOf(split: TimeSplit): number {
-  return Math.max(0, split.wall_ns - split.compute_unhidden_ns - split.io_hidden_ns - split.io_unhidden_ns - split.idle_ns);
+  return Math.max(0, split.wall_ns - split.compute_exposed_ns - split.io_overlapped_ns - split.io_exposed_ns - split.idle_ns);
 }
 
 export function makeSplit({ time }: Profile): HTMLElement {
-  const basis = time.basis === "regions" ? "Waiting is told by regions of the program."
-    : time.basis === "io time" ? "The program marks no regions: time in I/O calls of the main process stands for waiting."
-      : "Nothing in the trace says when training computes or waits.";
+  const basis = time.basis === "regions" ? "Waiting is measured from regions of the program."
+    : time.basis === "io time" ? "The program marks no regions: the time that the main process spends in I/O calls counts as waiting."
+      : "The trace does not show when training computes or waits.";
   if (time.job.wall_ns === 0) {
     const nothing = section("time", "Split of time", null, empty("The trace covers no time."));
     register("time", nothing);
@@ -36,7 +36,7 @@ export function makeSplit({ time }: Profile): HTMLElement {
   const element = section("time", "Split of time", `Every part is the length of a union of intervals: two threads that read at the same time count once. ${basis}`,
     legend(), h("div", { class: "split-rows" }, ...rows),
     figures(time.mean));
-  if (time.nodes.length > 1) element.append(h("h3", {}, "Nodes"), group(time.nodes, "time.nodes", "nodes"));
+  if (time.hosts.length > 1) element.append(h("h3", {}, "Hosts"), group(time.hosts, "time.hosts", "hosts"));
   if (time.ranks.length > 1) element.append(h("h3", {}, "Ranks"), group(time.ranks, "time.ranks", "ranks"));
   register("time", element);
   return element;
@@ -63,9 +63,9 @@ function row(split: TimeSplit, path: string, title: string, waits: (split: TimeS
 }
 
 const FIGURES: [keyof TimeSplit, string][] = [
-  ["compute_ns", "Computing"], ["io_ns", "I/O"], ["io_unhidden_ns", "I/O not hidden"],
-  ["compute_unhidden_ns", "Computing without I/O"], ["fetch_ns", "Fetching"], ["decode_ns", "Decoding"],
-  ["fetch_unhidden_ns", "Fetching not hidden"], ["communicate_ns", "Exchanging gradients"],
+  ["compute_ns", "Computing"], ["io_ns", "I/O"], ["io_exposed_ns", "I/O not overlapped"],
+  ["compute_exposed_ns", "Computing without I/O"], ["fetch_ns", "Fetching"], ["decode_ns", "Decoding"],
+  ["fetch_exposed_ns", "Fetching not overlapped"], ["communicate_ns", "Exchanging gradients"],
   ["checkpoint_ns", "Checkpoints"], ["wait_ns", "Waiting for data"], ["idle_ns", "Idle"],
 ];
 
@@ -84,10 +84,10 @@ function group(splits: TimeSplit[], path: string, label: string): HTMLElement {
     label: `Split of time by ${label}`, rows: splits, rowKey: ({ name }) => name,
     ...(splits.length > 20 ? { filter: { placeholder: `filter ${label}`, text: ({ name }: TimeSplit) => name } } : {}),
     columns: [
-      { key: "name", title: label === "ranks" ? "Rank" : "Node", width: 9, value: ({ name }) => name, cell: ({ name }) => foreign(name) },
-      { key: "bar", title: "Split", value: (split) => format.share(split.io_unhidden_ns, split.wall_ns), cell: bar, left: true, help: "sorts by the share of I/O that nothing hides" },
+      { key: "name", title: label === "ranks" ? "Rank" : "Host", width: 9, value: ({ name }) => name, cell: ({ name }) => foreign(name) },
+      { key: "bar", title: "Split", value: (split) => format.share(split.io_exposed_ns, split.wall_ns), cell: bar, left: true, help: "sorts by the share of I/O that is not overlapped" },
       time("wall_ns", "Wall"), time("compute_ns", "Compute"), time("io_ns", "I/O"),
-      time("io_unhidden_ns", "I/O alone"),
+      time("io_exposed_ns", "I/O not overlapped"),
       { key: "wait_share", title: "Waits", width: 6, value: (split) => split.wait_share, cell: (split) => format.percent(split.wait_share) },
     ],
   });

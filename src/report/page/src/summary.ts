@@ -32,10 +32,11 @@ function answerOf(profile: Profile, findings: Findings): Answer {
 // The same text as in the terminal (src/report/text.cc), for data without an answer.
 function ownAnswer({ job, time }: Profile): Answer {
   if (job.events === 0) return { state: "unknown", text: "nothing was recorded" };
-  if (time.basis === "none") return { state: "unknown", text: "nothing in the trace says when training computes or waits" };
+  if (time.basis === "none") return { state: "unknown", text: "the trace does not show when training computes or waits" };
   const share = time.mean.wait_share;
-  const does = time.basis === "regions" ? "training waits for data" : "the main process is in I/O calls";
-  const text = `${does} ${format.percent(share)} of its ${time.mean.step_ns > 0 ? "steps" : "time"}`;
+  const text = time.basis === "regions"
+    ? `training waits for data ${format.percent(share)} of its ${time.mean.step_ns > 0 ? "steps" : "time"}`
+    : `the main process spends ${format.percent(share)} of its time in I/O calls`;
   if (share >= WAIT_PROBLEM) return { state: "problem", text: `yes: ${text}` };
   return share >= WAIT_SOME ? { state: "warning", text: `a little: ${text}` } : { state: "fine", text: `no: ${text}` };
 }
@@ -91,7 +92,7 @@ function tiles({ job, time }: Profile): Child[] {
       job.begin_wall_ns > 0 ? `from ${format.date(job.begin_wall_ns)}` : null),
     tile("Waiting for data", figure("time.mean.wait_share", time.mean.wait_share,
       time.basis === "none" ? "unknown" : format.percent(time.mean.wait_share)),
-      time.basis === "regions" ? "of a rank's steps, by regions" : time.basis === "io time" ? "by time in I/O calls" : "no regions say so"),
+      time.basis === "regions" ? "of a rank's steps, by regions" : time.basis === "io time" ? "by time in I/O calls" : "no regions are marked"),
     tile("Read", figure("job.bytes_read", job.bytes_read, format.bytes(job.bytes_read)), speed(job.bytes_read)),
     tile("Written", figure("job.bytes_written", job.bytes_written, format.bytes(job.bytes_written)), speed(job.bytes_written)),
     tile("Dataset", figure("job.dataset_bytes", job.dataset_bytes, format.bytes(job.dataset_bytes)),
