@@ -10,7 +10,7 @@
 namespace millrace::advise {
 namespace {
 
-// Mean over the ranks that read data, each during the time it had any read in flight.
+// Mean over the ranks that read data, each while it had any I/O call in flight.
 double reads_in_flight(const analyze::Profile& profile) {
   double sum = 0;
   uint64_t count = 0;
