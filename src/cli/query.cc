@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <utility>
@@ -21,8 +22,9 @@
 namespace millrace::cli {
 namespace {
 
-// Width of the name and type columns, for the longest name.
-constexpr size_t kSchemaIndent = 35;
+// Width of the columns of a schema beside the name and the meaning: spaces and "INTEGER".
+constexpr size_t kSchemaIndent = 13;
+constexpr size_t kMeaningWidthMin = 30;
 
 std::atomic<bool> interrupted = false;
 
@@ -77,12 +79,15 @@ std::string schema_text(const Terminal& terminal) {
   for (const query::TableSchema& table : query::tables()) {
     if (!out.empty()) out += '\n';
     out += fmt::format("{}: {}\n", styled(table.name, Style::kBold, terminal.color), table.meaning);
+    size_t indent = kSchemaIndent;
+    for (const query::ColumnSchema& column : table.columns) {
+      indent = std::max(indent, kSchemaIndent + column.name.size());
+    }
+    const size_t width = std::max(terminal.columns, indent + kMeaningWidthMin) - indent;
     Table columns({{.title = ""}, {.title = ""}, {.title = ""}});
     for (const query::ColumnSchema& column : table.columns) {
       std::string name = fmt::format("  {}", column.name);
       std::string type(column.type);
-      const size_t width =
-          terminal.columns > 2 * kSchemaIndent ? terminal.columns - kSchemaIndent : kSchemaIndent;
       for (const std::string& line : wrap(column.meaning, width)) {
         columns.add_row({std::exchange(name, ""), std::exchange(type, ""), line});
       }
