@@ -154,7 +154,7 @@ py::dict describe_held(const HeldStats& stats) {
   result["preparing_seconds"] = seconds(exchange.preparing);
   result["wait_seconds"] = seconds(exchange.waited);
   result["agreeing_seconds"] = seconds(exchange.agreeing);
-  result["hidden_share"] = exchange.hidden_share();
+  result["overlapped_share"] = exchange.overlapped_share();
   result["held_samples"] = stats.samples;
   result["held_bytes"] = stats.sample_bytes;
   result["file_bytes"] = stats.file_bytes;

@@ -156,7 +156,7 @@ class Scheduler:
         left is reused, and at most (1 + fraction) of a rank's shard is stored."""
 
     def stats(self) -> dict:
-        """What was exchanged, and the share of it that overlapped with training (`hidden_share`)."""
+        """What was exchanged, and the share of it that overlapped with training (`overlapped_share`)."""
         return self._exchange.stats()
 
     def close(self) -> None:

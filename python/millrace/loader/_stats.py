@@ -18,7 +18,7 @@ class Stats(Dict[str, Any]):
         and source (the files).
     shard (only with Partial.dir): what was exchanged with other ranks (`samples_sent`, `bytes_sent`,
         `samples_received`, `bytes_received`), the share of that work that overlapped with training
-        (`hidden_share`), how long the rank waited for the exchange (`wait_seconds`) and for other
+        (`overlapped_share`), how long the rank waited for the exchange (`wait_seconds`) and for other
         ranks (`agreeing_seconds`), what it holds (`held_samples`, `held_bytes`, in a file of
         `file_bytes`; at most `stored_samples_max` at a time), and what it copied from the dataset
         (`staged_samples`, `staged_bytes`, `staging_seconds`, `unreadable_samples`).
@@ -61,7 +61,7 @@ class Stats(Dict[str, Any]):
             return []
         lines = [f"  holds {shard['held_samples']:,} samples ({shard['held_bytes'] / 1e6:,.1f} MB); sent "
                  f"{shard['samples_sent']:,} ({shard['bytes_sent'] / 1e6:,.1f} MB) to other ranks, "
-                 f"{shard['hidden_share']:.0%} overlapped with training"]
+                 f"{shard['overlapped_share']:.0%} overlapped with training"]
         if shard["unreadable_samples"]:
             lines.append(f"  {shard['unreadable_samples']:,} samples could not be copied; the first: "
                          f"{shard['first_unreadable']}")

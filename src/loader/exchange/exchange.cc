@@ -35,7 +35,7 @@ std::map<uint32_t, std::vector<Move>> by_peer(std::span<const Move> moves) {
 
 }  // namespace
 
-double Stats::hidden_share() const {
+double Stats::overlapped_share() const {
   const std::chrono::nanoseconds worked = moving + preparing;
   if (worked.count() == 0) return 1;
   return 1 - static_cast<double>(waited.count()) / static_cast<double>(worked.count());

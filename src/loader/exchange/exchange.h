@@ -51,7 +51,7 @@ struct Stats {
   std::chrono::nanoseconds agreeing{};   // in finish(), for the other ranks and the commit
 
   // The part of the work that was overlapped; 1 if there was no work.
-  double hidden_share() const;
+  double overlapped_share() const;
 };
 
 class Exchange {
