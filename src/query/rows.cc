@@ -15,23 +15,45 @@ Value unsigned_integer(uint64_t value) {
 Value text(std::string_view value) { return {.kind = ValueKind::kText, .bytes = value}; }
 Value integer_unless_negative(int64_t value) { return value < 0 ? Value() : integer(value); }
 
-// Takes the value of one column of a struct.
-struct CellPicker {
-  size_t column = 0;
-  Value value;
+template <typename T, bool optional>
+Value read_field(const std::byte* at) {
+  const T& value = *reinterpret_cast<const T*>(at);
+  if constexpr (std::is_enum_v<T>) {
+    return text(analyze::name_of(value));
+  } else if constexpr (std::is_unsigned_v<T>) {
+    return is_missing(analyze::Field{.optional = optional}, value) ? Value()
+                                                                   : unsigned_integer(value);
+  } else {
+    return text(value);
+  }
+}
+
+// Where the columns of a file are in FileStats. To visit all fields for every cell would make joins
+// several times slower.
+class FileColumns {
+ public:
+  FileColumns() { visit_columns(*this, sample_); }
 
   template <typename T>
-  void operator()(std::string_view, const analyze::Field& field, const T& of) {
-    if (column-- != 0) return;
-    if constexpr (std::is_enum_v<T>) {
-      value = text(analyze::name_of(of));
-    } else if constexpr (std::is_arithmetic_v<T>) {
-      static_assert(!std::is_floating_point_v<T>);
-      value = is_missing(field, of) ? Value() : unsigned_integer(of);
-    } else {
-      value = text(of);
-    }
+  void operator()(std::string_view, const analyze::Field& field, const T& value) {
+    const auto* begin = reinterpret_cast<const std::byte*>(&sample_);
+    columns_.push_back({.offset_bytes = reinterpret_cast<const std::byte*>(&value) - begin,
+                        .read = field.optional ? read_field<T, true> : read_field<T, false>});
   }
+
+  Value cell(const analyze::FileStats& file, size_t column) const {
+    const Column& of = columns_[column];
+    return of.read(reinterpret_cast<const std::byte*>(&file) + of.offset_bytes);
+  }
+
+ private:
+  struct Column {
+    ptrdiff_t offset_bytes = 0;
+    Value (*read)(const std::byte* at) = nullptr;
+  };
+
+  analyze::FileStats sample_;
+  std::vector<Column> columns_;
 };
 
 class FileRows : public Rows {
@@ -41,13 +63,12 @@ class FileRows : public Rows {
   size_t count() const override { return files_.size(); }
 
   Value cell(size_t row, size_t column) const override {
-    CellPicker picker{.column = column};
-    visit_columns(picker, files_[row]);
-    return picker.value;
+    return columns_.cell(files_[row], column);
   }
 
  private:
   const std::vector<analyze::FileStats>& files_;
+  FileColumns columns_;
 };
 
 class ProcessRows : public Rows {

@@ -76,9 +76,9 @@ constexpr ColumnSchema kProcesses[] = {
 };
 
 // The fields of analyze::FileStats.
-class FileColumns {
+class FileColumnNames {
  public:
-  FileColumns() { visit_columns(*this, analyze::FileStats()); }
+  FileColumnNames() { visit_columns(*this, analyze::FileStats()); }
 
   template <typename T>
   void operator()(std::string_view prefix, const analyze::Field& field, const T&) {
@@ -96,7 +96,7 @@ class FileColumns {
 }  // namespace
 
 std::span<const TableSchema> tables() {
-  static const FileColumns files;
+  static const FileColumnNames files;
   static const TableSchema tables[] = {
       {"events", "every call and region", kEvents},
       {"files", "every file, over the whole job", files.columns},
