@@ -159,7 +159,7 @@ template <> inline constexpr bool kOnOneLine<AccessCounts> = true;
 // One file, over the whole job.
 struct FileStats {
   std::string path;  // path of the file
-  FileKind kind{};  // what the file is to the job
+  FileKind kind{};  // data, checkpoint, output, system or other
   IoTotals io;  // the I/O on it
   AccessCounts read;  // how it was read
   AccessCounts write;  // how it was written
@@ -190,7 +190,7 @@ struct CommonValue {
 };
 template <> inline constexpr bool kOnOneLine<CommonValue> = true;
 
-// How many files were accessed in one direction.
+// How all files together were accessed in one direction.
 struct AccessPattern {
   AccessCounts counts;  // sums over the files
   LogHistogram sizes;  // accesses by size
@@ -485,7 +485,7 @@ void visit_fields(auto& visit, Of<AccessCounts> auto&... of) {
 
 void visit_fields(auto& visit, Of<FileStats> auto&... of) {
   visit(Field{.name = "path", .unit = Unit::kText, .meaning = "path of the file"}, of.path...);
-  visit(Field{.name = "kind", .unit = Unit::kText, .meaning = "what the file is to the job"}, of.kind...);
+  visit(Field{.name = "kind", .unit = Unit::kText, .meaning = "data, checkpoint, output, system or other"}, of.kind...);
   visit(Field{.name = "io", .unit = Unit::kNone, .inlined = true, .meaning = "the I/O on it"}, of.io...);
   visit(Field{.name = "read", .unit = Unit::kNone, .meaning = "how it was read"}, of.read...);
   visit(Field{.name = "write", .unit = Unit::kNone, .meaning = "how it was written"}, of.write...);

@@ -140,7 +140,7 @@ export interface AccessCounts {
 // One file, over the whole job.
 export interface FileStats {
   path: string;  // path of the file
-  kind: string;  // what the file is to the job
+  kind: string;  // data, checkpoint, output, system or other
   io: IoTotals;  // the I/O on it
   read: AccessCounts;  // how it was read
   write: AccessCounts;  // how it was written
@@ -170,7 +170,7 @@ export interface CommonValue {
   count: number;  // how often it occurs
 }
 
-// How many files were accessed in one direction.
+// How all files together were accessed in one direction.
 export interface AccessPattern {
   counts: AccessCounts;  // sums over the files
   sizes: number[];  // accesses by size
