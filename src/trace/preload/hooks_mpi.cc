@@ -3,28 +3,30 @@
 
 using namespace millrace::trace;
 
-extern "C" {
+namespace {
 
-int MPI_Init(int* count, char*** arguments) {
-  static constinit Foreign<decltype(MPI_Init)> real{"MPI_Init"};
-  const void* caller = __builtin_return_address(0);
-  auto* function = real.get(caller);
+template <typename Function, typename... Arguments>
+int on_init(Foreign<Function>& real, const void* caller, Arguments... arguments) {
+  Function* function = real.get(caller);
   if (function == nullptr) return kMpiFailure;
   if (recording(Level::kNone)) mpi_will_begin(mpi_library(caller));
-  const int code = function(count, arguments);
+  const int code = function(arguments...);
   if (code == kMpiSuccess && recording(Level::kNone)) mpi_has_begun(mpi_library(caller));
   return code;
 }
 
+}  // namespace
+
+extern "C" {
+
+int MPI_Init(int* count, char*** arguments) {
+  static constinit Foreign<decltype(MPI_Init)> real{"MPI_Init"};
+  return on_init(real, __builtin_return_address(0), count, arguments);
+}
+
 int MPI_Init_thread(int* count, char*** arguments, int required, int* provided) {
   static constinit Foreign<decltype(MPI_Init_thread)> real{"MPI_Init_thread"};
-  const void* caller = __builtin_return_address(0);
-  auto* function = real.get(caller);
-  if (function == nullptr) return kMpiFailure;
-  if (recording(Level::kNone)) mpi_will_begin(mpi_library(caller));
-  const int code = function(count, arguments, required, provided);
-  if (code == kMpiSuccess && recording(Level::kNone)) mpi_has_begun(mpi_library(caller));
-  return code;
+  return on_init(real, __builtin_return_address(0), count, arguments, required, provided);
 }
 
 int MPI_Finalize() {
