@@ -134,7 +134,7 @@ class LauncherTest(TraceTest):
 
     def test_the_table_of_hosts_has_their_files_and_bytes(self):
         rows = json.loads(self.millrace("report", "--json", "--by", "host", "trace"))["rows"]
-        self.assertEqual(sorted(row["host"] for row in rows), ["node1", "node2", "node3"])
+        self.assertEqual(sorted(row["name"] for row in rows), ["node1", "node2", "node3"])
         for row in rows:
             self.assertGreaterEqual(row["files"], TURNS // 3, row)
             self.assertGreaterEqual(row["bytes_written"], 1000 * TURNS // 3, row)
