@@ -144,6 +144,9 @@ def check_include(root: Path, layers: Layers, path: str, line: int,
     folder = preload_folder(path)
     if folder:
         return check_preload_include(folder, path, line, included, target)
+    if "/testing/" in target and is_product(path):
+        return [Finding(path, line, f'the program may not include test code ("{included}")',
+                        "Move what it needs out of testing/")]
     owner = owner_of(path)
     # compare_folders reports a folder without a line once, so do not report it again for each
     # include.
@@ -152,6 +155,12 @@ def check_include(root: Path, layers: Layers, path: str, line: int,
     return [Finding(path, line, f"{owner} may not include {owner_of(target)} (\"{included}\")",
                     f"Move the code to the layer it belongs to; {LAYERS_FILE} line "
                     f"{layers.lines[owner]} lists what {owner} may include")]
+
+
+def is_product(path: str) -> bool:
+    """Whether a file becomes part of the program: it is neither a test nor test code."""
+    name = path.rsplit("/", 1)[-1]
+    return path.startswith("src/") and "/testing/" not in path and "_test." not in name and "_test_" not in name
 
 
 def resolve(root: Path, path: str, included: str) -> str | None:

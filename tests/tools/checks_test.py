@@ -83,6 +83,13 @@ class LayersTest(CheckTest):
         self.write("src/wire/bad.h", '#pragma once\n\n#include "base/base.h"\n')
         self.assert_finds('src/wire/bad.h:3: wire may not include base ("base/base.h"). Move ')
 
+    def test_only_tests_include_test_code(self) -> None:
+        self.write("src/base/testing/fake.h", "#pragma once\n")
+        for path in ("src/base/base_test.cc", "src/base/testing/fake.cc", "src/base/user.cc"):
+            self.write(path, '#include "base/testing/fake.h"\n')
+        self.assert_finds('src/base/user.cc:1: the program may not include test code '
+                          '("base/testing/fake.h"). Move ')
+
     def test_nothing_is_inherited(self) -> None:
         self.layers("wire:", "base: wire", "cli: base")
         self.write("src/cli/main.c", '#include "base/base.h"\n#include "wire/wire.h"\n')
