@@ -130,7 +130,7 @@ struct Cost {
   double moving_ms_per_sample = 0;
   double cpu_ms_per_sample = 0;  // of the whole process, for both directions
   double preparing_ms = 0;
-  double hidden = 0;
+  double overlapped = 0;
   double agreeing_ms = 0;
 };
 
@@ -152,7 +152,7 @@ Result<Cost> epoch_cost(Exchange& exchange, int iterations) {
       .moving_ms_per_sample = ms(after.moving - before.moving) / samples,
       .cpu_ms_per_sample = ms(process_cpu_time() - cpu_before - iterations * 30ms) / samples,
       .preparing_ms = ms(after.preparing - before.preparing),
-      .hidden = 1 - ms(after.waited - before.waited) / worked,
+      .overlapped = 1 - ms(after.waited - before.waited) / worked,
       .agreeing_ms = ms(after.agreeing - before.agreeing)};
 }
 
@@ -183,19 +183,19 @@ Status measure(comm::Comm& comm, const std::filesystem::path& directory) {
   }
   for (const int iterations : {0, 10}) {
     Cost best{.moving_ms_per_sample = 1e9};
-    std::vector<double> hidden;
+    std::vector<double> overlapped;
     for (int round = 0; round < kRounds; ++round) {
       ASSIGN_OR_RETURN(const Cost cost, epoch_cost(exchange, iterations));
       if (cost.moving_ms_per_sample < best.moving_ms_per_sample) best = cost;
-      hidden.push_back(cost.hidden);
+      overlapped.push_back(cost.overlapped);
     }
-    std::ranges::sort(hidden);
+    std::ranges::sort(overlapped);
     if (rank != 0) continue;
     const std::string cpu = iterations == 0 ? fmt::format("{:.3f}", best.cpu_ms_per_sample) : "";
     fmt::print("{:14} {:12.3f} {:7.1f} {:>8} {:12.2f} {:13.2f} {:7.1f}%\n",
                iterations == 0 ? "back to back" : "with compute", best.moving_ms_per_sample,
                best.moving_ms_per_sample / floor.sum(), cpu, best.preparing_ms, best.agreeing_ms,
-               100 * hidden[hidden.size() / 2]);
+               100 * overlapped[overlapped.size() / 2]);
   }
   return {};
 }

@@ -143,66 +143,68 @@ double other_threads_micros() {
          static_cast<double>(own.tv_sec) * 1e6 - static_cast<double>(own.tv_nsec) / 1e3;
 }
 
-struct Hidden {
+struct Overlapped {
   double arrived = 0;        // the share that had arrived when compute ended
   double thread_micros = 0;  // CPU time of the other threads during compute
   double left_micros = 0;    // to finish the rest
 };
 
 template <typename Begin, typename Arrived, typename Finish>
-Hidden hide(comm::Comm& comm, Begin begin, Arrived arrived, Finish finish) {
+Overlapped overlap(comm::Comm& comm, Begin begin, Arrived arrived, Finish finish) {
   keep(comm.barrier().ok());
   const double cpu_before = other_threads_micros();
   begin();
   compute_for(300ms);
-  Hidden hidden = {.arrived = arrived(), .thread_micros = other_threads_micros() - cpu_before};
+  Overlapped overlapped = {.arrived = arrived(),
+                           .thread_micros = other_threads_micros() - cpu_before};
   const auto before = monotonic_now();
   finish();
-  hidden.left_micros = micros_since(before);
-  return hidden;
+  overlapped.left_micros = micros_since(before);
+  return overlapped;
 }
 
-constexpr size_t kHiddenCount = 64;
+constexpr size_t kOverlappedCount = 64;
 
-Hidden hide_plain(comm::Comm& comm, const std::string& mine, std::vector<std::string>& theirs) {
+Overlapped overlap_plain(comm::Comm& comm, const std::string& mine,
+                         std::vector<std::string>& theirs) {
   const int peer = comm.rank() == comm::kFirstRank ? 1 : 0;
-  std::vector<MPI_Request> requests(2 * kHiddenCount);
-  return hide(
+  std::vector<MPI_Request> requests(2 * kOverlappedCount);
+  return overlap(
       comm,
       [&] {
-        for (size_t i = 0; i < kHiddenCount; ++i) {
+        for (size_t i = 0; i < kOverlappedCount; ++i) {
           MPI_Irecv(theirs[i].data(), static_cast<int>(theirs[i].size()), MPI_BYTE, peer, 1,
                     MPI_COMM_WORLD, &requests[i]);
         }
-        for (size_t i = 0; i < kHiddenCount; ++i) {
+        for (size_t i = 0; i < kOverlappedCount; ++i) {
           MPI_Isend(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, peer, 1, MPI_COMM_WORLD,
-                    &requests[kHiddenCount + i]);
+                    &requests[kOverlappedCount + i]);
         }
       },
       [&] {  // checks the last byte, because a call of MPI would move the messages
         const auto here = [](const std::string& bytes) { return bytes.back() == 'x'; };
         return static_cast<double>(std::count_if(theirs.begin(), theirs.end(), here)) /
-               kHiddenCount;
+               kOverlappedCount;
       },
       [&] {
         MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
       });
 }
 
-Hidden hide_ours(const Ranks& ranks, const std::string& mine) {
+Overlapped overlap_ours(const Ranks& ranks, const std::string& mine) {
   std::vector<Ticket> due;
   std::vector<Ticket> sent;
-  return hide(
+  return overlap(
       ranks.comm,
       [&] {
-        for (size_t i = 0; i < kHiddenCount; ++i) {
+        for (size_t i = 0; i < kOverlappedCount; ++i) {
           due.push_back(ranks.messages.receive(ranks.other, kTag));
           sent.push_back(ranks.messages.send(ranks.other, kTag, bytes_of(mine)));
         }
       },
       [&] {
         const auto here = [&](Ticket ticket) { return ranks.messages.is_done(ticket); };
-        return static_cast<double>(std::count_if(due.begin(), due.end(), here)) / kHiddenCount;
+        return static_cast<double>(std::count_if(due.begin(), due.end(), here)) / kOverlappedCount;
       },
       [&] {
         for (const Ticket ticket : due) keep(ranks.messages.take(ticket).ok());
@@ -210,12 +212,13 @@ Hidden hide_ours(const Ranks& ranks, const std::string& mine) {
       });
 }
 
-void print_hidden(Rank own, const char* name, const Hidden& hidden) {
+void print_overlapped(Rank own, const char* name, const Overlapped& overlapped) {
   if (own != comm::kFirstRank) return;
   fmt::print(
       "{} messages behind 300 ms of compute, {}: {:.1f} % arrived, for {:.0f} us of CPU; the rest "
       "took {:.0f} us\n",
-      kHiddenCount, name, 100 * hidden.arrived, hidden.thread_micros, hidden.left_micros);
+      kOverlappedCount, name, 100 * overlapped.arrived, overlapped.thread_micros,
+      overlapped.left_micros);
 }
 
 // ---- a rank that serves but is not asked ----
@@ -239,8 +242,8 @@ int measure() {
   const std::string mine(550'000, 'x');
   // Before the message thread starts, which would drive MPI too.
   for (int round = 0; round < 3; ++round) {
-    std::vector<std::string> theirs(kHiddenCount, std::string(mine.size(), '\0'));
-    print_hidden(own, "plain MPI", hide_plain(ours, mine, theirs));
+    std::vector<std::string> theirs(kOverlappedCount, std::string(mine.size(), '\0'));
+    print_overlapped(own, "plain MPI", overlap_plain(ours, mine, theirs));
   }
   auto messages = ours.open_messages();
   if (!messages.ok()) {
@@ -253,7 +256,7 @@ int measure() {
                        .other = static_cast<Rank>(1 - index_of(own))};
   ranks.messages.serve(
       kServed, [](Rank, std::string question) { return std::string(std::stoull(question), 'x'); });
-  for (int round = 0; round < 5; ++round) print_hidden(own, "ours", hide_ours(ranks, mine));
+  for (int round = 0; round < 5; ++round) print_overlapped(own, "ours", overlap_ours(ranks, mine));
   for (const size_t size_bytes : {1'000, 100'000, 550'000}) stream_costs(ranks, size_bytes);
   for (const auto pause : {0us, 200us, 20'000us}) ask_costs(ranks, 100'000, pause);
   const double idle = idle_cpu_percent(ranks);
