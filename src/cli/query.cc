@@ -211,7 +211,7 @@ Command query_command() {
           {{"millrace query --schema", "all tables and columns"},
            {"millrace query t/ 'select name, count(*), sum(duration) from events group by name'",
             "number and time of calls"},
-           {"millrace query t/ 'select * from files order by read_time desc limit 10'",
+           {"millrace query t/ 'select * from files order by read_ns desc limit 10'",
             "the files that took longest to read"},
            {"millrace query t/ --csv -f stalls.sql > stalls.csv",
             "a longer query, with the result as CSV"},

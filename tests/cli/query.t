@@ -12,6 +12,12 @@ $ millrace query --schema | grep -A3 '^events\|^processes'
 $ millrace query --schema --json | python3 -c 'import json, sys; print([t["table"] for t in json.load(sys.stdin)])'
 > ['events', 'files', 'regions', 'processes']
 
+# the examples of the help work
+$ millrace query --help | grep -o "'select [^']*'" | tr -d "'" | while read -r sql; do millrace query "$SOURCE/tests/golden/trace.mrt" "$sql" > out && echo works; done
+> works
+> works
+> works
+
 # the result is a table; missing values are NULL
 $ millrace query "$SOURCE/tests/golden/trace.mrt" 'select name, layer, file, offset, size, result, duration, errno, rank, epoch, step, tags from events'
 > name   layer   file            offset  size  result  duration  errno  rank  epoch  step  tags
