@@ -6,7 +6,8 @@ litData and SPDL, and with the C++ floor, in one run.
     bench/loader_peers.py --python VENV/bin/python    # from the root, after cmake --workflow --preset bench
 
 Loads raw samples of 128 KiB (one file each, and in each peer's own format) and JPEGs of 500 x 375 into torch batches of
-64, in a new order every epoch. Each loader runs in a separate process; CPU time is that of the process and its workers.
+64, in a new order every epoch; and three Python datasets, the same for both loaders, with as many worker processes each:
+torchvision's ImageFolder, samples of 64 KiB from an HDF5 file (h5py), and pure Python of about 1 ms a sample. Each loader runs in a separate process; CPU time is that of the process and its workers.
 Rounds are interleaved, and the best of each is shown: samples per second of the epochs after the first, CPU seconds per
 thousand samples, and milliseconds to the first batch of the first and of a later epoch. Peers that are not installed
 are skipped and listed.
@@ -28,6 +29,7 @@ import time
 
 BATCH = 64
 RAW_BYTES = 128 * 1024
+HDF5_FLOATS = 16 * 1024
 
 
 # ---- the datasets, made once ---------------------------------------------------------------------
@@ -63,6 +65,15 @@ def make_jpegs(directory, count):
     work = [("%s/jpeg/class%d/%06d.jpg" % (directory, i % 4, i), i) for i in range(count)]
     with multiprocessing.get_context("spawn").Pool() as pool:
         pool.map(make_jpeg, work, chunksize=32)
+
+
+def make_hdf5(directory, count):
+    import h5py
+    import numpy
+    with h5py.File(directory + "/samples.h5", "w") as file:
+        data = file.create_dataset("x", (count, HDF5_FLOATS), "f4", chunks=(1, HDF5_FLOATS))
+        for i in range(count):
+            data[i] = numpy.full(HDF5_FLOATS, i, "f4")
 
 
 def make_webdataset(directory):
@@ -207,6 +218,73 @@ def millrace_jpeg(directory, workers):
     return millrace.DataLoader(data, BATCH, shuffle=True, num_workers=max(workers, 1))
 
 
+# ---- Python datasets: the same for torch and for Millrace -----------------------------------------
+
+def image_folder(directory):
+    from torchvision import datasets, transforms
+    change = transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(),
+                                 transforms.ToTensor()])
+    return datasets.ImageFolder(directory + "/jpeg", transform=change)
+
+
+class Hdf5Samples:
+    def __init__(self, directory):
+        import h5py
+        self.path = directory + "/samples.h5"
+        with h5py.File(self.path, "r") as file:
+            self.count = len(file["x"])
+        self.data = None
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        import h5py
+        import torch
+        if self.data is None:  # opened by each worker
+            self.data = h5py.File(self.path, "r")["x"]
+        return torch.from_numpy(self.data[index])
+
+
+class PurePython:
+    """About 1 ms of Python code for each sample."""
+
+    def __init__(self, directory):
+        self.count = 64 * 256
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        import torch
+        value = index
+        for i in range(12000):
+            value = (value * 31 + i) & 0xFFFFFF
+        return torch.full((64,), value, dtype=torch.int64)
+
+
+def by_torch(make_dataset):
+    def make(directory, workers):
+        from torch.utils.data import DataLoader
+        return DataLoader(make_dataset(directory), BATCH, shuffle=True, num_workers=workers, persistent_workers=True)
+    return make
+
+
+def by_millrace(make_dataset):
+    def make(directory, workers):
+        import millrace
+        return millrace.DataLoader(make_dataset(directory), BATCH, shuffle=True, num_workers=workers,
+                                   persistent_workers=True)
+    return make
+
+
+def both_with(make_dataset, module, counts):
+    return [("millrace", by_millrace(make_dataset), module, counts),
+            ("PyTorch DataLoader", by_torch(make_dataset), module, counts)]
+
+
+WORKER_COUNTS = [count for count in (2, 8, 16) if count <= len(os.sched_getaffinity(0))] or [2]
+
 # Run by bench_loader_costs: what to run, and the samples.
 PROGRAMS = {
     "C++ floor: open, read, close": ("floor", "raw"),
@@ -238,7 +316,11 @@ LOADERS = {
         ("DataLoader, torchvision tensors", torch_jpeg, "torchvision", (0, 2)),
         ("DataLoader, PIL", torch_pil_jpeg, "torchvision", (0, 2)),
     ],
+    "ImageFolder": both_with(image_folder, "torchvision", WORKER_COUNTS),
+    "h5py": both_with(Hdf5Samples, "h5py", WORKER_COUNTS),
+    "pure Python": both_with(PurePython, "torch", WORKER_COUNTS),
 }
+PYTHON_DATASETS = ("ImageFolder", "h5py", "pure Python")
 
 
 # ---- one loader, in a separate process ---------------------------------------------------------
@@ -332,24 +414,26 @@ def better(old, new):
 
 
 def make_datasets(arguments):
-    if os.path.exists(arguments.directory + "/made"):
-        return
-    print("making %d raw samples and %d JPEGs in %s" % (arguments.samples, arguments.jpegs, arguments.directory),
-          file=sys.stderr)
-    make_raw(arguments.directory, arguments.samples)
+    """Makes what the kinds of samples need and what an earlier run did not make."""
+    directory = arguments.directory
     script = "import sys; sys.path.insert(0, %r); import loader_peers as p; " % os.path.dirname(os.path.abspath(__file__))
-    tasks = [("PIL", "p.make_jpegs(%r, %d)" % (arguments.directory, arguments.jpegs)),
-             ("webdataset", "p.make_webdataset(%r)" % arguments.directory),
-             ("streaming", "p.make_mds(%r)" % arguments.directory),
-             ("litdata", "p.make_litdata(%r)" % arguments.directory)]
-    for module, call in tasks:
-        if not has_module(arguments.python, module):
+    tasks = [("raw", "json", "p.make_raw(%r, %d)" % (directory, arguments.samples)),
+             ("raw", "webdataset", "p.make_webdataset(%r)" % directory),
+             ("raw", "streaming", "p.make_mds(%r)" % directory),
+             ("raw", "litdata", "p.make_litdata(%r)" % directory),
+             ("jpeg ImageFolder", "PIL", "p.make_jpegs(%r, %d)" % (directory, arguments.jpegs)),
+             ("h5py", "h5py", "p.make_hdf5(%r, %d)" % (directory, arguments.samples))]
+    for kinds, module, call in tasks:
+        made = "%s/made-%s" % (directory, module)
+        is_needed = any(kind in kinds for kind in arguments.only or LOADERS)
+        if not is_needed or os.path.exists(made) or not has_module(arguments.python, module):
             continue
+        print("making the dataset: %s" % call, file=sys.stderr)
         done = subprocess.run([arguments.python, "-c", script + call], stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
             print("%s: cannot make its dataset: %s" % (module, done.stderr.strip().splitlines()[-1:]), file=sys.stderr)
-    open(arguments.directory + "/made", "w").close()
+        open(made, "w").close()
 
 
 def cpp_program(arguments):
@@ -371,12 +455,24 @@ def show_floor_ratios(results):
                 name, workers, ours["rate"] / floor["rate"], ours["cpu"] / floor["cpu"]))
 
 
+def show_pairs(results):
+    """The same dataset with as many workers, by Millrace and by torch."""
+    for (name, workers), ours in results.items():
+        peer = results.get(("PyTorch DataLoader", workers))
+        if name == "millrace" and peer:
+            print("%d workers: %.2f of torch's speed, %.2f of its CPU time per sample, first batch after %.2f of its time"
+                  % (workers, ours["rate"] / peer["rate"], ours["cpu"] / peer["cpu"], ours["first_ms"] / peer["first_ms"]))
+
+
 def show(kind, results):
     print("\n%-34s %8s %10s %12s %12s %12s" % (kind, "workers", "samples/s", "CPU s/1k", "first ms", "later ms"))
     for (name, workers), result in results.items():
         if result:
             print("%-34s %8d %10.0f %12.3f %12.1f %12.1f" % (name, workers, result["rate"], result["cpu"],
                                                              result["first_ms"], result["later_ms"]))
+    if kind in PYTHON_DATASETS:
+        show_pairs(results)
+        return
     loaders = [(name.startswith("millrace"), r) for (name, _), r in results.items() if r and name not in PROGRAMS]
     ours = max((r["rate"] for is_ours, r in loaders if is_ours), default=0)
     best = max((r["rate"] for is_ours, r in loaders if not is_ours), default=0)
@@ -403,7 +499,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--patience", type=int, default=180, metavar="SECONDS", help="the longest that one loader may take")
-    parser.add_argument("--only", choices=sorted(LOADERS), help="measure only this kind of samples")
+    parser.add_argument("--only", choices=sorted(LOADERS), nargs="+", help="measure only these kinds of samples")
     parser.add_argument("--no-peers", action="store_true", help="measure only Millrace and its floor")
     parser.add_argument("--keep", metavar="DIRECTORY", help="directory to keep the datasets in for the next run")
     parser.add_argument("--json", metavar="FILE")
@@ -413,7 +509,7 @@ def main():
     try:
         make_datasets(arguments)
         everything = {}
-        for kind in [arguments.only] if arguments.only else LOADERS:
+        for kind in arguments.only or LOADERS:
             results, absent = {}, set()
             for _ in range(arguments.rounds):
                 for name, _, module, counts in LOADERS[kind]:

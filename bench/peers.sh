@@ -12,7 +12,7 @@ usage() {
 case "$1" in
   dftracer) package="dftracer==2.2.0" ;;
   # 6.6 GB if torch includes CUDA.
-  loaders) package="torch torchvision webdataset litdata mosaicml-streaming spdl" ;;
+  loaders) package="torch torchvision h5py webdataset litdata mosaicml-streaming spdl" ;;
   perfetto) package="perfetto==0.59.0 protobuf" ;;
   *) usage ;;
 esac
