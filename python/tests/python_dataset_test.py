@@ -12,8 +12,8 @@ import numpy
 import torch
 
 import millrace
-from millrace.loader import _python_loader
-from millrace.loader._collate import Collate
+from millrace.loader import _threads
+from millrace.loader._rows import collate
 
 
 class Squares:
@@ -86,7 +86,8 @@ class ContentTest(unittest.TestCase):
                 asked.append(index)
                 return super().__getitem__(index)
 
-        loader = millrace.DataLoader(Counting(100), batch_size=2, prefetch=millrace.Prefetch(batches=3), num_workers=2)
+        loader = millrace.DataLoader(Counting(100), batch_size=2, prefetch=millrace.Prefetch(batches=3),
+                                     num_workers=2, worker="thread")
         batches = iter(loader)
         next(batches)
         deadline = time.monotonic() + 60
@@ -237,9 +238,10 @@ class ErrorTest(unittest.TestCase):
             return super().__getitem__(index)
 
     def test_a_bad_sample_is_named(self):
-        loader = millrace.DataLoader(self.Broken(10), batch_size=2)
-        with self.assertRaisesRegex(millrace.SampleError, "sample 3 .*no bytes for 3") as caught:
-            list(loader)
+        for worker in ("process", "thread"):
+            loader = millrace.DataLoader(self.Broken(10), batch_size=2, worker=worker)
+            with self.assertRaisesRegex(millrace.SampleError, "sample 3 .*no bytes for 3") as caught:
+                list(loader)
         self.assertIsInstance(caught.exception.__cause__, OSError)
 
     def test_bad_samples_can_be_skipped_and_counted(self):
@@ -259,7 +261,8 @@ class ErrorTest(unittest.TestCase):
                     release.wait()
                 return super().__getitem__(index)
 
-        batches = iter(millrace.DataLoader(Stuck(10), batch_size=2, timeout=0.3, num_workers=1))
+        batches = iter(millrace.DataLoader(Stuck(10), batch_size=2, timeout=0.3, num_workers=1,
+                                            worker="thread"))
         while not is_stuck.is_set():
             with suppress(TimeoutError):  # if the thread starts slowly, for another sample
                 next(batches)
@@ -267,17 +270,17 @@ class ErrorTest(unittest.TestCase):
             list(batches)  # the first batch may be left
 
     def test_a_batch_that_is_ready_at_the_deadline_is_returned(self):
-        loader = millrace.DataLoader(Squares(2), batch_size=2, num_workers=1)._loader
+        threads = _threads.Threads(None, 0, 1)
+        run = mock.Mock(handed=0, ready={})
         clock = mock.Mock(monotonic=mock.Mock(return_value=0))
 
         def wait(seconds):  # it times out, and a batch is ready before it has the lock again
             clock.monotonic.return_value = 20
-            loader._run.ready[0] = "batch"
+            run.ready[0] = "batch"
             return False
 
-        with mock.patch.object(loader._shared.changed, "wait", wait), \
-                mock.patch.object(_python_loader, "time", clock):
-            self.assertEqual(loader._shared.wait(loader._run, deadline=10), "batch")
+        with mock.patch.object(threads._changed, "wait", wait), mock.patch.object(_threads, "time", clock):
+            self.assertEqual(threads.take(run, deadline=10), "batch")
 
     def test_invalid_options_are_refused_with_a_reason(self):
         for options, sentence in (({"batch_size": 0}, "batch_size=0"),
@@ -319,19 +322,19 @@ class CollateTest(unittest.TestCase):
                         [{"a": 1, "b": (2, 3.0)}, {"a": 4, "b": (5, 6.0)}],
                         [Point(1, 2), Point(3, 4)], [[1, 2], [3, 4]]):
             with self.subTest(samples):
-                self.assertEqual(str(Collate.of("torch")(samples)),
+                self.assertEqual(str(collate(samples, "torch")),
                                  str(torch.utils.data.default_collate(samples)))
 
     def test_without_torch_numbers_become_arrays(self):
-        numbers, words = Collate.of("numpy")([(1, "a"), (2, "b")])
+        numbers, words = collate([(1, "a"), (2, "b")], "numpy")
         self.assertIsInstance(numbers, numpy.ndarray)
         self.assertEqual(words, ["a", "b"])
 
     def test_samples_that_cannot_be_collated_are_named(self):
         with self.assertRaisesRegex(TypeError, "object"):
-            Collate.of("torch")([object(), object()])
-        with self.assertRaisesRegex(ValueError, "2 to 3 elements"):
-            Collate.of("torch")([(1, 2), (1, 2, 3)])
+            collate([object(), object()], "torch")
+        with self.assertRaisesRegex(ValueError, "has 3 elements, .* has 2"):
+            collate([(1, 2), (1, 2, 3)], "torch")
 
 
 class IteratorTest(unittest.TestCase):

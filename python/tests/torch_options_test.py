@@ -134,8 +134,9 @@ class RefusedOptions(unittest.TestCase):
         self.refuses(r"world=4: expected world=millrace\.World\(", TypeError, world=4)
         self.refuses(r"shuffle='partly'.*millrace\.Partial", shuffle="partly")
 
-    def test_functions_for_worker_processes_are_refused(self):
-        self.refuses("worker_init_fn: there are no worker processes", worker_init_fn=print)
+    def test_functions_for_worker_processes_are_refused_without_them(self):
+        self.refuses("worker_init_fn is for worker processes", worker_init_fn=print, worker="thread")
+        self.refuses("worker='fiber': expected 'process' or 'thread'", worker="fiber")
 
     def test_numbers_out_of_range_are_named(self):
         for option, value in (("seed", 2**64), ("seed", -1), ("batch_size", 2**70),

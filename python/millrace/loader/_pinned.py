@@ -12,10 +12,13 @@ def gpu_to_pin_for() -> Optional[int]:
     return torch.cuda.current_device() if has_cuda else None
 
 
-def then_pin(transform: Optional[Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    """For Python datasets: like torch, copies a batch into pinned memory on the thread that made
-    it."""
-    return pin if transform is None else lambda batch: pin(transform(batch))
+def register(address: int, size_bytes: int) -> None:
+    """Pins memory that a batch will be in, for as long as it is mapped."""
+    import torch
+    status = torch.cuda.cudart().cudaHostRegister(address, size_bytes, 1)  # 1: for every GPU
+    if int(status) != 0:
+        raise RuntimeError(f"cannot pin {size_bytes} bytes for the GPU (CUDA error {int(status)}); give "
+                           "pin_memory=False, or raise the limit of locked memory (ulimit -l)")
 
 
 def pin(value: Any) -> Any:

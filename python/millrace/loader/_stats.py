@@ -7,8 +7,11 @@ class Stats(Dict[str, Any]):
     """A dict that prints as text. Times are in seconds.
 
     wait_seconds: how long training waited for batches.
-    read_seconds, decode_seconds: the sum over all threads.
-    blocked_seconds: how long threads waited for training to release a batch.
+    threads: the number of threads or worker processes that load.
+    worker (only for Python datasets): which of the two they are, "thread" or "process".
+    read_seconds, decode_seconds: the sum over all of them. For a Python dataset, the time in its
+        `__getitem__` and in `collate_fn`.
+    blocked_seconds: how long they waited for training to release a batch.
     seconds: from the first request for a batch to the last batch returned.
     buffers_allocated (only for what C++ reads): how often memory for a batch was allocated. It grows
         at the start and while the program holds batches.
@@ -80,12 +83,17 @@ class Stats(Dict[str, Any]):
             return text  # too short to judge
         if share < 0.05:
             return text + ": the loader keeps up"
+        if "worker" in self:
+            return text + ": more workers or cores, or a faster dataset, would help"
         if self["decode_seconds"] > 2 * self["read_seconds"]:
             return text + ", mostly for decoding: more threads or cores would help"
         return text + ", mostly for reading: faster storage or more threads would help"
 
     def _thread_line(self) -> str:
-        threads = "1 thread" if self["threads"] == 1 else f"{self['threads']} threads"
-        return (f"  {threads}: read {self['read_seconds']:.2f} s, decoded "
+        worker = self.get("worker", "thread")
+        count = self["threads"]
+        workers = f"{count} {worker}" + ("" if count == 1 else "es" if worker == "process" else "s")
+        read, decoded = ("fetched", "collated") if "worker" in self else ("read", "decoded")
+        return (f"  {workers}: {read} {self['read_seconds']:.2f} s, {decoded} "
                 f"{self['decode_seconds']:.2f} s, waited {self['blocked_seconds']:.2f} s for "
                 f"training; {self['bytes_read']:,} bytes read; {self['prefetch']} batches ahead")

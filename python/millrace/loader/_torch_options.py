@@ -46,13 +46,6 @@ def refuse_iterable(dataset: Any) -> None:
                         "millrace.Files reads tar and TFRecord shards in any order")
 
 
-def refuse_worker_init(worker_init_fn: Any) -> None:
-    if worker_init_fn is not None:
-        raise ValueError("worker_init_fn: there are no worker processes. If it sets something up, call "
-                         "it once yourself. Random crops and flips depend only on seed= and the "
-                         "epoch, in every thread")
-
-
 def pace_of(num_workers: Optional[int], batches: Optional[int],
             prefetch_factor: Optional[int]) -> dict[str, Any]:
     """The number of threads and of prefetched batches. 0: the loader chooses."""

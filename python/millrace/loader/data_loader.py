@@ -5,7 +5,8 @@
         for images, labels in loader:
             ...
 
-Every pass is the next epoch. Threads prefetch the batches; there are no worker processes.
+Every pass is the next epoch. Threads prefetch batches of what C++ reads, worker processes those of a
+Python dataset.
 """
 
 import json
@@ -18,17 +19,18 @@ from typing import Any, Optional
 
 from millrace import _trace, trace
 from millrace.loader import _outputs
-from millrace.loader._collate import Collate
 from millrace.loader._native import native
 from millrace.loader._options import (Cache, Prefetch, Shuffle, check_type, connect_ranks, deadline,
                                       natural, positive, refuse_kept_samples, shards, shuffle_of,
                                       size_of, tiers_of)
-from millrace.loader._pinned import gpu_to_pin_for, then_pin
+from millrace.loader._job import Job
+from millrace.loader._pinned import gpu_to_pin_for
 from millrace.loader._python_loader import PythonLoader, PythonOptions
+from millrace.loader._python_workers import WorkerOptions, starter_of
 from millrace.loader._ranks import close_at_exit
 from millrace.loader._stats import Stats
 from millrace.loader._torch_options import (Asked, epoch_of, pace_of, refuse_iterable,
-                                            refuse_worker_init, without_samplers)
+                                            without_samplers)
 from millrace.loader._world import World
 from millrace.loader.datasets import Dataset, read_by_native
 
@@ -37,7 +39,7 @@ class DataLoader:
     """Batches of a dataset, like torch's DataLoader, with a state that can be saved.
 
     dataset: an ImageFolder, ArrayFolder, RawFolder or Files, which C++ reads and decodes; or anything
-        with `__len__` and `__getitem__`, whose samples Python threads prefetch.
+        with `__len__` and `__getitem__`, whose samples worker processes prefetch.
     batch_size: samples per batch of this rank.
     shuffle: False; True or "global": over the whole dataset; "local": each rank shuffles its own
         samples; "partial": local, and every epoch a fraction of each rank's samples moves to other
@@ -62,12 +64,16 @@ class DataLoader:
     output: "torch", "numpy" or "array" (neither); by default the first that can be imported. "dict"
         (only for what C++ reads): a dict of the default output by field name, with `sample` and
         `is_real`.
-    transform: a Python function that is called with each whole batch.
+    transform: a Python function that is called with each whole batch, in the thread that iterates.
+    worker: whether workers of a Python dataset are "process" or "thread". By default processes, because
+        threads of one interpreter take turns; threads on a free-threaded Python.
+    restart_workers: if a worker process dies, continue with another one instead of raising.
 
     torch has these too:
 
-    num_workers: the number of threads that load; by default tuned to the time that training waits. 0:
-        as in torch, the thread that iterates also calls the Python dataset.
+    num_workers: the number of processes (threads, for what C++ reads) that load; by default tuned to the
+        time that training waits. 0: as in torch, the thread that iterates also calls the Python dataset.
+    worker_init_fn, multiprocessing_context, persistent_workers: for worker processes, as in torch.
     prefetch_factor: batches to prefetch for each of num_workers.
     collate_fn: makes a batch from a list of samples of a Python dataset.
     pin_memory: puts batches into pinned memory, so that copies to a GPU are asynchronous.
@@ -76,9 +82,7 @@ class DataLoader:
     sampler, batch_sampler, generator: for scripts that use those of torch. A SequentialSampler,
         RandomSampler, SubsetRandomSampler, DistributedSampler, or a BatchSampler of one of them is
         translated into the options above. The seed is the generator's initial_seed().
-    worker_init_fn: refused, because there are no worker processes.
-    persistent_workers, multiprocessing_context, pin_memory_device, in_order: ignored. Threads persist,
-        there are no processes, and batches always come in order.
+    pin_memory_device, in_order: ignored. Batches always come in order.
     """
 
     _epoch = 0  # of the next pass
@@ -93,6 +97,7 @@ class DataLoader:
                  world: Optional[World] = None, prefetch: Optional[Prefetch] = None,
                  cache: Optional[Cache] = None, skip_bad_samples: bool = False,
                  output: Optional[str] = None, transform: Optional[Callable[[Any], Any]] = None,
+                 worker: Optional[str] = None, restart_workers: bool = False,
                  # torch's own options:
                  sampler: Any = None, batch_sampler: Any = None, num_workers: Optional[int] = None,
                  collate_fn: Optional[Callable[[list], Any]] = None, pin_memory: bool = False,
@@ -100,7 +105,6 @@ class DataLoader:
                  multiprocessing_context: Any = None, generator: Any = None,
                  prefetch_factor: Optional[int] = None, persistent_workers: bool = False,
                  pin_memory_device: str = "", in_order: bool = True) -> None:
-        refuse_worker_init(worker_init_fn)
         refuse_iterable(dataset)
         for name, value, kind in (("world", world, World), ("prefetch", prefetch, Prefetch),
                                   ("cache", cache, Cache)):
@@ -152,12 +156,15 @@ class DataLoader:
             if talks:
                 close_at_exit(self._loader)
             self._warn_of_skew(place)
-        else:  # never prefetches into the next epoch, so epoch_count does not matter
+        else:
             refuse_kept_samples(dataset, cache, partial)
-            if num_workers != 0:
-                # More threads would only wait for the GIL.
-                common["thread_count"] = common["thread_count"] or min(4, os.cpu_count() or 1)
-            self._loader = self._open_python(order, common, collate_fn, gpu is not None)
+            workers = WorkerOptions(kind=worker, count=num_workers, prefetch=common.pop("prefetch_batches"),
+                                    memory_bytes=size_of("Prefetch.memory", prefetch.memory),
+                                    context=multiprocessing_context, init=worker_init_fn,
+                                    restarts=restart_workers, is_persistent=persistent_workers)
+            del common["thread_count"]
+            self._loader = self._open_python(order, common, collate_fn, workers, gpu is not None,
+                                             epoch_count)
 
     def _warn_of_skew(self, place: int) -> None:
         # Only one rank warns: if one shard is sorted by class, all are.
@@ -182,14 +189,15 @@ class DataLoader:
                 f"with the storage's epoch, call loader.set_epoch({held}) (the value of "
                 "loader.storage_epoch) or loader.load_state_dict(state) before the first pass")
 
-    def _open_python(self, order: dict, options: dict, collate_fn: Optional[Callable[[list], Any]],
-                     pins: bool) -> PythonLoader:
+    def _open_python(self, order: dict, common: dict, collate_fn: Optional[Callable[[list], Any]],
+                     workers: WorkerOptions, pins: bool, epoch_count: int) -> PythonLoader:
         made, reshard = _python_order(self.dataset, order, self.world)
-        options["prefetch_batches"] = options["prefetch_batches"] or options["thread_count"] + 2
+        job = Job(self.dataset, len(self.dataset), collate_fn, self._kind,
+                  common.pop("skips_bad_samples"))
         return PythonLoader(PythonOptions(
-            dataset=self.dataset, order=made, reshard=reshard,
-            collate=collate_fn or Collate.of(self._kind),
-            transform=then_pin(self._transform) if pins else self._transform, **options))
+            job=job, order=made, seed=order["seed"], reshard=reshard,
+            start_workers=starter_of(workers, job, order["seed"], pins),
+            restarts_each_epoch=not workers.is_persistent, epoch_count=epoch_count, **common))
 
     def __iter__(self) -> "_Iterator":
         self._follow_sampler()
@@ -306,7 +314,8 @@ class DataLoader:
         if batch is None:
             return None
         self.batch = batch
-        return batch.data if self._data is None else self._deliver(batch, self._data)
+        result = batch.data if self._data is None else self._deliver(batch, self._data)
+        return result if self._transform is None else self._transform(result)
 
     def _deliver(self, batch: Any, data: Dataset) -> Any:
         values = {name: self._convert(array) for name, array in batch.fields().items()}
@@ -315,10 +324,8 @@ class DataLoader:
         if self._is_dict:
             values["sample"] = self._convert(batch.samples)
             values["is_real"] = self._convert(batch.is_real)
-            result: Any = values
-        else:
-            result = tuple(values.values()) if len(values) > 1 else next(iter(values.values()))
-        return result if self._transform is None else self._transform(result)
+            return values
+        return tuple(values.values()) if len(values) > 1 else next(iter(values.values()))
 
 
 @dataclass

@@ -1,0 +1,68 @@
+"""Which workers make the batches of a Python dataset: processes, threads or none."""
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Optional
+
+from millrace.loader._job import Job
+from millrace.loader._options import natural
+from millrace.loader._pinned import pin, register
+from millrace.loader._threads import Threads
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """As given to DataLoader."""
+
+    kind: Optional[str]
+    count: Optional[int]
+    prefetch: int
+    memory_bytes: int
+    context: Any
+    init: Optional[Callable[[int], Any]]
+    restarts: bool
+    is_persistent: bool
+
+
+def starter_of(options: WorkerOptions, job: Job, seed: int, pins: bool) -> Optional[Callable[[], Any]]:
+    """Starts the workers; None if there are none."""
+    kind = options.kind or ("process" if _has_gil() and _can_fork(job) else "thread")
+    if kind not in ("process", "thread"):
+        raise ValueError(f"worker={options.kind!r}: expected 'process' or 'thread'")
+    count = 0 if options.count is None else natural("num_workers", options.count, 4096)
+    if kind == "thread" or options.count == 0:
+        _refuse_process_options(options)
+        here = replace(job, then=pin) if pins else job
+        if options.count == 0:
+            return None
+        # More threads would only wait for the GIL.
+        most = _cpu_count() if not _has_gil() else min(4, _cpu_count())
+        return lambda: Threads(here, count or most, options.prefetch)
+    from millrace.loader._processes import Options, Processes
+    context = options.context
+    if context is None or isinstance(context, str):
+        context = multiprocessing.get_context(context)
+    wanted = Options(context, count, _cpu_count(), options.prefetch, options.memory_bytes, seed,
+                     options.init, options.restarts, options.is_persistent, register if pins else None)
+    return lambda: Processes(job, wanted)
+
+
+def _refuse_process_options(options: WorkerOptions) -> None:
+    if options.init is not None:
+        raise ValueError("worker_init_fn is for worker processes: remove worker='thread' or num_workers=0, "
+                         "or call it once yourself")
+
+
+def _can_fork(job: Job) -> bool:
+    return job.kind != "array"  # slots need numpy
+
+
+def _has_gil() -> bool:
+    return getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def _cpu_count() -> int:
+    return len(os.sched_getaffinity(0))
