@@ -1,4 +1,5 @@
 // Loader, Batch, Order and Share for Python.
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include "loader/order/share.h"
 #include "loader_extension/bindings.h"
 #include "loader_extension/pinned_memory.h"
+#include "loader_extension/shared_memory.h"
 
 namespace millrace::python {
 namespace {
@@ -142,6 +144,21 @@ void bind_share(py::module_& module) {
 
 // ---- Loader -------------------------------------------------------------------------------------
 
+// A file that can be polled: it has data from the first signal() until somebody reads it.
+class EventFile {
+ public:
+  EventFile() : file_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  ~EventFile() { ::close(file_); }
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+
+  int file() const { return file_; }
+  void signal() const { static_cast<void>(eventfd_write(file_, 1)); }
+
+ private:
+  const int file_;
+};
+
 // A Loader, and the epoch and the number of batches left.
 class PyLoader {
  public:
@@ -159,6 +176,7 @@ class PyLoader {
       if (PyErr_CheckSignals() != 0) interruption_ = std::make_unique<py::error_already_set>();
       return interruption_ != nullptr;
     };
+    options.on_ready = [ready = ready_] { ready->signal(); };
     const py::gil_scoped_release released_gil;
     const Status opened = talks ? open_with_ranks(options) : open(options);
     if (!opened.ok()) error_.emplace(opened.error());
@@ -186,6 +204,30 @@ class PyLoader {
     if (*batch) left_ -= left_ > 0 ? 1 : 0;
     return *std::move(batch);
   }
+
+  // Whether next() would return at once. ready_file() can be polled until then; read it before.
+  bool is_ready() {
+    bool is_ready = false;
+    run([&](Loader& loader) -> Status {
+      is_ready = loader.is_ready();
+      return {};
+    });
+    return is_ready;
+  }
+
+  int ready_file() const { return ready_->file(); }
+
+  void count_wait(double seconds) {
+    run([&](Loader& loader) -> Status {
+      loader.count_wait(std::chrono::duration_cast<std::chrono::nanoseconds>(
+          std::chrono::duration<double>(seconds)));
+      return {};
+    });
+  }
+
+  // The position of the epoch, for a state, after this many batches since start_epoch() or
+  // restore().
+  uint64_t done_after(uint64_t batches) const { return Share(share_).done_after(batches); }
 
   uint64_t batch_count() const {
     ShareOptions whole = share_;
@@ -328,6 +370,8 @@ class PyLoader {
   }
 
   const pid_t process_ = getpid();
+  const std::shared_ptr<const EventFile> ready_ =  // shared with the loader's threads
+      std::make_shared<const EventFile>();
   std::atomic<bool> is_closing_ = false;
   std::mutex use_mutex_;              // held by a call that may block
   std::mutex loader_mutex_;           // held to close or cancel the loader
@@ -370,6 +414,9 @@ std::unique_ptr<PyLoader> open_loader(const SourceHandle& source, const Decoder&
   wanted.shard = {.directory = text("shard_directory"), .shows_progress = true};
   if (const py::object gpu = options["pins_for_gpu"]; !gpu.is_none()) {
     wanted.memory_hooks = take(pinned_memory(gpu.cast<int>()));
+  }
+  if (const py::object memory = options["shared_memory"]; !memory.is_none()) {
+    wanted.memory_hooks = SharedMemory::hooks(memory.cast<const std::shared_ptr<SharedMemory>&>());
   }
   const bool talks = options["cache_peers"].cast<bool>() || !wanted.shard.directory.empty();
   auto opened = std::make_unique<PyLoader>(std::move(wanted), talks);
@@ -436,16 +483,37 @@ py::dict describe(const LoaderStats& stats) {
   return result;
 }
 
+void bind_shared_memory(py::module_& module) {
+  using Memory = std::shared_ptr<SharedMemory>;
+  py::class_<SharedMemory, Memory>(module, "SharedMemory",
+                                   "Memory for batches that worker processes map.")
+      .def(py::init([] { return take(SharedMemory::create()); }))
+      .def_property_readonly("file", &SharedMemory::file)
+      .def(
+          "find",
+          [](const SharedMemory& memory, const Array& array) {
+            const auto place = memory.find(array.elements, array.size_bytes());
+            if (!place) throw py::value_error("the array is not in this memory");
+            return py::make_tuple(place->buffer_begin, place->buffer_bytes, place->offset);
+          },
+          "Begin and size of the buffer in the file, and where the array begins in it.");
+}
+
 }  // namespace
 
 void bind_loader(py::module_& module) {
   bind_batch(module);
+  bind_shared_memory(module);
   bind_order(module);
   bind_share(module);
   py::class_<PyLoader>(module, "Loader", "Batches that C++ threads read and decode ahead of time.")
       .def(py::init(&open_loader))
       .def("start_epoch", &PyLoader::start_epoch)
       .def("next", &PyLoader::next, "The next batch, or None at the end of the epoch.")
+      .def("is_ready", &PyLoader::is_ready)
+      .def("count_wait", &PyLoader::count_wait)
+      .def_property_readonly("ready_file", &PyLoader::ready_file)
+      .def("done_after", &PyLoader::done_after)
       .def_property_readonly("batch_count", &PyLoader::batch_count)
       .def_property_readonly("batches_left", &PyLoader::batches_left)
       .def_property_readonly("epoch", &PyLoader::epoch)

@@ -101,6 +101,16 @@ py::object to_dlpack(const Array& array) {
   return py::reinterpret_steal<py::object>(capsule);
 }
 
+Array row_of(const Array& array, size_t row) {
+  if (array.shape.empty() || row >= static_cast<size_t>(array.shape.front())) {
+    throw py::index_error("the array has no such row");
+  }
+  Array part = array;
+  part.shape.erase(part.shape.begin());
+  part.elements = static_cast<std::byte*>(array.elements) + row * part.size_bytes();
+  return part;
+}
+
 void bind_array(py::module_& module) {
   py::class_<Array>(
       module, "Array", py::buffer_protocol(),
@@ -136,6 +146,7 @@ void bind_array(py::module_& module) {
              if (array.shape.empty()) throw py::type_error("an array without axes has no length");
              return array.shape.front();
            })
+      .def("row", &row_of, "One row of the first axis, in the same memory.")
       .def("tolist", [](const py::object& self) { return py::memoryview(self).attr("tolist")(); })
       .def("__repr__", [](const py::object& self) {
         return py::str("Array({}, {})").format(self.attr("dtype"), self.attr("shape"));

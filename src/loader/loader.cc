@@ -114,6 +114,8 @@ class ThreadedLoader final : public Loader {
 
   Status start_epoch(data::Epoch epoch) override;
   Result<std::optional<data::Batch>> next() override;
+  bool is_ready() const override;
+  void count_wait(std::chrono::nanoseconds waited) override;
   void cancel() override;
   uint64_t batch_count() const override { return batch_count_; }
   const order::Order& order() const override { return *order_; }
@@ -186,7 +188,8 @@ pipeline::Options ThreadedLoader::pipeline_options() const {
           .layout = layout_,
           .hooks = options_.memory_hooks,
           .read_deadline = options_.read_deadline,
-          .is_interrupted = options_.is_interrupted};
+          .is_interrupted = options_.is_interrupted,
+          .on_ready = options_.on_ready};
 }
 
 Status ThreadedLoader::start_epoch(data::Epoch epoch) {
@@ -287,6 +290,14 @@ Status ThreadedLoader::judge_bad_rows(pipeline::BatchWork& work) {
   if (!options_.skips_bad_samples) return first;
   work.leave_out_bad_rows();
   return {};
+}
+
+bool ThreadedLoader::is_ready() const {
+  return !has_begun_ || batches_left_ == 0 || !check_process().ok() || pipeline_->is_ready();
+}
+
+void ThreadedLoader::count_wait(std::chrono::nanoseconds waited) {
+  if (pipeline_) pipeline_->count_wait(waited);
 }
 
 void ThreadedLoader::cancel() {

@@ -103,6 +103,9 @@ struct LoaderOptions {
   pipeline::MemoryHooks memory_hooks;  // for batches, such as pinned memory; empty: ordinary memory
   // A waiting next() calls this a few times per second; true makes it return kCancelled.
   std::function<bool()> is_interrupted;
+  // Called by a thread of the loader when the batch that next() returns becomes ready, for a
+  // consumer that waits for other things too. It may outlive the loader.
+  std::function<void()> on_ready;
 };
 
 struct LoaderStats {
@@ -133,6 +136,11 @@ class Loader {
 
   // The next batch; nullopt at the end of the epoch. One thread at a time.
   virtual Result<std::optional<data::Batch>> next() = 0;
+
+  // Whether next() would return without waiting for a batch. On the thread of next().
+  virtual bool is_ready() const = 0;
+  // Counts a wait of the consumer for is_ready(), from which the number of threads is tuned.
+  virtual void count_wait(std::chrono::nanoseconds waited) = 0;
 
   // Makes a next() that waits, now or later, return kCancelled, for Ctrl-C. Any thread.
   virtual void cancel() = 0;

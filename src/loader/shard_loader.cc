@@ -69,6 +69,9 @@ class ShardLoader final : public Loader {
 
   Result<std::optional<data::Batch>> next() override;
 
+  bool is_ready() const override { return failure_.has_value() || parts_.batches->is_ready(); }
+  void count_wait(std::chrono::nanoseconds waited) override { parts_.batches->count_wait(waited); }
+
   void cancel() override {
     parts_.interruption->is_cancelled = true;
     parts_.batches->cancel();

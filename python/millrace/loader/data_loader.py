@@ -150,7 +150,7 @@ class DataLoader:
                 connect_ranks(talks, self.world, place)
             self._loader = native.Loader(
                 self._data._source, self._data._decoder, **order, **common, epoch_count=epoch_count,
-                pins_for_gpu=gpu, memory_bytes=size_of("Prefetch.memory", prefetch.memory),
+                pins_for_gpu=gpu, shared_memory=None, memory_bytes=size_of("Prefetch.memory", prefetch.memory),
                 io_depth=prefetch.io_depth, **tiers_of(cache),
                 shard_directory=os.fsencode(partial.dir or ""))
             if talks:

@@ -35,7 +35,8 @@ struct Pipeline::Core {
       : options(std::move(made_of)),
         queue({.source = options.lane.source,
                .buffer_count_max = options.tuner.prefetch_batches_max,
-               .hooks = options.hooks},
+               .hooks = options.hooks,
+               .on_ready = options.on_ready},
               options.layout, setting) {}
 
   // A copy, so that no foreign code (the name of a sample) is called under the lock.
@@ -146,6 +147,12 @@ Result<std::shared_ptr<BatchWork>> Pipeline::next() {
   return work;
 }
 
+bool Pipeline::is_ready() const { return core_->queue.is_front_known(); }
+
+void Pipeline::count_wait(std::chrono::nanoseconds waited) {
+  waited_ns_.fetch_add(waited.count(), std::memory_order_relaxed);
+}
+
 Result<std::shared_ptr<BatchWork>> Pipeline::wait() {
   const auto began = monotonic_now();
   const auto& options = core_->options;
@@ -161,7 +168,7 @@ Result<std::shared_ptr<BatchWork>> Pipeline::wait() {
       status = check_stuck(began);
     }
   }
-  waited_ns_.fetch_add((monotonic_now() - began).count(), std::memory_order_relaxed);
+  count_wait(monotonic_now() - began);
   if (!status.ok()) return std::move(status).error();
   if (taken.front == WorkQueue::Front::kCancelled) return fail(Errc::kCancelled, "cancelled");
   if (!taken.work) return fail(Errc::kInvalidArgument, "no batch is left");

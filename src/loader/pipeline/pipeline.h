@@ -32,6 +32,7 @@ struct Options {
   std::chrono::nanoseconds read_deadline{};
   std::chrono::nanoseconds ending_patience = std::chrono::seconds(2);
   std::function<bool()> is_interrupted;  // a waiting next() calls it a few times per second
+  std::function<void()> on_ready;  // called by a thread when the batch that next() returns is ready
 };
 
 struct Stats {
@@ -61,6 +62,9 @@ class Pipeline {
   // Waits for the next batch, which may have a failure or bad rows.
   // REQUIRES: restart() succeeded, and an epoch has batches.
   Result<std::shared_ptr<BatchWork>> next();
+  bool is_ready() const;  // whether next() would return without waiting
+  // Counts a wait for is_ready() that the caller made, as next() counts its own.
+  void count_wait(std::chrono::nanoseconds waited);
 
   void cancel();
   Stats stats() const;

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <thread>
 
@@ -145,6 +146,49 @@ TEST(Pipeline, CancelEndsThisAndLaterWaitsUntilAnEpochStarts) {
   source->release();
   ASSERT_TRUE(loader->start_epoch(Epoch{1}).ok());
   EXPECT_THAT(next_samples(*loader), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(Pipeline, TellsWhenTheNextBatchIsReady) {
+  const auto source = std::make_shared<FakeSource>(8);
+  source->stuck = {5};
+  LoaderOptions options = in_order(source, 4);
+  std::atomic<int> told = 0;
+  options.on_ready = [&] {
+    ++told;
+    told.notify_all();
+  };
+  const auto loader = begun(options);
+  told.wait(0);
+  EXPECT_TRUE(loader->is_ready());
+  EXPECT_THAT(next_samples(*loader), ElementsAre(0, 1, 2, 3));
+  EXPECT_FALSE(loader->is_ready());
+  EXPECT_EQ(told, 1);
+  source->release();
+  told.wait(1);
+  EXPECT_TRUE(loader->is_ready());
+  EXPECT_THAT(next_samples(*loader), ElementsAre(4, 5, 6, 7));
+  EXPECT_TRUE(loader->is_ready());  // next() returns the end of the epoch at once
+}
+
+TEST(Pipeline, ABatchThatFailsWhollyIsReady) {
+  LoaderOptions options = in_order(std::make_shared<FakeSource>(8), 4);
+  options.memory_hooks.allocate = [](size_t) { return nullptr; };
+  std::atomic<int> told = 0;
+  options.on_ready = [&] {
+    ++told;
+    told.notify_all();
+  };
+  const auto loader = begun(options);
+  told.wait(0);
+  EXPECT_TRUE(loader->is_ready());
+  EXPECT_EQ(next_error(*loader).code(), Errc::kExhausted);
+}
+
+TEST(Pipeline, WaitsOfTheConsumerAreCounted) {
+  const auto loader = begun(in_order(std::make_shared<FakeSource>(8), 4));
+  const auto before = loader->stats().waited;
+  loader->count_wait(milliseconds(70));
+  EXPECT_EQ(loader->stats().waited - before, milliseconds(70));
 }
 
 TEST(Pipeline, AWaitPollsForInterruption) {

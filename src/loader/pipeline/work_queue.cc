@@ -113,7 +113,7 @@ void WorkQueue::prepare_unlocked(std::shared_ptr<BatchWork> work,
   const auto entry = std::ranges::find(entries_, work, &Entry::work);
   if (entry != entries_.end()) {
     entry->is_prepared = true;
-    if (work->is_done() && consumer_waits_) ready_.notify_one();
+    if (work->is_done()) announce(*work, lock);
     return;
   }
   // The batch was dropped meanwhile. Free it without the lock.
@@ -165,10 +165,23 @@ void WorkQueue::wake_one() {
 }
 
 void WorkQueue::finished(const BatchWork& work) {
+  std::unique_lock lock(mutex_);
+  announce(work, lock);
+}
+
+// Tells the consumer that `work` is done, if that is what it takes next.
+void WorkQueue::announce(const BatchWork& work, std::unique_lock<std::mutex>& lock) {
+  if (entries_.empty() || entries_.front().work.get() != &work) return;
+  if (consumer_waits_) ready_.notify_one();
+  if (!options_.on_ready) return;
+  lock.unlock();
+  options_.on_ready();
+  lock.lock();
+}
+
+bool WorkQueue::is_front_known() const {
   const std::lock_guard lock(mutex_);
-  if (consumer_waits_ && !entries_.empty() && entries_.front().work.get() == &work) {
-    ready_.notify_one();
-  }
+  return look() != Front::kNotReady;
 }
 
 WorkQueue::Front WorkQueue::look() const {

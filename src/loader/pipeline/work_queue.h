@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,6 +30,8 @@ class WorkQueue {
     std::shared_ptr<const data::SampleSource> source;  // for prepare()
     uint32_t buffer_count_max = 1;                     // limit set by the memory
     MemoryHooks hooks;
+    // Called by a thread when the front becomes ready; not under the lock.
+    std::function<void()> on_ready;
   };
 
   // REQUIRES: the layout outlives this.
@@ -51,6 +54,8 @@ class WorkQueue {
   // Takes the oldest batch once it is ready. kNotReady: `patience` has passed. kNothing: no batch
   // will come.
   Taken take_front(std::chrono::nanoseconds patience);
+  // Whether take_front() would return something else than kNotReady now.
+  bool is_front_known() const;
 
   // Drops the batches in progress.
   void restart(BatchSchedule schedule);
@@ -74,6 +79,7 @@ class WorkQueue {
   std::shared_ptr<BatchWork> begin_next();
   Status prepare(BatchWork& work, uint32_t thread_count);
   void prepare_unlocked(std::shared_ptr<BatchWork> work, std::unique_lock<std::mutex>& lock);
+  void announce(const BatchWork& work, std::unique_lock<std::mutex>& lock);
   bool is_full() const;
   bool is_far_ahead() const;
   void count_blocked() const;

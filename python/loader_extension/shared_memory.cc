@@ -1,0 +1,91 @@
+#include "loader_extension/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace millrace::python {
+namespace {
+
+constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, since Linux 5.14
+
+}  // namespace
+
+Result<std::shared_ptr<SharedMemory>> SharedMemory::create() {
+  const int file = memfd_create("millrace-samples", MFD_CLOEXEC);
+  if (file < 0) {
+    return fail(Errc::kExhausted,
+                "cannot create memory for worker processes: {}; use worker='thread'",
+                std::strerror(errno));
+  }
+  return std::shared_ptr<SharedMemory>(new SharedMemory(file));
+}
+
+SharedMemory::~SharedMemory() { close(file_); }
+
+std::optional<SharedMemory::Place> SharedMemory::find(const void* bytes, size_t size_bytes) const {
+  const auto address = reinterpret_cast<uintptr_t>(bytes);
+  const std::lock_guard lock(mutex_);
+  auto after = buffers_.upper_bound(address);
+  if (after == buffers_.begin()) return std::nullopt;
+  const auto& [begin, buffer] = *--after;
+  const uint64_t offset = address - begin;
+  if (offset > buffer.size_bytes || size_bytes > buffer.size_bytes - offset) return std::nullopt;
+  return Place{buffer.begin, buffer.size_bytes, offset};
+}
+
+loader::pipeline::MemoryHooks SharedMemory::hooks(const std::shared_ptr<SharedMemory>& memory) {
+  return {.allocate = [memory](size_t size_bytes) { return memory->allocate(size_bytes); },
+          .free = [memory](void* buffer, size_t size_bytes) { memory->free(buffer, size_bytes); },
+          .fence = {}};
+}
+
+// Room that a buffer of the same size left, or new room at the end of the file.
+std::optional<uint64_t> SharedMemory::take_room(size_t size_bytes) {
+  if (const auto room = unused_.find(size_bytes); room != unused_.end()) {
+    const uint64_t begin = room->second;
+    unused_.erase(room);
+    return begin;
+  }
+  const uint64_t begin = end_;
+  if (ftruncate(file_, static_cast<off_t>(begin + size_bytes)) != 0) return std::nullopt;
+  end_ = begin + size_bytes;
+  return begin;
+}
+
+void* SharedMemory::allocate(size_t size_bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto begin = take_room(size_bytes);
+  if (!begin) return nullptr;
+  void* const buffer = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_,
+                            static_cast<off_t>(*begin));
+  // All pages at once, not one fault for each. This also finds out whether there is enough memory:
+  // later, the kernel could only end the process.
+  const bool is_refused =
+      buffer != MAP_FAILED && madvise(buffer, size_bytes, kPopulateWrite) != 0 && errno != EINVAL;
+  if (is_refused) munmap(buffer, size_bytes);
+  if (buffer == MAP_FAILED || is_refused) {
+    unused_.emplace(size_bytes, *begin);
+    return nullptr;
+  }
+  buffers_[reinterpret_cast<uintptr_t>(buffer)] = {*begin, size_bytes};
+  return buffer;
+}
+
+void SharedMemory::free(void* buffer, size_t size_bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto held = buffers_.find(reinterpret_cast<uintptr_t>(buffer));
+  if (held == buffers_.end()) return;
+  munmap(buffer, size_bytes);
+  // Returns the pages to the system, also those that workers have mapped.
+  static_cast<void>(fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                              static_cast<off_t>(held->second.begin),
+                              static_cast<off_t>(size_bytes)));
+  unused_.emplace(size_bytes, held->second.begin);
+  buffers_.erase(held);
+}
+
+}  // namespace millrace::python
