@@ -416,7 +416,7 @@ std::unique_ptr<PyLoader> open_loader(const SourceHandle& source, const Decoder&
     wanted.memory_hooks = take(pinned_memory(gpu.cast<int>()));
   }
   if (const py::object memory = options["shared_memory"]; !memory.is_none()) {
-    wanted.memory_hooks = SharedMemory::hooks(memory.cast<const std::shared_ptr<SharedMemory>&>());
+    wanted.memory_hooks = SharedMemory::hooks(memory.cast<std::shared_ptr<SharedMemory>>());
   }
   const bool talks = options["cache_peers"].cast<bool>() || !wanted.shard.directory.empty();
   auto opened = std::make_unique<PyLoader>(std::move(wanted), talks);

@@ -4,6 +4,8 @@
 // while it holds the GIL.
 #include <pybind11/pybind11.h>
 
+#include <cstring>
+
 #include "base/units.h"
 #include "loader/order/order.h"
 #include "loader_extension/bindings.h"
@@ -111,6 +113,11 @@ Array row_of(const Array& array, size_t row) {
   return part;
 }
 
+void copy_from(const Array& to, const Array& from) {
+  if (to.type != from.type || to.shape != from.shape) throw py::value_error("another array type");
+  if (to.size_bytes() > 0) std::memcpy(to.elements, from.elements, to.size_bytes());
+}
+
 void bind_array(py::module_& module) {
   py::class_<Array>(
       module, "Array", py::buffer_protocol(),
@@ -146,6 +153,7 @@ void bind_array(py::module_& module) {
              if (array.shape.empty()) throw py::type_error("an array without axes has no length");
              return array.shape.front();
            })
+      .def("copy_from", &copy_from, "Overwrites the elements with those of an equal array.")
       .def("row", &row_of, "One row of the first axis, in the same memory.")
       .def("tolist", [](const py::object& self) { return py::memoryview(self).attr("tolist")(); })
       .def("__repr__", [](const py::object& self) {

@@ -17,6 +17,7 @@ class Job:
     kind: str  # of a batch: "torch", "numpy" or "array"
     skips_bad_samples: bool
     then: Optional[Callable[[Any], Any]] = None  # called with every batch, where it is made
+    noun: str = "the dataset"  # what is sent to workers, in messages
 
 
 @dataclass
@@ -31,9 +32,11 @@ class Content:
 
 
 def make_batch(job: Job, samples: list, before_each: Callable[[int], Any],
-               new: Optional[NewArray] = None) -> Content:
-    """`before_each` is called with each sample before it is fetched."""
+               new: Optional[NewArray] = None, input: Any = None) -> Content:
+    """`before_each` is called with each sample before it is fetched. `input`: a batch of the samples
+    that was read already (_map.py)."""
     began = time.monotonic()
+    dataset = job.dataset if input is None else job.dataset.at(input)
     items: list = []
     kept: list = []
     bad: list = []
@@ -48,7 +51,7 @@ def make_batch(job: Job, samples: list, before_each: Callable[[int], Any],
                 item = items[row]
             else:
                 before_each(sample)
-                item = job.dataset[sample]
+                item = dataset[sample if input is None else row]
                 if job.collate is not None:
                     items.append(item)
             if job.collate is None:

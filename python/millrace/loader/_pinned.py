@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 
-def gpu_to_pin_for() -> Optional[int]:
+def gpu_to_pin_for(kind: str) -> Optional[int]:
     """The CUDA index of this process's GPU. None without a GPU: then, as in torch, nothing is
     pinned."""
+    if kind != "torch":
+        raise ValueError("pin_memory=True needs output='torch'")
     import torch
     has_cuda = torch.version.cuda is not None and torch.cuda.is_available()
     return torch.cuda.current_device() if has_cuda else None

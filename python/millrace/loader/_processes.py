@@ -26,7 +26,7 @@ from millrace.loader._errors import SampleError
 from millrace.loader._job import Content, Job
 
 # Records. Every task has another ticket, also one that is given a second time.
-TASK = struct.Struct("<QQQQI28x")  # ticket, batch, epoch, slot, number of samples
+TASK = struct.Struct("<QQQQII24x")  # ticket, batch, epoch, slot, number of samples, bytes of the input
 DONE = struct.Struct("<QIIQQQ24x")  # ticket, worker, is an error, slot, begin and length of the result in it
 _TASKS_MAX = 1000  # as many records fit into a pipe
 _DEATHS_MAX = 10  # without a batch in between
@@ -103,7 +103,7 @@ class Processes:
     def prefetch(self) -> int:
         if self._options.prefetch:
             return min(self._options.prefetch, _TASKS_MAX)
-        fits = self._options.memory_bytes // max(1, self._batch_bytes)
+        fits = self._options.memory_bytes // max(1, self._batch_bytes + self._run.input_bytes)
         return max(2, min(2 * self.count, fits, _TASKS_MAX))
 
     def begin(self, run: Any) -> Any:
@@ -114,6 +114,8 @@ class Processes:
             while (record := _read(self._task_reads, TASK.size)):  # of another run, and not begun
                 self._free.append(self._given.pop(TASK.unpack(record)[0]).slot)
         self._run, self._next_run = run, None
+        if run.input_file is not None:
+            self._poll.register(run.input_file, select.POLLIN)
         self._wait = _Wait()
         # Tasks first: the first worker starts to fetch while the others are being started.
         for number in range(self.count, self._options.count or min(4, self._options.count_max)):
@@ -124,7 +126,7 @@ class Processes:
 
     def take(self, run: Any, deadline: float) -> Any:
         """The next batch of the run, or its exception; None after the deadline."""
-        began = time.monotonic()
+        began = time.monotonic() - run.input_wait_seconds
         while run.handed not in run.ready:
             if self._failure is not None:
                 return self._failure
@@ -132,26 +134,29 @@ class Processes:
             if now > deadline:
                 self._note_samples()
                 return None
-            self._receive(deadline - now)
+            self._submit_all(waits=True)
+            if run.handed not in run.ready:
+                self._receive(deadline - now)
         result = run.ready[run.handed]
         if isinstance(result, BaseException):
             return result
         del run.ready[run.handed]
         run.handed += 1
-        self._tune(time.monotonic() - began)
+        self._tune(time.monotonic() - run.input_wait_seconds - began)
         self._submit_all()
         return result
 
     def close(self) -> None:
         self._finalizer()
 
-    def _submit_all(self) -> None:
+    def _submit_all(self, waits: bool = False) -> None:
         run = self._run
+        run.feed(self.prefetch, waits)
         self._submit_some(run, self.prefetch)
-        if self._options.looks_ahead and run.taken == run.share.batch_count:
-            self._next_run = self._next_run or run.next_epoch()
+        if self._options.looks_ahead:
+            self._next_run = self._next_run or run.following()
             if self._next_run is not None:
-                self._submit_some(self._next_run, self.prefetch - (run.taken - run.handed))
+                self._submit_some(self._next_run, self.prefetch - run.in_progress)
 
     def _submit_some(self, run: Any, prefetch: int) -> None:
         while run.has_work(prefetch):
@@ -163,11 +168,15 @@ class Processes:
 
     def _submit(self, given: "_Given") -> None:
         run, slot = given.run, given.slot
-        samples = run.busy[given.batch].samples
-        slot.write_indices(samples)
+        task = run.busy[given.batch]
+        slot.write_indices(task.samples)
+        input = b"" if task.input is None else pickle.dumps(task.input)
+        if input:
+            slot.write_bytes(8 * len(task.samples), input)
         ticket = next(self._tickets)
         self._given[ticket] = given
-        os.write(self._task_writes, TASK.pack(ticket, given.batch, run.epoch, slot.number, len(samples)))
+        os.write(self._task_writes, TASK.pack(ticket, given.batch, run.epoch, slot.number,
+                                              len(task.samples), len(input)))
 
     def _new_task_slot(self) -> _slots.Slot:
         self._task_slots += 1
@@ -179,11 +188,16 @@ class Processes:
         if record:
             self._accept(*DONE.unpack(record))
             return
+        began, is_idle = time.monotonic(), self._run.lacks_input(self.count)
         events = self._poll.poll(min(seconds, 0.05 if self._has_lost_task else 3600) * 1000)
+        if is_idle:
+            self._run.count_wait(time.monotonic() - began)
         if not events and self._has_lost_task:
             self._find_lost_task()
         for file, _ in events:
-            if file != self._done_reads and not _has_data(self._done_reads):
+            if file == self._run.input_file:
+                _read(file, 8)
+            elif file != self._done_reads and not _has_data(self._done_reads):
                 self._bury(next(each for each in self._workers if each.pidfd == file))
 
     def _accept(self, ticket: int, worker: int, is_error: int, number: int, begin: int,
@@ -235,7 +249,7 @@ class Processes:
             process.start()
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise TypeError(
-                f"the dataset cannot be sent to a worker process: {error}. Define it, collate_fn and "
+                f"{self._job.noun} cannot be sent to a worker process: {error}. Define it, collate_fn and "
                 "worker_init_fn at the top of a module; or give multiprocessing_context='fork', or "
                 "worker='thread'") from error
         worker = _Worker(number, process, os.pidfd_open(process.pid))
@@ -278,10 +292,16 @@ class Processes:
 
     def _submit_again(self, ticket: int) -> None:
         given = self._given.pop(ticket)
-        if self._is_wanted(given.run):
-            self._submit(given)
-        else:
+        if not self._is_wanted(given.run):
             self._free.append(given.slot)
+            return
+        try:
+            given.run.start_again(given.batch)
+        except SampleError as error:
+            given.run.ready[given.batch] = error
+            self._free.append(given.slot)
+            return
+        self._submit(given)
 
     def _find_lost_task(self) -> None:
         """A worker that was killed right after it took a task had no time to say which. Once nobody

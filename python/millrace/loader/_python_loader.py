@@ -56,12 +56,12 @@ class PythonOptions:
 
 
 class PythonLoader:
-    def __init__(self, options: PythonOptions) -> None:
+    def __init__(self, options: Any) -> None:
         self._options = options
         self._process = os.getpid()
         self._is_closed = False
         self._workers: list = []  # at most one: Processes or Threads
-        self._run = Run(options, 0, 0)
+        self._run = self._new_run(0, 0)
         self._stats: dict[str, Any] = {"batches": 0, "samples": 0, "bytes_read": 0, "bad_samples": 0,
                                        "first_bad_sample": "", "read_seconds": 0.0,
                                        "decode_seconds": 0.0, "wait_seconds": 0.0}
@@ -74,7 +74,7 @@ class PythonLoader:
     def next(self) -> Optional[PythonBatch]:
         self._check()
         run = self._run
-        if run.handed >= run.share.batch_count:
+        if run.handed >= run.batch_count:
             return None
         began = time.monotonic()
         with trace.region(trace.names.BATCH_WAIT, epoch=run.epoch, step=run.handed):
@@ -93,11 +93,11 @@ class PythonLoader:
 
     @property
     def batch_count(self) -> int:
-        return Run(self._options, 0, 0).share.batch_count
+        return Run(self._options, 0, 0).batch_count
 
     @property
     def batches_left(self) -> int:
-        return self._run.share.batch_count - self._run.handed
+        return self._run.batch_count - self._run.handed
 
     def state(self) -> str:
         run = self._run
@@ -141,11 +141,14 @@ class PythonLoader:
 
     def _start(self, epoch: int, done: int) -> None:
         self._check()
-        self._run = Run(self._options, epoch, done)
+        self._run = self._new_run(epoch, done)
         if self._options.restarts_each_epoch:
             _close(self._workers)
 
-    def _begin(self) -> "Run":
+    def _new_run(self, epoch: int, done: int) -> Any:
+        return Run(self._options, epoch, done)
+
+    def _begin(self) -> Any:
         if not self._workers and self._options.start_workers is not None:
             self._workers.append(self._options.start_workers())
             self._work_began = time.monotonic()
@@ -185,6 +188,7 @@ class Task:
     samples: list
     is_real: list
     at: Optional[int] = None  # the sample being fetched
+    input: Any = None  # what was read of it already (_map.py)
 
 
 @dataclass
@@ -201,6 +205,9 @@ class Run:
     handed: int = 0  # batches that next() has returned
     ready: dict = field(default_factory=dict)  # by index: a PythonBatch or an exception
     busy: dict = field(default_factory=dict)   # by index: a Task
+    input_file: Optional[int] = None  # it needs no input: its batches can be started at any time
+    input_bytes: int = 0  # of a batch
+    input_wait_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         options = self.options
@@ -208,14 +215,30 @@ class Run:
         self.share = native.Share(self.order.size, self.done, options.rank, options.world_size,
                                   options.batch_size, options.tail)
 
-    def next_epoch(self) -> Optional["Run"]:
-        """The whole next epoch; None after the last."""
+    def following(self) -> Optional["Run"]:
+        """The next epoch, if all batches of this one are begun and it is not the last."""
         is_last = self.epoch + 1 == self.options.epoch_count
-        return None if is_last else Run(self.options, self.epoch + 1, 0)
+        if is_last or self.taken < self.batch_count:
+            return None
+        return Run(self.options, self.epoch + 1, 0)
 
     def is_same_as(self, other: "Run") -> bool:
         return (self.order is other.order and self.epoch == other.epoch
                 and self.done == other.done)
+
+    @property
+    def batch_count(self) -> int:
+        return self.share.batch_count
+
+    @property
+    def in_progress(self) -> int:
+        return self.taken - self.handed
+
+    def feed(self, prefetch: int, waits: bool) -> None:
+        """See MapRun."""
+
+    def lacks_input(self, worker_count: int) -> bool:
+        return False
 
     def has_work(self, prefetch: int) -> bool:
         return self.taken < min(self.share.batch_count, self.handed + prefetch)
@@ -227,20 +250,35 @@ class Run:
         self.taken += 1
         return index
 
+    def start_again(self, index: int) -> None:
+        pass
+
     def finish_batch(self, index: int, content: Content) -> PythonBatch:
         task = self.busy.pop(index)
         return PythonBatch(self.epoch, index, [task.samples[row] for row in content.kept],
                            [task.is_real[row] for row in content.kept], content)
 
 
-def _make_here(job: Job, run: Run) -> PythonBatch:
-    run.taken = run.handed  # again, if the last try raised
-    index = run.start_batch()
-    with trace.region(trace.names.FETCH, epoch=run.epoch, step=index), kept_generators():
-        content = make_batch(job, run.busy[index].samples,
-                             lambda sample: seed_all(run.options.seed, run.epoch, sample))
-    run.handed += 1
-    return run.finish_batch(index, content)
+def _make_here(job: Job, run: Any) -> Any:
+    """The next batch, or its exception."""
+    index = run.handed
+    run.feed(1, waits=True)
+    if index not in run.ready:
+        if index in run.busy:  # the last try raised
+            run.start_again(index)
+        if run.has_work(1):
+            run.start_batch()
+        task = run.busy[index]
+        with trace.region(trace.names.FETCH, epoch=run.epoch, step=index), kept_generators():
+            content = make_batch(job, task.samples,
+                                 lambda sample: seed_all(run.options.seed, run.epoch, sample),
+                                 input=task.input)
+        run.ready[index] = run.finish_batch(index, content)
+    result = run.ready[index]
+    if not isinstance(result, BaseException):
+        del run.ready[index]
+        run.handed += 1
+    return result
 
 
 def _close(workers: list) -> None:

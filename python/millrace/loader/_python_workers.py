@@ -27,16 +27,22 @@ class WorkerOptions:
     is_persistent: bool
 
 
-def starter_of(options: WorkerOptions, job: Job, seed: int, pins: bool) -> Optional[Callable[[], Any]]:
-    """Starts the workers; None if there are none."""
+def kind_of(options: WorkerOptions, job: Job) -> str:
+    """What makes the batches: "process", "thread", or "none" (next() does)."""
     kind = options.kind or ("process" if _has_gil() and _can_fork(job) else "thread")
     if kind not in ("process", "thread"):
         raise ValueError(f"worker={options.kind!r}: expected 'process' or 'thread'")
+    return "none" if options.count == 0 else kind
+
+
+def starter_of(options: WorkerOptions, job: Job, seed: int, pins: bool) -> Optional[Callable[[], Any]]:
+    """Starts the workers; None if there are none."""
+    kind = kind_of(options, job)
     count = 0 if options.count is None else natural("num_workers", options.count, 4096)
-    if kind == "thread" or options.count == 0:
+    if kind != "process":
         _refuse_process_options(options)
         here = replace(job, then=pin) if pins else job
-        if options.count == 0:
+        if kind == "none":
             return None
         # More threads would only wait for the GIL.
         most = _cpu_count() if not _has_gil() else min(4, _cpu_count())

@@ -112,6 +112,12 @@ class Slot:
     def read_indices(self, count: int) -> list:
         return self.map(8 * count)[:8 * count].view(numpy.int64).tolist()
 
+    def write_bytes(self, begin: int, text: bytes) -> None:
+        self.map(begin + len(text))[begin:begin + len(text)] = numpy.frombuffer(text, numpy.uint8)
+
+    def read_bytes(self, begin: int, length: int) -> bytes:
+        return self.map(begin + length)[begin:begin + length].tobytes()
+
     def find(self, array: numpy.ndarray) -> Optional[int]:
         """Where the array begins in the slot; None if it is elsewhere, or not contiguous."""
         address = array.ctypes.data

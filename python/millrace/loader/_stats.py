@@ -17,6 +17,8 @@ class Stats(Dict[str, Any]):
         at the start and while the program holds batches.
     reads (only for what C++ reads): the `engine` in use; the speed of each engine that was
         `measured`, if there was a choice; and why there was none (`refusal`).
+    workers, map_seconds (only with map=): the processes or threads that call the function, and how long
+        they were busy, summed.
     cache (only with a cache): samples, bytes and bytes_per_second of each tier: memory, disk, peer,
         and source (the files).
     shard (only with Partial.dir): what was exchanged with other ranks (`samples_sent`, `bytes_sent`,
@@ -29,6 +31,9 @@ class Stats(Dict[str, Any]):
 
     def __str__(self) -> str:
         lines = [self._first_line(), self._wait_line(), self._thread_line()]
+        if "map_seconds" in self:
+            lines.append(f"  {_count(self['workers'], 'worker')}: called the function of map= for "
+                         f"{self['map_seconds']:.2f} s")
         if self["bad_samples"]:
             lines.append(f"  {self['bad_samples']:,} bad samples were skipped; the first: "
                          f"{self['first_bad_sample']}")
@@ -85,6 +90,8 @@ class Stats(Dict[str, Any]):
             return text + ": the loader keeps up"
         if "worker" in self:
             return text + ": more workers or cores, or a faster dataset, would help"
+        if self.get("map_seconds", 0.0) > self["decode_seconds"] + self["read_seconds"]:
+            return text + ", mostly for the function of map=: more workers or cores would help"
         if self["decode_seconds"] > 2 * self["read_seconds"]:
             return text + ", mostly for decoding: more threads or cores would help"
         return text + ", mostly for reading: faster storage or more threads would help"
@@ -97,3 +104,7 @@ class Stats(Dict[str, Any]):
         return (f"  {workers}: {read} {self['read_seconds']:.2f} s, {decoded} "
                 f"{self['decode_seconds']:.2f} s, waited {self['blocked_seconds']:.2f} s for "
                 f"training; {self['bytes_read']:,} bytes read; {self['prefetch']} batches ahead")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"1 {noun}" if number == 1 else f"{number} {noun}s"

@@ -5,6 +5,8 @@ release it. On a free-threaded Python nothing is held.
 """
 
 import os
+import select
+import sys
 import threading
 import time
 from typing import Any, Optional
@@ -46,14 +48,35 @@ class Threads:
                 # reacquired the lock.
                 if time.monotonic() > deadline:
                     return None
-                # In slices: on some platforms Ctrl-C cannot interrupt an unlimited wait.
-                self._changed.wait(0.2)
+                if run.input_file is None:
+                    # In slices: on some platforms Ctrl-C cannot interrupt an unlimited wait.
+                    self._changed.wait(0.2)
+                    continue
+                run.feed(self.prefetch, waits=True)
+                self._changed.notify_all()
+                if run.handed not in run.ready:
+                    self._wait_for_input(run)
             result = run.ready[run.handed]
             if not isinstance(result, BaseException):
                 del run.ready[run.handed]
                 run.handed += 1
+                run.feed(self.prefetch, waits=False)
                 self._changed.notify_all()
             return result
+
+    def _wait_for_input(self, run: Any) -> None:
+        """Or for a batch that a thread has made: it writes to the same file."""
+        began, is_idle = time.monotonic(), run.lacks_input(self.count)
+        self._changed.release()
+        try:
+            poll = select.poll()
+            poll.register(run.input_file, select.POLLIN)
+            if poll.poll(200):
+                os.read(run.input_file, 8)
+        finally:
+            self._changed.acquire()
+        if is_idle:
+            run.count_wait(time.monotonic() - began)
 
     def close(self) -> None:
         # In a forked child, a thread that stayed in the parent may hold the lock forever.
@@ -74,6 +97,8 @@ class Threads:
             with self._changed:
                 run.ready[index] = result
                 self._changed.notify_all()
+            if run.input_file is not None:
+                os.write(run.input_file, (1).to_bytes(8, sys.byteorder))
             del work, run, result  # do not keep a batch alive while the thread waits
 
     def _next_work(self) -> Optional[tuple]:
@@ -90,4 +115,4 @@ class Threads:
             task.at = sample
 
         with trace.region(trace.names.FETCH, epoch=run.epoch, step=index):
-            return make_batch(self._job, task.samples, note)
+            return make_batch(self._job, task.samples, note, input=task.input)

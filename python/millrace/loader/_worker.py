@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 import select
 import signal
 import sys
@@ -49,10 +50,10 @@ class _Worker:
         self._own: list = []  # slots for batches
         self._task_slots: dict = {}  # by number
 
-    def _indices(self, number: int, count: int) -> list:
+    def _task_slot(self, number: int) -> _slots.Slot:
         if number not in self._task_slots:
             self._task_slots[number] = _slots.Slot(self._setup.file.descriptor, number)
-        return self._task_slots[number].read_indices(count)
+        return self._task_slots[number]
 
     def _free_slot(self) -> _slots.Slot:
         """The first slot whose batch nobody uses. Three free slots keep their memory: at times the
@@ -68,9 +69,12 @@ class _Worker:
             self._own.pop().empty()
         return free[0]
 
-    def run(self, ticket: int, batch: int, epoch: int, task_slot: int, count: int) -> None:
+    def run(self, ticket: int, batch: int, epoch: int, number: int, count: int,
+            input_bytes: int) -> None:
         setup = self._setup
-        samples = self._indices(task_slot, count)
+        task_slot = self._task_slot(number)
+        samples = task_slot.read_indices(count)
+        input = pickle.loads(task_slot.read_bytes(8 * count, input_bytes)) if input_bytes else None
         self._status.fetch(setup.number, samples[0])
         self._status.begin(setup.number, ticket)
 
@@ -83,7 +87,7 @@ class _Worker:
         writer = _slots.SlotWriter(slot)
         try:
             with trace.region(trace.names.FETCH, epoch=epoch, step=batch):
-                content = make_batch(setup.job, samples, prepare, writer.array)
+                content = make_batch(setup.job, samples, prepare, writer.array, input)
             place = writer.finish((content.data, content.kept, content.bad, content.fetch_seconds,
                                    content.collate_seconds))
         except BaseException as error:

@@ -24,6 +24,7 @@ from millrace.loader._options import (Cache, Prefetch, Shuffle, check_type, conn
                                       natural, positive, refuse_kept_samples, shards, shuffle_of,
                                       size_of, tiers_of)
 from millrace.loader._job import Job
+from millrace.loader._map import open_mapped
 from millrace.loader._pinned import gpu_to_pin_for
 from millrace.loader._python_loader import PythonLoader, PythonOptions
 from millrace.loader._python_workers import WorkerOptions, starter_of
@@ -133,14 +134,16 @@ class DataLoader:
                   "timeout_seconds": deadline(timeout),
                   **pace_of(num_workers, prefetch.batches, prefetch_factor)}
         epoch_count = 0 if epochs is None else positive("epochs", epochs)
-        if pin_memory and self._kind != "torch":
-            raise ValueError("pin_memory=True needs output='torch'")
-        gpu = gpu_to_pin_for() if pin_memory else None
+        gpu = gpu_to_pin_for(self._kind) if pin_memory else None
         self._holds_shard = partial.dir is not None
         self._loader: Any
         self._data = read_by_native(dataset)
+        self._has_map = self._data is not None and self._data._map is not None
+        workers = WorkerOptions(kind=worker, count=num_workers, prefetch=common["prefetch_batches"],
+                                memory_bytes=size_of("Prefetch.memory", prefetch.memory),
+                                context=multiprocessing_context, init=worker_init_fn,
+                                restarts=restart_workers, is_persistent=persistent_workers)
         if self._data is not None:
-            _refuse_collate(dataset, collate_fn)
             if self._holds_shard and cache is not None:
                 raise ValueError("Partial.dir already keeps all samples of this rank on its own disk: "
                                  "remove cache=")
@@ -148,21 +151,16 @@ class DataLoader:
                      "Cache.peers" if cache is not None and cache.peers else "")
             if talks:
                 connect_ranks(talks, self.world, place)
-            self._loader = native.Loader(
-                self._data._source, self._data._decoder, **order, **common, epoch_count=epoch_count,
-                pins_for_gpu=gpu, shared_memory=None, memory_bytes=size_of("Prefetch.memory", prefetch.memory),
-                io_depth=prefetch.io_depth, **tiers_of(cache),
+            self._loader = self._open_native(
+                self._data, collate_fn, workers, gpu, **order, **common, epoch_count=epoch_count,
+                memory_bytes=workers.memory_bytes, io_depth=prefetch.io_depth, **tiers_of(cache),
                 shard_directory=os.fsencode(partial.dir or ""))
             if talks:
                 close_at_exit(self._loader)
             self._warn_of_skew(place)
         else:
             refuse_kept_samples(dataset, cache, partial)
-            workers = WorkerOptions(kind=worker, count=num_workers, prefetch=common.pop("prefetch_batches"),
-                                    memory_bytes=size_of("Prefetch.memory", prefetch.memory),
-                                    context=multiprocessing_context, init=worker_init_fn,
-                                    restarts=restart_workers, is_persistent=persistent_workers)
-            del common["thread_count"]
+            del common["thread_count"], common["prefetch_batches"]
             self._loader = self._open_python(order, common, collate_fn, workers, gpu is not None,
                                              epoch_count)
 
@@ -188,6 +186,18 @@ class DataLoader:
         return (f". No state was loaded, so the loader started with epoch {self._epoch}. To continue "
                 f"with the storage's epoch, call loader.set_epoch({held}) (the value of "
                 "loader.storage_epoch) or loader.load_state_dict(state) before the first pass")
+
+    def _open_native(self, data: Dataset, collate_fn: Optional[Callable[[list], Any]],
+                     workers: WorkerOptions, gpu: Optional[int], **options: Any) -> Any:
+        if data._map is None:
+            _refuse_collate(self.dataset, collate_fn)
+            return native.Loader(data._source, data._decoder, **options, pins_for_gpu=gpu,
+                                 shared_memory=None)
+        if self._is_dict:
+            raise ValueError("output='dict' is for batches that C++ makes; with map=, a batch is made of what "
+                             "the function returns. Return a dict from it")
+        job = Job(None, len(data), collate_fn, self._kind, options["skips_bad_samples"])
+        return open_mapped(data, job, workers, gpu is not None, **options)
 
     def _open_python(self, order: dict, common: dict, collate_fn: Optional[Callable[[list], Any]],
                      workers: WorkerOptions, pins: bool, epoch_count: int) -> PythonLoader:
@@ -314,7 +324,8 @@ class DataLoader:
         if batch is None:
             return None
         self.batch = batch
-        result = batch.data if self._data is None else self._deliver(batch, self._data)
+        is_collated = self._data is None or self._has_map
+        result = batch.data if is_collated else self._deliver(batch, self._data)
         return result if self._transform is None else self._transform(result)
 
     def _deliver(self, batch: Any, data: Dataset) -> Any:
@@ -373,8 +384,8 @@ class _Iterator(Iterator):
 
 def _refuse_collate(dataset: Any, collate_fn: Any) -> None:
     if collate_fn is not None:
-        raise ValueError(f"collate_fn is only for Python datasets; C++ makes the batches of "
-                         f"{type(dataset).__name__}. Give transform=, a function of the whole batch")
+        raise ValueError(f"collate_fn is only for Python datasets and datasets with map=; C++ makes the "
+                         f"batches of {type(dataset).__name__}. Give transform=, a function of the whole batch")
 
 
 def _python_order(dataset: Any, order: dict, world: World) -> tuple:

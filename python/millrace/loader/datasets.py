@@ -78,6 +78,7 @@ class Dataset:
     _source: Any
     _decoder: Any  # None: Python decodes, in __getitem__
     _made_of: tuple  # the arguments of its constructor
+    _map: Optional[Callable[[Any], Any]] = None  # called with every sample
 
     def __new__(cls, *arguments: Any, **options: Any) -> "Dataset":
         made = super().__new__(cls)
@@ -92,7 +93,12 @@ class Dataset:
         return len(self._source)
 
     def __getitem__(self, index: int) -> Any:
-        """Sample `index`: its array, or a tuple of its arrays and its label."""
+        """Sample `index`: its array, or a tuple of its arrays and its label. With `map=`, what the
+        function returns for it."""
+        sample = self._sample(index)
+        return sample if self._map is None else self._map(sample)
+
+    def _sample(self, index: int) -> Any:
         index = self._checked(index)
         convert = _outputs.converter(_outputs.choose(None))
         fields = self._decoder.decode(self._source, index)
@@ -147,7 +153,7 @@ class ImageFolder(Dataset):
                                     dtype="float32", mean=(.485, .456, .406), std=(.229, .224, .225))
 
     The options are those of `Image`. `transform` may also be a function: then, as in torchvision's
-    ImageFolder, it is called with a PIL image, at the speed of Python.
+    ImageFolder, it is called with a PIL image, at the speed of Python. map: as in `Files`.
     """
 
     def __init__(self, root: PathLike, size: Union[int, tuple[int, int]] = 224,
@@ -156,8 +162,10 @@ class ImageFolder(Dataset):
                  mean: Optional[Sequence[float]] = None, std: Optional[Sequence[float]] = None, *,
                  target_transform: Optional[Callable[[int], Any]] = None,
                  extensions: Iterable[str] = IMAGE_EXTENSIONS, has_classes: bool = True,
-                 engine: str = "auto", **options: Any) -> None:
+                 engine: str = "auto", map: Optional[Callable[[Any], Any]] = None,
+                 **options: Any) -> None:
         self.root = os.fspath(root)
+        self._map = _checked_map(map)
         self._function = transform if callable(transform) else None
         self._target_function = target_transform
         if target_transform is not None and self._function is None:
@@ -171,9 +179,9 @@ class ImageFolder(Dataset):
         self.classes: list = self._source.class_names
         self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
 
-    def __getitem__(self, index: int) -> Any:
+    def _sample(self, index: int) -> Any:
         if self._function is None:
-            return super().__getitem__(index)
+            return super()._sample(index)
         import io
         from PIL import Image as Pillow
         index = self._checked(index)
@@ -202,13 +210,15 @@ class RawFolder(Dataset):
 
         data = millrace.RawFolder("samples", shape=(3, 224, 224), dtype="float32")
 
-    With has_classes (the default if there are subdirectories), subdirectories are classes.
+    With has_classes (the default if there are subdirectories), subdirectories are classes. map: as in
+    `Files`.
     """
 
     def __init__(self, root: PathLike, shape: Sequence[int], dtype: str = "uint8", *,
                  extensions: Iterable[str] = (), has_classes: Optional[bool] = None,
-                 engine: str = "auto") -> None:
+                 engine: str = "auto", map: Optional[Callable[[Any], Any]] = None) -> None:
         self.root = os.fspath(root)
+        self._map = _checked_map(map)
         if has_classes is None:
             has_classes = _has_directories(self.root)
         self._decoder = native.array_decoder("data", dtype, _shape(shape))
@@ -222,15 +232,16 @@ class ArrayFolder(Dataset):
 
         data = millrace.ArrayFolder("train")              # train/cat/7.npy: (array, label)
 
-    With has_classes (the default if there are subdirectories), subdirectories are classes. fields: as
-    in `Files`.
+    With has_classes (the default if there are subdirectories), subdirectories are classes. fields,
+    map: as in `Files`.
     """
 
     def __init__(self, root: PathLike, format: str = "npy",
                  fields: Union[Iterable[str], Mapping[str, Any], None] = None, *,
                  extensions: Iterable[str] = (), has_classes: Optional[bool] = None,
-                 engine: str = "auto") -> None:
+                 engine: str = "auto", map: Optional[Callable[[Any], Any]] = None) -> None:
         self.root = os.fspath(root)
+        self._map = _checked_map(map)
         if has_classes is None:
             has_classes = _has_directories(self.root)
         self._source = _open_folder(self.root, extensions, has_classes, format, engine)
@@ -257,12 +268,17 @@ class Files(Dataset):
         read at a time ("posix") or many in flight ("uring") is faster, and measures again if that
         changes. "direct" bypasses the page cache. "mapped" decodes samples in place; if a file is
         truncated meanwhile, the program crashes.
+    map: a Python function, here and in the folders, that is called with every decoded sample (what
+        `dataset[i]` is without it) in a worker process; batches are made of what it returns. It may
+        change the arrays in place, but must not keep them.
     """
 
     def __init__(self, files: Union[PathLike, Iterable[PathLike]], format: Optional[str] = None,
                  fields: Union[Iterable[str], Mapping[str, Any], None] = None, *,
                  shape: Optional[Sequence[int]] = None, dtype: str = "uint8",
-                 rows: bool = True, engine: str = "auto") -> None:
+                 rows: bool = True, engine: str = "auto",
+                 map: Optional[Callable[[Any], Any]] = None) -> None:
+        self._map = _checked_map(map)
         paths, directory = _paths_of(files)
         record_bytes = 0
         if shape is not None:
@@ -298,11 +314,12 @@ class Subset(Dataset):
         self.indices = [dataset._checked(index) for index in indices]
         self._source = dataset._source.subset(self.indices)
         self._decoder = dataset._decoder
+        self._map = dataset._map
 
-    def __getitem__(self, index: int) -> Any:
+    def _sample(self, index: int) -> Any:
         if self._decoder is None:
-            return self.dataset[self.indices[self._checked(index)]]
-        return super().__getitem__(index)
+            return self.dataset._sample(self.indices[self._checked(index)])
+        return super()._sample(index)
 
     @property
     def has_labels(self) -> bool:
@@ -342,6 +359,12 @@ class Samples(Sequence):
 
 def _make_again(kind: type, arguments: tuple, options: dict) -> Dataset:
     return kind(*arguments, **options)
+
+
+def _checked_map(function: Any) -> Any:
+    if function is not None and not callable(function):
+        raise TypeError(f"map={function!r} is not a function of a sample")
+    return function
 
 
 def _channels(name: str, values: Optional[Sequence[float]], or_else: float) -> tuple:

@@ -1,0 +1,286 @@
+"""MapLoader: batches of samples that C++ reads, each given to a Python function (`map=`).
+
+The C++ loader reads and decodes as without a function, but its batches are the input of workers. They
+lie in memory that worker processes map too: a worker gets the place of a batch, makes views of its
+rows, and calls the function with each. next() of the training hands a batch to the workers as soon as
+it is ready; no thread does. The position of a state is behind the batches that next() has returned.
+"""
+
+import collections
+import mmap
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Optional
+
+from millrace.loader import _outputs
+from millrace.loader._errors import SampleError
+from millrace.loader._job import Content, Job
+from millrace.loader._native import native
+from millrace.loader._python_loader import PythonBatch, PythonLoader, Task
+from millrace.loader._python_workers import WorkerOptions, kind_of, starter_of
+
+
+class Mapped:
+    """The part of a dataset that workers need: the function, and how to make the samples of a batch
+    from its arrays. The dataset itself stays where it is read."""
+
+    def __init__(self, function: Callable[[Any], Any], size: int, kind: str, file: Any) -> None:
+        self._function = function
+        self._size = size
+        self._kind = kind
+        self._file = file  # a SharedFile with the batches; None: in this process
+        self._buffers: dict = {}  # mapped so far, by where they begin
+
+    def __len__(self) -> int:
+        return self._size
+
+    def at(self, batch: tuple) -> "_Rows":
+        """The samples of one batch, by row: of its arrays (with a file: of their places), and labels."""
+        arrays, labels = batch
+        if self._file is not None:
+            arrays = [self._view(*place) for place in arrays]
+        return _Rows(self._function, arrays, labels)
+
+    def _view(self, begin: int, size: int, offset: int, dtype: str, shape: tuple) -> Any:
+        import numpy
+        if begin not in self._buffers:
+            self._buffers[begin] = numpy.frombuffer(
+                mmap.mmap(self._file.descriptor, size, offset=begin), numpy.uint8)
+        element = numpy.dtype("uint16" if dtype == "bfloat16" else dtype)
+        count = element.itemsize
+        for length in shape:
+            count *= length
+        array = self._buffers[begin][offset:offset + count].view(element).reshape(shape)
+        if self._kind != "torch":
+            return array
+        import torch
+        if dtype == "bfloat16":
+            return torch.from_numpy(array.view(numpy.int16)).view(torch.bfloat16)
+        return torch.from_numpy(array)
+
+
+class _Rows:
+    """What `dataset[i]` returns for the samples of a batch, by row."""
+
+    def __init__(self, function: Callable[[Any], Any], arrays: list, labels: Optional[list]) -> None:
+        self._function = function
+        self._arrays = arrays
+        self._labels = labels
+
+    def __getitem__(self, row: int) -> Any:
+        values = [array.row(row) if isinstance(array, native.Array) else array[row, ...]
+                  for array in self._arrays]
+        if self._labels is not None:
+            label = self._labels[row]
+            values.append(None if label == -1 else label)
+        return self._function(tuple(values) if len(values) > 1 else values[0])
+
+
+@dataclass(frozen=True)
+class MapOptions:
+    """The loader that reads, and what PythonLoader needs."""
+
+    source: Any  # native.Loader
+    data: Any  # the Dataset
+    memory: Any  # native.SharedMemory of its batches; None: workers are in this process
+    seed: int
+    job: Job
+    timeout_seconds: float
+    start_workers: Optional[Callable[[], Any]]
+
+
+def open_mapped(data: Any, job: Job, workers: WorkerOptions, pins: bool, **options: Any) -> "MapLoader":
+    """`options`: of native.Loader. Threads and prefetched batches are tuned; WorkerOptions are for the
+    processes or threads that run the function."""
+    seed = options["seed"]
+    is_process = kind_of(workers, job) == "process"
+    if is_process and job.kind == "array":
+        raise ValueError("output='array': worker processes need NumPy or torch; give output='numpy', or "
+                         "worker='thread'")
+    if job.kind == "numpy" and any(dtype == "bfloat16" for _, dtype, _ in data.fields):
+        raise ValueError("numpy has no bfloat16; use output='torch', or another dtype")
+    memory = native.SharedMemory() if is_process else None
+    options.update(thread_count=0, prefetch_batches=0, pins_for_gpu=None, shared_memory=memory)
+    source = native.Loader(data._source, data._decoder, **options)
+    file = None
+    if memory is not None:
+        from millrace.loader._processes import SharedFile
+        file = SharedFile(memory.file)
+    job = replace(job, dataset=Mapped(data._map, len(data), job.kind, file), noun="the function of map=")
+    return MapLoader(MapOptions(source, data, memory, seed, job, options["timeout_seconds"],
+                                starter_of(workers, job, seed, pins)))
+
+
+class MapLoader(PythonLoader):
+    _options: MapOptions
+
+    def __init__(self, options: MapOptions) -> None:
+        super().__init__(options)
+        self._source = options.source
+        self.skew_warning = self._source.skew_warning
+        self.restaged = self._source.restaged
+
+    def start_epoch(self, epoch: int) -> None:
+        self._start_workers()
+        self._source.start_epoch(epoch)
+        self._run = MapRun(self._options, epoch, self._source.batches_left)
+
+    def restore(self, text: str) -> None:
+        self._start_workers()
+        self._source.restore(text)
+        self._run = MapRun(self._options, self._source.epoch, self._source.batches_left)
+
+    def next(self) -> Optional[PythonBatch]:
+        run = self._run
+        if run.handed == run.batch_count:
+            self._check()
+            return self._source.next()  # None; with Partial.dir, it waits for the other ranks
+        try:
+            return super().next()
+        except (SampleError, RuntimeError, TimeoutError) as error:
+            error.args = (self._with_name(str(error)),)
+            raise
+
+    @property
+    def batch_count(self) -> int:
+        return self._source.batch_count
+
+    @property
+    def storage_epoch(self) -> Optional[int]:
+        return self._source.storage_epoch
+
+    def state(self) -> str:
+        return self.state_at(self._run.epoch, self._source.done_after(self._run.handed))
+
+    def state_at(self, epoch: int, done: int) -> str:
+        return self._source.state_at(epoch, done)
+
+    def stats(self) -> dict:
+        stats, own = self._source.stats(), super().stats()
+        stats.update({key: own[key] for key in ("batches", "samples", "wait_seconds")})
+        return dict(stats, bad_samples=stats["bad_samples"] + own["bad_samples"],
+                    first_bad_sample=stats["first_bad_sample"] or self._with_name(own["first_bad_sample"]),
+                    workers=own["threads"], map_seconds=own["read_seconds"] + own["decode_seconds"])
+
+    def close(self) -> None:
+        self._source.close()
+        super().close()
+
+    def _new_run(self, epoch: int, done: int) -> "MapRun":
+        return MapRun(self._options, epoch, 0)
+
+    def _start_workers(self) -> None:
+        """Before the C++ loader has threads, which a fork would not copy. They stay until the end."""
+        self._check()
+        if not self._workers and self._options.start_workers is not None:
+            self._begin()
+
+    def _with_name(self, text: str) -> str:
+        """Workers only know numbers of samples."""
+        return re.sub(r"sample (\d+) of the dataset(?! \()",
+                      lambda found: f"{found[0]} ({self._options.data.name(int(found[1]))})", text, count=1)
+
+    def _stuck_sentence(self, run: Any) -> str:
+        return super()._stuck_sentence(run).replace("__getitem__", "the function of map=")
+
+
+class MapRun:
+    """One pass: like Run, but its batches come from the C++ loader as they become ready."""
+
+    def __init__(self, options: MapOptions, epoch: int, batch_count: int) -> None:
+        self.options = options
+        self._source = options.source
+        self._convert = _outputs.converter(options.job.kind)
+        self._pending: collections.deque = collections.deque()  # read, and no worker has begun it
+        self.epoch = epoch
+        self.batch_count = batch_count
+        self.is_begun = False
+        self.fed = 0     # batches that came from the C++ loader
+        self.handed = 0  # batches that next() has returned
+        self.ready: dict = {}  # by index: a PythonBatch or an exception
+        self.busy: dict = {}   # by index: a _MapTask
+        self.input_file = options.source.ready_file
+        self.input_bytes = 0  # of a batch
+        self.input_wait_seconds = 0.0
+        self._limit = 0  # of `fed`
+
+    def feed(self, prefetch: int, waits: bool) -> None:
+        """Takes the batches that are ready. If nothing is in progress, `waits` for one."""
+        self._limit = min(self.batch_count, self.handed + prefetch)
+        while self.fed < self._limit:
+            is_empty = waits and self.fed == self.handed
+            if not is_empty and not self._source.is_ready():
+                return
+            began = time.monotonic()
+            self._take_one()
+            self.input_wait_seconds += time.monotonic() - began
+
+    def following(self) -> None:
+        """The C++ loader reads the next epoch ahead by itself."""
+
+    def lacks_input(self, worker_count: int) -> bool:
+        """Whether a worker is idle because no batch has been read."""
+        return len(self.busy) < worker_count and self.fed < self._limit
+
+    def count_wait(self, seconds: float) -> None:
+        """The C++ loader is tuned by this."""
+        self.input_wait_seconds += seconds
+        self._source.count_wait(seconds)
+
+    def has_work(self, prefetch: int) -> bool:
+        return bool(self._pending)
+
+    def start_batch(self) -> int:
+        return self._pending.popleft()
+
+    def start_again(self, index: int) -> None:
+        """The function may have changed the arrays: decodes them again."""
+        batch = self.busy[index].batch
+        fields = batch.fields()
+        decoder, source = self.options.data._decoder, self.options.data._source
+        for row, sample in enumerate(self.busy[index].samples):
+            for name, array in decoder.decode(source, sample, self.epoch, self.options.seed).items():
+                fields[name].row(row).copy_from(array)
+
+    def finish_batch(self, index: int, content: Content) -> PythonBatch:
+        task = self.busy.pop(index)
+        return PythonBatch(self.epoch, task.batch.index, [task.samples[row] for row in content.kept],
+                           [task.is_real[row] for row in content.kept], content)
+
+    def _take_one(self) -> None:
+        index = self.fed
+        try:
+            batch = self._source.next()
+        except SampleError as error:  # raised when the training comes to this batch
+            self.ready[index] = error
+            self.fed += 1
+            return
+        self.fed += 1
+        if batch.row_count == 0:  # all its samples were skipped
+            self.ready[index] = PythonBatch(self.epoch, batch.index, [], [], Content(None, [], [], 0.0, 0.0))
+            return
+        task = _MapTask(batch.samples.tolist(), batch.is_real.tolist(), batch=batch)
+        task.input = self._input_of(batch)
+        self.busy[index] = task
+        self._pending.append(index)
+
+    def _input_of(self, batch: Any) -> tuple:
+        memory = self.options.memory
+        arrays = []
+        for name, array in batch.fields().items():
+            if memory is None:
+                arrays.append(self._convert(array))
+            elif isinstance(array, native.Array):
+                place = memory.find(array)
+                self.input_bytes = place[1]
+                arrays.append((*place, array.dtype, array.shape))
+            else:
+                raise TypeError(f"field {name!r} cannot be given to worker processes; use worker='thread'")
+        return arrays, batch.labels.tolist() if self.options.data.has_labels else None
+
+
+@dataclass
+class _MapTask(Task):
+    batch: Any = None  # of the C++ loader: keeps the arrays
