@@ -271,7 +271,7 @@ class ErrorTest(unittest.TestCase):
 
     def test_a_batch_that_is_ready_at_the_deadline_is_returned(self):
         threads = _threads.Threads(None, 0, 1)
-        run = mock.Mock(handed=0, ready={})
+        run = mock.Mock(handed=0, ready={}, input_file=None)
         clock = mock.Mock(monotonic=mock.Mock(return_value=0))
 
         def wait(seconds):  # it times out, and a batch is ready before it has the lock again
