@@ -104,7 +104,7 @@ class ProcessTest(TracedTest):
                     if i == 0: print("waiting", flush=True)
                     heard.wait()
                     return i
-            print([batch.tolist() for batch in millrace.DataLoader(Slow(), num_workers=2)])
+            print([batch.tolist() for batch in millrace.DataLoader(Slow(), num_workers=2, worker="thread")])
         """)
         self.assertEqual(process.stdout.readline(), "waiting\n")
         time.sleep(0.5)
@@ -146,11 +146,11 @@ class ProcessTest(TracedTest):
     def test_a_forked_child_exits_although_a_thread_of_the_parent_holds_the_lock(self):
         self.run_python(self.write("program.py", """
             import os, threading, millrace
-            loader = millrace.DataLoader(list(range(60)), batch_size=4)
+            loader = millrace.DataLoader(list(range(60)), batch_size=4, worker="thread")
             next(iter(loader))
             is_held, release = threading.Event(), threading.Event()
             def hold():
-                with loader._loader._shared.changed:
+                with loader._loader._workers[0]._changed:
                     is_held.set()
                     release.wait()
             thread = threading.Thread(target=hold)

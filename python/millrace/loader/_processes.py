@@ -10,6 +10,7 @@ for one. Workers end when the process that made them does, however it ends.
 """
 
 import itertools
+import multiprocessing.process
 import os
 import pickle
 import select
@@ -89,6 +90,7 @@ class Processes:
         self._fatal_samples: set = set()  # that a worker was fetching when it died
         self._wait = _Wait()
         self._workers: list = []
+        _all_workers.add(self)
         self._poll = select.poll()
         self._poll.register(self._done_reads, select.POLLIN)
         self._finalizer = weakref.finalize(
@@ -311,6 +313,19 @@ class Processes:
             self._has_lost_task = False
             for ticket in list(self._given):
                 self._submit_again(ticket)
+
+
+_all_workers: weakref.WeakSet = weakref.WeakSet()
+
+
+def _forget_workers() -> None:
+    """A forked child would otherwise end them when it exits: multiprocessing takes them for its own."""
+    for processes in _all_workers:
+        for worker in processes._workers:
+            multiprocessing.process._children.discard(worker.process)  # type: ignore[attr-defined]
+
+
+os.register_at_fork(after_in_child=_forget_workers)
 
 
 @dataclass
