@@ -14,12 +14,14 @@ import textwrap
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy
 import torch
 from PIL import Image as Pillow
 
 import millrace
+from millrace.loader import _map
 
 WORKERS = ({"num_workers": 0}, {"num_workers": 2, "worker": "thread"}, {"num_workers": 2})
 COUNT = 22
@@ -370,6 +372,29 @@ class FaultTest(FolderTest):
                     seen += loader.batch.samples
             self.assertEqual(seen, list(range(12)))
             self.assertEqual(loader.state_dict()["done"], 12)
+
+    def test_the_training_may_try_a_batch_again(self):
+        tries = []
+
+        def fail_once(sample):
+            sample[0].add_(100)
+            tries.append(int(sample[0][0, 0]))
+            if tries.count(106) == 1 and tries[-1] == 106:
+                raise OSError("not now")
+            return sample
+
+        loader = self.loader(self.arrays(map=fail_once), num_workers=0)
+        batches, seen = iter(loader), []
+        with self.assertRaisesRegex(millrace.SampleError, "sample 6"):
+            while True:
+                seen += next(batches)[0][:, 0, 0].tolist()
+        seen += [float(row[0, 0]) for array, _ in batches for row in array]
+        self.assertEqual(seen, [100.0 + index for index in range(COUNT)])
+
+    def test_samples_are_decoded_once(self):
+        with mock.patch.object(_map.MapRun, "start_again", side_effect=AssertionError):
+            for options in WORKERS:
+                self.assertEqual(len(list(self.loader(self.arrays(map=double), **options))), 6)
 
     def test_batches_of_only_bad_samples_are_left_out(self):
         data = self.arrays(map=double)

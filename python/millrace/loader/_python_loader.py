@@ -264,10 +264,10 @@ def _make_here(job: Job, run: Any) -> Any:
     index = run.handed
     run.feed(1, waits=True)
     if index not in run.ready:
-        if index in run.busy:  # the last try raised
-            run.start_again(index)
         if run.has_work(1):
             run.start_batch()
+        else:  # the last try raised
+            run.start_again(index)
         task = run.busy[index]
         with trace.region(trace.names.FETCH, epoch=run.epoch, step=index), kept_generators():
             content = make_batch(job, task.samples,

@@ -6,7 +6,7 @@
             ...
 
 Every pass is the next epoch. Threads prefetch batches of what C++ reads, worker processes those of a
-Python dataset.
+Python dataset. With `map=`, both: C++ reads, and processes call the function.
 """
 
 import json
@@ -65,18 +65,20 @@ class DataLoader:
     output: "torch", "numpy" or "array" (neither); by default the first that can be imported. "dict"
         (only for what C++ reads): a dict of the default output by field name, with `sample` and
         `is_real`.
-    transform: a Python function that is called with each whole batch, in the thread that iterates.
-    worker: whether workers of a Python dataset are "process" or "thread". By default processes, because
-        threads of one interpreter take turns; threads on a free-threaded Python.
+    transform: a Python function that is called with each whole batch, in the thread that iterates, for
+        every kind of dataset. A function of each sample is the dataset's `map=`, and runs in workers.
+    worker: whether workers of a Python dataset, or of `map=`, are "process" or "thread". By default
+        processes, because threads of one interpreter take turns; threads on a free-threaded Python.
     restart_workers: if a worker process dies, continue with another one instead of raising.
 
     torch has these too:
 
-    num_workers: the number of processes (threads, for what C++ reads) that load; by default tuned to the
-        time that training waits. 0: as in torch, the thread that iterates also calls the Python dataset.
+    num_workers: the number of processes that call a Python dataset or the function of `map=`; for what
+        C++ reads without `map=`, the number of threads. By default tuned to the time that training
+        waits. 0: as in torch, the thread that iterates also calls the Python dataset or function.
     worker_init_fn, multiprocessing_context, persistent_workers: for worker processes, as in torch.
     prefetch_factor: batches to prefetch for each of num_workers.
-    collate_fn: makes a batch from a list of samples of a Python dataset.
+    collate_fn: makes a batch from a list of samples of a Python dataset, or results of `map=`.
     pin_memory: puts batches into pinned memory, so that copies to a GPU are asynchronous.
     timeout: raise a TimeoutError that names the sample if it is not ready after this many seconds;
         0: never.
