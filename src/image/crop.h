@@ -24,6 +24,13 @@ struct Crop {
   bool flip = false;
 };
 
+// How an image of some size becomes a sample of another: what masks and boxes need to follow it.
+struct Framing {
+  Size image;
+  Crop crop;    // of the image
+  Size target;  // what the crop is resized to
+};
+
 struct RandomCropOptions {
   double area_min = 0.08;  // fraction of the image's area
   double area_max = 1.0;
