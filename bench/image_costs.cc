@@ -72,7 +72,7 @@ std::function<void()> decoding(const Samples& samples, const ImageOptions& optio
     static uint64_t epoch = 0;
     const auto scratch = decoder->make_scratch();
     std::vector<std::byte> out(decoder->fields()[0].size_bytes());
-    const MutableByteView outputs[] = {out};
+    const data::Output outputs[] = {MutableByteView(out)};
     ++epoch;
     for (size_t i = 0; i < samples.size(); ++i) {
       const data::DecodeContext context{data::SampleId{i}, data::Epoch{epoch}, 1};

@@ -18,7 +18,7 @@ class Verbatim final : public data::Decoder {
     return {{"bytes", data::ElementType::kU8, {sample_bytes_}}};
   }
   bool is_verbatim() const override { return true; }
-  Status decode(ByteView, const data::DecodeContext&, std::span<const MutableByteView>,
+  Status decode(ByteView, const data::DecodeContext&, std::span<const data::Output>,
                 data::Scratch*) const override {
     return fail(Errc::kUnsupported, "samples are not decoded");
   }

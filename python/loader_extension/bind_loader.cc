@@ -39,17 +39,38 @@ Array column(const data::Batch& batch, std::span<const T> values, data::ElementT
           .memory = batch.memory};
 }
 
+// The elements of a field: [row_count, ...]; of a ragged one, [items, ...], or padded
+// [row_count, padded_length, ...].
+Array elements_of(const data::Batch& batch, const data::BatchField& field) {
+  std::vector<int64_t> shape{static_cast<int64_t>(batch.row_count)};
+  if (field.spec.is_ragged()) {
+    if (field.spec.ragged->is_padded) {
+      shape.push_back(static_cast<int64_t>(field.padded_length));
+    } else {
+      shape[0] = field.offsets.back();
+    }
+  }
+  for (const uint64_t length : field.spec.shape.lengths()) {
+    shape.push_back(static_cast<int64_t>(length));
+  }
+  return {.type = field.spec.type,
+          .shape = std::move(shape),
+          .elements = field.bytes.data(),
+          .memory = batch.memory};
+}
+
 py::dict fields_of(const data::Batch& batch) {
   py::dict fields;
   for (const data::BatchField& field : batch.fields) {
-    std::vector<int64_t> shape{static_cast<int64_t>(batch.row_count)};
-    for (const uint64_t length : field.spec.shape.lengths()) {
-      shape.push_back(static_cast<int64_t>(length));
+    const py::str name(field.spec.name);
+    Array elements = elements_of(batch, field);
+    if (!field.spec.is_ragged()) {
+      fields[name] = std::move(elements);
+    } else {
+      const auto numbers = field.spec.ragged->is_padded ? field.lengths : field.offsets;
+      fields[name] =
+          py::make_tuple(std::move(elements), column(batch, numbers, data::ElementType::kI64));
     }
-    fields[py::str(field.spec.name)] = Array{.type = field.spec.type,
-                                             .shape = std::move(shape),
-                                             .elements = field.bytes.data(),
-                                             .memory = batch.memory};
   }
   return fields;
 }
@@ -61,7 +82,9 @@ void bind_batch(py::module_& module) {
       .def_property_readonly("epoch", [](const Batch& b) { return data::number_of(b.epoch); })
       .def_readonly("index", &Batch::index)
       .def_readonly("row_count", &Batch::row_count)
-      .def("fields", &fields_of, "The arrays by name, with row_count rows each.")
+      .def("fields", &fields_of,
+           "The arrays by name, with row_count rows each; of a ragged field, a tuple of its items "
+           "and their offsets, or of its padded rows and their lengths.")
       .def_property_readonly("samples",
                              [](const Batch& b) { return column(b, b.samples, ElementType::kI64); })
       .def_property_readonly("labels",

@@ -1,7 +1,13 @@
 // Sources and decoders for Python.
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "data/decoded_sample.h"
 #include "data/subset_source.h"
 #include "format/array_decoder.h"
 #include "format/image_decoder.h"
+#include "format/integer_types.h"
 #include "loader_extension/bindings.h"
 
 namespace millrace::python {
@@ -17,8 +23,10 @@ std::vector<int64_t> signed_lengths(const data::Shape& shape) {
 }
 
 py::tuple describe_field(const data::FieldSpec& spec) {
-  return py::make_tuple(spec.name, std::string(data::element_name(spec.type)),
-                        py::tuple(py::cast(signed_lengths(spec.shape))));
+  py::list lengths;
+  if (spec.is_ragged()) lengths.append(py::none());  // any
+  for (const uint64_t length : spec.shape.lengths()) lengths.append(length);
+  return py::make_tuple(spec.name, std::string(data::element_name(spec.type)), py::tuple(lengths));
 }
 
 // Releases the GIL: listing a million files takes a while.
@@ -144,24 +152,36 @@ void bind_source(py::module_& module) {
                              [](const SourceHandle& s) { return s.source->group_count(); });
 }
 
+// The elements of a field of a decoded sample, which they keep alive.
+Array elements_of(const std::shared_ptr<data::DecodedSample>& sample, size_t field) {
+  const data::FieldSpec& spec = sample->fields()[field];
+  std::vector<int64_t> shape = signed_lengths(spec.shape);
+  if (spec.is_ragged()) {
+    shape.insert(shape.begin(), static_cast<int64_t>(sample->length(field)));
+  }
+  return {.type = spec.type,
+          .shape = std::move(shape),
+          .elements = sample->bytes(field).data(),
+          .memory = sample};
+}
+
 // Decodes the bytes that `read` returns. Holds the GIL only to make the arrays.
 template <typename Read>
 py::dict decode_what(const Decoder& decoder, const data::DecodeContext& context,
                      const std::string& name, Read read) {
-  py::dict fields;
-  std::vector<MutableByteView> outputs;
-  for (const data::FieldSpec& spec : decoder.decoder->fields()) {
-    Array array = make_array(spec.type, signed_lengths(spec.shape));
-    outputs.emplace_back(static_cast<std::byte*>(array.elements), array.size_bytes());
-    fields[py::str(spec.name)] = std::move(array);
-  }
+  std::shared_ptr<data::DecodedSample> decoded;
   const Status done = [&]() -> Status {
     const py::gil_scoped_release released_gil;
     ASSIGN_OR_RETURN(const ByteView bytes, read());
     const auto scratch = decoder.decoder->make_scratch();
-    return decoder.decoder->decode(bytes, context, outputs, scratch.get()).within(name);
+    decoded = std::make_shared<data::DecodedSample>(decoder.decoder->fields());
+    return decoder.decoder->decode(bytes, context, decoded->outputs(), scratch.get()).within(name);
   }();
   if (!done.ok()) raise(done.error(), /*of_sample=*/true);
+  py::dict fields;
+  for (size_t i = 0; i < decoded->fields().size(); ++i) {
+    fields[py::str(decoded->fields()[i].name)] = elements_of(decoded, i);
+  }
   return fields;
 }
 
@@ -191,9 +211,52 @@ py::list describe_fields(const Decoder& decoder) {
 
 // ---- Decoder ------------------------------------------------------------------------------------
 
+// The element, as in memory. Raises if the type cannot hold the value.
+std::array<std::byte, 8> padding_from(ElementType type, const py::object& value) {
+  std::array<std::byte, 8> padding{};
+  const auto put = [&](auto element) {
+    std::memcpy(padding.data(), &element, sizeof element);
+    return true;
+  };
+  const auto put_integer = [&]<typename T>(T) {
+    const auto number = value.cast<int64_t>();
+    return std::in_range<T>(number) && put(static_cast<T>(number));
+  };
+  bool fits = true;
+  if (type == ElementType::kF32) {
+    put(value.cast<float>());
+  } else if (type == ElementType::kF64) {
+    put(value.cast<double>());
+  } else if (type == ElementType::kF16) {
+    put(image::f16_bits(value.cast<float>()));
+  } else if (type == ElementType::kBf16) {
+    put(image::bf16_bits(value.cast<float>()));
+  } else if (type == ElementType::kBool) {
+    put(static_cast<uint8_t>(value.cast<bool>()));
+  } else {
+    fits = format::with_integer_type(type, false, put_integer);
+  }
+  if (fits) return padding;
+  throw py::value_error(
+      fmt::format("pad={} does not fit {}", std::string(py::str(value)), data::element_name(type)));
+}
+
+// {"max_length", "truncate", "pad"}; None: not ragged.
+std::optional<data::Ragged> ragged_from(const py::object& options, ElementType type) {
+  if (options.is_none()) return std::nullopt;
+  data::Ragged ragged{.length_max = options["max_length"].cast<uint64_t>(),
+                      .truncates = options["truncate"].cast<bool>()};
+  if (const py::object pad = options["pad"]; !pad.is_none()) {
+    ragged.is_padded = true;
+    ragged.padding = padding_from(type, pad);
+  }
+  return ragged;
+}
+
 Decoder array_decoder(const std::string& name, const std::string& dtype,
-                      const std::vector<uint64_t>& shape) {
-  return {format::make_raw_decoder({name, type_from(dtype), shape_from(shape)})};
+                      const std::vector<uint64_t>& shape, const py::object& ragged) {
+  const ElementType type = type_from(dtype);
+  return {format::make_raw_decoder({name, type, shape_from(shape), ragged_from(ragged, type)})};
 }
 
 image::PixelType pixel_type_from(const std::string& dtype) {
@@ -241,9 +304,13 @@ Decoder image_decoder(const py::kwargs& options) {
   return {std::shared_ptr<const data::Decoder>(take(format::ImageDecoder::create(wanted)))};
 }
 
-// A requested field: its names, and optionally its type, shape and decoder.
-using FieldRequest = std::tuple<std::string, std::optional<std::string>,
-                                std::optional<std::vector<uint64_t>>, const Decoder*>;
+// A requested field: its names, and a dict of what is known about it:
+//  - dtype, shape: None: as in the first sample;
+//  - decoder: of an image;
+//  - ragged: what ragged_from() takes; then the shape is that of an item;
+//  - mask: the dtype; boxes: {"format", "normalized", "min_size", "min_area"};
+//  - follows: the names of the image or boxes that it follows.
+using FieldRequest = std::pair<std::string, py::dict>;
 
 // "jpg;png": the field of the first sample that has one of these names, or an error that lists its
 // fields.
@@ -269,25 +336,91 @@ Result<std::vector<format::FieldChoice>> describe_first(const SourceHandle& sour
       .within(source.source->name(SampleId{0}));
 }
 
+image::BoxFormat box_format_from(const std::string& name) {
+  if (name == "xyxy") return image::BoxFormat::kXyxy;
+  if (name == "xywh") return image::BoxFormat::kXywh;
+  if (name == "cxcywh") return image::BoxFormat::kCxcywh;
+  throw py::value_error(
+      fmt::format("unknown format '{}' of boxes; expected xyxy, xywh or cxcywh", name));
+}
+
+void request_mask(format::FieldChoice& choice, const std::string& dtype,
+                  const std::vector<FieldRequest>& requests) {
+  format::MaskOptions options{.size = {1, 1}, .type = type_from(dtype)};
+  for (const auto& [names, what] : requests) {
+    if (names != choice.follows || what["decoder"].is_none()) continue;
+    const auto* image = dynamic_cast<const format::ImageDecoder*>(
+        what["decoder"].cast<const Decoder&>().decoder.get());
+    if (image != nullptr) options.size = image->size();
+  }
+  choice.mask = take(format::MaskDecoder::create(options));
+  choice.spec = choice.mask->field();
+}
+
+void request_boxes(format::FieldChoice& choice, const py::dict& what, const data::Ragged& ragged) {
+  choice.boxes = take(
+      format::BoxDecoder::create({.format = box_format_from(what["format"].cast<std::string>()),
+                                  .is_normalized = what["normalized"].cast<bool>(),
+                                  .side_min = what["min_size"].cast<double>(),
+                                  .area_min = what["min_area"].cast<double>()},
+                                 ragged));
+  choice.spec = choice.boxes->field();
+}
+
+// An array of the first sample as an item: without its first axis.
+data::Shape item_of(const data::FieldSpec& spec) {
+  if (spec.shape.axis_count() == 0) {
+    throw py::value_error(fmt::format(
+        "'{}' is a single number in the first sample; give its dtype and shape to Ragged",
+        spec.name));
+  }
+  const auto lengths = spec.shape.lengths().subspan(1);
+  return take(data::Shape::make(lengths));
+}
+
+void request_array(format::FieldChoice& choice, const py::dict& what) {
+  const bool is_ragged = !what["ragged"].is_none();
+  if (!what["dtype"].is_none()) choice.spec.type = type_from(what["dtype"].cast<std::string>());
+  if (!what["shape"].is_none()) {
+    choice.spec.shape = shape_from(what["shape"].cast<std::vector<uint64_t>>());
+  } else if (is_ragged) {
+    choice.spec.shape = item_of(choice.spec);
+  }
+  choice.spec.ragged = ragged_from(what["ragged"], choice.spec.type);
+}
+
+format::FieldChoice choice_from(const std::vector<format::FieldChoice>& first,
+                                const FieldRequest& request,
+                                const std::vector<FieldRequest>& requests,
+                                const std::string& sample) {
+  const auto& [names, what] = request;
+  format::FieldChoice choice = take(find_choice(first, names).within(sample));
+  const std::string name = choice.spec.name;
+  if (!what["follows"].is_none()) choice.follows = what["follows"].cast<std::string>();
+  if (!what["decoder"].is_none()) {
+    choice.decoder = what["decoder"].cast<const Decoder&>().decoder;
+    choice.spec = choice.decoder->fields().at(0);
+  } else if (!what["mask"].is_none()) {
+    request_mask(choice, what["mask"].cast<std::string>(), requests);
+  } else if (!what["boxes"].is_none()) {
+    request_boxes(choice, what["boxes"].cast<py::dict>(),
+                  *ragged_from(what["ragged"], ElementType::kF32));
+  } else {
+    request_array(choice, what);
+  }
+  choice.spec.name = name;
+  return choice;
+}
+
 Decoder fields_decoder(const SourceHandle& source, const std::vector<FieldRequest>& requests) {
   if (source.source->sample_count() == 0) throw py::value_error("there are no samples");
   const auto first = opened([&] { return describe_first(source); });
-  if (requests.empty()) return {format::make_field_decoder(source.files->format(), first)};
+  if (requests.empty()) return {take(format::make_field_decoder(source.files->format(), first))};
   std::vector<format::FieldChoice> choices;
-  for (const auto& [names, dtype, shape, decoder] : requests) {
-    format::FieldChoice choice =
-        take(find_choice(first, names).within(source.source->name(SampleId{0})));
-    const std::string name = choice.spec.name;
-    if (decoder != nullptr) {
-      choice.decoder = decoder->decoder;
-      choice.spec = decoder->decoder->fields().at(0);
-      choice.spec.name = name;
-    }
-    if (dtype) choice.spec.type = type_from(*dtype);
-    if (shape) choice.spec.shape = shape_from(*shape);
-    choices.push_back(std::move(choice));
+  for (const FieldRequest& request : requests) {
+    choices.push_back(choice_from(first, request, requests, source.source->name(SampleId{0})));
   }
-  return {format::make_field_decoder(source.files->format(), std::move(choices))};
+  return {take(format::make_field_decoder(source.files->format(), std::move(choices)))};
 }
 
 void bind_decoder(py::module_& module) {
@@ -309,7 +442,8 @@ void bind_sources(py::module_& module) {
   module.def("open_files", &open_files, py::kw_only(), py::arg("paths"), py::arg("directory"),
              py::arg("format"), py::arg("record_bytes"), py::arg("rows"),
              py::arg("engine") = "auto");
-  module.def("array_decoder", &array_decoder, py::arg("name"), py::arg("dtype"), py::arg("shape"));
+  module.def("array_decoder", &array_decoder, py::arg("name"), py::arg("dtype"), py::arg("shape"),
+             py::arg("ragged") = py::none());
   module.def("image_decoder", &image_decoder);
   module.def("fields_decoder", &fields_decoder, py::arg("source"), py::arg("requests"));
   module.def("size_bytes", [](const std::string& dtype, const std::vector<uint64_t>& shape) {

@@ -90,6 +90,17 @@ uint64_t Shape::element_count() const {
   return count;
 }
 
+std::string description(ElementType type, const Shape& shape) {
+  return fmt::format("{} of {}", shape.text(), element_name(type));
+}
+
+std::string description(const FieldSpec& spec) {
+  if (!spec.is_ragged()) return description(spec.type, spec.shape);
+  const std::string item = spec.shape.text();
+  return fmt::format("[any{}{} of {}", spec.shape.axis_count() > 0 ? ", " : "", item.substr(1),
+                     element_name(spec.type));
+}
+
 std::string Shape::text() const { return fmt::format("[{}]", fmt::join(lengths(), ", ")); }
 
 }  // namespace millrace::data

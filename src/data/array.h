@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,15 +55,35 @@ class Shape {
   uint8_t axis_count_ = 0;
 };
 
+// How a batch holds a ragged field: one whose first axis has another length in each sample. An
+// entry along that axis is an item.
+struct Ragged {
+  uint64_t length_max = 0;  // items of a sample; 0: not limited
+  bool truncates = false;   // cut longer samples to length_max, instead of failing
+  // False: the items of all rows follow each other, and offsets tell where each row begins. True:
+  // every row has length_max items, or as many as the longest row if there is no length_max.
+  bool is_padded = false;
+  std::array<std::byte, 8> padding{};  // the element behind the items of a padded row, as in memory
+
+  bool operator==(const Ragged&) const = default;
+};
+
 // The type and shape of one field of every decoded sample.
 struct FieldSpec {
   std::string name;
   ElementType type = ElementType::kU8;
-  Shape shape;  // of one sample
+  Shape shape;                        // of one sample; of a ragged field: of one item
+  std::optional<Ragged> ragged = {};  // nullopt: every sample has the same shape
 
+  bool is_ragged() const { return ragged.has_value(); }
+  // Of one sample; of a ragged field: of one item.
   uint64_t size_bytes() const { return shape.element_count() * element_bytes(type); }
   bool operator==(const FieldSpec&) const = default;
 };
+
+// "[3, 224, 224] of uint8", "[any, 4] of float32".
+std::string description(const FieldSpec& spec);
+std::string description(ElementType type, const Shape& shape);
 
 // Elements in memory that someone else owns.
 struct ArrayView {

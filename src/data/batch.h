@@ -15,8 +15,16 @@
 namespace millrace::data {
 
 struct BatchField {
-  FieldSpec spec;         // of one sample
-  MutableByteView bytes;  // row_count rows of spec.size_bytes(), page-aligned
+  FieldSpec spec;  // of one sample
+  // Page-aligned. row_count rows of spec.size_bytes(); of a ragged field, items of
+  // spec.size_bytes(): those of all rows in order, or, if it is padded, row_count rows of
+  // padded_length items.
+  MutableByteView bytes;
+  // Of a ragged field. Row i has the items [offsets[i], offsets[i + 1]); if it is padded, row i has
+  // lengths[i] items and then padding.
+  std::span<const int64_t> offsets = {};
+  std::span<const int64_t> lengths = {};
+  uint64_t padded_length = 0;
 };
 
 struct Batch {

@@ -1,12 +1,12 @@
 #include "format/array_decoder.h"
 
-#include <charconv>
+#include <algorithm>
 #include <cstring>
-#include <limits>
 #include <optional>
 
 #include "base/text.h"
-#include "format/npy.h"
+#include "format/field_arrays.h"
+#include "format/image_decoder.h"
 
 namespace millrace::format {
 namespace {
@@ -18,110 +18,11 @@ using data::FieldSpec;
 class FieldsScratch final : public data::Scratch {
  public:
   SampleFields fields;
-  std::vector<std::unique_ptr<data::Scratch>> inners;  // for the decoders of single fields
+  // By field.
+  std::vector<std::unique_ptr<data::Scratch>> inners;   // for the decoders of single fields
+  std::vector<std::optional<image::Framing>> framings;  // of the images of this sample
+  std::vector<BoxDecoder::Kept> kept;                   // of the boxes of this sample
 };
-
-std::string description(ElementType type, const data::Shape& shape) {
-  return fmt::format("{} of {}", shape.text(), data::element_name(type));
-}
-
-void copy(ByteView from, MutableByteView to) {
-  if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
-}
-
-bool is_npy_name(std::string_view name) { return name == "npy" || name.ends_with(".npy"); }
-
-bool is_text_name(std::string_view name) {
-  return name == "cls" || name == "id" || name == "index" || name == "txt";
-}
-
-std::optional<int64_t> integer_of(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) {
-    text.remove_suffix(1);
-  }
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-// False if the type is not an integer or the value does not fit.
-bool put_integer(int64_t value, ElementType type, MutableByteView out) {
-  const auto put = [&]<typename T>(T) {
-    if (!std::in_range<T>(value)) return false;
-    const T narrow = static_cast<T>(value);
-    std::memcpy(out.data(), &narrow, sizeof(narrow));
-    return true;
-  };
-  switch (type) {
-    case ElementType::kU8:
-      return put(uint8_t{});
-    case ElementType::kI8:
-      return put(int8_t{});
-    case ElementType::kU16:
-      return put(uint16_t{});
-    case ElementType::kI16:
-      return put(int16_t{});
-    case ElementType::kU32:
-      return put(uint32_t{});
-    case ElementType::kI32:
-      return put(int32_t{});
-    case ElementType::kU64:
-      return put(uint64_t{});
-    case ElementType::kI64:
-      return put(int64_t{});
-    default:
-      return false;
-  }
-}
-
-bool is_plain_bytes(const Field& field) {
-  return field.array.type == ElementType::kU8 && field.array.shape.axis_count() == 1;
-}
-
-Status place(const ArrayView& array, std::string_view name, const FieldSpec& spec,
-             MutableByteView out) {
-  // A list (one axis) has no shape: only its length must match.
-  const bool shape_fits =
-      array.shape == spec.shape ||
-      (array.shape.axis_count() <= 1 && array.shape.element_count() == spec.shape.element_count());
-  if (array.type == spec.type && shape_fits && array.bytes.size() == out.size()) {
-    copy(array.bytes, out);
-    return {};
-  }
-  return fail(Errc::kInvalidArgument, "'{}' is {}, but {} is expected", printable(name),
-              description(array.type, array.shape), description(spec.type, spec.shape));
-}
-
-Status place_text(const Field& field, const FieldSpec& spec, MutableByteView out) {
-  const std::string_view text = text_of(field.array.bytes);
-  const auto value = integer_of(text);
-  if (value && put_integer(*value, spec.type, out)) return {};
-  return fail(Errc::kInvalidArgument, "'{}' is '{}', but an integer that fits {} is expected",
-              printable(field.name), printable(text.substr(0, 40)), data::element_name(spec.type));
-}
-
-Status place_field(const Field& field, const FieldSpec& spec, MutableByteView out) {
-  if (is_plain_bytes(field) && is_npy_name(field.name)) {
-    ASSIGN_OR_RETURN(const ArrayView array,
-                     parse_npy(field.array.bytes).within(printable(field.name)));
-    if (array.shape != spec.shape) {
-      return fail(Errc::kInvalidArgument, "'{}' is {}, but {} is expected", printable(field.name),
-                  description(array.type, array.shape), description(spec.type, spec.shape));
-    }
-    return place(array, field.name, spec, out);
-  }
-  if (is_plain_bytes(field)) {
-    if (is_text_name(field.name) && spec.shape.element_count() == 1) {
-      return place_text(field, spec, out);
-    }
-    if (field.array.bytes.size() == out.size()) {
-      copy(field.array.bytes, out);
-      return {};
-    }
-  }
-  return place(field.array, field.name, spec, out);
-}
 
 Error no_field(std::string_view wanted, const SampleFields& fields) {
   return fail(Errc::kNotFound, "the sample has no '{}'; it has {}", printable(wanted),
@@ -133,16 +34,21 @@ class RawDecoder final : public data::Decoder {
   explicit RawDecoder(FieldSpec field) : field_(std::move(field)) {}
 
   std::vector<FieldSpec> fields() const override { return {field_}; }
-  bool is_verbatim() const override { return true; }
+  bool is_verbatim() const override { return !field_.is_ragged(); }
 
   Status decode(ByteView sample, const data::DecodeContext& context,
-                std::span<const MutableByteView> outputs, data::Scratch* scratch) const override {
+                std::span<const data::Output> outputs, data::Scratch* scratch) const override {
     static_cast<void>(context), static_cast<void>(scratch);
-    if (sample.size() != outputs[0].size()) {
-      return fail(Errc::kInvalidArgument, "has {} bytes, but {} takes {}", sample.size(),
-                  description(field_.type, field_.shape), outputs[0].size());
+    if (field_.is_ragged()) {
+      ASSIGN_OR_RETURN(const Items items, items_of(bytes_field(field_.name, sample), field_));
+      return place_items(items, outputs[0]);
     }
-    copy(sample, outputs[0]);
+    const MutableByteView out = outputs[0].bytes();
+    if (sample.size() != out.size()) {
+      return fail(Errc::kInvalidArgument, "has {} bytes, but {} takes {}", sample.size(),
+                  data::description(field_), out.size());
+    }
+    if (!sample.empty()) std::memcpy(out.data(), sample.data(), sample.size());
     return {};
   }
 
@@ -152,8 +58,16 @@ class RawDecoder final : public data::Decoder {
 
 class FieldDecoder final : public data::Decoder {
  public:
-  FieldDecoder(std::shared_ptr<const Format> format, std::vector<FieldChoice> choices)
-      : format_(std::move(format)), choices_(std::move(choices)) {}
+  static Result<std::shared_ptr<const data::Decoder>> create(std::shared_ptr<const Format> format,
+                                                             std::vector<FieldChoice> choices) {
+    const std::shared_ptr<FieldDecoder> decoder(
+        new FieldDecoder(std::move(format), std::move(choices)));
+    for (const FieldChoice& choice : decoder->choices_) {
+      ASSIGN_OR_RETURN(const size_t followed, decoder->find_followed(choice));
+      decoder->followed_.push_back(followed);
+    }
+    return std::shared_ptr<const data::Decoder>(decoder);
+  }
 
   std::vector<FieldSpec> fields() const override {
     std::vector<FieldSpec> specs;
@@ -164,34 +78,101 @@ class FieldDecoder final : public data::Decoder {
   std::unique_ptr<data::Scratch> make_scratch() const override {
     auto scratch = std::make_unique<FieldsScratch>();
     for (const FieldChoice& choice : choices_) {
-      scratch->inners.push_back(choice.decoder ? choice.decoder->make_scratch() : nullptr);
+      scratch->inners.push_back(choice.decoder ? choice.decoder->make_scratch()
+                                : choice.mask  ? choice.mask->make_scratch()
+                                               : nullptr);
     }
+    scratch->framings.resize(choices_.size());
+    scratch->kept.resize(choices_.size());
     return scratch;
   }
 
   Status decode(ByteView sample, const data::DecodeContext& context,
-                std::span<const MutableByteView> outputs, data::Scratch* scratch) const override {
+                std::span<const data::Output> outputs, data::Scratch* scratch) const override {
     auto& own = *static_cast<FieldsScratch*>(scratch);
     RETURN_IF_ERROR(format_->split(sample, own.fields));
-    for (size_t i = 0; i < choices_.size(); ++i) {
-      const FieldChoice& choice = choices_[i];
-      const Field* field = own.fields.find(choice.from);
-      if (field == nullptr) return no_field(choice.from, own.fields);
-      if (choice.decoder == nullptr) {
-        RETURN_IF_ERROR(place_field(*field, choice.spec, outputs[i]));
-      } else {
-        RETURN_IF_ERROR(
-            choice.decoder
-                ->decode(field->array.bytes, context, outputs.subspan(i, 1), own.inners[i].get())
-                .within(printable(field->name)));
+    for (auto& framing : own.framings) framing.reset();
+    // Boxes first: other fields need to know which of them are dropped.
+    for (const bool is_first : {true, false}) {
+      for (size_t i = 0; i < choices_.size(); ++i) {
+        if ((choices_[i].boxes != nullptr) != is_first) continue;
+        RETURN_IF_ERROR(decode_field(i, context, outputs.subspan(i, 1), own));
       }
     }
     return {};
   }
 
  private:
+  FieldDecoder(std::shared_ptr<const Format> format, std::vector<FieldChoice> choices)
+      : format_(std::move(format)), choices_(std::move(choices)) {}
+
+  // The index of the choice that this one follows.
+  Result<size_t> find_followed(const FieldChoice& choice) const {
+    const bool needs_image = choice.mask || choice.boxes;
+    if (choice.follows.empty() && !needs_image) return size_t{0};
+    const std::string name = printable(choice.from);
+    const auto found = std::ranges::find(choices_, choice.follows, &FieldChoice::from);
+    if (found == choices_.end()) {
+      return fail(Errc::kInvalidArgument,
+                  "'{}' follows '{}', which is not among the fields; add it to them", name,
+                  printable(choice.follows));
+    }
+    if (needs_image && dynamic_cast<const ImageDecoder*>(found->decoder.get()) == nullptr) {
+      return fail(Errc::kInvalidArgument, "'{}' follows '{}', which is not an Image", name,
+                  printable(choice.follows));
+    }
+    if (!needs_image && (!found->boxes || !choice.spec.is_ragged() || choice.decoder)) {
+      return fail(Errc::kInvalidArgument,
+                  "'{}' follows the boxes '{}', but only a ragged field can follow, and only Boxes",
+                  name, printable(choice.follows));
+    }
+    return static_cast<size_t>(found - choices_.begin());
+  }
+
+  Status decode_field(size_t i, const data::DecodeContext& context,
+                      std::span<const data::Output> output, FieldsScratch& own) const {
+    const FieldChoice& choice = choices_[i];
+    const Field* field = own.fields.find(choice.from);
+    const Field none = bytes_field(choice.from, {});
+    if (field == nullptr && choice.spec.is_ragged() && format_->name() == "tfrecord") field = &none;
+    if (field == nullptr) return no_field(choice.from, own.fields);
+    if (choice.decoder) {
+      return choice.decoder->decode(field->array.bytes, context, output, own.inners[i].get())
+          .within(printable(field->name));
+    }
+    if (choice.mask || choice.boxes) {
+      ASSIGN_OR_RETURN(const image::Framing framing, framing_of(followed_[i], context, own));
+      return (choice.mask ? choice.mask->decode(*field, framing, output[0].bytes(), *own.inners[i])
+                          : choice.boxes->decode(*field, framing, output[0], own.kept[i]))
+          .within(printable(field->name));
+    }
+    if (!choice.spec.is_ragged()) return place_field(*field, choice.spec, output[0].bytes());
+    ASSIGN_OR_RETURN(const Items items, items_of(*field, choice.spec));
+    if (choice.follows.empty()) return place_items(items, output[0]);
+    const BoxDecoder::Kept& kept = own.kept[followed_[i]];
+    if (items.length != kept.count) {
+      return fail(Errc::kInvalidArgument, "'{}' has {} items, but there are {} boxes in '{}'",
+                  printable(field->name), items.length, kept.count, printable(choice.follows));
+    }
+    return place_some(items, kept.indexes, output[0]);
+  }
+
+  // How the image of choice `i` becomes its sample. Reads its header once per sample.
+  Result<image::Framing> framing_of(size_t i, const data::DecodeContext& context,
+                                    FieldsScratch& own) const {
+    if (own.framings[i]) return *own.framings[i];
+    const Field* field = own.fields.find(choices_[i].from);
+    if (field == nullptr) return no_field(choices_[i].from, own.fields);
+    const auto& decoder = static_cast<const ImageDecoder&>(*choices_[i].decoder);
+    ASSIGN_OR_RETURN(own.framings[i],
+                     decoder.framing_of(field->array.bytes, context, own.inners[i].get())
+                         .within(printable(field->name)));
+    return *own.framings[i];
+  }
+
   std::shared_ptr<const Format> format_;  // shared with the source
   std::vector<FieldChoice> choices_;
+  std::vector<size_t> followed_;  // by choice; meaningless if it follows nothing
 };
 
 class OneFieldDecoder final : public data::Decoder {
@@ -209,7 +190,7 @@ class OneFieldDecoder final : public data::Decoder {
   }
 
   Status decode(ByteView sample, const data::DecodeContext& context,
-                std::span<const MutableByteView> outputs, data::Scratch* scratch) const override {
+                std::span<const data::Output> outputs, data::Scratch* scratch) const override {
     auto& own = *static_cast<FieldsScratch*>(scratch);
     RETURN_IF_ERROR(format_->split(sample, own.fields));
     const Field* field = own.fields.find(from_);
@@ -230,9 +211,9 @@ std::shared_ptr<const data::Decoder> make_raw_decoder(FieldSpec field) {
   return std::make_shared<RawDecoder>(std::move(field));
 }
 
-std::shared_ptr<const data::Decoder> make_field_decoder(std::shared_ptr<const Format> format,
-                                                        std::vector<FieldChoice> choices) {
-  return std::make_shared<FieldDecoder>(std::move(format), std::move(choices));
+Result<std::shared_ptr<const data::Decoder>> make_field_decoder(
+    std::shared_ptr<const Format> format, std::vector<FieldChoice> choices) {
+  return FieldDecoder::create(std::move(format), std::move(choices));
 }
 
 Result<std::vector<FieldChoice>> describe_sample(const Format& format, ByteView sample) {
@@ -242,13 +223,11 @@ Result<std::vector<FieldChoice>> describe_sample(const Format& format, ByteView 
   for (const Field& field : fields.list()) {
     FieldSpec spec{
         .name = std::string(field.name), .type = field.array.type, .shape = field.array.shape};
-    if (is_plain_bytes(field) && is_npy_name(field.name)) {
-      ASSIGN_OR_RETURN(const ArrayView array,
-                       parse_npy(field.array.bytes).within(printable(field.name)));
+    if (is_npy(field)) {
+      ASSIGN_OR_RETURN(const ArrayView array, array_of(field));
       spec.type = array.type;
       spec.shape = array.shape;
-    } else if (is_plain_bytes(field) && is_text_name(field.name) &&
-               integer_of(text_of(field.array.bytes))) {
+    } else if (is_integer_text(field)) {
       spec.type = ElementType::kI64;
       spec.shape = {};
     }

@@ -312,7 +312,7 @@ TEST_F(FileSourceTest, IsDecodedLikeItsFirstSample) {
   EXPECT_EQ((*decoder)->fields()[0].size_bytes(), 4u);
   Buffer room;
   std::string out(4, '#');
-  const MutableByteView place = std::as_writable_bytes(std::span(out));
+  const data::Output place = std::as_writable_bytes(std::span(out));
   const auto scratch = (*decoder)->make_scratch();
   EXPECT_TRUE(
       (*decoder)

@@ -216,10 +216,19 @@ image::Crop ImageDecoder::crop_of(image::Size image, const data::DecodeContext& 
   return crop;
 }
 
+Result<image::Framing> ImageDecoder::framing_of(ByteView sample, const data::DecodeContext& context,
+                                                data::Scratch* scratch) const {
+  std::optional<ImageScratch> own;
+  auto* kept = static_cast<ImageScratch*>(scratch);
+  if (kept == nullptr) kept = &own.emplace(options_);
+  ASSIGN_OR_RETURN(const Encoded encoded, kept->open(sample));
+  return image::Framing{
+      .image = encoded.size(), .crop = crop_of(encoded.size(), context), .target = options_.size};
+}
+
 Status ImageDecoder::decode(ByteView sample, const data::DecodeContext& context,
-                            std::span<const MutableByteView> outputs,
-                            data::Scratch* scratch) const {
-  assert(outputs.size() == 1 && outputs[0].size() == store_.size_bytes(options_.size));
+                            std::span<const data::Output> outputs, data::Scratch* scratch) const {
+  assert(outputs.size() == 1 && outputs[0].bytes().size() == store_.size_bytes(options_.size));
   std::optional<ImageScratch> own;
   auto* kept = static_cast<ImageScratch*>(scratch);
   if (kept == nullptr) kept = &own.emplace(options_);
@@ -233,7 +242,7 @@ Status ImageDecoder::decode(ByteView sample, const data::DecodeContext& context,
   }
   image::Crop crop = crop_of(size, context);
   if (is_direct(options_, crop)) {
-    WholeRows rows(reinterpret_cast<uint8_t*>(outputs[0].data()));
+    WholeRows rows(reinterpret_cast<uint8_t*>(outputs[0].bytes().data()));
     return encoded.read(crop.bounds, 8, rows);
   }
   uint32_t eighths = 8;
@@ -243,7 +252,7 @@ Status ImageDecoder::decode(ByteView sample, const data::DecodeContext& context,
   }
   image::Resampler& resampler = kept->resampler();
   const image::Rect window = resampler.plan(crop, options_.size, options_.antialias);
-  resampler.direct(store_, outputs[0].data());
+  resampler.direct(store_, outputs[0].bytes().data());
   RETURN_IF_ERROR(encoded.read(window, eighths, resampler));
   assert(resampler.complete());
   return {};

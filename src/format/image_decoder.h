@@ -46,9 +46,15 @@ class ImageDecoder final : public data::Decoder {
   // One field, "image": [3, height, width] or [height, width, 3].
   std::vector<data::FieldSpec> fields() const override;
   std::unique_ptr<data::Scratch> make_scratch() const override;
+  image::Size size() const { return options_.size; }  // of the sample
   // If `scratch` is null, makes one for this call.
   Status decode(ByteView sample, const data::DecodeContext& context,
-                std::span<const MutableByteView> outputs, data::Scratch* scratch) const override;
+                std::span<const data::Output> outputs, data::Scratch* scratch) const override;
+
+  // How the image becomes the sample, for fields that follow it. Reads only the header. If
+  // `scratch` is null, makes one for this call.
+  Result<image::Framing> framing_of(ByteView sample, const data::DecodeContext& context,
+                                    data::Scratch* scratch) const;
 
   // The crop of an image of this size. Equal arguments give equal crops.
   image::Crop crop_of(image::Size image, const data::DecodeContext& context) const;

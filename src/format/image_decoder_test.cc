@@ -32,7 +32,7 @@ Result<std::vector<std::byte>> try_decode(const ImageDecoder& decoder, ByteView 
                                           const DecodeContext& context = {},
                                           data::Scratch* scratch = nullptr) {
   std::vector<std::byte> out(decoder.fields()[0].size_bytes());
-  const MutableByteView outputs[] = {out};
+  const data::Output outputs[] = {MutableByteView(out)};
   RETURN_IF_ERROR(decoder.decode(sample, context, outputs, scratch));
   return out;
 }

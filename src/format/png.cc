@@ -3,6 +3,7 @@
 #include <png.h>
 
 #include <algorithm>
+#include <bit>
 #include <csetjmp>
 #include <cstring>
 #include <new>
@@ -100,7 +101,18 @@ class Reader final : public PngReader {
       skip_other_chunks();
       png_read_info(handle_, info_);
     }));
+    if (options_.values && (color_type() & PNG_COLOR_MASK_COLOR) != 0 &&
+        color_type() != PNG_COLOR_TYPE_PALETTE) {
+      return fail(Errc::kUnsupported,
+                  "PNG: it has red, green and blue, but a mask has one value per pixel; save it "
+                  "as gray or with a palette");
+    }
     return image::Size{png_get_image_width(handle_, info_), png_get_image_height(handle_, info_)};
+  }
+
+  size_t pixel_bytes() const override {
+    if (!options_.values) return image::kChannels;
+    return png_get_bit_depth(handle_, info_) == 16 ? 2 : 1;
   }
 
   Status read(const image::Rect& window, image::RowSink& sink) override {
@@ -108,9 +120,9 @@ class Reader final : public PngReader {
     size_t row_bytes = 0;
     RETURN_IF_ERROR(guarded(errors_, [&] { passes = start_decoding(&row_bytes); }));
     const uint32_t width = png_get_image_width(handle_, info_);
-    if (row_bytes != size_t{width} * image::kChannels) {
-      return fail(Errc::kUnsupported, "PNG: a row of {} pixels would have {} bytes, not three each",
-                  width, row_bytes);
+    if (row_bytes != size_t{width} * pixel_bytes()) {
+      return fail(Errc::kUnsupported, "PNG: a row of {} pixels would have {} bytes, not {} each",
+                  width, row_bytes, pixel_bytes());
     }
     sink.begin({.lead_pixels = window.x, .total_pixels = width, .row_count = window.height});
     if (passes > 1) return read_interlaced(window, passes, sink);
@@ -133,11 +145,18 @@ class Reader final : public PngReader {
     png_set_chunk_malloc_max(handle_, png_alloc_size_t{1} << 20);
   }
 
+  uint8_t color_type() const { return png_get_color_type(handle_, info_); }
+
   // Returns the number of passes.
   int start_decoding(size_t* row_bytes) {
-    png_set_expand(handle_);  // palettes, and gray of fewer than eight bits
-    png_set_strip_16(handle_);
-    png_set_gray_to_rgb(handle_);
+    if (options_.values) {
+      png_set_packing(handle_);  // fewer than eight bits: one byte each, unscaled
+      if constexpr (std::endian::native == std::endian::little) png_set_swap(handle_);
+    } else {
+      png_set_expand(handle_);  // palettes, and gray of fewer than eight bits
+      png_set_strip_16(handle_);
+      png_set_gray_to_rgb(handle_);
+    }
     png_set_strip_alpha(handle_);
     const int passes = png_set_interlace_handling(handle_);
     png_read_update_info(handle_, info_);

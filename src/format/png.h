@@ -23,6 +23,9 @@ inline bool is_png(ByteView bytes) { return text_of(bytes).starts_with("\x89PNG\
 
 struct PngOptions {
   uint64_t max_pixels = uint64_t{1} << 27;  // checked before allocating
+  // One value per pixel, as stored: the index into the palette or the level of gray, without
+  // scaling. Images with colours are refused. For masks, whose values are classes.
+  bool values = false;
 };
 
 // One thread at a time.
@@ -37,6 +40,9 @@ class PngReader {
   // Decodes the rows of `window`, once after each open(); they begin at the image's left edge.
   // REQUIRES: the window lies in the image and is not empty.
   virtual Status read(const image::Rect& window, image::RowSink& sink) = 0;
+
+  // After open(): the bytes of a pixel in the rows: 3, or 1 or 2 for values (2: as in memory).
+  virtual size_t pixel_bytes() const = 0;
 };
 
 Result<std::vector<std::byte>> write_png(const image::ImageView& image);

@@ -46,10 +46,12 @@ Status check(const LoaderOptions& options) {
   if (options.read_deadline.count() <= 0) {
     return fail(Errc::kInvalidArgument, "read_deadline must be positive");
   }
-  if (options.decoder->is_verbatim() && options.decoder->fields().size() != 1) {
+  const auto fields = options.decoder->fields();
+  if (options.decoder->is_verbatim() && (fields.size() != 1 || fields[0].is_ragged())) {
     return fail(Errc::kInvalidArgument,
-                "the decoder passes samples through undecoded, so it must have 1 field, not {}",
-                options.decoder->fields().size());
+                "the decoder passes samples through undecoded, so it must have 1 field of a fixed "
+                "length, not {}",
+                fields.size() != 1 ? fmt::format("{} fields", fields.size()) : "a ragged one");
   }
   return {};
 }
@@ -187,6 +189,7 @@ pipeline::Options ThreadedLoader::pipeline_options() const {
                     .batch_size = options_.batch_size},
           .layout = layout_,
           .hooks = options_.memory_hooks,
+          .memory_bytes = options_.memory_bytes,
           .read_deadline = options_.read_deadline,
           .is_interrupted = options_.is_interrupted,
           .on_ready = options_.on_ready};
@@ -259,7 +262,11 @@ Result<std::optional<data::Batch>> ThreadedLoader::next() {
   ASSIGN_OR_RETURN(const std::shared_ptr<pipeline::BatchWork> work, pipeline_->next());
   // From here on the batch counts as taken, even if it fails: the next call returns the one after.
   --batches_left_;
-  if (work->failure()) return Error(*work->failure());
+  if (work->failure()) {
+    const auto sample = work->failed_sample();
+    if (!sample) return Error(*work->failure());
+    return Error(*work->failure()).within(source()->name(*sample));
+  }
   RETURN_IF_ERROR(judge_bad_rows(*work));
   done_ = work->scheduled().done_after;
   data::Batch batch = work->batch();

@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto scratch = decoder->make_scratch();
   // Exactly as large as announced, so that a sanitizer detects any write beyond it.
   std::vector<std::byte> out(decoder->fields()[0].size_bytes());
-  const MutableByteView outputs[] = {out};
+  const data::Output outputs[] = {MutableByteView(out)};
   const std::vector<uint8_t> sample(data + 1, data + size);
   for (uint64_t epoch = 0; epoch < 2; ++epoch) {
     const data::DecodeContext context{.epoch = data::Epoch{epoch}};

@@ -86,7 +86,7 @@ int sample(const Words& words) {
   const auto decoder = ImageDecoder::create(request.options);
   if (!decoder.ok()) return refuse(decoder.error());
   std::vector<std::byte> out((*decoder)->fields()[0].size_bytes());
-  const MutableByteView outputs[] = {out};
+  const data::Output outputs[] = {MutableByteView(out)};
   const Status status = (*decoder)->decode(bytes_of(*bytes), request.context, outputs, nullptr);
   return status.ok() ? put(out) : refuse(status.error());
 }

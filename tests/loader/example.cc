@@ -20,11 +20,11 @@ class Scaled final : public data::Decoder {
     return {{"values", data::ElementType::kF32, {16}}};
   }
   Status decode(ByteView sample, const data::DecodeContext& /*context*/,
-                std::span<const MutableByteView> outputs, data::Scratch*) const override {
+                std::span<const data::Output> outputs, data::Scratch*) const override {
     if (sample.size() != 16) return fail(Errc::kCorrupt, "it has {} bytes, not 16", sample.size());
     for (size_t i = 0; i < sample.size(); ++i) {
       const float value = static_cast<float>(sample[i]) / 255;
-      std::memcpy(&outputs[0][i * sizeof value], &value, sizeof value);
+      std::memcpy(&outputs[0].bytes()[i * sizeof value], &value, sizeof value);
     }
     return {};
   }

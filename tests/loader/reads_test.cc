@@ -36,10 +36,10 @@ class Bytes final : public data::Decoder {
     return {{"bytes", data::ElementType::kU8, {kSampleBytes}}};
   }
   bool is_verbatim() const override { return is_verbatim_; }
-  Status decode(ByteView sample, const data::DecodeContext&,
-                std::span<const MutableByteView> outputs, data::Scratch*) const override {
+  Status decode(ByteView sample, const data::DecodeContext&, std::span<const data::Output> outputs,
+                data::Scratch*) const override {
     if (sample.size() != kSampleBytes) return fail(Errc::kCorrupt, "{} bytes", sample.size());
-    std::ranges::copy(sample, outputs[0].begin());
+    std::ranges::copy(sample, outputs[0].bytes().begin());
     return {};
   }
 

@@ -8,11 +8,13 @@ Works with PyTorch, with only NumPy, or with neither. See docs/guide/loader-pyth
 
 from millrace.loader._errors import SampleError
 from millrace.loader._options import Cache, Local, Partial, Prefetch
+from millrace.loader._shapes import Boxes, Mask, PaddedBatch, Ragged, RaggedBatch, Text
 from millrace.loader._stats import Stats
 from millrace.loader._world import World
 from millrace.loader.data_loader import DataLoader
 from millrace.loader.datasets import (ArrayFolder, Dataset, Files, Image, ImageFolder, RawFolder,
                                       Subset)
 
-__all__ = ["ArrayFolder", "Cache", "DataLoader", "Dataset", "Files", "Image", "ImageFolder", "Local",
-           "Partial", "Prefetch", "RawFolder", "SampleError", "Stats", "Subset", "World"]
+__all__ = ["ArrayFolder", "Boxes", "Cache", "DataLoader", "Dataset", "Files", "Image", "ImageFolder",
+           "Local", "Mask", "PaddedBatch", "Partial", "Prefetch", "Ragged", "RaggedBatch", "RawFolder",
+           "SampleError", "Stats", "Subset", "Text", "World"]

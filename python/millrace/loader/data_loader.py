@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from millrace import _trace, trace
-from millrace.loader import _outputs
+from millrace.loader import _outputs, _shapes
 from millrace.loader._native import native
 from millrace.loader._options import (Cache, Prefetch, Shuffle, check_type, connect_ranks, deadline,
                                       natural, positive, refuse_kept_samples, shards, shuffle_of,
@@ -331,7 +331,9 @@ class DataLoader:
         return result if self._transform is None else self._transform(result)
 
     def _deliver(self, batch: Any, data: Dataset) -> Any:
-        values = {name: self._convert(array) for name, array in batch.fields().items()}
+        values = {name: _shapes.present(data._shapes, name, array, self._convert,
+                                        lambda row: data.name(batch.samples.tolist()[row]))
+                  for name, array in batch.fields().items()}
         if data.has_labels:
             values.setdefault("label", self._convert(batch.labels))
         if self._is_dict:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
-from millrace.loader import _outputs
+from millrace.loader import _outputs, _shapes
 from millrace.loader._native import native
 from millrace.loader._torch_options import is_subset
 
@@ -79,6 +79,7 @@ class Dataset:
     _decoder: Any  # None: Python decodes, in __getitem__
     _made_of: tuple  # the arguments of its constructor
     _map: Optional[Callable[[Any], Any]] = None  # called with every sample
+    _shapes: dict = {}  # the Ragged, Text, Mask or Boxes that a field is, by its name
 
     def __new__(cls, *arguments: Any, **options: Any) -> "Dataset":
         made = super().__new__(cls)
@@ -102,7 +103,9 @@ class Dataset:
         index = self._checked(index)
         convert = _outputs.converter(_outputs.choose(None))
         fields = self._decoder.decode(self._source, index)
-        values = [convert(array) for array in fields.values()]
+        values = [_shapes.present_sample(self._shapes, name, array, convert,
+                                         lambda: self._source.name(index))
+                  for name, array in fields.items()]
         if self.has_labels:
             values.append(self._source.label(index))
         return tuple(values) if len(values) > 1 else values[0]
@@ -121,7 +124,7 @@ class Dataset:
 
     @property
     def fields(self) -> list:
-        """The name, dtype and shape of each array of a sample."""
+        """The name, dtype and shape of each array of a sample; a length that varies is None."""
         return self._decoder.fields()
 
     def name(self, index: int) -> str:
@@ -154,6 +157,8 @@ class ImageFolder(Dataset):
 
     The options are those of `Image`. `transform` may also be a function: then, as in torchvision's
     ImageFolder, it is called with a PIL image, at the speed of Python. map: as in `Files`.
+    decode: if False, a sample is the bytes of its file, and a batch has a list of uint8 tensors, for
+        example for torchvision.io.decode_jpeg on a GPU.
     """
 
     def __init__(self, root: PathLike, size: Union[int, tuple[int, int]] = 224,
@@ -162,8 +167,8 @@ class ImageFolder(Dataset):
                  mean: Optional[Sequence[float]] = None, std: Optional[Sequence[float]] = None, *,
                  target_transform: Optional[Callable[[int], Any]] = None,
                  extensions: Iterable[str] = IMAGE_EXTENSIONS, has_classes: bool = True,
-                 engine: str = "auto", map: Optional[Callable[[Any], Any]] = None,
-                 **options: Any) -> None:
+                 engine: str = "auto", decode: bool = True,
+                 map: Optional[Callable[[Any], Any]] = None, **options: Any) -> None:
         self.root = os.fspath(root)
         self._map = _checked_map(map)
         self._function = transform if callable(transform) else None
@@ -172,7 +177,13 @@ class ImageFolder(Dataset):
             raise ValueError("target_transform needs a transform that is a function. Otherwise use "
                              "DataLoader's transform=, a function of the whole batch")
         self._decoder = None
-        if self._function is None:
+        if not decode:
+            if self._function is not None:
+                raise ValueError("decode=False returns the bytes of the files: remove transform=")
+            encoded = _shapes.Ragged("uint8", (), form="list")
+            self._decoder = native.array_decoder("image", "uint8", [], encoded.limits())
+            self._shapes = {"image": encoded}
+        elif self._function is None:
             self._decoder = Image(size, str(transform), flip, dtype, layout, mean, std,
                                   **options).decoder()
         self._source = _open_folder(self.root, extensions, has_classes, engine=engine)
@@ -210,18 +221,26 @@ class RawFolder(Dataset):
 
         data = millrace.RawFolder("samples", shape=(3, 224, 224), dtype="float32")
 
+    shape: (None, 4): files of any number of such rows, or a `Ragged`.
+
     With has_classes (the default if there are subdirectories), subdirectories are classes. map: as in
     `Files`.
     """
 
-    def __init__(self, root: PathLike, shape: Sequence[int], dtype: str = "uint8", *,
+    def __init__(self, root: PathLike, shape: Any, dtype: str = "uint8", *,
                  extensions: Iterable[str] = (), has_classes: Optional[bool] = None,
                  engine: str = "auto", map: Optional[Callable[[Any], Any]] = None) -> None:
         self.root = os.fspath(root)
         self._map = _checked_map(map)
         if has_classes is None:
             has_classes = _has_directories(self.root)
-        self._decoder = native.array_decoder("data", dtype, _shape(shape))
+        ragged = _shapes.ragged_of(shape, dtype)
+        if ragged is None:
+            self._decoder = native.array_decoder("data", dtype, _shape(shape))
+        else:
+            self._decoder = native.array_decoder("data", ragged.dtype or dtype,
+                                                 _shape(ragged.shape or ()), ragged.limits())
+            self._shapes = {"data": ragged}
         self._source = _open_folder(self.root, extensions, has_classes, engine=engine)
         self.classes: list = self._source.class_names
         self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
@@ -246,6 +265,7 @@ class ArrayFolder(Dataset):
             has_classes = _has_directories(self.root)
         self._source = _open_folder(self.root, extensions, has_classes, format, engine)
         self._decoder = native.fields_decoder(self._source, _field_requests(fields))
+        self._shapes = _shapes_of(fields)
         self.classes: list = self._source.class_names
         self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
 
@@ -260,8 +280,9 @@ class Files(Dataset):
     files: paths, in this order; or a directory: all its files of the format.
     format: by default from the name of the first file.
     fields: the fields to load: names, or a dict from names ("jpg;png": the first that exists) to what
-        the field is: an `Image`; a dtype, for a single number; (dtype, shape); or None, for the type
-        that it has in the first sample. By default all fields of the first sample.
+        the field is: an `Image`; a dtype, for a single number; (dtype, shape), with None as the first
+        length if it varies; a `Ragged`, `Text`, `Mask` or `Boxes`; "str" or "bytes", for text; or None,
+        for the type that it has in the first sample. By default all fields of the first sample.
     shape, dtype: of every sample, for raw files.
     rows: for npy: the rows of a file are its samples; if False, the file is one sample.
     engine: how to read, here and in the folders. "auto" measures on the first samples whether one
@@ -297,6 +318,7 @@ class Files(Dataset):
             self._decoder = native.array_decoder(*self._source.element)
         else:
             self._decoder = native.fields_decoder(self._source, _field_requests(fields))
+            self._shapes = _shapes_of(fields)
         # A tar's class is one of its fields already.
         self._adds_label &= "cls" not in [name for name, _, _ in self._decoder.fields()]
 
@@ -315,6 +337,7 @@ class Subset(Dataset):
         self._source = dataset._source.subset(self.indices)
         self._decoder = dataset._decoder
         self._map = dataset._map
+        self._shapes = dataset._shapes
 
     def _sample(self, index: int) -> Any:
         if self._decoder is None:
@@ -406,17 +429,28 @@ def _field_requests(fields: Union[Iterable[str], Mapping[str, Any], None]) -> li
     if fields is None:
         return []
     items = fields.items() if isinstance(fields, Mapping) else ((name, None) for name in fields)
-    return [_field_request(names, what) for names, what in items]
+    unset = dict.fromkeys(("dtype", "shape", "decoder", "ragged", "mask", "boxes", "follows"))
+    return [(names, {**unset, **_field_request(names, what)}) for names, what in items]
 
 
-def _field_request(names: str, what: Any) -> tuple:
+def _field_request(names: str, what: Any) -> dict:
+    shape = _shapes.shape_of(what)
+    if shape is not None:
+        return shape.request()
     if what is None:
-        return names, None, None, None
+        return {}
     if isinstance(what, Image):
-        return names, None, None, what.decoder()
+        return {"decoder": what.decoder()}
     if isinstance(what, str):
-        return names, what, None, None
+        return {"dtype": what}
     if isinstance(what, tuple) and len(what) == 2:
-        return names, what[0], _shape(what[1]), None
+        return {"dtype": what[0], "shape": _shape(what[1])}
     raise TypeError(f"fields[{names!r}] is a {type(what).__name__}; give a dtype ('int64'), (dtype, "
-                    "shape), an Image or None")
+                    "shape), an Image, Ragged, Text, Mask, Boxes or None")
+
+
+def _shapes_of(fields: Any) -> dict:
+    if not isinstance(fields, Mapping):
+        return {}
+    shapes = {names.split(";")[0]: _shapes.shape_of(what) for names, what in fields.items()}
+    return {name: shape for name, shape in shapes.items() if shape is not None}

@@ -274,7 +274,7 @@ class LazyDecoder final : public data::Decoder {
   std::vector<data::FieldSpec> fields() const override {
     return {{"nothing", data::ElementType::kU8, {1}}};
   }
-  Status decode(ByteView, const data::DecodeContext&, std::span<const MutableByteView>,
+  Status decode(ByteView, const data::DecodeContext&, std::span<const data::Output>,
                 data::Scratch*) const override {
     return {};
   }

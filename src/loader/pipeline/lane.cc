@@ -129,7 +129,7 @@ Status Lane::check_length(data::SampleId sample, size_t size_bytes, size_t row_b
 Status Lane::decode(const BatchWork& work, uint64_t row, ByteView bytes,
                     std::chrono::nanoseconds began) {
   const data::SampleId sample = work.sample(row);
-  for (size_t field = 0; field < field_count_; ++field) outputs_[field] = work.place(field, row);
+  for (size_t field = 0; field < field_count_; ++field) outputs_[field] = work.output(field, row);
   Region region(lane_regions::decode);
   lane_regions::place(region, work.scheduled());
   const data::DecodeContext context{
@@ -150,7 +150,11 @@ Error Lane::thrown(const std::exception& exception, data::SampleId sample) const
 
 // Call this after counting the rows, so that whoever sees the batch done sees all its counts.
 void Lane::finish(BatchWork& work, uint64_t row_count, WorkQueue& queue) {
-  if (work.finish(row_count)) queue.finished(work);
+  const auto began = work.has_ragged() ? monotonic_now() : std::chrono::nanoseconds(0);
+  const bool is_last = work.finish(row_count);
+  // Gathering counts as decoding: it is the rest of it.
+  if (work.has_ragged()) add(decode_ns_, (monotonic_now() - began).count());
+  if (is_last) queue.finished(work);
 }
 
 std::chrono::nanoseconds Lane::begin(size_t place, data::SampleId sample, bool is_decoding) {

@@ -115,7 +115,7 @@ class Lane {
   const size_t field_count_;
   data::Buffer room_;
   std::unique_ptr<data::Scratch> scratch_;
-  std::vector<MutableByteView> outputs_;
+  std::vector<data::Output> outputs_;
 
   ReadTurn turn_;
   bool has_turn_ = false;

@@ -35,6 +35,7 @@ struct Pipeline::Core {
       : options(std::move(made_of)),
         queue({.source = options.lane.source,
                .buffer_count_max = options.tuner.prefetch_batches_max,
+               .memory_bytes = options.memory_bytes,
                .hooks = options.hooks,
                .on_ready = options.on_ready},
               options.layout, setting) {}

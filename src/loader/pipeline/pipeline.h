@@ -29,6 +29,7 @@ struct Options {
   TunerOptions tuner;
   BatchLayout layout;
   MemoryHooks hooks;
+  uint64_t memory_bytes = ~uint64_t{0};  // limit for all batches in progress; for ragged fields
   std::chrono::nanoseconds read_deadline{};
   std::chrono::nanoseconds ending_patience = std::chrono::seconds(2);
   std::function<bool()> is_interrupted;  // a waiting next() calls it a few times per second

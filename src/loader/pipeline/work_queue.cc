@@ -34,6 +34,7 @@ WorkQueue::WorkQueue(Options options, const BatchLayout& layout, const TunerSett
       memory_({.buffer_bytes = layout.size_bytes,
                .kept_count = kept_count(setting, options_.buffer_count_max),
                .hooks = options_.hooks}),
+      ragged_(options_.hooks, options_.memory_bytes),
       setting_(setting) {}
 
 std::shared_ptr<BatchWork> WorkQueue::take(uint32_t thread) {
@@ -90,7 +91,7 @@ std::shared_ptr<BatchWork> WorkQueue::begin_next() {
     if (consumer_waits_) ready_.notify_one();
     return nullptr;
   }
-  auto work = std::make_shared<BatchWork>(*std::move(scheduled), layout_);
+  auto work = std::make_shared<BatchWork>(*std::move(scheduled), layout_, &ragged_);
   count_blocked();
   entries_.push_back({.work = work});
   return work;
@@ -129,7 +130,10 @@ Status WorkQueue::prepare(BatchWork& work, uint32_t thread_count) {
 }
 
 bool WorkQueue::is_full() const {
-  return schedule_ && (entries_.size() >= setting_.prefetch_batches || is_far_ahead());
+  return schedule_ &&
+         (entries_.size() >= setting_.prefetch_batches ||
+          (layout_.has_ragged && entries_.size() >= ragged_.batches_allowed(layout_.size_bytes)) ||
+          is_far_ahead());
 }
 
 // Whether enough batches are in progress of epochs that may never begin: an eighth of an epoch, but
@@ -166,6 +170,8 @@ void WorkQueue::wake_one() {
 
 void WorkQueue::finished(const BatchWork& work) {
   std::unique_lock lock(mutex_);
+  // Its size is known now, so that more batches may be in progress than before.
+  if (layout_.has_ragged) wake_one();
   announce(work, lock);
 }
 

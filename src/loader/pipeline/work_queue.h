@@ -29,6 +29,7 @@ class WorkQueue {
   struct Options {
     std::shared_ptr<const data::SampleSource> source;  // for prepare()
     uint32_t buffer_count_max = 1;                     // limit set by the memory
+    uint64_t memory_bytes = ~uint64_t{0};              // limit for ragged fields
     MemoryHooks hooks;
     // Called by a thread when the front becomes ready; not under the lock.
     std::function<void()> on_ready;
@@ -68,7 +69,9 @@ class WorkQueue {
   void cancel();  // any thread
   void stop();    // ends the threads once they have finished their samples
 
-  uint64_t buffers_allocated() const { return memory_.allocated_count(); }
+  uint64_t buffers_allocated() const {
+    return memory_.allocated_count() + ragged_.allocated_count();
+  }
   // The time that all threads together have waited for room.
   std::chrono::nanoseconds blocked() const;
 
@@ -88,6 +91,7 @@ class WorkQueue {
   const Options options_;
   const BatchLayout& layout_;
   BatchMemory memory_;
+  RaggedMemory ragged_;
 
   mutable std::mutex mutex_;
   std::condition_variable work_;    // there may be work

@@ -147,13 +147,46 @@ class FakeVerbatim final : public data::Decoder {
     return {{"bytes", data::ElementType::kU8, {sample_bytes_}}};
   }
   bool is_verbatim() const override { return true; }
-  Status decode(ByteView, const data::DecodeContext&, std::span<const MutableByteView>,
+  Status decode(ByteView, const data::DecodeContext&, std::span<const data::Output>,
                 data::Scratch*) const override {
     return fail(Errc::kUnsupported, "a verbatim decoder is not called");
   }
 
  private:
   size_t sample_bytes_;
+};
+
+// Three fields: the sample's index; its first (index % 7) bytes, ragged; and as many pairs of int32
+// (index, k), padded with -1. Refuses the samples in `bad` after their first ragged field.
+class FakeRagged final : public data::Decoder {
+ public:
+  std::set<uint64_t> bad;
+  uint64_t padded_length_max = 0;
+  size_t item_bytes = 1;  // of the first ragged field
+
+  static uint64_t length_of(uint64_t index) { return index % 7; }
+
+  std::vector<data::FieldSpec> fields() const override {
+    data::Ragged padded{.length_max = padded_length_max, .is_padded = true};
+    padded.padding.fill(std::byte{0xff});
+    return {{"index", data::ElementType::kU64, {}},
+            {"bytes", data::ElementType::kU8, {item_bytes}, data::Ragged{}},
+            {"pairs", data::ElementType::kI32, {2}, padded}};
+  }
+  Status decode(ByteView sample, const data::DecodeContext& context,
+                std::span<const data::Output> outputs, data::Scratch*) const override {
+    const uint64_t index = data::index_of(context.sample);
+    std::memcpy(outputs[0].bytes().data(), &index, sizeof index);
+    ASSIGN_OR_RETURN(const MutableByteView bytes, outputs[1].room(length_of(index)));
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = sample[i % sample.size()];
+    if (bad.contains(index)) return fail(Errc::kCorrupt, "the header is damaged");
+    ASSIGN_OR_RETURN(const MutableByteView pairs, outputs[2].room(length_of(index)));
+    for (uint64_t k = 0; k < pairs.size() / 8; ++k) {
+      const int32_t pair[] = {static_cast<int32_t>(index), static_cast<int32_t>(k)};
+      std::memcpy(pairs.data() + k * sizeof pair, pair, sizeof pair);
+    }
+    return {};
+  }
 };
 
 // Two fields: the reversed bytes, and a number computed from sample, epoch and seed, like an
@@ -169,13 +202,14 @@ class FakeDecoder final : public data::Decoder {
             {"mixed", data::ElementType::kU64, {}}};
   }
   Status decode(ByteView sample, const data::DecodeContext& context,
-                std::span<const MutableByteView> outputs, data::Scratch*) const override {
+                std::span<const data::Output> outputs, data::Scratch*) const override {
     if (bad.contains(data::index_of(context.sample))) {
       return fail(Errc::kCorrupt, "the header is damaged");
     }
-    for (size_t i = 0; i < sample.size(); ++i) outputs[0][i] = sample[sample.size() - 1 - i];
+    for (size_t i = 0; i < sample.size(); ++i)
+      outputs[0].bytes()[i] = sample[sample.size() - 1 - i];
     const uint64_t mixed = mix(context);
-    std::memcpy(outputs[1].data(), &mixed, sizeof mixed);
+    std::memcpy(outputs[1].bytes().data(), &mixed, sizeof mixed);
     return {};
   }
 

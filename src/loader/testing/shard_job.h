@@ -67,12 +67,12 @@ class LengthDecoder final : public data::Decoder {
     return {{"length", data::ElementType::kU64, {}}};
   }
   Status decode(ByteView sample, const data::DecodeContext& context,
-                std::span<const MutableByteView> outputs, data::Scratch*) const override {
+                std::span<const data::Output> outputs, data::Scratch*) const override {
     if (text_of(sample) != bytes_of_sample(data::index_of(context.sample))) {
       return fail(Errc::kCorrupt, "these are the bytes of another sample");
     }
     const uint64_t length = sample.size();
-    std::memcpy(outputs[0].data(), &length, sizeof length);
+    std::memcpy(outputs[0].bytes().data(), &length, sizeof length);
     return {};
   }
 };

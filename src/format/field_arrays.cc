@@ -1,0 +1,149 @@
+#include "format/field_arrays.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/text.h"
+#include "format/integer_types.h"
+#include "format/npy.h"
+
+namespace millrace::format {
+namespace {
+
+using data::ArrayView;
+using data::ElementType;
+using data::FieldSpec;
+
+void copy(ByteView from, MutableByteView to) {
+  if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
+}
+
+bool is_npy_name(std::string_view name) { return name == "npy" || name.ends_with(".npy"); }
+
+bool is_text_name(std::string_view name) {
+  return name == "cls" || name == "id" || name == "index" || name == "txt";
+}
+
+std::optional<int64_t> integer_of(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) {
+    text.remove_suffix(1);
+  }
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// False if the type is not an integer or the value does not fit.
+bool put_integer(int64_t value, ElementType type, MutableByteView out) {
+  return with_integer_type(type, false, [&]<typename T>(T) {
+    if (!std::in_range<T>(value)) return false;
+    const T narrow = static_cast<T>(value);
+    std::memcpy(out.data(), &narrow, sizeof(narrow));
+    return true;
+  });
+}
+
+bool is_plain_bytes(const Field& field) {
+  return field.array.type == ElementType::kU8 && field.array.shape.axis_count() == 1;
+}
+
+Status place(const ArrayView& array, std::string_view name, const FieldSpec& spec,
+             MutableByteView out) {
+  // A list (one axis) has no shape: only its length must match.
+  const bool shape_fits =
+      array.shape == spec.shape ||
+      (array.shape.axis_count() <= 1 && array.shape.element_count() == spec.shape.element_count());
+  if (array.type == spec.type && shape_fits && array.bytes.size() == out.size()) {
+    copy(array.bytes, out);
+    return {};
+  }
+  return fail(Errc::kInvalidArgument, "'{}' is {}, but {} is expected", printable(name),
+              data::description(array.type, array.shape), data::description(spec));
+}
+
+Status place_text(const Field& field, const FieldSpec& spec, MutableByteView out) {
+  const std::string_view text = text_of(field.array.bytes);
+  const auto value = integer_of(text);
+  if (value && put_integer(*value, spec.type, out)) return {};
+  return fail(Errc::kInvalidArgument, "'{}' is '{}', but an integer that fits {} is expected",
+              printable(field.name), printable(text.substr(0, 40)), data::element_name(spec.type));
+}
+
+}  // namespace
+
+bool is_npy(const Field& field) { return is_plain_bytes(field) && is_npy_name(field.name); }
+
+bool is_integer_text(const Field& field) {
+  return is_plain_bytes(field) && is_text_name(field.name) &&
+         integer_of(text_of(field.array.bytes)).has_value();
+}
+
+Result<ArrayView> array_of(const Field& field) {
+  if (!is_npy(field)) return field.array;
+  return parse_npy(field.array.bytes).within(printable(field.name));
+}
+
+Status place_field(const Field& field, const FieldSpec& spec, MutableByteView out) {
+  if (is_npy(field)) {
+    ASSIGN_OR_RETURN(const ArrayView array, array_of(field));
+    if (array.shape != spec.shape) {
+      return fail(Errc::kInvalidArgument, "'{}' is {}, but {} is expected", printable(field.name),
+                  data::description(array.type, array.shape), data::description(spec));
+    }
+    return place(array, field.name, spec, out);
+  }
+  if (is_plain_bytes(field)) {
+    if (is_text_name(field.name) && spec.shape.element_count() == 1) {
+      return place_text(field, spec, out);
+    }
+    if (field.array.bytes.size() == out.size()) {
+      copy(field.array.bytes, out);
+      return {};
+    }
+  }
+  return place(field.array, field.name, spec, out);
+}
+
+Result<Items> items_of(const Field& field, const FieldSpec& spec) {
+  ASSIGN_OR_RETURN(const ArrayView array, array_of(field));
+  const auto lengths = array.shape.lengths();
+  const uint64_t item_elements = spec.shape.element_count();
+  if (array.type == spec.type && !lengths.empty() &&
+      std::ranges::equal(lengths.subspan(1), spec.shape.lengths())) {
+    return Items{array.bytes, lengths[0]};
+  }
+  // numpy.array([]) has the type float64, whatever the others are.
+  if (lengths.size() == 1 && lengths[0] == 0) return Items{};
+  // A list has no shape: it must only be a whole number of items. Plain bytes have no type either.
+  const bool is_list = array.type == spec.type && lengths.size() <= 1;
+  if (item_elements > 0 && is_list && array.shape.element_count() % item_elements == 0) {
+    return Items{array.bytes, array.shape.element_count() / item_elements};
+  }
+  if (item_elements > 0 && is_plain_bytes(field) && !is_npy(field) &&
+      array.bytes.size() % spec.size_bytes() == 0) {
+    return Items{array.bytes, array.bytes.size() / spec.size_bytes()};
+  }
+  return fail(Errc::kInvalidArgument, "'{}' is {}, but {} is expected", printable(field.name),
+              data::description(array.type, array.shape), data::description(spec));
+}
+
+Status place_items(const Items& items, const data::Output& output) {
+  ASSIGN_OR_RETURN(const MutableByteView out, output.room(items.length));
+  copy(items.bytes.first(out.size()), out);
+  return {};
+}
+
+Status place_some(const Items& items, std::span<const uint32_t> kept, const data::Output& output) {
+  ASSIGN_OR_RETURN(const MutableByteView out, output.room(kept.size()));
+  const size_t item_bytes = items.length == 0 ? 0 : items.bytes.size() / items.length;
+  for (size_t i = 0; i * item_bytes < out.size(); ++i) {
+    copy(items.bytes.subspan(kept[i] * item_bytes, item_bytes), out.subspan(i * item_bytes));
+  }
+  return {};
+}
+
+}  // namespace millrace::format
