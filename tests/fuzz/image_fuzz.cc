@@ -1,9 +1,11 @@
-// Any bytes are an image or an error; a decoded image has the announced size.
+// Any bytes are an image or an error, and so they are as a mask; what is decoded has the announced
+// size.
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "format/image_decoder.h"
+#include "format/mask_decoder.h"
 
 namespace {
 
@@ -23,6 +25,17 @@ std::unique_ptr<format::ImageDecoder> decoder_of(uint8_t choice) {
   return *format::ImageDecoder::create(options);
 }
 
+// The same bytes as the mask of themselves.
+void decode_mask(const format::ImageDecoder& decoder, ByteView sample) {
+  const auto framing = decoder.framing_of(sample, {}, nullptr);
+  if (!framing.ok()) return;
+  const auto mask = *format::MaskDecoder::create(
+      {.size = decoder.size(), .type = data::ElementType::kI64, .max_pixels = 1 << 20});
+  const auto scratch = mask->make_scratch();
+  std::vector<std::byte> out(mask->field().size_bytes());
+  static_cast<void>(mask->decode(format::bytes_field("mask", sample), *framing, out, *scratch));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -33,6 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<std::byte> out(decoder->fields()[0].size_bytes());
   const data::Output outputs[] = {MutableByteView(out)};
   const std::vector<uint8_t> sample(data + 1, data + size);
+  if ((data[0] & 32) != 0) decode_mask(*decoder, std::as_bytes(std::span(sample)));
   for (uint64_t epoch = 0; epoch < 2; ++epoch) {
     const data::DecodeContext context{.epoch = data::Epoch{epoch}};
     static_cast<void>(
