@@ -8,6 +8,7 @@
 #include "format/array_decoder.h"
 #include "format/image_decoder.h"
 #include "format/integer_types.h"
+#include "format/joined_source.h"
 #include "loader_extension/bindings.h"
 
 namespace millrace::python {
@@ -97,7 +98,16 @@ SourceHandle subset(const SourceHandle& source, const std::vector<uint64_t>& num
   std::vector<SampleId> samples;
   samples.reserve(numbers.size());
   for (const uint64_t number : numbers) samples.push_back(SampleId{number});
-  return {source.files, take(data::SubsetSource::make(source.source, std::move(samples)))};
+  return {source.files, take(data::SubsetSource::make(source.source, std::move(samples))),
+          source.format};
+}
+
+// REQUIRES: at least one folder.
+SourceHandle join_folders(const std::vector<std::pair<std::string, const SourceHandle*>>& folders) {
+  std::vector<format::Part> parts;
+  for (const auto& [name, folder] : folders) parts.push_back({name, folder->source});
+  const auto joined = take(format::JoinedSource::make(std::move(parts)));
+  return {folders.front().second->files, joined, joined->format()};
 }
 
 py::bytes read_sample(const SourceHandle& source, uint64_t sample) {
@@ -332,8 +342,7 @@ Result<format::FieldChoice> find_choice(const std::vector<format::FieldChoice>& 
 Result<std::vector<format::FieldChoice>> describe_first(const SourceHandle& source) {
   data::Buffer room;
   ASSIGN_OR_RETURN(const ByteView first, source.source->read(SampleId{0}, room));
-  return format::describe_sample(*source.files->format(), first)
-      .within(source.source->name(SampleId{0}));
+  return format::describe_sample(*source.format, first).within(source.source->name(SampleId{0}));
 }
 
 image::BoxFormat box_format_from(const std::string& name) {
@@ -415,12 +424,12 @@ format::FieldChoice choice_from(const std::vector<format::FieldChoice>& first,
 Decoder fields_decoder(const SourceHandle& source, const std::vector<FieldRequest>& requests) {
   if (source.source->sample_count() == 0) throw py::value_error("there are no samples");
   const auto first = opened([&] { return describe_first(source); });
-  if (requests.empty()) return {take(format::make_field_decoder(source.files->format(), first))};
+  if (requests.empty()) return {take(format::make_field_decoder(source.format, first))};
   std::vector<format::FieldChoice> choices;
   for (const FieldRequest& request : requests) {
     choices.push_back(choice_from(first, request, requests, source.source->name(SampleId{0})));
   }
-  return {take(format::make_field_decoder(source.files->format(), std::move(choices)))};
+  return {take(format::make_field_decoder(source.format, std::move(choices)))};
 }
 
 void bind_decoder(py::module_& module) {
@@ -442,6 +451,7 @@ void bind_sources(py::module_& module) {
   module.def("open_files", &open_files, py::kw_only(), py::arg("paths"), py::arg("directory"),
              py::arg("format"), py::arg("record_bytes"), py::arg("rows"),
              py::arg("engine") = "auto");
+  module.def("join_folders", &join_folders, py::arg("folders"));
   module.def("array_decoder", &array_decoder, py::arg("name"), py::arg("dtype"), py::arg("shape"),
              py::arg("ragged") = py::none());
   module.def("image_decoder", &image_decoder);

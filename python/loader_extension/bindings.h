@@ -36,13 +36,15 @@ T take(Result<T> result) {
 // Shared with the loaders that read through them.
 struct SourceHandle {
   explicit SourceHandle(std::shared_ptr<const format::FileSource> opened)
-      : files(std::move(opened)), source(files) {}
+      : files(std::move(opened)), source(files), format(files->format()) {}
   SourceHandle(std::shared_ptr<const format::FileSource> of,
-               std::shared_ptr<const data::SampleSource> part)
-      : files(std::move(of)), source(std::move(part)) {}
+               std::shared_ptr<const data::SampleSource> part,
+               std::shared_ptr<const format::Format> split_by)
+      : files(std::move(of)), source(std::move(part)), format(std::move(split_by)) {}
 
-  std::shared_ptr<const format::FileSource> files;
+  std::shared_ptr<const format::FileSource> files;   // of several folders: the first
   std::shared_ptr<const data::SampleSource> source;  // all samples of the files, or a subset
+  std::shared_ptr<const format::Format> format;      // null if samples are plain bytes
 };
 
 // File names are bytes. In Python they are text that can be converted back (PEP 383).

@@ -15,13 +15,13 @@ TYPE_CHECKING = False  # type checkers assume True; importing typing costs a mil
 if TYPE_CHECKING:
     from millrace import loader, pls, trace
     from millrace._version import __version__
-    from millrace.loader import (ArrayFolder, Boxes, Cache, DataLoader, Dataset, Files, Image,
-                                 ImageFolder, Local, Mask, PaddedBatch, Partial, Prefetch, Ragged,
+    from millrace.loader import (ArrayFolder, Boxes, Cache, DataLoader, Dataset, Files, Folders,
+                                 Image, ImageFolder, Local, Mask, PaddedBatch, Partial, Prefetch, Ragged,
                                  RaggedBatch, RawFolder, SampleError, Stats, Subset, Text, World)
 
 # A literal list: type checkers treat names that are missing here as private.
-__all__ = ["ArrayFolder", "Boxes", "Cache", "DataLoader", "Dataset", "Files", "Image", "ImageFolder",
-           "Local", "Mask", "PaddedBatch", "Partial", "Prefetch", "Ragged", "RaggedBatch", "RawFolder",
+__all__ = ["ArrayFolder", "Boxes", "Cache", "DataLoader", "Dataset", "Files", "Folders", "Image",
+           "ImageFolder", "Local", "Mask", "PaddedBatch", "Partial", "Prefetch", "Ragged", "RaggedBatch", "RawFolder",
            "SampleError", "Stats", "Subset", "Text", "World", "__version__", "loader", "pls", "trace"]
 _MODULES = ("loader", "pls", "trace")
 

@@ -419,6 +419,72 @@ class MaskTest(FilesTest):
             millrace.Files([path], fields={"png": Image(8), "seg.png": Mask("png", dtype="float32")})
 
 
+class FoldersTest(FilesTest):
+    def data(self, **mask) -> millrace.Folders:
+        noise = numpy.random.default_rng(0)
+        self.classes = {}
+        for index in range(9):
+            size = tuple(noise.integers(20, 50, 2))
+            name = f"{'ab'[index % 2]}/{index}"
+            self.classes[name] = noise.integers(0, 20, size, dtype=numpy.uint8)
+            pixels = noise.integers(0, 255, (*size, 3), dtype=numpy.uint8)
+            for folder, content in (("images", encoded(pixels, format="JPEG")),
+                                    ("masks", encoded(self.classes[name], "P"))):
+                path = self.folder / folder / f"{name}.{'jpg' if folder == 'images' else 'png'}"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+        (self.folder / "masks" / "unused.png").write_bytes(b"")
+        return self.open(**mask)
+
+    def open(self, **mask) -> millrace.Folders:
+        return millrace.Folders({"image": self.folder / "images", "mask": self.folder / "masks"},
+                                {"image": Image(24, "resize"), "mask": Mask(like="image", **mask)})
+
+    def test_images_and_masks_are_matched_by_name(self):
+        data = self.data(dtype="int64")
+        self.assertEqual(len(data), 9)
+        loader = millrace.DataLoader(data, batch_size=4, shuffle=True, num_workers=2, output="dict")
+        seen = 0
+        for batch in loader:
+            for sample, image, mask in zip(batch["sample"].tolist(), batch["image"], batch["mask"]):
+                name = str(Path(data.name(sample)).relative_to(self.folder / "images").with_suffix(""))
+                numpy.testing.assert_array_equal(mask, nearest(self.classes[name], size=(24, 24)))
+                self.assertTrue(torch.equal(image, data[sample][0]))
+                seen += 1
+        self.assertEqual(seen, 9)
+        part = pickle.loads(pickle.dumps(data)).subset([3])
+        self.assertTrue(torch.equal(part[0][1], data[3][1]))
+
+    def test_the_tiers_keep_both_files(self):
+        data = self.data()
+        loader = millrace.DataLoader(data, batch_size=3, epochs=2, cache=millrace.Cache(memory="64 MiB"))
+        batches = [mask for _ in range(2) for _, mask in loader]
+        self.assertTrue(all(torch.equal(a, b) for a, b in zip(batches[:3], batches[3:])))
+        self.assertGreater(loader.stats()["cache"]["memory"]["samples"], 0)
+
+    def test_a_file_without_its_mask_is_named(self):
+        self.data()
+        (self.folder / "masks" / "a" / "4.png").unlink()
+        with self.assertRaisesRegex(ValueError, "masks: has no file for 'a/4'"):
+            self.open()
+        (self.folder / "images" / "a" / "4.jpg").unlink()
+        self.assertEqual(len(self.open()), 8)
+        (self.folder / "images" / "a" / "2.jpeg").write_bytes(b"")
+        with self.assertRaisesRegex(ValueError, "have the same name but for the extension"):
+            self.open()
+        with self.assertRaisesRegex(ValueError, "give a field for each folder"):
+            millrace.Folders({"image": self.folder}, {"mask": Mask("image")})
+
+    def test_a_bad_mask_is_named(self):
+        data = self.data()
+        (self.folder / "masks" / "a" / "4.png").write_bytes(b"nothing")
+        with self.assertRaisesRegex(millrace.SampleError, r"images/a/4\.jpg: mask: a mask is a PNG or"):
+            list(millrace.DataLoader(data, batch_size=9))
+        (self.folder / "masks" / "a" / "4.png").unlink()
+        with self.assertRaisesRegex(millrace.SampleError, r"masks/a/4\.png"):
+            list(millrace.DataLoader(data, batch_size=9))
+
+
 class BoxesTest(FilesTest):
     """Images with a bright rectangle on black, whose box is known."""
 

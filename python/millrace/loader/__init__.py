@@ -12,9 +12,9 @@ from millrace.loader._shapes import Boxes, Mask, PaddedBatch, Ragged, RaggedBatc
 from millrace.loader._stats import Stats
 from millrace.loader._world import World
 from millrace.loader.data_loader import DataLoader
-from millrace.loader.datasets import (ArrayFolder, Dataset, Files, Image, ImageFolder, RawFolder,
-                                      Subset)
+from millrace.loader.datasets import (ArrayFolder, Dataset, Files, Folders, Image, ImageFolder,
+                                      RawFolder, Subset)
 
-__all__ = ["ArrayFolder", "Boxes", "Cache", "DataLoader", "Dataset", "Files", "Image", "ImageFolder",
-           "Local", "Mask", "PaddedBatch", "Partial", "Prefetch", "Ragged", "RaggedBatch", "RawFolder",
+__all__ = ["ArrayFolder", "Boxes", "Cache", "DataLoader", "Dataset", "Files", "Folders", "Image",
+           "ImageFolder", "Local", "Mask", "PaddedBatch", "Partial", "Prefetch", "Ragged", "RaggedBatch", "RawFolder",
            "SampleError", "Stats", "Subset", "Text", "World"]

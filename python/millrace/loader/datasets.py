@@ -270,6 +270,38 @@ class ArrayFolder(Dataset):
         self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
 
 
+class Folders(Dataset):
+    """Several directories with one file each per sample, matched by name: images/7.jpg, masks/7.png.
+
+        millrace.Folders({"image": "train/images", "mask": "train/masks"},
+                         fields={"image": millrace.Image(512), "mask": millrace.Mask(like="image")})
+
+    folders: name and directory. The files of the first are the samples. Every other directory must have
+        one file of the same name for each, with any extension; subdirectories must be the same too.
+    fields: what each of them is, as in `Files`. A file that holds an npy array is that array.
+    """
+
+    def __init__(self, folders: Mapping[str, PathLike], fields: Mapping[str, Any], *,
+                 engine: str = "auto") -> None:
+        if not folders or set(folders) != set(fields):
+            raise ValueError(f"give a field for each folder: the folders are {sorted(folders)}, the fields "
+                             f"are {sorted(fields)}")
+        opened = {name: _open_folder(os.fspath(folder), (), False, engine=engine)
+                  for name, folder in folders.items()}
+        numbers = {name: _numbers_by_stem(os.fspath(folders[name]), opened[name]) for name in folders}
+        stems = list(next(iter(numbers.values())))
+        parts = []
+        for name, by_stem in numbers.items():
+            missing = next((stem for stem in stems if stem not in by_stem), None)
+            if missing is not None:
+                raise ValueError(f"{os.fspath(folders[name])}: has no file for {missing!r}, which is in "
+                                 f"{os.fspath(next(iter(folders.values())))}; add it or remove the other")
+            parts.append((name, opened[name].subset([by_stem[stem] for stem in stems])))
+        self._source = native.join_folders(parts)
+        self._decoder = native.fields_decoder(self._source, _field_requests(fields))
+        self._shapes = _shapes_of(fields)
+
+
 class Files(Dataset):
     """Files of many samples: raw, npy, npz, tfrecord, tar (WebDataset), indexed.
 
@@ -416,6 +448,19 @@ def _open_folder(root: str, extensions: Iterable[str], has_classes: bool, format
     # As bytes: file names need not be UTF-8.
     return native.open_folder(os.fsencode(root), list(extensions), has_classes, format,
                               engine)
+
+
+def _numbers_by_stem(root: str, source: Any) -> dict:
+    """The number of each sample by its path in the folder, without the extension."""
+    numbers: dict = {}
+    for number in range(len(source)):
+        path = source.name(number)
+        stem = os.path.splitext(os.path.relpath(path, root))[0]
+        if stem in numbers:
+            raise ValueError(f"{path} and {source.name(numbers[stem])} have the same name but for the "
+                             "extension; remove one")
+        numbers[stem] = number
+    return numbers
 
 
 def _paths_of(files: Union[PathLike, Iterable[PathLike]]) -> tuple:
