@@ -318,7 +318,7 @@ Decoder image_decoder(const py::kwargs& options) {
 //  - dtype, shape: None: as in the first sample;
 //  - decoder: of an image;
 //  - ragged: what ragged_from() takes; then the shape is that of an item;
-//  - mask: the dtype; boxes: {"format", "normalized", "min_size", "min_area"};
+//  - mask: the dtype; boxes: {"format", "normalized", "min_size", "min_area", "columns"};
 //  - follows: the names of the image or boxes that it follows.
 using FieldRequest = std::pair<std::string, py::dict>;
 
@@ -403,7 +403,13 @@ format::FieldChoice choice_from(const std::vector<format::FieldChoice>& first,
                                 const std::vector<FieldRequest>& requests,
                                 const std::string& sample) {
   const auto& [names, what] = request;
-  format::FieldChoice choice = take(find_choice(first, names).within(sample));
+  // Boxes of columns have a name of their own. The first column is in place of it.
+  const auto columns = what["boxes"].is_none()
+                           ? std::vector<std::string>()
+                           : what["boxes"]["columns"].cast<std::vector<std::string>>();
+  format::FieldChoice choice =
+      take(find_choice(first, columns.empty() ? names : columns.front()).within(sample));
+  if (!columns.empty()) choice = {.from = names, .spec = {.name = names}, .columns = columns};
   const std::string name = choice.spec.name;
   if (!what["follows"].is_none()) choice.follows = what["follows"].cast<std::string>();
   if (!what["decoder"].is_none()) {

@@ -580,6 +580,37 @@ class BoxesTest(FilesTest):
         for image, boxes in zip(images[:3], values):
             self.check(image, boxes[:1], torch.tensor([5]))
 
+    def test_the_numbers_of_boxes_may_be_lists(self):
+        samples = self.detections(4)
+        path = self.folder / "a.tfrecord"
+        names = [f"bbox_{edge}" for edge in ("xmin", "ymin", "xmax", "ymax")]
+        records = b""
+        for index, each in enumerate(samples):
+            height, width = each["size"]
+            edges = [edge / side for edge, side in zip(each["box"], (width, height, width, height))]
+            lists = {name: [edge] * (index + 1) for name, edge in zip(names, edges)} if index < 3 else {}
+            records += record(example(image=each["image"], ids=list(range(len(lists) and index + 1)),
+                                      **lists))
+        path.write_bytes(records)
+        data = millrace.Files([path], fields={
+            "image": Image(48, "resize"), "ids": Ragged("int64", boxes="boxes"),
+            "boxes": Boxes(like="image", normalized=True, columns=names)})
+        images, ids, (values, offsets) = next(iter(millrace.DataLoader(data, batch_size=4)))
+        self.assertEqual(offsets.tolist(), [0, 1, 3, 6, 6])
+        self.assertEqual(ids.offsets.tolist(), offsets.tolist())
+        for row in range(3):
+            self.check(images[row], values[offsets[row]:offsets[row] + 1] * 48, torch.tensor([5]))
+        path.write_bytes(record(example(image=samples[0]["image"], **dict.fromkeys(names[:3], [0.5]),
+                                        bbox_ymax=[0.5, 0.6])))
+        data = millrace.Files([path], fields={
+            "image": Image(48), "boxes": Boxes(like="image", columns=names)})
+        with self.assertRaisesRegex(millrace.SampleError, r"'bbox_ymax' is \[2\] of float32, but "
+                                    r"'bbox_xmin' is \[1\] of float32; the columns must be alike"):
+            data[0]
+        with self.assertRaisesRegex(ValueError, "boxes have four columns, not 2"):
+            millrace.Files([path], fields={"image": Image(48),
+                                           "boxes": Boxes(like="image", columns=names[:2])})
+
     def test_bad_boxes_are_named(self):
         image = self.detections(1)[0]["image"]
         for boxes, text in ((numpy.zeros((2, 3), numpy.float32), r"boxes are \[count, 4\], but this is \[2, 3\]"),

@@ -1,6 +1,7 @@
 #include "format/array_decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 
@@ -22,6 +23,7 @@ class FieldsScratch final : public data::Scratch {
   std::vector<std::unique_ptr<data::Scratch>> inners;   // for the decoders of single fields
   std::vector<std::optional<image::Framing>> framings;  // of the images of this sample
   std::vector<BoxDecoder::Kept> kept;                   // of the boxes of this sample
+  std::vector<std::byte> table;                         // boxes whose numbers are lists
 };
 
 Error no_field(std::string_view wanted, const SampleFields& fields) {
@@ -111,6 +113,10 @@ class FieldDecoder final : public data::Decoder {
     const bool needs_image = choice.mask || choice.boxes;
     if (choice.follows.empty() && !needs_image) return size_t{0};
     const std::string name = printable(choice.from);
+    if (!choice.columns.empty() && (!choice.boxes || choice.columns.size() != 4)) {
+      return fail(Errc::kInvalidArgument, "'{}': boxes have four columns, not {}", name,
+                  choice.columns.size());
+    }
     const auto found = std::ranges::find(choices_, choice.follows, &FieldChoice::from);
     if (found == choices_.end()) {
       return fail(Errc::kInvalidArgument,
@@ -132,9 +138,10 @@ class FieldDecoder final : public data::Decoder {
   Status decode_field(size_t i, const data::DecodeContext& context,
                       std::span<const data::Output> output, FieldsScratch& own) const {
     const FieldChoice& choice = choices_[i];
-    const Field* field = own.fields.find(choice.from);
+    if (!choice.columns.empty()) return decode_columns(i, context, output[0], own);
     const Field none = bytes_field(choice.from, {});
-    if (field == nullptr && choice.spec.is_ragged() && format_->name() == "tfrecord") field = &none;
+    const Field* field =
+        choice.spec.is_ragged() ? find(choice.from, none, own) : own.fields.find(choice.from);
     if (field == nullptr) return no_field(choice.from, own.fields);
     if (choice.decoder) {
       return choice.decoder->decode(field->array.bytes, context, output, own.inners[i].get())
@@ -155,6 +162,28 @@ class FieldDecoder final : public data::Decoder {
                   printable(field->name), items.length, kept.count, printable(choice.follows));
     }
     return place_some(items, kept.indexes, output[0]);
+  }
+
+  // The field; `none` if it may be missing; null if it may not.
+  const Field* find(const std::string& from, const Field& none, const FieldsScratch& own) const {
+    const Field* field = own.fields.find(from);
+    return field == nullptr && format_->name() == "tfrecord" ? &none : field;
+  }
+
+  Status decode_columns(size_t i, const data::DecodeContext& context, const data::Output& output,
+                        FieldsScratch& own) const {
+    const FieldChoice& choice = choices_[i];
+    std::array<Field, 4> columns;
+    for (size_t column = 0; column < columns.size(); ++column) {
+      const std::string& name = choice.columns[column];
+      const Field none = bytes_field(name, {});
+      const Field* field = find(name, none, own);
+      if (field == nullptr) return no_field(name, own.fields);
+      columns[column] = *field;
+    }
+    ASSIGN_OR_RETURN(const Field table, table_of(choice.from, columns, own.table));
+    ASSIGN_OR_RETURN(const image::Framing framing, framing_of(followed_[i], context, own));
+    return choice.boxes->decode(table, framing, output, own.kept[i]).within(printable(choice.from));
   }
 
   // How the image of choice `i` becomes its sample. Reads its header once per sample.

@@ -41,6 +41,9 @@ struct FieldChoice {
   // it has one item each for; the items of dropped boxes are dropped too. Empty: it follows
   // nothing.
   std::string follows = {};
+  // For boxes whose numbers are lists of their own, as in TensorFlow's object detection: the names
+  // of the four lists, in the order of the format. Then `from` is only the name that others follow.
+  std::vector<std::string> columns = {};
 };
 
 // A field fits its spec if

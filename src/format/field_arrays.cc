@@ -146,4 +146,30 @@ Status place_some(const Items& items, std::span<const uint32_t> kept, const data
   return {};
 }
 
+Result<Field> table_of(std::string_view name, std::span<const Field> columns,
+                       std::vector<std::byte>& room) {
+  const ArrayView& first = columns[0].array;
+  const uint64_t length = first.shape.element_count();
+  for (const Field& column : columns) {
+    const ArrayView& array = column.array;
+    const bool is_like_first =
+        array.shape.element_count() == length && (array.type == first.type || length == 0);
+    if (is_like_first && array.shape.axis_count() <= 1) continue;
+    return fail(Errc::kInvalidArgument, "'{}' is {}, but '{}' is {}; the columns must be alike",
+                printable(column.name), data::description(array.type, array.shape),
+                printable(columns[0].name), data::description(first.type, first.shape));
+  }
+  const size_t element_bytes = data::element_bytes(first.type);
+  room.resize(length * columns.size() * element_bytes);
+  std::byte* out = room.data();
+  for (uint64_t row = 0; row < length; ++row) {
+    for (const Field& column : columns) {
+      std::memcpy(out, column.array.bytes.data() + row * element_bytes, element_bytes);
+      out += element_bytes;
+    }
+  }
+  return Field{.name = name,
+               .array = {.type = first.type, .shape = {length, columns.size()}, .bytes = room}};
+}
+
 }  // namespace millrace::format

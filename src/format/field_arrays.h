@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/base.h"
 #include "base/result.h"
@@ -37,5 +38,9 @@ Status place_items(const Items& items, const data::Output& output);
 
 // Only the items at these indexes. REQUIRES: each is below items.length.
 Status place_some(const Items& items, std::span<const uint32_t> kept, const data::Output& output);
+
+// Lists of one type and length as the columns of one array [length, columns], in `room`.
+Result<Field> table_of(std::string_view name, std::span<const Field> columns,
+                       std::vector<std::byte>& room);
 
 }  // namespace millrace::format

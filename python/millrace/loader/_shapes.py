@@ -133,6 +133,8 @@ class Boxes:
     normalized: whether the numbers are fractions of the image's width and height.
     min_size, min_area: boxes of which less is left in the crop, in pixels, are dropped, as by
         torchvision's SanitizeBoundingBoxes. With 0 and 0 all are kept: those outside have no area.
+    columns: the names of four lists with one number per box each, as in TFRecords of TensorFlow's object
+        detection, in the order of the format. The key in `fields` is then only a name.
     form, pad, max_length, truncate: as in Ragged.
     """
 
@@ -141,6 +143,7 @@ class Boxes:
     normalized: bool = False
     min_size: float = 1.0
     min_area: float = 1.0
+    columns: Sequence[str] = ()
     form: str = "offsets"
     pad: Optional[float] = None
     max_length: Optional[int] = None
@@ -151,7 +154,8 @@ class Boxes:
 
     def request(self) -> dict:
         return {"boxes": {"format": self.format, "normalized": self.normalized,
-                          "min_size": float(self.min_size), "min_area": float(self.min_area)},
+                          "min_size": float(self.min_size), "min_area": float(self.min_area),
+                          "columns": list(self.columns)},
                 "ragged": self._ragged().limits(), "follows": self.like}
 
     def batch(self, arrays: Any, convert: Callable[[Any], Any], names: "Names") -> Any:
