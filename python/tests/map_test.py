@@ -508,5 +508,74 @@ def _target(path):
         return ""
 
 
+class RaggedTest(unittest.TestCase):
+    """Fields of varying length, with and without padding, and text."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        with tarfile.open(self.folder / "all.tar", "w") as archive:
+            for i in range(COUNT):
+                tokens = io.BytesIO()
+                numpy.save(tokens, numpy.arange(i % 5, dtype="int64") + i)
+                for name, content in (("npy", tokens.getvalue()), ("txt", ("é" * i).encode())):
+                    member = tarfile.TarInfo(f"{i:03}.{name}")
+                    member.size = len(content)
+                    archive.addfile(member, io.BytesIO(content))
+
+    def data(self, tokens, function):
+        return millrace.Files([self.folder / "all.tar"], fields={"npy": tokens, "txt": "str"}, map=function)
+
+    def test_the_function_gets_the_items_of_its_sample(self):
+        for tokens in (millrace.Ragged(), millrace.Ragged(form="list"), millrace.Ragged(pad=-1),
+                       millrace.Ragged(pad=-1, max_length=7)):
+            for workers in WORKERS:
+                with self.subTest(tokens=tokens, **workers):
+                    data = self.data(tokens, sum_and_text)
+                    got = [(int(number), text) for numbers, texts in
+                           millrace.DataLoader(data, batch_size=4, **workers)
+                           for number, text in zip(numbers, texts)]
+                    expected = [(sum(range(i, i + i % 5)), "é" * i) for i in range(COUNT)]
+                    self.assertEqual(got, expected)
+                    self.assertEqual([data[i] for i in range(COUNT)], expected)
+
+    def test_a_batch_of_nothing_but_empty_fields(self):
+        subset = self.data(millrace.Ragged(), sum_and_text).subset([0])
+        for workers in WORKERS:
+            with self.subTest(**workers):
+                (numbers, texts), = millrace.DataLoader(subset, **workers)
+                self.assertEqual((numbers.tolist(), list(texts)), ([0], [""]))
+
+    def test_a_worker_that_replaces_another_gets_the_same_items(self):
+        for tokens in (millrace.Ragged(), millrace.Ragged(pad=-1)):
+            with self.subTest(tokens=tokens), tempfile.TemporaryDirectory() as mark:
+                data = self.data(tokens, RaggedKiller(os.path.join(mark, "died")))
+                loader = millrace.DataLoader(data, batch_size=4, num_workers=2, restart_workers=True)
+                got = [int(number) for numbers in loader for number in numbers]
+                self.assertEqual(got, [sum(range(i, i + i % 5)) for i in range(COUNT)])
+
+
+def sum_and_text(sample):
+    tokens, text = sample
+    return int(tokens.sum()), text
+
+
+class RaggedKiller:
+    """Ends the first process that comes to the sample of 13 letters, after it changed the items."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __call__(self, sample):
+        tokens, text = sample
+        total = int(tokens.sum())
+        tokens += 1000
+        if len(text) == 13 and not os.path.exists(self.mark):
+            with open(self.mark, "w"):
+                os.kill(os.getpid(), signal.SIGKILL)
+        return total
+
+
 if __name__ == "__main__":
     unittest.main()

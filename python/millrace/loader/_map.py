@@ -20,6 +20,7 @@ from millrace.loader._job import Content, Job
 from millrace.loader._native import native
 from millrace.loader._python_loader import PythonBatch, PythonLoader, Task
 from millrace.loader._python_workers import WorkerOptions, kind_of, starter_of
+from millrace.loader._shapes import Text
 
 
 class Mapped:
@@ -38,13 +39,16 @@ class Mapped:
 
     def at(self, batch: tuple) -> "_Rows":
         """The samples of one batch, by row: of its arrays (with a file: of their places), and labels."""
-        arrays, labels = batch
+        fields, labels = batch
         if self._file is not None:
-            arrays = [self._view(*place) for place in arrays]
-        return _Rows(self._function, arrays, labels)
+            fields = [replace(field, values=self._view(*field.values)) if isinstance(field, _Ragged)
+                      else self._view(*field) for field in fields]
+        return _Rows(self._function, fields, labels)
 
     def _view(self, begin: int, size: int, offset: int, dtype: str, shape: tuple) -> Any:
         import numpy
+        if size == 0:
+            return numpy.empty(shape, numpy.uint8 if dtype == "bfloat16" else dtype)
         if begin not in self._buffers:
             self._buffers[begin] = numpy.frombuffer(
                 mmap.mmap(self._file.descriptor, size, offset=begin), numpy.uint8)
@@ -64,18 +68,51 @@ class Mapped:
 class _Rows:
     """What `dataset[i]` returns for the samples of a batch, by row."""
 
-    def __init__(self, function: Callable[[Any], Any], arrays: list, labels: Optional[list]) -> None:
+    def __init__(self, function: Callable[[Any], Any], fields: list, labels: Optional[list]) -> None:
         self._function = function
-        self._arrays = arrays
+        self._fields = fields
         self._labels = labels
 
     def __getitem__(self, row: int) -> Any:
-        values = [array.row(row) if isinstance(array, native.Array) else array[row, ...]
-                  for array in self._arrays]
+        values = [field.row(row) if isinstance(field, (native.Array, _Ragged)) else field[row, ...]
+                  for field in self._fields]
         if self._labels is not None:
             label = self._labels[row]
             values.append(None if label == -1 else label)
         return self._function(tuple(values) if len(values) > 1 else values[0])
+
+
+@dataclass(frozen=True)
+class _Ragged:
+    """A ragged field of a batch."""
+
+    name: str
+    values: Any  # all items; or padded rows; or where they are in the file
+    numbers: list  # where the items of each row begin; or how many each padded row has
+    shape: Any  # Ragged, Text or Boxes
+
+    @property
+    def is_padded(self) -> bool:
+        return getattr(self.shape, "pad", None) is not None
+
+    def row(self, row: int) -> Any:
+        values = self.values
+        if isinstance(self.shape, Text) and hasattr(values, "numpy"):
+            values = values.numpy()
+        items = (values[row, :self.numbers[row]] if self.is_padded else
+                 values[self.numbers[row]:self.numbers[row + 1]])
+        return self.shape.sample(items, lambda array: array, f"field {self.name!r}")
+
+    def overwrite(self, row: int, items: Any) -> None:
+        """REQUIRES: values are an Array of the C++ loader; as many items as the row has."""
+        if 0 in items.shape:
+            return
+        content, source = memoryview(self.values).cast("B"), memoryview(items).cast("B")
+        if self.is_padded:
+            begin = row * (len(content) // len(self.numbers))
+        else:
+            begin = self.numbers[row] * (len(content) // len(self.values))
+        content[begin:begin + len(source)] = source
 
 
 @dataclass(frozen=True)
@@ -240,9 +277,14 @@ class MapRun:
         batch = self.busy[index].batch
         fields = batch.fields()
         decoder, source = self.options.data._decoder, self.options.data._source
+        shapes = self.options.data._shapes
         for row, sample in enumerate(self.busy[index].samples):
             for name, array in decoder.decode(source, sample, self.epoch, self.options.seed).items():
-                fields[name].row(row).copy_from(array)
+                if isinstance(fields[name], tuple):
+                    values, numbers = fields[name]
+                    _Ragged(name, values, numbers.tolist(), shapes[name]).overwrite(row, array)
+                else:
+                    fields[name].row(row).copy_from(array)
 
     def finish_batch(self, index: int, content: Content) -> PythonBatch:
         task = self.busy.pop(index)
@@ -267,18 +309,21 @@ class MapRun:
         self._pending.append(index)
 
     def _input_of(self, batch: Any) -> tuple:
-        memory = self.options.memory
-        arrays = []
-        for name, array in batch.fields().items():
-            if memory is None:
-                arrays.append(self._convert(array))
-            elif isinstance(array, native.Array):
-                place = memory.find(array)
-                self.input_bytes = place[1]
-                arrays.append((*place, array.dtype, array.shape))
-            else:
-                raise TypeError(f"field {name!r} cannot be given to worker processes; use worker='thread'")
-        return arrays, batch.labels.tolist() if self.options.data.has_labels else None
+        data = self.options.data
+        fields = [_Ragged(name, self._shared(field[0]), field[1].tolist(), data._shapes[name])
+                  if isinstance(field, tuple) else self._shared(field)
+                  for name, field in batch.fields().items()]
+        return fields, batch.labels.tolist() if data.has_labels else None
+
+    def _shared(self, array: Any) -> Any:
+        """The array, or for worker processes where it is."""
+        if self.options.memory is None:
+            return self._convert(array)
+        if 0 in array.shape:
+            return 0, 0, 0, array.dtype, array.shape
+        place = self.options.memory.find(array)
+        self.input_bytes = max(self.input_bytes, place[1])
+        return (*place, array.dtype, array.shape)
 
 
 @dataclass
