@@ -435,6 +435,7 @@ std::unique_ptr<PyLoader> open_loader(const SourceHandle& source, const Decoder&
                   .disk_bytes = options["cache_disk_bytes"].cast<uint64_t>(),
                   .disk_directory = text("cache_directory")};
   wanted.shard = {.directory = text("shard_directory"), .shows_progress = true};
+  wanted.marks_waits = options["marks_waits"].cast<bool>();
   if (const py::object gpu = options["pins_for_gpu"]; !gpu.is_none()) {
     wanted.memory_hooks = take(pinned_memory(gpu.cast<int>()));
   }

@@ -64,8 +64,9 @@ void* SharedMemory::allocate(size_t size_bytes) {
                             static_cast<off_t>(*begin));
   // All pages at once, not one fault for each. This also finds out whether there is enough memory:
   // later, the kernel could only end the process.
-  const bool is_refused =
-      buffer != MAP_FAILED && madvise(buffer, size_bytes, kPopulateWrite) != 0 && errno != EINVAL;
+  const bool is_refused = buffer != MAP_FAILED &&
+                          madvise(buffer, size_bytes, kPopulateWrite) != 0 &&
+                          (errno == ENOMEM || errno == EFAULT);
   if (is_refused) munmap(buffer, size_bytes);
   if (buffer == MAP_FAILED || is_refused) {
     unused_.emplace(size_bytes, *begin);

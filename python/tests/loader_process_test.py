@@ -261,6 +261,15 @@ class ProcessTest(TracedTest):
                  and region.epoch == 0]
         self.assertEqual(waits[-3:], [0, 1, 2])  # those of the Python dataset
 
+    def test_a_trace_has_one_wait_for_each_batch_with_map(self):
+        recording = self.record("""
+            import millrace
+            data = millrace.RawFolder("raw", shape=(4,), dtype="int32", map=len)
+            for batch in millrace.DataLoader(data, batch_size=20, num_workers=1): pass
+        """)
+        waits = [region.step for region in recording.regions if region.name == "batch_wait"]
+        self.assertEqual(waits, [0, 1, 2])
+
 
 if __name__ == "__main__":
     unittest.main()

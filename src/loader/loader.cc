@@ -192,6 +192,7 @@ pipeline::Options ThreadedLoader::pipeline_options() const {
           .memory_bytes = options_.memory_bytes,
           .read_deadline = options_.read_deadline,
           .is_interrupted = options_.is_interrupted,
+          .marks_waits = options_.marks_waits,
           .on_ready = options_.on_ready};
 }
 

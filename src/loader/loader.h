@@ -103,6 +103,8 @@ struct LoaderOptions {
   pipeline::MemoryHooks memory_hooks;  // for batches, such as pinned memory; empty: ordinary memory
   // A waiting next() calls this a few times per second; true makes it return kCancelled.
   std::function<bool()> is_interrupted;
+  // False: next() is no region of a trace, because the consumer marks its own waits.
+  bool marks_waits = true;
   // Called by a thread of the loader when the batch that next() returns becomes ready, for a
   // consumer that waits for other things too. It may outlive the loader.
   std::function<void()> on_ready;

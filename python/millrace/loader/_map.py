@@ -139,7 +139,8 @@ def open_mapped(data: Any, job: Job, workers: WorkerOptions, pins: bool, **optio
     if job.kind == "numpy" and any(dtype == "bfloat16" for _, dtype, _ in data.fields):
         raise ValueError("numpy has no bfloat16; use output='torch', or another dtype")
     memory = native.SharedMemory() if is_process else None
-    options.update(thread_count=0, prefetch_batches=0, pins_for_gpu=None, shared_memory=memory)
+    options.update(thread_count=0, prefetch_batches=0, pins_for_gpu=None, shared_memory=memory,
+                   marks_waits=False)
     source = native.Loader(data._source, data._decoder, **options)
     file = None
     if memory is not None:

@@ -194,7 +194,7 @@ class DataLoader:
         if data._map is None:
             _refuse_collate(self.dataset, collate_fn)
             return native.Loader(data._source, data._decoder, **options, pins_for_gpu=gpu,
-                                 shared_memory=None)
+                                 shared_memory=None, marks_waits=True)
         if self._is_dict:
             raise ValueError("output='dict' is for batches that C++ makes; with map=, a batch is made of what "
                              "the function returns. Return a dict from it")

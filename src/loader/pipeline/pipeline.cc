@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -134,16 +135,19 @@ void Pipeline::cancel() { core_->queue.cancel(); }
 
 Result<std::shared_ptr<BatchWork>> Pipeline::next() {
   // Marked even if there is no wait, so that a trace shows a wait of zero instead of nothing.
-  Region region(wait_region);
+  std::optional<Region> region;
+  if (core_->options.marks_waits) region.emplace(wait_region);
   auto taken = core_->queue.take_front(std::chrono::nanoseconds(0));
   std::shared_ptr<BatchWork> work = std::move(taken.work);
   if (taken.front == WorkQueue::Front::kCancelled) return fail(Errc::kCancelled, "cancelled");
   if (!work) {
     ASSIGN_OR_RETURN(work, wait());
   }
-  const ScheduledBatch& batch = work->scheduled();
-  region.epoch(static_cast<uint32_t>(data::number_of(batch.epoch))).step(batch.index);
-  region.end();
+  if (region) {
+    const ScheduledBatch& batch = work->scheduled();
+    region->epoch(static_cast<uint32_t>(data::number_of(batch.epoch))).step(batch.index);
+    region->end();
+  }
   if (is_tuned(core_->options.tuner)) tune(work->row_count());
   return work;
 }

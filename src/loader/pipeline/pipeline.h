@@ -33,6 +33,7 @@ struct Options {
   std::chrono::nanoseconds read_deadline{};
   std::chrono::nanoseconds ending_patience = std::chrono::seconds(2);
   std::function<bool()> is_interrupted;  // a waiting next() calls it a few times per second
+  bool marks_waits = true;               // next() is a region of a trace
   std::function<void()> on_ready;  // called by a thread when the batch that next() returns is ready
 };
 
