@@ -1,6 +1,7 @@
 #include "data/fingerprint.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -44,6 +45,12 @@ uint32_t fingerprint(const SampleSource& source) {
     sum = crc32c(std::as_bytes(std::span(rest)), add_number(rest.size(), sum));
     sum = add_number(static_cast<uint64_t>(source.label(SampleId{i}).value_or(-1)), sum);
   }
+  return sum;
+}
+
+uint32_t fingerprint(std::span<const uint64_t> numbers, uint32_t before) {
+  uint32_t sum = add_number(numbers.size(), before);
+  for (const uint64_t number : numbers) sum = add_number(number, sum);
   return sum;
 }
 

@@ -7,11 +7,15 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "data/source.h"
 
 namespace millrace::data {
 
 uint32_t fingerprint(const SampleSource& source);
+
+// Of numbers, such as weights or indexes; after those that gave `before`.
+uint32_t fingerprint(std::span<const uint64_t> numbers, uint32_t before = 0);
 
 }  // namespace millrace::data
