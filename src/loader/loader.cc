@@ -61,6 +61,10 @@ order::Options order_options(const LoaderOptions& options) {
   order::Options order{.shuffle = options.shuffle,
                        .sample_count = options.source->sample_count(),
                        .seed = options.seed};
+  if (!order::is_permutation(options.shuffle)) {
+    order.position_count = options.position_count;
+    order.drawing = options.drawing;
+  }
   if (has_shards(options.shuffle)) {
     order.shard_count = options.shard_count > 0 ? options.shard_count : options.world.size;
   }
@@ -75,10 +79,10 @@ order::Options order_options(const LoaderOptions& options) {
   return order;
 }
 
-Result<pipeline::BatchLayout> make_layout(const LoaderOptions& options) {
-  const uint64_t sample_count = std::max<uint64_t>(options.source->sample_count(), 1);
+Result<pipeline::BatchLayout> make_layout(const LoaderOptions& options, uint64_t position_count) {
+  const uint64_t most = std::max<uint64_t>(position_count, 1);
   const uint64_t rows =
-      options.tail == Tail::kPad ? options.batch_size : std::min(options.batch_size, sample_count);
+      options.tail == Tail::kPad ? options.batch_size : std::min(options.batch_size, most);
   ASSIGN_OR_RETURN(pipeline::BatchLayout layout,
                    pipeline::BatchLayout::make(options.decoder->fields(), rows));
   if (layout.size_bytes > options.memory_bytes) {
@@ -227,6 +231,11 @@ Status ThreadedLoader::open_pipeline() {
 }
 
 Status ThreadedLoader::begin(data::Epoch epoch, uint64_t done) {
+  if (!order_->knows(epoch)) {
+    return fail(Errc::kInvalidArgument,
+                "the list of epoch {} was not given; put it into the lists before the epoch starts",
+                data::number_of(epoch));
+  }
   if (!pipeline_) RETURN_IF_ERROR(open_pipeline());
   const order::ShareOptions share = share_options(done);
   const bool goes_on = source()->can_read_ahead();
@@ -321,9 +330,8 @@ uint32_t ThreadedLoader::dataset() const {
 }
 
 LoaderState ThreadedLoader::state() const {
-  LoaderState state{
-      .order = order_->options(), .dataset = dataset(), .epoch = epoch_, .done = done_};
-  state.order.group_begins.clear();
+  LoaderState state = LoaderState::of(*order_, epoch_, done_);
+  state.dataset = dataset();
   return state;
 }
 
@@ -340,7 +348,9 @@ Status ThreadedLoader::check_shards(const LoaderState& state) const {
 
 Status ThreadedLoader::restore(const LoaderState& state) {
   RETURN_IF_ERROR(check_process());
-  RETURN_IF_ERROR(check_continues(state, this->state()));
+  LoaderState own = this->state();
+  own.drawn_from = order_->drawn_from(state.epoch);
+  RETURN_IF_ERROR(check_continues(state, own));
   RETURN_IF_ERROR(check_shards(state));
   if (state.order.shard_count != order_->options().shard_count) {
     // A world of another size saved it. Keep its number of shards, because the order must not
@@ -377,9 +387,9 @@ Result<std::unique_ptr<Loader>> Loader::open(LoaderOptions options) {
   RETURN_IF_ERROR(check(options));
   if (!options.shard.directory.empty()) return open_shard_loader(std::move(options));
   RETURN_IF_ERROR(check_tiers(options));
-  ASSIGN_OR_RETURN(pipeline::BatchLayout layout, make_layout(options));
   ASSIGN_OR_RETURN(std::shared_ptr<const order::Order> order,
                    order::make_order(order_options(options)));
+  ASSIGN_OR_RETURN(pipeline::BatchLayout layout, make_layout(options, order->size()));
   return std::unique_ptr<Loader>(
       new ThreadedLoader(std::move(options), std::move(order), std::move(layout)));
 }

@@ -42,17 +42,21 @@ using order::World;
 // How far a job has come: a few numbers, the same on all ranks. It contains everything that
 // determines the order, so that a state of another dataset or seed is refused.
 struct LoaderState {
-  order::Options order;             // without group_begins, which come from the source
+  order::Options order;             // without group_begins and drawing, which may be large
   std::optional<uint32_t> dataset;  // data::fingerprint(); nullopt: unknown, not compared
   data::Epoch epoch{};
   uint64_t done = 0;  // positions of the epoch that all ranks together have consumed
+  // Order::drawn_from() of the epoch; nullopt: none, or unknown and not compared.
+  std::optional<uint32_t> drawn_from;
 
+  // The options of the order without what may be large, and its fingerprint.
+  static LoaderState of(const order::Order& order, data::Epoch epoch, uint64_t done);
   std::string text() const;  // one line of JSON, with a version
   static Result<LoaderState> parse(std::string_view text);
 };
 
 // Fails with the difference if a loader whose own state is `own` cannot continue from `state`. The
-// number of shards is not compared.
+// number of shards is not compared. `own` has the epoch of `state`.
 Status check_continues(const LoaderState& state, const LoaderState& own);
 
 // Where to keep samples that will be read again: docs/design/clairvoyant.md.
@@ -81,6 +85,11 @@ struct LoaderOptions {
   Shuffle shuffle = Shuffle::kGlobal;
   double fraction = 0.1;     // partial
   uint32_t shard_count = 0;  // local, partial; 0: one per rank
+  // weighted, mixture, listed: the positions of an epoch, and what to draw from. A list must be in
+  // drawing->lists before its epoch is started or restored; that of the next epoch may follow
+  // later, and is then prefetched too.
+  uint64_t position_count = 0;
+  std::shared_ptr<const order::Drawing> drawing;  // shared with the caller
   uint64_t seed = 0;
   World world;
   uint64_t batch_size = 1;

@@ -13,15 +13,23 @@ constexpr uint64_t kStateVersion = 2;
 // Means the same, except that partial shuffling had another order.
 constexpr uint64_t kStateVersionBefore = 1;
 
-Status read_dataset(Fields& fields, std::optional<uint32_t>& dataset) {
-  if (!fields.has("dataset")) return {};
+Status read_fingerprint(Fields& fields, std::string_view key,
+                        std::optional<uint32_t>& fingerprint) {
+  if (!fields.has(key)) return {};
   uint64_t number = 0;
-  RETURN_IF_ERROR(fields.read("dataset", number));
+  RETURN_IF_ERROR(fields.read(key, number));
   if (number > std::numeric_limits<uint32_t>::max()) {
-    return fields.complain("dataset", fmt::format("{} does not fit into 32 bits", number));
+    return fields.complain(key, fmt::format("{} does not fit into 32 bits", number));
   }
-  dataset = static_cast<uint32_t>(number);
+  fingerprint = static_cast<uint32_t>(number);
   return {};
+}
+
+// What only drawn orders have.
+Status read_drawing(Fields& fields, LoaderState& state) {
+  if (order::is_permutation(state.order.shuffle)) return {};
+  RETURN_IF_ERROR(fields.require("positions", state.order.position_count));
+  return read_fingerprint(fields, "drawn_from", state.drawn_from);
 }
 
 Result<LoaderState> state_in(Fields& fields) {
@@ -30,29 +38,45 @@ Result<LoaderState> state_in(Fields& fields) {
   uint64_t shard_count = 0;
   uint64_t epoch = 0;
   RETURN_IF_ERROR(fields.require("shuffle", shuffle));
+  ASSIGN_OR_RETURN(state.order.shuffle, order::shuffle_from(shuffle).within("shuffle"));
   RETURN_IF_ERROR(fields.require("samples", state.order.sample_count));
-  RETURN_IF_ERROR(read_dataset(fields, state.dataset));
+  RETURN_IF_ERROR(read_drawing(fields, state));
+  RETURN_IF_ERROR(read_fingerprint(fields, "dataset", state.dataset));
   RETURN_IF_ERROR(fields.require("seed", state.order.seed));
   RETURN_IF_ERROR(fields.require("shards", shard_count));
   RETURN_IF_ERROR(fields.require("fraction", state.order.fraction));
   RETURN_IF_ERROR(fields.require("epoch", epoch));
   RETURN_IF_ERROR(fields.require("done", state.done));
   RETURN_IF_ERROR(fields.finish());
-  ASSIGN_OR_RETURN(state.order.shuffle, order::shuffle_from(shuffle).within("shuffle"));
   if (shard_count > std::numeric_limits<uint32_t>::max()) {
     return fields.complain("shards", fmt::format("{} is too many", shard_count));
   }
   state.order.shard_count = static_cast<uint32_t>(shard_count);
   state.epoch = data::Epoch{epoch};
   RETURN_IF_ERROR(order::check_order(state.order));
-  if (state.done > state.order.sample_count) {
-    return fields.complain("done", fmt::format("{} of {} samples is impossible", state.done,
-                                               state.order.sample_count));
+  const uint64_t position_count = order::position_count(state.order);
+  if (state.done > position_count) {
+    return fields.complain(
+        "done", fmt::format("{} of {} samples is impossible", state.done, position_count));
   }
   return state;
 }
 
 }  // namespace
+
+LoaderState LoaderState::of(const order::Order& order, data::Epoch epoch, uint64_t done) {
+  const order::Options& options = order.options();
+  // Not a copy of all options: weights of a million samples are megabytes.
+  return {.order = {.shuffle = options.shuffle,
+                    .sample_count = options.sample_count,
+                    .seed = options.seed,
+                    .shard_count = options.shard_count,
+                    .fraction = options.fraction,
+                    .position_count = options.position_count},
+          .epoch = epoch,
+          .done = done,
+          .drawn_from = order.drawn_from(epoch)};
+}
 
 std::string LoaderState::text() const {
   JsonWriter json;
@@ -60,6 +84,10 @@ std::string LoaderState::text() const {
   json.field("version", kStateVersion);
   json.field("shuffle", order::shuffle_name(order.shuffle));
   json.field("samples", order.sample_count);
+  if (!order::is_permutation(order.shuffle)) {
+    json.field("positions", order.position_count);
+    if (drawn_from) json.field("drawn_from", *drawn_from);
+  }
   if (dataset) json.field("dataset", *dataset);
   json.field("seed", order.seed);
   json.field("shards", order.shard_count);
@@ -122,13 +150,24 @@ Status check_continues(const LoaderState& state, const LoaderState& own_state) {
     return differs("shuffle", order::shuffle_name(of_state.shuffle),
                    order::shuffle_name(own.shuffle));
   }
+  if (of_state.position_count != own.position_count) {
+    return differs("number of positions in an epoch", of_state.position_count, own.position_count);
+  }
+  if (state.drawn_from && own_state.drawn_from && state.drawn_from != own_state.drawn_from) {
+    return fail(Errc::kInvalidArgument,
+                "the state has another order: its {} differ from this loader's; open the loader "
+                "with those that the state was saved with",
+                of_state.shuffle == Shuffle::kWeighted  ? "weights"
+                : of_state.shuffle == Shuffle::kMixture ? "parts or proportions"
+                                                        : "indices of the epoch");
+  }
   if (of_state.seed != own.seed) return differs("seed", of_state.seed, own.seed);
   if (of_state.fraction != own.fraction) {
     return differs("fraction", of_state.fraction, own.fraction);
   }
-  if (state.done > own.sample_count) {
+  if (state.done > order::position_count(own)) {
     return fail(Errc::kInvalidArgument, "the state has consumed {} of {} samples", state.done,
-                own.sample_count);
+                order::position_count(own));
   }
   return {};
 }

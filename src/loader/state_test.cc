@@ -49,6 +49,34 @@ TEST(LoaderState, ContainsTheFingerprintOfTheDatasetIfKnown) {
               HasSubstr("4294967296 does not fit into 32 bits"));
 }
 
+TEST(LoaderState, OfADrawnOrderHasItsPositionsAndFingerprint) {
+  LoaderState state{.order = {.shuffle = Shuffle::kWeighted,
+                              .sample_count = 100,
+                              .seed = 7,
+                              .position_count = 250},
+                    .epoch = data::Epoch{17},
+                    .done = 200,
+                    .drawn_from = 12345};
+  EXPECT_EQ(state.text(),
+            R"({"version": 2, "shuffle": "weighted", "samples": 100, "positions": 250, )"
+            R"("drawn_from": 12345, "seed": 7, "shards": 1, "fraction": 0, "epoch": 17, )"
+            R"("done": 200})");
+  const auto read = LoaderState::parse(state.text());
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_EQ(read->text(), state.text());
+  EXPECT_EQ(read->order.position_count, 250u);
+  EXPECT_EQ(read->drawn_from, 12345u);
+  state.done = 251;
+  EXPECT_THAT(refused(state.text()), HasSubstr("251 of 250 samples"));
+  state.done = 0;
+  state.drawn_from.reset();
+  EXPECT_EQ(refused(state.text()), "");
+  std::string text = state.text();
+  text.replace(text.find("weighted"), 8, "global");
+  EXPECT_THAT(refused(text), HasSubstr("positions"));
+  EXPECT_THAT(refused(changed("\"partial\"", "\"mixture\"")), HasSubstr("positions"));
+}
+
 TEST(LoaderState, SurvivesARoundTrip) {
   const auto state = LoaderState::parse(some_state().text());
   ASSERT_TRUE(state.ok()) << state.error().message();

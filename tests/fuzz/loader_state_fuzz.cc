@@ -16,8 +16,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const auto again = LoaderState::parse(state->text());
   if (!again.ok() || again->text() != state->text()) std::abort();
-  if (state->done > state->order.sample_count) std::abort();
-  if (state->order.shuffle == loader::Shuffle::kFile) return 0;  // needs the files too
+  if (state->done > loader::order::position_count(state->order)) std::abort();
+  if (state->order.shuffle == loader::Shuffle::kFile) return 0;        // needs the files too
+  if (!loader::order::is_permutation(state->order.shuffle)) return 0;  // needs what to draw from
   const auto order = loader::order::make_order(state->order);
   if (!order.ok()) std::abort();
   // A walk through as many epochs as the number allows would never end.

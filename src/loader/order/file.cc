@@ -2,13 +2,12 @@
 // file stay in file order.
 //
 // Files differ in length, so the begin of a file in an epoch depends on all files before it. That
-// takes a table of 16 bytes per file, built on the first use of an epoch. Two tables are kept,
-// because a job that prefetches is in two epochs at once; a third replaces the least recently used.
+// takes a table of 16 bytes per file, built on the first use of an epoch.
 #include <algorithm>
-#include <array>
-#include <mutex>
+#include <vector>
 
 #include "base/permutation.h"
+#include "loader/order/kept_epochs.h"
 #include "loader/order/kinds.h"
 #include "loader/order/order_key.h"
 
@@ -17,7 +16,6 @@ namespace {
 
 // The files of one epoch.
 struct FileTable {
-  data::Epoch epoch{};
   KeyedPermutation files;        // place of a file in the epoch -> file
   std::vector<uint64_t> begins;  // position of the first sample of the file at a place, and the end
 };
@@ -61,9 +59,6 @@ class FileOrder : public Order {
   }
 
  private:
-  // Shared with callers that still use a table when it is replaced.
-  using Shared = std::shared_ptr<const FileTable>;
-
   // The last place that begins at or before the position. This skips empty files.
   static size_t place_of(const FileTable& table, uint64_t position) {
     const auto after = std::ranges::upper_bound(table.begins, position);
@@ -75,18 +70,12 @@ class FileOrder : public Order {
     return data::SampleId{options_.group_begins[file] + (position - table.begins[place])};
   }
 
-  Shared table_of(data::Epoch epoch) const {
-    const std::lock_guard lock(mutex_);
-    if (tables_[1] && tables_[1]->epoch == epoch) std::swap(tables_[0], tables_[1]);
-    if (tables_[0] && tables_[0]->epoch == epoch) return tables_[0];
-    tables_[1] = std::move(tables_[0]);
-    tables_[0] = std::make_shared<FileTable>(make_table(epoch));
-    return tables_[0];
+  std::shared_ptr<const FileTable> table_of(data::Epoch epoch) const {
+    return tables_.find(epoch, [&] { return make_table(epoch); });
   }
 
   FileTable make_table(data::Epoch epoch) const {
-    FileTable table{.epoch = epoch,
-                    .files = files_.with_key(order_key(
+    FileTable table{.files = files_.with_key(order_key(
                         {.seed = options_.seed, .epoch = epoch, .purpose = Purpose::kFile})),
                     .begins = {0}};
     table.begins.reserve(files_.size() + 1);
@@ -100,8 +89,7 @@ class FileOrder : public Order {
 
   Options options_;
   KeyedPermutation files_;  // without a key yet
-  mutable std::mutex mutex_;
-  mutable std::array<Shared, 2> tables_;  // most recently used first
+  KeptEpochs<FileTable> tables_{2};
 };
 
 }  // namespace

@@ -19,12 +19,18 @@ struct ShuffleEntry {
   std::unique_ptr<Order> (*make)(const Options&);
 };
 
+// An OrderName has room for that many positions.
+constexpr uint64_t kDrawnCountMax = uint64_t{1} << 56;
+
 constexpr ShuffleEntry kShuffles[] = {
     {"off", Shuffle::kOff, &make_off_order},
     {"global", Shuffle::kGlobal, &make_global_order},
     {"local", Shuffle::kLocal, &make_local_order},
     {"partial", Shuffle::kPartial, &make_partial_order},
     {"file", Shuffle::kFile, &make_file_order},
+    {"weighted", Shuffle::kWeighted, &make_weighted_order},
+    {"mixture", Shuffle::kMixture, &make_mixture_order},
+    {"listed", Shuffle::kListed, &make_listed_order},
 };
 
 const ShuffleEntry* entry_of(Shuffle shuffle) {
@@ -74,6 +80,12 @@ Status check_order(const Options& options) {
     return fail(Errc::kInvalidArgument, "there are {} samples; an order can have at most {}",
                 options.sample_count, KeyedPermutation::kSizeMax);
   }
+  if (!is_permutation(options.shuffle) &&
+      std::max(options.sample_count, options.position_count) > kDrawnCountMax) {
+    return fail(Errc::kInvalidArgument,
+                "an order of {} positions and {} samples is too long; it can have at most {}",
+                options.position_count, options.sample_count, kDrawnCountMax);
+  }
   if (options.shard_count == 0) {
     return fail(Errc::kInvalidArgument,
                 "the samples cannot be divided among 0 shards; set shard_count to the number of "
@@ -94,7 +106,22 @@ Status check_order(const Options& options) {
 Result<std::unique_ptr<Order>> make_order(const Options& options) {
   RETURN_IF_ERROR(check_order(options));
   if (options.shuffle == Shuffle::kFile) RETURN_IF_ERROR(check_groups(options));
+  RETURN_IF_ERROR(check_drawing(options));
   return entry_of(options.shuffle)->make(options);
+}
+
+std::optional<uint64_t> Order::first_at(data::Epoch epoch, data::SampleId sample,
+                                        uint64_t begin) const {
+  const uint64_t position = position_of(epoch, sample);
+  if (position < begin) return std::nullopt;
+  return position;
+}
+
+std::optional<uint64_t> Order::last_before(data::Epoch epoch, data::SampleId sample,
+                                           uint64_t end) const {
+  const uint64_t position = position_of(epoch, sample);
+  if (position >= end) return std::nullopt;
+  return position;
 }
 
 void Order::fill(data::Epoch epoch, uint64_t first, uint64_t stride,

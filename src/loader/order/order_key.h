@@ -25,6 +25,10 @@ enum class Purpose : uint8_t {
   kSwapped = 7,        // `which` is the pair of slots, and the epoch is the deal
   kFirstDealt = 8,     // which pair of slots is dealt first
   kDealingFactor = 9,  // `which` is the number of the factor (shard_dealer.h)
+  kWeighted = 10,      // `which` is the position, or without replacement the sample
+  kMixtureSlots = 11,
+  kMixturePart = 12,  // `which` is the part, and the epoch is the round
+  kDecoding = 13,     // `which` is the position
 };
 
 struct OrderName {

@@ -54,12 +54,13 @@ TEST(Order, NeverChanges) {
 
 TEST(Order, ParsesTheNamesOfShuffles) {
   for (const Shuffle shuffle :
-       {Shuffle::kOff, Shuffle::kGlobal, Shuffle::kLocal, Shuffle::kPartial, Shuffle::kFile}) {
+       {Shuffle::kOff, Shuffle::kGlobal, Shuffle::kLocal, Shuffle::kPartial, Shuffle::kFile,
+        Shuffle::kWeighted, Shuffle::kMixture, Shuffle::kListed}) {
     EXPECT_EQ(*shuffle_from(shuffle_name(shuffle)), shuffle);
   }
   EXPECT_EQ(shuffle_from("globl").error().message(),
             "unknown shuffle 'globl'; did you mean 'global'?; choose one of off, global, local, "
-            "partial, file");
+            "partial, file, weighted, mixture, listed");
 }
 
 TEST(Order, RefusesInvalidOptions) {
@@ -71,6 +72,8 @@ TEST(Order, RefusesInvalidOptions) {
   EXPECT_THAT(refused({.fraction = std::numeric_limits<double>::quiet_NaN()}), HasSubstr("is nan"));
   EXPECT_THAT(refused({.sample_count = ~uint64_t{0}}), HasSubstr("an order can have at most"));
   EXPECT_THAT(refused({.shuffle = Shuffle{9}}), HasSubstr("unknown shuffle number 9"));
+  EXPECT_THAT(refused({.shuffle = Shuffle::kListed, .position_count = (uint64_t{1} << 56) + 1}),
+              HasSubstr("is too long"));
 }
 
 TEST(Order, RefusesGroupsThatDoNotCoverTheSamples) {

@@ -132,8 +132,9 @@ Status Lane::decode(const BatchWork& work, uint64_t row, ByteView bytes,
   for (size_t field = 0; field < field_count_; ++field) outputs_[field] = work.output(field, row);
   Region region(lane_regions::decode);
   lane_regions::place(region, work.scheduled());
-  const data::DecodeContext context{
-      .sample = sample, .epoch = work.scheduled().epoch, .seed = options_.seed};
+  const data::DecodeContext context{.sample = sample,
+                                    .epoch = work.scheduled().epoch,
+                                    .seed = work.scheduled().decoding_seed(options_.seed, row)};
   auto decoded = options_.decoder->decode(bytes, context, outputs_, scratch_.get());
   region.end();
   add(decode_ns_, (monotonic_now() - began).count());

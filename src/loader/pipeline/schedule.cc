@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "loader/order/order_key.h"
+
 namespace millrace::loader::pipeline {
 
 uint64_t batches_before(const order::ShareOptions& share, uint64_t done) {
@@ -51,6 +53,15 @@ std::optional<ScheduledBatch> BatchSchedule::next() {
                         .world_size = share_options_.world.size,
                         .order = order_,
                         .share = share_};
+}
+
+uint64_t ScheduledBatch::decoding_seed(uint64_t seed, uint64_t row) const {
+  if (order->is_permutation()) return seed;
+  return order::order_key({.seed = seed,
+                           .epoch = epoch,
+                           .purpose = order::Purpose::kDecoding,
+                           .which = share->position(plan, row)})
+      .low;
 }
 
 void ScheduledBatch::fill(std::span<data::SampleId> samples, std::span<uint8_t> is_real) const {

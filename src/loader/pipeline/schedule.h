@@ -27,6 +27,10 @@ struct ScheduledBatch {
   std::shared_ptr<const order::Order> order;  // shared with the loader
   std::shared_ptr<const order::Share> share;  // of its epoch; shared by all batches of the epoch
 
+  // The seed for decoding a row. Orders that draw a sample several times in an epoch have another
+  // one for each position, so that it is not augmented in the same way each time.
+  uint64_t decoding_seed(uint64_t seed, uint64_t row) const;
+
   // REQUIRES: each span has one element per row of the batch.
   void fill(std::span<data::SampleId> samples, std::span<uint8_t> is_real) const;
 };
@@ -58,7 +62,10 @@ class BatchSchedule {
  private:
   bool is_at_end() const { return next_ == share_->batch_count(); }  // of its epoch
   data::Epoch epoch_after() const { return data::Epoch{data::number_of(epoch_) + epoch_step_}; }
-  bool goes_on() const { return goes_on_ && data::number_of(epoch_after()) < epoch_count_; }
+  bool goes_on() const {
+    return goes_on_ && data::number_of(epoch_after()) < epoch_count_ &&
+           order_->knows(epoch_after());
+  }
   void begin_epoch(uint64_t done);
 
   std::shared_ptr<const order::Order> order_;  // shared with the loader

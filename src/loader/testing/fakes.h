@@ -140,6 +140,19 @@ class FakeSource final : public data::SampleSource {
   bool is_released_ = false;
 };
 
+// The only field is the seed that the sample is decoded with.
+class SeedDecoder final : public data::Decoder {
+ public:
+  std::vector<data::FieldSpec> fields() const override {
+    return {{"seed", data::ElementType::kI64, data::Shape()}};
+  }
+  Status decode(ByteView, const data::DecodeContext& context,
+                std::span<const MutableByteView> outputs, data::Scratch*) const override {
+    std::memcpy(outputs[0].data(), &context.seed, sizeof context.seed);
+    return {};
+  }
+};
+
 class FakeVerbatim final : public data::Decoder {
  public:
   explicit FakeVerbatim(size_t sample_bytes = 16) : sample_bytes_(sample_bytes) {}
