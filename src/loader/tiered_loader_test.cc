@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/random.h"
 #include "base/temporary_directory.h"
 #include "loader/loader.h"
 #include "loader/testing/fakes.h"
@@ -125,6 +126,96 @@ TEST(TieredLoader, ReadsTheSourceAsOftenAsThePlacementPredicts) {
       expect_reads(run, expected);
       EXPECT_LT(expected.source_reads, sample_count - 30);
     }
+  }
+}
+
+// Draws 300 of 200 samples per epoch; a tenth of them have most of the weight.
+Case drawn_case(Shuffle shuffle, uint64_t kept_count) {
+  Case run = case_of(200, kept_count);
+  run.options.shuffle = shuffle;
+  run.options.position_count = 300;
+  auto drawing = std::make_shared<order::Drawing>();
+  for (uint64_t i = 0; i < 200; ++i) drawing->weights.push_back(i % 10 == 0 ? 20 : 1);
+  drawing->mixture = {.proportions = {0.7, 0.3}, .part_begins = {0, 20, 200}};
+  drawing->lists = std::make_shared<order::EpochLists>(200, 300);
+  for (uint64_t epoch = 0; epoch < 4; ++epoch) {
+    Random random(epoch);
+    std::vector<int64_t> list;
+    for (uint64_t i = 0; i < 300; ++i) {
+      list.push_back(static_cast<int64_t>(random.below(random.below(200) + 1)));
+    }
+    EXPECT_TRUE(drawing->lists->put(Epoch{epoch}, list).ok());
+  }
+  run.options.drawing = std::move(drawing);
+  return run;
+}
+
+// The reads of the source by Belady's rule, if the next use of each read is known within the
+// horizon.
+uint64_t fewest_reads(const std::vector<std::vector<uint64_t>>& epochs, uint64_t kept_count,
+                      uint64_t horizon_epochs) {
+  std::vector<uint64_t> reads;
+  for (const auto& epoch : epochs) reads.insert(reads.end(), epoch.begin(), epoch.end());
+  tiers::HoldSet held(kept_count);
+  uint64_t source_reads = 0;
+  for (uint64_t at = 0; at < reads.size(); ++at) {
+    const uint64_t horizon = (at / epochs[0].size() + horizon_epochs + 1) * epochs[0].size();
+    const auto next =
+        std::find(reads.begin() + static_cast<ptrdiff_t>(at) + 1, reads.end(), reads[at]) -
+        reads.begin();
+    const bool is_used_again = static_cast<uint64_t>(next) < std::min(reads.size(), horizon);
+    const SampleId sample{reads[at]};
+    const auto use = static_cast<tiers::UseTime>(next);
+    if (!held.contains(sample)) {
+      ++source_reads;
+      std::vector<SampleId> gone;
+      if (is_used_again) held.admit({sample, 1, use}, gone);
+    } else if (is_used_again) {
+      held.touch(sample, use);
+    } else {
+      held.erase(sample);
+    }
+  }
+  return source_reads;
+}
+
+TEST(TieredLoader, KeepsWhatADrawnOrderNeedsSoonest) {
+  for (const Shuffle shuffle : {Shuffle::kWeighted, Shuffle::kMixture, Shuffle::kListed}) {
+    SCOPED_TRACE(order::shuffle_name(shuffle));
+    Case run = drawn_case(shuffle, 40);
+    run.options.epoch_count = 4;
+    const auto loader = must_open(run.options);
+    std::vector<std::vector<uint64_t>> epochs;
+    for (uint64_t epoch = 0; epoch < 4; ++epoch) {
+      epochs.push_back(whole_epoch(*loader, epoch));
+      EXPECT_EQ(epochs.back().size(), 300u);
+    }
+    const uint64_t fewest = fewest_reads(epochs, 40, shuffle == Shuffle::kListed ? 1 : 8);
+    EXPECT_LT(fewest, 4 * 300u * 3 / 4);
+    // A read near the end of an epoch may be attributed to the next one.
+    EXPECT_NEAR(static_cast<double>(run.source->read_count()), static_cast<double>(fewest), 12);
+  }
+}
+
+TEST(TieredLoader, ManyThreadsAndADiskServeADrawnOrder) {
+  for (const Shuffle shuffle : {Shuffle::kWeighted, Shuffle::kMixture, Shuffle::kListed}) {
+    SCOPED_TRACE(order::shuffle_name(shuffle));
+    const auto directory = TemporaryDirectory::create();
+    ASSERT_TRUE(directory.ok());
+    Case run = drawn_case(shuffle, 30);
+    run.options.world = {1, 2};
+    run.options.thread_count = 4;
+    run.options.prefetch_batches = 4;
+    run.options.epoch_count = 4;
+    run.options.tiers.disk_bytes = 300 * kEntryBytes;
+    run.options.tiers.disk_directory = directory->path();
+    const auto loader = must_open(run.options);
+    for (uint64_t epoch = 0; epoch < 4; ++epoch) {
+      EXPECT_EQ(whole_epoch(*loader, epoch).size(), 150u);
+    }
+    const auto tiers = *loader->stats().tiers;
+    EXPECT_GT(tiers.of(tiers::Tier::kMemory).samples, 100u);
+    EXPECT_LT(run.source->read_count(), 4 * 150u - 100);
   }
 }
 

@@ -9,7 +9,16 @@ using data::Epoch;
 using data::number_of;
 using data::SampleId;
 
-Placement::Placement(PlacementOptions options) : options_(std::move(options)) {
+namespace {
+
+// Of a sample in an epoch, that count for its home. A sample that is drawn more often is in use all
+// the time, wherever it is.
+constexpr int kReadsCounted = 64;
+
+}  // namespace
+
+Placement::Placement(PlacementOptions options)
+    : options_(std::move(options)), is_permutation_(options_.order->is_permutation()) {
   assert(options_.order && options_.order->size() > 0 && options_.horizon_epochs > 0);
 }
 
@@ -33,14 +42,40 @@ uint64_t Placement::reads_in(Epoch epoch) const {
   return last * share.batch_size + own.batch(last).row_count;
 }
 
-UseTime Placement::time_of(Epoch epoch, SampleId sample) const {
-  const uint64_t position = options_.order->position_of(epoch, sample);
+UseTime Placement::time_at(Epoch epoch, uint64_t position) const {
   return static_cast<UseTime>(number_of(epoch) * options_.order->size() + position);
 }
 
+UseTime Placement::time_of(Epoch epoch, SampleId sample) const {
+  return time_at(epoch, options_.order->position_of(epoch, sample));
+}
+
+std::optional<UseTime> Placement::time_near(Epoch epoch, SampleId sample, UseTime now) const {
+  if (is_permutation_) return time_of(epoch, sample);
+  const order::Order& order = *options_.order;
+  const auto begin = static_cast<uint64_t>(time_at(epoch, 0));
+  const uint64_t from = std::max(static_cast<uint64_t>(now), begin) - begin;
+  std::optional<uint64_t> after = order.first_at(epoch, sample, from);
+  while (after && reader_at(epoch, *after) != options_.world.rank) {
+    after = order.first_at(epoch, sample, *after + 1);
+  }
+  std::optional<uint64_t> before = order.last_before(epoch, sample, from);
+  while (before && reader_at(epoch, *before) != options_.world.rank) {
+    before = order.last_before(epoch, sample, *before);
+  }
+  if (!after && !before) after = order.first_at(epoch, sample, 0);  // padding, or a stray read
+  if (!after && !before) return std::nullopt;
+  const bool is_later = after && (!before || *after - from < from - *before);
+  return time_at(epoch, is_later ? *after : *before);
+}
+
 std::optional<uint32_t> Placement::reader_of(Epoch epoch, SampleId sample) const {
+  return reader_at(epoch, options_.order->position_of(epoch, sample));
+}
+
+std::optional<uint32_t> Placement::reader_at(Epoch epoch, uint64_t position) const {
   if (number_of(epoch) >= options_.epoch_limit) return std::nullopt;
-  const uint64_t position = options_.order->position_of(epoch, sample);
+  if (position >= options_.order->size()) return std::nullopt;  // the epoch lacks the sample
   const uint64_t done = epoch == options_.resumed_epoch ? options_.resumed_done : 0;
   if (position < done) return std::nullopt;  // read before the job resumed
   if (options_.tail == order::Tail::kDrop) {
@@ -54,15 +89,26 @@ std::optional<uint32_t> Placement::reader_of(Epoch epoch, SampleId sample) const
 Placement::Home Placement::find_home(uint64_t block, SampleId sample) const {
   // Not a map: there are only a few readers, and a search is fast.
   std::vector<Home> readers;
-  for (uint64_t i = 0; i < options_.horizon_epochs; ++i) {
-    const Epoch epoch{block * options_.horizon_epochs + i};
-    const auto reader = reader_of(epoch, sample);
-    if (!reader) continue;
+  const auto count = [&](Epoch epoch, uint64_t position) {
+    const auto reader = reader_at(epoch, position);
+    if (!reader) return;
     const auto known = std::ranges::find(readers, *reader, &Home::rank);
     if (known == readers.end()) {
-      readers.push_back({*reader, 1, time_of(epoch, sample)});
+      readers.push_back({*reader, 1, time_at(epoch, position)});
     } else {
       ++known->read_count;
+    }
+  };
+  for (uint64_t i = 0; i < options_.horizon_epochs; ++i) {
+    const Epoch epoch{block * options_.horizon_epochs + i};
+    if (is_permutation_) {
+      count(epoch, options_.order->position_of(epoch, sample));
+      continue;
+    }
+    auto position = options_.order->first_at(epoch, sample, 0);
+    for (int n = 0; position && n < kReadsCounted; ++n) {
+      count(epoch, *position);
+      position = options_.order->first_at(epoch, sample, *position + 1);
     }
   }
   if (readers.empty()) {
@@ -83,13 +129,46 @@ std::optional<uint32_t> Placement::keeper_after(Epoch epoch, SampleId sample,
   return reader_of(epoch, sample);
 }
 
-std::optional<uint32_t> Placement::keeper_for(Epoch epoch, SampleId sample) const {
+std::optional<uint32_t> Placement::keeper_for(Epoch epoch, SampleId sample, UseTime time) const {
+  if (!is_permutation_) {
+    const Home home = find_home(block_of(epoch), sample);
+    if (home.read_count == 0 || home.first >= time) return std::nullopt;
+    return home.rank;
+  }
   if (number_of(epoch) == 0) return std::nullopt;
   const Epoch before{number_of(epoch) - 1};
   return keeper_after(before, sample, find_home(block_of(before), sample));
 }
 
+// Like next_use(), for an order that is not a permutation.
+std::optional<UseTime> Placement::next_drawn_use(SampleId sample, UseTime after) const {
+  const order::Order& order = *options_.order;
+  const uint64_t now = static_cast<uint64_t>(after) / order.size();
+  std::optional<uint64_t> known_block;
+  Home home;  // of known_block
+  const auto keeps = [&](Epoch epoch, UseTime time) {
+    if (known_block != block_of(epoch)) {
+      known_block = block_of(epoch);
+      home = find_home(*known_block, sample);
+    }
+    return home.rank == options_.world.rank && home.read_count > 0 && home.first < time;
+  };
+  uint64_t begin = static_cast<uint64_t>(after) % order.size() + 1;  // in the first epoch
+  for (uint64_t number = now; number <= now + options_.horizon_epochs; ++number, begin = 0) {
+    const Epoch epoch{number};
+    for (auto position = order.first_at(epoch, sample, begin); position;
+         position = order.first_at(epoch, sample, *position + 1)) {
+      const auto reader = reader_at(epoch, *position);
+      if (!reader) continue;
+      const UseTime time = time_at(epoch, *position);
+      if (*reader == options_.world.rank || (options_.shares && keeps(epoch, time))) return time;
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<UseTime> Placement::next_use(SampleId sample, UseTime after) const {
+  if (!is_permutation_) return next_drawn_use(sample, after);
   const uint64_t now = static_cast<uint64_t>(after) / options_.order->size();
   std::optional<uint64_t> known_block;
   Home home;  // of known_block; cached because find_home() looks at all epochs of a block
@@ -116,7 +195,7 @@ std::vector<SampleId> Placement::held_by(uint32_t rank, Epoch epoch, size_t coun
     Home home;
   };
   std::vector<Candidate> candidates;
-  for (uint64_t i = 0; i < options_.order->size(); ++i) {
+  for (uint64_t i = 0; i < options_.order->sample_count(); ++i) {
     const Home home = find_home(block_of(epoch), SampleId{i});
     if (home.rank == rank && home.read_count > 0) candidates.push_back({SampleId{i}, home});
   }

@@ -87,14 +87,15 @@ TEST(Placement, ASampleIsKeptByItsHomeOrItsLastReader) {
   const Placement placement(options_of(3));
   for (uint64_t i = 0; i < kSamples; ++i) {
     const SampleId sample{i};
-    EXPECT_EQ(placement.keeper_for(Epoch{0}, sample), std::nullopt);
+    EXPECT_EQ(placement.keeper_for(Epoch{0}, sample, UseTime{}), std::nullopt);
     for (uint64_t block = 0; block < 2; ++block) {
       const uint32_t home = placement.home_of(Epoch{3 * block}, sample);
       bool has_read = false;
       for (uint64_t epoch = 3 * block; epoch < 3 * block + 3; ++epoch) {
         const uint32_t reader = *placement.reader_of(Epoch{epoch}, sample);
         has_read = has_read || reader == home;
-        EXPECT_EQ(placement.keeper_for(Epoch{epoch + 1}, sample), has_read ? home : reader);
+        EXPECT_EQ(placement.keeper_for(Epoch{epoch + 1}, sample, UseTime{}),
+                  has_read ? home : reader);
       }
     }
   }
@@ -142,10 +143,65 @@ TEST(Placement, TheNextUseIsTheFirstReadOfThisRankOrAPeer) {
       std::optional<UseTime> expected;
       for (uint64_t epoch = 2; epoch < 5 && !expected; ++epoch) {
         const bool is_own = placement.reader_of(Epoch{epoch}, sample) == 1u;
-        const bool is_asked = shares && placement.keeper_for(Epoch{epoch}, sample) == 1u;
+        const bool is_asked = shares && placement.keeper_for(Epoch{epoch}, sample, UseTime{}) == 1u;
         if (is_own || is_asked) expected = placement.time_of(Epoch{epoch}, sample);
       }
       ASSERT_EQ(placement.next_use(sample, now), expected) << "sample " << i;
+    }
+  }
+}
+
+// 103 samples, 150 positions; sample 0 is drawn about 30 times.
+PlacementOptions drawn_options(uint32_t rank) {
+  PlacementOptions options = options_of(rank);
+  auto drawing = std::make_shared<order::Drawing>();
+  for (uint64_t i = 0; i < kSamples; ++i) drawing->weights.push_back(i == 0 ? 25 : 1);
+  options.order = *order::make_order({.shuffle = order::Shuffle::kWeighted,
+                                      .sample_count = kSamples,
+                                      .seed = 5,
+                                      .position_count = 150,
+                                      .drawing = std::move(drawing)});
+  return options;
+}
+
+TEST(Placement, FindsTheReadNearestToNowInADrawnOrder) {
+  const Placement placement(drawn_options(2));
+  const order::Order& order = *placement.options().order;
+  for (uint64_t p = 2; p < 150; p += kRanks) {
+    const SampleId sample = order.at(Epoch{1}, p);
+    EXPECT_EQ(placement.time_near(Epoch{1}, sample, UseTime{150 + p}), UseTime{150 + p});
+  }
+  for (uint64_t i = 0; i < kSamples; ++i) {
+    const auto first = order.first_at(Epoch{3}, SampleId{i}, 0);
+    const auto found = placement.time_near(Epoch{3}, SampleId{i}, UseTime{3 * 150 + 70});
+    EXPECT_EQ(found.has_value(), first.has_value());
+    if (!found) continue;
+    const uint64_t position = static_cast<uint64_t>(*found) - 3 * 150;
+    EXPECT_EQ(order.at(Epoch{3}, position), SampleId{i});
+  }
+}
+
+TEST(Placement, TheNextUseInADrawnOrderIsTheFirstReadOfThisRankOrOfAPeerThatItKeepsItFor) {
+  for (const bool shares : {false, true}) {
+    PlacementOptions options = drawn_options(1);
+    options.shares = shares;
+    options.epoch_limit = 5;
+    const Placement placement(options);
+    const order::Order& order = *options.order;
+    for (const uint64_t after : {0, 40, 149, 150, 322}) {
+      for (uint64_t i = 0; i < kSamples; ++i) {
+        const SampleId sample{i};
+        std::optional<UseTime> expected;
+        const uint64_t end = std::min<uint64_t>(5, after / 150 + options.horizon_epochs + 1) * 150;
+        for (uint64_t time = after + 1; time < end && !expected; ++time) {
+          const Epoch epoch{time / 150};
+          if (order.at(epoch, time % 150) != sample) continue;
+          const bool is_own = time % 150 % kRanks == 1;
+          const bool is_asked = shares && placement.keeper_for(epoch, sample, UseTime{time}) == 1u;
+          if (is_own || is_asked) expected = UseTime{time};
+        }
+        ASSERT_EQ(placement.next_use(sample, UseTime{after}), expected) << i << " after " << after;
+      }
     }
   }
 }

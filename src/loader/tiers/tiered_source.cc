@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/units.h"
+#include "loader/order/occurrences.h"
 #include "loader/tiers/tiered_reads.h"
 
 namespace millrace::loader::tiers {
@@ -73,9 +74,18 @@ std::optional<MutableByteView> TieredSource::Target::place_for(size_t size_bytes
 }
 
 Result<std::unique_ptr<TieredSource>> TieredSource::open(Options options) {
-  if (options.order->size() != options.source->sample_count()) {
+  const order::Order& order = *options.order;
+  if (order.sample_count() != options.source->sample_count()) {
     return fail(Errc::kInvalidArgument, "the order has {} samples, but the source has {}",
-                options.order->size(), options.source->sample_count());
+                order.sample_count(), options.source->sample_count());
+  }
+  if (!order.is_permutation() &&
+      std::max(order.size(), order.sample_count()) > order::Occurrences::kCountMax) {
+    return fail(Errc::kUnsupported,
+                "tiers serve orders that draw at most {} of at most {} samples; this one draws {} "
+                "of {}",
+                order::Occurrences::kCountMax, order::Occurrences::kCountMax, order.size(),
+                order.sample_count());
   }
   if (options.world.size == 0 || options.world.rank >= options.world.size ||
       options.batch_size == 0) {
@@ -92,10 +102,11 @@ Result<std::unique_ptr<TieredSource>> TieredSource::open(Options options) {
   if (options.horizon_epochs == 0) {
     options.horizon_epochs = std::clamp<uint32_t>(2 * std::min(options.world.size, 64u), 8, 64);
   }
+  options.horizon_epochs = std::min(options.horizon_epochs, order.horizon_max());
   if (options.clock == nullptr) options.clock = &system_clock();
   std::unique_ptr<TieredSource> source(new TieredSource(std::move(options)));
   RETURN_IF_ERROR(source->open_tiers());
-  if (source->sample_count() > 0) source->start_epoch(Epoch{0}, 0);
+  source->start_epoch(Epoch{0}, 0);
   return source;
 }
 
@@ -128,13 +139,13 @@ Status TieredSource::open_tiers() {
 // ---- the position of reads ----
 
 void TieredSource::follow(std::shared_ptr<const order::Order> order) {
-  assert(order->size() == sample_count());
+  assert(order->size() == options_.order->size());
   const std::lock_guard lock(mutex_);
   options_.order = std::move(order);
 }
 
 void TieredSource::start_epoch(Epoch epoch, uint64_t done) const {
-  if (sample_count() == 0) return;
+  if (position_count() == 0) return;
   options_.source->start_epoch(epoch, done);
   const std::lock_guard lock(mutex_);
   auto placement = std::make_shared<const Placement>(
@@ -146,17 +157,17 @@ void TieredSource::start_epoch(Epoch epoch, uint64_t done) const {
                        .epoch_limit = options_.epoch_limit,
                        .shares = peers_ != nullptr,
                        .resumed_epoch = epoch,
-                       .resumed_done = std::min(done, sample_count())});
+                       .resumed_done = std::min(done, position_count())});
   placement_ = std::move(placement);
   epoch_ = epoch;
   reads_left_ = placement_->reads_in(epoch);
-  now_ = static_cast<UseTime>(data::number_of(epoch) * sample_count() +
-                              std::min(done, sample_count()));
+  now_ = static_cast<UseTime>(data::number_of(epoch) * position_count() +
+                              std::min(done, position_count()));
 }
 
 // How far apart reads in progress may be.
 uint64_t TieredSource::slack() const {
-  return std::min(kReadsAhead * options_.world.size, sample_count() / 4);
+  return std::min(kReadsAhead * options_.world.size, position_count() / 4);
 }
 
 // REQUIRES: the lock is held. Counting reads is not enough: several threads make those at the end
@@ -164,15 +175,17 @@ uint64_t TieredSource::slack() const {
 Epoch TieredSource::epoch_of_read(SampleId sample) const {
   const uint64_t now = static_cast<uint64_t>(now_);
   const uint64_t number = data::number_of(epoch_);
-  const uint64_t begin = number * sample_count();
+  const uint64_t begin = number * position_count();
   const auto distance = [&](uint64_t of_epoch) {
-    const auto time = static_cast<uint64_t>(placement_->time_of(Epoch{of_epoch}, sample));
+    const auto found = placement_->time_near(Epoch{of_epoch}, sample, now_);
+    if (!found) return ~uint64_t{0};
+    const auto time = static_cast<uint64_t>(*found);
     return time > now ? time - now : now - time;
   };
   std::optional<uint64_t> neighbour;  // considered only near its boundary
   if (now - begin <= slack()) {
     if (number > data::number_of(placement_->options().resumed_epoch)) neighbour = number - 1;
-  } else if (begin + sample_count() - now <= slack()) {
+  } else if (begin + position_count() - now <= slack()) {
     neighbour = number + 1;
   }
   if (!neighbour) return epoch_;
@@ -188,7 +201,7 @@ void TieredSource::move_towards(UseTime time) const {
   const uint64_t step = std::max<uint64_t>(options_.world.size, slack() / 4);
   const uint64_t near =
       std::clamp(static_cast<uint64_t>(time), now - std::min(now, step), now + step);
-  now_ = static_cast<UseTime>(std::max(near, data::number_of(epoch_) * sample_count()));
+  now_ = static_cast<UseTime>(std::max(near, data::number_of(epoch_) * position_count()));
 }
 
 TieredSource::Use TieredSource::begin_use(SampleId sample) const {
@@ -208,13 +221,14 @@ TieredSource::Use TieredSource::begin_use(SampleId sample) const {
     }
     if (use.epoch == epoch_ && reads_left_ > 0) --reads_left_;
     use.placement = placement_;
-    move_towards(placement_->time_of(use.epoch, sample));
+    use.time = placement_->time_near(use.epoch, sample, now_).value_or(now_);
+    move_towards(use.time);
     refreshes = reads_until_refresh_ == 0;
     reads_until_refresh_ = refreshes ? kRefreshEvery : reads_until_refresh_ - 1;
     passed = static_cast<UseTime>(static_cast<uint64_t>(now_) -
                                   std::min(static_cast<uint64_t>(now_), slack()));
   }
-  use.next = use.placement->next_use(sample, use.placement->time_of(use.epoch, sample));
+  use.next = use.placement->next_use(sample, use.time);
   if (refreshes) {
     const auto next_use = [&](SampleId held) { return use.placement->next_use(held, passed); };
     tiers_->memory.refresh(passed, next_use);
@@ -283,7 +297,7 @@ std::optional<ByteView> TieredSource::from_disk(const Use& use, Target& target) 
 Result<std::optional<ByteView>> TieredSource::from_peer(const Use& use, Target& target) const {
   constexpr std::optional<ByteView> kNothing;
   if (!peers_) return kNothing;
-  const auto keeper = use.placement->keeper_for(use.epoch, use.sample);
+  const auto keeper = use.placement->keeper_for(use.epoch, use.sample, use.time);
   if (!keeper || *keeper == options_.world.rank) return kNothing;
   if (!speeds_.prefers(Tier::kPeer, Tier::kSource)) return kNothing;
   const auto start = clock_now();
@@ -335,8 +349,7 @@ void TieredSource::keep(const Use& use, ByteView bytes, Tier from) const {
   if (disk == nullptr) return;
   for (KeptSample& kept : gone) {
     // It is still needed: memory dropped it for a sample that is used sooner.
-    const auto next =
-        use.placement->next_use(kept.sample, use.placement->time_of(use.epoch, use.sample));
+    const auto next = use.placement->next_use(kept.sample, use.time);
     if (next) disk->offer(kept.sample, std::move(kept.bytes), *next);
   }
   if (in_memory || !use.next) {

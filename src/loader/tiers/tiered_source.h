@@ -91,7 +91,7 @@ class TieredSource final : public data::SampleSource {
   void prepare(std::span<const data::SampleId> soon) const override;
   void start_epoch(data::Epoch epoch, uint64_t done) const override;
   bool can_read_ahead() const override { return options_.source->can_read_ahead(); }
-  // Uses this order from the next start_epoch() on. REQUIRES: the same number of samples
+  // Uses this order from the next start_epoch() on. REQUIRES: as many samples and positions
   void follow(std::shared_ptr<const order::Order> order);
   uint64_t group_count() const override { return options_.source->group_count(); }
   data::SampleId group_begin(uint64_t group) const override {
@@ -119,11 +119,13 @@ class TieredSource final : public data::SampleSource {
   struct Use {
     data::SampleId sample{};
     data::Epoch epoch{};
+    UseTime time{};                              // of this read
     std::shared_ptr<const Placement> placement;  // shared with concurrent reads
     std::optional<UseTime> next;
   };
 
   explicit TieredSource(Options options);
+  uint64_t position_count() const { return options_.order->size(); }  // of an epoch
   Status open_tiers();
   Use begin_use(data::SampleId sample) const;
   data::Epoch epoch_of_read(data::SampleId sample) const;

@@ -328,6 +328,43 @@ TEST(TieredSource, RanksServeEachOther) {
   EXPECT_LT(from_source, 4 * 120u - from_peers);
 }
 
+TEST(TieredSource, RanksServeEachOtherSamplesOfADrawnOrder) {
+  auto drawing = std::make_shared<order::Drawing>();
+  for (uint64_t i = 0; i < 120; ++i) drawing->weights.push_back(i % 6 == 0 ? 10 : 1);
+  const std::shared_ptr<const order::Order> order =
+      *order::make_order({.shuffle = order::Shuffle::kWeighted,
+                          .sample_count = 120,
+                          .seed = 9,
+                          .position_count = 300,
+                          .drawing = drawing});
+  std::atomic<uint64_t> from_peers = 0;
+  std::atomic<uint64_t> refusals = 0;
+  std::atomic<uint64_t> from_source = 0;
+  for_each_rank([&](uint32_t rank, comm::Comm& comm, std::shared_ptr<comm::Messages>& messages) {
+    const Options options{.source = std::make_shared<CountingSource>(120),
+                          .order = order,
+                          .world = {rank, kRanks},
+                          .horizon_epochs = 4,
+                          .memory_bytes = 10 << 20,
+                          .messages = messages,
+                          .tag = comm::MessageTag{7},
+                          .clock = &kNoTime};
+    const auto tiered = must_open(options);
+    for (uint64_t epoch = 0; epoch < 4; ++epoch) {
+      expect_ok(read_epoch(*tiered, options, Epoch{epoch}, 2));
+      expect_ok(comm.barrier());
+    }
+    from_peers += tiered->stats().of(Tier::kPeer).samples;
+    from_source += tiered->stats().of(Tier::kSource).samples;
+    refusals += tiered->stats().peer_refusals;
+    expect_ok(comm.barrier());
+  });
+  EXPECT_GT(from_peers, 50u);
+  // A rank refuses what it will read only later, because ranks do not wait for each other.
+  EXPECT_LT(refusals, from_peers);
+  EXPECT_LT(from_source, 330u);  // without peers, each rank reads each sample once
+}
+
 // Reads an epoch, ends rank 2 with `end`, and reads more epochs; returns their results by rank.
 template <typename End>
 std::vector<Status> outcomes_without_rank_2(uint64_t epochs, End end) {
