@@ -24,6 +24,7 @@ using loader::Loader;
 using loader::LoaderOptions;
 using loader::LoaderState;
 using loader::LoaderStats;
+using loader::order::Drawing;
 using loader::order::Order;
 using loader::order::Share;
 using loader::order::ShareOptions;
@@ -97,35 +98,48 @@ void bind_batch(py::module_& module) {
 // ---- Order and Share ----------------------------------------------------------------------------
 
 std::unique_ptr<Order> open_order(const std::string& shuffle, uint64_t sample_count, uint64_t seed,
-                                  uint32_t shard_count, double fraction) {
+                                  uint32_t shard_count, double fraction, uint64_t position_count,
+                                  std::shared_ptr<Drawing> drawing) {
   loader::order::Options options{.shuffle = take(loader::order::shuffle_from(shuffle)),
                                  .sample_count = sample_count,
                                  .seed = seed,
                                  .shard_count = shard_count,
-                                 .fraction = fraction};
+                                 .fraction = fraction,
+                                 .position_count = position_count,
+                                 .drawing = std::move(drawing)};
   return take(loader::order::make_order(options));
 }
 
-void check_position(const Order& order, uint64_t position) {
-  if (position >= order.size()) {
+void check_below(uint64_t number, uint64_t count, std::string_view what) {
+  if (number >= count) {
     throw py::index_error(
-        fmt::format("{} is past the end: the order has {} samples", position, order.size()));
+        fmt::format("{} is past the end: the order has {} {}", number, count, what));
+  }
+}
+
+// A listed order does not know an epoch whose list was not given.
+void check_known(const Order& order, uint64_t epoch) {
+  if (!order.knows(data::Epoch{epoch})) {
+    throw py::value_error(fmt::format("the list of epoch {} was not given", epoch));
   }
 }
 
 void bind_order(py::module_& module) {
   py::class_<Order>(module, "Order", "Which sample is at which position of an epoch.")
       .def(py::init(&open_order), py::kw_only(), py::arg("shuffle"), py::arg("sample_count"),
-           py::arg("seed") = 0, py::arg("shard_count") = 1, py::arg("fraction") = 0.0)
+           py::arg("seed") = 0, py::arg("shard_count") = 1, py::arg("fraction") = 0.0,
+           py::arg("position_count") = 0, py::arg("drawing") = nullptr)
       .def_property_readonly("size", &Order::size)
       .def("__len__", &Order::size)
       .def("at",
            [](const Order& order, uint64_t epoch, uint64_t position) {
-             check_position(order, position);
+             check_below(position, order.size(), "positions");
+             check_known(order, epoch);
              return data::index_of(order.at(data::Epoch{epoch}, position));
            })
       .def("position_of", [](const Order& order, uint64_t epoch, uint64_t sample) {
-        check_position(order, sample);
+        check_below(sample, order.sample_count(), "samples");
+        check_known(order, epoch);
         return order.position_of(data::Epoch{epoch}, data::SampleId{sample});
       });
 }
@@ -145,6 +159,7 @@ Share open_share(uint64_t sample_count, uint64_t done, uint32_t rank, uint32_t w
 // The samples of a batch, and which of them are real (not padding).
 py::tuple samples_of(const Share& share, const Order& order, uint64_t epoch, uint64_t index) {
   if (index >= share.batch_count()) throw py::index_error("the share has no such batch");
+  check_known(order, epoch);
   const loader::order::BatchPlan plan = share.batch(index);
   py::list samples;
   py::list is_real;
@@ -188,7 +203,9 @@ class PyLoader {
   // `talks`: it asks other ranks for samples, or exchanges them. Opening it is then collective. So
   // is closing it, in the sense that ranks are not asked any more afterwards.
   PyLoader(LoaderOptions options, bool talks)
-      : share_{.sample_count = options.source->sample_count(),
+      : share_{.sample_count = loader::order::is_permutation(options.shuffle)
+                                   ? options.source->sample_count()
+                                   : options.position_count,
                .world = options.world,
                .batch_size = options.batch_size,
                .tail = options.tail} {
@@ -264,6 +281,10 @@ class PyLoader {
     LoaderState state = current_state();
     state.epoch = data::Epoch{epoch};
     state.done = done;
+    run([&](Loader& loader) -> Status {
+      state.drawn_from = loader.order().drawn_from(state.epoch);
+      return {};
+    });
     return state.text();
   }
 
@@ -419,6 +440,8 @@ std::unique_ptr<PyLoader> open_loader(const SourceHandle& source, const Decoder&
       .shuffle = take(loader::order::shuffle_from(text("shuffle"))),
       .fraction = options["fraction"].cast<double>(),
       .shard_count = options["shard_count"].cast<uint32_t>(),
+      .position_count = options["position_count"].cast<uint64_t>(),
+      .drawing = options["drawing"].cast<std::shared_ptr<Drawing>>(),
       .seed = options["seed"].cast<uint64_t>(),
       .world = {.rank = options["rank"].cast<uint32_t>(),
                 .size = options["world_size"].cast<uint32_t>()},
@@ -550,10 +573,7 @@ void bind_loader(py::module_& module) {
       .def("skew_warning", &PyLoader::skew_warning, py::arg("source"), py::arg("rank"))
       .def("close", &PyLoader::close);
   module.def("state_text", [](const Order& order, uint64_t epoch, uint64_t done) {
-    loader::order::Options options = order.options();
-    options.group_begins.clear();
-    return LoaderState{.order = std::move(options), .epoch = data::Epoch{epoch}, .done = done}
-        .text();
+    return LoaderState::of(order, data::Epoch{epoch}, done).text();
   });
   module.def("check_state", [](const std::string& text) { take(LoaderState::parse(text)); });
 }

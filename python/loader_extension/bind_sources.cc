@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "data/concat_source.h"
 #include "data/decoded_sample.h"
 #include "data/subset_source.h"
 #include "format/array_decoder.h"
@@ -108,6 +109,14 @@ SourceHandle join_folders(const std::vector<std::pair<std::string, const SourceH
   for (const auto& [name, folder] : folders) parts.push_back({name, folder->source});
   const auto joined = take(format::JoinedSource::make(std::move(parts)));
   return {folders.front().second->files, joined, joined->format()};
+}
+
+// The samples of all, one source after the other. Class names and the format are the first one's.
+SourceHandle concat_sources(const std::vector<SourceHandle>& handles) {
+  std::vector<std::shared_ptr<const data::SampleSource>> parts;
+  for (const SourceHandle& handle : handles) parts.push_back(handle.source);
+  auto whole = take(data::ConcatSource::make(std::move(parts)));
+  return {handles[0].files, std::move(whole)};
 }
 
 py::bytes read_sample(const SourceHandle& source, uint64_t sample) {
@@ -220,6 +229,25 @@ py::list describe_fields(const Decoder& decoder) {
 }
 
 // ---- Decoder ------------------------------------------------------------------------------------
+
+Decoder concat_decoder(const std::vector<Decoder>& decoders, const std::vector<uint64_t>& counts) {
+  if (decoders.empty() || decoders.size() != counts.size()) {
+    throw py::value_error("give one decoder and one count for each dataset");
+  }
+  std::vector<std::shared_ptr<const data::Decoder>> parts;
+  for (const Decoder& each : decoders) parts.push_back(each.decoder);
+  return {take(data::ConcatDecoder::make(std::move(parts), counts))};
+}
+
+// For a subset of the samples. Only decoders of several datasets care which sample they decode.
+Decoder subset_decoder(const Decoder& decoder, const std::vector<uint64_t>& numbers) {
+  const auto* concat = dynamic_cast<const data::ConcatDecoder*>(decoder.decoder.get());
+  if (concat == nullptr) return decoder;
+  std::vector<SampleId> samples;
+  samples.reserve(numbers.size());
+  for (const uint64_t number : numbers) samples.push_back(SampleId{number});
+  return {concat->of_subset(std::move(samples))};
+}
 
 // The element, as in memory. Raises if the type cannot hold the value.
 std::array<std::byte, 8> padding_from(ElementType type, const py::object& value) {
@@ -441,6 +469,7 @@ Decoder fields_decoder(const SourceHandle& source, const std::vector<FieldReques
 void bind_decoder(py::module_& module) {
   py::class_<Decoder>(module, "Decoder", "Turns an encoded sample into arrays.")
       .def("fields", &describe_fields, "The name, type and shape of each field.")
+      .def("subset", &subset_decoder, "The decoder of Source.subset().")
       .def("decode", &decode_sample, py::arg("source"), py::arg("sample"), py::arg("epoch") = 0,
            py::arg("seed") = 0)
       .def("decode_bytes", &decode_bytes, py::arg("bytes"), py::arg("sample") = 0,
@@ -461,6 +490,8 @@ void bind_sources(py::module_& module) {
   module.def("array_decoder", &array_decoder, py::arg("name"), py::arg("dtype"), py::arg("shape"),
              py::arg("ragged") = py::none());
   module.def("image_decoder", &image_decoder);
+  module.def("concat_sources", &concat_sources, py::arg("sources"));
+  module.def("concat_decoder", &concat_decoder, py::arg("decoders"), py::arg("counts"));
   module.def("fields_decoder", &fields_decoder, py::arg("source"), py::arg("requests"));
   module.def("size_bytes", [](const std::string& dtype, const std::vector<uint64_t>& shape) {
     return data::FieldSpec{"", type_from(dtype), shape_from(shape)}.size_bytes();

@@ -64,6 +64,7 @@ py::dict describe_held(const loader::exchange::HeldStats& stats);
 Array make_array(data::ElementType type, std::vector<int64_t> shape);
 
 void bind_sources(py::module_& module);
+void bind_drawing(py::module_& module);
 void bind_loader(py::module_& module);
 void bind_exchange(py::module_& module);
 

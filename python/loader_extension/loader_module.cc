@@ -167,6 +167,7 @@ PYBIND11_MODULE(_loader, module) {
   module.doc() = "The C++ loader. Use it through the package millrace.loader.";
   bind_array(module);
   bind_sources(module);
+  bind_drawing(module);
   bind_loader(module);
   bind_exchange(module);
   module.def("parse_size", [](const std::string& text) { return take(parse_bytes(text)); });

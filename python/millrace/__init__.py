@@ -15,14 +15,16 @@ TYPE_CHECKING = False  # type checkers assume True; importing typing costs a mil
 if TYPE_CHECKING:
     from millrace import loader, pls, trace
     from millrace._version import __version__
-    from millrace.loader import (ArrayFolder, Boxes, Cache, DataLoader, Dataset, Files, Folders,
-                                 Image, ImageFolder, Local, Mask, PaddedBatch, Partial, Prefetch, Ragged,
-                                 RaggedBatch, RawFolder, SampleError, Stats, Subset, Text, World)
+    from millrace.loader import (ArrayFolder, Balanced, Boxes, Cache, Concat, DataLoader, Dataset, Files,
+                                 Folders, Image, ImageFolder, Listed, Local, Mask, Mixture, PaddedBatch,
+                                 Partial, Prefetch, Ragged, RaggedBatch, RawFolder, SampleError, Stats,
+                                 Subset, Text, Weighted, World)
 
 # A literal list: type checkers treat names that are missing here as private.
-__all__ = ["ArrayFolder", "Boxes", "Cache", "DataLoader", "Dataset", "Files", "Folders", "Image",
-           "ImageFolder", "Local", "Mask", "PaddedBatch", "Partial", "Prefetch", "Ragged", "RaggedBatch", "RawFolder",
-           "SampleError", "Stats", "Subset", "Text", "World", "__version__", "loader", "pls", "trace"]
+__all__ = ["ArrayFolder", "Balanced", "Boxes", "Cache", "Concat", "DataLoader", "Dataset", "Files",
+           "Folders", "Image", "ImageFolder", "Listed", "Local", "Mask", "Mixture", "PaddedBatch",
+           "Partial", "Prefetch", "Ragged", "RaggedBatch", "RawFolder", "SampleError", "Stats",
+           "Subset", "Text", "Weighted", "World", "__version__", "loader", "pls", "trace"]
 _MODULES = ("loader", "pls", "trace")
 
 

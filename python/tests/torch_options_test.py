@@ -7,8 +7,7 @@ import unittest
 
 import torch
 from torch.utils.data import (BatchSampler, DistributedSampler, IterableDataset, RandomSampler,
-                              SequentialSampler, Subset, SubsetRandomSampler, TensorDataset,
-                              WeightedRandomSampler)
+                              SequentialSampler, SubsetRandomSampler, TensorDataset)
 
 import millrace
 
@@ -100,14 +99,6 @@ class RefusedOptions(unittest.TestCase):
     def refuses(self, sentence: str, kind: type = ValueError, dataset=DATA, **options) -> None:
         with self.subTest(options), self.assertRaisesRegex(kind, sentence):
             millrace.DataLoader(dataset, **options)
-
-    def test_orders_unknown_in_advance_are_refused_with_an_alternative(self):
-        self.refuses(r"WeightedRandomSampler.*Subset\(dataset, list\(sampler\)\)",
-                     sampler=WeightedRandomSampler([1.0] * 20, 20))
-        self.refuses("without replacement", sampler=RandomSampler(DATA, replacement=True))
-        self.refuses("whole dataset", sampler=SequentialSampler(Subset(DATA, [1, 2])))
-        self.refuses("sampler=list", sampler=[3, 1, 2])
-        self.refuses("batch_sampler=list.*BatchSampler", batch_sampler=[[1, 2], [3]])
 
     def test_iterable_datasets_are_refused_even_with_a_length(self):
         class Stream(IterableDataset):

@@ -210,7 +210,7 @@ std::unique_ptr<Scratch> ConcatDecoder::make_scratch() const {
 }
 
 Status ConcatDecoder::decode(ByteView sample, const DecodeContext& context,
-                             std::span<const MutableByteView> outputs, Scratch* scratch) const {
+                             std::span<const Output> outputs, Scratch* scratch) const {
   const PartBegins::Place place =
       begins_.place_of(subset_ ? (*subset_)[index_of(context.sample)] : context.sample);
   DecodeContext of_part = context;

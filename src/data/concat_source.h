@@ -82,7 +82,7 @@ class ConcatDecoder final : public Decoder {
   bool is_verbatim() const override;
   std::unique_ptr<Scratch> make_scratch() const override;
   Status decode(ByteView sample, const DecodeContext& context,
-                std::span<const MutableByteView> outputs, Scratch* scratch) const override;
+                std::span<const Output> outputs, Scratch* scratch) const override;
 
  private:
   ConcatDecoder(std::vector<std::shared_ptr<const Decoder>> decoders,

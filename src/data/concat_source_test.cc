@@ -111,10 +111,10 @@ class Telling final : public Decoder {
  public:
   explicit Telling(uint64_t number, Shape shape = {3}) : number_(number), shape_(shape) {}
   std::vector<FieldSpec> fields() const override { return {{"told", ElementType::kI64, shape_}}; }
-  Status decode(ByteView, const DecodeContext& context, std::span<const MutableByteView> outputs,
+  Status decode(ByteView, const DecodeContext& context, std::span<const Output> outputs,
                 Scratch*) const override {
     const uint64_t told[] = {number_, index_of(context.sample), context.seed};
-    std::memcpy(outputs[0].data(), told, sizeof told);
+    std::memcpy(outputs[0].bytes().data(), told, sizeof told);
     return {};
   }
 
@@ -125,7 +125,7 @@ class Telling final : public Decoder {
 
 std::vector<uint64_t> told_by(const Decoder& decoder, uint64_t sample) {
   std::vector<uint64_t> told(3);
-  const MutableByteView out = std::as_writable_bytes(std::span(told));
+  const Output out = MutableByteView(std::as_writable_bytes(std::span(told)));
   const auto scratch = decoder.make_scratch();
   EXPECT_TRUE(
       decoder.decode({}, {.sample = SampleId{sample}, .seed = 5}, std::span(&out, 1), scratch.get())

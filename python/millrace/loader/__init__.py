@@ -6,8 +6,10 @@
 Works with PyTorch, with only NumPy, or with neither. See docs/guide/loader-python.md.
 """
 
+from millrace.loader._concat import Concat
 from millrace.loader._errors import SampleError
 from millrace.loader._options import Cache, Local, Partial, Prefetch
+from millrace.loader._orders import Balanced, Listed, Mixture, Weighted
 from millrace.loader._shapes import Boxes, Mask, PaddedBatch, Ragged, RaggedBatch, Text
 from millrace.loader._stats import Stats
 from millrace.loader._world import World
@@ -15,6 +17,7 @@ from millrace.loader.data_loader import DataLoader
 from millrace.loader.datasets import (ArrayFolder, Dataset, Files, Folders, Image, ImageFolder,
                                       RawFolder, Subset)
 
-__all__ = ["ArrayFolder", "Boxes", "Cache", "DataLoader", "Dataset", "Files", "Folders", "Image",
-           "ImageFolder", "Local", "Mask", "PaddedBatch", "Partial", "Prefetch", "Ragged", "RaggedBatch", "RawFolder",
-           "SampleError", "Stats", "Subset", "Text", "World"]
+__all__ = ["ArrayFolder", "Balanced", "Boxes", "Cache", "Concat", "DataLoader", "Dataset", "Files",
+           "Folders", "Image", "ImageFolder", "Listed", "Local", "Mask", "Mixture", "PaddedBatch",
+           "Partial", "Prefetch", "Ragged", "RaggedBatch", "RawFolder", "SampleError", "Stats",
+           "Subset", "Text", "Weighted", "World"]

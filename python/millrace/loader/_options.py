@@ -98,7 +98,7 @@ class Partial:
         _check_shard("Partial", self.shard)
 
 
-Shuffle = Union[bool, str, Local, Partial, None]
+Shuffle = Union[bool, str, Local, Partial, None]  # and those of _orders.py
 
 
 def shuffle_of(shuffle: Shuffle) -> tuple[str, Partial]:
@@ -111,13 +111,16 @@ def shuffle_of(shuffle: Shuffle) -> tuple[str, Partial]:
     if name not in SHUFFLES:
         raise ValueError(f"shuffle={shuffle!r}: expected False, True, "
                          + ", ".join(repr(known) for known in SHUFFLES)
-                         + ", millrace.Local(...) or millrace.Partial(...)")
+                         + ", millrace.Local(...), millrace.Partial(...), millrace.Weighted(...), "
+                         "millrace.Balanced(...), millrace.Mixture(...) or millrace.Listed(...)")
     return name, Partial()
 
 
-def check_type(name: str, value: Any, kind: type) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise TypeError(f"{name}={value!r}: expected {name}=millrace.{kind.__name__}(...)")
+def check_types(**given: Any) -> None:
+    kinds = {"world": World, "prefetch": Prefetch, "cache": Cache}
+    for name, value in given.items():
+        if value is not None and not isinstance(value, kinds[name]):
+            raise TypeError(f"{name}={value!r}: expected {name}=millrace.{kinds[name].__name__}(...)")
 
 
 def shards(world: World, shard: str) -> tuple:

@@ -50,6 +50,7 @@ class PythonOptions:
     tail: str
     timeout_seconds: float
     epoch_count: int  # of the whole job; 0: unknown
+    lists: Any  # those of a Listed order, or None
     # Starts the workers; None: next() makes the batch itself.
     start_workers: Optional[Callable[[], Any]]
     restarts_each_epoch: bool
@@ -119,7 +120,10 @@ class PythonLoader:
             order = self._options.reshard(given["shards"])  # may have been saved by another number of ranks
         own = json.loads(native.state_text(order, given["epoch"], given["done"]))
         for key, value in own.items():
-            if given[key] != value:
+            if key == "drawn_from" and given.get(key, value) != value:
+                raise ValueError("the state is from another job: its weights, its parts or its indices of "
+                                 "the epoch differ. Use those that it was saved with")
+            if given.get(key, value) != value:
                 raise ValueError(f"the state is from another job: its {key} is {given[key]}, here it "
                                  f"is {value}. Use the dataset, seed and shuffle it was saved "
                                  "with")
@@ -217,8 +221,9 @@ class Run:
 
     def following(self) -> Optional["Run"]:
         """The next epoch, if all batches of this one are begun and it is not the last."""
-        is_last = self.epoch + 1 == self.options.epoch_count
-        if is_last or self.taken < self.batch_count:
+        lists, epoch = self.options.lists, self.epoch + 1
+        is_known = epoch != self.options.epoch_count and (lists is None or lists.drawing.knows(epoch))
+        if not is_known or self.taken < self.batch_count:
             return None
         return Run(self.options, self.epoch + 1, 0)
 

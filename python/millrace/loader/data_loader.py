@@ -20,18 +20,18 @@ from typing import Any, Optional
 from millrace import _trace, trace
 from millrace.loader import _outputs, _shapes
 from millrace.loader._native import native
-from millrace.loader._options import (Cache, Prefetch, Shuffle, check_type, connect_ranks, deadline,
-                                      natural, positive, refuse_kept_samples, shards, shuffle_of,
-                                      size_of, tiers_of)
+from millrace.loader._options import (Cache, Prefetch, check_types, connect_ranks, deadline,
+                                      natural, positive, refuse_kept_samples, shards, size_of, tiers_of)
 from millrace.loader._job import Job
 from millrace.loader._map import open_mapped
+from millrace.loader._orders import AnyShuffle, chosen_order
 from millrace.loader._pinned import gpu_to_pin_for
 from millrace.loader._python_loader import PythonLoader, PythonOptions
 from millrace.loader._python_workers import WorkerOptions, starter_of
 from millrace.loader._ranks import close_at_exit
+from millrace.loader._samplers import Asked, without_samplers
 from millrace.loader._stats import Stats
-from millrace.loader._torch_options import (Asked, epoch_of, pace_of, refuse_iterable,
-                                            without_samplers)
+from millrace.loader._torch_options import pace_of, refuse_iterable
 from millrace.loader._world import World
 from millrace.loader.datasets import Dataset, read_by_native
 
@@ -45,7 +45,8 @@ class DataLoader:
     shuffle: False; True or "global": over the whole dataset; "local": each rank shuffles its own
         samples; "partial": local, and every epoch a fraction of each rank's samples moves to other
         ranks; "file": shuffles files, and keeps the order of the samples in them. millrace.Local(...)
-        and millrace.Partial(...) are "local" and "partial" with options.
+        and millrace.Partial(...) are "local" and "partial" with options. millrace.Weighted(...),
+        millrace.Balanced(...), millrace.Mixture(...) and millrace.Listed(...) draw samples.
     seed: together with the epoch, it determines everything that is random.
     drop_last, tail: what to do if the samples do not fill the last step of all ranks. "drop" skips
         them in this epoch; "pad" fills the batches with samples from the start of the epoch
@@ -82,9 +83,9 @@ class DataLoader:
     pin_memory: puts batches into pinned memory, so that copies to a GPU are asynchronous.
     timeout: raise a TimeoutError that names the sample if it is not ready after this many seconds;
         0: never.
-    sampler, batch_sampler, generator: for scripts that use those of torch. A SequentialSampler,
-        RandomSampler, SubsetRandomSampler, DistributedSampler, or a BatchSampler of one of them is
-        translated into the options above. The seed is the generator's initial_seed().
+    sampler, batch_sampler, generator: for scripts that use those of torch. torch's own samplers are
+        translated into the options above. The seed is the generator's initial_seed(). Other samplers
+        need set_epoch(), or must give the same indices every time; otherwise use millrace.Listed.
     pin_memory_device, in_order: ignored. Batches always come in order.
     """
 
@@ -95,7 +96,7 @@ class DataLoader:
     _began: Optional[float] = None
     _last = 0.0
 
-    def __init__(self, dataset: Any, batch_size: int = 1, shuffle: Shuffle = None, *,
+    def __init__(self, dataset: Any, batch_size: int = 1, shuffle: AnyShuffle = None, *,
                  seed: int = 0, tail: Optional[str] = None, epochs: Optional[int] = None,
                  world: Optional[World] = None, prefetch: Optional[Prefetch] = None,
                  cache: Optional[Cache] = None, skip_bad_samples: bool = False,
@@ -109,18 +110,16 @@ class DataLoader:
                  prefetch_factor: Optional[int] = None, persistent_workers: bool = False,
                  pin_memory_device: str = "", in_order: bool = True) -> None:
         refuse_iterable(dataset)
-        for name, value, kind in (("world", world, World), ("prefetch", prefetch, Prefetch),
-                                  ("cache", cache, Cache)):
-            check_type(name, value, kind)
+        check_types(world=world, prefetch=prefetch, cache=cache)
         prefetch = prefetch or Prefetch()
-        asked = without_samplers(Asked(dataset, batch_size, shuffle, seed, drop_last, world),
-                                 sampler, batch_sampler, generator)
+        asked, self._given_epochs = without_samplers(
+            Asked(dataset, batch_size, shuffle, seed, drop_last, world), sampler, batch_sampler, generator)
         self.dataset = dataset = asked.dataset
         self.sampler = sampler
-        self._sampler_epoch = epoch_of(sampler)
         self.batch_size = positive("batch_size", asked.batch_size)
         self.world = asked.world or World.find()
-        self.shuffle, partial = shuffle_of(asked.shuffle)
+        chosen = chosen_order(asked.shuffle, dataset, asked.seed)
+        self.shuffle, partial = chosen.drawn.shuffle, chosen.partial
         self.tail = tail or ("drop" if asked.drop_last else
                              "uneven" if self.world.size == 1 else "pad")
         self.batch: Any = None  # the last batch returned, with .samples, .is_real, .epoch, .index
@@ -129,13 +128,13 @@ class DataLoader:
         self._convert = _outputs.converter(self._kind)
         self._transform = transform
         shard_count, place = shards(self.world, partial.shard)
-        order = {"shuffle": self.shuffle, "seed": natural("seed", asked.seed),
-                 "fraction": float(partial.fraction), "shard_count": shard_count}
+        order = chosen.options(shard_count)
         common = {"rank": place, "world_size": self.world.size, "batch_size": self.batch_size,
                   "tail": self.tail, "skips_bad_samples": bool(skip_bad_samples),
                   "timeout_seconds": deadline(timeout),
                   **pace_of(num_workers, prefetch.batches, prefetch_factor)}
-        epoch_count = 0 if epochs is None else positive("epochs", epochs)
+        self._epoch_count = 0 if epochs is None else positive("epochs", epochs)
+        self._lists = chosen.drawn.lists
         gpu = gpu_to_pin_for(self._kind) if pin_memory else None
         self._holds_shard = partial.dir is not None
         self._loader: Any
@@ -154,7 +153,7 @@ class DataLoader:
             if talks:
                 connect_ranks(talks, self.world, place)
             self._loader = self._open_native(
-                self._data, collate_fn, workers, gpu, **order, **common, epoch_count=epoch_count,
+                self._data, collate_fn, workers, gpu, **order, **common, epoch_count=self._epoch_count,
                 memory_bytes=workers.memory_bytes, io_depth=prefetch.io_depth, **tiers_of(cache),
                 shard_directory=os.fsencode(partial.dir or ""))
             if talks:
@@ -163,8 +162,7 @@ class DataLoader:
         else:
             refuse_kept_samples(dataset, cache, partial)
             del common["thread_count"], common["prefetch_batches"]
-            self._loader = self._open_python(order, common, collate_fn, workers, gpu is not None,
-                                             epoch_count)
+            self._loader = self._open_python(order, common, collate_fn, workers, gpu is not None)
 
     def _warn_of_skew(self, place: int) -> None:
         # Only one rank warns: if one shard is sorted by class, all are.
@@ -202,14 +200,15 @@ class DataLoader:
         return open_mapped(data, job, workers, gpu is not None, **options)
 
     def _open_python(self, order: dict, common: dict, collate_fn: Optional[Callable[[list], Any]],
-                     workers: WorkerOptions, pins: bool, epoch_count: int) -> PythonLoader:
+                     workers: WorkerOptions, pins: bool) -> PythonLoader:
         made, reshard = _python_order(self.dataset, order, self.world)
         job = Job(self.dataset, len(self.dataset), collate_fn, self._kind,
                   common.pop("skips_bad_samples"))
         return PythonLoader(PythonOptions(
             job=job, order=made, seed=order["seed"], reshard=reshard,
             start_workers=starter_of(workers, job, order["seed"], pins),
-            restarts_each_epoch=not workers.is_persistent, epoch_count=epoch_count, **common))
+            restarts_each_epoch=not workers.is_persistent, epoch_count=self._epoch_count,
+            lists=self._lists, **common))
 
     def __iter__(self) -> "_Iterator":
         self._follow_sampler()
@@ -220,7 +219,9 @@ class DataLoader:
         if not self._is_resumed and not (before is not None and is_under_way and before.is_fresh):
             self._epoch = before.epoch + 1 if before is not None and is_under_way else self._epoch
             advice = self._advice_on_epoch()
+            self._know_list(self._epoch)
             self._loader.start_epoch(self._epoch)
+            self._know_next_list(self._epoch)
             self._is_epoch_given = True
             self._warn_of_restaging(advice)
         self._is_resumed = False
@@ -230,11 +231,20 @@ class DataLoader:
         return _Iterator(self, self._pass)
 
     def _follow_sampler(self) -> None:
-        # Scripts call set_epoch() of the DistributedSampler that they made.
-        epoch = epoch_of(self.sampler)
-        if epoch is not None and epoch != self._sampler_epoch:
-            self._sampler_epoch = epoch
+        # Scripts call set_epoch() of the sampler that they made.
+        epoch = self._given_epochs.take()
+        if epoch is not None:
             self.set_epoch(epoch)
+
+    def _know_list(self, epoch: int) -> None:
+        if self._lists is not None:
+            self._lists.know(epoch)
+
+    def _know_next_list(self, epoch: int) -> None:
+        # While the first batches are read.
+        is_last = self._epoch_count != 0 and epoch + 1 >= self._epoch_count
+        if self._lists is not None and not is_last:
+            self._lists.try_to_know(epoch + 1)
 
     def __len__(self) -> int:
         """The number of batches of this rank in a whole epoch."""
@@ -277,9 +287,14 @@ class DataLoader:
         """Makes the next pass continue at `state`. Refuses a state of another dataset, seed or shuffle.
         With Partial.dir, every rank must make this call. If a rank holds the samples of another epoch,
         it reads the missing ones from the dataset and warns."""
-        self._loader.restore(json.dumps(state))
+        text = json.dumps(state)
+        if self._lists is not None:
+            native.check_state(text)  # raises with a reason if it is not a state
+            self._know_list(state["epoch"])
+        self._loader.restore(text)
         self._warn_of_restaging()
         self._epoch = self._loader.epoch
+        self._know_next_list(self._epoch)
         self._is_epoch_given = True
         self._is_resumed = True
         if self._pass is not None:
@@ -398,6 +413,8 @@ def _python_order(dataset: Any, order: dict, world: World) -> tuple:
         raise ValueError("shuffle='file' needs a dataset of files (ImageFolder, Files): the files of a "
                          "Python dataset are not known")
     options = {"shuffle": order["shuffle"], "seed": order["seed"], "sample_count": len(dataset)}
+    if order["drawing"] is not None:
+        options.update(position_count=order["position_count"], drawing=order["drawing"])
     if order["shuffle"] == "partial":
         options["fraction"] = order["fraction"]
     if order["shuffle"] not in ("local", "partial"):

@@ -367,7 +367,7 @@ class Subset(Dataset):
         self.dataset = dataset
         self.indices = [dataset._checked(index) for index in indices]
         self._source = dataset._source.subset(self.indices)
-        self._decoder = dataset._decoder
+        self._decoder = None if dataset._decoder is None else dataset._decoder.subset(self.indices)
         self._map = dataset._map
         self._shapes = dataset._shapes
 
