@@ -116,7 +116,7 @@ SourceHandle concat_sources(const std::vector<SourceHandle>& handles) {
   std::vector<std::shared_ptr<const data::SampleSource>> parts;
   for (const SourceHandle& handle : handles) parts.push_back(handle.source);
   auto whole = take(data::ConcatSource::make(std::move(parts)));
-  return {handles[0].files, std::move(whole)};
+  return {handles[0].files, std::move(whole), handles[0].format};
 }
 
 py::bytes read_sample(const SourceHandle& source, uint64_t sample) {

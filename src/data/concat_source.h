@@ -81,8 +81,8 @@ class ConcatDecoder final : public Decoder {
   std::vector<FieldSpec> fields() const override { return decoders_[0]->fields(); }
   bool is_verbatim() const override;
   std::unique_ptr<Scratch> make_scratch() const override;
-  Status decode(ByteView sample, const DecodeContext& context,
-                std::span<const Output> outputs, Scratch* scratch) const override;
+  Status decode(ByteView sample, const DecodeContext& context, std::span<const Output> outputs,
+                Scratch* scratch) const override;
 
  private:
   ConcatDecoder(std::vector<std::shared_ptr<const Decoder>> decoders,

@@ -1,7 +1,8 @@
 """Concat: several datasets that C++ reads, as one."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import accumulate
+from typing import Any, Optional
 
 from millrace.loader._native import native
 from millrace.loader.datasets import Dataset

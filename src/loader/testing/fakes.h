@@ -146,9 +146,9 @@ class SeedDecoder final : public data::Decoder {
   std::vector<data::FieldSpec> fields() const override {
     return {{"seed", data::ElementType::kI64, data::Shape()}};
   }
-  Status decode(ByteView, const data::DecodeContext& context,
-                std::span<const MutableByteView> outputs, data::Scratch*) const override {
-    std::memcpy(outputs[0].data(), &context.seed, sizeof context.seed);
+  Status decode(ByteView, const data::DecodeContext& context, std::span<const data::Output> outputs,
+                data::Scratch*) const override {
+    std::memcpy(outputs[0].bytes().data(), &context.seed, sizeof context.seed);
     return {};
   }
 };
