@@ -451,7 +451,6 @@ class FaultTest(FolderTest):
                 for batch in loader:
                     print(*[worker.process.pid for worker in loader._loader._workers[0]._workers], flush=True)
             """
-        before = set(os.listdir("/dev/shm"))
         for ending in (signal.SIGKILL, signal.SIGINT):
             script = run_script(text, self.folder / "arrays")
             pids = [int(word) for word in script.stdout.readline().split()]
@@ -464,7 +463,8 @@ class FaultTest(FolderTest):
             while any(map(is_alive, pids)) and time.monotonic() < deadline:
                 time.sleep(0.02)
             self.assertEqual([pid for pid in pids if is_alive(pid)], [])
-        self.assertEqual(set(os.listdir("/dev/shm")) - before, set())
+            # Memory without a name is gone with the processes; other programs use /dev/shm, too.
+            self.assertEqual([name for name in os.listdir("/dev/shm") if "millrace" in name], [])
 
     def test_a_loader_can_be_dropped_in_the_middle_of_an_epoch(self):
         for options in WORKERS:

@@ -222,6 +222,8 @@ class Processes:
             given.run.ready[given.batch] = _error_of(worker, *value)
             return
         self._batch_bytes = max(self._batch_bytes, begin + length)
+        if self._fatal_samples:  # they were not what ended the worker
+            self._fatal_samples.difference_update(given.run.busy[given.batch].samples)
         given.run.ready[given.batch] = given.run.finish_batch(given.batch, Content(*value))
 
     def _tune(self, waited_seconds: float) -> None:
