@@ -4,7 +4,8 @@
 // The floor is a loader with a table: a walk through a vector of 32-bit indices. One block of
 // Philox is measured too. Batches of 256 with the stride of 8 ranks, as a loader asks for its own
 // positions (first = rank, stride = ranks). The targets are 40 ns per index, and less than 1 MB for
-// a billion samples.
+// a billion samples. Orders that are not permutations have tables; what it costs to make them is
+// printed too.
 //
 // It also shows that partial shuffling costs the same in every epoch, with 8 and with 1024 shards.
 // A job that starts at a late epoch pays, besides its first batch, only for the plan of one
@@ -12,6 +13,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -22,6 +24,7 @@
 #include "base/permutation.h"
 #include "bench/measure.h"
 #include "loader/exchange/plan.h"
+#include "loader/order/drawing.h"
 #include "loader/order/order.h"
 
 namespace millrace::bench {
@@ -78,6 +81,89 @@ void add_partial(uint64_t sample_count, std::vector<std::unique_ptr<Order>>& ord
   orders.push_back(std::move(*make_order(options)));
   contenders.push_back({"partial of 1024 shards, epoch 95",
                         [order = orders.back().get()] { fill_batches(*order, 95); }});
+}
+
+// Samples of 1,000 classes, of which the first has as many as all others together.
+loader::order::Mixture balanced_classes(uint64_t sample_count) {
+  loader::order::Mixture mixture{.part_begins = {0}};
+  for (uint64_t i = 0; i < 1000; ++i) {
+    mixture.proportions.push_back(1);
+    mixture.part_begins.push_back(sample_count / 2 + sample_count * i / 1998);
+  }
+  mixture.part_begins.back() = sample_count;
+  for (uint64_t i = 0; i < sample_count; ++i) mixture.members.push_back(i);
+  return mixture;
+}
+
+struct Drawn {
+  std::string name;
+  Shuffle shuffle{};
+  loader::order::Drawing drawing;
+};
+
+// Orders that draw as many samples per epoch as there are. Tables of a billion are left out.
+std::vector<Drawn> drawn_orders(uint64_t sample_count) {
+  std::vector<Drawn> orders;
+  orders.push_back({"weighted, all equal", Shuffle::kWeighted, {}});
+  orders.push_back(
+      {"mixture of 3 parts",
+       Shuffle::kMixture,
+       {.mixture = {.proportions = {0.6, 0.3, 0.1},
+                    .part_begins = {0, sample_count / 10, sample_count / 2, sample_count}}}});
+  if (sample_count > 100'000'000) return orders;
+  std::vector<double> weights;
+  for (uint64_t i = 0; i < sample_count; ++i) weights.push_back(static_cast<double>(1 + i % 100));
+  orders.push_back({"weighted", Shuffle::kWeighted, {.weights = weights}});
+  orders.push_back({"weighted, without replacement",
+                    Shuffle::kWeighted,
+                    {.weights = weights, .replaces = false}});
+  orders.push_back(
+      {"balanced, 1000 classes", Shuffle::kMixture, {.mixture = balanced_classes(sample_count)}});
+  auto lists = std::make_shared<loader::order::EpochLists>(sample_count, sample_count);
+  std::vector<int64_t> list(sample_count);
+  for (uint64_t i = 0; i < sample_count; ++i) {
+    list[i] = static_cast<int64_t>(i * 7 % sample_count);
+  }
+  if (!lists->put(data::Epoch{1}, list).ok()) std::abort();
+  orders.push_back({"listed", Shuffle::kListed, {.lists = std::move(lists)}});
+  return orders;
+}
+
+// Making the order, its first batch of an epoch, and what tiers need to find a sample.
+void add_drawn(uint64_t sample_count, std::vector<std::unique_ptr<Order>>& orders,
+               std::vector<Contender>& contenders) {
+  for (Drawn& drawn : drawn_orders(sample_count)) {
+    loader::order::Options options{
+        .shuffle = drawn.shuffle,
+        .sample_count = sample_count,
+        .seed = 1,
+        .shard_count = kRanks,
+        .position_count = sample_count,
+        .drawing = std::make_shared<loader::order::Drawing>(std::move(drawn.drawing))};
+    auto begin = process_cpu_time();
+    orders.push_back(std::move(*make_order(options)));
+    const auto made = process_cpu_time() - begin;
+    const Order* const order = orders.back().get();
+    std::vector<data::SampleId> batch(kBatch);
+    begin = process_cpu_time();
+    order->fill(data::Epoch{1}, 0, kRanks, batch);
+    const auto filled = process_cpu_time() - begin;
+    fmt::print("{}: made in {:.1f} ms, first batch {:.3f} ms", drawn.name,
+               static_cast<double>(made.count()) / 1e6, static_cast<double>(filled.count()) / 1e6);
+    contenders.push_back({drawn.name, [order] { fill_batches(*order, 1); }});
+    if (sample_count <= 100'000'000) {
+      begin = process_cpu_time();
+      keep(order->position_of(data::Epoch{1}, data::SampleId{0}));
+      fmt::print(", positions by sample {:.1f} ms",
+                 static_cast<double>((process_cpu_time() - begin).count()) / 1e6);
+      contenders.push_back({drawn.name + ", position of a sample", [order, sample_count] {
+                              for (uint64_t i = 0; i < index_count(sample_count); ++i) {
+                                keep(order->position_of(data::Epoch{1}, data::SampleId{i * 7}));
+                              }
+                            }});
+    }
+    fmt::print("\n");
+  }
 }
 
 struct Asked {
@@ -140,6 +226,7 @@ void order_costs(uint64_t sample_count) {
                           [order = orders.back().get()] { fill_batches(*order, 1); }});
   }
   add_partial(sample_count, orders, contenders);
+  add_drawn(sample_count, orders, contenders);
   add_single({.name = "global", .order = orders[1].get(), .epoch = 1}, count, contenders);
   add_single({.name = "local", .order = orders[2].get(), .epoch = 1}, count, contenders);
   add_single({.name = "partial, epoch 95", .order = orders[4].get(), .epoch = 95}, count,

@@ -288,7 +288,7 @@ class ErrorTest(unittest.TestCase):
                                   ({"shuffle": "file"}, "dataset of files"),
                                   ({"tail": "cut"}, "uneven"),
                                   ({"output": "tf"}, "torch, numpy"),
-                                  ({"sampler": [1, 2]}, "DistributedSampler")):
+                                  ({"sampler": [1, 20]}, "index 20 at position 1")):
             with self.subTest(options), self.assertRaisesRegex(ValueError, sentence):
                 millrace.DataLoader(Squares(8), **options)
         with self.assertRaisesRegex(ValueError, "Local.shard='rack': expected .*'node'"):

@@ -21,15 +21,18 @@ namespace millrace::loader::order {
 
 class KeptPermutations {
  public:
+  static constexpr uint64_t kEntryCountMax = 1024;
+
   // `which` is below `which_count` in all names; 0 means 1. Sixteen epochs have separate entries if
-  // that takes at most 128 kB.
-  explicit KeptPermutations(uint64_t which_count)
-      : stride_(std::bit_ceil(std::min(which_count, kEntryCountMax))),
-        mask_(std::min(stride_ * kEpochCount, kEntryCountMax) - 1),
+  // that takes at most `entry_count_max` entries (a power of two) of 128 bytes.
+  explicit KeptPermutations(uint64_t which_count, uint64_t entry_count_max = kEntryCountMax)
+      : stride_(std::bit_ceil(std::min(which_count, entry_count_max))),
+        mask_(std::min(stride_ * kEpochCount, entry_count_max) - 1),
         entries_(std::make_unique<Entry[]>(mask_ + 1)) {}
 
   // Starts empty: cached keys are not part of the value of an order.
-  KeptPermutations(const KeptPermutations& other) : KeptPermutations(other.stride_) {}
+  KeptPermutations(const KeptPermutations& other)
+      : KeptPermutations(other.stride_, other.mask_ + 1) {}
   KeptPermutations& operator=(const KeptPermutations&) = delete;
 
   // `numbers` with the keys of that name, from the cache or from derive(). REQUIRES: equal names
@@ -75,7 +78,6 @@ class KeptPermutations {
   };
 
   static constexpr uint64_t kEpochCount = 16;
-  static constexpr uint64_t kEntryCountMax = 1024;
 
   uint64_t index_of(uint64_t epoch, uint64_t which) const {
     return (epoch * stride_ + which) & mask_;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/divisor.h"
 #include "base/permutation.h"
 #include "data/fingerprint.h"
 #include "loader/order/drawing.h"
@@ -32,12 +33,13 @@ class MixtureOrder final : public DrawnOrder {
       : DrawnOrder(options),
         fingerprint_(fingerprint_of(options, counts)),
         slots_(options.position_count, {}),
-        kept_rounds_(counts.size()) {
+        kept_rounds_(counts.size(), kKeptRoundCountMax) {
+    const std::vector<uint64_t>& begins = options.drawing->mixture.part_begins;
     slot_begins_.resize(counts.size() + 1);
     std::partial_sum(counts.begin(), counts.end(), slot_begins_.begin() + 1);
     for (size_t part = 0; part < counts.size(); ++part) {
-      samples_of_.emplace_back(mixture().part_begins[part + 1] - mixture().part_begins[part],
-                               PermutationKey{});
+      const uint64_t size = begins[part + 1] - begins[part];
+      parts_.push_back({.samples = {size, {}}, .size = Divisor(std::max<uint64_t>(size, 1))});
     }
   }
 
@@ -54,7 +56,18 @@ class MixtureOrder final : public DrawnOrder {
   }
 
  private:
-  __extension__ using uint128 = unsigned __int128;
+  // Half a megabyte: a thousand classes with four rounds each.
+  static constexpr uint64_t kKeptRoundCountMax = 4096;
+
+  struct Part {
+    KeyedPermutation samples;  // without a key yet
+    Divisor size;
+  };
+
+  struct Draw {
+    uint64_t round = 0;
+    uint64_t in_round = 0;
+  };
 
   const Mixture& mixture() const { return options().drawing->mixture; }
 
@@ -65,32 +78,43 @@ class MixtureOrder final : public DrawnOrder {
     });
   }
 
+  // Draw number epoch * per_epoch + index of a part.
+  static Draw draw_of(uint64_t epoch, uint64_t per_epoch, uint64_t index, const Divisor& size) {
+    uint64_t number = 0;
+    if (!__builtin_mul_overflow(epoch, per_epoch, &number) &&
+        !__builtin_add_overflow(number, index, &number)) {
+      const Divisor::Parts parts = size.divide(number);
+      return {parts.quotient, parts.rest};
+    }
+    __extension__ using uint128 = unsigned __int128;
+    const uint128 large = static_cast<uint128>(epoch) * per_epoch + index;
+    return {static_cast<uint64_t>(large / size.value()),
+            static_cast<uint64_t>(large % size.value())};
+  }
+
   data::SampleId in_slot(data::Epoch epoch, uint64_t slot) const {
     const auto after = std::ranges::upper_bound(slot_begins_, slot);
-    const auto part = static_cast<size_t>(after - slot_begins_.begin()) - 1;
-    const uint64_t count = slot_begins_[part + 1] - slot_begins_[part];
-    const KeyedPermutation& samples = samples_of_[part];
-    // The number of the draw, over all epochs.
-    const uint128 draw =
-        static_cast<uint128>(data::number_of(epoch)) * count + (slot - slot_begins_[part]);
-    const auto round = static_cast<uint64_t>(draw / samples.size());
-    const auto in_round = static_cast<uint64_t>(draw % samples.size());
-    const KeyedPermutation of_round = kept_rounds_.find(samples, round, part, [&] {
-      return samples.with_key(order_key({.seed = options().seed,
-                                         .epoch = data::Epoch{round},
-                                         .purpose = Purpose::kMixturePart,
-                                         .which = part}));
+    const auto number = static_cast<size_t>(after - slot_begins_.begin()) - 1;
+    const Part& part = parts_[number];
+    const uint64_t begin = slot_begins_[number];
+    const Draw draw =
+        draw_of(data::number_of(epoch), slot_begins_[number + 1] - begin, slot - begin, part.size);
+    const KeyedPermutation of_round = kept_rounds_.find(part.samples, draw.round, number, [&] {
+      return part.samples.with_key(order_key({.seed = options().seed,
+                                              .epoch = data::Epoch{draw.round},
+                                              .purpose = Purpose::kMixturePart,
+                                              .which = number}));
     });
-    const uint64_t member = mixture().part_begins[part] + of_round.at(in_round);
+    const uint64_t member = mixture().part_begins[number] + of_round.at(draw.in_round);
     return data::SampleId{mixture().members.empty() ? member : mixture().members[member]};
   }
 
   uint32_t fingerprint_;
-  KeyedPermutation slots_;  // without a key yet, as those of the parts
+  KeyedPermutation slots_;  // without a key yet
   KeptPermutations kept_slots_{1};
-  std::vector<uint64_t> slot_begins_;         // of each part, and the end
-  std::vector<KeyedPermutation> samples_of_;  // by part
-  KeptPermutations kept_rounds_;              // by round, not by epoch
+  std::vector<uint64_t> slot_begins_;  // of each part, and the end
+  std::vector<Part> parts_;
+  KeptPermutations kept_rounds_;  // by round, not by epoch
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 // random keys, exponential with the weight as rate (Efraimidis and Spirakis, 2006): they are sorted
 // once per epoch, and the list is kept while the epoch is in use.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <numeric>
 #include <utility>
@@ -59,6 +60,23 @@ class ReplacingOrder final : public WeightedOrder {
     return data::SampleId{weights().empty()
                               ? PermutationNetwork::high_product(key.low, sample_count())
                               : table_.draw(key.low, key.high)};
+  }
+
+  void fill(data::Epoch epoch, uint64_t first, uint64_t stride,
+            std::span<data::SampleId> out) const override {
+    if (weights().empty()) return Order::fill(epoch, first, stride, out);
+    std::array<PermutationKey, 64> keys;
+    while (!out.empty()) {
+      const size_t count = std::min(out.size(), keys.size());
+      for (size_t i = 0; i < count; ++i, first += stride) {
+        keys[i] = drawn(epoch, first);
+        table_.prefetch(keys[i].low);
+      }
+      for (size_t i = 0; i < count; ++i) {
+        out[i] = data::SampleId{table_.draw(keys[i].low, keys[i].high)};
+      }
+      out = out.subspan(count);
+    }
   }
 
  private:
