@@ -35,18 +35,22 @@ def kind_of(options: WorkerOptions, job: Job) -> str:
     return "none" if options.count == 0 else kind
 
 
+def job_of(options: WorkerOptions, job: Job, pins: bool) -> Job:
+    """The job, for batches that are pinned where they are made. Processes use memory that is pinned."""
+    return replace(job, then=pin) if pins and kind_of(options, job) != "process" else job
+
+
 def starter_of(options: WorkerOptions, job: Job, seed: int, pins: bool) -> Optional[Callable[[], Any]]:
     """Starts the workers; None if there are none."""
     kind = kind_of(options, job)
     count = 0 if options.count is None else natural("num_workers", options.count, 4096)
     if kind != "process":
         _refuse_process_options(options)
-        here = replace(job, then=pin) if pins else job
         if kind == "none":
             return None
         # More threads would only wait for the GIL.
         most = _cpu_count() if not _has_gil() else min(4, _cpu_count())
-        return lambda: Threads(here, count or most, options.prefetch)
+        return lambda: Threads(job, count or most, options.prefetch)
     from millrace.loader._processes import Options, Processes
     context = options.context
     if context is None or isinstance(context, str):

@@ -27,7 +27,7 @@ from millrace.loader._map import open_mapped
 from millrace.loader._orders import AnyShuffle, chosen_order
 from millrace.loader._pinned import gpu_to_pin_for
 from millrace.loader._python_loader import PythonLoader, PythonOptions
-from millrace.loader._python_workers import WorkerOptions, starter_of
+from millrace.loader._python_workers import WorkerOptions, job_of, starter_of
 from millrace.loader._ranks import close_at_exit
 from millrace.loader._samplers import Asked, without_samplers
 from millrace.loader._stats import Stats
@@ -196,14 +196,15 @@ class DataLoader:
         if self._is_dict:
             raise ValueError("output='dict' is for batches that C++ makes; with map=, a batch is made of what "
                              "the function returns. Return a dict from it")
-        job = Job(None, len(data), collate_fn, self._kind, options["skips_bad_samples"])
+        job = job_of(workers, Job(None, len(data), collate_fn, self._kind, options["skips_bad_samples"]),
+                     gpu is not None)
         return open_mapped(data, job, workers, gpu is not None, **options)
 
     def _open_python(self, order: dict, common: dict, collate_fn: Optional[Callable[[list], Any]],
                      workers: WorkerOptions, pins: bool) -> PythonLoader:
         made, reshard = _python_order(self.dataset, order, self.world)
-        job = Job(self.dataset, len(self.dataset), collate_fn, self._kind,
-                  common.pop("skips_bad_samples"))
+        job = job_of(workers, Job(self.dataset, len(self.dataset), collate_fn, self._kind,
+                                  common.pop("skips_bad_samples")), pins)
         return PythonLoader(PythonOptions(
             job=job, order=made, seed=order["seed"], reshard=reshard,
             start_workers=starter_of(workers, job, order["seed"], pins),
