@@ -250,7 +250,7 @@ class PurePython:
     """About 1 ms of Python code for each sample."""
 
     def __init__(self, directory):
-        self.count = 64 * 256
+        self.count = 64 * 160
 
     def __len__(self):
         return self.count
@@ -258,7 +258,7 @@ class PurePython:
     def __getitem__(self, index):
         import torch
         value = index
-        for i in range(12000):
+        for i in range(20000):
             value = (value * 31 + i) & 0xFFFFFF
         return torch.full((64,), value, dtype=torch.int64)
 
