@@ -13,6 +13,7 @@
 #include "loader/loader.h"
 #include "loader/order/order.h"
 #include "loader/order/share.h"
+#include "loader/pipeline/schedule.h"
 #include "loader_extension/bindings.h"
 #include "loader_extension/pinned_memory.h"
 #include "loader_extension/shared_memory.h"
@@ -156,7 +157,25 @@ Share open_share(uint64_t sample_count, uint64_t done, uint32_t rank, uint32_t w
                 .tail = take(loader::order::tail_from(tail))});
 }
 
-// The samples of a batch, and which of them are real (not padding).
+// The seed of each row: an order that draws a sample several times has another for each time.
+// Nullopt: all have that of the run. REQUIRES: the order and the share outlive the call
+std::optional<std::vector<uint64_t>> row_seeds(const Order& order, const Share& share,
+                                               uint64_t epoch, uint64_t index) {
+  if (order.is_permutation()) return std::nullopt;
+  const std::shared_ptr<void> nobody;
+  const loader::pipeline::ScheduledBatch batch{
+      .epoch = data::Epoch{epoch},
+      .plan = share.batch(index),
+      .order = std::shared_ptr<const Order>(nobody, &order),
+      .share = std::shared_ptr<const Share>(nobody, &share)};
+  std::vector<uint64_t> seeds;
+  for (uint64_t row = 0; row < batch.plan.row_count; ++row) {
+    seeds.push_back(batch.decoding_seed(order.options().seed, row));
+  }
+  return seeds;
+}
+
+// The samples of a batch, which of them are real (not padding), and the seeds of its rows.
 py::tuple samples_of(const Share& share, const Order& order, uint64_t epoch, uint64_t index) {
   if (index >= share.batch_count()) throw py::index_error("the share has no such batch");
   check_known(order, epoch);
@@ -167,7 +186,7 @@ py::tuple samples_of(const Share& share, const Order& order, uint64_t epoch, uin
     samples.append(data::index_of(order.at(data::Epoch{epoch}, share.position(plan, row))));
     is_real.append(row < plan.real_count);
   }
-  return py::make_tuple(samples, is_real);
+  return py::make_tuple(samples, is_real, row_seeds(order, share, epoch, index));
 }
 
 void bind_share(py::module_& module) {
@@ -268,6 +287,16 @@ class PyLoader {
   // The position of the epoch, for a state, after this many batches since start_epoch() or
   // restore().
   uint64_t done_after(uint64_t batches) const { return Share(share_).done_after(batches); }
+
+  // The samples of a batch since start_epoch() or restore(), and the seeds of its rows.
+  py::tuple samples_of_batch(uint64_t number) {
+    const Order* order = nullptr;
+    run([&](Loader& loader) -> Status {
+      order = &loader.order();
+      return {};
+    });
+    return samples_of(Share(share_), *order, epoch_, number);
+  }
 
   uint64_t batch_count() const {
     ShareOptions whole = share_;
@@ -530,6 +559,19 @@ py::dict describe(const LoaderStats& stats) {
   return result;
 }
 
+// For memory that Python pins itself: a function that makes a fence for all work of the GPU so far.
+py::cpp_function gpu_fences(int device) {
+  return py::cpp_function([make = take(pinned_memory(device)).fence] { return make(); });
+}
+
+void bind_fence(py::module_& module) {
+  using loader::pipeline::Fence;
+  py::class_<Fence>(module, "Fence", "Work of a GPU that may still read a buffer.")
+      .def("is_over", &Fence::is_over)
+      .def("wait", &Fence::wait, py::call_guard<py::gil_scoped_release>());
+  module.def("gpu_fences", &gpu_fences, py::arg("device"));
+}
+
 void bind_shared_memory(py::module_& module) {
   using Memory = std::shared_ptr<SharedMemory>;
   py::class_<SharedMemory, Memory>(module, "SharedMemory",
@@ -551,6 +593,7 @@ void bind_shared_memory(py::module_& module) {
 void bind_loader(py::module_& module) {
   bind_batch(module);
   bind_shared_memory(module);
+  bind_fence(module);
   bind_order(module);
   bind_share(module);
   py::class_<PyLoader>(module, "Loader", "Batches that C++ threads read and decode ahead of time.")
@@ -561,6 +604,7 @@ void bind_loader(py::module_& module) {
       .def("count_wait", &PyLoader::count_wait)
       .def_property_readonly("ready_file", &PyLoader::ready_file)
       .def("done_after", &PyLoader::done_after)
+      .def("samples_of_batch", &PyLoader::samples_of_batch)
       .def_property_readonly("batch_count", &PyLoader::batch_count)
       .def_property_readonly("batches_left", &PyLoader::batches_left)
       .def_property_readonly("epoch", &PyLoader::epoch)

@@ -17,6 +17,19 @@ VALUES = 16 << 10  # int32 values per sample
 LONG = 200_000_000  # GPU cycles: about a tenth of a second
 
 
+class Filled:
+    """Sample i is an int32 tensor filled with i."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((VALUES,), index, dtype=torch.int32)
+
+
 @unittest.skipUnless(torch.cuda.is_available(), "there is no GPU")
 class GpuTest(unittest.TestCase):
     def setUp(self):
@@ -46,6 +59,23 @@ class GpuTest(unittest.TestCase):
 
     def test_a_pending_copy_keeps_the_batch(self):
         loader = self.open(prefetch=millrace.Prefetch(batches=2))
+        copies = []
+        for _ in range(4):
+            for batch in loader:
+                torch.cuda._sleep(LONG)
+                copies.append(batch.to("cuda", non_blocking=True))
+                del batch
+        self.check(copies)
+
+    def test_batches_of_python_datasets_are_pinned(self):
+        for options in ({"num_workers": 2}, {"num_workers": 0}, {"num_workers": 2, "worker": "thread"}):
+            with self.subTest(**options):
+                for batch in millrace.DataLoader(Filled(256), 16, pin_memory=True, **options):
+                    self.assertTrue(batch.is_pinned())
+
+    def test_a_pending_copy_keeps_the_batch_of_a_python_dataset(self):
+        loader = millrace.DataLoader(Filled(256), 16, pin_memory=True, num_workers=2, persistent_workers=True,
+                                     prefetch=millrace.Prefetch(batches=2))
         copies = []
         for _ in range(4):
             for batch in loader:

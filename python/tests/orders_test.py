@@ -5,6 +5,7 @@ import collections
 import json
 import os
 import pickle
+import random
 import signal
 import tempfile
 import threading
@@ -446,6 +447,66 @@ class BadInput(OrdersTest):
     def test_drawn_orders_have_no_shards(self):
         with self.assertRaisesRegex(ValueError, "shuffle=.*millrace.Listed"):
             millrace.DataLoader(Numbers(), 4, "weighted")
+
+
+class Noise(Numbers):
+    def __getitem__(self, index: int):
+        return index, random.random(), numpy.random.rand(), torch.rand(1).item()
+
+
+def add_noise(sample):
+    return sample, random.random()
+
+
+class KillerOnce:
+    """Ends the first process that comes to sample 3, after it changed the array."""
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+
+    def __call__(self, sample):
+        values = sample.clone()
+        sample += 1000
+        if int(values[0]) == 3 and not os.path.exists(self.mark):
+            with open(self.mark, "w"):
+                os.kill(os.getpid(), signal.SIGKILL)
+        return values, random.random()
+
+
+class RepeatTest(unittest.TestCase):
+    """A sample that an epoch visits several times is augmented in another way each time."""
+
+    def rows(self, data, **options) -> list:
+        loader = millrace.DataLoader(data, batch_size=8, seed=2, shuffle=millrace.Weighted(samples=64),
+                                     **options)
+        return [tuple(float(part[row]) for part in batch) for batch in loader
+                for row in range(len(batch[0]))]
+
+    def test_random_numbers_differ_and_do_not_depend_on_the_workers(self):
+        rows = self.rows(Noise(8), num_workers=2)
+        self.assertEqual(len({row[0] for row in rows}), 8)
+        for column in (1, 2, 3):
+            self.assertEqual(len({row[column] for row in rows}), 64)
+        self.assertEqual(self.rows(Noise(8), num_workers=0), rows)
+        self.assertEqual(self.rows(Noise(8), num_workers=3, persistent_workers=True), rows)
+
+    def test_so_it_is_with_map(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for index in range(8):
+                numpy.full(2, index, "float32").tofile(f"{folder}/{index}.bin")
+
+            def rows(function, **options):
+                data = millrace.RawFolder(folder, shape=(2,), dtype="float32", map=function)
+                loader = millrace.DataLoader(data, 8, shuffle=millrace.Weighted(samples=64), **options)
+                return [(float(value[0]), float(noise)) for values, noises in loader
+                        for value, noise in zip(values, noises)]
+
+            expected = rows(add_noise, num_workers=2)
+            self.assertEqual(len({noise for _, noise in expected}), 64)
+            self.assertEqual(rows(add_noise, num_workers=0), expected)
+            killer = KillerOnce(folder + "/died")
+            self.assertEqual(rows(killer, num_workers=2, restart_workers=True), expected)
+            self.assertTrue(os.path.exists(killer.mark))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import numpy
 import torch
 
 import millrace
+from millrace.loader._processes import Releases
 
 
 class Images:
@@ -92,6 +93,35 @@ class BatchTest(unittest.TestCase):
         batches = os.fstat(processes._file).st_blocks * 512 / batch_bytes
         # Batches in progress and ready; and of each worker, three free slots.
         self.assertLess(batches, 2 * (processes.prefetch + 3 * processes.count + 2))
+
+    def test_a_slot_that_a_gpu_reads_is_not_given_back(self):
+        class Fence:
+            def __init__(self):
+                self.over, self.waited = False, False
+
+            def is_over(self):
+                return self.over
+
+            def wait(self):
+                self.waited = True
+
+        fences, released = [], []
+
+        def new_fence():
+            fences.append(Fence())
+            return fences[-1]
+
+        releases = Releases(released.append, new_fence)
+        releases.add(3)
+        releases.add(4)
+        releases.settle(2)
+        self.assertEqual(released, [])
+        fences[0].over = True
+        releases.settle(2)
+        self.assertEqual(released, [3])
+        releases.add(5)
+        releases.settle(1)  # waits for the oldest: too many slots would be in use
+        self.assertEqual((released, fences[1].waited, fences[2].waited), ([3, 4], True, False))
 
     def test_persistent_workers_go_on_with_the_next_epoch(self):
         def epochs_of(loader, count):

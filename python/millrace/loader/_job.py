@@ -33,7 +33,7 @@ class Content:
 
 def make_batch(job: Job, samples: list, before_each: Callable[[int], Any],
                new: Optional[NewArray] = None, input: Any = None) -> Content:
-    """`before_each` is called with each sample before it is fetched. `input`: a batch of the samples
+    """`before_each` is called with the row of each sample before it is fetched. `input`: a batch of the samples
     that was read already (_map.py)."""
     began = time.monotonic()
     dataset = job.dataset if input is None else job.dataset.at(input)
@@ -43,14 +43,14 @@ def make_batch(job: Job, samples: list, before_each: Callable[[int], Any],
     rows: Any = None
     is_whole = hasattr(job.dataset, "__getitems__") and not job.skips_bad_samples
     if is_whole:
-        before_each(samples[0])
+        before_each(0)
         items = list(job.dataset.__getitems__(samples))
     for row, sample in enumerate(samples):
         try:
             if is_whole:
                 item = items[row]
             else:
-                before_each(sample)
+                before_each(row)
                 item = dataset[sample if input is None else row]
                 if job.collate is not None:
                     items.append(item)

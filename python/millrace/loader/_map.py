@@ -128,7 +128,8 @@ class MapOptions:
     start_workers: Optional[Callable[[], Any]]
 
 
-def open_mapped(data: Any, job: Job, workers: WorkerOptions, pins: bool, **options: Any) -> "MapLoader":
+def open_mapped(data: Any, job: Job, workers: WorkerOptions, gpu: Optional[int],
+                **options: Any) -> "MapLoader":
     """`options`: of native.Loader. Threads and prefetched batches are tuned; WorkerOptions are for the
     processes or threads that run the function."""
     seed = options["seed"]
@@ -148,7 +149,7 @@ def open_mapped(data: Any, job: Job, workers: WorkerOptions, pins: bool, **optio
         file = SharedFile(memory.file)
     job = replace(job, dataset=Mapped(data._map, len(data), job.kind, file), noun="the function of map=")
     return MapLoader(MapOptions(source, data, memory, seed, job, options["timeout_seconds"],
-                                starter_of(workers, job, seed, pins)))
+                                starter_of(workers, job, seed, gpu)))
 
 
 class MapLoader(PythonLoader):
@@ -279,8 +280,10 @@ class MapRun:
         fields = batch.fields()
         decoder, source = self.options.data._decoder, self.options.data._source
         shapes = self.options.data._shapes
-        for row, sample in enumerate(self.busy[index].samples):
-            for name, array in decoder.decode(source, sample, self.epoch, self.options.seed).items():
+        task = self.busy[index]
+        seeds = task.seeds or [self.options.seed] * len(task.samples)
+        for row, sample in enumerate(task.samples):
+            for name, array in decoder.decode(source, sample, self.epoch, seeds[row]).items():
                 if isinstance(fields[name], tuple):
                     values, numbers = fields[name]
                     _Ragged(name, values, numbers.tolist(), shapes[name]).overwrite(row, array)
@@ -304,7 +307,8 @@ class MapRun:
         if batch.row_count == 0:  # all its samples were skipped
             self.ready[index] = PythonBatch(self.epoch, batch.index, [], [], Content(None, [], [], 0.0, 0.0))
             return
-        task = _MapTask(batch.samples.tolist(), batch.is_real.tolist(), batch=batch)
+        samples = batch.samples.tolist()
+        task = _MapTask(samples, batch.is_real.tolist(), self._seeds_of(index, samples), batch=batch)
         task.input = self._input_of(batch)
         self.busy[index] = task
         self._pending.append(index)
@@ -315,6 +319,14 @@ class MapRun:
                   if isinstance(field, tuple) else self._shared(field)
                   for name, field in batch.fields().items()]
         return fields, batch.labels.tolist() if data.has_labels else None
+
+    def _seeds_of(self, index: int, samples: list) -> Optional[list]:
+        planned, _, seeds = self._source.samples_of_batch(index)
+        if seeds is None or len(planned) == len(samples):
+            return seeds
+        rows = iter(zip(planned, seeds))  # without the bad samples, which were left out
+        return [next(seed for planned_sample, seed in rows if planned_sample == sample)
+                for sample in samples]
 
     def _shared(self, array: Any) -> Any:
         """The array, or for worker processes where it is."""

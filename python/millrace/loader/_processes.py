@@ -9,6 +9,7 @@ No thread of ours runs in the training process: it hands out tasks and collects 
 for one. Workers end when the process that made them does, however it ends.
 """
 
+import collections
 import itertools
 import multiprocessing.process
 import os
@@ -18,6 +19,7 @@ import signal
 import struct
 import time
 import weakref
+from array import array
 from dataclasses import dataclass
 from multiprocessing.reduction import DupFd
 from typing import Any, Callable, Optional
@@ -27,7 +29,8 @@ from millrace.loader._errors import SampleError
 from millrace.loader._job import Content, Job
 
 # Records. Every task has another ticket, also one that is given a second time.
-TASK = struct.Struct("<QQQQII24x")  # ticket, batch, epoch, slot, number of samples, bytes of the input
+# Ticket, batch, epoch, slot; number of samples, bytes of their seeds, bytes of the input: all in the slot.
+TASK = struct.Struct("<QQQQIII20x")
 DONE = struct.Struct("<QIIQQQ24x")  # ticket, worker, is an error, slot, begin and length of the result in it
 _TASKS_MAX = 1000  # as many records fit into a pipe
 _DEATHS_MAX = 10  # without a batch in between
@@ -61,7 +64,7 @@ class Options:
     init: Optional[Callable[[int], Any]]
     restarts: bool  # another worker takes the place of one that died
     looks_ahead: bool  # when all batches of an epoch are begun, go on with the next epoch
-    pin: Optional[Callable[[int, int], Any]]  # called with address and size of memory that holds batches
+    pinning: Any  # a Pinning; None: batches are not pinned
 
 
 class Processes:
@@ -76,6 +79,7 @@ class Processes:
         self._shared = tuple(SharedFile(file) for file in (self._file, task_reads, done_writes))
         self._task_reads = task_reads
         self._status = _slots.Status(self._file)
+        self._releases = Releases(self._status.release, options.pinning and options.pinning.new_fence)
         self._slots: dict = {}  # by number, those of the workers
         self._task_slots = 0
         self._free: list = []  # slots for tasks
@@ -152,6 +156,7 @@ class Processes:
         self._finalizer()
 
     def _submit_all(self, waits: bool = False) -> None:
+        self._releases.settle(self.prefetch)
         run = self._run
         run.feed(self.prefetch, waits)
         self._submit_some(run, self.prefetch)
@@ -172,13 +177,14 @@ class Processes:
         run, slot = given.run, given.slot
         task = run.busy[given.batch]
         slot.write_indices(task.samples)
+        seeds = b"" if task.seeds is None else array("Q", task.seeds).tobytes()
         input = b"" if task.input is None else pickle.dumps(task.input)
-        if input:
-            slot.write_bytes(8 * len(task.samples), input)
+        if seeds or input:
+            slot.write_bytes(8 * len(task.samples), seeds + input)
         ticket = next(self._tickets)
         self._given[ticket] = given
         os.write(self._task_writes, TASK.pack(ticket, given.batch, run.epoch, slot.number,
-                                              len(task.samples), len(input)))
+                                              len(task.samples), len(seeds), len(input)))
 
     def _new_task_slot(self) -> _slots.Slot:
         self._task_slots += 1
@@ -213,10 +219,11 @@ class Processes:
             self._status.release(number)
             return
         if number not in self._slots:
-            self._slots[number] = _slots.Slot(self._file, number, self._options.pin)
+            self._slots[number] = _slots.Slot(self._file, number,
+                                              self._options.pinning and self._options.pinning.register)
         # All arrays of the batch are views of this one: once it is gone, the slot can be used again.
         base = self._slots[number].view(begin + length)
-        weakref.finalize(base, self._status.release, number).atexit = False
+        weakref.finalize(base, self._releases.add, number).atexit = False
         value = _slots.load(base, begin, length)
         if is_error:
             given.run.ready[given.batch] = _error_of(worker, *value)
@@ -246,7 +253,7 @@ class Processes:
         self._status.begin(number, 0)
         options = self._options
         setup = Setup(self._job, number, options.count or options.count_max, options.seed, options.init,
-                      os.getpid(), options.pin is not None, *self._shared)
+                      os.getpid(), options.pinning is not None, *self._shared)
         process = options.context.Process(target=work, args=(setup,), daemon=True,
                                           name=f"millrace-worker-{number}")
         try:
@@ -315,6 +322,33 @@ class Processes:
             self._has_lost_task = False
             for ticket in list(self._given):
                 self._submit_again(ticket)
+
+
+class Releases:
+    """Slots whose batch the program has released. A GPU may still copy from them; workers get a slot back
+    when its fence is over. Does not hold Processes, which the arrays of a batch may outlive."""
+
+    def __init__(self, release: Callable[[int], None], new_fence: Optional[Callable[[], Any]]) -> None:
+        self._release = release
+        self._new_fence = new_fence
+        self._fenced: collections.deque = collections.deque()  # (fence, slot), the oldest first
+
+    def add(self, slot: int) -> None:
+        if self._new_fence is None:
+            self._release(slot)
+        else:
+            self._fenced.append((self._new_fence(), slot))
+
+    def settle(self, count_max: int) -> None:
+        """Returns slots to their workers. Waits for the GPU if more than `count_max` of them wait for it."""
+        while self._fenced:
+            fence, slot = self._fenced[0]
+            if not fence.is_over():
+                if len(self._fenced) <= count_max:
+                    return
+                fence.wait()
+            self._fenced.popleft()
+            self._release(slot)
 
 
 _all_workers: weakref.WeakSet = weakref.WeakSet()

@@ -191,6 +191,7 @@ class Task:
 
     samples: list
     is_real: list
+    seeds: Optional[list] = None  # of each row; None: that of the run
     at: Optional[int] = None  # the sample being fetched
     input: Any = None  # what was read of it already (_map.py)
 
@@ -274,9 +275,10 @@ def _make_here(job: Job, run: Any) -> Any:
         else:  # the last try raised
             run.start_again(index)
         task = run.busy[index]
+        seeds = task.seeds or [run.options.seed] * len(task.samples)
         with trace.region(trace.names.FETCH, epoch=run.epoch, step=index), kept_generators():
             content = make_batch(job, task.samples,
-                                 lambda sample: seed_all(run.options.seed, run.epoch, sample),
+                                 lambda row: seed_all(seeds[row], run.epoch, task.samples[row]),
                                  input=task.input)
         run.ready[index] = run.finish_batch(index, content)
     result = run.ready[index]

@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 from millrace.loader._job import Job
 from millrace.loader._options import natural
-from millrace.loader._pinned import pin, register
+from millrace.loader._pinned import Pinning, pin
 from millrace.loader._threads import Threads
 
 
@@ -35,13 +35,14 @@ def kind_of(options: WorkerOptions, job: Job) -> str:
     return "none" if options.count == 0 else kind
 
 
-def job_of(options: WorkerOptions, job: Job, pins: bool) -> Job:
+def job_of(options: WorkerOptions, job: Job, gpu: Optional[int]) -> Job:
     """The job, for batches that are pinned where they are made. Processes use memory that is pinned."""
-    return replace(job, then=pin) if pins and kind_of(options, job) != "process" else job
+    return replace(job, then=pin) if gpu is not None and kind_of(options, job) != "process" else job
 
 
-def starter_of(options: WorkerOptions, job: Job, seed: int, pins: bool) -> Optional[Callable[[], Any]]:
-    """Starts the workers; None if there are none."""
+def starter_of(options: WorkerOptions, job: Job, seed: int,
+               gpu: Optional[int]) -> Optional[Callable[[], Any]]:
+    """Starts the workers; None if there are none. gpu: to pin batches for."""
     kind = kind_of(options, job)
     count = 0 if options.count is None else natural("num_workers", options.count, 4096)
     if kind != "process":
@@ -56,7 +57,7 @@ def starter_of(options: WorkerOptions, job: Job, seed: int, pins: bool) -> Optio
     if context is None or isinstance(context, str):
         context = multiprocessing.get_context(context)
     wanted = Options(context, count, _cpu_count(), options.prefetch, options.memory_bytes, seed,
-                     options.init, options.restarts, options.is_persistent, register if pins else None)
+                     options.init, options.restarts, options.is_persistent, None if gpu is None else Pinning(gpu))
     return lambda: Processes(job, wanted)
 
 

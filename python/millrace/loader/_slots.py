@@ -112,6 +112,9 @@ class Slot:
     def read_indices(self, count: int) -> list:
         return self.map(8 * count)[:8 * count].view(numpy.int64).tolist()
 
+    def read_seeds(self, begin: int, length: int) -> list:
+        return numpy.frombuffer(self.read_bytes(begin, length), numpy.uint64).tolist()
+
     def write_bytes(self, begin: int, text: bytes) -> None:
         self.map(begin + len(text))[begin:begin + len(text)] = numpy.frombuffer(text, numpy.uint8)
 

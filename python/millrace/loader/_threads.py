@@ -111,8 +111,8 @@ class Threads:
     def _make(self, run: Any, index: int) -> Any:
         task = run.busy[index]
 
-        def note(sample: int) -> None:
-            task.at = sample
+        def note(row: int) -> None:
+            task.at = task.samples[row]
 
         with trace.region(trace.names.FETCH, epoch=run.epoch, step=index):
             return make_batch(self._job, task.samples, note, input=task.input)

@@ -70,17 +70,19 @@ class _Worker:
         return free[0]
 
     def run(self, ticket: int, batch: int, epoch: int, number: int, count: int,
-            input_bytes: int) -> None:
+            seed_bytes: int, input_bytes: int) -> None:
         setup = self._setup
         task_slot = self._task_slot(number)
         samples = task_slot.read_indices(count)
-        input = pickle.loads(task_slot.read_bytes(8 * count, input_bytes)) if input_bytes else None
+        seeds = task_slot.read_seeds(8 * count, seed_bytes) or [setup.seed] * count
+        begin = 8 * count + seed_bytes
+        input = pickle.loads(task_slot.read_bytes(begin, input_bytes)) if input_bytes else None
         self._status.fetch(setup.number, samples[0])
         self._status.begin(setup.number, ticket)
 
-        def prepare(sample: int) -> None:
-            self._status.fetch(setup.number, sample)
-            seed_all(setup.seed, epoch, sample)
+        def prepare(row: int) -> None:
+            self._status.fetch(setup.number, samples[row])
+            seed_all(seeds[row], epoch, samples[row])
 
         is_error = 0
         slot = self._free_slot()

@@ -162,7 +162,7 @@ class DataLoader:
         else:
             refuse_kept_samples(dataset, cache, partial)
             del common["thread_count"], common["prefetch_batches"]
-            self._loader = self._open_python(order, common, collate_fn, workers, gpu is not None)
+            self._loader = self._open_python(order, common, collate_fn, workers, gpu)
 
     def _warn_of_skew(self, place: int) -> None:
         # Only one rank warns: if one shard is sorted by class, all are.
@@ -197,17 +197,17 @@ class DataLoader:
             raise ValueError("output='dict' is for batches that C++ makes; with map=, a batch is made of what "
                              "the function returns. Return a dict from it")
         job = job_of(workers, Job(None, len(data), collate_fn, self._kind, options["skips_bad_samples"]),
-                     gpu is not None)
-        return open_mapped(data, job, workers, gpu is not None, **options)
+                     gpu)
+        return open_mapped(data, job, workers, gpu, **options)
 
     def _open_python(self, order: dict, common: dict, collate_fn: Optional[Callable[[list], Any]],
-                     workers: WorkerOptions, pins: bool) -> PythonLoader:
+                     workers: WorkerOptions, gpu: Optional[int]) -> PythonLoader:
         made, reshard = _python_order(self.dataset, order, self.world)
         job = job_of(workers, Job(self.dataset, len(self.dataset), collate_fn, self._kind,
-                                  common.pop("skips_bad_samples")), pins)
+                                  common.pop("skips_bad_samples")), gpu)
         return PythonLoader(PythonOptions(
             job=job, order=made, seed=order["seed"], reshard=reshard,
-            start_workers=starter_of(workers, job, order["seed"], pins),
+            start_workers=starter_of(workers, job, order["seed"], gpu),
             restarts_each_epoch=not workers.is_persistent, epoch_count=self._epoch_count,
             lists=self._lists, **common))
 
