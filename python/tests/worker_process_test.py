@@ -273,6 +273,17 @@ class FaultTest(unittest.TestCase):
                 os.kill(workers[step % 2].process.pid, signal.SIGKILL)
         self.assertEqual(seen, list(range(400)))
 
+    def test_a_worker_that_replaces_another_leaves_its_batches_alone(self):
+        loader = loader_of(Images(120), restart_workers=True)
+        held = []
+        for step, (images, _) in enumerate(loader):
+            held.append(images)
+            if step % 7 == 3:
+                workers = loader._loader._workers[0]._workers
+                os.kill(workers[step % 2].process.pid, signal.SIGKILL)
+        for batch, images in enumerate(held):
+            self.assertEqual(images[:, 0, 0, 0].tolist(), [4.0 * batch + row for row in range(4)])
+
     def test_the_traceback_of_the_worker_is_shown(self):
         class Broken(Images):
             def __getitem__(self, index):

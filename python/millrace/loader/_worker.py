@@ -59,12 +59,13 @@ class _Worker:
         """The first slot whose batch nobody uses. Three free slots keep their memory: at times the
         training is ahead, at times the workers are."""
         free = [slot for slot in self._own if not self._status.is_used(slot.number)]
-        if not free:
+        while not free:
             if len(self._own) == _slots.SLOTS_PER_WORKER:
                 raise MemoryError(f"the program holds {len(self._own)} batches of a worker; release some")
             number = self._setup.number * _slots.SLOTS_PER_WORKER + len(self._own)
             self._own.append(_slots.Slot(self._setup.file.descriptor, number, is_filled_here=True))
-            return self._own[-1]
+            # The worker whose place we took may have left a batch in it.
+            free = [slot for slot in self._own[-1:] if not self._status.is_used(number)]
         if len(free) > 3 and free[-1] is self._own[-1] and not self._setup.is_pinned:
             self._own.pop().empty()
         return free[0]
