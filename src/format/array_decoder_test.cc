@@ -56,7 +56,7 @@ std::string decode(const data::Decoder& decoder, std::string_view sample,
 template <typename T>
 std::vector<T> values_of(const std::string& bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 

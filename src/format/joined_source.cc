@@ -31,11 +31,11 @@ class JoinedFormat final : public Format {
       ASSIGN_OR_RETURN(const auto size_bytes, reader.read<uint64_t>());
       ASSIGN_OR_RETURN(const ByteView bytes, reader.take(size_bytes));
       if (!text_of(bytes).starts_with("\x93NUMPY")) {
-        fields.add(bytes_field(name, bytes));
+        fields.add(bytes_field(fields.keep(name), bytes));
         continue;
       }
       ASSIGN_OR_RETURN(const data::ArrayView array, parse_npy(bytes).within(name));
-      fields.add({.name = name, .array = array});
+      fields.add({.name = fields.keep(name), .array = array});
     }
     if (reader.at_end()) return {};
     return fail(Errc::kCorrupt, "{} bytes follow the last of its {} parts", reader.remaining(),
