@@ -1,5 +1,6 @@
 """The worker process: takes tasks, makes batches, leaves them in slots."""
 
+import contextlib
 import gc
 import os
 import pickle
@@ -39,7 +40,6 @@ def work(setup: Setup) -> None:
         if not record:
             os._exit(0)
         worker.run(*TASK.unpack(record))
-        sys.stdout.flush()  # what the dataset printed: we end by a signal
 
 
 class _Worker:
@@ -99,6 +99,9 @@ class _Worker:
                 (type(error).__name__, str(error), traceback.format_exc()))
         if os.getpid() != self._process:
             os._exit(1)  # the dataset forked, and its child came back
+        if sys.stdout is not None:
+            with contextlib.suppress(OSError, ValueError):  # it is closed
+                sys.stdout.flush()  # what the dataset printed: after the last batch, a signal ends us
         self._status.use(slot.number)
         os.write(setup.results.descriptor,
                  DONE.pack(ticket, setup.number, is_error, slot.number, *place))
