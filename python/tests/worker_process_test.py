@@ -376,7 +376,7 @@ class FaultTest(unittest.TestCase):
                     print("fetching", index)
                     return index
             print("before")
-            list(millrace.DataLoader(Loud(), batch_size=4, num_workers=2))
+            list(millrace.DataLoader(Loud(), batch_size=4, num_workers=1))
             """)
         out, err = script.communicate(timeout=120)
         self.assertEqual(err, "")
