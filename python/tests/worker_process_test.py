@@ -112,16 +112,23 @@ class BatchTest(unittest.TestCase):
             return fences[-1]
 
         releases = Releases(released.append, new_fence)
-        releases.add(3)
-        releases.add(4)
+        arrays = {slot: numpy.zeros(4) for slot in (3, 4, 5)}
+        for slot, array in arrays.items():
+            releases.watch(array, slot)
+        del array
+        row = arrays[3][:2]
+        del arrays[3], arrays[4]
+        releases.settle(2)
+        self.assertEqual(len(fences), 1)  # a row of the other batch is in use
+        del row
         releases.settle(2)
         self.assertEqual(released, [])
         fences[0].over = True
         releases.settle(2)
-        self.assertEqual(released, [3])
-        releases.add(5)
+        self.assertEqual(released, [4])
+        del arrays[5]
         releases.settle(1)  # waits for the oldest: too many slots would be in use
-        self.assertEqual((released, fences[1].waited, fences[2].waited), ([3, 4], True, False))
+        self.assertEqual((released, fences[1].waited, fences[2].waited), ([4, 3], True, False))
 
     def test_persistent_workers_go_on_with_the_next_epoch(self):
         def epochs_of(loader, count):

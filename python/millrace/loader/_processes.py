@@ -223,7 +223,7 @@ class Processes:
                                               self._options.pinning and self._options.pinning.register)
         # All arrays of the batch are views of this one: once it is gone, the slot can be used again.
         base = self._slots[number].view(begin + length)
-        weakref.finalize(base, self._releases.add, number).atexit = False
+        self._releases.watch(base, number)
         value = _slots.load(base, begin, length)
         if is_error:
             given.run.ready[given.batch] = _error_of(worker, *value)
@@ -326,21 +326,31 @@ class Processes:
 
 class Releases:
     """Slots whose batch the program has released. A GPU may still copy from them; workers get a slot back
-    when its fence is over. Does not hold Processes, which the arrays of a batch may outlive."""
+    when its fence is over.
+
+    A callback in Python would swallow the KeyboardInterrupt that arrives while it runs, and would release
+    the slot in a forked child, too. So the callback is a method in C, and settle() does the rest."""
 
     def __init__(self, release: Callable[[int], None], new_fence: Optional[Callable[[], Any]]) -> None:
         self._release = release
         self._new_fence = new_fence
+        self._watched: dict = {}  # by id of the reference: the reference, which has to live, and the slot
+        self._released: collections.deque = collections.deque()  # references whose array is gone
         self._fenced: collections.deque = collections.deque()  # (fence, slot), the oldest first
 
-    def add(self, slot: int) -> None:
-        if self._new_fence is None:
-            self._release(slot)
-        else:
-            self._fenced.append((self._new_fence(), slot))
+    def watch(self, array: Any, slot: int) -> None:
+        """`slot` is released when `array` is gone."""
+        reference = weakref.ref(array, self._released.append)
+        self._watched[id(reference)] = reference, slot
 
     def settle(self, count_max: int) -> None:
         """Returns slots to their workers. Waits for the GPU if more than `count_max` of them wait for it."""
+        while self._released:
+            _, slot = self._watched.pop(id(self._released.popleft()))
+            if self._new_fence is None:
+                self._release(slot)
+            else:
+                self._fenced.append((self._new_fence(), slot))
         while self._fenced:
             fence, slot = self._fenced[0]
             if not fence.is_over():
