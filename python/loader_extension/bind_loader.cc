@@ -559,17 +559,23 @@ py::dict describe(const LoaderStats& stats) {
   return result;
 }
 
-// For memory that Python pins itself: a function that makes a fence for all work of the GPU so far.
-py::cpp_function gpu_fences(int device) {
-  return py::cpp_function([make = take(pinned_memory(device)).fence] { return make(); });
-}
-
-void bind_fence(py::module_& module) {
+void bind_pinning(py::module_& module) {
   using loader::pipeline::Fence;
   py::class_<Fence>(module, "Fence", "Work of a GPU that may still read a buffer.")
       .def("is_over", &Fence::is_over)
       .def("wait", &Fence::wait, py::call_guard<py::gil_scoped_release>());
-  module.def("gpu_fences", &gpu_fences, py::arg("device"));
+  py::class_<Pinning>(module, "Pinning", "Pins memory that Python maps for a GPU.")
+      .def(py::init([](int device) { return take(pinning(device)); }), py::arg("device"))
+      .def(
+          "new_fence", [](const Pinning& pinning) { return pinning.fence(); },
+          "A fence for all work of the GPU so far.")
+      .def("pin",
+           [](const Pinning& pinning, uintptr_t address, size_t size_bytes) {
+             return pinning.pin(reinterpret_cast<void*>(address), size_bytes);
+           })
+      .def("unpin", [](const Pinning& pinning, uintptr_t address) {
+        pinning.unpin(reinterpret_cast<void*>(address));
+      });
 }
 
 void bind_shared_memory(py::module_& module) {
@@ -593,7 +599,7 @@ void bind_shared_memory(py::module_& module) {
 void bind_loader(py::module_& module) {
   bind_batch(module);
   bind_shared_memory(module);
-  bind_fence(module);
+  bind_pinning(module);
   bind_order(module);
   bind_share(module);
   py::class_<PyLoader>(module, "Loader", "Batches that C++ threads read and decode ahead of time.")

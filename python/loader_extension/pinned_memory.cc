@@ -133,27 +133,27 @@ class GpuFence : public loader::pipeline::Fence {
   CudaEvent* event_ = nullptr;
 };
 
-void* allocate(const Gpu& gpu, size_t size_bytes) {
+bool pin(const Gpu& gpu, void* memory, size_t size_bytes) {
+  const Current current(gpu);
+  return current.is_set() && gpu.driver.pin(memory, size_bytes, kPortable) == kSuccess;
+}
+
+void unpin(const Gpu& gpu, void* memory) {
+  const Current current(gpu);
+  if (current.is_set()) gpu.driver.unpin(memory);
+}
+
+void* allocate(const Pinning& pinning, size_t size_bytes) {
   const size_t pages_bytes = (size_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
   void* const memory = std::aligned_alloc(kPageBytes, pages_bytes);
-  if (memory == nullptr) return nullptr;
-  const Current current(gpu);
-  if (current.is_set() && gpu.driver.pin(memory, pages_bytes, kPortable) == kSuccess) return memory;
+  if (memory == nullptr || pinning.pin(memory, pages_bytes)) return memory;
   std::free(memory);
   return nullptr;
 }
 
-void free_pinned(const Gpu& gpu, void* memory) {
-  {
-    const Current current(gpu);
-    if (current.is_set()) gpu.driver.unpin(memory);
-  }
-  std::free(memory);
-}
-
 }  // namespace
 
-Result<loader::pipeline::MemoryHooks> pinned_memory(int device) {
+Result<Pinning> pinning(int device) {
   auto gpu = std::make_shared<Gpu>();
   ASSIGN_OR_RETURN(gpu->driver, load_driver());
   const Driver& driver = gpu->driver;
@@ -163,10 +163,22 @@ Result<loader::pipeline::MemoryHooks> pinned_memory(int device) {
     return fail(Errc::kUnsupported, "GPU {} cannot be used to pin memory; give pin_memory=False",
                 device);
   }
-  return loader::pipeline::MemoryHooks{
-      .allocate = [gpu](size_t size_bytes) { return allocate(*gpu, size_bytes); },
-      .free = [gpu](void* memory, size_t) { free_pinned(*gpu, memory); },
+  return Pinning{
+      .pin = [gpu](void* memory, size_t size_bytes) { return pin(*gpu, memory, size_bytes); },
+      .unpin = [gpu](void* memory) { unpin(*gpu, memory); },
       .fence = [gpu] { return std::make_unique<GpuFence>(gpu); }};
+}
+
+Result<loader::pipeline::MemoryHooks> pinned_memory(int device) {
+  ASSIGN_OR_RETURN(const Pinning pinning, python::pinning(device));
+  return loader::pipeline::MemoryHooks{
+      .allocate = [pinning](size_t size_bytes) { return allocate(pinning, size_bytes); },
+      .free =
+          [unpin = pinning.unpin](void* memory, size_t) {
+            unpin(memory);
+            std::free(memory);
+          },
+      .fence = pinning.fence};
 }
 
 }  // namespace millrace::python

@@ -84,6 +84,18 @@ class GpuTest(unittest.TestCase):
                 del batch
         self.check(copies)
 
+    def test_memory_is_unpinned_when_it_is_unmapped(self):
+        for _ in range(4):  # the addresses of the loader before are used again
+            loader = millrace.DataLoader(Filled(64), 16, pin_memory=True, num_workers=2)
+            self.assertTrue(all(batch.is_pinned() for batch in loader))
+            del loader
+        loader = millrace.DataLoader(Filled(64), 16, pin_memory=True, num_workers=2)
+        batch = next(iter(loader))
+        torch.cuda._sleep(LONG)
+        copied = batch.to("cuda", non_blocking=True)
+        del loader, batch
+        self.check([copied])
+
     def test_a_pending_copy_on_another_stream_keeps_the_batch(self):
         stream = torch.cuda.Stream()
         copies = []

@@ -1,7 +1,11 @@
 """Pinned memory: which GPU to pin for, and how to pin batches of Python datasets."""
 
-from collections.abc import Callable, Mapping
+import mmap
+import os
+from collections.abc import Mapping
 from typing import Any, Optional
+
+import numpy
 
 from millrace.loader._native import native
 
@@ -24,15 +28,30 @@ class Pinning:
     """
 
     def __init__(self, gpu: int) -> None:
-        self.new_fence = native.gpu_fences(gpu)
+        self._native = native.Pinning(gpu)
+        self.new_fence = self._native.new_fence
 
-    def register(self, address: int, size_bytes: int) -> None:
-        """Pins memory for as long as it is mapped."""
-        import torch
-        status = torch.cuda.cudart().cudaHostRegister(address, size_bytes, 1)  # 1: for every GPU
-        if int(status) != 0:
-            raise RuntimeError(f"cannot pin {size_bytes} bytes for the GPU (CUDA error {int(status)}); give "
-                               "pin_memory=False, or raise the limit of locked memory (ulimit -l)")
+    def map(self, file: int, size_bytes: int, offset: int) -> mmap.mmap:
+        mapped = _PinnedMap(file, size_bytes, offset=offset)
+        address = numpy.frombuffer(mapped, numpy.uint8).ctypes.data
+        if not self._native.pin(address, size_bytes):
+            raise RuntimeError(f"cannot pin {size_bytes} bytes for the GPU; give pin_memory=False, or raise "
+                               "the limit of locked memory (ulimit -l)")
+        mapped.pinned = self._native, address, os.getpid()
+        return mapped
+
+
+class _PinnedMap(mmap.mmap):
+    pinned: Any = None
+
+    def __del__(self) -> None:
+        """Before the memory is unmapped: its addresses may be mapped, and pinned, again."""
+        if self.pinned is None:
+            return
+        gpu, address, process = self.pinned
+        if process == os.getpid():
+            gpu.new_fence().wait()  # a copy may be under way
+            gpu.unpin(address)
 
 
 def pin(value: Any) -> Any:

@@ -219,8 +219,7 @@ class Processes:
             self._status.release(number)
             return
         if number not in self._slots:
-            self._slots[number] = _slots.Slot(self._file, number,
-                                              self._options.pinning and self._options.pinning.register)
+            self._slots[number] = _slots.Slot(self._file, number, self._options.pinning)
         # All arrays of the batch are views of this one: once it is gone, the slot can be used again.
         base = self._slots[number].view(begin + length)
         self._releases.watch(base, number)

@@ -13,7 +13,7 @@ import pickle
 import sys
 from contextlib import suppress
 from io import BytesIO
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 import numpy
 
@@ -69,10 +69,10 @@ class Slot:
     """The pages of one slot, as this process has mapped them. Grows on demand; arrays that were made
     before stay valid."""
 
-    def __init__(self, file: int, number: int, pin: Optional[Callable[[int, int], Any]] = None,
+    def __init__(self, file: int, number: int, pinning: Any = None,
                  is_filled_here: bool = False) -> None:
         self._file = file
-        self._pin = pin
+        self._map = pinning.map if pinning else mmap.mmap
         self._is_filled_here = is_filled_here
         self.number = number
         self._mapping: Any = None
@@ -85,15 +85,13 @@ class Slot:
             # A little more: a batch of objects is not always of the same size.
             size_bytes = min(STRIDE_BYTES, size_bytes + size_bytes // 8)
             size_bytes = -(-size_bytes // _PAGE) * _PAGE
-            mapped = mmap.mmap(self._file, size_bytes, offset=self.number * STRIDE_BYTES)
+            mapped = self._map(self._file, size_bytes, offset=self.number * STRIDE_BYTES)
             if self._is_filled_here:
                 with suppress(OSError):  # before Linux 5.14
                     mapped.madvise(_MADV_POPULATE_WRITE)  # all pages at once, not one fault for each
             self._mapping = mapped
             self._bytes = numpy.frombuffer(mapped, numpy.uint8)
             self._maps.append(self._bytes)
-            if self._pin is not None:
-                self._pin(self._bytes.ctypes.data, size_bytes)
         return self._bytes
 
     def empty(self) -> None:
