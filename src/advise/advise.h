@@ -52,6 +52,8 @@ struct Finding {
   std::string threshold;  // "most reads under 64 KiB", and the reason
   std::vector<Change> changes;
   Gain gain;
+  // Other findings about the same seconds, largest gain first: each is another way to save them.
+  std::vector<Finding> also;
 };
 
 // What a problem costs. Reading costs nothing while it overlaps with compute.

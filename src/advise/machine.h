@@ -26,6 +26,7 @@ inline constexpr std::string_view kStorageNames[] = {"unknown",  "memory",   "lo
                                                      "rotating", "parallel", "network"};
 
 struct Machine {
+  std::optional<uint64_t> cores;                   // per host, that the job may use
   std::optional<uint64_t> memory_bytes;            // per host
   std::optional<uint64_t> local_disk_bytes;        // free, on the local disk of a host
   Storage data_storage = Storage::kUnknown;        // where the dataset is
