@@ -36,6 +36,7 @@ struct Job {
   std::string command;  // command of the main process of the first rank
   std::string framework;  // "pytorch", "tensorflow", "jax"; empty: none was found
   std::vector<std::string> hosts;  // names of the hosts
+  uint64_t cores = 0;  // CPUs that a process of the job may use, least over the hosts; 0: unknown
   uint32_t ranks = 0;  // groups of processes that train as one rank; at least 1
   uint32_t failed_ranks = 0;  // ranks whose main process exited with a code other than 0
   int64_t exit_code = 0;  // exit code of the first failed rank
@@ -213,6 +214,8 @@ struct DataUse {
   double order_repeated = 0;  // (rank, epoch) pairs with the same order as the epoch before
   double ascending = 0;  // changes between files that went up by name
   double ascending_within = 0;  // jumps within a file that went up by offset
+  uint64_t samples_indexed = 0;  // samples whose index in the dataset is known; order then follows from the indices
+  double index_ascending = 0;  // steps from one sample to the next of the same thread whose index goes up
 };
 
 // Activity over the time of the job, in equal bins. The lists have equal lengths: one number per bin.
@@ -326,6 +329,54 @@ struct RankLoad {
   uint64_t data_bytes_read = 0;  // bytes that it read from data files
   uint64_t threads_reading = 0;  // threads that read
   double calls_in_flight = 0;  // mean number of I/O calls in flight, while there was any
+  uint64_t samples = 0;  // samples that it read, as far as regions show
+  uint64_t steps = 0;  // its steps
+  uint64_t wait_ns = 0;  // waiting for data
+  uint64_t compute_ns = 0;  // in compute regions
+  uint64_t end_ns = 0;  // end of its last step, relative to the begin of the job; 0: no steps
+};
+
+// Time of the training thread in which it neither computed nor waited for data, nor was in any other
+// region with a role. Each row is the calls with one name in such gaps, summed over the ranks. A gap
+// is divided among the calls in it by their time. If calls fill less than a tenth of it and are fewer
+// than 20, it belongs to the row without a name.
+struct Stall {
+  std::string phase;  // "before training" (before the first step of the rank), "in training" or "after training"
+  std::string region;  // outermost region without a role around the calls; empty: none
+  std::string name;  // name of the call; empty: time that no call explains
+  uint64_t count = 0;  // calls
+  uint64_t time_ns = 0;  // time in the calls
+  uint64_t stall_ns = 0;  // time of gaps that belongs to the calls
+  uint64_t gaps = 0;  // gaps with such calls
+  std::string directory;  // directory of the files named in most of the calls
+  uint64_t files = 0;  // distinct files, at most 10000
+};
+template <> inline constexpr bool kOnOneLine<Stall> = true;
+
+// How samples became batches. Times are sums over threads and ranks. read_ns to other_ns are
+// exclusive and add up to work_ns.
+struct Loading {
+  uint64_t threads = 0;  // threads of one rank that load, besides the one that trains; most of any rank; 0: the training thread loads by itself
+  uint64_t batches = 0;  // fetches of a batch
+  uint64_t samples = 0;  // samples that were read
+  uint64_t work_ns = 0;  // in the outermost regions that fetch or read samples
+  uint64_t read_ns = 0;  // part of work_ns: calls that read, of the system or stdio
+  uint64_t metadata_ns = 0;  // part of work_ns: opens, closes, seeks, stats and listings
+  uint64_t library_ns = 0;  // part of work_ns: calls of format libraries such as HDF5, without the calls they make
+  uint64_t transform_ns = 0;  // part of work_ns: regions that decode or transform, without the calls in them
+  uint64_t collate_ns = 0;  // part of work_ns: regions that collate, without the calls in them
+  uint64_t other_ns = 0;  // part of work_ns: none of these, for example Python code of the dataset
+  uint64_t opens = 0;  // calls in work_ns that opened a file
+  uint64_t stats = 0;  // calls such as stat in work_ns
+  uint64_t lists = 0;  // calls that list a directory in work_ns
+  uint64_t reads = 0;  // calls in work_ns that read, of the system or stdio
+  uint64_t library_reads = 0;  // reads by format libraries in work_ns, for example H5Dread
+  uint64_t library_bytes = 0;  // bytes that these returned
+  uint64_t fetch_mean_ns = 0;  // mean duration of a fetch
+  double in_flight = 0;  // mean number of fetches in progress, while there was any
+  uint64_t epoch_starts = 0;  // (rank, epoch) pairs
+  uint64_t epoch_starts_ns = 0;  // setup and first wait of these epochs
+  uint64_t epoch_starts_first_ns = 0;  // the same of the first epoch of each rank
 };
 
 // What a job did, in numbers.
@@ -344,6 +395,8 @@ struct Profile {
   std::vector<GroupStats> kinds;  // files by kind
   std::vector<GroupStats> hosts;  // calls and files by host
   std::vector<RankLoad> ranks;  // load by rank
+  Loading loading;  // how samples became batches
+  std::vector<Stall> stalls;  // time of the training thread outside all regions with a role; longest first
   Timeline timeline;  // activity over the job
   HeatMap heat;  // what each rank did over time
   std::vector<Stretch> stretches;  // intervals to draw: epochs, checkpoints, evaluations and restores
@@ -372,6 +425,7 @@ void visit_fields(auto& visit, Of<Job> auto&... of) {
   visit(Field{.name = "command", .unit = Unit::kText, .meaning = "command of the main process of the first rank"}, of.command...);
   visit(Field{.name = "framework", .unit = Unit::kText, .meaning = "\"pytorch\", \"tensorflow\", \"jax\"; empty: none was found"}, of.framework...);
   visit(Field{.name = "hosts", .unit = Unit::kText, .meaning = "names of the hosts"}, of.hosts...);
+  visit(Field{.name = "cores", .unit = Unit::kCount, .meaning = "CPUs that a process of the job may use, least over the hosts; 0: unknown"}, of.cores...);
   visit(Field{.name = "ranks", .unit = Unit::kCount, .meaning = "groups of processes that train as one rank; at least 1"}, of.ranks...);
   visit(Field{.name = "failed_ranks", .unit = Unit::kCount, .meaning = "ranks whose main process exited with a code other than 0"}, of.failed_ranks...);
   visit(Field{.name = "exit_code", .unit = Unit::kNone, .meaning = "exit code of the first failed rank"}, of.exit_code...);
@@ -534,6 +588,8 @@ void visit_fields(auto& visit, Of<DataUse> auto&... of) {
   visit(Field{.name = "order_repeated", .unit = Unit::kShare, .meaning = "(rank, epoch) pairs with the same order as the epoch before"}, of.order_repeated...);
   visit(Field{.name = "ascending", .unit = Unit::kShare, .meaning = "changes between files that went up by name"}, of.ascending...);
   visit(Field{.name = "ascending_within", .unit = Unit::kShare, .meaning = "jumps within a file that went up by offset"}, of.ascending_within...);
+  visit(Field{.name = "samples_indexed", .unit = Unit::kCount, .meaning = "samples whose index in the dataset is known; order then follows from the indices"}, of.samples_indexed...);
+  visit(Field{.name = "index_ascending", .unit = Unit::kShare, .meaning = "steps from one sample to the next of the same thread whose index goes up"}, of.index_ascending...);
 }
 
 void visit_fields(auto& visit, Of<Timeline> auto&... of) {
@@ -631,6 +687,47 @@ void visit_fields(auto& visit, Of<RankLoad> auto&... of) {
   visit(Field{.name = "data_bytes_read", .unit = Unit::kBytes, .meaning = "bytes that it read from data files"}, of.data_bytes_read...);
   visit(Field{.name = "threads_reading", .unit = Unit::kCount, .meaning = "threads that read"}, of.threads_reading...);
   visit(Field{.name = "calls_in_flight", .unit = Unit::kNone, .meaning = "mean number of I/O calls in flight, while there was any"}, of.calls_in_flight...);
+  visit(Field{.name = "samples", .unit = Unit::kCount, .meaning = "samples that it read, as far as regions show"}, of.samples...);
+  visit(Field{.name = "steps", .unit = Unit::kCount, .meaning = "its steps"}, of.steps...);
+  visit(Field{.name = "wait_ns", .unit = Unit::kNs, .meaning = "waiting for data"}, of.wait_ns...);
+  visit(Field{.name = "compute_ns", .unit = Unit::kNs, .meaning = "in compute regions"}, of.compute_ns...);
+  visit(Field{.name = "end_ns", .unit = Unit::kNs, .meaning = "end of its last step, relative to the begin of the job; 0: no steps"}, of.end_ns...);
+}
+
+void visit_fields(auto& visit, Of<Stall> auto&... of) {
+  visit(Field{.name = "phase", .unit = Unit::kText, .meaning = "\"before training\" (before the first step of the rank), \"in training\" or \"after training\""}, of.phase...);
+  visit(Field{.name = "region", .unit = Unit::kText, .meaning = "outermost region without a role around the calls; empty: none"}, of.region...);
+  visit(Field{.name = "name", .unit = Unit::kText, .meaning = "name of the call; empty: time that no call explains"}, of.name...);
+  visit(Field{.name = "count", .unit = Unit::kCount, .meaning = "calls"}, of.count...);
+  visit(Field{.name = "time_ns", .unit = Unit::kNs, .meaning = "time in the calls"}, of.time_ns...);
+  visit(Field{.name = "stall_ns", .unit = Unit::kNs, .meaning = "time of gaps that belongs to the calls"}, of.stall_ns...);
+  visit(Field{.name = "gaps", .unit = Unit::kCount, .meaning = "gaps with such calls"}, of.gaps...);
+  visit(Field{.name = "directory", .unit = Unit::kText, .meaning = "directory of the files named in most of the calls"}, of.directory...);
+  visit(Field{.name = "files", .unit = Unit::kCount, .meaning = "distinct files, at most 10000"}, of.files...);
+}
+
+void visit_fields(auto& visit, Of<Loading> auto&... of) {
+  visit(Field{.name = "threads", .unit = Unit::kCount, .meaning = "threads of one rank that load, besides the one that trains; most of any rank; 0: the training thread loads by itself"}, of.threads...);
+  visit(Field{.name = "batches", .unit = Unit::kCount, .meaning = "fetches of a batch"}, of.batches...);
+  visit(Field{.name = "samples", .unit = Unit::kCount, .meaning = "samples that were read"}, of.samples...);
+  visit(Field{.name = "work_ns", .unit = Unit::kNs, .meaning = "in the outermost regions that fetch or read samples"}, of.work_ns...);
+  visit(Field{.name = "read_ns", .unit = Unit::kNs, .meaning = "part of work_ns: calls that read, of the system or stdio"}, of.read_ns...);
+  visit(Field{.name = "metadata_ns", .unit = Unit::kNs, .meaning = "part of work_ns: opens, closes, seeks, stats and listings"}, of.metadata_ns...);
+  visit(Field{.name = "library_ns", .unit = Unit::kNs, .meaning = "part of work_ns: calls of format libraries such as HDF5, without the calls they make"}, of.library_ns...);
+  visit(Field{.name = "transform_ns", .unit = Unit::kNs, .meaning = "part of work_ns: regions that decode or transform, without the calls in them"}, of.transform_ns...);
+  visit(Field{.name = "collate_ns", .unit = Unit::kNs, .meaning = "part of work_ns: regions that collate, without the calls in them"}, of.collate_ns...);
+  visit(Field{.name = "other_ns", .unit = Unit::kNs, .meaning = "part of work_ns: none of these, for example Python code of the dataset"}, of.other_ns...);
+  visit(Field{.name = "opens", .unit = Unit::kCount, .meaning = "calls in work_ns that opened a file"}, of.opens...);
+  visit(Field{.name = "stats", .unit = Unit::kCount, .meaning = "calls such as stat in work_ns"}, of.stats...);
+  visit(Field{.name = "lists", .unit = Unit::kCount, .meaning = "calls that list a directory in work_ns"}, of.lists...);
+  visit(Field{.name = "reads", .unit = Unit::kCount, .meaning = "calls in work_ns that read, of the system or stdio"}, of.reads...);
+  visit(Field{.name = "library_reads", .unit = Unit::kCount, .meaning = "reads by format libraries in work_ns, for example H5Dread"}, of.library_reads...);
+  visit(Field{.name = "library_bytes", .unit = Unit::kBytes, .meaning = "bytes that these returned"}, of.library_bytes...);
+  visit(Field{.name = "fetch_mean_ns", .unit = Unit::kNs, .meaning = "mean duration of a fetch"}, of.fetch_mean_ns...);
+  visit(Field{.name = "in_flight", .unit = Unit::kNone, .meaning = "mean number of fetches in progress, while there was any"}, of.in_flight...);
+  visit(Field{.name = "epoch_starts", .unit = Unit::kCount, .meaning = "(rank, epoch) pairs"}, of.epoch_starts...);
+  visit(Field{.name = "epoch_starts_ns", .unit = Unit::kNs, .meaning = "setup and first wait of these epochs"}, of.epoch_starts_ns...);
+  visit(Field{.name = "epoch_starts_first_ns", .unit = Unit::kNs, .meaning = "the same of the first epoch of each rank"}, of.epoch_starts_first_ns...);
 }
 
 void visit_fields(auto& visit, Of<Profile> auto&... of) {
@@ -648,6 +745,8 @@ void visit_fields(auto& visit, Of<Profile> auto&... of) {
   visit(Field{.name = "kinds", .unit = Unit::kNone, .meaning = "files by kind"}, of.kinds...);
   visit(Field{.name = "hosts", .unit = Unit::kNone, .meaning = "calls and files by host"}, of.hosts...);
   visit(Field{.name = "ranks", .unit = Unit::kNone, .meaning = "load by rank"}, of.ranks...);
+  visit(Field{.name = "loading", .unit = Unit::kNone, .meaning = "how samples became batches"}, of.loading...);
+  visit(Field{.name = "stalls", .unit = Unit::kNone, .meaning = "time of the training thread outside all regions with a role; longest first"}, of.stalls...);
   visit(Field{.name = "timeline", .unit = Unit::kNone, .meaning = "activity over the job"}, of.timeline...);
   visit(Field{.name = "heat", .unit = Unit::kNone, .meaning = "what each rank did over time"}, of.heat...);
   visit(Field{.name = "stretches", .unit = Unit::kNone, .meaning = "intervals to draw: epochs, checkpoints, evaluations and restores"}, of.stretches...);

@@ -20,6 +20,7 @@ export interface Job {
   command: string;  // command of the main process of the first rank
   framework: string;  // "pytorch", "tensorflow", "jax"; empty: none was found
   hosts: string[];  // names of the hosts
+  cores: number;  // CPUs that a process of the job may use, least over the hosts; 0: unknown
   ranks: number;  // groups of processes that train as one rank; at least 1
   failed_ranks: number;  // ranks whose main process exited with a code other than 0
   exit_code: number;  // exit code of the first failed rank
@@ -193,6 +194,8 @@ export interface DataUse {
   order_repeated: number;  // (rank, epoch) pairs with the same order as the epoch before
   ascending: number;  // changes between files that went up by name
   ascending_within: number;  // jumps within a file that went up by offset
+  samples_indexed: number;  // samples whose index in the dataset is known; order then follows from the indices
+  index_ascending: number;  // steps from one sample to the next of the same thread whose index goes up
 }
 
 // Activity over the time of the job, in equal bins. The lists have equal lengths: one number per bin.
@@ -301,6 +304,49 @@ export interface RankLoad {
   data_bytes_read: number;  // bytes that it read from data files
   threads_reading: number;  // threads that read
   calls_in_flight: number;  // mean number of I/O calls in flight, while there was any
+  samples: number;  // samples that it read, as far as regions show
+  steps: number;  // its steps
+  wait_ns: number;  // waiting for data
+  compute_ns: number;  // in compute regions
+  end_ns: number;  // end of its last step, relative to the begin of the job; 0: no steps
+}
+
+// Time of the training thread in which it neither computed nor waited for data, nor was in any other region with a role. Each row is the calls with one name in such gaps, summed over the ranks. A gap is divided among the calls in it by their time. If calls fill less than a tenth of it and are fewer than 20, it belongs to the row without a name.
+export interface Stall {
+  phase: string;  // "before training" (before the first step of the rank), "in training" or "after training"
+  region: string;  // outermost region without a role around the calls; empty: none
+  name: string;  // name of the call; empty: time that no call explains
+  count: number;  // calls
+  time_ns: number;  // time in the calls
+  stall_ns: number;  // time of gaps that belongs to the calls
+  gaps: number;  // gaps with such calls
+  directory: string;  // directory of the files named in most of the calls
+  files: number;  // distinct files, at most 10000
+}
+
+// How samples became batches. Times are sums over threads and ranks. read_ns to other_ns are exclusive and add up to work_ns.
+export interface Loading {
+  threads: number;  // threads of one rank that load, besides the one that trains; most of any rank; 0: the training thread loads by itself
+  batches: number;  // fetches of a batch
+  samples: number;  // samples that were read
+  work_ns: number;  // in the outermost regions that fetch or read samples
+  read_ns: number;  // part of work_ns: calls that read, of the system or stdio
+  metadata_ns: number;  // part of work_ns: opens, closes, seeks, stats and listings
+  library_ns: number;  // part of work_ns: calls of format libraries such as HDF5, without the calls they make
+  transform_ns: number;  // part of work_ns: regions that decode or transform, without the calls in them
+  collate_ns: number;  // part of work_ns: regions that collate, without the calls in them
+  other_ns: number;  // part of work_ns: none of these, for example Python code of the dataset
+  opens: number;  // calls in work_ns that opened a file
+  stats: number;  // calls such as stat in work_ns
+  lists: number;  // calls that list a directory in work_ns
+  reads: number;  // calls in work_ns that read, of the system or stdio
+  library_reads: number;  // reads by format libraries in work_ns, for example H5Dread
+  library_bytes: number;  // bytes that these returned
+  fetch_mean_ns: number;  // mean duration of a fetch
+  in_flight: number;  // mean number of fetches in progress, while there was any
+  epoch_starts: number;  // (rank, epoch) pairs
+  epoch_starts_ns: number;  // setup and first wait of these epochs
+  epoch_starts_first_ns: number;  // the same of the first epoch of each rank
 }
 
 // What a job did, in numbers.
@@ -319,6 +365,8 @@ export interface Profile {
   kinds: GroupStats[];  // files by kind
   hosts: GroupStats[];  // calls and files by host
   ranks: RankLoad[];  // load by rank
+  loading: Loading;  // how samples became batches
+  stalls: Stall[];  // time of the training thread outside all regions with a role; longest first
   timeline: Timeline;  // activity over the job
   heat: HeatMap;  // what each rank did over time
   stretches: Stretch[];  // intervals to draw: epochs, checkpoints, evaluations and restores
