@@ -7,52 +7,71 @@
 namespace millrace::advise {
 namespace {
 
-constexpr std::string_view kOverlapped = "io-overlapped";
 constexpr std::string_view kFailed = "job-failed";
+constexpr Seconds kOfIo = kOfReads | kOfMetadata;
 
-// In the order of docs/guide/advise.md: how data is read, which files, ranks, order, decoding,
-// checkpoints.
+// In the order of docs/guide/advise.md: how data is read, which files, ranks, order, code,
+// checkpoints, the training loop.
 constexpr Rule kRules[] = {
-    {"small-reads", "reads too small for the file system", judge_small_reads},
+    {"small-reads", "reads too small for the file system", judge_small_reads, kOfReads | kOfCode},
     {"few-reads-in-flight", "low read concurrency on storage that serves many reads",
-     judge_few_reads_in_flight},
-    {"little-prefetch", "batches that are not prefetched", judge_little_prefetch},
-    {"random-access", "small random reads from rotating or shared storage", judge_random_access},
+     judge_few_reads_in_flight, kOfReads, Aim::kSymptom},
+    {"little-prefetch", "batches that are not prefetched, or too few workers",
+     judge_little_prefetch, kOfLoading, Aim::kSymptom},
+    {"random-access", "small random reads from rotating or shared storage", judge_random_access,
+     kOfReads},
     {"read-amplification", "an epoch that reads more bytes than the dataset has",
-     judge_read_amplification},
-    {"partial-use", "whole files read although only parts are used", judge_partial_use},
-    {"line-reads", "data read line by line", judge_line_reads},
-    {"unaligned-direct", "unaligned O_DIRECT transfers", judge_unaligned_direct},
-    {"many-small-files", "many small files that take long to open", judge_many_small_files},
-    {"metadata-storm", "bursts of open, stat and listing at the start of epochs",
-     judge_metadata_storm},
-    {"repeated-opens", "a file opened many times per epoch", judge_repeated_opens},
-    {"hot-small-file", "a small file reread many times per epoch", judge_hot_small_file},
+     judge_read_amplification, kOfReads},
+    {"partial-use", "whole files read although only parts are used", judge_partial_use,
+     kOfIo | kOfCode},
+    {"line-reads", "data read line by line", judge_line_reads, kOfReads | kOfCode},
+    {"unaligned-direct", "unaligned O_DIRECT transfers", judge_unaligned_direct, kOfReads},
+    {"many-small-files", "many small files that take long to open", judge_many_small_files,
+     kOfIo | kOfCode},
+    {"metadata-storm", "files listed and examined again and again", judge_metadata_storm,
+     kOfMetadata | kOfLoop},
+    {"repeated-opens", "a file opened many times per epoch", judge_repeated_opens,
+     kOfMetadata | kOfLibrary | kOfCode},
+    {"hot-small-file", "a small file reread many times per epoch", judge_hot_small_file, kOfIo},
     {"stats-file-pieces", "a statistics or index file read in small pieces",
-     judge_stats_file_pieces},
+     judge_stats_file_pieces, kOfReads},
     {"large-shared-file", "one large file on shared storage, read by many ranks",
-     judge_large_shared_file},
-    {"fits-memory", "a dataset that is not cached although it fits in memory", judge_fits_memory},
+     judge_large_shared_file, kOfReads},
+    {"fits-memory", "a dataset that is not cached although it fits in memory", judge_fits_memory,
+     kOfIo, Aim::kSymptom},
     {"fits-local-disk", "network reads of a dataset that fits on local disks",
-     judge_fits_local_disk},
-    {"same-bytes", "an unsharded dataset: every rank reads the same bytes", judge_same_bytes},
-    {"uneven-shards", "load imbalance: some ranks read more than others", judge_uneven_shards},
-    {"no-shuffle", "the same order of samples every epoch", judge_no_shuffle, Cost::kAccuracy},
-    {"file-shuffle", "a shuffle of files only, not of samples", judge_file_shuffle,
-     Cost::kAccuracy},
-    {"text-parsing", "text such as CSV or JSON parsed every epoch", judge_text_parsing},
-    {"decode-bound", "waiting for decoding on the CPU, not for I/O", judge_decode_bound,
-     Cost::kDecoding},
+     judge_fits_local_disk, kOfIo, Aim::kSymptom},
+    {"same-bytes", "an unsharded dataset: every rank reads the same bytes", judge_same_bytes,
+     kOfLoading},
+    {"uneven-shards", "load imbalance: some ranks load more than others", judge_uneven_shards,
+     kOfLoading},
+    {"no-shuffle", "the same order of samples every epoch", judge_no_shuffle, kOfNothing,
+     Aim::kAccuracy},
+    {"file-shuffle", "a shuffle of files only, not of samples", judge_file_shuffle, kOfNothing,
+     Aim::kAccuracy},
+    {"text-parsing", "text such as CSV or JSON parsed every epoch", judge_text_parsing,
+     kOfIo | kOfCode},
+    {"hdf5-chunks", "HDF5 chunks that are decompressed for a few rows", judge_hdf5_chunks,
+     kOfReads | kOfLibrary},
+    {"compressed-samples", "samples decompressed every epoch", judge_compressed_samples, kOfCode},
+    {"decode-bound", "waiting for decoding or other code on the CPU", judge_decode_bound, kOfCode},
+    {"slow-transform", "waiting for transforms on the CPU", judge_slow_transform, kOfCode},
+    {"too-many-workers", "more workers than cores", judge_too_many_workers, kOfLoading},
+    {"worker-restart", "workers started anew at each epoch", judge_worker_restart, kOfNothing},
     {"checkpoint-stall", "training that stops while a checkpoint is written",
-     judge_checkpoint_stall, Cost::kWriting},
+     judge_checkpoint_stall, kOfCheckpoints},
     {"checkpoint-small-writes", "checkpoints in many small writes", judge_checkpoint_small_writes,
-     Cost::kWriting},
+     kOfCheckpoints},
     {"checkpoint-shared", "checkpoints on shared storage despite a free local disk",
-     judge_checkpoint_shared, Cost::kWriting},
-    {kFailed, "a job that ended with an error", judge_job_failed, Cost::kNone},
-    {kOverlapped, "I/O that already overlaps with compute: nothing to gain", judge_io_overlapped,
-     Cost::kNone},
+     judge_checkpoint_shared, kOfCheckpoints, Aim::kSymptom},
+    {"loop-stall", "a training loop that reads or writes files itself", judge_loop_stall, kOfLoop},
+    {kFailed, "a job that ended with an error", judge_job_failed, kOfNothing},
 };
+
+const Rule& rule_of(const Finding& finding) {
+  return *std::find_if(std::begin(kRules), std::end(kRules),
+                       [&](const Rule& each) { return each.name == finding.rule; });
+}
 
 // Drop `what` if `by` was found: it explains the same problem better.
 struct Explained {
@@ -68,6 +87,14 @@ constexpr Explained kExplained[] = {
     {"repeated-opens", "hot-small-file", true},
     {"fits-local-disk", "fits-memory"},
     {"line-reads", "text-parsing"},
+    {"hot-small-file", "text-parsing"},
+    {"partial-use", "text-parsing"},
+    {"repeated-opens", "text-parsing"},
+    {"loop-stall", "text-parsing"},
+    {"small-reads", "hdf5-chunks"},
+    {"partial-use", "hdf5-chunks"},
+    {"read-amplification", "hdf5-chunks"},
+    {"repeated-opens", "metadata-storm"},
 };
 
 const Finding* find(const std::vector<Finding>& findings, std::string_view rule) {
@@ -89,16 +116,44 @@ void drop_explained(std::vector<Finding>& findings) {
   }
 }
 
-// Reading costs nothing while it overlaps with compute.
-void demote_overlapped(std::vector<Finding>& findings) {
-  if (find(findings, kOverlapped) == nullptr) return;
+bool saves_more(const Finding& a, const Finding& b) { return a.gain.saved_ns > b.gain.saved_ns; }
+
+// A cause comes before what only hides it, unless that saves more than twice as much. More workers
+// than cores make every other finding look worse.
+bool is_better_head(const Finding& a, const Finding& b) {
+  const auto weight = [](const Finding& finding) {
+    if (finding.rule == "too-many-workers") return ~uint64_t{0};
+    return rule_of(finding).aim == Aim::kSymptom ? finding.gain.saved_ns / 2
+                                                 : finding.gain.saved_ns;
+  };
+  return weight(a) > weight(b);
+}
+
+// Joins findings about the same seconds.
+std::vector<Finding> join(std::vector<Finding> findings) {
+  constexpr uint64_t kSmallPart = 10;  // a cure that saves less than a tenth of another is no cure
+  std::stable_sort(findings.begin(), findings.end(), is_better_head);
+  std::vector<Finding> heads;
   for (Finding& finding : findings) {
-    const auto rule = std::find_if(std::begin(kRules), std::end(kRules),
-                                   [&](const Rule& each) { return each.name == finding.rule; });
-    if (rule->cost != Cost::kReading) continue;
-    finding.severity = Severity::kNote;
-    finding.gain = {.how = "none now: this I/O overlaps with compute"};
+    const auto same = std::find_if(heads.begin(), heads.end(), [&](const Finding& head) {
+      return (rule_of(head).seconds & rule_of(finding).seconds) != 0;
+    });
+    if (same == heads.end()) {
+      heads.push_back(std::move(finding));
+    } else if (kSmallPart * finding.gain.saved_ns >= same->gain.saved_ns) {
+      same->also.push_back(std::move(finding));
+    }
   }
+  for (Finding& head : heads) std::stable_sort(head.also.begin(), head.also.end(), saves_more);
+  return heads;
+}
+
+// The smaller comes first.
+int place_of(const Finding& finding) {
+  if (finding.rule == kFailed) return 0;
+  if (finding.severity == Severity::kProblem) return 1;
+  if (finding.severity == Severity::kNote) return 4;
+  return rule_of(finding).aim == Aim::kAccuracy ? 2 : 3;
 }
 
 }  // namespace
@@ -114,11 +169,10 @@ std::vector<Finding> advise(const analyze::Profile& profile, const Machine& mach
     findings.push_back(*std::move(finding));
   }
   drop_explained(findings);
-  demote_overlapped(findings);
+  findings = join(std::move(findings));
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
-    if ((a.rule == kFailed) != (b.rule == kFailed)) return a.rule == kFailed;
-    if (a.gain.saved_ns != b.gain.saved_ns) return a.gain.saved_ns > b.gain.saved_ns;
-    return a.severity > b.severity;
+    if (place_of(a) != place_of(b)) return place_of(a) < place_of(b);
+    return saves_more(a, b);
   });
   return findings;
 }

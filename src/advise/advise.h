@@ -56,20 +56,36 @@ struct Finding {
   std::vector<Finding> also;
 };
 
-// What a problem costs. Reading costs nothing while it overlaps with compute.
-enum class Cost : uint8_t { kReading, kDecoding, kWriting, kAccuracy, kNone };
+// Which time a problem costs. Findings about the same time are one finding with several cures.
+using Seconds = uint8_t;
+inline constexpr Seconds kOfNothing = 0;   // costs no time, or it is not known which
+inline constexpr Seconds kOfReads = 1;     // loading: calls that read
+inline constexpr Seconds kOfMetadata = 2;  // loading: calls that find and open files
+inline constexpr Seconds kOfLibrary = 4;   // loading: code of HDF5
+inline constexpr Seconds kOfCode = 8;      // loading: decoding, parsing, Python
+inline constexpr Seconds kOfLoading = 15;
+inline constexpr Seconds kOfCheckpoints = 16;
+inline constexpr Seconds kOfLoop = 32;  // the training loop does other things than training
+
+enum class Aim : uint8_t {
+  kCause,     // removes the work
+  kSymptom,   // does the same work at another time or place: prefetch, caches
+  kAccuracy,  // costs no time
+};
 
 struct Rule {
   std::string_view name;
   std::string_view summary;  // what it looks for, for `advise --rules`
   std::optional<Finding> (*judge)(const analyze::Profile& profile, const Machine& machine);
-  Cost cost = Cost::kReading;
+  Seconds seconds = kOfLoading;
+  Aim aim = Aim::kCause;
 };
 
 std::span<const Rule> rules();
 
-// The findings of all rules, largest gain first. A finding that another one explains is dropped.
-// Gains do not add up: several may save the same waiting.
+// The findings of all rules: the job's failure, problems by gain, then what costs accuracy, then
+// the rest by gain. Findings about the same seconds are one: the cause comes before what only hides
+// it, unless that saves much more; the others are in its `also`.
 std::vector<Finding> advise(const analyze::Profile& profile, const Machine& machine);
 
 }  // namespace millrace::advise

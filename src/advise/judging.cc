@@ -22,26 +22,24 @@ bool contains(const analyze::GroupStats& group, FileKind kind) {
   return group.name == analyze::kFileKindNames[static_cast<size_t>(kind)];
 }
 
-uint64_t region_time(const Profile& profile, std::initializer_list<Role> roles) {
-  uint64_t time_ns = 0;
-  for (const analyze::FunctionStats& function : profile.functions) {
-    if (function.kind != wire::CallKind::kRegion) continue;
-    if (std::find(roles.begin(), roles.end(), function.role) == roles.end()) continue;
-    time_ns += function.time_ns;
-  }
-  return time_ns;
-}
-
-// The larger of the decoding regions and of fetching without its I/O, because libraries decode
-// while they fetch. Only the regions if much of the I/O is not recorded (mapped files, io_uring).
-uint64_t decode_time(const Profile& profile, uint64_t calls_ns) {
-  const uint64_t named = region_time(profile, {Role::kDecode, Role::kTransform, Role::kCollate});
-  const analyze::IoTotals data = data_totals(profile);
-  if (4 * data.maps > data.reads || profile.job.uring_io) return named;
-  const uint64_t fetching =
-      std::max(region_time(profile, {Role::kFetch}), region_time(profile, {Role::kRead}));
-  return std::max(named, fetching - std::min(fetching, calls_ns));
-}
+struct Extension {
+  std::string_view name;
+  Format format;
+};
+constexpr Extension kExtensions[] = {
+    {".npy", Format::kArrays},     {".bin", Format::kArrays},     {".dat", Format::kArrays},
+    {".raw", Format::kArrays},     {".f32", Format::kArrays},     {".pt", Format::kArrays},
+    {".jpg", Format::kImages},     {".jpeg", Format::kImages},    {".png", Format::kImages},
+    {".webp", Format::kImages},    {".bmp", Format::kImages},     {".tif", Format::kImages},
+    {".tiff", Format::kImages},    {".gif", Format::kImages},     {".ppm", Format::kImages},
+    {".csv", Format::kText},       {".tsv", Format::kText},       {".txt", Format::kText},
+    {".json", Format::kText},      {".jsonl", Format::kText},     {".ndjson", Format::kText},
+    {".xml", Format::kText},       {".libsvm", Format::kText},    {".svm", Format::kText},
+    {".yaml", Format::kText},      {".npz", Format::kCompressed}, {".gz", Format::kCompressed},
+    {".zip", Format::kCompressed}, {".bz2", Format::kCompressed}, {".xz", Format::kCompressed},
+    {".zst", Format::kCompressed}, {".lz4", Format::kCompressed}, {".tgz", Format::kCompressed},
+    {".h5", Format::kHdf5},        {".hdf5", Format::kHdf5},      {".nc", Format::kHdf5},
+};
 
 }  // namespace
 
@@ -64,7 +62,11 @@ std::string duration(uint64_t time_ns) {
   return format_duration(std::chrono::nanoseconds(static_cast<int64_t>(time_ns)));
 }
 
-uint64_t Waiting::due_to(uint64_t time_ns) const { return scaled(io_ns, ratio(time_ns, calls_ns)); }
+uint64_t Waiting::due_to(uint64_t time_ns) const {
+  if (work_ns == 0) return scaled(io_ns, ratio(time_ns, calls_ns));
+  // As long as training waits, loading sets the pace.
+  return std::min(data_ns, scaled(busy_ns, ratio(time_ns, work_ns)));
+}
 
 uint64_t Waiting::exposed_due_to(uint64_t time_ns) const {
   return scaled(exposed_ns, ratio(time_ns, all_calls_ns));
@@ -72,29 +74,25 @@ uint64_t Waiting::exposed_due_to(uint64_t time_ns) const {
 
 double Waiting::share(uint64_t time_ns) const { return ratio(time_ns, wall_ns); }
 
-bool Waiting::matters(uint64_t time_ns) const {
-  const double time_share = ratio(time_ns, rank_ns);
-  if (time_ns < kSecond || time_share < kTimeShareMin) return false;
-  const uint64_t cost_ns = std::max(due_to(time_ns), exposed_due_to(time_ns));
-  return time_share >= kMuchTimeShare || share(cost_ns) >= kCostShareMin;
-}
-
 Waiting waiting_of(const Profile& profile) {
   Waiting waiting;
   const analyze::TimeSplit& mean = profile.time.mean;
   waiting.wall_ns = profile.job.wall_ns;
-  waiting.rank_ns = profile.job.wall_ns * std::max<uint64_t>(profile.job.ranks, 1);
+  waiting.ranks = std::max<uint64_t>(profile.job.ranks, 1);
   for (const analyze::GroupStats& group : profile.kinds) {
     waiting.all_calls_ns += time_of(group.io);
   }
   waiting.calls_ns = time_of(data_totals(profile));
-  waiting.decode_ns = decode_time(profile, waiting.calls_ns);
   waiting.exposed_ns = std::min(mean.io_exposed_ns, waiting.wall_ns);
   if (profile.time.basis == analyze::WaitBasis::kRegions) {
+    const analyze::Loading& loading = profile.loading;
     waiting.data_ns = std::min(mean.wait_ns, waiting.wall_ns);
-    // Waiting for a batch includes waiting for its decoding.
-    const double io_share = ratio(waiting.calls_ns, waiting.calls_ns + waiting.decode_ns);
-    waiting.io_ns = std::min(scaled(waiting.data_ns, io_share), waiting.exposed_ns);
+    waiting.work_ns = loading.work_ns;
+    waiting.busy_ns = std::max(mean.fetch_ns, std::min(waiting.data_ns, mean.decode_ns));
+    waiting.io_ns =
+        waiting.work_ns == 0
+            ? std::min(waiting.data_ns, waiting.exposed_ns)
+            : waiting.due_to(loading.read_ns + loading.metadata_ns + loading.library_ns);
     return waiting;
   }
   // Without regions, waiting is known only as I/O that does not overlap with compute.
@@ -113,18 +111,68 @@ analyze::IoTotals data_totals(const Profile& profile) {
   return {};
 }
 
-std::string data_directory(const Profile& profile) {
+const analyze::FileStats* most_read_file(const Profile& profile) {
   const analyze::FileStats* most = nullptr;
   for (const analyze::FileStats& file : profile.files) {
     if (file.kind != FileKind::kData) continue;
     if (most == nullptr || file.io.bytes_read > most->io.bytes_read) most = &file;
   }
+  return most;
+}
+
+std::string data_directory(const Profile& profile) {
+  const analyze::FileStats* most = most_read_file(profile);
   const size_t slash = most == nullptr ? std::string::npos : most->path.rfind('/');
   if (slash == std::string::npos || slash == 0) return "DATA";
   return most->path.substr(0, slash);
 }
 
+DataFormat format_of(const Profile& profile) {
+  const analyze::GroupStats* most = nullptr;
+  for (const analyze::GroupStats& group : profile.extensions) {
+    if (most == nullptr || group.io.bytes_read > most->io.bytes_read) most = &group;
+  }
+  if (most == nullptr || most->io.bytes_read == 0) return {};
+  DataFormat format{.format = Format::kUnknown, .extension = most->name};
+  for (const Extension& extension : kExtensions) {
+    if (extension.name == most->name) format.format = extension.format;
+  }
+  return format;
+}
+
+std::optional<uint64_t> cores_per_rank(const Profile& profile, const Machine& machine) {
+  const uint64_t cores = machine.cores.value_or(profile.job.cores);
+  if (cores == 0) return {};
+  const uint64_t hosts = std::max<uint64_t>(profile.job.hosts.size(), 1);
+  const uint64_t ranks = std::max<uint64_t>(profile.job.ranks, 1);
+  return std::max<uint64_t>(cores * hosts / ranks, 1);
+}
+
+uint64_t around_calls(const analyze::Loading& loading, uint64_t calls) {
+  const uint64_t all = 2 * loading.opens + loading.stats + loading.lists + loading.reads;
+  return scaled(loading.other_ns, ratio(calls, all));
+}
+
 uint64_t epochs_of(const Profile& profile) { return std::max<uint64_t>(profile.job.epochs, 1); }
+
+wire::CallKind kind_of(const Profile& profile, std::string_view name) {
+  for (const analyze::FunctionStats& function : profile.functions) {
+    if (function.name == name) return function.kind;
+  }
+  return wire::CallKind::kOther;
+}
+
+bool is_metadata(const Profile& profile, std::string_view name) {
+  const wire::CallKind kind = kind_of(profile, name);
+  return kind == wire::CallKind::kMetadata || kind == wire::CallKind::kDirectory;
+}
+
+bool is_reading(const Profile& profile, std::string_view name) {
+  const wire::CallKind kind = kind_of(profile, name);
+  return kind == wire::CallKind::kRead || kind == wire::CallKind::kOpen ||
+         kind == wire::CallKind::kClose || kind == wire::CallKind::kSeek ||
+         kind == wire::CallKind::kMap;
+}
 
 bool uses_hdf5(const Profile& profile) {
   const bool called = std::any_of(
@@ -192,6 +240,8 @@ Gain gain_of(const Waiting& waiting, uint64_t saved_ns, std::string how) {
   gain.how = std::move(how);
   return gain;
 }
+
+Gain unknown_gain(std::string why) { return {.how = std::move(why)}; }
 
 Severity severity_of(const Gain& gain, Severity otherwise) {
   return gain.share > kProblemShare ? Severity::kProblem : otherwise;

@@ -1,11 +1,14 @@
 // Judging: what rules share: the waiting of the job, and helpers to build a finding.
 //
-// A problem is reported if it is large in itself, as a share of the calls (each rule has its own
-// limit), and large for the job, as a cost in time (matters()). Its cost is at most the time that
-// the job waited, divided among the calls in proportion to their time.
+// The cost of a problem is the wall time that training would save without it. Loading is work of
+// several threads; training waits for what is left of it after compute. A rule says how much of the
+// work its change removes, Waiting::due_to() how much waiting that saves. A problem is reported if
+// it is large in itself, as a share of the calls (each rule has its own limit), and if it costs
+// enough of the job's time (Waiting::matters()).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,19 +20,16 @@ namespace millrace::advise {
 inline constexpr uint64_t kKiB = 1024;
 inline constexpr uint64_t kMiB = 1024 * kKiB;
 inline constexpr uint64_t kGiB = 1024 * kMiB;
-inline constexpr uint64_t kSecond = 1'000'000'000;  // in ns
 
 // Fewer calls than this are not a pattern.
-inline constexpr uint64_t kCallsMin = 1000;
+inline constexpr uint64_t kCallsMin = 200;
 // Of the wall time. Less waiting is within the variation between runs.
 inline constexpr double kWaitShareMin = 0.05;
-// Of the wall time of all ranks. Nobody would notice the fix of a smaller problem.
-inline constexpr double kTimeShareMin = 0.02;
+// Of the wall time: nobody would notice the fix of a smaller problem.
+inline constexpr double kCostShareMin = 0.03;
 
-// Of the wall time: the least cost of calls that take less than kMuchTimeShare.
-inline constexpr double kCostShareMin = 0.01;
-// Of the wall time of all ranks: calls that take more are reported even if they are overlapped.
-inline constexpr double kMuchTimeShare = 0.1;
+// What one sample costs in Python, even if it only slices an array in memory.
+inline constexpr uint64_t kSampleNs = 10'000;
 
 // One thread copies from the page cache at 2 GB/s or more on any current machine. Slower reads
 // waited for a device or a server.
@@ -38,25 +38,24 @@ inline constexpr uint64_t kCacheBytesPerSecond = 2'000'000'000;
 // How long the job waits for data, and for what.
 struct Waiting {
   uint64_t wall_ns = 0;
-  uint64_t rank_ns = 0;       // wall time of all ranks together
+  uint64_t ranks = 1;
   uint64_t data_ns = 0;       // a mean rank waited for data
   uint64_t io_ns = 0;         // of it for I/O on data files, an upper bound
-  uint64_t decode_ns = 0;     // in decoding, without I/O, summed over threads
+  uint64_t work_ns = 0;       // in loading, summed over threads and ranks; 0: no region marks it
+  uint64_t busy_ns = 0;       // a mean rank was loading, on at least one thread
   uint64_t calls_ns = 0;      // in calls on data files, summed over threads
   uint64_t all_calls_ns = 0;  // in calls on files of any kind
   uint64_t exposed_ns = 0;    // a mean rank did any I/O and did not compute
 
-  // The part of io_ns caused by calls on data files that took `time_ns` in total.
+  // The waiting that a mean rank saves if loading takes `time_ns` less, over all threads and ranks.
   uint64_t due_to(uint64_t time_ns) const;
-  // The same for exposed_ns, which includes I/O before and after training.
+  // The part of exposed_ns, which includes I/O before and after training, in calls on files of any
+  // kind that took `time_ns` in total.
   uint64_t exposed_due_to(uint64_t time_ns) const;
   // Of the wall time.
   double share(uint64_t time_ns) const;
-  // Whether calls that took `time_ns` in total, over all threads, are worth reporting. They must
-  // take a second and kTimeShareMin of the ranks' time, and either cost kCostShareMin of the wall
-  // time or take kMuchTimeShare of the ranks' time: then they will cost time once compute becomes
-  // faster.
-  bool matters(uint64_t time_ns) const;
+  // Whether a change that saves `saved_ns` of the wall time is worth reporting.
+  bool matters(uint64_t saved_ns) const { return share(saved_ns) >= kCostShareMin; }
 };
 
 Waiting waiting_of(const analyze::Profile& profile);
@@ -67,11 +66,38 @@ analyze::IoTotals data_totals(const analyze::Profile& profile);
 // Total time of reads, writes and metadata calls.
 uint64_t time_of(const analyze::IoTotals& io);
 
+// The data file that most bytes were read from; null if there is none.
+const analyze::FileStats* most_read_file(const analyze::Profile& profile);
+
 // The directory of the most read data file, for example commands; "DATA" if there is none.
 std::string data_directory(const analyze::Profile& profile);
 
 // Number of epochs, 1 if none were marked.
 uint64_t epochs_of(const analyze::Profile& profile);
+
+// What most of the data is stored as, by the extension of its files.
+enum class Format : uint8_t { kUnknown, kArrays, kImages, kText, kCompressed, kHdf5 };
+struct DataFormat {
+  Format format = Format::kUnknown;
+  std::string extension;  // ".jpg"; empty: none
+};
+DataFormat format_of(const analyze::Profile& profile);
+
+// Cores for one rank; empty if unknown.
+std::optional<uint64_t> cores_per_rank(const analyze::Profile& profile, const Machine& machine);
+
+// The part of Loading::other_ns that comes with `calls` of its calls: a call from Python takes
+// longer than the call itself.
+uint64_t around_calls(const analyze::Loading& loading, uint64_t calls);
+
+// Stall::phase of gaps between the first step and the last.
+inline constexpr std::string_view kInTraining = "in training";
+
+// What a call does, by its name in the profile; kOther if there is none.
+wire::CallKind kind_of(const analyze::Profile& profile, std::string_view name);
+// Calls that find files, and calls that get their bytes.
+bool is_metadata(const analyze::Profile& profile, std::string_view name);
+bool is_reading(const analyze::Profile& profile, std::string_view name);
 
 bool uses_hdf5(const analyze::Profile& profile);
 
@@ -121,6 +147,9 @@ std::string stripe_command(const analyze::Profile& profile, uint64_t transfer_by
 
 // `saved_ns` is limited to the wall time.
 Gain gain_of(const Waiting& waiting, uint64_t saved_ns, std::string how);
+
+// For a change that saves time, but it is not known how much.
+Gain unknown_gain(std::string why);
 
 // kProblem if the gain is more than a tenth of the wall time, else `otherwise`.
 Severity severity_of(const Gain& gain, Severity otherwise);

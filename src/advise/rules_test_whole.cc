@@ -58,19 +58,8 @@ TEST(Advise, AHealthyJobHasNoFindingsOnAnyStorage) {
   }
 }
 
-TEST(IoOverlapped, IsReportedIfMuchIoCostsNothing) {
-  const analyze::Profile profile = healthy(30ms, 500ms);
-  ASSERT_THAT(rules_found(profile), ElementsAre("io-overlapped"));
-  const Finding finding = advise(profile, {}).front();
-  EXPECT_EQ(finding.severity, Severity::kNote);
-  EXPECT_EQ(finding.gain.saved_ns, 0u);
-}
-
-TEST(IoOverlapped, IsNotReportedIfTrainingWaits) {
-  EXPECT_THAT(rules_found(healthy(45ms, 500ms)), testing::Not(Contains("io-overlapped")));
-}
-
-TEST(IoOverlapped, TurnsOtherFindingsAboutReadingIntoNotes) {
+TEST(Advise, IoThatOverlapsWithComputeCostsNothing) {
+  EXPECT_THAT(rules_found(healthy(30ms, 500ms)), IsEmpty());
   JobSketch job;
   job.rank().epoch(0, [&] {
     job.rank().batch({.compute = 10s}, [&](Team& team) {
@@ -80,15 +69,10 @@ TEST(IoOverlapped, TurnsOtherFindingsAboutReadingIntoNotes) {
       }
     });
   });
-  const auto findings = advise(job.profile(), {});
-  ASSERT_EQ(findings.size(), 2u);
-  for (const Finding& finding : findings) {
-    EXPECT_EQ(finding.severity, Severity::kNote) << finding.rule;
-    EXPECT_EQ(finding.gain.saved_ns, 0u) << finding.rule;
-  }
+  EXPECT_THAT(rules_found(job.profile()), IsEmpty());
 }
 
-TEST(Advise, SortsByGainAndGainsAtMostTheWaiting) {
+TEST(Advise, JoinsFindingsAboutTheSameSeconds) {
   JobSketch job;
   job.rank().epoch(0, [&] {
     for (int step = 0; step < 4; ++step) {
@@ -101,12 +85,15 @@ TEST(Advise, SortsByGainAndGainsAtMostTheWaiting) {
     }
   });
   const analyze::Profile profile = job.profile();
-  const auto findings = advise(profile, {});
-  ASSERT_GE(findings.size(), 2u);
-  for (size_t i = 0; i < findings.size(); ++i) {
-    EXPECT_LE(findings[i].gain.saved_ns, profile.time.mean.wait_ns) << findings[i].rule;
-    if (i == 0) continue;
-    EXPECT_LE(findings[i].gain.saved_ns, findings[i - 1].gain.saved_ns);
+  const auto findings = advise(profile, {.cores = 4});
+  ASSERT_EQ(findings.size(), 1u);
+  // Small files are the cause; prefetch and reads in flight hide it.
+  EXPECT_EQ(findings[0].rule, "many-small-files");
+  ASSERT_EQ(findings[0].also.size(), 2u);
+  uint64_t before_ns = profile.time.mean.wait_ns;
+  for (const Finding& other : findings[0].also) {
+    EXPECT_LE(other.gain.saved_ns, before_ns) << other.rule;
+    before_ns = other.gain.saved_ns;
   }
 }
 
@@ -129,7 +116,7 @@ TEST(Rules, HaveUniqueNamesAndSummaries) {
     EXPECT_FALSE(rule.summary.empty());
     EXPECT_LE(rule.summary.size(), 55u) << rule.name;
   }
-  EXPECT_EQ(names.size(), 27u);
+  EXPECT_EQ(names.size(), 32u);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ Judged judge_checkpoint_shared(const analyze::Profile& profile, const Machine& m
   if (2 * largest > *machine.local_disk_bytes || profile.time.job.compute_ns == 0) return {};
   const uint64_t hosts = std::max<uint64_t>(profile.job.hosts.size(), 1);
   const uint64_t local_ns = time_at(bytes / hosts, kDiskBytesPerSecond);
-  if (stalled_ns < kSecond || stalled_ns <= local_ns) return {};
+  if (stalled_ns <= local_ns) return {};
   const uint64_t saved_ns = stalled_ns - local_ns;
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 

@@ -27,11 +27,15 @@ Judged judge_checkpoint_small_writes(const analyze::Profile& profile, const Mach
   const analyze::IoTotals* io = checkpoint_totals(profile);
   if (io == nullptr || io->writes < kCallsMin) return {};
   const uint64_t mean_bytes = io->bytes_written / io->writes;
-  if (mean_bytes >= kSizeMax || !waiting.matters(io->write_ns)) return {};
-
+  if (mean_bytes >= kSizeMax) return {};
   const uint64_t left_ns = std::max(scaled(io->write_ns, ratio(mean_bytes, kMiB)),
                                     time_at(io->bytes_written, kCacheBytesPerSecond));
   const uint64_t needless_ns = io->write_ns - std::min(io->write_ns, left_ns);
+  const uint64_t saved_ns =
+      std::min(waiting.exposed_due_to(needless_ns),
+               std::max(profile.time.mean.checkpoint_ns, profile.time.job.checkpoint_ns));
+  if (!waiting.matters(saved_ns)) return {};
+
   Finding finding;
   finding.title = fmt::format("small checkpoint writes: {} on average", format_bytes(mean_bytes));
   finding.evidence = {{fmt::format("{} writes for {} of checkpoints, {} per write on average",
@@ -58,9 +62,7 @@ Judged judge_checkpoint_small_writes(const analyze::Profile& profile, const Mach
           .lustre("use large stripes: lfs setstripe -S 4M -c 4 on the checkpoint directory")
           .take();
   finding.gain =
-      gain_of(waiting,
-              std::min(waiting.exposed_due_to(needless_ns),
-                       std::max(profile.time.mean.checkpoint_ns, profile.time.job.checkpoint_ns)),
+      gain_of(waiting, saved_ns,
               "the time of these writes that does not overlap with compute, minus what writes of 1 "
               "MiB would take");
   finding.severity = severity_of(finding.gain, Severity::kWarning);

@@ -37,7 +37,7 @@ Judged judge_checkpoint_stall(const analyze::Profile& profile, const Machine& ma
   const Waiting waiting = waiting_of(profile);
   const Saved saved = saved_of(profile);
   // Without marked compute, training would seem to be stalled all the time.
-  if (profile.time.job.compute_ns == 0 || saved.stalled_ns < kSecond) return {};
+  if (profile.time.job.compute_ns == 0) return {};
   if (waiting.share(saved.stalled_ns) < kWaitShareMin) return {};
 
   const uint64_t ranks = std::max<uint32_t>(profile.job.ranks, 1);

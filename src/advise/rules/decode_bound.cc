@@ -1,51 +1,87 @@
-// decode-bound: training waits for decoding on the CPU, not for I/O.
+// decode-bound: training waits for decoding on the CPU, or for other code of the dataset.
 #include <fmt/core.h>
+
+#include <algorithm>
 
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
 #include "base/units.h"
 
 namespace millrace::advise {
+namespace {
+
+// Files that are opened for each sample: np.load and the like are many-small-files' or
+// repeated-opens'.
+bool opens_each_sample(const analyze::Loading& loading) {
+  return 2 * loading.opens >= loading.samples && loading.samples > 0;
+}
+
+std::vector<Change> changes(const analyze::Profile& profile, const Machine& machine,
+                            Format format) {
+  Changes list(profile, machine);
+  if (format == Format::kImages) {
+    list.pytorch(
+            "decode with torchvision.io.decode_image or DALI instead of PIL; decode to the size "
+            "that training uses (PIL: image.draft('RGB', size)); add workers up to the cores per "
+            "rank")
+        .tf_data(
+            "decode in parallel: map(decode, num_parallel_calls=tf.data.AUTOTUNE); use "
+            "tf.image.decode_and_crop_jpeg; cache() after decoding if the values fit in memory")
+        .loader("use millrace.DataLoader: it decodes on threads, and only what a crop needs")
+        .any("store smaller images: resize once to little more than training uses");
+  } else {
+    list.pytorch(
+            "profile the dataset's __getitem__ (python -m cProfile, py-spy): do its work once and "
+            "store the result as arrays, or on whole batches with NumPy; add workers up to the "
+            "cores per rank")
+        .tf_data("map(..., num_parallel_calls=tf.data.AUTOTUNE); cache() after it if it fits")
+        .loader(
+            "use millrace.DataLoader with the same dataset: its worker processes hand over "
+            "batches without copies");
+  }
+  return list.take();
+}
+
+}  // namespace
 
 Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machine) {
-  constexpr uint64_t kTimesIo = 2;
   const Waiting waiting = waiting_of(profile);
-  if (profile.time.basis != analyze::WaitBasis::kRegions || waiting.decode_ns < kSecond) return {};
-  if (waiting.data_ns < kSecond || waiting.share(waiting.data_ns) < kWaitShareMin) return {};
-  if (waiting.decode_ns < kTimesIo * waiting.calls_ns) return {};
-  // A rank that waits much longer than its loader decodes is waiting for something else.
-  const uint64_t decode_per_rank_ns = waiting.decode_ns / (waiting.rank_ns / waiting.wall_ns);
-  if (2 * decode_per_rank_ns < waiting.data_ns) return {};
+  const analyze::Loading& loading = profile.loading;
+  if (waiting.work_ns == 0 || waiting.share(waiting.data_ns) < kWaitShareMin) return {};
+  const DataFormat format = format_of(profile);
+  const bool is_image = format.format == Format::kImages;
+  // Text, compressed samples and transforms have rules of their own.
+  if (format.format == Format::kText || format.format == Format::kCompressed) return {};
+  if (!is_image && opens_each_sample(loading)) return {};
+  const uint64_t decode_ns = loading.other_ns + (is_image ? loading.transform_ns : 0);
+  if (2 * loading.transform_ns > loading.other_ns + loading.transform_ns && !is_image) return {};
+  if (2 * decode_ns < loading.work_ns) return {};
+  // A decoder twice as fast, workers on idle cores, or samples stored in the wanted size save from
+  // a third to nearly all of it.
+  const uint64_t saved_ns = scaled(waiting.due_to(decode_ns), 0.6);
+  if (waiting.share(saved_ns) < kWaitShareMin) return {};
 
-  const double decode_share = ratio(waiting.decode_ns, waiting.decode_ns + waiting.calls_ns);
   Finding finding;
-  finding.title = "training waits for decoding on the CPU, not for I/O";
+  finding.title = is_image
+                      ? fmt::format("training waits for decoding {} on the CPU", format.extension)
+                      : "training waits for the dataset's own code, not for storage";
   finding.evidence = {
       {fmt::format("a rank waits {} for data, {} of the wall time", duration(waiting.data_ns),
                    format_percent(waiting.share(waiting.data_ns))),
        "time.mean"},
-      {fmt::format("decoding took {}, I/O took {}", duration(waiting.decode_ns),
-                   duration(waiting.calls_ns)),
-       "functions"}};
+      {fmt::format("of {} of loading, {} took {}, calls that read or open files {}",
+                   duration(waiting.work_ns), is_image ? "decoding" : "code of the dataset",
+                   duration(decode_ns), duration(loading.read_ns + loading.metadata_ns)),
+       "loading"}};
   finding.threshold =
-      "at least 5 % of the wall time waiting, and twice as much time in decoding as in I/O: faster "
-      "storage would save less than half of it";
-  finding.changes =
-      Changes(profile, machine)
-          .pytorch(
-              "add workers, up to the cores per rank (num_workers); use decode_jpeg of "
-              "torchvision.io or DALI instead of PIL; crop while decoding; augment in batches on "
-              "the accelerator")
-          .tf_data(
-              "decode in parallel: map(decode, num_parallel_calls=tf.data.AUTOTUNE); use "
-              "tf.image.decode_and_crop_jpeg; cache() after decoding if the values fit in memory")
-          .loader("use millrace.DataLoader: it decodes on threads, and only what a crop needs")
-          .any("store smaller samples: resize once to little more than training uses")
-          .take();
-  finding.gain =
-      gain_of(waiting, scaled(waiting.data_ns, decode_share) / 2,
-              "half of the waiting caused by decoding: what twice the workers, or a decoder twice "
-              "as fast, would save");
+      "5 % of the wall time to gain, and half of the loading in code: faster storage would save "
+      "less than half of it";
+  finding.changes = changes(profile, machine, format.format);
+  finding.gain = gain_of(waiting, saved_ns,
+                         is_image ? "six tenths of the waiting for decoding: between a decoder "
+                                    "twice as fast and samples that need none"
+                                  : "six tenths of the waiting for this code: between twice as "
+                                    "fast and done ahead of time");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

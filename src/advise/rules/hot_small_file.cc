@@ -57,7 +57,8 @@ Judged judge_hot_small_file(const analyze::Profile& profile, const Machine& mach
   }
   // Many such files are a dataset with unmarked epochs.
   const bool few = count <= 8 || 10 * count <= job.dataset_files;
-  if (worst == nullptr || !few || !waiting.matters(time_ns)) return {};
+  const uint64_t saved_ns = waiting.due_to(scaled(time_ns, 1 - 1 / again));
+  if (worst == nullptr || !few || !waiting.matters(saved_ns)) return {};
 
   Finding finding;
   finding.title = count == 1 ? "a small file is reread many times per epoch"
@@ -84,8 +85,7 @@ Judged judge_hot_small_file(const analyze::Profile& profile, const Machine& mach
               "open the file with H5Pset_fapl_core(fapl, 1 << 20, 0) (h5py: driver='core', "
               "backing_store=False): it is read once and stays in memory")
           .take();
-  finding.gain = gain_of(waiting, waiting.due_to(scaled(time_ns, 1 - 1 / again)),
-                         "the waiting caused by all reads after the first");
+  finding.gain = gain_of(waiting, saved_ns, "the waiting caused by all reads after the first");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

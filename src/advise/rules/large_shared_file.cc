@@ -21,7 +21,7 @@ Judged judge_large_shared_file(const analyze::Profile& profile, const Machine& m
     if (candidate.size_bytes < kSizeMin) continue;
     if (file == nullptr || candidate.io.read_ns > file->io.read_ns) file = &candidate;
   }
-  if (file == nullptr || !waiting.matters(file->io.read_ns)) return {};
+  if (file == nullptr || !waiting.matters(waiting.due_to(file->io.read_ns) / 2)) return {};
   const analyze::IoTotals io = data_totals(profile);
   if (2 * file->io.bytes_read < io.bytes_read) return {};
 

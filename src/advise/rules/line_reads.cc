@@ -35,9 +35,10 @@ Judged judge_line_reads(const analyze::Profile& profile, const Machine& machine)
   }
   // Some of these calls may read files other than data.
   time_ns = scaled(time_ns, ratio(counts.lines, calls));
-  if (!waiting.matters(time_ns)) return {};
-
   const uint64_t left_ns = time_at(bytes, kCacheBytesPerSecond);
+  const uint64_t saved_ns = waiting.exposed_due_to(time_ns - std::min(time_ns, left_ns));
+  if (!waiting.matters(saved_ns)) return {};
+
   Finding finding;
   finding.title = "data is read line by line";
   finding.evidence = {{fmt::format("{} of {} data reads are calls like {}, of {} on average",
@@ -46,8 +47,7 @@ Judged judge_line_reads(const analyze::Profile& profile, const Machine& machine)
                        "functions"},
                       {fmt::format("they took {}", duration(time_ns)), "functions"}};
   finding.threshold =
-      "half of the data reads, and 2 % of the ranks' time: a call per line costs more than its "
-      "bytes";
+      "half of the data reads, and 3 % of the wall time: a call per line costs more than its bytes";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
@@ -61,7 +61,7 @@ Judged judge_line_reads(const analyze::Profile& profile, const Machine& machine)
               "numbers with from_chars or strtod from the block")
           .take();
   finding.gain = gain_of(
-      waiting, waiting.exposed_due_to(time_ns - std::min(time_ns, left_ns)),
+      waiting, saved_ns,
       "the time of these calls that does not overlap with compute, minus copying the bytes");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;

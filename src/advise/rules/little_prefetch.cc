@@ -1,51 +1,81 @@
-// little-prefetch: batches are loaded only when training already waits for them.
+// little-prefetch: batches are loaded only when training already waits for them, or by too few
+// workers.
 #include <fmt/core.h>
 
 #include <algorithm>
 
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
+#include "base/phrases.h"
 #include "base/units.h"
 
 namespace millrace::advise {
+namespace {
+
+// A mean rank, with workers on all of its cores. 0: it cannot become faster.
+uint64_t saved_by_workers(const analyze::Profile& profile, const Waiting& waiting,
+                          std::optional<uint64_t> cores) {
+  constexpr uint64_t kWorkersUsual = 4;
+  const analyze::Loading& loading = profile.loading;
+  const uint64_t compute_ns = profile.time.mean.compute_ns;
+  const uint64_t now_ns = waiting.data_ns + compute_ns;
+  const uint64_t load_ns = waiting.work_ns / waiting.ranks;
+  const uint64_t workers = std::max(cores.value_or(kWorkersUsual), loading.threads);
+  uint64_t then_ns = std::max(compute_ns, load_ns / workers);
+  if (cores) {
+    // Reads that wait for storage need no core.
+    const analyze::IoTotals io = data_totals(profile);
+    const uint64_t copy_ns = time_at(io.bytes_read, kCacheBytesPerSecond) + io.reads * 20'000;
+    const uint64_t stored_ns = loading.read_ns - std::min(loading.read_ns, copy_ns);
+    const uint64_t code_ns = load_ns - std::min(load_ns, stored_ns / waiting.ranks);
+    // A worker hands its batches over, which costs some of what it gains.
+    then_ns = std::max(then_ns, (code_ns + code_ns / 8 + compute_ns) / *cores);
+  }
+  return std::min(now_ns - std::min(now_ns, then_ns), waiting.data_ns);
+}
+
+}  // namespace
 
 Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& machine) {
   constexpr double kOverlappedShareMax = 0.25;
   const Waiting waiting = waiting_of(profile);
   const analyze::TimeSplit& mean = profile.time.mean;
+  const analyze::Loading& loading = profile.loading;
   // Without marked regions, it is unknown what could overlap.
-  if (profile.time.basis != analyze::WaitBasis::kRegions || mean.compute_ns == 0) return {};
-  if (waiting.data_ns < kSecond || waiting.share(waiting.data_ns) < kWaitShareMin) return {};
-  // Loading is reading, fetching and decoding. The part during compute is overlapped.
-  const uint64_t exposed_ns = std::max(mean.io_exposed_ns, mean.fetch_exposed_ns);
-  const uint64_t overlapped_ns =
-      std::max(mean.io_overlapped_ns,
-               std::max(mean.fetch_ns, mean.decode_ns) -
-                   std::min(std::max(mean.fetch_ns, mean.decode_ns), mean.fetch_exposed_ns));
-  const double overlapped_share = ratio(overlapped_ns, overlapped_ns + exposed_ns);
-  if (exposed_ns == 0 || overlapped_share >= kOverlappedShareMax) return {};
-  const uint64_t free_compute_ns = mean.compute_ns - std::min(mean.compute_ns, overlapped_ns);
-  const uint64_t saved_ns = std::min({waiting.data_ns, free_compute_ns, exposed_ns});
+  if (waiting.work_ns == 0 || mean.compute_ns == 0) return {};
+  if (waiting.share(waiting.data_ns) < kWaitShareMin) return {};
+  const auto cores = cores_per_rank(profile, machine);
+  const uint64_t overlapped_ns = mean.fetch_ns - std::min(mean.fetch_ns, mean.fetch_exposed_ns);
+  const double overlapped_share = ratio(overlapped_ns, mean.fetch_ns);
+  const bool loads_alone = loading.threads == 0;
+  if (!loads_alone && overlapped_share >= kOverlappedShareMax &&
+      (!cores || loading.threads >= *cores)) {
+    return {};
+  }
+  const uint64_t saved_ns = saved_by_workers(profile, waiting, cores);
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 
   Finding finding;
-  finding.title = "batches are not prefetched: loading does not overlap with compute";
+  finding.title = loads_alone ? "batches are not prefetched: the training process loads them itself"
+                              : fmt::format("little prefetch: {} for {}",
+                                            counted(loading.threads, "worker", "workers"),
+                                            cores ? counted(*cores, "core", "cores") : "this job");
   finding.evidence = {
       {fmt::format("a rank waits {} for data, {} of the wall time", duration(waiting.data_ns),
                    format_percent(waiting.share(waiting.data_ns))),
        "time.mean"},
-      {fmt::format("{} of the loading overlaps with compute; for {} a rank computes while nothing "
-                   "is loaded",
-                   format_percent(overlapped_share), duration(free_compute_ns)),
+      {fmt::format("{} of the loading overlaps with compute, which takes {}",
+                   format_percent(overlapped_share), duration(mean.compute_ns)),
        "time.mean"}};
   finding.threshold =
-      "less than 25 % overlaps: a loader that is one batch ahead overlaps all of the shorter of "
-      "loading and compute, so these batches were requested too late";
+      "no worker, fewer workers than cores, or less than 25 % of the loading overlapped; 5 % of "
+      "the wall time to gain: a loader that is one batch ahead overlaps all of the shorter of "
+      "loading and compute";
   finding.changes =
       Changes(profile, machine)
-          .pytorch(
-              "prefetch with workers: DataLoader(..., num_workers=4, prefetch_factor=4, "
-              "persistent_workers=True); with num_workers=0 the training process itself reads")
+          .pytorch(fmt::format("prefetch with workers: DataLoader(..., num_workers={}, "
+                               "prefetch_factor=4, persistent_workers=True)",
+                               cores.value_or(4)))
           .tf_data("end the pipeline with .prefetch(tf.data.AUTOTUNE)")
           .hdf5(
               "open the file in each worker process: the threads of one process share HDF5's "
@@ -54,8 +84,12 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
           .take();
   finding.gain =
       gain_of(waiting, saved_ns,
-              "the shorter of waiting and compute without loading: with enough prefetch the two "
-              "overlap");
+              cores ? fmt::format("waiting and compute, minus the longest of compute, loading by "
+                                  "{}, and all code on {}",
+                                  counted(std::max(*cores, loading.threads), "worker", "workers"),
+                                  counted(*cores, "core", "cores"))
+                    : "waiting and compute, minus the longer of compute and loading by 4 workers; "
+                      "the cores are not known");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -1,4 +1,5 @@
-// metadata-storm: at the start of an epoch all ranks list, stat and open files, and do little else.
+// metadata-storm: files are listed and examined again and again: at each sample, at each batch, or
+// at the start of each epoch.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -6,21 +7,73 @@
 
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
+#include "base/phrases.h"
 #include "base/units.h"
 
 namespace millrace::advise {
 namespace {
 
-struct Storms {
+struct Storm {
+  uint64_t saved_ns = 0;
+  std::string title;
+  std::vector<Evidence> evidence;
+};
+
+// Calls that the training loop makes between steps, or between epochs.
+Storm storm_in_loop(const analyze::Profile& profile, const Waiting& waiting) {
+  uint64_t calls = 0;
+  uint64_t gaps = 0;
+  uint64_t stall_ns = 0;
+  std::string directory;
+  for (const analyze::Stall& stall : profile.stalls) {
+    if (stall.phase != kInTraining || !is_metadata(profile, stall.name)) continue;
+    if (calls == 0) directory = stall.directory;  // sorted by time
+    calls += stall.count;
+    gaps = std::max(gaps, stall.gaps);
+    stall_ns += stall.stall_ns;
+  }
+  if (calls < kCallsMin) return {};
+  return {.saved_ns = stall_ns / waiting.ranks,
+          .title = "metadata storm: the training loop lists and examines files",
+          .evidence = {
+              {fmt::format("{} calls such as stat and readdir in {}, between steps, most "
+                           "of them in {}",
+                           format_exact(calls), counted(gaps, "gap", "gaps"), directory),
+               "stalls"},
+              {fmt::format("training stopped for {} meanwhile", duration(stall_ns / waiting.ranks)),
+               "stalls"}}};
+}
+
+// Calls that belong to loading samples.
+Storm storm_in_loading(const analyze::Profile& profile, const Waiting& waiting) {
+  constexpr uint64_t kCallsPerSampleMin = 4;  // np.load and PIL make two or three
+  const analyze::Loading& loading = profile.loading;
+  const uint64_t calls = loading.stats + loading.lists;
+  if (calls < kCallsMin || calls < kCallsPerSampleMin * std::max<uint64_t>(loading.samples, 1)) {
+    return {};
+  }
+  const uint64_t time_ns = scaled(loading.metadata_ns, ratio(calls, calls + 2 * loading.opens)) +
+                           around_calls(loading, calls);
+  return {.saved_ns = waiting.due_to(time_ns),
+          .title = "metadata storm: files are listed and examined for each sample",
+          .evidence = {{fmt::format("{} calls such as stat and readdir for {}", format_exact(calls),
+                                    counted(loading.samples, "sample", "samples")),
+                        "loading"},
+                       {fmt::format("they and the code around them took {} of {} of loading",
+                                    duration(time_ns), duration(loading.work_ns)),
+                        "loading"}}};
+}
+
+struct EpochStorms {
   uint64_t epochs = 0;   // that start with a storm
   uint64_t calls = 0;    // metadata calls in the storms
-  uint64_t busy_ns = 0;  // time in I/O calls during the storms, summed over threads
   uint64_t long_ns = 0;  // duration of the storms
   int64_t first = -1;    // the first such epoch
 };
 
 // The start of an epoch is its first tenth.
-void look_at(const analyze::Profile& profile, const analyze::EpochStats& epoch, Storms& storms) {
+void look_at(const analyze::Profile& profile, const analyze::EpochStats& epoch,
+             EpochStorms& storms) {
   constexpr size_t kBinsMin = 10;
   constexpr double kShareMin = 0.5;
   const analyze::Timeline& line = profile.timeline;
@@ -39,36 +92,47 @@ void look_at(const analyze::Profile& profile, const analyze::EpochStats& epoch, 
   if (early < kCallsMin || ratio(early, all) < kShareMin || 2 * early < early_calls) return;
   storms.epochs += 1;
   storms.calls += early;
-  storms.busy_ns += sum(line.busy_ns, begin, early_end);
   for (size_t bin = begin; bin < early_end; ++bin) {
     storms.long_ns += std::min(line.busy_ns[bin], line.bin_ns);
   }
   if (storms.first < 0) storms.first = epoch.epoch;
 }
 
+Storm storm_at_epochs(const analyze::Profile& profile, const Waiting& waiting) {
+  EpochStorms storms;
+  if (profile.timeline.bin_ns == 0) return {};
+  for (const analyze::EpochStats& epoch : profile.epochs) look_at(profile, epoch, storms);
+  // Files are opened at the start of every job.
+  if (storms.epochs == 0 || (storms.epochs == 1 && profile.epochs.size() > 1)) return {};
+  return {
+      .saved_ns = std::min(storms.long_ns, waiting.exposed_ns),
+      .title = "metadata storm at the start of epochs",
+      .evidence = {
+          {fmt::format("{} of {} epochs start with opens, stats and directory listings: {} in "
+                       "their first tenth, more than in the rest",
+                       storms.epochs, profile.epochs.size(), format_exact(storms.calls)),
+           fmt::format("epochs:{}", storms.first)},
+          {fmt::format("for {} there is little other I/O", duration(storms.long_ns)), "timeline"}}};
+}
+
 }  // namespace
 
 Judged judge_metadata_storm(const analyze::Profile& profile, const Machine& machine) {
   const Waiting waiting = waiting_of(profile);
-  if (profile.timeline.bin_ns == 0) return {};
-  Storms storms;
-  for (const analyze::EpochStats& epoch : profile.epochs) look_at(profile, epoch, storms);
-  if (storms.epochs == 0 || !waiting.matters(storms.busy_ns)) return {};
-  if (waiting.share(storms.long_ns) < kTimeShareMin) return {};
+  Storm storm = storm_in_loop(profile, waiting);
+  for (auto* look : {storm_in_loading, storm_at_epochs}) {
+    Storm other = look(profile, waiting);
+    if (other.saved_ns > storm.saved_ns) storm = std::move(other);
+  }
+  if (!waiting.matters(storm.saved_ns)) return {};
 
   Finding finding;
-  finding.title = "metadata storm at the start of epochs";
-  finding.evidence = {
-      {fmt::format(
-           "{} of {} epochs start with opens, stats and directory listings: {} in their first "
-           "tenth, more than in the rest",
-           storms.epochs, profile.epochs.size(), format_exact(storms.calls)),
-       fmt::format("epochs:{}", storms.first)},
-      {fmt::format("for {} there is little other I/O", duration(storms.long_ns)), "timeline"}};
+  finding.title = storm.title;
+  finding.evidence = std::move(storm.evidence);
   finding.threshold =
-      "half of an epoch's metadata calls in its first tenth, at least a thousand, and more than "
-      "half of the calls there: a parallel file system serves about ten thousand per second for "
-      "all jobs together";
+      "200 calls in the training loop, four for each sample, or half of an epoch's calls in its "
+      "first tenth; 3 % of the wall time: the files of a dataset do not change during a job, and a "
+      "parallel file system serves about ten thousand such calls per second for all jobs together";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
@@ -81,8 +145,9 @@ Judged judge_metadata_storm(const analyze::Profile& profile, const Machine& mach
           .store(
               "millrace store (coming) serves open, stat and listings from the memory of the host")
           .take();
-  finding.gain = gain_of(waiting, std::min(storms.long_ns, waiting.exposed_ns),
-                         "the time in which calls of these storms were in flight");
+  finding.gain = gain_of(waiting, storm.saved_ns,
+                         "the time in these calls and in the code around them, in which training "
+                         "stops or waits");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

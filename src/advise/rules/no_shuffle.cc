@@ -16,19 +16,24 @@ Judged judge_no_shuffle(const analyze::Profile& profile, const Machine& machine)
   // Needs two epochs to compare. A program that does not train may read in order.
   if (profile.job.epochs < 2 || data.order_repeated < kRepeatedMin) return {};
   if (profile.time.mean.compute_ns == 0 && profile.job.framework.empty()) return {};
-  if (data.files_read + profile.data_reads.counts.count < kCallsMin) return {};
+  const bool is_indexed = data.samples_indexed >= kCallsMin;
+  if (!is_indexed && data.files_read + profile.data_reads.counts.count < kCallsMin) return {};
 
   Finding finding;
-  finding.title = sequential ? "no shuffle: every epoch reads in the order of file names"
-                             : "no shuffle: every epoch reads in the same order";
+  finding.title = !sequential  ? "no shuffle: every epoch reads in the same order"
+                  : is_indexed ? "no shuffle: every epoch reads samples 0, 1, 2, ..."
+                               : "no shuffle: every epoch reads in the order of file names";
   finding.evidence = {
       {fmt::format(
            "{} of the epochs of a rank repeat the order of the epoch before, over {} epochs",
            format_percent(data.order_repeated), profile.job.epochs),
        "data"},
-      {fmt::format("{} of the moves to another file go up by name, {} of the reads within files by "
-                   "offset",
-                   format_percent(data.ascending), format_percent(data.ascending_within)),
+      {is_indexed
+           ? fmt::format("{} of the steps from one sample to the next go up by index",
+                         format_percent(data.index_ascending))
+           : fmt::format("{} of the moves to another file go up by name, {} of the reads within "
+                         "files by offset",
+                         format_percent(data.ascending), format_percent(data.ascending_within)),
        "data"}};
   finding.threshold =
       "90 % repeated: a new shuffle of ten samples repeats an order once in three million epochs";

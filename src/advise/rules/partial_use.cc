@@ -62,7 +62,9 @@ Use file_use(const analyze::Profile& profile) {
   for (const analyze::FileStats& file : profile.files) {
     if (!is_read_whole_each_time(profile, file)) continue;
     const uint64_t fair_opens = std::max<uint64_t>(file.readers, 1) * epochs_of(profile);
-    use.needless_ns += scaled(file.io.read_ns, 1 - ratio(fair_opens, file.io.opens));
+    // Memory for a file of this size is new each time: filling it costs as much as the read.
+    const uint64_t around_ns = around_calls(profile.loading, file.io.reads + 2 * file.io.opens);
+    use.needless_ns += scaled(time_of(file.io) + around_ns, 1 - ratio(fair_opens, file.io.opens));
     if (worst == nullptr || file.io.read_ns > worst->io.read_ns) worst = &file;
   }
   if (worst == nullptr) return {};
@@ -81,8 +83,9 @@ Use file_use(const analyze::Profile& profile) {
 Judged judge_partial_use(const analyze::Profile& profile, const Machine& machine) {
   const Waiting waiting = waiting_of(profile);
   Use use = format_use(profile, data_totals(profile));
-  if (!waiting.matters(use.needless_ns)) use = file_use(profile);
-  if (use.evidence.empty() || !waiting.matters(use.needless_ns)) return {};
+  if (!waiting.matters(waiting.due_to(use.needless_ns))) use = file_use(profile);
+  const uint64_t saved_ns = waiting.due_to(use.needless_ns);
+  if (use.evidence.empty() || !waiting.matters(saved_ns)) return {};
 
   Finding finding;
   finding.title = "read amplification: whole files are read, only parts are used";
@@ -102,8 +105,7 @@ Judged judge_partial_use(const analyze::Profile& profile, const Machine& machine
               "store one sample per chunk: h5repack -l CHUNK=1x..., and make the chunk cache large "
               "enough: H5Pset_chunk_cache(dapl, 12421, 64 << 20, 1.0)")
           .take();
-  finding.gain = gain_of(waiting, waiting.due_to(use.needless_ns),
-                         "the waiting caused by reads of unused bytes");
+  finding.gain = gain_of(waiting, saved_ns, "the waiting caused by reads of unused bytes");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -38,7 +38,9 @@ Judged judge_random_access(const analyze::Profile& profile, const Machine& machi
   if (!within && !between) return {};
   const uint64_t sequential_ns =
       time_at(io.bytes_read, sequential_bytes_per_second(machine.data_storage));
-  if (sequential_ns >= io.read_ns || !waiting.matters(io.read_ns - sequential_ns)) return {};
+  if (sequential_ns >= io.read_ns) return {};
+  const uint64_t saved_ns = waiting.due_to(io.read_ns - sequential_ns);
+  if (!waiting.matters(saved_ns)) return {};
   if (waiting.share(waiting.io_ns) < kWaitShareMin) return {};
 
   Finding finding;
@@ -77,7 +79,7 @@ Judged judge_random_access(const analyze::Profile& profile, const Machine& machi
           .store("millrace store: random reads from the memory and local disks of the hosts")
           .take();
   finding.gain = gain_of(
-      waiting, waiting.due_to(io.read_ns - sequential_ns),
+      waiting, saved_ns,
       fmt::format(
           "the waiting caused by these reads, minus reading the same bytes sequentially at {} per "
           "thread",

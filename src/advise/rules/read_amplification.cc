@@ -18,7 +18,8 @@ Judged judge_read_amplification(const analyze::Profile& profile, const Machine& 
   const double amplification = ratio(job.dataset_bytes_read, job.dataset_unique_bytes * job.epochs);
   const analyze::IoTotals io = data_totals(profile);
   const uint64_t needless_ns = scaled(io.read_ns, 1 - 1 / std::max(amplification, 1.0));
-  if (amplification < kAmplificationMin || !waiting.matters(needless_ns)) return {};
+  const uint64_t saved_ns = waiting.due_to(needless_ns);
+  if (amplification < kAmplificationMin || !waiting.matters(saved_ns)) return {};
 
   Finding finding;
   finding.title =
@@ -54,7 +55,7 @@ Judged judge_read_amplification(const analyze::Profile& profile, const Machine& 
               "use os.pread or buffering=0 for random or backward reads: a buffered file refills "
               "its buffer for each")
           .take();
-  finding.gain = gain_of(waiting, waiting.due_to(needless_ns),
+  finding.gain = gain_of(waiting, saved_ns,
                          "the waiting caused by bytes that are read more than once per epoch");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;

@@ -12,17 +12,19 @@ using Judged = std::optional<Finding>;
 Judged judge_checkpoint_shared(const analyze::Profile& profile, const Machine& machine);
 Judged judge_checkpoint_small_writes(const analyze::Profile& profile, const Machine& machine);
 Judged judge_checkpoint_stall(const analyze::Profile& profile, const Machine& machine);
+Judged judge_compressed_samples(const analyze::Profile& profile, const Machine& machine);
 Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machine);
 Judged judge_few_reads_in_flight(const analyze::Profile& profile, const Machine& machine);
 Judged judge_file_shuffle(const analyze::Profile& profile, const Machine& machine);
 Judged judge_fits_local_disk(const analyze::Profile& profile, const Machine& machine);
 Judged judge_fits_memory(const analyze::Profile& profile, const Machine& machine);
+Judged judge_hdf5_chunks(const analyze::Profile& profile, const Machine& machine);
 Judged judge_hot_small_file(const analyze::Profile& profile, const Machine& machine);
 Judged judge_job_failed(const analyze::Profile& profile, const Machine& machine);
-Judged judge_io_overlapped(const analyze::Profile& profile, const Machine& machine);
 Judged judge_large_shared_file(const analyze::Profile& profile, const Machine& machine);
 Judged judge_line_reads(const analyze::Profile& profile, const Machine& machine);
 Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& machine);
+Judged judge_loop_stall(const analyze::Profile& profile, const Machine& machine);
 Judged judge_many_small_files(const analyze::Profile& profile, const Machine& machine);
 Judged judge_metadata_storm(const analyze::Profile& profile, const Machine& machine);
 Judged judge_no_shuffle(const analyze::Profile& profile, const Machine& machine);
@@ -31,11 +33,14 @@ Judged judge_random_access(const analyze::Profile& profile, const Machine& machi
 Judged judge_read_amplification(const analyze::Profile& profile, const Machine& machine);
 Judged judge_repeated_opens(const analyze::Profile& profile, const Machine& machine);
 Judged judge_same_bytes(const analyze::Profile& profile, const Machine& machine);
+Judged judge_slow_transform(const analyze::Profile& profile, const Machine& machine);
 Judged judge_small_reads(const analyze::Profile& profile, const Machine& machine);
 Judged judge_stats_file_pieces(const analyze::Profile& profile, const Machine& machine);
 Judged judge_text_parsing(const analyze::Profile& profile, const Machine& machine);
+Judged judge_too_many_workers(const analyze::Profile& profile, const Machine& machine);
 Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& machine);
 Judged judge_uneven_shards(const analyze::Profile& profile, const Machine& machine);
+Judged judge_worker_restart(const analyze::Profile& profile, const Machine& machine);
 
 // Whether this is a small file beside the dataset that is read in small pieces. stats-file-pieces
 // reports these, so small-reads leaves them out.

@@ -31,11 +31,17 @@ Judged judge_same_bytes(const analyze::Profile& profile, const Machine& machine)
   constexpr double kShareMin = 0.9;
   const Waiting waiting = waiting_of(profile);
   const analyze::Job& job = profile.job;
-  const analyze::IoTotals io = data_totals(profile);
-  if (job.ranks < 2 || job.dataset_unique_bytes == 0 || !waiting.matters(time_of(io))) return {};
+  if (job.ranks < 2 || job.dataset_unique_bytes == 0) return {};
   const double shared = ratio(profile.data.shared_bytes, job.dataset_unique_bytes);
   const double least = least_share(profile);
   if (shared < kShareMin || least < kShareMin) return {};
+  // With a share of the samples, a rank has fewer steps: it computes less, too.
+  const analyze::TimeSplit& mean = profile.time.mean;
+  const bool has_steps = profile.time.basis == analyze::WaitBasis::kRegions;
+  const uint64_t each_ns =
+      has_steps ? std::max(mean.step_ns, mean.wait_ns + mean.compute_ns) : waiting.io_ns;
+  const uint64_t saved_ns = scaled(each_ns, 1 - 1 / static_cast<double>(job.ranks));
+  if (!waiting.matters(saved_ns)) return {};
 
   Finding finding;
   finding.title =
@@ -66,10 +72,12 @@ Judged judge_same_bytes(const analyze::Profile& profile, const Machine& machine)
               "if every rank needs all of it (tables, a validation set): read it on one rank per "
               "host and broadcast")
           .take();
-  finding.gain = gain_of(waiting, scaled(waiting.io_ns, 1 - 1 / static_cast<double>(job.ranks)),
-                         fmt::format("the waiting for I/O that a rank would save by reading one of "
-                                     "{} parts",
-                                     job.ranks));
+  finding.gain = gain_of(
+      waiting, saved_ns,
+      has_steps
+          ? fmt::format("the steps that a rank would save if it took one of {} parts", job.ranks)
+          : fmt::format("the waiting for I/O that a rank would save by reading one of {} parts",
+                        job.ranks));
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

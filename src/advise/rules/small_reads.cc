@@ -106,13 +106,16 @@ Judged judge_small_reads(const analyze::Profile& profile, const Machine& machine
   const bool mergeable = reads.count >= kReadsPerOpenMin * reads.opens;
   if (reads.count < kCallsMin || small_share <= 0.5 || mean_bytes >= limit.size_bytes) return {};
   if (2 * profile.data_reads.counts.lines > reads.count) return {};
-  if (!mergeable || !waiting.matters(reads.time_ns)) return {};
-
+  if (!mergeable) return {};
   const uint64_t wanted = std::max<uint64_t>(limit.size_bytes, kMiB);
   // Fewer calls, but the bytes still have to be copied.
   const uint64_t left_ns = std::max(scaled(reads.time_ns, ratio(mean_bytes, wanted)),
                                     time_at(reads.bytes, kCacheBytesPerSecond));
-  const uint64_t saved_ns = waiting.due_to(reads.time_ns - std::min(reads.time_ns, left_ns));
+  const uint64_t saved_ns =
+      waiting.due_to(reads.time_ns - std::min(reads.time_ns, left_ns) +
+                     around_calls(profile.loading, std::min(reads.count, profile.loading.reads)));
+  if (!waiting.matters(saved_ns)) return {};
+
   Finding finding;
   finding.title = fmt::format("small reads: {} on average", format_bytes(mean_bytes));
   finding.evidence = {{fmt::format("{} of {} data reads are under {}; the mean is {}",

@@ -33,7 +33,8 @@ Judged judge_stats_file_pieces(const analyze::Profile& profile, const Machine& m
     if (worst == nullptr || file.io.read_ns > worst->io.read_ns) worst = &file;
   }
   // Many such files are the dataset.
-  if (worst == nullptr || count > 8 || !waiting.matters(time_ns)) return {};
+  const uint64_t saved_ns = std::max(waiting.due_to(time_ns), waiting.exposed_due_to(time_ns));
+  if (worst == nullptr || count > 8 || !waiting.matters(saved_ns)) return {};
 
   Finding finding;
   finding.title = fmt::format("small reads: a file of {} is read in pieces of {}",
@@ -59,8 +60,8 @@ Judged judge_stats_file_pieces(const analyze::Profile& profile, const Machine& m
               "H5Pset_fapl_core; or store it contiguously instead of in small chunks")
           .any("with many ranks: read it on one and broadcast")
           .take();
-  finding.gain = gain_of(waiting, waiting.exposed_due_to(time_ns),
-                         "the time of these reads that does not overlap with compute");
+  finding.gain =
+      gain_of(waiting, saved_ns, "the time of these reads that does not overlap with compute");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

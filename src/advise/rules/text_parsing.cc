@@ -2,75 +2,92 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
-#include "base/text.h"
+#include "base/phrases.h"
 #include "base/units.h"
 
 namespace millrace::advise {
 namespace {
 
-constexpr std::array<std::string_view, 9> kTextExtensions = {
-    ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".xml", ".libsvm", ".svm", ".yaml"};
+const analyze::GroupStats* text_files(const analyze::Profile& profile, const DataFormat& format) {
+  if (format.format != Format::kText) return nullptr;
+  for (const analyze::GroupStats& group : profile.extensions) {
+    if (group.name == format.extension) return &group;
+  }
+  return nullptr;
+}
 
-struct Text {
-  std::vector<std::string> extensions;
-  uint64_t bytes = 0;
-  uint64_t files = 0;
-  uint64_t size_bytes = 0;
+struct Parsing {
+  uint64_t time_ns = 0;  // summed over threads and ranks
+  uint64_t saved_ns = 0;
+  bool is_measured = false;
 };
 
-Text text_of(const analyze::Profile& profile) {
-  Text text;
-  for (const analyze::GroupStats& group : profile.extensions) {
-    const bool is_text = std::find(kTextExtensions.begin(), kTextExtensions.end(), group.name) !=
-                         kTextExtensions.end();
-    if (!is_text || group.io.bytes_read == 0) continue;
-    text.extensions.push_back(group.name);
-    text.bytes += group.io.bytes_read;
-    text.files += group.files;
-    text.size_bytes += group.size_bytes;
+Parsing parsing_of(const analyze::Profile& profile, const analyze::GroupStats& text) {
+  // A fast single-threaded parser (pandas' C engine, simple JSON); Python's own are slower.
+  constexpr uint64_t kParseBytesPerSecond = 200'000'000;
+  const Waiting waiting = waiting_of(profile);
+  const analyze::Loading& loading = profile.loading;
+  Parsing parsing;
+  if (waiting.work_ns > 0) {
+    // Reading a sample is parsing it. A binary sample is a slice of an array.
+    const uint64_t all_ns = loading.other_ns + loading.read_ns + loading.metadata_ns;
+    parsing.time_ns = all_ns - std::min(all_ns, loading.samples * kSampleNs);
+    parsing.saved_ns = waiting.due_to(parsing.time_ns);
+    parsing.is_measured = true;
   }
-  return text;
+  // A file that the training loop itself reads.
+  uint64_t stall_ns = 0;
+  for (const analyze::Stall& stall : profile.stalls) {
+    if (stall.phase == kInTraining && is_reading(profile, stall.name)) stall_ns += stall.stall_ns;
+  }
+  parsing.time_ns += stall_ns;
+  parsing.saved_ns += stall_ns / waiting.ranks;
+  if (parsing.time_ns > 0) return parsing;
+  parsing.time_ns = time_at(text.io.bytes_read, kParseBytesPerSecond);
+  parsing.saved_ns = std::min(parsing.time_ns / waiting.ranks, waiting.data_ns);
+  return parsing;
 }
 
 }  // namespace
 
 Judged judge_text_parsing(const analyze::Profile& profile, const Machine& machine) {
-  // A fast single-threaded parser (pandas' C engine, simple JSON); Python's own are slower.
-  constexpr uint64_t kParseBytesPerSecond = 200'000'000;
   const Waiting waiting = waiting_of(profile);
-  const Text text = text_of(profile);
-  const uint64_t parse_ns = time_at(text.bytes, kParseBytesPerSecond);
-  if (!waiting.matters(parse_ns)) return {};
-  const uint64_t parse_per_rank_ns = parse_ns / std::max<uint32_t>(profile.job.ranks, 1);
-  if (waiting.share(parse_per_rank_ns) < kWaitShareMin) return {};
+  const DataFormat format = format_of(profile);
+  const analyze::GroupStats* text = text_files(profile, format);
+  if (text == nullptr) return {};
+  const Parsing parsing = parsing_of(profile, *text);
+  if (waiting.share(parsing.saved_ns) < kWaitShareMin) return {};
 
   Finding finding;
-  finding.title =
-      fmt::format("text parsing: {} is parsed every time it is read", join(text.extensions, ", "));
+  finding.title = fmt::format("text parsing: {} is parsed every time it is read", format.extension);
   finding.evidence = {
-      {fmt::format("{} were read from {} text files of {} in total", format_bytes(text.bytes),
-                   format_exact(text.files), format_bytes(text.size_bytes)),
-       "extensions:" + text.extensions.front()},
-      {fmt::format("parsing them takes {} on one core, {} of the wall time of a rank",
-                   duration(parse_ns), format_percent(waiting.share(parse_per_rank_ns))),
-       "extensions:" + text.extensions.front()}};
+      {fmt::format("{} were read from {} of {} in total", format_bytes(text->io.bytes_read),
+                   counted(text->files, "text file", "text files"), format_bytes(text->size_bytes)),
+       "extensions:" + format.extension},
+      {parsing.is_measured
+           ? fmt::format("reading and parsing them took {} of {} of loading",
+                         duration(parsing.time_ns), duration(waiting.work_ns))
+           : fmt::format("parsing them takes {} on one core", duration(parsing.time_ns)),
+       parsing.is_measured ? "loading" : "extensions:" + format.extension}};
   finding.threshold =
-      "5 % of the wall time at 200 MB/s, which is fast for a parser: reading numbers as text costs "
-      "a hundred times as much as copying them";
+      "5 % of the wall time: reading numbers as text costs a hundred times as much as copying them";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "convert once to a binary format: tables to Parquet (pyarrow) or .npy (np.load(..., "
-              "mmap_mode='r')), JSON lines to a file with an index")
+              "convert once to a binary format: tables to .npy (np.load(..., mmap_mode='r')) or "
+              "Parquet (pyarrow), JSON lines to a binary file with an index; if it fits in memory, "
+              "parse it once in Dataset.__init__")
           .tf_data("convert once to TFRecord with tf.train.Example, or .cache() after parsing")
           .hdf5("convert once to a typed, chunked dataset instead of text files")
           .take();
-  finding.gain = gain_of(waiting, std::min(parse_per_rank_ns, waiting.data_ns),
-                         "the time to parse at 200 MB/s, at most the waiting for data");
+  finding.gain = gain_of(waiting, parsing.saved_ns,
+                         parsing.is_measured
+                             ? "the waiting for samples that are read and parsed, minus 10 us for "
+                               "each: slicing an array"
+                             : "the time to parse at 200 MB/s, at most the waiting for data");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -1,10 +1,11 @@
-// uneven-shards: some ranks read more data than others, which wait for them.
+// uneven-shards: some ranks have more data than others, which wait for them.
 #include <fmt/core.h>
 
 #include <algorithm>
 
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
+#include "base/phrases.h"
 #include "base/units.h"
 
 namespace millrace::advise {
@@ -12,26 +13,33 @@ namespace {
 
 struct Loads {
   const analyze::RankLoad* most = nullptr;
-  uint64_t mean_bytes = 0;
-  uint64_t io_most_ns = 0;  // of the rank that reads most
-  uint64_t io_mean_ns = 0;
+  bool in_samples = false;  // else in bytes
+  uint64_t mean = 0;        // of samples or bytes
+  uint64_t wait_mean_ns = 0;
+  uint64_t steps_mean = 0;
 };
+
+uint64_t amount(const analyze::RankLoad& rank, bool in_samples) {
+  return in_samples ? rank.samples : rank.data_bytes_read;
+}
 
 Loads loads_of(const analyze::Profile& profile) {
   Loads loads;
-  uint64_t bytes = 0;
+  loads.in_samples = std::all_of(profile.ranks.begin(), profile.ranks.end(),
+                                 [](const auto& rank) { return rank.samples > 0; });
   for (const analyze::RankLoad& rank : profile.ranks) {
-    bytes += rank.data_bytes_read;
-    if (loads.most == nullptr || rank.data_bytes_read > loads.most->data_bytes_read) {
+    loads.mean += amount(rank, loads.in_samples);
+    loads.wait_mean_ns += rank.wait_ns;
+    loads.steps_mean += rank.steps;
+    if (loads.most == nullptr ||
+        amount(rank, loads.in_samples) > amount(*loads.most, loads.in_samples)) {
       loads.most = &rank;
     }
   }
-  if (loads.most == nullptr) return loads;
-  loads.mean_bytes = bytes / profile.ranks.size();
-  for (const analyze::TimeSplit& rank : profile.time.ranks) {
-    if (rank.name == loads.most->name) loads.io_most_ns = rank.io_ns;
-  }
-  loads.io_mean_ns = profile.time.mean.io_ns;
+  const uint64_t count = std::max<uint64_t>(profile.ranks.size(), 1);
+  loads.mean /= count;
+  loads.wait_mean_ns /= count;
+  loads.steps_mean /= count;
   return loads;
 }
 
@@ -42,22 +50,29 @@ Judged judge_uneven_shards(const analyze::Profile& profile, const Machine& machi
   const Waiting waiting = waiting_of(profile);
   if (profile.job.ranks < 2 || profile.ranks.size() < 2) return {};
   const Loads loads = loads_of(profile);
-  const double excess = ratio(loads.most->data_bytes_read, loads.mean_bytes);
-  if (excess < kExcessMin || loads.io_most_ns <= loads.io_mean_ns) return {};
-  const uint64_t longer_ns = loads.io_most_ns - loads.io_mean_ns;
-  if (longer_ns < kSecond || waiting.share(longer_ns) < kTimeShareMin) return {};
+  const analyze::RankLoad& most = *loads.most;
+  const double excess = ratio(amount(most, loads.in_samples), loads.mean);
+  if (excess < kExcessMin) return {};
+  // With an equal share it has fewer steps, or the same number with less waiting.
+  const bool has_more_steps = ratio(most.steps, loads.steps_mean) >= kExcessMin;
+  const uint64_t saved_ns = has_more_steps
+                                ? scaled(most.wait_ns + most.compute_ns, 1 - 1 / excess)
+                                : most.wait_ns - std::min(most.wait_ns, loads.wait_mean_ns);
+  if (!waiting.matters(saved_ns)) return {};
 
+  const auto text = [&](uint64_t value) {
+    return loads.in_samples ? counted(value, "sample", "samples") : format_bytes(value);
+  };
   Finding finding;
-  finding.title =
-      fmt::format("load imbalance: {} reads {:.1f} times the mean", loads.most->name, excess);
+  finding.title = fmt::format("load imbalance: {} loads {:.1f} times the mean", most.name, excess);
   finding.evidence = {
-      {fmt::format("{} read {} in {} files; the mean is {}", loads.most->name,
-                   format_bytes(loads.most->data_bytes_read), format_exact(loads.most->data_files),
-                   format_bytes(loads.mean_bytes)),
-       "ranks:" + loads.most->name},
-      {fmt::format("it spent {} in I/O; the mean is {}", duration(loads.io_most_ns),
-                   duration(loads.io_mean_ns)),
-       "time.ranks"}};
+      {fmt::format("{} loaded {}; the mean is {}", most.name, text(amount(most, loads.in_samples)),
+                   text(loads.mean)),
+       "ranks:" + most.name},
+      {has_more_steps ? fmt::format("it had {} steps; the mean is {}", most.steps, loads.steps_mean)
+                      : fmt::format("it waited {} for data; the mean is {}", duration(most.wait_ns),
+                                    duration(loads.wait_mean_ns)),
+       "ranks:" + most.name}};
   finding.threshold =
       "a quarter more than the mean: ranks exchange gradients every step, so the slowest sets the "
       "pace; smaller differences come from files of different sizes";
@@ -74,13 +89,10 @@ Judged judge_uneven_shards(const analyze::Profile& profile, const Machine& machi
               "balance by bytes: sort the files by size, and give each to the rank with the fewest "
               "bytes so far")
           .take();
-  // At most the time that this rank waits: overlapped I/O costs nothing.
-  uint64_t wait_most_ns = 0;
-  for (const analyze::TimeSplit& rank : profile.time.ranks) {
-    if (rank.name == loads.most->name) wait_most_ns = std::max(rank.wait_ns, rank.io_exposed_ns);
-  }
-  finding.gain = gain_of(waiting, std::min(longer_ns, wait_most_ns),
-                         "the I/O time of this rank above the mean: the others wait for it");
+  finding.gain = gain_of(waiting, saved_ns,
+                         has_more_steps ? "the steps of this rank above the mean"
+                                        : "the waiting of this rank above the mean: the others "
+                                          "wait for it");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

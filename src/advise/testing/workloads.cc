@@ -139,7 +139,10 @@ analyze::Profile JobSketch::profile() {
 
 std::vector<std::string> rules_found(const analyze::Profile& profile, const Machine& machine) {
   std::vector<std::string> names;
-  for (const Finding& finding : advise(profile, machine)) names.push_back(finding.rule);
+  for (const Finding& finding : advise(profile, machine)) {
+    names.push_back(finding.rule);
+    for (const Finding& other : finding.also) names.push_back(other.rule);
+  }
   return names;
 }
 

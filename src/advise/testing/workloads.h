@@ -124,7 +124,8 @@ class JobSketch {
   std::vector<Rank> ranks_;
 };
 
-// Names of the rules that found something, in the order of advise().
+// Names of the rules that found something, in the order of advise(); each finding is followed by
+// others about the same seconds.
 std::vector<std::string> rules_found(const analyze::Profile& profile, const Machine& machine = {});
 
 // The text of a finding's change for a framework; empty if there is none.

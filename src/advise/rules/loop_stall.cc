@@ -1,0 +1,84 @@
+// loop-stall: the training loop itself reads or writes files, and computes nothing meanwhile.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "advise/judging.h"
+#include "advise/rules/rules.h"
+#include "base/phrases.h"
+#include "base/units.h"
+
+namespace millrace::advise {
+namespace {
+
+bool is_writing(wire::CallKind kind) {
+  return kind == wire::CallKind::kWrite || kind == wire::CallKind::kSync;
+}
+
+struct Calls {
+  uint64_t reading_ns = 0;
+  uint64_t writing_ns = 0;
+  uint64_t count = 0;
+  uint64_t gaps = 0;
+  const analyze::Stall* longest = nullptr;
+  std::vector<std::string> names;  // at most three, longest first
+};
+
+// Listing and examining files is metadata-storm's.
+Calls calls_of(const analyze::Profile& profile) {
+  Calls calls;
+  for (const analyze::Stall& stall : profile.stalls) {
+    if (stall.phase != kInTraining || stall.name.empty()) continue;
+    if (is_metadata(profile, stall.name)) continue;
+    if (calls.longest == nullptr) calls.longest = &stall;  // sorted by time
+    const bool writes = is_writing(kind_of(profile, stall.name));
+    (writes ? calls.writing_ns : calls.reading_ns) += stall.stall_ns;
+    calls.count += stall.count;
+    calls.gaps = std::max(calls.gaps, stall.gaps);
+    if (calls.names.size() < 3) calls.names.push_back(stall.name);
+  }
+  return calls;
+}
+
+}  // namespace
+
+Judged judge_loop_stall(const analyze::Profile& profile, const Machine& machine) {
+  const Waiting waiting = waiting_of(profile);
+  const Calls calls = calls_of(profile);
+  const uint64_t saved_ns = (calls.reading_ns + calls.writing_ns) / waiting.ranks;
+  if (calls.longest == nullptr || waiting.share(saved_ns) < kWaitShareMin) return {};
+
+  const bool writes = calls.writing_ns >= calls.reading_ns;
+  std::string names = calls.names.front();
+  for (size_t i = 1; i < calls.names.size(); ++i) names += ", " + calls.names[i];
+  const std::string region =
+      calls.longest->region.empty() ? "" : fmt::format(" in the region {}", calls.longest->region);
+  Finding finding;
+  finding.title =
+      fmt::format("the training loop stops to {} files ({})", writes ? "write" : "read", names);
+  finding.evidence = {
+      {fmt::format("{} calls in {} outside of loading and compute{}, most of them in {}",
+                   format_exact(calls.count), counted(calls.gaps, "gap", "gaps"), region,
+                   calls.longest->directory.empty() ? "no directory" : calls.longest->directory),
+       "stalls"},
+      {fmt::format("training stopped for {}, {} of the wall time", duration(saved_ns),
+                   format_percent(waiting.share(saved_ns))),
+       "stalls"}};
+  finding.threshold =
+      "5 % of the wall time between the first step and the last: what the loop does itself, no "
+      "worker does for it";
+  Changes list(profile, machine);
+  if (writes) {
+    list.any(
+        "write logs and metrics from a thread, or every hundredth step; do not call fsync for them; "
+        "open the file once");
+  } else {
+    list.any("read it once before training, or in the workers of the DataLoader");
+  }
+  finding.changes = list.take();
+  finding.gain = gain_of(waiting, saved_ns, "the time in which training stopped for these calls");
+  finding.severity = severity_of(finding.gain, Severity::kWarning);
+  return finding;
+}
+
+}  // namespace millrace::advise
