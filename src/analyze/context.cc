@@ -194,6 +194,26 @@ void make_epochs(Context& context, const RegionsPass& pass) {
   context.epochs.finish();
 }
 
+void find_training(Context& context, const RegionsPass& pass) {
+  const std::vector<trace::Thread>& threads = context.trace.threads();
+  for (const std::vector<bool>* has_role : {&pass.thread_computes, &pass.thread_trains}) {
+    for (uint32_t i = 0; i < threads.size(); ++i) {
+      if (!(*has_role)[i]) continue;
+      Group& group = context.groups[static_cast<size_t>(context.group(threads[i].process))];
+      if (group.main == threads[i].process && !group.thread) group.thread = trace::ThreadIndex{i};
+    }
+  }
+  for (uint32_t i = 0; i < context.groups.size(); ++i) {
+    Group& group = context.groups[i];
+    const auto steps = context.epochs.steps(i);
+    if (!steps.empty()) {
+      group.training = {steps.front().begin_ns, steps.back().end_ns};
+    } else if (group.main != trace::kNoProcess) {
+      group.training = pass.compute_spans[static_cast<size_t>(group.main)];
+    }
+  }
+}
+
 void make_checkpoints(Context& context, const RegionsPass& pass) {
   for (const auto& [process, spans] : pass.checkpoints) {
     for (const StepSpan& span : spans) {
@@ -258,6 +278,7 @@ Context make_context(const trace::Trace& trace, const Options& options,
                   [](const auto& entry) { return entry.second == Role::kWait; });
   find_main_processes(context, pass);
   make_epochs(context, pass);
+  find_training(context, pass);
   context.long_regions = std::move(pass.long_regions);
   make_checkpoints(context, pass);
   return context;

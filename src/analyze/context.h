@@ -47,6 +47,12 @@ struct Group {
   uint64_t begin_ns = 0;
   uint64_t end_ns = 0;
   trace::ProcessIndex main{};  // the process that trains: the one that computes, else the oldest
+  // The thread of `main` that trains: the first one that computes, else the first that waits for
+  // data or saves.
+  std::optional<trace::ThreadIndex> thread;
+  // From the begin of the first step to the end of the last; without steps, of compute regions.
+  // Empty: neither is known.
+  Interval training;
 };
 
 // A region that began before the first event of its thread in its block. Its children may be in
@@ -58,7 +64,8 @@ struct LongRegion {
   uint64_t end_ns = 0;
 };
 
-// A region in which a rank saved its state.
+// A region in which a rank saved its state, with the calls right after it that complete its files:
+// flush, fsync, close and rename.
 struct CheckpointRegion {
   GroupIndex group{};
   StepSpan span;  // epoch and step are -1 if the region has none

@@ -51,6 +51,11 @@ inline constexpr std::array<std::string_view, kRoleCount> kRoleNames = {
     "read",    "decode",      "transform", "collate",    "shuffle", "copy",
     "compute", "communicate", "evaluate",  "checkpoint", "restore"};
 
+// Whether a region with this role says what its thread does. Epochs and steps only say when.
+constexpr bool is_activity(Role role) {
+  return role != Role::kNone && role != Role::kEpoch && role != Role::kStep;
+}
+
 // The layer that a region with this role belongs to.
 constexpr Layer layer_of(Role role) {
   switch (role) {

@@ -135,6 +135,51 @@ TEST_F(CheckpointsTest, ANestedRegionDoesNotHideTheOuterOne) {
   EXPECT_EQ(found[0].bytes, 30u);
 }
 
+TEST_F(CheckpointsTest, CallsThatCompleteTheFileBelongToTheCheckpoint) {
+  const Program program = job_->program({});
+  program.region("compute", {.at = 0ms, .takes = 10ms});
+  program.region("checkpoint", {.at = 10ms, .takes = 10ms});
+  program.write("/out/model.tmp", {.at = 11ms, .takes = 5ms, .size = 4000});
+  program.write("/out/model.tmp", {.at = 21ms, .takes = 1ms, .size = 96});
+  program.call(wire::Call::kFsync, "/out/model.tmp", {.at = 22ms, .takes = 8ms});
+  program.close("/out/model.tmp", {.at = 30ms, .takes = 1ms});
+  program.call(wire::Call::kRename, "/out/model.tmp",
+               {.at = 31ms, .takes = 1ms, .other_file = "/out/model.pt"});
+  program.write("/log", {.at = 35ms, .takes = 1ms, .size = 10});
+  program.region("compute", {.at = 40ms, .takes = 10ms});
+  program.write("/out/model.pt", {.at = 45ms, .takes = 1ms, .size = 7});
+  const std::vector<Checkpoint> found = checkpoints();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].begin_ns, 10 * kMs);
+  EXPECT_EQ(found[0].end_ns, 32 * kMs);
+  EXPECT_EQ(found[0].stalled_ns, 22 * kMs);
+  EXPECT_EQ(found[0].bytes, 4096u);
+}
+
+TEST_F(CheckpointsTest, AStateSavedToABufferIsWrittenAfterTheRegion) {
+  const Program program = job_->program({});
+  program.region("checkpoint", {.at = 0ms, .takes = 1ms});
+  program.write("/out/model.pt", {.at = 2ms, .takes = 5ms, .size = 4000});
+  program.call(wire::Call::kFsync, "/out", {.at = 7ms, .takes = 2ms});
+  program.region("batch_wait", {.at = 10ms, .takes = 10ms});
+  const std::vector<Checkpoint> found = checkpoints();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].end_ns, 9 * kMs);
+  EXPECT_EQ(found[0].file, "/out/model.pt");
+}
+
+TEST_F(CheckpointsTest, OtherFilesDoNotProlongACheckpoint) {
+  const Program program = job_->program({});
+  program.region("checkpoint", {.at = 0ms, .takes = 10ms});
+  program.write("/out/model.pt", {.at = 2ms, .takes = 5ms, .size = 4000});
+  program.write("/log", {.at = 12ms, .takes = 5ms, .size = 40});
+  program.region("compute", {.at = 30ms, .takes = 10ms});
+  program.write("/out/model.pt", {.at = 31ms, .takes = 5ms, .size = 4000});
+  const std::vector<Checkpoint> found = checkpoints();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].end_ns, 10 * kMs);
+}
+
 TEST_F(CheckpointsTest, TwoMergedSharesEqualTheWhole) {
   add_one_of_four();
   const trace::Trace trace = job_->finish();

@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "analyze/epochs/checkpoint_end.h"
 #include "base/cpus.h"
 #include "base/thread_pool.h"
 
@@ -22,6 +23,7 @@ struct BlockRegions {
   std::vector<ThreadIndex> computing;
   std::vector<ThreadIndex> training;
   uint64_t compute_regions = 0;
+  Interval compute_span;
   std::vector<MarkedSpan> spans;
   std::vector<LongRegion> long_regions;
   std::vector<StepSpan> checkpoints;
@@ -33,6 +35,12 @@ int64_t epoch_of(const EventColumns& columns, size_t i) {
 
 int64_t step_of(const EventColumns& columns, size_t i) {
   return columns.offset[i] == wire::kNoStep ? -1 : static_cast<int64_t>(columns.offset[i]);
+}
+
+// Extends a span by another one. An empty span has no length.
+void extend(Interval& span, const Interval& by) {
+  if (span.begin_ns == span.end_ns) span = by;
+  span = {std::min(span.begin_ns, by.begin_ns), std::max(span.end_ns, by.end_ns)};
 }
 
 bool is_of_training(Role role) {
@@ -116,13 +124,15 @@ class BlockReader {
   void note_role(const EventColumns& columns, size_t i, KnownRoles& known, BlockRegions& of) const {
     const Role role = role_of(columns.file[i], known, of);
     if (role == Role::kCheckpoint) {
-      const uint64_t begin_ns = columns.begin_ns[i];
+      const uint64_t end_ns = end_of_checkpoint(
+          columns, i, [&](size_t region) { return role_of(columns.file[region], known, of); });
       of.checkpoints.push_back(
-          {epoch_of(columns, i), step_of(columns, i), begin_ns, begin_ns + columns.duration_ns[i]});
+          {epoch_of(columns, i), step_of(columns, i), columns.begin_ns[i], end_ns});
     }
     if (is_of_training(role)) add_new(columns.thread[i], of.training);
     if (role != Role::kCompute) return;
     ++of.compute_regions;
+    extend(of.compute_span, {columns.begin_ns[i], columns.begin_ns[i] + columns.duration_ns[i]});
     add_new(columns.thread[i], of.computing);
   }
 
@@ -138,7 +148,10 @@ void join(BlockRegions&& of, trace::ProcessIndex process, RegionsPass& pass) {
   for (const ThreadIndex thread : of.training) {
     pass.thread_trains[static_cast<size_t>(thread)] = true;
   }
-  pass.compute_regions[static_cast<size_t>(process)] += of.compute_regions;
+  if (of.compute_regions > 0) {
+    pass.compute_regions[static_cast<size_t>(process)] += of.compute_regions;
+    extend(pass.compute_spans[static_cast<size_t>(process)], of.compute_span);
+  }
   if (!of.spans.empty()) {
     auto& spans = pass.spans[process];
     spans.insert(spans.end(), of.spans.begin(), of.spans.end());
@@ -209,6 +222,7 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
   pass.thread_computes.assign(trace.threads().size(), false);
   pass.thread_trains.assign(trace.threads().size(), false);
   pass.compute_regions.assign(trace.processes().size(), 0);
+  pass.compute_spans.assign(trace.processes().size(), {});
   std::mutex mutex;
   const BlockReader reader(trace, options);
   const size_t threads = options.threads != 0 ? options.threads : usable_cpu_count();

@@ -25,9 +25,11 @@ struct RegionsPass {
   std::vector<bool> thread_trains;         // indexed by thread: computes, waits or saves, and does
                                            // not only load data
   std::vector<uint64_t> compute_regions;   // indexed by process
+  std::vector<Interval> compute_spans;     // indexed by process: from the first to the last
   std::map<trace::ProcessIndex, std::vector<MarkedSpan>> spans;  // unordered, with duplicates
   std::vector<LongRegion> long_regions;  // sorted by thread, then begin; outer regions first
-  std::map<trace::ProcessIndex, std::vector<StepSpan>> checkpoints;  // unordered
+  // Unordered. They last until the calls that complete their files.
+  std::map<trace::ProcessIndex, std::vector<StepSpan>> checkpoints;
   std::vector<std::string> problems;
 };
 

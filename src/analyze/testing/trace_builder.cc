@@ -70,9 +70,16 @@ void append(const Made& made, trace::TraceWriter& writer, trace::ThreadIndex thr
   columns.error.push_back(spec.error);
   columns.thread.push_back(thread);
   columns.detail.push_back(spec.detail);
-  columns.other_file.push_back({});
+  columns.other_file.push_back(spec.other_file.empty() ? trace::NameIndex{}
+                                                       : writer.add_name(spec.other_file));
   columns.other_offset.push_back(wire::kNoOffset);
   columns.flags.push_back(0);
+  if (columns.tag_begin.empty()) columns.tag_begin.push_back(0);
+  for (const auto& [key, value] : spec.tags) {
+    columns.tags.push_back(
+        {writer.add_name(key), wire::TagKind::kInteger, static_cast<uint64_t>(value)});
+  }
+  columns.tag_begin.push_back(static_cast<uint32_t>(columns.tags.size()));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "trace/trace.h"
@@ -39,10 +40,12 @@ struct EventSpec {
   uint64_t size = 0;    // bytes; also the result, unless that is given
   int64_t result = -2;  // -2: same as size
   uint16_t error = 0;
-  uint32_t detail = 0;  // open flags, ...
-  int64_t epoch = -1;   // of regions
-  int64_t step = -1;    // of regions
-  uint32_t thread = 0;  // 0: the main thread; others are created on first use
+  uint32_t detail = 0;          // open flags, ...
+  int64_t epoch = -1;           // of regions
+  int64_t step = -1;            // of regions
+  uint32_t thread = 0;          // 0: the main thread; others are created on first use
+  std::string other_file = {};  // of rename and copy_file_range
+  std::vector<std::pair<std::string, int64_t>> tags = {};  // of regions
 };
 
 class TraceBuilder;

@@ -1,0 +1,95 @@
+#include "analyze/epochs/checkpoint_end.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "analyze/call_traits.h"
+
+namespace millrace::analyze {
+namespace {
+
+using trace::EventColumns;
+using trace::NameIndex;
+using wire::CallKind;
+
+uint64_t end_of(const EventColumns& columns, size_t i) {
+  return columns.begin_ns[i] + columns.duration_ns[i];
+}
+
+bool writes(wire::Call call) {
+  const CallKind kind = traits_of(call).kind;
+  return kind == CallKind::kWrite || kind == CallKind::kTransfer;
+}
+
+// The file that a call writes to.
+NameIndex written_file(const EventColumns& columns, size_t i) {
+  return traits_of(columns.call[i]).kind == CallKind::kTransfer ? columns.other_file[i]
+                                                                : columns.file[i];
+}
+
+// The files of one checkpoint.
+class CheckpointFiles {
+ public:
+  // Finds the files that were written within the region. Events are in the order of their ends.
+  CheckpointFiles(const EventColumns& columns, size_t region) : columns_(columns) {
+    for (size_t i = region; i-- > 0;) {
+      if (columns.thread[i] != columns.thread[region]) continue;
+      if (end_of(columns, i) <= columns.begin_ns[region]) break;
+      if (writes(columns.call[i])) add(written_file(columns, i));
+    }
+    // If nothing was written yet, the state is in a buffer, and the next file is the checkpoint.
+    takes_any_ = files_.empty();
+  }
+
+  // Whether a call after the region completes a file. A rename gives the file another name. The
+  // directory of a new file is synced too.
+  bool is_completed_by(size_t i) {
+    const CallKind kind = traits_of(columns_.call[i]).kind;
+    if (takes_any_ && writes(columns_.call[i])) add(written_file(columns_, i));
+    const bool is_ours = has(columns_.file[i]) || has(columns_.other_file[i]);
+    if (is_ours && columns_.other_file[i] != NameIndex{}) add(columns_.other_file[i]);
+    return is_ours || (kind == CallKind::kSync && !files_.empty());
+  }
+
+ private:
+  bool has(NameIndex file) const {
+    return std::find(files_.begin(), files_.end(), file) != files_.end();
+  }
+  void add(NameIndex file) {
+    if (file != NameIndex{} && !has(file)) files_.push_back(file);
+  }
+
+  const EventColumns& columns_;
+  std::vector<NameIndex> files_;
+  bool takes_any_ = false;
+};
+
+}  // namespace
+
+uint64_t end_of_checkpoint(const EventColumns& columns, size_t region,
+                           const std::function<Role(size_t event)>& role_of) {
+  const uint64_t region_end_ns = end_of(columns, region);
+  CheckpointFiles files(columns, region);
+  std::vector<uint64_t> ends_ns;
+  uint64_t until_ns = ~uint64_t{0};
+  for (size_t i = region + 1; i < columns.size_events(); ++i) {
+    if (columns.thread[i] != columns.thread[region]) continue;
+    if (columns.call[i] == wire::Call::kRegion) {
+      if (!is_activity(role_of(i))) continue;
+      until_ns = columns.begin_ns[i];
+      break;
+    }
+    if (traits_of(columns.call[i]).io && columns.begin_ns[i] >= region_end_ns &&
+        files.is_completed_by(i)) {
+      ends_ns.push_back(end_of(columns, i));
+    }
+  }
+  // A call that lies in the next region was met before that region.
+  uint64_t last_ns = region_end_ns;
+  for (const uint64_t end_ns : ends_ns) {
+    if (end_ns <= until_ns) last_ns = std::max(last_ns, end_ns);
+  }
+  return last_ns;
+}
+
+}  // namespace millrace::analyze
