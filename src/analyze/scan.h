@@ -71,6 +71,7 @@ std::unique_ptr<Metric> make_time_metric(const Context& context, const Limits& l
 std::unique_ptr<Metric> make_epochs_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_timeline_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_tree_metric(const Context& context, const Limits& limits);
+std::unique_ptr<Metric> make_stalls_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_checkpoints_metric(const Context& context, const Limits& limits);
 
 }  // namespace millrace::analyze

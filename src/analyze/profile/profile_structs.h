@@ -349,7 +349,7 @@ struct Stall {
   uint64_t stall_ns = 0;  // time of gaps that belongs to the calls
   uint64_t gaps = 0;  // gaps with such calls
   std::string directory;  // directory of the files named in most of the calls
-  uint64_t files = 0;  // distinct files, at most 10000
+  uint64_t files = 0;  // distinct files
 };
 template <> inline constexpr bool kOnOneLine<Stall> = true;
 
@@ -703,7 +703,7 @@ void visit_fields(auto& visit, Of<Stall> auto&... of) {
   visit(Field{.name = "stall_ns", .unit = Unit::kNs, .meaning = "time of gaps that belongs to the calls"}, of.stall_ns...);
   visit(Field{.name = "gaps", .unit = Unit::kCount, .meaning = "gaps with such calls"}, of.gaps...);
   visit(Field{.name = "directory", .unit = Unit::kText, .meaning = "directory of the files named in most of the calls"}, of.directory...);
-  visit(Field{.name = "files", .unit = Unit::kCount, .meaning = "distinct files, at most 10000"}, of.files...);
+  visit(Field{.name = "files", .unit = Unit::kCount, .meaning = "distinct files"}, of.files...);
 }
 
 void visit_fields(auto& visit, Of<Loading> auto&... of) {

@@ -321,7 +321,7 @@ export interface Stall {
   stall_ns: number;  // time of gaps that belongs to the calls
   gaps: number;  // gaps with such calls
   directory: string;  // directory of the files named in most of the calls
-  files: number;  // distinct files, at most 10000
+  files: number;  // distinct files
 }
 
 // How samples became batches. Times are sums over threads and ranks. read_ns to other_ns are exclusive and add up to work_ns.
