@@ -18,7 +18,7 @@ using MetricMaker = std::unique_ptr<Metric> (*)(const Context& context, const Li
 constexpr MetricMaker kMetrics[] = {
     make_job_metric,         make_functions_metric, make_time_metric,   make_epochs_metric,
     make_checkpoints_metric, make_files_metric,     make_order_metric,  make_timeline_metric,
-    make_tree_metric,        make_stalls_metric,
+    make_tree_metric,        make_samples_metric,   make_stalls_metric,
 };
 
 }  // namespace

@@ -67,6 +67,7 @@ std::unique_ptr<Metric> make_job_metric(const Context& context, const Limits& li
 std::unique_ptr<Metric> make_functions_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_files_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_order_metric(const Context& context, const Limits& limits);
+std::unique_ptr<Metric> make_samples_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_time_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_epochs_metric(const Context& context, const Limits& limits);
 std::unique_ptr<Metric> make_timeline_metric(const Context& context, const Limits& limits);

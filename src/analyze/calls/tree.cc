@@ -22,6 +22,7 @@
 
 #include "analyze/block_threads.h"
 #include "analyze/calls/call_tree.h"
+#include "analyze/calls/loading.h"
 #include "analyze/scan.h"
 
 namespace millrace::analyze {
@@ -236,6 +237,7 @@ class TreeMetric final : public Metric {
 
   void finish(const Context& context, Profile& profile) override {
     const std::lock_guard lock(mutex_);
+    add_loading(tree_, context, profile);
     profile.tree = cut_call_tree(tree_, context, nodes_max_);
   }
 

@@ -157,6 +157,13 @@ class FilesMetric : public Metric {
       const auto time =
           std::find_if(profile.time.ranks.begin(), profile.time.ranks.end(),
                        [&](const TimeSplit& split) { return split.name == load.name; });
+      if (time != profile.time.ranks.end()) {
+        load.wait_ns = time->wait_ns;
+        load.compute_ns = time->compute_ns;
+      }
+      const auto steps = context.epochs.steps(static_cast<uint32_t>(i));
+      load.steps = steps.size();
+      if (!steps.empty()) load.end_ns = steps.back().end_ns - context.begin_ns;
       if (time != profile.time.ranks.end() && time->io_ns > 0) {
         const IoTotals& io = load.io;
         load.calls_in_flight = static_cast<double>(io.read_ns + io.write_ns + io.metadata_ns) /

@@ -2,12 +2,14 @@
 //
 // A new sample is assumed to begin where a thread switches to another file or jumps within one. The
 // order of a rank in an epoch is a hash of the sequence of these places, computed for each of its
-// threads. The hash is a polynomial, so blocks can be hashed separately and joined later.
+// threads. If regions tell the indices of
+// samples, the samples metric judges by those instead.
 #include <algorithm>
 #include <map>
 #include <mutex>
 #include <unordered_map>
 
+#include "analyze/files/sequence_hash.h"
 #include "analyze/scan.h"
 #include "trace/pack/bytes_out.h"
 
@@ -16,42 +18,17 @@ namespace {
 
 using wire::CallKind;
 
-constexpr uint64_t kBase = 0x9e3779b97f4a7c15U;  // odd
-
-uint64_t power(uint64_t exponent) {
-  uint64_t result = 1;
-  for (uint64_t base = kBase; exponent != 0; exponent >>= 1, base *= base) {
-    if ((exponent & 1) != 0) result *= base;
-  }
-  return result;
-}
-
-uint64_t mix(uint64_t value) {
-  value ^= value >> 31;
-  value *= 0x7fb5d329728ea185U;
-  value ^= value >> 27;
-  value *= 0x81dadef4bc2dd44dU;
-  return value ^ value >> 33;
-}
-
 // What one block contains of one epoch.
 struct Piece {
-  uint64_t hash = 0;
-  uint64_t samples = 0;
+  SequenceHash order;
   uint64_t file_steps = 0;  // changes of file for which the names were compared
   uint64_t file_steps_up = 0;
   uint64_t jumps = 0;  // within a file
   uint64_t jumps_up = 0;
 
-  void add_sample(uint64_t sample) {
-    hash = hash * kBase + mix(sample);
-    ++samples;
-  }
-
   // Joins the piece that follows this one.
   void append(const Piece& next) {
-    hash = hash * power(next.samples) + next.hash;
-    samples += next.samples;
+    order.append(next.order);
     add_steps(next);
   }
 
@@ -117,9 +94,7 @@ class OrderMetric : public Metric {
 
   void finish(const Context& context, Profile& profile) override {
     Piece all;
-    // By rank and epoch: the sum of the orders of its threads, so that it does not matter which
-    // worker process had which share.
-    std::map<std::pair<uint32_t, int64_t>, std::pair<uint64_t, uint64_t>> orders;
+    Orders orders;
     for (auto it = pieces_.begin(); it != pieces_.end();) {
       const Key first = it->first;
       if (first.thread >= context.trace.threads().size()) break;  // from invalid bytes
@@ -130,13 +105,13 @@ class OrderMetric : public Metric {
         sequence.append(it->second);
       }
       all.add_steps(sequence);
-      all.samples += sequence.samples;
+      all.order.count += sequence.order.count;
       if (first.epoch < 0) continue;
       const auto group =
           static_cast<uint32_t>(context.group(context.trace.threads()[first.thread].process));
-      auto& [hash, samples] = orders[{group, first.epoch}];
-      hash += mix(sequence.hash);
-      samples += sequence.samples;
+      SequenceHash& sum = orders[{group, first.epoch}];
+      sum.hash += SequenceHash::mix(sequence.order.hash);
+      sum.count += sequence.order.count;
     }
     judge(all, orders, profile.data);
   }
@@ -196,34 +171,20 @@ class OrderMetric : public Metric {
       const trace::Trace& trace = block.context.trace;
       if (trace.name(reader.file) < trace.name(file)) ++piece.file_steps_up;
     }
-    piece.add_sample(static_cast<uint64_t>(file) * kBase + offset);
+    piece.order.add(static_cast<uint64_t>(file) * SequenceHash::kBase + offset);
   }
 
   static double share(uint64_t part, uint64_t whole) {
     return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
   }
 
-  static void judge(
-      const Piece& all,
-      const std::map<std::pair<uint32_t, int64_t>, std::pair<uint64_t, uint64_t>>& orders,
-      DataUse& data) {
-    // The chance that twelve samples are in order by accident is one in 479 million. Fewer prove
-    // nothing.
-    constexpr uint64_t kSamplesMin = 12;
+  static void judge(const Piece& all, const Orders& orders, DataUse& data) {
     constexpr double kUp = 0.9;
-    uint64_t compared = 0;
-    uint64_t repeated = 0;
-    for (auto it = orders.begin(); it != orders.end(); ++it) {
-      const auto next = std::next(it);
-      if (next == orders.end() || next->first.first != it->first.first) continue;
-      if (it->second.second < kSamplesMin) continue;
-      ++compared;
-      if (next->second == it->second) ++repeated;
-    }
+    const auto [compared, repeated] = count_repeated(orders);
     data.order_repeated = share(repeated, compared);
     data.ascending = share(all.file_steps_up, all.file_steps);
     data.ascending_within = share(all.jumps_up, all.jumps);
-    if (all.samples < kSamplesMin) return;
+    if (all.order.count < kSamplesMin) return;
     const bool files_up = all.file_steps < kSamplesMin || data.ascending >= kUp;
     const bool within_up = all.jumps < kSamplesMin || data.ascending_within >= kUp;
     if (files_up && within_up) {
