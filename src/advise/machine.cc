@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
 #include <vector>
 
+#include "base/cpus.h"
 #include "base/memory.h"
 #include "base/mounts.h"
 #include "base/spelling.h"
@@ -134,6 +136,7 @@ Storage storage_of_file_system(std::string_view name) {
 Machine detect_machine(const analyze::Profile& profile) {
   Machine machine;
   if (ran_here(profile.job)) {
+    machine.cores = usable_cpu_count();
     machine.memory_bytes = memory_total_bytes();
     if (const auto limit = memory_limit_bytes(); limit && machine.memory_bytes) {
       machine.memory_bytes = std::min(*machine.memory_bytes, *limit);
@@ -145,6 +148,17 @@ Machine detect_machine(const analyze::Profile& profile) {
   machine.data_file_system = data.file_system;
   machine.checkpoint_storage = place_of_kind(profile, analyze::FileKind::kCheckpoint).storage;
   return machine;
+}
+
+Result<uint64_t> parse_cores(std::string_view text) {
+  constexpr uint64_t kCoresMax = 65'536;
+  uint64_t cores = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cores);
+  if (error != std::errc() || end != text.data() + text.size() || cores == 0 || cores > kCoresMax) {
+    return fail(Errc::kInvalidArgument, "'{}' is not a number of cores (1 to {})", printable(text),
+                kCoresMax);
+  }
+  return cores;
 }
 
 Result<Storage> parse_storage(std::string_view text) {
@@ -163,6 +177,9 @@ Result<Storage> parse_storage(std::string_view text) {
 }
 
 Result<Machine> apply_overrides(Machine machine, const MachineWords& words) {
+  if (!words.cores.empty()) {
+    ASSIGN_OR_RETURN(machine.cores, parse_cores(words.cores).within("--cores"));
+  }
   if (!words.memory.empty()) {
     ASSIGN_OR_RETURN(machine.memory_bytes, parse_bytes(words.memory).within("--memory"));
   }

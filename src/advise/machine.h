@@ -34,12 +34,13 @@ struct Machine {
   std::string data_file_system;                    // "lustre", "ext4"; empty: unknown
 };
 
-// Looks at this machine. Memory and local disk are filled in if the job ran here (by host name),
-// the storage of data and checkpoints if those files are here.
+// Looks at this machine. Cores, memory and local disk are filled in if the job ran here (by host
+// name), the storage of data and checkpoints if those files are here.
 Machine detect_machine(const analyze::Profile& profile);
 
 // Values of command line options; empty if not given.
 struct MachineWords {
+  std::string cores;       // "64"
   std::string memory;      // "256GiB"
   std::string local_disk;  // "1TB"
   std::string data_storage;
@@ -51,6 +52,9 @@ Result<Machine> apply_overrides(Machine machine, const MachineWords& words);
 
 // For the name of a file system as in mountinfo: "lustre", "nfs4", "ext4"; kUnknown for others.
 Storage storage_of_file_system(std::string_view name);
+
+// "64": a number of cores, at least 1.
+Result<uint64_t> parse_cores(std::string_view text);
 
 // Accepts one of kStorageNames or the name of a file system.
 Result<Storage> parse_storage(std::string_view text);

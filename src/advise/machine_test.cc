@@ -7,6 +7,7 @@
 #include <array>
 #include <fstream>
 
+#include "base/cpus.h"
 #include "base/memory.h"
 #include "base/temporary_directory.h"
 
@@ -29,10 +30,11 @@ analyze::FileStats file(const std::string& path, analyze::FileKind kind) {
   return stats;
 }
 
-TEST(DetectMachine, FindsTheMemoryIfTheJobRanHere) {
+TEST(DetectMachine, FindsCoresAndMemoryIfTheJobRanHere) {
   analyze::Profile profile;
   profile.job.hosts = {"other", this_host()};
   const Machine machine = detect_machine(profile);
+  EXPECT_EQ(machine.cores, usable_cpu_count());
   ASSERT_TRUE(machine.memory_bytes.has_value());
   EXPECT_LE(*machine.memory_bytes, *memory_total_bytes());
 }
@@ -42,6 +44,7 @@ TEST(DetectMachine, FindsNothingIfTheJobRanElsewhere) {
   profile.job.hosts = {"a-node-far-away"};
   profile.files = {file("/no/such/place/a.bin", analyze::FileKind::kData)};
   const Machine machine = detect_machine(profile);
+  EXPECT_FALSE(machine.cores.has_value());
   EXPECT_FALSE(machine.memory_bytes.has_value());
   EXPECT_FALSE(machine.local_disk_bytes.has_value());
   EXPECT_EQ(machine.data_storage, Storage::kUnknown);
@@ -73,11 +76,13 @@ TEST(StorageOfFileSystem, KnowsTheUsualOnes) {
 
 TEST(ApplyOverrides, OptionsReplaceDetectedValues) {
   Machine machine{.memory_bytes = 1, .data_storage = Storage::kLocal, .data_file_system = "ext4"};
-  const auto changed = apply_overrides(machine, {.memory = "256GiB",
+  const auto changed = apply_overrides(machine, {.cores = "64",
+                                                 .memory = "256GiB",
                                                  .local_disk = "1TB",
                                                  .data_storage = "lustre",
                                                  .checkpoint_storage = "network"});
   ASSERT_TRUE(changed.ok());
+  EXPECT_EQ(changed->cores, 64u);
   EXPECT_EQ(changed->memory_bytes, uint64_t{256} << 30);
   EXPECT_EQ(changed->local_disk_bytes, 1'000'000'000'000u);
   EXPECT_EQ(changed->data_storage, Storage::kParallel);
@@ -100,6 +105,10 @@ TEST(ApplyOverrides, AKindOfStorageClearsTheFileSystem) {
 }
 
 TEST(ApplyOverrides, ErrorsNameTheOption) {
+  for (const char* cores : {"0", "-1", "2.5", "65537", "many", " 2"}) {
+    EXPECT_THAT(apply_overrides({}, {.cores = cores}).error().message(),
+                HasSubstr("--cores: '" + std::string(cores) + "' is not a number of cores"));
+  }
   EXPECT_THAT(apply_overrides({}, {.memory = "64G"}).error().message(), HasSubstr("--memory: "));
   EXPECT_THAT(apply_overrides({}, {.local_disk = "much"}).error().message(),
               HasSubstr("--local-disk: "));

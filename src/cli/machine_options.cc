@@ -3,6 +3,11 @@
 namespace millrace::cli {
 namespace {
 
+Status check_cores(std::string_view text) {
+  RETURN_IF_ERROR(advise::parse_cores(text));
+  return {};
+}
+
 Status check_storage(std::string_view text) {
   RETURN_IF_ERROR(advise::parse_storage(text));
   return {};
@@ -11,7 +16,11 @@ Status check_storage(std::string_view text) {
 }  // namespace
 
 std::vector<Option> machine_options() {
-  return {{.name = "memory",
+  return {{.name = "cores",
+           .value = "COUNT",
+           .help = "CPU cores per host that the job may use",
+           .check = check_cores},
+          {.name = "memory",
            .value = "SIZE",
            .help = "memory per host, for example 256GiB",
            .check = check_bytes},
@@ -31,6 +40,7 @@ std::vector<Option> machine_options() {
 
 advise::MachineWords machine_words(const Arguments& arguments) {
   return advise::MachineWords{
+      .cores = arguments.value("cores").value_or(""),
       .memory = arguments.value("memory").value_or(""),
       .local_disk = arguments.value("local-disk").value_or(""),
       .data_storage = arguments.value("data-storage").value_or(""),

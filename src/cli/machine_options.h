@@ -8,7 +8,7 @@
 
 namespace millrace::cli {
 
-// --memory, --local-disk, --data-storage, --checkpoint-storage.
+// --cores, --memory, --local-disk, --data-storage, --checkpoint-storage.
 std::vector<Option> machine_options();
 
 advise::MachineWords machine_words(const Arguments& arguments);
