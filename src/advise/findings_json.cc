@@ -11,6 +11,8 @@ void begin_document(JsonWriter& json) {
   json.field("version", kVersion);
 }
 
+void write_findings(JsonWriter& json, const std::vector<Finding>& findings);
+
 void write_finding(JsonWriter& json, const Finding& finding) {
   json.begin_object();
   json.field("rule", finding.rule);
@@ -41,11 +43,22 @@ void write_finding(JsonWriter& json, const Finding& finding) {
   json.field("share", finding.gain.share);
   json.field("how", finding.gain.how);
   json.end_object();
+  if (!finding.also.empty()) {
+    json.key("also");
+    write_findings(json, finding.also);
+  }
   json.end_object();
+}
+
+void write_findings(JsonWriter& json, const std::vector<Finding>& findings) {
+  json.begin_list();
+  for (const Finding& finding : findings) write_finding(json, finding);
+  json.end_list();
 }
 
 void write_machine(JsonWriter& json, const Machine& machine) {
   json.begin_object();
+  if (machine.cores) json.field("cores", *machine.cores);
   if (machine.memory_bytes) json.field("memory_bytes", *machine.memory_bytes);
   if (machine.local_disk_bytes) json.field("local_disk_bytes", *machine.local_disk_bytes);
   json.field("data_storage", kStorageNames[static_cast<size_t>(machine.data_storage)]);
@@ -56,19 +69,23 @@ void write_machine(JsonWriter& json, const Machine& machine) {
 
 }  // namespace
 
-void write_findings(JsonWriter& json, const std::vector<Finding>& findings) {
-  json.begin_list();
-  for (const Finding& finding : findings) write_finding(json, finding);
-  json.end_list();
+void write_advice(JsonWriter& json, const Verdict& verdict, const std::vector<Finding>& findings) {
+  json.key("verdict");
+  json.begin_object();
+  json.field("answer", kAnswerNames[static_cast<size_t>(verdict.answer)]);
+  json.field("sentence", verdict.sentence);
+  json.end_object();
+  json.key("findings");
+  write_findings(json, findings);
 }
 
-std::string findings_json(const std::vector<Finding>& findings, const Machine& machine) {
+std::string findings_json(const Verdict& verdict, const std::vector<Finding>& findings,
+                          const Machine& machine) {
   JsonWriter json;
   begin_document(json);
   json.key("machine");
   write_machine(json, machine);
-  json.key("findings");
-  write_findings(json, findings);
+  write_advice(json, verdict, findings);
   json.end_object();
   return std::move(json).finish();
 }

@@ -5,15 +5,17 @@
 #include <vector>
 
 #include "advise/advise.h"
+#include "advise/verdict.h"
 #include "base/json_writer.h"
 
 namespace millrace::advise {
 
-// Only the list, as a value in a larger document such as the report.
-void write_findings(JsonWriter& json, const std::vector<Finding>& findings);
+// Only the fields `verdict` and `findings`, in a larger object such as the report.
+void write_advice(JsonWriter& json, const Verdict& verdict, const std::vector<Finding>& findings);
 
 // What `millrace advise --json` prints.
-std::string findings_json(const std::vector<Finding>& findings, const Machine& machine);
+std::string findings_json(const Verdict& verdict, const std::vector<Finding>& findings,
+                          const Machine& machine);
 
 // What `millrace advise --rules --json` prints.
 std::string rules_json();

@@ -5,16 +5,18 @@
 #include <vector>
 
 #include "advise/advise.h"
+#include "advise/verdict.h"
 #include "base/terminal.h"
 
 namespace millrace::advise {
 
-// Findings with evidence, threshold, gain and changes, then the unknown values for which rules
-// were skipped.
-std::string findings_text(const std::vector<Finding>& findings, const Machine& machine,
-                          const Terminal& terminal);
+// The verdict; findings with changes, gain, other ways, evidence and threshold; the unknown values
+// of the machine.
+std::string findings_text(const Verdict& verdict, const std::vector<Finding>& findings,
+                          const Machine& machine, const Terminal& terminal);
 
-// Two lines per finding, at most `count_max` findings: for the end of a report.
+// Two lines per finding, at most `count_max` findings: for the end of a report. Titles and changes
+// are shortened to the width of the terminal, the saving is not.
 std::string findings_brief(const std::vector<Finding>& findings, size_t count_max,
                            const Terminal& terminal);
 

@@ -3,6 +3,8 @@
 
 #include "advise/findings_json.h"
 #include "advise/findings_text.h"
+#include "advise/verdict.h"
+#include "base/text.h"
 #include "cli/inputs.h"
 #include "cli/machine_options.h"
 #include "cli/verbs.h"
@@ -27,12 +29,14 @@ Result<int> advise_with(const Arguments& arguments, Output& output, comm::Comm& 
   ASSIGN_OR_RETURN(const advise::Machine machine,
                    advise::apply_overrides(advise::detect_machine(profile), words));
   const std::vector<advise::Finding> findings = advise::advise(profile, machine);
-  if (profile.job.events == 0 && findings.empty() && !arguments.has("json")) {
-    output.print("nothing was recorded, so there is nothing to judge\n");
-    return kExitSuccess;
+  const advise::Verdict verdict = advise::verdict_of(profile, findings);
+  if (arguments.has("json")) {
+    output.print(advise::findings_json(verdict, findings, machine));
+  } else if (profile.job.events == 0 && findings.empty()) {
+    output.print(fmt::format("{}\n", printable(verdict.sentence)));  // nothing to judge
+  } else {
+    output.print(advise::findings_text(verdict, findings, machine, output.terminal()));
   }
-  output.print(arguments.has("json") ? advise::findings_json(findings, machine)
-                                     : advise::findings_text(findings, machine, output.terminal()));
   return kExitSuccess;
 }
 
@@ -66,7 +70,7 @@ Command advise_command() {
           "Looks for known problems of training jobs in a trace. Each finding has the evidence, "
           "the threshold and its reason, what to change in the framework in use, and how much that "
           "can gain at most. A job without problems gets no findings.\n\n"
-          "Memory and local disks are detected if the job ran on this machine, and the kind of "
+          "Cores, memory and local disks are detected if the job ran on this machine, and the kind of "
           "storage if its files are here. Otherwise specify them with options. Rules that need an "
           "unknown value are skipped; the last line names the unknown values.",
       .options = std::move(options),

@@ -5,6 +5,7 @@
 
 #include "advise/findings_json.h"
 #include "advise/findings_text.h"
+#include "advise/verdict.h"
 #include "analyze/calls/folded.h"
 #include "analyze/detail/detail.h"
 #include "analyze/profile/profile_json.h"
@@ -29,15 +30,16 @@ analyze::Limits limits_of(const Arguments& arguments) {
   return limits;
 }
 
-// A profiled job and its findings.
+// A profiled job with its findings and verdict.
 struct Reported {
   ProfiledJob job;
   std::vector<advise::Finding> findings;
+  advise::Verdict verdict;
 };
 
 std::string summary_of(const Reported& reported, const Output& output) {
   const analyze::Profile& profile = reported.job.profile;
-  const std::string text = report::report_text(profile, output.terminal());
+  const std::string text = report::report_text(profile, reported.verdict, output.terminal());
   if (profile.job.events == 0 && reported.findings.empty()) return text;  // nothing to judge
   return text + "\n" + advise::findings_brief(reported.findings, kFindingsShown, output.terminal());
 }
@@ -45,8 +47,7 @@ std::string summary_of(const Reported& reported, const Output& output) {
 void write_job(JsonWriter& json, const Reported& reported) {
   json.begin_object();
   analyze::write_profile(json, reported.job.profile);
-  json.key("findings");
-  advise::write_findings(json, reported.findings);
+  advise::write_advice(json, reported.verdict, reported.findings);
   json.end_object();
 }
 
@@ -78,9 +79,7 @@ Status write_page(const Reported& reported, const std::string& path) {
       analyze::detail_json(reported.job.scan->context(), reported.job.profile, limits);
   JsonWriter findings;
   findings.begin_object();
-  findings.field("answer", report::answer(reported.job.profile));
-  findings.key("findings");
-  advise::write_findings(findings, reported.findings);
+  advise::write_advice(findings, reported.verdict, reported.findings);
   findings.end_object();
   ASSIGN_OR_RETURN(const std::string page,
                    report::report_html(analyze::profile_json(reported.job.profile),
@@ -131,7 +130,10 @@ Result<int> report_with(const Arguments& arguments, Output& output, comm::Comm& 
     ASSIGN_OR_RETURN(const advise::Machine machine,
                      advise::apply_overrides(advise::detect_machine(profiled.profile), words));
     auto findings = advise::advise(profiled.profile, machine);
-    jobs.push_back({.job = std::move(profiled), .findings = std::move(findings)});
+    auto verdict = advise::verdict_of(profiled.profile, findings);
+    jobs.push_back({.job = std::move(profiled),
+                    .findings = std::move(findings),
+                    .verdict = std::move(verdict)});
   }
   if (jobs.empty()) return kExitSuccess;
   if (html) {

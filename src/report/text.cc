@@ -183,42 +183,12 @@ std::string function_table(const Profile& profile, const Terminal& terminal) {
 
 }  // namespace
 
-std::string answer(const Profile& profile) {
-  const TimeSplit& split = profile.time.mean;
-  const double io = share(split.io_ns, split.wall_ns);
-  switch (profile.time.basis) {
-    case analyze::WaitBasis::kRegions: {
-      const std::string waits = format_percent(split.wait_share);
-      const char* of = split.step_ns > 0 ? "its steps" : "its time";
-      if (split.wait_share < 0.05) {
-        return fmt::format("no: training waits for data {} of {}", waits, of);
-      }
-      if (split.io_exposed_ns * 2 < split.wait_ns && split.decode_ns > split.io_ns) {
-        return fmt::format("training waits for data {} of {}, more for decoding than for I/O",
-                           waits, of);
-      }
-      return fmt::format("{}: training waits for data {} of {}",
-                         split.wait_share < 0.15 ? "a little" : "yes", waits, of);
-    }
-    case analyze::WaitBasis::kIoTime:
-      return fmt::format(
-          "{}: the main process spends {} of its time in I/O calls; mark regions to measure "
-          "whether training waits for them",
-          io < 0.05 ? "probably not" : (io < 0.2 ? "perhaps" : "probably"),
-          format_percent(share(split.wait_ns, split.wall_ns)));
-    case analyze::WaitBasis::kNone:
-      break;
-  }
-  if (profile.job.events > 0) return "there was no I/O to wait for";
-  if (profile.problems.empty()) return "nothing was recorded";
-  return "nothing was recorded: " + profile.problems.front();
-}
-
-std::string report_text(const Profile& profile, const Terminal& terminal) {
+std::string report_text(const Profile& profile, const advise::Verdict& verdict,
+                        const Terminal& terminal) {
   std::string out = opening(profile, terminal);
   out += data_lines(profile, terminal);
-  out += "\n" + styled("Is I/O the problem?", Style::kBold, terminal.color) + "\n";
-  for (const std::string& line : wrap(answer(profile), terminal.columns - 2)) {
+  out += "\n" + styled("Is data the bottleneck?", Style::kBold, terminal.color) + "\n";
+  for (const std::string& line : wrap(printable(verdict.sentence), terminal.columns - 2)) {
     out += "  " + line + "\n";
   }
   out += time_table(profile, terminal);

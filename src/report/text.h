@@ -1,18 +1,16 @@
-// The report for a terminal: one screen that says whether I/O is the problem, and where.
+// The report for a terminal: one screen that says whether data is the bottleneck, and where.
 #pragma once
 
 #include <string>
-#include <string_view>
 
+#include "advise/verdict.h"
 #include "analyze/profile/profile.h"
 #include "base/terminal.h"
 
 namespace millrace::report {
 
-// The answer in one sentence: "yes: training waits for data 38 % of its time".
-std::string answer(const analyze::Profile& profile);
-
 // Without findings: the caller appends them.
-std::string report_text(const analyze::Profile& profile, const Terminal& terminal);
+std::string report_text(const analyze::Profile& profile, const advise::Verdict& verdict,
+                        const Terminal& terminal);
 
 }  // namespace millrace::report

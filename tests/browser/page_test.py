@@ -124,7 +124,7 @@ class AJobsPage(PageTest):
         self.assert_nothing_is_wider_than_the_window()
 
     def test_the_answer_comes_first(self):
-        self.assertEqual(self.text("main > section:first-child .answer-text"), "Yes: training waits for data 34.0 % of its steps")
+        self.assertEqual(self.text("main > section:first-child .answer-text"), "Yes: training waits for data 34.0 % of its time (small reads)")
         self.assertIn(self.findings["findings"][0]["title"], self.text("#answer"))
 
     def test_the_function_table_has_the_rows_of_the_json(self):
@@ -319,7 +319,14 @@ class AJobsPage(PageTest):
         self.assertEqual(self.count('[data-where^="nowhere"]'), 0)
 
     def test_the_change_for_the_jobs_framework_comes_first(self):
-        self.assertEqual(self.texts("#finding-0 .changes dt"), ["pytorch", "lustre"])
+        self.assertEqual(self.texts("#finding-0 .changes:first-of-type dt"), ["pytorch", "lustre"])
+
+    def test_other_ways_follow_the_changes_of_a_finding(self):
+        self.assertEqual(self.texts("#finding-0 .changes dd"),
+                         ["pack the samples into shards, and read them with buffering=1 << 20", "lfs setstripe -S 1M -c 4 /data", "prefetch"])
+        self.assertEqual(self.text("#finding-0 .way"), "Or: batches are not prefetchedsaves up to 9 s, 10.0 % of the wall time")
+        self.assertEqual(self.text("#finding-0 header .gain"), "saves up to 21 s, 23.0 % of the wall time")
+        self.assertEqual(self.text("#finding-1 header .gain"), "the gain cannot be estimated")
 
     # ---- looks ----------------------------------------------------------------------------------
     def test_dark_and_light(self):
@@ -386,7 +393,8 @@ class AnEmptyProfilesPage(PageTest):
     @classmethod
     def make(cls) -> Path:
         cls.profile = sample_data.empty_profile()
-        return make_page("empty", cls.profile, {"findings": []}, sample_data.empty_detail())
+        verdict = {"answer": "unknown", "sentence": "nothing was recorded"}
+        return make_page("empty", cls.profile, {"verdict": verdict, "findings": []}, sample_data.empty_detail())
 
     def test_every_part_says_that_it_is_empty(self):
         self.assertIn("Nothing was recorded", self.text("#answer"))
@@ -418,13 +426,14 @@ class ASmallProgramsPage(PageTest):
         detail = job.detail()
         detail["levels"] = []
         detail["origin_ns"] = 5 * sample_data.SECOND
-        return make_page("small", cls.profile, {"findings": [], "answer": "No: 0.1 % of the time."}, detail)
+        return make_page("small", cls.profile, {"findings": [], "verdict": {"answer": "no", "sentence": "no: 0.1 % of the time"}}, detail)
 
     def test_it_shows_its_figures_and_what_could_not_be_read(self):
         self.assert_figures_are_those_of(self.profile)
         self.assertIn("block 3 is damaged", self.text("#problems"))
         self.assertIn("17 events were lost", self.text("#problems"))
-        self.assertEqual(self.text(".answer-text"), "No: 0.1 % of the time.")
+        self.assertEqual(self.text(".answer-text"), "No: 0.1 % of the time")
+        self.assertEqual(self.count("#answer.answer-fine"), 1)
         self.assertNotRegex(self.text("body"), "NaN|undefined|Infinity")
 
     def test_a_page_of_a_part_shows_commands_for_the_whole_trace(self):

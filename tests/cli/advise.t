@@ -1,19 +1,23 @@
 # a job without problems gets no findings; unknown values are listed
 $ millrace advise "$SOURCE/tests/golden/profile.json"
+> no: training waits for data 15.0 % of its time, and no rule found a cause
 > no problems found in this trace
 > 
-> unknown   memory of the hosts (--memory), free space on local disks
->           (--local-disk), storage of the data (--data-storage): rules that need
->           these were skipped
+> unknown   cores of the hosts (--cores), memory of the hosts (--memory), free
+>           space on local disks (--local-disk), storage of the data
+>           (--data-storage): rules that need these were skipped, or know less
 
 # a finding says first what to do, then the gain, the evidence and the limit
 $ python3 "$SOURCE/tests/golden/make_profile.py" checkpoints.0.stalled_ns=4e9 > stalled.json
-$ millrace advise --memory 1GiB --local-disk 1GB --data-storage local stalled.json
+$ millrace advise --cores 8 --memory 1GiB --local-disk 1GB --data-storage local stalled.json
+> yes: training loses up to 20.0 % of its time (checkpoint stall), and waits for
+> data 15.0 %
+> 
 > problem   checkpoint stall: 1 rank waits while one writes (checkpoint-stall)
 >   pytorch checkpoint asynchronously:...
 > ...
 >   do      write to a local disk first, and copy from there during training
->   gain    up to 4 s, 20.0 % of the wall time: ...
+>   gain    saves up to 4 s, 20.0 % of the wall time: ...
 > ...
 >   seen    1 checkpoint stalled training for 4 s, 20.0 % of the wall time
 >           [checkpoints]
@@ -23,12 +27,12 @@ $ millrace advise --memory 1GiB --local-disk 1GB --data-storage local stalled.js
 > ...
 
 # options describe the machine, and rules that need it apply
-$ millrace advise --memory 64GiB "$SOURCE/tests/golden/profile.json" | head -1
+$ millrace advise --memory 64GiB "$SOURCE/tests/golden/profile.json" | grep warning
 > warning   the dataset fits in memory but is reread every epoch (fits-memory)
 
 # JSON for programs
-$ millrace advise --json --data-storage lustre stalled.json > a.json; python3 -c 'import json; d=json.load(open("a.json")); f=d["findings"][0]; print(d["format"], d["version"], d["machine"], f["rule"], f["severity"], f["gain"]["share"], f["evidence"][1]["where"])'
-> millrace-advice 1 {'data_storage': 'parallel', 'checkpoint_storage': 'unknown', 'data_file_system': 'lustre'} checkpoint-stall problem ... checkpoints:c.pt
+$ millrace advise --json --cores 8 --data-storage lustre stalled.json > a.json; python3 -c 'import json; d=json.load(open("a.json")); f=d["findings"][0]; print(d["format"], d["version"], d["machine"], d["verdict"]["answer"], f["rule"], f["severity"], f["gain"]["share"], f["evidence"][1]["where"])'
+> millrace-advice 1 {'cores': 8, 'data_storage': 'parallel', 'checkpoint_storage': 'unknown', 'data_file_system': 'lustre'} yes checkpoint-stall problem ... checkpoints:c.pt
 
 # all rules, for people and programs
 $ millrace advise --rules | head -3
@@ -45,6 +49,10 @@ $ millrace advise --data-storage lustr x
 ? 2
 $ millrace advise --memory 64G x
 ! millrace: --memory: '64G' could mean GiB (powers of 1024) or GB (powers of 1000); write which
+! Try: millrace advise --help
+? 2
+$ millrace advise --cores 0 x
+! millrace: --cores: '0' is not a number of cores (1 to 65536)
 ! Try: millrace advise --help
 ? 2
 $ millrace advise no-such-trace

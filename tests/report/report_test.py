@@ -99,7 +99,7 @@ class ReportTest(unittest.TestCase):
         text = self.report(self.trace).stdout
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 80)
         self.assertNotIn("\x1b", text)
-        self.assertIn("Is I/O the problem?", text)
+        self.assertIn("Is data the bottleneck?", text)
 
     def test_no_share_exceeds_the_whole_if_outputs_are_read_too(self):
         """Like a compiler: one process writes a file, and another reads it in many small pieces."""
@@ -228,7 +228,7 @@ class ReportTest(unittest.TestCase):
         made = run(MPIEXEC, "--oversubscribe", "-n", "2", MILLRACE, "report", self.trace,
                    env=dict(ranks_environment(), TERM="xterm"))
         self.assertEqual(made.returncode, 0, made.stderr)
-        self.assertIn("Is I/O the problem?", made.stdout)
+        self.assertIn("Is data the bottleneck?", made.stdout)
         self.assertNotIn("\x1b", made.stdout)
 
     @unittest.skipUnless(MPIEXEC, "no mpirun")

@@ -6,12 +6,14 @@ export type * from "./profile";
 
 export const LAYERS = ["application", "loader", "format", "mpiio", "stdio", "posix"] as const;
 
+export interface Gain { saved_ns: number; share: number; how: string }
 export interface Finding {
   rule: string; severity: string; title: string; evidence: { text: string; where: string }[]; threshold: string;
-  changes: { framework: string; text: string }[]; gain: { saved_ns: number; share: number; how: string };
+  changes: { framework: string; text: string }[]; gain: Gain;
+  also?: Finding[];  // other ways to save the same seconds
 }
-// The answer is the first sentence in the terminal; without one, the page makes its own.
-export interface Findings { findings: Finding[]; answer?: string }
+// The sentence is the same as in the terminal (src/advise/verdict.cc). The answer is "yes", "no" or "unknown".
+export interface Findings { findings: Finding[]; verdict: { answer: string; sentence: string } }
 
 export interface DetailThread { rank: string; process: number; tid: number; title: string }
 export interface DetailWindow {
@@ -31,7 +33,7 @@ export async function loadData(): Promise<PageData> {
   const [profile, findings, detail] = await Promise.all([unpack("profile"), unpack("findings"), unpack("detail")]);
   return {
     profile: profile as Profile,
-    findings: { findings: [], ...(findings as object) },
+    findings: { findings: [], verdict: { answer: "unknown", sentence: "unknown" }, ...(findings as object) },
     detail: { origin_ns: 0, names: [], threads: [], windows: [], levels: [], ...(detail as object) },
   };
 }

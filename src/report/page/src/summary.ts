@@ -1,21 +1,16 @@
-// Summary: the answer to "is I/O my problem, and which", then the figures of the job.
+// Summary: the verdict and its first reason, then the figures of the job.
 import type { Finding, Findings, FunctionStats, Profile } from "./data";
 import { type Child, empty, figure, foreign, h, printable, section } from "./dom";
 import * as format from "./format";
 import { register } from "./anchors";
-
-// The shares of a step above which waiting is a problem, or worth a look.
-const WAIT_PROBLEM = 0.15;
-const WAIT_SOME = 0.05;
-
-interface Answer { state: "problem" | "warning" | "fine" | "unknown"; text: string }
+import { saving, waysOf } from "./findings";
 
 export function makeSummary(profile: Profile, findings: Findings, originNs: number): HTMLElement {
-  const answer = answerOf(profile, findings);
+  const { sentence } = findings.verdict;
   const element = section("summary", "Summary", null,
-    h("div", { class: `answer answer-${answer.state}`, id: "answer" },
-      h("p", { class: "question" }, "Is I/O the problem?"),
-      h("p", { class: "answer-text" }, answer.text.charAt(0).toUpperCase() + answer.text.slice(1)), ...reasons(profile, findings)),
+    h("div", { class: `answer answer-${stateOf(findings)}`, id: "answer" },
+      h("p", { class: "question" }, "Is data the bottleneck?"),
+      h("p", { class: "answer-text" }, printable(sentence.charAt(0).toUpperCase() + sentence.slice(1))), ...reasons(profile, findings)),
     problems(profile),
     h("dl", { class: "tiles" }, ...tiles(profile)),
     jobLine(profile, originNs));
@@ -23,30 +18,21 @@ export function makeSummary(profile: Profile, findings: Findings, originNs: numb
   return element;
 }
 
-function answerOf(profile: Profile, findings: Findings): Answer {
-  const worst = findings.findings.some(({ severity }) => severity === "problem");
-  const own = ownAnswer(profile);
-  return { state: worst ? "problem" : own.state, text: findings.answer || own.text };
-}
-
-// The same text as in the terminal (src/report/text.cc), for data without an answer.
-function ownAnswer({ job, time }: Profile): Answer {
-  if (job.events === 0) return { state: "unknown", text: "nothing was recorded" };
-  if (time.basis === "none") return { state: "unknown", text: "the trace does not show when training computes or waits" };
-  const share = time.mean.wait_share;
-  const text = time.basis === "regions"
-    ? `training waits for data ${format.percent(share)} of its ${time.mean.step_ns > 0 ? "steps" : "time"}`
-    : `the main process spends ${format.percent(share)} of its time in I/O calls`;
-  if (share >= WAIT_PROBLEM) return { state: "problem", text: `yes: ${text}` };
-  return share >= WAIT_SOME ? { state: "warning", text: `a little: ${text}` } : { state: "fine", text: `no: ${text}` };
+// The colour of the verdict.
+function stateOf({ findings, verdict }: Findings): "problem" | "warning" | "fine" | "unknown" {
+  const has = (wanted: string): boolean => findings.some(({ severity }) => severity === wanted);
+  if (has("problem")) return "problem";
+  if (has("warning")) return "warning";
+  return verdict.answer === "no" ? "fine" : "unknown";
 }
 
 function reasons(profile: Profile, findings: Findings): Child[] {
   const lines: Child[] = [];
   const first: Finding | undefined = findings.findings[0];
   if (first) {
+    const { gain } = waysOf(first)[0]!;
     lines.push(h("p", {}, "First of all: ", h("a", { href: "#findings" }, printable(first.title)),
-      first.gain.saved_ns > 0 ? ` (up to ${format.duration(first.gain.saved_ns)}, ${format.percent(first.gain.share)} of the time)` : "", "."));
+      gain.saved_ns > 0 ? ` (${saving(gain)})` : "", "."));
   }
   const top = topCall(profile);
   if (top) {

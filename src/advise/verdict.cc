@@ -1,0 +1,139 @@
+#include "advise/verdict.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace millrace::advise {
+namespace {
+
+using analyze::Profile;
+using analyze::TimeSplit;
+
+// Of the time of a rank. Less waiting is within the variation between runs.
+constexpr double kWaitingShare = 0.05;
+
+constexpr std::string_view kMarkRegions =
+    "; mark regions to measure whether training waits for them";
+
+double share(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : std::min(static_cast<double>(part) / static_cast<double>(whole), 1.0);
+}
+
+Cost cost_of(const Finding& finding) {
+  for (const Rule& rule : rules()) {
+    if (rule.name == finding.rule) return rule.cost;
+  }
+  return Cost::kReading;
+}
+
+// The first finding that asks for a change. It has the largest gain.
+const Finding* first_of(const std::vector<Finding>& findings) {
+  for (const Finding& finding : findings) {
+    if (finding.severity != Severity::kNote && cost_of(finding) != Cost::kNone) return &finding;
+  }
+  return nullptr;
+}
+
+// "small reads: 16 KiB on average" -> "small reads".
+std::string few_words(const Finding& finding) {
+  return finding.title.substr(0, finding.title.find(": "));
+}
+
+// Of the finding and of other ways to save the same seconds.
+const Gain& largest_gain(const Finding& finding) {
+  const bool other =
+      !finding.also.empty() && finding.also.front().gain.saved_ns > finding.gain.saved_ns;
+  return other ? finding.also.front().gain : finding.gain;
+}
+
+// What is known about the job apart from its findings.
+struct Measured {
+  Answer without;        // the answer if no finding can save time
+  std::string sentence;  // its sentence
+  bool waits = false;    // training was seen to wait
+};
+
+Measured measure(const Profile& profile) {
+  const TimeSplit& mean = profile.time.mean;
+  const double waiting = share(mean.wait_ns, mean.wall_ns);
+  switch (profile.time.basis) {
+    case analyze::WaitBasis::kRegions:
+      return {.without = Answer::kNo,
+              .sentence = fmt::format("no: training waits for data {} of its time{}",
+                                      format_percent(waiting),
+                                      waiting < kWaitingShare ? "" : ", and no rule found a cause"),
+              .waits = waiting >= kWaitingShare};
+    case analyze::WaitBasis::kIoTime: {
+      const bool little = waiting < kWaitingShare;
+      return {.without = little ? Answer::kNo : Answer::kUnknown,
+              .sentence = fmt::format("{}: the main process spends {} of its time in I/O calls{}",
+                                      little ? "probably not" : "unknown", format_percent(waiting),
+                                      kMarkRegions),
+              .waits = !little};
+    }
+    case analyze::WaitBasis::kNone:
+      break;
+  }
+  if (profile.job.events == 0) {
+    const std::string why = profile.problems.empty() ? "" : ": " + profile.problems.front();
+    return {.without = Answer::kUnknown, .sentence = "nothing was recorded" + why};
+  }
+  if (mean.io_ns == 0)
+    return {.without = Answer::kNo, .sentence = "no: there was no I/O to wait for"};
+  return {.without = Answer::kUnknown,
+          .sentence = "unknown: the trace does not show when training waits; mark regions"};
+}
+
+// The sentence for a finding that costs time.
+std::string yes(const Profile& profile, const Finding& finding, const Measured& measured) {
+  const TimeSplit& mean = profile.time.mean;
+  const std::string waiting = format_percent(share(mean.wait_ns, mean.wall_ns));
+  const Gain& most = largest_gain(finding);
+  const Cost cost = cost_of(finding);
+  const bool is_waiting = measured.waits && cost != Cost::kWriting && most.saved_ns <= mean.wait_ns;
+  switch (profile.time.basis) {
+    case analyze::WaitBasis::kRegions:
+      if (!is_waiting) {
+        return fmt::format("yes: training loses up to {} of its time ({}), and waits for data {}",
+                           format_percent(most.share), few_words(finding), waiting);
+      }
+      return fmt::format(
+          "yes: training waits for data {} of its time{}", waiting,
+          cost == Cost::kDecoding ? ", mostly for decoding" : " (" + few_words(finding) + ")");
+    case analyze::WaitBasis::kIoTime:
+      return fmt::format("probably: the main process spends {} of its time in I/O calls ({}){}",
+                         waiting, few_words(finding), kMarkRegions);
+    case analyze::WaitBasis::kNone:
+      break;
+  }
+  return fmt::format("probably: the job loses up to {} of its time ({})",
+                     format_percent(most.share), few_words(finding));
+}
+
+bool costs_time(const Finding& finding, const Measured& measured) {
+  if (largest_gain(finding).saved_ns > 0) return true;
+  // The gain is not known, but the waiting is.
+  const Cost cost = cost_of(finding);
+  return measured.waits && (cost == Cost::kReading || cost == Cost::kDecoding);
+}
+
+}  // namespace
+
+Verdict verdict_of(const Profile& profile, const std::vector<Finding>& findings) {
+  const Measured measured = measure(profile);
+  Verdict verdict{.answer = measured.without, .sentence = measured.sentence};
+  if (const Finding* first = first_of(findings); first != nullptr) {
+    if (costs_time(*first, measured)) {
+      verdict = {.answer = Answer::kYes, .sentence = yes(profile, *first, measured)};
+    } else {
+      verdict.sentence += "; another problem: " + few_words(*first);
+    }
+  }
+  if (profile.job.failed_ranks > 0) verdict.sentence += "; the job failed";
+  return verdict;
+}
+
+}  // namespace millrace::advise
