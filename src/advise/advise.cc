@@ -84,7 +84,9 @@ constexpr Explained kExplained[] = {
     {"read-amplification", "partial-use"},
     {"read-amplification", "hot-small-file"},
     {"repeated-opens", "partial-use", true},
-    {"repeated-opens", "hot-small-file", true},
+    {"hot-small-file", "partial-use"},
+    {"hot-small-file", "stats-file-pieces", true},
+    {"hot-small-file", "repeated-opens", true},
     {"fits-local-disk", "fits-memory"},
     {"line-reads", "text-parsing"},
     {"hot-small-file", "text-parsing"},
@@ -92,6 +94,8 @@ constexpr Explained kExplained[] = {
     {"repeated-opens", "text-parsing"},
     {"loop-stall", "text-parsing"},
     {"small-reads", "hdf5-chunks"},
+    {"small-reads", "unaligned-direct"},
+    {"few-reads-in-flight", "unaligned-direct"},
     {"partial-use", "hdf5-chunks"},
     {"read-amplification", "hdf5-chunks"},
     {"repeated-opens", "metadata-storm"},
@@ -116,15 +120,21 @@ void drop_explained(std::vector<Finding>& findings) {
   }
 }
 
-bool saves_more(const Finding& a, const Finding& b) { return a.gain.saved_ns > b.gain.saved_ns; }
+uint64_t most_saved(const Finding& finding) {
+  uint64_t saved_ns = finding.gain.saved_ns;
+  for (const Finding& other : finding.also) saved_ns = std::max(saved_ns, other.gain.saved_ns);
+  return saved_ns;
+}
 
-// A cause comes before what only hides it, unless that saves more than twice as much. More workers
-// than cores make every other finding look worse.
+bool saves_more(const Finding& a, const Finding& b) { return most_saved(a) > most_saved(b); }
+
+// A cause comes before what only hides it, unless that saves more than twice as much. A fault whose
+// cost is not known may explain all the others.
 bool is_better_head(const Finding& a, const Finding& b) {
   const auto weight = [](const Finding& finding) {
-    if (finding.rule == "too-many-workers") return ~uint64_t{0};
-    return rule_of(finding).aim == Aim::kSymptom ? finding.gain.saved_ns / 2
-                                                 : finding.gain.saved_ns;
+    const uint64_t saved_ns = finding.gain.saved_ns;
+    if (rule_of(finding).aim == Aim::kSymptom) return saved_ns / 2;
+    return saved_ns == 0 ? ~uint64_t{0} : saved_ns;
   };
   return weight(a) > weight(b);
 }
@@ -144,7 +154,10 @@ std::vector<Finding> join(std::vector<Finding> findings) {
       same->also.push_back(std::move(finding));
     }
   }
-  for (Finding& head : heads) std::stable_sort(head.also.begin(), head.also.end(), saves_more);
+  for (Finding& head : heads) {
+    std::stable_sort(head.also.begin(), head.also.end(), saves_more);
+    for (const Finding& other : head.also) head.severity = std::max(head.severity, other.severity);
+  }
   return heads;
 }
 

@@ -41,6 +41,21 @@ constexpr Extension kExtensions[] = {
     {".h5", Format::kHdf5},        {".hdf5", Format::kHdf5},      {".nc", Format::kHdf5},
 };
 
+// Code in Python around a call: making objects, looking up names.
+constexpr uint64_t kAroundCallNs = 20'000;
+
+uint64_t steady_waiting(const Profile& profile, const Waiting& waiting) {
+  constexpr double kBusyMin = 0.5;
+  const analyze::Loading& loading = profile.loading;
+  if (loading.threads == 0) return waiting.data_ns;
+  // Workers that are idle half of the time are not what training waits for.
+  const uint64_t time_ns = waiting.data_ns + profile.time.mean.compute_ns;
+  const uint64_t could_ns = time_ns * loading.threads * waiting.ranks;
+  if (ratio(waiting.work_ns, could_ns) < kBusyMin) return 0;
+  const uint64_t starts_ns = loading.epoch_starts_ns / waiting.ranks;
+  return waiting.data_ns - std::min(waiting.data_ns, starts_ns);
+}
+
 }  // namespace
 
 uint64_t time_of(const analyze::IoTotals& io) { return io.read_ns + io.write_ns + io.metadata_ns; }
@@ -64,8 +79,7 @@ std::string duration(uint64_t time_ns) {
 
 uint64_t Waiting::due_to(uint64_t time_ns) const {
   if (work_ns == 0) return scaled(io_ns, ratio(time_ns, calls_ns));
-  // As long as training waits, loading sets the pace.
-  return std::min(data_ns, scaled(busy_ns, ratio(time_ns, work_ns)));
+  return std::min(steady_ns, scaled(busy_ns, ratio(time_ns, work_ns)));
 }
 
 uint64_t Waiting::exposed_due_to(uint64_t time_ns) const {
@@ -89,6 +103,7 @@ Waiting waiting_of(const Profile& profile) {
     waiting.data_ns = std::min(mean.wait_ns, waiting.wall_ns);
     waiting.work_ns = loading.work_ns;
     waiting.busy_ns = std::max(mean.fetch_ns, std::min(waiting.data_ns, mean.decode_ns));
+    waiting.steady_ns = steady_waiting(profile, waiting);
     waiting.io_ns =
         waiting.work_ns == 0
             ? std::min(waiting.data_ns, waiting.exposed_ns)
@@ -140,6 +155,13 @@ DataFormat format_of(const Profile& profile) {
   return format;
 }
 
+bool may_serve_one(const Profile& profile, const Machine& machine) {
+  constexpr uint64_t kSlowDeviceNs = 2'000'000;  // a solid-state disk answers sooner
+  const analyze::IoTotals io = data_totals(profile);
+  if (io.reads == 0 || io.read_ns / io.reads < kSlowDeviceNs) return false;
+  return machine.data_storage != Storage::kParallel && machine.data_storage != Storage::kNetwork;
+}
+
 std::optional<uint64_t> cores_per_rank(const Profile& profile, const Machine& machine) {
   const uint64_t cores = machine.cores.value_or(profile.job.cores);
   if (cores == 0) return {};
@@ -150,7 +172,7 @@ std::optional<uint64_t> cores_per_rank(const Profile& profile, const Machine& ma
 
 uint64_t around_calls(const analyze::Loading& loading, uint64_t calls) {
   const uint64_t all = 2 * loading.opens + loading.stats + loading.lists + loading.reads;
-  return scaled(loading.other_ns, ratio(calls, all));
+  return std::min(scaled(loading.other_ns, ratio(calls, all)), calls * kAroundCallNs);
 }
 
 uint64_t epochs_of(const Profile& profile) { return std::max<uint64_t>(profile.job.epochs, 1); }

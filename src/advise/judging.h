@@ -39,10 +39,13 @@ inline constexpr uint64_t kCacheBytesPerSecond = 2'000'000'000;
 struct Waiting {
   uint64_t wall_ns = 0;
   uint64_t ranks = 1;
-  uint64_t data_ns = 0;       // a mean rank waited for data
-  uint64_t io_ns = 0;         // of it for I/O on data files, an upper bound
-  uint64_t work_ns = 0;       // in loading, summed over threads and ranks; 0: no region marks it
-  uint64_t busy_ns = 0;       // a mean rank was loading, on at least one thread
+  uint64_t data_ns = 0;  // a mean rank waited for data
+  uint64_t io_ns = 0;    // of it for I/O on data files, an upper bound
+  uint64_t work_ns = 0;  // in loading, summed over threads and ranks; 0: no region marks it
+  uint64_t busy_ns = 0;  // a mean rank was loading, on at least one thread
+  // Part of data_ns in which loading sets the pace: not the start of an epoch, when workers begin,
+  // and nothing if the workers are idle half of the time.
+  uint64_t steady_ns = 0;
   uint64_t calls_ns = 0;      // in calls on data files, summed over threads
   uint64_t all_calls_ns = 0;  // in calls on files of any kind
   uint64_t exposed_ns = 0;    // a mean rank did any I/O and did not compute
@@ -82,6 +85,10 @@ struct DataFormat {
   std::string extension;  // ".jpg"; empty: none
 };
 DataFormat format_of(const analyze::Profile& profile);
+
+// Whether the storage may serve one read at a time: a disk with one head, or a volume with a limit
+// of operations per second. Servers of shared storage serve many.
+bool may_serve_one(const analyze::Profile& profile, const Machine& machine);
 
 // Cores for one rank; empty if unknown.
 std::optional<uint64_t> cores_per_rank(const analyze::Profile& profile, const Machine& machine);

@@ -22,17 +22,17 @@ double share(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : std::min(static_cast<double>(part) / static_cast<double>(whole), 1.0);
 }
 
-Cost cost_of(const Finding& finding) {
+Seconds seconds_of(const Finding& finding) {
   for (const Rule& rule : rules()) {
-    if (rule.name == finding.rule) return rule.cost;
+    if (rule.name == finding.rule) return rule.seconds;
   }
-  return Cost::kReading;
+  return kOfLoading;
 }
 
-// The first finding that asks for a change. It has the largest gain.
+// The first finding that asks for a change.
 const Finding* first_of(const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) {
-    if (finding.severity != Severity::kNote && cost_of(finding) != Cost::kNone) return &finding;
+    if (finding.severity != Severity::kNote && finding.rule != "job-failed") return &finding;
   }
   return nullptr;
 }
@@ -92,17 +92,18 @@ std::string yes(const Profile& profile, const Finding& finding, const Measured& 
   const TimeSplit& mean = profile.time.mean;
   const std::string waiting = format_percent(share(mean.wait_ns, mean.wall_ns));
   const Gain& most = largest_gain(finding);
-  const Cost cost = cost_of(finding);
-  const bool is_waiting = measured.waits && cost != Cost::kWriting && most.saved_ns <= mean.wait_ns;
+  const Seconds seconds = seconds_of(finding);
+  const bool is_waiting =
+      measured.waits && (seconds & kOfLoading) != 0 && most.saved_ns <= mean.wait_ns;
   switch (profile.time.basis) {
     case analyze::WaitBasis::kRegions:
       if (!is_waiting) {
         return fmt::format("yes: training loses up to {} of its time ({}), and waits for data {}",
                            format_percent(most.share), few_words(finding), waiting);
       }
-      return fmt::format(
-          "yes: training waits for data {} of its time{}", waiting,
-          cost == Cost::kDecoding ? ", mostly for decoding" : " (" + few_words(finding) + ")");
+      return fmt::format("yes: training waits for data {} of its time{}", waiting,
+                         finding.rule == "decode-bound" ? ", mostly for decoding"
+                                                        : " (" + few_words(finding) + ")");
     case analyze::WaitBasis::kIoTime:
       return fmt::format("probably: the main process spends {} of its time in I/O calls ({}){}",
                          waiting, few_words(finding), kMarkRegions);
@@ -116,8 +117,7 @@ std::string yes(const Profile& profile, const Finding& finding, const Measured& 
 bool costs_time(const Finding& finding, const Measured& measured) {
   if (largest_gain(finding).saved_ns > 0) return true;
   // The gain is not known, but the waiting is.
-  const Cost cost = cost_of(finding);
-  return measured.waits && (cost == Cost::kReading || cost == Cost::kDecoding);
+  return measured.waits && (seconds_of(finding) & kOfLoading) != 0;
 }
 
 }  // namespace

@@ -20,8 +20,14 @@ struct Saved {
 
 Saved saved_of(const analyze::Profile& profile) {
   Saved saved;
+  // After the last step there is no training to stop.
+  uint64_t last_step_ns = 0;
+  for (const analyze::RankLoad& rank : profile.ranks) {
+    last_step_ns = std::max(last_step_ns, rank.end_ns);
+  }
   for (size_t i = 0; i < profile.checkpoints.size(); ++i) {
     const analyze::Checkpoint& checkpoint = profile.checkpoints[i];
+    if (last_step_ns > 0 && checkpoint.begin_ns >= last_step_ns) continue;
     saved.count += 1;
     saved.alone += checkpoint.ranks_writing <= 1 ? 1 : 0;
     saved.stalled_ns += checkpoint.stalled_ns;

@@ -15,8 +15,11 @@ Judged judge_compressed_samples(const analyze::Profile& profile, const Machine& 
   const analyze::Loading& loading = profile.loading;
   const DataFormat format = format_of(profile);
   if (waiting.work_ns == 0 || format.format != Format::kCompressed) return {};
-  const uint64_t code_ns =
-      loading.other_ns - std::min(loading.other_ns, loading.samples * kSampleNs);
+  // A file for each sample still has to be opened and understood.
+  constexpr uint64_t kPlainFileNs = 100'000;
+  const bool has_own_file = 2 * loading.opens >= loading.samples;
+  const uint64_t left_ns = loading.samples * (has_own_file ? kPlainFileNs : kSampleNs);
+  const uint64_t code_ns = loading.other_ns - std::min(loading.other_ns, left_ns);
   const uint64_t saved_ns = waiting.due_to(code_ns);
   if (2 * code_ns < waiting.work_ns || waiting.share(saved_ns) < kWaitShareMin) return {};
 
@@ -47,8 +50,8 @@ Judged judge_compressed_samples(const analyze::Profile& profile, const Machine& 
               "disk")
           .take();
   finding.gain = gain_of(waiting, saved_ns,
-                         "the waiting for decompression and the code around it, minus 10 us for "
-                         "each sample");
+                         "the waiting for decompression and the code around it, minus 100 us for "
+                         "each file without compression");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

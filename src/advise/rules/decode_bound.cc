@@ -16,6 +16,25 @@ bool opens_each_sample(const analyze::Loading& loading) {
   return 2 * loading.opens >= loading.samples && loading.samples > 0;
 }
 
+// Programs that mark decoding, but not the fetching around it: then I/O and decoding are the work.
+analyze::Loading loading_of(const analyze::Profile& profile, const Waiting& waiting) {
+  if (waiting.work_ns > 0 || profile.time.basis != analyze::WaitBasis::kRegions) {
+    return profile.loading;
+  }
+  analyze::Loading loading;
+  for (const analyze::FunctionStats& function : profile.functions) {
+    const bool decodes = function.role == analyze::Role::kDecode ||
+                         function.role == analyze::Role::kTransform ||
+                         function.role == analyze::Role::kCollate;
+    if (decodes) loading.other_ns += function.time_ns;
+  }
+  const analyze::IoTotals io = data_totals(profile);
+  loading.read_ns = io.read_ns;
+  loading.metadata_ns = io.metadata_ns;
+  loading.work_ns = loading.other_ns + io.read_ns + io.metadata_ns;
+  return loading;
+}
+
 std::vector<Change> changes(const analyze::Profile& profile, const Machine& machine,
                             Format format) {
   Changes list(profile, machine);
@@ -46,8 +65,8 @@ std::vector<Change> changes(const analyze::Profile& profile, const Machine& mach
 
 Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machine) {
   const Waiting waiting = waiting_of(profile);
-  const analyze::Loading& loading = profile.loading;
-  if (waiting.work_ns == 0 || waiting.share(waiting.data_ns) < kWaitShareMin) return {};
+  const analyze::Loading loading = loading_of(profile, waiting);
+  if (loading.work_ns == 0 || waiting.share(waiting.data_ns) < kWaitShareMin) return {};
   const DataFormat format = format_of(profile);
   const bool is_image = format.format == Format::kImages;
   // Text, compressed samples and transforms have rules of their own.
@@ -58,7 +77,10 @@ Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machin
   if (2 * decode_ns < loading.work_ns) return {};
   // A decoder twice as fast, workers on idle cores, or samples stored in the wanted size save from
   // a third to nearly all of it.
-  const uint64_t saved_ns = scaled(waiting.due_to(decode_ns), 0.6);
+  const uint64_t decoding_ns = waiting.work_ns > 0
+                                   ? waiting.due_to(decode_ns)
+                                   : scaled(waiting.data_ns, ratio(decode_ns, loading.work_ns));
+  const uint64_t saved_ns = scaled(decoding_ns, 0.6);
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 
   Finding finding;
@@ -70,7 +92,7 @@ Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machin
                    format_percent(waiting.share(waiting.data_ns))),
        "time.mean"},
       {fmt::format("of {} of loading, {} took {}, calls that read or open files {}",
-                   duration(waiting.work_ns), is_image ? "decoding" : "code of the dataset",
+                   duration(loading.work_ns), is_image ? "decoding" : "code of the dataset",
                    duration(decode_ns), duration(loading.read_ns + loading.metadata_ns)),
        "loading"}};
   finding.threshold =

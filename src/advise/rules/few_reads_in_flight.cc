@@ -27,8 +27,7 @@ double reads_in_flight(const analyze::Profile& profile) {
 Judged judge_few_reads_in_flight(const analyze::Profile& profile, const Machine& machine) {
   constexpr double kInFlightMax = 1.5;
   constexpr double kInFlightWanted = 4;
-  constexpr uint64_t kSlowDeviceNs = 2'000'000;  // a solid-state disk answers sooner
-  constexpr uint64_t kLatencyMin = 50'000;       // ns; shorter reads came from the page cache
+  constexpr uint64_t kLatencyMin = 50'000;  // ns; shorter reads came from the page cache
   const Waiting waiting = waiting_of(profile);
   const analyze::IoTotals io = data_totals(profile);
   const double in_flight = reads_in_flight(profile);
@@ -43,10 +42,7 @@ Judged judge_few_reads_in_flight(const analyze::Profile& profile, const Machine&
   const uint64_t reading_ns = waiting.due_to(io.read_ns);
   const uint64_t saved_ns = scaled(reading_ns, 1 - in_flight / kInFlightWanted);
   if (!waiting.matters(saved_ns)) return {};
-  // A disk with one head, or a volume with a limit of operations per second.
-  const bool may_serve_one = latency_ns >= kSlowDeviceNs &&
-                             machine.data_storage != Storage::kParallel &&
-                             machine.data_storage != Storage::kNetwork;
+  const bool serves_one = may_serve_one(profile, machine);
   Finding finding;
   finding.title = fmt::format("low read concurrency: {:.1f} reads in flight", in_flight);
   finding.evidence = {
@@ -74,7 +70,7 @@ Judged judge_few_reads_in_flight(const analyze::Profile& profile, const Machine&
           .loader("use millrace.DataLoader: it keeps many reads in flight from one process")
           .take();
   finding.gain =
-      may_serve_one
+      serves_one
           ? unknown_gain(
                 "cannot be estimated: a device that takes 2 ms and longer may serve one read at a "
                 "time, and the trace does not show more")

@@ -16,7 +16,7 @@ Judged judge_file_shuffle(const analyze::Profile& profile, const Machine& machin
   if (profile.job.epochs < 2 || counts.count < kCallsMin || data.files_read < 2) return {};
   const bool jumped = data.order == analyze::ReadOrder::kFilesShuffled;
   // Files are read from start to end: only a shuffle buffer could change the order of samples.
-  const bool streamed = data.order == analyze::ReadOrder::kShuffled &&
+  const bool streamed = data.order == analyze::ReadOrder::kShuffled && data.samples_indexed == 0 &&
                         ratio(counts.consecutive, counts.transitions) >= kStreamedMin;
   if (!jumped && !streamed) return {};
   // A file of one sample has no inner order, so require at least two steps per file.

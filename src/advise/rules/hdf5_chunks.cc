@@ -17,8 +17,14 @@ Judged judge_hdf5_chunks(const analyze::Profile& profile, const Machine& machine
   const Waiting waiting = waiting_of(profile);
   const analyze::Loading& loading = profile.loading;
   if (waiting.work_ns == 0 || loading.library_reads < kCallsMin) return {};
-  // Time in HDF5 includes the reads that it makes. Other reads are few in such a job.
-  const uint64_t time_ns = loading.library_ns + loading.read_ns;
+  // Time in HDF5 includes the reads that it makes. Opening files has a rule of its own.
+  uint64_t time_ns = 0;
+  for (const analyze::FunctionStats& function : profile.functions) {
+    const bool reads =
+        function.layer == analyze::Layer::kFormat && function.kind == wire::CallKind::kRead;
+    if (reads) time_ns += function.time_ns;
+  }
+  time_ns = std::min(time_ns, loading.library_ns + loading.read_ns);
   const uint64_t read_ns = time_ns / loading.library_reads;
   if (read_ns < kReadNsMin) return {};
   if (time_at(loading.library_bytes, kBytesPerSecondMax) > time_ns) return {};

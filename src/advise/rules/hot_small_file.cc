@@ -46,18 +46,21 @@ Judged judge_hot_small_file(const analyze::Profile& profile, const Machine& mach
   const double usual = ratio(rest_bytes, rest_unique) / static_cast<double>(rank_epochs);
   const analyze::FileStats* worst = nullptr;
   uint64_t time_ns = 0;
+  uint64_t calls = 0;
   uint64_t count = 0;
   double again = 0;
   for (const analyze::FileStats& file : profile.files) {
     if (!is_hot(profile, file, usual)) continue;
     ++count;
     time_ns += time_of(file.io);
+    calls += file.io.reads + 2 * file.io.opens;
     again = std::max(again, passes(profile, file));
     if (worst == nullptr || time_of(file.io) > time_of(worst->io)) worst = &file;
   }
   // Many such files are a dataset with unmarked epochs.
   const bool few = count <= 8 || 10 * count <= job.dataset_files;
-  const uint64_t saved_ns = waiting.due_to(scaled(time_ns, 1 - 1 / again));
+  const uint64_t work_ns = time_ns + around_calls(profile.loading, calls);
+  const uint64_t saved_ns = waiting.due_to(scaled(work_ns, 1 - 1 / again));
   if (worst == nullptr || !few || !waiting.matters(saved_ns)) return {};
 
   Finding finding;

@@ -13,25 +13,31 @@ namespace millrace::advise {
 namespace {
 
 // A mean rank, with workers on all of its cores. 0: it cannot become faster.
-uint64_t saved_by_workers(const analyze::Profile& profile, const Waiting& waiting,
-                          std::optional<uint64_t> cores) {
+uint64_t saved_by_workers(const analyze::Profile& profile, const Machine& machine,
+                          const Waiting& waiting) {
   constexpr uint64_t kWorkersUsual = 4;
   const analyze::Loading& loading = profile.loading;
+  const auto cores = cores_per_rank(profile, machine);
   const uint64_t compute_ns = profile.time.mean.compute_ns;
-  const uint64_t now_ns = waiting.data_ns + compute_ns;
+  if (waiting.work_ns == 0) {
+    // What loading does besides I/O is not known: with enough prefetch the two overlap.
+    const analyze::TimeSplit& mean = profile.time.mean;
+    return std::min({waiting.data_ns, compute_ns - std::min(compute_ns, mean.io_overlapped_ns),
+                     mean.io_exposed_ns});
+  }
+  const uint64_t now_ns = waiting.steady_ns + compute_ns;
   const uint64_t load_ns = waiting.work_ns / waiting.ranks;
   const uint64_t workers = std::max(cores.value_or(kWorkersUsual), loading.threads);
+  // Reads that wait for storage need no core.
+  const analyze::IoTotals io = data_totals(profile);
+  const uint64_t copy_ns = time_at(io.bytes_read, kCacheBytesPerSecond) + io.reads * 20'000;
+  const uint64_t stored_ns = (loading.read_ns - std::min(loading.read_ns, copy_ns)) / waiting.ranks;
+  const uint64_t code_ns = load_ns - std::min(load_ns, stored_ns);
   uint64_t then_ns = std::max(compute_ns, load_ns / workers);
-  if (cores) {
-    // Reads that wait for storage need no core.
-    const analyze::IoTotals io = data_totals(profile);
-    const uint64_t copy_ns = time_at(io.bytes_read, kCacheBytesPerSecond) + io.reads * 20'000;
-    const uint64_t stored_ns = loading.read_ns - std::min(loading.read_ns, copy_ns);
-    const uint64_t code_ns = load_ns - std::min(load_ns, stored_ns / waiting.ranks);
-    // A worker hands its batches over, which costs some of what it gains.
-    then_ns = std::max(then_ns, (code_ns + code_ns / 8 + compute_ns) / *cores);
-  }
-  return std::min(now_ns - std::min(now_ns, then_ns), waiting.data_ns);
+  if (may_serve_one(profile, machine)) then_ns = std::max(then_ns, stored_ns);
+  // A worker hands its batches over, which costs some of what it gains.
+  if (cores) then_ns = std::max(then_ns, (code_ns + code_ns / 8 + compute_ns) / *cores);
+  return std::min(now_ns - std::min(now_ns, then_ns), waiting.steady_ns);
 }
 
 }  // namespace
@@ -42,24 +48,26 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
   const analyze::TimeSplit& mean = profile.time.mean;
   const analyze::Loading& loading = profile.loading;
   // Without marked regions, it is unknown what could overlap.
-  if (waiting.work_ns == 0 || mean.compute_ns == 0) return {};
-  if (waiting.share(waiting.data_ns) < kWaitShareMin) return {};
+  if (profile.time.basis != analyze::WaitBasis::kRegions || mean.compute_ns == 0) return {};
+  if (waiting.share(waiting.steady_ns) < kWaitShareMin) return {};
   const auto cores = cores_per_rank(profile, machine);
-  const uint64_t overlapped_ns = mean.fetch_ns - std::min(mean.fetch_ns, mean.fetch_exposed_ns);
-  const double overlapped_share = ratio(overlapped_ns, mean.fetch_ns);
-  const bool loads_alone = loading.threads == 0;
-  if (!loads_alone && overlapped_share >= kOverlappedShareMax &&
-      (!cores || loading.threads >= *cores)) {
-    return {};
-  }
-  const uint64_t saved_ns = saved_by_workers(profile, waiting, cores);
+  const bool is_marked = waiting.work_ns > 0;
+  const double overlapped_share =
+      is_marked ? 1 - std::min(ratio(mean.fetch_exposed_ns, mean.fetch_ns), 1.0)
+                : ratio(mean.io_overlapped_ns, mean.io_ns);
+  const bool loads_alone = is_marked && loading.threads == 0;
+  const bool has_workers = !is_marked || !cores || loading.threads >= *cores;
+  if (!loads_alone && overlapped_share >= kOverlappedShareMax && has_workers) return {};
+  const uint64_t saved_ns = saved_by_workers(profile, machine, waiting);
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 
   Finding finding;
-  finding.title = loads_alone ? "batches are not prefetched: the training process loads them itself"
-                              : fmt::format("little prefetch: {} for {}",
-                                            counted(loading.threads, "worker", "workers"),
-                                            cores ? counted(*cores, "core", "cores") : "this job");
+  finding.title =
+      loads_alone ? "batches are not prefetched: the training process loads them itself"
+      : has_workers
+          ? "batches are not prefetched: loading does not overlap with compute"
+          : fmt::format("little prefetch: {} for {}", counted(loading.threads, "worker", "workers"),
+                        counted(*cores, "core", "cores"));
   finding.evidence = {
       {fmt::format("a rank waits {} for data, {} of the wall time", duration(waiting.data_ns),
                    format_percent(waiting.share(waiting.data_ns))),

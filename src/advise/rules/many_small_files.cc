@@ -15,11 +15,18 @@ uint64_t removed_work(const analyze::Profile& profile) {
   const analyze::Loading& loading = profile.loading;
   const analyze::IoTotals io = data_totals(profile);
   if (loading.work_ns == 0) return io.metadata_ns;
-  const uint64_t opening_ns = loading.metadata_ns + around_calls(loading, 2 * loading.opens);
+  // Without what metadata-storm reports: files listed and examined for each sample.
+  const uint64_t others = loading.stats + loading.lists;
+  const bool is_storm = others >= 4 * loading.samples;
+  const double own = is_storm ? ratio(2 * loading.opens + loading.reads,
+                                      2 * loading.opens + loading.reads + others)
+                              : 1;
+  const uint64_t opening_ns =
+      scaled(loading.metadata_ns, own) + around_calls(loading, 2 * loading.opens);
   const Format format = format_of(profile).format;
   if (format != Format::kArrays && format != Format::kUnknown) return opening_ns;
   // A packed array is mapped: a sample is a slice, and its bytes are copied once.
-  const uint64_t all_ns = loading.metadata_ns + loading.read_ns + loading.other_ns;
+  const uint64_t all_ns = scaled(loading.metadata_ns + loading.other_ns, own) + loading.read_ns;
   const uint64_t left_ns =
       loading.samples * kSampleNs + time_at(io.bytes_read, kCacheBytesPerSecond);
   return std::max(opening_ns, all_ns - std::min(all_ns, left_ns));

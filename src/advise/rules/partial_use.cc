@@ -50,9 +50,11 @@ bool is_read_whole_each_time(const analyze::Profile& profile, const analyze::Fil
   constexpr uint64_t kSizeMin = 4 * kMiB;  // smaller files: see hot-small-file; or one read is fine
   if (file.kind != analyze::FileKind::kData || file.size_bytes < kSizeMin) return false;
   const uint64_t fair_opens = std::max<uint64_t>(file.readers, 1) * epochs_of(profile);
-  if (file.io.opens < kTimesMin * fair_opens) return false;
-  const double whole = ratio(file.io.bytes_read / file.io.opens, file.size_bytes);
-  return whole >= 0.9 && whole <= 1.1;
+  const double passes = ratio(file.io.bytes_read, file.size_bytes);
+  const auto opens = static_cast<double>(file.io.opens);
+  // Some libraries open a file twice to read it.
+  return passes >= static_cast<double>(kTimesMin * fair_opens) && passes <= 1.1 * opens &&
+         2.2 * passes >= opens;
 }
 
 Use file_use(const analyze::Profile& profile) {
@@ -62,9 +64,11 @@ Use file_use(const analyze::Profile& profile) {
   for (const analyze::FileStats& file : profile.files) {
     if (!is_read_whole_each_time(profile, file)) continue;
     const uint64_t fair_opens = std::max<uint64_t>(file.readers, 1) * epochs_of(profile);
-    // Memory for a file of this size is new each time: filling it costs as much as the read.
-    const uint64_t around_ns = around_calls(profile.loading, file.io.reads + 2 * file.io.opens);
-    use.needless_ns += scaled(time_of(file.io) + around_ns, 1 - ratio(fair_opens, file.io.opens));
+    // The code around it works on the whole file, too: memory for it is new each time.
+    const uint64_t around_ns = scaled(profile.loading.other_ns,
+                                      ratio(file.io.bytes_read, data_totals(profile).bytes_read));
+    use.needless_ns += scaled(time_of(file.io) + around_ns,
+                              1 - ratio(fair_opens * file.size_bytes, file.io.bytes_read));
     if (worst == nullptr || file.io.read_ns > worst->io.read_ns) worst = &file;
   }
   if (worst == nullptr) return {};

@@ -42,11 +42,19 @@ Judged judge_repeated_opens(const analyze::Profile& profile, const Machine& mach
   if (opens < kCallsMin) return {};
   // Opening from Python takes longer than the calls. A file of HDF5 is read anew at each open.
   const analyze::Loading& loading = profile.loading;
-  uint64_t around_ns = around_calls(loading, 2 * std::min(opens, loading.opens));
+  const uint64_t in_loading = std::min(opens, loading.opens);
+  uint64_t around_ns =
+      around_calls(loading, 2 * in_loading + std::min(loading.stats, 2 * in_loading));
+  uint64_t library_ns = 0;
   for (const analyze::FunctionStats& function : profile.functions) {
     const bool opens_hdf5 = function.name == "H5Fopen" || function.name == "H5Fclose" ||
                             function.name == "H5Dopen2" || function.name == "H5Dclose";
-    if (opens_hdf5 && loading.library_ns > 0) around_ns += function.time_ns;
+    if (opens_hdf5) library_ns += function.time_ns;
+  }
+  if (library_ns > 0 && loading.library_ns > 0) {
+    // h5py spends twice as long to open a file as to read a row.
+    around_ns = library_ns + scaled(loading.other_ns,
+                                    ratio(2 * in_loading, 2 * in_loading + loading.library_reads));
   }
   const uint64_t saved_ns = waiting.due_to(time_ns + around_ns);
   if (!waiting.matters(saved_ns)) return {};

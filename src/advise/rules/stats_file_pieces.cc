@@ -16,6 +16,7 @@ bool is_small_file_in_pieces(const analyze::Profile& profile, const analyze::Fil
   if (file.read.count < kCallsMin || file.io.bytes_read / file.read.count >= kPieceMax)
     return false;
   if (2 * file.read.lines > file.read.count) return false;  // line-reads reports these
+  if (4 * file.io.opens > file.read.count) return false;    // repeated-opens reports these
   // Only a file beside the dataset, not the dataset itself.
   if (10 * file.size_bytes > profile.job.dataset_bytes) return false;
   return 10 * file.unique_bytes_read >= 9 * file.size_bytes;
@@ -25,16 +26,22 @@ Judged judge_stats_file_pieces(const analyze::Profile& profile, const Machine& m
   const Waiting waiting = waiting_of(profile);
   const analyze::FileStats* worst = nullptr;
   uint64_t count = 0;
+  uint64_t reads = 0;
+  uint64_t size_bytes = 0;
   uint64_t time_ns = 0;
   for (const analyze::FileStats& file : profile.files) {
     if (!is_small_file_in_pieces(profile, file)) continue;
     ++count;
+    reads += file.read.count;
+    size_bytes += file.size_bytes;
     time_ns += file.io.read_ns;
     if (worst == nullptr || file.io.read_ns > worst->io.read_ns) worst = &file;
   }
   // Many such files are the dataset.
-  const uint64_t saved_ns = std::max(waiting.due_to(time_ns), waiting.exposed_due_to(time_ns));
-  if (worst == nullptr || count > 8 || !waiting.matters(saved_ns)) return {};
+  if (count > 8 || 10 * size_bytes > profile.job.dataset_bytes) return {};
+  const uint64_t work_ns = time_ns + around_calls(profile.loading, reads);
+  const uint64_t saved_ns = std::max(waiting.due_to(work_ns), waiting.exposed_due_to(time_ns));
+  if (worst == nullptr || !waiting.matters(saved_ns)) return {};
 
   Finding finding;
   finding.title = fmt::format("small reads: a file of {} is read in pieces of {}",

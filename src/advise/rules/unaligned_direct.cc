@@ -5,9 +5,24 @@
 
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
+#include "base/phrases.h"
 #include "base/units.h"
 
 namespace millrace::advise {
+namespace {
+
+// In reads and writes that failed.
+uint64_t failed_time(const analyze::Profile& profile) {
+  uint64_t time_ns = 0;
+  for (const analyze::FunctionStats& function : profile.functions) {
+    const bool moves =
+        function.kind == wire::CallKind::kRead || function.kind == wire::CallKind::kWrite;
+    if (moves) time_ns += scaled(function.time_ns, ratio(function.errors, function.count));
+  }
+  return time_ns;
+}
+
+}  // namespace
 
 Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& machine) {
   constexpr uint64_t kCountMin = 100;
@@ -17,16 +32,20 @@ Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& ma
   uint64_t transfers = 0;
   uint64_t errors = 0;
   uint64_t files = 0;
+  uint64_t most = 0;
   for (const analyze::FileStats& file : profile.files) {
     if (file.direct_opens == 0) continue;
     transfers += file.io.reads + file.io.writes;
     // The end of a file need not be aligned: allow one unaligned transfer per open.
-    const uint64_t habit = file.unaligned_direct - std::min(file.unaligned_direct, file.io.opens);
+    // If the file was opened without O_DIRECT, too, only transfers that failed are known.
+    const uint64_t known = std::max(file.unaligned_direct, file.io.errors);
+    const uint64_t habit = known - std::min(known, file.io.opens);
     if (habit == 0) continue;
     ++files;
     unaligned += habit;
     errors += file.io.errors;
-    if (worst == nullptr || file.unaligned_direct > worst->unaligned_direct) worst = &file;
+    if (habit > most) worst = &file;
+    most = std::max(most, habit);
   }
   if (unaligned < kCountMin || ratio(unaligned, transfers) < kShareMin) return {};
 
@@ -34,9 +53,9 @@ Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& ma
   finding.title = "unaligned O_DIRECT transfers";
   finding.evidence = {
       {fmt::format(
-           "{} of {} transfers of files opened with O_DIRECT are not multiples of 512 bytes, in {} "
-           "{}",
-           format_exact(unaligned), format_exact(transfers), files, files == 1 ? "file" : "files"),
+           "{} of {} transfers of files opened with O_DIRECT failed or are not multiples of 512 "
+           "bytes, in {}",
+           format_exact(unaligned), format_exact(transfers), counted(files, "file", "files")),
        "files:" + worst->path}};
   if (errors > 0) {
     finding.evidence.push_back({fmt::format("{} calls on these files failed", format_exact(errors)),
@@ -57,8 +76,14 @@ Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& ma
               "(tf.data itself reads through the page cache)")
           .hdf5("call H5Pset_fapl_direct(fapl, 4096, 4096, 16 << 20): it aligns transfers")
           .take();
-  finding.gain.how = "not estimated: it depends on how the file system handles such transfers";
-  finding.severity = Severity::kWarning;
+  const Waiting waiting = waiting_of(profile);
+  const uint64_t saved_ns = waiting.due_to(failed_time(profile));
+  finding.gain =
+      waiting.matters(saved_ns)
+          ? gain_of(waiting, saved_ns, "the waiting caused by transfers that failed")
+          : unknown_gain(
+                "cannot be estimated: it depends on how the file system handles such transfers");
+  finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }
 
