@@ -65,7 +65,7 @@ struct LongRegion {
 };
 
 // A region in which a rank saved its state, with the calls right after it that complete its files:
-// flush, fsync, close and rename.
+// flush, fsync, close and rename. Or such calls alone, if a new file is named like a checkpoint.
 struct CheckpointRegion {
   GroupIndex group{};
   StepSpan span;  // epoch and step are -1 if the region has none

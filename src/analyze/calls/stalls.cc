@@ -7,8 +7,10 @@
 // gap.
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -16,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyze/files/file_kinds.h"
 #include "analyze/scan.h"
 #include "trace/pack/bytes_out.h"
 
@@ -58,7 +61,7 @@ struct Row {
 };
 
 using Rows = std::map<RowKey, Row>;
-using CheckpointEnds = std::unordered_map<uint64_t, uint64_t>;  // by begin
+using CheckpointEnds = std::map<uint64_t, uint64_t>;  // by begin
 
 struct GapCall {
   size_t event = 0;
@@ -151,19 +154,36 @@ class GapFinder {
     return gap.begin_ns >= training.end_ns && training.end_ns > 0 ? Phase::kAfter : Phase::kIn;
   }
 
+  // A checkpoint without a region may lie in the gap and divide it.
   void finish_gap(uint64_t begin_ns) {
-    while (!calls_.empty() && columns_.begin_ns[calls_.back().event] < begin_ns) calls_.pop_back();
-    if (begin_ns < gap_end_ns_) bill({begin_ns, gap_end_ns_});
+    std::span<const GapCall> calls(calls_);  // latest first
+    const auto take_from = [&](uint64_t time_ns) {
+      size_t count = 0;
+      while (count < calls.size() && columns_.begin_ns[calls[count].event] >= time_ns) ++count;
+      const auto taken = calls.first(count);
+      calls = calls.subspan(count);
+      return taken;
+    };
+    uint64_t end_ns = gap_end_ns_;
+    for (auto at = checkpoint_ends_.lower_bound(end_ns);
+         at != checkpoint_ends_.begin() && std::prev(at)->first >= begin_ns;) {
+      --at;
+      bill({at->second, end_ns}, take_from(at->second));
+      take_from(at->first);
+      end_ns = at->first;
+    }
+    bill({begin_ns, end_ns}, take_from(begin_ns));
     calls_.clear();
   }
 
-  void bill(const Interval& gap) {
+  void bill(const Interval& gap, std::span<const GapCall> calls) {
+    if (gap.begin_ns >= gap.end_ns) return;
     const Phase phase = phase_of(gap);
     const uint64_t length_ns = gap.end_ns - gap.begin_ns;
     uint64_t calls_ns = 0;
-    for (const GapCall& call : calls_) calls_ns += columns_.duration_ns[call.event];
+    for (const GapCall& call : calls) calls_ns += columns_.duration_ns[call.event];
     const bool explained =
-        calls_ns > 0 && (calls_ns >= length_ns / kGapPerCallTime || calls_.size() >= kManyCalls);
+        calls_ns > 0 && (calls_ns >= length_ns / kGapPerCallTime || calls.size() >= kManyCalls);
     // The part of the gap up to a call, in proportion to the time of the calls until then. The
     // parts add up to the gap.
     const auto part_until = [&](uint64_t time_ns) {
@@ -172,7 +192,7 @@ class GapFinder {
     };
     uint64_t so_far_ns = 0;
     std::map<RowKey, Row*> rows;
-    for (const GapCall& call : calls_) {
+    for (const GapCall& call : calls) {
       const RowKey key{phase, call.region, static_cast<uint16_t>(columns_.call[call.event])};
       Row& row = rows_[key];
       rows[key] = &row;
@@ -260,7 +280,7 @@ class StallsMetric final : public Metric {
       stall.time_ns = row.time_ns;
       stall.stall_ns = row.stall_ns;
       stall.gaps = row.gaps;
-      stall.directory = directory_of(context, key, row);
+      stall.directory = busiest_directory(context, key, row);
       stall.files = row.calls_of.size() - row.calls_of.count(0);
     }
     std::sort(profile.stalls.begin(), profile.stalls.end(), [](const Stall& a, const Stall& b) {
@@ -308,15 +328,14 @@ class StallsMetric final : public Metric {
   }
 
   // The directory with the most calls: of the file, or the one that is listed.
-  static std::string directory_of(const Context& context, const RowKey& key, const Row& row) {
+  static std::string busiest_directory(const Context& context, const RowKey& key, const Row& row) {
     const bool lists =
         traits_of(static_cast<wire::Call>(key.call)).kind == wire::CallKind::kDirectory;
     std::map<std::string_view, uint64_t> calls_in;
     for (const auto& [file, calls] : row.calls_of) {
       const std::string_view path = context.trace.name(NameIndex{file});
-      const size_t slash = path.rfind('/');
-      if (slash == std::string_view::npos) continue;
-      calls_in[lists ? path : path.substr(0, std::max<size_t>(slash, 1))] += calls;
+      if (path.find('/') == std::string_view::npos) continue;
+      calls_in[lists ? path : directory_of(path)] += calls;
     }
     const auto most =
         std::max_element(calls_in.begin(), calls_in.end(),

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -122,6 +123,18 @@ TEST_F(StallsTest, CallsThatCompleteACheckpointBelongToIt) {
   program.call(wire::Call::kFsync, "/m.tmp", {.at = 30ms, .takes = 20ms});
   add_step(program, 50ms, 1);
   EXPECT_THAT(stalls(), IsEmpty());
+}
+
+TEST_F(StallsTest, ACheckpointWithoutARegionDividesAGap) {
+  const Program program = job_.program({});
+  add_step(program, 0ms, 0);
+  program.call(wire::Call::kStat, "/data/a", {.at = 20ms, .takes = 10ms});
+  program.open("/m.ckpt", {.at = 30ms, .takes = 1ms, .detail = O_WRONLY | O_CREAT});
+  program.write("/m.ckpt", {.at = 31ms, .takes = 9ms, .size = 100});
+  program.call(wire::Call::kFstat, "/data/a", {.at = 45ms, .takes = 5ms});
+  add_step(program, 50ms, 1);
+  EXPECT_THAT(stalls(), ElementsAre("in training: fstat x1 5000 us of 10000 us in 1, 1 of /data",
+                                    "in training: stat x1 10000 us of 10000 us in 1, 1 of /data"));
 }
 
 TEST_F(StallsTest, OnlyTheThreadThatTrainsCounts) {

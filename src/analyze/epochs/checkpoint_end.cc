@@ -1,5 +1,7 @@
 #include "analyze/epochs/checkpoint_end.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -31,10 +33,14 @@ NameIndex written_file(const EventColumns& columns, size_t i) {
 class CheckpointFiles {
  public:
   // Finds the files that were written within the region. Events are in the order of their ends.
-  CheckpointFiles(const EventColumns& columns, size_t region) : columns_(columns) {
-    for (size_t i = region; i-- > 0;) {
-      if (columns.thread[i] != columns.thread[region]) continue;
-      if (end_of(columns, i) <= columns.begin_ns[region]) break;
+  CheckpointFiles(const EventColumns& columns, size_t first) : columns_(columns) {
+    if (columns.call[first] != wire::Call::kRegion) {
+      add(columns.file[first]);
+      return;
+    }
+    for (size_t i = first; i-- > 0;) {
+      if (columns.thread[i] != columns.thread[first]) continue;
+      if (end_of(columns, i) <= columns.begin_ns[first]) break;
       if (writes(columns.call[i])) add(written_file(columns, i));
     }
     // If nothing was written yet, the state is in a buffer, and the next file is the checkpoint.
@@ -64,32 +70,61 @@ class CheckpointFiles {
   bool takes_any_ = false;
 };
 
+// A log stays open or is appended to; a checkpoint is a new file.
+bool creates_file(const EventColumns& columns, size_t i) {
+  return traits_of(columns.call[i]).opens &&
+         wire::level_of(columns.call[i]) == wire::Level::kPosix &&
+         (columns.detail[i] & O_ACCMODE) != O_RDONLY && (columns.detail[i] & O_APPEND) == 0 &&
+         columns.error[i] == 0;
+}
+
 }  // namespace
 
-uint64_t end_of_checkpoint(const EventColumns& columns, size_t region,
-                           const std::function<Role(size_t event)>& role_of) {
-  const uint64_t region_end_ns = end_of(columns, region);
-  CheckpointFiles files(columns, region);
+uint64_t end_of_checkpoint(const EventColumns& columns, size_t first, const RoleOf& role_of) {
+  const uint64_t first_end_ns = end_of(columns, first);
+  CheckpointFiles files(columns, first);
   std::vector<uint64_t> ends_ns;
   uint64_t until_ns = ~uint64_t{0};
-  for (size_t i = region + 1; i < columns.size_events(); ++i) {
-    if (columns.thread[i] != columns.thread[region]) continue;
+  for (size_t i = first + 1; i < columns.size_events(); ++i) {
+    if (columns.thread[i] != columns.thread[first]) continue;
     if (columns.call[i] == wire::Call::kRegion) {
       if (!is_activity(role_of(i))) continue;
       until_ns = columns.begin_ns[i];
       break;
     }
-    if (traits_of(columns.call[i]).io && columns.begin_ns[i] >= region_end_ns &&
+    if (traits_of(columns.call[i]).io && columns.begin_ns[i] >= first_end_ns &&
         files.is_completed_by(i)) {
       ends_ns.push_back(end_of(columns, i));
     }
   }
   // A call that lies in the next region was met before that region.
-  uint64_t last_ns = region_end_ns;
+  uint64_t last_ns = first_end_ns;
   for (const uint64_t end_ns : ends_ns) {
     if (end_ns <= until_ns) last_ns = std::max(last_ns, end_ns);
   }
   return last_ns;
+}
+
+std::vector<size_t> find_unmarked_checkpoints(
+    const EventColumns& columns, trace::ThreadIndex thread, const RoleOf& role_of,
+    const std::function<bool(NameIndex file)>& is_checkpoint) {
+  std::vector<size_t> found;
+  // Backwards: an activity comes before the calls within it.
+  uint64_t activity_ns = ~uint64_t{0};  // begin of the next activity
+  bool is_same_gap = false;
+  for (size_t i = columns.size_events(); i-- > 0;) {
+    if (columns.thread[i] != thread || columns.begin_ns[i] >= activity_ns) continue;
+    if (columns.call[i] == wire::Call::kRegion) {
+      if (!is_activity(role_of(i))) continue;
+      activity_ns = columns.begin_ns[i];
+      is_same_gap = false;
+    } else if (creates_file(columns, i) && is_checkpoint(columns.file[i])) {
+      if (is_same_gap) found.pop_back();
+      found.push_back(i);
+      is_same_gap = true;
+    }
+  }
+  return found;
 }
 
 }  // namespace millrace::analyze

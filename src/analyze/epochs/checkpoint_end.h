@@ -7,16 +7,25 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "analyze/vocabulary.h"
 #include "trace/read/columns.h"
 
 namespace millrace::analyze {
 
-// `region` is the event of a checkpoint; `role_of(i)` returns the role of the region that event i
-// is. Only calls of the same thread in the same block are found, up to its next region with an
-// activity. Returns the end of the region itself if there are none.
-uint64_t end_of_checkpoint(const trace::EventColumns& columns, size_t region,
-                           const std::function<Role(size_t event)>& role_of);
+using RoleOf = std::function<Role(size_t event)>;  // the role of the region that an event is
+
+// `first` is the region of a checkpoint, or the call that opens its file. Only calls of the same
+// thread in the same block are found, up to its next region with an activity. Returns the end of
+// `first` if there are none.
+uint64_t end_of_checkpoint(const trace::EventColumns& columns, size_t first, const RoleOf& role_of);
+
+// Calls of a thread that create a file named like a checkpoint, outside all activities: the state
+// is saved without torch.save(), for example with pickle. At most one between two activities.
+// `is_checkpoint` judges a name.
+std::vector<size_t> find_unmarked_checkpoints(
+    const trace::EventColumns& columns, trace::ThreadIndex thread, const RoleOf& role_of,
+    const std::function<bool(trace::NameIndex file)>& is_checkpoint);
 
 }  // namespace millrace::analyze

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -178,6 +179,31 @@ TEST_F(CheckpointsTest, OtherFilesDoNotProlongACheckpoint) {
   const std::vector<Checkpoint> found = checkpoints();
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].end_ns, 10 * kMs);
+}
+
+TEST_F(CheckpointsTest, ANewFileNamedLikeACheckpointIsOneWithoutARegion) {
+  const Program program = job_->program({});
+  const auto add_step = [&](std::chrono::milliseconds at) {
+    program.region("batch_wait", {.at = at, .takes = 5ms, .epoch = 3});
+    program.region("compute", {.at = at + 5ms, .takes = 5ms, .epoch = 3});
+  };
+  add_step(0ms);
+  program.open("/runs/checkpoints/log", {.at = 10ms, .takes = 1ms, .detail = O_WRONLY | O_APPEND});
+  program.write("/runs/checkpoints/log", {.at = 11ms, .takes = 1ms, .size = 9});
+  add_step(20ms);
+  program.open("/runs/state.ckpt", {.at = 30ms, .takes = 1ms, .detail = O_WRONLY | O_CREAT});
+  program.write("/runs/state.ckpt", {.at = 32ms, .takes = 4ms, .size = 4000});
+  program.call(wire::Call::kFsync, "/runs/state.ckpt", {.at = 36ms, .takes = 12ms});
+  add_step(50ms);
+  program.open("/runs/model.pt", {.at = 60ms, .takes = 1ms, .detail = O_RDONLY});
+  const std::vector<Checkpoint> found = checkpoints();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].epoch, 3);
+  EXPECT_EQ(found[0].begin_ns, 30 * kMs);
+  EXPECT_EQ(found[0].end_ns, 48 * kMs);
+  EXPECT_EQ(found[0].stalled_ns, 18 * kMs);
+  EXPECT_EQ(found[0].bytes, 4000u);
+  EXPECT_EQ(found[0].file, "/runs/state.ckpt");
 }
 
 TEST_F(CheckpointsTest, TwoMergedSharesEqualTheWhole) {

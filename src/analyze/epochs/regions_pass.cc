@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "analyze/epochs/checkpoint_end.h"
+#include "analyze/files/file_kinds.h"
 #include "base/cpus.h"
 #include "base/thread_pool.h"
 
@@ -82,6 +83,7 @@ class BlockReader {
       note_span({{epoch_of(columns, i), step_of(columns, i), begin_ns, end_ns}, *thread},
                 *of_thread, of);
     }
+    note_unmarked_checkpoints(columns, known, of);
     return of;
   }
 
@@ -134,6 +136,22 @@ class BlockReader {
     ++of.compute_regions;
     extend(of.compute_span, {columns.begin_ns[i], columns.begin_ns[i] + columns.duration_ns[i]});
     add_new(columns.thread[i], of.computing);
+  }
+
+  void note_unmarked_checkpoints(const EventColumns& columns, KnownRoles& known,
+                                 BlockRegions& of) const {
+    const auto role = [&](size_t i) { return role_of(columns.file[i], known, of); };
+    const auto is_checkpoint = [&](NameIndex file) {
+      return is_checkpoint_name(trace_.name(file)) && !is_system_path(trace_.name(file));
+    };
+    std::sort(of.computing.begin(), of.computing.end());
+    of.computing.erase(std::unique(of.computing.begin(), of.computing.end()), of.computing.end());
+    for (const ThreadIndex thread : of.computing) {
+      for (const size_t i : find_unmarked_checkpoints(columns, thread, role, is_checkpoint)) {
+        of.checkpoints.push_back(
+            {-1, -1, columns.begin_ns[i], end_of_checkpoint(columns, i, role)});
+      }
+    }
   }
 
   const trace::Trace& trace_;
