@@ -131,6 +131,10 @@ class JobMetric : public Metric {
     job.direct_io = (seen_ & kDirect) != 0;
     job.mapped_io = (seen_ & kMapped) != 0;
     job.uring_io = (seen_ & kUring) != 0;
+    for (const trace::Session& session : trace.sessions()) {
+      if (session.cores == 0) continue;
+      job.cores = job.cores == 0 ? session.cores : std::min<uint64_t>(job.cores, session.cores);
+    }
     count_epochs(context, job);
     count_failed(context, job);
   }

@@ -45,5 +45,15 @@ TEST_F(ScanTest, CountsCallsBytesAndFiles) {
   EXPECT_EQ(profile.files[0].unique_bytes_read, 8192u);
 }
 
+TEST_F(ScanTest, CoresAreThoseOfTheHostWithTheFewest) {
+  TraceBuilder job(path());
+  job.program({.host = "a", .cores = 8}).open("/data/a", {.at = 0ms});
+  job.program({.host = "b", .cores = 2}).open("/data/a", {.at = 0ms});
+  job.program({.host = "of an older build"}).open("/data/a", {.at = 0ms});
+  const trace::Trace trace = job.finish();
+  EXPECT_EQ(profile_of(trace).job.cores, 2u);
+  for (const trace::Session& session : trace.sessions()) EXPECT_EQ(session.levels, 0x3eu);
+}
+
 }  // namespace
 }  // namespace millrace::analyze

@@ -31,6 +31,7 @@ struct Session {
   std::string boot_id;
   uint32_t launcher_pid = 0;
   uint32_t levels = 0;  // bit n: wire::Level n was recorded
+  uint32_t cores = 0;   // CPUs that `millrace trace` and its children may use; 0: unknown
   std::string filters;
   // This host's clock relative to the common one, the largest error of a time of this session, and
   // what they were derived from ("wall clock", "MPI", "one host").

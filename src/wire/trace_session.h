@@ -52,7 +52,8 @@ struct SessionPage {
   uint64_t lost_processes;  // how many such processes there were
   uint32_t launcher_pid;    // 0: none, the library was preloaded by hand
   uint32_t levels;          // bit n: Level n is recorded
-  uint64_t reserved[8];
+  uint32_t cores;           // CPUs that the launcher may use; 0: unknown
+  uint32_t reserved[15];
   char host[256];      // zero-terminated
   char boot_id[40];    // zero-terminated; distinguishes machines of the same name
   char filters[3072];  // the globs, one per line: '+' include, '-' exclude; zero-terminated

@@ -93,6 +93,7 @@ void TraceBuilder::State::write_process(trace::TraceWriter& writer,
     entry.host = made.spec.host;
     entry.launcher_pid = 1;
     entry.levels = 0x3e;
+    entry.cores = made.spec.cores;
     session->second = writer.add_session(entry);
   }
   std::stable_sort(made.events.begin(), made.events.end(),

@@ -27,6 +27,7 @@ struct ProgramSpec {
   int32_t rank = -1;
   int32_t world_size = -1;
   std::string host = "node1";
+  uint32_t cores = 0;  // of the host; that of its first program counts
   std::string command = "python train.py";
   uint32_t parent_pid = 1;  // the pid of another program: this is its worker
   int32_t exit_code = 0;

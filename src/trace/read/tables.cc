@@ -1,5 +1,6 @@
 #include "trace/read/tables.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/bytes.h"
@@ -101,12 +102,19 @@ Entry* place(std::vector<Entry>& entries, uint32_t index, const char* what, Fiel
   return nullptr;
 }
 
+// The cores share a number with the levels: a field of their own would need a new version, and
+// older builds ignore the bits of levels that they do not know.
+constexpr uint32_t kCoresShift = 16;
+constexpr uint32_t kCoresMax = 0xffff;
+
 void take_session(FieldReader& in, SessionEntry& entry) {
   Session& session = entry.session;
   in.text(session.host);
   in.text(session.boot_id);
   in.number(session.launcher_pid);
   in.number(session.levels);
+  session.cores = session.levels >> kCoresShift;
+  session.levels &= (1U << kCoresShift) - 1;
   in.text(session.filters);
   in.signed_number(session.offset_ns);
   in.raw(session.drift_ppm);
@@ -157,7 +165,7 @@ void put_session(uint32_t index, const SessionEntry& entry, BytesOut& out) {
   out.put_text(session.host);
   out.put_text(session.boot_id);
   out.put_varint(session.launcher_pid);
-  out.put_varint(session.levels);
+  out.put_varint(session.levels | std::min(session.cores, kCoresMax) << kCoresShift);
   out.put_text(session.filters);
   out.put_signed(session.offset_ns);
   out.put(session.drift_ppm);

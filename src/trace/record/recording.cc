@@ -110,6 +110,7 @@ SessionEntry session_entry(const wire::SessionPage& page, std::string directory)
   entry.session.boot_id = text_field(page.boot_id);
   entry.session.launcher_pid = page.launcher_pid;
   entry.session.levels = page.levels;
+  entry.session.cores = page.cores;
   entry.session.filters = text_field(page.filters);
   entry.clock.known = true;
   entry.clock.counter = page.counter;

@@ -59,6 +59,7 @@ TEST_F(RecordingTest, EventsOfLogAndRingsAreReadOnce) {
   ASSERT_EQ(trace.processes().size(), 1u);
   EXPECT_EQ(trace.processes()[0].pid, 42u);
   EXPECT_EQ(trace.sessions()[0].host, "node7");
+  EXPECT_EQ(trace.sessions()[0].cores, 24u);
   EXPECT_EQ(trace.origin_wall_ns(), RecordedSample::kFirstWall);
   EventColumns columns;
   ASSERT_TRUE(trace.read_block(0, columns).ok());

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/counter.h"
+#include "base/cpus.h"
 #include "base/directory.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -24,6 +25,7 @@ wire::SessionPage describe(const LaunchOptions& options) {
   page.first = sample_clocks(page.counter);
   page.launcher_pid = static_cast<uint32_t>(getpid());
   page.levels = options.levels;
+  page.cores = static_cast<uint32_t>(usable_cpu_count());
   copy_cut(page.host, this_host().name);
   copy_cut(page.boot_id, this_host().boot_id);
   std::string filters;

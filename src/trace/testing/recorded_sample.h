@@ -27,6 +27,7 @@ class RecordedSample {
     page.last = {kFirstTicks + 2'000'000'000, kFirstNs + 1'000'000'000, kFirstWall + 1'000'000'000,
                  50};
     page.levels = 62;
+    page.cores = 24;
     std::strcpy(page.host, "node7");
     std::strcpy(page.boot_id, "11111111-2222-3333-4444-555555555555");
     names_.resize(sizeof(wire::NamesHeader));
