@@ -203,7 +203,10 @@ ProfileTable by_rank(const Profile& profile) {
     const auto& times = profile.time.ranks;
     const auto time = std::find_if(times.begin(), times.end(),
                                    [&](const TimeSplit& split) { return split.name == load.name; });
-    row.add(load);
+    const auto add_once = [&](std::string_view prefix, const Field& field, const auto& value) {
+      if (field.name != "wait_ns" && field.name != "compute_ns") row(prefix, field, value);
+    };
+    visit_columns(add_once, load);  // the split of the time has the other two
     row.add(time == times.end() ? TimeSplit() : *time, Field{.name = "time", .inlined = true});
   });
 }
@@ -250,6 +253,15 @@ ProfileTable by_step(const Profile& profile) {
   });
 }
 
+ProfileTable by_stall(const Profile& profile) {
+  static constexpr TableHeading kHeadings[] = {
+      {"phase", "phase"}, {"region", "region"},       {"name", "call"},
+      {"count", "calls"}, {"time_ns", "time"},        {"stall_ns", "stall"},
+      {"gaps", "gaps"},   {"directory", "directory"}, {"files", "files"}};
+  return make_table("stall", kHeadings, profile.stalls,
+                    [](TableMaker& row, const analyze::Stall& stall) { row.add(stall); });
+}
+
 struct TableEntry {
   std::string_view name;
   ProfileTable (*make)(const Profile& profile);
@@ -269,6 +281,7 @@ constexpr TableEntry kTables[] = {
     {"epoch", by_epoch},
     {"action", by_action},
     {"step", by_step},
+    {"stall", by_stall},
 };
 
 std::string shown(const TableCell& cell, Unit unit) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 namespace millrace::report {
 namespace {
@@ -15,6 +17,15 @@ TEST(Tables, EveryHeadingIsThatOfAColumn) {
       EXPECT_NE(std::ranges::find(table.columns, heading.column, &TableColumn::title),
                 table.columns.end())
           << name << ": " << heading.column;
+    }
+  }
+}
+
+TEST(Tables, NoTwoColumnsHaveTheSameName) {
+  for (const std::string& name : table_names()) {
+    std::set<std::string> titles;
+    for (const TableColumn& column : table_by({}, name).columns) {
+      EXPECT_TRUE(titles.insert(column.title).second) << name << ": " << column.title;
     }
   }
 }
