@@ -546,6 +546,13 @@ TEST(Compare, TheTextFitsEightyColumnsAndNamesTheRegressions) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80u) << line;
 }
 
+TEST(Compare, AFasterJobSavesAShareOfTheTimeBefore) {
+  Profile after = training();
+  after.job.wall_ns = 5 * kSecond;
+  const std::string text = compare_text(compare(training(), after), {}, Terminal());
+  EXPECT_THAT(text, HasSubstr("job: -15 s of the wall time (75.0 %)\n"));
+}
+
 TEST(Compare, ShowsTheTopDifferencesAndCountsTheRest) {
   Profile after = training();
   after.functions[1].name = "pread";

@@ -46,9 +46,11 @@ std::string heading(const Difference& first, double effect_ns, double wall_ns, s
               std::max(columns, kEffectColumns + 20) - kEffectColumns);
   // Less than a tenth of the regression floor is not worth showing.
   if (std::fabs(effect_ns) < kRegressionFloorNs / 10 || wall_ns <= 0) return subject;
+  // Time that was saved is not part of the wall time, so add it: a job cannot save more than all.
+  const double whole_ns = wall_ns + std::max(-effect_ns, 0.0);
   return fmt::format("{}: {}{} of the wall time ({})", subject, effect_ns < 0 ? "-" : "+",
                      duration(std::fabs(effect_ns)),
-                     format_percent(std::fabs(effect_ns) / wall_ns));
+                     format_percent(std::fabs(effect_ns) / whole_ns));
 }
 
 Style style_of(const Difference& one) {
