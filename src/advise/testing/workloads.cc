@@ -1,13 +1,27 @@
 #include "advise/testing/workloads.h"
 
 #include <fmt/core.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "advise/findings_json.h"
+#include "advise/verdict.h"
+#include "analyze/profile/profile_json.h"
+#include "analyze/profile/profile_read.h"
 #include "base/random.h"
 
 namespace millrace::advise {
+namespace {
+
+// What `millrace advise --json` prints.
+std::string advice(const analyze::Profile& profile, const Machine& machine) {
+  const std::vector<Finding> findings = advise(profile, machine);
+  return findings_json(verdict_of(profile, findings), findings, machine);
+}
+
+}  // namespace
 
 void Hand::open(const std::string& file, uint64_t size, nanoseconds takes, uint32_t flags) {
   program_.open(file, {.at = now, .takes = takes, .detail = flags, .thread = thread_});
@@ -138,6 +152,12 @@ analyze::Profile JobSketch::profile() {
 }
 
 std::vector<std::string> rules_found(const analyze::Profile& profile, const Machine& machine) {
+  const auto saved = analyze::parse_profile(analyze::profile_json(profile), "saved profile");
+  if (saved.ok()) {
+    EXPECT_EQ(advice(profile, machine), advice(*saved, machine));
+  } else {
+    ADD_FAILURE() << saved.error().message();
+  }
   std::vector<std::string> names;
   for (const Finding& finding : advise(profile, machine)) {
     names.push_back(finding.rule);

@@ -125,7 +125,7 @@ class JobSketch {
 };
 
 // Names of the rules that found something, in the order of advise(); each finding is followed by
-// others about the same seconds.
+// others about the same seconds. Also expects that the saved profile gives the same advice.
 std::vector<std::string> rules_found(const analyze::Profile& profile, const Machine& machine = {});
 
 // The text of a finding's change for a framework; empty if there is none.
