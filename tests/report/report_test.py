@@ -3,6 +3,8 @@
 Usage: report_test.py MILLRACE MPIEXEC PYTHON EXAMPLES [unittest arguments]. If MPIEXEC is "none", the tests
 of ranks are skipped. PYTHON needs numpy; if it is "none", the example is not run. EXAMPLES is python/examples."""
 
+import base64
+import gzip
 import json
 import os
 import re
@@ -41,6 +43,38 @@ def ranks_environment():
                 OMPI_MCA_orte_tmpdir_base=MPI_SCRATCH.name, ASAN_OPTIONS=leaks)
 
 
+def checked(test, *arguments):
+    made = run(MILLRACE, *arguments)
+    test.assertEqual(made.returncode, 0, made.stderr)
+    return made.stdout
+
+
+def findings_of_page(path):
+    with open(path, encoding="utf-8") as file:
+        encoding, data = re.search(r'id="data-findings" data-encoding="(\w+)">([^<]*)', file.read()).groups()
+    packed = base64.b64decode(data)
+    return json.loads(gzip.decompress(packed) if encoding == "gzip" else packed)
+
+
+def assert_all_outputs_agree(test, trace):
+    """Report and advise, as text, JSON and page, of the trace and of its saved profile."""
+    machine = ("--cores", "4", "--memory", "64GiB", "--local-disk", "1TB", "--data-storage", "lustre",
+               "--checkpoint-storage", "lustre")
+    with tempfile.TemporaryDirectory() as scratch:
+        saved, page = os.path.join(scratch, "saved.json"), os.path.join(scratch, "page.html")
+        report = checked(test, "report", "--json", *machine, trace)
+        with open(saved, "w", encoding="utf-8") as file:
+            file.write(report)
+        advice = checked(test, "advise", "--json", *machine, trace)
+        test.assertEqual(checked(test, "advise", "--json", *machine, saved), advice)
+        said = {key: json.loads(advice)[key] for key in ("verdict", "findings")}
+        test.assertEqual({key: json.loads(report)[key] for key in said}, said)
+        checked(test, "report", "--html", page, *machine, trace)
+        test.assertEqual(findings_of_page(page), said)
+        for verb in ("report", "advise"):
+            test.assertIn(said["verdict"]["sentence"], " ".join(checked(test, verb, *machine, trace).split()))
+
+
 class ReportTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -72,6 +106,14 @@ class ReportTest(unittest.TestCase):
         made = run(MILLRACE, "report", *arguments)
         self.assertEqual(made.returncode, code, made.stderr)
         return made
+
+    def test_report_and_advise_say_the_same(self):
+        assert_all_outputs_agree(self, self.trace)
+
+    def test_report_and_advise_say_the_same_of_a_failed_job(self):
+        trace = os.path.join(self.directory, "trace")
+        run(MILLRACE, "trace", "-o", trace, "--", "sh", "-c", f"cat {self.files[0]} > /dev/null; exit 3")
+        assert_all_outputs_agree(self, trace)
 
     def test_the_numbers_match_the_program(self):
         profile = json.loads(self.report("--json", self.trace).stdout)
@@ -257,6 +299,7 @@ class ExampleTest(unittest.TestCase):
             profile = json.loads(run(MILLRACE, "report", "--json", trace).stdout)
             files = [file for file in profile["files"] if file["path"].startswith(data) and file["io"]["reads"]]
             self.assertEqual(len(files), 120)
+            assert_all_outputs_agree(self, trace)
             if not os.path.isdir(package):
                 return
             self.assertEqual(profile["job"]["epochs"], 2)
