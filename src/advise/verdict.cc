@@ -14,6 +14,9 @@ using analyze::TimeSplit;
 
 // Of the time of a rank. Less waiting is within the variation between runs.
 constexpr double kWaitingShare = 0.05;
+// A short job without problems waits up to this for its first batches. More has a cause, even if no
+// rule knows it.
+constexpr double kMuchWaitingShare = 0.15;
 
 constexpr std::string_view kMarkRegions =
     "; mark regions to measure whether training waits for them";
@@ -60,12 +63,14 @@ Measured measure(const Profile& profile) {
   const TimeSplit& mean = profile.time.mean;
   const double waiting = share(mean.wait_ns, mean.wall_ns);
   switch (profile.time.basis) {
-    case analyze::WaitBasis::kRegions:
-      return {.without = Answer::kNo,
-              .sentence = fmt::format("no: training waits for data {} of its time{}",
-                                      format_percent(waiting),
+    case analyze::WaitBasis::kRegions: {
+      const bool much = waiting >= kMuchWaitingShare;
+      return {.without = much ? Answer::kUnknown : Answer::kNo,
+              .sentence = fmt::format("{}: training waits for data {} of its time{}",
+                                      much ? "unknown" : "no", format_percent(waiting),
                                       waiting < kWaitingShare ? "" : ", and no rule found a cause"),
               .waits = waiting >= kWaitingShare};
+    }
     case analyze::WaitBasis::kIoTime: {
       const bool little = waiting < kWaitingShare;
       return {.without = little ? Answer::kNo : Answer::kUnknown,

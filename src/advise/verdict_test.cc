@@ -38,11 +38,13 @@ TEST(Verdict, IsNoWithoutFindings) {
   EXPECT_EQ(verdict.sentence, "no: training waits for data 2.0 % of its time");
 }
 
-TEST(Verdict, IsNoIfNoRuleExplainsTheWaiting) {
-  const Verdict verdict = verdict_of(waiting_for(12), {});
-  EXPECT_EQ(verdict.answer, Answer::kNo);
-  EXPECT_EQ(verdict.sentence,
+TEST(Verdict, SaysThatNoRuleExplainsTheWaiting) {
+  EXPECT_EQ(verdict_of(waiting_for(12), {}).answer, Answer::kNo);
+  EXPECT_EQ(sentence(waiting_for(12), {}),
             "no: training waits for data 12.0 % of its time, and no rule found a cause");
+  EXPECT_EQ(verdict_of(waiting_for(56), {}).answer, Answer::kUnknown);
+  EXPECT_EQ(sentence(waiting_for(56), {}),
+            "unknown: training waits for data 56.0 % of its time, and no rule found a cause");
 }
 
 TEST(Verdict, NotesDoNotChangeIt) {

@@ -1,6 +1,6 @@
 # a job without problems gets no findings; unknown values are listed
 $ millrace advise "$SOURCE/tests/golden/profile.json"
-> no: training waits for data 15.0 % of its time, and no rule found a cause
+> unknown: training waits for data 15.0 % of its time, and no rule found a cause
 > no problems found in this trace
 > 
 > unknown   cores of the hosts (--cores), memory of the hosts (--memory), free
