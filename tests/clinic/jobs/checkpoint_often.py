@@ -1,0 +1,48 @@
+"""A checkpoint with fsync and rename every 10 steps, while training waits. Cure: a thread writes a copy."""
+
+import copy
+import os
+import threading
+
+import torch
+from job import CLASSES, Training, model
+from torch.utils.data import DataLoader, TensorDataset
+
+DISEASE = "checkpoint and fsync every 10 steps"
+EXPECTED = ["checkpoint-stall"]
+
+SAMPLES = 3200
+VALUES = 3072
+HIDDEN = 2048
+
+
+def make(directory):
+    torch.save((torch.rand(SAMPLES, VALUES), torch.arange(SAMPLES) % CLASSES), directory / "samples.pt")
+
+
+def save(state, path):
+    partial = f"{path}.partial"
+    torch.save(state, partial)
+    with open(partial, "rb") as file:
+        os.fsync(file.fileno())
+    os.rename(partial, path)
+
+
+def train(directory, cured):
+    training = Training(model(VALUES, HIDDEN))
+    loader = DataLoader(TensorDataset(*torch.load(directory / "samples.pt")), batch_size=16, shuffle=True)
+    path = directory / "checkpoint.pt"
+    writer = None
+    for index, (values, labels) in enumerate(loader):
+        training.step(values, labels)
+        if index % 10 != 9:
+            continue
+        if not cured:
+            save(training.network.state_dict(), path)
+            continue
+        if writer is not None:
+            writer.join()
+        writer = threading.Thread(target=save, args=(copy.deepcopy(training.network.state_dict()), path))
+        writer.start()
+    if writer is not None:
+        writer.join()
