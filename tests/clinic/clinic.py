@@ -21,7 +21,7 @@ class Job:
     ranks: int = 1
     costs_time: bool = True  # False: the disease costs accuracy, and the cure saves no time
     slow: dict = field(default_factory=dict)  # how slow the files in slow/ are: delay_us, gap_us
-    advise: list = field(default_factory=list)  # options of `millrace advise`
+    advise: dict = field(default_factory=dict)  # options of `millrace advise`: the storage that slow/ stands for
 
 
 @dataclass
@@ -55,12 +55,16 @@ def declaration(path: Path) -> Job:
     return Job(path.stem, **{key: constants[name] for name, key in names.items() if name in constants})
 
 
-def diagnose(millrace: str, trace: Path, options: list) -> Diagnosis:
+def advise(millrace: str, trace: Path, options: dict) -> dict:
     """REQUIRES: `trace` is a trace, or the output of `millrace report --json`."""
-    printed = subprocess.run([millrace, "advise", "--json", *options, str(trace)], check=True, text=True,
-                             stdout=subprocess.PIPE).stdout
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    return json.loads(subprocess.run([millrace, "advise", "--json", *words, str(trace)], check=True,
+                                     stdout=subprocess.PIPE).stdout)
+
+
+def diagnosis(advice: dict) -> Diagnosis:
     # A note costs nothing: it is no diagnosis.
-    findings = [finding for finding in json.loads(printed)["findings"] if finding["severity"] != "note"]
+    findings = [finding for finding in advice["findings"] if finding["severity"] != "note"]
     if not findings:
         return Diagnosis()
     first = findings[0]

@@ -5,19 +5,19 @@ import os
 import threading
 
 import torch
-from job import CLASSES, Training, model
+from job import CLASSES, VOCABULARY, Training, recommender
 from torch.utils.data import DataLoader, TensorDataset
 
 DISEASE = "checkpoint and fsync every 10 steps"
 EXPECTED = ["checkpoint-stall"]
 
-SAMPLES = 3200
-VALUES = 3072
-HIDDEN = 2048
+SAMPLES = 4800
+WORDS = 16
 
 
 def make(directory):
-    torch.save((torch.rand(SAMPLES, VALUES), torch.arange(SAMPLES) % CLASSES), directory / "samples.pt")
+    torch.save((torch.randint(0, VOCABULARY, (SAMPLES, WORDS)), torch.arange(SAMPLES) % CLASSES),
+               directory / "samples.pt")
 
 
 def save(state, path):
@@ -29,8 +29,8 @@ def save(state, path):
 
 
 def train(directory, cured):
-    training = Training(model(VALUES, HIDDEN))
-    loader = DataLoader(TensorDataset(*torch.load(directory / "samples.pt")), batch_size=16, shuffle=True)
+    training = Training(recommender())
+    loader = DataLoader(TensorDataset(*torch.load(directory / "samples.pt")), batch_size=32, shuffle=True)
     path = directory / "checkpoint.pt"
     writer = None
     for index, (values, labels) in enumerate(loader):

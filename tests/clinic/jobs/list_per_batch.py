@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 DISEASE = "listdir and stat of all files at each batch"
 EXPECTED = ["metadata-storm", "loop-stall"]
 
-FILES = 2000
+FILES = 1000
 SHAPE = (3, 16, 16)
 
 

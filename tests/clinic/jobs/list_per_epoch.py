@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 DISEASE = "the same at each epoch"
 EXPECTED = ["metadata-storm"]
 
-FILES = 5000
+FILES = 3000
 SHAPE = (3, 16, 16)
 
 
@@ -40,7 +40,7 @@ def loader_of(directory):
 def train(directory, cured):
     training = Training(model(768, 1024))
     loader = loader_of(directory)
-    for epoch in range(30):
+    for epoch in range(20):
         if epoch > 0 and not cured:
             loader = loader_of(directory)
         for values, labels in loader:
