@@ -29,4 +29,4 @@ class Samples(Dataset):
 
 def train(directory, cured):
     loader = DataLoader(Samples(directory / "samples.bin"), batch_size=32, shuffle=True)
-    Training(model(VALUES, 2048)).fit(loader, epochs=2)
+    Training(model(VALUES, 1024)).fit(loader, epochs=2)

@@ -31,4 +31,4 @@ class Files(Dataset):
 
 def train(directory, cured):
     loader = DataLoader(Files(directory), batch_size=16, shuffle=True, num_workers=2, persistent_workers=True)
-    Training(model(VALUES, 2048)).fit(loader, epochs=6)
+    Training(model(VALUES, 1024)).fit(loader, epochs=5)

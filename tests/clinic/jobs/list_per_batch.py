@@ -37,7 +37,7 @@ def dataset_bytes(directory):
 
 
 def train(directory, cured):
-    training = Training(model(768, 1024))
+    training = Training(model(768, 256))
     loader = DataLoader(Files(directory / "files"), batch_size=32, shuffle=True)
     size_bytes = dataset_bytes(directory / "files")
     seen_bytes = 0

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 DISEASE = "the same at each epoch"
 EXPECTED = ["metadata-storm"]
 
-FILES = 3000
+FILES = 5000
 SHAPE = (3, 16, 16)
 
 
@@ -34,11 +34,11 @@ class Files(Dataset):
 
 def loader_of(directory):
     dataset = Files(directory / "files")
-    return DataLoader(dataset, batch_size=32, sampler=RandomSampler(dataset, num_samples=512))
+    return DataLoader(dataset, batch_size=32, sampler=RandomSampler(dataset, num_samples=64))
 
 
 def train(directory, cured):
-    training = Training(model(768, 1024))
+    training = Training(model(768, 256))
     loader = loader_of(directory)
     for epoch in range(20):
         if epoch > 0 and not cured:

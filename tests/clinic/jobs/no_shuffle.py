@@ -37,4 +37,4 @@ class Samples(Dataset):
 
 def train(directory, cured):
     loader = DataLoader(Samples(directory), batch_size=32, shuffle=cured)
-    Training(model(VALUES, 2048)).fit(loader, epochs=4)
+    Training(model(VALUES, 1024)).fit(loader, epochs=3)

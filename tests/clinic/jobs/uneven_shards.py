@@ -39,7 +39,7 @@ def train(directory, cured):
     training = Training(model(VALUES, 1024))
     dataset = Shard(directory / f"{'cured' if cured else 'sick'}-{rank()}.npy")
     loader = DataLoader(dataset, batch_size=32, shuffle=True)
-    for _ in range(5):
+    for _ in range(3):
         for values, labels in loader:
             training.step(values, labels)
         average(training.network)
