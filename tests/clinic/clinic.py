@@ -20,7 +20,7 @@ class Job:
     expected: list  # rules that are right as the first finding; empty: no finding is right
     ranks: int = 1
     costs_time: bool = True  # False: the disease costs accuracy, and the cure saves no time
-    slow: dict = field(default_factory=dict)  # how slow the files in slow/ are: delay_us, gap_us
+    slow: dict = field(default_factory=dict)  # how slow the files in slow/ are: delay_us, gap_us, sync_us
     advise: dict = field(default_factory=dict)  # options of `millrace advise`: the storage that slow/ stands for
 
 

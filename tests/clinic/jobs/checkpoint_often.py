@@ -5,17 +5,19 @@ import os
 import threading
 
 import torch
-from job import CLASSES, VOCABULARY, Training, recommender
+from job import CLASSES, VOCABULARY, Accelerator, Training, recommender
 from torch.utils.data import DataLoader, TensorDataset
 
 DISEASE = "checkpoint and fsync every 10 steps"
 EXPECTED = ["checkpoint-stall"]
+SLOW = {"sync_us": 200_000}
 
-SAMPLES = 4800
+SAMPLES = 6400
 WORDS = 16
 
 
 def make(directory):
+    (directory / "slow").mkdir()
     torch.save((torch.randint(0, VOCABULARY, (SAMPLES, WORDS)), torch.arange(SAMPLES) % CLASSES),
                directory / "samples.pt")
 
@@ -29,9 +31,9 @@ def save(state, path):
 
 
 def train(directory, cured):
-    training = Training(recommender())
+    training = Training(Accelerator(recommender(), 0.02))
     loader = DataLoader(TensorDataset(*torch.load(directory / "samples.pt")), batch_size=32, shuffle=True)
-    path = directory / "checkpoint.pt"
+    path = directory / "slow" / "checkpoint.pt"
     writer = None
     for index, (values, labels) in enumerate(loader):
         training.step(values, labels)

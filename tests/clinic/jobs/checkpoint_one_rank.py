@@ -5,19 +5,21 @@ import os
 import threading
 
 import torch
-from job import CLASSES, VOCABULARY, Training, rank, recommender, world_size
+from job import CLASSES, VOCABULARY, Accelerator, Training, rank, recommender, world_size
 from torch import distributed
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 DISEASE = "a checkpoint by one rank while the other waits"
 EXPECTED = ["checkpoint-stall"]
+SLOW = {"sync_us": 200_000}
 RANKS = 2
 
-SAMPLES = 9600
+SAMPLES = 12800
 WORDS = 16
 
 
 def make(directory):
+    (directory / "slow").mkdir()
     torch.save((torch.randint(0, VOCABULARY, (SAMPLES, WORDS)), torch.arange(SAMPLES) % CLASSES),
                directory / "samples.pt")
 
@@ -30,11 +32,11 @@ def save(state, path):
 
 
 def train(directory, cured):
-    training = Training(recommender())
+    training = Training(Accelerator(recommender(), 0.02))
     dataset = TensorDataset(*torch.load(directory / "samples.pt"))
     sampler = DistributedSampler(dataset, world_size(), rank())
     loader = DataLoader(dataset, batch_size=32, sampler=sampler)
-    path = directory / "checkpoint.pt"
+    path = directory / "slow" / "checkpoint.pt"
     writer = None
     for index, (values, labels) in enumerate(loader):
         training.step(values, labels)

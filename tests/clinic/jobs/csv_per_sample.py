@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 DISEASE = "CSV read again for each sample"
 EXPECTED = ["text-parsing"]
 
-ROWS = 500
+ROWS = 700
 COLUMNS = 32
 
 

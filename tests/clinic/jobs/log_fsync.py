@@ -9,20 +9,22 @@ from torch.utils.data import DataLoader, TensorDataset
 
 DISEASE = "a log line with fsync at each step"
 EXPECTED = ["loop-stall"]
+SLOW = {"sync_us": 4000}
 
 SAMPLES = 16000
 VALUES = 256
 
 
 def make(directory):
+    (directory / "slow").mkdir()
     torch.save((torch.rand(SAMPLES, VALUES), torch.arange(SAMPLES) % CLASSES), directory / "samples.pt")
 
 
 def train(directory, cured):
     training = Training(model(VALUES, 256))
     loader = DataLoader(TensorDataset(*torch.load(directory / "samples.pt")), batch_size=32, shuffle=True)
-    with open(directory / "log.txt", "w") as log:
-        for epoch in range(4):
+    with open(directory / "slow" / "log.txt", "w") as log:
+        for epoch in range(2):
             for index, (values, labels) in enumerate(loader):
                 training.step(values, labels)
                 log.write(f"{time.time():.3f} epoch {epoch} step {index}\n")

@@ -2,14 +2,14 @@
 
 import numpy as np
 import torch
-from job import CLASSES, Training, average, model, rank
+from job import CLASSES, Accelerator, Training, average, model, rank
 from torch.utils.data import DataLoader, Dataset
 
 DISEASE = "two ranks, shards 3:1"
 EXPECTED = ["uneven-shards"]
 RANKS = 2
 
-SAMPLES = 8000
+SAMPLES = 3200
 VALUES = 768
 
 
@@ -36,7 +36,7 @@ class Shard(Dataset):
 
 
 def train(directory, cured):
-    training = Training(model(VALUES, 1024))
+    training = Training(Accelerator(model(VALUES, 64), 0.025))
     dataset = Shard(directory / f"{'cured' if cured else 'sick'}-{rank()}.npy")
     loader = DataLoader(dataset, batch_size=32, shuffle=True)
     for _ in range(3):
