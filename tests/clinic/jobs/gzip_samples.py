@@ -9,7 +9,7 @@ DISEASE = "compressed samples, decompressed in every epoch"
 EXPECTED = ["compressed-samples", "decode-bound"]
 
 SAMPLES = 300
-SHAPE = (64, 64, 64)
+SHAPE = (16, 64, 64)
 
 
 def make(directory):
@@ -17,7 +17,7 @@ def make(directory):
     (directory / "compressed").mkdir()
     (directory / "plain").mkdir()
     for index in range(SAMPLES):
-        volume = generator.integers(0, 8, SHAPE).astype(np.uint8)
+        volume = generator.integers(0, 8, SHAPE).astype(np.float32)
         np.savez_compressed(directory / "compressed" / f"{index:04}.npz", volume=volume, label=index % CLASSES)
         np.savez(directory / "plain" / f"{index:04}.npz", volume=volume, label=index % CLASSES)
 
@@ -31,9 +31,9 @@ class Volumes(Dataset):
 
     def __getitem__(self, index):
         with np.load(self.paths[index]) as file:
-            return torch.from_numpy(file["volume"].mean(axis=0, dtype=np.float32)), int(file["label"])
+            return torch.from_numpy(file["volume"]), int(file["label"])
 
 
 def train(directory, cured):
     loader = DataLoader(Volumes(directory / ("plain" if cured else "compressed")), batch_size=10, shuffle=True)
-    Training(model(SHAPE[1] * SHAPE[2], 256)).fit(loader, epochs=4)
+    Training(model(SHAPE[0] * SHAPE[1] * SHAPE[2], 16)).fit(loader, epochs=4)

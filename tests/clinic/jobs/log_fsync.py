@@ -11,7 +11,7 @@ DISEASE = "a log line with fsync at each step"
 EXPECTED = ["loop-stall"]
 SLOW = {"sync_us": 4000}
 
-SAMPLES = 16000
+SAMPLES = 9600
 VALUES = 256
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from job import CLASSES, Training, average, model, rank, world_size
+from job import CLASSES, Accelerator, Training, average, model, rank, world_size
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, RandomSampler
 
 DISEASE = "the same bytes read by all ranks"
@@ -10,7 +10,7 @@ EXPECTED = ["same-bytes"]
 RANKS = 2
 
 FILES = 300
-SHAPE = (64, 32, 32)
+SHAPE = (16, 32, 32)
 
 
 def make(directory):
@@ -32,7 +32,7 @@ class Volumes(Dataset):
 
 
 def train(directory, cured):
-    training = Training(model(SHAPE[1] * SHAPE[2], 256))
+    training = Training(Accelerator(model(SHAPE[1] * SHAPE[2], 64), 0.02))
     dataset = Volumes(directory)
     sampler = DistributedSampler(dataset, world_size(), rank()) if cured else RandomSampler(dataset)
     loader = DataLoader(dataset, batch_size=10, sampler=sampler)

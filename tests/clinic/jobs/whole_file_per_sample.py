@@ -34,4 +34,4 @@ class Shards(Dataset):
 
 def train(directory, cured):
     loader = DataLoader(Shards(directory, "r" if cured else None), batch_size=16, shuffle=True)
-    Training(model(VALUES, 256)).fit(loader, epochs=2)
+    Training(model(VALUES, 64)).fit(loader, epochs=2)
