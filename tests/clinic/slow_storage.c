@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -91,6 +92,16 @@ ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
 ssize_t pread64(int fd, void* buffer, size_t count, off64_t offset) {
   delay_read(fd);
   return NEXT(pread64)(fd, buffer, count, offset);
+}
+
+ssize_t preadv2(int fd, const struct iovec* parts, int count, off_t offset, int flags) {
+  delay_read(fd);
+  return NEXT(preadv2)(fd, parts, count, offset, flags);
+}
+
+ssize_t preadv64v2(int fd, const struct iovec* parts, int count, off64_t offset, int flags) {
+  delay_read(fd);
+  return NEXT(preadv64v2)(fd, parts, count, offset, flags);
 }
 
 int fsync(int fd) {

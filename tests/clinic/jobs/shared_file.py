@@ -8,7 +8,7 @@ from job import CLASSES, Training, average, model, rank, world_size
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 DISEASE = "one shared file for all ranks"
-EXPECTED = ["large-shared-file", "fits-local-disk"]
+EXPECTED = ["large-shared-file", "fits-local-disk", "fits-memory"]
 RANKS = 4
 SLOW = {"gap_us": 4000}
 ADVISE = {"data-storage": "lustre"}

@@ -10,8 +10,8 @@ from torch.utils.data import DataLoader, Dataset
 DISEASE = "an augmentation as a loop over pixels in Python"
 EXPECTED = ["slow-transform", "decode-bound"]
 
-SAMPLES = 1000
-SIDE = 64
+SAMPLES = 800
+SIDE = 32
 
 
 def make(directory):

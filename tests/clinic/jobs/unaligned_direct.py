@@ -1,4 +1,4 @@
-"""Samples of 10,000 bytes read with O_DIRECT, which fails, and then through the page cache. Cure: aligned samples."""
+"""Samples of 100,000 bytes read with O_DIRECT, which fails, and then through the page cache. Cure: aligned samples."""
 
 import mmap
 import os
@@ -10,11 +10,11 @@ from torch.utils.data import DataLoader, Dataset
 
 DISEASE = "unaligned direct I/O"
 EXPECTED = ["unaligned-direct"]
-SLOW = {"delay_us": 500}
+SLOW = {"gap_us": 2000}
 
-SAMPLES = 1600
-SAMPLE_BYTES = 10000
-ALIGNED_BYTES = 12288
+SAMPLES = 1500
+SAMPLE_BYTES = 100_000
+ALIGNED_BYTES = 102_400
 
 
 def make(directory):
@@ -26,32 +26,28 @@ def make(directory):
 
 class Samples(Dataset):
     def __init__(self, path, stride_bytes):
-        self.path = path
-        self.fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        self.direct = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        self.buffered = os.open(path, os.O_RDONLY)
         self.stride_bytes = stride_bytes
-        self.buffer = mmap.mmap(-1, ALIGNED_BYTES)  # direct reads need an aligned buffer
 
     def __len__(self):
         return SAMPLES
 
     def read(self, offset):
+        buffer = mmap.mmap(-1, self.stride_bytes)  # direct reads need an aligned buffer
         try:
-            os.lseek(self.fd, offset, os.SEEK_SET)
-            with os.fdopen(os.dup(self.fd), "rb", buffering=0) as file:
-                file.readinto(memoryview(self.buffer)[:self.stride_bytes])
-            return self.buffer[:SAMPLE_BYTES]
-        except OSError:  # not aligned
-            with open(self.path, "rb", buffering=0) as file:
-                file.seek(offset)
-                return file.read(SAMPLE_BYTES)
+            os.preadv(self.direct, [buffer], offset)
+            return buffer[:SAMPLE_BYTES]
+        except OSError:  # the offset is not aligned
+            return os.pread(self.buffered, SAMPLE_BYTES, offset)
 
     def __getitem__(self, index):
         data = np.frombuffer(self.read(index * self.stride_bytes), dtype=np.uint8)
-        return torch.from_numpy(data[::10].astype(np.float32) / 255), index % CLASSES
+        return torch.from_numpy(data[::100].astype(np.float32) / 255), index % CLASSES
 
 
 def train(directory, cured):
     slow = directory / "slow"
     dataset = Samples(slow / "aligned.bin", ALIGNED_BYTES) if cured else Samples(slow / "samples.bin", SAMPLE_BYTES)
-    loader = DataLoader(dataset, batch_size=32, shuffle=True)
-    Training(model(SAMPLE_BYTES // 10, 256)).fit(loader, epochs=3)
+    loader = DataLoader(dataset, batch_size=10, shuffle=True, num_workers=2)
+    Training(model(SAMPLE_BYTES // 100, 256)).fit(loader, epochs=1)
