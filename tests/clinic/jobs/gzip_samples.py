@@ -1,5 +1,7 @@
 """Compressed .npz files that are decompressed in every epoch. Cure: the same arrays, not compressed."""
 
+import math
+
 import numpy as np
 import torch
 from job import CLASSES, Training, model
@@ -8,8 +10,9 @@ from torch.utils.data import DataLoader, Dataset
 DISEASE = "compressed samples, decompressed in every epoch"
 EXPECTED = ["compressed-samples", "decode-bound"]
 
-SAMPLES = 300
-SHAPE = (16, 64, 64)
+SAMPLES = 200
+SHAPE = (64, 64, 64)
+CROP = (16, 32, 32)
 
 
 def make(directory):
@@ -31,9 +34,12 @@ class Volumes(Dataset):
 
     def __getitem__(self, index):
         with np.load(self.paths[index]) as file:
-            return torch.from_numpy(file["volume"]), int(file["label"])
+            volume, label = file["volume"], int(file["label"])
+        corner = [torch.randint(0, side - part + 1, ()).item() for side, part in zip(SHAPE, CROP)]
+        crop = volume[tuple(slice(begin, begin + part) for begin, part in zip(corner, CROP))]
+        return torch.from_numpy(crop.copy()), label
 
 
 def train(directory, cured):
     loader = DataLoader(Volumes(directory / ("plain" if cured else "compressed")), batch_size=10, shuffle=True)
-    Training(model(SHAPE[0] * SHAPE[1] * SHAPE[2], 16)).fit(loader, epochs=4)
+    Training(model(math.prod(CROP), 64)).fit(loader, epochs=4)

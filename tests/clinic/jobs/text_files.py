@@ -8,8 +8,8 @@ from torch.utils.data import DataLoader, Dataset
 DISEASE = "a text file for each sample"
 EXPECTED = ["text-parsing"]
 
-FILES = 600
-SHAPE = (32, 32)
+FILES = 200
+SHAPE = (128, 128)
 
 
 def make(directory):
@@ -35,4 +35,4 @@ class Files(Dataset):
 def train(directory, cured):
     dataset = Files(directory.glob("*.npy"), np.load) if cured else Files(directory.glob("*.txt"), np.loadtxt)
     loader = DataLoader(dataset, batch_size=20, shuffle=True)
-    Training(model(SHAPE[0] * SHAPE[1], 512)).fit(loader, epochs=4)
+    Training(model(SHAPE[0] * SHAPE[1], 64)).fit(loader, epochs=4)
