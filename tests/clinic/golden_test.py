@@ -6,6 +6,7 @@ To write the reports anew: tests/clinic/run --traces tests/clinic/traces
 
 import json
 import os
+import subprocess
 import sys
 import unittest
 
@@ -31,7 +32,8 @@ class Golden(unittest.TestCase):
         self.assertEqual(names, {job.name for job in jobs()})
 
     def test_expected_rules_exist(self):
-        rules = {line.split()[0] for line in os.popen(f"'{MILLRACE}' advise --rules").read().splitlines()[1:]}
+        printed = subprocess.run([MILLRACE, "advise", "--rules"], check=True, text=True, stdout=subprocess.PIPE).stdout
+        rules = {line.split()[0] for line in printed.splitlines()[1:]}
         self.assertEqual({rule for job in jobs() for rule in job.expected} - rules, set())
 
     def test_a_wrong_diagnosis_is_not_right(self):
