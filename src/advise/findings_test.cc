@@ -115,9 +115,8 @@ TEST(FindingsText, AWayThatSavesMoreComesFirst) {
                 "the\n"
                 "          wall time\n"
                 "  do      pack them\n"
-                "  or      small reads: 16 KiB on average (small-reads): saves up to 12.5 s, "
-                "31.0\n"
-                "          % of the wall time: by a sum\n"
+                "  or      small reads: 16 KiB on average (small-reads): saves up to 12.5 s,\n"
+                "          31.0 % of the wall time: by a sum\n"
                 "  pytorch open(path"));
 }
 

@@ -136,7 +136,10 @@ std::vector<std::string> wrap(std::string_view text, size_t columns) {
   std::vector<std::string> lines;
   std::string line;
   while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
+    size_t end = text.find(' ');
+    // "31.0 %" stays on one line.
+    while (text.substr(std::min(end, text.size())).starts_with(" %")) end = text.find(' ', end + 1);
+    end = std::min(end, text.size());
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (!line.empty() && display_width(line) + 1 + display_width(word) > columns) {

@@ -27,7 +27,8 @@ size_t utf8_length(std::string_view text);
 
 std::string join(const std::vector<std::string>& parts, std::string_view between);
 
-// Breaks `text` at spaces into lines of at most `columns`. A longer word gets its own line.
+// Breaks `text` at spaces, but not before "%", into lines of at most `columns`. A longer word gets
+// its own line.
 std::vector<std::string> wrap(std::string_view text, size_t columns);
 
 }  // namespace millrace

@@ -37,6 +37,11 @@ TEST(Text, Utf8RefusesOverlongSurrogateAndTruncatedCharacters) {
   EXPECT_FALSE(is_utf8("\xe6\xb0"));
 }
 
+TEST(Text, WrapKeepsAPercentSignWithItsNumber) {
+  EXPECT_EQ(wrap("saves 31.0 % of it", 10), (std::vector<std::string>{"saves", "31.0 % of", "it"}));
+  EXPECT_EQ(wrap("saves 31.0 %", 10), (std::vector<std::string>{"saves", "31.0 %"}));
+}
+
 TEST(Text, WrapBreaksAtSpaces) {
   EXPECT_EQ(wrap("one two three", 8), (std::vector<std::string>{"one two", "three"}));
   EXPECT_EQ(wrap("unbreakable x", 4), (std::vector<std::string>{"unbreakable", "x"}));
