@@ -40,6 +40,9 @@ struct RowKey {
   Phase phase{};
   NameIndex region{};
   uint16_t call = 0;  // 0: no call explains the gaps
+  // Calls on files of the system, such as imports, have a row of their own: they would hide where
+  // the data is.
+  uint8_t on_system = 0;
 
   auto operator<=>(const RowKey&) const = default;
 };
@@ -193,13 +196,15 @@ class GapFinder {
     uint64_t so_far_ns = 0;
     std::map<RowKey, Row*> rows;
     for (const GapCall& call : calls) {
-      const RowKey key{phase, call.region, static_cast<uint16_t>(columns_.call[call.event])};
+      const auto file = static_cast<size_t>(columns_.file[call.event]);
+      const RowKey key{phase, call.region, static_cast<uint16_t>(columns_.call[call.event]),
+                       context_.system_file[file] ? uint8_t{1} : uint8_t{0}};
       Row& row = rows_[key];
       rows[key] = &row;
       const uint64_t duration_ns = columns_.duration_ns[call.event];
       ++row.count;
       row.time_ns += duration_ns;
-      ++row.calls_of[static_cast<uint32_t>(columns_.file[call.event])];
+      ++row.calls_of[static_cast<uint32_t>(file)];
       if (explained) {
         row.stall_ns += part_until(so_far_ns + duration_ns) - part_until(so_far_ns);
         so_far_ns += duration_ns;
@@ -207,7 +212,7 @@ class GapFinder {
     }
     if (!explained) {
       const bool in_region = is_in_region(gap.begin_ns) && gap.end_ns <= region_time_.end_ns;
-      const RowKey key{phase, in_region ? region_ : NameIndex{}, 0};
+      const RowKey key{.phase = phase, .region = in_region ? region_ : NameIndex{}};
       rows[key] = &rows_[key];
       rows_[key].stall_ns += length_ns;
     }
@@ -251,6 +256,7 @@ class StallsMetric final : public Metric {
       bytes.put(key.phase);
       bytes.put_varint(static_cast<uint32_t>(key.region));
       bytes.put(key.call);
+      bytes.put(key.on_system);
       bytes.put_varint(row.count);
       bytes.put_varint(row.time_ns);
       bytes.put_varint(row.stall_ns);
@@ -284,8 +290,8 @@ class StallsMetric final : public Metric {
       stall.files = row.calls_of.size() - row.calls_of.count(0);
     }
     std::sort(profile.stalls.begin(), profile.stalls.end(), [](const Stall& a, const Stall& b) {
-      return std::tie(b.stall_ns, a.phase, a.region, a.name) <
-             std::tie(a.stall_ns, b.phase, b.region, b.name);
+      return std::tie(b.stall_ns, a.phase, a.region, a.name, a.directory) <
+             std::tie(a.stall_ns, b.phase, b.region, b.name, b.directory);
     });
   }
 
@@ -308,6 +314,7 @@ class StallsMetric final : public Metric {
     if (key.call != 0 && wire::call_info(static_cast<wire::Call>(key.call)) == nullptr) {
       return fail(Errc::kCorrupt, "saved stalls have the unknown call {:#x}", key.call);
     }
+    ASSIGN_OR_RETURN(key.on_system, saved.read<uint8_t>());
     Row row;
     ASSIGN_OR_RETURN(row.count, saved.read_varint());
     ASSIGN_OR_RETURN(row.time_ns, saved.read_varint());

@@ -137,6 +137,19 @@ TEST_F(StallsTest, ACheckpointWithoutARegionDividesAGap) {
                                     "in training: stat x1 10000 us of 10000 us in 1, 1 of /data"));
 }
 
+TEST_F(StallsTest, ImportsDoNotHideWhereTheDataIs) {
+  const Program program = job_.program({});
+  for (int i = 0; i < 3; ++i) {
+    program.call(wire::Call::kStat, fmt::format("/usr/lib/{}.so", i),
+                 {.at = 1ms * i, .takes = 1ms});
+  }
+  program.call(wire::Call::kStat, "/data/a", {.at = 4ms, .takes = 1ms});
+  add_step(program, 8ms, 0);
+  EXPECT_THAT(stalls(),
+              ElementsAre("before training: stat x3 3000 us of 6000 us in 1, 3 of /usr/lib",
+                          "before training: stat x1 1000 us of 2000 us in 1, 1 of /data"));
+}
+
 TEST_F(StallsTest, OnlyTheThreadThatTrainsCounts) {
   const Program program = job_.program({});
   const Program worker = job_.program({.parent_pid = program.pid()});

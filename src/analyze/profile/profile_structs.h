@@ -337,9 +337,10 @@ struct RankLoad {
 };
 
 // Time of the training thread in which it neither computed nor waited for data, nor was in any other
-// region with a role. Each row is the calls with one name in such gaps, summed over the ranks. A gap
-// is divided among the calls in it by their time. If calls fill less than a tenth of it and are fewer
-// than 20, it belongs to the row without a name.
+// region with a role. Each row is the calls with one name in such gaps, summed over the ranks; those
+// on files of the system (imports of modules) have rows of their own. A gap is divided among the
+// calls in it by their time. If calls fill less than a tenth of it and are fewer than 20, it belongs
+// to the row without a name.
 struct Stall {
   std::string phase;  // "before training" (before the first step of the rank), "in training" or "after training"
   std::string region;  // outermost region without a role around the calls; empty: none

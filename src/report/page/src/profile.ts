@@ -311,7 +311,7 @@ export interface RankLoad {
   end_ns: number;  // end of its last step, relative to the begin of the job; 0: no steps
 }
 
-// Time of the training thread in which it neither computed nor waited for data, nor was in any other region with a role. Each row is the calls with one name in such gaps, summed over the ranks. A gap is divided among the calls in it by their time. If calls fill less than a tenth of it and are fewer than 20, it belongs to the row without a name.
+// Time of the training thread in which it neither computed nor waited for data, nor was in any other region with a role. Each row is the calls with one name in such gaps, summed over the ranks; those on files of the system (imports of modules) have rows of their own. A gap is divided among the calls in it by their time. If calls fill less than a tenth of it and are fewer than 20, it belongs to the row without a name.
 export interface Stall {
   phase: string;  // "before training" (before the first step of the rank), "in training" or "after training"
   region: string;  // outermost region without a role around the calls; empty: none
