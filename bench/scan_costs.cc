@@ -39,6 +39,8 @@ constexpr Entry kEntries[] = {
     {"order", analyze::make_order_metric},
     {"timeline", analyze::make_timeline_metric},
     {"tree", analyze::make_tree_metric},
+    {"samples", analyze::make_samples_metric},
+    {"stalls", analyze::make_stalls_metric},
 };
 
 int run(const std::string& path, size_t every) {

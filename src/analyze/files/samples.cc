@@ -106,6 +106,11 @@ class BlockSamples {
       if (role == Role::kFetch || role == Role::kRead) add_load(i, role);
       if (columns_.thread[i] == trainer_) add_start(i, role);
     }
+    for (const ThreadState& state : threads_.values()) {
+      if (state.thread == trainer_) continue;
+      seen_.add_loader(static_cast<uint32_t>(state.thread), state.load);
+    }
+    if (samples_.read + samples_.fetched > 0) seen_.samples[group_] = samples_;
     for (auto it = indexed_.rbegin(); it != indexed_.rend(); ++it) add_indexed(*it);
     return std::move(seen_);
   }
@@ -117,7 +122,9 @@ class BlockSamples {
     int64_t index = 0;
   };
   struct ThreadState {
-    uint64_t read_begin_ns = kMissing;  // of the last outermost read
+    ThreadIndex thread{};
+    Interval load{.begin_ns = kMissing, .end_ns = 0};  // from its first to its last region
+    uint64_t read_begin_ns = kMissing;                 // of the last outermost read
     int64_t epoch = -2;
     int64_t index = 0;
     Sequence* piece = nullptr;
@@ -142,19 +149,17 @@ class BlockSamples {
   void add_load(size_t i, Role role) {
     const uint64_t begin_ns = columns_.begin_ns[i];
     const ThreadIndex thread = columns_.thread[i];
-    if (thread != trainer_) {
-      seen_.add_loader(static_cast<uint32_t>(thread),
-                       {begin_ns, begin_ns + columns_.duration_ns[i]});
-    }
-    SampleCounts& samples = seen_.samples[group_];
+    ThreadState& state = threads_.of(thread);
+    if (state.load.end_ns == 0) state.load.end_ns = begin_ns + columns_.duration_ns[i];
+    state.load.begin_ns = std::min(state.load.begin_ns, begin_ns);
+    state.thread = thread;
     if (role == Role::kFetch) {
-      samples.fetched += samples_tag(i, 0);
+      samples_.fetched += samples_tag(i, 0);
       return;
     }
-    ThreadState& state = threads_.of(thread);
     if (begin_ns >= state.read_begin_ns) return;  // within another read
     state.read_begin_ns = begin_ns;
-    samples.read += samples_tag(i, 1);
+    samples_.read += samples_tag(i, 1);
     const auto index = tag(i, "index");
     if (!index) return;
     const bool has_epoch = columns_.size[i] != wire::kNoEpoch;
@@ -202,6 +207,7 @@ class BlockSamples {
   EpochCursor epochs_;
   BlockThreads<ThreadState> threads_;
   std::vector<Indexed> indexed_;  // latest first
+  SampleCounts samples_;
   Seen seen_;
 };
 
