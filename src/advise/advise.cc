@@ -25,7 +25,8 @@ constexpr Rule kRules[] = {
     {"partial-use", "whole files read although only parts are used", judge_partial_use,
      kOfIo | kOfCode},
     {"line-reads", "data read line by line", judge_line_reads, kOfReads | kOfCode},
-    {"unaligned-direct", "unaligned O_DIRECT transfers", judge_unaligned_direct, kOfReads},
+    {"unaligned-direct", "unaligned O_DIRECT transfers", judge_unaligned_direct, kOfReads,
+     Aim::kFault},
     {"many-small-files", "many small files that take long to open", judge_many_small_files,
      kOfIo | kOfCode},
     {"metadata-storm", "files listed and examined again and again", judge_metadata_storm,
@@ -56,8 +57,10 @@ constexpr Rule kRules[] = {
     {"compressed-samples", "samples decompressed every epoch", judge_compressed_samples, kOfCode},
     {"decode-bound", "waiting for decoding or other code on the CPU", judge_decode_bound, kOfCode},
     {"slow-transform", "waiting for transforms on the CPU", judge_slow_transform, kOfCode},
-    {"too-many-workers", "more workers than cores", judge_too_many_workers, kOfLoading},
-    {"worker-restart", "workers started anew at each epoch", judge_worker_restart, kOfNothing},
+    {"too-many-workers", "more workers than cores", judge_too_many_workers,
+     kOfLoading | kOfEpochStarts, Aim::kFault},
+    {"worker-restart", "workers started anew at each epoch", judge_worker_restart,
+     kOfEpochStarts},
     {"checkpoint-stall", "training that stops while a checkpoint is written",
      judge_checkpoint_stall, kOfCheckpoints},
     {"checkpoint-small-writes", "checkpoints in many small writes", judge_checkpoint_small_writes,
@@ -128,13 +131,12 @@ uint64_t most_saved(const Finding& finding) {
 
 bool saves_more(const Finding& a, const Finding& b) { return most_saved(a) > most_saved(b); }
 
-// A cause comes before what only hides it, unless that saves more than twice as much. A fault whose
-// cost is not known may explain all the others.
+// A cause comes before what only hides it, unless that saves more than twice as much.
 bool is_better_head(const Finding& a, const Finding& b) {
   const auto weight = [](const Finding& finding) {
-    const uint64_t saved_ns = finding.gain.saved_ns;
-    if (rule_of(finding).aim == Aim::kSymptom) return saved_ns / 2;
-    return saved_ns == 0 ? ~uint64_t{0} : saved_ns;
+    const Aim aim = rule_of(finding).aim;
+    if (aim == Aim::kFault) return ~uint64_t{0};
+    return aim == Aim::kSymptom ? finding.gain.saved_ns / 2 : finding.gain.saved_ns;
   };
   return weight(a) > weight(b);
 }

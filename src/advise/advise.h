@@ -65,9 +65,11 @@ inline constexpr Seconds kOfLibrary = 4;   // loading: code of HDF5
 inline constexpr Seconds kOfCode = 8;      // loading: decoding, parsing, Python
 inline constexpr Seconds kOfLoading = 15;
 inline constexpr Seconds kOfCheckpoints = 16;
+inline constexpr Seconds kOfEpochStarts = 64;
 inline constexpr Seconds kOfLoop = 32;  // the training loop does other things than training
 
 enum class Aim : uint8_t {
+  kFault,     // is wrong in any case, and may explain the others
   kCause,     // removes the work
   kSymptom,   // does the same work at another time or place: prefetch, caches
   kAccuracy,  // costs no time

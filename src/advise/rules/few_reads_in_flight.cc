@@ -72,8 +72,8 @@ Judged judge_few_reads_in_flight(const analyze::Profile& profile, const Machine&
   finding.gain =
       serves_one
           ? unknown_gain(
-                "cannot be estimated: a device that takes 2 ms and longer may serve one read at a "
-                "time, and the trace does not show more")
+                "a device that takes 2 ms and longer may serve one read at a time, and the trace "
+                "does not show more")
           : gain_of(waiting, saved_ns,
                     "the waiting for reads that 4 reads in flight would save if the storage "
                     "kept its latency");

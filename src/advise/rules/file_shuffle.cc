@@ -59,7 +59,7 @@ Judged judge_file_shuffle(const analyze::Profile& profile, const Machine& machin
           .any("ignore this if a buffer in memory shuffles the samples after reading")
           .take();
   finding.gain.how =
-      "no time: batches of similar neighbours cost accuracy if files were sorted, which a trace "
+      "batches of similar neighbours cost accuracy if files were sorted, which a trace "
       "does not show";
   // Programs that stream files usually have a shuffle buffer; those that read by index do not.
   finding.severity = jumped ? Severity::kWarning : Severity::kNote;

@@ -24,7 +24,7 @@ Judged judge_job_failed(const analyze::Profile& profile, const Machine& machine)
       Changes(profile, machine)
           .any("read the output of the job first; judge its speed from a run that succeeds")
           .take();
-  finding.gain.how = "unknown: these are the numbers of a failed run";
+  finding.gain.how = "these are the numbers of a failed run";
   return finding;
 }
 

@@ -53,7 +53,7 @@ Judged judge_no_shuffle(const analyze::Profile& profile, const Machine& machine)
               "ignore this if samples are shuffled in memory after reading, or if this is an "
               "evaluation")
           .take();
-  finding.gain.how = "no time: a fixed order costs accuracy, which a trace does not show";
+  finding.gain.how = "a fixed order costs accuracy, which a trace does not show";
   finding.severity = Severity::kWarning;
   return finding;
 }

@@ -82,7 +82,7 @@ Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& ma
       waiting.matters(saved_ns)
           ? gain_of(waiting, saved_ns, "the waiting caused by transfers that failed")
           : unknown_gain(
-                "cannot be estimated: it depends on how the file system handles such transfers");
+                "it depends on how the file system handles such transfers");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }
