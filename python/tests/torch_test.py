@@ -145,6 +145,25 @@ class TorchTest(TracedTest):
             self.assertEqual(places(recording.named(name)), expected, name)
         self.assertEqual(len(recording.named("read")), 10)
 
+    def test_a_new_loader_in_the_same_loop_is_the_next_epoch(self):
+        script = self.write("train.py", """
+            from torch.utils.data import DataLoader
+
+            def steps(loader):
+                for batch in loader:
+                    pass
+
+            for epoch in range(3):
+                steps(DataLoader(list(range(8)), batch_size=4, num_workers=epoch % 2))
+                steps(DataLoader(list(range(4)), batch_size=4))  # another dataset, the same line
+            for batch in DataLoader(list(range(8)), batch_size=4):
+                pass
+            """)
+        recording = self.record_script(script)
+        expected = [(epoch, step) for epoch in range(3) for step in (0, 0, 1)] + [(0, 0), (0, 1)]
+        for name in ("batch_wait", "fetch"):
+            self.assertEqual(places(recording.named(name)), sorted(expected), name)
+
     def test_a_failing_worker_fails_as_without_the_tracer(self):
         script = self.write("train.py", """
             from torch.utils.data import DataLoader

@@ -36,11 +36,13 @@ def patch_dataloader(module):
     loader, iterator = module.DataLoader, module._BaseDataLoaderIter
     real_iter, real_next = loader.__iter__, iterator.__next__
     epochs = weakref.WeakKeyDictionary()
+    ended = {}  # the last epoch that came to its end, by loop; a script may make a loader for each epoch
     setup, wait = region(names.SETUP, what="DataLoader"), region(names.BATCH_WAIT)
 
     @functools.wraps(real_iter)
     def __iter__(self):
-        epoch = count_epoch(epochs, self)
+        loop = loop_of(sys._getframe(1), self)
+        epoch = count_epoch(epochs, self, ended.get(loop, -1))
         follow(epoch, None)
         thread.epoch_of_workers = _trace.current()[0]  # the program's own number, if it set one
         try:
@@ -49,7 +51,7 @@ def patch_dataloader(module):
         finally:
             thread.epoch_of_workers = None
         with contextlib.suppress(AttributeError):  # a custom iterator may not accept attributes
-            made._millrace_epoch = epoch
+            made._millrace_epoch, made._millrace_loop = epoch, loop
         return made
 
     @functools.wraps(real_next)
@@ -60,6 +62,8 @@ def patch_dataloader(module):
         try:
             batch = real_next(self)
         except StopIteration:
+            if epoch is not None:
+                ended[getattr(self, "_millrace_loop", None)] = epoch
             follow(epoch, None)  # the span is not ended, so not recorded: there was no batch to wait for
             raise
         except BaseException:
@@ -90,9 +94,20 @@ def pass_epoch_to_workers():
     base.start = start
 
 
-def count_epoch(epochs, loader):
+def loop_of(frame, loader):
+    """What tells loops over loaders apart: the line, and the dataset."""
+    dataset = getattr(loader, "dataset", None)
     try:
-        epochs[loader] = epochs.get(loader, -1) + 1
+        samples = len(dataset)
+    except TypeError:
+        samples = None
+    return frame.f_code.co_filename, frame.f_lineno, type(dataset), samples
+
+
+def count_epoch(epochs, loader, before):
+    """`before` is the last epoch of the loop that a new loader goes on with; -1 if there is none."""
+    try:
+        epochs[loader] = epochs.get(loader, before) + 1
     except TypeError:  # the loader is not hashable
         return None
     return epochs[loader]

@@ -5,6 +5,7 @@
 
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
+#include "analyze/files/file_kinds.h"
 #include "base/phrases.h"
 #include "base/units.h"
 
@@ -30,6 +31,8 @@ Calls calls_of(const analyze::Profile& profile) {
   for (const analyze::Stall& stall : profile.stalls) {
     if (stall.phase != kInTraining || stall.name.empty()) continue;
     if (is_metadata(profile, stall.name)) continue;
+    // Modules that are imported late, and batches that workers hand over in shared memory.
+    if (analyze::is_system_path(stall.directory + "/") || stall.directory == "/dev/shm") continue;
     if (calls.longest == nullptr) calls.longest = &stall;  // sorted by time
     const bool writes = is_writing(kind_of(profile, stall.name));
     (writes ? calls.writing_ns : calls.reading_ns) += stall.stall_ns;

@@ -7,6 +7,7 @@
 
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
+#include "analyze/files/file_kinds.h"
 #include "base/phrases.h"
 #include "base/units.h"
 
@@ -27,6 +28,7 @@ Storm storm_in_loop(const analyze::Profile& profile, const Waiting& waiting) {
   std::string directory;
   for (const analyze::Stall& stall : profile.stalls) {
     if (stall.phase != kInTraining || !is_metadata(profile, stall.name)) continue;
+    if (analyze::is_system_path(stall.directory + "/")) continue;
     if (calls == 0) directory = stall.directory;  // sorted by time
     calls += stall.count;
     gaps = std::max(gaps, stall.gaps);

@@ -44,12 +44,12 @@ Judged judge_too_many_workers(const analyze::Profile& profile, const Machine& ma
           .take();
   const uint64_t starts_ns = loading.epoch_starts_ns / waiting.ranks;
   const uint64_t saved_ns = scaled(starts_ns, 1 - ratio(*cores, loading.threads));
-  finding.gain = waiting.matters(saved_ns)
-                     ? gain_of(waiting, saved_ns,
-                               "the time to start the workers that are too many, until the first "
-                               "batch of each epoch")
-                     : unknown_gain(
-                           "a trace does not show how much the processes disturb each other");
+  finding.gain =
+      waiting.matters(saved_ns)
+          ? gain_of(waiting, saved_ns,
+                    "the time to start the workers that are too many, until the first "
+                    "batch of each epoch")
+          : unknown_gain("a trace does not show how much the processes disturb each other");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

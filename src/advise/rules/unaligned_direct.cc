@@ -78,11 +78,9 @@ Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& ma
           .take();
   const Waiting waiting = waiting_of(profile);
   const uint64_t saved_ns = waiting.due_to(failed_time(profile));
-  finding.gain =
-      waiting.matters(saved_ns)
-          ? gain_of(waiting, saved_ns, "the waiting caused by transfers that failed")
-          : unknown_gain(
-                "it depends on how the file system handles such transfers");
+  finding.gain = waiting.matters(saved_ns)
+                     ? gain_of(waiting, saved_ns, "the waiting caused by transfers that failed")
+                     : unknown_gain("it depends on how the file system handles such transfers");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }
