@@ -28,11 +28,10 @@ def write(millrace: str, trace: Path, job: Job, machine: dict, directory: Path) 
     for local, anywhere in ((str(trace.parent), f"/data/{job.name}"), (str(HERE), "clinic"), (f'"{host}"', '"node"')):
         text = text.replace(local, anywhere)
     (directory / f"{job.name}.json").write_text(cut(json.loads(text)))
-    # One machine for all jobs. What a job says itself about its storage is not part of it.
-    path = directory / MACHINE
-    options = json.loads(path.read_text()) if path.exists() else {}
-    options |= {name: value for name, value in options_of(machine).items() if name not in job.advise}
-    path.write_text(json.dumps(options, indent=1) + "\n")
+    if not job.slow:  # with slow storage, it is not the same machine
+        path = directory / MACHINE
+        options = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps(options | options_of(machine), indent=1) + "\n")
 
 
 def cut(report: dict) -> str:

@@ -9,7 +9,8 @@ from torch.utils.data import DataLoader, Dataset
 
 DISEASE = "random 128 KiB reads from a device with 100 IOPS"
 EXPECTED = ["fits-memory", "fits-local-disk", "random-access"]
-SLOW = {"gap_us": 10000}
+SLOW = {"gap_us": 10_000}
+ADVISE = {"data-storage": "rotating"}
 
 SAMPLES = 300
 SAMPLE_BYTES = 128 << 10

@@ -1,4 +1,4 @@
-"""Sixteen workers, on a machine with fewer cores, take the CPU from the training. Cure: one worker."""
+"""Sixteen workers, on a machine with fewer cores, take the CPU from the training. Cure: two workers."""
 
 import io
 
@@ -10,9 +10,9 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
 DISEASE = "too many workers for the cores"
-EXPECTED = ["too-many-workers"]
+EXPECTED = ["too-many-workers", "worker-restart"]
 
-IMAGES = 1024
+IMAGES = 512
 SIDE = 160
 
 
@@ -37,6 +37,5 @@ class Images(Dataset):
 
 
 def train(directory, cured):
-    loader = DataLoader(Images(directory), batch_size=32, shuffle=True, num_workers=1 if cured else 16,
-                        persistent_workers=True)
-    Training(model(3 * 64 * 64, 512)).fit(loader, epochs=3)
+    loader = DataLoader(Images(directory), batch_size=32, shuffle=True, num_workers=2 if cured else 16)
+    Training(model(3 * 64 * 64, 512)).fit(loader, epochs=5)

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 DISEASE = "unaligned direct I/O"
 EXPECTED = ["unaligned-direct"]
 SLOW = {"gap_us": 2000}
+ADVISE = {"data-storage": "local"}
 
 SAMPLES = 1500
 SAMPLE_BYTES = 100_000
