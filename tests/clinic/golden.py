@@ -7,13 +7,14 @@ import json
 import subprocess
 from pathlib import Path
 
-from clinic import HERE, Job
+from clinic import Job
 
 MACHINE = "machine.json"
 # The keys of `advise --json` and the options that set them.
 OPTIONS = {"memory_bytes": "memory", "local_disk_bytes": "local-disk", "data_storage": "data-storage",
            "checkpoint_storage": "checkpoint-storage"}
 FILES_MAX = 20
+DATA = "/data"  # the place of the jobs' files, in reports
 
 
 def options_of(machine: dict) -> dict:
@@ -25,9 +26,9 @@ def write(millrace: str, trace: Path, job: Job, machine: dict, directory: Path) 
     text = subprocess.run([millrace, "report", "--json", str(trace)], check=True, text=True,
                           stdout=subprocess.PIPE).stdout
     host = json.loads(text)["job"]["hosts"][0]
-    for local, anywhere in ((str(trace.parent), f"/data/{job.name}"), (str(HERE), "clinic"), (f'"{host}"', '"node"')):
-        text = text.replace(local, anywhere)
-    (directory / f"{job.name}.json").write_text(cut(json.loads(text)))
+    report = json.loads(text.replace(str(trace.parent), f"{DATA}/{job.name}").replace(f'"{host}"', '"node"'))
+    report["job"] |= {"traces": [job.name], "command": f"python {job.name}.py"}
+    (directory / f"{job.name}.json").write_text(cut(report))
     if not job.slow:  # with slow storage, it is not the same machine
         path = directory / MACHINE
         options = json.loads(path.read_text()) if path.exists() else {}
@@ -35,8 +36,9 @@ def write(millrace: str, trace: Path, job: Job, machine: dict, directory: Path) 
 
 
 def cut(report: dict) -> str:
-    # Files of the system are most of the list, and no rule looks at them.
-    report["files"] = [file for file in report["files"] if file["kind"] != "system"][:FILES_MAX]
+    # Most files are those of Python. Rules do not look at them, and their paths are of one machine.
+    report["files"] = [file for file in report["files"] if file["path"].startswith(DATA)][:FILES_MAX]
+    report["directories"] = [entry for entry in report["directories"] if entry["name"].startswith(DATA)]
     for name, values in report["timeline"].items():
         if isinstance(values, list):
             report["timeline"][name] = []
