@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Tests that `millrace advise` names the disease of each job of the clinic, from the reports in traces/.
 
 To write the reports anew: tests/clinic/run --traces tests/clinic/traces
