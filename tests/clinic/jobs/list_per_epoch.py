@@ -40,7 +40,7 @@ def loader_of(directory):
 def train(directory, cured):
     training = Training(model(768, 256))
     loader = loader_of(directory)
-    for epoch in range(20):
+    for epoch in range(40):
         if epoch > 0 and not cured:
             loader = loader_of(directory)
         for values, labels in loader:
