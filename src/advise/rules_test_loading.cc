@@ -178,11 +178,11 @@ TEST(LoopStall, NamesTheCallsOfTheTrainingLoop) {
   sync.name = "fsync";
   sync.kind = wire::CallKind::kSync;
   profile.functions = {sync};
-  profile.stalls = {stall("fsync", "/home/me/logs")};
+  profile.stalls = {stall("fsync", "/out/logs")};
   const Finding finding = first(profile);
   EXPECT_EQ(finding.rule, "loop-stall");
   EXPECT_THAT(finding.title, HasSubstr("write files (fsync)"));
-  EXPECT_THAT(finding.evidence[0].text, HasSubstr("/home/me/logs"));
+  EXPECT_THAT(finding.evidence[0].text, HasSubstr("/out/logs"));
   EXPECT_EQ(finding.gain.saved_ns, kSecondNs);
 }
 

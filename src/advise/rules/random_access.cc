@@ -20,10 +20,9 @@ uint64_t sequential_bytes_per_second(Storage storage) {
 Judged judge_random_access(const analyze::Profile& profile, const Machine& machine) {
   constexpr double kForwardMax = 0.75;  // of random reads, half go forward
   const Waiting waiting = waiting_of(profile);
-  const bool rotating = machine.data_storage == Storage::kRotating;
-  const bool parallel =
-      machine.data_storage == Storage::kParallel || machine.data_storage == Storage::kNetwork;
-  if (!rotating && !parallel) return {};
+  const Storage storage = machine.data_storage;
+  const bool rotating = storage == Storage::kRotating;
+  if (!rotating && storage != Storage::kParallel && storage != Storage::kNetwork) return {};
   const analyze::AccessCounts& counts = profile.data_reads.counts;
   const analyze::IoTotals io = data_totals(profile);
   if (io.reads < kCallsMin || io.bytes_read / io.reads >= kMiB) return {};
