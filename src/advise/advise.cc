@@ -164,10 +164,13 @@ std::vector<Finding> join(std::vector<Finding> findings) {
 
 // The smaller comes first.
 int place_of(const Finding& finding) {
+  // A model that learns worse is worse than one that learns a little later.
+  constexpr double kMuchShare = 0.25;
   if (finding.rule == kFailed) return 0;
-  if (finding.severity == Severity::kProblem) return 1;
-  if (finding.severity == Severity::kNote) return 4;
-  return rule_of(finding).aim == Aim::kAccuracy ? 2 : 3;
+  if (finding.severity == Severity::kNote) return 5;
+  if (rule_of(finding).aim == Aim::kAccuracy) return 2;
+  if (finding.severity != Severity::kProblem) return 4;
+  return finding.gain.share >= kMuchShare ? 1 : 3;
 }
 
 }  // namespace

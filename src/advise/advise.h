@@ -85,9 +85,10 @@ struct Rule {
 
 std::span<const Rule> rules();
 
-// The findings of all rules: the job's failure, problems by gain, then what costs accuracy, then
-// the rest by gain. Findings about the same seconds are one: the cause comes before what only hides
-// it, unless that saves much more; the others are in its `also`.
+// The findings of all rules: the job's failure, problems that cost a quarter of the time, what
+// costs accuracy, other problems, then the rest; each by gain. Findings about the same seconds are
+// one: the cause comes before what only hides it, unless that saves much more; the others are in
+// its `also`.
 std::vector<Finding> advise(const analyze::Profile& profile, const Machine& machine);
 
 }  // namespace millrace::advise

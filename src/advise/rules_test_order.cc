@@ -163,7 +163,7 @@ analyze::Profile decoding(nanoseconds io, nanoseconds compute) {
 
 TEST(DecodeBound, TenTimesAsLongInDecodingAsInIo) {
   const analyze::Profile profile = decoding(100ms, 1s);
-  ASSERT_THAT(rules_found(profile), ElementsAre("decode-bound", "little-prefetch"));
+  ASSERT_THAT(rules_found(profile), ElementsAre("decode-bound"));
   EXPECT_EQ(advise(profile, {}).front().severity, Severity::kProblem);
 }
 

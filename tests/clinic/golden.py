@@ -11,7 +11,7 @@ from clinic import Job
 
 MACHINE = "machine.json"
 # The keys of `advise --json` and the options that set them.
-OPTIONS = {"memory_bytes": "memory", "local_disk_bytes": "local-disk", "data_storage": "data-storage",
+OPTIONS = {"cores": "cores", "memory_bytes": "memory", "local_disk_bytes": "local-disk", "data_storage": "data-storage",
            "checkpoint_storage": "checkpoint-storage"}
 FILES_MAX = 20
 DATA = "/data"  # the place of the jobs' files, in reports
@@ -39,6 +39,9 @@ def cut(report: dict) -> str:
     # Most files are those of Python. Rules do not look at them, and their paths are of one machine.
     report["files"] = [file for file in report["files"] if file["path"].startswith(DATA)][:FILES_MAX]
     report["directories"] = [entry for entry in report["directories"] if entry["name"].startswith(DATA)]
+    for stall in report["stalls"]:
+        if not stall["directory"].startswith((DATA, "/usr/", "/dev/")):
+            stall["directory"] = ""
     for name, values in report["timeline"].items():
         if isinstance(values, list):
             report["timeline"][name] = []

@@ -24,8 +24,7 @@ Judged judge_compressed_samples(const analyze::Profile& profile, const Machine& 
   if (2 * code_ns < waiting.work_ns || waiting.share(saved_ns) < kWaitShareMin) return {};
 
   Finding finding;
-  finding.title =
-      fmt::format("compressed samples: {} is decompressed every epoch", format.extension);
+  finding.title = fmt::format("compressed samples: {} is unpacked every epoch", format.extension);
   finding.evidence = {
       {fmt::format("{} were read from {} files in {}",
                    format_bytes(data_totals(profile).bytes_read), format.extension,

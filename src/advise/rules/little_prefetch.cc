@@ -44,6 +44,7 @@ uint64_t saved_by_workers(const analyze::Profile& profile, const Machine& machin
 
 Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& machine) {
   constexpr double kOverlappedShareMax = 0.25;
+  constexpr double kSavedShareMin = 0.1;  // workers cost memory and time to start
   const Waiting waiting = waiting_of(profile);
   const analyze::TimeSplit& mean = profile.time.mean;
   const analyze::Loading& loading = profile.loading;
@@ -59,7 +60,7 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
   const bool has_workers = !is_marked || !cores || loading.threads >= *cores;
   if (!loads_alone && overlapped_share >= kOverlappedShareMax && has_workers) return {};
   const uint64_t saved_ns = saved_by_workers(profile, machine, waiting);
-  if (waiting.share(saved_ns) < kWaitShareMin) return {};
+  if (waiting.share(saved_ns) < kSavedShareMin) return {};
 
   Finding finding;
   finding.title =
@@ -76,7 +77,7 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
                    format_percent(overlapped_share), duration(mean.compute_ns)),
        "time.mean"}};
   finding.threshold =
-      "no worker, fewer workers than cores, or less than 25 % of the loading overlapped; 5 % of "
+      "no worker, fewer workers than cores, or less than 25 % of the loading overlapped; 10 % of "
       "the wall time to gain: a loader that is one batch ahead overlaps all of the shorter of "
       "loading and compute";
   finding.changes =

@@ -17,7 +17,7 @@ uint64_t removed_work(const analyze::Profile& profile) {
   if (loading.work_ns == 0) return io.metadata_ns;
   // Without what metadata-storm reports: files listed and examined for each sample.
   const uint64_t others = loading.stats + loading.lists;
-  const bool is_storm = others >= 4 * loading.samples;
+  const bool is_storm = others >= 16 * loading.samples || 2 * loading.lists >= loading.samples;
   const double own = is_storm ? ratio(2 * loading.opens + loading.reads,
                                       2 * loading.opens + loading.reads + others)
                               : 1;

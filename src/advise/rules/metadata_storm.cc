@@ -48,12 +48,14 @@ Storm storm_in_loop(const analyze::Profile& profile, const Waiting& waiting) {
 
 // Calls that belong to loading samples.
 Storm storm_in_loading(const analyze::Profile& profile, const Waiting& waiting) {
-  constexpr uint64_t kCallsPerSampleMin = 4;  // np.load and PIL make two or three
+  constexpr uint64_t kStatsPerSampleMin = 16;  // PIL makes seven
   const analyze::Loading& loading = profile.loading;
   const uint64_t calls = loading.stats + loading.lists;
-  if (calls < kCallsMin || calls < kCallsPerSampleMin * std::max<uint64_t>(loading.samples, 1)) {
+  const bool lists = 2 * loading.lists >= loading.samples && loading.lists > 0;
+  if (!lists && loading.stats < kStatsPerSampleMin * std::max<uint64_t>(loading.samples, 1)) {
     return {};
   }
+  if (calls < kCallsMin) return {};
   const uint64_t time_ns = scaled(loading.metadata_ns, ratio(calls, calls + 2 * loading.opens)) +
                            around_calls(loading, calls);
   return {.saved_ns = waiting.due_to(time_ns),
@@ -132,7 +134,7 @@ Judged judge_metadata_storm(const analyze::Profile& profile, const Machine& mach
   finding.title = storm.title;
   finding.evidence = std::move(storm.evidence);
   finding.threshold =
-      "200 calls in the training loop, four for each sample, or half of an epoch's calls in its "
+      "200 calls in the training loop, a listing for every second sample, 16 calls for each, or half of an epoch's calls in its "
       "first tenth; 3 % of the wall time: the files of a dataset do not change during a job, and a "
       "parallel file system serves about ten thousand such calls per second for all jobs together";
   finding.changes =

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import torch
 from job import CLASSES, Training, model
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import DataLoader, Dataset, RandomSampler, Sampler
 
 DISEASE = "a shuffle of files, not of samples"
 EXPECTED = ["file-shuffle"]
@@ -26,15 +26,13 @@ def row_of(data, index):
     return torch.from_numpy(np.frombuffer(data, dtype=np.float32).copy()), index % CLASSES
 
 
-class Files(IterableDataset):
-    def __init__(self, directory):
-        self.paths = sorted(directory.glob("*.bin"))
+class FileOrder(Sampler):
+    def __len__(self):
+        return FILES * ROWS
 
     def __iter__(self):
-        for path in random.sample(self.paths, FILES):
-            with open(path, "rb", buffering=0) as file:
-                for index in range(ROWS):
-                    yield row_of(file.read(VALUES * 4), index)
+        for file in random.sample(range(FILES), FILES):
+            yield from range(file * ROWS, (file + 1) * ROWS)
 
 
 class Rows(Dataset):
@@ -51,8 +49,6 @@ class Rows(Dataset):
 
 
 def train(directory, cured):
-    if cured:
-        loader = DataLoader(Rows(directory), batch_size=32, shuffle=True)
-    else:
-        loader = DataLoader(Files(directory), batch_size=32)
-    Training(model(VALUES, 1024)).fit(loader, epochs=3)
+    dataset = Rows(directory)
+    order = RandomSampler(dataset) if cured else FileOrder(dataset)
+    Training(model(VALUES, 1024)).fit(DataLoader(dataset, batch_size=32, sampler=order), epochs=3)
