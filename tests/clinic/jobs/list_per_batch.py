@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 DISEASE = "listdir and stat of all files at each batch"
 EXPECTED = ["metadata-storm", "loop-stall"]
 
-FILES = 2000
+FILES = 6000
 SHAPE = (3, 16, 16)
 
 
@@ -41,9 +41,8 @@ def train(directory, cured):
     loader = DataLoader(Files(directory / "files"), batch_size=32, shuffle=True)
     size_bytes = dataset_bytes(directory / "files")
     seen_bytes = 0
-    for _ in range(3):
-        for values, labels in loader:
-            training.step(values, labels)
-            if not cured:
-                size_bytes = dataset_bytes(directory / "files")
-            seen_bytes += size_bytes // len(loader)  # progress, in bytes of the dataset
+    for values, labels in loader:
+        training.step(values, labels)
+        if not cured:
+            size_bytes = dataset_bytes(directory / "files")
+        seen_bytes += size_bytes // len(loader)  # progress, in bytes of the dataset

@@ -35,4 +35,4 @@ class Files(Dataset):
 def train(directory, cured):
     dataset = Files(directory.glob("*.npy"), np.load) if cured else Files(directory.glob("*.txt"), np.loadtxt)
     loader = DataLoader(dataset, batch_size=20, shuffle=True)
-    Training(model(SHAPE[0] * SHAPE[1], 64)).fit(loader, epochs=4)
+    Training(model(SHAPE[0] * SHAPE[1], 64)).fit(loader, epochs=10)
