@@ -179,7 +179,8 @@ uint64_t epochs_of(const Profile& profile) { return std::max<uint64_t>(profile.j
 
 wire::CallKind kind_of(const Profile& profile, std::string_view name) {
   for (const analyze::FunctionStats& function : profile.functions) {
-    if (function.name == name) return function.kind;
+    // A region may have the name of a call, such as "read".
+    if (function.name == name && function.kind != wire::CallKind::kRegion) return function.kind;
   }
   return wire::CallKind::kOther;
 }

@@ -91,6 +91,23 @@ void add_share(Table& table, const std::string& name, uint64_t part, const TimeS
                  bar(of_wall, kBarColumns, terminal.utf8), note});
 }
 
+// "stopped 2.3 s for stat, readdir": calls of the training loop outside of loading and compute.
+std::string stopped_for(const Profile& profile) {
+  uint64_t stall_ns = 0;
+  std::string names;
+  for (const analyze::Stall& stall : profile.stalls) {
+    if (stall.phase != "in training" || stall.name.empty()) continue;
+    stall_ns += stall.stall_ns;
+    if (names.find(stall.name) == std::string::npos &&
+        std::count(names.begin(), names.end(), ',') < 2) {
+      names += (names.empty() ? "" : ", ") + stall.name;
+    }
+  }
+  stall_ns /= std::max<uint64_t>(profile.job.ranks, 1);
+  if (share(stall_ns, profile.time.mean.wall_ns) < 0.01) return "";
+  return fmt::format("stopped {} for {}", duration(stall_ns), names);
+}
+
 std::string time_table(const Profile& profile, const Terminal& terminal) {
   const TimeSplit& split = profile.time.mean;
   if (split.wall_ns == 0) return "";
@@ -124,7 +141,7 @@ std::string time_table(const Profile& profile, const Terminal& terminal) {
   for (const auto& [name, part] : rest) {
     if (part > 0) add_share(table, name, part, split, "", terminal);
   }
-  add_share(table, "none of these", split.idle_ns, split, "", terminal);
+  add_share(table, "none of these", split.idle_ns, split, stopped_for(profile), terminal);
   std::string out = fmt::format(
       "\n{}\n",
       styled(profile.job.ranks > 1 ? fmt::format("Time of a rank, mean of {}", profile.job.ranks)

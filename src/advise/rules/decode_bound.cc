@@ -68,11 +68,13 @@ Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machin
   const analyze::Loading loading = loading_of(profile, waiting);
   if (loading.work_ns == 0 || waiting.share(waiting.data_ns) < kWaitShareMin) return {};
   const DataFormat format = format_of(profile);
-  const bool is_image = format.format == Format::kImages;
+  const bool collates = 2 * loading.collate_ns >= loading.work_ns;
+  const bool is_image = format.format == Format::kImages && !collates;
   // Text, compressed samples and transforms have rules of their own.
-  if (format.format == Format::kText || format.format == Format::kCompressed) return {};
-  if (!is_image && opens_each_sample(loading)) return {};
-  const uint64_t decode_ns = loading.other_ns + (is_image ? loading.transform_ns : 0);
+  const bool has_own_rule = format.format == Format::kText || format.format == Format::kCompressed;
+  if (!collates && (has_own_rule || (!is_image && opens_each_sample(loading)))) return {};
+  const uint64_t decode_ns =
+      collates ? loading.collate_ns : loading.other_ns + (is_image ? loading.transform_ns : 0);
   if (2 * loading.transform_ns > loading.other_ns + loading.transform_ns && !is_image) return {};
   if (2 * decode_ns < loading.work_ns) return {};
   // A decoder twice as fast, workers on idle cores, or samples stored in the wanted size save from
@@ -92,13 +94,26 @@ Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machin
                    format_percent(waiting.share(waiting.data_ns))),
        "time.mean"},
       {fmt::format("of {} of loading, {} took {}, calls that read or open files {}",
-                   duration(loading.work_ns), is_image ? "decoding" : "code of the dataset",
+                   duration(loading.work_ns),
+                   is_image   ? "decoding"
+                   : collates ? "collating"
+                              : "code of the dataset",
                    duration(decode_ns), duration(loading.read_ns + loading.metadata_ns)),
        "loading"}};
   finding.threshold =
       "5 % of the wall time to gain, and half of the loading in code: faster storage would save "
       "less than half of it";
-  finding.changes = changes(profile, machine, format.format);
+  finding.changes = changes(profile, machine, is_image ? Format::kImages : Format::kUnknown);
+  if (collates) {
+    finding.title = "training waits for collating samples into batches";
+    finding.changes = Changes(profile, machine)
+                          .pytorch(
+                              "let collate_fn stack arrays (torch.stack, np.stack, pad_sequence) "
+                              "instead of looping over values; or return whole batches from the "
+                              "dataset (__getitems__)")
+                          .loader("use millrace.DataLoader: samples are copied into the batch once")
+                          .take();
+  }
   finding.gain = gain_of(waiting, saved_ns,
                          is_image ? "six tenths of the waiting for decoding: between a decoder "
                                     "twice as fast and samples that need none"

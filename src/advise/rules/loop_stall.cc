@@ -25,6 +25,14 @@ struct Calls {
   std::vector<std::string> names;  // at most three, longest first
 };
 
+// Then an open there was for writing.
+bool has_writes_in(const analyze::Profile& profile, const std::string& directory) {
+  return std::any_of(profile.stalls.begin(), profile.stalls.end(), [&](const auto& stall) {
+    return stall.phase == kInTraining && stall.directory == directory &&
+           is_writing(kind_of(profile, stall.name));
+  });
+}
+
 // Listing and examining files is metadata-storm's.
 Calls calls_of(const analyze::Profile& profile) {
   Calls calls;
@@ -34,7 +42,8 @@ Calls calls_of(const analyze::Profile& profile) {
     // Modules that are imported late, and batches that workers hand over in shared memory.
     if (analyze::is_system_path(stall.directory + "/") || stall.directory == "/dev/shm") continue;
     if (calls.longest == nullptr) calls.longest = &stall;  // sorted by time
-    const bool writes = is_writing(kind_of(profile, stall.name));
+    const bool writes =
+        is_writing(kind_of(profile, stall.name)) || has_writes_in(profile, stall.directory);
     (writes ? calls.writing_ns : calls.reading_ns) += stall.stall_ns;
     calls.count += stall.count;
     calls.gaps = std::max(calls.gaps, stall.gaps);
@@ -73,8 +82,11 @@ Judged judge_loop_stall(const analyze::Profile& profile, const Machine& machine)
   Changes list(profile, machine);
   if (writes) {
     list.any(
-        "write logs and metrics from a thread, or every hundredth step; do not call fsync for them; "
-        "open the file once");
+            "write logs and metrics from a thread, or every hundredth step; do not call fsync for them; "
+            "open the file once")
+        .pytorch(
+            "if this is the state of the model, it is a checkpoint: copy it to the CPU and write it "
+            "in a thread, or use torch.distributed.checkpoint.async_save");
   } else {
     list.any("read it once before training, or in the workers of the DataLoader");
   }

@@ -52,9 +52,11 @@ Storm storm_in_loading(const analyze::Profile& profile, const Waiting& waiting) 
   const analyze::Loading& loading = profile.loading;
   const uint64_t calls = loading.stats + loading.lists;
   const bool lists = 2 * loading.lists >= loading.samples && loading.lists > 0;
-  if (!lists && loading.stats < kStatsPerSampleMin * std::max<uint64_t>(loading.samples, 1)) {
-    return {};
-  }
+  // Many such calls on a few files are those of a library that opens them again and again.
+  const bool examines =
+      loading.stats >= kStatsPerSampleMin * std::max<uint64_t>(loading.samples, 1) &&
+      profile.data.files_read >= kCallsMin;
+  if (!lists && !examines) return {};
   if (calls < kCallsMin) return {};
   const uint64_t time_ns = scaled(loading.metadata_ns, ratio(calls, calls + 2 * loading.opens)) +
                            around_calls(loading, calls);
@@ -140,8 +142,9 @@ Judged judge_metadata_storm(const analyze::Profile& profile, const Machine& mach
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "list the files once and store the list (text or pickle) with the data; create the "
-              "Dataset once, not every epoch; use persistent_workers=True")
+              "list and examine the files once, before training, and keep the result; better, store "
+              "the list with the data; create the Dataset once, not every epoch; use "
+              "persistent_workers=True")
           .tf_data(
               "list the files once, outside the epochs, and pass the list to "
               "tf.data.Dataset.from_tensor_slices; use repeat() instead of a new pipeline")

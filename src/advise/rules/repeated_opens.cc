@@ -22,6 +22,30 @@ bool may_be_an_epoch(const analyze::Profile& profile, const analyze::FileStats& 
   return profile.job.epochs == 0 && 2 * (file.io.bytes_read / file.io.opens) >= file.size_bytes;
 }
 
+// Opening from Python takes longer than the calls. A file of HDF5 is read anew at each open.
+uint64_t code_around_opens(const analyze::Profile& profile, uint64_t opens) {
+  const analyze::Loading& loading = profile.loading;
+  const uint64_t in_loading = std::min(opens, loading.opens);
+  const uint64_t calls = 2 * in_loading + std::min(loading.stats, 2 * in_loading);
+  // Without a format that takes code to read, the code is that of opening and reading.
+  const Format format = format_of(profile).format;
+  const bool is_plain = format == Format::kUnknown || format == Format::kArrays;
+  const uint64_t plain_ns = is_plain ? scaled(loading.other_ns, ratio(calls, calls + loading.reads))
+                                     : around_calls(loading, calls);
+  uint64_t library_ns = 0;
+  for (const analyze::FunctionStats& function : profile.functions) {
+    const bool opens_hdf5 = function.name == "H5Fopen" || function.name == "H5Fclose" ||
+                            function.name == "H5Dopen2" || function.name == "H5Dclose";
+    if (opens_hdf5) library_ns += function.time_ns;
+  }
+  if (library_ns > 0 && loading.library_ns > 0) {
+    // h5py spends twice as long to open a file as to read a row.
+    return library_ns +
+           scaled(loading.other_ns, ratio(2 * in_loading, 2 * in_loading + loading.library_reads));
+  }
+  return plain_ns;
+}
+
 }  // namespace
 
 Judged judge_repeated_opens(const analyze::Profile& profile, const Machine& machine) {
@@ -40,22 +64,7 @@ Judged judge_repeated_opens(const analyze::Profile& profile, const Machine& mach
     if (worst == nullptr || file.io.metadata_ns > worst->io.metadata_ns) worst = &file;
   }
   if (opens < kCallsMin) return {};
-  // Opening from Python takes longer than the calls. A file of HDF5 is read anew at each open.
-  const analyze::Loading& loading = profile.loading;
-  const uint64_t in_loading = std::min(opens, loading.opens);
-  uint64_t around_ns =
-      around_calls(loading, 2 * in_loading + std::min(loading.stats, 2 * in_loading));
-  uint64_t library_ns = 0;
-  for (const analyze::FunctionStats& function : profile.functions) {
-    const bool opens_hdf5 = function.name == "H5Fopen" || function.name == "H5Fclose" ||
-                            function.name == "H5Dopen2" || function.name == "H5Dclose";
-    if (opens_hdf5) library_ns += function.time_ns;
-  }
-  if (library_ns > 0 && loading.library_ns > 0) {
-    // h5py spends twice as long to open a file as to read a row.
-    around_ns = library_ns + scaled(loading.other_ns,
-                                    ratio(2 * in_loading, 2 * in_loading + loading.library_reads));
-  }
+  const uint64_t around_ns = code_around_opens(profile, opens);
   const uint64_t saved_ns = waiting.due_to(time_ns + around_ns);
   if (!waiting.matters(saved_ns)) return {};
 

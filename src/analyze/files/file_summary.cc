@@ -85,8 +85,9 @@ FileKind FileSummary::kind_of(trace::NameIndex name, const FileTotals& totals) c
     return is_checkpoint_name(path) ? FileKind::kCheckpoint : FileKind::kOutput;
   }
   if (totals.reads > 0 || totals.maps > 0) {
-    // A model that is loaded is not a dataset.
-    return is_checkpoint_name(path) ? FileKind::kCheckpoint : FileKind::kData;
+    // A model is loaded before the epochs. What is read during an epoch and never written is a
+    // sample, even if its name is that of a model.
+    return is_checkpoint_name(path) && totals.epochs == 0 ? FileKind::kCheckpoint : FileKind::kData;
   }
   return FileKind::kOther;
 }
