@@ -5,8 +5,6 @@ import os
 from collections.abc import Mapping
 from typing import Any, Optional
 
-import numpy
-
 from millrace.loader._native import native
 
 
@@ -32,6 +30,7 @@ class Pinning:
         self.new_fence = self._native.new_fence
 
     def map(self, file: int, size_bytes: int, offset: int) -> mmap.mmap:
+        import numpy  # here: the loader works without it
         mapped = _PinnedMap(file, size_bytes, offset=offset)
         address = numpy.frombuffer(mapped, numpy.uint8).ctypes.data
         if not self._native.pin(address, size_bytes):
