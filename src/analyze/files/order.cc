@@ -2,8 +2,7 @@
 //
 // A new sample is assumed to begin where a thread switches to another file or jumps within one. The
 // order of a rank in an epoch is a hash of the sequence of these places, computed for each of its
-// threads. If regions tell the indices of
-// samples, the samples metric judges by those instead.
+// threads. If regions tell the indices of samples, the samples metric judges by those instead.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -41,14 +40,6 @@ struct Piece {
 };
 static_assert(std::is_trivially_copyable_v<Piece>);
 
-struct Key {
-  uint32_t thread = 0;
-  int64_t epoch = -1;
-  uint64_t block = 0;
-
-  auto operator<=>(const Key&) const = default;
-};
-
 // The names of a million files are scattered over memory and slow to read. After the first 512
 // changes of file in a block, every sixteenth gives the share just as well.
 bool is_compared(uint64_t step) { return step < 512 || step % 16 == 0; }
@@ -81,7 +72,7 @@ class OrderMetric : public Metric {
   Status merge(ByteReader& saved) override {
     ASSIGN_OR_RETURN(const uint64_t count, saved.read_varint());
     for (uint64_t i = 0; i < count; ++i) {
-      Key key;
+      SequenceKey key;
       ASSIGN_OR_RETURN(const uint64_t thread, saved.read_varint());
       ASSIGN_OR_RETURN(const uint64_t epoch, saved.read_varint());
       key.thread = static_cast<uint32_t>(thread);
@@ -96,7 +87,7 @@ class OrderMetric : public Metric {
     Piece all;
     Orders orders;
     for (auto it = pieces_.begin(); it != pieces_.end();) {
-      const Key first = it->first;
+      const SequenceKey first = it->first;
       if (first.thread >= context.trace.threads().size()) break;  // from invalid bytes
       Piece sequence;
       for (; it != pieces_.end() && it->first.thread == first.thread &&
@@ -199,7 +190,7 @@ class OrderMetric : public Metric {
   }
 
   std::mutex mutex_;
-  std::map<Key, Piece> pieces_;
+  std::map<SequenceKey, Piece> pieces_;
 };
 
 }  // namespace

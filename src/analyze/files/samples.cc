@@ -35,14 +35,6 @@ struct Sequence {
 };
 static_assert(std::is_trivially_copyable_v<Sequence>);
 
-struct SequenceKey {
-  uint32_t thread = 0;
-  int64_t epoch = -1;
-  uint64_t block = 0;
-
-  auto operator<=>(const SequenceKey&) const = default;
-};
-
 struct EpochStart {
   uint64_t setup_ns = 0;
   uint64_t wait_begin_ns = kMissing;

@@ -3,6 +3,7 @@
 // It is a polynomial, so pieces of a sequence can be hashed separately and joined later.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -45,6 +46,15 @@ struct SequenceHash {
     }
     return result;
   }
+};
+
+// Which piece of a sequence: what a thread read in an epoch, as far as a block shows.
+struct SequenceKey {
+  uint32_t thread = 0;
+  int64_t epoch = -1;
+  uint64_t block = 0;
+
+  auto operator<=>(const SequenceKey&) const = default;
 };
 
 // The chance that twelve samples are in order by accident is one in 479 million. Fewer prove
