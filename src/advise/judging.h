@@ -28,6 +28,11 @@ inline constexpr double kWaitShareMin = 0.05;
 // Of the wall time: nobody would notice the fix of a smaller problem.
 inline constexpr double kCostShareMin = 0.03;
 
+// A read that takes longer waited for a device or a server: one from the page cache only copies.
+inline constexpr uint64_t kCachedReadNs = 20'000;
+// Of the waiting for code: a change may make it twice as fast, or do it ahead of time.
+inline constexpr double kSavedOfCode = 0.6;
+
 // What one sample costs in Python, even if it only slices an array in memory.
 inline constexpr uint64_t kSampleNs = 10'000;
 

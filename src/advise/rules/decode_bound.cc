@@ -82,7 +82,7 @@ Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machin
   const uint64_t decoding_ns = waiting.work_ns > 0
                                    ? waiting.due_to(decode_ns)
                                    : scaled(waiting.data_ns, ratio(decode_ns, loading.work_ns));
-  const uint64_t saved_ns = scaled(decoding_ns, 0.6);
+  const uint64_t saved_ns = scaled(decoding_ns, kSavedOfCode);
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 
   Finding finding;

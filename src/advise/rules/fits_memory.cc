@@ -10,8 +10,6 @@
 namespace millrace::advise {
 namespace {
 
-constexpr uint64_t kCachedReadNs = 20'000;
-
 // What to copy: the file if there is only one, else the directory.
 std::string what_to_copy(const analyze::Profile& profile) {
   const analyze::FileStats* file = most_read_file(profile);

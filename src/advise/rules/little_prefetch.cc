@@ -30,7 +30,7 @@ uint64_t saved_by_workers(const analyze::Profile& profile, const Machine& machin
   const uint64_t workers = std::max(cores.value_or(kWorkersUsual), loading.threads);
   // Reads that wait for storage need no core.
   const analyze::IoTotals io = data_totals(profile);
-  const uint64_t copy_ns = time_at(io.bytes_read, kCacheBytesPerSecond) + io.reads * 20'000;
+  const uint64_t copy_ns = time_at(io.bytes_read, kCacheBytesPerSecond) + io.reads * kCachedReadNs;
   const uint64_t stored_ns = (loading.read_ns - std::min(loading.read_ns, copy_ns)) / waiting.ranks;
   const uint64_t code_ns = load_ns - std::min(load_ns, stored_ns);
   uint64_t then_ns = std::max(compute_ns, load_ns / workers);

@@ -17,10 +17,9 @@ uint64_t removed_work(const analyze::Profile& profile) {
   if (loading.work_ns == 0) return io.metadata_ns;
   // Without what metadata-storm reports: files listed and examined for each sample.
   const uint64_t others = loading.stats + loading.lists;
-  const bool is_storm = others >= 16 * loading.samples || 2 * loading.lists >= loading.samples;
-  const double own = is_storm ? ratio(2 * loading.opens + loading.reads,
-                                      2 * loading.opens + loading.reads + others)
-                              : 1;
+  const double own = examines_files(profile) ? ratio(2 * loading.opens + loading.reads,
+                                                     2 * loading.opens + loading.reads + others)
+                                             : 1;
   const uint64_t opening_ns =
       scaled(loading.metadata_ns, own) + around_calls(loading, 2 * loading.opens);
   const Format format = format_of(profile).format;

@@ -12,6 +12,17 @@
 #include "base/units.h"
 
 namespace millrace::advise {
+
+bool examines_files(const analyze::Profile& profile) {
+  constexpr uint64_t kStatsPerSampleMin = 16;  // PIL makes seven
+  const analyze::Loading& loading = profile.loading;
+  if (loading.stats + loading.lists < kCallsMin) return false;
+  if (2 * loading.lists >= std::max<uint64_t>(loading.samples, 1)) return true;
+  // Many such calls on a few files are those of a library that opens them again and again.
+  return loading.stats >= kStatsPerSampleMin * std::max<uint64_t>(loading.samples, 1) &&
+         profile.data.files_read >= kCallsMin;
+}
+
 namespace {
 
 struct Storm {
@@ -48,16 +59,9 @@ Storm storm_in_loop(const analyze::Profile& profile, const Waiting& waiting) {
 
 // Calls that belong to loading samples.
 Storm storm_in_loading(const analyze::Profile& profile, const Waiting& waiting) {
-  constexpr uint64_t kStatsPerSampleMin = 16;  // PIL makes seven
   const analyze::Loading& loading = profile.loading;
   const uint64_t calls = loading.stats + loading.lists;
-  const bool lists = 2 * loading.lists >= loading.samples && loading.lists > 0;
-  // Many such calls on a few files are those of a library that opens them again and again.
-  const bool examines =
-      loading.stats >= kStatsPerSampleMin * std::max<uint64_t>(loading.samples, 1) &&
-      profile.data.files_read >= kCallsMin;
-  if (!lists && !examines) return {};
-  if (calls < kCallsMin) return {};
+  if (!examines_files(profile)) return {};
   const uint64_t time_ns = scaled(loading.metadata_ns, ratio(calls, calls + 2 * loading.opens)) +
                            around_calls(loading, calls);
   return {.saved_ns = waiting.due_to(time_ns),

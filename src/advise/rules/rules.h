@@ -46,6 +46,10 @@ Judged judge_worker_restart(const analyze::Profile& profile, const Machine& mach
 // reports these, so small-reads leaves them out.
 bool is_small_file_in_pieces(const analyze::Profile& profile, const analyze::FileStats& file);
 
+// Whether files are listed or examined for each sample. metadata-storm reports these calls, so
+// many-small-files leaves them out.
+bool examines_files(const analyze::Profile& profile);
+
 // Set if the dataset is read more than once and the later reads wait for storage. Caching would
 // save them.
 struct Rereading {

@@ -13,7 +13,7 @@ Judged judge_slow_transform(const analyze::Profile& profile, const Machine& mach
   const Waiting waiting = waiting_of(profile);
   const analyze::Loading& loading = profile.loading;
   if (waiting.work_ns == 0 || 2 * loading.transform_ns < waiting.work_ns) return {};
-  const uint64_t saved_ns = scaled(waiting.due_to(loading.transform_ns), 0.6);
+  const uint64_t saved_ns = scaled(waiting.due_to(loading.transform_ns), kSavedOfCode);
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 
   std::string most;  // functions are sorted by time
