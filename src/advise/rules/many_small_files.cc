@@ -74,8 +74,9 @@ Judged judge_many_small_files(const analyze::Profile& profile, const Machine& ma
          "loading"});
   }
   finding.threshold =
-      "200 files, most under 1 MiB, and 5 % of the wall time to gain: opening a file costs as much "
-      "as copying 50 KiB, and on a parallel file system all hosts ask one metadata server";
+      "200 files, most under 1 MiB, and 5 % of the wall time to gain: np.load of a small file takes "
+      "140 us, a row of a mapped array 3 us; on a parallel file system all hosts ask one metadata "
+      "server";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
