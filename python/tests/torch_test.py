@@ -164,6 +164,39 @@ class TorchTest(TracedTest):
         for name in ("batch_wait", "fetch"):
             self.assertEqual(places(recording.named(name)), sorted(expected), name)
 
+    def test_an_evaluation_belongs_to_the_epoch_around_it(self):
+        script = self.write("train.py", """
+            import torch
+            from torch.utils.data import DataLoader, TensorDataset
+
+            data = TensorDataset(torch.arange(6.0))
+            training = DataLoader(data, batch_size=2, shuffle=True)
+            for epoch in range(2):
+                for batch in training:
+                    with torch.no_grad():
+                        for _ in DataLoader(data, batch_size=3): pass
+                        for _ in DataLoader(data, batch_size=6, num_workers=1): pass
+            """)
+        recording = self.record_script(script)
+        self.assertEqual({region.epoch for region in recording.named("batch_wait")}, {0, 1})
+        reads = recording.named("read")
+        indexed = [region for region in reads if "index" in region.tags]
+        self.assertEqual(len(indexed), 2 * 6)  # those of the training
+        self.assertEqual(len(reads), 2 * (6 + 3 * (6 + 6)))
+
+    def test_the_index_of_a_subset_is_that_in_its_dataset(self):
+        script = self.write("train.py", """
+            import torch
+            from torch.utils.data import DataLoader, Subset, TensorDataset
+
+            data = TensorDataset(torch.arange(6.0))
+            for indices in ([5, 3], torch.tensor([4, 2])):
+                for batch in DataLoader(Subset(data, indices), batch_size=2): pass
+            """)
+        recording = self.record_script(script)
+        indexes = [region.tags["index"] for region in recording.named("read")]
+        self.assertEqual(sorted(indexes), [2, 3, 4, 5])
+
     def test_a_failing_worker_fails_as_without_the_tracer(self):
         script = self.write("train.py", """
             from torch.utils.data import DataLoader

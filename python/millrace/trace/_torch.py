@@ -2,7 +2,8 @@
 
 Functions are replaced by wrappers that mark a region. Results, exceptions, names and signatures stay
 the same. Steps and epochs come from the DataLoader: the n-th iteration over a loader is its epoch n,
-both counted from 0, unless the program calls trace.set_epoch or trace.set_step.
+both counted from 0, unless the program calls trace.set_epoch or trace.set_step. An iteration without
+gradients (torch.no_grad) is an evaluation: it belongs to the epoch of the training around it.
 """
 
 import contextlib
@@ -37,19 +38,24 @@ def patch_dataloader(module):
     real_iter, real_next = loader.__iter__, iterator.__next__
     epochs = weakref.WeakKeyDictionary()
     ended = {}  # the last epoch that came to its end, by loop; a script may make a loader for each epoch
+    training = {"epoch": None}  # the last one
     setup, wait = region(names.SETUP, what="DataLoader"), region(names.BATCH_WAIT)
 
     @functools.wraps(real_iter)
     def __iter__(self):
         loop = loop_of(sys._getframe(1), self)
-        epoch = count_epoch(epochs, self, ended.get(loop, -1))
+        thread.evaluates = not sys.modules["torch"].is_grad_enabled()
+        if thread.evaluates and training["epoch"] is not None:
+            epoch = training["epoch"]
+        else:
+            epoch = training["epoch"] = count_epoch(epochs, self, ended.get(loop, -1))
         follow(epoch, None)
         thread.epoch_of_workers = _trace.current()[0]  # the program's own number, if it set one
         try:
             with setup:
                 made = real_iter(self)
         finally:
-            thread.epoch_of_workers = None
+            thread.epoch_of_workers, thread.evaluates = None, False
         with contextlib.suppress(AttributeError):  # a custom iterator may not accept attributes
             made._millrace_epoch, made._millrace_loop = epoch, loop
         return made
@@ -89,6 +95,7 @@ def pass_epoch_to_workers():
     def start(self):
         if getattr(thread, "epoch_of_workers", None) is not None:
             self._millrace_epoch = thread.epoch_of_workers
+            self._millrace_evaluates = thread.evaluates
         real_start(self)
 
     base.start = start
@@ -132,7 +139,7 @@ def traced_fetcher_init(real_init):
         if hasattr(self, "dataset_iter"):
             self.dataset_iter = ReadIterator(self.dataset_iter)
         else:
-            self.dataset = ReadDataset(self.dataset)
+            self.dataset = ReadDataset(self.dataset, is_evaluation())
         self.collate_fn = region(names.COLLATE)(self.collate_fn)
 
     return __init__
@@ -170,6 +177,11 @@ def worker_info():
     return worker.get_worker_info() if worker is not None else None
 
 
+def is_evaluation():
+    process = multiprocessing.current_process()
+    return getattr(thread, "evaluates", False) or getattr(process, "_millrace_evaluates", False)
+
+
 def next_worker_epoch():
     """A worker makes a fetcher when it starts and, if it is persistent, in each epoch."""
     known = worker_epoch()
@@ -197,15 +209,27 @@ def step_of(frame):
 
 
 class ReadDataset:
-    """Wraps a dataset for the fetcher: reading a sample is a region."""
+    """Wraps a dataset for the fetcher: reading a sample is a region.
 
-    def __init__(self, real):
+    It has the index of the sample, unless this is an evaluation, whose order does not matter. The
+    index of a subset is that in its dataset: a program may make another subset for each epoch.
+    """
+
+    def __init__(self, real, is_evaluation=False):
         self.__dict__["_real"] = real
+        self.__dict__["_is_indexed"] = not is_evaluation
+        self.__dict__["_indices"] = real.indices if type(real).__name__ == "Subset" else None
 
     def __getitem__(self, index):
-        tags = {"index": index} if type(index) is int else {}
-        with region(names.READ, **tags):
+        with region(names.READ, **self._tags(index)):
             return self._real[index]
+
+    def _tags(self, index):
+        if not self._is_indexed or type(index) is not int:
+            return {}
+        if self._indices is not None and 0 <= index < len(self._indices):
+            return {"index": int(self._indices[index])}
+        return {"index": index}
 
     def __len__(self):
         return len(self._real)
@@ -214,6 +238,9 @@ class ReadDataset:
         found = getattr(self._real, name)
         if name != "__getitems__" or found is None:
             return found
+        # A subset reads sample by sample, unless its dataset reads several at once.
+        if self._indices is not None and not hasattr(self._real.dataset, "__getitems__"):
+            return None
 
         def read_all(indexes):
             with region(names.READ, samples=len(indexes)):

@@ -4,7 +4,8 @@
 // a thread are stored in the order in which they ended, so reading a block backwards meets an
 // activity before everything in it, and the calls of a gap before the activity that precedes it.
 // Gaps are cut at the ends of a block. The calls that complete a checkpoint belong to it, not to a
-// gap.
+// gap. While a file is open within one compute region, as in a hook of the model, that is a gap
+// too.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -89,7 +90,10 @@ class GapFinder {
       if (is_first) begin(end_of(i));
       is_first = false;
       earliest_ns = std::min(earliest_ns, columns_.begin_ns[i]);
-      if (columns_.begin_ns[i] >= gap_end_ns_) continue;  // within an activity
+      if (columns_.begin_ns[i] >= gap_end_ns_) {
+        if (computes_) add_use(i);
+        continue;  // within an activity
+      }
       if (columns_.call[i] == wire::Call::kRegion) {
         add_region(i);
       } else if (is_io(columns_.call[i])) {
@@ -140,6 +144,22 @@ class GapFinder {
     }
     finish_gap(end_ns);
     gap_end_ns_ = columns_.begin_ns[i];
+    computes_ = role == Role::kCompute;
+    uses_.clear();
+  }
+
+  // A call within a compute region. Backwards, the close of a file comes before its open.
+  void add_use(size_t i) {
+    if (!is_io(columns_.call[i])) return;
+    const NameIndex file = columns_.file[i];
+    if (context_.system_file[static_cast<size_t>(file)]) return;
+    const wire::CallKind kind = traits_of(columns_.call[i]).kind;
+    if (uses_.empty() && kind != wire::CallKind::kClose) return;
+    if (!uses_.empty() && columns_.file[uses_.front().event] != file) return;
+    uses_.push_back({i, NameIndex{}});
+    if (kind != wire::CallKind::kOpen) return;
+    bill({columns_.begin_ns[i], end_of(uses_.front().event)}, uses_, /*always=*/true);
+    uses_.clear();
   }
 
   void add_call(size_t i) {
@@ -179,14 +199,15 @@ class GapFinder {
     calls_.clear();
   }
 
-  void bill(const Interval& gap, std::span<const GapCall> calls) {
+  // `always`: the calls explain the gap however short they are.
+  void bill(const Interval& gap, std::span<const GapCall> calls, bool always = false) {
     if (gap.begin_ns >= gap.end_ns) return;
     const Phase phase = phase_of(gap);
     const uint64_t length_ns = gap.end_ns - gap.begin_ns;
     uint64_t calls_ns = 0;
     for (const GapCall& call : calls) calls_ns += columns_.duration_ns[call.event];
-    const bool explained =
-        calls_ns > 0 && (calls_ns >= length_ns / kGapPerCallTime || calls.size() >= kManyCalls);
+    const bool explained = calls_ns > 0 && (always || calls_ns >= length_ns / kGapPerCallTime ||
+                                            calls.size() >= kManyCalls);
     // The part of the gap up to a call, in proportion to the time of the calls until then. The
     // parts add up to the gap.
     const auto part_until = [&](uint64_t time_ns) {
@@ -226,6 +247,8 @@ class GapFinder {
   Rows rows_;
   uint64_t gap_end_ns_ = 0;
   std::vector<GapCall> calls_;  // of the current gap: the outermost ones, latest first
+  bool computes_ = false;       // the activity at gap_end_ns_ is compute
+  std::vector<GapCall> uses_;   // of a file that is closed in it, latest first
   NameIndex region_{};          // the outermost region without a role
   Interval region_time_;
 };

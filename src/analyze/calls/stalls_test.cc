@@ -89,6 +89,21 @@ TEST_F(StallsTest, CallsWithinActivitiesAndWithinOtherCallsDoNotCount) {
   EXPECT_THAT(stalls(), ElementsAre("in training: H5Dread x1 20000 us of 20000 us in 1, 1 of /"));
 }
 
+TEST_F(StallsTest, AFileThatIsOpenWithinComputeStopsIt) {
+  const Program program = job_.program({});
+  add_step(program, 0ms, 0);
+  add_step(program, 20ms, 1);
+  program.call(wire::Call::kOpen, "/out/1.txt", {.at = 31ms, .takes = 1ms});
+  program.write("/out/1.txt", {.at = 34ms, .takes = 1ms, .size = 10});
+  program.call(wire::Call::kClose, "/out/1.txt", {.at = 38ms, .takes = 1ms});
+  // One that stays open does not show how long it was in use.
+  program.write("/log", {.at = 39ms, .takes = 500us, .size = 10});
+  EXPECT_THAT(stalls(), testing::UnorderedElementsAre(
+                            testing::StartsWith("in training: open x1 1000 us of 2666 us in 1"),
+                            testing::StartsWith("in training: pwrite x1 1000 us of 2666 us in 1"),
+                            testing::StartsWith("in training: close x1 1000 us of 2666 us in 1")));
+}
+
 TEST_F(StallsTest, PhasesFollowFromTheSteps) {
   const Program program = job_.program({});
   program.open("/usr/lib/a.so", {.at = 0ms, .takes = 5ms});

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -63,14 +64,16 @@ static_assert(std::is_trivially_copyable_v<SampleCounts>);
 // What was seen, in one block or in all.
 struct Seen {
   std::map<SequenceKey, Sequence> pieces;
-  std::map<uint32_t, Interval> loaders;                       // by thread: first to last use
-  std::map<std::pair<uint32_t, int64_t>, EpochStart> starts;  // by group and epoch
-  std::map<uint32_t, SampleCounts> samples;                   // by group
+  std::map<uint32_t, Interval> loaders;                        // by thread: first to last use
+  std::map<std::pair<uint32_t, int64_t>, EpochStart> starts;   // by group and epoch
+  std::map<std::pair<uint32_t, uint64_t>, EpochStart> setups;  // by group and begin
+  std::map<uint32_t, SampleCounts> samples;                    // by group
 
   void add(const Seen& other) {
     for (const auto& [key, piece] : other.pieces) pieces[key] = piece;
     for (const auto& [thread, time] : other.loaders) add_loader(thread, time);
     for (const auto& [key, start] : other.starts) starts[key].add(start);
+    for (const auto& [key, start] : other.setups) setups[key].add(start);
     for (const auto& [group, counts] : other.samples) samples[group].add(counts);
   }
 
@@ -182,14 +185,15 @@ class BlockSamples {
     const int64_t epoch = has_epoch ? static_cast<int64_t>(columns_.size[i])
                                     : block_.context.epochs.epoch_at(group_, columns_.begin_ns[i]);
     if (epoch < 0) return;
-    EpochStart start;
     if (is_setup) {
+      EpochStart& start = seen_.setups[{group_, columns_.begin_ns[i]}];
+      start = next_wait_;
       start.setup_ns = columns_.duration_ns[i];
     } else {
-      start.wait_begin_ns = columns_.begin_ns[i];
-      start.wait_ns = columns_.duration_ns[i];
+      next_wait_.wait_begin_ns = columns_.begin_ns[i];
+      next_wait_.wait_ns = columns_.duration_ns[i];
+      seen_.starts[{group_, epoch}].add(next_wait_);
     }
-    seen_.starts[{group_, epoch}].add(start);
   }
 
   const Block& block_;
@@ -199,6 +203,7 @@ class BlockSamples {
   EpochCursor epochs_;
   BlockThreads<ThreadState> threads_;
   std::vector<Indexed> indexed_;  // latest first
+  EpochStart next_wait_;
   SampleCounts samples_;
   Seen seen_;
 };
@@ -278,16 +283,26 @@ class SamplesMetric final : public Metric {
     }
   }
 
+  // An epoch may have several passes over loaders, such as evaluations. Without marked setups, each
+  // epoch counts as one.
   void finish_starts(Loading& loading) const {
     std::map<uint32_t, std::pair<uint64_t, uint64_t>> first;  // by group: begin and time
-    for (const auto& [key, start] : seen_.starts) {
-      if (start.wait_begin_ns == kMissing) continue;  // nothing was read in this epoch
+    const auto add = [&](uint32_t group, const EpochStart& start) {
+      if (start.wait_begin_ns == kMissing) return;  // nothing was read
       const uint64_t time_ns = start.setup_ns + start.wait_ns;
       ++loading.epoch_starts;
       loading.epoch_starts_ns += time_ns;
       const std::pair value(start.wait_begin_ns, time_ns);
-      auto& known = first.try_emplace(key.first, value).first->second;
+      auto& known = first.try_emplace(group, value).first->second;
       known = std::min(known, value);
+    };
+    std::set<uint32_t> has_setups;
+    for (const auto& [key, start] : seen_.setups) {
+      has_setups.insert(key.first);
+      add(key.first, start);
+    }
+    for (const auto& [key, start] : seen_.starts) {
+      if (has_setups.count(key.first) == 0) add(key.first, start);
     }
     for (const auto& [group, value] : first) loading.epoch_starts_first_ns += value.second;
   }
@@ -336,6 +351,12 @@ void SamplesMetric::save(std::vector<std::byte>& out) const {
     bytes.put_signed(key.second);
     bytes.put(start);
   }
+  bytes.put_varint(seen_.setups.size());
+  for (const auto& [key, start] : seen_.setups) {
+    bytes.put_varint(key.first);
+    bytes.put_varint(key.second);
+    bytes.put(start);
+  }
   bytes.put_varint(seen_.samples.size());
   for (const auto& [group, counts] : seen_.samples) {
     bytes.put_varint(group);
@@ -372,6 +393,12 @@ Status SamplesMetric::merge(ByteReader& saved) {
     ASSIGN_OR_RETURN(const uint32_t group, read_index(saved, context_.groups.size()));
     ASSIGN_OR_RETURN(const uint64_t epoch, saved.read_varint());
     ASSIGN_OR_RETURN((of.starts[{group, trace::unzigzag(epoch)}]), saved.read<EpochStart>());
+  }
+  ASSIGN_OR_RETURN(const uint64_t setup_count, saved.read_varint());
+  for (uint64_t i = 0; i < setup_count; ++i) {
+    ASSIGN_OR_RETURN(const uint32_t group, read_index(saved, context_.groups.size()));
+    ASSIGN_OR_RETURN(const uint64_t begin_ns, saved.read_varint());
+    ASSIGN_OR_RETURN((of.setups[{group, begin_ns}]), saved.read<EpochStart>());
   }
   ASSIGN_OR_RETURN(const uint64_t group_count, saved.read_varint());
   for (uint64_t i = 0; i < group_count; ++i) {

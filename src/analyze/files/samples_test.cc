@@ -141,6 +141,22 @@ TEST_F(SamplesTest, AnEpochStartsWithItsSetupAndFirstWait) {
   EXPECT_EQ(found.epoch_starts_first_ns, 15 * kMs);
 }
 
+TEST_F(SamplesTest, EachEvaluationWithinAnEpochIsAStart) {
+  const Program program = job_.program({});
+  program.region("setup", {.at = 0ms, .takes = 10ms, .epoch = 0});
+  program.region("batch_wait", {.at = 10ms, .takes = 5ms, .epoch = 0, .step = 0});
+  program.region("compute", {.at = 20ms, .takes = 5ms, .epoch = 0, .step = 0});
+  for (int i = 1; i <= 2; ++i) {
+    const auto at = 100ms * i;
+    program.region("setup", {.at = at, .takes = 4ms, .epoch = 0});
+    program.region("batch_wait", {.at = at + 4ms, .takes = 3ms, .epoch = 0, .step = 0});
+  }
+  const Loading found = profile().loading;
+  EXPECT_EQ(found.epoch_starts, 3u);
+  EXPECT_EQ(found.epoch_starts_ns, 29 * kMs);
+  EXPECT_EQ(found.epoch_starts_first_ns, 15 * kMs);
+}
+
 TEST_F(SamplesTest, TwoMergedSharesEqualTheWhole) {
   for (int32_t rank = 0; rank < 2; ++rank) {
     const Program program = job_.program({.rank = rank});

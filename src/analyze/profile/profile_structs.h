@@ -291,6 +291,7 @@ template <> inline constexpr bool kOnOneLine<StepStats> = true;
 struct Steps {
   Distribution duration_ns;  // durations
   Distribution wait_ns;  // waiting per step
+  Distribution compute_ns;  // the rest of each step
   std::vector<StepStats> slowest;  // the longest steps
   std::vector<StepStats> all;  // all steps; only with --by step
 };
@@ -375,9 +376,9 @@ struct Loading {
   uint64_t library_bytes = 0;  // bytes that these returned
   uint64_t fetch_mean_ns = 0;  // mean duration of a fetch
   double in_flight = 0;  // mean number of fetches in progress, while there was any
-  uint64_t epoch_starts = 0;  // (rank, epoch) pairs
-  uint64_t epoch_starts_ns = 0;  // setup and first wait of these epochs
-  uint64_t epoch_starts_first_ns = 0;  // the same of the first epoch of each rank
+  uint64_t epoch_starts = 0;  // passes of the ranks over loaders, evaluations included; without regions of setup, (rank, epoch) pairs
+  uint64_t epoch_starts_ns = 0;  // setup and first wait of these
+  uint64_t epoch_starts_first_ns = 0;  // the same of the first one of each rank
 };
 
 // What a job did, in numbers.
@@ -655,6 +656,7 @@ void visit_fields(auto& visit, Of<StepStats> auto&... of) {
 void visit_fields(auto& visit, Of<Steps> auto&... of) {
   visit(Field{.name = "duration_ns", .unit = Unit::kNs, .meaning = "durations"}, of.duration_ns...);
   visit(Field{.name = "wait_ns", .unit = Unit::kNs, .meaning = "waiting per step"}, of.wait_ns...);
+  visit(Field{.name = "compute_ns", .unit = Unit::kNs, .meaning = "the rest of each step"}, of.compute_ns...);
   visit(Field{.name = "slowest", .unit = Unit::kNone, .meaning = "the longest steps"}, of.slowest...);
   visit(Field{.name = "all", .unit = Unit::kNone, .meaning = "all steps; only with --by step"}, of.all...);
 }
@@ -726,9 +728,9 @@ void visit_fields(auto& visit, Of<Loading> auto&... of) {
   visit(Field{.name = "library_bytes", .unit = Unit::kBytes, .meaning = "bytes that these returned"}, of.library_bytes...);
   visit(Field{.name = "fetch_mean_ns", .unit = Unit::kNs, .meaning = "mean duration of a fetch"}, of.fetch_mean_ns...);
   visit(Field{.name = "in_flight", .unit = Unit::kNone, .meaning = "mean number of fetches in progress, while there was any"}, of.in_flight...);
-  visit(Field{.name = "epoch_starts", .unit = Unit::kCount, .meaning = "(rank, epoch) pairs"}, of.epoch_starts...);
-  visit(Field{.name = "epoch_starts_ns", .unit = Unit::kNs, .meaning = "setup and first wait of these epochs"}, of.epoch_starts_ns...);
-  visit(Field{.name = "epoch_starts_first_ns", .unit = Unit::kNs, .meaning = "the same of the first epoch of each rank"}, of.epoch_starts_first_ns...);
+  visit(Field{.name = "epoch_starts", .unit = Unit::kCount, .meaning = "passes of the ranks over loaders, evaluations included; without regions of setup, (rank, epoch) pairs"}, of.epoch_starts...);
+  visit(Field{.name = "epoch_starts_ns", .unit = Unit::kNs, .meaning = "setup and first wait of these"}, of.epoch_starts_ns...);
+  visit(Field{.name = "epoch_starts_first_ns", .unit = Unit::kNs, .meaning = "the same of the first one of each rank"}, of.epoch_starts_first_ns...);
 }
 
 void visit_fields(auto& visit, Of<Profile> auto&... of) {

@@ -199,6 +199,9 @@ void write_steps(const Context& context, const Limits& limits, const SweptTime& 
   values.clear();
   for (const StepStats& step : list) values.push_back(step.wait_ns);
   profile.steps.wait_ns = distribution_of(values);
+  values.clear();
+  for (const StepStats& step : list) values.push_back(less(step.duration_ns, step.wait_ns));
+  profile.steps.compute_ns = distribution_of(values);
   if (limits.all_steps) profile.steps.all = list;
   const size_t count = std::min(limits.slowest_steps, list.size());
   const auto slower = [](const StepStats& a, const StepStats& b) {

@@ -268,6 +268,7 @@ export interface StepStats {
 export interface Steps {
   duration_ns: Distribution;  // durations
   wait_ns: Distribution;  // waiting per step
+  compute_ns: Distribution;  // the rest of each step
   slowest: StepStats[];  // the longest steps
   all: StepStats[];  // all steps; only with --by step
 }
@@ -344,9 +345,9 @@ export interface Loading {
   library_bytes: number;  // bytes that these returned
   fetch_mean_ns: number;  // mean duration of a fetch
   in_flight: number;  // mean number of fetches in progress, while there was any
-  epoch_starts: number;  // (rank, epoch) pairs
-  epoch_starts_ns: number;  // setup and first wait of these epochs
-  epoch_starts_first_ns: number;  // the same of the first epoch of each rank
+  epoch_starts: number;  // passes of the ranks over loaders, evaluations included; without regions of setup, (rank, epoch) pairs
+  epoch_starts_ns: number;  // setup and first wait of these
+  epoch_starts_first_ns: number;  // the same of the first one of each rank
 }
 
 // What a job did, in numbers.
