@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "advise/loop_loading.h"
 #include "advise/rules/rules.h"
 
 namespace millrace::advise {
@@ -19,7 +20,7 @@ constexpr Rule kRules[] = {
     {"little-prefetch", "batches that are not prefetched, or too few workers",
      judge_little_prefetch, kOfLoading, Aim::kSymptom},
     {"random-access", "small random reads from rotating or shared storage", judge_random_access,
-     kOfReads},
+     kOfReads, Aim::kPlace},
     {"read-amplification", "an epoch that reads more bytes than the dataset has",
      judge_read_amplification, kOfReads},
     {"partial-use", "whole files read although only parts are used", judge_partial_use,
@@ -39,11 +40,10 @@ constexpr Rule kRules[] = {
     {"large-shared-file", "one large file on shared storage, read by many ranks",
      judge_large_shared_file, kOfReads},
     {"fits-memory", "a dataset that is not cached although it fits in memory", judge_fits_memory,
-     kOfIo, Aim::kSymptom},
+     kOfIo},
     {"fits-local-disk", "network reads of a dataset that fits on local disks",
-     judge_fits_local_disk, kOfIo, Aim::kSymptom},
-    {"same-bytes", "an unsharded dataset: every rank reads the same bytes", judge_same_bytes,
-     kOfLoading},
+     judge_fits_local_disk, kOfIo},
+    {"same-bytes", "every rank or worker reads all of the dataset", judge_same_bytes, kOfLoading},
     {"uneven-shards", "load imbalance: some ranks load more than others", judge_uneven_shards,
      kOfLoading},
     {"no-shuffle", "the same order of samples every epoch", judge_no_shuffle, kOfNothing,
@@ -55,8 +55,9 @@ constexpr Rule kRules[] = {
     {"hdf5-chunks", "HDF5 chunks that are decompressed for a few rows", judge_hdf5_chunks,
      kOfReads | kOfLibrary},
     {"compressed-samples", "samples decompressed every epoch", judge_compressed_samples, kOfCode},
-    {"decode-bound", "waiting for decoding or other code on the CPU", judge_decode_bound, kOfCode},
-    {"slow-transform", "waiting for transforms on the CPU", judge_slow_transform, kOfCode},
+    {"decode-bound", "waiting for decoding on the CPU", judge_decode_bound, kOfCode},
+    {"slow-transform", "waiting for transforms or other code on the CPU", judge_slow_transform,
+     kOfCode},
     {"too-many-workers", "more workers than cores", judge_too_many_workers,
      kOfLoading | kOfEpochStarts, Aim::kFault},
     {"worker-restart", "workers started anew at each epoch", judge_worker_restart, kOfEpochStarts},
@@ -66,7 +67,8 @@ constexpr Rule kRules[] = {
      kOfCheckpoints},
     {"checkpoint-shared", "checkpoints on shared storage despite a free local disk",
      judge_checkpoint_shared, kOfCheckpoints, Aim::kSymptom},
-    {"loop-stall", "a training loop that reads or writes files itself", judge_loop_stall, kOfLoop},
+    {"loop-stall", "a training loop that reads or writes files itself", judge_loop_stall, kOfLoop,
+     Aim::kSymptom},
     {kFailed, "a job that ended with an error", judge_job_failed, kOfNothing},
 };
 
@@ -85,9 +87,12 @@ constexpr Explained kExplained[] = {
     {"read-amplification", "same-bytes"},
     {"read-amplification", "partial-use"},
     {"read-amplification", "hot-small-file"},
+    {"small-reads", "hot-small-file"},
+    {"read-amplification", "repeated-opens"},
     {"repeated-opens", "partial-use", true},
     {"hot-small-file", "partial-use"},
     {"hot-small-file", "stats-file-pieces", true},
+    {"repeated-opens", "stats-file-pieces", true},
     {"hot-small-file", "repeated-opens", true},
     {"fits-local-disk", "fits-memory"},
     {"line-reads", "text-parsing"},
@@ -115,8 +120,10 @@ void drop_explained(std::vector<Finding>& findings) {
     const Finding* by = find(findings, entry.by);
     if (by == nullptr) continue;
     const std::string place = by->evidence.front().where;
+    const uint64_t saved_ns = by->gain.saved_ns;
     std::erase_if(findings, [&](const Finding& finding) {
-      return finding.rule == entry.what &&
+      // What saves much less is not the reason.
+      return finding.rule == entry.what && 2 * saved_ns >= finding.gain.saved_ns &&
              (!entry.same_place || finding.evidence.front().where == place);
     });
   }
@@ -130,12 +137,22 @@ uint64_t most_saved(const Finding& finding) {
 
 bool saves_more(const Finding& a, const Finding& b) { return most_saved(a) > most_saved(b); }
 
-// A cause comes before what only hides it, unless that saves more than twice as much.
+// A cause comes before what only hides it, unless that saves more than twice as much. Data in the
+// wrong place is a weaker cause: what else is found is easier to change, and a cache saves more in
+// a job of more epochs.
 bool is_better_head(const Finding& a, const Finding& b) {
   const auto weight = [](const Finding& finding) {
-    const Aim aim = rule_of(finding).aim;
-    if (aim == Aim::kFault) return ~uint64_t{0};
-    return aim == Aim::kSymptom ? finding.gain.saved_ns / 2 : finding.gain.saved_ns;
+    const uint64_t saved_ns = finding.gain.saved_ns;
+    switch (rule_of(finding).aim) {
+      case Aim::kFault:
+        return ~uint64_t{0};
+      case Aim::kSymptom:
+        return saved_ns / 2;
+      case Aim::kPlace:
+        return saved_ns / 3 * 2;
+      default:
+        return saved_ns;
+    }
   };
   return weight(a) > weight(b);
 }
@@ -177,7 +194,8 @@ int place_of(const Finding& finding) {
 
 std::span<const Rule> rules() { return kRules; }
 
-std::vector<Finding> advise(const analyze::Profile& profile, const Machine& machine) {
+std::vector<Finding> advise(const analyze::Profile& recorded, const Machine& machine) {
+  const analyze::Profile profile = with_loop_loading(recorded);
   std::vector<Finding> findings;
   for (const Rule& rule : kRules) {
     auto finding = rule.judge(profile, machine);

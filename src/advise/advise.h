@@ -71,7 +71,8 @@ inline constexpr Seconds kOfLoop = 32;  // the training loop does other things t
 enum class Aim : uint8_t {
   kFault,     // is wrong in any case, and may explain the others
   kCause,     // removes the work
-  kSymptom,   // does the same work at another time or place: prefetch, caches
+  kSymptom,   // does the same work at another time or place: prefetch, more reads at once
+  kPlace,     // the data is in the wrong place or order for such reads
   kAccuracy,  // costs no time
 };
 

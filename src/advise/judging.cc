@@ -27,18 +27,22 @@ struct Extension {
   Format format;
 };
 constexpr Extension kExtensions[] = {
-    {".npy", Format::kArrays},     {".bin", Format::kArrays},     {".dat", Format::kArrays},
-    {".raw", Format::kArrays},     {".f32", Format::kArrays},     {".pt", Format::kArrays},
-    {".jpg", Format::kImages},     {".jpeg", Format::kImages},    {".png", Format::kImages},
-    {".webp", Format::kImages},    {".bmp", Format::kImages},     {".tif", Format::kImages},
-    {".tiff", Format::kImages},    {".gif", Format::kImages},     {".ppm", Format::kImages},
-    {".csv", Format::kText},       {".tsv", Format::kText},       {".txt", Format::kText},
-    {".json", Format::kText},      {".jsonl", Format::kText},     {".ndjson", Format::kText},
-    {".xml", Format::kText},       {".libsvm", Format::kText},    {".svm", Format::kText},
-    {".yaml", Format::kText},      {".npz", Format::kCompressed}, {".gz", Format::kCompressed},
-    {".zip", Format::kCompressed}, {".bz2", Format::kCompressed}, {".xz", Format::kCompressed},
-    {".zst", Format::kCompressed}, {".lz4", Format::kCompressed}, {".tgz", Format::kCompressed},
-    {".h5", Format::kHdf5},        {".hdf5", Format::kHdf5},      {".nc", Format::kHdf5},
+    {".npy", Format::kArrays},      {".bin", Format::kArrays},     {".dat", Format::kArrays},
+    {".raw", Format::kArrays},      {".f32", Format::kArrays},     {".pt", Format::kArrays},
+    {".jpg", Format::kImages},      {".jpeg", Format::kImages},    {".png", Format::kImages},
+    {".webp", Format::kImages},     {".bmp", Format::kImages},     {".tif", Format::kImages},
+    {".tiff", Format::kImages},     {".gif", Format::kImages},     {".ppm", Format::kImages},
+    {".jp2", Format::kImages},      {".heic", Format::kImages},    {".avif", Format::kImages},
+    {".dcm", Format::kImages},      {".csv", Format::kText},       {".tsv", Format::kText},
+    {".txt", Format::kText},        {".json", Format::kText},      {".jsonl", Format::kText},
+    {".ndjson", Format::kText},     {".xml", Format::kText},       {".gpx", Format::kText},
+    {".html", Format::kText},       {".off", Format::kText},       {".obj", Format::kText},
+    {".pdb", Format::kText},        {".md", Format::kText},        {".libsvm", Format::kText},
+    {".svm", Format::kText},        {".yaml", Format::kText},      {".npz", Format::kCompressed},
+    {".gz", Format::kCompressed},   {".zip", Format::kCompressed}, {".bz2", Format::kCompressed},
+    {".xz", Format::kCompressed},   {".zst", Format::kCompressed}, {".lz4", Format::kCompressed},
+    {".pbz2", Format::kCompressed}, {".tgz", Format::kCompressed}, {".h5", Format::kHdf5},
+    {".hdf5", Format::kHdf5},       {".nc", Format::kHdf5},
 };
 
 // Code in Python around a call: making objects, looking up names.
@@ -52,8 +56,33 @@ uint64_t steady_waiting(const Profile& profile, const Waiting& waiting) {
   const uint64_t time_ns = waiting.data_ns + profile.time.mean.compute_ns;
   const uint64_t could_ns = time_ns * loading.threads * waiting.ranks;
   if (ratio(waiting.work_ns, could_ns) < kBusyMin) return 0;
-  const uint64_t starts_ns = loading.epoch_starts_ns / waiting.ranks;
+  // The first batch of an epoch has to be fetched: only what its start takes besides is not
+  // loading.
+  const uint64_t fetches_ns = loading.epoch_starts * loading.fetch_mean_ns;
+  const uint64_t starts_ns =
+      (loading.epoch_starts_ns - std::min(loading.epoch_starts_ns, fetches_ns)) / waiting.ranks;
   return waiting.data_ns - std::min(waiting.data_ns, starts_ns);
+}
+
+// With more busy threads than cores, compute takes longer than it needs. What it needs is seen in
+// the steps in which the workers had nothing to do.
+uint64_t contended_compute(const Profile& profile, const Waiting& waiting) {
+  constexpr double kBusyMin = 0.4;
+  constexpr double kOfShortest = 1.5;  // the shortest step may have been a lucky or a small one
+  constexpr uint64_t kStepsMin = 20;
+  const analyze::Loading& loading = profile.loading;
+  const uint64_t ranks_per_host =
+      waiting.ranks / std::max<uint64_t>(std::min(waiting.ranks, profile.job.hosts.size()), 1);
+  if (loading.threads == 0 || (loading.threads + 1) * ranks_per_host <= profile.job.cores) return 0;
+  const uint64_t compute_ns = profile.time.mean.compute_ns;
+  const uint64_t code_ns = loading.work_ns - std::min(loading.work_ns, stored_reads_ns(profile));
+  const uint64_t could_ns = (waiting.data_ns + compute_ns) * loading.threads * waiting.ranks;
+  const analyze::Distribution& steps = profile.steps.compute_ns;
+  if (ratio(code_ns, could_ns) < kBusyMin || steps.count < kStepsMin) return 0;
+  const uint64_t steps_per_rank = steps.count / waiting.ranks;
+  const auto needed_ns = static_cast<uint64_t>(kOfShortest * static_cast<double>(steps.min) *
+                                               static_cast<double>(steps_per_rank));
+  return compute_ns - std::min(compute_ns, needed_ns);
 }
 
 }  // namespace
@@ -79,7 +108,8 @@ std::string duration(uint64_t time_ns) {
 
 uint64_t Waiting::due_to(uint64_t time_ns) const {
   if (work_ns == 0) return scaled(io_ns, ratio(time_ns, calls_ns));
-  return std::min(steady_ns, scaled(busy_ns, ratio(time_ns, work_ns)));
+  const double removed = ratio(time_ns, work_ns);
+  return std::min(steady_ns, scaled(busy_ns, removed)) + scaled(contended_ns, removed);
 }
 
 uint64_t Waiting::exposed_due_to(uint64_t time_ns) const {
@@ -104,6 +134,7 @@ Waiting waiting_of(const Profile& profile) {
     waiting.work_ns = loading.work_ns;
     waiting.busy_ns = std::max(mean.fetch_ns, std::min(waiting.data_ns, mean.decode_ns));
     waiting.steady_ns = steady_waiting(profile, waiting);
+    waiting.contended_ns = contended_compute(profile, waiting);
     waiting.io_ns =
         waiting.work_ns == 0
             ? std::min(waiting.data_ns, waiting.exposed_ns)
@@ -150,7 +181,7 @@ DataFormat format_of(const Profile& profile) {
   if (most == nullptr || most->io.bytes_read == 0) return {};
   DataFormat format{.format = Format::kUnknown, .extension = most->name};
   for (const Extension& extension : kExtensions) {
-    if (extension.name == most->name) format.format = extension.format;
+    if (most->name.ends_with(extension.name)) format.format = extension.format;  // ".nii.gz"
   }
   return format;
 }
@@ -170,12 +201,26 @@ std::optional<uint64_t> cores_per_rank(const Profile& profile, const Machine& ma
   return std::max<uint64_t>(cores * hosts / ranks, 1);
 }
 
+uint64_t stored_reads_ns(const Profile& profile) {
+  const analyze::IoTotals io = data_totals(profile);
+  const uint64_t copy_ns = time_at(io.bytes_read, kCacheBytesPerSecond) + io.reads * kCachedReadNs;
+  return profile.loading.read_ns - std::min(profile.loading.read_ns, copy_ns);
+}
+
 uint64_t around_calls(const analyze::Loading& loading, uint64_t calls) {
   const uint64_t all = 2 * loading.opens + loading.stats + loading.lists + loading.reads;
   return std::min(scaled(loading.other_ns, ratio(calls, all)), calls * kAroundCallNs);
 }
 
 uint64_t epochs_of(const Profile& profile) { return std::max<uint64_t>(profile.job.epochs, 1); }
+
+uint64_t code_of_calls(const Profile& profile, uint64_t calls, uint64_t all) {
+  const Format format = format_of(profile).format;
+  if (format != Format::kUnknown && format != Format::kArrays) {
+    return around_calls(profile.loading, calls);
+  }
+  return scaled(profile.loading.other_ns, ratio(calls, all));
+}
 
 wire::CallKind kind_of(const Profile& profile, std::string_view name) {
   for (const analyze::FunctionStats& function : profile.functions) {
@@ -202,9 +247,12 @@ bool uses_hdf5(const Profile& profile) {
       profile.layers.begin(), profile.layers.end(),
       [](const auto& layer) { return layer.layer == analyze::Layer::kFormat && layer.count > 0; });
   if (called) return true;
-  return std::any_of(profile.extensions.begin(), profile.extensions.end(), [](const auto& group) {
-    return group.name == ".h5" || group.name == ".hdf5" || group.name == ".nc";
-  });
+  return std::any_of(profile.extensions.begin(), profile.extensions.end(),
+                     [](const auto& group) { return is_hdf5_name(group.name); });
+}
+
+bool is_hdf5_name(std::string_view path) {
+  return path.ends_with(".h5") || path.ends_with(".hdf5") || path.ends_with(".nc");
 }
 
 bool is_shared_storage(const Profile& profile, const Machine& machine) {

@@ -30,8 +30,9 @@ inline constexpr double kCostShareMin = 0.03;
 
 // A read that takes longer waited for a device or a server: one from the page cache only copies.
 inline constexpr uint64_t kCachedReadNs = 20'000;
-// Of the waiting for code: a change may make it twice as fast, or do it ahead of time.
-inline constexpr double kSavedOfCode = 0.6;
+// Of the waiting for code: a change may make it twice as fast, or do it ahead of time. Most cures
+// of the clinic do the latter.
+inline constexpr double kSavedOfCode = 0.8;
 
 // What one sample costs in Python, even if it only slices an array in memory.
 inline constexpr uint64_t kSampleNs = 10'000;
@@ -51,11 +52,14 @@ struct Waiting {
   // Part of data_ns in which loading sets the pace: not the start of an epoch, when workers begin,
   // and nothing if the workers are idle half of the time.
   uint64_t steady_ns = 0;
+  // Part of compute that a mean rank would save if workers did not take the cores from it.
+  uint64_t contended_ns = 0;
   uint64_t calls_ns = 0;      // in calls on data files, summed over threads
   uint64_t all_calls_ns = 0;  // in calls on files of any kind
   uint64_t exposed_ns = 0;    // a mean rank did any I/O and did not compute
 
-  // The waiting that a mean rank saves if loading takes `time_ns` less, over all threads and ranks.
+  // The waiting, and the slower compute, that a mean rank saves if loading takes `time_ns` less,
+  // over all threads and ranks.
   uint64_t due_to(uint64_t time_ns) const;
   // The part of exposed_ns, which includes I/O before and after training, in calls on files of any
   // kind that took `time_ns` in total.
@@ -98,9 +102,17 @@ bool may_serve_one(const analyze::Profile& profile, const Machine& machine);
 // Cores for one rank; empty if unknown.
 std::optional<uint64_t> cores_per_rank(const analyze::Profile& profile, const Machine& machine);
 
+// Time of loading in reads that wait for storage, summed over threads and ranks: what they take
+// beyond copying from the page cache. They need no core.
+uint64_t stored_reads_ns(const analyze::Profile& profile);
+
 // The part of Loading::other_ns that comes with `calls` of its calls: a call from Python takes
 // longer than the call itself.
 uint64_t around_calls(const analyze::Loading& loading, uint64_t calls);
+
+// The same for calls that make up most of the work, `all` being those of the sample. Unless the
+// format takes code to read, all code belongs to the calls.
+uint64_t code_of_calls(const analyze::Profile& profile, uint64_t calls, uint64_t all);
 
 // Stall::phase of gaps between the first step and the last.
 inline constexpr std::string_view kInTraining = "in training";
@@ -112,6 +124,8 @@ bool is_metadata(const analyze::Profile& profile, std::string_view name);
 bool is_reading(const analyze::Profile& profile, std::string_view name);
 
 bool uses_hdf5(const analyze::Profile& profile);
+// Whether a path, or an extension, is that of an HDF5 file.
+bool is_hdf5_name(std::string_view path);
 
 // Parallel or network storage. Unknown storage counts if several hosts read the same files.
 bool is_shared_storage(const analyze::Profile& profile, const Machine& machine);

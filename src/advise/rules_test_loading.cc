@@ -85,10 +85,15 @@ TEST(CompressedSamples, AreTakenFromTheExtension) {
   profile.loading.other_ns = 8 * kSecondNs;
   EXPECT_EQ(first(profile).rule, "compressed-samples");
   profile.extensions[0].name = ".bin";
-  EXPECT_EQ(first(profile).rule, "decode-bound");
+  EXPECT_EQ(first(profile).rule, "slow-transform");
   EXPECT_THAT(first(profile).title, HasSubstr("the dataset's own code"));
   profile.extensions[0].name = ".csv";
   EXPECT_EQ(first(profile).rule, "text-parsing");
+  profile.loading.reads = 1000;  // of 6 ms each
+  profile.loading.read_ns = 6 * kSecondNs;
+  EXPECT_THAT(rules_found(profile), Not(Contains("text-parsing")));
+  profile.loading.reads = 0;
+  profile.loading.read_ns = 0;
   profile.extensions[0].name = ".jpg";
   EXPECT_EQ(first(profile).rule, "decode-bound");
   EXPECT_THAT(first(profile).title, HasSubstr("decoding .jpg"));
@@ -98,10 +103,96 @@ TEST(SlowTransform, TakesHalfOfTheLoading) {
   Profile profile = waiting_job(".npy");
   profile.loading.transform_ns = 5 * kSecondNs;
   profile.loading.other_ns = 3 * kSecondNs;
-  EXPECT_EQ(first(profile).rule, "slow-transform");
+  EXPECT_THAT(first(profile).title, HasSubstr("transforms"));
   profile.loading.transform_ns = 3 * kSecondNs;
   profile.loading.other_ns = 5 * kSecondNs;
-  EXPECT_THAT(rules_found(profile), Not(Contains("slow-transform")));
+  EXPECT_THAT(first(profile).title, HasSubstr("the dataset's own code"));
+}
+
+// Two workers on two cores, always busy. A step takes 4 ms when they are not, and 20 ms on average.
+TEST(SlowTransform, CountsTheComputeThatWorkersSlowDown) {
+  Profile profile = waiting_job(".npy");
+  profile.time.mean.wait_ns = 1 * kSecondNs;
+  profile.time.mean.compute_ns = 9 * kSecondNs;
+  profile.loading.threads = 2;
+  profile.loading.work_ns = 18 * kSecondNs;
+  profile.loading.other_ns = 18 * kSecondNs;
+  profile.job.cores = 2;
+  EXPECT_LT(first(profile).gain.saved_ns, 1 * kSecondNs);
+  profile.steps.compute_ns.count = 500;
+  profile.steps.compute_ns.min = 4'000'000;
+  // 1 s of waiting and 9 s of compute, without 1.5 times 500 steps of 4 ms; eight tenths of it.
+  EXPECT_NEAR(static_cast<double>(first(profile).gain.saved_ns), 0.8 * 7e9, 1e8);
+  profile.job.cores = 3;
+  EXPECT_LT(first(profile).gain.saved_ns, 1 * kSecondNs);
+}
+
+analyze::FileStats data_file(const std::string& path, uint64_t size_bytes, uint64_t passes) {
+  analyze::FileStats file;
+  file.path = path;
+  file.kind = analyze::FileKind::kData;
+  file.size_bytes = size_bytes;
+  file.unique_bytes_read = size_bytes;
+  file.readers = 1;
+  file.ranks = 1;
+  file.io.opens = passes;
+  file.io.reads = passes;
+  file.io.bytes_read = passes * size_bytes;
+  return file;
+}
+
+TEST(HotSmallFile, AVocabularyIsNotTheText) {
+  Profile profile = waiting_job(".json");
+  profile.loading.other_ns = 8 * kSecondNs;
+  profile.loading.opens = 4000;
+  profile.loading.reads = 4000;
+  profile.files = {data_file("/data/words.json", 100 * kKiB, 4000)};
+  profile.job.dataset_files = 2;
+  profile.job.dataset_bytes_read = 4000 * 100 * kKiB;
+  profile.job.dataset_unique_bytes = 100 * kKiB;
+  EXPECT_EQ(first(profile).rule, "hot-small-file");
+  EXPECT_GT(first(profile).gain.saved_ns, 7 * kSecondNs);
+  profile.files[0].path = "/data/rows.csv";
+  profile.extensions[0].name = ".csv";
+  EXPECT_EQ(first(profile).rule, "text-parsing");
+}
+
+TEST(SameBytes, WorkersThatDoNotDivideTheSamples) {
+  Profile profile = waiting_job(".npy");
+  profile.loading.threads = 2;
+  profile.files = {data_file("/data/a.npy", kMiB, 8), data_file("/data/b.npy", kMiB, 8)};
+  profile.job.dataset_unique_bytes = 2 * kMiB;
+  profile.job.dataset_bytes_read = 16 * kMiB;
+  EXPECT_EQ(first(profile).rule, "same-bytes");
+  EXPECT_EQ(first(profile).gain.saved_ns, 5 * kSecondNs);
+  // A worker that reads one of the files again is something else.
+  profile.files[1].io.bytes_read = 4 * kMiB;
+  EXPECT_THAT(rules_found(profile), Not(Contains("same-bytes")));
+}
+
+TEST(LoopLoading, ALoopThatReadsItsDataIsALoader) {
+  Profile profile = waiting_job(".jpg");
+  profile.loading = {};
+  profile.time.basis = analyze::WaitBasis::kIoTime;
+  profile.time.mean.wait_ns = 0;
+  profile.files = {data_file("/data/1.jpg", kMiB, 4)};
+  analyze::FunctionStats read;
+  read.name = "read";
+  read.kind = wire::CallKind::kRead;
+  profile.functions = {read};
+  analyze::Stall stall;
+  stall.phase = "in training";
+  stall.name = "read";
+  stall.count = 400;
+  stall.time_ns = kSecondNs / 2;
+  stall.stall_ns = 6 * kSecondNs;
+  stall.directory = "/data";
+  profile.stalls = {stall};
+  EXPECT_EQ(first(profile).rule, "decode-bound");
+  EXPECT_THAT(rules_found(profile), Not(Contains("loop-stall")));
+  // Reads of something else are not loading.
+  profile.stalls[0].directory = "/home";
+  EXPECT_EQ(first(profile).rule, "loop-stall");
 }
 
 TEST(LittlePrefetch, IsLimitedByTheCores) {

@@ -193,13 +193,13 @@ analyze::Profile chunks(uint64_t used) {
   return job.profile();
 }
 
-TEST(PartialUse, ChunksOfWhichAQuarterIsUsed) {
+TEST(ReadAmplification, ChunksOfWhichAQuarterIsUsed) {
   const analyze::Profile profile = chunks(256 * kKiB);
-  ASSERT_THAT(rules_found(profile), ElementsAre("partial-use"));
+  ASSERT_THAT(rules_found(profile), ElementsAre("read-amplification"));
   EXPECT_THAT(advise(profile, {}).front().evidence[0].text, HasSubstr("25.0 % was used"));
 }
 
-TEST(PartialUse, ChunksOfWhichMostIsUsedAreNotReported) {
+TEST(ReadAmplification, ChunksOfWhichMostIsUsedAreNotReported) {
   EXPECT_THAT(rules_found(chunks(768 * kKiB)), IsEmpty());
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "advise/loop_loading.h"
 #include "base/units.h"
 
 namespace millrace::advise {
@@ -127,7 +128,8 @@ bool costs_time(const Finding& finding, const Measured& measured) {
 
 }  // namespace
 
-Verdict verdict_of(const Profile& profile, const std::vector<Finding>& findings) {
+Verdict verdict_of(const Profile& recorded, const std::vector<Finding>& findings) {
+  const Profile profile = with_loop_loading(recorded);
   const Measured measured = measure(profile);
   Verdict verdict{.answer = measured.without, .sentence = measured.sentence};
   if (const Finding* first = first_of(findings); first != nullptr) {

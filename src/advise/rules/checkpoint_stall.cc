@@ -45,6 +45,8 @@ Judged judge_checkpoint_stall(const analyze::Profile& profile, const Machine& ma
   // Without marked compute, training would seem to be stalled all the time.
   if (profile.time.job.compute_ns == 0) return {};
   if (waiting.share(saved.stalled_ns) < kWaitShareMin) return {};
+  // Without marked steps, a single one may be that after the last step.
+  if (saved.count == 1 && profile.steps.duration_ns.count == 0) return {};
 
   const uint64_t ranks = std::max<uint32_t>(profile.job.ranks, 1);
   const bool others_wait = ranks > 1 && 2 * saved.alone > saved.count;

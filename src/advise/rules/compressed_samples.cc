@@ -15,6 +15,7 @@ Judged judge_compressed_samples(const analyze::Profile& profile, const Machine& 
   const analyze::Loading& loading = profile.loading;
   const DataFormat format = format_of(profile);
   if (waiting.work_ns == 0 || format.format != Format::kCompressed) return {};
+  if (reread_file(profile) != nullptr || opens_archive(profile)) return {};
   // A file for each sample still has to be opened and understood.
   constexpr uint64_t kPlainFileNs = 100'000;
   const bool has_own_file = 2 * loading.opens >= loading.samples;

@@ -1,4 +1,5 @@
-// decode-bound: training waits for decoding on the CPU, or for other code of the dataset.
+// decode-bound: training waits for decoding on the CPU. Other code of the dataset is
+// slow-transform's.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,7 +14,9 @@ namespace {
 // Files that are opened for each sample: np.load and the like are many-small-files' or
 // repeated-opens'.
 bool opens_each_sample(const analyze::Loading& loading) {
-  return 2 * loading.opens >= loading.samples && loading.samples > 0;
+  constexpr uint64_t kCodeOfFileNs = 1'000'000;  // more is not for opening a file
+  return 2 * loading.opens >= loading.samples && loading.samples > 0 &&
+         loading.other_ns < loading.opens * kCodeOfFileNs;
 }
 
 // Programs that mark decoding, but not the fetching around it: then I/O and decoding are the work.
@@ -63,13 +66,15 @@ std::vector<Change> changes(const analyze::Profile& profile, const Machine& mach
 
 }  // namespace
 
-Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machine) {
+Judged judge_code(const analyze::Profile& profile, const Machine& machine, bool decoding) {
   const Waiting waiting = waiting_of(profile);
   const analyze::Loading loading = loading_of(profile, waiting);
   if (loading.work_ns == 0 || waiting.share(waiting.data_ns) < kWaitShareMin) return {};
   const DataFormat format = format_of(profile);
   const bool collates = 2 * loading.collate_ns >= loading.work_ns;
   const bool is_image = format.format == Format::kImages && !collates;
+  // A program that marks decoding but no fetching says itself what it does.
+  if ((is_image || waiting.work_ns == 0) != decoding) return {};
   // Text, compressed samples and transforms have rules of their own.
   const bool has_own_rule = format.format == Format::kText || format.format == Format::kCompressed;
   if (!collates && (has_own_rule || (!is_image && opens_each_sample(loading)))) return {};
@@ -115,12 +120,16 @@ Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machin
                           .take();
   }
   finding.gain = gain_of(waiting, saved_ns,
-                         is_image ? "six tenths of the waiting for decoding: between a decoder "
+                         is_image ? "eight tenths of the waiting for decoding: between a decoder "
                                     "twice as fast and samples that need none"
-                                  : "six tenths of the waiting for this code: between twice as "
+                                  : "eight tenths of the waiting for this code: between twice as "
                                     "fast and done ahead of time");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
+}
+
+Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machine) {
+  return judge_code(profile, machine, /*decoding=*/true);
 }
 
 }  // namespace millrace::advise

@@ -24,7 +24,13 @@ std::string what_to_copy(const analyze::Profile& profile) {
 std::optional<Rereading> rereading_of(const analyze::Profile& profile) {
   const Waiting waiting = waiting_of(profile);
   const analyze::IoTotals io = data_totals(profile);
-  const uint64_t once = std::max(profile.job.dataset_unique_bytes, uint64_t{1});
+  // In one epoch, ranks that read the same bytes once each do not reread them: see same-bytes.
+  uint64_t by_ranks = 0;
+  for (const analyze::RankLoad& rank : profile.ranks) {
+    if (profile.job.epochs > 1) break;
+    by_ranks += std::min(rank.data_bytes_read, profile.job.dataset_unique_bytes);
+  }
+  const uint64_t once = std::max({profile.job.dataset_unique_bytes, by_ranks, uint64_t{1}});
   if (io.bytes_read < once + once / 2 || waiting.share(waiting.io_ns) < kWaitShareMin) return {};
   // Reads from the page cache do not wait: they copy, after a system call.
   if (io.reads == 0 || io.read_ns / io.reads < kCachedReadNs) return {};

@@ -18,6 +18,8 @@ Judged judge_hdf5_chunks(const analyze::Profile& profile, const Machine& machine
   const Waiting waiting = waiting_of(profile);
   const analyze::Loading& loading = profile.loading;
   if (waiting.work_ns == 0 || loading.library_reads < kCallsMin) return {};
+  // Nothing is decompressed: see read-amplification.
+  if (loading.read_ns > loading.library_ns) return {};
   // Time in HDF5 includes the reads that it makes. Opening files has a rule of its own.
   uint64_t time_ns = 0;
   for (const analyze::FunctionStats& function : profile.functions) {

@@ -12,6 +12,12 @@
 namespace millrace::advise {
 namespace {
 
+// Whether more workers than cores help: most of loading waits for storage that serves many reads.
+bool waits_for_storage(const analyze::Profile& profile, const Machine& machine,
+                       const Waiting& waiting) {
+  return 2 * stored_reads_ns(profile) > waiting.work_ns && !may_serve_one(profile, machine);
+}
+
 // A mean rank, with workers on all of its cores. 0: it cannot become faster.
 uint64_t saved_by_workers(const analyze::Profile& profile, const Machine& machine,
                           const Waiting& waiting) {
@@ -27,11 +33,10 @@ uint64_t saved_by_workers(const analyze::Profile& profile, const Machine& machin
   }
   const uint64_t now_ns = waiting.steady_ns + compute_ns;
   const uint64_t load_ns = waiting.work_ns / waiting.ranks;
-  const uint64_t workers = std::max(cores.value_or(kWorkersUsual), loading.threads);
-  // Reads that wait for storage need no core.
-  const analyze::IoTotals io = data_totals(profile);
-  const uint64_t copy_ns = time_at(io.bytes_read, kCacheBytesPerSecond) + io.reads * kCachedReadNs;
-  const uint64_t stored_ns = (loading.read_ns - std::min(loading.read_ns, copy_ns)) / waiting.ranks;
+  uint64_t workers = std::max(cores.value_or(kWorkersUsual), loading.threads);
+  if (waits_for_storage(profile, machine, waiting))
+    workers = std::max(workers, 4 * loading.threads);
+  const uint64_t stored_ns = stored_reads_ns(profile) / waiting.ranks;
   const uint64_t code_ns = load_ns - std::min(load_ns, stored_ns);
   uint64_t then_ns = std::max(compute_ns, load_ns / workers);
   if (may_serve_one(profile, machine)) then_ns = std::max(then_ns, stored_ns);
@@ -57,16 +62,22 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
       is_marked ? 1 - std::min(ratio(mean.fetch_exposed_ns, mean.fetch_ns), 1.0)
                 : ratio(mean.io_overlapped_ns, mean.io_ns);
   const bool loads_alone = is_marked && loading.threads == 0;
-  const bool has_workers = !is_marked || !cores || loading.threads >= *cores;
+  constexpr uint64_t kWorkersForStorage = 8;
+  const bool for_storage = is_marked && loading.threads > 0 &&
+                           loading.threads < kWorkersForStorage &&
+                           waits_for_storage(profile, machine, waiting);
+  const bool has_workers = !is_marked || !cores || (loading.threads >= *cores && !for_storage);
   if (!loads_alone && overlapped_share >= kOverlappedShareMax && has_workers) return {};
   const uint64_t saved_ns = saved_by_workers(profile, machine, waiting);
   if (waiting.share(saved_ns) < kSavedShareMin) return {};
 
   Finding finding;
   finding.title =
-      loads_alone ? "batches are not prefetched: the training process loads them itself"
-      : has_workers
-          ? "batches are not prefetched: loading does not overlap with compute"
+      loads_alone   ? "batches are not prefetched: the training process loads them itself"
+      : has_workers ? "batches are not prefetched: loading does not overlap with compute"
+      : for_storage
+          ? fmt::format("little prefetch: {} for reads that wait for storage",
+                        counted(loading.threads, "worker", "workers"))
           : fmt::format("little prefetch: {} for {}", counted(loading.threads, "worker", "workers"),
                         counted(*cores, "core", "cores"));
   finding.evidence = {
@@ -84,21 +95,23 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
       Changes(profile, machine)
           .pytorch(fmt::format("prefetch with workers: DataLoader(..., num_workers={}, "
                                "prefetch_factor=4, persistent_workers=True)",
-                               cores.value_or(4)))
+                               for_storage ? kWorkersForStorage : cores.value_or(4)))
           .tf_data("end the pipeline with .prefetch(tf.data.AUTOTUNE)")
           .hdf5(
               "open the file in each worker process: the threads of one process share HDF5's "
               "global lock")
           .loader("use millrace.DataLoader: it prefetches batches on its own threads")
           .take();
-  finding.gain =
-      gain_of(waiting, saved_ns,
-              cores ? fmt::format("waiting and compute, minus the longest of compute, loading by "
-                                  "{}, and all code on {}",
-                                  counted(std::max(*cores, loading.threads), "worker", "workers"),
-                                  counted(*cores, "core", "cores"))
-                    : "waiting and compute, minus the longer of compute and loading by 4 workers; "
-                      "the cores are not known");
+  finding.gain = gain_of(
+      waiting, saved_ns,
+      cores ? fmt::format(
+                  "waiting and compute, minus the longest of compute, loading by "
+                  "{}, and all code on {}",
+                  counted(std::max(for_storage ? 4 * loading.threads : *cores, loading.threads),
+                          "worker", "workers"),
+                  counted(*cores, "core", "cores"))
+            : "waiting and compute, minus the longer of compute and loading by 4 workers; "
+              "the cores are not known");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

@@ -91,6 +91,7 @@ Judged judge_loop_stall(const analyze::Profile& profile, const Machine& machine)
     list.any("read it once before training, or in the workers of the DataLoader");
   }
   finding.changes = list.take();
+
   finding.gain = gain_of(waiting, saved_ns, "the time in which training stopped for these calls");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;

@@ -1,6 +1,8 @@
 // no-shuffle: every epoch reads the samples in the same order.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
 #include "base/units.h"
@@ -10,14 +12,20 @@ namespace millrace::advise {
 Judged judge_no_shuffle(const analyze::Profile& profile, const Machine& machine) {
   using analyze::ReadOrder;
   constexpr double kRepeatedMin = 0.9;
+  constexpr double kFixedMin = 0.5;  // of three epochs or more: the first may differ
   const analyze::DataUse& data = profile.data;
   const bool sequential = data.order == ReadOrder::kSequential;
   if (!sequential && data.order != ReadOrder::kFixed) return {};
   // Needs two epochs to compare. A program that does not train may read in order.
-  if (profile.job.epochs < 2 || data.order_repeated < kRepeatedMin) return {};
+  const double repeated_min = sequential || profile.job.epochs < 3 ? kRepeatedMin : kFixedMin;
+  if (profile.job.epochs < 2 || data.order_repeated < repeated_min) return {};
   if (profile.time.mean.compute_ns == 0 && profile.job.framework.empty()) return {};
   const bool is_indexed = data.samples_indexed >= kCallsMin;
   if (!is_indexed && data.files_read + profile.data_reads.counts.count < kCallsMin) return {};
+  // Files that are read many times per epoch are not samples, and their order says nothing.
+  const uint64_t once = profile.job.dataset_unique_bytes * profile.job.epochs *
+                        std::max<uint64_t>(profile.job.ranks, 1);
+  if (!is_indexed && profile.job.dataset_bytes_read > 2 * once) return {};
 
   Finding finding;
   finding.title = !sequential  ? "no shuffle: every epoch reads in the same order"
@@ -36,7 +44,7 @@ Judged judge_no_shuffle(const analyze::Profile& profile, const Machine& machine)
                          format_percent(data.ascending), format_percent(data.ascending_within)),
        "data"}};
   finding.threshold =
-      "90 % repeated: a new shuffle of ten samples repeats an order once in three million epochs";
+      "90 % repeated, or half of three epochs and more: a new shuffle of ten samples repeats an order once in three million epochs";
   finding.changes =
       Changes(profile, machine)
           .pytorch(

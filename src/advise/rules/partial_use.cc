@@ -1,7 +1,6 @@
 // partial-use: whole files are read although only parts of them are used.
 //
-// A trace shows this in two ways: a format library returns far fewer bytes than it reads, or a file
-// is opened and read whole many times per epoch, each time for one sample.
+// A file is opened and read whole many times per epoch, each time for one sample.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,32 +16,6 @@ struct Use {
   std::vector<Evidence> evidence;
   uint64_t needless_ns = 0;  // time in reads of unused bytes
 };
-
-// Compares the bytes that HDF5 returned with those read from its files.
-Use format_use(const analyze::Profile& profile, const analyze::IoTotals& io) {
-  constexpr double kUsedMax = 0.5;
-  for (const analyze::LayerStats& layer : profile.layers) {
-    if (layer.layer != analyze::Layer::kFormat || layer.bytes_read == 0) continue;
-    uint64_t below_bytes = 0;
-    uint64_t below_ns = 0;
-    for (const analyze::GroupStats& group : profile.extensions) {
-      if (group.name != ".h5" && group.name != ".hdf5" && group.name != ".nc") continue;
-      below_bytes += group.io.bytes_read;
-      below_ns += group.io.read_ns;
-    }
-    const double used = ratio(layer.bytes_read, below_bytes);
-    if (below_bytes == 0 || used > kUsedMax) return {};
-    return {.evidence = {{fmt::format("HDF5 read {} and returned {}: {} was used",
-                                      format_bytes(below_bytes), format_bytes(layer.bytes_read),
-                                      format_percent(used)),
-                          "layers"},
-                         {fmt::format("these reads took {} of the {} in data reads",
-                                      duration(below_ns), duration(io.read_ns)),
-                          "extensions"}},
-            .needless_ns = scaled(below_ns, 1 - used)};
-  }
-  return {};
-}
 
 // Opened many times per epoch, and read whole each time.
 bool is_read_whole_each_time(const analyze::Profile& profile, const analyze::FileStats& file) {
@@ -86,8 +59,7 @@ Use file_use(const analyze::Profile& profile) {
 
 Judged judge_partial_use(const analyze::Profile& profile, const Machine& machine) {
   const Waiting waiting = waiting_of(profile);
-  Use use = format_use(profile, data_totals(profile));
-  if (!waiting.matters(waiting.due_to(use.needless_ns))) use = file_use(profile);
+  Use use = file_use(profile);
   const uint64_t saved_ns = waiting.due_to(use.needless_ns);
   if (use.evidence.empty() || !waiting.matters(saved_ns)) return {};
 
@@ -95,8 +67,8 @@ Judged judge_partial_use(const analyze::Profile& profile, const Machine& machine
   finding.title = "read amplification: whole files are read, only parts are used";
   finding.evidence = std::move(use.evidence);
   finding.threshold =
-      "half of the bytes that a format library reads are unused, or a rank reads a whole file over "
-      "4 MiB four or more times per epoch, although one pass would give all of its samples";
+      "a rank reads a whole file over 4 MiB four or more times per epoch, although one pass would "
+      "give all of its samples";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
@@ -105,9 +77,6 @@ Judged judge_partial_use(const analyze::Profile& profile, const Machine& machine
           .tf_data(
               "read each file once: interleave() over the files, use all samples of each, and "
               "shuffle() them afterwards")
-          .hdf5(
-              "store one sample per chunk: h5repack -l CHUNK=1x..., and make the chunk cache large "
-              "enough: H5Pset_chunk_cache(dapl, 12421, 64 << 20, 1.0)")
           .take();
   finding.gain = gain_of(waiting, saved_ns, "the waiting caused by reads of unused bytes");
   finding.severity = severity_of(finding.gain, Severity::kWarning);

@@ -1,4 +1,5 @@
-// read-amplification: an epoch reads more bytes than the dataset has.
+// read-amplification: an epoch reads more bytes than the dataset has, or HDF5 reads more than it
+// returns.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,8 +9,70 @@
 #include "base/units.h"
 
 namespace millrace::advise {
+namespace {
+
+struct Hdf5Use {
+  uint64_t returned_bytes = 0;
+  uint64_t read_bytes = 0;  // from its files
+  uint64_t read_ns = 0;
+
+  double used() const { return ratio(returned_bytes, read_bytes); }
+};
+
+Hdf5Use hdf5_use(const analyze::Profile& profile) {
+  Hdf5Use use;
+  for (const analyze::LayerStats& layer : profile.layers) {
+    if (layer.layer == analyze::Layer::kFormat) use.returned_bytes = layer.bytes_read;
+  }
+  for (const analyze::GroupStats& group : profile.extensions) {
+    if (!is_hdf5_name(group.name)) continue;
+    use.read_bytes += group.io.bytes_read;
+    use.read_ns += group.io.read_ns;
+  }
+  return use;
+}
+
+// HDF5 reads whole chunks, and a buffer of 64 KiB for a few values of a contiguous dataset.
+Judged judge_hdf5(const analyze::Profile& profile, const Machine& machine) {
+  const Waiting waiting = waiting_of(profile);
+  const Hdf5Use use = hdf5_use(profile);
+  const uint64_t saved_ns = waiting.due_to(scaled(use.read_ns, 1 - use.used()));
+  if (!wastes_hdf5_reads(profile) || !waiting.matters(saved_ns)) return {};
+
+  Finding finding;
+  finding.title =
+      fmt::format("read amplification: HDF5 reads {:.0f} times what it returns", 1 / use.used());
+  finding.evidence = {
+      {fmt::format("HDF5 read {} and returned {}: {} was used", format_bytes(use.read_bytes),
+                   format_bytes(use.returned_bytes), format_percent(use.used())),
+       "layers"},
+      {fmt::format("these reads took {} of the {} in data reads", duration(use.read_ns),
+                   duration(data_totals(profile).read_ns)),
+       "extensions"}};
+  finding.threshold = "half of the bytes that HDF5 reads are unused";
+  finding.changes =
+      Changes(profile, machine)
+          .any(
+              "store the values of a sample together: the axis of the samples first, one sample per "
+              "chunk (h5repack -l CHUNK=1x..., or create_dataset(..., chunks=(1, ...)))")
+          .hdf5(
+              "if chunks hold several samples, make the chunk cache large enough: "
+              "H5Pset_chunk_cache(dapl, 12421, 64 << 20, 1.0); h5py.File(..., rdcc_nbytes=64 << 20)")
+          .take();
+  finding.gain = gain_of(waiting, saved_ns, "the waiting caused by reads of unused bytes");
+  finding.severity = severity_of(finding.gain, Severity::kWarning);
+  return finding;
+}
+
+}  // namespace
+
+bool wastes_hdf5_reads(const analyze::Profile& profile) {
+  const Hdf5Use use = hdf5_use(profile);
+  return use.returned_bytes > 0 && 2 * use.returned_bytes <= use.read_bytes;
+}
 
 Judged judge_read_amplification(const analyze::Profile& profile, const Machine& machine) {
+  if (auto finding = judge_hdf5(profile, machine)) return finding;
   constexpr double kAmplificationMin = 1.5;
   const Waiting waiting = waiting_of(profile);
   const analyze::Job& job = profile.job;

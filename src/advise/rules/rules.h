@@ -42,9 +42,25 @@ Judged judge_unaligned_direct(const analyze::Profile& profile, const Machine& ma
 Judged judge_uneven_shards(const analyze::Profile& profile, const Machine& machine);
 Judged judge_worker_restart(const analyze::Profile& profile, const Machine& machine);
 
+// Whether HDF5 reads twice as many bytes as it returns. read-amplification reports it, so
+// hot-small-file leaves out its files.
+bool wastes_hdf5_reads(const analyze::Profile& profile);
+
+// decode-bound (`decoding`), or the part of slow-transform that no region marks: the dataset's own
+// code, and collating.
+Judged judge_code(const analyze::Profile& profile, const Machine& machine, bool decoding);
+
 // Whether this is a small file beside the dataset that is read in small pieces. stats-file-pieces
 // reports these, so small-reads leaves them out.
 bool is_small_file_in_pieces(const analyze::Profile& profile, const analyze::FileStats& file);
+
+// Whether samples are taken from a few files, one of which is opened for each of them.
+// repeated-opens reports it, so compressed-samples leaves it out.
+bool opens_archive(const analyze::Profile& profile);
+
+// A small file beside the samples that is read whole again and again, such as a vocabulary; null if
+// there is none. hot-small-file reports it, so rules about the format of the data leave it out.
+const analyze::FileStats* reread_file(const analyze::Profile& profile);
 
 // Whether files are listed or examined for each sample. metadata-storm reports these calls, so
 // many-small-files leaves them out.

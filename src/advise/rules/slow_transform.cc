@@ -12,7 +12,9 @@ namespace millrace::advise {
 Judged judge_slow_transform(const analyze::Profile& profile, const Machine& machine) {
   const Waiting waiting = waiting_of(profile);
   const analyze::Loading& loading = profile.loading;
-  if (waiting.work_ns == 0 || 2 * loading.transform_ns < waiting.work_ns) return {};
+  if (waiting.work_ns == 0 || 2 * loading.transform_ns < waiting.work_ns) {
+    return judge_code(profile, machine, /*decoding=*/false);
+  }
   const uint64_t saved_ns = scaled(waiting.due_to(loading.transform_ns), kSavedOfCode);
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 
@@ -46,7 +48,7 @@ Judged judge_slow_transform(const analyze::Profile& profile, const Machine& mach
           .take();
   finding.gain =
       gain_of(waiting, saved_ns,
-              "six tenths of the waiting for transforms: between twice as fast and on the "
+              "eight tenths of the waiting for transforms: between twice as fast and on the "
               "accelerator");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;

@@ -93,6 +93,15 @@ std::vector<Change> changes(const analyze::Profile& profile, const Machine& mach
       .take();
 }
 
+// Each read is a whole sample, somewhere in a file: there is nothing to merge it with. See
+// random-access.
+bool reads_samples_at_random(const analyze::Profile& profile) {
+  const analyze::AccessCounts& counts = profile.data_reads.counts;
+  const analyze::Loading& loading = profile.loading;
+  return loading.samples > 0 && loading.reads < 4 * loading.samples &&
+         2 * counts.consecutive < counts.transitions;
+}
+
 }  // namespace
 
 Judged judge_small_reads(const analyze::Profile& profile, const Machine& machine) {
@@ -106,7 +115,7 @@ Judged judge_small_reads(const analyze::Profile& profile, const Machine& machine
   const bool mergeable = reads.count >= kReadsPerOpenMin * reads.opens;
   if (reads.count < kCallsMin || small_share <= 0.5 || mean_bytes >= limit.size_bytes) return {};
   if (2 * profile.data_reads.counts.lines > reads.count) return {};
-  if (!mergeable) return {};
+  if (!mergeable || reads_samples_at_random(profile)) return {};
   const uint64_t wanted = std::max<uint64_t>(limit.size_bytes, kMiB);
   // Fewer calls, but the bytes still have to be copied.
   const uint64_t left_ns = std::max(scaled(reads.time_ns, ratio(mean_bytes, wanted)),

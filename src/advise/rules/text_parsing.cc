@@ -57,7 +57,11 @@ Judged judge_text_parsing(const analyze::Profile& profile, const Machine& machin
   const Waiting waiting = waiting_of(profile);
   const DataFormat format = format_of(profile);
   const analyze::GroupStats* text = text_files(profile, format);
-  if (text == nullptr) return {};
+  if (text == nullptr || reread_file(profile) != nullptr) return {};
+  // Most of it waits for storage: a binary file would be read as slowly.
+  const analyze::Loading& loading = profile.loading;
+  const bool is_slow = loading.reads > 0 && loading.read_ns / loading.reads > 10 * kCachedReadNs;
+  if (is_slow && 2 * loading.read_ns > loading.work_ns) return {};
   const Parsing parsing = parsing_of(profile, *text);
   if (waiting.share(parsing.saved_ns) < kWaitShareMin) return {};
 

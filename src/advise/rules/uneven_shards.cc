@@ -23,10 +23,9 @@ uint64_t amount(const analyze::RankLoad& rank, bool in_samples) {
   return in_samples ? rank.samples : rank.data_bytes_read;
 }
 
-Loads loads_of(const analyze::Profile& profile) {
+Loads loads_in(const analyze::Profile& profile, bool in_samples) {
   Loads loads;
-  loads.in_samples = std::all_of(profile.ranks.begin(), profile.ranks.end(),
-                                 [](const auto& rank) { return rank.samples > 0; });
+  loads.in_samples = in_samples;
   for (const analyze::RankLoad& rank : profile.ranks) {
     loads.mean += amount(rank, loads.in_samples);
     loads.wait_mean_ns += rank.wait_ns;
@@ -43,6 +42,19 @@ Loads loads_of(const analyze::Profile& profile) {
   return loads;
 }
 
+double excess_of(const Loads& loads) {
+  return ratio(amount(*loads.most, loads.in_samples), loads.mean);
+}
+
+// Ranks with equally many samples may have samples of different sizes.
+Loads loads_of(const analyze::Profile& profile) {
+  const Loads samples = loads_in(profile, /*in_samples=*/true);
+  const Loads bytes = loads_in(profile, /*in_samples=*/false);
+  const bool all_counted = std::all_of(profile.ranks.begin(), profile.ranks.end(),
+                                       [](const auto& rank) { return rank.samples > 0; });
+  return all_counted && 1.1 * excess_of(samples) >= excess_of(bytes) ? samples : bytes;
+}
+
 }  // namespace
 
 Judged judge_uneven_shards(const analyze::Profile& profile, const Machine& machine) {
@@ -51,7 +63,7 @@ Judged judge_uneven_shards(const analyze::Profile& profile, const Machine& machi
   if (profile.job.ranks < 2 || profile.ranks.size() < 2) return {};
   const Loads loads = loads_of(profile);
   const analyze::RankLoad& most = *loads.most;
-  const double excess = ratio(amount(most, loads.in_samples), loads.mean);
+  const double excess = excess_of(loads);
   if (excess < kExcessMin) return {};
   // With an equal share it has fewer steps, or the same number with less waiting.
   const bool has_more_steps = ratio(most.steps, loads.steps_mean) >= kExcessMin;

@@ -9,6 +9,17 @@
 #include "base/units.h"
 
 namespace millrace::advise {
+namespace {
+
+uint64_t unexplained_stalls(const analyze::Profile& profile) {
+  uint64_t time_ns = 0;
+  for (const analyze::Stall& stall : profile.stalls) {
+    if (stall.phase == kInTraining && stall.name.empty()) time_ns += stall.stall_ns;
+  }
+  return time_ns;
+}
+
+}  // namespace
 
 Judged judge_worker_restart(const analyze::Profile& profile, const Machine& machine) {
   const Waiting waiting = waiting_of(profile);
@@ -23,17 +34,23 @@ Judged judge_worker_restart(const analyze::Profile& profile, const Machine& mach
   const uint64_t starts_ns = loading.epoch_starts_ns - loading.epoch_starts_first_ns;
   // The first batch of an epoch has to be fetched in any case.
   const uint64_t left_ns = later * loading.fetch_mean_ns;
-  const uint64_t saved_ns = (starts_ns - std::min(starts_ns, left_ns)) / waiting.ranks;
+  const uint64_t extra_ns = starts_ns - std::min(starts_ns, left_ns);
+  // Training also stops until the old workers have ended, in gaps without calls. That takes about
+  // as long as starting them.
+  const uint64_t ends_ns = std::min(unexplained_stalls(profile), extra_ns);
+  const uint64_t saved_ns = (extra_ns + ends_ns) / waiting.ranks;
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 
   Finding finding;
-  finding.title = "the workers are started anew at each epoch";
+  const bool at_epochs = loading.epoch_starts <= epochs_of(profile) * waiting.ranks;
+  finding.title = at_epochs ? "the workers are started anew at each epoch"
+                            : "the workers are started anew for each pass over a loader";
   finding.evidence = {
-      {fmt::format("{} processes for {} in {}", processes,
+      {fmt::format("{} processes for {} in {} over loaders", processes,
                    counted(loading.threads, "worker", "workers"),
-                   counted(epochs_of(profile), "epoch", "epochs")),
+                   counted(loading.epoch_starts / waiting.ranks, "pass", "passes")),
        "job"},
-      {fmt::format("later epochs begin after {} each, of which {} would be the first batch",
+      {fmt::format("later passes begin after {} each, of which {} would be the first batch",
                    duration(starts_ns / later), duration(loading.fetch_mean_ns)),
        "loading"}};
   finding.threshold =
@@ -49,8 +66,8 @@ Judged judge_worker_restart(const analyze::Profile& profile, const Machine& mach
               "next epoch")
           .take();
   finding.gain = gain_of(waiting, saved_ns,
-                         "the time from the start of later epochs to their first batch, minus one "
-                         "fetch");
+                         "the time from the start of later passes to their first batch, minus one "
+                         "fetch, and the gaps at their ends");
   finding.severity = severity_of(finding.gain, Severity::kWarning);
   return finding;
 }

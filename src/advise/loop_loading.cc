@@ -1,0 +1,106 @@
+#include "advise/loop_loading.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "advise/judging.h"
+
+namespace millrace::advise {
+namespace {
+
+using analyze::Loading;
+using analyze::Profile;
+using analyze::Stall;
+
+std::set<std::string_view> data_directories(const Profile& profile) {
+  std::set<std::string_view> directories;
+  for (const analyze::FileStats& file : profile.files) {
+    if (file.kind != analyze::FileKind::kData || file.io.bytes_read == 0) continue;
+    const std::string_view path = file.path;
+    const size_t slash = path.rfind('/');
+    if (slash != std::string_view::npos) directories.insert(path.substr(0, slash));
+  }
+  return directories;
+}
+
+bool is_writing(const Profile& profile, const Stall& stall) {
+  const wire::CallKind kind = kind_of(profile, stall.name);
+  return kind == wire::CallKind::kWrite || kind == wire::CallKind::kSync;
+}
+
+bool has_writes_in(const Profile& profile, const std::string& directory) {
+  return std::any_of(profile.stalls.begin(), profile.stalls.end(), [&](const Stall& stall) {
+    return stall.phase == kInTraining && stall.directory == directory && is_writing(profile, stall);
+  });
+}
+
+// Calls of the gaps in which the loop reads: of reading, and of finding files on the way.
+bool belongs_to_reading(const Profile& profile, const Stall& stall) {
+  if (stall.phase != kInTraining || stall.name.empty() || is_writing(profile, stall)) return false;
+  // Where the loop writes, it also opens files to write.
+  const bool reads = kind_of(profile, stall.name) == wire::CallKind::kRead;
+  return stall.directory != "/dev/shm" && (reads || !has_writes_in(profile, stall.directory));
+}
+
+void add(const Profile& profile, const Stall& stall, Loading& loading) {
+  loading.work_ns += stall.stall_ns;
+  loading.other_ns += stall.stall_ns - std::min(stall.stall_ns, stall.time_ns);
+  const uint64_t time_ns = std::min(stall.stall_ns, stall.time_ns);
+  if (stall.name.starts_with("H5")) {
+    loading.library_ns += time_ns;
+    loading.library_reads += stall.name == "H5Dread" ? stall.count : 0;
+    return;
+  }
+  const wire::CallKind kind = kind_of(profile, stall.name);
+  (kind == wire::CallKind::kRead ? loading.read_ns : loading.metadata_ns) += time_ns;
+  if (kind == wire::CallKind::kRead) loading.reads += stall.count;
+  if (kind == wire::CallKind::kOpen) loading.opens += stall.count;
+  if (kind == wire::CallKind::kMetadata) loading.stats += stall.count;
+  if (kind == wire::CallKind::kDirectory) loading.lists += stall.count;
+}
+
+}  // namespace
+
+Profile with_loop_loading(const Profile& profile) {
+  if (profile.loading.work_ns > 0) return profile;
+  const std::set<std::string_view> directories = data_directories(profile);
+  Loading loading;
+  uint64_t reading_ns = 0;  // in gaps with reads of data
+  std::vector<Stall> rest;
+  for (const Stall& stall : profile.stalls) {
+    if (!belongs_to_reading(profile, stall)) {
+      rest.push_back(stall);
+      continue;
+    }
+    add(profile, stall, loading);
+    const bool reads = stall.name.starts_with("H5") ||
+                       (is_reading(profile, stall.name) && directories.count(stall.directory) > 0);
+    if (reads) reading_ns += stall.stall_ns;
+  }
+  // Otherwise the loop does something else.
+  if (4 * reading_ns < loading.work_ns || reading_ns == 0) return profile;
+  // Calls of HDF5 contain the reads that they make.
+  const uint64_t below_ns = std::min(loading.library_ns, data_totals(profile).read_ns);
+  loading.library_ns -= below_ns;
+  loading.read_ns += below_ns;
+  for (const analyze::LayerStats& layer : profile.layers) {
+    if (layer.layer == analyze::Layer::kFormat) loading.library_bytes = layer.bytes_read;
+  }
+  Profile seen = profile;
+  loading.samples = std::max(loading.opens, loading.library_reads);
+  loading.in_flight = 1;
+  seen.loading = loading;
+  seen.stalls = std::move(rest);
+  seen.time.basis = analyze::WaitBasis::kRegions;
+  analyze::TimeSplit& mean = seen.time.mean;
+  mean.wait_ns = loading.work_ns / std::max<uint64_t>(profile.job.ranks, 1);
+  mean.fetch_ns = mean.wait_ns;
+  mean.fetch_exposed_ns = mean.wait_ns;
+  return seen;
+}
+
+}  // namespace millrace::advise
