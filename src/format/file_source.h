@@ -97,4 +97,12 @@ class FileSource final : public data::SampleSource {
 Result<std::shared_ptr<FileSource>> open_files(FilesOptions options);
 Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options);
 
+// Samples of files of any format, also of those that have a source of their own (HDF5, Parquet).
+struct Samples {
+  std::shared_ptr<data::SampleSource> source;
+  std::shared_ptr<const Format> format;    // splits a sample into fields
+  std::optional<data::FieldSpec> element;  // as FileSource::element()
+};
+Result<Samples> open_samples(FilesOptions options);
+
 }  // namespace millrace::format

@@ -22,11 +22,16 @@ struct FormatEntry {
   std::unique_ptr<Format> (*make)(const FormatOptions& options);
 };
 
+// clang-format off
 constexpr FormatEntry kFormats[] = {
-    {"raw", kRawEnds, &make_raw}, {"npy", kNpyEnds, &make_npy},
-    {"npz", kNpzEnds, &make_npz}, {"tfrecord", kTfrecordEnds, &make_tfrecord},
-    {"tar", kTarEnds, &make_tar}, {"indexed", kIndexedEnds, &make_indexed},
+    {"raw", kRawEnds, &make_raw},
+    {"npy", kNpyEnds, &make_npy},
+    {"npz", kNpzEnds, &make_npz},
+    {"tfrecord", kTfrecordEnds, &make_tfrecord},
+    {"tar", kTarEnds, &make_tar},
+    {"indexed", kIndexedEnds, &make_indexed},
 };
+// clang-format on
 
 const FormatEntry* find_entry(std::string_view name) {
   const auto entry = std::find_if(std::begin(kFormats), std::end(kFormats),
@@ -39,6 +44,13 @@ const FormatEntry* find_entry(std::string_view name) {
 Field bytes_field(std::string_view name, ByteView bytes) {
   return {.name = name,
           .array = {.type = data::ElementType::kU8, .shape = {bytes.size()}, .bytes = bytes}};
+}
+
+Result<std::shared_ptr<data::SampleSource>> Format::open(std::shared_ptr<io::Engine>,
+                                                         const std::vector<std::string>&,
+                                                         size_t) const {
+  return fail(Errc::kUnsupported, "samples of {} files are read by their place; use open_samples()",
+              name());
 }
 
 void SampleFields::clear() {

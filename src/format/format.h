@@ -22,6 +22,7 @@
 #include "data/array.h"
 #include "data/buffer.h"
 #include "data/dataset.h"
+#include "data/source.h"
 #include "io/engine.h"
 
 namespace millrace::format {
@@ -87,6 +88,13 @@ class Format {
   // The offsets and lengths of the samples in a file.
   virtual Result<data::FileSamples> index(io::Engine& engine,
                                           const std::filesystem::path& path) const = 0;
+
+  // True if samples are not ranges of bytes of a file, such as rows of compressed chunks. Then
+  // open() is used instead of index().
+  virtual bool has_own_source() const { return false; }
+  virtual Result<std::shared_ptr<data::SampleSource>> open(std::shared_ptr<io::Engine> engine,
+                                                           const std::vector<std::string>& paths,
+                                                           size_t thread_count) const;
 
   // The fields in the bytes of a sample. `fields` is cleared first.
   virtual Status split(ByteView sample, SampleFields& fields) const = 0;

@@ -156,6 +156,10 @@ Result<std::shared_ptr<FileSource>> open_files(FilesOptions options) {
   ASSIGN_OR_RETURN(const std::string format_name, format_name_of(options));
   ASSIGN_OR_RETURN(std::shared_ptr<const Format> format,
                    open_format(format_name, options.format_options));
+  if (format->has_own_source()) {
+    return fail(Errc::kUnsupported, "{} files have a source of their own; use open_samples()",
+                format_name);
+  }
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, paths_of(options, format_name));
   DatasetBuilder builder;
   std::optional<data::FieldSpec> element;
@@ -174,6 +178,23 @@ Result<std::shared_ptr<FileSource>> open_files(FilesOptions options) {
                                                     std::move(format), options.open_files_max));
   source->element_ = std::move(element);
   return source;
+}
+
+Result<Samples> open_samples(FilesOptions options) {
+  if (options.paths.empty() == options.directory.empty()) {
+    return fail(Errc::kInvalidArgument, "give either files or a directory of them");
+  }
+  ASSIGN_OR_RETURN(const std::string format_name, format_name_of(options));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Format> format,
+                   open_format(format_name, options.format_options));
+  if (!format->has_own_source()) {
+    ASSIGN_OR_RETURN(const auto source, open_files(std::move(options)));
+    return Samples{source, source->format(), source->element()};
+  }
+  ASSIGN_OR_RETURN(const auto engine, engine_or_auto(std::move(options.engine)));
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, paths_of(options, format_name));
+  ASSIGN_OR_RETURN(auto source, format->open(engine, paths, options.thread_count));
+  return Samples{std::move(source), std::move(format), std::nullopt};
 }
 
 Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options) {
