@@ -73,6 +73,9 @@ class FileSource final : public data::SampleSource {
   friend class FileReads;
   friend Result<std::shared_ptr<FileSource>> open_files(FilesOptions options);
   friend Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options);
+  friend std::shared_ptr<FileSource> open_listed(data::Dataset dataset,
+                                                 std::shared_ptr<io::Engine> engine,
+                                                 std::shared_ptr<const Format> format);
 
   FileSource(data::Dataset dataset, std::shared_ptr<io::Engine> engine,
              std::shared_ptr<const Format> format, size_t open_files_max);
@@ -96,6 +99,16 @@ class FileSource final : public data::SampleSource {
 
 Result<std::shared_ptr<FileSource>> open_files(FilesOptions options);
 Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options);
+
+// Files of a format that the caller has opened; it has no source of its own.
+Result<std::shared_ptr<FileSource>> open_indexed(const std::vector<std::string>& paths,
+                                                 std::shared_ptr<io::Engine> engine,
+                                                 std::shared_ptr<const Format> format);
+
+// A dataset whose samples the caller knows, so that no file is opened before it is read. `format`
+// may be null.
+std::shared_ptr<FileSource> open_listed(data::Dataset dataset, std::shared_ptr<io::Engine> engine,
+                                        std::shared_ptr<const Format> format);
 
 // Samples of files of any format, also of those that have a source of their own (HDF5, Parquet).
 struct Samples {

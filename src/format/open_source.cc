@@ -180,6 +180,21 @@ Result<std::shared_ptr<FileSource>> open_files(FilesOptions options) {
   return source;
 }
 
+Result<std::shared_ptr<FileSource>> open_indexed(const std::vector<std::string>& paths,
+                                                 std::shared_ptr<io::Engine> engine,
+                                                 std::shared_ptr<const Format> format) {
+  ASSIGN_OR_RETURN(const std::vector<FileSamples> all, index_all(*format, *engine, paths, 0));
+  DatasetBuilder builder;
+  for (size_t i = 0; i < paths.size(); ++i) RETURN_IF_ERROR(builder.add_file(paths[i], all[i]));
+  return open_listed(std::move(builder).build(), std::move(engine), std::move(format));
+}
+
+std::shared_ptr<FileSource> open_listed(data::Dataset dataset, std::shared_ptr<io::Engine> engine,
+                                        std::shared_ptr<const Format> format) {
+  return std::shared_ptr<FileSource>(
+      new FileSource(std::move(dataset), std::move(engine), std::move(format), 0));
+}
+
 Result<Samples> open_samples(FilesOptions options) {
   if (options.paths.empty() == options.directory.empty()) {
     return fail(Errc::kInvalidArgument, "give either files or a directory of them");

@@ -1,0 +1,35 @@
+#include "bench/accelerator.h"
+
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+namespace millrace::bench {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr nanoseconds kBusyEnd = std::chrono::microseconds(60);
+
+void sleep_until(nanoseconds deadline) {
+  const timespec until = {.tv_sec = deadline.count() / 1'000'000'000,
+                          .tv_nsec = deadline.count() % 1'000'000'000};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) != 0) {
+  }
+}
+
+}  // namespace
+
+void wait_until(nanoseconds begin, nanoseconds duration, ComputeMode mode) {
+  const nanoseconds deadline = begin + duration;
+  if (mode == ComputeMode::kSleep && monotonic_now() + kBusyEnd < deadline) {
+    sleep_until(deadline - kBusyEnd);
+  }
+  while (monotonic_now() < deadline) {
+  }
+}
+
+void ask_for_precise_sleeps() { prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }
+
+}  // namespace millrace::bench
