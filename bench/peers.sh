@@ -4,7 +4,7 @@
 set -eu
 
 usage() {
-  echo "usage: bench/peers.sh dftracer|perfetto|loaders DIR" >&2
+  echo "usage: bench/peers.sh dftracer|perfetto|loaders|dlio DIR" >&2
   exit 2
 }
 
@@ -14,9 +14,12 @@ case "$1" in
   # 6.6 GB if torch includes CUDA.
   loaders) package="torch torchvision h5py webdataset litdata mosaicml-streaming spdl" ;;
   perfetto) package="perfetto==0.59.0 protobuf" ;;
+  # Its own list of dependencies cannot be installed: a DALI placeholder is in it.
+  dlio) package="hydra-core pandas psutil h5py mpi4py torch tensorflow-cpu" ;;
   *) usage ;;
 esac
 python3 -m venv "$2"
 # shellcheck disable=SC2086  # each word is a package
 "$2/bin/pip" install --quiet $package
+[ "$1" != dlio ] || "$2/bin/pip" install --quiet --no-deps dlio-benchmark pydftracer==1.0.2
 echo "$1 is in $2"

@@ -1,0 +1,1 @@
+"""What `millrace bench` runs in Python: the real loader of PyTorch over a generated dataset."""
