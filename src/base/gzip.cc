@@ -169,9 +169,9 @@ Status inflate_into(ByteView deflated, MutableByteView out) {
   return {};
 }
 
-uint32_t zip_crc32(ByteView bytes) {
+uint32_t zip_crc32(ByteView bytes, uint32_t before) {
   return static_cast<uint32_t>(
-      crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+      crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 }  // namespace millrace

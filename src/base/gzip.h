@@ -50,7 +50,8 @@ class GzipReader {
 // Inflates a raw deflate stream that yields exactly out.size() bytes.
 Status inflate_into(ByteView deflated, MutableByteView out);
 
-// CRC-32 as used by zip, gzip and PNG (not crc32c).
-uint32_t zip_crc32(ByteView bytes);
+// CRC-32 as used by zip, gzip and PNG (not crc32c). With the checksum of preceding bytes as `before`,
+// the checksum of both together.
+uint32_t zip_crc32(ByteView bytes, uint32_t before = 0);
 
 }  // namespace millrace

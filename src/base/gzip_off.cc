@@ -37,8 +37,8 @@ Status inflate_into(ByteView deflated, MutableByteView out) {
       "or save with numpy.savez instead of savez_compressed");
 }
 
-uint32_t zip_crc32(ByteView bytes) {
-  uint32_t crc = 0xffffffffu;
+uint32_t zip_crc32(ByteView bytes, uint32_t before) {
+  uint32_t crc = ~before;
   for (const std::byte byte : bytes) {
     crc = crc >> 8 ^ kTable[(crc ^ std::to_integer<uint32_t>(byte)) & 0xff];
   }

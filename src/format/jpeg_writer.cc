@@ -26,12 +26,13 @@ void configure(jpeg_compress_struct& handle, const image::ImageView& image,
                const JpegWriteOptions& options) {
   handle.image_width = image.size.width;
   handle.image_height = image.size.height;
-  handle.input_components = image::kChannels;
-  handle.in_color_space = JCS_RGB;
+  handle.input_components = options.is_gray ? 1 : image::kChannels;
+  handle.in_color_space = options.is_gray ? JCS_GRAYSCALE : JCS_RGB;
   jpeg_set_defaults(&handle);
   jpeg_set_quality(&handle, options.quality, TRUE);
-  handle.comp_info[0].h_samp_factor = options.halve_colour ? 2 : 1;
-  handle.comp_info[0].v_samp_factor = options.halve_colour ? 2 : 1;
+  const bool halves = options.halve_colour && !options.is_gray;
+  handle.comp_info[0].h_samp_factor = halves ? 2 : 1;
+  handle.comp_info[0].v_samp_factor = halves ? 2 : 1;
   if (options.progressive) jpeg_simple_progression(&handle);
 }
 

@@ -215,7 +215,8 @@ Result<std::unique_ptr<PngReader>> PngReader::create(const PngOptions& options) 
   return std::unique_ptr<PngReader>(std::make_unique<Reader>(options));
 }
 
-Result<std::vector<std::byte>> write_png(const image::ImageView& image) {
+Result<std::vector<std::byte>> write_png(const image::ImageView& image,
+                                         const PngWriteOptions& options) {
   if (image.size.width == 0 || image.size.height == 0) {
     return fail(Errc::kInvalidArgument, "a PNG has at least one pixel, not {} x {}",
                 image.size.width, image.size.height);
@@ -228,8 +229,8 @@ Result<std::vector<std::byte>> write_png(const image::ImageView& image) {
   RETURN_IF_ERROR(guarded(encoder->errors, [&] {
     png_set_write_fn(encoder->handle, &encoder->out, &put_bytes, &no_flush);
     png_set_IHDR(encoder->handle, encoder->info, image.size.width, image.size.height, 8,
-                 PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
-                 PNG_FILTER_TYPE_DEFAULT);
+                 options.is_gray ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(encoder->handle, encoder->info);
     for (uint32_t y = 0; y < image.size.height; ++y) png_write_row(encoder->handle, image.row(y));
     png_write_end(encoder->handle, nullptr);

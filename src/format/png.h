@@ -45,6 +45,11 @@ class PngReader {
   virtual size_t pixel_bytes() const = 0;
 };
 
-Result<std::vector<std::byte>> write_png(const image::ImageView& image);
+struct PngWriteOptions {
+  bool is_gray = false;  // the image has one byte per pixel
+};
+
+Result<std::vector<std::byte>> write_png(const image::ImageView& image,
+                                         const PngWriteOptions& options = {});
 
 }  // namespace millrace::format

@@ -12,6 +12,8 @@ Error lacking() {
 
 Result<std::unique_ptr<PngReader>> PngReader::create(const PngOptions&) { return lacking(); }
 
-Result<std::vector<std::byte>> write_png(const image::ImageView&) { return lacking(); }
+Result<std::vector<std::byte>> write_png(const image::ImageView&, const PngWriteOptions&) {
+  return lacking();
+}
 
 }  // namespace millrace::format

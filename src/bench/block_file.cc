@@ -1,0 +1,86 @@
+#include "bench/block_file.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace millrace::bench {
+
+Result<BlockFile> BlockFile::create(const std::filesystem::path& path, data::Buffer& room,
+                                    Written written) {
+  ASSIGN_OR_RETURN(File file, File::open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666));
+  return BlockFile(std::move(file), room.room(kBlockBytes), std::move(written));
+}
+
+Status BlockFile::append(ByteView bytes) {
+  while (!bytes.empty()) {
+    const size_t count = std::min(bytes.size(), block_.size() - used_);
+    std::memcpy(block_.data() + used_, bytes.data(), count);
+    used_ += count;
+    bytes = bytes.subspan(count);
+    if (used_ == block_.size()) RETURN_IF_ERROR(flush());
+  }
+  return {};
+}
+
+Status BlockFile::append_array(const Content& content, const ContentArray& array,
+                               const Seen& seen) {
+  constexpr size_t kAlignment = Content::kAlignment;
+  const uint64_t size = array.size_bytes();
+  for (uint64_t at = 0; at < size;) {
+    const uint64_t left = size - at;
+    const size_t space = block_.size() - used_;
+    const bool fits = left <= space;
+    const size_t count = fits ? static_cast<size_t>(left) : space / kAlignment * kAlignment;
+    if (count > 0) {
+      const MutableByteView piece = block_.subspan(used_, count);
+      content.fill(array, at, piece);
+      if (seen) seen(piece);
+      used_ += count;
+      at += count;
+      if (used_ == block_.size()) RETURN_IF_ERROR(flush());
+      continue;
+    }
+    // The block ends within an alignment unit of the array.
+    std::array<std::byte, kAlignment> unit;
+    const auto piece = std::span(unit).first(
+        static_cast<size_t>(std::min<uint64_t>(left, kAlignment)));
+    content.fill(array, at, piece);
+    if (seen) seen(piece);
+    RETURN_IF_ERROR(append(piece));
+    at += piece.size();
+  }
+  return {};
+}
+
+Status BlockFile::overwrite(uint64_t offset_bytes, ByteView bytes) {
+  if (offset_bytes < flushed_bytes_) {
+    const auto count =
+        static_cast<size_t>(std::min<uint64_t>(bytes.size(), flushed_bytes_ - offset_bytes));
+    RETURN_IF_ERROR(file_.write_at(offset_bytes, bytes.first(count)));
+    bytes = bytes.subspan(count);
+    offset_bytes += count;
+  }
+  if (!bytes.empty()) {
+    std::memcpy(block_.data() + (offset_bytes - flushed_bytes_), bytes.data(), bytes.size());
+  }
+  return {};
+}
+
+Status BlockFile::close() {
+  RETURN_IF_ERROR(flush());
+  return file_.close();
+}
+
+Status BlockFile::flush() {
+  if (used_ == 0) return {};
+  RETURN_IF_ERROR(file_.write_at(flushed_bytes_, ByteView(block_).first(used_)));
+  flushed_bytes_ += used_;
+  if (written_) written_(used_);
+  used_ = 0;
+  return {};
+}
+
+}  // namespace millrace::bench

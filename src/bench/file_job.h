@@ -1,0 +1,74 @@
+// FileJob: one file of a dataset, written from its content.
+//
+// Formats whose files can be written from start to end are streamed (streamed_file.cc): npz, npy,
+// tfrecord, raw, indexed_binary, synthetic. Their length is known beforehand. Images are encoded
+// (image_file.cc). All others go sample by sample through their format's writer (format_file.cc),
+// and need memory for a sample.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "bench/block_file.h"
+#include "bench/content.h"
+#include "bench/layout.h"
+#include "bench/workload.h"
+#include "data/buffer.h"
+#include "format/format.h"
+#include "io/engine.h"
+
+namespace millrace::bench {
+
+// What all files of a dataset share. Thread-safe.
+struct DatasetPlan {
+  const Workload* workload = nullptr;  // outlives the plan
+  Layout layout;
+  Content content;
+  std::unique_ptr<format::Format> format;  // null: streamed, or an image
+  std::unique_ptr<io::Engine> engine;      // of the format's writer
+  // The length of every file, if it is known and the same.
+  std::optional<uint64_t> equal_file_bytes;
+
+  // Fails if the format or its compression cannot be written.
+  static Result<DatasetPlan> of(const Workload& workload);
+  const DatasetConfig& dataset() const { return workload->dataset; }
+};
+
+// The memory of one thread, reused from file to file.
+struct FileRooms {
+  data::Buffer block;
+  data::Buffer record;
+};
+
+struct FileJob {
+  const DatasetPlan& plan;
+  FileId file;
+  std::string path;  // a format may write more files, whose names begin with this one's stem
+  FileRooms& rooms;
+  BlockFile::Written written;
+};
+
+Status write_dataset_file(const FileJob& job);
+
+// The exact length of the file, if it is known without writing it.
+std::optional<uint64_t> known_file_bytes(const DatasetPlan& plan, FileId file);
+// Including the files beside it; a guess if the length is not known.
+uint64_t estimated_file_bytes(const DatasetPlan& plan, FileId file);
+
+// ---- the three ways ----
+
+bool is_streamed(const DatasetConfig& dataset);
+Status write_streamed_file(const FileJob& job);
+uint64_t streamed_file_bytes(const DatasetPlan& plan, FileId file);
+
+bool is_image(const DatasetConfig& dataset);
+Status check_image_config(const Workload& workload);
+Status write_image_file(const FileJob& job);
+// "seed 0 train 17", for the comment in an image.
+std::string image_identity(const DatasetConfig& dataset, FileId file);
+
+Status write_file_by_format(const FileJob& job);
+
+}  // namespace millrace::bench

@@ -1,0 +1,360 @@
+#include "bench/generate.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+
+#include "base/clock.h"
+#include "base/cpus.h"
+#include "base/directory.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
+#include "base/units.h"
+#include "bench/file_job.h"
+#include "bench/manifest.h"
+
+namespace millrace::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPartialName = ".millrace-partial";
+constexpr Split kSplits[] = {Split::kTrain, Split::kEval};
+
+// Nullopt if there is no such file.
+std::optional<uint64_t> length_of(const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
+  return static_cast<uint64_t>(found.st_size);
+}
+
+// The umask decides who may read a dataset, as it does for what other programs write for the user.
+Status make_folder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error) return {};
+  return fail_os(error.value(), "cannot create the folder").within(printable(path));
+}
+
+Status remove_folder(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (!error) return {};
+  return fail_os(error.value(), "cannot remove the folder").within(printable(path));
+}
+
+Status rename_file(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) == 0) return {};
+  if (errno == EXDEV) {
+    return fail(Errc::kUnsupported,
+                "{}: the folder is on another file system than its parent, so that complete files "
+                "cannot be renamed into it; set dataset.data_folder to a folder on one file system",
+                printable(to));
+  }
+  return fail_os(errno, "cannot rename the complete file").within(printable(to));
+}
+
+uint64_t free_bytes_of(const std::string& folder) {
+  struct statvfs found {};
+  if (::statvfs(folder.c_str(), &found) != 0) return ~uint64_t{0};  // unknown: try
+  return uint64_t{found.f_bavail} * found.f_frsize;
+}
+
+// One rank's part of the work.
+class Generation {
+ public:
+  Generation(const DatasetPlan& plan, comm::Comm& comm, const GenerateOptions& options)
+      : plan_(plan),
+        comm_(comm),
+        options_(options),
+        rank_(comm::index_of(comm.rank())),
+        thread_count_(options.thread_count == 0 ? usable_cpu_count() : options.thread_count),
+        partial_(fmt::format("{}/{}", plan.layout.data_folder(), kPartialName)) {}
+
+  Result<GenerateReport> run();
+
+ private:
+  struct Needs {
+    uint64_t files = 0;
+    uint64_t bytes = 0;
+  };
+
+  Status prepare(Manifest& manifest, bool& may_have_files);
+  Status make_folders() const;
+  Result<bool> find_manifest(const Manifest& wanted) const;
+  Status find_missing(bool may_have_files);
+  void find_missing_in(uint64_t first, uint64_t end);
+  std::optional<uint64_t> complete_length(FileId file) const;
+  Status check_space(const Needs& all) const;
+  Status write_missing();
+  Status write_files_of(size_t thread);
+  Status write_file(FileId file, const std::string& folder, FileRooms& rooms);
+  Status move_into_place(FileId file, const std::string& folder);
+  Error out_of_space(const Error& error);
+  void count(uint64_t files, uint64_t bytes);
+  Result<GenerateReport> sum_up(std::chrono::nanoseconds start);
+
+  // The files of this rank, by their number among them.
+  uint64_t own_count() const {
+    const uint64_t all = plan_.layout.file_count();
+    return all <= rank_ ? 0 : (all - rank_ - 1) / comm_.size() + 1;
+  }
+  FileId own_file(uint64_t number) const {
+    return plan_.layout.file_at(rank_ + number * comm_.size());
+  }
+
+  const DatasetPlan& plan_;
+  comm::Comm& comm_;
+  const GenerateOptions& options_;
+  const uint64_t rank_;
+  const size_t thread_count_;
+  const std::string partial_;
+  std::vector<uint8_t> complete_;  // by number among the own files; empty: none is
+  Needs needs_;                 // of this rank
+  uint64_t kept_ = 0;
+  std::atomic<uint64_t> next_ = 0;
+  std::atomic<bool> has_failed_ = false;
+  std::atomic<uint64_t> dataset_bytes_ = 0;
+  std::mutex mutex_;  // guards what follows
+  Needs done_;
+};
+
+Result<GenerateReport> Generation::run() {
+  const auto start = monotonic_now();
+  Manifest manifest;
+  bool may_have_files = false;
+  RETURN_IF_ERROR(comm_.agree(prepare(manifest, may_have_files)));
+  uint64_t flag = may_have_files ? 1 : 0;
+  RETURN_IF_ERROR(comm_.reduce_to_all(std::span(&flag, 1), comm::Fold::kMax));
+  RETURN_IF_ERROR(comm_.agree(find_missing(flag != 0)));
+  uint64_t all[2] = {needs_.files, needs_.bytes};
+  RETURN_IF_ERROR(comm_.reduce_to_all(std::span(all), comm::Fold::kSum));
+  RETURN_IF_ERROR(
+      comm_.agree(rank_ == 0 ? check_space({.files = all[0], .bytes = all[1]}) : Status()));
+  RETURN_IF_ERROR(comm_.agree(write_missing()));
+  ASSIGN_OR_RETURN(const GenerateReport report, sum_up(start));
+  manifest.is_complete = true;
+  manifest.size_bytes = report.dataset_bytes;
+  const auto finish = [&]() -> Status {
+    RETURN_IF_ERROR(remove_folder(partial_));
+    return write_manifest(plan_.layout.data_folder(), manifest);
+  };
+  RETURN_IF_ERROR(comm_.agree(rank_ == 0 ? finish() : Status()));
+  return report;
+}
+
+// On rank 0: folders and manifest. `may_have_files` if an earlier generation left some.
+Status Generation::prepare(Manifest& manifest, bool& may_have_files) {
+  if (rank_ != 0) return {};
+  RETURN_IF_ERROR(make_folder(plan_.layout.data_folder()));
+  ASSIGN_OR_RETURN(manifest, manifest_of(*plan_.workload));
+  if (options_.resume) {
+    ASSIGN_OR_RETURN(may_have_files, find_manifest(manifest));
+  }
+  RETURN_IF_ERROR(write_manifest(plan_.layout.data_folder(), manifest));
+  RETURN_IF_ERROR(remove_folder(partial_));
+  return make_folders();
+}
+
+Status Generation::make_folders() const {
+  RETURN_IF_ERROR(make_folder(partial_));
+  for (const Split split : kSplits) {
+    RETURN_IF_ERROR(make_folder(plan_.layout.folder(split)));
+    for (uint64_t i = 0; i < plan_.layout.subfolder_count(split); ++i) {
+      RETURN_IF_ERROR(make_folder(plan_.layout.subfolder(split, i)));
+    }
+  }
+  return {};
+}
+
+// True if the folder has a dataset of ours to continue with. Fails if it has another.
+Result<bool> Generation::find_manifest(const Manifest& wanted) const {
+  const Layout& layout = plan_.layout;
+  ASSIGN_OR_RETURN(const auto found, read_manifest(layout.data_folder()));
+  if (found) {
+    RETURN_IF_ERROR(compare_manifests(layout.data_folder(), *found, wanted));
+    return true;
+  }
+  if (layout.file_count() == 0) return false;
+  const std::string first = layout.path(layout.file_at(0));
+  if (length_of(first)) {
+    return fail(Errc::kAlreadyExists,
+                "{}: the file exists, but {} has no {}, so that another program may have generated "
+                "it; delete the folder, or choose another dataset.data_folder, or use the dataset "
+                "as it is with workflow.generate_data=false",
+                printable(first), printable(layout.data_folder()), kManifestName);
+  }
+  return false;
+}
+
+// Files get their name when they are complete. The length also finds those that were damaged later.
+std::optional<uint64_t> Generation::complete_length(FileId file) const {
+  const auto found = length_of(plan_.layout.path(file));
+  if (!found) return std::nullopt;
+  const auto known = known_file_bytes(plan_, file);
+  const bool fits = known ? *found == *known : *found > 0;
+  return fits ? found : std::nullopt;
+}
+
+// Looks at the files in parts, on all threads: there may be millions.
+Status Generation::find_missing(bool may_have_files) {
+  constexpr uint64_t kPart = 4096;
+  const uint64_t count = own_count();
+  if (may_have_files) complete_.resize(static_cast<size_t>(count));
+  ThreadPool pool(thread_count_);
+  return pool.parallel_for(
+      static_cast<size_t>((count + kPart - 1) / kPart), [&](size_t part) -> Status {
+        const uint64_t first = part * kPart;
+        find_missing_in(first, std::min(count, first + kPart));
+        return {};
+      });
+}
+
+void Generation::find_missing_in(uint64_t first, uint64_t end) {
+  Needs needs;
+  uint64_t kept = 0;
+  uint64_t kept_bytes = 0;
+  for (uint64_t i = first; i < end; ++i) {
+    const FileId file = own_file(i);
+    const auto length = complete_.empty() ? std::nullopt : complete_length(file);
+    if (length) {
+      complete_[static_cast<size_t>(i)] = 1;
+      ++kept;
+      kept_bytes += *length;
+      continue;
+    }
+    ++needs.files;
+    needs.bytes += estimated_file_bytes(plan_, file);
+  }
+  const std::lock_guard lock(mutex_);
+  needs_.files += needs.files;
+  needs_.bytes += needs.bytes;
+  kept_ += kept;
+  dataset_bytes_ += kept_bytes;
+}
+
+Status Generation::check_space(const Needs& all) const {
+  const std::string& folder = plan_.layout.data_folder();
+  const uint64_t free = free_bytes_of(folder);
+  if (all.bytes <= free) return {};
+  return fail(Errc::kExhausted,
+              "{}: the {} files to generate need {} bytes ({}), but {} bytes ({}) are free; free "
+              "some space, choose another dataset.data_folder, or reduce dataset.num_files_train",
+              printable(folder), format_exact(all.files), all.bytes,
+              format_bytes(all.bytes, ByteUnits::kDecimal), free,
+              format_bytes(free, ByteUnits::kDecimal));
+}
+
+Status Generation::write_missing() {
+  if (needs_.files == 0) return {};
+  ThreadPool pool(thread_count_);
+  return pool.parallel_for(thread_count_, [this](size_t thread) {
+    Status status = write_files_of(thread);
+    if (!status.ok()) has_failed_ = true;
+    return status;
+  });
+}
+
+Status Generation::write_files_of(size_t thread) {
+  const std::string folder = fmt::format("{}/{}-{}", partial_, rank_, thread);
+  RETURN_IF_ERROR(make_folder(folder));
+  FileRooms rooms;
+  while (!has_failed_) {
+    const uint64_t number = next_.fetch_add(1);
+    if (number >= own_count()) break;
+    if (!complete_.empty() && complete_[static_cast<size_t>(number)]) continue;
+    Status status = write_file(own_file(number), folder, rooms);
+    if (status.ok()) continue;
+    std::error_code ignored;  // the error that counts is already there
+    fs::remove_all(folder, ignored);
+    if (status.error().code() == Errc::kExhausted) return out_of_space(status.error());
+    return status;
+  }
+  return {};
+}
+
+Status Generation::write_file(FileId file, const std::string& folder, FileRooms& rooms) {
+  const std::string path = fmt::format("{}/{}", folder, plan_.layout.file_name(file));
+  const FileJob job{.plan = plan_,
+                    .file = file,
+                    .path = path,
+                    .rooms = rooms,
+                    .written = [this](uint64_t bytes) { count(0, bytes); }};
+  RETURN_IF_ERROR(write_dataset_file(job).within(printable(plan_.layout.path(file))));
+  dataset_bytes_ += length_of(path).value_or(0);
+  RETURN_IF_ERROR(move_into_place(file, folder));
+  count(1, 0);
+  return {};
+}
+
+// The files beside the one with the samples (indexes) come first: it makes the sample complete.
+Status Generation::move_into_place(FileId file, const std::string& folder) {
+  const std::string name = plan_.layout.file_name(file);
+  const std::string target = directory_of(plan_.layout.path(file)).string();
+  std::vector<std::string> names;
+  if (!is_streamed(plan_.dataset()) || plan_.dataset().format.ends_with("indexed_binary")) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      const std::string other = entry.path().filename().string();
+      if (other != name) names.push_back(other);
+    }
+    if (error) return fail_os(error.value(), "cannot list the folder").within(printable(folder));
+  }
+  names.push_back(name);
+  for (const std::string& each : names) {
+    const std::string from = fmt::format("{}/{}", folder, each);
+    if (options_.fsync) {
+      ASSIGN_OR_RETURN(const File written, File::open(from, O_RDONLY));
+      RETURN_IF_ERROR(written.sync().within(printable(from)));
+    }
+    RETURN_IF_ERROR(rename_file(from, fmt::format("{}/{}", target, each)));
+  }
+  return options_.fsync ? sync_directory(target) : Status();
+}
+
+Error Generation::out_of_space(const Error& error) {
+  const std::string& folder = plan_.layout.data_folder();
+  const uint64_t free = free_bytes_of(folder);
+  const std::lock_guard lock(mutex_);
+  const uint64_t left = needs_.bytes > done_.bytes ? needs_.bytes - done_.bytes : 0;
+  return fail(Errc::kExhausted,
+              "{}; {} needs about {} more bytes ({}) and has {} ({}) free; then run again: complete "
+              "files are kept",
+              error.message(), printable(folder), left, format_bytes(left, ByteUnits::kDecimal),
+              free, format_bytes(free, ByteUnits::kDecimal));
+}
+
+void Generation::count(uint64_t files, uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  done_.files += files;
+  done_.bytes += bytes;
+  if (options_.on_progress) options_.on_progress(done_.files, done_.bytes);
+}
+
+Result<GenerateReport> Generation::sum_up(std::chrono::nanoseconds start) {
+  uint64_t sums[4] = {done_.files, kept_, done_.bytes, dataset_bytes_};
+  RETURN_IF_ERROR(comm_.reduce_to_all(std::span(sums), comm::Fold::kSum));
+  double seconds = std::chrono::duration<double>(monotonic_now() - start).count();
+  RETURN_IF_ERROR(comm_.reduce_to_all(std::span(&seconds, 1), comm::Fold::kMax));
+  return GenerateReport{.files_written = sums[0],
+                        .files_kept = sums[1],
+                        .bytes_written = sums[2],
+                        .dataset_bytes = sums[3],
+                        .seconds = seconds};
+}
+
+}  // namespace
+
+Result<GenerateReport> generate(const Workload& workload, comm::Comm& comm,
+                                const GenerateOptions& options) {
+  auto plan = DatasetPlan::of(workload);
+  RETURN_IF_ERROR(comm.agree(plan.ok() ? Status() : Status(plan.error())));
+  return Generation(*plan, comm, options).run();
+}
+
+}  // namespace millrace::bench

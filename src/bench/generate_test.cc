@@ -1,0 +1,294 @@
+#include "bench/generate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "base/file.h"
+#include "base/temporary_directory.h"
+#include "bench/file_job.h"
+#include "bench/manifest.h"
+#include "bench/verify.h"
+#include "comm/single.h"
+#include "comm/testing/threads.h"
+#include "format/file_source.h"
+
+namespace millrace::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class Generate : public testing::Test {
+ protected:
+  Workload workload(std::string format, uint64_t files, uint64_t samples) const {
+    Workload made;
+    made.name = "test";
+    made.dataset.format = std::move(format);
+    made.dataset.num_files_train = files;
+    made.dataset.num_samples_per_file = samples;
+    made.dataset.record_length_bytes = 90'000;
+    made.dataset.data_folder = folder();
+    return made;
+  }
+  fs::path folder() const { return directory_.path() / "data"; }
+
+  static Result<GenerateReport> run(const Workload& workload, const GenerateOptions& options = {}) {
+    const auto comm = comm::single();
+    return generate(workload, *comm, options);
+  }
+
+  // The names of all files below the data folder.
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(folder())) {
+      if (!entry.is_directory()) names.push_back(fs::relative(entry.path(), folder()));
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  TemporaryDirectory directory_ = *TemporaryDirectory::create();
+};
+
+// Reads all samples of a split through their format and verifies them.
+Status verify_dataset(const Workload& workload, Split split) {
+  ASSIGN_OR_RETURN(const Verifier verifier, Verifier::of(workload));
+  const Layout& layout = verifier.layout();
+  format::FilesOptions options{.format = workload.dataset.format};
+  if (options.format == "raw") options.format_options.record_bytes = layout.record_bytes({split, 0});
+  for (uint64_t i = 0; i < layout.file_count(split); ++i) {
+    options.paths.emplace_back(layout.path({split, i}));
+  }
+  ASSIGN_OR_RETURN(const auto samples, format::open_samples(options));
+  const uint64_t per_file = samples.source->sample_count() / layout.file_count(split);
+  data::Buffer room;
+  format::SampleFields fields;
+  for (uint64_t i = 0; i < samples.source->sample_count(); ++i) {
+    ASSIGN_OR_RETURN(const ByteView bytes, samples.source->read(data::SampleId{i}, room));
+    RETURN_IF_ERROR(samples.format->split(bytes, fields));
+    RETURN_IF_ERROR(verifier.verify({{split, i / per_file}, i % per_file}, fields.list()));
+  }
+  return {};
+}
+
+// Empty if there is none.
+std::string problem_of(const Status& status) { return status.ok() ? "" : status.error().message(); }
+
+struct FormatCase {
+  std::string format;
+  uint64_t samples;
+};
+
+class GenerateFormats : public Generate, public testing::WithParamInterface<FormatCase> {};
+
+TEST_P(GenerateFormats, AreReadBackAndVerified) {
+  Workload made = workload(GetParam().format, 5, GetParam().samples);
+  made.dataset.num_files_eval = 2;
+  made.dataset.num_subfolders_train = 2;
+  const auto report = run(made, {.thread_count = 3});
+  ASSERT_TRUE(report.ok()) << report.error().message();
+  EXPECT_EQ(report->files_written, 7u);
+  EXPECT_EQ(problem_of(verify_dataset(made, Split::kTrain)), "");
+  EXPECT_EQ(problem_of(verify_dataset(made, Split::kEval)), "");
+  const auto manifest = check_dataset(made);
+  ASSERT_TRUE(manifest.ok());
+  EXPECT_EQ((*manifest)->size_bytes, report->dataset_bytes);
+  EXPECT_FALSE(fs::exists(folder() / ".millrace-partial"));
+}
+
+TEST_P(GenerateFormats, OfFloatsAreVerifiedToo) {
+  Workload made = workload(GetParam().format, 2, GetParam().samples);
+  made.dataset.record_dims = {7, 11, 13};
+  made.dataset.record_element_type = data::ElementType::kF32;
+  made.dataset.content = "physics";
+  ASSERT_TRUE(run(made).ok());
+  EXPECT_EQ(problem_of(verify_dataset(made, Split::kTrain)), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GenerateFormats,
+                         testing::Values(FormatCase{"npz", 1}, FormatCase{"npz", 3},
+                                         FormatCase{"npy", 1}, FormatCase{"npy", 5},
+                                         FormatCase{"tfrecord", 1}, FormatCase{"tfrecord", 4},
+                                         FormatCase{"raw", 1}, FormatCase{"raw", 3},
+                                         FormatCase{"tar", 2}, FormatCase{"indexed", 3}),
+                         [](const auto& tried) {
+                           return fmt::format("{}_{}", tried.param.format, tried.param.samples);
+                         });
+
+TEST_F(Generate, KnowsTheLengthOfStreamedFiles) {
+  for (const std::string_view format : {"npz", "npy", "tfrecord", "raw", "indexed_binary", "synthetic"}) {
+    Workload made = workload(std::string(format), 11, 3);
+    made.dataset.data_folder = folder() / format;
+    made.dataset.record_length_bytes_stdev = 20'000;
+    ASSERT_TRUE(run(made).ok());
+    const auto plan = *DatasetPlan::of(made);
+    for (uint64_t i = 0; i < 11; ++i) {
+      const FileId file{.index = i};
+      EXPECT_EQ(known_file_bytes(plan, file), fs::file_size(plan.layout.path(file))) << format;
+    }
+  }
+}
+
+TEST_F(Generate, AddsArraysToNpzAndTar) {
+  for (const std::string_view format : {"npz", "tar", "tfrecord"}) {
+    Workload made = workload(std::string(format), 2, format == "npz" ? 1 : 3);
+    made.dataset.data_folder = folder() / format;
+    made.dataset.fields = {
+        {.name = "mask", .dims = {16, 16}, .type = data::ElementType::kU8},
+        {.name = "energy", .dims = {5}, .type = data::ElementType::kF32}};
+    const auto report = run(made);
+    ASSERT_TRUE(report.ok()) << report.error().message();
+    EXPECT_EQ(problem_of(verify_dataset(made, Split::kTrain)), "");
+  }
+}
+
+TEST_F(Generate, WritesTheIndexOfIndexedBinary) {
+  Workload made = workload("indexed_binary", 1, 3);
+  made.dataset.record_length_bytes = 100;
+  ASSERT_TRUE(run(made).ok());
+  EXPECT_THAT(files(), testing::ElementsAre("millrace-manifest.json",
+                                            "train/img_0_of_1.indexed_binary",
+                                            "train/img_0_of_1.indexed_binary.off.idx",
+                                            "train/img_0_of_1.indexed_binary.sz.idx"));
+  const std::string offsets = *read_file(folder() / "train/img_0_of_1.indexed_binary.off.idx");
+  const std::string sizes = *read_file(folder() / "train/img_0_of_1.indexed_binary.sz.idx");
+  const uint64_t expected_offsets[] = {0, 100, 200};
+  const uint64_t expected_sizes[] = {100, 100, 100};
+  EXPECT_EQ(offsets, text_of(std::as_bytes(std::span(expected_offsets))));
+  EXPECT_EQ(sizes, text_of(std::as_bytes(std::span(expected_sizes))));
+}
+
+TEST_F(Generate, WritesTheSameFilesWithAnyRanksAndThreads) {
+  Workload alone = workload("tfrecord", 10, 2);
+  ASSERT_TRUE(run(alone, {.thread_count = 1}).ok());
+  Workload together = alone;
+  together.dataset.data_folder = directory_.path() / "together";
+  auto ranks = comm::threads_comm(3);
+  std::vector<uint64_t> written(3);
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto report = generate(together, *ranks[rank], {.thread_count = 2});
+      written[rank] = report.ok() ? report->files_written : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(written, testing::Each(10u));
+  const auto layout = *Layout::of(alone);
+  const auto other = *Layout::of(together);
+  for (uint64_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(*read_file(layout.path({.index = i})), *read_file(other.path({.index = i})));
+  }
+}
+
+TEST_F(Generate, ContinuesWithWhatIsMissingOrDamaged) {
+  const Workload made = workload("npz", 6, 1);
+  ASSERT_TRUE(run(made).ok());
+  const auto layout = *Layout::of(made);
+  const std::string third = *read_file(layout.path({.index = 3}));
+  fs::remove(layout.path({.index = 1}));
+  fs::resize_file(layout.path({.index = 3}), 1000);
+  fs::create_directories(folder() / ".millrace-partial/0-0");
+  std::ofstream(folder() / ".millrace-partial/0-0/img_1_of_6.npz") << "half";
+  const auto report = run(made);
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->files_written, 2u);
+  EXPECT_EQ(report->files_kept, 4u);
+  EXPECT_EQ(*read_file(layout.path({.index = 3})), third);
+  EXPECT_EQ(problem_of(verify_dataset(made, Split::kTrain)), "");
+  EXPECT_FALSE(fs::exists(folder() / ".millrace-partial"));
+}
+
+TEST_F(Generate, RefusesToMixTwoDatasets) {
+  Workload made = workload("npz", 6, 1);
+  ASSERT_TRUE(run(made).ok());
+  made.dataset.seed = 5;
+  const auto report = run(made);
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.error().message(), HasSubstr("dataset.seed=0, but the workload says 5"));
+  EXPECT_TRUE(run(made, {.resume = false}).ok());
+  EXPECT_EQ(problem_of(verify_dataset(made, Split::kTrain)), "");
+}
+
+TEST_F(Generate, DoesNotOverwriteTheDatasetOfAnotherTool) {
+  const Workload made = workload("npz", 6, 1);
+  fs::create_directories(folder() / "train");
+  std::ofstream(folder() / "train/img_0_of_6.npz") << "foreign";
+  const auto report = run(made);
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.error().message(), HasSubstr("has no millrace-manifest.json"));
+  EXPECT_EQ(*read_file(folder() / "train/img_0_of_6.npz"), "foreign");
+}
+
+TEST_F(Generate, SaysBeforeTheFirstFileThatTheDiskIsTooSmall) {
+  Workload made = workload("raw", 1'000'000, 1);
+  made.dataset.record_length_bytes = 1e12;
+  const auto report = run(made);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().code(), Errc::kExhausted);
+  EXPECT_THAT(report.error().message(), HasSubstr("1,000,000 files to generate need 1000000000000000000 bytes (1 EB), but "));
+  EXPECT_THAT(report.error().message(), HasSubstr(folder().string()));
+  EXPECT_THAT(files(), testing::ElementsAre("millrace-manifest.json"));
+}
+
+TEST_F(Generate, NamesAFolderThatCannotBeWritten) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write anywhere; tests/bench tries it too";
+  fs::permissions(directory_.path(), fs::perms::owner_read | fs::perms::owner_exec);
+  const auto report = run(workload("npz", 6, 1));
+  fs::permissions(directory_.path(), fs::perms::owner_all);
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.error().message(), HasSubstr(folder().string()));
+  EXPECT_EQ(report.error().code(), Errc::kPermission);
+}
+
+TEST_F(Generate, NamesAFormatThatDoesNotExist) {
+  const auto report = run(workload("tfrecrd", 6, 1));
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.error().message(), HasSubstr("did you mean 'tfrecord'"));
+}
+
+TEST_F(Generate, ReportsProgressInOrder) {
+  std::vector<uint64_t> files;
+  std::vector<uint64_t> bytes;
+  const auto report = run(workload("npy", 20, 1), {.thread_count = 4,
+                                                   .on_progress = [&](uint64_t file_count,
+                                                                      uint64_t byte_count) {
+                                                     files.push_back(file_count);
+                                                     bytes.push_back(byte_count);
+                                                   }});
+  ASSERT_TRUE(report.ok());
+  EXPECT_TRUE(std::is_sorted(files.begin(), files.end()));
+  EXPECT_TRUE(std::is_sorted(bytes.begin(), bytes.end()));
+  EXPECT_EQ(files.back(), 20u);
+  EXPECT_EQ(bytes.back(), report->dataset_bytes);
+}
+
+TEST_F(Generate, RefusesSeveralSamplesInAnImage) {
+  const auto report = run(workload("jpeg", 2, 3));
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.error().message(), HasSubstr("a jpeg file is one sample"));
+}
+
+TEST_F(Generate, ImagesAreVerifiedByTheirChecksum) {
+  for (const std::string_view format : {"jpeg", "png"}) {
+    Workload made = workload(std::string(format), 3, 1);
+    made.dataset.data_folder = folder() / format;
+    made.dataset.content = "photo";
+    const auto report = run(made);
+    if (!report.ok() && report.error().code() == Errc::kUnsupported) continue;  // another build
+    ASSERT_TRUE(report.ok()) << report.error().message();
+    const auto verifier = *Verifier::of(made);
+    std::string bytes = *read_file(verifier.layout().path({.index = 2}));
+    EXPECT_EQ(problem_of(verifier.verify_file({.index = 2}, bytes_of(bytes))), "");
+    EXPECT_FALSE(verifier.verify_file({.index = 1}, bytes_of(bytes)).ok());
+    bytes[bytes.size() / 2] ^= 1;
+    EXPECT_FALSE(verifier.verify_file({.index = 2}, bytes_of(bytes)).ok());
+  }
+}
+
+}  // namespace
+}  // namespace millrace::bench
