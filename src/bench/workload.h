@@ -175,6 +175,10 @@ struct CheckpointConfig {
   std::string layout = "torch";      // torch: shards of DLIO; tensorflow: its four files
   std::vector<uint64_t> file_sizes;  // tensorflow: bytes of its files, e.g. 1 KB, 7 MB, 32 MB, 4 KB
   uint64_t buffer_size = uint64_t{16} << 20;  // the memory that a shard is streamed from
+  uint64_t keep = 0;        // the newest checkpoints of the run that are kept; 0: all
+  bool odirect = false;     // shards are written and read past the page cache
+  bool drop_cache = false;  // before a shard is read, its pages are dropped from the page cache
+  bool verify = true;       // what is read is compared with what was written
 };
 
 struct OutputConfig {

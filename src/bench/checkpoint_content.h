@@ -1,0 +1,43 @@
+// CheckpointContent: the bytes of a tensor in a checkpoint, as a function of its seed.
+//
+// Either random, such that no two pages of any tensors are equal and nothing can be compressed or
+// deduplicated; or all elements one, as DLIO does without randomize_tensor. Any part can be filled
+// in at any time, at the speed of memory, and the CRC-32 of gigabytes follows from the seed without
+// making them: a page is a page of a small pool, XORed with its own 64-bit key, and CRC-32 is
+// linear in both. So a file can be written in one pass with its checksum in front, and a reader can
+// compare every byte. docs/design/bench-checkpoints.md explains it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/base.h"
+#include "data/array.h"
+
+namespace millrace::bench {
+
+class CheckpointContent {
+ public:
+  static CheckpointContent random(uint64_t seed);
+  static CheckpointContent ones(data::ElementType type);
+
+  // Fills `out` with the bytes from `offset_bytes` on.
+  void fill(uint64_t offset_bytes, MutableByteView out) const;
+
+  // The CRC-32 (that of zip files) of the first `size_bytes`.
+  uint32_t crc32(uint64_t size_bytes) const;
+
+ private:
+  CheckpointContent(bool is_random, uint64_t value) : is_random_(is_random), value_(value) {}
+
+  uint64_t key_of(uint64_t page) const;
+  void fill_page(uint64_t page, MutableByteView out) const;
+
+  bool is_random_;
+  uint64_t value_;  // the seed, or eight bytes of ones
+};
+
+// A seed for the tensor `index` of a file; the same on every machine.
+uint64_t content_seed(std::string_view checkpoint, std::string_view file, uint64_t index);
+
+}  // namespace millrace::bench

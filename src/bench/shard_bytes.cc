@@ -1,0 +1,113 @@
+#include "bench/shard_bytes.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "base/gzip.h"
+#include "bench/state_pickle.h"
+#include "format/zip.h"
+
+namespace millrace::bench {
+namespace {
+
+// TensorFlow's CheckpointState in protobuf's text form, where # begins a comment. If the file has
+// to be longer, a comment fills it up.
+std::string state_text(const std::string& prefix, uint64_t size_bytes) {
+  std::string text =
+      fmt::format("model_checkpoint_path: \"{0}\"\nall_model_checkpoint_paths: \"{0}\"\n", prefix);
+  if (text.size() + 2 > size_bytes) return text;
+  const auto padding = static_cast<size_t>(size_bytes) - text.size();
+  text += '#';
+  text.append(padding - 2, ' ');
+  text += '\n';
+  return text;
+}
+
+std::string describe_tensor(const PlannedTensor& tensor) {
+  if (tensor.group.empty()) return fmt::format("tensor '{}'", tensor.name);
+  return fmt::format("tensor '{}'['{}']", tensor.group, tensor.name);
+}
+
+}  // namespace
+
+ShardBytes::ShardBytes(const PlannedFile& file, std::string_view checkpoint, bool randomizes) {
+  if (file.kind == PlannedFile::Kind::kState) {
+    add_text(state_text(file.tensors[0].name, file.size_bytes), "the text");
+    return;
+  }
+  format::ZipBuilder zip;
+  const bool is_zip = file.kind == PlannedFile::Kind::kTorch;
+  const auto add_member = [&](const std::string& name, const std::string& text) {
+    add_text(zip.head(name, text.size(), zip_crc32(bytes_of(text))) + text, name);
+  };
+  if (is_zip) {
+    add_member("archive/data.pkl", pickle_state(file.tensors));
+    add_member("archive/byteorder", "little");
+  }
+  for (size_t i = 0; i < file.tensors.size(); ++i) {
+    const PlannedTensor& tensor = file.tensors[i];
+    const CheckpointContent content =
+        randomizes ? CheckpointContent::random(content_seed(checkpoint, file.name, i))
+                   : CheckpointContent::ones(tensor.type);
+    if (is_zip) {
+      const uint64_t tensor_bytes = tensor.size_bytes();
+      add_text(
+          zip.head(fmt::format("archive/data/{}", i), tensor_bytes, content.crc32(tensor_bytes)),
+          "the head of " + describe_tensor(tensor));
+    }
+    add_content(tensor, content);
+  }
+  if (!is_zip) return;
+  add_member("archive/version", "3\n");
+  add_text(zip.tail(), "the zip directory");
+}
+
+void ShardBytes::add_text(std::string text, std::string what) {
+  const uint64_t text_bytes = text.size();
+  pieces_.push_back({.begin_bytes = size_bytes_,
+                     .size_bytes = text_bytes,
+                     .text = std::move(text),
+                     .content = CheckpointContent::random(0),
+                     .what = std::move(what)});
+  size_bytes_ += text_bytes;
+}
+
+void ShardBytes::add_content(const PlannedTensor& tensor, CheckpointContent content) {
+  pieces_.push_back({.begin_bytes = size_bytes_,
+                     .size_bytes = tensor.size_bytes(),
+                     .text = {},
+                     .content = content,
+                     .what = describe_tensor(tensor)});
+  size_bytes_ += tensor.size_bytes();
+}
+
+const ShardBytes::Piece& ShardBytes::piece_at(uint64_t offset_bytes) const {
+  assert(offset_bytes < size_bytes_);
+  const auto after = std::ranges::upper_bound(pieces_, offset_bytes, {}, &Piece::begin_bytes);
+  return *(after - 1);
+}
+
+void ShardBytes::fill(uint64_t offset_bytes, MutableByteView out) const {
+  while (!out.empty()) {
+    const Piece& piece = piece_at(offset_bytes);
+    const uint64_t skipped = offset_bytes - piece.begin_bytes;
+    const auto now =
+        static_cast<size_t>(std::min<uint64_t>(out.size(), piece.size_bytes - skipped));
+    if (piece.text.empty()) {
+      piece.content.fill(skipped, out.first(now));
+    } else {
+      std::memcpy(out.data(), piece.text.data() + skipped, now);
+    }
+    offset_bytes += now;
+    out = out.subspan(now);
+  }
+}
+
+std::string ShardBytes::describe(uint64_t offset_bytes) const {
+  if (offset_bytes >= size_bytes_) return "the end of the file";
+  return piece_at(offset_bytes).what;
+}
+
+}  // namespace millrace::bench

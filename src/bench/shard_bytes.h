@@ -1,0 +1,49 @@
+// ShardBytes: every byte of a file of a checkpoint, computed from its plan.
+//
+// A writer streams it, and a reader compares with it, both with a small buffer. Files of kind
+// kTorch are what torch.save would write: a zip file with a pickled state dict and one stored
+// member per tensor. docs/formats/checkpoint.md describes them byte by byte.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/base.h"
+#include "bench/checkpoint_content.h"
+#include "bench/checkpoint_plan.h"
+
+namespace millrace::bench {
+
+class ShardBytes {
+ public:
+  // `checkpoint` is the name of the checkpoint: tensors differ from one checkpoint to the next.
+  ShardBytes(const PlannedFile& file, std::string_view checkpoint, bool randomizes);
+
+  uint64_t size_bytes() const { return size_bytes_; }
+
+  // REQUIRES: offset_bytes + out.size() <= size_bytes().
+  void fill(uint64_t offset_bytes, MutableByteView out) const;
+
+  // What is at this byte, for messages: "tensor '3'['0']" or "the zip directory".
+  std::string describe(uint64_t offset_bytes) const;
+
+ private:
+  struct Piece {
+    uint64_t begin_bytes;
+    uint64_t size_bytes;
+    std::string text;  // if not empty, the bytes; else `content`
+    CheckpointContent content;
+    std::string what;
+  };
+
+  void add_text(std::string text, std::string what);
+  void add_content(const PlannedTensor& tensor, CheckpointContent content);
+  const Piece& piece_at(uint64_t offset_bytes) const;
+
+  std::vector<Piece> pieces_;  // without gaps
+  uint64_t size_bytes_ = 0;
+};
+
+}  // namespace millrace::bench
