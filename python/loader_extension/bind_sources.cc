@@ -76,14 +76,22 @@ SourceHandle open_folder(const std::string& directory, std::vector<std::string> 
 
 SourceHandle open_files(const std::vector<std::string>& paths, const std::string& directory,
                         const std::string& format_name, uint64_t record_bytes, bool rows,
-                        const std::string& engine) {
+                        std::optional<bool> header, const std::string& float_type,
+                        uint64_t window_tokens, const std::string& engine) {
   const Engine how = engine_from(engine);
+  format::FormatOptions options{
+      .record_bytes = record_bytes,
+      .rows = rows,
+      .text_float = type_from(float_type),
+      .window_tokens = window_tokens,
+  };
+  if (header) options.header = *header ? format::HeaderRow::kYes : format::HeaderRow::kNo;
   return SourceHandle(opened([&] {
-    return format::open_files({.format = format_name,
-                               .format_options = {.record_bytes = record_bytes, .rows = rows},
-                               .paths = {paths.begin(), paths.end()},
-                               .directory = directory,
-                               .engine = how});
+    return format::open_samples({.format = format_name,
+                                 .format_options = options,
+                                 .paths = {paths.begin(), paths.end()},
+                                 .directory = directory,
+                                 .engine = how});
   }));
 }
 
@@ -152,6 +160,7 @@ void bind_source(py::module_& module) {
       .def_property_readonly("class_names",
                              [](const SourceHandle& s) {
                                py::list names;
+                               if (!s.files) return names;
                                for (const auto& name : s.files->dataset().class_names()) {
                                  names.append(file_text(name));
                                }
@@ -164,6 +173,7 @@ void bind_source(py::module_& module) {
                              })
       .def_property_readonly("element",
                              [](const SourceHandle& s) -> py::object {
+                               if (!s.files) return py::none();
                                const auto& element = s.files->element();
                                return element ? describe_field(*element) : py::object(py::none());
                              })
@@ -485,7 +495,8 @@ void bind_sources(py::module_& module) {
              py::arg("has_classes"), py::arg("format") = "", py::arg("engine") = "auto");
   module.def("open_files", &open_files, py::kw_only(), py::arg("paths"), py::arg("directory"),
              py::arg("format"), py::arg("record_bytes"), py::arg("rows"),
-             py::arg("engine") = "auto");
+             py::arg("header") = py::none(), py::arg("float_type") = "float32",
+             py::arg("window_tokens") = 0, py::arg("engine") = "auto");
   module.def("join_folders", &join_folders, py::arg("folders"));
   module.def("array_decoder", &array_decoder, py::arg("name"), py::arg("dtype"), py::arg("shape"),
              py::arg("ragged") = py::none());

@@ -37,12 +37,17 @@ T take(Result<T> result) {
 struct SourceHandle {
   explicit SourceHandle(std::shared_ptr<const format::FileSource> opened)
       : files(std::move(opened)), source(files), format(files->format()) {}
+  explicit SourceHandle(const format::Samples& samples)
+      : files(std::dynamic_pointer_cast<const format::FileSource>(samples.source)),
+        source(samples.source),
+        format(samples.format) {}
   SourceHandle(std::shared_ptr<const format::FileSource> of,
                std::shared_ptr<const data::SampleSource> part,
                std::shared_ptr<const format::Format> split_by)
       : files(std::move(of)), source(std::move(part)), format(std::move(split_by)) {}
 
-  std::shared_ptr<const format::FileSource> files;   // of several folders: the first
+  // Of several folders: the first. Null if the format has a source of its own.
+  std::shared_ptr<const format::FileSource> files;
   std::shared_ptr<const data::SampleSource> source;  // all samples of the files, or a subset
   std::shared_ptr<const format::Format> format;      // null if samples are plain bytes
 };

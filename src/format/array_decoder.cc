@@ -167,7 +167,7 @@ class FieldDecoder final : public data::Decoder {
   // The field; `none` if it may be missing; null if it may not.
   const Field* find(const std::string& from, const Field& none, const FieldsScratch& own) const {
     const Field* field = own.fields.find(from);
-    return field == nullptr && format_->name() == "tfrecord" ? &none : field;
+    return field == nullptr && format_->name().starts_with("tfrecord") ? &none : field;
   }
 
   Status decode_columns(size_t i, const data::DecodeContext& context, const data::Output& output,

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "format/integer_types.h"
 #include "format/npy.h"
+#include "format/number_text.h"
 
 namespace millrace::format {
 namespace {
@@ -51,13 +52,20 @@ bool is_plain_bytes(const Field& field) {
   return field.array.type == ElementType::kU8 && field.array.shape.axis_count() == 1;
 }
 
+// A list (one axis) has no shape: only its length must match.
+bool shape_fits(const ArrayView& array, const FieldSpec& spec) {
+  return array.shape == spec.shape || (array.shape.axis_count() <= 1 &&
+                                       array.shape.element_count() == spec.shape.element_count());
+}
+
+Error does_not_fit(const Field& field, const FieldSpec& spec) {
+  return fail(Errc::kInvalidArgument, "'{}' has a number that does not fit {}; choose another type",
+              printable(field.name), data::element_name(spec.type));
+}
+
 Status place(const ArrayView& array, std::string_view name, const FieldSpec& spec,
              MutableByteView out) {
-  // A list (one axis) has no shape: only its length must match.
-  const bool shape_fits =
-      array.shape == spec.shape ||
-      (array.shape.axis_count() <= 1 && array.shape.element_count() == spec.shape.element_count());
-  if (array.type == spec.type && shape_fits && array.bytes.size() == out.size()) {
+  if (array.type == spec.type && shape_fits(array, spec) && array.bytes.size() == out.size()) {
     copy(array.bytes, out);
     return {};
   }
@@ -105,8 +113,29 @@ Status place_field(const Field& field, const FieldSpec& spec, MutableByteView ou
       return {};
     }
   }
+  if (field.is_number_text && field.array.type != spec.type && shape_fits(field.array, spec)) {
+    if (convert_numbers(field.array.type, field.array.bytes, spec.type, out)) return {};
+    return does_not_fit(field, spec);
+  }
   return place(field.array, field.name, spec, out);
 }
+
+namespace {
+
+// The items of numbers as text, whose type is only a guess. REQUIRES: a whole number of items.
+Result<Items> converted_items(const Field& field, const FieldSpec& spec) {
+  const uint64_t elements = field.array.shape.element_count();
+  Items items;
+  items.length = elements / spec.shape.element_count();
+  items.converted.resize(elements * data::element_bytes(spec.type));
+  if (!convert_numbers(field.array.type, field.array.bytes, spec.type, items.converted)) {
+    return does_not_fit(field, spec);
+  }
+  items.bytes = items.converted;
+  return items;
+}
+
+}  // namespace
 
 Result<Items> items_of(const Field& field, const FieldSpec& spec) {
   ASSIGN_OR_RETURN(const ArrayView array, array_of(field));
@@ -126,6 +155,10 @@ Result<Items> items_of(const Field& field, const FieldSpec& spec) {
   if (item_elements > 0 && is_plain_bytes(field) && !is_npy(field) &&
       array.bytes.size() % spec.size_bytes() == 0) {
     return Items{array.bytes, array.bytes.size() / spec.size_bytes()};
+  }
+  if (field.is_number_text && item_elements > 0 &&
+      array.shape.element_count() % item_elements == 0) {
+    return converted_items(field, spec);
   }
   return fail(Errc::kInvalidArgument, "'{}' is {}, but {} is expected", printable(field.name),
               data::description(array.type, array.shape), data::description(spec));

@@ -31,6 +31,7 @@ Status place_field(const Field& field, const data::FieldSpec& spec, MutableByteV
 struct Items {
   ByteView bytes;
   uint64_t length = 0;
+  std::vector<std::byte> converted = {};  // what `bytes` shows, if the numbers had another type
 };
 Result<Items> items_of(const Field& field, const data::FieldSpec& spec);
 

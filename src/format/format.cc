@@ -15,6 +15,14 @@ constexpr std::string_view kNpzEnds[] = {".npz"};
 constexpr std::string_view kTfrecordEnds[] = {".tfrecord", ".tfrecords"};
 constexpr std::string_view kTarEnds[] = {".tar"};
 constexpr std::string_view kIndexedEnds[] = {".mrd"};
+constexpr std::string_view kCsvEnds[] = {".csv"};
+constexpr std::string_view kTsvEnds[] = {".tsv", ".tab"};
+constexpr std::string_view kJsonEnds[] = {".json"};
+constexpr std::string_view kJsonlEnds[] = {".jsonl", ".ndjson"};
+constexpr std::string_view kIndexedBinaryEnds[] = {".indexed_binary"};
+constexpr std::string_view kMmapIndexedBinaryEnds[] = {".mmap_indexed_binary"};
+constexpr std::string_view kMegatronEnds[] = {".bin"};  // raw has it too and comes first
+constexpr std::string_view kTfrecordGzipEnds[] = {".tfrecord.gz", ".tfrecords.gz"};
 
 struct FormatEntry {
   std::string_view name;
@@ -30,6 +38,14 @@ constexpr FormatEntry kFormats[] = {
     {"tfrecord", kTfrecordEnds, &make_tfrecord},
     {"tar", kTarEnds, &make_tar},
     {"indexed", kIndexedEnds, &make_indexed},
+    {"csv", kCsvEnds, &make_csv},
+    {"tsv", kTsvEnds, &make_tsv},
+    {"json", kJsonEnds, &make_json},
+    {"jsonl", kJsonlEnds, &make_jsonl},
+    {"indexed_binary", kIndexedBinaryEnds, &make_indexed_binary},
+    {"mmap_indexed_binary", kMmapIndexedBinaryEnds, &make_mmap_indexed_binary},
+    {"megatron", kMegatronEnds, &make_megatron},
+    {"tfrecord_gzip", kTfrecordGzipEnds, &make_tfrecord_gzip},
 };
 // clang-format on
 

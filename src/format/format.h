@@ -1,8 +1,10 @@
-// format: how samples are stored in files: raw, npy, npz, TFRecord, tar (WebDataset), indexed.
+// format: how samples are stored in files: raw, npy, npz, TFRecord, tar (WebDataset), indexed, csv,
+// json and others.
 //
 // A Format finds the samples in a file (their offsets, not their content), splits the bytes of a
 // sample into named arrays, and writes files that it and other readers can read. Each format is one
-// file and one line in a table (format.cc). Stateless and thread-safe.
+// file and one line in a table (format.cc). Thread-safe. Stateless, except that split() may use what
+// index() has learned from the files, such as the names of the columns of a csv file.
 //
 // Input is untrusted: lengths, checksums and counts are checked before use. An error says where and
 // what; the caller adds the path.
@@ -32,6 +34,9 @@ namespace millrace::format {
 struct Field {
   std::string_view name;
   data::ArrayView array;
+  // Numbers that the file has as text (csv, json). Their type is a guess, so that they also fit any
+  // other type that can hold them.
+  bool is_number_text = false;
 };
 
 Field bytes_field(std::string_view name, ByteView bytes);
@@ -71,9 +76,20 @@ class SampleWriter {
   virtual Status finish() = 0;
 };
 
+enum class HeaderRow : uint8_t { kDetect, kYes, kNo };
+
 struct FormatOptions {
   uint64_t record_bytes = 0;  // raw: the length of every record; 0 if a file is one sample
   bool rows = false;          // npy: each row is a sample; otherwise the file is one sample
+  // csv, tsv: whether the first row of a file names the columns. Detected: it does if each of its
+  // cells is text, and no two are equal.
+  HeaderRow header = HeaderRow::kDetect;
+  // csv, tsv, json, jsonl: the type of numbers that are not all integers, kF32 or kF64.
+  data::ElementType text_float = data::ElementType::kF32;
+  // megatron: a sample is this number of tokens and the one after them; 0: a document.
+  uint64_t window_tokens = 0;
+  // tfrecord_gzip: memory for inflated files, which is also the length limit of one.
+  uint64_t inflated_bytes_max = uint64_t{4} << 30;
 };
 
 class Format {

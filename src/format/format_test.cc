@@ -262,9 +262,11 @@ TEST(FormatOf, KnowsFilesByTheirExtension) {
 TEST(FullDisk, FailsTheWriter) {
   for (const std::string& name : format_names()) {
     io::MemoryEngine engine;
-    engine.set_faults({.disk_bytes = 100});
+    engine.set_faults({.disk_bytes = 20});
     const FormatOptions options = {.record_bytes = name == "raw" ? uint64_t{4000} : 0};
-    const auto writer = *(*open_format(name, options))->create(engine, "a.mrd");
+    const auto created = (*open_format(name, options))->create(engine, "a.mrd");
+    if (!created.ok() && created.error().code() == Errc::kUnsupported) continue;  // without zlib
+    const auto& writer = *created;
     const std::string content(4000, 'x');
     const Field field = bytes_field("data", bytes_of(content));
     Status status = writer->add("0", std::span(&field, 1));

@@ -20,32 +20,12 @@ Result<uint64_t> payload_bytes(ByteView head, uint64_t offset_bytes) {
   if (said == found) return length;
   if (head[0] == std::byte{0x1f} && head[1] == std::byte{0x8b}) {
     return fail(Errc::kUnsupported,
-                "the file is compressed with gzip, so single samples cannot be read; decompress "
-                "it");
+                "the file is compressed with gzip: open it with the format tfrecord_gzip, or "
+                "decompress it");
   }
   return fail(Errc::kCorrupt,
               "no record begins at byte {}: its length {} has the checksum {:08x}, expected {:08x}",
               offset_bytes, length, found, said);
-}
-
-Result<data::FileSamples> index_records(const io::Reader& file) {
-  ASSIGN_OR_RETURN(const uint64_t file_bytes, file.size_bytes());
-  Window window(file, file_bytes);
-  data::FileSamples samples{.kind = data::FileSamples::Kind::kListed,
-                            .stamp = {.size_bytes = file_bytes}};
-  for (uint64_t at = 0; at < file_bytes;) {
-    ASSIGN_OR_RETURN(const ByteView head, window.at(at, kTfrecordHeadBytes));
-    ASSIGN_OR_RETURN(const uint64_t length, payload_bytes(head, at));
-    const uint64_t left = file_bytes - at - kTfrecordHeadBytes;
-    if (length > left || left - length < kTfrecordTailBytes) {
-      return fail(Errc::kCorrupt, "record at byte {} claims {} bytes, but the file ends at {}", at,
-                  length, file_bytes);
-    }
-    const uint64_t size = kTfrecordHeadBytes + length + kTfrecordTailBytes;
-    samples.spans.push_back({.offset_bytes = at, .size_bytes = size});
-    at += size;
-  }
-  return samples;
 }
 
 class TfrecordWriter final : public SampleWriter {
@@ -72,7 +52,7 @@ class Tfrecord final : public Format {
   Result<data::FileSamples> index(io::Engine& engine,
                                   const std::filesystem::path& path) const override {
     ASSIGN_OR_RETURN(const auto reader, engine.open(path));
-    return index_records(*reader);
+    return index_tfrecords(*reader);
   }
 
   Status split(ByteView sample, SampleFields& fields) const override {
@@ -93,6 +73,26 @@ class Tfrecord final : public Format {
 uint32_t masked_crc32c(ByteView bytes) {
   const uint32_t crc = crc32c(bytes);
   return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+Result<data::FileSamples> index_tfrecords(const io::Reader& file) {
+  ASSIGN_OR_RETURN(const uint64_t file_bytes, file.size_bytes());
+  Window window(file, file_bytes);
+  data::FileSamples samples{.kind = data::FileSamples::Kind::kListed,
+                            .stamp = {.size_bytes = file_bytes}};
+  for (uint64_t at = 0; at < file_bytes;) {
+    ASSIGN_OR_RETURN(const ByteView head, window.at(at, kTfrecordHeadBytes));
+    ASSIGN_OR_RETURN(const uint64_t length, payload_bytes(head, at));
+    const uint64_t left = file_bytes - at - kTfrecordHeadBytes;
+    if (length > left || left - length < kTfrecordTailBytes) {
+      return fail(Errc::kCorrupt, "record at byte {} claims {} bytes, but the file ends at {}", at,
+                  length, file_bytes);
+    }
+    const uint64_t size = kTfrecordHeadBytes + length + kTfrecordTailBytes;
+    samples.spans.push_back({.offset_bytes = at, .size_bytes = size});
+    at += size;
+  }
+  return samples;
 }
 
 Result<ByteView> unframe_tfrecord(ByteView record) {

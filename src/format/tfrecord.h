@@ -24,6 +24,9 @@ uint32_t masked_crc32c(ByteView bytes);
 Result<ByteView> unframe_tfrecord(ByteView record);
 std::string frame_tfrecord(ByteView payload);
 
+// The places of the records in a file, or in memory that looks like one.
+Result<data::FileSamples> index_tfrecords(const io::Reader& file);
+
 // A tf.train.Example in the wire format of Protocol Buffers.
 Status parse_example(ByteView payload, SampleFields& fields);
 Result<std::string> make_example(std::span<const Field> fields);

@@ -303,7 +303,8 @@ class Folders(Dataset):
 
 
 class Files(Dataset):
-    """Files of many samples: raw, npy, npz, tfrecord, tar (WebDataset), indexed.
+    """Files of many samples: raw, npy, npz, tfrecord, tar (WebDataset), indexed, csv, tsv, json, jsonl,
+    megatron, tfrecord_gzip, indexed_binary.
 
         millrace.Files("shards", format="tar", fields={"jpg;png": millrace.Image(224), "cls": "int64"})
         millrace.Files(["train.npy"], rows=True)
@@ -317,6 +318,12 @@ class Files(Dataset):
         for the type that it has in the first sample. By default all fields of the first sample.
     shape, dtype: of every sample, for raw files.
     rows: for npy: the rows of a file are its samples; if False, the file is one sample.
+    header: for csv and tsv: whether the first row of each file names the columns. By default, it does if
+        all its cells are text and differ.
+    float_type: for csv, tsv, json and jsonl: "float32" or "float64", for numbers that are not all integers
+        and whose type `fields` does not give.
+    window_tokens: for megatron: a sample is that number of tokens and the next one, so that
+        tokens[:-1] are the inputs and tokens[1:] the targets. If 0, a sample is a document.
     engine: how to read, here and in the folders. "auto" measures on the first samples whether one
         read at a time ("posix") or many in flight ("uring") is faster, and measures again if that
         changes. "direct" bypasses the page cache. "mapped" decodes samples in place; if a file is
@@ -329,7 +336,8 @@ class Files(Dataset):
     def __init__(self, files: Union[PathLike, Iterable[PathLike]], format: Optional[str] = None,
                  fields: Union[Iterable[str], Mapping[str, Any], None] = None, *,
                  shape: Optional[Sequence[int]] = None, dtype: str = "uint8",
-                 rows: bool = True, engine: str = "auto",
+                 rows: bool = True, header: Optional[bool] = None, float_type: str = "float32",
+                 window_tokens: int = 0, engine: str = "auto",
                  map: Optional[Callable[[Any], Any]] = None) -> None:
         self._map = _checked_map(map)
         paths, directory = _paths_of(files)
@@ -342,7 +350,8 @@ class Files(Dataset):
         # If fields are given, return only those, even if there is a class.
         self._adds_label = fields is None
         self._source = native.open_files(paths=paths, directory=directory, format=format or "",
-                                         record_bytes=record_bytes, rows=rows,
+                                         record_bytes=record_bytes, rows=rows, header=header,
+                                         float_type=float_type, window_tokens=window_tokens,
                                          engine=engine)
         if shape is not None:
             self._decoder = decoder
