@@ -98,8 +98,18 @@ std::string describe(const Node& node) {
   return "something else";
 }
 
+std::string Document::place_of(uint32_t line) const {
+  const auto after =
+      std::upper_bound(parts.begin(), parts.end(), line,
+                       [](uint32_t wanted, const Part& part) { return wanted < part.first_line; });
+  if (after == parts.begin()) return fmt::format("{}:{}", name, line);
+  const Part& part = *(after - 1);
+  if (!part.has_lines) return part.name;
+  return fmt::format("{}:{}", part.name, line - part.first_line + 1);
+}
+
 Error Document::complain(Errc code, uint32_t line, std::string_view message) const {
-  return fail(code, "{}:{}: {}", name, line, message);
+  return fail(code, "{}: {}", place_of(line), message);
 }
 
 }  // namespace millrace

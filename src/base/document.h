@@ -87,8 +87,19 @@ class SeenNames {
 std::string describe(const Node& node);
 
 struct Document {
+  // A document that was combined from several: the lines from `first_line` on are those of `name`.
+  struct Part {
+    uint32_t first_line = 1;
+    std::string name;
+    bool has_lines = true;  // false for text without lines, such as a command-line argument
+  };
+
   std::string name;  // the path that the user gave
   Node root;
+  std::vector<Part> parts;  // in ascending order; empty: all lines belong to `name`
+
+  // "name:14".
+  std::string place_of(uint32_t line) const;
 
   // An error about a line of this document: "name:14: message".
   Error complain(Errc code, uint32_t line, std::string_view message) const;

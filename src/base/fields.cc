@@ -82,6 +82,12 @@ Status Fields::read(std::string_view key, std::vector<double>& out) {
   });
 }
 
+Status Fields::read(std::string_view key, std::vector<uint64_t>& out) {
+  return read_as(key, out, [](const Node& node) {
+    return each_of<uint64_t>(node, [](const Node& item) { return item.as_uint(); });
+  });
+}
+
 Status Fields::read_bytes(std::string_view key, uint64_t& out) {
   return read_as(key, out, [](const Node& node) -> Result<uint64_t> {
     if (node.kind() == Node::Kind::kNumber) return node.as_uint();

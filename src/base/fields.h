@@ -35,6 +35,7 @@ class Fields {
   Status read(std::string_view key, std::string& out);
   Status read(std::string_view key, std::vector<std::string>& out);
   Status read(std::string_view key, std::vector<double>& out);
+  Status read(std::string_view key, std::vector<uint64_t>& out);
 
   // "64KiB" or a bare number of bytes; "250us" with its unit.
   Status read_bytes(std::string_view key, uint64_t& out);
@@ -55,6 +56,10 @@ class Fields {
   Result<Fields> section(std::string_view key);
 
   bool has(std::string_view key) { return value_of(key) != nullptr; }
+
+  // The value of a key whose form only the caller knows. From then on the key counts as read.
+  // nullptr if it is absent or has no value.
+  const Node* find(std::string_view key) { return value_of(key); }
 
   // An error about the value of `key` that only the caller can detect: "dataset.files: message".
   Error complain(std::string_view key, std::string_view message) const;

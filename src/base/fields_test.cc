@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/json.h"
 
 namespace millrace {
@@ -108,6 +110,36 @@ TEST(Fields, ErrorsOfTheCallerHaveTheLineOfTheKey) {
   const Document document = document_of("{\n\n\"a\": 0}");
   const Fields fields = *Fields::of(document, document.root);
   EXPECT_EQ(fields.complain("a", "must be positive").message(), "w.json:3: a: must be positive");
+}
+
+TEST(Fields, ReadsListsOfWholeNumbers) {
+  const Document document = document_of("{\"dims\": [3, 18446744073709551615], \"bad\": [-1]}");
+  Fields fields = *Fields::of(document, document.root);
+  std::vector<uint64_t> dims;
+  ASSERT_TRUE(fields.read("dims", dims).ok());
+  EXPECT_THAT(dims, ElementsAre(3, std::numeric_limits<uint64_t>::max()));
+  EXPECT_EQ(fields.read("bad", dims).error().message(),
+            "w.json:1: bad: expected a whole number that is not negative, found the number -1");
+}
+
+TEST(Fields, AValueOfAnyFormCountsAsRead) {
+  const Document document = document_of("{\"time\": {\"mean\": 1}, \"none\": null}");
+  Fields fields = *Fields::of(document, document.root);
+  ASSERT_NE(fields.find("time"), nullptr);
+  EXPECT_EQ(fields.find("none"), nullptr);
+  EXPECT_TRUE(fields.finish().ok());
+}
+
+TEST(Document, ACombinedDocumentKnowsWhoseALineIs) {
+  const Document document{
+      .name = "all",
+      .root = {},
+      .parts = {{1, "a.yaml"}, {10, "b.yaml"}, {12, "the override 'c'", false}}};
+  EXPECT_EQ(document.place_of(9), "a.yaml:9");
+  EXPECT_EQ(document.place_of(10), "b.yaml:1");
+  EXPECT_EQ(document.complain(Errc::kInvalidArgument, 12, "is wrong").message(),
+            "the override 'c': is wrong");
+  EXPECT_EQ((Document{.name = "all", .root = {}, .parts = {}}).place_of(3), "all:3");
 }
 
 }  // namespace
