@@ -42,6 +42,8 @@ endif()
 # The headers for programs that mark regions; nothing has to be linked.
 install(FILES "${PROJECT_SOURCE_DIR}/include/millrace/trace.h" "${PROJECT_SOURCE_DIR}/include/millrace/trace_api.h"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/millrace")
+# The workloads of `millrace bench`, which finds them relative to itself.
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/workloads" DESTINATION "${CMAKE_INSTALL_DATADIR}/millrace" FILES_MATCHING PATTERN "*.yaml")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME copyright)
 install(FILES "${PROJECT_SOURCE_DIR}/README.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 

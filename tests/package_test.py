@@ -15,7 +15,8 @@ SOURCE = Path(os.environ["MILLRACE_SOURCE"])
 RELEASE = SOURCE / "build/release-packages"
 FILES = ("bin/millrace", "share/man/man1/millrace.1",
          "share/bash-completion/completions/millrace", "share/zsh/vendor-completions/_millrace",
-         "share/fish/vendor_completions.d/millrace.fish", "share/doc/millrace/copyright")
+         "share/fish/vendor_completions.d/millrace.fish", "share/doc/millrace/copyright",
+         "share/millrace/workloads/small.yaml", "share/millrace/workloads/unet3d_h100.yaml")
 
 
 def run(*command, **options) -> str:

@@ -203,6 +203,8 @@ struct Workload {
   CheckpointConfig checkpoint;
   OutputConfig output;
   double metric_au = 0.90;  // the utilisation to reach, 0 to 1
+  // What load_workload() ignored or found odd, each with its place. For the user.
+  std::vector<std::string> warnings;
 };
 
 }  // namespace millrace::bench
