@@ -177,6 +177,10 @@ void bind_source(py::module_& module) {
                                const auto& element = s.files->element();
                                return element ? describe_field(*element) : py::object(py::none());
                              })
+      .def_property_readonly("format",
+                             [](const SourceHandle& s) {
+                               return s.format ? std::string(s.format->name()) : std::string();
+                             })
       .def_property_readonly("group_count",
                              [](const SourceHandle& s) { return s.source->group_count(); });
 }

@@ -9,10 +9,12 @@ namespace millrace::cli {
 Command compare_command();
 Command advise_command();
 Command completion_command();
+Command convert_command();
 Command doctor_command();
 Command export_command();
 Command import_command();
 Command info_command();
+Command inspect_command();
 Command manual_command();
 Command pack_command();
 Command query_command();

@@ -242,7 +242,7 @@ class Csv final : public Format {
       const std::string_view name = columns.has_header || learned_.get() == &columns
                                         ? std::string_view(columns.names[i])
                                         : fields.keep(columns.names[i]);
-      fields.add({.name = name, .array = array, .is_number_text = !is_text});
+      fields.add({.name = name, .array = array, .is_number_text = !is_text, .is_text = is_text});
     }
     return {};
   }

@@ -118,4 +118,14 @@ struct Samples {
 };
 Result<Samples> open_samples(FilesOptions options);
 
+// The fields of a sample; `element` gives its type if the format does not.
+Status split_sample(const Samples& samples, ByteView sample, SampleFields& fields);
+
+// The format of the files, and their paths in the order of their samples.
+struct FileList {
+  std::string format;
+  std::vector<std::string> paths;
+};
+Result<FileList> list_files(const FilesOptions& options);
+
 }  // namespace millrace::format

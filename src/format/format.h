@@ -37,6 +37,7 @@ struct Field {
   // Numbers that the file has as text (csv, json). Their type is a guess, so that they also fit any
   // other type that can hold them.
   bool is_number_text = false;
+  bool is_text = false;  // uint8 that are text (csv, json); unset, they may be anything
 };
 
 Field bytes_field(std::string_view name, ByteView bytes);

@@ -81,8 +81,7 @@ class JsonFields {
         return {};
       case Kind::kString:
       case Kind::kPlain:
-        fields_.add(bytes_field(kept(name), bytes_of(fields_.keep(node.text()))));
-        return {};
+        return add_text(name, node.text());
       case Kind::kBool:
       case Kind::kNumber: {
         Numbers numbers;
@@ -96,6 +95,13 @@ class JsonFields {
  private:
   std::string_view kept(const std::string& name) {
     return fields_.keep(name.empty() ? "data" : name);
+  }
+
+  Status add_text(const std::string& name, const std::string& text) {
+    Field field = bytes_field(kept(name), bytes_of(fields_.keep(text)));
+    field.is_text = true;
+    fields_.add(field);
+    return {};
   }
 
   Status add_list(const std::string& name, const Node& list) {

@@ -146,7 +146,7 @@ bool convert_numbers(ElementType from, ByteView bytes, ElementType to, MutableBy
 
 bool is_text_field(const Field& field, std::span<const Field> all) {
   if (field.array.type != ElementType::kU8 || field.array.shape.axis_count() != 1) return false;
-  return all.size() > 1 || field.name != "data";
+  return field.is_text || all.size() > 1 || field.name != "data";
 }
 
 }  // namespace millrace::format

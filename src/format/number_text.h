@@ -38,8 +38,8 @@ Status append_number(std::string& out, const data::ArrayView& array, size_t inde
 bool convert_numbers(data::ElementType from, ByteView bytes, data::ElementType to,
                      MutableByteView out);
 
-// Whether a field of a sample is written as text and not as numbers: it has one axis of uint8, and
-// is not the only field with the name "data", which is how formats without types name an array.
+// Whether a field of a sample is written as text and not as numbers: it has one axis of uint8. An
+// only field "data" is numbers unless it was text before: formats without types name an array so.
 bool is_text_field(const Field& field, std::span<const Field> all);
 
 }  // namespace millrace::format

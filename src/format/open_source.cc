@@ -212,6 +212,31 @@ Result<Samples> open_samples(FilesOptions options) {
   return Samples{std::move(source), std::move(format), std::nullopt};
 }
 
+Status split_sample(const Samples& samples, ByteView sample, SampleFields& fields) {
+  RETURN_IF_ERROR(samples.format->split(sample, fields));
+  if (!samples.element || fields.list().size() != 1) return {};
+  const data::FieldSpec& element = *samples.element;
+  if (sample.size() != element.size_bytes()) {
+    return fail(Errc::kCorrupt, "has {} bytes, but {} takes {}", sample.size(),
+                data::description(element), element.size_bytes());
+  }
+  fields.clear();
+  fields.add({.name = element.name,
+              .array = {.type = element.type, .shape = element.shape, .bytes = sample}});
+  return {};
+}
+
+Result<FileList> list_files(const FilesOptions& options) {
+  if (options.paths.empty() == options.directory.empty()) {
+    return fail(Errc::kInvalidArgument, "give either files or a directory of them");
+  }
+  FileList list;
+  ASSIGN_OR_RETURN(list.format, format_name_of(options));
+  RETURN_IF_ERROR(open_format(list.format, options.format_options));
+  ASSIGN_OR_RETURN(list.paths, paths_of(options, list.format));
+  return list;
+}
+
 Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options) {
   ASSIGN_OR_RETURN(const auto engine, engine_or_auto(std::move(options.engine)));
   std::shared_ptr<const Format> format;

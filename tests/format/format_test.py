@@ -1,11 +1,14 @@
-"""Files of samples compared with numpy, tarfile, zipfile, torchvision and a TFRecord reader written from its description:
-they read what we write, and we read what they write.
+"""Files of samples compared with numpy, tarfile, zipfile, csv, json, torchvision and readers of TFRecord and of Megatron's
+index written from their descriptions: they read what we write, and we read what they write.
 
 Usage: format_test.py FORMAT_SAMPLES [unittest arguments]"""
 
+import csv
+import gzip
 import io
 import json
 import os
+import random
 import struct
 import subprocess
 import sys
@@ -301,6 +304,164 @@ class TfrecordTest(FormatTest):
         data[100] ^= 1
         path.write_bytes(data)
         self.assertIn("record 0 at byte 0: the record's 321 bytes have the checksum", self.refused("tfrecord", path))
+
+
+    @unittest.skipUnless(os.environ.get("HAS_ZLIB"), "this build has no zlib")
+    def test_gzip_reads_our_compressed_tfrecord_and_we_read_its(self):
+        ours = self.ours("a.tfrecord.gz", "tfrecord_gzip").read_bytes()
+        plain = self.ours("a.tfrecord", "tfrecord").read_bytes()
+        self.assertEqual(gzip.decompress(ours), plain)
+        self.assertEqual([example(record)["label"] for record in tfrecords(gzip.decompress(ours))], [[0], [1], [2]])
+        golden = (GOLDEN / "tensorflow.tfrecord").read_bytes()
+        # Two members, as written by a program that flushes in between.
+        (self.folder / "b.tfrecord.gz").write_bytes(gzip.compress(golden[:100]) + gzip.compress(golden[100:]))
+        samples = self.read("tfrecord_gzip", self.folder / "b.tfrecord.gz", self.folder / "a.tfrecord.gz")
+        self.assertEqual([sample["fields"] for sample in samples[:3]],
+                         [sample["fields"] for sample in self.read("tfrecord", GOLDEN / "tensorflow.tfrecord")])
+        self.assertEqual(len(samples), 6)
+
+
+def plain(sample: dict) -> dict:
+    """The fields as Python values: text as str, numbers as they are."""
+    return {name: bytes.fromhex(field["bytes"]).decode() if field["type"] == "uint8" else array_of(field).tolist()
+            for name, field in sample["fields"].items()}
+
+
+class CsvTest(FormatTest):
+    def test_the_csv_module_reads_our_csv(self):
+        for form, dialect in (("csv", "excel"), ("tsv", "excel-tab")):
+            with open(self.ours(f"a.{form}", form), newline="") as file:
+                self.assertEqual(list(csv.reader(file, dialect)),
+                                 [["label", "text"]] + [[str(i), f"sample {i}\n"] for i in range(3)])
+
+    def test_we_read_what_the_csv_module_writes(self):
+        noise = random.Random(5)
+        texts = ["".join(noise.choices('a,"\n\r\t \u00e9;', k=noise.randrange(12))) + "x" for _ in range(300)]
+        rows = [[i - 150, noise.uniform(-1e9, 1e9), text] for i, text in enumerate(texts)]
+        for form, dialect in (("csv", "excel"), ("tsv", "excel-tab"), ("csv", "unix")):
+            quoting = csv.QUOTE_NONNUMERIC if dialect == "unix" else csv.QUOTE_MINIMAL
+            with open(self.folder / "b", "w", newline="", encoding="utf-8") as file:
+                csv.writer(file, dialect, quoting=quoting).writerows([["i", "f", "t"], *rows])
+            samples = [plain(sample) for sample in self.read(form, self.folder / "b", option="float64")]
+            self.assertEqual([[sample["i"], sample["f"], sample["t"]] for sample in samples], rows)
+
+    def test_we_read_what_numpy_writes(self):
+        numbers = numpy.random.default_rng(0).normal(size=(20, 50)).astype("f4")
+        numpy.savetxt(self.folder / "c.csv", numbers, delimiter=",")
+        samples = self.read("csv", self.folder / "c.csv")
+        read = numpy.stack([array_of(sample["fields"]["data"]) for sample in samples])
+        self.assertEqual(read.dtype, numpy.float32)
+        numpy.testing.assert_array_equal(read, numbers)
+
+    def test_rows_of_integers_as_dlio_writes_them(self):
+        row = numpy.random.default_rng(0).integers(0, 256, 60484)
+        (self.folder / "d.csv").write_text((",".join(map(str, row)) + "\n") * 2)
+        samples = self.read("csv", self.folder / "d.csv")
+        self.assertEqual(len(samples), 2)
+        numpy.testing.assert_array_equal(array_of(samples[1]["fields"]["data"]), row)
+
+    def test_the_header_can_be_given(self):
+        (self.folder / "e.csv").write_text("a,b\nc,d\n")
+        self.assertEqual([plain(sample) for sample in self.read("csv", self.folder / "e.csv")], [{"a": "c", "b": "d"}])
+        self.assertEqual(len(self.read("csv", self.folder / "e.csv", option="no-header")), 2)
+
+
+class JsonTest(FormatTest):
+    EXPECTED = [{"image": IMAGES[i], "label": [i], "text": f"sample {i}\n"} for i in range(3)]
+
+    def test_the_json_module_reads_our_json(self):
+        self.assertEqual(json.loads(self.ours("a.json", "json").read_text()), self.EXPECTED)
+        lines = self.ours("a.jsonl", "jsonl").read_text().splitlines()
+        self.assertEqual([json.loads(line) for line in lines], self.EXPECTED)
+
+    def test_we_read_what_the_json_module_writes(self):
+        values = [{"i": i, "f": i / 7, "s": 'a"\\\n\u00e9\U0001f600', "list": [i, 2.5], "deep": {"x": {"y": [[1, 2], [3, 4]]}},
+                   "words": ["a", ""], "yes": True} for i in range(50)]
+        flat = [{"i": v["i"], "f": v["f"], "s": v["s"], "list": v["list"], "deep.x.y": [[1, 2], [3, 4]], "words.0": "a",
+                 "words.1": "", "yes": True} for v in values]
+        (self.folder / "b.jsonl").write_text("\n".join(map(json.dumps, values)))
+        (self.folder / "b.json").write_text(json.dumps(values, indent=2))
+        (self.folder / "c.json").write_text(json.dumps(values[7], ensure_ascii=False), encoding="utf-8")
+        for form, file in (("jsonl", "b.jsonl"), ("json", "b.json")):
+            self.assertEqual([plain(sample) for sample in self.read(form, self.folder / file, option="float64")], flat)
+        self.assertEqual([plain(sample) for sample in self.read("json", self.folder / "c.json", option="float64")], [flat[7]])
+
+    def test_damage_is_named(self):
+        (self.folder / "d.jsonl").write_text('{"a": 1}\n{"a": }\n')
+        self.assertIn("record 1 at byte 9: json:1: expected a value, found '}'", self.refused("jsonl", self.folder / "d.jsonl"))
+
+
+class DlioTest(FormatTest):
+    def test_numpy_reads_our_indexed_binary_as_dlio_does(self):
+        for form in ("indexed_binary", "mmap_indexed_binary"):
+            path = self.ours(f"img_0_of_1.{form}", form)
+            offsets = numpy.fromfile(f"{path}.off.idx", "<u8")
+            sizes = numpy.fromfile(f"{path}.sz.idx", "<u8")
+            self.assertEqual((offsets.tolist(), sizes.tolist()), ([0, 24, 48], [24, 24, 24]))
+            data = numpy.memmap(path, mode="r")
+            numpy.testing.assert_array_equal(data[24:48].view("<f4"), numpy.array(IMAGES[1], "f4").ravel())
+
+    def test_we_read_what_numpy_writes(self):
+        path = self.folder / "a.indexed_binary"
+        data = numpy.arange(100, dtype="u1")
+        data.tofile(path)
+        for offsets, sizes in (([0, 50], [50, 50]), ([0, 10, 10], [10, 0, 90])):
+            numpy.array(offsets, "<u8").tofile(f"{path}.off.idx")
+            numpy.array(sizes, "<u8").tofile(f"{path}.sz.idx")
+            samples = self.read("indexed_binary", path)
+            self.assertEqual([array_of(sample["fields"]["data"]).tolist() for sample in samples],
+                             [data[o:o + s].tolist() for o, s in zip(offsets, sizes)])
+        os.unlink(f"{path}.sz.idx")
+        self.assertIn("a.indexed_binary.sz.idx", self.refused("indexed_binary", path))
+
+
+class MegatronTest(FormatTest):
+    TYPES = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 6: "<f8", 7: "<f4", 8: "<u2"}
+
+    def documents(self, path: Path) -> list:
+        """From the description of the format: header, lengths, byte offsets, documents as ranges of sequences."""
+        index = path.with_suffix(".idx").read_bytes()
+        self.assertEqual(index[:9], b"MMIDIDX\0\0")
+        version, code, sequences, boundaries = struct.unpack_from("<QBQQ", index, 9)
+        self.assertEqual(version, 1)
+        lengths = numpy.frombuffer(index, "<i4", sequences, 34)
+        pointers = numpy.frombuffer(index, "<i8", sequences, 34 + 4 * sequences)
+        ends = numpy.frombuffer(index, "<i8", boundaries, 34 + 12 * sequences)
+        self.assertEqual(len(index), 34 + 12 * sequences + 8 * boundaries)
+        tokens = [numpy.fromfile(path, self.TYPES[code], n, offset=p) for n, p in zip(lengths, pointers)]
+        return [numpy.concatenate(tokens[a:b]).tolist() for a, b in zip(ends, ends[1:])]
+
+    def write(self, path: Path, documents: list, code: int) -> None:
+        sequences = [sequence for document in documents for sequence in document]
+        width = numpy.dtype(self.TYPES[code]).itemsize
+        lengths = [len(sequence) for sequence in sequences]
+        pointers = [sum(lengths[:i]) * width for i in range(len(lengths))]
+        ends = [sum(map(len, documents[:i])) for i in range(len(documents) + 1)]
+        path.write_bytes(b"".join(numpy.array(s, self.TYPES[code]).tobytes() for s in sequences))
+        path.with_suffix(".idx").write_bytes(
+            b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, len(lengths), len(ends)) + numpy.array(lengths, "<i4").tobytes()
+            + numpy.array(pointers, "<i8").tobytes() + numpy.array(ends, "<i8").tobytes())
+
+    def test_an_independent_reader_reads_our_tokens(self):
+        path = self.ours("a.bin", "megatron")
+        self.assertEqual(self.documents(path), [sum(image, []) for image in IMAGES])
+
+    def test_we_read_documents_and_windows_of_every_type(self):
+        documents = [[[1, 2, 3], [4]], [], [[5, 6, 7, 8, 9]]]
+        path = self.folder / "b.bin"
+        for code, kind in self.TYPES.items():
+            self.write(path, documents, code)
+            samples = self.read("megatron", path)
+            self.assertEqual([array_of(s["fields"]["tokens"]).tolist() for s in samples], [[1, 2, 3, 4], [], [5, 6, 7, 8, 9]])
+            self.assertEqual(array_of(samples[0]["fields"]["tokens"]).dtype, numpy.dtype(kind))
+            samples = self.read("megatron", path, option="window=4")
+            self.assertEqual([array_of(s["fields"]["tokens"]).tolist() for s in samples], [[1, 2, 3, 4, 5], [5, 6, 7, 8, 9]])
+
+    def test_damage_is_named(self):
+        path = self.folder / "c.bin"
+        self.write(path, [[[1, 2, 3]]], 4)
+        path.write_bytes(path.read_bytes()[:-1])
+        self.assertIn("c.bin: .idx: sequence 0 has 3 tokens at byte 0", self.refused("megatron", path))
 
 
 class OwnTest(FormatTest):

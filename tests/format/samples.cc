@@ -6,7 +6,8 @@
 //                                                    bytes in hex
 //        format_samples write FORMAT OPTION FILE     writes three samples that the test knows
 //        format_samples folder DIRECTORY EXTENSION   prints name and label of each sample
-// OPTION: `-`, `rows` (npy) or the length of a record (raw).
+// OPTION: `-`, `rows` (npy), `float64`, `header` or `no-header` (csv), `window=N` (megatron), or the
+// length of a record (raw).
 // Exit code: 0, or 1 with a message.
 #include <fmt/core.h>
 
@@ -27,6 +28,10 @@ using data::SampleId;
 FormatOptions options_of(const std::string& option) {
   if (option == "rows") return {.rows = true};
   if (option == "-") return {};
+  if (option == "float64") return {.text_float = ElementType::kF64};
+  if (option == "header") return {.header = HeaderRow::kYes};
+  if (option == "no-header") return {.header = HeaderRow::kNo};
+  if (option.starts_with("window=")) return {.window_tokens = std::stoull(option.substr(7))};
   return {.record_bytes = std::stoull(option)};
 }
 
@@ -36,10 +41,11 @@ std::string hex(ByteView bytes) {
   return text;
 }
 
-Status print_sample(const FileSource& source, SampleId sample, SampleFields& fields) {
+Status print_sample(const Samples& samples, SampleId sample, SampleFields& fields) {
+  const data::SampleSource& source = *samples.source;
   data::Buffer room;
   ASSIGN_OR_RETURN(const ByteView bytes, source.read(sample, room));
-  RETURN_IF_ERROR(source.format()->split(bytes, fields).within(source.name(sample)));
+  RETURN_IF_ERROR(samples.format->split(bytes, fields).within(source.name(sample)));
   JsonWriter json;
   json.begin_object(JsonLayout::kOneLine);
   json.field("name", source.name(sample));
@@ -63,10 +69,10 @@ Status print_sample(const FileSource& source, SampleId sample, SampleFields& fie
 Status read(const std::vector<std::string>& words) {
   FilesOptions options{.format = words[1], .format_options = options_of(words[2])};
   for (size_t i = 3; i < words.size(); ++i) options.paths.emplace_back(words[i]);
-  ASSIGN_OR_RETURN(const auto source, open_files(options));
+  ASSIGN_OR_RETURN(const Samples samples, open_samples(options));
   SampleFields fields;
-  for (uint64_t i = 0; i < source->sample_count(); ++i) {
-    RETURN_IF_ERROR(print_sample(*source, SampleId{i}, fields));
+  for (uint64_t i = 0; i < samples.source->sample_count(); ++i) {
+    RETURN_IF_ERROR(print_sample(samples, SampleId{i}, fields));
   }
   return {};
 }
@@ -90,7 +96,12 @@ Status write_three(SampleWriter& writer, const std::string& format, bool single)
     if (format == "tar")
       fields = {bytes_field("txt", bytes_of(text)), bytes_field("cls", bytes_of(digits))};
     if (format == "npz" || format == "indexed") fields.push_back(label);
-    if (format == "tfrecord") fields = {image_field, label, bytes_field("text", bytes_of(text))};
+    if (format.starts_with("tfrecord") || format.starts_with("json")) {
+      fields = {image_field, label, bytes_field("text", bytes_of(text))};
+    }
+    if (format == "csv" || format == "tsv") {
+      fields = {label, bytes_field("text", bytes_of(text))};
+    }
     const std::string key = fmt::format("{}/{:04}", std::string(i == 2 ? 120 : 3, 'd'), i);
     RETURN_IF_ERROR(writer.add(key, fields));
     if (single) break;

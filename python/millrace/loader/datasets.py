@@ -315,7 +315,8 @@ class Files(Dataset):
     fields: the fields to load: names, or a dict from names ("jpg;png": the first that exists) to what
         the field is: an `Image`; a dtype, for a single number; (dtype, shape), with None as the first
         length if it varies; a `Ragged`, `Text`, `Mask` or `Boxes`; "str" or "bytes", for text; or None,
-        for the type that it has in the first sample. By default all fields of the first sample.
+        for the type that it has in the first sample. By default all fields of the first sample. Text of
+        csv and json files is "str" by default.
     shape, dtype: of every sample, for raw files.
     rows: for npy: the rows of a file are its samples; if False, the file is one sample.
     header: for csv and tsv: whether the first row of each file names the columns. By default, it does if
@@ -358,6 +359,7 @@ class Files(Dataset):
         elif fields is None and self._source.element is not None:
             self._decoder = native.array_decoder(*self._source.element)
         else:
+            fields = _with_text(fields, self._source)
             self._decoder = native.fields_decoder(self._source, _field_requests(fields))
             self._shapes = _shapes_of(fields)
         # A tar's class is one of its fields already.
@@ -477,6 +479,20 @@ def _paths_of(files: Union[PathLike, Iterable[PathLike]]) -> tuple:
         path = os.fsencode(files)
         return ([], path) if os.path.isdir(path) else ([path], b"")
     return [os.fsencode(path) for path in files], b""
+
+
+def _with_text(fields: Union[Iterable[str], Mapping[str, Any], None], source: Any) -> Any:
+    """Text of csv and json is "str" unless the fields say otherwise: its length varies."""
+    if source.format not in ("csv", "tsv", "json", "jsonl") or len(source) == 0:
+        return fields
+    first = native.fields_decoder(source, []).fields()
+    texts = {name for name, dtype, shape in first if dtype == "uint8" and len(shape) == 1}
+    if fields is None:
+        fields = [name for name, _, _ in first]
+    if not isinstance(fields, Mapping):
+        fields = dict.fromkeys(fields)
+    return {names: "str" if what is None and texts.intersection(names.split(";")) else what
+            for names, what in fields.items()}
 
 
 def _field_requests(fields: Union[Iterable[str], Mapping[str, Any], None]) -> list:

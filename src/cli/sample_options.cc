@@ -1,0 +1,85 @@
+#include "cli/sample_options.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include "base/text.h"
+#include "base/units.h"
+
+namespace millrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<uint64_t> parse_count(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// Megatron's .bin has an .idx file next to it; raw's does not.
+bool is_megatron(const fs::path& path) {
+  std::error_code ignored;
+  return path.extension() == ".bin" &&
+         fs::is_regular_file(fs::path(path).replace_extension(".idx"), ignored);
+}
+
+}  // namespace
+
+std::vector<Option> sample_options() {
+  return {{.name = "format",
+           .value = "FORMAT",
+           .help = "format of the files; by default from their names",
+           .choices = format::format_names()},
+          {.name = "record-bytes",
+           .value = "SIZE",
+           .help = "raw: length of each record",
+           .check = check_bytes},
+          {.name = "rows", .help = "npy: each row is a sample"},
+          {.name = "header",
+           .value = "WHICH",
+           .help = "csv: whether the first row names the columns",
+           .choices = {"yes", "no", "detect"}},
+          {.name = "window-tokens",
+           .value = "COUNT",
+           .help = "megatron: a sample is this number of tokens and the next",
+           .check = check_count}};
+}
+
+Result<format::FilesOptions> samples_of(const Arguments& arguments,
+                                        const std::vector<std::string>& paths) {
+  format::FilesOptions options;
+  std::error_code ignored;
+  if (paths.size() == 1 && fs::is_directory(paths.front(), ignored)) {
+    options.directory = paths.front();
+  } else {
+    options.paths.assign(paths.begin(), paths.end());
+  }
+  options.format = arguments.value("format").value_or("");
+  if (options.format.empty() && !options.paths.empty() && is_megatron(options.paths.front())) {
+    options.format = "megatron";
+  }
+  format::FormatOptions& how = options.format_options;
+  if (const auto size = arguments.value("record-bytes")) {
+    ASSIGN_OR_RETURN(how.record_bytes, parse_bytes(*size));
+  }
+  how.rows = arguments.has("rows");
+  how.window_tokens = count_of(arguments, "window-tokens", 0);
+  const std::string header = arguments.value("header").value_or("detect");
+  if (header == "yes") how.header = format::HeaderRow::kYes;
+  if (header == "no") how.header = format::HeaderRow::kNo;
+  return options;
+}
+
+Status check_count(std::string_view text) {
+  if (parse_count(text)) return {};
+  return fail(Errc::kInvalidArgument, "'{}' is not a whole number", printable(text));
+}
+
+uint64_t count_of(const Arguments& arguments, std::string_view option, uint64_t otherwise) {
+  const auto text = arguments.value(option);
+  return text ? parse_count(*text).value_or(otherwise) : otherwise;
+}
+
+}  // namespace millrace::cli
