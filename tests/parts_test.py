@@ -25,6 +25,7 @@ OWNED_BY_THE_LIBRARY = {
     "sqlite": "/usr/include/sqlite3.h",
     "jpeg": "/usr/include/jpeglib.h",
     "png": "/usr/include/libpng16/png.h",
+    "hdf5": "/usr/include/hdf5/serial/hdf5.h",
     "uring": "/usr/include/liburing.h",
     "python": "/usr/include/python3.*/Python.h",
     "bindings": "/usr/include/pybind11/pybind11.h",

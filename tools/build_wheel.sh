@@ -33,13 +33,13 @@ export CC=cc CXX=c++
 say "building"
 rm -rf build/wheel-unrepaired
 settings=(--config-settings build-dir=build/wheel)
-for part in YAML GZIP MPI SQLITE JPEG PNG URING PORTABLE; do settings+=(--config-settings "cmake.define.MILLRACE_$part=ON"); done
+for part in YAML GZIP MPI SQLITE JPEG PNG HDF5 URING PORTABLE; do settings+=(--config-settings "cmake.define.MILLRACE_$part=ON"); done
 pip wheel . --quiet --no-deps --no-build-isolation -w build/wheel-unrepaired "${settings[@]}"
 made=(build/wheel-unrepaired/*.whl)
 
 # Without these files, a wheel would fail only on the cluster.
 content=$("$tools/bin/python" -m zipfile -l "${made[0]}")
-for file in bin/millrace lib/libmillrace_trace.so lib/libmillrace_mpi_openmpi.so lib/libmillrace_mpi_mpich.so; do
+for file in bin/millrace lib/libmillrace_trace.so lib/libmillrace_hdf5.so lib/libmillrace_mpi_openmpi.so lib/libmillrace_mpi_mpich.so; do
   grep -q "^millrace/$file " <<<"$content" || die "${made[0]} has no millrace/$file"
 done
 

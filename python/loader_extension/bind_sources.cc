@@ -86,6 +86,9 @@ SourceHandle open_files(const std::vector<std::string>& paths, const std::string
       .window_tokens = window_tokens,
   };
   if (header) options.header = *header ? format::HeaderRow::kYes : format::HeaderRow::kNo;
+                        const std::vector<std::string>& field_names, const std::string& engine) {
+  format::FormatOptions options{.record_bytes = record_bytes, .rows = rows};
+  options.hdf5 = {.datasets = field_names, .whole_files = !rows};
   return SourceHandle(opened([&] {
     return format::open_samples({.format = format_name,
                                  .format_options = options,
@@ -107,7 +110,7 @@ SourceHandle subset(const SourceHandle& source, const std::vector<uint64_t>& num
   std::vector<SampleId> samples;
   samples.reserve(numbers.size());
   for (const uint64_t number : numbers) samples.push_back(SampleId{number});
-  return {source.files, take(data::SubsetSource::make(source.source, std::move(samples))),
+  return {source, take(data::SubsetSource::make(source.source, std::move(samples))),
           source.format};
 }
 
@@ -116,7 +119,7 @@ SourceHandle join_folders(const std::vector<std::pair<std::string, const SourceH
   std::vector<format::Part> parts;
   for (const auto& [name, folder] : folders) parts.push_back({name, folder->source});
   const auto joined = take(format::JoinedSource::make(std::move(parts)));
-  return {folders.front().second->files, joined, joined->format()};
+  return {*folders.front().second, joined, joined->format()};
 }
 
 // The samples of all, one source after the other. Class names and the format are the first one's.
@@ -124,7 +127,7 @@ SourceHandle concat_sources(const std::vector<SourceHandle>& handles) {
   std::vector<std::shared_ptr<const data::SampleSource>> parts;
   for (const SourceHandle& handle : handles) parts.push_back(handle.source);
   auto whole = take(data::ConcatSource::make(std::move(parts)));
-  return {handles[0].files, std::move(whole), handles[0].format};
+  return {handles[0], std::move(whole), handles[0].format};
 }
 
 py::bytes read_sample(const SourceHandle& source, uint64_t sample) {
@@ -162,6 +165,7 @@ void bind_source(py::module_& module) {
                                py::list names;
                                if (!s.files) return names;
                                for (const auto& name : s.files->dataset().class_names()) {
+                               for (const auto& name : s.class_names) {
                                  names.append(file_text(name));
                                }
                                return names;
@@ -176,6 +180,8 @@ void bind_source(py::module_& module) {
                                if (!s.files) return py::none();
                                const auto& element = s.files->element();
                                return element ? describe_field(*element) : py::object(py::none());
+                               return s.element ? describe_field(*s.element)
+                                                : py::object(py::none());
                              })
       .def_property_readonly("format",
                              [](const SourceHandle& s) {
@@ -501,6 +507,7 @@ void bind_sources(py::module_& module) {
              py::arg("format"), py::arg("record_bytes"), py::arg("rows"),
              py::arg("header") = py::none(), py::arg("float_type") = "float32",
              py::arg("window_tokens") = 0, py::arg("engine") = "auto");
+             py::arg("field_names") = std::vector<std::string>(), py::arg("engine") = "auto");
   module.def("join_folders", &join_folders, py::arg("folders"));
   module.def("array_decoder", &array_decoder, py::arg("name"), py::arg("dtype"), py::arg("shape"),
              py::arg("ragged") = py::none());

@@ -7,6 +7,7 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,13 +44,30 @@ struct SourceHandle {
         format(samples.format) {}
   SourceHandle(std::shared_ptr<const format::FileSource> of,
                std::shared_ptr<const data::SampleSource> part,
+  explicit SourceHandle(const std::shared_ptr<const format::FileSource>& opened)
+      : source(opened),
+        format(opened->format()),
+        class_names(opened->dataset().class_names().begin(),
+                    opened->dataset().class_names().end()),
+        element(opened->element()) {}
+  explicit SourceHandle(format::Samples opened)
+      : source(std::move(opened.source)),
+        format(std::move(opened.format)),
+        element(std::move(opened.element)) {}
+  // Other samples with the class names and the element of `of`.
+  SourceHandle(const SourceHandle& of, std::shared_ptr<const data::SampleSource> part,
                std::shared_ptr<const format::Format> split_by)
-      : files(std::move(of)), source(std::move(part)), format(std::move(split_by)) {}
+      : source(std::move(part)),
+        format(std::move(split_by)),
+        class_names(of.class_names),
+        element(of.element) {}
 
   // Of several folders: the first. Null if the format has a source of its own.
   std::shared_ptr<const format::FileSource> files;
   std::shared_ptr<const data::SampleSource> source;  // all samples of the files, or a subset
   std::shared_ptr<const format::Format> format;      // null if samples are plain bytes
+  std::vector<std::string> class_names;              // by label; of several folders: the first's
+  std::optional<data::FieldSpec> element;            // as FileSource::element()
 };
 
 // File names are bytes. In Python they are text that can be converted back (PEP 383).

@@ -125,23 +125,10 @@ class ZlibReader : public GzipReader {
   bool between_ = true;
 };
 
-}  // namespace
-
-Result<std::unique_ptr<GzipWriter>> GzipWriter::create(int level) {
-  auto writer = std::make_unique<ZlibWriter>();
-  RETURN_IF_ERROR(writer->start(level));
-  return std::unique_ptr<GzipWriter>(std::move(writer));
-}
-
-Result<std::unique_ptr<GzipReader>> GzipReader::create() {
-  auto reader = std::make_unique<ZlibReader>();
-  RETURN_IF_ERROR(reader->start());
-  return std::unique_ptr<GzipReader>(std::move(reader));
-}
-
-Status inflate_into(ByteView deflated, MutableByteView out) {
+// `window_bits` tells zlib the kind of stream.
+Status inflate_all(ByteView deflated, MutableByteView out, int window_bits) {
   z_stream stream{};
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
+  if (inflateInit2(&stream, window_bits) != Z_OK) {
     return fail(Errc::kExhausted, "zlib cannot start decompressing: not enough memory");
   }
   const EndInflate end{&stream};
@@ -170,6 +157,29 @@ Status inflate_into(ByteView deflated, MutableByteView out) {
 }
 
 uint32_t zip_crc32(ByteView bytes, uint32_t before) {
+}  // namespace
+
+Result<std::unique_ptr<GzipWriter>> GzipWriter::create(int level) {
+  auto writer = std::make_unique<ZlibWriter>();
+  RETURN_IF_ERROR(writer->start(level));
+  return std::unique_ptr<GzipWriter>(std::move(writer));
+}
+
+Result<std::unique_ptr<GzipReader>> GzipReader::create() {
+  auto reader = std::make_unique<ZlibReader>();
+  RETURN_IF_ERROR(reader->start());
+  return std::unique_ptr<GzipReader>(std::move(reader));
+}
+
+Status inflate_into(ByteView deflated, MutableByteView out) {
+  return inflate_all(deflated, out, -MAX_WBITS);
+}
+
+Status inflate_zlib_into(ByteView deflated, MutableByteView out) {
+  return inflate_all(deflated, out, MAX_WBITS);
+}
+
+uint32_t zip_crc32(ByteView bytes) {
   return static_cast<uint32_t>(
       crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }

@@ -1,4 +1,4 @@
-// gzip: compression with zlib: gzip streams (RFC 1952), raw deflate, and CRC-32.
+// gzip: compression with zlib: gzip streams (RFC 1952), zlib streams, raw deflate, and CRC-32.
 //
 // zlib is optional. Without it (gzip_off.cc), everything except zip_crc32() fails with an error
 // that says what to install.
@@ -49,6 +49,8 @@ class GzipReader {
 
 // Inflates a raw deflate stream that yields exactly out.size() bytes.
 Status inflate_into(ByteView deflated, MutableByteView out);
+// Likewise for a zlib stream (RFC 1950): deflate with a header and a checksum, which is verified.
+Status inflate_zlib_into(ByteView deflated, MutableByteView out);
 
 // CRC-32 as used by zip, gzip and PNG (not crc32c). With the checksum of preceding bytes as `before`,
 // the checksum of both together.

@@ -23,6 +23,7 @@ constexpr std::string_view kIndexedBinaryEnds[] = {".indexed_binary"};
 constexpr std::string_view kMmapIndexedBinaryEnds[] = {".mmap_indexed_binary"};
 constexpr std::string_view kMegatronEnds[] = {".bin"};  // raw has it too and comes first
 constexpr std::string_view kTfrecordGzipEnds[] = {".tfrecord.gz", ".tfrecords.gz"};
+constexpr std::string_view kHdf5Ends[] = {".h5", ".hdf5"};
 
 struct FormatEntry {
   std::string_view name;
@@ -46,6 +47,7 @@ constexpr FormatEntry kFormats[] = {
     {"mmap_indexed_binary", kMmapIndexedBinaryEnds, &make_mmap_indexed_binary},
     {"megatron", kMegatronEnds, &make_megatron},
     {"tfrecord_gzip", kTfrecordGzipEnds, &make_tfrecord_gzip},
+    {"hdf5", kHdf5Ends, &make_hdf5},
 };
 // clang-format on
 

@@ -1,5 +1,7 @@
 // format: how samples are stored in files: raw, npy, npz, TFRecord, tar (WebDataset), indexed, csv,
 // json and others.
+// format: how samples are stored in files: raw, npy, npz, TFRecord, tar (WebDataset), indexed,
+// HDF5.
 //
 // A Format finds the samples in a file (their offsets, not their content), splits the bytes of a
 // sample into named arrays, and writes files that it and other readers can read. Each format is one
@@ -91,6 +93,15 @@ struct FormatOptions {
   uint64_t window_tokens = 0;
   // tfrecord_gzip: memory for inflated files, which is also the length limit of one.
   uint64_t inflated_bytes_max = uint64_t{4} << 30;
+  struct Hdf5 {
+    std::vector<std::string> datasets;  // the ones to read; if there are none, all
+    bool whole_files = false;           // a file is one sample; otherwise each row is one
+    // For writing:
+    uint64_t sample_count = 0;  // of the file, if known: then rows are contiguous
+    uint64_t chunk_rows = 0;    // rows per chunk; 0: contiguous, or chunks of about 1 MiB
+    int gzip_level = 0;         // 1 to 9; 0: not compressed
+    bool shuffle = false;       // bytes of equal significance together, before gzip
+  } hdf5 = {};
 };
 
 class Format {

@@ -65,6 +65,12 @@ FieldsPacker::FieldsPacker(std::span<const PackedField> fields) {
 
 void FieldsPacker::write_head(MutableByteView sample) const {
   std::memcpy(sample.data(), head_.data(), head_.size());
+  size_t at = head_.size();
+  for (const data::Span& place : places_) {
+    std::memset(sample.data() + at, 0, place.offset_bytes - at);
+    at = place.offset_bytes + place.size_bytes;
+  }
+  std::memset(sample.data() + at, 0, size_bytes_ - at);
 }
 
 MutableByteView FieldsPacker::field(MutableByteView sample, size_t index) const {

@@ -30,6 +30,7 @@ class FieldsPacker {
   explicit FieldsPacker(std::span<const PackedField> fields);
 
   size_t size_bytes() const { return size_bytes_; }
+  // Writes everything but the fields, so that equal samples have equal bytes.
   // REQUIRES: sample.size() >= size_bytes(), here and below.
   void write_head(MutableByteView sample) const;
   MutableByteView field(MutableByteView sample, size_t index) const;

@@ -8,6 +8,8 @@
 //        format_samples folder DIRECTORY EXTENSION   prints name and label of each sample
 // OPTION: `-`, `rows` (npy), `float64`, `header` or `no-header` (csv), `window=N` (megatron), or the
 // length of a record (raw).
+// OPTION: `-`, `rows` (npy), the length of a record (raw), or words of hdf5: `whole`, `count`, `gzip`, `shuffle`,
+// `chunk`, `dataset=NAME`, joined by commas.
 // Exit code: 0, or 1 with a message.
 #include <fmt/core.h>
 
@@ -25,8 +27,23 @@ namespace {
 using data::ElementType;
 using data::SampleId;
 
+FormatOptions hdf5_options(std::string words) {
+  FormatOptions::Hdf5 options;
+  for (words += ','; !words.empty(); words.erase(0, words.find(',') + 1)) {
+    const std::string word = words.substr(0, words.find(','));
+    if (word == "whole") options.whole_files = true;
+    if (word == "count") options.sample_count = 3;
+    if (word == "gzip") options.gzip_level = 6;
+    if (word == "shuffle") options.shuffle = true;
+    if (word == "chunk") options.chunk_rows = 2;
+    if (word.starts_with("dataset=")) options.datasets.push_back(word.substr(8));
+  }
+  return {.hdf5 = options};
+}
+
 FormatOptions options_of(const std::string& option) {
   if (option == "rows") return {.rows = true};
+  if (option.find_first_of("abcdefghijklmnopqrstuvwxyz") != option.npos) return hdf5_options(option);
   if (option == "-") return {};
   if (option == "float64") return {.text_float = ElementType::kF64};
   if (option == "header") return {.header = HeaderRow::kYes};
@@ -78,7 +95,7 @@ Status read(const std::vector<std::string>& words) {
 }
 
 // "image": 2x3 float32 of i, i + 1, ...; "label": i; "text": bytes, for formats of several fields.
-Status write_three(SampleWriter& writer, const std::string& format, bool single) {
+Status write_three(SampleWriter& writer, const std::string& format, bool is_single) {
   for (int64_t i = 0; i < 3; ++i) {
     float image[6];
     for (int j = 0; j < 6; ++j) image[j] = static_cast<float>(i + j);
@@ -102,18 +119,22 @@ Status write_three(SampleWriter& writer, const std::string& format, bool single)
     if (format == "csv" || format == "tsv") {
       fields = {label, bytes_field("text", bytes_of(text))};
     }
+    if (format == "npz" || format == "indexed" || format == "hdf5") fields.push_back(label);
+    if (format == "tfrecord") fields = {image_field, label, bytes_field("text", bytes_of(text))};
     const std::string key = fmt::format("{}/{:04}", std::string(i == 2 ? 120 : 3, 'd'), i);
     RETURN_IF_ERROR(writer.add(key, fields));
-    if (single) break;
+    if (is_single) break;
   }
   return writer.finish();
 }
 
 Status write(const std::vector<std::string>& words) {
   ASSIGN_OR_RETURN(const auto engine, io::open_engine("posix"));
-  ASSIGN_OR_RETURN(const auto format, open_format(words[1], options_of(words[2])));
+  const FormatOptions options = options_of(words[2]);
+  ASSIGN_OR_RETURN(const auto format, open_format(words[1], options));
   ASSIGN_OR_RETURN(const auto writer, format->create(*engine, words[3]));
-  return write_three(*writer, words[1], format->is_file_a_sample());
+  return write_three(*writer, words[1],
+                     format->is_file_a_sample() || options.hdf5.whole_files);
 }
 
 Status folder(const std::vector<std::string>& words) {

@@ -305,9 +305,11 @@ class Folders(Dataset):
 class Files(Dataset):
     """Files of many samples: raw, npy, npz, tfrecord, tar (WebDataset), indexed, csv, tsv, json, jsonl,
     megatron, tfrecord_gzip, indexed_binary.
+    """Files of many samples: raw, npy, npz, tfrecord, tar (WebDataset), indexed, hdf5.
 
         millrace.Files("shards", format="tar", fields={"jpg;png": millrace.Image(224), "cls": "int64"})
         millrace.Files(["train.npy"], rows=True)
+        millrace.Files(["train.h5"], fields={"x": "float32", "labels": "int64"})
         millrace.Files(["train.bin"], format="raw", shape=(28, 28), dtype="uint8")
 
     files: paths, in this order; or a directory: all its files of the format.
@@ -325,6 +327,7 @@ class Files(Dataset):
         and whose type `fields` does not give.
     window_tokens: for megatron: a sample is that number of tokens and the next one, so that
         tokens[:-1] are the inputs and tokens[1:] the targets. If 0, a sample is a document.
+    rows: for npy and hdf5: the rows of a file are its samples; if False, the file is one sample.
     engine: how to read, here and in the folders. "auto" measures on the first samples whether one
         read at a time ("posix") or many in flight ("uring") is faster, and measures again if that
         changes. "direct" bypasses the page cache. "mapped" decodes samples in place; if a file is
@@ -348,12 +351,15 @@ class Files(Dataset):
                 raise ValueError("give shape and dtype, or fields, not both")
             decoder = native.array_decoder("data", dtype, _shape(shape))
             record_bytes = native.size_bytes(dtype, _shape(shape))
+        requests = _field_requests(fields)
         # If fields are given, return only those, even if there is a class.
         self._adds_label = fields is None
         self._source = native.open_files(paths=paths, directory=directory, format=format or "",
                                          record_bytes=record_bytes, rows=rows, header=header,
                                          float_type=float_type, window_tokens=window_tokens,
                                          engine=engine)
+                                         record_bytes=record_bytes, rows=rows,
+                                         field_names=_plain_names(requests), engine=engine)
         if shape is not None:
             self._decoder = decoder
         elif fields is None and self._source.element is not None:
@@ -361,6 +367,7 @@ class Files(Dataset):
         else:
             fields = _with_text(fields, self._source)
             self._decoder = native.fields_decoder(self._source, _field_requests(fields))
+            self._decoder = native.fields_decoder(self._source, requests)
             self._shapes = _shapes_of(fields)
         # A tar's class is one of its fields already.
         self._adds_label &= "cls" not in [name for name, _, _ in self._decoder.fields()]
@@ -501,6 +508,12 @@ def _field_requests(fields: Union[Iterable[str], Mapping[str, Any], None]) -> li
     items = fields.items() if isinstance(fields, Mapping) else ((name, None) for name in fields)
     unset = dict.fromkeys(("dtype", "shape", "decoder", "ragged", "mask", "boxes", "follows"))
     return [(names, {**unset, **_field_request(names, what)}) for names, what in items]
+
+
+def _plain_names(requests: list) -> list:
+    """The fields that must be read, for formats that can read some of them; empty: all."""
+    is_plain = all(";" not in name and not what["boxes"] for name, what in requests)
+    return [name for name, _ in requests] if is_plain else []
 
 
 def _field_request(names: str, what: Any) -> dict:
