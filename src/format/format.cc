@@ -24,6 +24,7 @@ constexpr std::string_view kMmapIndexedBinaryEnds[] = {".mmap_indexed_binary"};
 constexpr std::string_view kMegatronEnds[] = {".bin"};  // raw has it too and comes first
 constexpr std::string_view kTfrecordGzipEnds[] = {".tfrecord.gz", ".tfrecords.gz"};
 constexpr std::string_view kHdf5Ends[] = {".h5", ".hdf5"};
+constexpr std::string_view kParquetEnds[] = {".parquet"};
 
 struct FormatEntry {
   std::string_view name;
@@ -48,6 +49,7 @@ constexpr FormatEntry kFormats[] = {
     {"megatron", kMegatronEnds, &make_megatron},
     {"tfrecord_gzip", kTfrecordGzipEnds, &make_tfrecord_gzip},
     {"hdf5", kHdf5Ends, &make_hdf5},
+    {"parquet", kParquetEnds, &make_parquet},
 };
 // clang-format on
 

@@ -2,6 +2,7 @@
 // json and others.
 // format: how samples are stored in files: raw, npy, npz, TFRecord, tar (WebDataset), indexed,
 // HDF5.
+// Parquet.
 //
 // A Format finds the samples in a file (their offsets, not their content), splits the bytes of a
 // sample into named arrays, and writes files that it and other readers can read. Each format is one
@@ -80,6 +81,11 @@ class SampleWriter {
 };
 
 enum class HeaderRow : uint8_t { kDetect, kYes, kNo };
+// For writing Parquet files.
+struct ParquetOptions {
+  std::string compression = "zstd";  // or none, snappy, gzip
+  uint64_t row_group_rows = 0;       // 0: as many as have 64 MiB
+};
 
 struct FormatOptions {
   uint64_t record_bytes = 0;  // raw: the length of every record; 0 if a file is one sample
@@ -102,6 +108,9 @@ struct FormatOptions {
     int gzip_level = 0;         // 1 to 9; 0: not compressed
     bool shuffle = false;       // bytes of equal significance together, before gzip
   } hdf5 = {};
+  // parquet: the columns to read, in this order; empty: all.
+  std::vector<std::string> columns = {};
+  ParquetOptions parquet = {};
 };
 
 class Format {

@@ -23,5 +23,6 @@ std::unique_ptr<Format> make_mmap_indexed_binary(const FormatOptions& options);
 std::unique_ptr<Format> make_megatron(const FormatOptions& options);
 std::unique_ptr<Format> make_tfrecord_gzip(const FormatOptions& options);
 std::unique_ptr<Format> make_hdf5(const FormatOptions& options);
+std::unique_ptr<Format> make_parquet(const FormatOptions& options);
 
 }  // namespace millrace::format

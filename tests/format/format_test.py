@@ -584,6 +584,40 @@ class Hdf5Test(FormatTest):
         data[at] ^= 1
         path.write_bytes(data)
         self.assertRegex(self.refused("hdf5", path), r"row 4: dataset 'x': the chunk at byte \d+: its 8000 bytes have the checksum")
+class ParquetTest(FormatTest):
+    """Files of pyarrow are in golden/parquet, because the distribution has no pyarrow. With it, our files are read too."""
+    def test_we_read_the_parquet_of_pyarrow(self):
+        for name in ("v1_none", "v1_snappy", "v1_zstd", "v2_zstd", "v2_deltas"):
+            path = GOLDEN / "parquet" / f"{name}.parquet"
+            samples = self.read("parquet", path, option="columns=list")
+            lists = [array_of(sample["fields"]["list"]).tolist() for sample in samples]
+            self.assertEqual(lists, [[k * 10 + j for j in range(k % 4)] for k in range(20)])
+            self.assertEqual(samples[9]["name"], f"{path}: row 9")
+            texts = [bytes.fromhex(sample["fields"]["ns"]["bytes"]) for sample in self.read("parquet", path, option="columns=ns")]
+            self.assertEqual(texts, [b"" if k % 4 == 2 else str(k).encode() for k in range(20)])
+    def test_we_read_our_parquet(self):
+        for compression in ("none", "snappy", "zstd"):
+            path = self.ours("a.parquet", "parquet", f"compression={compression}")
+            data = path.read_bytes()
+            self.assertEqual((data[:4], data[-4:]), (b"PAR1", b"PAR1"))
+            samples = self.read("parquet", path)
+            self.assertEqual([array_of(sample["fields"]["image"]).tolist() for sample in samples], IMAGES)
+            self.assertEqual([array_of(sample["fields"]["label"]).tolist() for sample in samples], [[0], [1], [2]])
+            self.assertEqual(bytes.fromhex(samples[2]["fields"]["text"]["bytes"]), b"sample 2\n")
+    def test_pyarrow_reads_our_parquet(self):
+        try:
+            import pyarrow.parquet
+        except ImportError:
+            self.skipTest("needs pyarrow")
+        for compression in ("none", "snappy", "zstd"):
+            path = self.ours("a.parquet", "parquet", f"compression={compression}")
+            table = pyarrow.parquet.read_table(path, page_checksum_verification=True).to_pydict()
+            self.assertEqual(table, {"image": [sum(image, []) for image in IMAGES], "label": [[0], [1], [2]],
+                                     "text": [b"sample 0\n", b"sample 1\n", b"sample 2\n"]})
+    def test_a_file_that_is_none_is_refused(self):
+        (self.folder / "a.parquet").write_bytes(b"PAR1 and some more")
+        self.assertIn("this is not a Parquet file, or it was cut: it does not end in PAR1",
+                      self.refused("parquet", self.folder / "a.parquet"))
 
 
 class OwnTest(FormatTest):

@@ -10,6 +10,8 @@
 // length of a record (raw).
 // OPTION: `-`, `rows` (npy), the length of a record (raw), or words of hdf5: `whole`, `count`, `gzip`, `shuffle`,
 // `chunk`, `dataset=NAME`, joined by commas.
+// OPTION: `-`, `rows` (npy), `compression=NAME` or `columns=NAME` (parquet), or the length of a
+// record (raw).
 // Exit code: 0, or 1 with a message.
 #include <fmt/core.h>
 
@@ -49,6 +51,8 @@ FormatOptions options_of(const std::string& option) {
   if (option == "header") return {.header = HeaderRow::kYes};
   if (option == "no-header") return {.header = HeaderRow::kNo};
   if (option.starts_with("window=")) return {.window_tokens = std::stoull(option.substr(7))};
+  if (option.starts_with("compression=")) return {.parquet = {.compression = option.substr(12)}};
+  if (option.starts_with("columns=")) return {.columns = {option.substr(8)}};
   return {.record_bytes = std::stoull(option)};
 }
 
@@ -121,6 +125,7 @@ Status write_three(SampleWriter& writer, const std::string& format, bool is_sing
     }
     if (format == "npz" || format == "indexed" || format == "hdf5") fields.push_back(label);
     if (format == "tfrecord") fields = {image_field, label, bytes_field("text", bytes_of(text))};
+    if (format == "parquet") fields = {image_field, label, bytes_field("text", bytes_of(text))};
     const std::string key = fmt::format("{}/{:04}", std::string(i == 2 ? 120 : 3, 'd'), i);
     RETURN_IF_ERROR(writer.add(key, fields));
     if (is_single) break;

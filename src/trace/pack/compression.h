@@ -1,6 +1,6 @@
 // Compression: zstd at its fastest level, reusing its working memory between calls.
 //
-// The only place that includes zstd. Not thread-safe: each thread has its own.
+// The only place in trace that includes zstd. Not thread-safe: each thread has its own.
 #pragma once
 
 #include <memory>

@@ -1,0 +1,315 @@
+#include "format/parquet/chunk_encoder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/gzip.h"
+#include "format/parquet/codec.h"
+#include "format/parquet/hybrid.h"
+
+namespace millrace::format::parquet {
+namespace {
+
+using data::ElementType;
+
+constexpr uint64_t kRowsPerPageMax = 1 << 20;
+// A dictionary is given up if half of the first values differ, or if it grows over these.
+constexpr size_t kTrialValues = 1024;
+constexpr size_t kEntriesMax = 1 << 16;
+constexpr size_t kDictionaryBytesMax = 1024 * 1024;
+
+template <typename Narrow, typename Wide>
+void widen_as(ByteView values, std::string& out) {
+  const size_t count = values.size() / sizeof(Narrow);
+  const size_t before = out.size();
+  out.resize(before + count * sizeof(Wide));
+  for (size_t i = 0; i < count; ++i) {
+    Narrow narrow;
+    std::memcpy(&narrow, values.data() + i * sizeof(Narrow), sizeof(Narrow));
+    const Wide wide = narrow;
+    std::memcpy(out.data() + before + i * sizeof(Wide), &wide, sizeof(Wide));
+  }
+}
+
+void pack_bits(ByteView values, std::string& out) {
+  const size_t before = out.size();
+  out.resize(before + (values.size() + 7) / 8);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] == std::byte{0}) continue;
+    char& byte = out[before + i / 8];
+    byte = static_cast<char>(byte | 1 << (i % 8));
+  }
+}
+
+bool is_stored_as_it_is(ElementType type) {
+  return data::element_bytes(type) >= 4 || type == ElementType::kF16;
+}
+
+// PLAIN values of numbers.
+void put_numbers(ByteView values, ElementType type, std::string& out) {
+  switch (type) {
+    case ElementType::kBool:
+      return pack_bits(values, out);
+    case ElementType::kI8:
+      return widen_as<int8_t, int32_t>(values, out);
+    case ElementType::kU8:
+      return widen_as<uint8_t, int32_t>(values, out);
+    case ElementType::kI16:
+      return widen_as<int16_t, int32_t>(values, out);
+    case ElementType::kU16:
+      return widen_as<uint16_t, int32_t>(values, out);
+    default:
+      out += text_of(values);
+  }
+}
+
+void put_length(std::string& out, size_t length) {
+  const auto narrow = static_cast<uint32_t>(length);
+  out.append(reinterpret_cast<const char*>(&narrow), sizeof(narrow));
+}
+
+class ChunkEncoder {
+ public:
+  ChunkEncoder(const ColumnRows& rows, const ParquetWriteOptions& options, std::string& out)
+      : rows_(rows), options_(options), out_(out), begin_(out.size()) {}
+
+  Result<ColumnChunk> encode() {
+    chunk_.type = physical_of(*rows_.column).type;
+    chunk_.codec = options_.codec;
+    chunk_.offset_bytes = begin_;
+    if (options_.use_dictionary && make_dictionary()) RETURN_IF_ERROR(put_dictionary());
+    for (uint64_t row = rows_.begin; row < rows_.end;) {
+      const uint64_t end = page_end(row);
+      RETURN_IF_ERROR(put_page(row, end));
+      row = end;
+    }
+    chunk_.size_bytes = out_.size() - begin_;
+    return chunk_;
+  }
+
+ private:
+  std::string_view value(uint64_t row) const {
+    const uint64_t begin = rows_.offset(row) * rows_.item_bytes();
+    const uint64_t end = rows_.offset(row + 1) * rows_.item_bytes();
+    return text_of(rows_.values.values).substr(begin, end - begin);
+  }
+
+  ByteView values(uint64_t begin, uint64_t end) const {
+    const uint64_t first = rows_.offset(begin) * rows_.item_bytes();
+    const uint64_t last = rows_.offset(end) * rows_.item_bytes();
+    return rows_.values.values.subspan(static_cast<size_t>(first),
+                                       static_cast<size_t>(last - first));
+  }
+
+  // As many rows as fit into a page, but at least one.
+  uint64_t page_end(uint64_t row) const {
+    const uint64_t max = std::min(rows_.end, row + kRowsPerPageMax);
+    const uint64_t items = std::max<uint64_t>(options_.page_bytes / rows_.item_bytes(), 1);
+    const uint64_t limit = rows_.offset(row) + items;
+    if (rows_.offset(max) <= limit) return max;
+    uint64_t low = row + 1;
+    uint64_t high = max;
+    while (low < high) {
+      const uint64_t middle = low + (high - low + 1) / 2;
+      if (rows_.offset(middle) <= limit) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return low;
+  }
+
+  // False if the values do not repeat enough.
+  bool make_dictionary() {
+    const bool is_number = rows_.column->kind == ParquetColumn::Kind::kNumber;
+    if (rows_.column->kind == ParquetColumn::Kind::kList) return false;
+    if (is_number && !is_stored_as_it_is(rows_.column->type)) return false;
+    std::unordered_map<std::string_view, uint32_t> entries;
+    size_t entry_bytes = 0;
+    size_t plain_bytes = 0;
+    const size_t overhead = is_number ? 0 : sizeof(uint32_t);
+    for (uint64_t row = rows_.begin; row < rows_.end; ++row) {
+      const std::string_view text = value(row);
+      const auto [entry, is_new] = entries.try_emplace(text, entries_.size());
+      plain_bytes += text.size() + overhead;
+      indexes_.push_back(entry->second);
+      if (!is_new) continue;
+      entries_.push_back(text);
+      entry_bytes += text.size() + overhead;
+      const bool is_hopeless =
+          indexes_.size() <= kTrialValues && entries_.size() > kTrialValues / 2;
+      if (is_hopeless || entries_.size() > kEntriesMax || entry_bytes > kDictionaryBytesMax) {
+        return false;
+      }
+    }
+    index_bits_ = std::max(bits_for(entries_.empty() ? 0 : entries_.size() - 1), 1);
+    const size_t index_bytes = indexes_.size() * static_cast<size_t>(index_bits_) / 8;
+    has_dictionary_ = entry_bytes + index_bytes < plain_bytes / 4 * 3;
+    return has_dictionary_;
+  }
+
+  Status put_dictionary() {
+    std::string body;
+    for (const std::string_view entry : entries_) {
+      if (rows_.is_bytes()) put_length(body, entry.size());
+      body += entry;
+    }
+    RETURN_IF_ERROR(put({.type = PageType::kDictionary,
+                         .crc32 = {},
+                         .value_count = static_cast<int32_t>(entries_.size()),
+                         .encoding = Encoding::kPlain},
+                        bytes_of(body)));
+    chunk_.dictionary_bytes = out_.size() - begin_;
+    return {};
+  }
+
+  Status put_page(uint64_t begin, uint64_t end) {
+    const uint64_t items = rows_.offset(end) - rows_.offset(begin);
+    PageHeader header{.type = PageType::kData, .crc32 = {}, .encoding = Encoding::kPlain};
+    uint64_t count = end - begin;
+    body_.clear();
+    if (rows_.column->kind == ParquetColumn::Kind::kList) count = put_levels(begin, end);
+    chunk_.value_count += count;
+    if (items * 4 > std::numeric_limits<int32_t>::max() ||
+        count > std::numeric_limits<int32_t>::max()) {
+      return fail(Errc::kInvalidArgument, "a row of column '{}' has {} elements; split it",
+                  rows_.column->name, items);
+    }
+    header.value_count = static_cast<int32_t>(count);
+    if (has_dictionary_) {
+      header.encoding = Encoding::kRleDictionary;
+      put_indexes(begin, end);
+    } else if (rows_.is_bytes()) {
+      put_byte_arrays(begin, end);
+    } else if (body_.empty() && is_stored_as_it_is(rows_.column->type)) {
+      return put(header, values(begin, end));  // without a copy
+    } else {
+      put_numbers(values(begin, end), rows_.column->type, body_);
+    }
+    return put(header, bytes_of(body_));
+  }
+
+  void put_byte_arrays(uint64_t begin, uint64_t end) {
+    body_.reserve(values(begin, end).size() + (end - begin) * sizeof(uint32_t));
+    for (uint64_t row = begin; row < end; ++row) {
+      const std::string_view text = value(row);
+      put_length(body_, text.size());
+      body_ += text;
+    }
+  }
+
+  void put_indexes(uint64_t begin, uint64_t end) {
+    body_ += static_cast<char>(index_bits_);
+    HybridEncoder encoder(index_bits_, body_);
+    for (uint64_t row = begin; row < end; ++row) {
+      encoder.add(indexes_[static_cast<size_t>(row - rows_.begin)]);
+    }
+    encoder.finish();
+  }
+
+  // Of lists: an item begins a row or continues one; an empty list has no item. Returns the number
+  // of levels.
+  uint64_t put_levels(uint64_t begin, uint64_t end) {
+    std::string repetition;
+    std::string definition;
+    HybridEncoder begins(1, repetition);
+    HybridEncoder items(1, definition);
+    uint64_t count = 0;
+    for (uint64_t row = begin; row < end; ++row) {
+      const uint64_t length = rows_.offset(row + 1) - rows_.offset(row);
+      begins.add(0);
+      if (length > 1) begins.add(1, length - 1);
+      length == 0 ? items.add(0) : items.add(1, length);
+      count += std::max<uint64_t>(length, 1);
+    }
+    begins.finish();
+    items.finish();
+    put_length(body_, repetition.size());
+    body_ += repetition;
+    put_length(body_, definition.size());
+    body_ += definition;
+    return count;
+  }
+
+  Status put(PageHeader header, ByteView body) {
+    if (body.size() > std::numeric_limits<int32_t>::max()) {
+      return fail(Errc::kInvalidArgument, "a row of column '{}' has {} bytes; split it",
+                  rows_.column->name, body.size());
+    }
+    header.plain_bytes = static_cast<int32_t>(body.size());
+    if (options_.codec != Codec::kNone) {
+      packed_.clear();
+      RETURN_IF_ERROR(compress(options_.codec, body, packed_));
+      body = bytes_of(packed_);
+    }
+    header.packed_bytes = static_cast<int32_t>(body.size());
+    if (options_.has_checksums) header.crc32 = zip_crc32(body);
+    const size_t before = out_.size();
+    encode_page_header(header, out_);
+    chunk_.plain_bytes += out_.size() - before + static_cast<uint64_t>(header.plain_bytes);
+    out_ += text_of(body);
+    return {};
+  }
+
+  const ColumnRows& rows_;
+  const ParquetWriteOptions& options_;
+  std::string& out_;
+  const size_t begin_;
+  ColumnChunk chunk_;
+  bool has_dictionary_ = false;
+  std::vector<std::string_view> entries_;
+  std::vector<uint32_t> indexes_;  // by row
+  int index_bits_ = 0;
+  std::string body_;
+  std::string packed_;
+};
+
+}  // namespace
+
+PhysicalColumn physical_of(const ParquetColumn& column) {
+  if (column.kind == ParquetColumn::Kind::kBytes) return {.type = PhysicalType::kByteArray};
+  if (column.kind == ParquetColumn::Kind::kText) {
+    return {.type = PhysicalType::kByteArray, .meaning = Meaning::kText};
+  }
+  switch (column.type) {
+    case ElementType::kBool:
+      return {.type = PhysicalType::kBoolean};
+    case ElementType::kI8:
+      return {.type = PhysicalType::kInt32, .meaning = Meaning::kInt8};
+    case ElementType::kU8:
+      return {.type = PhysicalType::kInt32, .meaning = Meaning::kUint8};
+    case ElementType::kI16:
+      return {.type = PhysicalType::kInt32, .meaning = Meaning::kInt16};
+    case ElementType::kU16:
+      return {.type = PhysicalType::kInt32, .meaning = Meaning::kUint16};
+    case ElementType::kI32:
+      return {.type = PhysicalType::kInt32};
+    case ElementType::kU32:
+      return {.type = PhysicalType::kInt32, .meaning = Meaning::kUint32};
+    case ElementType::kI64:
+      return {.type = PhysicalType::kInt64};
+    case ElementType::kU64:
+      return {.type = PhysicalType::kInt64, .meaning = Meaning::kUint64};
+    case ElementType::kF64:
+      return {.type = PhysicalType::kDouble};
+    case ElementType::kF16:
+      return {
+          .type = PhysicalType::kFixedLenByteArray, .type_length = 2, .meaning = Meaning::kFloat16};
+    case ElementType::kF32:
+    case ElementType::kBf16:
+      break;
+  }
+  return {.type = PhysicalType::kFloat};
+}
+
+Result<ColumnChunk> encode_chunk(const ColumnRows& rows, const ParquetWriteOptions& options,
+                                 std::string& out) {
+  return ChunkEncoder(rows, options, out).encode();
+}
+
+}  // namespace millrace::format::parquet
