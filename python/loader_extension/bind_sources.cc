@@ -77,7 +77,8 @@ SourceHandle open_folder(const std::string& directory, std::vector<std::string> 
 SourceHandle open_files(const std::vector<std::string>& paths, const std::string& directory,
                         const std::string& format_name, uint64_t record_bytes, bool rows,
                         std::optional<bool> header, const std::string& float_type,
-                        uint64_t window_tokens, const std::string& engine) {
+                        uint64_t window_tokens, const std::vector<std::string>& field_names,
+                        const std::string& engine) {
   const Engine how = engine_from(engine);
   format::FormatOptions options{
       .record_bytes = record_bytes,
@@ -86,8 +87,7 @@ SourceHandle open_files(const std::vector<std::string>& paths, const std::string
       .window_tokens = window_tokens,
   };
   if (header) options.header = *header ? format::HeaderRow::kYes : format::HeaderRow::kNo;
-                        const std::vector<std::string>& field_names, const std::string& engine) {
-  format::FormatOptions options{.record_bytes = record_bytes, .rows = rows};
+  options.columns = field_names;
   options.hdf5 = {.datasets = field_names, .whole_files = !rows};
   return SourceHandle(opened([&] {
     return format::open_samples({.format = format_name,
@@ -110,8 +110,7 @@ SourceHandle subset(const SourceHandle& source, const std::vector<uint64_t>& num
   std::vector<SampleId> samples;
   samples.reserve(numbers.size());
   for (const uint64_t number : numbers) samples.push_back(SampleId{number});
-  return {source, take(data::SubsetSource::make(source.source, std::move(samples))),
-          source.format};
+  return {source, take(data::SubsetSource::make(source.source, std::move(samples))), source.format};
 }
 
 // REQUIRES: at least one folder.
@@ -163,8 +162,6 @@ void bind_source(py::module_& module) {
       .def_property_readonly("class_names",
                              [](const SourceHandle& s) {
                                py::list names;
-                               if (!s.files) return names;
-                               for (const auto& name : s.files->dataset().class_names()) {
                                for (const auto& name : s.class_names) {
                                  names.append(file_text(name));
                                }
@@ -177,9 +174,6 @@ void bind_source(py::module_& module) {
                              })
       .def_property_readonly("element",
                              [](const SourceHandle& s) -> py::object {
-                               if (!s.files) return py::none();
-                               const auto& element = s.files->element();
-                               return element ? describe_field(*element) : py::object(py::none());
                                return s.element ? describe_field(*s.element)
                                                 : py::object(py::none());
                              })
@@ -506,8 +500,8 @@ void bind_sources(py::module_& module) {
   module.def("open_files", &open_files, py::kw_only(), py::arg("paths"), py::arg("directory"),
              py::arg("format"), py::arg("record_bytes"), py::arg("rows"),
              py::arg("header") = py::none(), py::arg("float_type") = "float32",
-             py::arg("window_tokens") = 0, py::arg("engine") = "auto");
-             py::arg("field_names") = std::vector<std::string>(), py::arg("engine") = "auto");
+             py::arg("window_tokens") = 0, py::arg("field_names") = std::vector<std::string>(),
+             py::arg("engine") = "auto");
   module.def("join_folders", &join_folders, py::arg("folders"));
   module.def("array_decoder", &array_decoder, py::arg("name"), py::arg("dtype"), py::arg("shape"),
              py::arg("ragged") = py::none());

@@ -36,19 +36,10 @@ T take(Result<T> result) {
 
 // Shared with the loaders that read through them.
 struct SourceHandle {
-  explicit SourceHandle(std::shared_ptr<const format::FileSource> opened)
-      : files(std::move(opened)), source(files), format(files->format()) {}
-  explicit SourceHandle(const format::Samples& samples)
-      : files(std::dynamic_pointer_cast<const format::FileSource>(samples.source)),
-        source(samples.source),
-        format(samples.format) {}
-  SourceHandle(std::shared_ptr<const format::FileSource> of,
-               std::shared_ptr<const data::SampleSource> part,
   explicit SourceHandle(const std::shared_ptr<const format::FileSource>& opened)
       : source(opened),
         format(opened->format()),
-        class_names(opened->dataset().class_names().begin(),
-                    opened->dataset().class_names().end()),
+        class_names(opened->dataset().class_names().begin(), opened->dataset().class_names().end()),
         element(opened->element()) {}
   explicit SourceHandle(format::Samples opened)
       : source(std::move(opened.source)),
@@ -62,8 +53,6 @@ struct SourceHandle {
         class_names(of.class_names),
         element(of.element) {}
 
-  // Of several folders: the first. Null if the format has a source of its own.
-  std::shared_ptr<const format::FileSource> files;
   std::shared_ptr<const data::SampleSource> source;  // all samples of the files, or a subset
   std::shared_ptr<const format::Format> format;      // null if samples are plain bytes
   std::vector<std::string> class_names;              // by label; of several folders: the first's

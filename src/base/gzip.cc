@@ -156,7 +156,6 @@ Status inflate_all(ByteView deflated, MutableByteView out, int window_bits) {
   return {};
 }
 
-uint32_t zip_crc32(ByteView bytes, uint32_t before) {
 }  // namespace
 
 Result<std::unique_ptr<GzipWriter>> GzipWriter::create(int level) {
@@ -179,7 +178,7 @@ Status inflate_zlib_into(ByteView deflated, MutableByteView out) {
   return inflate_all(deflated, out, MAX_WBITS);
 }
 
-uint32_t zip_crc32(ByteView bytes) {
+uint32_t zip_crc32(ByteView bytes, uint32_t before) {
   return static_cast<uint32_t>(
       crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }

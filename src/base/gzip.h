@@ -52,8 +52,8 @@ Status inflate_into(ByteView deflated, MutableByteView out);
 // Likewise for a zlib stream (RFC 1950): deflate with a header and a checksum, which is verified.
 Status inflate_zlib_into(ByteView deflated, MutableByteView out);
 
-// CRC-32 as used by zip, gzip and PNG (not crc32c). With the checksum of preceding bytes as `before`,
-// the checksum of both together.
+// CRC-32 as used by zip, gzip and PNG (not crc32c). With the checksum of preceding bytes as
+// `before`, the checksum of both together.
 uint32_t zip_crc32(ByteView bytes, uint32_t before = 0);
 
 }  // namespace millrace

@@ -37,16 +37,15 @@ Status inflate_into(ByteView deflated, MutableByteView out) {
       "or save with numpy.savez instead of savez_compressed");
 }
 
-uint32_t zip_crc32(ByteView bytes, uint32_t before) {
-  uint32_t crc = ~before;
 Status inflate_zlib_into(ByteView deflated, MutableByteView out) {
   static_cast<void>(deflated), static_cast<void>(out);
-  return fail(Errc::kUnsupported,
-              "this build cannot read compressed chunks; install zlib (zlib1g-dev) and build again");
+  return fail(
+      Errc::kUnsupported,
+      "this build cannot read compressed chunks; install zlib (zlib1g-dev) and build again");
 }
 
-uint32_t zip_crc32(ByteView bytes) {
-  uint32_t crc = 0xffffffffu;
+uint32_t zip_crc32(ByteView bytes, uint32_t before) {
+  uint32_t crc = ~before;
   for (const std::byte byte : bytes) {
     crc = crc >> 8 ^ kTable[(crc ^ std::to_integer<uint32_t>(byte)) & 0xff];
   }

@@ -8,6 +8,7 @@ namespace millrace::cli {
 
 Command compare_command();
 Command advise_command();
+Command bench_command();
 Command completion_command();
 Command convert_command();
 Command doctor_command();

@@ -1,13 +1,10 @@
 // format: how samples are stored in files: raw, npy, npz, TFRecord, tar (WebDataset), indexed, csv,
-// json and others.
-// format: how samples are stored in files: raw, npy, npz, TFRecord, tar (WebDataset), indexed,
-// HDF5.
-// Parquet.
+// json, HDF5, Parquet and others.
 //
 // A Format finds the samples in a file (their offsets, not their content), splits the bytes of a
 // sample into named arrays, and writes files that it and other readers can read. Each format is one
-// file and one line in a table (format.cc). Thread-safe. Stateless, except that split() may use what
-// index() has learned from the files, such as the names of the columns of a csv file.
+// file and one line in a table (format.cc). Thread-safe. Stateless, except that split() may use
+// what index() has learned from the files, such as the names of the columns of a csv file.
 //
 // Input is untrusted: lengths, checksums and counts are checked before use. An error says where and
 // what; the caller adds the path.

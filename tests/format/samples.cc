@@ -6,12 +6,9 @@
 //                                                    bytes in hex
 //        format_samples write FORMAT OPTION FILE     writes three samples that the test knows
 //        format_samples folder DIRECTORY EXTENSION   prints name and label of each sample
-// OPTION: `-`, `rows` (npy), `float64`, `header` or `no-header` (csv), `window=N` (megatron), or the
-// length of a record (raw).
-// OPTION: `-`, `rows` (npy), the length of a record (raw), or words of hdf5: `whole`, `count`, `gzip`, `shuffle`,
-// `chunk`, `dataset=NAME`, joined by commas.
-// OPTION: `-`, `rows` (npy), `compression=NAME` or `columns=NAME` (parquet), or the length of a
-// record (raw).
+// OPTION: `-`, `rows` (npy), `float64`, `header` or `no-header` (csv), `window=N` (megatron),
+// `compression=NAME` or `columns=NAME` (parquet), the length of a record (raw), or words of hdf5:
+// `whole`, `count`, `gzip`, `shuffle`, `chunk`, `dataset=NAME`, joined by commas.
 // Exit code: 0, or 1 with a message.
 #include <fmt/core.h>
 
@@ -45,7 +42,6 @@ FormatOptions hdf5_options(std::string words) {
 
 FormatOptions options_of(const std::string& option) {
   if (option == "rows") return {.rows = true};
-  if (option.find_first_of("abcdefghijklmnopqrstuvwxyz") != option.npos) return hdf5_options(option);
   if (option == "-") return {};
   if (option == "float64") return {.text_float = ElementType::kF64};
   if (option == "header") return {.header = HeaderRow::kYes};
@@ -53,6 +49,7 @@ FormatOptions options_of(const std::string& option) {
   if (option.starts_with("window=")) return {.window_tokens = std::stoull(option.substr(7))};
   if (option.starts_with("compression=")) return {.parquet = {.compression = option.substr(12)}};
   if (option.starts_with("columns=")) return {.columns = {option.substr(8)}};
+  if (option.find_first_not_of("0123456789") != option.npos) return hdf5_options(option);
   return {.record_bytes = std::stoull(option)};
 }
 
@@ -116,16 +113,13 @@ Status write_three(SampleWriter& writer, const std::string& format, bool is_sing
     std::vector<Field> fields = {image_field};
     if (format == "tar")
       fields = {bytes_field("txt", bytes_of(text)), bytes_field("cls", bytes_of(digits))};
-    if (format == "npz" || format == "indexed") fields.push_back(label);
-    if (format.starts_with("tfrecord") || format.starts_with("json")) {
+    if (format.starts_with("tfrecord") || format.starts_with("json") || format == "parquet") {
       fields = {image_field, label, bytes_field("text", bytes_of(text))};
     }
     if (format == "csv" || format == "tsv") {
       fields = {label, bytes_field("text", bytes_of(text))};
     }
     if (format == "npz" || format == "indexed" || format == "hdf5") fields.push_back(label);
-    if (format == "tfrecord") fields = {image_field, label, bytes_field("text", bytes_of(text))};
-    if (format == "parquet") fields = {image_field, label, bytes_field("text", bytes_of(text))};
     const std::string key = fmt::format("{}/{:04}", std::string(i == 2 ? 120 : 3, 'd'), i);
     RETURN_IF_ERROR(writer.add(key, fields));
     if (is_single) break;
@@ -138,8 +132,7 @@ Status write(const std::vector<std::string>& words) {
   const FormatOptions options = options_of(words[2]);
   ASSIGN_OR_RETURN(const auto format, open_format(words[1], options));
   ASSIGN_OR_RETURN(const auto writer, format->create(*engine, words[3]));
-  return write_three(*writer, words[1],
-                     format->is_file_a_sample() || options.hdf5.whole_files);
+  return write_three(*writer, words[1], format->is_file_a_sample() || options.hdf5.whole_files);
 }
 
 Status folder(const std::vector<std::string>& words) {

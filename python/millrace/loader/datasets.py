@@ -304,8 +304,7 @@ class Folders(Dataset):
 
 class Files(Dataset):
     """Files of many samples: raw, npy, npz, tfrecord, tar (WebDataset), indexed, csv, tsv, json, jsonl,
-    megatron, tfrecord_gzip, indexed_binary.
-    """Files of many samples: raw, npy, npz, tfrecord, tar (WebDataset), indexed, hdf5.
+    megatron, tfrecord_gzip, indexed_binary, hdf5, parquet.
 
         millrace.Files("shards", format="tar", fields={"jpg;png": millrace.Image(224), "cls": "int64"})
         millrace.Files(["train.npy"], rows=True)
@@ -320,14 +319,13 @@ class Files(Dataset):
         for the type that it has in the first sample. By default all fields of the first sample. Text of
         csv and json files is "str" by default.
     shape, dtype: of every sample, for raw files.
-    rows: for npy: the rows of a file are its samples; if False, the file is one sample.
+    rows: for npy and hdf5: the rows of a file are its samples; if False, the file is one sample.
     header: for csv and tsv: whether the first row of each file names the columns. By default, it does if
         all its cells are text and differ.
     float_type: for csv, tsv, json and jsonl: "float32" or "float64", for numbers that are not all integers
         and whose type `fields` does not give.
     window_tokens: for megatron: a sample is that number of tokens and the next one, so that
         tokens[:-1] are the inputs and tokens[1:] the targets. If 0, a sample is a document.
-    rows: for npy and hdf5: the rows of a file are its samples; if False, the file is one sample.
     engine: how to read, here and in the folders. "auto" measures on the first samples whether one
         read at a time ("posix") or many in flight ("uring") is faster, and measures again if that
         changes. "direct" bypasses the page cache. "mapped" decodes samples in place; if a file is
@@ -357,8 +355,6 @@ class Files(Dataset):
         self._source = native.open_files(paths=paths, directory=directory, format=format or "",
                                          record_bytes=record_bytes, rows=rows, header=header,
                                          float_type=float_type, window_tokens=window_tokens,
-                                         engine=engine)
-                                         record_bytes=record_bytes, rows=rows,
                                          field_names=_plain_names(requests), engine=engine)
         if shape is not None:
             self._decoder = decoder
@@ -367,7 +363,6 @@ class Files(Dataset):
         else:
             fields = _with_text(fields, self._source)
             self._decoder = native.fields_decoder(self._source, _field_requests(fields))
-            self._decoder = native.fields_decoder(self._source, requests)
             self._shapes = _shapes_of(fields)
         # A tar's class is one of its fields already.
         self._adds_label &= "cls" not in [name for name, _, _ in self._decoder.fields()]

@@ -1,0 +1,72 @@
+#include "bench/results.h"
+
+#include <gmock/gmock.h>
+
+#include "base/json.h"
+#include "bench/results_files.h"
+#include "comm/single.h"
+
+namespace millrace::bench {
+namespace {
+
+using testing::DoubleNear;
+
+constexpr uint64_t kMs = 1'000'000;
+
+// The first step waits 50 ms, which the figures leave out. The others wait 2 ms, compute 8 ms that
+// took 9, and cost 1 ms of their own.
+Pass pass_of(uint64_t steps) {
+  Pass pass{.epoch = 1, .samples = steps * 4, .bytes_read = 6'000'000};
+  pass.steps.push_back({50 * kMs, 9 * kMs, 8 * kMs, 60 * kMs});
+  for (uint64_t i = 1; i < steps; ++i) pass.steps.push_back({2 * kMs, 9 * kMs, 8 * kMs, 12 * kMs});
+  for (const Step& step : pass.steps) pass.duration_ns += step.whole_ns;
+  return pass;
+}
+
+TEST(Results, UtilisationIsNominalComputeByTheTimeOfSteps) {
+  Workload workload;
+  workload.reader.batch_size = 4;
+  const PassFigures figures = figures_of(pass_of(11), workload);
+  EXPECT_THAT(figures.au, DoubleNear(8.0 / 12, 1e-9));
+  // DLIO: 10 steps of 9 ms in the whole time of 180 ms less the first step's 59 ms.
+  EXPECT_THAT(figures.au_dlio, DoubleNear(90.0 / 121, 1e-9));
+  EXPECT_THAT(figures.dlio_samples_per_second, DoubleNear(9 * 4 / 0.18, 1e-6));
+  EXPECT_THAT(figures.samples_per_second(), DoubleNear(44 / 0.18, 1e-6));
+  EXPECT_THAT(figures.first_batch_seconds, DoubleNear(0.05, 1e-9));
+  EXPECT_THAT(figures.harness_seconds, DoubleNear(0.011, 1e-9));
+}
+
+TEST(Results, FewStepsGiveNoNonsense) {
+  Workload workload;
+  workload.output.exclude_end_steps = 5;
+  EXPECT_EQ(figures_of(Pass{}, workload).au, 0);
+  EXPECT_EQ(figures_of(pass_of(1), workload).au, 0);
+  EXPECT_EQ(figures_of(pass_of(2), workload).dlio_samples_per_second, 0);
+}
+
+TEST(Results, AreGatheredAndWrittenAsJson) {
+  Workload workload;
+  workload.name = "w";
+  RankRun run;
+  run.passes = {pass_of(11), pass_of(11)};
+  run.sample_latency_ns.add(1000);
+  run.first_bad_sample = "x.npz";
+  run.bad_samples = 2;
+  const auto comm = comm::single();
+  const auto figures = gather_figures(run, workload, *comm);
+  ASSERT_TRUE(figures.ok()) << figures.error().message();
+  EXPECT_EQ(figures->passes.size(), 2);
+  EXPECT_EQ(figures->host_count, 1);
+  EXPECT_EQ(figures->batch_wait_ns.count(), 22);
+  EXPECT_EQ(figures->first_bad_sample, "x.npz");
+  EXPECT_THAT(mean_au(*figures), DoubleNear(8.0 / 12, 1e-9));
+  const auto json = parse_json(figures_json(*figures, workload), "figures");
+  ASSERT_TRUE(json.ok()) << json.error().message();
+  EXPECT_EQ(json->root.find("passes")->items().size(), 2);
+  EXPECT_EQ(json->root.find("bad_samples")->text(), "2");
+  const std::string text = figures_text(*figures, workload, {});
+  EXPECT_THAT(text, testing::HasSubstr("66.7 %"));
+}
+
+}  // namespace
+}  // namespace millrace::bench

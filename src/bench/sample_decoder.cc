@@ -1,0 +1,135 @@
+#include "bench/sample_decoder.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "bench/accelerator.h"
+#include "bench/times.h"
+#include "bench/verify.h"
+#include "format/image_decoder.h"
+
+namespace millrace::bench {
+namespace {
+
+// A batch gets this much of each sample if nothing else is said.
+constexpr uint64_t kWordBytes = 8;
+
+class BenchScratch final : public data::Scratch {
+ public:
+  BenchScratch(const TimeModel& time, uint64_t seed) : times(time, seed) {}
+
+  TimeSampler times;
+  format::SampleFields fields;
+  std::unique_ptr<data::Scratch> image;
+  std::vector<std::byte> pixels;
+};
+
+class BenchDecoder final : public data::Decoder {
+ public:
+  BenchDecoder(const Workload& workload, const Layout& layout, Split split,
+               std::shared_ptr<const format::Format> format)
+      : workload_(workload),
+        samples_per_file_(layout.samples_per_file()),
+        split_(split),
+        format_(std::move(format)) {
+    const uint64_t resize = workload.dataset.record_length_bytes_resize;
+    row_bytes_ = resize > 0 ? resize : kWordBytes;
+  }
+
+  Status prepare() {
+    if (workload_.reader.verify) {
+      ASSIGN_OR_RETURN(verifier_, Verifier::of(workload_));
+    }
+    if (format_ != nullptr || !workload_.reader.decode) return {};
+    // The size that models of images use.
+    ASSIGN_OR_RETURN(image_decoder_,
+                     format::ImageDecoder::create({.size = {.width = 224, .height = 224}}));
+    return {};
+  }
+
+  std::vector<data::FieldSpec> fields() const override {
+    return {{.name = "data", .type = data::ElementType::kU8, .shape = {row_bytes_}}};
+  }
+
+  std::unique_ptr<data::Scratch> make_scratch() const override {
+    const uint64_t thread = threads_.fetch_add(1);
+    auto scratch = std::make_unique<BenchScratch>(workload_.reader.preprocess_time,
+                                                  workload_.train.seed + thread);
+    if (image_decoder_) {
+      scratch->image = image_decoder_->make_scratch();
+      scratch->pixels.resize(image_decoder_->fields()[0].size_bytes());
+    }
+    return scratch;
+  }
+
+  Status decode(ByteView sample, const data::DecodeContext& context,
+                std::span<const data::Output> outputs, data::Scratch* scratch) const override {
+    auto& mine = *static_cast<BenchScratch*>(scratch);
+    const MutableByteView row = outputs[0].bytes();
+    const size_t copied = std::min(row.size(), sample.size());
+    std::memcpy(row.data(), sample.data(), copied);
+    row[0] ^= touch(sample.subspan(copied));
+    if (workload_.reader.verify) RETURN_IF_ERROR(verify(sample, context.sample, mine));
+    if (workload_.reader.decode) RETURN_IF_ERROR(decode_really(sample, context, mine));
+    preprocess(mine);
+    return {};
+  }
+
+ private:
+  // One byte of each page.
+  static std::byte touch(ByteView bytes) {
+    std::byte all{};
+    const size_t page = page_bytes();
+    for (size_t at = 0; at < bytes.size(); at += page) all ^= bytes[at];
+    return all;
+  }
+
+  SampleRef ref_of(data::SampleId sample) const {
+    const uint64_t index = data::index_of(sample);
+    return {.file = {split_, index / samples_per_file_}, .sample = index % samples_per_file_};
+  }
+
+  Status verify(ByteView sample, data::SampleId id, BenchScratch& mine) const {
+    const SampleRef ref = ref_of(id);
+    if (format_ == nullptr) return verifier_->verify_file(ref.file, sample);
+    RETURN_IF_ERROR(format_->split(sample, mine.fields));
+    return verifier_->verify(ref, mine.fields.list());
+  }
+
+  Status decode_really(ByteView sample, const data::DecodeContext& context,
+                       BenchScratch& mine) const {
+    if (format_ != nullptr) return format_->split(sample, mine.fields);
+    const data::Output output{MutableByteView(mine.pixels)};
+    return image_decoder_->decode(sample, context, {&output, 1}, mine.image.get());
+  }
+
+  void preprocess(BenchScratch& mine) const {
+    if (workload_.reader.preprocess_time.is_zero()) return;
+    const auto duration = std::chrono::nanoseconds(static_cast<int64_t>(mine.times.next() * 1e9));
+    wait_until(monotonic_now(), duration, ComputeMode::kBusy);
+  }
+
+  Workload workload_;
+  uint64_t samples_per_file_;
+  Split split_;
+  std::shared_ptr<const format::Format> format_;
+  std::optional<Verifier> verifier_;
+  std::unique_ptr<format::ImageDecoder> image_decoder_;
+  uint64_t row_bytes_ = kWordBytes;
+  mutable std::atomic<uint64_t> threads_ = 0;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const data::Decoder>> make_sample_decoder(
+    const Workload& workload, const Layout& layout, Split split,
+    std::shared_ptr<const format::Format> format) {
+  auto decoder = std::make_shared<BenchDecoder>(workload, layout, split, std::move(format));
+  RETURN_IF_ERROR(decoder->prepare());
+  return std::shared_ptr<const data::Decoder>(decoder);
+}
+
+}  // namespace millrace::bench

@@ -1,0 +1,142 @@
+#include "bench/samples.h"
+
+#include <algorithm>
+
+#include "bench/dataset_format.h"
+#include "bench/memory_source.h"
+#include "bench/sample_decoder.h"
+#include "format/file_source.h"
+
+namespace millrace::bench {
+namespace {
+
+using data::FileSamples;
+
+constexpr uint64_t kTensorflowPieceBytes = 256 * 1024;
+
+// PyTorch's datasets read with plain calls, DALI maps files, and tf.data reads through a buffer.
+Result<std::shared_ptr<io::Engine>> engine_of(const ReaderConfig& reader,
+                                              std::shared_ptr<ReadCounts> counts) {
+  std::string_view name = "auto";
+  if (reader.data_loader == "dali") name = "mapped";
+  if (reader.data_loader == "pytorch" || reader.data_loader == "tensorflow") name = "posix";
+  if (reader.odirect) name = "direct";
+  PieceOptions pieces{.piece_bytes = reader.transfer_size};
+  if (reader.data_loader == "tensorflow") {
+    pieces.keeps_last = true;
+    if (pieces.piece_bytes == 0) pieces.piece_bytes = kTensorflowPieceBytes;
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<io::Engine> engine, io::open_engine(name));
+  return std::shared_ptr<io::Engine>(
+      std::make_shared<MeasuredEngine>(std::move(engine), pieces, std::move(counts)));
+}
+
+// Where the samples are in every file of the split, if that follows from the first file.
+Result<std::optional<FileSamples>> common_places(const format::Format* format, io::Engine& engine,
+                                                 const Layout& layout, Split split) {
+  if (format == nullptr || format->is_file_a_sample() || layout.samples_per_file() == 1) {
+    return std::optional<FileSamples>(FileSamples{});
+  }
+  const std::string path = layout.path({split, 0});
+  ASSIGN_OR_RETURN(FileSamples first, format->index(engine, path));
+  if (first.count() != layout.samples_per_file()) {
+    return fail(Errc::kInvalidArgument,
+                "{}: has {} samples, but dataset.num_samples_per_file is {}; generate the dataset "
+                "again (--generate), or change the key",
+                path, first.count(), layout.samples_per_file());
+  }
+  first.stamp = {};
+  if (first.kind == FileSamples::Kind::kRecords) return std::optional<FileSamples>(first);
+  const uint64_t length = first.spans[0].size_bytes;
+  for (size_t i = 0; i < first.spans.size(); ++i) {
+    if (first.spans[i] != data::Span{first.spans[0].offset_bytes + i * length, length}) {
+      return std::optional<FileSamples>();
+    }
+  }
+  return std::optional<FileSamples>(FileSamples{.kind = FileSamples::Kind::kRecords,
+                                                .offset_bytes = first.spans[0].offset_bytes,
+                                                .record_bytes = length,
+                                                .record_count = first.spans.size()});
+}
+
+Result<data::Dataset> list_files(const Layout& layout, Split split, const FileSamples& places) {
+  data::DatasetBuilder builder;
+  const bool whole = places.kind == FileSamples::Kind::kWhole;
+  for (uint64_t i = 0; i < layout.file_count(split); ++i) {
+    const std::string path = layout.path({split, i});
+    if (!whole) {
+      RETURN_IF_ERROR(builder.add_file(path, places));
+      continue;
+    }
+    const size_t slash = path.rfind('/');
+    RETURN_IF_ERROR(builder.add_file(std::string_view(path).substr(0, slash),
+                                     std::string_view(path).substr(slash + 1)));
+  }
+  return std::move(builder).build();
+}
+
+struct Source {
+  std::shared_ptr<const data::SampleSource> source;
+  std::shared_ptr<const format::Format> format;  // null: images
+};
+
+bool has_no_format(const DatasetConfig& dataset) {
+  return dataset.format == "jpeg" || dataset.format == "png";
+}
+
+Result<Source> open_places(const Workload& workload, const Layout& layout, Split split,
+                           const std::shared_ptr<io::Engine>& engine) {
+  Source opened;
+  if (!has_no_format(workload.dataset)) {
+    ASSIGN_OR_RETURN(opened.format, open_dataset_format(workload.dataset));
+  }
+  if (opened.format == nullptr || !opened.format->has_own_source()) {
+    ASSIGN_OR_RETURN(const auto places, common_places(opened.format.get(), *engine, layout, split));
+    if (places) {
+      ASSIGN_OR_RETURN(data::Dataset dataset, list_files(layout, split, *places));
+      opened.source = format::open_listed(std::move(dataset), engine, opened.format);
+      return opened;
+    }
+  }
+  std::vector<std::string> paths;
+  for (uint64_t i = 0; i < layout.file_count(split); ++i) paths.push_back(layout.path({split, i}));
+  if (opened.format->has_own_source()) {
+    ASSIGN_OR_RETURN(opened.source, opened.format->open(engine, paths, 0));
+    return opened;
+  }
+  ASSIGN_OR_RETURN(opened.source, format::open_indexed(paths, engine, opened.format));
+  return opened;
+}
+
+Status check_exists(const Layout& layout, Split split) {
+  const std::string path = layout.path({split, 0});
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return {};
+  return fail(Errc::kNotFound,
+              "{}: the dataset is not there; make it with --generate, or set dataset.data_folder",
+              path);
+}
+
+}  // namespace
+
+FileList files_of(const Layout& layout, Split split) {
+  return {layout.file_count(split),
+          [&layout, split](uint64_t i) { return layout.path({split, i}); }};
+}
+
+Result<OpenedDataset> open_dataset(const Workload& workload, const Layout& layout, Split split) {
+  RETURN_IF_ERROR(check_exists(layout, split));
+  OpenedDataset opened;
+  opened.counts = std::make_shared<ReadCounts>();
+  opened.latencies = std::make_shared<LatencyRecorder>();
+  ASSIGN_OR_RETURN(const auto engine, engine_of(workload.reader, opened.counts));
+  ASSIGN_OR_RETURN(const Source places, open_places(workload, layout, split, engine));
+  opened.source = std::make_shared<MeasuredSource>(places.source, opened.latencies);
+  ASSIGN_OR_RETURN(opened.decoder, make_sample_decoder(workload, layout, split, places.format));
+  if (workload.reader.read_type == "memory") {
+    ASSIGN_OR_RETURN(opened.source, read_into_memory(opened.source));
+  }
+  return opened;
+}
+
+}  // namespace millrace::bench

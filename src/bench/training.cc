@@ -1,0 +1,286 @@
+#include "bench/training.h"
+
+#include <millrace/trace.h>
+
+#include <cstring>
+#include <random>
+
+#include "base/clock.h"
+#include "bench/batch_feed.h"
+#include "bench/checkpoint_schedule.h"
+#include "bench/samples.h"
+#include "bench/times.h"
+
+namespace millrace::bench {
+namespace {
+
+using std::chrono::nanoseconds;
+
+uint64_t since(nanoseconds begin) {
+  return static_cast<uint64_t>((monotonic_now() - begin).count());
+}
+
+// `random` shuffles differently in every run, but equally on all ranks.
+Result<uint64_t> seed_of(const Workload& workload, comm::Comm& comm) {
+  const bool random = workload.reader.file_shuffle == Shuffle::kRandom ||
+                      workload.reader.sample_shuffle == Shuffle::kRandom;
+  if (!random) return workload.train.seed;
+  uint64_t seed = (uint64_t{std::random_device()()} << 32) | std::random_device()();
+  std::string bytes(reinterpret_cast<const char*>(&seed), sizeof(seed));
+  RETURN_IF_ERROR(comm.broadcast(bytes, comm::kFirstRank));
+  std::memcpy(&seed, bytes.data(), sizeof(seed));
+  return seed;
+}
+
+// The batches of one split, and what was read for them.
+class SplitFeed {
+ public:
+  static Result<SplitFeed> open(const Workload& workload, const Layout& layout, Split split,
+                                uint64_t seed, comm::Comm& comm) {
+    SplitFeed feed;
+    const bool trains = split == Split::kTrain;
+    const loader::order::World world{comm::index_of(comm.rank()), comm.size()};
+    const uint64_t batch_size =
+        trains ? workload.reader.batch_size : workload.reader.batch_size_eval;
+    if (workload.dataset.format == "synthetic") {
+      feed.batches_ =
+          null_feed(layout.file_count(split) * layout.samples_per_file(), batch_size, world);
+      return feed;
+    }
+    ASSIGN_OR_RETURN(feed.dataset_, open_dataset(workload, layout, split));
+    ASSIGN_OR_RETURN(feed.batches_, open_feed({.source = feed.dataset_.source,
+                                               .decoder = feed.dataset_.decoder,
+                                               .reader = workload.reader,
+                                               .batch_size = batch_size,
+                                               .world = world,
+                                               .seed = seed,
+                                               .epoch_count = trains ? workload.train.epochs : 0}));
+    return feed;
+  }
+
+  BatchFeed& batches() { return *batches_; }
+  uint64_t bytes_read() const { return dataset_.counts ? dataset_.counts->bytes.load() : 0; }
+  uint64_t reads() const { return dataset_.counts ? dataset_.counts->reads.load() : 0; }
+  QuantileSketch latencies() const {
+    return dataset_.latencies ? dataset_.latencies->all() : QuantileSketch();
+  }
+
+ private:
+  OpenedDataset dataset_;
+  std::unique_ptr<BatchFeed> batches_;  // after the dataset, whose source it reads
+};
+
+class Training {
+ public:
+  Training(const Workload& workload, const Layout& layout, comm::Comm& comm,
+           const TrainingOptions& options)
+      : workload_(workload),
+        layout_(layout),
+        comm_(comm),
+        options_(options),
+        compute_times_(workload.train.computation_time, workload.train.seed),
+        eval_times_(workload.evaluation.eval_time, workload.train.seed + 1),
+        schedule_(workload.checkpoint) {}
+
+  Result<RankRun> run() {
+    ask_for_precise_sleeps();
+    RETURN_IF_ERROR(open());
+    begin_ = monotonic_now();
+    run_.setup = begin_ - options_.started;
+    if (workload_.workflow.train) RETURN_IF_ERROR(run_epochs());
+    if (checkpointer_) RETURN_IF_ERROR(finish_checkpoints());
+    collect(train_);
+    collect(eval_);
+    return std::move(run_);
+  }
+
+ private:
+  Status open() {
+    const Region region(MILLRACE_SETUP);
+    ASSIGN_OR_RETURN(const uint64_t seed, seed_of(workload_, comm_));
+    if (workload_.workflow.train) {
+      run_.cached_share = workload_.dataset.format == "synthetic"
+                              ? 0
+                              : cached_share(files_of(layout_, Split::kTrain));
+      ASSIGN_OR_RETURN(train_, SplitFeed::open(workload_, layout_, Split::kTrain, seed, comm_));
+    }
+    if (evaluates()) {
+      ASSIGN_OR_RETURN(eval_, SplitFeed::open(workload_, layout_, Split::kEval, seed, comm_));
+    }
+    if (workload_.workflow.checkpoint) {
+      ASSIGN_OR_RETURN(checkpointer_, Checkpointer::open(workload_, comm_));
+    }
+    return comm_.barrier();
+  }
+
+  bool evaluates() const {
+    return workload_.workflow.train && workload_.workflow.evaluation &&
+           layout_.file_count(Split::kEval) > 0;
+  }
+
+  Status run_epochs() {
+    for (epoch_ = 1; epoch_ <= workload_.train.epochs && !is_complete(); ++epoch_) {
+      RETURN_IF_ERROR(run_pass(*train_, Split::kTrain));
+      if (evaluates() && is_eval_due()) RETURN_IF_ERROR(run_pass(*eval_, Split::kEval));
+      RETURN_IF_ERROR(save_if_due({.epoch = epoch_,
+                                   .step = run_.passes.back().steps.size(),
+                                   .is_epoch_end = true,
+                                   .elapsed = monotonic_now() - begin_}));
+    }
+    return {};
+  }
+
+  bool is_complete() const {
+    const uint64_t limit = workload_.train.total_training_steps;
+    return limit > 0 && step_ >= limit;
+  }
+
+  bool is_eval_due() const {
+    const EvaluationConfig& evaluation = workload_.evaluation;
+    return epoch_ >= evaluation.eval_after_epoch &&
+           (epoch_ - evaluation.eval_after_epoch) % evaluation.epochs_between_evals == 0;
+  }
+
+  Status run_pass(SplitFeed& feed, Split split) {
+    RETURN_IF_ERROR(comm_.barrier());
+    const bool trains = split == Split::kTrain;
+    const Region region(trains ? MILLRACE_EPOCH : MILLRACE_EVALUATE);
+    millrace_set_epoch(static_cast<uint32_t>(epoch_ - 1));
+    Pass pass{.split = split, .epoch = epoch_, .wall_begin = wall_now()};
+    const uint64_t bytes_before = feed.bytes_read();
+    const uint64_t reads_before = feed.reads();
+    const nanoseconds begin = monotonic_now();
+    const bool reshuffles = workload_.train.seed_change_epoch;
+    RETURN_IF_ERROR(feed.batches().start_epoch(data::Epoch{reshuffles ? epoch_ - 1 : 0}));
+    RETURN_IF_ERROR(run_steps(feed.batches(), pass));
+    pass.duration_ns = since(begin) - pass.checkpoint_ns;
+    pass.wall_end = wall_now();
+    pass.bytes_read = feed.bytes_read() - bytes_before;
+    pass.reads = feed.reads() - reads_before;
+    run_.passes.push_back(std::move(pass));
+    return comm_.barrier();
+  }
+
+  Status run_steps(BatchFeed& batches, Pass& pass) {
+    const bool trains = pass.split == Split::kTrain;
+    nanoseconds end = monotonic_now();
+    while (!(trains && is_complete())) {
+      millrace_set_step(step_);
+      ASSIGN_OR_RETURN(const auto waited, wait_for_batch(batches));
+      if (waited.samples == 0) break;
+      Step step{.wait_ns = waited.wait_ns};
+      compute(trains ? compute_times_ : eval_times_, step);
+      step.whole_ns = since(end);
+      end = monotonic_now();
+      pass.steps.push_back(step);
+      pass.samples += waited.samples;
+      if (options_.on_step) options_.on_step(waited.samples);
+      if (!trains) continue;
+      ++step_;
+      if (!checkpointer_) continue;
+      RETURN_IF_ERROR(save_if_due(
+          {.epoch = epoch_, .step = pass.steps.size(), .elapsed = monotonic_now() - begin_}));
+      pass.checkpoint_ns += since(end);
+      end = monotonic_now();
+    }
+    return {};
+  }
+
+  struct Waited {
+    uint64_t samples = 0;
+    uint64_t wait_ns = 0;
+  };
+  static Result<Waited> wait_for_batch(BatchFeed& batches) {
+    static Name batch_wait(MILLRACE_BATCH_WAIT);
+    const Region region(batch_wait);
+    const nanoseconds begin = monotonic_now();
+    ASSIGN_OR_RETURN(const uint64_t samples, batches.next());
+    return Waited{samples, since(begin)};
+  }
+
+  void compute(TimeSampler& times, Step& step) const {
+    static Name compute_name(MILLRACE_COMPUTE);
+    const Region region(compute_name);
+    const nanoseconds begin = monotonic_now();
+    step.nominal_ns = static_cast<uint64_t>(times.next() * 1e9);
+    wait_until(begin, nanoseconds(step.nominal_ns), options_.compute);
+    step.compute_ns = since(begin);
+  }
+
+  Status save_if_due(const TrainingMoment& moment) {
+    if (!checkpointer_) return {};
+    RETURN_IF_ERROR(checkpointer_->poll());
+    ASSIGN_OR_RETURN(const bool due, is_due_on_all(schedule_, moment, comm_));
+    return due ? save(moment) : Status();
+  }
+
+  Status save(const TrainingMoment& moment) {
+    const Region region(MILLRACE_CHECKPOINT);
+    schedule_.saved(moment);
+    last_saved_ = {moment.epoch, moment.step, step_};
+    RETURN_IF_ERROR(checkpointer_->save(moment.epoch, moment.step, step_));
+    return {};
+  }
+
+  // A workload without training writes its checkpoints here; all read back as many as asked.
+  Status finish_checkpoints() {
+    if (!workload_.workflow.train) {
+      const uint64_t count = std::max<uint64_t>(schedule_.write_count(), 1);
+      for (uint64_t i = 0; i < count; ++i) {
+        wait_until(monotonic_now(), schedule_.pause(), options_.compute);
+        ++step_;
+        RETURN_IF_ERROR(save({.epoch = 1, .step = step_, .elapsed = monotonic_now() - begin_}));
+      }
+    }
+    RETURN_IF_ERROR(checkpointer_->finish());
+    for (uint64_t i = 0; last_saved_ && i < schedule_.read_count(); ++i) {
+      const Region region(MILLRACE_RESTORE);
+      RETURN_IF_ERROR(
+          checkpointer_->load(last_saved_->epoch, last_saved_->step, last_saved_->total_step));
+    }
+    for (const CheckpointResult& result : checkpointer_->results()) {
+      (result.is_load ? run_.loads : run_.saves).push_back(result);
+    }
+    return {};
+  }
+
+  void collect(std::optional<SplitFeed>& feed) {
+    if (!feed) return;
+    run_.sample_latency_ns.merge(feed->latencies());
+    run_.bad_samples += feed->batches().bad_samples();
+    if (run_.first_bad_sample.empty()) run_.first_bad_sample = feed->batches().first_bad_sample();
+  }
+
+  const Workload& workload_;
+  const Layout& layout_;
+  comm::Comm& comm_;
+  const TrainingOptions& options_;
+  TimeSampler compute_times_;
+  TimeSampler eval_times_;
+  CheckpointSchedule schedule_;
+  std::optional<SplitFeed> train_;
+  std::optional<SplitFeed> eval_;
+  std::unique_ptr<Checkpointer> checkpointer_;
+  struct SavedAt {
+    uint64_t epoch = 0;
+    uint64_t step = 0;
+    uint64_t total_step = 0;
+  };
+  std::optional<SavedAt> last_saved_;
+  nanoseconds begin_{};
+  uint64_t epoch_ = 1;  // counted from 1
+  uint64_t step_ = 0;   // of the whole run
+  RankRun run_;
+};
+
+}  // namespace
+
+Result<RankRun> run_training(const Workload& workload, comm::Comm& comm,
+                             const TrainingOptions& options) {
+  ASSIGN_OR_RETURN(const Layout layout, Layout::of(workload));
+  auto run = Training(workload, layout, comm, options).run();
+  RETURN_IF_ERROR(comm.agree(run.ok() ? Status() : Status(run.error())));
+  return run;
+}
+
+}  // namespace millrace::bench

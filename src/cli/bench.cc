@@ -1,0 +1,354 @@
+// The verb `bench`: the I/O of a training job from a YAML file.
+#include "bench/bench.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/json_writer.h"
+#include "base/phrases.h"
+#include "base/progress.h"
+#include "base/subprocess.h"
+#include "base/table.h"
+#include "base/temporary_directory.h"
+#include "base/units.h"
+#include "bench/catalog.h"
+#include "bench/datasize.h"
+#include "bench/generate.h"
+#include "bench/load.h"
+#include "bench/page_cache.h"
+#include "bench/results_files.h"
+#include "bench/samples.h"
+#include "bench/workload_yaml.h"
+#include "cli/inputs.h"
+#include "cli/rank_launch.h"
+#include "cli/real_loader.h"
+#include "cli/verbs.h"
+
+namespace millrace::cli {
+namespace {
+
+using bench::Layout;
+using bench::Split;
+using bench::Workload;
+
+bool is_override(std::string_view word) {
+  return word.find('=') != std::string_view::npos || word.starts_with('~');
+}
+
+Result<double> number_of(const Arguments& arguments, std::string_view option, double otherwise) {
+  const auto text = arguments.value(option);
+  if (!text) return otherwise;
+  const auto value = Node(Node::Kind::kPlain, 1, *text).as_double();
+  if (value.ok() && *value > 0) return *value;
+  return fail(Errc::kInvalidArgument, "--{} needs a number above 0, not '{}'", option, *text);
+}
+
+Result<Workload> workload_of(const Arguments& arguments) {
+  bench::LoadOptions options;
+  for (const std::string& word : arguments.positionals()) {
+    if (is_override(word)) {
+      options.overrides.push_back(word);
+    } else if (word != "datasize") {
+      options.workload = word;
+    }
+  }
+  options.config_dir = arguments.value("config-dir").value_or("");
+  ASSIGN_OR_RETURN(options.scale, number_of(arguments, "scale", 1));
+  ASSIGN_OR_RETURN(Workload workload, bench::load_workload(options));
+  if (arguments.has("generate")) workload.workflow.generate_data = true;
+  if (arguments.has("generate-only")) {
+    workload.workflow = {.generate_data = true, .train = false};
+  }
+  if (arguments.has("verify")) workload.reader.verify = true;
+  if (const auto loader = arguments.value("loader")) workload.reader.data_loader = *loader;
+  if (arguments.value("cache") == "bypass") workload.reader.odirect = true;
+  if (const auto folder = arguments.value("output")) workload.output.folder = *folder;
+  return workload;
+}
+
+std::string list_text(Output& output) {
+  Table table({{""}, {"", Table::Align::kLeft, true}});
+  for (const bench::CatalogEntry& entry : bench::list_workloads()) {
+    table.add_row({entry.name, entry.summary});
+  }
+  return table.render(output.terminal());
+}
+
+Status generate_dataset(const Workload& workload, comm::Comm& comm, const Arguments& arguments) {
+  if (!workload.workflow.generate_data || workload.dataset.format == "synthetic") return {};
+  ASSIGN_OR_RETURN(const Layout layout, Layout::of(workload));
+  const uint64_t bytes = layout.payload_bytes(Split::kTrain) + layout.payload_bytes(Split::kEval);
+  bench::GenerateReport report;
+  {
+    Progress progress({.label = "generating", .total = bytes / comm.size(), .counts_bytes = true});
+    bench::GenerateOptions options;
+    ASSIGN_OR_RETURN(const double threads, number_of(arguments, "threads", 0));
+    options.thread_count = static_cast<size_t>(threads);
+    uint64_t shown = 0;
+    options.on_progress = [&](uint64_t, uint64_t written) {
+      progress.add(written - shown);
+      shown = written;
+    };
+    ASSIGN_OR_RETURN(report, bench::generate(workload, comm, options));
+  }
+  if (comm.speaks()) {
+    const double speed =
+        report.seconds > 0 ? static_cast<double>(report.bytes_written) / report.seconds : 0;
+    fmt::print(stderr, "generated {} ({} were complete), {} in {:.1f} s, {}\n",
+               counted(report.files_written, "file", "files"), report.files_kept,
+               format_bytes(report.bytes_written), report.seconds, format_bandwidth(speed));
+  }
+  return {};
+}
+
+// The files of the rank: all ranks together drop or read each file once.
+Status prepare_cache(const Workload& workload, comm::Comm& comm, const std::string& cache) {
+  if (workload.dataset.format == "synthetic" || !workload.workflow.train) return {};
+  if (cache != "drop" && cache != "warm") return {};
+  ASSIGN_OR_RETURN(const Layout layout, Layout::of(workload));
+  for (const Split split : {Split::kTrain, Split::kEval}) {
+    const bench::FileList all = bench::files_of(layout, split);
+    const uint32_t rank = comm::index_of(comm.rank());
+    const bench::FileList mine{(all.count + comm.size() - 1 - rank) / comm.size(),
+                               [&](uint64_t i) { return all.path(rank + i * comm.size()); }};
+    RETURN_IF_ERROR(cache == "drop" ? bench::drop_cached(mine) : bench::warm_cache(mine));
+  }
+  return comm.barrier();
+}
+
+// All ranks write to the folder that rank 0 has chosen.
+Result<std::filesystem::path> output_folder(const Workload& workload, comm::Comm& comm) {
+  std::string folder = workload.output.folder;
+  if (folder.empty()) {
+    std::string when = utc_text(wall_now().count());
+    for (char& c : when) c = c == ' ' || c == ':' ? '-' : c;
+    folder = fmt::format("millrace-bench/{}/{}", workload.name, when);
+  }
+  RETURN_IF_ERROR(comm.broadcast(folder, comm::kFirstRank));
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return fail_os(error.value(), "cannot create the output folder").within(folder);
+  return std::filesystem::path(folder);
+}
+
+Result<int> run_ranks(const Workload& workload, const Arguments& arguments, Output& output,
+                      std::chrono::nanoseconds started) {
+  return with_ranks([&](comm::Comm& comm) -> Result<int> {
+    RETURN_IF_ERROR(generate_dataset(workload, comm, arguments));
+    if (!workload.workflow.train && !workload.workflow.checkpoint) return kExitSuccess;
+    RETURN_IF_ERROR(prepare_cache(workload, comm, arguments.value("cache").value_or("keep")));
+    ASSIGN_OR_RETURN(const auto folder, output_folder(workload, comm));
+    const bench::DatasetConfig& dataset = workload.dataset;
+    bench::RankRun run;
+    {
+      Progress progress({.label = "training",
+                         .total = workload.train.epochs * dataset.num_files_train *
+                                  dataset.num_samples_per_file / comm.size()});
+      const bool busy = arguments.value("compute") == "busy";
+      bench::TrainingOptions options{
+          .compute = busy ? bench::ComputeMode::kBusy : bench::ComputeMode::kSleep,
+          .on_step = [&](uint64_t samples) { progress.add(samples); },
+          .started = workload.workflow.generate_data ? monotonic_now() : started};
+      ASSIGN_OR_RETURN(run, bench::run_training(workload, comm, options));
+    }
+    RETURN_IF_ERROR(bench::write_rank_files(folder, comm::index_of(comm.rank()), run, workload));
+    ASSIGN_OR_RETURN(const bench::RunFigures figures, bench::gather_figures(run, workload, comm));
+    if (comm.rank() != comm::kFirstRank) return kExitSuccess;
+    RETURN_IF_ERROR(bench::write_summary(folder, figures, workload));
+    output.print(arguments.has("json")
+                     ? bench::figures_json(figures, workload)
+                     : bench::figures_text(figures, workload, output.terminal()) +
+                           fmt::format("{:<18}{}\n", "results in", folder.string()));
+    return kExitSuccess;
+  });
+}
+
+Result<double> au_with(const std::vector<std::string>& words, uint64_t accelerators,
+                       const std::filesystem::path& folder) {
+  std::vector<std::string> command = words;
+  command.push_back(fmt::format("--output={}", folder.string()));
+  ASSIGN_OR_RETURN(command, with_launcher(command, accelerators));
+  ASSIGN_OR_RETURN(const auto result,
+                   run_subprocess(command, {.timeout = std::chrono::hours(24),
+                                            .environment = launcher_environment()}));
+  if (result.exit_code != 0) {
+    return fail(Errc::kIo, "the run with {} accelerators failed: {}", accelerators, result.output);
+  }
+  const std::filesystem::path path = folder / "millrace.json";
+  ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  ASSIGN_OR_RETURN(const Document document, parse_json(text, path.string()));
+  const Node* au = document.root.find("au");
+  if (au == nullptr) return fail(Errc::kCorrupt, "{}: has no 'au'", path.string());
+  return au->as_double();
+}
+
+// Doubles the accelerators until the utilisation falls below the threshold, then halves the gap.
+Result<int> find_max(const Workload& workload, const Arguments& arguments, Output& output) {
+  std::vector<std::string> words = {"bench"};
+  for (const std::string& word : arguments.positionals()) words.push_back(word);
+  for (const char* option : {"config-dir", "scale", "compute", "cache", "loader"}) {
+    if (const auto value = arguments.value(option)) {
+      words.push_back(fmt::format("--{}={}", option, *value));
+    }
+  }
+  ASSIGN_OR_RETURN(const TemporaryDirectory folder, TemporaryDirectory::create());
+  uint64_t good = 0;
+  uint64_t bad = 0;
+  double good_au = 0;
+  for (uint64_t count = 1; bad == 0 || bad - good > 1;) {
+    ASSIGN_OR_RETURN(const double au, au_with(words, count, folder.path() / std::to_string(count)));
+    fmt::print(stderr, "{}: {:.1f} %\n", counted(count, "accelerator", "accelerators"), au * 100);
+    const bool enough = au >= workload.metric_au;
+    if (enough) good_au = au;
+    (enough ? good : bad) = count;
+    count = bad == 0 ? good * 2 : good + (bad - good) / 2;
+    if (good == 0 && bad > 0) break;
+  }
+  output.print(arguments.has("json")
+                   ? fmt::format("{{\"max_accelerators\": {}, \"au\": {}}}\n", good, good_au)
+                   : fmt::format("{} at a utilisation of at least {:.0f} %\n",
+                                 counted(good, "accelerator", "accelerators"),
+                                 workload.metric_au * 100));
+  return kExitSuccess;
+}
+
+Result<int> print_datasize(const Workload& workload, const Arguments& arguments, Output& output) {
+  const auto memory = arguments.value("memory");
+  if (!memory) {
+    return fail(Errc::kInvalidArgument,
+                "datasize needs --memory, that of one host, for example 64GiB");
+  }
+  bench::DataSizeQuestion question;
+  ASSIGN_OR_RETURN(question.host_memory_bytes, parse_bytes(*memory));
+  ASSIGN_OR_RETURN(const double accelerators, number_of(arguments, "accelerators", 1));
+  ASSIGN_OR_RETURN(const double hosts, number_of(arguments, "hosts", 1));
+  question.accelerator_count = static_cast<uint64_t>(accelerators);
+  question.host_count = static_cast<uint64_t>(hosts);
+  ASSIGN_OR_RETURN(const bench::DataSize size, bench::required_data_size(workload, question));
+  if (!arguments.has("json")) {
+    output.print(fmt::format("dataset.num_files_train={}\n{}, {}, because of {}\n", size.file_count,
+                             counted(size.sample_count, "sample", "samples"),
+                             format_bytes(size.size_bytes),
+                             size.is_by_memory() ? "the memory: 5 times that of all hosts"
+                                                 : "the steps: 500 in an epoch"));
+    return kExitSuccess;
+  }
+  JsonWriter json;
+  json.begin_object();
+  json.field("num_files_train", size.file_count);
+  json.field("files_by_memory", size.file_count_by_memory);
+  json.field("files_by_steps", size.file_count_by_steps);
+  json.field("samples", size.sample_count);
+  json.field("bytes", size.size_bytes);
+  json.end_object();
+  output.print(std::move(json).finish());
+  return kExitSuccess;
+}
+
+Result<int> run_bench(const Arguments& arguments, Output& output) {
+  const auto started = monotonic_now();
+  if (arguments.has("list") || arguments.positionals().empty()) {
+    output.print(list_text(output));
+    return arguments.has("list") ? kExitSuccess : kExitUsage;
+  }
+  ASSIGN_OR_RETURN(const Workload workload, workload_of(arguments));
+  for (const std::string& warning : workload.warnings) {
+    fmt::print(stderr, "millrace: {}\n", warning);
+  }
+  if (arguments.has("show")) {
+    output.print(bench::to_yaml(workload));
+    return kExitSuccess;
+  }
+  if (arguments.positionals().front() == "datasize") {
+    return print_datasize(workload, arguments, output);
+  }
+  if (arguments.has("real-loader")) {
+    return run_real_loader(workload, arguments.has("json"), output);
+  }
+  if (arguments.has("find-max-accelerators")) return find_max(workload, arguments, output);
+  if (const auto ranks = arguments.value("ranks"); ranks && !is_launched()) {
+    ASSIGN_OR_RETURN(const double count, number_of(arguments, "ranks", 1));
+    if (count > 1) return run_again_under_launcher(static_cast<uint64_t>(count));
+  }
+  return run_ranks(workload, arguments, output, started);
+}
+
+}  // namespace
+
+Command bench_command() {
+  return {
+      .name = "bench",
+      .summary = "the I/O of a training job from a YAML file, without the model",
+      .description =
+          "Generates the dataset of a workload, loads it as the job would, waits as long as the "
+          "accelerator would compute, evaluates, writes checkpoints, and reports how busy the "
+          "accelerator was.\n\n"
+          "A workload is one of --list, or a file. Files of DLIO and MLPerf Storage work unchanged. "
+          "key=value changes a key of the file (train.epochs=1; ++workload.train.epochs=1 too).\n\n"
+          "`millrace bench datasize WORKLOAD` prints how many files MLPerf Storage's rule asks "
+          "for.",
+      .options = {{.name = "list", .help = "the workloads that are shipped"},
+                  {.name = "show", .help = "print the workload with all changes, and stop"},
+                  {.name = "config-dir",
+                   .value = "DIR",
+                   .help = "where workloads and their defaults are, as for DLIO",
+                   .kind = ValueKind::kDirectory},
+                  {.name = "scale",
+                   .value = "FACTOR",
+                   .help = "shrink the dataset and the checkpoints: 0.01"},
+                  {.name = "generate", .help = "make the dataset first; complete files stay"},
+                  {.name = "generate-only", .help = "make the dataset, and stop"},
+                  {.name = "threads", .value = "N", .help = "threads that generate (all CPUs)"},
+                  {.name = "ranks", .value = "N", .help = "start so many ranks with mpirun"},
+                  {.name = "loader",
+                   .value = "NAME",
+                   .help = "whose way of reading to emulate",
+                   .choices = {"native", "pytorch", "tensorflow", "dali"}},
+                  {.name = "real-loader",
+                   .value = "NAME",
+                   .help = "read with the loader itself, in Python; needs the dataset",
+                   .choices = {"torch"}},
+                  {.name = "compute",
+                   .value = "HOW",
+                   .help = "sleep, or keep a core busy, for the compute time (sleep)",
+                   .choices = {"sleep", "busy"}},
+                  {.name = "cache",
+                   .value = "HOW",
+                   .help = "what to do with the page cache before (keep)",
+                   .choices = {"keep", "drop", "warm", "bypass"}},
+                  {.name = "verify", .help = "compare each sample with what was generated"},
+                  {.name = "find-max-accelerators",
+                   .help = "the most accelerators that this storage keeps busy"},
+                  {.name = "accelerators", .value = "N", .help = "datasize: how many there are"},
+                  {.name = "hosts", .value = "N", .help = "datasize: how many there are (1)"},
+                  {.name = "memory", .value = "SIZE", .help = "datasize: of one host"},
+                  {.name = "output",
+                   .letter = 'o',
+                   .value = "DIR",
+                   .help = "where results go (millrace-bench/NAME/TIME)",
+                   .kind = ValueKind::kDirectory},
+                  json_option()},
+      .positionals = {{.name = "WORKLOAD",
+                       .help = "a name of --list, or a YAML file",
+                       .kind = ValueKind::kFile,
+                       .required = false,
+                       .repeatable = true}},
+      .examples = {{"millrace bench small --generate", "a run of a few seconds"},
+                   {"millrace bench unet3d_h100 --scale 0.01 --generate",
+                    "MLPerf's UNet3D, a hundredth of it"},
+                   {"millrace bench resnet50_h100 reader.read_threads=4 --ranks 8",
+                    "eight ranks on this machine"},
+                   {"millrace bench my.yaml ++workload.train.epochs=1 --loader pytorch",
+                    "a DLIO file, read as PyTorch's workers do"},
+                   {"millrace bench datasize unet3d_h100 --accelerators 4 --memory 64GiB",
+                    "the number of files for MLPerf Storage"}},
+      .run = run_bench,
+  };
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""`millrace bench` as a user runs it: formats, loaders, ranks, traces, bad input."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+MILLRACE = os.environ["MILLRACE"]
+HAS_MPI = shutil.which("mpirun") is not None
+
+WORKLOAD = """
+model: {{name: test}}
+framework: pytorch
+workflow: {{generate_data: False, train: True{workflow}}}
+dataset:
+  data_folder: {folder}/data
+  format: {format}
+  num_files_train: {files}
+  num_samples_per_file: {samples}
+  record_length_bytes: 4096
+reader: {{data_loader: native, batch_size: 4, read_threads: 2, file_shuffle: seed, sample_shuffle: seed}}
+train: {{epochs: 2, computation_time: 0.001}}
+{more}
+"""
+
+
+class BenchTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def workload(self, format="npz", files=12, samples=1, workflow="", more=""):
+        path = self.folder / "w.yaml"
+        path.write_text(WORKLOAD.format(folder=self.folder, format=format, files=files, samples=samples,
+                                        workflow=workflow, more=more))
+        return path
+
+    def bench(self, *words, code=0, program=(MILLRACE,)):
+        done = subprocess.run([*program, "bench", *map(str, words), f"--output={self.folder}/out"],
+                              capture_output=True, text=True, check=False, cwd=self.folder)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def figures(self, *words):
+        return json.loads(self.bench(*words, "--json").stdout)
+
+    def check_all_read(self, figures, samples):
+        self.assertEqual([one["samples"] for one in figures["passes"]], [samples, samples])
+        self.assertEqual(figures["bad_samples"], 0)
+
+
+class RunTest(BenchTest):
+    def test_every_format_is_generated_read_and_verified(self):
+        for format, samples in (("npz", 1), ("npy", 1), ("tfrecord", 3), ("jpeg", 1), ("png", 1), ("hdf5", 3),
+                                ("csv", 3), ("indexed_binary", 3), ("mmap_indexed_binary", 3), ("parquet", 3),
+                                ("raw", 1)):
+            with self.subTest(format=format):
+                shutil.rmtree(self.folder / "data", ignore_errors=True)
+                workload = self.workload(format, 6, samples)
+                figures = self.figures(workload, "--generate", "--verify")
+                self.check_all_read(figures, 6 * samples)
+                self.assertGreaterEqual(figures["passes"][0]["bytes_read"], 6 * samples * 3600 if format not in
+                                        ("jpeg", "png") else 6 * 100)
+
+    def test_every_loader_reads_every_sample(self):
+        workload = self.workload("tfrecord", 5, 7)
+        self.bench(workload, "--generate-only")
+        for loader in ("native", "pytorch", "tensorflow", "dali"):
+            for more in ((), ("reader.transfer_size=1024",), ("reader.read_type=memory",), ("reader.read_threads=5",)):
+                with self.subTest(loader=loader, more=more):
+                    self.check_all_read(self.figures(workload, f"--loader={loader}", *more), 35)
+
+    def test_nothing_takes_no_time_of_the_accelerator(self):
+        figures = self.figures(self.workload("synthetic", 1000))
+        self.check_all_read(figures, 1000)
+
+    def test_direct_reads_bypass_the_page_cache(self):
+        for format, samples in (("npz", 1), ("tfrecord", 3)):
+            shutil.rmtree(self.folder / "data", ignore_errors=True)
+            workload = self.workload(format, 6, samples)
+            self.check_all_read(self.figures(workload, "--generate", "--cache=bypass"), 6 * samples)
+
+    def test_the_output_has_the_files_of_dlio(self):
+        self.bench(self.workload(workflow=", evaluation: True, checkpoint: True",
+                                 more="evaluation: {eval_time: 0.001}\ncheckpoint: {checkpoint_folder: "
+                                      f"{self.folder}/checkpoints, fsync: True}}\n"),
+                   "dataset.num_files_eval=4", "--generate")
+        names = {path.name for path in (self.folder / "out").iterdir()}
+        self.assertEqual(names, {"summary.json", "millrace.json", "0_output.json", "0_per_epoch_stats.json"})
+        summary = json.loads((self.folder / "out" / "summary.json").read_text())
+        self.assertEqual(summary["num_accelerators"], 1)
+        for name in ("train_au_mean_percentage", "train_au_percentage", "train_throughput_mean_samples_per_second",
+                     "train_io_mean_MB_per_second", "eval_au_mean_percentage",
+                     "save_checkpoint_duration_mean_seconds"):
+            self.assertIn(name, summary["metric"])
+        ours = json.loads((self.folder / "out" / "millrace.json").read_text())
+        self.assertGreater(ours["checkpoint_saves"]["fsyncs"], 0)
+        self.assertEqual([one["kind"] for one in ours["passes"]], ["train", "evaluation"] * 2)
+        steps = json.loads((self.folder / "out" / "0_output.json").read_text())
+        self.assertEqual(len(steps["1"]["load"]), 3)
+
+    def test_a_shuffle_reads_in_another_order_each_epoch(self):
+        self.bench(self.workload(), "--generate-only")
+        orders = []
+        for words in ((), (), ("train.seed=7",)):
+            trace = self.folder / f"t{len(orders)}"
+            self.bench(self.folder / "w.yaml", "reader.read_threads=1", "train.epochs=2", *words,
+                       program=(MILLRACE, "trace", "-o", trace, "--", MILLRACE))
+            query = subprocess.run([MILLRACE, "query", trace, "--format", "csv",
+                                    "SELECT path FROM events WHERE path LIKE '%.npz' AND call LIKE 'open%' ORDER BY begin_ns"],
+                                   capture_output=True, text=True, check=False)
+            self.assertEqual(query.returncode, 0, query.stderr)
+            orders.append(query.stdout.split()[1:])
+        self.assertEqual(len(orders[0]), 24)
+        self.assertNotEqual(orders[0][:12], orders[0][12:])
+        self.assertEqual(sorted(orders[0][:12]), sorted(orders[0][12:]))
+        self.assertNotEqual(orders[0], orders[2])
+
+    def test_a_traced_run_has_the_regions_of_a_training(self):
+        self.bench(self.workload(), "--generate-only")
+        trace = self.folder / "trace"
+        self.bench(self.folder / "w.yaml", program=(MILLRACE, "trace", "-o", trace, "--", MILLRACE))
+        report = json.loads(subprocess.run([MILLRACE, "report", "--json", trace], capture_output=True, text=True,
+                                           check=True).stdout)
+        self.assertEqual(report["steps"]["count"] if "count" in report["steps"] else report["steps"]["steps"], 6)
+
+
+@unittest.skipUnless(HAS_MPI, "no mpirun")
+class RanksTest(BenchTest):
+    def test_any_number_of_ranks_reads_each_sample_once(self):
+        workload = self.workload("tfrecord", 3, 5)
+        self.bench(workload, "--generate-only", "--ranks=2")
+        for loader in ("native", "tensorflow"):
+            figures = self.figures(workload, "--ranks=4", f"--loader={loader}")
+            self.check_all_read(figures, 15)
+            self.assertEqual(len(figures["ranks_passes"]), 4)
+
+    def test_a_bad_sample_on_one_rank_ends_all(self):
+        workload = self.workload("tfrecord", 6, 1)
+        self.bench(workload, "--generate-only")
+        victim = sorted((self.folder / "data" / "train").iterdir())[4]
+        data = bytearray(victim.read_bytes())
+        data[100] ^= 1
+        victim.write_bytes(data)
+        done = self.bench(workload, "--ranks=3", "--verify", code=1)
+        self.assertIn(victim.name, done.stderr)
+
+
+class BadInputTest(BenchTest):
+    def test_a_dataset_that_is_not_there(self):
+        done = self.bench(self.workload(), code=1)
+        self.assertIn("--generate", done.stderr)
+
+    def test_a_truncated_sample_is_named_or_left_out(self):
+        workload = self.workload()
+        self.bench(workload, "--generate-only")
+        victim = sorted((self.folder / "data" / "train").iterdir())[7]
+        victim.write_bytes(victim.read_bytes()[:1000])
+        for loader in ("native", "pytorch", "tensorflow"):
+            done = self.bench(workload, "--verify", f"--loader={loader}", code=1)
+            self.assertIn(victim.name, done.stderr)
+            figures = self.figures(workload, "--verify", f"--loader={loader}", "reader.on_error=skip")
+            self.assertEqual(figures["bad_samples"], 2)
+            self.assertEqual(figures["passes"][0]["samples"], 11)
+
+    def test_a_misspelt_key_is_named_with_its_line(self):
+        path = self.workload(more="training: {epochs: 3}")
+        done = self.bench(path, code=1)
+        self.assertIn(f"{path}:13", done.stderr)
+        self.assertIn("train", done.stderr)
+        done = self.bench(self.workload(), "train.epoch=3", code=1)
+        self.assertIn("epochs", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
