@@ -45,8 +45,8 @@ Status BlockFile::append_array(const Content& content, const ContentArray& array
     }
     // The block ends within an alignment unit of the array.
     std::array<std::byte, kAlignment> unit;
-    const auto piece = std::span(unit).first(
-        static_cast<size_t>(std::min<uint64_t>(left, kAlignment)));
+    const auto piece =
+        std::span(unit).first(static_cast<size_t>(std::min<uint64_t>(left, kAlignment)));
     content.fill(array, at, piece);
     if (seen) seen(piece);
     RETURN_IF_ERROR(append(piece));

@@ -218,8 +218,8 @@ void Content::fill(const ContentArray& array, uint64_t offset_bytes, MutableByte
       return fill_random(array.type, key_of(array), offset_bytes, out);
     case ContentKind::kPhoto: {
       const SmoothField field(key_of(array), plane_of(array.shape), photo_octaves());
-      return fill_smooth(field, array.type, 0x1p-8f,
-                         offset_bytes / data::element_bytes(array.type), out);
+      return fill_smooth(field, array.type, 0x1p-8f, offset_bytes / data::element_bytes(array.type),
+                         out);
     }
     case ContentKind::kPhysics:
       return fill_physics(key_of(array), array, offset_bytes, out);
@@ -234,8 +234,8 @@ uint32_t Content::checksum_of(const ContentArray& array) const {
   uint32_t crc = 0;
   const uint64_t size = array.size_bytes();
   for (uint64_t at = 0; at < size; at += piece.size()) {
-    const auto part = std::span(piece).first(
-        static_cast<size_t>(std::min<uint64_t>(piece.size(), size - at)));
+    const auto part =
+        std::span(piece).first(static_cast<size_t>(std::min<uint64_t>(piece.size(), size - at)));
     fill(array, at, part);
     crc = crc32c(part, crc);
   }
@@ -243,9 +243,8 @@ uint32_t Content::checksum_of(const ContentArray& array) const {
 }
 
 ContentArray record_of(const Layout& layout, const SampleRef& sample) {
-  return {.sample = sample,
-          .type = layout.element_type(),
-          .shape = layout.record_shape(sample.file)};
+  return {
+      .sample = sample, .type = layout.element_type(), .shape = layout.record_shape(sample.file)};
 }
 
 }  // namespace millrace::bench

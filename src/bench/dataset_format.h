@@ -25,9 +25,9 @@ struct SampleArray {
   ContentArray content;
 };
 
-// The arrays of a sample that have generated content: the record first (or its parts, or the columns
-// of Parquet), then dataset.fields. npz and npy files with several samples have them in one array
-// with a last axis more.
+// The arrays of a sample that have generated content: the record first (or its parts, or the
+// columns of Parquet), then dataset.fields. npz and npy files with several samples have them in one
+// array with a last axis more.
 Result<std::vector<SampleArray>> sample_arrays(const DatasetConfig& dataset, const Layout& layout,
                                                const SampleRef& sample);
 

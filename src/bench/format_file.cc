@@ -25,8 +25,7 @@ std::vector<format::Field> filled_fields(const DatasetPlan& plan,
     plan.content.fill(array.content, 0, bytes);
     fields.push_back(
         {.name = array.name,
-         .array = {
-             .type = array.content.type, .shape = array.content.shape, .bytes = bytes}});
+         .array = {.type = array.content.type, .shape = array.content.shape, .bytes = bytes}});
     left = left.subspan(bytes.size());
   }
   return fields;
@@ -43,11 +42,10 @@ Status add_sample(const FileJob& job, uint64_t sample, format::SampleWriter& wri
   const LabelField label = label_of(plan.dataset());
   const uint64_t label_value = label.is_record_bytes ? plan.layout.record_bytes(job.file) : 0;
   if (!label.name.empty()) {
-    fields.push_back(
-        {.name = label.name,
-         .array = {.type = data::ElementType::kI64,
-                   .shape = label.is_record_bytes ? data::Shape{1} : data::Shape{},
-                   .bytes = std::as_bytes(std::span(&label_value, 1))}});
+    fields.push_back({.name = label.name,
+                      .array = {.type = data::ElementType::kI64,
+                                .shape = label.is_record_bytes ? data::Shape{1} : data::Shape{},
+                                .bytes = std::as_bytes(std::span(&label_value, 1))}});
   }
   RETURN_IF_ERROR(writer.add(fmt::format("{:08}", sample), fields));
   if (job.written) job.written(bytes);

@@ -28,7 +28,7 @@ constexpr Split kSplits[] = {Split::kTrain, Split::kEval};
 
 // Nullopt if there is no such file.
 std::optional<uint64_t> length_of(const std::string& path) {
-  struct stat found {};
+  struct stat found{};
   if (::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
   return static_cast<uint64_t>(found.st_size);
 }
@@ -60,7 +60,7 @@ Status rename_file(const std::string& from, const std::string& to) {
 }
 
 uint64_t free_bytes_of(const std::string& folder) {
-  struct statvfs found {};
+  struct statvfs found{};
   if (::statvfs(folder.c_str(), &found) != 0) return ~uint64_t{0};  // unknown: try
   return uint64_t{found.f_bavail} * found.f_frsize;
 }
@@ -115,7 +115,7 @@ class Generation {
   const size_t thread_count_;
   const std::string partial_;
   std::vector<uint8_t> complete_;  // by number among the own files; empty: none is
-  Needs needs_;                 // of this rank
+  Needs needs_;                    // of this rank
   uint64_t kept_ = 0;
   std::atomic<uint64_t> next_ = 0;
   std::atomic<bool> has_failed_ = false;
@@ -207,12 +207,12 @@ Status Generation::find_missing(bool may_have_files) {
   const uint64_t count = own_count();
   if (may_have_files) complete_.resize(static_cast<size_t>(count));
   ThreadPool pool(thread_count_);
-  return pool.parallel_for(
-      static_cast<size_t>((count + kPart - 1) / kPart), [&](size_t part) -> Status {
-        const uint64_t first = part * kPart;
-        find_missing_in(first, std::min(count, first + kPart));
-        return {};
-      });
+  return pool.parallel_for(static_cast<size_t>((count + kPart - 1) / kPart),
+                           [&](size_t part) -> Status {
+                             const uint64_t first = part * kPart;
+                             find_missing_in(first, std::min(count, first + kPart));
+                             return {};
+                           });
 }
 
 void Generation::find_missing_in(uint64_t first, uint64_t end) {
@@ -280,11 +280,10 @@ Status Generation::write_files_of(size_t thread) {
 
 Status Generation::write_file(FileId file, const std::string& folder, FileRooms& rooms) {
   const std::string path = fmt::format("{}/{}", folder, plan_.layout.file_name(file));
-  const FileJob job{.plan = plan_,
-                    .file = file,
-                    .path = path,
-                    .rooms = rooms,
-                    .written = [this](uint64_t bytes) { count(0, bytes); }};
+  const FileJob job{
+      .plan = plan_, .file = file, .path = path, .rooms = rooms, .written = [this](uint64_t bytes) {
+        count(0, bytes);
+      }};
   RETURN_IF_ERROR(write_dataset_file(job).within(printable(plan_.layout.path(file))));
   dataset_bytes_ += length_of(path).value_or(0);
   RETURN_IF_ERROR(move_into_place(file, folder));
@@ -322,11 +321,12 @@ Error Generation::out_of_space(const Error& error) {
   const uint64_t free = free_bytes_of(folder);
   const std::lock_guard lock(mutex_);
   const uint64_t left = needs_.bytes > done_.bytes ? needs_.bytes - done_.bytes : 0;
-  return fail(Errc::kExhausted,
-              "{}; {} needs about {} more bytes ({}) and has {} ({}) free; then run again: complete "
-              "files are kept",
-              error.message(), printable(folder), left, format_bytes(left, ByteUnits::kDecimal),
-              free, format_bytes(free, ByteUnits::kDecimal));
+  return fail(
+      Errc::kExhausted,
+      "{}; {} needs about {} more bytes ({}) and has {} ({}) free; then run again: complete "
+      "files are kept",
+      error.message(), printable(folder), left, format_bytes(left, ByteUnits::kDecimal), free,
+      format_bytes(free, ByteUnits::kDecimal));
 }
 
 void Generation::count(uint64_t files, uint64_t bytes) {

@@ -59,7 +59,8 @@ Status verify_dataset(const Workload& workload, Split split) {
   ASSIGN_OR_RETURN(const Verifier verifier, Verifier::of(workload));
   const Layout& layout = verifier.layout();
   format::FilesOptions options{.format = workload.dataset.format};
-  if (options.format == "raw") options.format_options.record_bytes = layout.record_bytes({split, 0});
+  if (options.format == "raw")
+    options.format_options.record_bytes = layout.record_bytes({split, 0});
   for (uint64_t i = 0; i < layout.file_count(split); ++i) {
     options.paths.emplace_back(layout.path({split, i}));
   }
@@ -120,7 +121,8 @@ INSTANTIATE_TEST_SUITE_P(All, GenerateFormats,
                          });
 
 TEST_F(Generate, KnowsTheLengthOfStreamedFiles) {
-  for (const std::string_view format : {"npz", "npy", "tfrecord", "raw", "indexed_binary", "synthetic"}) {
+  for (const std::string_view format :
+       {"npz", "npy", "tfrecord", "raw", "indexed_binary", "synthetic"}) {
     Workload made = workload(std::string(format), 11, 3);
     made.dataset.data_folder = folder() / format;
     made.dataset.record_length_bytes_stdev = 20'000;
@@ -137,9 +139,8 @@ TEST_F(Generate, AddsArraysToNpzAndTar) {
   for (const std::string_view format : {"npz", "tar", "tfrecord"}) {
     Workload made = workload(std::string(format), 2, format == "npz" ? 1 : 3);
     made.dataset.data_folder = folder() / format;
-    made.dataset.fields = {
-        {.name = "mask", .dims = {16, 16}, .type = data::ElementType::kU8},
-        {.name = "energy", .dims = {5}, .type = data::ElementType::kF32}};
+    made.dataset.fields = {{.name = "mask", .dims = {16, 16}, .type = data::ElementType::kU8},
+                           {.name = "energy", .dims = {5}, .type = data::ElementType::kF32}};
     const auto report = run(made);
     ASSERT_TRUE(report.ok()) << report.error().message();
     EXPECT_EQ(problem_of(verify_dataset(made, Split::kTrain)), "");
@@ -150,10 +151,10 @@ TEST_F(Generate, WritesTheIndexOfIndexedBinary) {
   Workload made = workload("indexed_binary", 1, 3);
   made.dataset.record_length_bytes = 100;
   ASSERT_TRUE(run(made).ok());
-  EXPECT_THAT(files(), testing::ElementsAre("millrace-manifest.json",
-                                            "train/img_0_of_1.indexed_binary",
-                                            "train/img_0_of_1.indexed_binary.off.idx",
-                                            "train/img_0_of_1.indexed_binary.sz.idx"));
+  EXPECT_THAT(files(),
+              testing::ElementsAre("millrace-manifest.json", "train/img_0_of_1.indexed_binary",
+                                   "train/img_0_of_1.indexed_binary.off.idx",
+                                   "train/img_0_of_1.indexed_binary.sz.idx"));
   const std::string offsets = *read_file(folder() / "train/img_0_of_1.indexed_binary.off.idx");
   const std::string sizes = *read_file(folder() / "train/img_0_of_1.indexed_binary.sz.idx");
   const uint64_t expected_offsets[] = {0, 100, 200};
@@ -230,7 +231,8 @@ TEST_F(Generate, SaysBeforeTheFirstFileThatTheDiskIsTooSmall) {
   const auto report = run(made);
   ASSERT_FALSE(report.ok());
   EXPECT_EQ(report.error().code(), Errc::kExhausted);
-  EXPECT_THAT(report.error().message(), HasSubstr("1,000,000 files to generate need 1000000000000000000 bytes (1 EB), but "));
+  EXPECT_THAT(report.error().message(),
+              HasSubstr("1,000,000 files to generate need 1000000000000000000 bytes (1 EB), but "));
   EXPECT_THAT(report.error().message(), HasSubstr(folder().string()));
   EXPECT_THAT(files(), testing::ElementsAre("millrace-manifest.json"));
 }
@@ -254,12 +256,12 @@ TEST_F(Generate, NamesAFormatThatDoesNotExist) {
 TEST_F(Generate, ReportsProgressInOrder) {
   std::vector<uint64_t> files;
   std::vector<uint64_t> bytes;
-  const auto report = run(workload("npy", 20, 1), {.thread_count = 4,
-                                                   .on_progress = [&](uint64_t file_count,
-                                                                      uint64_t byte_count) {
-                                                     files.push_back(file_count);
-                                                     bytes.push_back(byte_count);
-                                                   }});
+  const auto report =
+      run(workload("npy", 20, 1),
+          {.thread_count = 4, .on_progress = [&](uint64_t file_count, uint64_t byte_count) {
+             files.push_back(file_count);
+             bytes.push_back(byte_count);
+           }});
   ASSERT_TRUE(report.ok());
   EXPECT_TRUE(std::is_sorted(files.begin(), files.end()));
   EXPECT_TRUE(std::is_sorted(bytes.begin(), bytes.end()));

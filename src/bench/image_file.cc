@@ -73,8 +73,7 @@ std::string image_identity(const DatasetConfig& dataset, FileId file) {
 Status write_image_file(const FileJob& job) {
   const ContentArray record = record_of(job.plan.layout, {.file = job.file});
   ASSIGN_OR_RETURN(const ImageShape shape, image_shape(record.shape));
-  const MutableByteView pixels =
-      job.rooms.record.room(static_cast<size_t>(record.size_bytes()));
+  const MutableByteView pixels = job.rooms.record.room(static_cast<size_t>(record.size_bytes()));
   job.plan.content.fill(record, 0, pixels);
   ASSIGN_OR_RETURN(const std::vector<std::byte> image, encode(job, pixels, shape));
   ASSIGN_OR_RETURN(const std::vector<std::byte> sealed,

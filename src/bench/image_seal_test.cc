@@ -27,7 +27,8 @@ std::vector<std::byte> png() {
 TEST(ImageSeal, IsACommentBehindTheHeaderOfAJpeg) {
   const auto sealed = *seal_image(jpeg(), "seed 0 train 17");
   const std::string text(text_of(sealed));
-  EXPECT_THAT(text, testing::StartsWith(std::string("\xFF\xD8\xFF\xE0\x00\x04\x01\x02\xFF\xFE", 10)));
+  EXPECT_THAT(text,
+              testing::StartsWith(std::string("\xFF\xD8\xFF\xE0\x00\x04\x01\x02\xFF\xFE", 10)));
   EXPECT_THAT(text, HasSubstr("millrace seed 0 train 17 crc32c "));
   EXPECT_TRUE(check_image_seal(sealed, "seed 0 train 17").ok());
 }

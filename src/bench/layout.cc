@@ -11,9 +11,9 @@
 namespace millrace::bench {
 namespace {
 
-constexpr uint32_t kSizesSeed = 10;                      // of DLIO's generators
-constexpr uint64_t kFileBytesMax = uint64_t{1} << 62;    // far from overflows of what is added
-constexpr double kAxisMax = 4294967295.0;                // a Square has 32 bits
+constexpr uint32_t kSizesSeed = 10;                    // of DLIO's generators
+constexpr uint64_t kFileBytesMax = uint64_t{1} << 62;  // far from overflows of what is added
+constexpr double kAxisMax = 4294967295.0;              // a Square has 32 bits
 
 // Extensions that are not the name of the format.
 struct NamedExtension {

@@ -95,7 +95,7 @@ class Layout {
   SplitFiles splits_[2];
   uint64_t samples_per_file_ = 1;
   data::ElementType element_type_ = data::ElementType::kU8;
-  data::Shape shape_;             // of all files, if squares_ is empty
+  data::Shape shape_;            // of all files, if squares_ is empty
   std::vector<Square> squares_;  // one per file, train files first; empty: all have shape_
 };
 

@@ -84,9 +84,9 @@ TEST(Layout, PutsFilesIntoSubfoldersInTurn) {
 
 TEST(Layout, JoinsTheFolderToTheStorageRoot) {
   Workload workload;
-  workload.storage_root = "/mnt/fast";
+  workload.storage_root = "root/of/storage";
   workload.dataset.data_folder = "data/";
-  EXPECT_EQ(data_folder_of(workload), "/mnt/fast/data");
+  EXPECT_EQ(data_folder_of(workload), "root/of/storage/data");
   workload.dataset.data_folder = "/data/";
   EXPECT_EQ(data_folder_of(workload), "/data");
 }

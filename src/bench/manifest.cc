@@ -25,8 +25,8 @@ std::string list_text(const std::vector<uint64_t>& numbers) {
 std::string fields_text(const std::vector<ExtraField>& fields) {
   std::vector<std::string> texts;
   for (const ExtraField& field : fields) {
-    texts.push_back(fmt::format("{} {} {}", field.name, data::element_name(field.type),
-                                list_text(field.dims)));
+    texts.push_back(
+        fmt::format("{} {} {}", field.name, data::element_name(field.type), list_text(field.dims)));
   }
   return join(texts, "; ");
 }
@@ -113,13 +113,13 @@ Result<Manifest> parse_manifest(const Document& document) {
 
 Result<Manifest> manifest_of(const Workload& workload) {
   ASSIGN_OR_RETURN(const Layout layout, Layout::of(workload));
-  return Manifest{.content_version = kContentVersion,
-                  .workload = workload.name,
-                  .file_count = layout.file_count(),
-                  .sample_count = layout.file_count() * layout.samples_per_file(),
-                  .payload_bytes =
-                      layout.payload_bytes(Split::kTrain) + layout.payload_bytes(Split::kEval),
-                  .keys = keys_of(workload.dataset)};
+  return Manifest{
+      .content_version = kContentVersion,
+      .workload = workload.name,
+      .file_count = layout.file_count(),
+      .sample_count = layout.file_count() * layout.samples_per_file(),
+      .payload_bytes = layout.payload_bytes(Split::kTrain) + layout.payload_bytes(Split::kEval),
+      .keys = keys_of(workload.dataset)};
 }
 
 Status write_manifest(const std::string& data_folder, const Manifest& manifest) {

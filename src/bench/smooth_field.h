@@ -1,4 +1,5 @@
-// SmoothField: integer levels that vary smoothly over rows and columns, like brightness or pressure.
+// SmoothField: integer levels that vary smoothly over rows and columns, like brightness or
+// pressure.
 //
 // A sum of octaves. Each has random values at the corners of square cells and interpolates between
 // them; large cells give areas and small ones detail. All in integers, so that every machine
@@ -17,14 +18,14 @@ struct PlaneShape {
 };
 
 struct Octave {
-  uint32_t cell_log2 = 0;   // the side of a cell is 2^cell_log2 pixels
-  int32_t amplitude = 0;    // the most that a corner adds or subtracts
+  uint32_t cell_log2 = 0;  // the side of a cell is 2^cell_log2 pixels
+  int32_t amplitude = 0;   // the most that a corner adds or subtracts
 };
 
 struct Octaves {
   std::span<const Octave> list;
   int32_t middle = 0;
-  int32_t noise = 0;      // added to each element by itself: up to this
+  int32_t noise = 0;  // added to each element by itself: up to this
   int32_t level_min = 0;
   int32_t level_max = 0;
 };

@@ -57,13 +57,12 @@ Status append_alternating(const FileJob& job, BlockFile& out, const BlockFile::S
   const auto stride = static_cast<size_t>(layout.samples_per_file() * element_bytes);
   const uint64_t record_bytes = layout.record_bytes(job.file);
   const size_t tile_bytes = std::max<size_t>(
-      Content::kAlignment,
-      BlockFile::kBlockBytes / static_cast<size_t>(layout.samples_per_file()) /
-          Content::kAlignment * Content::kAlignment);
+      Content::kAlignment, BlockFile::kBlockBytes / static_cast<size_t>(layout.samples_per_file()) /
+                               Content::kAlignment * Content::kAlignment);
   std::vector<std::byte> part(tile_bytes);
   for (uint64_t at = 0; at < record_bytes; at += tile_bytes) {
-    const auto bytes =
-        std::span(part).first(static_cast<size_t>(std::min<uint64_t>(tile_bytes, record_bytes - at)));
+    const auto bytes = std::span(part).first(
+        static_cast<size_t>(std::min<uint64_t>(tile_bytes, record_bytes - at)));
     const MutableByteView tile =
         job.rooms.record.room(bytes.size() * static_cast<size_t>(layout.samples_per_file()));
     for (uint64_t sample = 0; sample < layout.samples_per_file(); ++sample) {
@@ -177,8 +176,8 @@ uint64_t npz_bytes(const DatasetPlan& plan, FileId file) {
   uint64_t sum = 0;
   const auto add = [&](const std::string& name, ElementType type, const Shape& shape) {
     const auto header = format::npy_header(type, shape);
-    const uint64_t size = (header.ok() ? header->size() : 0) +
-                          shape.element_count() * data::element_bytes(type);
+    const uint64_t size =
+        (header.ok() ? header->size() : 0) + shape.element_count() * data::element_bytes(type);
     sum += zip.head(name + ".npy", size, 0).size() + size;
   };
   const auto shape = shape_with_samples(plan.layout, file);
@@ -269,9 +268,8 @@ uint64_t tfrecord_bytes(const DatasetPlan& plan, FileId file) {
 Status write_raw(const FileJob& job, BlockFile& out) {
   const Layout& layout = job.plan.layout;
   for (uint64_t sample = 0; sample < layout.samples_per_file(); ++sample) {
-    RETURN_IF_ERROR(out.append_array(job.plan.content,
-                                     record_of(layout, {.file = job.file, .sample = sample}),
-                                     nullptr));
+    RETURN_IF_ERROR(out.append_array(
+        job.plan.content, record_of(layout, {.file = job.file, .sample = sample}), nullptr));
   }
   return {};
 }
@@ -281,8 +279,8 @@ Status write_index(const FileJob& job) {
   const uint64_t record_bytes = job.plan.layout.record_bytes(job.file);
   for (const std::string_view end : kIndexEnds) {
     const bool is_offsets = end == kIndexEnds[0];
-    ASSIGN_OR_RETURN(BlockFile out, BlockFile::create(job.path + std::string(end),
-                                                      job.rooms.block, job.written));
+    ASSIGN_OR_RETURN(BlockFile out,
+                     BlockFile::create(job.path + std::string(end), job.rooms.block, job.written));
     for (uint64_t sample = 0; sample < job.plan.layout.samples_per_file(); ++sample) {
       const uint64_t number = is_offsets ? sample * record_bytes : record_bytes;
       RETURN_IF_ERROR(out.append(view_of(number)));

@@ -183,10 +183,10 @@ Status Verifier::verify(const SampleRef& sample, std::span<const format::Field> 
       array.sample.sample = each;
       const auto size = static_cast<size_t>(array.size_bytes());
       const Status same =
-          i == 0 ? compare_alternating(content_, array, field->array.bytes,
-                                       layout_.samples_per_file())
-                 : compare_bytes(content_, array,
-                                 field->array.bytes.subspan(static_cast<size_t>(each) * size, size));
+          i == 0
+              ? compare_alternating(content_, array, field->array.bytes, layout_.samples_per_file())
+              : compare_bytes(content_, array,
+                              field->array.bytes.subspan(static_cast<size_t>(each) * size, size));
       RETURN_IF_ERROR(Status(same).within(place).within(sample_text(array.sample)));
     }
   }
@@ -200,8 +200,7 @@ Status Verifier::verify_file(FileId file, ByteView bytes) const {
   if (is_image(dataset_)) {
     return check_image_seal(bytes, image_identity(dataset_, file)).within(place);
   }
-  const data::ArrayView array{
-      .type = ElementType::kU8, .shape = {bytes.size()}, .bytes = bytes};
+  const data::ArrayView array{.type = ElementType::kU8, .shape = {bytes.size()}, .bytes = bytes};
   return verify_sample(layout_, content_, {.file = file}, array);
 }
 

@@ -2,7 +2,8 @@
 //
 // Contents are generated again and compared, so nothing is stored for it. That costs about as much
 // as reading the bytes from memory (bench_generate_speed prints it). Images have a checksum of
-// their own (image_seal.h). Datasets that another program generated cannot be verified. Thread-safe.
+// their own (image_seal.h). Datasets that another program generated cannot be verified.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>

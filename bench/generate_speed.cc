@@ -1,0 +1,151 @@
+// Generation of datasets beside what dd writes to the same folder, and the cost of verifying.
+//
+// usage: bench_generate_speed [FOLDER [MEGABYTES]]   (default: the current folder, 1000)
+//
+// All write to the page cache. dd copies /dev/zero in blocks of 1 MiB, one process; its files are
+// preallocated by nobody, as ours. The rounds alternate, and the best of each counts, so that a
+// slow moment of the machine does not decide. A dataset's rate includes making, renaming and
+// closing its files.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/table.h"
+#include "base/temporary_directory.h"
+#include "base/units.h"
+#include "bench/generate.h"
+#include "bench/must.h"
+#include "bench/verify.h"
+#include "comm/single.h"
+
+namespace millrace::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRounds = 3;
+
+struct Case {
+  std::string name;
+  std::string format;
+  double record_bytes = 0;
+  uint64_t samples_per_file = 1;
+  std::string content = "random";
+};
+
+const std::vector<Case> kCases = {
+    {"npz 146.6 MB", "npz", 146600628},
+    {"npz 115 KB", "npz", 114660},
+    {"npy 115 KB", "npy", 114660},
+    {"tfrecord 115 KB x 1000", "tfrecord", 114660, 1000},
+    {"tfrecord 2500 B x 10000", "tfrecord", 2500, 10000},
+    {"tfrecord 2.8 MB", "tfrecord", 2828486},
+    {"raw 16 MB", "raw", 16e6},
+    {"indexed_binary 115 KB x 1000", "indexed_binary", 114660, 1000},
+};
+
+double seconds_since(std::chrono::nanoseconds start) {
+  return std::chrono::duration<double>(monotonic_now() - start).count();
+}
+
+// Bytes per second of dd.
+double dd_rate(const fs::path& folder, uint64_t megabytes) {
+  const fs::path file = folder / "dd";
+  const auto start = monotonic_now();
+  const std::string command = fmt::format("dd if=/dev/zero of='{}' bs=1048576 count={} 2>/dev/null",
+                                          file.string(), megabytes);
+  if (std::system(command.c_str()) != 0) give_up("dd failed");
+  const double rate = static_cast<double>(megabytes << 20) / seconds_since(start);
+  fs::remove(file);
+  return rate;
+}
+
+double generate_rate(const fs::path& folder, const Case& tried, uint64_t megabytes,
+                     size_t threads) {
+  Workload workload;
+  workload.dataset.format = tried.format;
+  workload.dataset.record_length_bytes = tried.record_bytes;
+  workload.dataset.num_samples_per_file = tried.samples_per_file;
+  workload.dataset.content = tried.content;
+  workload.dataset.data_folder = folder / "data";
+  const double file_bytes = tried.record_bytes * static_cast<double>(tried.samples_per_file);
+  workload.dataset.num_files_train = std::max<uint64_t>(
+      2, static_cast<uint64_t>(static_cast<double>(megabytes << 20) / file_bytes));
+  const auto comm = comm::single();
+  const GenerateReport report = must(generate(workload, *comm, {.thread_count = threads}));
+  fs::remove_all(folder / "data");
+  return static_cast<double>(report.dataset_bytes) / report.seconds;
+}
+
+void compare_with_dd(const fs::path& folder, uint64_t megabytes) {
+  Table table({{.title = "what"},
+               {.title = "1 thread", .align = Table::Align::kRight},
+               {.title = "of dd", .align = Table::Align::kRight},
+               {.title = "2 threads", .align = Table::Align::kRight},
+               {.title = "of dd", .align = Table::Align::kRight}});
+  for (const Case& tried : kCases) {
+    double dd = 0;
+    double rates[2] = {0, 0};
+    for (int round = 0; round < kRounds; ++round) {
+      dd = std::max(dd, dd_rate(folder, megabytes));
+      for (size_t threads = 1; threads <= 2; ++threads) {
+        double& best = rates[threads - 1];
+        best = std::max(best, generate_rate(folder, tried, megabytes, threads));
+      }
+    }
+    table.add_row({tried.name, format_bandwidth(rates[0]), fmt::format("{:.2f}", rates[0] / dd),
+                   format_bandwidth(rates[1]), fmt::format("{:.2f}", rates[1] / dd)});
+  }
+  fmt::print("{}\n", table.render(inspect_terminal(1)));
+}
+
+// How fast contents are made and verified in memory, by one thread.
+void measure_contents() {
+  Table table({{.title = "content"},
+               {.title = "filled", .align = Table::Align::kRight},
+               {.title = "verified", .align = Table::Align::kRight}});
+  for (const std::string kind : {"random", "photo", "physics", "text", "zero"}) {
+    Workload workload;
+    workload.dataset.content = kind;
+    workload.dataset.record_length_bytes = 4 << 20;
+    const Layout layout = must(Layout::of(workload));
+    const Content content = must(Content::of(workload.dataset));
+    const ContentArray record = record_of(layout, {});
+    std::vector<std::byte> bytes(static_cast<size_t>(record.size_bytes()));
+    double best[2] = {1e9, 1e9};
+    for (int round = 0; round < 10; ++round) {
+      auto start = monotonic_now();
+      for (size_t at = 0; at < bytes.size(); at += 256 << 10) {  // into one block, as in generation
+        content.fill(record, at, std::span(bytes).first(256 << 10));
+      }
+      best[0] = std::min(best[0], seconds_since(start));
+      content.fill(record, 0, bytes);
+      start = monotonic_now();
+      must(verify_sample(layout, content, {},
+                         {.type = record.type, .shape = record.shape, .bytes = bytes}));
+      best[1] = std::min(best[1], seconds_since(start));
+    }
+    const auto size = static_cast<double>(bytes.size());
+    table.add_row({kind, format_bandwidth(size / best[0]), format_bandwidth(size / best[1])});
+  }
+  fmt::print("{}\n", table.render(inspect_terminal(1)));
+}
+
+}  // namespace
+}  // namespace millrace::bench
+
+int main(int argc, char** argv) {
+  using namespace millrace;
+  const std::filesystem::path folder = argc > 1 ? argv[1] : ".";
+  const auto megabytes = static_cast<uint64_t>(argc > 2 ? std::atoll(argv[2]) : 1000);
+  const auto directory = bench::must(TemporaryDirectory::create(folder));
+  bench::measure_contents();
+  bench::compare_with_dd(directory.path(), megabytes);
+  return 0;
+}
