@@ -123,11 +123,13 @@ const Pool& pool() {
   return *made;
 }
 
+const Page& zero_page() {
+  static const Page zeros{};
+  return zeros;
+}
+
 uint32_t zero_page_crc() {
-  static const uint32_t crc = [] {
-    const Page zeros{};
-    return zip_crc32(std::as_bytes(std::span(zeros)));
-  }();
+  static const uint32_t crc = zip_crc32(std::as_bytes(std::span(zero_page())));
   return crc;
 }
 
@@ -172,13 +174,7 @@ uint64_t CheckpointContent::key_of(uint64_t page) const {
 // REQUIRES: out.size() == kPageBytes.
 void CheckpointContent::fill_page(uint64_t page, MutableByteView out) const {
   const uint64_t key = key_of(page);
-  if (!is_random_) {
-    for (size_t i = 0; i < kPageWords; ++i) {
-      std::memcpy(out.data() + i * sizeof(key), &key, sizeof(key));
-    }
-    return;
-  }
-  const Page& from = pool().pages[page % kPoolPages];
+  const Page& from = is_random_ ? pool().pages[page % kPoolPages] : zero_page();
   for (size_t i = 0; i < kPageWords; ++i) {
     const uint64_t word = from[i] ^ key;
     std::memcpy(out.data() + i * sizeof(word), &word, sizeof(word));
@@ -200,6 +196,38 @@ void CheckpointContent::fill(uint64_t offset_bytes, MutableByteView out) const {
     offset_bytes += now;
     out = out.subspan(now);
   }
+}
+
+// REQUIRES: found.size() == kPageBytes.
+bool CheckpointContent::is_page(uint64_t page, ByteView found) const {
+  const uint64_t key = key_of(page);
+  const Page& from = is_random_ ? pool().pages[page % kPoolPages] : zero_page();
+  uint64_t difference = 0;
+  for (size_t i = 0; i < kPageWords; ++i) {
+    uint64_t word = 0;
+    std::memcpy(&word, found.data() + i * sizeof(word), sizeof(word));
+    difference |= word ^ from[i] ^ key;
+  }
+  return difference == 0;
+}
+
+size_t CheckpointContent::find_difference(uint64_t offset_bytes, ByteView found) const {
+  std::array<std::byte, kPageBytes> whole;
+  for (size_t done = 0; done < found.size();) {
+    const uint64_t page = (offset_bytes + done) / kPageBytes;
+    const auto skipped = static_cast<size_t>((offset_bytes + done) % kPageBytes);
+    const size_t now = std::min(found.size() - done, kPageBytes - skipped);
+    const ByteView part = found.subspan(done, now);
+    if (now < kPageBytes || !is_page(page, part)) {
+      fill_page(page, whole);
+      const auto differs = std::ranges::mismatch(part, ByteView(whole).subspan(skipped, now));
+      if (differs.in1 != part.end()) {
+        return done + static_cast<size_t>(differs.in1 - part.begin());
+      }
+    }
+    done += now;
+  }
+  return found.size();
 }
 
 uint32_t CheckpointContent::crc32(uint64_t size_bytes) const {

@@ -24,6 +24,10 @@ class CheckpointContent {
   // Fills `out` with the bytes from `offset_bytes` on.
   void fill(uint64_t offset_bytes, MutableByteView out) const;
 
+  // The index of the first byte of `found` that is not the one at `offset_bytes` and on;
+  // found.size() if there is none.
+  size_t find_difference(uint64_t offset_bytes, ByteView found) const;
+
   // The CRC-32 (that of zip files) of the first `size_bytes`.
   uint32_t crc32(uint64_t size_bytes) const;
 
@@ -32,6 +36,7 @@ class CheckpointContent {
 
   uint64_t key_of(uint64_t page) const;
   void fill_page(uint64_t page, MutableByteView out) const;
+  bool is_page(uint64_t page, ByteView found) const;
 
   bool is_random_;
   uint64_t value_;  // the seed, or eight bytes of ones

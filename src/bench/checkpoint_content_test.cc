@@ -38,6 +38,19 @@ TEST(CheckpointContent, AnyPartIsThatOfTheWhole) {
   }
 }
 
+TEST(CheckpointContent, ADifferenceIsFoundWhereverItIs) {
+  for (const CheckpointContent& content :
+       {CheckpointContent::random(1), CheckpointContent::ones(data::ElementType::kF32)}) {
+    auto bytes = bytes_from(content, 100, 20'000);
+    EXPECT_EQ(content.find_difference(100, bytes), bytes.size());
+    for (const size_t at : {0, 3995, 3996, 4000, 9000, 19'999}) {
+      bytes[at] ^= std::byte{1};
+      EXPECT_EQ(content.find_difference(100, bytes), at);
+      bytes[at] ^= std::byte{1};
+    }
+  }
+}
+
 TEST(CheckpointContent, NoTwoPagesAreEqual) {
   std::set<std::string> sectors;
   size_t count = 0;

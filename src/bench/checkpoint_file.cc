@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -22,8 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr unsigned kOwnerOnly = 0600;
 constexpr uint64_t kBufferBytesMax = uint64_t{1} << 30;
-// Compared through a piece that stays in the first-level cache.
-constexpr size_t kCompareBytes = size_t{16} << 10;
 
 uint64_t whole_blocks(uint64_t size_bytes) {
   return (size_bytes + io::kBlockBytes - 1) / io::kBlockBytes * io::kBlockBytes;
@@ -220,25 +217,14 @@ Status ShardTransfer::read_open(int fd, uint64_t size_bytes, const ShardBytes& b
 
 Status ShardTransfer::compare(const ShardBytes& bytes, uint64_t offset_bytes, ByteView found) {
   const Stopwatch watch(counts_.computing);
-  alignas(64) std::array<std::byte, kCompareBytes> expected;
-  while (!found.empty()) {
-    const size_t now = std::min(found.size(), expected.size());
-    bytes.fill(offset_bytes, MutableByteView(expected).first(now));
-    if (std::memcmp(expected.data(), found.data(), now) != 0) {
-      const auto differs = std::mismatch(found.begin(), found.begin() + static_cast<ptrdiff_t>(now),
-                                         expected.begin());
-      const uint64_t at = offset_bytes + static_cast<uint64_t>(differs.first - found.begin());
-      return fail(
-          Errc::kCorrupt,
-          "byte {} ({}) is {:#04x} instead of {:#04x}: it is corrupt, or was not written by "
-          "this workload; load an older checkpoint, or set checkpoint.verify=false",
-          at, bytes.describe(at), std::to_integer<unsigned>(*differs.first),
-          std::to_integer<unsigned>(*differs.second));
-    }
-    offset_bytes += now;
-    found = found.subspan(now);
-  }
-  return {};
+  const size_t same = bytes.find_difference(offset_bytes, found);
+  if (same == found.size()) return {};
+  const uint64_t at = offset_bytes + same;
+  return fail(Errc::kCorrupt,
+              "byte {} ({}) is {:#04x} instead of {:#04x}: it is corrupt, or was not written by "
+              "this workload; load an older checkpoint, or set checkpoint.verify=false",
+              at, bytes.describe(at), std::to_integer<unsigned>(found[same]),
+              std::to_integer<unsigned>(bytes.at(at)));
 }
 
 Status ShardTransfer::copy(const fs::path& from, const fs::path& to, Fsync fsync) {

@@ -105,6 +105,32 @@ void ShardBytes::fill(uint64_t offset_bytes, MutableByteView out) const {
   }
 }
 
+size_t ShardBytes::find_difference(uint64_t offset_bytes, ByteView found) const {
+  for (size_t done = 0; done < found.size();) {
+    const Piece& piece = piece_at(offset_bytes + done);
+    const uint64_t skipped = offset_bytes + done - piece.begin_bytes;
+    const auto now =
+        static_cast<size_t>(std::min<uint64_t>(found.size() - done, piece.size_bytes - skipped));
+    const ByteView part = found.subspan(done, now);
+    size_t same = 0;
+    if (piece.text.empty()) {
+      same = piece.content.find_difference(skipped, part);
+    } else {
+      const ByteView text = bytes_of(piece.text).subspan(static_cast<size_t>(skipped), now);
+      same = static_cast<size_t>(std::ranges::mismatch(part, text).in1 - part.begin());
+    }
+    if (same < now) return done + same;
+    done += now;
+  }
+  return found.size();
+}
+
+std::byte ShardBytes::at(uint64_t offset_bytes) const {
+  std::byte byte{};
+  fill(offset_bytes, {&byte, 1});
+  return byte;
+}
+
 std::string ShardBytes::describe(uint64_t offset_bytes) const {
   if (offset_bytes >= size_bytes_) return "the end of the file";
   return piece_at(offset_bytes).what;

@@ -26,6 +26,13 @@ class ShardBytes {
   // REQUIRES: offset_bytes + out.size() <= size_bytes().
   void fill(uint64_t offset_bytes, MutableByteView out) const;
 
+  // The index of the first byte of `found` that differs from the file's bytes at `offset_bytes` and
+  // on; found.size() if there is none. REQUIRES: as for fill().
+  size_t find_difference(uint64_t offset_bytes, ByteView found) const;
+
+  // The byte at this offset.
+  std::byte at(uint64_t offset_bytes) const;
+
   // What is at this byte, for messages: "tensor '3'['0']" or "the zip directory".
   std::string describe(uint64_t offset_bytes) const;
 

@@ -58,6 +58,20 @@ TEST(ShardBytes, PartsAreThoseOfTheWhole) {
   }
 }
 
+TEST(ShardBytes, ADifferenceIsFoundWhereverItIs) {
+  const ShardBytes shard(example_file(), "c", true);
+  auto bytes = all_of(shard);
+  EXPECT_EQ(shard.find_difference(0, bytes), bytes.size());
+  for (size_t at = 0; at < bytes.size(); at += 997) {
+    const std::byte right = bytes[at];
+    EXPECT_EQ(shard.at(at), right);
+    bytes[at] ^= std::byte{128};
+    EXPECT_EQ(shard.find_difference(0, bytes), at);
+    EXPECT_EQ(shard.find_difference(at / 2, ByteView(bytes).subspan(at / 2)), at - at / 2);
+    bytes[at] = right;
+  }
+}
+
 TEST(ShardBytes, CheckpointsDiffer) {
   EXPECT_NE(all_of(ShardBytes(example_file(), "global_epoch1_step1", true)),
             all_of(ShardBytes(example_file(), "global_epoch1_step2", true)));
