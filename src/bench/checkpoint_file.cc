@@ -171,7 +171,14 @@ Status ShardTransfer::finish_file(int fd, Fsync wanted) {
 
 Status ShardTransfer::read(const fs::path& path, const ShardBytes& bytes) {
   const auto start = monotonic_now();
-  ASSIGN_OR_RETURN(File file, open_shard(path, O_RDONLY, options_.odirect));
+  auto opened = open_shard(path, O_RDONLY, options_.odirect);
+  if (!opened.ok() && opened.error().code() == Errc::kNotFound) {
+    return fail(Errc::kNotFound,
+                "{}: is missing: the checkpoint was written by another number of ranks, or for "
+                "another model",
+                path.native());
+  }
+  ASSIGN_OR_RETURN(const File file, std::move(opened));
   counts_.moving += monotonic_now() - start;
   ASSIGN_OR_RETURN(const uint64_t size_bytes, file.size_bytes().within(path.native()));
   const uint64_t expected = bytes.size_bytes();

@@ -57,7 +57,7 @@ Status visit_names(const fs::path& folder, Visit visit) {
 }
 
 // Puts `from` in the place of `to`, which exists; what was there goes to `aside`.
-Status exchange(const fs::path& from, const fs::path& to, const fs::path& aside) {
+Status put_in_place(const fs::path& from, const fs::path& to, const fs::path& aside) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
     if (rename(from.c_str(), aside.c_str()) == 0) return {};
   } else if (rename(to.c_str(), aside.c_str()) == 0 && rename(from.c_str(), to.c_str()) == 0) {
@@ -113,7 +113,7 @@ Result<uint64_t> commit_checkpoint(const fs::path& folder, CheckpointId id, bool
       return fail_os(errno, "cannot rename the finished checkpoint to it").within(whole.native());
     }
     RETURN_IF_ERROR(remove_tree(aside));
-    RETURN_IF_ERROR(exchange(partial, whole, aside));
+    RETURN_IF_ERROR(put_in_place(partial, whole, aside));
   }
   if (fsyncs) {
     RETURN_IF_ERROR(sync_directory(folder));
