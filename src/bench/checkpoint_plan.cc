@@ -169,7 +169,7 @@ Status CheckpointPlan::check_sizes() const {
 }
 
 uint64_t CheckpointPlan::parameter_count() const {
-  if (model_.num_layers == 0 || !model_.layer_parameters.empty()) return 0;
+  if (model_.num_layers == 0) return 0;
   const uint64_t hidden = shape_.hidden_size;
   const uint64_t key_value = hidden / shape_.num_attention_heads * shape_.num_kv_heads;
   const uint64_t embedding = shape_.vocab_size * hidden;

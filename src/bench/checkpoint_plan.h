@@ -56,7 +56,7 @@ class CheckpointPlan {
   // layout tensorflow. REQUIRES: rank < job_rank_count().
   std::vector<PlannedFile> files_of(uint64_t rank, uint64_t total_step = 0) const;
 
-  // Of a model by transformer shape; 0 for others.
+  // By the transformer's shape, as in DLIO also if layer_parameters are listed; 0 without layers.
   uint64_t parameter_count() const;
 
   uint64_t rank_count() const { return rank_count_; }          // that run

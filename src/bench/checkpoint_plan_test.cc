@@ -142,6 +142,16 @@ TEST(CheckpointPlan, ListedLayersAndGroupsAreBytes) {
             32u * 10240 + 40 * (uint64_t{52583936} + 209715200) + 32 * files[6].size_bytes);
 }
 
+// A quirk of DLIO.
+TEST(CheckpointPlan, WithoutGroupsTheOptimizerFollowsTheShapeEvenIfLayersAreListed) {
+  ModelConfig model = llama_8b();
+  model.layer_parameters = {1000};
+  const auto files = plan_of(model, 8).files_of(0);
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[0].size_bytes, 32u * 1000);
+  EXPECT_EQ(files[1].tensors[0].count, 8'030'261'248u / 8);
+}
+
 TEST(CheckpointPlan, WithTwoReplicasOnlyOptimizerFilesAreAdded) {
   const CheckpointPlan plan = plan_of(megatron_deepspeed(), 64);
   EXPECT_THAT(names(plan.files_of(36)),

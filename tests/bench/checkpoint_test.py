@@ -116,6 +116,8 @@ class Files(CheckpointTest):
         self.assertEqual(list(optimizer), [str(i) for i in range(6)])
         self.assertEqual(optimizer["1"].dtype, torch.float32)
         self.assertEqual(optimizer["1"].numel(), 5 * 64)
+        for path in self.files():
+            self.assertTrue(torch.load(path, weights_only=True))
 
     @unittest.skipIf(torch is None, "needs torch")
     def test_torch_loads_constant_tensors_of_each_type(self):

@@ -1,9 +1,10 @@
 // Writes and reads checkpoints as a benchmark would, for checkpoint_test.py.
 //
-//   checkpoint_actions FOLDER [KEY=VALUE...] [save:EPOCH.STEP|load:EPOCH.STEP|plan...]
+//   checkpoint_actions FOLDER [KEY=VALUE...] [save:EPOCH.STEP|load:EPOCH.STEP...]
 //
-// Keys: mode local model ranks fsync randomize odirect drop verify layout buffer. `ranks` runs that
-// many ranks as threads. Prints one line per rank and action; fails with the message of the first.
+// Keys: mode local model datatype ranks fsync randomize odirect drop verify layout buffer. `ranks`
+// runs that many ranks as threads. Prints one line per rank and action; fails with the message of
+// the first.
 #include <fmt/core.h>
 
 #include <cstdio>
