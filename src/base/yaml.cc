@@ -80,6 +80,7 @@ class TreeBuilder final : public YAML::EventHandler {
     YAML::Mark mark;
     bool has_key = false;
     std::string key;
+    uint32_t key_line = 1;
     SeenNames keys = {};
   };
 
@@ -111,7 +112,10 @@ class TreeBuilder final : public YAML::EventHandler {
     if (open_.size() >= kDocumentDepthMax) {
       refuse(mark, fmt::format("values are nested more than {} deep", kDocumentDepthMax));
     }
-    open_.push_back({Node(kind, line_of(mark)), anchor, mark});
+    // A section is where its key is, not where its first value is.
+    const bool is_member = !open_.empty() && open_.back().has_key;
+    const uint32_t line = is_member ? open_.back().key_line : line_of(mark);
+    open_.push_back({Node(kind, line), anchor, mark});
   }
 
   void end() {
@@ -146,6 +150,7 @@ class TreeBuilder final : public YAML::EventHandler {
       refuse(mark, fmt::format("the key '{}' appears twice", printable(node.text())));
     }
     map.key = node.text();
+    map.key_line = node.line();
     map.has_key = true;
   }
 

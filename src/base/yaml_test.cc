@@ -35,6 +35,14 @@ TEST(Yaml, ReadsAWorkload) {
   EXPECT_TRUE(dataset->find("compression")->is_null());
 }
 
+TEST(Yaml, ASectionIsWhereItsKeyIs) {
+  const auto document = parse_yaml("a: 1\nb:\n  # comment\n  c:\n  - 2\n", "w.yaml");
+  const Node* section = document->root.find("b");
+  EXPECT_EQ(section->line(), 2u);
+  EXPECT_EQ(section->find("c")->line(), 4u);
+  EXPECT_EQ(section->find("c")->items()[0].line(), 5u);
+}
+
 TEST(Yaml, AQuotedNumberIsAString) {
   const auto document = parse_yaml("a: '12'\nb: 12\n", "w.yaml");
   EXPECT_FALSE(document->root.find("a")->as_int().ok());

@@ -65,22 +65,19 @@ std::vector<CatalogEntry> list_workloads() {
 
 Result<std::filesystem::path> find_workload(std::string_view name,
                                             const std::filesystem::path& config_dir) {
-  if (name.find('/') != std::string_view::npos || has_extension(name)) {
-    const std::filesystem::path path(name);
-    const std::filesystem::path there = config_dir / "workload" / path;
-    if (!is_file(path) && !config_dir.empty() && is_file(there)) return there;
-    return path;
-  }
+  const bool is_path = name.find('/') != std::string_view::npos || has_extension(name);
+  if (is_path && is_file(name)) return std::filesystem::path(name);
   std::vector<std::filesystem::path> folders = {workload_folder()};
   if (!config_dir.empty()) {
     folders.insert(folders.begin(), {config_dir / "workload", config_dir});
   }
   for (const std::filesystem::path& folder : folders) {
-    for (const char* extension : kExtensions) {
+    for (const char* extension : {"", ".yaml", ".yml", ".json"}) {
       const std::filesystem::path path = folder / (std::string(name) + extension);
       if (is_file(path)) return path;
     }
   }
+  if (is_path) return std::filesystem::path(name);  // opening it says why not
   return no_workload(name, config_dir);
 }
 

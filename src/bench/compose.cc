@@ -253,13 +253,17 @@ Result<std::string> chosen_by(std::span<const std::string> overrides) {
   return name;
 }
 
+Error no_choice() {
+  return fail(Errc::kInvalidArgument,
+              "which workload? Name one that `millrace bench --list` shows, or a YAML file");
+}
+
 // The file to begin with. If nobody chose a workload, the config.yaml of the folder does.
 Result<std::filesystem::path> file_of(const std::string& name,
                                       const std::filesystem::path& config_dir) {
   if (!name.empty()) return find_workload(name, config_dir);
   if (!config_dir.empty()) return config_dir / "config.yaml";
-  return fail(Errc::kInvalidArgument,
-              "which workload? Name one that `millrace bench --list` shows, or a YAML file");
+  return no_choice();
 }
 
 }  // namespace
@@ -271,6 +275,7 @@ Result<Composition> compose(std::string_view workload, std::span<const std::stri
   ASSIGN_OR_RETURN(const std::filesystem::path path, file_of(name, config_dir));
   Composer composer(config_dir, /*reads_files=*/true);
   ASSIGN_OR_RETURN(Node root, composer.load(path));
+  if (name.empty() && root.members().empty()) return no_choice();
   for (const std::string& text : overrides) RETURN_IF_ERROR(composer.apply(text, root));
   ASSIGN_OR_RETURN(const std::string text, read_file(path, kFileSizeMaxBytes));
   Composition out;

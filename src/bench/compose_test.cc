@@ -71,6 +71,19 @@ TEST_F(ComposeTest, TheMainFileChoosesIfNobodyElseDoes) {
   EXPECT_EQ(load("workload=base")->train.epochs, 9u);
 }
 
+TEST_F(ComposeTest, SomebodyMustChoose) {
+  write("config.yaml", "defaults:\n - _self_\n - workload:\n");
+  EXPECT_THAT(error_of(""), HasSubstr("which workload?"));
+  EXPECT_EQ(load("base")->train.epochs, 9u);
+}
+
+TEST_F(ComposeTest, AWorkloadMayBeInAFolder) {
+  std::filesystem::create_directories(folder() / "workload" / "large");
+  write("workload/large/job.yaml", "train: {epochs: 6}\n");
+  EXPECT_EQ(load("large/job")->train.epochs, 6u);
+  EXPECT_EQ(load("base.yaml")->train.epochs, 9u);
+}
+
 TEST_F(ComposeTest, APathNeedsNoFolder) {
   const auto workload = load_workload({.workload = (folder() / "workload/base.yaml").string(),
                                        .overrides = {},

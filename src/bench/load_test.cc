@@ -93,7 +93,7 @@ TEST(Load, AnEmptyFileIsTheDefault) {
 TEST(Load, NamesTheLineOfAnUnknownKeyAndSuggests) {
   EXPECT_EQ(error_of("dataset:\n  format: npz\n  num_file_train: 3\n"),
             "w.yaml:3: unknown key 'dataset.num_file_train'; did you mean 'num_files_train'?");
-  EXPECT_EQ(error_of("datset: {format: npz}\n"),
+  EXPECT_EQ(error_of("datset:\n  format: npz\n"),
             "w.yaml:1: unknown key 'datset'; did you mean 'dataset'?");
   EXPECT_EQ(error_of("dataset: {format: npzz}\n").substr(0, 45),
             "w.yaml:1: dataset.format: 'npzz' is not one o");

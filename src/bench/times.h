@@ -1,4 +1,4 @@
-// TimeSampler: draws the times of a TimeModel, the same on every machine for the same seed.
+// TimeSampler: draws the times of a TimeModel, the same in each run with the same seed.
 //
 // Draws are in seconds and never negative: a normal distribution is cut at 0, which for DLIO's
 // workloads changes nothing. (DLIO mirrors such draws, which makes a slow step out of a fast one.)
