@@ -44,6 +44,8 @@ void scale_records(DatasetConfig& dataset, double share) {
   if (share >= 1 / kRounding) return;
   dataset.record_length_bytes *= share;
   dataset.record_length_bytes_stdev *= share;
+  for (Column& column : dataset.columns) column.size = scaled(column.size, share);
+  for (ExtraField& field : dataset.fields) scale_dims(field.dims, share);
   if (dataset.record_dims.empty()) return;
   scale_dims(dataset.record_dims, share);
   // Several datasets share the first axis evenly.

@@ -65,6 +65,16 @@ TEST(Scale, ShapesShrinkAlongTheirSlowAxes) {
   EXPECT_EQ(workload.dataset.record_length_bytes, 64 << 20);
 }
 
+TEST(Scale, ColumnsAndFieldsShrinkWithTheirSample) {
+  Workload workload = dataset_of(16, 1, 0x1p30, 4);
+  workload.dataset.columns = {{"a", "uint8", 1 << 29, true}, {"b", "uint8", 1 << 29, true}};
+  workload.dataset.fields = {{"mask", {64, 100}, data::ElementType::kU8}};
+  ASSERT_TRUE(scale(workload, 0.01).ok());
+  EXPECT_EQ(workload.dataset.record_length_bytes, 0x1p26);
+  EXPECT_EQ(workload.dataset.columns[0].size, 1u << 25);
+  EXPECT_THAT(workload.dataset.fields[0].dims, ElementsAre(4, 100));
+}
+
 TEST(Scale, ASmallDatasetStays) {
   Workload workload = dataset_of(4, 1, 4096, 1);
   ASSERT_TRUE(scale(workload, 0.001).ok());
