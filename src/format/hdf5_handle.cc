@@ -9,13 +9,13 @@
 namespace millrace::format {
 namespace {
 
-// Recursive, because a handle may be closed while its owner already holds the lock. Never
-// destroyed: a writer may outlive any static.
-std::recursive_mutex& library_mutex() {
-  static std::recursive_mutex* const mutex = [] {
-    auto* made = new std::recursive_mutex;
+// Not a recursive mutex: a forked child could not unlock one, because its thread has another
+// number than the one that locked it. Never destroyed: a writer may outlive any static.
+std::mutex& library_mutex() {
+  static std::mutex* const mutex = [] {
+    auto* made = new std::mutex;
     // The handlers may not call this function: the child would wait for its initialization.
-    static std::recursive_mutex* known = nullptr;
+    static std::mutex* known = nullptr;
     known = made;
     pthread_atfork([] { known->lock(); }, [] { known->unlock(); }, [] { known->unlock(); });
     return made;

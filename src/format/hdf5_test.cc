@@ -188,11 +188,11 @@ TEST_F(Hdf5Test, AForkedChildReads) {
   std::thread busy([&] {
     while (!is_done) EXPECT_TRUE(open({path("a.h5")}, "posix").ok());
   });
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 10; ++i) {
     const pid_t child = fork();
-    ASSERT_GE(child, 0);
+    EXPECT_GE(child, 0);
     if (child == 0) {
-      alarm(60);  // a lock that is never released
+      alarm(20);  // a lock that is never released
       Buffer room;
       const auto again = open({path("a.h5")}, "posix");
       const bool is_right = again.ok() && samples.source->read(SampleId{7}, room).ok() &&
@@ -200,7 +200,7 @@ TEST_F(Hdf5Test, AForkedChildReads) {
       _exit(is_right ? 0 : 1);
     }
     int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
   }
   is_done = true;
