@@ -110,13 +110,13 @@ std::string missing_filter(hid_t creation) {
     unsigned flags = 0, config = 0;
     size_t value_count = 0;
     char name[64] = "";
-    const H5Z_filter_t filter =
-        H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &value_count, nullptr,
-                       sizeof(name), name, &config);
+    const H5Z_filter_t filter = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags,
+                                               &value_count, nullptr, sizeof(name), name, &config);
     if (filter < 0 || filter == kLzfFilter || H5Zfilter_avail(filter) > 0) continue;
-    return fmt::format("compressed by filter {} '{}', which libhdf5 does not have; set "
-                       "HDF5_PLUGIN_PATH to it",
-                       filter, printable(name));
+    return fmt::format(
+        "compressed by filter {} '{}', which libhdf5 does not have; set "
+        "HDF5_PLUGIN_PATH to it",
+        filter, printable(name));
   }
   return {};
 }
@@ -178,8 +178,8 @@ Result<Kind> chunked_kind(const Opened& opened, Hdf5Dataset& dataset) {
   if (!filters || !filters_partial_chunks(opened.creation.get())) return Kind::kLibrary;
   dataset.filters = *filters;
   std::vector<hsize_t> lengths(dataset.lengths.size());
-  const int axis_count = H5Pget_chunk(opened.creation.get(), static_cast<int>(lengths.size()),
-                                      lengths.data());
+  const int axis_count =
+      H5Pget_chunk(opened.creation.get(), static_cast<int>(lengths.size()), lengths.data());
   if (axis_count != static_cast<int>(lengths.size())) {
     return fail(Errc::kCorrupt, "its chunks have {} axes, but it has {}", axis_count,
                 lengths.size());
@@ -222,8 +222,8 @@ Status read_elements(const Opened& opened, const Hdf5Type& type, const Hdf5Datas
     std::vector<hsize_t> first(counts.size(), 0);
     first[0] = rows.first;
     counts[0] = rows.count;
-    memory_space = Hdf5Id(
-        H5Screate_simple(static_cast<int>(counts.size()), counts.data(), nullptr), H5Sclose);
+    memory_space =
+        Hdf5Id(H5Screate_simple(static_cast<int>(counts.size()), counts.data(), nullptr), H5Sclose);
     if (H5Sselect_hyperslab(opened.space.get(), H5S_SELECT_SET, first.data(), nullptr,
                             counts.data(), nullptr) < 0) {
       return fail_hdf5(Errc::kCorrupt, "its rows cannot be selected");
@@ -264,8 +264,7 @@ Result<std::optional<Hdf5Dataset>> describe(hid_t file, const std::string& name,
   if (dataset.kind == Kind::kLibrary && dataset.size_bytes() <= kHeldBytesMax) {
     dataset.held.resize(dataset.size_bytes());
     dataset.kind = Kind::kHeld;
-    RETURN_IF_ERROR(
-        read_elements(opened, *type, dataset, {0, dataset.row_count()}, dataset.held));
+    RETURN_IF_ERROR(read_elements(opened, *type, dataset, {0, dataset.row_count()}, dataset.held));
   }
   return std::optional(std::move(dataset));
 }

@@ -141,8 +141,8 @@ Status decode_chunk(const Hdf5Dataset& dataset, const Hdf5Chunk& chunk, ByteView
   const auto room = [&](size_t filter, uint64_t size_bytes) {
     bool is_last = true;
     for (size_t i = 0; i < filter; ++i) {
-      is_last = is_last && (!is_applied(chunk, i) ||
-                            dataset.filters[i].kind == FilterKind::kFletcher32);
+      is_last =
+          is_last && (!is_applied(chunk, i) || dataset.filters[i].kind == FilterKind::kFletcher32);
     }
     if (is_last && size_bytes == out.size()) return out;
     next = 1 - next;

@@ -156,7 +156,8 @@ TEST(Hdf5Rows, MustBeInTheFile) {
   EXPECT_TRUE(check_within_file(dataset, 14).ok());
   EXPECT_THAT(check_within_file(dataset, 13).error().message(),
               HasSubstr("a chunk has 4 bytes at byte 10, but the file ends at 13"));
-  EXPECT_THAT(rows_of(dataset, "short", {0, 4}).error().message(), HasSubstr("ends before byte 14"));
+  EXPECT_THAT(rows_of(dataset, "short", {0, 4}).error().message(),
+              HasSubstr("ends before byte 14"));
 }
 
 TEST(Hdf5Layout, ImpossibleNumbersAreRefused) {

@@ -112,9 +112,7 @@ herr_t driver_close(H5FD_t* file) {
 }
 
 int driver_compare(const H5FD_t* a, const H5FD_t* b) {
-  const auto key = [](const H5FD_t* file) {
-    return std::pair(own(file).device, own(file).inode);
-  };
+  const auto key = [](const H5FD_t* file) { return std::pair(own(file).device, own(file).inode); };
   return key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0;
 }
 

@@ -21,7 +21,8 @@ Result<const Hdf5Library*> load() {
   }
   const auto* entry = static_cast<const Hdf5Library*>(dlsym(library, kHdf5EntryName));
   if (entry == nullptr || std::strcmp(entry->version, MILLRACE_VERSION) != 0) {
-    return fail(Errc::kUnsupported, "{}: belongs to another version of Millrace; this is version {}",
+    return fail(Errc::kUnsupported,
+                "{}: belongs to another version of Millrace; this is version {}",
                 printable(path.string()), MILLRACE_VERSION);
   }
   return entry;

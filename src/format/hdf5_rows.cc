@@ -155,9 +155,8 @@ uint64_t number_of(const Hdf5Dataset& dataset, const Lengths& cell) {
 bool advance(const Hdf5Dataset& dataset, Hdf5Rows rows, Lengths& cell) {
   for (size_t axis = cell.size(); axis-- > 0;) {
     const uint64_t begin = axis == 0 ? rows.first / dataset.chunk_lengths[0] : 0;
-    const uint64_t end = axis == 0
-                             ? (rows.first + rows.count - 1) / dataset.chunk_lengths[0] + 1
-                             : dataset.grid_length(axis);
+    const uint64_t end = axis == 0 ? (rows.first + rows.count - 1) / dataset.chunk_lengths[0] + 1
+                                   : dataset.grid_length(axis);
     if (++cell[axis] < end) return true;
     cell[axis] = begin;
   }

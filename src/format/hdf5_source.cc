@@ -32,10 +32,9 @@ Result<data::FileStamp> stamp_of(io::Engine& engine, const std::string& path) {
 // others, and belong to the file.
 void keep_rows_of_largest(std::vector<Hdf5Dataset>& datasets) {
   std::erase_if(datasets, [](const Hdf5Dataset& dataset) { return dataset.lengths.empty(); });
-  const auto largest = std::max_element(datasets.begin(), datasets.end(),
-                                        [](const Hdf5Dataset& a, const Hdf5Dataset& b) {
-                                          return a.size_bytes() < b.size_bytes();
-                                        });
+  const auto largest = std::max_element(
+      datasets.begin(), datasets.end(),
+      [](const Hdf5Dataset& a, const Hdf5Dataset& b) { return a.size_bytes() < b.size_bytes(); });
   if (largest == datasets.end()) return;
   const uint64_t rows = largest->row_count();
   std::erase_if(datasets, [&](const Hdf5Dataset& each) { return each.row_count() != rows; });
@@ -186,8 +185,7 @@ Result<Hdf5Source::Spot> Hdf5Source::spot_of(SampleId sample) const {
   Spot spot;
   spot.index = file_of(sample);
   ASSIGN_OR_RETURN(spot.file, file_at(spot.index));
-  ASSIGN_OR_RETURN(spot.reader,
-                   readers_.get(data::FileIndex{static_cast<uint32_t>(spot.index)}));
+  ASSIGN_OR_RETURN(spot.reader, readers_.get(data::FileIndex{static_cast<uint32_t>(spot.index)}));
   spot.row = index_of(sample) - first_samples_[spot.index];
   return spot;
 }
@@ -199,10 +197,11 @@ Hdf5Rows Hdf5Source::rows_of(const Hdf5Dataset& dataset, uint64_t row) const {
 
 Status Hdf5Source::read_field(const Spot& spot, size_t field, MutableByteView sample) const {
   const Hdf5Dataset& dataset = spot.file->datasets[field];
-  const Hdf5Place place{&paths_[spot.index], spot.reader.get(),
+  const Hdf5Place place{&paths_[spot.index],
+                        spot.reader.get(),
                         {.source = number_, .file = spot.index, .dataset = field}};
-  Status read = read_rows(dataset, place, rows_of(dataset, spot.row),
-                          spot.file->packer.field(sample, field));
+  Status read =
+      read_rows(dataset, place, rows_of(dataset, spot.row), spot.file->packer.field(sample, field));
   // The name is made only if there is an error.
   if (read.ok()) return read;
   return std::move(read).within(fmt::format("dataset '{}'", printable(dataset.name)));

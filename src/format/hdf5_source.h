@@ -76,7 +76,7 @@ class Hdf5Source final : public data::SampleSource {
   Error named(data::SampleId sample, Error error) const;
   Error too_long(data::SampleId sample, const File& file, size_t room_bytes) const;
 
-  uint64_t number_;  // of the source, in the keys of cached chunks
+  uint64_t number_;                     // of the source, in the keys of cached chunks
   std::shared_ptr<io::Engine> engine_;  // shared with the caller
   std::vector<std::string> paths_;
   FormatOptions::Hdf5 options_;

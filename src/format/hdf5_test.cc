@@ -141,8 +141,7 @@ TEST_F(Hdf5Test, ReadsOnlyTheNamedDatasets) {
 
 TEST_F(Hdf5Test, AWholeFileIsOpenedWhenItIsRead) {
   write("a.h5", 0, 3);
-  const auto samples =
-      *open({path("a.h5"), path("missing.h5")}, "posix", {.whole_files = true});
+  const auto samples = *open({path("a.h5"), path("missing.h5")}, "posix", {.whole_files = true});
   EXPECT_EQ(samples.source->sample_count(), 2u);
   Buffer room;
   SampleFields fields;

@@ -151,8 +151,8 @@ Status Hdf5Writer::open_column(Column& column) {
   const Hdf5Id space = simple_space(lengths, column.is_growing ? limits.data() : nullptr);
   if (!space.ok()) return fail_hdf5(Errc::kInvalidArgument, "its shape is not possible");
   ASSIGN_OR_RETURN(const Hdf5Id how, creation(column));
-  ASSIGN_OR_RETURN(column.dataset, make_dataset(column.name, column.memory_type.get(), space.get(),
-                                                how.get()));
+  ASSIGN_OR_RETURN(column.dataset,
+                   make_dataset(column.name, column.memory_type.get(), space.get(), how.get()));
   return {};
 }
 
@@ -188,8 +188,7 @@ Status Hdf5Writer::append(Column& column, const Field& field) {
 
 // Writes the pending rows: those up to the last sample whose field was appended.
 Status Hdf5Writer::flush(Column& column) {
-  const uint64_t rows =
-      column.row_bytes == 0 ? 0 : column.pending.size() / column.row_bytes;
+  const uint64_t rows = column.row_bytes == 0 ? 0 : column.pending.size() / column.row_bytes;
   if (rows == 0) return {};
   std::vector<hsize_t> counts = with_rows(rows, column.shape);
   std::vector<hsize_t> first(counts.size(), 0);
@@ -221,8 +220,8 @@ Status Hdf5Writer::write_whole(const Field& field) {
   ASSIGN_OR_RETURN(const Hdf5Id dataset,
                    make_dataset(std::string(field.name), type.get(), space.get(), how.get()));
   if (field.array.bytes.empty()) return {};
-  if (H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT,
-               field.array.bytes.data()) < 0) {
+  if (H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, field.array.bytes.data()) <
+      0) {
     return fail_hdf5(Errc::kIo,
                      fmt::format("dataset '{}' cannot be written", printable(field.name)));
   }
