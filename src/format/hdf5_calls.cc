@@ -175,7 +175,10 @@ bool filters_partial_chunks(hid_t creation) {
 
 Result<Kind> chunked_kind(const Opened& opened, Hdf5Dataset& dataset) {
   const auto filters = filters_of(opened.creation.get());
-  if (!filters || !filters_partial_chunks(opened.creation.get())) return Kind::kLibrary;
+  if (!filters || !filters_partial_chunks(opened.creation.get()) ||
+      !can_find_chunks(opened.dataset.get())) {
+    return Kind::kLibrary;
+  }
   dataset.filters = *filters;
   std::vector<hsize_t> lengths(dataset.lengths.size());
   const int axis_count =

@@ -16,6 +16,10 @@ namespace millrace::format {
 
 Result<Hdf5Id> open_hdf5(const std::string& path);
 
+// False if find_chunks() may return wrong addresses: versions of libhdf5 differ in whether those of
+// a file with a user block count from its start.
+bool can_find_chunks(hid_t id);
+
 // Fills dataset.chunks. REQUIRES: `id` is of a file from open_hdf5(), and of a chunked dataset
 // whose lengths are set.
 Status find_chunks(hid_t id, Hdf5Dataset& dataset);
