@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/gzip.h"
 #include "format/parquet/codec.h"
 #include "format/parquet/hybrid.h"
+#include "format/parquet/page_crc32.h"
 
 namespace millrace::format::parquet {
 namespace {
@@ -18,7 +18,7 @@ using data::ElementType;
 
 constexpr uint64_t kRowsPerPageMax = 1 << 20;
 // A dictionary is given up if half of the first values differ, or if it grows over these.
-constexpr size_t kTrialValues = 1024;
+constexpr size_t kTrialValues = 8192;
 constexpr size_t kEntriesMax = 1 << 16;
 constexpr size_t kDictionaryBytesMax = 1024 * 1024;
 
@@ -248,7 +248,7 @@ class ChunkEncoder {
       body = bytes_of(packed_);
     }
     header.packed_bytes = static_cast<int32_t>(body.size());
-    if (options_.has_checksums) header.crc32 = zip_crc32(body);
+    if (options_.has_checksums) header.crc32 = page_crc32(body);
     const size_t before = out_.size();
     encode_page_header(header, out_);
     chunk_.plain_bytes += out_.size() - before + static_cast<uint64_t>(header.plain_bytes);

@@ -125,13 +125,20 @@ Result<RowFields> RowFields::make(const ParquetFile& file, std::span<const std::
     for (const RowField& field : out.fields_) {
       specs.push_back({field.name, field.type, fixed_shape(field)});
     }
-    out.packer_.emplace(specs);
+    const FieldsPacker packer(specs);
+    out.zeros_.resize(packer.size_bytes());
+    packer.write_head(out.zeros_);
+    for (size_t i = 0; i < out.fields_.size(); ++i) {
+      out.places_.push_back(
+          static_cast<size_t>(packer.field(out.zeros_, i).data() - out.zeros_.data()));
+    }
   }
   return out;
 }
 
 Result<data::Shape> RowFields::shape_of(const RowField& field, ByteView bytes) const {
   const uint64_t count = bytes.size() / data::element_bytes(field.type);
+  if (field.shape.size() == 1 && field.shape[0] < 0) return data::Shape{count};
   std::vector<uint64_t> lengths;
   uint64_t product = 1;
   for (const int64_t length : field.shape) {
@@ -196,12 +203,33 @@ void RowFields::fill(const FieldsPacker& packer, const RowGroupColumns& group, u
   }
 }
 
+// A row of 200 numbers is 200 copies of a few bytes: their lengths as constants make them one
+// instruction each.
+void RowFields::fill_fixed(const RowGroupColumns& group, uint64_t row, std::byte* out) const {
+  std::memcpy(out, zeros_.data(), zeros_.size());
+  for (size_t i = 0; i < fields_.size(); ++i) {
+    const RowField& field = fields_[i];
+    const ColumnData& column = group.columns[field.column];
+    std::byte* place = out + places_[i];
+    const std::byte* from = column.bytes + row * field.item_bytes;
+    if (field.is_validity) {
+      *place = static_cast<std::byte>(column.validity(row) == 1 ? 1 : 0);
+    } else if (field.item_bytes == 4) {
+      std::memcpy(place, from, 4);
+    } else if (field.item_bytes == 8) {
+      std::memcpy(place, from, 8);
+    } else {
+      std::memcpy(place, from, field.item_bytes);
+    }
+  }
+}
+
 Result<ByteView> RowFields::pack(const RowGroupColumns& group, uint64_t row,
                                  data::Buffer& room) const {
   RETURN_IF_ERROR(check_nulls(group, row));
-  if (packer_) {
-    const MutableByteView out = room.room(packer_->size_bytes());
-    fill(*packer_, group, row, out);
+  if (!zeros_.empty()) {
+    const MutableByteView out = room.room(zeros_.size());
+    fill_fixed(group, row, out.data());
     return ByteView(out);
   }
   ASSIGN_OR_RETURN(const FieldsPacker packer, packer_of(group, row));
@@ -213,17 +241,19 @@ Result<ByteView> RowFields::pack(const RowGroupColumns& group, uint64_t row,
 Result<size_t> RowFields::pack_into(const RowGroupColumns& group, uint64_t row,
                                     MutableByteView out) const {
   RETURN_IF_ERROR(check_nulls(group, row));
-  const auto put = [&](const FieldsPacker& packer) -> Result<size_t> {
-    if (packer.size_bytes() > out.size()) {
-      return fail(Errc::kExhausted, "has {} bytes, but there is room for {}", packer.size_bytes(),
-                  out.size());
-    }
-    fill(packer, group, row, out);
-    return packer.size_bytes();
+  const auto check_room = [&](size_t size) -> Status {
+    if (size <= out.size()) return {};
+    return fail(Errc::kExhausted, "has {} bytes, but there is room for {}", size, out.size());
   };
-  if (packer_) return put(*packer_);
+  if (!zeros_.empty()) {
+    RETURN_IF_ERROR(check_room(zeros_.size()));
+    fill_fixed(group, row, out.data());
+    return zeros_.size();
+  }
   ASSIGN_OR_RETURN(const FieldsPacker packer, packer_of(group, row));
-  return put(packer);
+  RETURN_IF_ERROR(check_room(packer.size_bytes()));
+  fill(packer, group, row, out);
+  return packer.size_bytes();
 }
 
 }  // namespace millrace::format::parquet

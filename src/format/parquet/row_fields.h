@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,11 +55,14 @@ class RowFields {
   Status check_nulls(const RowGroupColumns& group, uint64_t row) const;
   void fill(const FieldsPacker& packer, const RowGroupColumns& group, uint64_t row,
             MutableByteView out) const;
+  void fill_fixed(const RowGroupColumns& group, uint64_t row, std::byte* out) const;
   Result<FieldsPacker> packer_of(const RowGroupColumns& group, uint64_t row) const;
 
   std::vector<size_t> chosen_;
   std::vector<RowField> fields_;
-  std::optional<FieldsPacker> packer_;  // if all rows have the same shapes
+  // If all rows have the same shapes: a row of zeros, and where each field is in it. Empty if not.
+  std::vector<std::byte> zeros_;
+  std::vector<size_t> places_;
 };
 
 }  // namespace millrace::format::parquet
