@@ -112,6 +112,9 @@ std::span<const Command> commands() {
       query_command(),   top_command(),    bench_command(),      info_command(),
       pack_command(),    export_command(), import_command(),     inspect_command(),
       convert_command(), doctor_command(), completion_command(), manual_command(),
+      trace_command(),  report_command(),     advise_command(), compare_command(), query_command(),
+      top_command(),    info_command(),       pack_command(),   export_command(),  import_command(),
+      model_command(),  doctor_command(),     completion_command(), manual_command(),
   };
   return all;
 }

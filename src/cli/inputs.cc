@@ -196,11 +196,11 @@ Result<ProfiledJob> profile_job(const interop::JobPaths& job, const Arguments& a
 }
 
 Result<analyze::Profile> profile_at(const std::string& path, const Arguments& arguments,
-                                    comm::Comm& comm) {
+                                    comm::Comm& comm, const analyze::Limits& limits) {
   ASSIGN_OR_RETURN(const bool saved, is_saved_profile(path));
   if (saved) return analyze::read_profile(path);
   ASSIGN_OR_RETURN(ProfiledJob profiled, profile_job({.title = path, .paths = {path}}, arguments,
-                                                     analyze::Limits(), comm));
+                                                     limits, comm));
   return std::move(profiled.profile);
 }
 

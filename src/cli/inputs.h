@@ -41,9 +41,9 @@ struct ProfiledJob {
 Result<ProfiledJob> profile_job(const interop::JobPaths& job, const Arguments& arguments,
                                 const analyze::Limits& limits, comm::Comm& comm);
 
-// The profile of a trace, or one saved by `report --json`.
+// The profile of a trace, or one saved by `report --json`, which has limits of its own.
 Result<analyze::Profile> profile_at(const std::string& path, const Arguments& arguments,
-                                    comm::Comm& comm);
+                                    comm::Comm& comm, const analyze::Limits& limits = {});
 
 // Prints what could not be read to standard error.
 void warn_of(const std::vector<std::string>& problems);

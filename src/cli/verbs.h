@@ -17,6 +17,7 @@ Command import_command();
 Command info_command();
 Command inspect_command();
 Command manual_command();
+Command model_command();
 Command pack_command();
 Command query_command();
 Command report_command();
