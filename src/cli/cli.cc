@@ -115,6 +115,9 @@ std::span<const Command> commands() {
       trace_command(),  report_command(),     advise_command(), compare_command(), query_command(),
       top_command(),    info_command(),       pack_command(),   export_command(),  import_command(),
       model_command(),  doctor_command(),     completion_command(), manual_command(),
+      trace_command(),  report_command(), advise_command(),     compare_command(), query_command(),
+      top_command(),    info_command(),   pack_command(),       export_command(),  import_command(),
+      replay_command(), doctor_command(), completion_command(), manual_command(),
   };
   return all;
 }

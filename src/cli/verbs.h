@@ -20,6 +20,7 @@ Command manual_command();
 Command model_command();
 Command pack_command();
 Command query_command();
+Command replay_command();
 Command report_command();
 Command top_command();
 Command trace_command();
