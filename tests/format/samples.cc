@@ -10,8 +10,6 @@
 // `compression=NAME` or `columns=NAME` (parquet), the length of a record (raw), or words of hdf5:
 // `whole`, `count`, `gzip`, `shuffle`, `chunk`, `dataset=NAME`, joined by commas.
 // Exit code: 0, or 1 with a message.
-// OPTION: `-`, `rows` (npy), the length of a record (raw), or words of hdf5: `whole`, `count`,
-// `gzip`, `shuffle`, `chunk`, `dataset=NAME`, joined by commas. Exit code: 0, or 1 with a message.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -44,8 +42,6 @@ FormatOptions hdf5_options(std::string words) {
 
 FormatOptions options_of(const std::string& option) {
   if (option == "rows") return {.rows = true};
-  if (option.find_first_of("abcdefghijklmnopqrstuvwxyz") != option.npos)
-    return hdf5_options(option);
   if (option == "-") return {};
   if (option == "float64") return {.text_float = ElementType::kF64};
   if (option == "header") return {.header = HeaderRow::kYes};
