@@ -38,8 +38,10 @@ Result<int> run_convert(const Arguments& arguments, Output& output) {
   options.fields = words_of(arguments.values("fields"));
   options.verify = arguments.has("verify");
   options.thread_count = count_of(arguments, "threads", 0);
-  // No digit of a number in text is lost on its way to another format.
-  options.from.format_options.text_float = data::ElementType::kF64;
+  // No digit of a number in text is lost on its way to another format, but TFRecord has no float64.
+  const bool has_doubles = !options.to.starts_with("tfrecord");
+  options.from.format_options.text_float =
+      has_doubles ? data::ElementType::kF64 : data::ElementType::kF32;
   options.to_options.text_float = data::ElementType::kF64;
   options.to_options.rows = true;
   if (const auto size = arguments.value("to-record-bytes")) {
@@ -63,29 +65,29 @@ Result<int> run_convert(const Arguments& arguments, Output& output) {
 }  // namespace
 
 Command convert_command() {
-  std::vector<Option> options = {{.name = "to",
-                                  .value = "FORMAT",
-                                  .help = "format of the new files",
-                                  .choices = format::format_names(),
-                                  .required = true},
-                                 {.name = "fields",
-                                  .value = "NAMES",
-                                  .help = "only these fields, separated by commas",
-                                  .repeatable = true},
-                                 {.name = "samples-per-file",
-                                  .value = "COUNT",
-                                  .help = "put this number of samples into each new file",
-                                  .check = check_count},
-                                 {.name = "verify",
-                                  .help = "read the new files back and compare all samples"},
-                                 {.name = "to-record-bytes",
-                                  .value = "SIZE",
-                                  .help = "raw: length of each new record",
-                                  .check = check_bytes},
-                                 {.name = "threads",
-                                  .value = "COUNT",
-                                  .help = "files written at once; by default one per CPU",
-                                  .check = check_count}};
+  std::vector<Option> options = {
+      {.name = "to",
+       .value = "FORMAT",
+       .help = "format of the new files",
+       .choices = format::format_names(),
+       .required = true},
+      {.name = "fields",
+       .value = "NAMES",
+       .help = "only these fields, separated by commas",
+       .repeatable = true},
+      {.name = "samples-per-file",
+       .value = "COUNT",
+       .help = "put this number of samples into each new file",
+       .check = check_count},
+      {.name = "verify", .help = "read the new files back and compare all samples"},
+      {.name = "to-record-bytes",
+       .value = "SIZE",
+       .help = "raw: length of each new record",
+       .check = check_bytes},
+      {.name = "threads",
+       .value = "COUNT",
+       .help = "files written at once; by default one per CPU",
+       .check = check_count}};
   for (Option& option : sample_options()) options.push_back(std::move(option));
   return {
       .name = "convert",
@@ -103,13 +105,16 @@ Command convert_command() {
                        .help = "files of one format, or a directory of them",
                        .kind = ValueKind::kFile,
                        .repeatable = true},
-                      {.name = "DST", .help = "the new file or directory", .kind = ValueKind::kFile}},
-      .examples = {{"millrace convert train.csv train.tfrecord --to tfrecord --verify",
-                    "one file, compared with its source"},
-                   {"millrace convert shards/ fast/ --format tar --to indexed --fields jpg",
-                    "only the images of all shards"},
-                   {"millrace convert arrays/ shards/ --format npz --to tar --samples-per-file 1000",
-                    "many small files into a few large ones"}},
+                      {.name = "DST",
+                       .help = "the new file or directory",
+                       .kind = ValueKind::kFile}},
+      .examples =
+          {{"millrace convert train.csv train.tfrecord --to tfrecord --verify",
+            "one file, compared with its source"},
+           {"millrace convert shards/ fast/ --format tar --to indexed --fields jpg",
+            "only the images of all shards"},
+           {"millrace convert arrays/ shards/ --format npz --to tar --samples-per-file 1000",
+            "many small files into a few large ones"}},
       .run = run_convert,
   };
 }

@@ -71,11 +71,11 @@ Result<ShownSample> show_sample(const format::Samples& samples, SampleId sample)
   RETURN_IF_ERROR(format::split_sample(samples, bytes, fields).within(shown.name));
   for (const Field& field : fields.list()) {
     const bool is_text = field.is_text;
-    shown.fields.push_back({.name = std::string(field.name),
-                            .type = is_text ? "text"
-                                            : std::string(data::element_name(field.array.type)),
-                            .shape = field.array.shape,
-                            .value = value_text(field)});
+    shown.fields.push_back(
+        {.name = std::string(field.name),
+         .type = is_text ? "text" : std::string(data::element_name(field.array.type)),
+         .shape = field.array.shape,
+         .value = value_text(field)});
   }
   return shown;
 }
@@ -120,12 +120,10 @@ std::string lengths_text(const Inspection& found) {
   if (lengths.front() == lengths.back() && lengths.size() == found.sample_count) {
     return fmt::format("each sample has {} bytes\n", format_exact(lengths.front()));
   }
-  return fmt::format("samples have {} to {} bytes, median {} (of {})\n",
-                     format_exact(lengths.front()), format_exact(lengths.back()),
-                     format_exact(lengths[lengths.size() / 2]),
-                     lengths.size() == found.sample_count
-                         ? "all"
-                         : fmt::format("{} of them", lengths.size()));
+  return fmt::format(
+      "samples have {} to {} bytes, median {} (of {})\n", format_exact(lengths.front()),
+      format_exact(lengths.back()), format_exact(lengths[lengths.size() / 2]),
+      lengths.size() == found.sample_count ? "all" : fmt::format("{} of them", lengths.size()));
 }
 
 std::string inspection_text(const Inspection& found, uint64_t shown_count,

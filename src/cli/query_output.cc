@@ -16,7 +16,6 @@ namespace millrace::cli {
 namespace {
 
 using query::Value;
-using query::ValueKind;
 
 constexpr size_t kBufferBytes = 1 << 16;
 
@@ -47,7 +46,8 @@ class TablePrinter : public ResultPrinter {
   Status row(std::span<const Value> values) override {
     std::vector<Table::Cell>& cells = rows_.emplace_back();
     for (size_t i = 0; i < values.size(); ++i) {
-      const bool text = values[i].kind == ValueKind::kText || values[i].kind == ValueKind::kBlob;
+      const bool text =
+          values[i].kind == query::ValueKind::kText || values[i].kind == query::ValueKind::kBlob;
       if (text) {
         columns_[i].align = Table::Align::kLeft;
         columns_[i].may_shrink = true;
@@ -69,15 +69,15 @@ class TablePrinter : public ResultPrinter {
  private:
   static Table::Cell cell_of(const Value& value) {
     switch (value.kind) {
-      case ValueKind::kInteger:
+      case query::ValueKind::kInteger:
         return std::to_string(value.integer);
-      case ValueKind::kReal:
+      case query::ValueKind::kReal:
         return number_text(value.real);
-      case ValueKind::kText:
+      case query::ValueKind::kText:
         return printable(value.bytes);
-      case ValueKind::kBlob:
+      case query::ValueKind::kBlob:
         return blob_text(value.bytes);
-      case ValueKind::kNull:
+      case query::ValueKind::kNull:
         break;
     }
     return {"NULL", Style::kDim};
@@ -137,17 +137,17 @@ class CsvPrinter : public StreamPrinter {
   // NULL is an empty field; an empty text is "".
   void append(const Value& value) {
     switch (value.kind) {
-      case ValueKind::kInteger:
+      case query::ValueKind::kInteger:
         return interop::append_integer(text_, value.integer);
-      case ValueKind::kReal:
+      case query::ValueKind::kReal:
         return interop::append_number(text_, value.real);
-      case ValueKind::kText:
+      case query::ValueKind::kText:
         if (value.bytes.empty()) text_ += "\"\"";
         return interop::append_csv_text(text_, value.bytes);
-      case ValueKind::kBlob:
+      case query::ValueKind::kBlob:
         text_ += blob_text(value.bytes);
         return;
-      case ValueKind::kNull:
+      case query::ValueKind::kNull:
         return;
     }
   }
@@ -191,15 +191,15 @@ class JsonPrinter : public StreamPrinter {
  private:
   void append(const Value& value) {
     switch (value.kind) {
-      case ValueKind::kInteger:
+      case query::ValueKind::kInteger:
         return interop::append_integer(text_, value.integer);
-      case ValueKind::kReal:
+      case query::ValueKind::kReal:
         return interop::append_number(text_, value.real);
-      case ValueKind::kText:
+      case query::ValueKind::kText:
         return interop::append_json_text(text_, value.bytes);
-      case ValueKind::kBlob:
+      case query::ValueKind::kBlob:
         return interop::append_json_text(text_, blob_text(value.bytes));
-      case ValueKind::kNull:
+      case query::ValueKind::kNull:
         text_ += "null";
         return;
     }

@@ -86,8 +86,8 @@ class Fields {
 
  private:
   bool is_wanted(std::string_view name) const {
-    return options_.fields.empty() || std::ranges::find(options_.fields, name) !=
-                                          options_.fields.end();
+    return options_.fields.empty() ||
+           std::ranges::find(options_.fields, name) != options_.fields.end();
   }
 
   void add_label() {
@@ -101,8 +101,8 @@ class Fields {
   Status make_members() {
     for (Field& field : list_) {
       if (are_plain_bytes(field)) continue;
-      if (field.name == "label" && field.array.bytes.data() ==
-                                       std::as_bytes(std::span(&label_, 1)).data()) {
+      if (field.name == "label" &&
+          field.array.bytes.data() == std::as_bytes(std::span(&label_, 1)).data()) {
         field = bytes_field("cls", bytes_of(texts_.emplace_back(std::to_string(label_))));
         continue;
       }
@@ -162,8 +162,8 @@ class Conversion {
     const std::string end = extension_of(options_.to);
     const fs::path name = options_.destination.filename();
     std::error_code ignored;
-    const bool is_file = has_name_of(name.string(), options_.to) &&
-                         !fs::is_directory(options_.destination, ignored);
+    const bool is_file =
+        has_name_of(name.string(), options_.to) && !fs::is_directory(options_.destination, ignored);
     directory_ = is_file ? directory_of(options_.destination) : options_.destination;
     if (is_file) {
       if (target_->is_file_a_sample() && count != 1) {

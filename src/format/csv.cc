@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstring>
 #include <deque>
 #include <limits>
@@ -85,8 +86,11 @@ class RowReader {
  public:
   RowReader(std::string_view row, char delimiter) : cells_(row, delimiter) {}
 
-  size_t read_count() const { return count_; }
-  bool at_end() const { return cells_.at_end(); }
+  // Fails if there are more cells.
+  Status finish() const {
+    if (cells_.at_end()) return {};
+    return fail(Errc::kCorrupt, "the row has more than {} cells; the file has changed", count_);
+  }
 
   Result<CsvCells::Cell> next() {
     if (cells_.at_end()) {
@@ -114,12 +118,34 @@ class RowReader {
   size_t count_ = 0;
 };
 
+// Parses a row of plain numbers. False if a cell is anything else: empty, in quotes, with spaces.
 template <typename T>
-Status read_array(RowReader& row, size_t count, SampleFields& fields, ElementType type) {
+bool read_plain(std::string_view row, char delimiter, MutableByteView out) {
+  const char* at = row.data();
+  const char* end = at + row.size();
+  for (size_t offset = 0; offset < out.size(); offset += sizeof(T)) {
+    T value{};
+    const auto [stop, error] = std::from_chars(at, end, value);
+    if (error != std::errc()) return false;
+    std::memcpy(out.data() + offset, &value, sizeof(T));
+    if (stop == end) return offset + sizeof(T) == out.size();
+    if (*stop != delimiter) return false;
+    at = stop + 1;
+  }
+  return false;  // more cells follow
+}
+
+template <typename T>
+Status read_array(std::string_view text, char delimiter, size_t count, SampleFields& fields,
+                  ElementType type) {
   const MutableByteView room = fields.room(count * sizeof(T));
-  for (size_t i = 0; i < count; ++i) {
-    ASSIGN_OR_RETURN(const T value, row.number<T>());
-    std::memcpy(room.data() + i * sizeof(T), &value, sizeof(T));
+  if (!read_plain<T>(text, delimiter, room)) {
+    RowReader row(text, delimiter);
+    for (size_t i = 0; i < count; ++i) {
+      ASSIGN_OR_RETURN(const T value, row.number<T>());
+      std::memcpy(room.data() + i * sizeof(T), &value, sizeof(T));
+    }
+    RETURN_IF_ERROR(row.finish());
   }
   fields.add({.name = "data",
               .array = {.type = type, .shape = {count}, .bytes = room},
@@ -200,8 +226,8 @@ class Csv final : public Format {
     ASSIGN_OR_RETURN(columns.names, names_of(first_row, delimiter_));
     const bool all_text = std::ranges::all_of(
         scan.first_kinds(), [](CellKind kind) { return kind == CellKind::kText; });
-    columns.has_header = header_ == HeaderRow::kYes || (header_ == HeaderRow::kDetect && all_text &&
-                                                        are_names(columns.names));
+    columns.has_header = header_ == HeaderRow::kYes ||
+                         (header_ == HeaderRow::kDetect && all_text && are_names(columns.names));
     if (columns.has_header && !are_names(columns.names)) {
       return fail(Errc::kCorrupt, "the header has a column without a name, or a name twice");
     }
@@ -213,26 +239,22 @@ class Csv final : public Format {
     return columns;
   }
 
-  Status split_row(std::string_view text, const CsvColumns& columns, SampleFields& fields) const {
-    RowReader row(text, delimiter_);
-    RETURN_IF_ERROR(columns.is_array() ? split_array(row, columns, fields)
-                                       : split_columns(row, columns, fields));
-    if (row.at_end()) return {};
-    return fail(Errc::kCorrupt, "the row has more than {} cells; the file has changed",
-                row.read_count());
-  }
-
-  Status split_array(RowReader& row, const CsvColumns& columns, SampleFields& fields) const {
+  Status split_row(std::string_view row, const CsvColumns& columns, SampleFields& fields) const {
+    if (!columns.is_array()) return split_columns(row, columns, fields);
     const size_t count = columns.kinds.size();
     if (std::ranges::all_of(columns.kinds,
                             [](CellKind kind) { return kind == CellKind::kInteger; })) {
-      return read_array<int64_t>(row, count, fields, ElementType::kI64);
+      return read_array<int64_t>(row, delimiter_, count, fields, ElementType::kI64);
     }
-    return float_ == ElementType::kF64 ? read_array<double>(row, count, fields, float_)
-                                       : read_array<float>(row, count, fields, ElementType::kF32);
+    if (float_ == ElementType::kF64) {
+      return read_array<double>(row, delimiter_, count, fields, float_);
+    }
+    return read_array<float>(row, delimiter_, count, fields, ElementType::kF32);
   }
 
-  Status split_columns(RowReader& row, const CsvColumns& columns, SampleFields& fields) const {
+  Status split_columns(std::string_view text, const CsvColumns& columns,
+                       SampleFields& fields) const {
+    RowReader row(text, delimiter_);
     MutableByteView numbers = fields.room(columns.kinds.size() * sizeof(double));
     for (size_t i = 0; i < columns.kinds.size(); ++i) {
       const MutableByteView room = numbers.subspan(i * sizeof(double), sizeof(double));
@@ -244,7 +266,7 @@ class Csv final : public Format {
                                         : fields.keep(columns.names[i]);
       fields.add({.name = name, .array = array, .is_number_text = !is_text, .is_text = is_text});
     }
-    return {};
+    return row.finish();
   }
 
   Result<data::ArrayView> read_cell(RowReader& row, CellKind kind, MutableByteView room,

@@ -36,7 +36,7 @@ enum State : uint8_t {
   kStateCount,
 };
 
-CellKind kind_of(uint8_t state) {
+constexpr CellKind kind_of(uint8_t state) {
   switch (state) {
     case kDigits:
     case kIntegerTail:
@@ -52,6 +52,19 @@ CellKind kind_of(uint8_t state) {
     default:
       return CellKind::kText;
   }
+}
+
+constexpr std::array<CellKind, kStateCount> make_kinds() {
+  std::array<CellKind, kStateCount> kinds{};
+  for (uint8_t state = 0; state < kStateCount; ++state) kinds[state] = kind_of(state);
+  return kinds;
+}
+
+constexpr std::array<CellKind, kStateCount> kKinds = make_kinds();
+
+CellKind kind_of_cell(uint8_t state, uint64_t size_bytes) {
+  const CellKind kind = kKinds[state];
+  return kind == CellKind::kInteger && size_bytes > kDigitsMax ? CellKind::kFloat : kind;
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -155,10 +168,16 @@ Status CsvScan::add(std::string_view piece) {
       state = next;
       continue;
     }
-    state_ = state;
     if (next == kCellEnd) {
-      RETURN_IF_ERROR(end_cell(at_ + i));
+      if (cell_count_ < kinds_.size() && state != kAfterQuote) [[likely]] {
+        CellKind& column = kinds_[cell_count_++];
+        column = std::max(column, kind_of_cell(state, at_ + i - cell_begin_));
+      } else {
+        state_ = state;
+        RETURN_IF_ERROR(end_cell(at_ + i));
+      }
     } else {
+      state_ = state;
       const bool after_return = i > 0 ? piece[i - 1] == '\r' : after_return_;
       RETURN_IF_ERROR(end_row(at_ + i - (after_return ? 1 : 0)));
       row_begin_ = at_ + i + 1;
@@ -188,8 +207,7 @@ Status CsvScan::end_cell(uint64_t end) {
                 "{}: text follows the closing quote of cell {}; write a quote within quotes twice",
                 place(), cell_count_ + 1);
   }
-  CellKind kind = kind_of(state_);
-  if (kind == CellKind::kInteger && end - cell_begin_ > kDigitsMax) kind = CellKind::kFloat;
+  const CellKind kind = kind_of_cell(state_, end - cell_begin_);
   const size_t column = cell_count_++;
   if (rows_.empty()) {
     first_kinds_.push_back(kind);

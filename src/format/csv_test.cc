@@ -83,8 +83,7 @@ class CsvTest : public testing::Test {
 };
 
 TEST_F(CsvTest, ARowOfNumbersIsOneArray) {
-  EXPECT_THAT(*read("1,2,-3\n4,5,6\n"),
-              ElementsAre("data=int64[3] 1 2 -3", "data=int64[3] 4 5 6"));
+  EXPECT_THAT(*read("1,2,-3\n4,5,6\n"), ElementsAre("data=int64[3] 1 2 -3", "data=int64[3] 4 5 6"));
   EXPECT_THAT(*read("1,2\n4,0.5"), ElementsAre("data=float32[2] 1 2", "data=float32[2] 4 0.5"));
   EXPECT_THAT(*read("1,.5\n4,1e3\n", {.text_float = ElementType::kF64}),
               ElementsAre("data=float64[2] 1 0.5", "data=float64[2] 4 1000"));
@@ -119,9 +118,9 @@ TEST_F(CsvTest, OnlyNumbersAreNumbers) {
   EXPECT_THAT(*read("a,b,c,d,e\n+5,-.5,5.,nan,-inf\n"),
               ElementsAre("a=int64 5, b=float32 -0.5, c=float32 5, d=float32 nan, e=float32 -inf"));
   // More than 18 digits may not fit into 64 bits.
-  EXPECT_THAT(*read("a,b\n123456789012345678,1234567890123456789\n",
-                    {.text_float = ElementType::kF64}),
-              ElementsAre("a=int64 123456789012345678, b=float64 1.2345678901234568e+18"));
+  EXPECT_THAT(
+      *read("a,b\n123456789012345678,1234567890123456789\n", {.text_float = ElementType::kF64}),
+      ElementsAre("a=int64 123456789012345678, b=float64 1.2345678901234568e+18"));
   EXPECT_THAT(*read("a,b\n1e999,1e-999\n"), ElementsAre("a=float32 inf, b=float32 0"));
 }
 
@@ -171,8 +170,7 @@ TEST_F(CsvTest, IsReadAsItWasWritten) {
     for (const std::string& text : texts) {
       const Field fields[] = {
           bytes_field("text", bytes_of(text)),
-          {.name = "score",
-           .array = {ElementType::kF32, {}, std::as_bytes(std::span(&score, 1))}},
+          {.name = "score", .array = {ElementType::kF32, {}, std::as_bytes(std::span(&score, 1))}},
           {.name = "id", .array = {ElementType::kI64, {1}, std::as_bytes(std::span(&id, 1))}}};
       ASSERT_TRUE(writer->add("k", fields).ok());
     }

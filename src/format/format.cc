@@ -80,6 +80,8 @@ void SampleFields::clear() {
 }
 
 const Field* SampleFields::find(std::string_view names) const {
+  const auto whole = std::ranges::find(list_, names, &Field::name);  // a name may contain ';'
+  if (whole != list_.end()) return &*whole;
   while (true) {
     const size_t end = names.find(';');
     const std::string_view name = names.substr(0, end);

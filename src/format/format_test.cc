@@ -28,6 +28,9 @@ const Golden kGolden[] = {
     {"tar", "samples.tar", {}},
     {"tfrecord", "tensorflow.tfrecord", {}},
     {"indexed", "indexed.mrd", {}},
+    {"csv", "samples.csv", {}},
+    {"json", "samples.json", {}},
+    {"jsonl", "samples.jsonl", {}},
 };
 
 std::string golden(const std::string& name) { return *read_file("tests/golden/" + name); }
@@ -135,6 +138,28 @@ TEST(Golden, HasTheExpectedSamples) {
   EXPECT_THAT(*read_all(**open_format("indexed"), engine, "a.mrd"),
               ElementsAre("data=", "data=a", "data=bc"));
   EXPECT_THAT((*open_format("indexed"))->index(engine, "a.mrd")->labels, ElementsAre(5, -1, 6));
+}
+
+TEST(Golden, HasTheExpectedTextAndTokens) {
+  io::MemoryEngine engine;
+  const std::vector<std::string> texts = {"cat", "a, \"b\"\n\xc3\xa9"};
+  for (const std::string name : {"csv", "json", "jsonl"}) {
+    put(engine, "a", golden("samples." + name));
+    const auto fields = *read_all(**open_format(name), engine, "a");
+    ASSERT_EQ(fields.size(), 6u) << name;
+    EXPECT_EQ(fields[2], "text=" + texts[0]) << name;
+    EXPECT_EQ(fields[5], "text=" + texts[1]) << name;
+  }
+  put(engine, "t.bin", golden("tokens.bin"));
+  put(engine, "t.idx", golden("tokens.idx"));
+  using namespace std::string_literals;
+  EXPECT_THAT(*read_all(**open_format("megatron"), engine, "t.bin"),
+              ElementsAre("tokens=\0\0\1\0"s, "tokens=\2\0\3\0\4\0\5\0"s));
+  for (const std::string end : {"", ".off.idx", ".sz.idx"}) {
+    put(engine, "d" + end, golden("samples.indexed_binary" + end));
+  }
+  EXPECT_THAT(*read_all(**open_format("indexed_binary"), engine, "d"),
+              ElementsAre("data=abc", "data=", "data=de"));
 }
 
 TEST(Tfrecord, NoticesEveryFlippedBit) {

@@ -57,9 +57,8 @@ class Places {
 
   Status add(uint64_t offset, uint64_t size) {
     if (offset > data_bytes_ || size > data_bytes_ - offset) {
-      return fail(Errc::kCorrupt,
-                  "sample {} has {} bytes at byte {}, but the data file ends at {}", count_, size,
-                  offset, data_bytes_);
+      return fail(Errc::kCorrupt, "sample {} has {} bytes at byte {}, but the data file ends at {}",
+                  count_, size, offset, data_bytes_);
     }
     if (count_ == 0) first_ = {.offset_bytes = offset, .size_bytes = size};
     const bool is_next =

@@ -47,7 +47,8 @@ TEST_F(IndexedBinaryTest, OtherSamplesAreListed) {
 }
 
 TEST_F(IndexedBinaryTest, TheTwoIndexesAreCompared) {
-  EXPECT_THAT(index({0, 3}, {3}).error().message(), HasSubstr("2 offsets, but its .sz.idx file has 1"));
+  EXPECT_THAT(index({0, 3}, {3}).error().message(),
+              HasSubstr("2 offsets, but its .sz.idx file has 1"));
   EXPECT_THAT(index({0, 8}, {3, 3}).error().message(),
               HasSubstr("sample 1 has 3 bytes at byte 8, but the data file ends at 10"));
   EXPECT_FALSE(index({UINT64_MAX}, {2}).ok());

@@ -89,8 +89,8 @@ class JsonFormat final : public Format {
     ASSIGN_OR_RETURN(const uint64_t size, reader->size_bytes());
     data::FileSamples samples{.kind = data::FileSamples::Kind::kListed,
                               .stamp = {.size_bytes = size}};
-    ASSIGN_OR_RETURN(samples.spans, has_lines_ ? spans_of_lines(*reader, size)
-                                               : spans_of_list(*reader, size));
+    ASSIGN_OR_RETURN(samples.spans,
+                     has_lines_ ? spans_of_lines(*reader, size) : spans_of_list(*reader, size));
     return samples;
   }
 

@@ -37,12 +37,12 @@ class JsonListScan {
   uint64_t depth_ = 0;  // open brackets
   bool in_string_ = false;
   bool after_backslash_ = false;
-  bool is_wrong_ = false;      // an item is missing, or text follows the list
-  uint64_t wrong_at_ = 0;      // where
-  bool has_item_ = false;      // an item has begun
-  bool after_comma_ = false;   // an item must follow
+  bool is_wrong_ = false;     // an item is missing, or text follows the list
+  uint64_t wrong_at_ = 0;     // where
+  bool has_item_ = false;     // an item has begun
+  bool after_comma_ = false;  // an item must follow
   uint64_t item_begin_ = 0;
-  uint64_t item_end_ = 0;      // after its last character that is not a space
+  uint64_t item_end_ = 0;  // after its last character that is not a space
   uint64_t value_begin_ = 0;
   uint64_t value_end_ = 0;
   std::vector<data::Span> items_;

@@ -85,7 +85,8 @@ TEST(JsonSample, ValuesBecomeFields) {
             "a=int64[] 1;b=float32[] 0.5;c=uint8[2] 104 105;d=bool[] 1;");
   EXPECT_EQ(fields_of(R"({"a": [1, 2], "b": [[1, 2.5], [3, null]], "c": [], "d": [true, false]})"),
             "a=int64[2] 1 2;b=float32[2, 2] 1 2.5 3 nan;c=float32[0];d=bool[2] 1 0;");
-  EXPECT_EQ(fields_of(R"({"box": {"x": 1, "at": {"y": 2}}})"), "box.x=int64[] 1;box.at.y=int64[] 2;");
+  EXPECT_EQ(fields_of(R"({"box": {"x": 1, "at": {"y": 2}}})"),
+            "box.x=int64[] 1;box.at.y=int64[] 2;");
   EXPECT_EQ(fields_of("[1, 2]"), "data=int64[2] 1 2;");
   EXPECT_EQ(fields_of("7"), "data=int64[] 7;");
 }
@@ -132,8 +133,7 @@ TEST(Jsonl, HasASamplePerLine) {
   const std::string content = "{\"a\": 1}\r\n\n  {\"a\": 2} \n{\"a\": 3}";
   ASSERT_TRUE(writer->write_at(0, bytes_of(content)).ok());
   const auto samples = *(*open_format("jsonl"))->index(engine, "a.jsonl");
-  EXPECT_THAT(samples.spans,
-              ElementsAre(data::Span{0, 8}, data::Span{13, 8}, data::Span{23, 8}));
+  EXPECT_THAT(samples.spans, ElementsAre(data::Span{0, 8}, data::Span{13, 8}, data::Span{23, 8}));
 }
 
 TEST(Json, WritesAListOfSamples) {

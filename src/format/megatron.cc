@@ -114,10 +114,11 @@ Status check_sequences(const MegatronIndex& index, uint64_t data_bytes) {
     const int64_t pointer = index.pointer(i);
     if (size < 0 || pointer < 0 || static_cast<uint64_t>(pointer) != at ||
         static_cast<uint64_t>(size) > (data_bytes - at) / width) {
-      return fail(Errc::kCorrupt,
-                  "sequence {} has {} tokens at byte {}, but {} bytes of the data file's {} precede "
-                  "it",
-                  i, size, pointer, at, data_bytes);
+      return fail(
+          Errc::kCorrupt,
+          "sequence {} has {} tokens at byte {}, but {} bytes of the data file's {} precede "
+          "it",
+          i, size, pointer, at, data_bytes);
     }
     at += static_cast<uint64_t>(size) * width;
   }
@@ -159,8 +160,8 @@ std::vector<data::Span> windows_of(uint64_t token_count, uint64_t width, uint64_
   std::vector<data::Span> spans;
   spans.reserve(static_cast<size_t>(count));
   for (uint64_t i = 0; i < count; ++i) {
-    spans.push_back({.offset_bytes = i * window_tokens * width,
-                     .size_bytes = (window_tokens + 1) * width});
+    spans.push_back(
+        {.offset_bytes = i * window_tokens * width, .size_bytes = (window_tokens + 1) * width});
   }
   return spans;
 }
@@ -277,8 +278,7 @@ class Megatron final : public Format {
       return {};
     }
     return fail(Errc::kInvalidArgument, "its tokens are {}, but those of another file are {}",
-                data::element_name(type),
-                data::element_name(static_cast<ElementType>(expected)));
+                data::element_name(type), data::element_name(static_cast<ElementType>(expected)));
   }
 
   uint64_t window_tokens_;
@@ -296,9 +296,9 @@ Result<MegatronSamples> parse_megatron(ByteView index_file, uint64_t data_bytes,
                                        uint64_t window_tokens) {
   ASSIGN_OR_RETURN(const MegatronIndex index, read_index(index_file));
   RETURN_IF_ERROR(check_sequences(index, data_bytes));
-  MegatronSamples found{.type = index.type,
-                        .samples = {.kind = data::FileSamples::Kind::kListed,
-                                    .stamp = {.size_bytes = data_bytes}}};
+  MegatronSamples found{
+      .type = index.type,
+      .samples = {.kind = data::FileSamples::Kind::kListed, .stamp = {.size_bytes = data_bytes}}};
   ASSIGN_OR_RETURN(std::vector<data::Span> documents, documents_of(index, data_bytes));
   if (window_tokens == 0) {
     found.samples.spans = std::move(documents);
@@ -311,8 +311,8 @@ Result<MegatronSamples> parse_megatron(ByteView index_file, uint64_t data_bytes,
   if (window_tokens < data_bytes / width) {
     found.samples.spans = windows_of(data_bytes / width, width, window_tokens);
   }
-  found.samples.element = data::FieldSpec{
-      .name = "tokens", .type = index.type, .shape = {window_tokens + 1}};
+  found.samples.element =
+      data::FieldSpec{.name = "tokens", .type = index.type, .shape = {window_tokens + 1}};
   return found;
 }
 

@@ -53,9 +53,9 @@ class Inflation {
     ByteView input = bytes_of(piece);
     while (true) {
       if (bytes_.size() - size_ < kGrowthBytes / 2) bytes_.resize(bytes_.size() + growth());
-      ASSIGN_OR_RETURN(const GzipReader::Step step,
-                       reader_->inflate(input, std::as_writable_bytes(std::span(bytes_)).subspan(
-                                                   size_)));
+      ASSIGN_OR_RETURN(
+          const GzipReader::Step step,
+          reader_->inflate(input, std::as_writable_bytes(std::span(bytes_)).subspan(size_)));
       size_ += step.made;
       if (size_ > bytes_max_) {
         return fail(Errc::kExhausted,
@@ -99,8 +99,8 @@ Result<std::string> inflate_file(io::Engine& engine, const std::string& path, ui
   ASSIGN_OR_RETURN(const auto reader, engine.open(path));
   ASSIGN_OR_RETURN(const uint64_t size, reader->size_bytes());
   ASSIGN_OR_RETURN(Inflation inflation, Inflation::start(bytes_max));
-  RETURN_IF_ERROR(for_each_piece(*reader, size,
-                                 [&](std::string_view piece) { return inflation.add(piece); }));
+  RETURN_IF_ERROR(
+      for_each_piece(*reader, size, [&](std::string_view piece) { return inflation.add(piece); }));
   return std::move(inflation).finish();
 }
 
@@ -200,9 +200,9 @@ class GzipTfrecordSource final : public data::SampleSource {
     if (Inflated bytes = kept(file)) return bytes;
     auto found = inflate_file(*engine_, file.path, bytes_max_);
     if (!found.ok()) return named(file.path, std::move(found).error());
-    const uint64_t wanted = file.records.empty() ? 0
-                                                 : file.records.back().offset_bytes +
-                                                       file.records.back().size_bytes;
+    const uint64_t wanted = file.records.empty()
+                                ? 0
+                                : file.records.back().offset_bytes + file.records.back().size_bytes;
     if (found->size() != wanted || modified_ns(file.path) != file.modified_ns) {
       return fail(Errc::kIo,
                   "{}: was written to or replaced; it has changed since the dataset was opened: "

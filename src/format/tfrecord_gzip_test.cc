@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "base/file.h"
 #include "base/gzip.h"
 #include "data/testing/source_contract.h"
 #include "format/file_source.h"
@@ -92,6 +93,29 @@ TEST_F(TfrecordGzipTest, HasTheFieldsOfExamples) {
   EXPECT_THAT(std::string(text_of(fields.find("text")->array.bytes)), HasSubstr("1/0xxx"));
   EXPECT_EQ(opened.source->name(SampleId{2}), "1.tfrecord.gz: record 1");
   EXPECT_EQ(opened.source->group_count(), 3u);
+}
+
+TEST_F(TfrecordGzipTest, NoticesEveryBitThatChangesTheGoldenFile) {
+  const std::string whole = *read_file("tests/golden/samples.tfrecord.gz");
+  paths_ = {"x.tfrecord.gz"};
+  put("x.tfrecord.gz", whole);
+  const auto original = *open();
+  ASSERT_EQ(original.source->sample_count(), 3u);
+  // The header's time, flags and system (bytes 4 to 9) mean nothing for the content.
+  for (size_t at = size_t{10} * 8; at < whole.size() * 8; ++at) {
+    std::string flipped = whole;
+    flipped[at / 8] = static_cast<char>(flipped[at / 8] ^ 1 << at % 8);
+    put("x.tfrecord.gz", flipped);
+    const auto opened = open();
+    if (!opened.ok()) continue;
+    // A few bits fill the last byte of the compressed data and mean nothing.
+    data::Buffer room, original_room;
+    for (uint64_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(text_of(*opened->source->read(SampleId{i}, room)),
+                text_of(*original.source->read(SampleId{i}, original_room)))
+          << "bit " << at;
+    }
+  }
 }
 
 TEST_F(TfrecordGzipTest, DamageIsNamed) {

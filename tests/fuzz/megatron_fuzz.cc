@@ -1,9 +1,8 @@
 // Any bytes may be Megatron's index. The length of the data file is the one that it claims, if that
 // is small.
-#include "format/megatron.h"
-
 #include <cstring>
 
+#include "format/megatron.h"
 #include "tests/fuzz/sample_format.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
