@@ -2,6 +2,7 @@
 // written, and is the same when it is read again.
 //
 // The file ends at the line "%%"; each line after it is an override.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
