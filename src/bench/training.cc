@@ -191,11 +191,14 @@ class Training {
     uint64_t wait_ns = 0;
   };
   static Result<Waited> wait_for_batch(BatchFeed& batches) {
-    static Name batch_wait(MILLRACE_BATCH_WAIT);
-    const Region region(batch_wait);
+    static millrace_name batch_wait = {MILLRACE_BATCH_WAIT, 0};
+    millrace_region region;
+    millrace_region_begin(&region, &batch_wait);
     const nanoseconds begin = monotonic_now();
     ASSIGN_OR_RETURN(const uint64_t samples, batches.next());
-    return Waited{samples, since(begin)};
+    const uint64_t wait_ns = since(begin);
+    if (samples > 0) millrace_region_end(&region);  // the end of an epoch is no step
+    return Waited{samples, wait_ns};
   }
 
   void compute(TimeSampler& times, Step& step) const {

@@ -109,10 +109,12 @@ class RunTest(BenchTest):
         orders = []
         for words in ((), (), ("train.seed=7",)):
             trace = self.folder / f"t{len(orders)}"
-            self.bench(self.folder / "w.yaml", "reader.read_threads=1", "train.epochs=2", *words,
+            self.bench(self.folder / "w.yaml", "reader.read_threads=1", "--loader=pytorch", *words,
                        program=(MILLRACE, "trace", "-o", trace, "--", MILLRACE))
-            query = subprocess.run([MILLRACE, "query", trace, "--format", "csv",
-                                    "SELECT path FROM events WHERE path LIKE '%.npz' AND call LIKE 'open%' ORDER BY begin_ns"],
+            query = subprocess.run([MILLRACE, "query", trace, "--csv",
+                                    "SELECT file FROM events WHERE file LIKE '%.npz' AND name LIKE 'open%' "
+                                    "AND role IS NULL AND begin > (SELECT min(begin) FROM events WHERE "
+                                    "name = 'batch_wait') ORDER BY begin"],
                                    capture_output=True, text=True, check=False)
             self.assertEqual(query.returncode, 0, query.stderr)
             orders.append(query.stdout.split()[1:])
@@ -127,7 +129,9 @@ class RunTest(BenchTest):
         self.bench(self.folder / "w.yaml", program=(MILLRACE, "trace", "-o", trace, "--", MILLRACE))
         report = json.loads(subprocess.run([MILLRACE, "report", "--json", trace], capture_output=True, text=True,
                                            check=True).stdout)
-        self.assertEqual(report["steps"]["count"] if "count" in report["steps"] else report["steps"]["steps"], 6)
+        counts = {one["name"]: one["count"] for one in report["functions"]}
+        self.assertEqual((counts["epoch"], counts["batch_wait"], counts["compute"]), (2, 6, 6))
+        self.assertEqual(len(report["epochs"]), 2)
 
 
 @unittest.skipUnless(HAS_MPI, "no mpirun")
