@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/crc32_fold.h"
+
 namespace millrace {
 namespace {
 
@@ -179,8 +181,13 @@ Status inflate_zlib_into(ByteView deflated, MutableByteView out) {
 }
 
 uint32_t zip_crc32(ByteView bytes, uint32_t before) {
-  return static_cast<uint32_t>(
-      crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+  const auto extend = [](uint32_t crc, ByteView more) {
+    return static_cast<uint32_t>(
+        crc32_z(crc, reinterpret_cast<const Bytef*>(more.data()), more.size()));
+  };
+  const Crc32Folded folded = crc32_fold(bytes, ~before);
+  if (folded.size_bytes > 0) before = extend(~uint32_t{0}, folded.bytes);
+  return extend(before, bytes.subspan(folded.size_bytes));
 }
 
 }  // namespace millrace

@@ -1,5 +1,6 @@
 #include <array>
 
+#include "base/crc32_fold.h"
 #include "base/gzip.h"
 
 namespace millrace {
@@ -45,11 +46,16 @@ Status inflate_zlib_into(ByteView deflated, MutableByteView out) {
 }
 
 uint32_t zip_crc32(ByteView bytes, uint32_t before) {
+  const auto extend = [](uint32_t crc, ByteView more) {
+    for (const std::byte byte : more) {
+      crc = crc >> 8 ^ kTable[(crc ^ std::to_integer<uint32_t>(byte)) & 0xff];
+    }
+    return crc;
+  };
   uint32_t crc = ~before;
-  for (const std::byte byte : bytes) {
-    crc = crc >> 8 ^ kTable[(crc ^ std::to_integer<uint32_t>(byte)) & 0xff];
-  }
-  return ~crc;
+  const Crc32Folded folded = crc32_fold(bytes, crc);
+  if (folded.size_bytes > 0) crc = extend(0, folded.bytes);
+  return ~extend(crc, bytes.subspan(folded.size_bytes));
 }
 
 }  // namespace millrace

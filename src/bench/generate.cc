@@ -285,7 +285,8 @@ Status Generation::write_file(FileId file, const std::string& folder, FileRooms&
         count(0, bytes);
       }};
   RETURN_IF_ERROR(write_dataset_file(job).within(printable(plan_.layout.path(file))));
-  dataset_bytes_ += length_of(path).value_or(0);
+  const auto known = known_file_bytes(plan_, file);
+  dataset_bytes_ += known ? *known : length_of(path).value_or(0);
   RETURN_IF_ERROR(move_into_place(file, folder));
   count(1, 0);
   return {};
