@@ -75,7 +75,7 @@ def read_loader(path, is_ordered, thread_count):
     for _ in loader:  # the first epoch starts threads and opens files
         pass
     began = time.perf_counter()
-    seen = sum(len(batch["labels"]) for batch in loader)
+    seen = sum(len(labels) for labels, _ in loader)
     taken = time.perf_counter() - began
     if seen != len(files):
         raise AssertionError(f"{seen} samples instead of {len(files)}")

@@ -40,17 +40,17 @@ class Hdf5Test(unittest.TestCase):
 
     def assert_epoch(self, loader):
         seen = []
-        for batch in loader:
-            labels = numpy.asarray(batch["labels"])
-            numpy.testing.assert_array_equal(numpy.asarray(batch["x"]), self.x[labels])
-            seen += labels.tolist()
+        for labels, x in loader:  # sorted by name
+            numpy.testing.assert_array_equal(numpy.asarray(x), self.x[numpy.asarray(labels)])
+            seen += numpy.asarray(labels).tolist()
         self.assertEqual(sorted(seen), list(range(50)))
 
     def test_rows_are_samples(self):
         data = millrace.Files(self.files, fields={"x": "float32", "labels": "int64"})
         self.assertEqual(len(data), 50)
-        numpy.testing.assert_array_equal(data[33]["x"], self.x[33])
-        self.assertEqual(int(data[33]["labels"]), 33)
+        x, label = data[33]
+        numpy.testing.assert_array_equal(x, self.x[33])
+        self.assertEqual(int(label), 33)
         for engine in ("auto", "posix", "direct"):
             for workers in (1, 3):
                 data = millrace.Files(self.files, engine=engine)
@@ -60,8 +60,8 @@ class Hdf5Test(unittest.TestCase):
         data = millrace.Files(self.folder, format="hdf5")
         self.assert_epoch(millrace.DataLoader(data, batch_size=8))
         part = data.subset([3, 40])
-        numpy.testing.assert_array_equal(part[1]["x"], self.x[40])
-        numpy.testing.assert_array_equal(pickle.loads(pickle.dumps(data))[49]["x"], self.x[49])
+        numpy.testing.assert_array_equal(part[1][1], self.x[40])
+        numpy.testing.assert_array_equal(pickle.loads(pickle.dumps(data))[49][1], self.x[49])
 
     def test_only_named_fields_are_read(self):
         data = millrace.Files(self.files, fields=["labels"])
@@ -72,7 +72,7 @@ class Hdf5Test(unittest.TestCase):
     def test_a_file_can_be_a_sample(self):
         data = millrace.Files([self.folder / "a.h5"] * 2, rows=False)
         self.assertEqual(len(data), 2)
-        numpy.testing.assert_array_equal(data[1]["x"], self.x[:20])
+        numpy.testing.assert_array_equal(data[1][1], self.x[:20])
 
     def test_h5py_reads_at_the_same_time(self):
         stop = threading.Event()
@@ -99,8 +99,8 @@ class Hdf5Test(unittest.TestCase):
         data[0]
         child = os.fork()
         if child == 0:
-            same = numpy.array_equal(data[30]["x"], self.x[30])
-            again = numpy.array_equal(millrace.Files(self.files)[7]["x"], self.x[7])
+            same = numpy.array_equal(data[30][1], self.x[30])
+            again = numpy.array_equal(millrace.Files(self.files)[7][1], self.x[7])
             os._exit(0 if same and again else 1)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
 
