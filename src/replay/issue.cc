@@ -138,7 +138,8 @@ Outcome use_stream(const Step& step, Action action, const Place& place, const Bu
   FILE* stream = stream_of(place.file);
   const size_t size = std::min<uint64_t>(step.size_bytes(), buffer.size_bytes());
   if (action == Action::kFlushStream) return timed([&] { return fflush(stream); });
-  if (step.offset != wire::kNoOffset && !place.appends) {
+  const bool is_there = step.has(kAtPosition) && !place.is_shared;
+  if (step.offset != wire::kNoOffset && !place.appends && !is_there) {
     const auto offset = static_cast<off_t>(step.offset);
     if (ftello(stream) != offset) fseeko(stream, offset, SEEK_SET);
   }

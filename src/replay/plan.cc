@@ -153,10 +153,10 @@ class Planner {
     step.result = narrow(result);
   }
 
-  // The descriptor that an open returned, plus one; 0 if it is unknown.
+  // The descriptor that an open returned; 0 if it is unknown, as in traces of DFTracer.
   static uint64_t result_number(const Event& event) {
     const bool is_descriptor = wire::level_of(event.call) == wire::Level::kPosix;
-    return is_descriptor && event.result >= 0 ? static_cast<uint64_t>(event.result) + 1 : 0;
+    return is_descriptor && event.result > 0 ? static_cast<uint64_t>(event.result) : 0;
   }
 
   const trace::Trace& trace_;

@@ -220,6 +220,19 @@ TEST(Plan, WordsAndRangesAreChecked) {
   }
 }
 
+TEST(Plan, ReadsWithoutOffsetsContinueEachOther) {
+  CallTrace trace({{.call = Call::kOpen, .file = "/d/a"},
+                   {.call = Call::kOpen, .file = "/d/b"},
+                   {.call = Call::kRead, .file = "/d/a", .size = 10, .result = 10},
+                   {.call = Call::kRead, .file = "/d/a", .size = 10, .result = 10},
+                   {.call = Call::kWrite, .file = "/d/b", .size = 7, .result = 7}});
+  const Plan plan = trace.plan();
+  EXPECT_EQ(plan.handles.size(), 2u);
+  EXPECT_EQ(path_of(plan, "/d/a").size_bytes, 20u);
+  EXPECT_EQ(plan.steps[2].offset, wire::kNoOffset);
+  EXPECT_EQ(plan.handles[1].flags & O_ACCMODE, static_cast<uint32_t>(O_RDWR));
+}
+
 TEST(Plan, SizesAboveFourGigabytesAreKeptInPages) {
   const uint64_t large = uint64_t{5} << 30;
   CallTrace trace({{.call = Call::kFread,

@@ -26,7 +26,8 @@ double rate_of(uint64_t bytes, uint64_t time_ns) {
 }
 
 std::string rate_text(const Measured& measured) {
-  return measured.bytes == 0 ? "" : format_bandwidth(rate_of(measured.bytes, measured.time_ns));
+  const bool has_rate = measured.bytes > 0 && measured.time_ns > 0;  // mappings take no time
+  return !has_rate ? "" : format_bandwidth(rate_of(measured.bytes, measured.time_ns));
 }
 
 std::string bytes_text(uint64_t bytes) { return bytes == 0 ? "" : format_bytes(bytes); }

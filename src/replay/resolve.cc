@@ -25,7 +25,7 @@ uint32_t with_both_modes(uint32_t flags) {
 struct OpenFile {
   uint32_t handle = 0;
   uint32_t thread = 0;
-  uint32_t number = 0;  // its descriptor in the recorded process, plus one; 0: unknown
+  uint32_t number = 0;  // its descriptor in the recorded process; 0: unknown
   uint32_t duplicates = 0;
   uint64_t position = 0;  // kNoOffset: unknown
 };
@@ -409,7 +409,7 @@ class Resolver {
       const bool wrong_mode = (wanted.to_read && is_write_only(handle.flags)) ||
                               (wanted.to_write && is_read_only(handle.flags));
       if (wrong_mode) handle.flags = with_both_modes(handle.flags);
-      note_use(step, action, plan_.paths[path], offset);
+      note_use(step, action, plan_.paths[path], place_of(action, *file, offset));
     }
     if (handle.use_count++ == 0) handle.user = step.thread;
     if (handle.user != step.thread) handle.is_shared = true;
@@ -436,15 +436,23 @@ class Resolver {
     }
   }
 
+  static bool is_at_position(Action action) {
+    return action == Action::kRead || action == Action::kWrite || action == Action::kReadStream ||
+           action == Action::kWriteStream;
+  }
+
+  // Where a call reads or writes. DFTracer records no offset for calls at the position.
+  static uint64_t place_of(Action action, const OpenFile& file, uint64_t offset) {
+    return offset == wire::kNoOffset && is_at_position(action) ? file.position : offset;
+  }
+
   static void move_position(Step& step, Action action, OpenFile& file, uint64_t offset) {
-    const bool moves = action == Action::kRead || action == Action::kWrite;
-    if (moves) {
-      if (offset == wire::kNoOffset || offset == file.position) step.flags |= kAtPosition;
-      file.position = offset == wire::kNoOffset ? offset : offset + step.result_bytes();
+    const uint64_t place = place_of(action, file, offset);
+    if (is_at_position(action)) {
+      if (place == file.position) step.flags |= kAtPosition;
+      file.position = place == wire::kNoOffset ? place : place + step.result_bytes();
     } else if (action == Action::kSeek && offset != wire::kNoOffset) {
       file.position = offset;
-    } else if (action == Action::kReadStream || action == Action::kWriteStream) {
-      file.position = offset == wire::kNoOffset ? offset : offset + step.result_bytes();
     }
   }
 
