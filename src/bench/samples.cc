@@ -1,5 +1,7 @@
 #include "bench/samples.h"
 
+#include <millrace/trace.h>
+
 #include <algorithm>
 
 #include "bench/dataset_format.h"
@@ -17,7 +19,8 @@ constexpr uint64_t kTensorflowPieceBytes = 256 * 1024;
 // PyTorch's datasets read with plain calls, DALI maps files, and tf.data reads through a buffer.
 Result<std::shared_ptr<io::Engine>> engine_of(const ReaderConfig& reader,
                                               std::shared_ptr<ReadCounts> counts) {
-  std::string_view name = "auto";
+  // A trace has no single reads of io_uring.
+  std::string_view name = millrace_traced() != 0 ? "posix" : "auto";
   if (reader.data_loader == "dali") name = "mapped";
   if (reader.data_loader == "pytorch" || reader.data_loader == "tensorflow") name = "posix";
   if (reader.odirect) name = "direct";
