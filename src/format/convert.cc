@@ -7,7 +7,6 @@
 #include <set>
 
 #include "base/cpus.h"
-#include "base/directory.h"
 #include "base/temporary_directory.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
@@ -164,7 +163,7 @@ class Conversion {
     std::error_code ignored;
     const bool is_file =
         has_name_of(name.string(), options_.to) && !fs::is_directory(options_.destination, ignored);
-    directory_ = is_file ? directory_of(options_.destination) : options_.destination;
+    directory_ = is_file ? options_.destination.parent_path() : options_.destination;
     if (is_file) {
       if (target_->is_file_a_sample() && count != 1) {
         return fail(Errc::kInvalidArgument,
@@ -233,8 +232,9 @@ class Conversion {
 
   Status write_all() {
     RETURN_IF_ERROR(make_destination());
-    ASSIGN_OR_RETURN(const TemporaryDirectory temporary,
-                     TemporaryDirectory::create(directory_, ".millrace-convert-"));
+    ASSIGN_OR_RETURN(
+        const TemporaryDirectory temporary,
+        TemporaryDirectory::create(directory_.empty() ? "." : directory_, ".millrace-convert-"));
     const size_t threads = options_.thread_count != 0 ? options_.thread_count : usable_cpu_count();
     ThreadPool pool(std::clamp<size_t>(pieces_.size(), 1, threads));
     RETURN_IF_ERROR(pool.parallel_for(pieces_.size(), [&](size_t i) -> Status {
@@ -246,6 +246,7 @@ class Conversion {
   }
 
   Status make_destination() {
+    if (directory_.empty()) return {};
     std::error_code error;
     fs::create_directories(directory_, error);
     if (!error || fs::is_directory(directory_)) return {};
@@ -333,7 +334,7 @@ class Conversion {
   std::unique_ptr<Format> target_;
   std::unique_ptr<io::Engine> engine_;
   Samples source_;
-  fs::path directory_;  // of the destination files
+  fs::path directory_;  // of the destination files; empty: the current one
   std::vector<Piece> pieces_;
   ConvertReport report_;
 };

@@ -1,6 +1,6 @@
 # one file, read back and compared; and back again
 $ printf 'id,score,text\n7,0.5,cat\n8,0.1,"a, b"\n' > train.csv; millrace convert train.csv train.jsonl --to jsonl --verify
-> train.jsonl: 2 samples in 1 file of jsonl, 84 B, read back and equal
+> train.jsonl: 2 samples in 1 file of jsonl, 79 B, read back and equal
 $ cat train.jsonl
 > {"id": 7, "score": 0.5, "text": "cat"}
 > {"id": 8, "score": 0.1, "text": "a, b"}

@@ -1,6 +1,6 @@
 # a table: its columns and its first row
 $ printf 'id,score,text\n7,0.5,cat\n8,1,"a, b"\n9,2.5,dog\n' > train.csv; millrace inspect train.csv
-> csv: 3 samples in 1 file, 47 B
+> csv: 3 samples in 1 file, 45 B
 > samples have 9 to 10 bytes, median 9 (of all)
 >
 > field  type     shape
@@ -15,7 +15,7 @@ $ printf 'id,score,text\n7,0.5,cat\n8,1,"a, b"\n9,2.5,dog\n' > train.csv; millra
 
 # more samples, and none
 $ millrace inspect -n 3 train.csv | tail -n 4
-> sample 2: train.csv: record 2 at byte 37
+> sample 2: train.csv: record 2 at byte 35
 >   id = 9
 >   score = 2.5
 >   text = 'dog'
@@ -47,7 +47,7 @@ $ millrace inspect t.bin --window-tokens 4 | head -n 5
 > field   type   shape
 > tokens  int32  [5]
 
-# files that hold other files' names, damage, and names without a format
+# damage, missing files, and a directory without a format
 $ printf '1,2\n3\n' > bad.csv; millrace inspect bad.csv
 ! millrace: bad.csv: row 2 at byte 4: has 1 cells, but the first row has 2
 ? 1
