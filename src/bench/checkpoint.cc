@@ -98,7 +98,7 @@ class FolderCheckpointer final : public Checkpointer {
   Result<CheckpointResult> save(uint64_t epoch, uint64_t step, uint64_t total_step) override;
   Result<CheckpointResult> load(uint64_t epoch, uint64_t step, uint64_t total_step) override;
   Status poll() override;
-  Status finish() override { return settle(); }
+  Status finish() override;
 
  private:
   bool is_first() const { return comm_.rank() == comm::kFirstRank; }
@@ -262,6 +262,14 @@ Status FolderCheckpointer::poll() {
   uint64_t done[] = {pending_->is_done.load(std::memory_order_acquire) ? uint64_t{1} : 0};
   if (comm_.size() > 1) RETURN_IF_ERROR(comm_.reduce_to_all(std::span(done), comm::Fold::kMin));
   return done[0] == 1 ? settle() : Status();
+}
+
+Status FolderCheckpointer::finish() {
+  if (!pending_) return {};
+  const nanoseconds start = monotonic_now();
+  RETURN_IF_ERROR(settle());
+  results_.back().blocked += monotonic_now() - start;  // nothing else will have waited for it
+  return {};
 }
 
 // Completes the checkpoint in progress, if there is one.

@@ -5,12 +5,12 @@
 namespace millrace::bench {
 namespace {
 
-constexpr double kPauseMax_s = 1e9;  // 31 years; beyond, nanoseconds would overflow
+constexpr double kPauseSecondsMax = 1e9;  // 31 years; beyond, nanoseconds would overflow
 
 uint64_t count_or_zero(int64_t count) { return count > 0 ? static_cast<uint64_t>(count) : 0; }
 
 std::chrono::nanoseconds pause_of(double seconds) {
-  const double bounded = std::clamp(seconds, 0.0, kPauseMax_s);
+  const double bounded = std::clamp(seconds, 0.0, kPauseSecondsMax);
   return std::chrono::nanoseconds(static_cast<int64_t>(bounded * 1e9));
 }
 
