@@ -14,9 +14,9 @@ TEST(Paths, CleanPathsHaveNoDotsAndStayBelowTheRoot) {
 }
 
 TEST(Paths, RelativeNamesAreBelowTheWorkingDirectory) {
-  EXPECT_EQ(clean_path("x/y", "/home/job"), "/home/job/x/y");
-  EXPECT_EQ(clean_path("../x", "/home/job"), "/home/x");
-  EXPECT_EQ(clean_path("../../../../x", "/home/job"), "/x");
+  EXPECT_EQ(clean_path("x/y", "/jobs/7"), "/jobs/7/x/y");
+  EXPECT_EQ(clean_path("../x", "/jobs/7"), "/jobs/x");
+  EXPECT_EQ(clean_path("../../../../x", "/jobs/7"), "/x");
   EXPECT_EQ(clean_path("x", ""), "/x");
 }
 

@@ -204,6 +204,8 @@ std::string root_of(const Plan& plan, const std::string& chosen) {
   return std::string(root.empty() ? "/" : root);
 }
 
+// Marks what contains other files as a directory. If a file was there before the first call, so was
+// its directory, whatever a later or lost call says: mkdir may then find it.
 void mark_directories(Plan& plan) {
   for (uint32_t path = 0; path < plan.paths.size(); ++path) {
     if (!plan.paths[path].is_used || plan.paths[path].before == Existence::kUnknown) continue;
@@ -212,8 +214,12 @@ void mark_directories(Plan& plan) {
       text = parent_of(text);
       const uint32_t above = plan.names.find(text);
       if (above == kNoPath) continue;
-      if (plan.paths[above].is_directory) break;
-      plan.paths[above].is_directory = true;
+      Path& directory = plan.paths[above];
+      if (directory.is_directory && directory.before == Existence::kPresent) break;
+      directory.is_directory = true;
+      if (plan.paths[path].before != Existence::kPresent || !directory.is_created) continue;
+      directory.before = Existence::kPresent;
+      directory.is_created = false;
     }
   }
 }

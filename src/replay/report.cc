@@ -135,7 +135,7 @@ std::string preparation_text(const Replayed& replayed) {
     out += fmt::format("created {}, {}", counted(prepared.file_count, "file", "files"),
                        format_bytes(prepared.size_bytes));
     if (!replayed.filled && prepared.size_bytes > 0) {
-      out += "; they are sparse, so reads do not reach the device: use --fill to measure it";
+      out += ", sparse: reads do not reach the device; use --fill to measure it";
     }
     out += replayed.cleaned ? "; removed again\n" : "\n";
   }

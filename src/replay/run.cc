@@ -286,7 +286,9 @@ class Worker {
                       .is_directory = shared_.plan.paths[step.target].is_directory};
     Outcome outcome = issue(step, where, buffer_);
     if (is_ordered) note_names(step, step.target);
-    const bool may_exist = shared_.options.overwrite && action == Action::kMakeDirectory;
+    const bool is_there =
+        shared_.options.overwrite || shared_.plan.paths[step.target].before == Existence::kPresent;
+    const bool may_exist = action == Action::kMakeDirectory && !step.has(kFailedBefore) && is_there;
     if (outcome.error == EEXIST && may_exist) outcome.result = 0;
     return outcome;
   }

@@ -119,6 +119,16 @@ TEST_F(RunTest, MappedFilesAreReadWithoutAFault) {
   EXPECT_EQ(result.functions.at(Call::kMapped).calls, 1u);
 }
 
+TEST_F(RunTest, AFileWithoutItsCreationIsPreparedInADirectoryOfTheTrace) {
+  CallTrace trace({{.call = Call::kMkdir, .file = "/d/new"},
+                   {.call = Call::kOpen, .file = "/d/new/a"},
+                   {.call = Call::kRead, .file = "/d/new/a", .size = 9, .result = 9},
+                   {.call = Call::kStat, .file = "/d/b"}});
+  const RunResult result = replay(trace);
+  EXPECT_EQ(result.failed_here(), 0u) << result.failures.front();
+  EXPECT_EQ(result.functions.at(Call::kRead).replayed.bytes, 9u);
+}
+
 TEST_F(RunTest, AFailureOnlyHereIsReported) {
   CallTrace trace({{.call = Call::kStat, .file = "/d/a", .size = 5},
                    {.call = Call::kUnlink, .file = "/d/a"},

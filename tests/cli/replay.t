@@ -1,15 +1,56 @@
 # a program, traced and replayed
-$ mkdir -p data; head -c 10000 /dev/zero > data/a; head -c 500 /dev/zero > data/b
-$ millrace trace -o t -- cp data/a data/b data/missing copies 2> /dev/null
-? 1
-$ mkdir copies; rm -r t; millrace trace -o t -- cp data/a data/b copies > /dev/null 2>&1
-$ millrace replay t --onto r --root "$PWD"
-> ... calls of t (.../) onto .../r
-...
-> created 2 files, 10.3 KiB; they are sparse, so reads do not reach the device: use --fill to measure it
-...
+$ mkdir data copies; head -c 10000 /dev/zero > data/a; head -c 500 /dev/zero > data/b
+$ millrace trace -o t -- python3 -S -c 'import os; [os.write(os.open(f"copies/{n}", os.O_WRONLY | os.O_CREAT), os.read(os.open(f"data/{n}", 0), 20000)) for n in "ab"]' > /dev/null 2>&1
+$ millrace replay t --onto r --root "$PWD" > text; grep -c '^read \|^write ' text; grep created text
+> 2
+> created 2 files, 10.3 KiB, sparse: reads do not reach the device; use --fill to measure it
 $ cd r; find . -type f | sort | xargs stat -c '%n %s %a'
 > ./copies/a 10000 600
 > ./copies/b 500 600
 > ./data/a 10000 600
 > ./data/b 500 600
+
+# what exists is not modified without permission
+$ millrace replay t --onto r --root "$PWD"
+! millrace: .../r/copies/a exists, and the replay would modify it; use an empty folder, or --overwrite if its content may be lost
+? 1
+$ millrace replay t --onto r --root "$PWD" --overwrite | grep used
+> used 2 files as they are
+
+# a part, filled with bytes, for a program; nothing stays
+$ millrace replay t --onto new --root "$PWD"/data --function read --size 1KiB.. --fill --clean --json | python3 -c 'import json, sys; r = json.load(sys.stdin); print(r["calls"], r["prepared"]["bytes"], r["functions"][0]["replayed"]["bytes"])'
+> 2 10500 10500
+$ ls -d new
+! ls: ...
+? 2
+
+# links out of the folder are not followed
+$ mkdir outside trap; ln -s ../outside trap/copies; millrace replay t --onto trap --root "$PWD"
+! millrace: .../trap/copies is a symbolic link, but the trace has a directory there; use another folder for --onto
+? 1
+$ ls outside
+
+# a trace of DFTracer
+$ millrace replay "$SOURCE"/tests/golden/dftracer_1.pfw --onto other | head -n 1
+> 7 calls of .../dftracer_1.pfw (/dataset) onto .../other
+
+# wrong usage
+$ millrace replay t
+! millrace: --onto DIR is missing: ...
+! Try: millrace replay --help
+? 2
+$ millrace replay t --onto r --function raed
+! millrace: --function: 'raed' is not a function that can be replayed; did you mean 'read'?
+! Try: millrace replay --help
+? 2
+$ millrace replay t --onto r --size 2..1
+! millrace: --size: '2..1' is empty: the first size is larger than the second
+! Try: millrace replay --help
+? 2
+$ millrace replay t --onto r --root data
+! millrace: --root: 'data' is not absolute; names in a trace begin with /
+! Try: millrace replay --help
+? 2
+$ millrace replay t --onto r --root /nowhere
+! millrace: t: no call to replay in the selected part
+? 1
