@@ -70,7 +70,7 @@ std::string heading(const Replayed& replayed) {
           : format_exact(result.calls);
   std::string out = fmt::format("{} calls of {} ({}) onto {}\n", part, printable(replayed.title),
                                 printable(plan.root), printable(replayed.prepared.onto));
-  out += fmt::format("{} in {}, {}; recorded in {}; {}\n", bytes_text(totals_of(result).bytes),
+  out += fmt::format("{} in {}, {}; recorded in {}; {}\n", format_bytes(totals_of(result).bytes),
                      time_text(result.elapsed_ns), timing_name(replayed.timing),
                      time_text(plan.end_ns - plan.begin_ns),
                      counted(plan.threads.size(), "thread", "threads"));
