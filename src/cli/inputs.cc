@@ -199,8 +199,8 @@ Result<analyze::Profile> profile_at(const std::string& path, const Arguments& ar
                                     comm::Comm& comm, const analyze::Limits& limits) {
   ASSIGN_OR_RETURN(const bool saved, is_saved_profile(path));
   if (saved) return analyze::read_profile(path);
-  ASSIGN_OR_RETURN(ProfiledJob profiled, profile_job({.title = path, .paths = {path}}, arguments,
-                                                     limits, comm));
+  ASSIGN_OR_RETURN(ProfiledJob profiled,
+                   profile_job({.title = path, .paths = {path}}, arguments, limits, comm));
   return std::move(profiled.profile);
 }
 

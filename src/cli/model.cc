@@ -68,10 +68,9 @@ Result<int> model_with(const Arguments& arguments, Output& output, comm::Comm& c
   ASSIGN_OR_RETURN(const analyze::Profile profile, profile_of_arguments(arguments, comm));
   if (comm.rank() != comm::kFirstRank) return kExitSuccess;
   warn_of(profile.problems);
-  ASSIGN_OR_RETURN(
-      const model::Modelled modelled,
-      model::model_of(profile, {.name = arguments.value("name").value_or("")})
-          .within(arguments.positionals().front()));
+  ASSIGN_OR_RETURN(const model::Modelled modelled,
+                   model::model_of(profile, {.name = arguments.value("name").value_or("")})
+                       .within(arguments.positionals().front()));
   const std::string yaml = model::modelled_yaml(modelled);
   const auto path = arguments.value("output");
   if (path) RETURN_IF_ERROR(write_file_atomically(*path, bytes_of(yaml)).within(*path));
@@ -81,8 +80,7 @@ Result<int> model_with(const Arguments& arguments, Output& output, comm::Comm& c
     if (json) output.print(json_of(modelled, nullptr));
     return kExitSuccess;
   }
-  ASSIGN_OR_RETURN(const model::Fidelity fidelity,
-                   check_model(arguments, profile, modelled));
+  ASSIGN_OR_RETURN(const model::Fidelity fidelity, check_model(arguments, profile, modelled));
   if (!path && !json) output.print("\n");
   output.print(json ? json_of(modelled, &fidelity)
                     : model::fidelity_text(fidelity, output.terminal()));

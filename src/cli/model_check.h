@@ -10,7 +10,7 @@
 namespace millrace::cli {
 
 struct ModelRun {
-  std::string yaml;              // the workload
+  std::string yaml;  // the workload
   uint64_t ranks = 1;
   std::string scale;             // of `bench --scale`; empty: 1
   std::filesystem::path parent;  // a folder in here gets the dataset and is removed at the end

@@ -51,10 +51,9 @@ std::vector<double> steps_between(const Profile& profile, const std::vector<Chec
   std::vector<double> between;
   uint64_t before = 0;
   for (const Checkpoint& checkpoint : all) {
-    const auto steps = static_cast<uint64_t>(
-        std::count_if(profile.steps.all.begin(), profile.steps.all.end(), [&](const auto& step) {
-          return step.rank == 0 && step.begin_ns < checkpoint.begin_ns;
-        }));
+    const auto steps = static_cast<uint64_t>(std::count_if(
+        profile.steps.all.begin(), profile.steps.all.end(),
+        [&](const auto& step) { return step.rank == 0 && step.begin_ns < checkpoint.begin_ns; }));
     if (steps > before) between.push_back(static_cast<double>(steps - before));
     before = steps;
   }
@@ -86,9 +85,9 @@ void set_by_epochs(const Evidence& evidence, const std::vector<Checkpoint>& all,
   bench::CheckpointConfig& checkpoint = sheet.workload().checkpoint;
   const uint64_t first = epoch_of(evidence, all.front());
   const uint64_t last = epoch_of(evidence, all.back());
-  const uint64_t between =
-      all.size() < 2 ? std::max<uint64_t>(evidence.counts.epochs, 1)
-                     : std::max<uint64_t>((last - first) / (all.size() - 1), 1);
+  const uint64_t between = all.size() < 2
+                               ? std::max<uint64_t>(evidence.counts.epochs, 1)
+                               : std::max<uint64_t>((last - first) / (all.size() - 1), 1);
   sheet.set("checkpoint.checkpoint_after_epoch", checkpoint.checkpoint_after_epoch, first,
             "the first checkpoint");
   sheet.set("checkpoint.epochs_between_checkpoints", checkpoint.epochs_between_checkpoints, between,
@@ -103,8 +102,9 @@ void set_by_steps(const Evidence& evidence, const std::vector<Checkpoint>& all, 
   bench::CheckpointConfig& checkpoint = sheet.workload().checkpoint;
   const std::vector<double> steps = steps_between(evidence.profile, all);
   const std::vector<double> seconds = seconds_between(all);
-  const std::string count = fmt::format("{} in {}", counted(all.size(), "checkpoint", "checkpoints"),
-                                        counted(evidence.counts.steps, "step", "steps"));
+  const std::string count =
+      fmt::format("{} in {}", counted(all.size(), "checkpoint", "checkpoints"),
+                  counted(evidence.counts.steps, "step", "steps"));
   if (seconds.size() >= kIntervalsMin && variation(seconds) < kRegular &&
       variation(steps) > kIrregular) {
     std::vector<double> sorted = seconds;
@@ -113,7 +113,7 @@ void set_by_steps(const Evidence& evidence, const std::vector<Checkpoint>& all, 
               count + ", at equal intervals of time but not of steps");
     return;
   }
-  const uint64_t mean = evidence.counts.steps / all.size();
+  const uint64_t mean = (evidence.counts.steps + all.size() / 2) / all.size();
   const uint64_t between = steps.empty() ? mean : median_of(steps);
   sheet.set("checkpoint.steps_between_checkpoints", checkpoint.steps_between_checkpoints,
             std::max<uint64_t>(between, 1), count);
@@ -173,10 +173,10 @@ void set_layout(const Profile& profile, Sheet& sheet) {
   bench::CheckpointConfig& checkpoint = sheet.workload().checkpoint;
   sheet.set("checkpoint.layout", checkpoint.layout, std::string("tensorflow"),
             "files named *.data-* and *.index");
-  sheet.set("checkpoint.file_sizes", checkpoint.file_sizes,
-            std::vector<uint64_t>{median_of(state), median_of(meta), median_of(data),
-                                  median_of(index)},
-            "medians of checkpoint, .meta, .data and .index");
+  sheet.set(
+      "checkpoint.file_sizes", checkpoint.file_sizes,
+      std::vector<uint64_t>{median_of(state), median_of(meta), median_of(data), median_of(index)},
+      "medians of checkpoint, .meta, .data and .index");
 }
 
 }  // namespace

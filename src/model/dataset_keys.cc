@@ -107,7 +107,8 @@ void look_at_files(const ListedFiles& listed, DataFiles& files) {
 }
 
 // Without telling names: each sample of an evaluation is a file.
-void split_by_counts(const Counts& counts, uint64_t all, DataFiles& files) {
+void split_by_counts(const Counts& counts, DataFiles& files) {
+  const uint64_t all = files.all_files;
   if (counts.eval_passes == 0 && counts.epochs_marked) files.eval_files = 0;
   if (counts.eval_passes > 0 && !files.split_by_name && counts.samples_per_epoch > 0) {
     const uint64_t rest = all - std::min(all, counts.samples_per_epoch);
@@ -118,15 +119,33 @@ void split_by_counts(const Counts& counts, uint64_t all, DataFiles& files) {
   files.train_files = std::max<uint64_t>(all - std::min(all, files.eval_files), 1);
 }
 
-// A stream that every worker reads completely visits each file several times. Samples that open
-// their file again also read it several times, but with an open for each sample.
+// Ranks that do not share the samples read all of them each. A stream that every worker reads
+// completely also visits each file several times. Samples that open their file again read it
+// several times as well, but with an open for each sample.
 uint64_t repeats_of(const Profile& profile, const Counts& counts, const DataFiles& files) {
-  if (profile.data.samples_indexed > 0 || counts.samples_per_epoch == 0) return 1;
-  if (files.size_bytes == 0 || files.io.opens * 2 > profile.loading.samples) return 1;
+  if (files.size_bytes == 0 || counts.samples_per_epoch == 0) return 1;
   const double read = static_cast<double>(files.io.bytes_read) /
                       static_cast<double>(files.size_bytes * counts.epochs);
   const double whole = std::round(read);
-  return whole >= 2 && std::abs(read - whole) < 0.1 * whole ? static_cast<uint64_t>(whole) : 1;
+  if (whole < 2 || std::abs(read - whole) > 0.1 * whole) return 1;
+  const auto times = static_cast<uint64_t>(whole);
+  const analyze::DataUse& data = profile.data;
+  const bool is_of_ranks = times == counts.ranks && 10 * data.files_shared >= 9 * data.files_read;
+  const bool is_of_stream =
+      data.samples_indexed == 0 && files.io.opens * 2 <= profile.loading.samples;
+  return is_of_ranks || is_of_stream ? times : 1;
+}
+
+// An index beside the samples: offsets that are read before the sample.
+bool has_index(const std::map<std::string, ListedFiles>& listed) {
+  return listed.count(".idx") > 0;
+}
+
+// Evaluations over files of several samples: as many files as have those samples.
+void count_eval_files(const Counts& counts, DataFiles& files) {
+  if (counts.eval_passes == 0 || counts.eval_samples == 0 || files.samples_per_file == 1) return;
+  files.eval_files = std::max<uint64_t>(
+      (counts.eval_samples + files.samples_per_file / 2) / files.samples_per_file, 1);
 }
 
 uint64_t samples_per_file_of(const Counts& counts, const DataFiles& files) {
@@ -137,8 +156,7 @@ uint64_t samples_per_file_of(const Counts& counts, const DataFiles& files) {
 }
 
 std::string files_text(const DataFiles& files) {
-  return fmt::format("{} named *{}",
-                     counted(files.train_files + files.eval_files, "data file", "data files"),
+  return fmt::format("{} named *{}", counted(files.all_files, "data file", "data files"),
                      files.extension == "(none)" ? "" : printable(files.extension));
 }
 
@@ -159,8 +177,26 @@ void set_format(const DataFiles& files, Sheet& sheet) {
               "the names end in .gz");
   }
   if (files.mapped) {
-    sheet.missing("The files were mapped: the trace does not show their reads. The model reads "
-                  "each sample instead.");
+    sheet.missing(
+        "The files were mapped: the trace does not show their reads. The model reads "
+        "each sample instead.");
+  }
+}
+
+void set_eval_files(const Evidence& evidence, Sheet& sheet) {
+  const DataFiles& files = evidence.files;
+  const uint64_t samples = evidence.counts.eval_samples;
+  bench::DatasetConfig& dataset = sheet.workload().dataset;
+  const bool by_name = files.split_by_name && files.samples_per_file == 1;
+  sheet.set("dataset.num_files_eval", dataset.num_files_eval, files.eval_files,
+            by_name ? "files that are named as for evaluations"
+                    : fmt::format("{} of an evaluation", counted(samples, "sample", "samples")));
+  const uint64_t modelled = files.eval_files * files.samples_per_file;
+  if (samples > 0 && 5 * modelled > 6 * samples) {
+    sheet.missing(fmt::format(
+        "An evaluation of the job has {} samples, that of the model {}: all files of a workload "
+        "have the same number of samples.",
+        format_exact(samples), format_exact(modelled)));
   }
 }
 
@@ -172,11 +208,7 @@ void set_file_counts(const Evidence& evidence, Sheet& sheet) {
             files.eval_files == 0
                 ? files_text(files)
                 : fmt::format("{}, without those of evaluations{}", files_text(files), split));
-  if (files.eval_files > 0) {
-    sheet.set("dataset.num_files_eval", dataset.num_files_eval, files.eval_files,
-              files.split_by_name ? "files that are named as for evaluations"
-                                  : "samples of an evaluation");
-  }
+  if (files.eval_files > 0) set_eval_files(evidence, sheet);
   const uint64_t samples = evidence.counts.samples_per_epoch;
   if (samples == 0) {
     sheet.assume("dataset.num_samples_per_file", dataset.num_samples_per_file,
@@ -203,28 +235,28 @@ void set_folders(const DataFiles& files, Sheet& sheet) {
 
 void set_sizes(const DataFiles& files, Sheet& sheet) {
   bench::DatasetConfig& dataset = sheet.workload().dataset;
-  const uint64_t count = files.train_files + files.eval_files;
+  const uint64_t count = files.all_files;
   const StoredSize stored = stored_size_of(files.format.format);
   const double mean = static_cast<double>(files.size_bytes) / static_cast<double>(count);
   std::string why = fmt::format(
       "{} in {}, {} each", format_bytes(files.size_bytes, ByteUnits::kDecimal),
-      counted(count, "file", "files"),
-      counted(files.samples_per_file, "sample", "samples"));
+      counted(count, "file", "files"), counted(files.samples_per_file, "sample", "samples"));
   if (stored.bytes_per_byte != 1) {
     why += fmt::format("; as {}, a random byte takes {} bytes", files.format.format,
                        stored.bytes_per_byte);
   }
   sheet.set("dataset.record_length_bytes", dataset.record_length_bytes,
             std::round(stored.record_bytes(mean, files.samples_per_file)), why);
-  const double stdev = files.size_stdev_bytes / static_cast<double>(files.samples_per_file) /
-                       stored.bytes_per_byte;
+  const double stdev =
+      files.size_stdev_bytes / static_cast<double>(files.samples_per_file) / stored.bytes_per_byte;
   if (stdev < 0.005 * dataset.record_length_bytes) return;
   sheet.set("dataset.record_length_bytes_stdev", dataset.record_length_bytes_stdev,
             std::round(stdev),
             files.listed ? "sizes of the files" : "sizes of the files that the profile lists");
   if (!files.listed) {
-    sheet.assumption("The profile lists only the files with most bytes and time: the deviation of "
-                     "the sizes is theirs.");
+    sheet.assumption(
+        "The profile lists only the files with most bytes and time: the deviation of "
+        "the sizes is theirs.");
   }
 }
 
@@ -245,19 +277,23 @@ DataFiles data_files_of(const Profile& profile, const Counts& counts) {
   const analyze::GroupStats* group = largest_group(profile, listed);
   if (group == nullptr) return {};
   const ListedFiles& own = listed.at(group->name);
-  const auto is_listed = static_cast<uint64_t>(
-      std::count_if(profile.files.begin(), profile.files.end(), is_data));
+  const auto is_listed =
+      static_cast<uint64_t>(std::count_if(profile.files.begin(), profile.files.end(), is_data));
   DataFiles files{.extension = group->name,
                   .format = format_of_name(group->name, own.all.front()->path)};
   files.listed = is_listed >= profile.job.dataset_files;
   files.io = group->io;
   files.mapped = group->io.maps > 0 && group->io.bytes_read < group->size_bytes / 2;
-  const uint64_t count = files.listed ? own.all.size() : group->files;
+  files.all_files = files.listed ? own.all.size() : group->files;
   files.size_bytes = files.listed ? own.size_bytes : group->size_bytes;
   look_at_files(own, files);
-  split_by_counts(counts, count, files);
+  split_by_counts(counts, files);
   files.repeats = repeats_of(profile, counts, files);
   files.samples_per_file = samples_per_file_of(counts, files);
+  count_eval_files(counts, files);
+  if (files.extension == ".bin" && has_index(listed)) {
+    files.format.format = files.mapped ? "mmap_indexed_binary" : "indexed_binary";
+  }
   return files;
 }
 
@@ -272,8 +308,7 @@ void derive_dataset(const Evidence& evidence, Sheet& sheet) {
   set_folders(files, sheet);
   set_sizes(files, sheet);
   const uint64_t others = evidence.profile.job.dataset_files -
-                          std::min(evidence.profile.job.dataset_files,
-                                   files.train_files + files.eval_files);
+                          std::min(evidence.profile.job.dataset_files, files.all_files);
   if (others > 0) {
     sheet.missing(fmt::format("{} with other extensions than {}.",
                               counted(others, "data file", "data files"),

@@ -15,17 +15,18 @@ namespace millrace::model {
 struct DataFiles {
   std::string extension;  // empty: the job read no data files
   FormatName format;
+  uint64_t all_files = 0;  // with this extension
   uint64_t train_files = 0;
   uint64_t eval_files = 0;
-  uint64_t size_bytes = 0;        // of all of them
+  uint64_t size_bytes = 0;  // of all of them
   uint64_t samples_per_file = 1;
-  uint64_t repeats = 1;           // how often each file was read in an epoch, as a stream
-  double size_stdev_bytes = 0;    // of a file
-  uint64_t train_folders = 0;     // that hold the files; 0: unknown
+  uint64_t repeats = 1;         // how often each file was read in an epoch, as a stream
+  double size_stdev_bytes = 0;  // of a file
+  uint64_t train_folders = 0;   // that hold the files; 0: unknown
   uint64_t eval_folders = 0;
-  bool listed = false;            // every file is in the profile
-  bool split_by_name = false;     // the names tell which files are for evaluations
-  bool mapped = false;            // the files were mapped, not read
+  bool listed = false;         // every file is in the profile
+  bool split_by_name = false;  // the names tell which files are for evaluations
+  bool mapped = false;         // the files were mapped, not read
   analyze::IoTotals io = {};
 
   bool empty() const { return extension.empty(); }

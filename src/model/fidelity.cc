@@ -29,12 +29,12 @@ class Figures {
   const Profile& profile() const { return profile_; }
   const Counts& counts() const { return counts_; }
 
-  double per_sample(uint64_t value) const { return per(value, profile_.loading.samples); }
-  double bytes_per_sample() const { return per_sample(profile_.job.dataset_bytes_read); }
-  double opens_per_sample() const { return per_sample(data_.opens); }
-  double reads_per_sample() const {
+  // For each step of the training, including what evaluations read.
+  double bytes_read() const { return per(profile_.job.dataset_bytes_read, counts_.steps_all); }
+  double opens() const { return per(data_.opens, counts_.steps_all); }
+  double reads() const {
     const analyze::AccessCounts& reads = profile_.data_reads.counts;
-    return per_sample(reads.count - std::min(reads.count, reads.at_end));
+    return per(reads.count - std::min(reads.count, reads.at_end), counts_.steps_all);
   }
 
   double read_size(double share) const { return quantile_of(profile_.data_reads.sizes, share); }
@@ -76,16 +76,17 @@ struct Compared {
   const char* name;
   Unit unit;
   double (*value)(const Figures&);
+  bool needs_both = false;  // 0 is unknown, not a value
 };
 
 const Compared kCompared[] = {
     {"samples in a batch", Unit::kCount,
-     [](const Figures& f) { return static_cast<double>(f.counts().batch_size); }},
+     [](const Figures& f) { return static_cast<double>(f.counts().batch_size); }, true},
     {"workers of a rank", Unit::kCount,
      [](const Figures& f) { return static_cast<double>(f.profile().loading.threads); }},
-    {"bytes read for a sample", Unit::kBytes, [](const Figures& f) { return f.bytes_per_sample(); }},
-    {"reads for a sample", Unit::kCount, [](const Figures& f) { return f.reads_per_sample(); }},
-    {"opens for a sample", Unit::kCount, [](const Figures& f) { return f.opens_per_sample(); }},
+    {"bytes read for a step", Unit::kBytes, [](const Figures& f) { return f.bytes_read(); }},
+    {"reads for a step", Unit::kCount, [](const Figures& f) { return f.reads(); }},
+    {"opens for a step", Unit::kCount, [](const Figures& f) { return f.opens(); }},
     {"size of a read, p25", Unit::kBytes, [](const Figures& f) { return f.read_size(0.25); }},
     {"size of a read, median", Unit::kBytes, [](const Figures& f) { return f.read_size(0.5); }},
     {"size of a read, p75", Unit::kBytes, [](const Figures& f) { return f.read_size(0.75); }},
@@ -153,7 +154,9 @@ Fidelity fidelity_of(const Profile& original, const Profile& model) {
                     .unit = compared.unit,
                     .original = compared.value(before),
                     .model = compared.value(after)};
-    if (measure.original != 0 || measure.model != 0) fidelity.measures.push_back(measure);
+    const bool has_both = measure.original != 0 && measure.model != 0;
+    const bool has_one = measure.original != 0 || measure.model != 0;
+    if (compared.needs_both ? has_both : has_one) fidelity.measures.push_back(measure);
   }
   fidelity.measures.push_back({.name = "order of the samples",
                                .unit = Unit::kText,

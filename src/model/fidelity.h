@@ -1,7 +1,7 @@
 // Fidelity: how far a run of the modelled workload is from the job.
 //
-// A pure function of two profiles. Everything is compared per sample, per step or as a share, so
-// that a model that was scaled down can be compared with the job.
+// A pure function of two profiles. Everything is compared per step, per call or as a share, so that
+// a model that was scaled down can be compared with the job.
 #pragma once
 
 #include <cstddef>

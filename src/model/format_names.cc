@@ -11,14 +11,17 @@ struct Extension {
   std::string_view format;
 };
 constexpr Extension kExtensions[] = {
-    {".tfrecord", "tfrecord"}, {".tfrecords", "tfrecord"}, {".tfrec", "tfrecord"},
-    {".h5", "hdf5"},           {".hdf5", "hdf5"},          {".he5", "hdf5"},
-    {".nc", "hdf5"},           {".csv", "csv"},            {".tsv", "tsv"},
-    {".json", "json"},         {".jsonl", "jsonl"},        {".ndjson", "jsonl"},
-    {".npz", "npz"},           {".npy", "npy"},            {".jpg", "jpeg"},
-    {".jpeg", "jpeg"},         {".png", "png"},            {".parquet", "parquet"},
-    {".pq", "parquet"},        {".bin", "raw"},            {".raw", "raw"},
-    {".dat", "raw"},
+    {".tfrecord", "tfrecord"}, {".tfrecords", "tfrecord"},
+    {".tfrec", "tfrecord"},    {".h5", "hdf5"},
+    {".hdf5", "hdf5"},         {".he5", "hdf5"},
+    {".nc", "hdf5"},           {".csv", "csv"},
+    {".tsv", "tsv"},           {".json", "json"},
+    {".jsonl", "jsonl"},       {".ndjson", "jsonl"},
+    {".npz", "npz"},           {".npy", "npy"},
+    {".jpg", "jpeg"},          {".jpeg", "jpeg"},
+    {".png", "png"},           {".parquet", "parquet"},
+    {".pq", "parquet"},        {".bin", "raw"},
+    {".raw", "raw"},           {".dat", "raw"},
 };
 
 // What a sample becomes in a file, measured on files that `bench` generates from random bytes.

@@ -12,13 +12,14 @@
 namespace millrace::model {
 
 struct FormatName {
-  std::string format;              // of bench::DatasetConfig
-  std::string compression;         // of bench::DatasetConfig; "none"
-  bool known = true;               // false: raw, because there is no such format
+  std::string format;                // of bench::DatasetConfig
+  std::string compression;           // of bench::DatasetConfig; "none"
+  bool known = true;                 // false: raw, because there is no such format
   bool one_sample_per_file = false;  // images
 };
 
-// `extension` is as in Profile::extensions: ".jpg", ".csv.gz", "(none)". `path` is one of the files.
+// `extension` is as in Profile::extensions: ".jpg", ".csv.gz", "(none)". `path` is one of the
+// files.
 FormatName format_of_name(std::string_view extension, std::string_view path);
 
 // How large samples are in a file that `bench` generates.

@@ -14,7 +14,7 @@ namespace {
 
 using analyze::Profile;
 
-// "train" for "python3 -u /home/me/train.py --epochs 3"; "job" if there is no such word.
+// "train" for "python3 -u jobs/train.py --epochs 3"; "job" if there is no such word.
 std::string name_of_command(const std::string& command) {
   constexpr std::string_view kPython = ".py";
   size_t begin = 0;
@@ -79,8 +79,8 @@ void set_ranks(const Evidence& evidence, Sheet& sheet) {
   const analyze::Job& job = evidence.profile.job;
   sheet.set_ranks(evidence.counts.ranks);
   if (job.lost_events > 0) {
-    sheet.missing(fmt::format("{} could not be recorded.",
-                              counted(job.lost_events, "event", "events")));
+    sheet.missing(
+        fmt::format("{} could not be recorded.", counted(job.lost_events, "event", "events")));
   }
   if (job.failed_ranks > 0) sheet.missing("The job failed: the trace may end early.");
   if (evidence.counts.eval_passes > 0 && sheet.workload().dataset.num_files_eval == 0) {
@@ -108,8 +108,10 @@ Result<Modelled> model_of(const Profile& profile, const ModelOptions& options) {
   derive_training(evidence, sheet);
   if (sheet.workload().dataset.num_files_eval > 0) derive_evaluation(evidence, sheet);
   derive_checkpoints(evidence, sheet);
-  set_workflow(evidence, sheet.workload().checkpoint.checkpoint_folder !=
-                             bench::CheckpointConfig().checkpoint_folder, sheet);
+  set_workflow(
+      evidence,
+      sheet.workload().checkpoint.checkpoint_folder != bench::CheckpointConfig().checkpoint_folder,
+      sheet);
   set_ranks(evidence, sheet);
   return sheet.take();
 }

@@ -22,8 +22,8 @@ using testing::Contains;
 using testing::Field;
 using testing::HasSubstr;
 
-// A training over files of one sample, with one worker. Each step waits 1 ms and computes 20 ms; the
-// loop does something else for 9 ms more.
+// A training over files of one sample, with one worker. Each step waits 1 ms and computes 20 ms;
+// the loop does something else for 9 ms more.
 struct SmallJob {
   int64_t files = 40;
   int64_t batch = 4;
@@ -32,7 +32,7 @@ struct SmallJob {
   std::string folder = "/data/train";
   std::string extension = "npy";
   uint64_t size = 4224;
-  bool checkpoints = false;  // after each epoch
+  bool checkpoints = false;      // after each epoch
   int64_t step_checkpoints = 0;  // every so many steps
 };
 
@@ -43,8 +43,9 @@ class ModelTest : public testing::Test {
   ModelTest() : directory_(*TemporaryDirectory::create()) {}
 
   void train(const SmallJob& job) {
-    const Program main = job_.program({.command = "python3 -u /home/x/train.py --fast"});
+    const Program main = job_.program({.command = "python3 -u jobs/train.py --fast"});
     const Program worker = job_.program({.parent_pid = main.pid()});
+    main.open("/usr/lib/libx.so", {.at = 1ms});  // a worker starts after its parent
     nanoseconds now = 100ms;
     for (int64_t epoch = 0; epoch < job.epochs; ++epoch) {
       main.region("setup", {.at = now, .takes = 1ms, .epoch = epoch});
@@ -72,9 +73,7 @@ class ModelTest : public testing::Test {
     now += 11ms;
   }
 
-  analyze::Profile profile() {
-    return analyze::profile_of(job_.finish(), {}, {.all_steps = true});
-  }
+  analyze::Profile profile() { return analyze::profile_of(job_.finish(), {}, {.all_steps = true}); }
 
   static std::string value(const Modelled& modelled, std::string_view key) {
     for (const DerivedKey& each : modelled.keys) {
@@ -108,11 +107,12 @@ class ModelTest : public testing::Test {
       worker.fstat(file, {.at = now + 20us, .takes = 1us, .size = job.size});
       worker.read(file, {.at = now + 50us, .takes = 100us, .offset = 0, .size = job.size});
       worker.close(file, {.at = now + 200us, .takes = 1us});
-      worker.region("read",
-                    {.at = now, .takes = 1ms, .epoch = epoch, .tags = {{"index", sample}}});
+      worker.region("read", {.at = now, .takes = 1ms, .epoch = epoch, .tags = {{"index", sample}}});
       now += 1ms;
     }
-    worker.region("fetch", {.at = at - 20ms, .takes = now - at + 20ms, .epoch = epoch,
+    worker.region("fetch", {.at = at - 20ms,
+                            .takes = now - at + 20ms,
+                            .epoch = epoch,
                             .tags = {{"samples", static_cast<int64_t>(samples.size())}}});
   }
 };
@@ -121,6 +121,7 @@ TEST_F(ModelTest, FilesOfOneSampleReadInANewOrderEveryEpoch) {
   train({});
   const Modelled modelled = *model_of(profile());
   const bench::Workload& workload = modelled.workload;
+  EXPECT_EQ(modelled.ranks, 1u);
   EXPECT_EQ(workload.name, "train");
   EXPECT_EQ(workload.dataset.format, "npy");
   EXPECT_EQ(workload.dataset.num_files_train, 40u);
@@ -217,6 +218,7 @@ TEST_F(ModelTest, APartOfAnEpochEndsAfterItsSteps) {
   seen.data.samples_indexed = 16;
   const Modelled modelled = *model_of(seen);
   EXPECT_EQ(modelled.workload.dataset.num_files_train, 40u);
+  EXPECT_EQ(modelled.workload.reader.batch_size, 4u);
   EXPECT_EQ(modelled.workload.train.epochs, 1u);
   EXPECT_EQ(modelled.workload.train.total_training_steps, 4u);
   EXPECT_THAT(modelled.assumptions, Contains(HasSubstr("16 of 40 samples")));

@@ -52,11 +52,13 @@ std::string line_of(const DerivedKey& key, size_t indent) {
 }
 
 std::string head_of(const Modelled& modelled) {
-  std::string out = comment_lines(modelled.workload.description + ", as `millrace model` found it "
-                                  "in a trace.", 0);
+  std::string out = comment_lines(modelled.workload.description +
+                                      ", as `millrace model` found it "
+                                      "in a trace.",
+                                  0);
   if (modelled.ranks > 1) {
-    out += comment_lines(fmt::format("The job had {0} ranks: run this with `--ranks {0}`.",
-                                     modelled.ranks), 0);
+    out += comment_lines(
+        fmt::format("The job had {0} ranks: run this with `--ranks {0}`.", modelled.ranks), 0);
   }
   const auto add = [&](std::string_view title, const std::vector<std::string>& sentences) {
     if (sentences.empty()) return;

@@ -121,8 +121,8 @@ Gaps gaps_of(const Profile& profile) {
     if (next.begin_ns <= end_ns) continue;
     uint64_t not_ns = 0;
     for (const analyze::Stretch& stretch : profile.stretches) {
-      const bool is_other = stretch.role == analyze::Role::kCheckpoint ||
-                            stretch.role == analyze::Role::kRestore;
+      const bool is_other =
+          stretch.role == analyze::Role::kCheckpoint || stretch.role == analyze::Role::kRestore;
       if (stretch.rank != last.rank || !is_other) continue;
       not_ns += overlap({end_ns, next.begin_ns}, {stretch.begin_ns, stretch.end_ns});
     }

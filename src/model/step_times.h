@@ -17,8 +17,8 @@ namespace millrace::model {
 struct StepTimes {
   double mean_s = 0;
   double stdev_s = 0;
-  uint64_t count = 0;     // steps that it is the mean of; 0: no steps are known
-  uint64_t left_out = 0;  // steps that took over ten times the median
+  uint64_t count = 0;       // steps that it is the mean of; 0: no steps are known
+  uint64_t left_out = 0;    // steps that took over ten times the median
   bool by_summary = false;  // the profile has no single steps: from its totals
 };
 

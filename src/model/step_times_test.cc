@@ -27,9 +27,8 @@ TEST(StepTimes, LastFromTheEndOfAWaitToTheNextWait) {
 TEST(StepTimes, DoNotIncludeCheckpointsNorGapsBetweenEpochs) {
   analyze::Profile profile;
   profile.steps.all = {step(0, 0, 10), step(0, 150, 10), step(1, 1000, 10), step(1, 1050, 10)};
-  profile.stretches.push_back({.role = analyze::Role::kCheckpoint,
-                               .begin_ns = 30 * kMs,
-                               .end_ns = 130 * kMs});
+  profile.stretches.push_back(
+      {.role = analyze::Role::kCheckpoint, .begin_ns = 30 * kMs, .end_ns = 130 * kMs});
   const StepTimes times = step_times_of(profile);
   EXPECT_EQ(times.count, 2u);
   EXPECT_NEAR(times.mean_s, 0.040, 1e-9);

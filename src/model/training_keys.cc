@@ -50,12 +50,13 @@ void set_loader(const Profile& profile, Sheet& sheet) {
 void set_batches(const Evidence& evidence, Sheet& sheet) {
   bench::ReaderConfig& reader = sheet.workload().reader;
   const Counts& counts = evidence.counts;
-  const uint64_t samples = sheet.workload().dataset.num_files_train *
-                           sheet.workload().dataset.num_samples_per_file;
+  const uint64_t samples =
+      sheet.workload().dataset.num_files_train * sheet.workload().dataset.num_samples_per_file;
   if (counts.batch_size == 0) {
     sheet.assume("reader.batch_size", reader.batch_size, uint64_t{1}, "no regions show batches");
-    sheet.missing("The trace has no regions of a training loop: batches, workers and compute are "
-                  "unknown. Trace a Python job with `python -m millrace.trace`.");
+    sheet.missing(
+        "The trace has no regions of a training loop: batches, workers and compute are "
+        "unknown. Trace a Python job with `python -m millrace.trace`.");
     return;
   }
   sheet.set("reader.batch_size", reader.batch_size, std::min(counts.batch_size, samples),
@@ -112,7 +113,8 @@ OrderKeys order_keys(const Evidence& evidence) {
     case ReadOrder::kFixed:
       return {.files = files, .samples = Shuffle::kSeed, .why = "not by name"};
     case ReadOrder::kFilesShuffled:
-      return {.files = files, .why = "files in a new order every epoch, samples within one are not"};
+      return {.files = files,
+              .why = "files in a new order every epoch, samples within one are not"};
     case ReadOrder::kShuffled:
       return {.files = files,
               .samples = Shuffle::kSeed,
@@ -141,10 +143,10 @@ bool is_loaded_before(const Evidence& evidence) {
   const Profile& profile = evidence.profile;
   if (profile.epochs.size() < 2 || evidence.files.mapped) return false;
   const analyze::IoTotals& io = evidence.files.io;
-  const bool once = io.bytes_read > 0 && io.bytes_read <= evidence.files.size_bytes * 11 / 10 *
-                                                              evidence.counts.ranks;
-  return once && io.last_ns < profile.epochs[1].begin_ns && profile.epochs.front().io.reads * 10 <
-                                                                io.reads + 10;
+  const bool once = io.bytes_read > 0 &&
+                    io.bytes_read <= evidence.files.size_bytes * 11 / 10 * evidence.counts.ranks;
+  return once && io.last_ns < profile.epochs[1].begin_ns &&
+         profile.epochs.front().io.reads * 10 < io.reads + 10;
 }
 
 void set_access(const Evidence& evidence, Sheet& sheet) {
@@ -155,7 +157,8 @@ void set_access(const Evidence& evidence, Sheet& sheet) {
               "the files were read once, before the first epoch");
   }
   const analyze::DataUse& data = profile.data;
-  if (evidence.counts.ranks > 1 && 2 * data.files_shared >= std::max<uint64_t>(data.files_read, 1)) {
+  if (evidence.counts.ranks > 1 &&
+      2 * data.files_shared >= std::max<uint64_t>(data.files_read, 1)) {
     sheet.set("reader.file_access", reader.file_access, std::string("shared"),
               fmt::format("{} of {} files were read by several ranks",
                           format_exact(data.files_shared), format_exact(data.files_read)));
@@ -173,11 +176,11 @@ void set_transfer_size(const Evidence& evidence, Sheet& sheet) {
   bench::ReaderConfig& reader = sheet.workload().reader;
   const analyze::AccessPattern& reads = evidence.profile.data_reads;
   const uint64_t bytes = evidence.profile.job.dataset_bytes_read;
+  // The sizes are those of all data files: files beside the dataset must not decide.
+  if (evidence.files.mapped || evidence.files.io.bytes_read * 4 < bytes * 3) return;
   const double record = static_cast<double>(evidence.files.size_bytes) /
                         static_cast<double>(std::max<uint64_t>(
-                            (evidence.files.train_files + evidence.files.eval_files) *
-                                evidence.files.samples_per_file,
-                            1));
+                            evidence.files.all_files * evidence.files.samples_per_file, 1));
   for (const analyze::CommonValue& size : reads.common_sizes) {
     const bool is_most = size.value * size.count * 2 > bytes;
     if (!is_most || static_cast<double>(size.value) * 2 > record) continue;
@@ -205,11 +208,10 @@ void set_compute(const Evidence& evidence, Sheet& sheet, const StepTimes& times)
   bench::TimeModel& place = sheet.workload().train.computation_time;
   if (times.count == 0) {
     const analyze::TimeSplit& mean = evidence.profile.time.mean;
-    const uint64_t steps = std::max<uint64_t>(
-        sheet.workload().dataset.num_files_train *
-            sheet.workload().dataset.num_samples_per_file * evidence.counts.epochs /
-            evidence.counts.ranks,
-        1);
+    const uint64_t steps = std::max<uint64_t>(sheet.workload().dataset.num_files_train *
+                                                  sheet.workload().dataset.num_samples_per_file *
+                                                  evidence.counts.epochs / evidence.counts.ranks,
+                                              1);
     const uint64_t rest_ns = mean.wall_ns - std::min(mean.wall_ns, mean.io_exposed_ns);
     const double each_s = static_cast<double>(rest_ns) / 1e9 / static_cast<double>(steps);
     sheet.assume("train.computation_time", place, bench::TimeModel{.first = rounded(each_s)},
@@ -217,16 +219,16 @@ void set_compute(const Evidence& evidence, Sheet& sheet, const StepTimes& times)
     sheet.assumption("All time outside of I/O is compute.");
     return;
   }
-  std::string why = fmt::format("mean {}, deviation {} of {}", duration_text(times.mean_s),
-                                duration_text(times.stdev_s),
-                                counted(times.count, "step", "steps"));
+  std::string why =
+      fmt::format("mean {}, deviation {} of {}", duration_text(times.mean_s),
+                  duration_text(times.stdev_s), counted(times.count, "step", "steps"));
   why += times.by_summary ? ", from totals" : ": from the end of a wait to the next wait";
   if (times.left_out > 0) {
     why += fmt::format("; without {} of over ten times the median",
                        counted(times.left_out, "step", "steps"));
   }
-  sheet.set("train.computation_time", place,
-            rounded(time_model_of(times.mean_s, times.stdev_s)), why);
+  sheet.set("train.computation_time", place, rounded(time_model_of(times.mean_s, times.stdev_s)),
+            why);
 }
 
 void set_epochs(const Evidence& evidence, Sheet& sheet) {
@@ -237,8 +239,8 @@ void set_epochs(const Evidence& evidence, Sheet& sheet) {
   const uint64_t step_samples = sheet.workload().reader.batch_size * counts.ranks;
   const uint64_t steps_per_epoch = (samples + step_samples - 1) / step_samples;
   // A whole epoch may lack its last batch, or have one more.
-  const bool is_part = counts.steps > 0 && counts.steps + counts.epochs < counts.epochs *
-                                                                            steps_per_epoch;
+  const bool is_part =
+      counts.steps > 0 && counts.steps + counts.epochs < counts.epochs * steps_per_epoch;
   if (is_part) {
     const uint64_t epochs = (counts.steps + steps_per_epoch - 1) / steps_per_epoch;
     sheet.set("train.epochs", train.epochs, epochs,
