@@ -25,6 +25,7 @@ constexpr FieldNames kFieldNames[] = {
     {"tfrecord_gzip", "image", {.name = "size", .is_record_bytes = true}},
     {"tar", "bin", {}},
     {"indexed", "data", {.name = "label"}},
+    {"megatron", "tokens", {}},
 };
 constexpr FieldNames kOtherNames = {"", "data", {}};
 
@@ -148,6 +149,13 @@ Result<std::vector<SampleArray>> sample_arrays(const DatasetConfig& dataset, con
   return arrays;
 }
 
-LabelField label_of(const DatasetConfig& dataset) { return names_of(dataset.format).label; }
+LabelField label_of(const DatasetConfig& dataset) {
+  const LabelField label = names_of(dataset.format).label;
+  // A field of the workload takes the place of DLIO's label.
+  for (const ExtraField& field : dataset.fields) {
+    if (field.name == label.name) return {};
+  }
+  return label;
+}
 
 }  // namespace millrace::bench
