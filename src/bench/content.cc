@@ -96,11 +96,6 @@ void fill_text(uint64_t key, uint64_t offset_bytes, MutableByteView out) {
   }
 }
 
-template <typename T>
-void store(MutableByteView out, size_t index, T value) {
-  std::memcpy(out.data() + index * sizeof(T), &value, sizeof(T));
-}
-
 // Half of a float32 is a bfloat16.
 uint16_t upper_half(float value) {
   uint32_t bits = 0;
@@ -117,26 +112,43 @@ uint16_t half_of(float value) {
   return static_cast<uint16_t>(static_cast<uint32_t>(exponent) << 10 | (bits >> 13 & 0x3ff));
 }
 
-// A level of a smooth field as an element: integers as they are (cut to their type), floats times
-// a power of two, which is exact.
-void store_level(ElementType type, MutableByteView out, size_t index, int32_t level, float scale) {
-  const float number = static_cast<float>(level) * scale;
+template <typename Convert>
+void store_each(std::span<const int32_t> levels, std::byte* out, Convert convert) {
+  for (const int32_t level : levels) {
+    const auto element = convert(level);
+    std::memcpy(out, &element, sizeof(element));
+    out += sizeof(element);
+  }
+}
+
+// Levels of a smooth field as elements: integers as they are (cut to their type), floats times a
+// power of two, which is exact.
+void store_levels(ElementType type, std::span<const int32_t> levels, float scale, std::byte* out) {
+  const auto number = [scale](int32_t level) { return static_cast<float>(level) * scale; };
   switch (type) {
     case ElementType::kF16:
-      return store(out, index, half_of(number));
+      return store_each(levels, out, [&](int32_t level) { return half_of(number(level)); });
     case ElementType::kBf16:
-      return store(out, index, upper_half(number));
+      return store_each(levels, out, [&](int32_t level) { return upper_half(number(level)); });
     case ElementType::kF32:
-      return store(out, index, number);
+      return store_each(levels, out, number);
     case ElementType::kF64:
-      return store(out, index, static_cast<double>(number));
+      return store_each(levels, out, [&](int32_t level) { return double{number(level)}; });
     case ElementType::kBool:
-      return store(out, index, static_cast<uint8_t>(level & 1));
+      return store_each(levels, out, [](int32_t level) { return uint8_t(level & 1); });
     default:
       break;
   }
-  const auto wide = static_cast<int64_t>(level);
-  std::memcpy(out.data() + index * data::element_bytes(type), &wide, data::element_bytes(type));
+  switch (data::element_bytes(type)) {
+    case 1:
+      return store_each(levels, out, [](int32_t level) { return static_cast<uint8_t>(level); });
+    case 2:
+      return store_each(levels, out, [](int32_t level) { return static_cast<uint16_t>(level); });
+    case 4:
+      return store_each(levels, out, [](int32_t level) { return level; });
+    default:
+      return store_each(levels, out, [](int32_t level) { return int64_t{level}; });
+  }
 }
 
 // How the elements of an array form rows of pixels: [h, w], [h, w, 3] or [3, h, w].
@@ -156,7 +168,7 @@ void fill_smooth(const SmoothField& field, ElementType type, float scale, uint64
   while (!out.empty()) {
     const size_t count = std::min(out.size() / element_bytes, kPieceElements);
     field.levels(first, std::span(levels).first(count));
-    for (size_t i = 0; i < count; ++i) store_level(type, out, i, levels[i], scale);
+    store_levels(type, std::span(levels).first(count), scale, out.data());
     first += count;
     out = out.subspan(count * element_bytes);
   }
