@@ -4,7 +4,6 @@
 #include <cstring>
 #include <limits>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "format/parquet/codec.h"
@@ -72,6 +71,48 @@ void put_length(std::string& out, size_t length) {
   out.append(reinterpret_cast<const char*>(&narrow), sizeof(narrow));
 }
 
+// Numbers the different values of a column in order of appearance. std::unordered_map takes several
+// times as long, because it allocates each entry.
+class ValueNumbers {
+ public:
+  ValueNumbers() : slots_(size_t{1} << kSlotBits, kFree) {}
+
+  // The number of the value; entries().size() - 1 if it is new.
+  uint32_t add(std::string_view value) {
+    for (size_t slot = hash(value);; slot = (slot + 1) & (slots_.size() - 1)) {
+      const uint32_t number = slots_[slot];
+      if (number == kFree) {
+        slots_[slot] = static_cast<uint32_t>(entries_.size());
+        entries_.push_back(value);
+        return slots_[slot];
+      }
+      if (entries_[number] == value) return number;
+    }
+  }
+
+  const std::vector<std::string_view>& entries() const { return entries_; }
+
+ private:
+  static constexpr uint32_t kFree = ~uint32_t{0};
+  static constexpr size_t kSlotBits = 17;  // twice kEntriesMax
+
+  static size_t hash(std::string_view value) {
+    uint64_t hash = value.size();
+    while (!value.empty()) {
+      uint64_t word = 0;
+      const size_t part = std::min(value.size(), sizeof(word));
+      std::memcpy(&word, value.data(), part);
+      hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+      hash ^= hash >> 32;
+      value.remove_prefix(part);
+    }
+    return (hash * 0x9e3779b97f4a7c15) >> (64 - kSlotBits);
+  }
+
+  std::vector<uint32_t> slots_;
+  std::vector<std::string_view> entries_;
+};
+
 class ChunkEncoder {
  public:
   ChunkEncoder(const ColumnRows& rows, const ParquetWriteOptions& options, std::string& out)
@@ -129,24 +170,22 @@ class ChunkEncoder {
     const bool is_number = rows_.column->kind == ParquetColumn::Kind::kNumber;
     if (rows_.column->kind == ParquetColumn::Kind::kList) return false;
     if (is_number && !is_stored_as_it_is(rows_.column->type)) return false;
-    std::unordered_map<std::string_view, uint32_t> entries;
+    ValueNumbers numbers;
     size_t entry_bytes = 0;
     size_t plain_bytes = 0;
     const size_t overhead = is_number ? 0 : sizeof(uint32_t);
+    indexes_.reserve(static_cast<size_t>(std::min<uint64_t>(rows_.end - rows_.begin, 1 << 20)));
     for (uint64_t row = rows_.begin; row < rows_.end; ++row) {
       const std::string_view text = value(row);
-      const auto [entry, is_new] = entries.try_emplace(text, entries_.size());
+      const size_t before = numbers.entries().size();
+      indexes_.push_back(numbers.add(text));
       plain_bytes += text.size() + overhead;
-      indexes_.push_back(entry->second);
-      if (!is_new) continue;
-      entries_.push_back(text);
+      if (indexes_.back() < before) continue;
       entry_bytes += text.size() + overhead;
-      const bool is_hopeless =
-          indexes_.size() <= kTrialValues && entries_.size() > kTrialValues / 2;
-      if (is_hopeless || entries_.size() > kEntriesMax || entry_bytes > kDictionaryBytesMax) {
-        return false;
-      }
+      const bool is_hopeless = indexes_.size() <= kTrialValues && before > kTrialValues / 2;
+      if (is_hopeless || before >= kEntriesMax || entry_bytes > kDictionaryBytesMax) return false;
     }
+    entries_ = numbers.entries();
     index_bits_ = std::max(bits_for(entries_.empty() ? 0 : entries_.size() - 1), 1);
     const size_t index_bytes = indexes_.size() * static_cast<size_t>(index_bits_) / 8;
     has_dictionary_ = entry_bytes + index_bytes < plain_bytes / 4 * 3;
@@ -206,8 +245,11 @@ class ChunkEncoder {
   void put_indexes(uint64_t begin, uint64_t end) {
     body_ += static_cast<char>(index_bits_);
     HybridEncoder encoder(index_bits_, body_);
-    for (uint64_t row = begin; row < end; ++row) {
-      encoder.add(indexes_[static_cast<size_t>(row - rows_.begin)]);
+    const auto last = indexes_.begin() + static_cast<ptrdiff_t>(end - rows_.begin);
+    for (auto at = indexes_.begin() + static_cast<ptrdiff_t>(begin - rows_.begin); at != last;) {
+      const auto next = std::find_if(at, last, [&](uint32_t index) { return index != *at; });
+      encoder.add(*at, static_cast<uint64_t>(next - at));
+      at = next;
     }
     encoder.finish();
   }

@@ -85,11 +85,35 @@ std::byte* put_bytes(std::string_view view, ByteView page, std::byte* place, con
   return place + view.size();
 }
 
+// Memory that the chunks of a thread use in turn. Memory from the system costs more than decoding a
+// page of numbers.
+struct Scratch {
+  data::Buffer page;
+  Levels definition;
+  Levels repetition;
+  ValueScratch values;
+
+  uint64_t size_bytes() const {
+    return page.capacity_bytes() + definition.items.capacity() + repetition.items.capacity() +
+           values.indexes.capacity() * sizeof(uint32_t) +
+           values.views.capacity() * sizeof(std::string_view);
+  }
+};
+
+constexpr uint64_t kScratchBytesMax = uint64_t{16} << 20;
+
 class ChunkDecoder {
  public:
   ChunkDecoder(const Column& column, const ColumnChunk& chunk, uint64_t row_count,
-               const DecodeLimits& limits)
-      : column_(column), chunk_(chunk), row_count_(row_count), limits_(limits), values_(column) {}
+               const DecodeLimits& limits, Scratch& scratch)
+      : column_(column),
+        chunk_(chunk),
+        row_count_(row_count),
+        limits_(limits),
+        values_(column, scratch.values),
+        page_memory_(scratch.page),
+        definition_(scratch.definition),
+        repetition_(scratch.repetition) {}
 
   Result<ColumnData> decode(ByteView pages) {
     RETURN_IF_ERROR(begin());
@@ -438,9 +462,9 @@ class ChunkDecoder {
   const DecodeLimits& limits_;
   ValueDecoder values_;
   data::Buffer dictionary_memory_;
-  data::Buffer page_memory_;
-  Levels definition_;
-  Levels repetition_;
+  data::Buffer& page_memory_;
+  Levels& definition_;
+  Levels& repetition_;
   ColumnData out_;
   std::byte* bytes_ = nullptr;  // of out_.memory
   uint64_t values_done_ = 0;
@@ -458,7 +482,10 @@ Result<ColumnData> decode_chunk(const Column& column, const ColumnChunk& chunk, 
   if (column.refusal) {
     return fail(Errc::kUnsupported, "cannot be read: {}", *column.refusal);
   }
-  return ChunkDecoder(column, chunk, row_count, limits).decode(pages);
+  thread_local Scratch scratch;
+  auto decoded = ChunkDecoder(column, chunk, row_count, limits, scratch).decode(pages);
+  if (scratch.size_bytes() > kScratchBytesMax) scratch = {};
+  return decoded;
 }
 
 }  // namespace millrace::format::parquet

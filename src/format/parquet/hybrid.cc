@@ -174,12 +174,20 @@ void HybridEncoder::put_repeated(uint32_t value, uint64_t count) {
 }
 
 void HybridEncoder::put_group() {
+  char bytes[40];  // eight numbers of 32 bits, and a word of which only a part counts
   uint64_t word = 0;
   int filled = 0;
-  for (size_t i = 0; i < group_count_; ++i) {
-    word |= uint64_t{group_[i]} << filled;
-    for (filled += bits_; filled >= 8; filled -= 8, word >>= 8) packed_ += static_cast<char>(word);
+  size_t size = 0;
+  for (const uint32_t number : group_) {
+    word |= uint64_t{number} << filled;
+    filled += bits_;
+    std::memcpy(bytes + size, &word, sizeof(word));
+    const int whole = filled / 8;
+    size += static_cast<size_t>(whole);
+    word >>= whole * 8;
+    filled -= whole * 8;
   }
+  packed_.append(bytes, static_cast<size_t>(bits_));
   group_count_ = 0;
 }
 
@@ -197,7 +205,6 @@ void HybridEncoder::end_packed() {
 void HybridEncoder::finish() {
   if (group_count_ > 0) {
     std::fill(group_ + group_count_, group_ + 8, 0U);
-    group_count_ = 8;
     put_group();
   }
   end_packed();

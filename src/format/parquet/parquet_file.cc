@@ -178,7 +178,10 @@ Result<RowGroupColumns> ParquetFile::read_row_group(const io::Reader& reader, ui
   const std::vector<Stretch> stretches = stretches_of(group, columns_, chosen);
   const auto work = [&](size_t index) -> Status {
     const Stretch& stretch = stretches[index];
-    data::Buffer room;
+    // Most stretches are short: their memory is kept for the next one.
+    thread_local data::Buffer kept;
+    data::Buffer own;
+    data::Buffer& room = stretch.end - stretch.begin <= kStretchBytes ? kept : own;
     ASSIGN_OR_RETURN(const ByteView bytes, bytes_at(reader, stretch.begin, stretch.end, room));
     for (const size_t place : stretch.places) {
       const Column& column = columns_[chosen[place]];

@@ -111,18 +111,19 @@ Status ValueDecoder::set_dictionary(ByteView page, Encoding encoding, uint64_t c
 }
 
 Status ValueDecoder::decode_indexes(ByteView bytes, size_t count) {
-  indexes_.resize(count);
+  scratch_.indexes.resize(count);
   if (count == 0) return {};
   if (bytes.empty()) return too_few(0, count, 1);
   const int bits = std::to_integer<int>(bytes[0]);
-  RETURN_IF_ERROR(decode_hybrid(bytes.subspan(1), bits, indexes_));
-  const uint32_t largest = *std::max_element(indexes_.begin(), indexes_.end());
+  RETURN_IF_ERROR(decode_hybrid(bytes.subspan(1), bits, scratch_.indexes));
+  uint32_t largest = 0;  // not std::max_element, which is not vectorized
+  for (const uint32_t index : scratch_.indexes) largest = std::max(largest, index);
   if (largest < dictionary_count_) return {};
   return fail(Errc::kCorrupt, "it uses entry {} of a dictionary of {}", largest, dictionary_count_);
 }
 
 Status ValueDecoder::gather(size_t count, MutableByteView out) const {
-  const std::span<const uint32_t> indexes(indexes_.data(), count);
+  const std::span<const uint32_t> indexes(scratch_.indexes.data(), count);
   const size_t width = column_.file_bytes;
   if (width == 4) {
     gather_as<uint32_t>(indexes, dictionary_.data(), out.data());
@@ -140,9 +141,9 @@ Status ValueDecoder::decode_booleans(Encoding encoding, ByteView bytes, size_t c
                                      MutableByteView out) {
   if (encoding == Encoding::kRle) {
     if (bytes.size() < 4) return too_few(bytes.size(), count, 4);
-    indexes_.resize(count);
-    RETURN_IF_ERROR(decode_hybrid(bytes.subspan(4), 1, indexes_));
-    for (size_t i = 0; i < count; ++i) out[i] = static_cast<std::byte>(indexes_[i]);
+    scratch_.indexes.resize(count);
+    RETURN_IF_ERROR(decode_hybrid(bytes.subspan(4), 1, scratch_.indexes));
+    for (size_t i = 0; i < count; ++i) out[i] = static_cast<std::byte>(scratch_.indexes[i]);
     return {};
   }
   if (encoding != Encoding::kPlain) return unsupported(encoding);
@@ -182,11 +183,12 @@ Status ValueDecoder::decode_fixed(Encoding encoding, ByteView bytes, size_t coun
       if (is_integer || column_.is_float()) break;
       RETURN_IF_ERROR(delta_bytes(bytes, count));
       for (size_t i = 0; i < count; ++i) {
-        if (views_[i].size() != column_.file_bytes) {
-          return fail(Errc::kCorrupt, "value {} has {} bytes instead of {}", i, views_[i].size(),
-                      column_.file_bytes);
+        if (scratch_.views[i].size() != column_.file_bytes) {
+          return fail(Errc::kCorrupt, "value {} has {} bytes instead of {}", i,
+                      scratch_.views[i].size(), column_.file_bytes);
         }
-        std::memcpy(out.data() + i * column_.file_bytes, views_[i].data(), column_.file_bytes);
+        std::memcpy(out.data() + i * column_.file_bytes, scratch_.views[i].data(),
+                    column_.file_bytes);
       }
       return {};
     }
@@ -200,14 +202,14 @@ Status ValueDecoder::decode_fixed(Encoding encoding, ByteView bytes, size_t coun
 Status ValueDecoder::delta_lengths(ByteView bytes, size_t count) {
   ASSIGN_OR_RETURN(const Deltas lengths, parquet::decode_deltas(bytes, count));
   const std::string_view text = text_of(bytes).substr(lengths.size_bytes);
-  views_.clear();
+  scratch_.views.clear();
   size_t at = 0;
   for (const int64_t length : lengths.values) {
     if (length < 0 || static_cast<uint64_t>(length) > text.size() - at) {
-      return fail(Errc::kCorrupt, "value {} claims {} bytes, but {} are left", views_.size(),
-                  length, text.size() - at);
+      return fail(Errc::kCorrupt, "value {} claims {} bytes, but {} are left",
+                  scratch_.views.size(), length, text.size() - at);
     }
-    views_.push_back(text.substr(at, static_cast<size_t>(length)));
+    scratch_.views.push_back(text.substr(at, static_cast<size_t>(length)));
     at += static_cast<size_t>(length);
   }
   return {};
@@ -224,7 +226,7 @@ Status ValueDecoder::delta_bytes(ByteView bytes, size_t count) {
     if (prefix < 0 || static_cast<uint64_t>(prefix) > before) {
       return fail(Errc::kCorrupt, "value {} shares {} bytes with one of {}", i, prefix, before);
     }
-    before = static_cast<uint64_t>(prefix) + views_[i].size();
+    before = static_cast<uint64_t>(prefix) + scratch_.views[i].size();
     total += before;
     if (total > uint64_t{1} << 31) return fail(Errc::kCorrupt, "it has more than 2 GiB of values");
   }
@@ -234,8 +236,8 @@ Status ValueDecoder::delta_bytes(ByteView bytes, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const size_t begin = joined_.size();
     joined_.append(joined_, last, static_cast<size_t>(prefixes.values[i]));
-    joined_ += views_[i];
-    views_[i] = std::string_view(joined_).substr(begin);
+    joined_ += scratch_.views[i];
+    scratch_.views[i] = std::string_view(joined_).substr(begin);
     last = begin;
   }
   return {};
@@ -245,10 +247,10 @@ Result<std::span<const std::string_view>> ValueDecoder::decode_bytes(Encoding en
                                                                      ByteView bytes, size_t count) {
   if (is_dictionary(encoding)) {
     RETURN_IF_ERROR(decode_indexes(bytes, count));
-    views_.resize(count);
-    for (size_t i = 0; i < count; ++i) views_[i] = dictionary_views_[indexes_[i]];
+    scratch_.views.resize(count);
+    for (size_t i = 0; i < count; ++i) scratch_.views[i] = dictionary_views_[scratch_.indexes[i]];
   } else if (encoding == Encoding::kPlain) {
-    RETURN_IF_ERROR(plain_views(bytes, count, views_));
+    RETURN_IF_ERROR(plain_views(bytes, count, scratch_.views));
   } else if (encoding == Encoding::kDeltaLengthByteArray) {
     RETURN_IF_ERROR(delta_lengths(bytes, count));
   } else if (encoding == Encoding::kDeltaByteArray) {
@@ -256,7 +258,7 @@ Result<std::span<const std::string_view>> ValueDecoder::decode_bytes(Encoding en
   } else {
     return unsupported(encoding);
   }
-  return std::span<const std::string_view>(views_);
+  return std::span<const std::string_view>(scratch_.views);
 }
 
 }  // namespace millrace::format::parquet

@@ -18,9 +18,15 @@ namespace millrace::format::parquet {
 
 std::string_view encoding_name(Encoding encoding);
 
+// Memory that decoders of one thread use in turn.
+struct ValueScratch {
+  std::vector<uint32_t> indexes;
+  std::vector<std::string_view> views;
+};
+
 class ValueDecoder {
  public:
-  explicit ValueDecoder(const Column& column) : column_(column) {}
+  ValueDecoder(const Column& column, ValueScratch& scratch) : column_(column), scratch_(scratch) {}
 
   // `page` must live as long as the decoder, unless values have a fixed length.
   Status set_dictionary(ByteView page, Encoding encoding, uint64_t count);
@@ -44,12 +50,11 @@ class ValueDecoder {
   Error unsupported(Encoding encoding) const;
 
   const Column& column_;
+  ValueScratch& scratch_;
   size_t dictionary_count_ = 0;
   std::vector<std::byte> dictionary_;               // values of a fixed length
   std::vector<std::string_view> dictionary_views_;  // byte arrays
-  std::vector<uint32_t> indexes_;
-  std::vector<std::string_view> views_;
-  std::string joined_;  // of DELTA_BYTE_ARRAY
+  std::string joined_;                              // of DELTA_BYTE_ARRAY
 };
 
 }  // namespace millrace::format::parquet
