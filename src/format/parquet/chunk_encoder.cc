@@ -86,7 +86,7 @@ class ValueNumbers {
         entries_.push_back(value);
         return slots_[slot];
       }
-      if (entries_[number] == value) return number;
+      if (is_same(entries_[number], value)) return number;
     }
   }
 
@@ -96,7 +96,28 @@ class ValueNumbers {
   static constexpr uint32_t kFree = ~uint32_t{0};
   static constexpr size_t kSlotBits = 17;  // twice kEntriesMax
 
+  template <typename T>
+  static T word_of(std::string_view value) {
+    T word;
+    std::memcpy(&word, value.data(), sizeof(word));
+    return word;
+  }
+
+  // Numbers are compared and hashed as words: their lengths are constants.
+  static bool is_same(std::string_view a, std::string_view b) {
+    if (a.size() != b.size()) return false;
+    if (a.size() == 4) return word_of<uint32_t>(a) == word_of<uint32_t>(b);
+    if (a.size() == 8) return word_of<uint64_t>(a) == word_of<uint64_t>(b);
+    return a == b;
+  }
+
+  static size_t slot_of(uint64_t hash) {
+    return static_cast<size_t>((hash * 0x9e3779b97f4a7c15) >> (64 - kSlotBits));
+  }
+
   static size_t hash(std::string_view value) {
+    if (value.size() == 4) return slot_of(word_of<uint32_t>(value));
+    if (value.size() == 8) return slot_of(word_of<uint64_t>(value));
     uint64_t hash = value.size();
     while (!value.empty()) {
       uint64_t word = 0;
@@ -106,7 +127,7 @@ class ValueNumbers {
       hash ^= hash >> 32;
       value.remove_prefix(part);
     }
-    return (hash * 0x9e3779b97f4a7c15) >> (64 - kSlotBits);
+    return slot_of(hash);
   }
 
   std::vector<uint32_t> slots_;
