@@ -241,7 +241,9 @@ class Resolver {
     }
     to.written_end = std::max({to.written_end, from.written_end, from.size_bytes});
     to.is_directory = to.is_directory || from.is_directory;
-    if (action == Action::kRename) removed(from);
+    if (action != Action::kRename) return;
+    removed(from);
+    from.written_end = 0;  // the bytes now count for the new name
   }
 
   void order_two_names(Step& step, bool changes) {
