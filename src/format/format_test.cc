@@ -287,6 +287,7 @@ TEST(FormatOf, KnowsFilesByTheirExtension) {
 TEST(FullDisk, FailsTheWriter) {
   for (const std::string& name : format_names()) {
     if (name == "hdf5") continue;  // libhdf5 writes the file itself: tests/bench fills a real disk
+    if (name == "hdf5") continue;  // libhdf5 writes the file, not the engine
     io::MemoryEngine engine;
     engine.set_faults({.disk_bytes = 20});
     const FormatOptions options = {.record_bytes = name == "raw" ? uint64_t{4000} : 0};

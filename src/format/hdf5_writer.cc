@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/text.h"
 #include "format/hdf5_calls.h"
@@ -50,7 +51,8 @@ class Hdf5Writer final : public SampleWriter {
     const bool is_complete = !file_.ok();
     columns_.clear();
     file_.close();
-    if (!is_complete) unlink(path_.c_str());
+    std::error_code error;
+    if (!is_complete && std::filesystem::is_regular_file(path_, error)) unlink(path_.c_str());
   }
 
   Status add(std::string_view key, std::span<const Field> fields) override {
