@@ -114,13 +114,33 @@ Result<std::vector<SampleArray>> column_arrays(const DatasetConfig& dataset,
   return arrays;
 }
 
+// chunk_dims are of one sample, or of several with one axis more in front.
+uint64_t chunk_rows_of(const DatasetConfig& dataset) {
+  if (dataset.chunk_dims.size() > dataset.record_dims.size() && !dataset.record_dims.empty()) {
+    return std::max<uint64_t>(dataset.chunk_dims.front(), 1);
+  }
+  const double rows = static_cast<double>(dataset.chunk_size) / dataset.record_length_bytes;
+  return std::max<uint64_t>(static_cast<uint64_t>(rows), 1);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<format::Format>> open_dataset_format(const DatasetConfig& dataset) {
-  if (dataset.compression == "none") return format::open_format(dataset.format);
-  if (dataset.format == "tfrecord" && dataset.compression == "gzip") {
-    return format::open_format("tfrecord_gzip");
+  format::FormatOptions options;
+  const bool gzip = dataset.compression == "gzip";
+  options.hdf5.sample_count = dataset.num_samples_per_file;
+  if (dataset.enable_chunking) options.hdf5.chunk_rows = chunk_rows_of(dataset);
+  if (gzip) options.hdf5.gzip_level = static_cast<int>(dataset.compression_level);
+  options.parquet.row_group_rows = dataset.row_group_size;
+  options.parquet.compression = dataset.compression;
+  for (const Column& column : dataset.columns) {
+    if (column.is_read) options.columns.push_back(column.name);
   }
+  if (dataset.compression == "none") return format::open_format(dataset.format, options);
+  if (gzip && (dataset.format == "hdf5" || dataset.format == "parquet")) {
+    return format::open_format(dataset.format, options);
+  }
+  if (gzip && dataset.format == "tfrecord") return format::open_format("tfrecord_gzip");
   return fail(Errc::kUnsupported,
               "dataset.compression is {}, which is not available for {} files; set it to none",
               printable(dataset.compression), printable(dataset.format));

@@ -114,8 +114,8 @@ const Key kKeys[] = {
      "Type of its elements, as in numpy."},
     {"dataset.content", [](Workload& w) { return &w.dataset.content; },
      "Ours. What samples contain: random bytes, what compresses like a photograph or like physics, "
-     "or zeros.",
-     kPlain, "random photo physics zero"},
+     "words, or zeros.",
+     kPlain, "random photo physics text zero"},
     {"dataset.fields", [](Workload& w) { return &w.dataset.fields; },
      "Ours. Arrays beside the record in every sample of an HDF5 or NPZ file: a list of `{name, "
      "dims, type}`."},
@@ -241,6 +241,14 @@ const Key kKeys[] = {
      "Ours. With `layout: tensorflow`: bytes of each file."},
     {"checkpoint.buffer_size", [](Workload& w) { return &w.checkpoint.buffer_size; },
      "Ours. Memory that a shard is written from.", kBytes},
+    {"checkpoint.keep", [](Workload& w) { return &w.checkpoint.keep; },
+     "Ours. Checkpoints that remain, the newest; 0: all."},
+    {"checkpoint.odirect", [](Workload& w) { return &w.checkpoint.odirect; },
+     "Ours. Write and read with O_DIRECT."},
+    {"checkpoint.drop_cache", [](Workload& w) { return &w.checkpoint.drop_cache; },
+     "Ours. Drop the files from the page cache before they are read back."},
+    {"checkpoint.verify", [](Workload& w) { return &w.checkpoint.verify; },
+     "Ours. Compare every byte that is read back."},
 
     {"output.folder", [](Workload& w) { return &w.output.folder; },
      "Folder of the results; empty: `millrace-bench/<name>/<date>`."},

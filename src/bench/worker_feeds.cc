@@ -146,7 +146,8 @@ class WorkerFeed final : public FeedBase {
 
   Made make_batch(SampleMaker& maker, std::span<const SampleId> samples) {
     static Name fetch(MILLRACE_FETCH);
-    const Region region(fetch);
+    Region region(fetch);
+    region.tag("samples", samples.size());
     uint64_t rows = 0;
     for (const SampleId sample : samples) {
       ASSIGN_OR_RETURN(const uint64_t made, make_one(maker, sample));

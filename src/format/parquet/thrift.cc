@@ -82,8 +82,9 @@ uint64_t ThriftReader::list_head(ThriftType& item) {
   const uint8_t head = byte();
   item = static_cast<ThriftType>(head & 0x0f);
   const uint64_t count = (head >> 4) != 15 ? head >> 4 : varint();
-  // Each item takes at least one byte.
-  if (item > ThriftType::kStruct || item == ThriftType::kStop || count > bytes_.size() - at_) {
+  // Each item takes at least one byte. fastparquet writes an empty list without a type.
+  const bool is_typed = item != ThriftType::kStop && item <= ThriftType::kStruct;
+  if ((!is_typed && count > 0) || count > bytes_.size() - at_) {
     fault("a list has an unknown type or is too long");
   }
   return error_ ? 0 : count;
