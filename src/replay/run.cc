@@ -61,6 +61,7 @@ struct Shared {
         options(the_options),
         handles(std::make_unique<HandleState[]>(plan.handles.size())),
         paths(std::make_unique<PathState[]>(plan.paths.size())),
+        reached_ns(std::make_unique<std::atomic<uint64_t>[]>(plan.threads.size())),
         progress({.label = "replaying", .total = plan.steps.size()}) {
     for (size_t i = 0; i < plan.handles.size(); ++i) {
       handles[i].uses_left = plan.handles[i].use_count;
@@ -88,7 +89,8 @@ struct Shared {
   const RunOptions& options;
   std::unique_ptr<HandleState[]> handles;
   std::unique_ptr<PathState[]> paths;
-  std::vector<std::string> places;  // by path
+  std::unique_ptr<std::atomic<uint64_t>[]> reached_ns;  // by thread: recorded end of its call
+  std::vector<std::string> places;                      // by path
   Progress progress;
   nanoseconds start{};  // of the first call
   std::atomic<bool> is_given_up = false;
@@ -129,7 +131,10 @@ bool sleep_until(const Shared& shared, nanoseconds time) {
 // Makes the calls of one recorded thread.
 class Worker {
  public:
-  Worker(Shared& shared, const ThreadPlan& thread) : shared_(shared), thread_(thread) {}
+  Worker(Shared& shared, size_t index)
+      : shared_(shared),
+        thread_(shared.plan.threads[index]),
+        reached_ns_(shared.reached_ns[index]) {}
 
   void run() {
     auto buffer = Buffer::create(
@@ -149,6 +154,7 @@ class Worker {
     const nanoseconds due = shared_.start + nanoseconds(step.begin_ns - shared_.plan.begin_ns);
     if (shared_.options.timing == Timing::kAsRecorded && !sleep_until(shared_, due)) return false;
     if (shared_.is_stopped()) return false;
+    reached_ns_ = step.begin_ns + static_cast<uint64_t>(step.duration_ns);
     const Action action = action_of(step.call);
     const Outcome outcome = closes(action)        ? close(step)
                             : opens(action)       ? open(step)
@@ -286,8 +292,8 @@ class Worker {
                       .is_directory = shared_.plan.paths[step.target].is_directory};
     Outcome outcome = issue(step, where, buffer_);
     if (is_ordered) note_names(step, step.target);
-    const bool is_there =
-        shared_.options.overwrite || shared_.plan.paths[step.target].before == Existence::kPresent;
+    const bool is_there = shared_.plan.relative(step.target).empty() || shared_.options.overwrite ||
+                          shared_.plan.paths[step.target].before == Existence::kPresent;
     const bool may_exist = action == Action::kMakeDirectory && !step.has(kFailedBefore) && is_there;
     if (outcome.error == EEXIST && may_exist) outcome.result = 0;
     return outcome;
@@ -326,6 +332,7 @@ class Worker {
   }
 
   void finish() {
+    reached_ns_ = std::numeric_limits<uint64_t>::max();
     shared_.progress.add(calls_ % kProgressCalls);
     const std::lock_guard lock(shared_.mutex);
     RunResult& result = shared_.result;
@@ -341,6 +348,7 @@ class Worker {
 
   Shared& shared_;
   const ThreadPlan& thread_;
+  std::atomic<uint64_t>& reached_ns_;
   Buffer buffer_;
   bool is_cut_ = false;  // stopped in the middle of a step
   std::map<wire::Call, FunctionResult> functions_;
@@ -363,7 +371,7 @@ class Crew {
   }
 
   void run() {
-    for (size_t i = 0; i < threads_.size() && wait_for_turn(shared_.plan.threads[i]); ++i) {
+    for (size_t i = 0; i < threads_.size() && wait_for_turn(i); ++i) {
       auto thread = start_thread("replay", [this, i] { work(i); });
       if (!thread.ok()) {
         shared_.give_up(std::move(thread).error());
@@ -378,21 +386,30 @@ class Crew {
 
  private:
   void work(size_t index) {
-    Worker(shared_, shared_.plan.threads[index]).run();
+    Worker(shared_, index).run();
     const std::lock_guard lock(shared_.mutex);
     has_ended_[index] = true;
     shared_.thread_ended.notify_all();
   }
 
-  // Waits for the threads that had ended before this one began. False if the replay is stopped.
-  bool wait_for_turn(const ThreadPlan& thread) {
+  // Waits for the threads that had ended before this one began, and until the others have made the
+  // calls that had returned by then: a worker reads what was written before it was forked. False if
+  // the replay is stopped.
+  bool wait_for_turn(size_t index) {
+    const ThreadPlan& thread = shared_.plan.threads[index];
     for (; next_ < by_end_.size(); ++next_) {
       const size_t other = by_end_[next_];
       if (shared_.plan.threads[other].end_ns >= thread.begin_ns) break;
       if (!wait_for_end(other)) return false;
       threads_[other].join();
     }
-    if (shared_.options.timing != Timing::kAsRecorded) return !shared_.is_stopped();
+    if (shared_.options.timing != Timing::kAsRecorded) {
+      for (size_t other = 0; other < index; ++other) {
+        const auto& reached_ns = shared_.reached_ns[other];
+        if (!wait_for(shared_, [&] { return reached_ns.load() >= thread.begin_ns; })) return false;
+      }
+      return !shared_.is_stopped();
+    }
     const nanoseconds offset(thread.begin_ns - shared_.plan.begin_ns);
     return sleep_until(shared_, shared_.start + offset - kStartAhead);
   }

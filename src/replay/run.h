@@ -1,7 +1,8 @@
 // Run: makes the calls of a plan, with one thread for each recorded thread, and measures them.
 //
 // A thread starts when every thread that had ended before it began in the trace has ended here too,
-// so as many threads work at once as in the job, however fast they are. `fast` makes each call as
+// so as many threads work at once as in the job, however fast they are. It also starts after the
+// calls of other threads that had returned before it began. `fast` makes each call as
 // soon as the previous one of its thread has returned. `as-recorded` waits until the call's time in
 // the trace, counted from the first call; how late calls are is measured.
 //
