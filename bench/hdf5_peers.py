@@ -5,9 +5,11 @@
     bench/hdf5_peers.py --build build/dev     # another build; its Python must have numpy and h5py
 
 Reads samples of 338 x 338 bytes (DLIO's resnet50, 115 KB) in a random order, from the page cache: contiguous, in chunks of
-one sample, and in gzip chunks of one and of 16 samples, with and without shuffle. h5py reads dataset[i] with one thread and with as many
-threads as there are CPUs: its lock lets only one of them work. Millrace reads the same with as many threads, through its
-loader, in batches of 64; `source` reads sample by sample with one thread. Rounds are interleaved, and the best of each is shown."""
+one sample, and in gzip chunks of one and of 16 samples, with and without shuffle. h5py reads dataset[i] with one thread,
+the same into batches of 64, and with as many threads as there are CPUs: its lock lets only one of them work. Millrace reads
+the same with as many threads, through its loader, in batches of 64; `source` reads sample by sample with one thread. Rounds
+are interleaved, and the best of each is shown. The ratio needs free CPUs: other work on the machine takes them from the
+loader's threads first."""
 
 import argparse
 import os
@@ -58,6 +60,20 @@ def read_h5py(path, order, thread_count):
         return time.perf_counter() - began
 
 
+def read_h5py_batches(path, order):
+    """As a trainer needs them: rows of one array per batch."""
+    import h5py
+    import numpy
+    with h5py.File(path, "r") as file:
+        records, labels = file["records_0"], file["labels"]
+        began = time.perf_counter()
+        for first in range(0, len(order), BATCH):
+            batch = numpy.empty((BATCH, *records.shape[1:]), records.dtype)
+            for row, index in enumerate(order[first:first + BATCH]):
+                batch[row], _ = records[index], labels[index]
+        return time.perf_counter() - began
+
+
 def read_source(path, order):
     import millrace
     files = millrace.Files([path])
@@ -92,6 +108,7 @@ def main():
     sys.path.insert(0, f"{given.build}/python")
     threads = len(os.sched_getaffinity(0))
     ways = {"h5py": lambda path, order, _: read_h5py(path, order, 1),
+            "h5py, batches": lambda path, order, _: read_h5py_batches(path, order),
             f"h5py, {threads} threads": lambda path, order, _: read_h5py(path, order, threads),
             "source, 1 thread": lambda path, order, _: read_source(path, order),
             f"loader, {threads} threads": lambda path, _, is_ordered: read_loader(path, is_ordered, threads)}
