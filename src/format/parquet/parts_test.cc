@@ -87,6 +87,16 @@ TEST(Thrift, AListIsNotLongerThanTheBytes) {
   EXPECT_THAT(error_of(reader.status()), HasSubstr("too long"));
 }
 
+TEST(Thrift, AnEmptyListNeedsNoType) {
+  const std::string bytes("\x19\x00\x15\x06\x00", 5);  // as fastparquet writes it; then 3
+  ThriftReader reader(bytes_of(bytes));
+  int32_t after = 0;
+  reader.read_struct(
+      [&](int16_t id, ThriftType type) { return id == 2 && reader.read(type, after); });
+  EXPECT_EQ(error_of(reader.status()), "");
+  EXPECT_EQ(after, 3);
+}
+
 // ---- snappy ----
 
 TEST(Snappy, DecompressesTheElementsOfItsFormat) {
