@@ -231,9 +231,9 @@ std::string checkpoint_text(std::string_view what, const CheckpointFigures& figu
   double seconds = 0;
   for (const double one : figures.seconds) seconds += one;
   return fmt::format(
-      "{:<18}{} {} of {} in {} files, {}, {} fsync\n", what, figures.count,
-      figures.count == 1 ? "time" : "times", format_bytes(figures.bytes / figures.count),
-      figures.files / figures.count,
+      "{:<18}{} of {} in {}, {}, {} fsync\n", what, counted(figures.count, "time", "times"),
+      format_bytes(figures.bytes / figures.count),
+      counted(figures.files / figures.count, "file", "files"),
       format_bandwidth(seconds > 0 ? static_cast<double>(figures.bytes) / seconds : 0),
       figures.fsyncs);
 }

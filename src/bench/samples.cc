@@ -34,12 +34,18 @@ Result<std::shared_ptr<io::Engine>> engine_of(const ReaderConfig& reader,
       std::make_shared<MeasuredEngine>(std::move(engine), pieces, std::move(counts)));
 }
 
+// Whether a file with one sample has nothing but that sample, so that it need not be indexed. Text
+// may have a header, and ends with a newline.
+bool is_whole_file(const format::Format* format, const Layout& layout) {
+  if (format == nullptr || format->is_file_a_sample()) return true;
+  return layout.samples_per_file() == 1 &&
+         (format->name() == "tfrecord" || format->name().ends_with("indexed_binary"));
+}
+
 // Where the samples are in every file of the split, if that follows from the first file.
 Result<std::optional<FileSamples>> common_places(const format::Format* format, io::Engine& engine,
                                                  const Layout& layout, Split split) {
-  if (format == nullptr || format->is_file_a_sample() || layout.samples_per_file() == 1) {
-    return std::optional<FileSamples>(FileSamples{});
-  }
+  if (is_whole_file(format, layout)) return std::optional<FileSamples>(FileSamples{});
   const std::string path = layout.path({split, 0});
   ASSIGN_OR_RETURN(FileSamples first, format->index(engine, path));
   if (first.count() != layout.samples_per_file()) {

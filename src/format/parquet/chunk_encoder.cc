@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/gzip.h"
 #include "format/parquet/codec.h"
 #include "format/parquet/hybrid.h"
-#include "format/parquet/page_crc32.h"
 
 namespace millrace::format::parquet {
 namespace {
@@ -311,7 +311,7 @@ class ChunkEncoder {
       body = bytes_of(packed_);
     }
     header.packed_bytes = static_cast<int32_t>(body.size());
-    if (options_.has_checksums) header.crc32 = page_crc32(body);
+    if (options_.has_checksums) header.crc32 = zip_crc32(body);
     const size_t before = out_.size();
     encode_page_header(header, out_);
     chunk_.plain_bytes += out_.size() - before + static_cast<uint64_t>(header.plain_bytes);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/gzip.h"
 #include "format/parquet/codec.h"
 #include "format/parquet/hybrid.h"
-#include "format/parquet/page_crc32.h"
 #include "format/parquet/values.h"
 
 namespace millrace::format::parquet {
@@ -167,9 +167,9 @@ class ChunkDecoder {
                   header.plain_bytes, limits_.page_bytes_max);
     }
     const ByteView body = pages.subspan(header.header_bytes, packed_bytes);
-    if (header.crc32 && page_crc32(body) != *header.crc32) {
+    if (header.crc32 && zip_crc32(body) != *header.crc32) {
       return fail(Errc::kCorrupt, "its {} bytes have the checksum {:08x}, expected {:08x}",
-                  body.size(), page_crc32(body), *header.crc32);
+                  body.size(), zip_crc32(body), *header.crc32);
     }
     RETURN_IF_ERROR(decode_body(header, body));
     return header.header_bytes + packed_bytes;

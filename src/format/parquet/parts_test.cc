@@ -7,7 +7,6 @@
 #include "format/parquet/delta.h"
 #include "format/parquet/hybrid.h"
 #include "format/parquet/metadata.h"
-#include "format/parquet/page_crc32.h"
 #include "format/parquet/schema.h"
 #include "format/parquet/snappy.h"
 #include "format/parquet/thrift.h"
@@ -163,18 +162,6 @@ TEST(Codec, WrongLengthsAreRefused) {
       EXPECT_NE(error_of(decompress(codec, bytes_of(packed), out)), "") << size;
     }
   }
-}
-
-TEST(PageCrc32, AgreesWithZlibAtEveryLength) {
-  std::mt19937 random(3);
-  std::string bytes(5000, '\0');
-  for (char& byte : bytes) byte = static_cast<char>(random());
-  EXPECT_EQ(page_crc32(bytes_of("123456789")), 0xcbf43926U);
-  for (size_t length = 0; length < 400; ++length) {
-    const ByteView view = bytes_of(bytes).subspan(length % 17, length);
-    ASSERT_EQ(page_crc32(view), zip_crc32(view)) << length;
-  }
-  EXPECT_EQ(page_crc32(bytes_of(bytes)), zip_crc32(bytes_of(bytes)));
 }
 
 // ---- hybrid ----
