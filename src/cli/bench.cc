@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/clock.h"
@@ -187,6 +188,15 @@ Result<double> au_with(const std::vector<std::string>& words, uint64_t accelerat
   return au->as_double();
 }
 
+// An epoch must have some steps, of which the first does not count.
+constexpr uint64_t kStepsMin = 5;
+
+uint64_t steps_with(const Workload& workload, uint64_t accelerators) {
+  const bench::DatasetConfig& dataset = workload.dataset;
+  return dataset.num_files_train * dataset.num_samples_per_file /
+         (workload.reader.batch_size * accelerators);
+}
+
 // Doubles the accelerators until the utilisation falls below the threshold, then halves the gap.
 Result<int> find_max(const Workload& workload, const Arguments& arguments, Output& output) {
   std::vector<std::string> words = {"bench"};
@@ -201,6 +211,7 @@ Result<int> find_max(const Workload& workload, const Arguments& arguments, Outpu
   uint64_t bad = 0;
   double good_au = 0;
   for (uint64_t count = 1; bad == 0 || bad - good > 1;) {
+    if (bad == 0 && steps_with(workload, count) < kStepsMin) break;
     ASSIGN_OR_RETURN(const double au, au_with(words, count, folder.path() / std::to_string(count)));
     fmt::print(stderr, "{}: {:.1f} %\n", counted(count, "accelerator", "accelerators"), au * 100);
     const bool enough = au >= workload.metric_au;
@@ -208,6 +219,13 @@ Result<int> find_max(const Workload& workload, const Arguments& arguments, Outpu
     (enough ? good : bad) = count;
     count = bad == 0 ? good * 2 : good + (bad - good) / 2;
     if (good == 0 && bad > 0) break;
+  }
+  if (bad == 0) {
+    fmt::print(stderr,
+               "millrace: the dataset is too small for more: with {} an epoch has {} steps; see "
+               "`millrace bench datasize`\n",
+               counted(std::max<uint64_t>(good * 2, 1), "accelerator", "accelerators"),
+               steps_with(workload, std::max<uint64_t>(good * 2, 1)));
   }
   output.print(arguments.has("json")
                    ? fmt::format("{{\"max_accelerators\": {}, \"au\": {}}}\n", good, good_au)
