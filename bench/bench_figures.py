@@ -132,10 +132,7 @@ train: {epochs: 2, computation_time: 0.000375}
         text = self.dataset("many", "npy", count).replace("file_shuffle: seed, sample_shuffle: seed", "on_error: skip")
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         begin = time.monotonic()
-        process = subprocess.Popen([self.millrace, "bench", "/dev/stdin", f"--output={self.folder}/m",
-                                    "train.total_training_steps=1"], stdin=subprocess.PIPE,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        process.communicate(text.encode(), timeout=600)
+        self.bench(text, "train.total_training_steps=1")
         after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         peak = "at most " if after == before else ""
         self.row("memory for 10 M files", "<= 1 GB",
