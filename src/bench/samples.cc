@@ -7,6 +7,7 @@
 #include "bench/dataset_format.h"
 #include "bench/memory_source.h"
 #include "bench/sample_decoder.h"
+#include "bench/slices_source.h"
 #include "format/file_source.h"
 
 namespace millrace::bench {
@@ -104,6 +105,10 @@ Result<Source> open_places(const Workload& workload, const Layout& layout, Split
     if (places) {
       ASSIGN_OR_RETURN(data::Dataset dataset, list_files(layout, split, *places));
       opened.source = format::open_listed(std::move(dataset), engine, opened.format);
+      if (places->kind == FileSamples::Kind::kWhole && layout.samples_per_file() > 1) {
+        opened.source =
+            std::make_shared<SlicesSource>(std::move(opened.source), layout.samples_per_file());
+      }
       return opened;
     }
   }

@@ -50,6 +50,40 @@ void scatter(ByteView from, size_t element_bytes, size_t stride_bytes, std::byte
   }
 }
 
+// Byte r of word c becomes byte c of word r: swaps blocks of 4, then of 2 and 1 bytes.
+void transpose_bytes(std::array<uint64_t, 8>& words) {
+  const auto swap = [&](size_t first, size_t second, unsigned bits, uint64_t mask) {
+    const uint64_t changed = ((words[first] >> bits) ^ words[second]) & mask;
+    words[second] ^= changed;
+    words[first] ^= changed << bits;
+  };
+  for (const size_t i : {0, 1, 2, 3}) swap(i, i + 4, 32, 0x00000000ffffffff);
+  for (const size_t i : {0, 1, 4, 5}) swap(i, i + 2, 16, 0x0000ffff0000ffff);
+  for (const size_t i : {0, 2, 4, 6}) swap(i, i + 1, 8, 0x00ff00ff00ff00ff);
+}
+
+constexpr size_t kTogether = 8;
+
+// scatter() for single bytes of eight samples at once, whose parts follow each other in `parts`.
+void scatter_eight(ByteView parts, size_t stride_bytes, std::byte* to) {
+  const size_t part_bytes = parts.size() / kTogether;
+  std::array<uint64_t, kTogether> words;
+  size_t at = 0;
+  for (; at + sizeof(uint64_t) <= part_bytes; at += sizeof(uint64_t)) {
+    for (size_t i = 0; i < kTogether; ++i) {
+      std::memcpy(&words[i], parts.data() + i * part_bytes + at, sizeof(uint64_t));
+    }
+    transpose_bytes(words);
+    for (size_t i = 0; i < kTogether; ++i) {
+      std::memcpy(to + (at + i) * stride_bytes, &words[i], sizeof(uint64_t));
+    }
+  }
+  for (size_t i = 0; i < kTogether; ++i) {
+    scatter(parts.subspan(i * part_bytes + at, part_bytes - at), 1, stride_bytes,
+            to + at * stride_bytes + i);
+  }
+}
+
 // Appends the records of all samples, whose elements alternate.
 Status append_alternating(const FileJob& job, BlockFile& out, const BlockFile::Seen& seen) {
   const Layout& layout = job.plan.layout;
@@ -59,16 +93,28 @@ Status append_alternating(const FileJob& job, BlockFile& out, const BlockFile::S
   const size_t tile_bytes = std::max<size_t>(
       Content::kAlignment, BlockFile::kBlockBytes / static_cast<size_t>(layout.samples_per_file()) /
                                Content::kAlignment * Content::kAlignment);
-  std::vector<std::byte> part(tile_bytes);
+  std::vector<std::byte> parts(tile_bytes * kTogether);
   for (uint64_t at = 0; at < record_bytes; at += tile_bytes) {
-    const auto bytes = std::span(part).first(
-        static_cast<size_t>(std::min<uint64_t>(tile_bytes, record_bytes - at)));
+    const auto part_bytes = static_cast<size_t>(std::min<uint64_t>(tile_bytes, record_bytes - at));
     const MutableByteView tile =
-        job.rooms.record.room(bytes.size() * static_cast<size_t>(layout.samples_per_file()));
-    for (uint64_t sample = 0; sample < layout.samples_per_file(); ++sample) {
-      const ContentArray array = record_of(layout, {.file = job.file, .sample = sample});
-      job.plan.content.fill(array, at, bytes);
-      scatter(bytes, element_bytes, stride, tile.data() + sample * element_bytes);
+        job.rooms.record.room(part_bytes * static_cast<size_t>(layout.samples_per_file()));
+    const auto part = [&](size_t i) {
+      return std::span(parts).subspan(i * part_bytes, part_bytes);
+    };
+    for (uint64_t sample = 0; sample < layout.samples_per_file();) {
+      const bool eight = element_bytes == 1 && sample + kTogether <= layout.samples_per_file();
+      const size_t count = eight ? kTogether : 1;
+      for (size_t i = 0; i < count; ++i) {
+        job.plan.content.fill(record_of(layout, {.file = job.file, .sample = sample + i}), at,
+                              part(i));
+      }
+      std::byte* const to = tile.data() + sample * element_bytes;
+      if (eight) {
+        scatter_eight(std::span(parts).first(part_bytes * kTogether), stride, to);
+      } else {
+        scatter(part(0), element_bytes, stride, to);
+      }
+      sample += count;
     }
     if (seen) seen(tile);
     RETURN_IF_ERROR(out.append(tile));

@@ -56,7 +56,7 @@ class BenchTest(unittest.TestCase):
 
 class RunTest(BenchTest):
     def test_every_format_is_generated_read_and_verified(self):
-        for format, samples in (("npz", 1), ("npy", 1), ("tfrecord", 3), ("jpeg", 1), ("png", 1), ("hdf5", 3),
+        for format, samples in (("npz", 1), ("npz", 20), ("npy", 1), ("npy", 3), ("tfrecord", 3), ("jpeg", 1), ("png", 1), ("hdf5", 3),
                                 ("csv", 3), ("indexed_binary", 3), ("mmap_indexed_binary", 3), ("parquet", 3),
                                 ("raw", 1)):
             with self.subTest(format=format):
