@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,7 @@ class Digits final : public SampleSource {
   ReadWays ways() const override { return {.in_flight = "at once"}; }
   Result<std::unique_ptr<SampleReads>> open_reads(size_t capacity) const override;
   void prepare(std::span<const SampleId> soon) const override {
+    const std::lock_guard lock(mutex_);
     prepared_.assign(soon.begin(), soon.end());
   }
   uint64_t group_count() const override { return 4; }
@@ -48,6 +50,7 @@ class Digits final : public SampleSource {
   mutable std::vector<SampleId> prepared_;
 
  private:
+  mutable std::mutex mutex_;  // guards prepared_ while threads of a loader run
   std::string what_;
 };
 
