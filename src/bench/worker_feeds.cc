@@ -32,8 +32,9 @@ class SampleMaker {
     ASSIGN_OR_RETURN(const ByteView bytes, options_.source->read(sample, room_));
     const data::Output output{MutableByteView(row_)};
     const data::DecodeContext context{sample, epoch_, options_.seed};
-    return options_.decoder->decode(bytes, context, {&output, 1}, scratch_.get())
-        .within(options_.source->name(sample));
+    Status decoded = options_.decoder->decode(bytes, context, {&output, 1}, scratch_.get());
+    if (decoded.ok()) return decoded;
+    return std::move(decoded).error().within(options_.source->name(sample));
   }
 
  private:
