@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bench/dataset_format.h"
+#include "bench/manifest.h"
 #include "bench/memory_source.h"
 #include "bench/sample_decoder.h"
 #include "bench/slices_source.h"
@@ -140,6 +141,13 @@ FileList files_of(const Layout& layout, Split split) {
 
 Result<OpenedDataset> open_dataset(const Workload& workload, const Layout& layout, Split split) {
   RETURN_IF_ERROR(check_exists(layout, split));
+  ASSIGN_OR_RETURN(const std::optional<Manifest> manifest, check_dataset(workload));
+  if (workload.reader.verify && !manifest) {
+    return fail(Errc::kInvalidArgument,
+                "{}: has no manifest of ours, so its samples cannot be verified; generate the "
+                "dataset with --generate in another folder, or leave out --verify",
+                layout.data_folder());
+  }
   OpenedDataset opened;
   opened.counts = std::make_shared<ReadCounts>();
   opened.latencies = std::make_shared<LatencyRecorder>();

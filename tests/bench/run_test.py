@@ -160,6 +160,14 @@ class BadInputTest(BenchTest):
         done = self.bench(self.workload(), code=1)
         self.assertIn("--generate", done.stderr)
 
+    def test_a_dataset_of_other_keys_is_refused(self):
+        self.bench(self.workload(), "--generate-only")
+        done = self.bench(self.workload(), "dataset.record_length_bytes=5000", code=1)
+        self.assertIn("record_length_bytes", done.stderr)
+        (self.folder / "data" / "millrace-manifest.json").unlink()
+        done = self.bench(self.workload(), "--verify", code=1)
+        self.assertIn("has no manifest", done.stderr)
+
     def test_a_truncated_sample_is_named_or_left_out(self):
         workload = self.workload()
         self.bench(workload, "--generate-only")
