@@ -19,6 +19,11 @@ from pathlib import Path
 
 RECORD = 115 * 1024
 COUNT = 4096
+ROUNDS = 5
+
+
+def percents(values):
+    return " ".join(f"{value:.1%}" for value in values)
 
 
 class Figures:
@@ -60,18 +65,25 @@ train: {{epochs: 3, computation_time: 0.0}}
 """
 
     def null(self):
-        run = self.bench("""
-model: {name: null_storage}
+        """In turns with a loop that only sleeps: on a machine whose sleeps end late, that loop is the limit."""
+        step, runs, floors = 0.000375, [], []
+        for _ in range(ROUNDS):
+            floors.append(float(subprocess.run([self.build / "bin" / "bench_step_floor", str(step), "8192"],
+                                               check=True, capture_output=True).stdout))
+            runs.append(self.bench(f"""
+model: {{name: null_storage}}
 framework: pytorch
-workflow: {train: True}
-dataset: {format: synthetic, num_files_train: 64, num_samples_per_file: 1048576, record_length_bytes: 761}
-reader: {batch_size: 16384, read_threads: 2}
-train: {epochs: 2, computation_time: 0.000375}
-""")
-        first = run["passes"][-1]
+workflow: {{train: True}}
+dataset: {{format: synthetic, num_files_train: 64, num_samples_per_file: 1048576, record_length_bytes: 761}}
+reader: {{batch_size: 16384, read_threads: 2}}
+train: {{epochs: 2, computation_time: {step}}}
+"""))
+        best, own = max(run["au"] for run in runs), runs[0]["passes"][-1]["harness_us_per_step"]
         self.row("null storage, steps of 0.375 ms", "utilisation >= 99 %",
-                 f"{run['au'] * 100:.2f} % (own cost {first['harness_us_per_step']:.1f} us a step)")
-        self.row("start to first step", "<= 0.1 s", f"{run['setup_seconds'] + first['first_batch_seconds']:.3f} s")
+                 f"best {best:.2%}, all {percents(run['au'] for run in runs)}; a loop that only sleeps "
+                 f"{percents(floors)} (own cost {own:.1f} us a step)")
+        first = runs[0]["setup_seconds"] + runs[0]["passes"][0]["first_batch_seconds"]
+        self.row("start to first step", "<= 0.1 s", f"{first:.3f} s")
 
     def npz(self):
         text = self.dataset("npz", "npz", COUNT)

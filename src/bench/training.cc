@@ -2,6 +2,7 @@
 
 #include <millrace/trace.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -201,13 +202,17 @@ class Training {
     return Waited{samples, wait_ns};
   }
 
-  void compute(TimeSampler& times, Step& step) const {
+  // A sleep that ends late makes the next step shorter by as much: an accelerator does not wait
+  // for the timer of its host. At most one step is made up for, for the host queues no more.
+  void compute(TimeSampler& times, Step& step) {
     static Name compute_name(MILLRACE_COMPUTE);
     const Region region(compute_name);
     const nanoseconds begin = monotonic_now();
     step.nominal_ns = static_cast<uint64_t>(times.next() * 1e9);
-    wait_until(begin, nanoseconds(step.nominal_ns), options_.compute);
+    const uint64_t duration_ns = step.nominal_ns - std::min(late_ns_, step.nominal_ns);
+    wait_until(begin, nanoseconds(duration_ns), options_.compute);
     step.compute_ns = since(begin);
+    late_ns_ = step.compute_ns - duration_ns;
   }
 
   Status save_if_due(const TrainingMoment& moment) {
@@ -271,8 +276,9 @@ class Training {
   };
   std::optional<SavedAt> last_saved_;
   nanoseconds begin_{};
-  uint64_t epoch_ = 1;  // counted from 1
-  uint64_t step_ = 0;   // of the whole run
+  uint64_t epoch_ = 1;    // counted from 1
+  uint64_t step_ = 0;     // of the whole run
+  uint64_t late_ns_ = 0;  // of the last step's end
   RankRun run_;
 };
 
