@@ -34,7 +34,8 @@ class CountedReader final : public io::Reader {
   std::shared_ptr<ReadCounts> counts_;
 };
 
-// Reads in pieces at multiples of their length.
+// Reads in pieces. Those of a whole file, and all with `keeps_last`, begin at multiples of their
+// length.
 class PiecesReader final : public io::Reader {
  public:
   PiecesReader(std::unique_ptr<io::Reader> reader, PieceOptions options,
@@ -51,13 +52,25 @@ class PiecesReader final : public io::Reader {
   Result<size_t> read_pieces(uint64_t offset_bytes, MutableByteView out) const {
     size_t done = 0;
     while (done < out.size()) {
-      const size_t size = std::min<size_t>(options_.piece_bytes, out.size() - done);
+      const size_t size = std::min<size_t>(piece_at(done), out.size() - done);
       ASSIGN_OR_RETURN(const size_t read,
                        reader_.read_at(offset_bytes + done, out.subspan(done, size)));
       done += read;
       if (read < size) break;
     }
+    if (options_.reads_end) RETURN_IF_ERROR(read_end(offset_bytes + done));
     return done;
+  }
+
+  uint64_t piece_at(size_t done) const {
+    if (done == 0 && options_.first_bytes > 0) return options_.first_bytes;
+    return options_.piece_bytes - done % options_.piece_bytes;
+  }
+
+  Status read_end(uint64_t offset_bytes) const {
+    std::byte room;
+    const auto read = reader_.read_at(offset_bytes, MutableByteView(&room, 1));
+    return read.ok() ? Status() : Status(read.error());
   }
 
   Result<size_t> read_through(uint64_t offset_bytes, MutableByteView out) const {

@@ -2,7 +2,8 @@
 //
 // The counts are bytes and reads that reached the engine, so that bandwidths are those of the
 // storage and not of the nominal record length. Pieces make the access pattern of other loaders: a
-// reader with `transfer_size`, or tf.data, which reads a file from start to end through a buffer.
+// reader with `transfer_size`, Python's buffered files, or tf.data, which reads a file from start
+// to end through a buffer.
 #pragma once
 
 #include <atomic>
@@ -25,6 +26,9 @@ struct ReadCounts {
 
 struct PieceOptions {
   uint64_t piece_bytes = 0;  // 0: reads stay as they are
+  // A file that is read whole: another first read, and one at the end that returns nothing.
+  uint64_t first_bytes = 0;
+  bool reads_end = false;
   // The last piece of a file is kept, so that small samples in order need one read for many.
   bool keeps_last = false;
 };

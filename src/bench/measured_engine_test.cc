@@ -58,9 +58,13 @@ TEST_P(InPieces, ReadsTheSameBytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OfAnyLength, InPieces,
-                         testing::Values(PieceOptions{1, false}, PieceOptions{64, false},
-                                         PieceOptions{4096, false}, PieceOptions{64, true},
-                                         PieceOptions{4096, true}));
+                         testing::Values(PieceOptions{.piece_bytes = 1},
+                                         PieceOptions{.piece_bytes = 64},
+                                         PieceOptions{.piece_bytes = 4096},
+                                         PieceOptions{.piece_bytes = 64, .keeps_last = true},
+                                         PieceOptions{.piece_bytes = 4096, .keeps_last = true},
+                                         PieceOptions{.piece_bytes = 256, .first_bytes = 100},
+                                         PieceOptions{.piece_bytes = 64, .reads_end = true}));
 
 TEST(MeasuredEngine, CountsWhatReachesTheStorage) {
   const auto memory = std::make_shared<io::MemoryEngine>();
@@ -75,6 +79,20 @@ TEST(MeasuredEngine, CountsWhatReachesTheStorage) {
   }
   EXPECT_EQ(counts->reads, 4);
   EXPECT_EQ(counts->bytes, 1000);
+}
+
+// As Pillow does: a first read, the rest of a piece, whole pieces, and one at the end.
+TEST(MeasuredEngine, ReadsAFileAsABufferedFileOfPython) {
+  const auto memory = std::make_shared<io::MemoryEngine>();
+  const auto counts = std::make_shared<ReadCounts>();
+  MeasuredEngine engine(memory, {.piece_bytes = 256, .first_bytes = 100, .reads_end = true},
+                        counts);
+  io::Ground ground{engine, "/d"};
+  ASSERT_TRUE(io::write_pattern(ground, "file", 600).ok());
+  std::vector<std::byte> room(600);
+  EXPECT_EQ(*engine.read_whole("/d/file", room), 600);
+  EXPECT_EQ(counts->reads, 5);  // 100, 156, 256, 88, 0
+  EXPECT_EQ(counts->bytes, 600);
 }
 
 }  // namespace

@@ -16,24 +16,39 @@ namespace {
 
 using data::FileSamples;
 
+bool has_no_format(const DatasetConfig& dataset) {
+  return dataset.format == "jpeg" || dataset.format == "png";
+}
+
 constexpr uint64_t kTensorflowPieceBytes = 256 * 1024;
 
-// PyTorch's datasets read with plain calls, DALI maps files, and tf.data reads through a buffer.
-Result<std::shared_ptr<io::Engine>> engine_of(const ReaderConfig& reader,
-                                              std::shared_ptr<ReadCounts> counts) {
-  // A trace has no single reads of io_uring.
-  std::string_view name = millrace_traced() != 0 ? "posix" : "auto";
-  if (reader.data_loader == "dali") name = "mapped";
-  if (reader.data_loader == "pytorch" || reader.data_loader == "tensorflow") name = "posix";
-  if (reader.odirect) name = "direct";
+// Pillow reads 64 KiB at a time, through a buffer that Python filled with 4 KiB of the header.
+constexpr PieceOptions kPillow{.piece_bytes = 64 * 1024, .first_bytes = 4096, .reads_end = true};
+
+PieceOptions pieces_of(const Workload& workload) {
+  const ReaderConfig& reader = workload.reader;
   PieceOptions pieces{.piece_bytes = reader.transfer_size};
   if (reader.data_loader == "tensorflow") {
     pieces.keeps_last = true;
     if (pieces.piece_bytes == 0) pieces.piece_bytes = kTensorflowPieceBytes;
   }
+  const bool reads_images = reader.data_loader == "pytorch" && has_no_format(workload.dataset);
+  if (reads_images && pieces.piece_bytes == 0 && !reader.odirect) return kPillow;
+  return pieces;
+}
+
+// PyTorch's datasets read with plain calls, DALI maps files, and tf.data reads through a buffer.
+Result<std::shared_ptr<io::Engine>> engine_of(const Workload& workload,
+                                              std::shared_ptr<ReadCounts> counts) {
+  const ReaderConfig& reader = workload.reader;
+  // A trace has no single reads of io_uring.
+  std::string_view name = millrace_traced() != 0 ? "posix" : "auto";
+  if (reader.data_loader == "dali") name = "mapped";
+  if (reader.data_loader == "pytorch" || reader.data_loader == "tensorflow") name = "posix";
+  if (reader.odirect) name = "direct";
   ASSIGN_OR_RETURN(std::shared_ptr<io::Engine> engine, io::open_engine(name));
   return std::shared_ptr<io::Engine>(
-      std::make_shared<MeasuredEngine>(std::move(engine), pieces, std::move(counts)));
+      std::make_shared<MeasuredEngine>(std::move(engine), pieces_of(workload), std::move(counts)));
 }
 
 // Whether a file with one sample has nothing but that sample, so that it need not be indexed. Text
@@ -91,10 +106,6 @@ struct Source {
   std::shared_ptr<const format::Format> format;  // null: images
 };
 
-bool has_no_format(const DatasetConfig& dataset) {
-  return dataset.format == "jpeg" || dataset.format == "png";
-}
-
 Result<Source> open_places(const Workload& workload, const Layout& layout, Split split,
                            const std::shared_ptr<io::Engine>& engine) {
   Source opened;
@@ -151,7 +162,7 @@ Result<OpenedDataset> open_dataset(const Workload& workload, const Layout& layou
   OpenedDataset opened;
   opened.counts = std::make_shared<ReadCounts>();
   opened.latencies = std::make_shared<LatencyRecorder>();
-  ASSIGN_OR_RETURN(const auto engine, engine_of(workload.reader, opened.counts));
+  ASSIGN_OR_RETURN(const auto engine, engine_of(workload, opened.counts));
   ASSIGN_OR_RETURN(const Source places, open_places(workload, layout, split, engine));
   opened.source = std::make_shared<MeasuredSource>(places.source, opened.latencies);
   ASSIGN_OR_RETURN(opened.decoder, make_sample_decoder(workload, layout, split, places.format));

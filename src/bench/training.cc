@@ -166,7 +166,7 @@ class Training {
     const bool trains = pass.split == Split::kTrain;
     nanoseconds end = monotonic_now();
     while (!(trains && is_complete())) {
-      millrace_set_step(step_);
+      trains ? millrace_set_step(step_) : millrace_clear_step();  // an evaluation is no step
       ASSIGN_OR_RETURN(const auto waited, wait_for_batch(batches));
       if (waited.samples == 0) break;
       Step step{.wait_ns = waited.wait_ns};
@@ -184,6 +184,7 @@ class Training {
       pass.checkpoint_ns += since(end);
       end = monotonic_now();
     }
+    millrace_clear_step();  // the end of an epoch is no step
     return {};
   }
 
