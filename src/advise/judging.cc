@@ -45,13 +45,21 @@ constexpr Extension kExtensions[] = {
     {".hdf5", Format::kHdf5},       {".nc", Format::kHdf5},
 };
 
+// What the bytes say where the name says nothing.
+constexpr Extension kContents[] = {
+    {"text", Format::kText},       {"numpy", Format::kArrays},      {"image", Format::kImages},
+    {"hdf5", Format::kHdf5},       {"gzip", Format::kCompressed},   {"zip", Format::kCompressed},
+    {"zstd", Format::kCompressed}, {"xz", Format::kCompressed},     {"bzip2", Format::kCompressed},
+    {"lz4", Format::kCompressed},  {"zip stored", Format::kArrays},
+};
+
 // Code in Python around a call: making objects, looking up names.
 constexpr uint64_t kAroundCallNs = 20'000;
 
 uint64_t steady_waiting(const Profile& profile, const Waiting& waiting) {
   constexpr double kBusyMin = 0.5;
   const analyze::Loading& loading = profile.loading;
-  if (loading.threads == 0) return waiting.data_ns;
+  if (loading.threads == 0 || loads_between_steps(profile)) return waiting.data_ns;
   // Workers that are idle half of the time are not what training waits for.
   const uint64_t time_ns = waiting.data_ns + profile.time.mean.compute_ns;
   const uint64_t could_ns = time_ns * loading.threads * waiting.ranks;
@@ -150,6 +158,16 @@ Waiting waiting_of(const Profile& profile) {
   return waiting;
 }
 
+bool loads_between_steps(const Profile& profile) {
+  const analyze::TimeSplit& mean = profile.time.mean;
+  const analyze::Loading& loading = profile.loading;
+  const uint64_t ranks = std::max<uint64_t>(profile.job.ranks, 1);
+  return loading.threads > 0 && mean.fetch_ns > 0 &&
+         ratio(mean.fetch_exposed_ns, mean.fetch_ns) > 0.9 &&
+         ratio(mean.fetch_exposed_ns, mean.wait_ns) > 0.75 &&
+         loading.work_ns / ranks <= loading.threads * mean.compute_ns;
+}
+
 analyze::IoTotals data_totals(const Profile& profile) {
   for (const analyze::GroupStats& group : profile.kinds) {
     if (contains(group, FileKind::kData)) return group.io;
@@ -182,6 +200,11 @@ DataFormat format_of(const Profile& profile) {
   DataFormat format{.format = Format::kUnknown, .extension = most->name};
   for (const Extension& extension : kExtensions) {
     if (most->name.ends_with(extension.name)) format.format = extension.format;  // ".nii.gz"
+  }
+  const bool is_plain_npz = most->name == ".npz" && most->content == "zip stored";
+  if (format.format != Format::kUnknown && !is_plain_npz) return format;
+  for (const Extension& content : kContents) {
+    if (most->content == content.name) format.format = content.format;
   }
   return format;
 }

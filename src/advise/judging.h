@@ -72,6 +72,10 @@ struct Waiting {
 
 Waiting waiting_of(const analyze::Profile& profile);
 
+// Whether workers load only while training waits, although they could keep up with it: the loop
+// takes many batches before it trains on them, as with sorted(loader).
+bool loads_between_steps(const analyze::Profile& profile);
+
 // All data files together; zeros if there are none.
 analyze::IoTotals data_totals(const analyze::Profile& profile);
 
@@ -87,7 +91,7 @@ std::string data_directory(const analyze::Profile& profile);
 // Number of epochs, 1 if none were marked.
 uint64_t epochs_of(const analyze::Profile& profile);
 
-// What most of the data is stored as, by the extension of its files.
+// What most of the data is stored as, by the extension of its files, or by their bytes.
 enum class Format : uint8_t { kUnknown, kArrays, kImages, kText, kCompressed, kHdf5 };
 struct DataFormat {
   Format format = Format::kUnknown;

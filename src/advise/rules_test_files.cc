@@ -119,6 +119,11 @@ TEST(HotSmallFile, ReadForEverySample) {
   EXPECT_EQ(advise(profile, {}).front().evidence[0].where, "files:/data/means.bin");
 }
 
+// Keeping it open would not help: it is parsed again.
+TEST(HotSmallFile, IsNoRepeatedOpenIfEachReadsAllOfIt) {
+  EXPECT_THAT(rules_found(beside_large_files(100'000, 4000, true)), ElementsAre("hot-small-file"));
+}
+
 TEST(HotSmallFile, FiveTimesPerEpochIsReported) {
   EXPECT_THAT(rules_found(beside_large_files(64 * kMiB, 6, false)), ElementsAre("hot-small-file"));
 }

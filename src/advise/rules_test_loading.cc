@@ -114,6 +114,8 @@ TEST(SlowTransform, CountsTheComputeThatWorkersSlowDown) {
   Profile profile = waiting_job(".npy");
   profile.time.mean.wait_ns = 1 * kSecondNs;
   profile.time.mean.compute_ns = 9 * kSecondNs;
+  profile.time.mean.fetch_ns = 10 * kSecondNs;
+  profile.time.mean.fetch_exposed_ns = 1 * kSecondNs;
   profile.loading.threads = 2;
   profile.loading.work_ns = 18 * kSecondNs;
   profile.loading.other_ns = 18 * kSecondNs;
@@ -125,6 +127,40 @@ TEST(SlowTransform, CountsTheComputeThatWorkersSlowDown) {
   EXPECT_NEAR(static_cast<double>(first(profile).gain.saved_ns), 0.8 * 7e9, 1e8);
   profile.job.cores = 3;
   EXPECT_LT(first(profile).gain.saved_ns, 1 * kSecondNs);
+}
+
+// sorted(loader): two workers load an epoch, and then rest while training computes.
+TEST(LittlePrefetch, IfTheLoopTakesAllBatchesBeforeItTrains) {
+  Profile profile = waiting_job(".pcm");
+  profile.time.mean.wait_ns = 5 * kSecondNs;
+  profile.time.mean.fetch_ns = 5 * kSecondNs;
+  profile.time.mean.fetch_exposed_ns = 5 * kSecondNs;
+  profile.time.mean.compute_ns = 5 * kSecondNs;
+  profile.loading.threads = 2;
+  profile.loading.work_ns = profile.loading.other_ns = 9 * kSecondNs;
+  const Finding finding = first(profile, {.cores = 2});
+  EXPECT_EQ(finding.rule, "little-prefetch");
+  EXPECT_THAT(finding.changes.front().text, HasSubstr("sorted(loader)"));
+  profile.loading.work_ns = profile.loading.other_ns = 12 * kSecondNs;
+  EXPECT_EQ(first(profile, {.cores = 2}).rule, "slow-transform") << "two workers cannot keep up";
+}
+
+TEST(DataFormat, IsWhatTheBytesSayIfTheNameSaysNothing) {
+  Profile profile = waiting_job(".mgz");
+  profile.loading.other_ns = 8 * kSecondNs;
+  EXPECT_EQ(first(profile).rule, "slow-transform");
+  profile.extensions.front().content = "gzip";
+  EXPECT_EQ(first(profile).rule, "compressed-samples");
+  profile.extensions.front().content = "text";
+  EXPECT_EQ(first(profile).rule, "text-parsing");
+}
+
+TEST(DataFormat, OfAnNpzFileWithoutCompressionIsArrays) {
+  Profile profile = waiting_job(".npz");
+  profile.loading.other_ns = 8 * kSecondNs;
+  EXPECT_EQ(first(profile).rule, "compressed-samples");
+  profile.extensions.front().content = "zip stored";
+  EXPECT_EQ(first(profile).rule, "slow-transform");
 }
 
 analyze::FileStats data_file(const std::string& path, uint64_t size_bytes, uint64_t passes) {

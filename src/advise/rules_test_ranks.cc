@@ -44,6 +44,16 @@ TEST(SameBytes, EveryRankReadsEverything) {
   EXPECT_THAT(advise(profile, {}).front().title, HasSubstr("each of 4 ranks"));
 }
 
+// HDF5 reads 64 KiB for a row of 4 KiB, so a rank reads the rows of others, too.
+TEST(SameBytes, RanksWithSamplesOfTheirOwnAreSharded) {
+  analyze::Profile profile = ranks_read({{0, 100}, {0, 100}});
+  profile.data.index_end = 1000;
+  for (analyze::RankLoad& rank : profile.ranks) rank.samples = 1000;
+  EXPECT_THAT(rules_found(profile), ElementsAre("same-bytes"));
+  for (analyze::RankLoad& rank : profile.ranks) rank.samples = 500;
+  EXPECT_THAT(rules_found(profile), testing::Not(testing::Contains("same-bytes")));
+}
+
 TEST(SameBytes, AlsoInEachOfSeveralEpochs) {
   EXPECT_THAT(rules_found(ranks_read({{0, 100}, {0, 100}}, 3)), ElementsAre("same-bytes"));
 }

@@ -70,6 +70,7 @@ Judged judge_code(const analyze::Profile& profile, const Machine& machine, bool 
   const Waiting waiting = waiting_of(profile);
   const analyze::Loading loading = loading_of(profile, waiting);
   if (loading.work_ns == 0 || waiting.share(waiting.data_ns) < kWaitShareMin) return {};
+  if (loads_between_steps(profile)) return {};  // prefetch would hide it
   const DataFormat format = format_of(profile);
   const bool collates = 2 * loading.collate_ns >= loading.work_ns;
   const bool is_image = format.format == Format::kImages && !collates;

@@ -36,7 +36,8 @@ bool is_table(const analyze::FileStats& file) {
                      [&](std::string_view end) { return file.path.ends_with(end); });
 }
 
-// Opened again for each pass, and read whole. Then the code that parses it runs again, too.
+}  // namespace
+
 bool is_loaded_again(const analyze::Profile& profile, const analyze::FileStats& file) {
   if (!is_hot(profile, file, 1)) return false;
   const double opens = ratio(file.io.opens, std::max<uint64_t>(file.readers, 1)) /
@@ -44,8 +45,6 @@ bool is_loaded_again(const analyze::Profile& profile, const analyze::FileStats& 
   const double whole = passes(profile, file);
   return 2 * opens >= whole && opens <= 2.2 * whole;  // some libraries open a file twice
 }
-
-}  // namespace
 
 const analyze::FileStats* reread_file(const analyze::Profile& profile) {
   constexpr uint64_t kSizeOfValues = 4 * kMiB;  // larger files hold samples: see partial-use

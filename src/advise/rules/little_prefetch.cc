@@ -93,9 +93,12 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
       "loading and compute";
   finding.changes =
       Changes(profile, machine)
-          .pytorch(fmt::format("prefetch with workers: DataLoader(..., num_workers={}, "
-                               "prefetch_factor=4, persistent_workers=True)",
-                               for_storage ? kWorkersForStorage : cores.value_or(4)))
+          .pytorch(loads_between_steps(profile)
+                       ? "train on each batch as it comes: list(loader) and sorted(loader) load an "
+                         "epoch before its first step; sort in a batch_sampler instead"
+                       : fmt::format("prefetch with workers: DataLoader(..., num_workers={}, "
+                                     "prefetch_factor=4, persistent_workers=True)",
+                                     for_storage ? kWorkersForStorage : cores.value_or(4)))
           .tf_data("end the pipeline with .prefetch(tf.data.AUTOTUNE)")
           .hdf5(
               "open the file in each worker process: the threads of one process share HDF5's "

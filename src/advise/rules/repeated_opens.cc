@@ -84,6 +84,7 @@ Judged judge_repeated_opens(const analyze::Profile& profile, const Machine& mach
     if (file.kind != analyze::FileKind::kData) continue;
     if (opens_per_rank_and_epoch(profile, file) < kOpensMin) continue;
     if (may_be_an_epoch(profile, file)) continue;
+    if (is_loaded_again(profile, file)) continue;  // hot-small-file
     ++files;
     opens += file.io.opens;
     time_ns += file.io.metadata_ns;

@@ -58,6 +58,10 @@ bool is_small_file_in_pieces(const analyze::Profile& profile, const analyze::Fil
 // repeated-opens reports it, so compressed-samples leaves it out.
 bool opens_archive(const analyze::Profile& profile);
 
+// Whether a small file is opened again for each pass, and read whole. Then the code that parses it
+// runs again, too.
+bool is_loaded_again(const analyze::Profile& profile, const analyze::FileStats& file);
+
 // A small file beside the samples that is read whole again and again, such as a vocabulary; null if
 // there is none. hot-small-file reports it, so rules about the format of the data leave it out.
 const analyze::FileStats* reread_file(const analyze::Profile& profile);

@@ -20,6 +20,10 @@ double least_share(const analyze::Profile& profile) {
     const double bytes = ratio(rank.data_bytes_read, job.dataset_unique_bytes * epochs_of(profile));
     const double files = ratio(rank.data_files, profile.data.files_read);
     least = std::min({least, bytes, files});
+    // Ranks with samples of their own may still read the same bytes: HDF5 reads 64 KiB for a few.
+    if (profile.data.index_end > 0 && rank.samples > 0) {
+      least = std::min(least, ratio(rank.samples, profile.data.index_end * epochs_of(profile)));
+    }
     // Several unmarked epochs: the shares of a rank add up to more than one dataset.
     if (job.epochs == 0 && bytes > 1.1) return 0;
   }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <unordered_set>
 
+#include "analyze/files/file_content.h"
 #include "analyze/files/file_kinds.h"
 
 namespace millrace::analyze {
@@ -118,7 +119,9 @@ void FileSummary::add(trace::NameIndex name, const FileEntry& file) {
   if (kind == FileKind::kOther) {
     if (totals.opens > 0) ++profile_.data.files_opened_unread;
   } else {
-    add_to(extensions_[extension_of(path)], io, totals.size_bytes);
+    const std::string extension = extension_of(path);
+    add_to(extensions_[extension], io, totals.size_bytes);
+    if (totals.bytes_read > 0) examples_.try_emplace(extension, path);
   }
   if (kind == FileKind::kData) add_data(file, totals);
   note_candidates(name, file);
@@ -241,6 +244,7 @@ void FileSummary::finish() {
   profile_.data_reads.common_sizes = most_common(std::move(data_read_sizes_), kCommonShown);
   profile_.directories = sorted(directories_);
   profile_.extensions = sorted(extensions_);
+  examine_content();
   for (const GroupStats& kind : kinds_) {
     if (kind.files > 0) profile_.kinds.push_back(kind);
   }
@@ -251,6 +255,16 @@ void FileSummary::finish() {
   }
   for (EpochStats& epoch : profile_.epochs) {
     if (epoch.epoch >= 0) epoch.files = files_by_epoch_bit_[epoch.epoch % 64];
+  }
+}
+
+// Of the few extensions that most data has.
+void FileSummary::examine_content() {
+  constexpr size_t kExaminedMax = 16;
+  std::vector<GroupStats>& groups = profile_.extensions;
+  for (size_t i = 0; i < std::min(groups.size(), kExaminedMax); ++i) {
+    const auto example = examples_.find(groups[i].name);
+    if (example != examples_.end()) groups[i].content = content_of_file(example->second);
   }
 }
 

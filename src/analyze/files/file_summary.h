@@ -50,6 +50,7 @@ class FileSummary {
   FileStats stats_of(trace::NameIndex name, const FileEntry& file) const;
   void choose_files();
   std::vector<GroupStats> sorted(Groups& groups) const;
+  void examine_content();
 
   const Context& context_;
   const Limits& limits_;
@@ -61,6 +62,7 @@ class FileSummary {
   GroupStats* last_directory_ = nullptr;  // pointers into the map stay valid
   std::string_view last_directory_name_;
   Groups extensions_;
+  std::unordered_map<std::string, std::string> examples_;  // by extension: a file that was read
   GroupStats kinds_[kFileKindCount];
   std::vector<GroupStats> hosts_;
   std::vector<uint32_t> hosts_by_bit_[64];  // hosts of the groups that share a bit; see group_bit()

@@ -27,11 +27,13 @@ struct Sequence {
   SequenceHash order;
   uint64_t steps = 0;  // from one sample to the next
   uint64_t steps_up = 0;
+  uint64_t index_end = 0;  // the largest index, plus 1
 
   void append(const Sequence& next) {
     order.append(next.order);
     steps += next.steps;
     steps_up += next.steps_up;
+    index_end = std::max(index_end, next.index_end);
   }
 };
 static_assert(std::is_trivially_copyable_v<Sequence>);
@@ -175,7 +177,9 @@ class BlockSamples {
       if (sample.index > state.index) ++state.piece->steps_up;
     }
     state.index = sample.index;
+    const auto index = static_cast<uint64_t>(std::max<int64_t>(sample.index, 0));
     state.piece->order.add(static_cast<uint64_t>(sample.index));
+    state.piece->index_end = std::max(state.piece->index_end, index + 1);
   }
 
   void add_start(size_t i, Role role) {
@@ -265,6 +269,7 @@ class SamplesMetric final : public Metric {
       sum.count += sequence.order.count;
     }
     data.samples_indexed = all.order.count;
+    data.index_end = all.index_end;
     if (all.steps < kSamplesMin) return;
     constexpr double kMost = 0.9;
     const auto share = [](uint64_t part, uint64_t whole) {

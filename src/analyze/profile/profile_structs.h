@@ -182,6 +182,7 @@ struct GroupStats {
   IoTotals io;  // the I/O on its files
   uint64_t files = 0;  // files of the group
   uint64_t size_bytes = 0;  // total size of the files
+  std::string content;  // of an extension: what the first bytes of one of its files are, if it is still there: "text", "numpy", "image", "hdf5", "gzip", "zip", "zip stored", "zstd", "xz", "bzip2", "lz4"; else empty
 };
 
 // A value that occurs often.
@@ -215,6 +216,7 @@ struct DataUse {
   double ascending = 0;  // changes between files that went up by name
   double ascending_within = 0;  // jumps within a file that went up by offset
   uint64_t samples_indexed = 0;  // samples whose index in the dataset is known; order then follows from the indices
+  uint64_t index_end = 0;  // largest known index, plus 1
   double index_ascending = 0;  // steps from one sample to the next of the same thread whose index goes up
 };
 
@@ -562,6 +564,7 @@ void visit_fields(auto& visit, Of<GroupStats> auto&... of) {
   visit(Field{.name = "io", .unit = Unit::kNone, .inlined = true, .meaning = "the I/O on its files"}, of.io...);
   visit(Field{.name = "files", .unit = Unit::kCount, .meaning = "files of the group"}, of.files...);
   visit(Field{.name = "size_bytes", .unit = Unit::kBytes, .meaning = "total size of the files"}, of.size_bytes...);
+  visit(Field{.name = "content", .unit = Unit::kText, .meaning = "of an extension: what the first bytes of one of its files are, if it is still there: \"text\", \"numpy\", \"image\", \"hdf5\", \"gzip\", \"zip\", \"zip stored\", \"zstd\", \"xz\", \"bzip2\", \"lz4\"; else empty"}, of.content...);
 }
 
 void visit_fields(auto& visit, Of<CommonValue> auto&... of) {
@@ -591,6 +594,7 @@ void visit_fields(auto& visit, Of<DataUse> auto&... of) {
   visit(Field{.name = "ascending", .unit = Unit::kShare, .meaning = "changes between files that went up by name"}, of.ascending...);
   visit(Field{.name = "ascending_within", .unit = Unit::kShare, .meaning = "jumps within a file that went up by offset"}, of.ascending_within...);
   visit(Field{.name = "samples_indexed", .unit = Unit::kCount, .meaning = "samples whose index in the dataset is known; order then follows from the indices"}, of.samples_indexed...);
+  visit(Field{.name = "index_end", .unit = Unit::kCount, .meaning = "largest known index, plus 1"}, of.index_end...);
   visit(Field{.name = "index_ascending", .unit = Unit::kShare, .meaning = "steps from one sample to the next of the same thread whose index goes up"}, of.index_ascending...);
 }
 

@@ -163,6 +163,7 @@ export interface GroupStats {
   io: IoTotals;  // the I/O on its files
   files: number;  // files of the group
   size_bytes: number;  // total size of the files
+  content: string;  // of an extension: what the first bytes of one of its files are, if it is still there: "text", "numpy", "image", "hdf5", "gzip", "zip", "zip stored", "zstd", "xz", "bzip2", "lz4"; else empty
 }
 
 // A value that occurs often.
@@ -195,6 +196,7 @@ export interface DataUse {
   ascending: number;  // changes between files that went up by name
   ascending_within: number;  // jumps within a file that went up by offset
   samples_indexed: number;  // samples whose index in the dataset is known; order then follows from the indices
+  index_end: number;  // largest known index, plus 1
   index_ascending: number;  // steps from one sample to the next of the same thread whose index goes up
 }
 
