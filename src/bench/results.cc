@@ -148,9 +148,9 @@ PassFigures figures_of(const Pass& pass, const Workload& workload) {
                       .seconds = seconds_of(pass.duration_ns),
                       .checkpoint_seconds = seconds_of(pass.checkpoint_ns)};
   const size_t count = pass.steps.size();
-  const size_t first = std::min<size_t>(workload.output.exclude_start_steps, count);
-  const size_t last =
-      std::max<size_t>(first, count - std::min<size_t>(workload.output.exclude_end_steps, count));
+  size_t first = workload.output.exclude_start_steps;
+  size_t last = count - std::min<size_t>(workload.output.exclude_end_steps, count);
+  if (first >= last) first = 0, last = count;  // too few to leave any out
   double whole = 0, nominal = 0, computed = 0, excluded = 0;
   for (size_t i = 0; i < count; ++i) {
     const Step& step = pass.steps[i];

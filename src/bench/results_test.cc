@@ -40,7 +40,7 @@ TEST(Results, FewStepsGiveNoNonsense) {
   Workload workload;
   workload.output.exclude_end_steps = 5;
   EXPECT_EQ(figures_of(Pass{}, workload).au, 0);
-  EXPECT_EQ(figures_of(pass_of(1), workload).au, 0);
+  EXPECT_GT(figures_of(pass_of(1), workload).au, 0) << "a single step is not left out";
   EXPECT_EQ(figures_of(pass_of(2), workload).dlio_samples_per_second, 0);
 }
 

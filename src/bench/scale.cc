@@ -8,6 +8,7 @@
 namespace millrace::bench {
 namespace {
 
+constexpr uint64_t kBatchCountMin = 16;  // of an epoch: a few steps for each of several ranks
 constexpr uint64_t kStepCountMin = 4;
 constexpr uint64_t kFileCountMin = 8;
 constexpr double kSmallDatasetBytes = 0x1p30;
@@ -66,7 +67,7 @@ void scale_dataset(Workload& workload, double scale) {
   const uint64_t eval_files_before = dataset.num_files_eval;
   if (samples_before == 0) return;
   const uint64_t samples =
-      scaled(samples_before, scale, workload.reader.batch_size * kStepCountMin);
+      scaled(samples_before, scale, workload.reader.batch_size * kBatchCountMin);
   if (dataset.num_samples_per_file == 1) {
     dataset.num_files_train = samples;
   } else {

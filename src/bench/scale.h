@@ -1,7 +1,7 @@
 // Scale: shrinks a workload to a machine, and keeps its shape.
 //
 // `scale` is the share of the dataset's bytes, of the steps and of the checkpoint that remains:
-//  - The number of samples shrinks, but not below 4 batches (or all samples).
+//  - The number of samples shrinks, but not below 16 batches (or all samples).
 //  - Files with one sample: fewer files. Others: fewer files, but not below 8, then fewer samples
 //  in
 //    a file. Subfolders keep their number of files, as far as possible.

@@ -41,16 +41,16 @@ TEST(Scale, ManySamplesInAFileKeepEightFiles) {
   workload = dataset_of(1024, 1251, 114660.07, 400);
   ASSERT_TRUE(scale(workload, 0.001).ok());
   EXPECT_EQ(workload.dataset.num_files_train, 8u);
-  EXPECT_EQ(workload.dataset.num_samples_per_file, 200u);
-  EXPECT_EQ(train_sample_count(workload), 4u * 400);
+  EXPECT_EQ(workload.dataset.num_samples_per_file, 800u);
+  EXPECT_EQ(train_sample_count(workload), 16u * 400);
 }
 
-TEST(Scale, FourBatchesRemainAndShrinkToAGibibyte) {
+TEST(Scale, SixteenBatchesRemainAndShrinkToAGibibyte) {
   Workload workload = dataset_of(168, 1, 146600628, 7);
   workload.dataset.record_length_bytes_stdev = 68341808;
   ASSERT_TRUE(scale(workload, 0.01).ok());
-  EXPECT_EQ(workload.dataset.num_files_train, 28u);
-  EXPECT_NEAR(workload.dataset.record_length_bytes * 28, 0x1p30, 1);
+  EXPECT_EQ(workload.dataset.num_files_train, 112u);
+  EXPECT_NEAR(workload.dataset.record_length_bytes * 112, 0x1p30, 1);
   EXPECT_NEAR(workload.dataset.record_length_bytes_stdev / workload.dataset.record_length_bytes,
               68341808.0 / 146600628, 1e-9);
 }
