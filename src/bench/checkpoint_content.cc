@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/crc32c.h"
 #include "base/gzip.h"
 #include "base/random.h"
 
@@ -21,14 +22,14 @@ using Page = std::array<uint64_t, kPageWords>;
 // splitmix64's mixing of one number.
 uint64_t mixed(uint64_t value) { return Random(value).next(); }
 
-// The state of CRC-32 is linear over XOR. What a page does to it is therefore the sum of what its
+// The state of a CRC is linear over XOR. What a page does to it is therefore the sum of what its
 // parts do, which tables by byte hold.
 class PageCrc {
  public:
-  PageCrc() {
+  explicit PageCrc(uint32_t polynomial) {
     for (uint32_t byte = 0; byte < 256; ++byte) {
       uint32_t state = byte;
-      for (int bit = 0; bit < 8; ++bit) state = (state >> 1) ^ ((state & 1) != 0 ? kPolynomial : 0);
+      for (int bit = 0; bit < 8; ++bit) state = (state >> 1) ^ ((state & 1) != 0 ? polynomial : 0);
       by_byte_[byte] = state;
     }
     for (size_t place = 0; place < advance_.size(); ++place) {
@@ -65,7 +66,6 @@ class PageCrc {
   }
 
  private:
-  static constexpr uint32_t kPolynomial = 0xedb88320;
   using Table = std::array<uint32_t, 256>;
 
   uint32_t next(uint32_t state, uint8_t byte) const {
@@ -100,23 +100,14 @@ class PageCrc {
   std::array<Table, 8> keys_{};
 };
 
-const PageCrc& page_crc() {
-  static const PageCrc crc;
-  return crc;
-}
-
-struct Pool {
-  std::array<Page, kPoolPages> pages;
-  std::array<uint32_t, kPoolPages> crcs;
-};
+using Pool = std::array<Page, kPoolPages>;
 
 const Pool& pool() {
   static const std::unique_ptr<const Pool> made = [] {
     auto fresh = std::make_unique<Pool>();
     Random random(kPoolSeed);
-    for (size_t i = 0; i < kPoolPages; ++i) {
-      for (uint64_t& word : fresh->pages[i]) word = random.next();
-      fresh->crcs[i] = zip_crc32(std::as_bytes(std::span(fresh->pages[i])));
+    for (Page& page : *fresh) {
+      for (uint64_t& word : page) word = random.next();
     }
     return fresh;
   }();
@@ -128,9 +119,27 @@ const Page& zero_page() {
   return zeros;
 }
 
-uint32_t zero_page_crc() {
-  static const uint32_t crc = zip_crc32(std::as_bytes(std::span(zero_page())));
-  return crc;
+ByteView view_of_page(const Page& page) { return std::as_bytes(std::span(page)); }
+
+// A kind of checksum, and its values of the pages that all content is made of.
+struct PageChecksum {
+  using Function = uint32_t (*)(ByteView);
+
+  PageChecksum(uint32_t polynomial, Function function)
+      : compute(function), pages(polynomial), of_zeros(function(view_of_page(zero_page()))) {
+    for (size_t i = 0; i < kPoolPages; ++i) of_pool[i] = function(view_of_page(pool()[i]));
+  }
+
+  Function compute;
+  PageCrc pages;
+  uint32_t of_zeros;
+  std::array<uint32_t, kPoolPages> of_pool{};
+};
+
+const PageChecksum& page_checksum(ChecksumKind kind) {
+  static const PageChecksum zip(0xedb88320, [](ByteView bytes) { return zip_crc32(bytes); });
+  static const PageChecksum castagnoli(0x82f63b78, [](ByteView bytes) { return crc32c(bytes); });
+  return kind == ChecksumKind::kZip ? zip : castagnoli;
 }
 
 // Eight bytes of ones of the type.
@@ -174,7 +183,7 @@ uint64_t CheckpointContent::key_of(uint64_t page) const {
 // REQUIRES: out.size() == kPageBytes.
 void CheckpointContent::fill_page(uint64_t page, MutableByteView out) const {
   const uint64_t key = key_of(page);
-  const Page& from = is_random_ ? pool().pages[page % kPoolPages] : zero_page();
+  const Page& from = is_random_ ? pool()[page % kPoolPages] : zero_page();
   for (size_t i = 0; i < kPageWords; ++i) {
     const uint64_t word = from[i] ^ key;
     std::memcpy(out.data() + i * sizeof(word), &word, sizeof(word));
@@ -201,7 +210,7 @@ void CheckpointContent::fill(uint64_t offset_bytes, MutableByteView out) const {
 // REQUIRES: found.size() == kPageBytes.
 bool CheckpointContent::is_page(uint64_t page, ByteView found) const {
   const uint64_t key = key_of(page);
-  const Page& from = is_random_ ? pool().pages[page % kPoolPages] : zero_page();
+  const Page& from = is_random_ ? pool()[page % kPoolPages] : zero_page();
   uint64_t difference = 0;
   for (size_t i = 0; i < kPageWords; ++i) {
     uint64_t word = 0;
@@ -230,19 +239,19 @@ size_t CheckpointContent::find_difference(uint64_t offset_bytes, ByteView found)
   return found.size();
 }
 
-uint32_t CheckpointContent::crc32(uint64_t size_bytes) const {
-  const PageCrc& pages = page_crc();
+uint32_t CheckpointContent::checksum(ChecksumKind kind, uint64_t size_bytes) const {
+  const PageChecksum& known = page_checksum(kind);
   const uint64_t whole_pages = size_bytes / kPageBytes;
   uint32_t crc = 0;  // of no bytes
   for (uint64_t page = 0; page < whole_pages; ++page) {
-    const uint32_t base = is_random_ ? pool().crcs[page % kPoolPages] : zero_page_crc();
-    crc = pages.append_page(crc, base ^ pages.of_key(key_of(page)));
+    const uint32_t base = is_random_ ? known.of_pool[page % kPoolPages] : known.of_zeros;
+    crc = known.pages.append_page(crc, base ^ known.pages.of_key(key_of(page)));
   }
   const auto left = static_cast<size_t>(size_bytes % kPageBytes);
   if (left == 0) return crc;
   std::array<std::byte, kPageBytes> last;
   fill_page(whole_pages, last);
-  return pages.append(crc, zip_crc32(MutableByteView(last).first(left)), left);
+  return known.pages.append(crc, known.compute(MutableByteView(last).first(left)), left);
 }
 
 uint64_t content_seed(std::string_view checkpoint, std::string_view file, uint64_t index) {

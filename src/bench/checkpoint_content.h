@@ -2,10 +2,10 @@
 //
 // Either random, such that no two pages of any tensors are equal and nothing can be compressed or
 // deduplicated; or all elements one, as DLIO does without randomize_tensor. Any part can be filled
-// in at any time, at the speed of memory, and the CRC-32 of gigabytes follows from the seed without
-// making them: a page is a page of a small pool, XORed with its own 64-bit key, and CRC-32 is
-// linear in both. So a file can be written in one pass with its checksum in front, and a reader can
-// compare every byte. docs/design/bench-checkpoints.md explains it.
+// in at any time, at the speed of memory, and the checksum of gigabytes follows from the seed
+// without making them: a page is a page of a small pool, XORed with its own 64-bit key, and a CRC
+// is linear in both. So a file can be written in one pass with its checksum in front, and a reader
+// can compare every byte. docs/design/bench-checkpoints.md explains it.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,11 @@
 #include "data/array.h"
 
 namespace millrace::bench {
+
+enum class ChecksumKind : uint8_t {
+  kZip,         // CRC-32, of zip files
+  kCastagnoli,  // CRC-32C, of TensorFlow
+};
 
 class CheckpointContent {
  public:
@@ -28,8 +33,8 @@ class CheckpointContent {
   // found.size() if there is none.
   size_t find_difference(uint64_t offset_bytes, ByteView found) const;
 
-  // The CRC-32 (that of zip files) of the first `size_bytes`.
-  uint32_t crc32(uint64_t size_bytes) const;
+  // Of the first `size_bytes`.
+  uint32_t checksum(ChecksumKind kind, uint64_t size_bytes) const;
 
  private:
   CheckpointContent(bool is_random, uint64_t value) : is_random_(is_random), value_(value) {}

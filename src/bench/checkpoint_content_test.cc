@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "base/crc32c.h"
 #include "base/gzip.h"
 
 namespace millrace::bench {
@@ -22,7 +23,9 @@ TEST(CheckpointContent, TheChecksumIsThatOfTheBytes) {
   for (const CheckpointContent& content :
        {CheckpointContent::random(7), CheckpointContent::ones(data::ElementType::kF16)}) {
     for (const size_t size : {0, 1, 8, 4095, 4096, 4097, 300'000, 1'048'576}) {
-      EXPECT_EQ(content.crc32(size), zip_crc32(bytes_from(content, 0, size))) << size;
+      const auto bytes = bytes_from(content, 0, size);
+      EXPECT_EQ(content.checksum(ChecksumKind::kZip, size), zip_crc32(bytes)) << size;
+      EXPECT_EQ(content.checksum(ChecksumKind::kCastagnoli, size), crc32c(bytes)) << size;
     }
   }
 }
@@ -80,7 +83,7 @@ TEST(CheckpointContent, OnesAreOnesOfTheType) {
 // Files of one version are verified by the next.
 TEST(CheckpointContent, TheBytesNeverChange) {
   EXPECT_EQ(content_seed("global_epoch1_step2", "model_states-0.pt", 3), 11897156818133161519u);
-  EXPECT_EQ(CheckpointContent::random(42).crc32(1'000'000), 4013106315u);
+  EXPECT_EQ(CheckpointContent::random(42).checksum(ChecksumKind::kZip, 1'000'000), 4013106315u);
 }
 
 TEST(CheckpointContent, SeedsDependOnEveryPart) {

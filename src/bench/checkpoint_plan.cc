@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "bench/tensor_bundle.h"
 
 namespace millrace::bench {
 namespace {
@@ -16,6 +17,7 @@ using data::ElementType;
 constexpr double kSizeBytesMax = 0x1p60;
 // DLIO sizes the small parameters of each optimizer state as this many times the hidden size.
 constexpr uint64_t kSmallGroup = 5;
+constexpr uint64_t kVariableBytes = sizeof(float);
 
 struct TypeName {
   std::string_view name;
@@ -36,12 +38,6 @@ void add_tensor(PlannedFile& file, PlannedTensor tensor) {
 
 void add_file(std::vector<PlannedFile>& files, PlannedFile file) {
   if (!file.tensors.empty()) files.push_back(std::move(file));
-}
-
-PlannedFile raw_file(std::string name, uint64_t size_bytes) {
-  PlannedFile file{.name = std::move(name), .kind = PlannedFile::Kind::kRaw, .tensors = {}};
-  add_tensor(file, {.group = {}, .name = "bytes", .type = ElementType::kU8, .count = size_bytes});
-  return file;
 }
 
 double as_double(uint64_t value) { return static_cast<double>(value); }
@@ -78,6 +74,7 @@ Result<CheckpointPlan> CheckpointPlan::make(const ModelConfig& model,
   plan.data_ranks_ = parallelism.data > 0 ? parallelism.data : plan.rank_count_ / plan.model_ranks_;
   plan.job_rank_count_ = plan.model_ranks_ * plan.data_ranks_;
   RETURN_IF_ERROR(plan.check());
+  if (checkpoint.layout == "tensorflow") plan.variable_count_ = plan.count_variables();
   return plan;
 }
 
@@ -158,6 +155,12 @@ Status CheckpointPlan::check_sizes() const {
                      3 * as_double(shape_.ffn_hidden_size) + 2);
   parameters += layer * as_double(model_.num_layers) + 2 * hidden * as_double(shape_.vocab_size);
   for (const uint64_t size_bytes : checkpoint_.file_sizes) parameters += as_double(size_bytes);
+  if (file_size_at(2) > kSaverGraphBytesMax) {
+    return fail(Errc::kInvalidArgument,
+                "checkpoint.file_sizes: the third, of .meta, is {} bytes, but TensorFlow's largest "
+                "graph has {}",
+                file_size_at(2), kSaverGraphBytesMax);
+  }
   if (parameters * 32 * as_double(job_rank_count_) < kSizeBytesMax * as_double(model_ranks_) &&
       model_.num_layers <= kLayersMax) {
     return {};
@@ -306,41 +309,103 @@ std::vector<PlannedFile> CheckpointPlan::torch_files(const Place& place) const {
   return files;
 }
 
-// The data of a rank is one file. The first rank also writes `checkpoint`, .meta and .index, in the
-// order in which checkpoint.file_sizes lists them, with the data in the second place.
-std::vector<PlannedFile> CheckpointPlan::tensorflow_files(const Place& place,
-                                                          uint64_t total_step) const {
-  const auto size_at = [&](size_t i) {
-    return i < checkpoint_.file_sizes.size() ? checkpoint_.file_sizes[i] : 0;
+// ---- layout tensorflow ----
+
+// checkpoint.file_sizes: `checkpoint`, .data, .meta, .index. 0: what it needs.
+uint64_t CheckpointPlan::file_size_at(size_t i) const {
+  return i < checkpoint_.file_sizes.size() ? checkpoint_.file_sizes[i] : 0;
+}
+
+uint64_t CheckpointPlan::shard_count() const {
+  const bool is_sharded = checkpoint_.type == "all_ranks" || model_.parallelism.zero_stage > 0;
+  return is_sharded ? job_rank_count_ : model_ranks_;
+}
+
+// If only the sizes of the files are known: the variables per .data file with which the .index
+// comes closest to its size.
+uint64_t CheckpointPlan::count_variables() const {
+  constexpr uint64_t kVariablesMax = 50'000;
+  const uint64_t shards = shard_count();
+  const uint64_t index_bytes = file_size_at(3);
+  const auto fits = [&](uint64_t count) {
+    std::vector<PlannedFile> all;
+    for (uint64_t i = 0; i < shards; ++i) all.push_back(tensorflow_data(i, count, {}));
+    return bundle_index(bundle_tensors(all), shards, 0).size_bytes() <= index_bytes;
   };
-  uint64_t data_bytes = size_at(1);
-  uint64_t tensor_count = 0;
-  if (data_bytes == 0) {
-    for (const PlannedFile& file : torch_files(place)) {
-      data_bytes += file.size_bytes;
-      tensor_count += file.tensors.size();
+  uint64_t most = std::min({file_size_at(1) / kVariableBytes, kVariablesMax / shards, index_bytes});
+  uint64_t least = 1;
+  while (least < most) {
+    const uint64_t middle = least + (most - least + 1) / 2;
+    if (fits(middle)) {
+      least = middle;
+    } else {
+      most = middle - 1;
     }
   }
-  const bool is_sharded = checkpoint_.type == "all_ranks" || model_.parallelism.zero_stage > 0;
-  const uint64_t shards = is_sharded ? job_rank_count_ : model_ranks_;
+  return least;
+}
+
+// The tensors of a rank, in the order of their names, as TensorFlow writes them.
+PlannedFile CheckpointPlan::tensorflow_data(uint64_t shard, uint64_t variable_count,
+                                            const std::string& prefix) const {
+  const uint64_t shards = shard_count();
+  PlannedFile data{.name = fmt::format("{}.data-{:05}-of-{:05}", prefix, shard, shards),
+                   .kind = PlannedFile::Kind::kRaw};
+  const uint64_t data_bytes = file_size_at(1);
+  if (data_bytes == 0) {
+    for (const PlannedFile& file : torch_files(place_of(shard))) {
+      const std::string scope = file.name.substr(0, file.name.rfind('.')) + '/';
+      for (PlannedTensor tensor : file.tensors) {
+        tensor.name = scope + (tensor.group.empty() ? "" : tensor.group + '/') + tensor.name;
+        tensor.group.clear();
+        add_tensor(data, std::move(tensor));
+      }
+    }
+    std::ranges::sort(data.tensors, {}, &PlannedTensor::name);
+    return data;
+  }
+  const std::string scope = shards > 1 ? fmt::format("shard_{:05}/", shard) : "";
+  const uint64_t elements = data_bytes / kVariableBytes;
+  add_tensor(data, {.group = {},
+                    .name = scope + "rest",
+                    .type = ElementType::kU8,
+                    .count = data_bytes % kVariableBytes});
+  for (uint64_t i = 0; i < variable_count; ++i) {
+    const uint64_t longer = i < elements % variable_count ? 1 : 0;
+    add_tensor(data, {.group = {},
+                      .name = fmt::format("{}variable_{:05}", scope, i),
+                      .type = ElementType::kF32,
+                      .count = elements / variable_count + longer});
+  }
+  return data;
+}
+
+// The data of a rank is one file. The first rank also writes .meta, .index and `checkpoint`.
+std::vector<PlannedFile> CheckpointPlan::tensorflow_files(const Place& place,
+                                                          uint64_t total_step) const {
+  const uint64_t shards = shard_count();
   const std::string prefix = fmt::format("model.ckpt-{}", total_step);
   std::vector<PlannedFile> files;
   if (place.rank < shards) {
-    add_file(files, raw_file(fmt::format("{}.data-{:05}-of-{:05}", prefix, place.rank, shards),
-                             data_bytes));
+    add_file(files, tensorflow_data(place.rank, variable_count_, prefix));
   }
   if (place.rank != 0) return files;
-  constexpr uint64_t kIndexBytesPerTensor = 64;  // key, shape, offset and checksum
-  constexpr uint64_t kIndexEndBytes = 48;
-  const uint64_t index_bytes =
-      size_at(3) > 0 ? size_at(3) : kIndexEndBytes + kIndexBytesPerTensor * tensor_count;
-  add_file(files, raw_file(prefix + ".meta", size_at(2)));
-  add_file(files, raw_file(prefix + ".index", index_bytes));
-  files.push_back(
-      {.name = "checkpoint",
-       .kind = PlannedFile::Kind::kState,
-       .tensors = {{.group = {}, .name = prefix, .type = ElementType::kU8, .count = size_at(0)}},
-       .size_bytes = size_at(0)});
+  std::vector<PlannedFile> all;
+  for (uint64_t shard = 0; shard < shards; ++shard) {
+    all.push_back(tensorflow_data(shard, variable_count_, prefix));
+  }
+  files.push_back({.name = prefix + ".meta",
+                   .kind = PlannedFile::Kind::kGraph,
+                   .size_bytes = file_size_at(2),
+                   .shards = all});
+  files.push_back({.name = prefix + ".index",
+                   .kind = PlannedFile::Kind::kIndex,
+                   .size_bytes = file_size_at(3),
+                   .shards = std::move(all)});
+  files.push_back({.name = "checkpoint",
+                   .kind = PlannedFile::Kind::kState,
+                   .size_bytes = file_size_at(0),
+                   .prefix = prefix});
   return files;
 }
 
@@ -349,6 +414,26 @@ std::vector<PlannedFile> CheckpointPlan::files_of(uint64_t rank, uint64_t total_
   const Place place = place_of(rank);
   if (checkpoint_.layout == "tensorflow") return tensorflow_files(place, total_step);
   return torch_files(place);
+}
+
+std::vector<BundleTensor> bundle_tensors(std::span<const PlannedFile> shards,
+                                         const TensorChecksum& checksum) {
+  std::vector<BundleTensor> tensors;
+  for (size_t shard = 0; shard < shards.size(); ++shard) {
+    uint64_t offset_bytes = 0;
+    for (size_t i = 0; i < shards[shard].tensors.size(); ++i) {
+      const PlannedTensor& tensor = shards[shard].tensors[i];
+      tensors.push_back({.key = tensor.name,
+                         .type = tensor.type,
+                         .count = tensor.count,
+                         .shard = shard,
+                         .offset_bytes = offset_bytes,
+                         .crc32c = checksum ? checksum(shards[shard], i) : 0});
+      offset_bytes += tensor.size_bytes();
+    }
+  }
+  std::ranges::sort(tensors, {}, &BundleTensor::key);
+  return tensors;
 }
 
 CheckpointSize CheckpointPlan::size_of_ranks(uint64_t first, uint64_t count) const {

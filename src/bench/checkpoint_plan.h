@@ -7,10 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "bench/tensor_bundle.h"
 #include "bench/workload.h"
 #include "data/array.h"
 
@@ -29,14 +32,20 @@ struct PlannedTensor {
 struct PlannedFile {
   enum class Kind : uint8_t {
     kTorch,  // a zip file that torch.load reads
-    kRaw,    // nothing but the bytes of its tensors
+    kRaw,    // nothing but the bytes of its tensors: TensorFlow's .data
+    kIndex,  // TensorFlow's .index: where the tensors of `shards` are
+    kGraph,  // TensorFlow's .meta: a graph with the tensors of `shards`
     kState,  // TensorFlow's text file `checkpoint`
   };
 
   std::string name;  // in the folder of the checkpoint
   Kind kind = Kind::kTorch;
-  std::vector<PlannedTensor> tensors;
-  uint64_t size_bytes = 0;  // of the tensors; a file of kind kTorch is a little larger
+  std::vector<PlannedTensor> tensors = {};
+  // Of the tensors, or the size that a file without tensors should have. The file is larger if it
+  // needs more.
+  uint64_t size_bytes = 0;
+  std::vector<PlannedFile> shards = {};  // kIndex, kGraph: the files that have the tensors
+  std::string prefix = {};               // kState: the checkpoint that it names
 };
 
 // A checkpoint: all ranks together.
@@ -94,6 +103,11 @@ class CheckpointPlan {
   void add_layer_files(const Place& place, std::vector<PlannedFile>& files) const;
   void add_optimizer_file(const Place& place, std::vector<PlannedFile>& files) const;
   std::vector<PlannedFile> torch_files(const Place& place) const;
+  uint64_t file_size_at(size_t i) const;
+  uint64_t shard_count() const;
+  uint64_t count_variables() const;
+  PlannedFile tensorflow_data(uint64_t shard, uint64_t variable_count,
+                              const std::string& prefix) const;
   std::vector<PlannedFile> tensorflow_files(const Place& place, uint64_t total_step) const;
 
   ModelConfig model_;
@@ -103,9 +117,18 @@ class CheckpointPlan {
   uint64_t model_ranks_ = 1;  // tensor x pipeline
   uint64_t data_ranks_ = 1;
   uint64_t job_rank_count_ = 1;
+  uint64_t variable_count_ = 0;  // layout tensorflow with file_sizes: per .data file
   data::ElementType model_type_ = data::ElementType::kF16;
   data::ElementType optimizer_type_ = data::ElementType::kF32;
 };
+
+// The CRC-32C of a tensor of a file.
+using TensorChecksum = std::function<uint32_t(const PlannedFile& file, size_t tensor)>;
+
+// What TensorFlow's .index and .meta say about the tensors of all .data files, sorted by key. The
+// checksums are 0 without a function.
+std::vector<BundleTensor> bundle_tensors(std::span<const PlannedFile> shards,
+                                         const TensorChecksum& checksum = {});
 
 // The element type that a workload calls `name` (fp16 bf16 fp32 fp64 int8 uint8 int32).
 Result<data::ElementType> tensor_type(const std::string& name);

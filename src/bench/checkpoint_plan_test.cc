@@ -231,7 +231,8 @@ TEST(CheckpointPlan, TensorFlowOnAllRanksHasADataFilePerRank) {
   config.type = "all_ranks";
   const CheckpointPlan plan = plan_of({}, 2, config);
   EXPECT_THAT(names(plan.files_of(0, 7)),
-              ElementsAre("model.ckpt-7.data-00000-of-00002", "model.ckpt-7.index", "checkpoint"));
+              ElementsAre("model.ckpt-7.data-00000-of-00002", "model.ckpt-7.meta",
+                          "model.ckpt-7.index", "checkpoint"));
   EXPECT_THAT(names(plan.files_of(1, 7)), ElementsAre("model.ckpt-7.data-00001-of-00002"));
 }
 

@@ -12,19 +12,6 @@
 namespace millrace::bench {
 namespace {
 
-// TensorFlow's CheckpointState in protobuf's text form, where # begins a comment. If the file has
-// to be longer, a comment fills it up.
-std::string state_text(const std::string& prefix, uint64_t size_bytes) {
-  std::string text =
-      fmt::format("model_checkpoint_path: \"{0}\"\nall_model_checkpoint_paths: \"{0}\"\n", prefix);
-  if (text.size() + 2 > size_bytes) return text;
-  const auto padding = static_cast<size_t>(size_bytes) - text.size();
-  text += '#';
-  text.append(padding - 2, ' ');
-  text += '\n';
-  return text;
-}
-
 std::string describe_tensor(const PlannedTensor& tensor) {
   if (tensor.group.empty()) return fmt::format("tensor '{}'", tensor.name);
   return fmt::format("tensor '{}'['{}']", tensor.group, tensor.name);
@@ -32,36 +19,73 @@ std::string describe_tensor(const PlannedTensor& tensor) {
 
 }  // namespace
 
-ShardBytes::ShardBytes(const PlannedFile& file, std::string_view checkpoint, bool randomizes) {
-  if (file.kind == PlannedFile::Kind::kState) {
-    add_text(state_text(file.tensors[0].name, file.size_bytes), "the text");
-    return;
+ShardBytes::ShardBytes(const PlannedFile& file, std::string_view checkpoint, bool randomizes)
+    : checkpoint_(checkpoint), randomizes_(randomizes) {
+  switch (file.kind) {
+    case PlannedFile::Kind::kTorch:
+      add_torch(file);
+      break;
+    case PlannedFile::Kind::kRaw:
+      for (size_t i = 0; i < file.tensors.size(); ++i) {
+        add_content(file.tensors[i].size_bytes(), content_of(file, i),
+                    describe_tensor(file.tensors[i]));
+      }
+      break;
+    case PlannedFile::Kind::kIndex:
+      add_index(file);
+      break;
+    case PlannedFile::Kind::kGraph:
+      add_padded(saver_graph(bundle_tensors(file.shards), file.size_bytes), file, "the graph",
+                 "the graph's constant");
+      break;
+    case PlannedFile::Kind::kState:
+      add_text(bundle_state(file.prefix, file.size_bytes), "the text");
+      break;
   }
+}
+
+CheckpointContent ShardBytes::content_of(const PlannedFile& file, size_t tensor) const {
+  return randomizes_ ? CheckpointContent::random(content_seed(checkpoint_, file.name, tensor))
+                     : CheckpointContent::ones(file.tensors[tensor].type);
+}
+
+void ShardBytes::add_torch(const PlannedFile& file) {
   format::ZipBuilder zip;
-  const bool is_zip = file.kind == PlannedFile::Kind::kTorch;
   const auto add_member = [&](const std::string& name, const std::string& text) {
     add_text(zip.head(name, text.size(), zip_crc32(bytes_of(text))) + text, name);
   };
-  if (is_zip) {
-    add_member("archive/data.pkl", pickle_state(file.tensors));
-    add_member("archive/byteorder", "little");
-  }
+  add_member("archive/data.pkl", pickle_state(file.tensors));
+  add_member("archive/byteorder", "little");
   for (size_t i = 0; i < file.tensors.size(); ++i) {
     const PlannedTensor& tensor = file.tensors[i];
-    const CheckpointContent content =
-        randomizes ? CheckpointContent::random(content_seed(checkpoint, file.name, i))
-                   : CheckpointContent::ones(tensor.type);
-    if (is_zip) {
-      const uint64_t tensor_bytes = tensor.size_bytes();
-      add_text(
-          zip.head(fmt::format("archive/data/{}", i), tensor_bytes, content.crc32(tensor_bytes)),
-          "the head of " + describe_tensor(tensor));
-    }
-    add_content(tensor, content);
+    const CheckpointContent content = content_of(file, i);
+    const uint64_t tensor_bytes = tensor.size_bytes();
+    const uint32_t crc = content.checksum(ChecksumKind::kZip, tensor_bytes);
+    add_text(zip.head(fmt::format("archive/data/{}", i), tensor_bytes, crc),
+             "the head of " + describe_tensor(tensor));
+    add_content(tensor_bytes, content, describe_tensor(tensor));
   }
-  if (!is_zip) return;
   add_member("archive/version", "3\n");
   add_text(zip.tail(), "the zip directory");
+}
+
+void ShardBytes::add_index(const PlannedFile& file) {
+  const auto checksum = [&](const PlannedFile& shard, size_t i) {
+    return content_of(shard, i).checksum(ChecksumKind::kCastagnoli, shard.tensors[i].size_bytes());
+  };
+  add_padded(
+      bundle_index(bundle_tensors(file.shards, checksum), file.shards.size(), file.size_bytes),
+      file, "the table", "the padding");
+}
+
+void ShardBytes::add_padded(PaddedFile padded, const PlannedFile& file, const std::string& what,
+                            const std::string& padding) {
+  add_text(std::move(padded.head), what);
+  if (padded.padding_bytes > 0) {
+    add_content(padded.padding_bytes,
+                CheckpointContent::random(content_seed(checkpoint_, file.name, 0)), padding);
+  }
+  if (!padded.tail.empty()) add_text(std::move(padded.tail), what);
 }
 
 void ShardBytes::add_text(std::string text, std::string what) {
@@ -74,13 +98,13 @@ void ShardBytes::add_text(std::string text, std::string what) {
   size_bytes_ += text_bytes;
 }
 
-void ShardBytes::add_content(const PlannedTensor& tensor, CheckpointContent content) {
+void ShardBytes::add_content(uint64_t size_bytes, CheckpointContent content, std::string what) {
   pieces_.push_back({.begin_bytes = size_bytes_,
-                     .size_bytes = tensor.size_bytes(),
+                     .size_bytes = size_bytes,
                      .text = {},
                      .content = content,
-                     .what = describe_tensor(tensor)});
-  size_bytes_ += tensor.size_bytes();
+                     .what = std::move(what)});
+  size_bytes_ += size_bytes;
 }
 
 const ShardBytes::Piece& ShardBytes::piece_at(uint64_t offset_bytes) const {

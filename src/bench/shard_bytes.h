@@ -2,7 +2,8 @@
 //
 // A writer streams it, and a reader compares with it, both with a small buffer. Files of kind
 // kTorch are what torch.save would write: a zip file with a pickled state dict and one stored
-// member per tensor. docs/formats/checkpoint.md describes them byte by byte.
+// member per tensor. docs/formats/checkpoint.md describes them byte by byte, and
+// docs/formats/tensorflow-checkpoint.md those of TensorFlow.
 #pragma once
 
 #include <cstdint>
@@ -45,10 +46,17 @@ class ShardBytes {
     std::string what;
   };
 
+  CheckpointContent content_of(const PlannedFile& file, size_t tensor) const;
+  void add_torch(const PlannedFile& file);
+  void add_index(const PlannedFile& file);
+  void add_padded(PaddedFile padded, const PlannedFile& file, const std::string& what,
+                  const std::string& padding);
   void add_text(std::string text, std::string what);
-  void add_content(const PlannedTensor& tensor, CheckpointContent content);
+  void add_content(uint64_t size_bytes, CheckpointContent content, std::string what);
   const Piece& piece_at(uint64_t offset_bytes) const;
 
+  std::string checkpoint_;
+  bool randomizes_;
   std::vector<Piece> pieces_;  // without gaps
   uint64_t size_bytes_ = 0;
 };

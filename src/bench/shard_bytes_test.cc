@@ -101,8 +101,8 @@ TEST(ShardBytes, ATensorOverFourGigabytesUsesZip64) {
 TEST(ShardBytes, TensorFlowsStateNamesItsCheckpointAndHasItsSize) {
   PlannedFile file{.name = "checkpoint",
                    .kind = PlannedFile::Kind::kState,
-                   .tensors = {{"", "model.ckpt-50", ElementType::kU8, 1000}},
-                   .size_bytes = 1000};
+                   .size_bytes = 1000,
+                   .prefix = "model.ckpt-50"};
   const auto bytes = all_of(ShardBytes(file, "c", true));
   EXPECT_EQ(bytes.size(), 1000u);
   EXPECT_THAT(std::string(text_of(bytes)), HasSubstr("model_checkpoint_path: \"model.ckpt-50\"\n"));

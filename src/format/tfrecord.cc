@@ -70,10 +70,9 @@ class Tfrecord final : public Format {
 
 }  // namespace
 
-uint32_t masked_crc32c(ByteView bytes) {
-  const uint32_t crc = crc32c(bytes);
-  return (crc >> 15 | crc << 17) + 0xa282ead8u;
-}
+uint32_t masked_crc32c(ByteView bytes) { return mask_crc32c(crc32c(bytes)); }
+
+uint32_t mask_crc32c(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
 
 Result<data::FileSamples> index_tfrecords(const io::Reader& file) {
   ASSIGN_OR_RETURN(const uint64_t file_bytes, file.size_bytes());

@@ -19,6 +19,7 @@ inline constexpr uint64_t kTfrecordTailBytes = 4;
 
 // CRC32C, rotated and plus a constant: the plain CRC of data followed by its CRC is a constant.
 uint32_t masked_crc32c(ByteView bytes);
+uint32_t mask_crc32c(uint32_t crc);
 
 // The payload of a framed record.
 Result<ByteView> unframe_tfrecord(ByteView record);

@@ -4,9 +4,9 @@
 
 #include <bit>
 
+#include "base/protobuf.h"
 #include "interop/describe.h"
 #include "interop/encode_text.h"
-#include "interop/protobuf.h"
 
 namespace millrace::interop {
 namespace {

@@ -1,5 +1,5 @@
-"""Checkpoints compared with what other programs see: strace counts their fsyncs, zipfile and torch.load read their files, and
-a kill leaves no half checkpoint.
+"""Checkpoints compared with what other programs see: strace counts their fsyncs, zipfile, torch.load and
+TensorFlow read their files, and a kill leaves no half checkpoint.
 
 Usage: checkpoint_test.py CHECKPOINT_ACTIONS [unittest arguments]"""
 
@@ -8,6 +8,7 @@ import pickle
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,11 @@ try:
     import torch
 except ImportError:
     torch = None
+try:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import tensorflow
+except ImportError:
+    tensorflow = None
 
 
 def can_trace() -> bool:
@@ -172,6 +178,201 @@ class Files(CheckpointTest):
                 self.assertTrue(all(isinstance(key, str) for key in state))
         self.assertEqual(names, {"torch._utils._rebuild_tensor_v2", "collections.OrderedDict", "torch.HalfStorage",
                                  "torch.FloatStorage"})
+
+
+def crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = CRC32C_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    return crc ^ 0xFFFFFFFF
+
+
+def crc32c_of_byte(byte: int) -> int:
+    for _ in range(8):
+        byte = (byte >> 1) ^ (0x82F63B78 if byte & 1 else 0)
+    return byte
+
+
+CRC32C_TABLE = [crc32c_of_byte(byte) for byte in range(256)]
+
+
+def masked(crc: int) -> int:
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number at this place, and the place after it."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
+def message(data: bytes) -> dict[int, list]:
+    """The fields of a protobuf message: numbers, or bytes."""
+    fields: dict[int, list] = {}
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        if key & 7 == 0:
+            value, at = varint(data, at)
+        elif key & 7 == 2:
+            size, at = varint(data, at)
+            value, at = data[at:at + size], at + size
+            assert len(value) == size
+        else:
+            assert key & 7 == 5, key
+            value, at = struct.unpack_from("<I", data, at)[0], at + 4
+        fields.setdefault(key >> 3, []).append(value)
+    return fields
+
+
+class Table:
+    """A reader of TensorFlow's sorted tables, written from docs/formats/tensorflow-checkpoint.md."""
+
+    def __init__(self, data: bytes):
+        self.data = data
+        footer = data[-48:]
+        assert footer[40:] == bytes.fromhex("57fb808b247547db")
+        numbers, at = [], 0
+        for _ in range(4):
+            number, at = varint(footer, at)
+            numbers.append(number)
+        assert self.block(*numbers[:2]) == {}
+        self.blocks = self.block(*numbers[2:], keys_per_restart=1)
+        self.entries = {}
+        for last_key, handle in self.blocks.items():
+            offset, at = varint(handle, 0)
+            entries = self.block(offset, varint(handle, at)[0])
+            assert max(entries) <= last_key
+            self.entries |= entries
+        assert list(self.entries) == sorted(self.entries)
+
+    def block(self, offset: int, size: int, keys_per_restart: int = 16) -> dict[bytes, bytes]:
+        kind, crc = struct.unpack_from("<BI", self.data, offset + size)
+        assert kind == 0 and crc == masked(crc32c(self.data[offset:offset + size + 1]))
+        block = self.data[offset:offset + size]
+        restart_count, = struct.unpack("<I", block[-4:])
+        restarts = struct.unpack_from(f"<{restart_count}I", block, size - 4 - 4 * restart_count)
+        entries, key, at = {}, b"", 0
+        while at < size - 4 - 4 * restart_count:
+            is_restart = at in restarts
+            assert is_restart == (len(entries) % keys_per_restart == 0)
+            shared, at = varint(block, at)
+            assert not (is_restart and shared)
+            own, at = varint(block, at)
+            value, at = varint(block, at)
+            key = key[:shared] + block[at:at + own]
+            entries[key] = block[at + own:at + own + value]
+            at += own + value
+        return entries
+
+
+class TensorFlow(CheckpointTest):
+    """Checkpoints of layout tensorflow, read from the description of their bytes and, if it is there, by TensorFlow."""
+
+    TYPES = {1: 4, 4: 1, 6: 1, 19: 2}  # bytes of float32, uint8, int8, float16
+
+    def read(self, checkpoint: str = "global_epoch1_step5", step: int = 5) -> dict[str, tuple[int, int]]:
+        """The type and number of elements of each tensor, with all checksums verified."""
+        prefix = self.folder / checkpoint / f"model.ckpt-{step}"
+        table = Table(prefix.with_name(prefix.name + ".index").read_bytes())
+        header = message(table.entries.pop(b""))
+        shards = [prefix.with_name(f"{prefix.name}.data-{i:05}-of-{header[1][0]:05}").read_bytes()
+                  for i in range(header[1][0])]
+        self.assertEqual(message(header[3][0]), {1: [1]})
+        ends = [0] * len(shards)
+        tensors = {}
+        for key, value in table.entries.items():
+            entry = message(value)
+            shard, offset, size = entry.get(3, [0])[0], entry.get(4, [0])[0], entry[5][0]
+            count = message(message(entry[2][0])[2][0])[1][0]
+            self.assertEqual(size, count * self.TYPES[entry[1][0]])
+            data = shards[shard][offset:offset + size]
+            self.assertEqual(len(data), size)
+            self.assertEqual(entry[6][0], masked(crc32c(data)), key)
+            ends[shard] = max(ends[shard], offset + size)
+            tensors[key.decode()] = (entry[1][0], count)
+        self.assertEqual(ends, [len(shard) for shard in shards])
+        return tensors
+
+    def test_sizes_are_those_that_were_asked_for(self):
+        sizes = [1024, 73403, 335544, 4608]  # L2HMC's, with less data
+        self.run_ok("layout=tensorflow", "sizes=" + ",".join(map(str, sizes)), "save:1.5", "load:1.5")
+        found = [(self.folder / "global_epoch1_step5" / name).stat().st_size
+                 for name in ["checkpoint", "model.ckpt-5.data-00000-of-00001", "model.ckpt-5.meta", "model.ckpt-5.index"]]
+        self.assertEqual(found, sizes)
+        tensors = self.read()
+        self.assertGreater(len(tensors), 100)
+        self.assertEqual(tensors["rest"], (4, 3))
+
+    def test_the_tensors_are_those_of_the_model(self):
+        self.run_ok("layout=tensorflow", "model=transformer", "ranks=2", "save:1.5", "load:1.5")
+        tensors = self.read()
+        self.assertEqual(tensors["zero_pp_rank_1_mp_rank_0_model_states/0/0"], (19, 32000))
+        self.assertEqual(tensors["zero_pp_rank_0_mp_rank_0_optim_states/1"], (1, 5 * 64))
+        self.assertEqual(len(tensors), 2 * (3 + 2 * 6 + 6))
+
+    def test_a_table_of_several_blocks(self):
+        self.run_ok("layout=tensorflow", "sizes=0,200000,0,600000", "save:1.5")
+        tensors = self.read()
+        self.assertGreater(len(tensors), 20000)
+        index = (self.folder / "global_epoch1_step5/model.ckpt-5.index").read_bytes()
+        self.assertEqual(len(index), 600000)
+        self.assertGreater(len(Table(index).blocks), 1)
+
+    def test_the_graph_restores_every_tensor(self):
+        self.run_ok("layout=tensorflow", "sizes=0,100002,200000,2000", "save:1.5")
+        tensors = self.read()
+        meta = message((self.folder / "global_epoch1_step5/model.ckpt-5.meta").read_bytes())
+        saver = message(meta[3][0])
+        self.assertEqual([saver[i][0] for i in (1, 2, 3)], [b"save/Const:0", b"save/control_dependency:0", b"save/restore_all"])
+        nodes = [message(node) for node in message(meta[2][0])[1]]
+        by_name = {node[1][0].decode(): node for node in nodes}
+        self.assertEqual({name for name, node in by_name.items() if node[2] == [b"VariableV2"]}, set(tensors))
+        assigned = {by_name[name[1:].decode()][3][0].decode() for name in by_name["save/restore_all"][3]}
+        self.assertEqual(assigned, set(tensors))
+        for node in nodes:
+            for name in node.get(3, []):
+                self.assertIn(name.decode().lstrip("^").split(":")[0], by_name)
+
+    def test_a_flipped_byte_is_named(self):
+        sizes = "sizes=1000,100000,200000,4500"
+        self.run_ok("layout=tensorflow", sizes, "save:1.5")
+        for name, at, what in [("model.ckpt-5.data-00000-of-00001", 50000, "tensor 'variable_00"),
+                               ("model.ckpt-5.index", 100, "the table"), ("model.ckpt-5.meta", 100, "the graph"),
+                               ("model.ckpt-5.meta", 199999, "the graph's constant"), ("checkpoint", 3, "the text")]:
+            path = self.folder / "global_epoch1_step5" / name
+            right = path.read_bytes()
+            path.write_bytes(right[:at] + bytes([right[at] ^ 1]) + right[at + 1:])
+            failure = self.run_failing("layout=tensorflow", sizes, "load:1.5")
+            self.assertIn(f"{path}: byte {at} ({what}", failure)
+            self.assertIn("load an older checkpoint", failure)
+            path.write_bytes(right)
+        self.run_ok("layout=tensorflow", sizes, "load:1.5")
+
+    @unittest.skipIf(tensorflow is None, "needs tensorflow")
+    def test_tensorflow_restores_it(self):
+        for model in ["transformer", "groups", "300000"]:
+            self.run_ok("layout=tensorflow", f"model={model}", "ranks=2", "type=all_ranks", "save:1.5")
+            self.check_with_tensorflow(self.read())
+        self.run_ok("layout=tensorflow", "sizes=1024,7340032,33554432,4608", "save:1.5")
+        self.check_with_tensorflow(None)
+
+    def check_with_tensorflow(self, tensors):
+        tf = tensorflow.compat.v1
+        prefix = tf.train.latest_checkpoint(str(self.folder / "global_epoch1_step5"))
+        reader = tf.train.load_checkpoint(prefix)
+        listed = tf.train.list_variables(prefix)
+        if tensors is not None:
+            self.assertEqual({name: shape for name, shape in listed}, {name: [count] for name, (_, count) in tensors.items()})
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.train.import_meta_graph(prefix + ".meta").restore(session, prefix)
+            for name, _ in listed:
+                self.assertEqual(session.run(name + ":0").tobytes(), reader.get_tensor(name).tobytes())
 
 
 class Kills(CheckpointTest):

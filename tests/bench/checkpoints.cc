@@ -2,13 +2,14 @@
 //
 //   checkpoint_actions FOLDER [KEY=VALUE...] [save:EPOCH.STEP|load:EPOCH.STEP...]
 //
-// Keys: mode local model datatype ranks fsync randomize odirect drop verify layout buffer. `ranks`
-// runs that many ranks as threads. Prints one line per rank and action; fails with the message of
-// the first.
+// Keys: mode local model datatype ranks fsync randomize odirect drop verify layout sizes type
+// buffer. `ranks` runs that many ranks as threads. Prints one line per rank and action; fails with
+// the message of the first.
 #include <fmt/core.h>
 
 #include <cstdio>
 #include <mutex>
+#include <sstream>
 #include <thread>
 
 #include "bench/checkpoint.h"
@@ -38,6 +39,13 @@ void set_model(const std::string& name, ModelConfig& model) {
   }
 }
 
+std::vector<uint64_t> sizes_of(const std::string& text) {
+  std::vector<uint64_t> sizes;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) sizes.push_back(std::stoull(part));
+  return sizes;
+}
+
 Request parse(int count, char** arguments) {
   Request request;
   CheckpointConfig& config = request.workload.checkpoint;
@@ -59,6 +67,8 @@ Request parse(int count, char** arguments) {
     if (key == "drop") config.drop_cache = value == "1";
     if (key == "verify") config.verify = value == "1";
     if (key == "layout") config.layout = value;
+    if (key == "type") config.type = value;
+    if (key == "sizes") config.file_sizes = sizes_of(value);
     if (key == "buffer") config.buffer_size = std::stoull(value);
   }
   return request;

@@ -1,6 +1,6 @@
 // Protobuf: writes messages in the wire format of Protocol Buffers, field by field.
 //
-// Supports what an exporter needs: numbers, texts and nested messages. A nested message is written
+// Supports what writers need: numbers, texts and nested messages. A nested message is written
 // in place after one byte for its length. If that turns out too small, the message is moved.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace millrace::interop {
+namespace millrace {
 
 class ProtobufWriter {
  public:
@@ -30,10 +30,20 @@ class ProtobufWriter {
     for (int shift = 0; shift < 64; shift += 8) out_ += static_cast<char>(bits >> shift);
   }
 
+  void fixed32(uint32_t field, uint32_t value) {
+    key(field, kFixed32);
+    for (int shift = 0; shift < 32; shift += 8) out_ += static_cast<char>(value >> shift);
+  }
+
   void text(uint32_t field, std::string_view value) {
-    key(field, kLengthDelimited);
-    varint(value.size());
+    head(field, value.size());
     out_ += value;
+  }
+
+  // The key and length of a text or message whose bytes the caller writes.
+  void head(uint32_t field, uint64_t size_bytes) {
+    key(field, kLengthDelimited);
+    varint(size_bytes);
   }
 
   // A nested message. write() fills it through the same writer. REQUIRES: less than 256 MiB.
@@ -61,6 +71,7 @@ class ProtobufWriter {
   static constexpr uint32_t kVarint = 0;
   static constexpr uint32_t kFixed64 = 1;
   static constexpr uint32_t kLengthDelimited = 2;
+  static constexpr uint32_t kFixed32 = 5;
 
   void key(uint32_t field, uint32_t type) { varint(uint64_t{field} << 3 | type); }
 
@@ -75,4 +86,4 @@ class ProtobufWriter {
   std::string& out_;
 };
 
-}  // namespace millrace::interop
+}  // namespace millrace

@@ -1,8 +1,8 @@
-#include "interop/protobuf.h"
+#include "base/protobuf.h"
 
 #include <gtest/gtest.h>
 
-namespace millrace::interop {
+namespace millrace {
 namespace {
 
 // The bytes are from the examples in the specification of the encoding.
@@ -13,6 +13,14 @@ TEST(Protobuf, WritesNumbersTextsAndMessages) {
   proto.text(2, "testing");
   proto.message(3, [&] { proto.uint(1, 150); });
   EXPECT_EQ(out, "\x08\x96\x01\x12\x07testing\x1a\x03\x08\x96\x01");
+}
+
+TEST(Protobuf, WritesFixedNumbersAndHeads) {
+  std::string out;
+  ProtobufWriter proto(out);
+  proto.fixed32(6, 0x01020304);
+  proto.head(2, 300);
+  EXPECT_EQ(out, "\x35\x04\x03\x02\x01\x12\xac\x02");
 }
 
 TEST(Protobuf, WritesNegativeNumbersInTenBytes) {
@@ -36,4 +44,4 @@ TEST(Protobuf, WritesDoublesAsEightBytes) {
 }
 
 }  // namespace
-}  // namespace millrace::interop
+}  // namespace millrace
