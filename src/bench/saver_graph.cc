@@ -36,9 +36,9 @@ constexpr uint32_t kFilename = 1, kSave = 2, kRestore = 3, kKeep = 4, kFormat = 
 constexpr uint64_t kFormatV2 = 2;
 }  // namespace saver
 
-constexpr uint64_t kText = 7;        // DT_STRING
-constexpr uint64_t kByteType = 4;    // DT_UINT8
-constexpr uint64_t kProducer = 134;  // the graphs of TensorFlow 1.15
+constexpr uint64_t kTextType = 7;         // DT_STRING
+constexpr uint64_t kByteType = 4;         // DT_UINT8
+constexpr uint64_t kGraphProducer = 134;  // the graphs of TensorFlow 1.15
 
 // Writes the nodes of a GraphDef.
 class GraphWriter {
@@ -88,10 +88,10 @@ class GraphWriter {
   void text_constant(std::string_view name, uint64_t count,
                      std::span<const std::string_view> texts) {
     node(name, "Const", [&] {
-      type_attribute("dtype", kText);
+      type_attribute("dtype", kTextType);
       attribute("value", [&] {
         proto_.message(attribute::kTensor, [&] {
-          proto_.uint(tensor::kType, kText);
+          proto_.uint(tensor::kType, kTextType);
           if (count > 0) shape(tensor::kShape, count);
           if (count == 0) proto_.text(tensor::kShape, "");
           for (const std::string_view text : texts) proto_.text(tensor::kTexts, text);
@@ -139,7 +139,7 @@ std::string saver_nodes(std::span<const BundleTensor> tensors) {
   graph.node("save/control_dependency", "Identity", [&] {
     graph.input("save/Const");
     graph.input("^save/SaveV2");
-    graph.type_attribute("T", kText);
+    graph.type_attribute("T", kTextType);
   });
   graph.node("save/RestoreV2", "RestoreV2", [&] {
     add_inputs();
@@ -179,7 +179,7 @@ std::string meta_fields() {
 std::string graph_versions() {
   std::string out;
   ProtobufWriter proto(out);
-  proto.message(graph::kVersions, [&] { proto.uint(graph::kProducer, kProducer); });
+  proto.message(graph::kVersions, [&] { proto.uint(graph::kProducer, kGraphProducer); });
   return out;
 }
 

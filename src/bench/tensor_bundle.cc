@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -16,11 +17,11 @@ constexpr size_t kBlockBytesMin = 256 * 1024;  // a block ends after the entry t
 constexpr size_t kHandlesBytes = 40;
 constexpr uint64_t kTableMagic = 0xdb4775248b80fb57;
 
-void append_fixed(std::string& out, uint64_t value, int byte_count) {
+void append_table_fixed(std::string& out, uint64_t value, int byte_count) {
   for (int i = 0; i < byte_count; ++i) out += static_cast<char>(value >> (8 * i));
 }
 
-void append_number(std::string& out, uint64_t value) {
+void append_table_number(std::string& out, uint64_t value) {
   for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
   out += static_cast<char>(value);
 }
@@ -38,9 +39,9 @@ class TableBlock {
     } else {
       shared = static_cast<size_t>(std::ranges::mismatch(last_key_, key).in1 - last_key_.begin());
     }
-    append_number(bytes_, shared);
-    append_number(bytes_, key.size() - shared);
-    append_number(bytes_, value.size());
+    append_table_number(bytes_, shared);
+    append_table_number(bytes_, key.size() - shared);
+    append_table_number(bytes_, value.size());
     bytes_ += key.substr(shared);
     bytes_ += value;
     last_key_ = key;
@@ -54,10 +55,10 @@ class TableBlock {
   // The whole block, and its trailer: no compression, checksum.
   std::string finish() {
     if (restarts_.empty()) restarts_.push_back(0);
-    for (const size_t restart : restarts_) append_fixed(bytes_, restart, 4);
-    append_fixed(bytes_, restarts_.size(), 4);
+    for (const size_t restart : restarts_) append_table_fixed(bytes_, restart, 4);
+    append_table_fixed(bytes_, restarts_.size(), 4);
     bytes_ += '\0';
-    append_fixed(bytes_, format::masked_crc32c(bytes_of(bytes_)), 4);
+    append_table_fixed(bytes_, format::masked_crc32c(bytes_of(bytes_)), 4);
     return std::move(bytes_);
   }
 
@@ -69,13 +70,13 @@ class TableBlock {
   size_t entry_count_ = 0;
 };
 
-constexpr size_t kTrailerBytes = 5;
+constexpr size_t kBlockTrailerBytes = 5;
 
 // Where a block is: its offset, and its size without the trailer.
 std::string block_handle(uint64_t offset_bytes, const std::string& block) {
   std::string handle;
-  append_number(handle, offset_bytes);
-  append_number(handle, block.size() - kTrailerBytes);
+  append_table_number(handle, offset_bytes);
+  append_table_number(handle, block.size() - kBlockTrailerBytes);
   return handle;
 }
 
@@ -113,7 +114,7 @@ class TableBuilder {
     std::string footer = block_handle(meta_index_at, meta_index) +
                          block_handle(meta_index_at + meta_index.size(), index);
     footer.resize(kHandlesBytes);
-    append_fixed(footer, kTableMagic, 8);
+    append_table_fixed(footer, kTableMagic, 8);
     return {
         .head = std::move(blocks_), .padding_bytes = padding, .tail = meta_index + index + footer};
   }
@@ -130,6 +131,20 @@ class TableBuilder {
   std::string blocks_;
   TableBlock block_;
   TableBlock index_{/*keys_per_restart=*/1};
+};
+
+struct TypeNumber {
+  data::ElementType type;
+  uint64_t number;
+};
+
+// All types of elements.
+constexpr TypeNumber kTypeNumbers[] = {
+    {data::ElementType::kF32, 1},  {data::ElementType::kF64, 2},   {data::ElementType::kI32, 3},
+    {data::ElementType::kU8, 4},   {data::ElementType::kI16, 5},   {data::ElementType::kI8, 6},
+    {data::ElementType::kI64, 9},  {data::ElementType::kBool, 10}, {data::ElementType::kBf16, 14},
+    {data::ElementType::kU16, 17}, {data::ElementType::kF16, 19},  {data::ElementType::kU32, 22},
+    {data::ElementType::kU64, 23},
 };
 
 // Field numbers of tensorflow/core/protobuf/tensor_bundle.proto and of the messages it uses.
@@ -177,35 +192,13 @@ PaddedFile bundle_index(std::span<const BundleTensor> tensors, uint64_t shard_co
 }
 
 uint64_t tensorflow_type_number(data::ElementType type) {
-  switch (type) {
-    case data::ElementType::kF32:
-      return 1;
-    case data::ElementType::kF64:
-      return 2;
-    case data::ElementType::kI32:
-      return 3;
-    case data::ElementType::kU8:
-      return 4;
-    case data::ElementType::kI16:
-      return 5;
-    case data::ElementType::kI8:
-      return 6;
-    case data::ElementType::kI64:
-      return 9;
-    case data::ElementType::kBool:
-      return 10;
-    case data::ElementType::kBf16:
-      return 14;
-    case data::ElementType::kU16:
-      return 17;
-    case data::ElementType::kF16:
-      return 19;
-    case data::ElementType::kU32:
-      return 22;
-    case data::ElementType::kU64:
-      break;
-  }
-  return 23;
+  return std::ranges::find(kTypeNumbers, type, &TypeNumber::type)->number;
+}
+
+std::optional<data::ElementType> tensorflow_type(uint64_t number) {
+  const auto* const found = std::ranges::find(kTypeNumbers, number, &TypeNumber::number);
+  if (found == std::end(kTypeNumbers)) return std::nullopt;
+  return found->type;
 }
 
 // In protobuf's text form, # begins a comment. If the file has to be longer, a comment fills it up.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +50,7 @@ PaddedFile saver_graph(std::span<const BundleTensor> tensors, uint64_t size_byte
 
 // TensorFlow's number of a type (DT_FLOAT is 1).
 uint64_t tensorflow_type_number(data::ElementType type);
+std::optional<data::ElementType> tensorflow_type(uint64_t number);  // nullopt: text, for example
 
 // The text file `checkpoint`, which names the latest checkpoint. Also at least `size_bytes` long.
 std::string bundle_state(std::string_view prefix, uint64_t size_bytes);

@@ -1,4 +1,4 @@
-// The verb `inspect`: what files of samples hold.
+// The verb `inspect`: what files of samples hold, and checkpoints of TensorFlow.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/inspect_checkpoint.h"
 #include "cli/sample_options.h"
 #include "cli/verbs.h"
 #include "format/number_text.h"
@@ -195,6 +196,10 @@ std::string inspection_json(const Inspection& found) {
 }
 
 Result<int> run_inspect(const Arguments& arguments, Output& output) {
+  const auto& paths = arguments.positionals();
+  if (paths.size() == 1 && paths.front().ends_with(".index")) {
+    return inspect_checkpoint(paths.front(), arguments.has("json"), output);
+  }
   ASSIGN_OR_RETURN(const format::FilesOptions options,
                    samples_of(arguments, arguments.positionals()));
   const uint64_t shown = count_of(arguments, "samples", 1);
@@ -222,7 +227,9 @@ Command inspect_command() {
           "they have, how long the samples are, and the fields of the first one. All files are "
           "indexed, so damage is found that the index shows.\n\n"
           "The format is known by the extension of the first file; for a directory, give it with "
-          "--format. A .bin file with an .idx file next to it is Megatron's.",
+          "--format. A .bin file with an .idx file next to it is Megatron's.\n\n"
+          "The .index file of a TensorFlow checkpoint shows its tensors. The .data files are read, "
+          "and every tensor is compared with its checksum.",
       .options = std::move(options),
       .positionals = {{.name = "FILE",
                        .help = "files of one format, or a directory of them",
@@ -231,7 +238,9 @@ Command inspect_command() {
       .examples = {{"millrace inspect train.csv", "the columns and the first row"},
                    {"millrace inspect shards/ --format tar -n 3", "the first three samples of all"},
                    {"millrace inspect tokens.bin --window-tokens 2048 --json",
-                    "how many windows there are, for a program"}},
+                    "how many windows there are, for a program"},
+                   {"millrace inspect model.ckpt-50.index",
+                    "a checkpoint of TensorFlow, verified"}},
       .run = run_inspect,
   };
 }

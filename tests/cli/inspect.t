@@ -61,3 +61,18 @@ $ millrace inspect train.csv --header perhaps
 ! ...
 ! Try: millrace inspect --help
 ? 2
+
+# a checkpoint of TensorFlow; every tensor is compared with its checksum
+$ cp "$SOURCE/tests/golden/tensorflow.ckpt.index" m.index
+$ python3 -c 'open("m.data-00000-of-00001", "wb").write(b"\0\x3c" * 5 + b"\0\0\x80\x3f" * 1180)'
+$ millrace inspect m.index | head -n 6
+> tensorflow checkpoint: 41 tensors in 1 file, 4.62 KiB
+> all checksums are right
+>
+> tensor        type     shape  file   byte
+> layer/half    float16  [5]       0      0
+> variable_000  float32  [10]      0     10
+$ python3 -c 'f = open("m.data-00000-of-00001", "r+b"); f.seek(60); f.write(b"x")'
+$ millrace inspect m.index
+! millrace: m.data-00000-of-00001: tensor 'variable_001', 44 bytes at byte 50, has checksum ... restore an older checkpoint
+? 1
