@@ -21,6 +21,7 @@ BUILD = SOURCE / "build/parts-test"
 OWNED_BY_THE_LIBRARY = {
     "yaml": "/usr/include/yaml-cpp/yaml.h",
     "gzip": "/usr/include/zlib.h",
+    "deflate": "/usr/include/libdeflate.h",
     "mpi": "/usr/*/*/*mpi*/**/mpi.h",  # both Open MPI and MPICH
     "sqlite": "/usr/include/sqlite3.h",
     "jpeg": "/usr/include/jpeglib.h",

@@ -74,11 +74,6 @@ class ZlibWriter : public GzipWriter {
   bool ended_ = false;
 };
 
-struct EndInflate {
-  z_stream* stream;
-  ~EndInflate() { inflateEnd(stream); }
-};
-
 class ZlibReader : public GzipReader {
  public:
   ZlibReader() = default;
@@ -127,37 +122,6 @@ class ZlibReader : public GzipReader {
   bool between_ = true;
 };
 
-// `window_bits` tells zlib the kind of stream.
-Status inflate_all(ByteView deflated, MutableByteView out, int window_bits) {
-  z_stream stream{};
-  if (inflateInit2(&stream, window_bits) != Z_OK) {
-    return fail(Errc::kExhausted, "zlib cannot start decompressing: not enough memory");
-  }
-  const EndInflate end{&stream};
-  size_t in_left = deflated.size();
-  size_t out_left = out.size();
-  // zlib needs an output pointer even if there is no output.
-  std::byte nowhere{};
-  stream.next_in = reinterpret_cast<const Bytef*>(deflated.data());
-  stream.next_out = reinterpret_cast<Bytef*>(out.empty() ? &nowhere : out.data());
-  int code = Z_OK;
-  while (code == Z_OK) {
-    const uInt in_piece = clamped(in_left);
-    const uInt out_piece = clamped(out_left);
-    stream.avail_in = in_piece;
-    stream.avail_out = out_piece;
-    code = ::inflate(&stream, Z_NO_FLUSH);
-    in_left -= in_piece - stream.avail_in;
-    out_left -= out_piece - stream.avail_out;
-  }
-  if (code != Z_STREAM_END || out_left != 0 || in_left != 0) {
-    return fail(Errc::kCorrupt,
-                "the compressed data yields {} of {} bytes, and {} of its {} bytes are unused",
-                out.size() - out_left, out.size(), in_left, deflated.size());
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<GzipWriter>> GzipWriter::create(int level) {
@@ -170,14 +134,6 @@ Result<std::unique_ptr<GzipReader>> GzipReader::create() {
   auto reader = std::make_unique<ZlibReader>();
   RETURN_IF_ERROR(reader->start());
   return std::unique_ptr<GzipReader>(std::move(reader));
-}
-
-Status inflate_into(ByteView deflated, MutableByteView out) {
-  return inflate_all(deflated, out, -MAX_WBITS);
-}
-
-Status inflate_zlib_into(ByteView deflated, MutableByteView out) {
-  return inflate_all(deflated, out, MAX_WBITS);
 }
 
 uint32_t zip_crc32(ByteView bytes, uint32_t before) {

@@ -1,4 +1,4 @@
-// gzip: compression with zlib: gzip streams (RFC 1952), zlib streams, raw deflate, and CRC-32.
+// gzip: gzip streams (RFC 1952), piece by piece, and CRC-32, with zlib. Whole buffers: inflate.h.
 //
 // zlib is optional. Without it (gzip_off.cc), everything except zip_crc32() fails with an error
 // that says what to install.
@@ -46,11 +46,6 @@ class GzipReader {
   // True if the input so far ends with a complete member, so that the stream may end here.
   virtual bool between_members() const = 0;
 };
-
-// Inflates a raw deflate stream that yields exactly out.size() bytes.
-Status inflate_into(ByteView deflated, MutableByteView out);
-// Likewise for a zlib stream (RFC 1950): deflate with a header and a checksum, which is verified.
-Status inflate_zlib_into(ByteView deflated, MutableByteView out);
 
 // CRC-32 as used by zip, gzip and PNG (not crc32c). With the checksum of preceding bytes as
 // `before`, the checksum of both together.

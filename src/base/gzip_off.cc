@@ -30,21 +30,6 @@ Result<std::unique_ptr<GzipWriter>> GzipWriter::create(int) { return no_gzip(); 
 
 Result<std::unique_ptr<GzipReader>> GzipReader::create() { return no_gzip(); }
 
-Status inflate_into(ByteView deflated, MutableByteView out) {
-  static_cast<void>(deflated), static_cast<void>(out);
-  return fail(
-      Errc::kUnsupported,
-      "this build cannot read compressed arrays; install zlib (zlib1g-dev) and build again, "
-      "or save with numpy.savez instead of savez_compressed");
-}
-
-Status inflate_zlib_into(ByteView deflated, MutableByteView out) {
-  static_cast<void>(deflated), static_cast<void>(out);
-  return fail(
-      Errc::kUnsupported,
-      "this build cannot read compressed chunks; install zlib (zlib1g-dev) and build again");
-}
-
 uint32_t zip_crc32(ByteView bytes, uint32_t before) {
   const auto extend = [](uint32_t crc, ByteView more) {
     for (const std::byte byte : more) {

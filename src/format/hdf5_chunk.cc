@@ -4,7 +4,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "base/gzip.h"
+#include "base/inflate.h"
 
 namespace millrace::format {
 namespace {

@@ -3,6 +3,7 @@
 // Members may be stored or deflated; their checksums are verified. Deflated members need zlib, and
 // are an error in a build without it.
 #include "base/gzip.h"
+#include "base/inflate.h"
 #include "base/text.h"
 #include "format/appender.h"
 #include "format/formats.h"

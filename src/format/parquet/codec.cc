@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/gzip.h"
+#include "base/inflate.h"
 #include "format/parquet/snappy.h"
 
 namespace millrace::format::parquet {
@@ -45,23 +46,6 @@ Status zstd_decompress(ByteView page, MutableByteView out) {
   }
   if (length == out.size()) return {};
   return wrong_length(page.size(), length, out.size());
-}
-
-Status gzip_decompress(ByteView page, MutableByteView out) {
-  ASSIGN_OR_RETURN(const auto reader, GzipReader::create());
-  size_t taken = 0;
-  size_t made = 0;
-  while (taken < page.size()) {
-    ASSIGN_OR_RETURN(const GzipReader::Step step,
-                     reader->inflate(page.subspan(taken), out.subspan(made)));
-    if (step.taken == 0 && step.made == 0) break;
-    taken += step.taken;
-    made += step.made;
-  }
-  if (made != out.size() || !reader->between_members()) {
-    return wrong_length(page.size(), made, out.size());
-  }
-  return {};
 }
 
 Status zstd_compress(ByteView page, std::string& out) {
@@ -116,7 +100,7 @@ Status decompress(Codec codec, ByteView page, MutableByteView out) {
     case Codec::kSnappy:
       return snappy_decompress(page, out);
     case Codec::kGzip:
-      return gzip_decompress(page, out);
+      return inflate_gzip_into(page, out);
     case Codec::kZstd:
       return zstd_decompress(page, out);
     default:
