@@ -24,6 +24,9 @@ class FieldsScratch final : public data::Scratch {
   std::vector<std::optional<image::Framing>> framings;  // of the images of this sample
   std::vector<BoxDecoder::Kept> kept;                   // of the boxes of this sample
   std::vector<std::byte> table;                         // boxes whose numbers are lists
+  // By choice: its field in `fields`, if all choices are copies of fields. Holds as long as samples
+  // repeat their fields.
+  std::vector<size_t> copied;
 };
 
 Error no_field(std::string_view wanted, const SampleFields& fields) {
@@ -93,6 +96,11 @@ class FieldDecoder final : public data::Decoder {
                 std::span<const data::Output> outputs, data::Scratch* scratch) const override {
     auto& own = *static_cast<FieldsScratch*>(scratch);
     RETURN_IF_ERROR(format_->split(sample, own.fields));
+    if (!own.fields.is_repeated()) own.copied = copied_fields(own.fields);
+    if (!own.copied.empty()) {
+      copy_fields(own, outputs);
+      return {};
+    }
     for (auto& framing : own.framings) framing.reset();
     // Boxes first: other fields need to know which of them are dropped.
     for (const bool is_first : {true, false}) {
@@ -107,6 +115,36 @@ class FieldDecoder final : public data::Decoder {
  private:
   FieldDecoder(std::shared_ptr<const Format> format, std::vector<FieldChoice> choices)
       : format_(std::move(format)), choices_(std::move(choices)) {}
+
+  // Which field each choice is a copy of. Empty if one is not.
+  std::vector<size_t> copied_fields(const SampleFields& fields) const {
+    std::vector<size_t> copied;
+    for (const FieldChoice& choice : choices_) {
+      const bool is_plain = !choice.decoder && !choice.mask && !choice.boxes &&
+                            choice.columns.empty() && !choice.spec.is_ragged();
+      const Field* const field = is_plain ? fields.find(choice.from) : nullptr;
+      if (field == nullptr || !is_copied(*field, choice.spec)) return {};
+      copied.push_back(static_cast<size_t>(field - fields.list().data()));
+    }
+    return copied;
+  }
+
+  // A row of a table may have hundreds of numbers: their lengths as constants make a copy one
+  // instruction.
+  static void copy_fields(const FieldsScratch& own, std::span<const data::Output> outputs) {
+    const std::span<const Field> fields = own.fields.list();
+    for (size_t i = 0; i < own.copied.size(); ++i) {
+      const ByteView from = fields[own.copied[i]].array.bytes;
+      std::byte* const to = outputs[i].bytes().data();
+      if (from.size() == 4) {
+        std::memcpy(to, from.data(), 4);
+      } else if (from.size() == 8) {
+        std::memcpy(to, from.data(), 8);
+      } else if (!from.empty()) {
+        std::memcpy(to, from.data(), from.size());
+      }
+    }
+  }
 
   // The index of the choice that this one follows.
   Result<size_t> find_followed(const FieldChoice& choice) const {

@@ -120,6 +120,14 @@ Status place_field(const Field& field, const FieldSpec& spec, MutableByteView ou
   return place(field.array, field.name, spec, out);
 }
 
+bool is_copied(const Field& field, const FieldSpec& spec) {
+  if (is_npy(field) || field.array.bytes.size() != spec.size_bytes()) return false;
+  if (is_plain_bytes(field)) {
+    return !is_text_name(field.name) || spec.shape.element_count() != 1;
+  }
+  return field.array.type == spec.type && shape_fits(field.array, spec);
+}
+
 namespace {
 
 // The items of numbers as text, whose type is only a guess. REQUIRES: a whole number of items.

@@ -27,6 +27,9 @@ Result<data::ArrayView> array_of(const Field& field);
 // REQUIRES: the spec is not ragged; `out` has its size.
 Status place_field(const Field& field, const data::FieldSpec& spec, MutableByteView out);
 
+// Whether place_field() only copies the bytes, whatever they are.
+bool is_copied(const Field& field, const data::FieldSpec& spec);
+
 // The items of a ragged field.
 struct Items {
   ByteView bytes;

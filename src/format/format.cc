@@ -75,6 +75,8 @@ Result<std::shared_ptr<data::SampleSource>> Format::open(std::shared_ptr<io::Eng
 
 void SampleFields::clear() {
   list_.clear();
+  head_.clear();
+  is_repeated_ = false;
   rooms_used_ = 0;
   texts_used_ = 0;
 }
@@ -97,6 +99,32 @@ std::string SampleFields::names() const {
   std::vector<std::string> quoted;
   for (const Field& field : list_) quoted.push_back(fmt::format("'{}'", printable(field.name)));
   return quoted.empty() ? "none" : join(quoted, ", ");
+}
+
+void SampleFields::remember(ByteView sample, size_t head_bytes) {
+  head_.assign(sample.data(), sample.data() + head_bytes);
+  remembered_bytes_ = sample.size();
+  offsets_.clear();
+  for (Field& field : list_) {
+    offsets_.push_back(static_cast<size_t>(field.array.bytes.data() - sample.data()));
+    const auto name_at = reinterpret_cast<const std::byte*>(field.name.data()) - sample.data();
+    field.name = text_of(head_).substr(static_cast<size_t>(name_at), field.name.size());
+  }
+}
+
+bool SampleFields::repeat(ByteView sample) {
+  if (head_.empty() || sample.size() != remembered_bytes_ ||
+      text_of(sample.first(head_.size())) != text_of(head_)) {
+    return false;
+  }
+  rooms_used_ = 0;
+  texts_used_ = 0;
+  for (size_t i = 0; i < list_.size(); ++i) {
+    ByteView& bytes = list_[i].array.bytes;
+    bytes = sample.subspan(offsets_[i], bytes.size());
+  }
+  is_repeated_ = true;
+  return true;
 }
 
 MutableByteView SampleFields::room(size_t size_bytes) {

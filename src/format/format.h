@@ -54,12 +54,24 @@ class SampleFields {
   const Field* find(std::string_view names) const;
   std::string names() const;  // "'jpg', 'cls'", for errors
 
+  // For samples that begin with a description of their fields, which is often that of the sample
+  // before. remember() keeps it; repeat() then only points the fields at the new sample. It returns
+  // false, and does nothing, if the description or the length is another.
+  void remember(ByteView sample, size_t head_bytes);
+  bool repeat(ByteView sample);
+  // Whether the list differs from the one before only in the bytes of the fields.
+  bool is_repeated() const { return is_repeated_; }
+
   // Memory that stays valid until clear().
   MutableByteView room(size_t size_bytes);
   std::string_view keep(std::string_view text);
 
  private:
   std::vector<Field> list_;
+  std::vector<std::byte> head_;  // of the sample that was remembered; empty: none
+  std::vector<size_t> offsets_;  // of its fields
+  size_t remembered_bytes_ = 0;  // its length
+  bool is_repeated_ = false;
   // Deques, because their elements do not move when they grow.
   std::deque<data::Buffer> rooms_;
   size_t rooms_used_ = 0;

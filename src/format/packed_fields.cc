@@ -10,7 +10,15 @@ namespace {
 // One cache line, so that copies of arrays are aligned for any element.
 constexpr size_t kAlignment = 64;
 
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+size_t aligned(size_t bytes, size_t alignment = kAlignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+// Where a field begins. Single numbers are not spread over cache lines: a row of Parquet may have
+// hundreds of them.
+size_t field_begin(size_t at, data::ElementType type, size_t size_bytes) {
+  return aligned(at, size_bytes < kAlignment ? data::element_bytes(type) : kAlignment);
+}
 
 template <typename T>
 void put(std::string& out, T value) {
@@ -57,11 +65,14 @@ FieldsPacker::FieldsPacker(std::span<const PackedField> fields) {
   size_t at = aligned(head_.size());
   for (const PackedField& field : fields) {
     const size_t size = array_bytes(field.type, field.shape);
+    at = field_begin(at, field.type, size);
     places_.push_back({.offset_bytes = at, .size_bytes = size});
-    at = aligned(at + size);
+    at += size;
   }
   size_bytes_ = at;
 }
+
+size_t FieldsPacker::head_bytes() const { return aligned(head_.size()); }
 
 void FieldsPacker::write_head(MutableByteView sample) const {
   std::memcpy(sample.data(), head_.data(), head_.size());
@@ -93,6 +104,7 @@ ByteView pack_fields(std::span<const Field> fields, data::Buffer& room) {
 }
 
 Status split_packed(ByteView sample, SampleFields& fields) {
+  if (fields.repeat(sample)) return {};
   fields.clear();
   ByteReader reader(sample);
   ASSIGN_OR_RETURN(const uint32_t count, reader.read<uint32_t>());
@@ -101,18 +113,21 @@ Status split_packed(ByteView sample, SampleFields& fields) {
     ASSIGN_OR_RETURN(const Field field, read_field(reader));
     found.push_back(field);
   }
-  size_t at = aligned(reader.position());
+  const ByteView head = sample.first(reader.position());
+  size_t at = aligned(head.size());
   for (Field& field : found) {
     const uint64_t elements = field.array.shape.element_count();
     const size_t width = data::element_bytes(field.array.type);
+    at = field_begin(at, field.array.type, elements * width);
     if (at > sample.size() || elements > (sample.size() - at) / width) {
       return fail(Errc::kCorrupt, "the packed field '{}' of {} is longer than its sample",
                   field.name, field.array.shape.text());
     }
     field.array.bytes = sample.subspan(at, elements * width);
     fields.add(field);
-    at = aligned(at + elements * width);
+    at += elements * width;
   }
+  fields.remember(sample, head.size());
   return {};
 }
 

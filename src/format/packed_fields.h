@@ -30,6 +30,7 @@ class FieldsPacker {
   explicit FieldsPacker(std::span<const PackedField> fields);
 
   size_t size_bytes() const { return size_bytes_; }
+  size_t head_bytes() const;  // before the first field; equal for all samples
   // Writes everything but the fields, so that equal samples have equal bytes.
   // REQUIRES: sample.size() >= size_bytes(), here and below.
   void write_head(MutableByteView sample) const;

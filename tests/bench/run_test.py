@@ -10,6 +10,8 @@ import unittest
 from pathlib import Path
 
 MILLRACE = os.environ["MILLRACE"]
+CAN_TRACE = shutil.which("strace") is not None and subprocess.run(
+    ["strace", "-o", "/dev/null", "true"], capture_output=True, check=False).returncode == 0
 HAS_MPI = shutil.which("mpirun") is not None
 
 WORKLOAD = """
@@ -66,6 +68,29 @@ class RunTest(BenchTest):
                 self.check_all_read(figures, 6 * samples)
                 self.assertGreaterEqual(figures["passes"][0]["bytes_read"], 6 * samples * 3600 if format not in
                                         ("jpeg", "png") else 6 * 100)
+
+    @unittest.skipUnless(CAN_TRACE, "needs strace")
+    def test_odirect_bypasses_the_page_cache_in_every_format(self):
+        log = self.folder / "strace.log"
+        traced = ("strace", "-f", "-e", "trace=openat", "-o", str(log), MILLRACE)
+        for format, samples in (("npz", 1), ("tfrecord", 3), ("csv", 3), ("hdf5", 3), ("parquet", 3)):
+            with self.subTest(format=format):
+                shutil.rmtree(self.folder / "data", ignore_errors=True)
+                workload = self.workload(format, 6, samples)
+                self.bench(workload, "--generate")
+                words = (workload, "reader.odirect=True", "--verify", "--json")
+                probe = subprocess.run([MILLRACE, "bench", *map(str, words)], capture_output=True, text=True, check=False,
+                                       cwd=self.folder)
+                if "does not support direct I/O" in probe.stderr:
+                    self.skipTest("the file system of temporary files has no O_DIRECT")
+                self.check_all_read(json.loads(self.bench(*words, program=traced).stdout), 6 * samples)
+                opened = [line for line in log.read_text().splitlines() if "/data/train/" in line and "O_RDONLY" in line
+                          and "O_DIRECTORY" not in line]
+                direct = {line.split('"')[1] for line in opened if "O_DIRECT" in line}
+                self.assertEqual(len(direct), 6, opened)
+                # libhdf5 reads where the samples are, but no samples.
+                if format != "hdf5":
+                    self.assertEqual([line for line in opened if "O_DIRECT" not in line], [])
 
     def test_every_loader_reads_every_sample(self):
         workload = self.workload("tfrecord", 5, 7)

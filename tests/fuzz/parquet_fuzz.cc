@@ -15,7 +15,7 @@ using namespace millrace;
 constexpr uint64_t kRowsMax = 50;
 constexpr size_t kGroupsMax = 8;
 
-void pack_rows(const format::parquet::RowFields& fields, const format::RowGroupColumns& group) {
+void pack_rows(const format::parquet::RowFields& fields, const format::parquet::GroupRows& group) {
   data::Buffer room;
   format::SampleFields split;
   for (uint64_t row = 0; row < std::min(group.row_count, kRowsMax); ++row) {
@@ -32,8 +32,10 @@ void read_column(const format::ParquetFile& file, const io::Reader& reader,
   const auto fields = format::parquet::RowFields::make(file, std::vector{name});
   if (!fields.ok()) return;
   for (size_t group = 0; group < std::min(file.row_group_count(), kGroupsMax); ++group) {
-    const auto columns = file.read_row_group(reader, group, fields->chosen(), nullptr);
-    if (columns.ok()) pack_rows(*fields, *columns);
+    auto columns = file.read_row_group(reader, group, fields->chosen(), nullptr);
+    if (!columns.ok()) continue;
+    const auto rows = fields->arrange(*std::move(columns), nullptr);
+    if (rows.ok()) pack_rows(*fields, *rows);
   }
 }
 

@@ -116,7 +116,7 @@ Result<ParquetFile> ParquetSource::open_footer(uint64_t file) const {
   return ParquetFile::open(*reader, options_.limits).within(files_[file].path);
 }
 
-Result<RowGroupColumns> ParquetSource::read_group(uint64_t group) const {
+Result<parquet::GroupRows> ParquetSource::read_group(uint64_t group) const {
   const size_t file = file_of(group);
   ASSIGN_OR_RETURN(const auto footer, footers_.get(file));
   ASSIGN_OR_RETURN(const auto reader, readers_.get(data::FileIndex{static_cast<uint32_t>(file)}));
@@ -125,12 +125,10 @@ Result<RowGroupColumns> ParquetSource::read_group(uint64_t group) const {
   if (within >= footer->row_group_count() || footer->row_count(within) != row_count) {
     return fail(Errc::kIo, "{}: has other row groups than before{}", files_[file].path, kChanged);
   }
-  return footer->read_row_group(*reader, within, fields_.chosen(), &pool_)
-      .within(files_[file].path);
-}
-
-Result<std::shared_ptr<const RowGroupColumns>> ParquetSource::row_group(uint64_t group) const {
-  return groups_.get(group);
+  ASSIGN_OR_RETURN(
+      RowGroupColumns columns,
+      footer->read_row_group(*reader, within, fields_.chosen(), &pool_).within(files_[file].path));
+  return fields_.arrange(std::move(columns), &pool_).within(files_[file].path);
 }
 
 uint64_t ParquetSource::group_of(SampleId sample) const {
@@ -160,18 +158,18 @@ Error ParquetSource::named(SampleId sample, Error error) const {
 
 Result<ByteView> ParquetSource::read(SampleId sample, data::Buffer& room) const {
   const uint64_t group = group_of(sample);
-  auto columns = row_group(group);
-  if (!columns.ok()) return named(sample, std::move(columns).error());
-  auto bytes = fields_.pack(**columns, data::index_of(sample) - group_begins_[group], room);
+  auto rows = groups_.get(group);
+  if (!rows.ok()) return named(sample, std::move(rows).error());
+  auto bytes = fields_.pack(**rows, data::index_of(sample) - group_begins_[group], room);
   if (!bytes.ok()) return named(sample, std::move(bytes).error());
   return bytes;
 }
 
 Result<size_t> ParquetSource::read_into(SampleId sample, MutableByteView out) const {
   const uint64_t group = group_of(sample);
-  auto columns = row_group(group);
-  if (!columns.ok()) return named(sample, std::move(columns).error());
-  auto size = fields_.pack_into(**columns, data::index_of(sample) - group_begins_[group], out);
+  auto rows = groups_.get(group);
+  if (!rows.ok()) return named(sample, std::move(rows).error());
+  auto size = fields_.pack_into(**rows, data::index_of(sample) - group_begins_[group], out);
   if (!size.ok()) return named(sample, std::move(size).error());
   return size;
 }
@@ -200,7 +198,7 @@ void ParquetSource::prepare(std::span<const SampleId> soon) const {
         ~Ended() { preparing.fetch_sub(1); }  // even if there is an exception
       } ended{preparing_};
       // An error is not kept: whoever reads the row gets it.
-      static_cast<void>(row_group(group).ok());
+      static_cast<void>(groups_.get(group).ok());
     });
   }
 }

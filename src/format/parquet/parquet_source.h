@@ -1,9 +1,9 @@
 // ParquetSource: the rows of Parquet files as samples.
 //
-// A row group is read and decoded as a whole, with all chosen columns, and kept in a cache that all
-// threads share. Its rows are then served from memory. So a row costs little if its neighbours are
-// read at about the same time, and a whole row group if rows are read at random: row groups are the
-// groups of the source, for shuffles that keep them together.
+// A row group is read and decoded as a whole, with all chosen columns, turned into rows, and kept
+// in a cache that all threads share. Its rows are then served from memory. So a row costs little if
+// its neighbours are read at about the same time, and a whole row group if rows are read at random:
+// row groups are the groups of the source, for shuffles that keep them together.
 #pragma once
 
 #include <atomic>
@@ -55,8 +55,6 @@ class ParquetSource final : public data::SampleSource {
   }
 
   const std::vector<parquet::RowField>& fields() const { return fields_.list(); }
-  // A row group as columns, from the cache. REQUIRES: group < group_count()
-  Result<std::shared_ptr<const RowGroupColumns>> row_group(uint64_t group) const;
 
  private:
   struct File {
@@ -71,7 +69,7 @@ class ParquetSource final : public data::SampleSource {
   Status index();
   Result<std::unique_ptr<io::Reader>> open_reader(data::FileIndex file) const;
   Result<ParquetFile> open_footer(uint64_t file) const;
-  Result<RowGroupColumns> read_group(uint64_t group) const;
+  Result<parquet::GroupRows> read_group(uint64_t group) const;
   uint64_t group_of(data::SampleId sample) const;
   size_t file_of(uint64_t group) const;
   Error named(data::SampleId sample, Error error) const;
@@ -82,9 +80,9 @@ class ParquetSource final : public data::SampleSource {
   std::vector<uint64_t> group_begins_ = {0};  // the first sample of each group, and the end
   parquet::RowFields fields_;
   ReaderTable readers_;
-  mutable parquet::SharedCache<ParquetFile> footers_;     // by file
-  mutable parquet::SharedCache<RowGroupColumns> groups_;  // by group
-  mutable std::atomic<size_t> preparing_ = 0;             // row groups that prepare() has begun
+  mutable parquet::SharedCache<ParquetFile> footers_;        // by file
+  mutable parquet::SharedCache<parquet::GroupRows> groups_;  // by group
+  mutable std::atomic<size_t> preparing_ = 0;                // row groups that prepare() has begun
   // Last: its tasks use the members above, and must end before those do.
   mutable ThreadPool pool_;
 };

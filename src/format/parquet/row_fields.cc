@@ -14,6 +14,8 @@ namespace {
 using data::ElementType;
 
 constexpr std::string_view kValidity = ".valid";
+constexpr size_t kSpreadBytes = 24 * 1024;  // of rows that are filled together
+constexpr uint64_t kSpreadRows = 1024;      // per task
 
 // "2,3" or "-1,4"; empty if it is anything else.
 std::vector<int64_t> parse_shape(std::string_view text) {
@@ -87,7 +89,36 @@ std::string column_named(const ParquetFile& file, const std::string& name) {
   return name.substr(0, name.size() - kValidity.size());
 }
 
+// Where the values of a column go: to the same place of every row.
+struct Slots {
+  std::byte* first;
+  size_t stride_bytes;
+  uint64_t count;
+};
+
+template <size_t kBytes>
+void spread_fixed(const std::byte* from, const Slots& to) {
+  for (uint64_t i = 0; i < to.count; ++i) {
+    std::memcpy(to.first + i * to.stride_bytes, from + i * kBytes, kBytes);
+  }
+}
+
+// Lengths as constants make a copy one instruction.
+void spread_values(const std::byte* from, size_t item_bytes, const Slots& to) {
+  if (item_bytes == 1) return spread_fixed<1>(from, to);
+  if (item_bytes == 4) return spread_fixed<4>(from, to);
+  if (item_bytes == 8) return spread_fixed<8>(from, to);
+  for (uint64_t i = 0; i < to.count; ++i) {
+    std::memcpy(to.first + i * to.stride_bytes, from + i * item_bytes, item_bytes);
+  }
+}
+
 }  // namespace
+
+uint64_t GroupRows::memory_bytes() const {
+  return sizeof(*this) + rows.capacity_bytes() + refused.capacity() * sizeof(uint32_t) +
+         columns.memory_bytes();
+}
 
 std::string shape_property(std::string_view column) {
   return fmt::format("millrace.shape:{}", column);
@@ -126,12 +157,15 @@ Result<RowFields> RowFields::make(const ParquetFile& file, std::span<const std::
       specs.push_back({field.name, field.type, fixed_shape(field)});
     }
     const FieldsPacker packer(specs);
-    out.zeros_.resize(packer.size_bytes());
-    packer.write_head(out.zeros_);
+    std::vector<std::byte> sample(packer.size_bytes());
+    packer.write_head(sample);
     for (size_t i = 0; i < out.fields_.size(); ++i) {
-      out.places_.push_back(
-          static_cast<size_t>(packer.field(out.zeros_, i).data() - out.zeros_.data()));
+      out.places_.push_back(static_cast<size_t>(packer.field(sample, i).data() - sample.data()) -
+                            packer.head_bytes());
     }
+    out.row_bytes_ = packer.size_bytes() - packer.head_bytes();
+    sample.resize(packer.head_bytes());
+    out.head_ = std::move(sample);
   }
   return out;
 }
@@ -156,19 +190,30 @@ Result<data::Shape> RowFields::shape_of(const RowField& field, ByteView bytes) c
   return data::Shape::make(lengths);
 }
 
-Status RowFields::check_nulls(const RowGroupColumns& group, uint64_t row) const {
-  for (const RowField& field : fields_) {
-    if (!field.refuses_nulls) continue;
-    const uint8_t validity = group.columns[field.column].validity(row);
-    // A list that is null is empty.
-    if (validity == 1 || (field.is_list && validity == 0)) continue;
-    return fail(Errc::kInvalidArgument,
-                "column '{}' is null, or has a null in its list; {} has no such value. Choose the "
-                "column '{}{}' too, then it reads as 0",
-                printable(field.name), data::element_name(field.type), printable(field.name),
-                kValidity);
+std::vector<uint32_t> RowFields::refused_rows(const RowGroupColumns& group) const {
+  std::vector<uint32_t> refused;
+  for (uint32_t i = 0; i < fields_.size(); ++i) {
+    const RowField& field = fields_[i];
+    const std::vector<uint8_t>& valid = group.columns[field.column].valid;
+    if (!field.refuses_nulls || valid.empty()) continue;
+    for (uint64_t row = 0; row < group.row_count; ++row) {
+      // A list that is null is empty.
+      if (valid[row] == 1 || (field.is_list && valid[row] == 0)) continue;
+      if (refused.empty()) refused.resize(group.row_count);
+      if (refused[row] == 0) refused[row] = i + 1;
+    }
   }
-  return {};
+  return refused;
+}
+
+Status RowFields::check_nulls(const GroupRows& group, uint64_t row) const {
+  if (group.refused.empty() || group.refused[row] == 0) return {};
+  const RowField& field = fields_[group.refused[row] - 1];
+  return fail(Errc::kInvalidArgument,
+              "column '{}' is null, or has a null in its list; {} has no such value. Choose the "
+              "column '{}{}' too, then it reads as 0",
+              printable(field.name), data::element_name(field.type), printable(field.name),
+              kValidity);
 }
 
 Result<FieldsPacker> RowFields::packer_of(const RowGroupColumns& group, uint64_t row) const {
@@ -203,56 +248,93 @@ void RowFields::fill(const FieldsPacker& packer, const RowGroupColumns& group, u
   }
 }
 
-// A row of 200 numbers is 200 copies of a few bytes: their lengths as constants make them one
-// instruction each.
-void RowFields::fill_fixed(const RowGroupColumns& group, uint64_t row, std::byte* out) const {
-  std::memcpy(out, zeros_.data(), zeros_.size());
-  for (size_t i = 0; i < fields_.size(); ++i) {
-    const RowField& field = fields_[i];
-    const ColumnData& column = group.columns[field.column];
-    std::byte* place = out + places_[i];
-    const std::byte* from = column.bytes + row * field.item_bytes;
-    if (field.is_validity) {
-      *place = static_cast<std::byte>(column.validity(row) == 1 ? 1 : 0);
-    } else if (field.item_bytes == 4) {
-      std::memcpy(place, from, 4);
-    } else if (field.item_bytes == 8) {
-      std::memcpy(place, from, 8);
-    } else {
-      std::memcpy(place, from, field.item_bytes);
+void RowFields::fill_fixed(const GroupRows& group, uint64_t row, std::byte* out) const {
+  std::memcpy(out, head_.data(), head_.size());
+  if (row_bytes_ > 0) std::memcpy(out + head_.size(), group.bytes + row * row_bytes_, row_bytes_);
+}
+
+// Few rows at once, so that they stay in the fastest cache until all their columns are there.
+void RowFields::spread(const RowGroupColumns& group, uint64_t begin, uint64_t end,
+                       std::byte* rows) const {
+  const uint64_t rows_at_once = std::max<uint64_t>(kSpreadBytes / row_bytes_, 1);
+  for (uint64_t first = begin; first < end; first += rows_at_once) {
+    const uint64_t count = std::min(rows_at_once, end - first);
+    std::byte* const block = rows + first * row_bytes_;
+    // Also the gaps between fields: equal rows are equal bytes.
+    std::memset(block, 0, count * row_bytes_);
+    for (size_t i = 0; i < fields_.size(); ++i) {
+      const RowField& field = fields_[i];
+      const ColumnData& column = group.columns[field.column];
+      if (field.is_validity) {
+        for (uint64_t row = 0; row < count; ++row) {
+          const bool is_valid = column.validity(first + row) == 1;
+          block[row * row_bytes_ + places_[i]] = static_cast<std::byte>(is_valid ? 1 : 0);
+        }
+        continue;
+      }
+      spread_values(column.bytes + first * field.item_bytes, field.item_bytes,
+                    {block + places_[i], row_bytes_, count});
     }
   }
 }
 
-Result<ByteView> RowFields::pack(const RowGroupColumns& group, uint64_t row,
-                                 data::Buffer& room) const {
+Result<GroupRows> RowFields::arrange(RowGroupColumns columns, ThreadPool* pool) const {
+  GroupRows group;
+  group.row_count = columns.row_count;
+  group.refused = refused_rows(columns);
+  if (!has_fixed_rows()) {
+    group.columns = std::move(columns);
+    return group;
+  }
+  uint64_t size_bytes = 0;
+  if (__builtin_mul_overflow(columns.row_count, row_bytes_, &size_bytes)) {
+    return fail(Errc::kExhausted, "{} rows of {} bytes are too many", columns.row_count,
+                row_bytes_);
+  }
+  std::byte* const rows = group.rows.room(size_bytes).data();
+  group.bytes = rows;
+  const auto work = [&](size_t part) -> Status {
+    const uint64_t begin = part * kSpreadRows;
+    spread(columns, begin, std::min(begin + kSpreadRows, columns.row_count), rows);
+    return {};
+  };
+  const uint64_t parts = row_bytes_ == 0 ? 0 : (columns.row_count + kSpreadRows - 1) / kSpreadRows;
+  if (pool != nullptr) {
+    RETURN_IF_ERROR(pool->parallel_for(parts, work));
+  } else {
+    for (uint64_t part = 0; part < parts; ++part) RETURN_IF_ERROR(work(part));
+  }
+  return group;
+}
+
+Result<ByteView> RowFields::pack(const GroupRows& group, uint64_t row, data::Buffer& room) const {
   RETURN_IF_ERROR(check_nulls(group, row));
-  if (!zeros_.empty()) {
-    const MutableByteView out = room.room(zeros_.size());
+  if (has_fixed_rows()) {
+    const MutableByteView out = room.room(fixed_bytes());
     fill_fixed(group, row, out.data());
     return ByteView(out);
   }
-  ASSIGN_OR_RETURN(const FieldsPacker packer, packer_of(group, row));
+  ASSIGN_OR_RETURN(const FieldsPacker packer, packer_of(group.columns, row));
   const MutableByteView out = room.room(packer.size_bytes());
-  fill(packer, group, row, out);
+  fill(packer, group.columns, row, out);
   return ByteView(out);
 }
 
-Result<size_t> RowFields::pack_into(const RowGroupColumns& group, uint64_t row,
+Result<size_t> RowFields::pack_into(const GroupRows& group, uint64_t row,
                                     MutableByteView out) const {
   RETURN_IF_ERROR(check_nulls(group, row));
   const auto check_room = [&](size_t size) -> Status {
     if (size <= out.size()) return {};
     return fail(Errc::kExhausted, "has {} bytes, but there is room for {}", size, out.size());
   };
-  if (!zeros_.empty()) {
-    RETURN_IF_ERROR(check_room(zeros_.size()));
+  if (has_fixed_rows()) {
+    RETURN_IF_ERROR(check_room(fixed_bytes()));
     fill_fixed(group, row, out.data());
-    return zeros_.size();
+    return fixed_bytes();
   }
-  ASSIGN_OR_RETURN(const FieldsPacker packer, packer_of(group, row));
+  ASSIGN_OR_RETURN(const FieldsPacker packer, packer_of(group.columns, row));
   RETURN_IF_ERROR(check_room(packer.size_bytes()));
-  fill(packer, group, row, out);
+  fill(packer, group.columns, row, out);
   return packer.size_bytes();
 }
 

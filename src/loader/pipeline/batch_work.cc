@@ -45,6 +45,7 @@ Result<BatchLayout> BatchLayout::make(std::vector<data::FieldSpec> fields, uint6
   };
   for (const data::FieldSpec& field : layout.fields) {
     layout.has_ragged |= field.is_ragged();
+    layout.row_bytes.push_back(field.size_bytes());
     if (field.is_ragged()) {
       const auto offset = append(&layout.size_bytes, batch_size + 1, sizeof(int64_t));
       fits = fits && offset.has_value();
@@ -96,11 +97,6 @@ RowRange BatchWork::claim() {
   if (!has_unclaimed()) return {};
   const uint64_t begin = next_row_.fetch_add(rows_at_once_, std::memory_order_relaxed);
   return {begin, std::min(begin + rows_at_once_, claimable_rows_)};
-}
-
-MutableByteView BatchWork::place(size_t field, uint64_t row) const {
-  const size_t row_bytes = layout_.fields[field].size_bytes();
-  return {memory_.get() + layout_.field_offsets[field] + row * row_bytes, row_bytes};
 }
 
 void BatchWork::add_bad(uint64_t row, Error error) {

@@ -29,6 +29,7 @@ namespace millrace::loader::pipeline {
 struct BatchLayout {
   std::vector<data::FieldSpec> fields;
   std::vector<size_t> field_offsets;
+  std::vector<size_t> row_bytes;  // of each field; of a ragged one: of an item
   bool has_ragged = false;
   size_t samples_offset = 0;
   size_t labels_offset = 0;
@@ -79,7 +80,10 @@ class BatchWork {
   data::SampleId sample(uint64_t row) const { return samples_[row]; }
   void set_label(uint64_t row, int64_t label) const { labels_[row] = label; }
   // REQUIRES: the field is not ragged.
-  MutableByteView place(size_t field, uint64_t row) const;
+  MutableByteView place(size_t field, uint64_t row) const {
+    const size_t row_bytes = layout_.row_bytes[field];
+    return {memory_.get() + layout_.field_offsets[field] + row * row_bytes, row_bytes};
+  }
   data::Output output(size_t field, uint64_t row) const {
     return layout_.fields[field].is_ragged() ? data::Output(*ragged_, field, row)
                                              : data::Output(place(field, row));
