@@ -3,6 +3,7 @@ $ millrace --version
 > millrace 0.1.0 (...)
 >   o... yaml: YAML workload and configuration files (...)
 >   o... gzip: compressed traces of other tools (.gz) (...)
+>   o... deflate: fast reading of gzip in HDF5, npz and Parquet (...)
 >   o... mpi: runs of several ranks under mpirun or srun (...)
 >   o... sqlite: SQL over traces (millrace query) (...)
 >   o... jpeg: JPEG samples (...)
@@ -14,7 +15,7 @@ $ millrace --version
 $ millrace -V | head -1
 > millrace 0.1.0 (...)
 $ millrace --version --json | python3 -c 'import json,sys; d=json.load(sys.stdin); print(d["version"], [p["name"] for p in d["parts"]])'
-> 0.1.0 ['yaml', 'gzip', 'mpi', 'sqlite', 'jpeg', 'png', 'hdf5', 'uring', 'python', 'bindings']
+> 0.1.0 ['yaml', 'gzip', 'deflate', 'mpi', 'sqlite', 'jpeg', 'png', 'hdf5', 'uring', 'python', 'bindings']
 $ millrace --version --all
 ! millrace: --version accepts only --json, not '--all'
 ! Try: millrace --help
