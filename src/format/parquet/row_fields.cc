@@ -14,8 +14,10 @@ namespace {
 using data::ElementType;
 
 constexpr std::string_view kValidity = ".valid";
-constexpr size_t kSpreadBytes = 24 * 1024;  // of rows that are filled together
-constexpr uint64_t kSpreadRows = 1024;      // per task
+// Rows that are filled together. A column's values go to one cache line of each row, and those of
+// the next columns to the same line: so many lines stay in the fastest cache.
+constexpr uint64_t kBlockRows = 256;
+constexpr uint64_t kSpreadRows = 1024;  // per task
 
 // "2,3" or "-1,4"; empty if it is anything else.
 std::vector<int64_t> parse_shape(std::string_view text) {
@@ -253,12 +255,10 @@ void RowFields::fill_fixed(const GroupRows& group, uint64_t row, std::byte* out)
   if (row_bytes_ > 0) std::memcpy(out + head_.size(), group.bytes + row * row_bytes_, row_bytes_);
 }
 
-// Few rows at once, so that they stay in the fastest cache until all their columns are there.
 void RowFields::spread(const RowGroupColumns& group, uint64_t begin, uint64_t end,
                        std::byte* rows) const {
-  const uint64_t rows_at_once = std::max<uint64_t>(kSpreadBytes / row_bytes_, 1);
-  for (uint64_t first = begin; first < end; first += rows_at_once) {
-    const uint64_t count = std::min(rows_at_once, end - first);
+  for (uint64_t first = begin; first < end; first += kBlockRows) {
+    const uint64_t count = std::min(kBlockRows, end - first);
     std::byte* const block = rows + first * row_bytes_;
     // Also the gaps between fields: equal rows are equal bytes.
     std::memset(block, 0, count * row_bytes_);
