@@ -1,5 +1,6 @@
 #include "bench/batch_feed.h"
 
+#include "bench/stream_feed.h"
 #include "bench/worker_feeds.h"
 #include "loader/loader.h"
 

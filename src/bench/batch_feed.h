@@ -2,8 +2,8 @@
 //
 // `native` is Millrace's loader. The others make the calls that PyTorch, tf.data and DALI make:
 //  - pytorch: a worker reads a whole batch, one sample after the other; workers take turns;
-//  - tensorflow: `read_threads` files are open at once; each is read from start to end, and the
-//    samples of a batch come from them in turn; ranks divide the files;
+//  - tensorflow: `read_threads` files are open at once, each is read from start to end, and their
+//    samples alternate; they pass a shuffle buffer and threads that decode (stream_feed.h);
 //  - dali: one reader, one batch after the other, from mapped files.
 // The engine of the source (open_dataset in samples.h) makes the sizes of the reads.
 #pragma once

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <condition_variable>
 #include <mutex>
 #include <set>
 
@@ -109,6 +110,85 @@ TEST_P(EveryLoader, CanBeLeftInTheMiddleOfAnEpoch) {
   ASSERT_TRUE(feed->start_epoch(data::Epoch{0}).ok());
   EXPECT_EQ(*feed->next(), 2);
   EXPECT_EQ(batches_of(*feed, 1)->size(), 5);
+}
+
+// The loader `tensorflow`.
+class StreamFeed : public testing::Test {
+ protected:
+  // The samples of epoch 0 on one of `size` ranks, in the order in which they were decoded.
+  std::vector<uint64_t> order(const ReaderConfig& reader, loader::order::World world = {0, 1}) {
+    const auto decoder = std::make_shared<NotingDecoder>();
+    const auto feed = *open_feed({.source = std::make_shared<data::Digits>(),
+                                  .decoder = decoder,
+                                  .reader = reader,
+                                  .batch_size = 1,
+                                  .world = world,
+                                  .seed = 1,
+                                  .epoch_count = 1});
+    const auto batches = batches_of(*feed, 0);
+    EXPECT_TRUE(batches.ok());
+    return decoder->take();
+  }
+
+  ReaderConfig reader_{.data_loader = "tensorflow", .sample_shuffle = Shuffle::kSeed};
+};
+
+TEST_F(StreamFeed, DrawsFromABufferOfShuffleSize) {
+  for (const uint64_t capacity : {1, 2, 4, 100}) {
+    reader_.shuffle_size = capacity;
+    const std::vector<uint64_t> seen = order(reader_);
+    ASSERT_EQ(seen.size(), 10);
+    // A sample leaves at the earliest when the buffer was filled up to it.
+    for (size_t i = 0; i < seen.size(); ++i) EXPECT_LT(seen[i], i + capacity) << capacity;
+    EXPECT_EQ(std::is_sorted(seen.begin(), seen.end()), capacity == 1) << capacity;
+    EXPECT_EQ(order(reader_), seen) << "the same seed, another order";
+  }
+}
+
+TEST_F(StreamFeed, DividesEachFileIfFilesAreShared) {
+  reader_.sample_shuffle = Shuffle::kOff;
+  const uint64_t files = data::Digits().group_count();
+  ASSERT_GT(files, 1);
+  std::vector<uint64_t> all;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    reader_.file_access = "shared";
+    const std::vector<uint64_t> shared = order(reader_, {rank, 2});
+    all.insert(all.end(), shared.begin(), shared.end());
+    reader_.file_access = "multi";
+    EXPECT_NE(order(reader_, {rank, 2}), shared);
+  }
+  EXPECT_THAT(all, UnorderedElementsAreArray({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
+// Waits until several threads are decoding at once.
+class MeetingDecoder final : public data::Decoder {
+ public:
+  explicit MeetingDecoder(size_t count) : count_(count) {}
+  std::vector<data::FieldSpec> fields() const override { return {{.name = "x", .shape = {8}}}; }
+  Status decode(ByteView, const data::DecodeContext&, std::span<const data::Output>,
+                data::Scratch*) const override {
+    std::unique_lock lock(mutex_);
+    ++here_;
+    met_.notify_all();
+    const bool met = met_.wait_for(lock, std::chrono::seconds(60), [&] { return here_ >= count_; });
+    return met ? Status() : Status(fail(Errc::kTimeout, "nobody else decodes"));
+  }
+
+ private:
+  size_t count_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable met_;
+  mutable size_t here_ = 0;
+};
+
+TEST_F(StreamFeed, DecodesWithAllComputationThreadsAtOnce) {
+  reader_.computation_threads = 4;
+  const auto feed = *open_feed({.source = std::make_shared<data::Digits>(),
+                                .decoder = std::make_shared<MeetingDecoder>(4),
+                                .reader = reader_,
+                                .batch_size = 1,
+                                .world = {0, 1}});
+  EXPECT_EQ(batches_of(*feed, 0)->size(), 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(ByName, EveryLoader,
