@@ -7,6 +7,8 @@
 #include <random>
 
 #include "base/clock.h"
+#include "base/phrases.h"
+#include "base/units.h"
 #include "bench/batch_feed.h"
 #include "bench/checkpoint_schedule.h"
 #include "bench/samples.h"
@@ -152,12 +154,19 @@ class Training {
     const uint64_t reads_before = feed.reads();
     const nanoseconds begin = monotonic_now();
     const bool reshuffles = workload_.train.seed_change_epoch;
+    const std::string name =
+        fmt::format("{} {}", trains ? "epoch" : "evaluation after epoch", epoch_);
+    note(name + " begins");
     RETURN_IF_ERROR(feed.batches().start_epoch(data::Epoch{reshuffles ? epoch_ - 1 : 0}));
     RETURN_IF_ERROR(run_steps(feed.batches(), pass));
     pass.duration_ns = since(begin) - pass.checkpoint_ns;
     pass.wall_end = wall_now();
     pass.bytes_read = feed.bytes_read() - bytes_before;
     pass.reads = feed.reads() - reads_before;
+    note(fmt::format("{} ends: {}, {}, {} read in {:.3f} s", name,
+                     counted(pass.steps.size(), "step", "steps"),
+                     counted(pass.samples, "sample", "samples"), format_bytes(pass.bytes_read),
+                     static_cast<double>(pass.duration_ns) * 1e-9));
     run_.passes.push_back(std::move(pass));
     return comm_.barrier();
   }
@@ -216,6 +225,10 @@ class Training {
     late_ns_ = step.compute_ns - duration_ns;
   }
 
+  void note(const std::string& text) const {
+    if (options_.log != nullptr) options_.log->add(text);
+  }
+
   Status save_if_due(const TrainingMoment& moment) {
     if (!checkpointer_) return {};
     RETURN_IF_ERROR(checkpointer_->poll());
@@ -227,7 +240,11 @@ class Training {
     const Region region(MILLRACE_CHECKPOINT);
     schedule_.saved(moment);
     last_saved_ = {moment.epoch, moment.step, step_};
+    const std::string name =
+        fmt::format("checkpoint in epoch {} after step {}", moment.epoch, step_);
+    note(name + " begins");
     RETURN_IF_ERROR(checkpointer_->save(moment.epoch, moment.step, step_));
+    note(name + " ends");
     return {};
   }
 

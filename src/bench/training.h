@@ -16,6 +16,7 @@
 #include "bench/accelerator.h"
 #include "bench/checkpoint.h"
 #include "bench/layout.h"
+#include "bench/run_log.h"
 #include "bench/workload.h"
 #include "comm/comm.h"
 
@@ -57,6 +58,7 @@ struct TrainingOptions {
   ComputeMode compute = ComputeMode::kSleep;
   // Called after every step, for progress: the samples of the step.
   std::function<void(uint64_t)> on_step;
+  const RunLog* log = nullptr;  // gets when epochs and checkpoints begin and end; null: nobody
   // When the process began, for `setup`.
   std::chrono::nanoseconds started{};
 };

@@ -22,7 +22,9 @@
 #include "bench/generate.h"
 #include "bench/load.h"
 #include "bench/page_cache.h"
+#include "bench/remove_dataset.h"
 #include "bench/results_files.h"
+#include "bench/run_log.h"
 #include "bench/samples.h"
 #include "bench/workload_yaml.h"
 #include "cli/inputs.h"
@@ -80,7 +82,8 @@ std::string list_text(Output& output) {
   return table.render(output.terminal());
 }
 
-Status generate_dataset(const Workload& workload, comm::Comm& comm, const Arguments& arguments) {
+Status generate_dataset(const Workload& workload, comm::Comm& comm, const Arguments& arguments,
+                        const bench::RunLog& log) {
   if (!workload.workflow.generate_data || workload.dataset.format == "synthetic") return {};
   ASSIGN_OR_RETURN(const Layout layout, Layout::of(workload));
   const uint64_t bytes = layout.payload_bytes(Split::kTrain) + layout.payload_bytes(Split::kEval);
@@ -100,9 +103,12 @@ Status generate_dataset(const Workload& workload, comm::Comm& comm, const Argume
   if (comm.speaks()) {
     const double speed =
         report.seconds > 0 ? static_cast<double>(report.bytes_written) / report.seconds : 0;
-    fmt::print(stderr, "generated {} ({} were complete), {} in {:.1f} s, {}\n",
-               counted(report.files_written, "file", "files"), report.files_kept,
-               format_bytes(report.bytes_written), report.seconds, format_bandwidth(speed));
+    const std::string done =
+        fmt::format("generated {} ({} were complete), {} in {:.1f} s, {}",
+                    counted(report.files_written, "file", "files"), report.files_kept,
+                    format_bytes(report.bytes_written), report.seconds, format_bandwidth(speed));
+    fmt::print(stderr, "{}\n", done);
+    log.add(done);
   }
   return {};
 }
@@ -137,13 +143,49 @@ Result<std::filesystem::path> output_folder(const Workload& workload, comm::Comm
   return std::filesystem::path(folder);
 }
 
+// The log of rank 0; that of the others goes nowhere.
+Result<bench::RunLog> open_log(const Workload& workload, comm::Comm& comm,
+                               const std::filesystem::path& folder) {
+  if (comm.rank() != comm::kFirstRank || workload.output.log_file.empty()) return bench::RunLog();
+  ASSIGN_OR_RETURN(bench::RunLog log, bench::RunLog::open(folder / workload.output.log_file));
+  log.add(fmt::format("{}: {}, loader {}, {} files of {}", workload.name,
+                      counted(comm.size(), "rank", "ranks"), workload.reader.data_loader,
+                      workload.dataset.num_files_train, workload.dataset.format));
+  for (const std::string& warning : workload.warnings) log.warn(warning);
+  return log;
+}
+
+bool removes_dataset(const Workload& workload) {
+  return !workload.dataset.keep_files && workload.workflow.train &&
+         workload.dataset.format != "synthetic";
+}
+
+// After the run, on rank 0. The barrier: no other rank reads any more.
+Status remove_dataset(const Workload& workload, comm::Comm& comm, const bench::RunLog& log) {
+  RETURN_IF_ERROR(comm.barrier());
+  if (comm.rank() != comm::kFirstRank) return {};
+  ASSIGN_OR_RETURN(const uint64_t count, bench::remove_dataset(workload));
+  const std::string done =
+      fmt::format("deleted {} of the dataset, because dataset.keep_files=false",
+                  counted(count, "file", "files"));
+  fmt::print(stderr, "{}\n", done);
+  log.add(done);
+  return {};
+}
+
 Result<int> run_ranks(const Workload& workload, const Arguments& arguments, Output& output,
                       std::chrono::nanoseconds started) {
   return with_ranks([&](comm::Comm& comm) -> Result<int> {
-    RETURN_IF_ERROR(generate_dataset(workload, comm, arguments));
-    if (!workload.workflow.train && !workload.workflow.checkpoint) return kExitSuccess;
-    RETURN_IF_ERROR(prepare_cache(workload, comm, arguments.value("cache").value_or("keep")));
+    if (!workload.workflow.train && !workload.workflow.checkpoint) {
+      RETURN_IF_ERROR(generate_dataset(workload, comm, arguments, bench::RunLog()));
+      return kExitSuccess;
+    }
     ASSIGN_OR_RETURN(const auto folder, output_folder(workload, comm));
+    auto opened = open_log(workload, comm, folder);
+    RETURN_IF_ERROR(comm.agree(opened.ok() ? Status() : Status(opened.error())));
+    RETURN_IF_ERROR(generate_dataset(workload, comm, arguments, *opened));
+    if (removes_dataset(workload)) RETURN_IF_ERROR(bench::check_removable(workload));
+    RETURN_IF_ERROR(prepare_cache(workload, comm, arguments.value("cache").value_or("keep")));
     const bench::DatasetConfig& dataset = workload.dataset;
     bench::RankRun run;
     {
@@ -151,20 +193,24 @@ Result<int> run_ranks(const Workload& workload, const Arguments& arguments, Outp
                          .total = workload.train.epochs * dataset.num_files_train *
                                   dataset.num_samples_per_file / comm.size()});
       const bool busy = arguments.value("compute") == "busy";
-      bench::TrainingOptions options{
+      const bench::TrainingOptions options{
           .compute = busy ? bench::ComputeMode::kBusy : bench::ComputeMode::kSleep,
           .on_step = [&](uint64_t samples) { progress.add(samples); },
+          .log = &*opened,
           .started = workload.workflow.generate_data ? monotonic_now() : started};
       ASSIGN_OR_RETURN(run, bench::run_training(workload, comm, options));
     }
     RETURN_IF_ERROR(bench::write_rank_files(folder, comm::index_of(comm.rank()), run, workload));
     ASSIGN_OR_RETURN(const bench::RunFigures figures, bench::gather_figures(run, workload, comm));
-    if (comm.rank() != comm::kFirstRank) return kExitSuccess;
-    RETURN_IF_ERROR(bench::write_summary(folder, figures, workload));
-    output.print(arguments.has("json")
-                     ? bench::figures_json(figures, workload)
-                     : bench::figures_text(figures, workload, output.terminal()) +
-                           fmt::format("{:<18}{}\n", "results in", folder.string()));
+    if (comm.rank() == comm::kFirstRank) {
+      RETURN_IF_ERROR(bench::write_summary(folder, figures, workload));
+      opened->add(bench::figures_text(figures, workload, {}));
+      output.print(arguments.has("json")
+                       ? bench::figures_json(figures, workload)
+                       : bench::figures_text(figures, workload, output.terminal()) +
+                             fmt::format("{:<18}{}\n", "results in", folder.string()));
+    }
+    if (removes_dataset(workload)) RETURN_IF_ERROR(remove_dataset(workload, comm, *opened));
     return kExitSuccess;
   });
 }

@@ -116,7 +116,7 @@ class RunTest(BenchTest):
                                       f"{self.folder}/checkpoints, fsync: True}}\n"),
                    "dataset.num_files_eval=4", "--generate")
         names = {path.name for path in (self.folder / "out").iterdir()}
-        self.assertEqual(names, {"summary.json", "millrace.json", "0_output.json", "0_per_epoch_stats.json"})
+        self.assertEqual(names, {"summary.json", "millrace.json", "0_output.json", "0_per_epoch_stats.json", "dlio.log"})
         summary = json.loads((self.folder / "out" / "summary.json").read_text())
         self.assertEqual(summary["num_accelerators"], 1)
         for name in ("train_au_mean_percentage", "train_au_percentage", "train_throughput_mean_samples_per_second",
