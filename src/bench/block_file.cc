@@ -9,9 +9,9 @@
 namespace millrace::bench {
 
 Result<BlockFile> BlockFile::create(const std::filesystem::path& path, data::Buffer& room,
-                                    Written written) {
+                                    Written written, size_t block_bytes) {
   ASSIGN_OR_RETURN(File file, File::open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666));
-  return BlockFile(std::move(file), room.room(kBlockBytes), std::move(written));
+  return BlockFile(std::move(file), room.room(block_bytes), std::move(written));
 }
 
 Status BlockFile::append(ByteView bytes) {

@@ -27,7 +27,7 @@ class BlockFile {
   // `room` must outlive the file and is reused from file to file. `written` is called after each
   // write.
   static Result<BlockFile> create(const std::filesystem::path& path, data::Buffer& room,
-                                  Written written);
+                                  Written written, size_t block_bytes = kBlockBytes);
 
   uint64_t size_bytes() const { return flushed_bytes_ + used_; }
 

@@ -26,6 +26,7 @@ class Finder {
     find_in_reader();
     find_in_training();
     find_in_checkpoint();
+    find_without_effect();
     return std::move(found_);
   }
 
@@ -130,6 +131,11 @@ class Finder {
     if (dataset.file_prefix.find('/') != std::string::npos) {
       error("dataset.file_prefix", "a prefix of file names cannot contain '/'");
     }
+    constexpr uint64_t kBufferMinBytes = 4096;
+    if (dataset.generation_buffer_size < kBufferMinBytes) {
+      error("dataset.generation_buffer_size",
+            fmt::format("{} is less than 4 KiB", dataset.generation_buffer_size));
+    }
     find_in_dims();
   }
 
@@ -174,12 +180,27 @@ class Finder {
       }
       for (const uint64_t length : dims) at_least_1(key, length);
     }
+    find_in_max_shape();
     at_least_1("dataset.hdf5.num_dset_per_record", dataset.num_dset_per_record);
     if (rank > 0 && dataset.num_dset_per_record > 0 &&
         dataset.record_dims[0] % dataset.num_dset_per_record != 0) {
       error("dataset.hdf5.num_dset_per_record",
             fmt::format("{} does not divide {}, the first of record_dims",
                         dataset.num_dset_per_record, dataset.record_dims[0]));
+    }
+  }
+
+  void find_in_max_shape() {
+    const DatasetConfig& dataset = workload_.dataset;
+    std::vector<uint64_t> lengths = dataset.record_dims;
+    if (dataset.max_shape.size() > lengths.size()) {
+      lengths.insert(lengths.begin(), dataset.num_samples_per_file);
+    }
+    if (dataset.record_dims.empty() || lengths.size() != dataset.max_shape.size()) return;
+    for (size_t axis = 0; axis < lengths.size(); ++axis) {
+      if (dataset.max_shape[axis] >= lengths[axis]) continue;
+      error("dataset.hdf5.max_shape", fmt::format("{} is less than the {} of the dataset",
+                                                  dataset.max_shape[axis], lengths[axis]));
     }
   }
 
@@ -215,6 +236,36 @@ class Finder {
     if (reader.decode && !reader.preprocess_time.is_zero()) {
       warning("reader.preprocess_time", "it has no effect, because reader.decode is true");
     }
+  }
+
+  // Keys of DLIO that only some loaders, formats or workflows can act upon.
+  void find_without_effect() {
+    const ReaderConfig& reader = workload_.reader;
+    const bool streams = reader.data_loader == "tensorflow";
+    if (reader.shuffle_size != ReaderConfig().shuffle_size && !streams) {
+      no_effect("reader.shuffle_size",
+                fmt::format("the loader {} shuffles all samples", reader.data_loader));
+    }
+    if (reader.computation_threads > 1 && !streams) {
+      no_effect("reader.computation_threads",
+                fmt::format("the threads of the loader {} that read also preprocess",
+                            reader.data_loader));
+    }
+    if (reader.transformed_record_dims.empty() &&
+        reader.transformed_record_element_type != data::ElementType::kU8) {
+      no_effect("reader.transformed_record_element_type", "transformed_record_dims is not set");
+    }
+    const DatasetConfig& dataset = workload_.dataset;
+    if (!reader.transformed_record_dims.empty() && dataset.record_length_bytes_resize > 0) {
+      no_effect("dataset.record_length_bytes_resize", "reader.transformed_record_dims is set");
+    }
+    if (!dataset.keep_files && !workload_.workflow.train) {
+      no_effect("dataset.keep_files", "only a run that trains deletes its dataset");
+    }
+  }
+
+  void no_effect(std::string_view key, std::string_view why) {
+    warning(key, fmt::format("it has no effect here: {}", why));
   }
 
   void find_in_training() {

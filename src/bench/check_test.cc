@@ -91,6 +91,32 @@ TEST(Check, WarnsOfWhatHasNoEffect) {
   EXPECT_THAT(warning_of("workflow: {checkpoint: true}\ntrain: {total_training_steps: 10}\n"
                          "checkpoint: {steps_between_checkpoints: 20}\n"),
               HasSubstr("no checkpoint is written"));
+  EXPECT_THAT(warning_of("reader: {data_loader: pytorch, shuffle_size: 10}\n"),
+              HasSubstr("reader.shuffle_size: it has no effect here: the loader pytorch"));
+  EXPECT_THAT(warning_of("reader: {data_loader: dali, computation_threads: 8}\n"),
+              HasSubstr("reader.computation_threads: it has no effect here"));
+  EXPECT_THAT(warning_of("reader: {transformed_record_element_type: float32}\n"),
+              HasSubstr("transformed_record_dims is not set"));
+  EXPECT_THAT(warning_of("dataset: {record_length_bytes_resize: 9}\n"
+                         "reader: {transformed_record_dims: [3]}\n"),
+              HasSubstr("reader.transformed_record_dims is set"));
+  EXPECT_THAT(warning_of("workflow: {train: false, generate_data: true}\n"
+                         "dataset: {keep_files: false}\n"),
+              HasSubstr("only a run that trains deletes"));
+  EXPECT_THAT(warning_of("reader: {pin_memory: true}\n"), HasSubstr("there is no accelerator"));
+  EXPECT_THAT(warning_of("workflow: {profiling: true}\n"), HasSubstr("millrace trace"));
+  EXPECT_THAT(warning_of("dataset: {format: parquet, parquet: {read_mode: file}}\n"),
+              HasSubstr("row groups are read"));
+}
+
+TEST(Check, BuffersAndMaximaAreLargeEnough) {
+  EXPECT_THAT(error_of("dataset: {generation_buffer_size: 100}\n"), HasSubstr("less than 4 KiB"));
+  constexpr std::string_view kDataset =
+      "dataset: {{format: hdf5, num_samples_per_file: 4, record_dims: [8, 6], hdf5: {{max_shape: "
+      "{}}}}}\n";
+  EXPECT_THAT(error_of(fmt::format(kDataset, "[8, 5]")), HasSubstr("5 is less than the 6"));
+  EXPECT_THAT(error_of(fmt::format(kDataset, "[3, 8, 6]")), HasSubstr("3 is less than the 4"));
+  EXPECT_EQ(error_of(fmt::format(kDataset, "[100, 8, 6]")), "no error");
 }
 
 }  // namespace

@@ -114,11 +114,7 @@ Result<std::vector<SampleArray>> column_arrays(const DatasetConfig& dataset,
   return arrays;
 }
 
-// chunk_dims are of one sample, or of several with one axis more in front.
 uint64_t chunk_rows_of(const DatasetConfig& dataset) {
-  if (dataset.chunk_dims.size() > dataset.record_dims.size() && !dataset.record_dims.empty()) {
-    return std::max<uint64_t>(dataset.chunk_dims.front(), 1);
-  }
   const double rows = static_cast<double>(dataset.chunk_size) / dataset.record_length_bytes;
   return std::max<uint64_t>(static_cast<uint64_t>(rows), 1);
 }
@@ -130,6 +126,9 @@ Result<std::unique_ptr<format::Format>> open_dataset_format(const DatasetConfig&
   const bool gzip = dataset.compression == "gzip";
   options.hdf5.sample_count = dataset.num_samples_per_file;
   if (dataset.enable_chunking) options.hdf5.chunk_rows = chunk_rows_of(dataset);
+  options.hdf5.chunk_dims = dataset.chunk_dims;
+  options.hdf5.max_dims = dataset.max_shape;
+  options.hdf5.buffer_bytes = std::min(options.hdf5.buffer_bytes, dataset.generation_buffer_size);
   if (gzip) options.hdf5.gzip_level = static_cast<int>(dataset.compression_level);
   options.parquet.row_group_rows = dataset.row_group_size;
   options.parquet.compression = dataset.compression;

@@ -6,6 +6,7 @@
 // and need memory for a sample.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,6 +35,11 @@ struct DatasetPlan {
   // Fails if the format or its compression cannot be written.
   static Result<DatasetPlan> of(const Workload& workload);
   const DatasetConfig& dataset() const { return workload->dataset; }
+  // What a file is written from.
+  size_t block_bytes() const {
+    return static_cast<size_t>(
+        std::min<uint64_t>(BlockFile::kBlockBytes, dataset().generation_buffer_size));
+  }
 };
 
 // The memory of one thread, reused from file to file.

@@ -292,5 +292,18 @@ TEST_F(Generate, ImagesAreVerifiedByTheirChecksum) {
   }
 }
 
+TEST_F(Generate, WritesFromABufferOfTheGivenSize) {
+  Workload made = workload("npz", 1, 1);
+  made.dataset.generation_buffer_size = 8192;
+  uint64_t written = 0;
+  uint64_t largest = 0;
+  const auto report = run(made, {.on_progress = [&](uint64_t, uint64_t bytes) {
+                            largest = std::max(largest, bytes - std::exchange(written, bytes));
+                          }});
+  ASSERT_TRUE(report.ok()) << report.error().message();
+  EXPECT_LE(largest, 8192);
+  EXPECT_TRUE(verify_dataset(made, Split::kTrain).ok());
+}
+
 }  // namespace
 }  // namespace millrace::bench

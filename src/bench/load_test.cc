@@ -253,5 +253,24 @@ TEST(Load, TwoNamesOfTheReaderAreRefused) {
               HasSubstr("w.yaml:2: data_reader and reader are the same section"));
 }
 
+TEST(Load, AFrameworkBringsItsLoaderAndItsCheckpoints) {
+  EXPECT_EQ(parsed("train: {epochs: 1}\n").reader.data_loader, "native");
+  const Workload pytorch = parsed("framework: pytorch\n");
+  EXPECT_EQ(pytorch.reader.data_loader, "pytorch");
+  EXPECT_EQ(pytorch.checkpoint.layout, "torch");
+  const Workload tensorflow = parsed("framework: tensorflow\n");
+  EXPECT_EQ(tensorflow.reader.data_loader, "tensorflow");
+  EXPECT_EQ(tensorflow.checkpoint.layout, "tensorflow");
+  const Workload mixed = parsed(
+      "framework: tensorflow\ndata_reader: {data_loader: native}\ncheckpoint: {layout: torch}\n");
+  EXPECT_EQ(mixed.reader.data_loader, "native");
+  EXPECT_EQ(mixed.checkpoint.layout, "torch");
+}
+
+TEST(Load, ReadModesOfParquetAreOneAsInDlio) {
+  const Workload workload = parsed("dataset: {parquet: {read_mode: default}}\n");
+  EXPECT_EQ(workload.dataset.read_mode, "row_group");
+}
+
 }  // namespace
 }  // namespace millrace::bench

@@ -47,6 +47,19 @@ constexpr IgnoredKey kIgnoredKeys[] = {
     {"profiling", "use `millrace trace` for a profile"},
 };
 
+// Keys that DLIO's files have, with a value that nothing here can act upon.
+struct IdleValue {
+  std::string_view name;
+  std::string_view value;
+  std::string_view why;
+};
+
+constexpr IdleValue kIdleValues[] = {
+    {"reader.pin_memory", "true", "there is no accelerator to copy to, so nothing is pinned"},
+    {"workflow.profiling", "true", "use `millrace trace` for a profile"},
+    {"dataset.parquet.read_mode", "file", "row groups are read, as DLIO does in all its modes"},
+};
+
 // Words of DLIO that mean the same as one of ours.
 struct Alias {
   std::string_view key;
@@ -56,6 +69,7 @@ struct Alias {
 
 constexpr Alias kAliases[] = {
     {"dataset.format", "hdf5_opt", "hdf5"},
+    {"dataset.parquet.read_mode", "default", "row_group"},
     {"reader.data_loader", "native_dali", "dali"},
     {"reader.file_access", "collective", "shared"},
     {"storage.storage_type", "parallel_fs", "local_fs"},
@@ -71,6 +85,8 @@ class KeyReader {
     workload_.model.transformer.emplace();
     for (const Key& key : keys()) RETURN_IF_ERROR(read_key(key));
     for (const IgnoredKey& key : kIgnoredKeys) RETURN_IF_ERROR(skip(key));
+    find_idle_values();
+    take_framework();
     for (const auto& [name, fields] : sections_) RETURN_IF_ERROR(fields.finish());
     if (find_at(document_.root, path_of("model.transformer")) == nullptr) {
       workload_.model.transformer.reset();
@@ -109,6 +125,29 @@ class KeyReader {
     const Node* const node = fields->find(leaf);
     if (node != nullptr) warn(*node, fmt::format("{} is ignored: {}", key.name, key.why));
     return {};
+  }
+
+  void find_idle_values() {
+    for (const Key& key : keys()) {
+      for (const IdleValue& idle : kIdleValues) {
+        if (key.name != idle.name || value_text(key, workload_) != idle.value) continue;
+        const Node* const node = find_at(document_.root, path_of(key.name));
+        if (node == nullptr) continue;
+        warn(*node, fmt::format("{}={} has no effect here: {}", key.name, idle.value, idle.why));
+      }
+    }
+  }
+
+  // A framework brings its loader and its checkpoints, unless the file says otherwise.
+  void take_framework() {
+    const auto has = [&](std::string_view name) {
+      return find_at(document_.root, path_of(name)) != nullptr;
+    };
+    if (!has("framework")) return;
+    if (!has("reader.data_loader")) workload_.reader.data_loader = workload_.framework;
+    if (!has("checkpoint.layout") && workload_.framework == "tensorflow") {
+      workload_.checkpoint.layout = "tensorflow";
+    }
   }
 
   void warn(const Node& node, std::string_view message) {

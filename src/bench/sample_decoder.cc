@@ -36,23 +36,26 @@ class BenchDecoder final : public data::Decoder {
         split_(split),
         format_(std::move(format)) {
     const uint64_t resize = workload.dataset.record_length_bytes_resize;
-    row_bytes_ = resize > 0 ? resize : kWordBytes;
+    row_.shape = {resize > 0 ? resize : kWordBytes};
   }
 
   Status prepare() {
+    const ReaderConfig& reader = workload_.reader;
+    if (!reader.transformed_record_dims.empty()) {
+      auto shape = data::Shape::make(reader.transformed_record_dims);
+      if (!shape.ok()) return std::move(shape).error().within("reader.transformed_record_dims");
+      row_.shape = *shape;
+      row_.type = reader.transformed_record_element_type;
+    }
     if (workload_.reader.verify) {
       ASSIGN_OR_RETURN(verifier_, Verifier::of(workload_));
     }
     if (format_ != nullptr || !workload_.reader.decode) return {};
-    // The size that models of images use.
-    ASSIGN_OR_RETURN(image_decoder_,
-                     format::ImageDecoder::create({.size = {.width = 224, .height = 224}}));
+    ASSIGN_OR_RETURN(image_decoder_, format::ImageDecoder::create({.size = image_size()}));
     return {};
   }
 
-  std::vector<data::FieldSpec> fields() const override {
-    return {{.name = "data", .type = data::ElementType::kU8, .shape = {row_bytes_}}};
-  }
+  std::vector<data::FieldSpec> fields() const override { return {row_}; }
 
   std::unique_ptr<data::Scratch> make_scratch() const override {
     const uint64_t thread = threads_.fetch_add(1);
@@ -71,7 +74,8 @@ class BenchDecoder final : public data::Decoder {
     const MutableByteView row = outputs[0].bytes();
     const size_t copied = std::min(row.size(), sample.size());
     std::memcpy(row.data(), sample.data(), copied);
-    row[0] ^= touch(sample.subspan(copied));
+    std::memset(row.data() + copied, 0, row.size() - copied);
+    if (!row.empty()) row[0] ^= touch(sample.subspan(copied));
     if (workload_.reader.verify) RETURN_IF_ERROR(verify(sample, context.sample, mine));
     if (workload_.reader.decode) RETURN_IF_ERROR(decode_really(sample, context, mine));
     preprocess(mine);
@@ -79,6 +83,14 @@ class BenchDecoder final : public data::Decoder {
   }
 
  private:
+  // That of a row [height, width, ...], or the size that models of images use.
+  image::Size image_size() const {
+    const auto lengths = row_.shape.lengths();
+    if (lengths.size() < 2) return {.width = 224, .height = 224};
+    return {.width = static_cast<uint32_t>(lengths[1]),
+            .height = static_cast<uint32_t>(lengths[0])};
+  }
+
   // One byte of each page.
   static std::byte touch(ByteView bytes) {
     std::byte all{};
@@ -118,7 +130,7 @@ class BenchDecoder final : public data::Decoder {
   std::shared_ptr<const format::Format> format_;
   std::optional<Verifier> verifier_;
   std::unique_ptr<format::ImageDecoder> image_decoder_;
-  uint64_t row_bytes_ = kWordBytes;
+  data::FieldSpec row_{.name = "data", .type = data::ElementType::kU8};
   mutable std::atomic<uint64_t> threads_ = 0;
 };
 

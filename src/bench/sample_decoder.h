@@ -2,8 +2,9 @@
 //
 // Every sample is touched page by page, so that mapped files are really read. Then, as the workload
 // says: it is compared with what was generated (reader.verify), decoded (reader.decode), or the
-// thread waits for reader.preprocess_time. A row of the batch has record_length_bytes_resize bytes,
-// or one word if that is not set: batches of samples of any length need no padding here.
+// thread waits for reader.preprocess_time. A row of the batch has the shape and type of
+// reader.transformed_record_dims, or record_length_bytes_resize bytes. It is one word if neither is
+// set: batches of samples of any length need no padding here.
 #pragma once
 
 #include <memory>

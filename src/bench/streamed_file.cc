@@ -325,8 +325,8 @@ Status write_index(const FileJob& job) {
   const uint64_t record_bytes = job.plan.layout.record_bytes(job.file);
   for (const std::string_view end : kIndexEnds) {
     const bool is_offsets = end == kIndexEnds[0];
-    ASSIGN_OR_RETURN(BlockFile out,
-                     BlockFile::create(job.path + std::string(end), job.rooms.block, job.written));
+    ASSIGN_OR_RETURN(BlockFile out, BlockFile::create(job.path + std::string(end), job.rooms.block,
+                                                      job.written, job.plan.block_bytes()));
     for (uint64_t sample = 0; sample < job.plan.layout.samples_per_file(); ++sample) {
       const uint64_t number = is_offsets ? sample * record_bytes : record_bytes;
       RETURN_IF_ERROR(out.append(view_of(number)));
@@ -395,7 +395,8 @@ bool is_streamed(const DatasetConfig& dataset) {
 
 Status write_streamed_file(const FileJob& job) {
   if (has_index(job.plan.dataset())) RETURN_IF_ERROR(write_index(job));
-  ASSIGN_OR_RETURN(BlockFile out, BlockFile::create(job.path, job.rooms.block, job.written));
+  ASSIGN_OR_RETURN(BlockFile out, BlockFile::create(job.path, job.rooms.block, job.written,
+                                                    job.plan.block_bytes()));
   RETURN_IF_ERROR(streamed_entry(job.plan.dataset().format)->write(job, out));
   return out.close();
 }

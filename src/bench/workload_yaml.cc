@@ -51,8 +51,14 @@ std::string to_yaml(const Workload& workload) {
     const bool is_of_transformer = key.name.starts_with("model.transformer.");
     if (is_of_transformer && !workload.model.transformer) continue;
     const std::string value = value_text(key, workload);
+    // A framework that is written changes these defaults.
+    const bool is_of_framework =
+        workload.framework != defaults.framework &&
+        (key.name == "reader.data_loader" || key.name == "checkpoint.layout");
     // All of a transformer, because the section itself means something.
-    if (is_of_transformer || value != value_text(key, defaults)) add_line(key, value, open, out);
+    if (is_of_transformer || is_of_framework || value != value_text(key, defaults)) {
+      add_line(key, value, open, out);
+    }
   }
   return out;
 }

@@ -99,6 +99,14 @@ TEST(ToYaml, ATransformerOfDefaultsIsKept) {
   EXPECT_TRUE(parse_workload(to_yaml(workload), "w.yaml")->model.transformer.has_value());
 }
 
+TEST(ToYaml, AFrameworkDoesNotChangeTheLoader) {
+  Workload workload;
+  workload.framework = "tensorflow";
+  const Workload read = *parse_workload(to_yaml(workload), "w.yaml");
+  EXPECT_EQ(read.reader.data_loader, "native");
+  EXPECT_EQ(read.checkpoint.layout, "torch");
+}
+
 TEST(Keys, TheGuideListsAllKeysWithTheirDefaults) {
   const Result<std::string> guide = read_file("docs/guide/bench.md");
   ASSERT_TRUE(guide.ok()) << guide.error().message();

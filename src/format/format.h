@@ -114,8 +114,14 @@ struct FormatOptions {
     // For writing:
     uint64_t sample_count = 0;  // of the file, if known: then rows are contiguous
     uint64_t chunk_rows = 0;    // rows per chunk; 0: contiguous, or chunks of about 1 MiB
-    int gzip_level = 0;         // 1 to 9; 0: not compressed
-    bool shuffle = false;       // bytes of equal significance together, before gzip
+    // Of datasets with as many axes, at least 2, of which the first is the rows; one axis less: of
+    // a row. A dataset that may grow has chunks.
+    std::vector<uint64_t> chunk_dims = {};
+    std::vector<uint64_t> max_dims = {};
+    uint64_t buffer_bytes =
+        1024 * 1024;       // rows of a dataset that are collected and written at once
+    int gzip_level = 0;    // 1 to 9; 0: not compressed
+    bool shuffle = false;  // bytes of equal significance together, before gzip
   } hdf5 = {};
   // parquet: the columns to read, in this order; empty: all.
   std::vector<std::string> columns = {};

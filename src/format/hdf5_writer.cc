@@ -12,8 +12,7 @@
 namespace millrace::format {
 namespace {
 
-constexpr uint64_t kPieceBytes = 1024 * 1024;  // collected before libhdf5 is called
-constexpr unsigned kTruncate = 2;              // not HDF5's constant, which may call abort()
+constexpr unsigned kTruncate = 2;  // not HDF5's constant, which may call abort()
 
 // A dataset that grows row by row.
 struct Column {
@@ -21,8 +20,9 @@ struct Column {
   data::ElementType type = data::ElementType::kU8;
   data::Shape shape;  // of a row
   uint64_t row_bytes = 0;
-  uint64_t piece_rows = 1;  // written at once
-  bool is_growing = false;  // otherwise all rows are there from the start
+  uint64_t piece_rows = 1;     // written at once
+  bool is_growing = false;     // otherwise all rows are there from the start
+  std::vector<hsize_t> chunk;  // lengths; empty: contiguous
   uint64_t rows_written = 0;
   std::vector<std::byte> pending;
   Hdf5Id dataset;
@@ -32,6 +32,17 @@ struct Column {
 std::vector<hsize_t> with_rows(uint64_t rows, const data::Shape& shape) {
   std::vector<hsize_t> lengths = {rows};
   for (const uint64_t length : shape.lengths()) lengths.push_back(length);
+  return lengths;
+}
+
+// Lengths that an option gives for all axes, or for those of a row. Empty if they are of other
+// datasets: those of labels and other scalars are never given.
+std::vector<hsize_t> given_lengths(const std::vector<uint64_t>& given, uint64_t rows,
+                                   const data::Shape& shape) {
+  const size_t axis_count = shape.lengths().size() + 1;
+  std::vector<hsize_t> lengths(given.begin(), given.end());
+  if (!given.empty() && given.size() + 1 == axis_count) lengths.insert(lengths.begin(), rows);
+  if (lengths.size() != axis_count || axis_count == 1) lengths.clear();
   return lengths;
 }
 
@@ -67,6 +78,7 @@ class Hdf5Writer final : public SampleWriter {
   Status add_fields(std::span<const Field> fields);
   Status begin(std::span<const Field> fields);
   Status write_whole(const Field& field);
+  void plan_chunk(Column& column, const std::vector<hsize_t>& limits) const;
   Result<Hdf5Id> creation(const Column& column) const;
   Result<Hdf5Id> make_dataset(const std::string& name, hid_t type, hid_t space, hid_t creation);
   Status open_column(Column& column);
@@ -122,13 +134,12 @@ Result<Hdf5Id> Hdf5Writer::make_dataset(const std::string& name, hid_t type, hid
 Result<Hdf5Id> Hdf5Writer::creation(const Column& column) const {
   Hdf5Id made(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_obj_track_times(made.get(), false);  // equal samples give equal files
-  const bool is_chunked = column.is_growing || options_.chunk_rows != 0 || options_.gzip_level != 0;
+  const bool is_chunked = !column.chunk.empty();
   // All rows are written, but not all of the last chunk.
   H5Pset_fill_time(made.get(), is_chunked ? H5D_FILL_TIME_ALLOC : H5D_FILL_TIME_NEVER);
   if (!is_chunked) return made;
-  std::vector<hsize_t> chunk = with_rows(column.piece_rows, column.shape);
-  for (hsize_t& length : chunk) length = std::max<hsize_t>(length, 1);
-  bool is_set = H5Pset_chunk(made.get(), static_cast<int>(chunk.size()), chunk.data()) >= 0;
+  bool is_set =
+      H5Pset_chunk(made.get(), static_cast<int>(column.chunk.size()), column.chunk.data()) >= 0;
   if (options_.shuffle) is_set = is_set && H5Pset_shuffle(made.get()) >= 0;
   if (options_.gzip_level != 0) {
     const auto level = static_cast<unsigned>(std::clamp(options_.gzip_level, 1, 9));
@@ -138,20 +149,43 @@ Result<Hdf5Id> Hdf5Writer::creation(const Column& column) const {
   return made;
 }
 
+// `limits` are the lengths to which the dataset may grow.
+void Hdf5Writer::plan_chunk(Column& column, const std::vector<hsize_t>& limits) const {
+  const std::vector<hsize_t> lengths = with_rows(column.piece_rows, column.shape);
+  column.chunk = given_lengths(options_.chunk_dims, 1, column.shape);
+  const bool is_chunked = column.is_growing || options_.chunk_rows != 0 ||
+                          options_.gzip_level != 0 ||
+                          !given_lengths(options_.max_dims, 0, column.shape).empty();
+  if (column.chunk.empty() && is_chunked) column.chunk = lengths;
+  for (size_t axis = 0; axis < column.chunk.size(); ++axis) {
+    column.chunk[axis] =
+        std::clamp<hsize_t>(column.chunk[axis], 1, std::max<hsize_t>(limits[axis], 1));
+  }
+}
+
 Status Hdf5Writer::open_column(Column& column) {
   column.memory_type = hdf5_type_of(column.type);
-  const uint64_t rows_at_once = kPieceBytes / std::max<uint64_t>(column.row_bytes, 1);
+  const uint64_t rows_at_once = options_.buffer_bytes / std::max<uint64_t>(column.row_bytes, 1);
   column.piece_rows = std::max<uint64_t>(rows_at_once, 1);
   column.is_growing = options_.sample_count == 0;
   // Whole chunks are written at once, so that libhdf5 compresses each of them only once.
   if (options_.chunk_rows != 0) column.piece_rows = options_.chunk_rows;
+  const std::vector<hsize_t> wanted = given_lengths(options_.chunk_dims, 1, column.shape);
+  if (!wanted.empty()) column.piece_rows = std::max<uint64_t>(wanted[0], 1);
   const uint64_t rows = column.is_growing ? 0 : options_.sample_count;
   if (!column.is_growing) column.piece_rows = std::min(column.piece_rows, rows);
   const std::vector<hsize_t> lengths = with_rows(rows, column.shape);
-  std::vector<hsize_t> limits = lengths;
-  limits[0] = H5S_UNLIMITED;
-  const Hdf5Id space = simple_space(lengths, column.is_growing ? limits.data() : nullptr);
+  std::vector<hsize_t> limits = given_lengths(options_.max_dims, rows, column.shape);
+  if (limits.empty()) limits = lengths;
+  for (size_t axis = 0; axis < lengths.size(); ++axis) {
+    if (limits[axis] >= lengths[axis]) continue;
+    return fail(Errc::kInvalidArgument, "axis {} has {} entries, more than its maximum, {}", axis,
+                lengths[axis], limits[axis]);
+  }
+  if (column.is_growing) limits[0] = H5S_UNLIMITED;
+  const Hdf5Id space = simple_space(lengths, limits.data());
   if (!space.ok()) return fail_hdf5(Errc::kInvalidArgument, "its shape is not possible");
+  plan_chunk(column, limits);
   ASSIGN_OR_RETURN(const Hdf5Id how, creation(column));
   ASSIGN_OR_RETURN(column.dataset,
                    make_dataset(column.name, column.memory_type.get(), space.get(), how.get()));

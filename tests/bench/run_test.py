@@ -9,6 +9,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
+try:
+    import h5py
+except ImportError:
+    h5py = None
+
 MILLRACE = os.environ["MILLRACE"]
 CAN_TRACE = shutil.which("strace") is not None and subprocess.run(
     ["strace", "-o", "/dev/null", "true"], capture_output=True, check=False).returncode == 0
@@ -157,6 +162,65 @@ class RunTest(BenchTest):
         counts = {one["name"]: one["count"] for one in report["functions"]}
         self.assertEqual((counts["epoch"], counts["batch_wait"], counts["compute"]), (2, 6, 6))
         self.assertEqual(len(report["epochs"]), 2)
+
+
+class KeysTest(BenchTest):
+    """Keys of DLIO, by what a user sees of them."""
+
+    def test_the_log_file_has_epochs_and_checkpoints(self):
+        self.bench(self.workload(workflow=", checkpoint: True", more=f"checkpoint: {{checkpoint_folder: {self.folder}/c}}"),
+                   "output.log_file=run.log", "reader.pin_memory=true", "--generate")
+        log = (self.folder / "out" / "run.log").read_text()
+        for text in ("[INFO]", "[WARNING]", "pin_memory=true has no effect", "generated 12 files", "epoch 1 begins",
+                     "epoch 2 ends: 3 steps, 12 samples", "checkpoint in epoch 2 after step 6 ends", "utilisation"):
+            self.assertIn(text, log)
+
+    def test_keep_files_false_deletes_what_was_generated_and_nothing_else(self):
+        workload = self.workload("indexed_binary")
+        self.bench(workload, "dataset.keep_files=false", "--generate")
+        self.assertFalse((self.folder / "data").exists())
+        self.bench(workload, "--generate-only")
+        mine = self.folder / "data" / "train" / "mine.txt"
+        mine.write_text("x")
+        self.bench(workload, "dataset.keep_files=false")
+        self.assertEqual([path for path in (self.folder / "data").rglob("*") if path.is_file()], [mine])
+        self.bench(self.workload("npz"), "--generate-only")
+        (self.folder / "data" / "millrace-manifest.json").unlink()
+        done = self.bench(self.workload("npz"), "dataset.keep_files=false", code=1)
+        self.assertIn("will not delete it", done.stderr)
+        self.assertEqual(len(list((self.folder / "data" / "train").glob("*.npz"))), 12)
+
+    @unittest.skipUnless(h5py, "no h5py")
+    def test_hdf5_datasets_have_the_chunks_and_the_maximum_that_were_asked_for(self):
+        keys = ("dataset.record_dims=[8,6]", "dataset.hdf5.max_shape=[20,6]")
+        workload = self.workload("hdf5", 2, 5)
+        for chunk, wanted in (("[4,3]", (1, 4, 3)), ("[2,8,6]", (2, 8, 6))):
+            shutil.rmtree(self.folder / "data", ignore_errors=True)
+            figures = self.figures(workload, *keys, f"dataset.hdf5.chunk_dims={chunk}", "--generate", "--verify")
+            self.check_all_read(figures, 10)
+            with h5py.File(self.folder / "data" / "train" / "img_0_of_2.hdf5") as file:
+                self.assertEqual(file["records_0"].chunks, wanted)
+                self.assertEqual(file["records_0"].maxshape, (5, 20, 6))
+                self.assertIsNone(file["labels"].chunks)
+
+    def test_a_tensorflow_loader_fills_its_shuffle_buffer_before_the_first_batch(self):
+        workload = self.workload("tfrecord", 4, 16)
+        self.bench(workload, "--generate-only")
+        trace = self.folder / "t"
+        def read_before_first_step(size):
+            shutil.rmtree(trace, ignore_errors=True)
+            self.bench(workload, "--loader=tensorflow", f"reader.shuffle_size={size}", "reader.prefetch_size=1",
+                       "train.epochs=1", "train.computation_time=0.3", "train.total_training_steps=1",
+                       "reader.transfer_size=4096", "reader.read_threads=1",
+                       program=(MILLRACE, "trace", "-o", trace, "--", MILLRACE))
+            done = subprocess.run([MILLRACE, "query", trace, "--csv",
+                                   "SELECT count(*) FROM events WHERE file LIKE '%.tfrecord' AND kind = 'read' AND begin < "
+                                   "(SELECT min(begin) FROM events WHERE name = 'compute')"],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return int(done.stdout.split()[1])
+        self.assertGreater(read_before_first_step(64), 60)
+        self.assertLess(read_before_first_step(1), 60)
 
 
 @unittest.skipUnless(HAS_MPI, "no mpirun")
