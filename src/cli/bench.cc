@@ -247,6 +247,7 @@ uint64_t steps_with(const Workload& workload, uint64_t accelerators) {
 Result<int> find_max(const Workload& workload, const Arguments& arguments, Output& output) {
   std::vector<std::string> words = {"bench"};
   for (const std::string& word : arguments.positionals()) words.push_back(word);
+  words.emplace_back("dataset.keep_files=true");  // the next run needs it
   for (const char* option : {"config-dir", "scale", "compute", "cache", "loader"}) {
     if (const auto value = arguments.value(option)) {
       words.push_back(fmt::format("--{}={}", option, *value));
