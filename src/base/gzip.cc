@@ -30,8 +30,8 @@ class ZlibWriter : public GzipWriter {
     if (ready_) deflateEnd(&stream_);
   }
 
-  Status start(int level) {
-    if (deflateInit2(&stream_, level, Z_DEFLATED, kGzipWindow, kMemoryLevel, Z_DEFAULT_STRATEGY) !=
+  Status start(int level, int window = kGzipWindow) {
+    if (deflateInit2(&stream_, level, Z_DEFLATED, window, kMemoryLevel, Z_DEFAULT_STRATEGY) !=
         Z_OK) {
       return fail(Errc::kExhausted, "zlib cannot start compressing: not enough memory");
     }
@@ -127,6 +127,12 @@ class ZlibReader : public GzipReader {
 Result<std::unique_ptr<GzipWriter>> GzipWriter::create(int level) {
   auto writer = std::make_unique<ZlibWriter>();
   RETURN_IF_ERROR(writer->start(level));
+  return std::unique_ptr<GzipWriter>(std::move(writer));
+}
+
+Result<std::unique_ptr<GzipWriter>> GzipWriter::create_raw(int level) {
+  auto writer = std::make_unique<ZlibWriter>();
+  RETURN_IF_ERROR(writer->start(level, -MAX_WBITS));
   return std::unique_ptr<GzipWriter>(std::move(writer));
 }
 

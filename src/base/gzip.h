@@ -20,6 +20,8 @@ class GzipWriter {
  public:
   // Level 1 is fast, 9 is small.
   static Result<std::unique_ptr<GzipWriter>> create(int level);
+  // Only the deflated bytes, without header and checksum, as in zip files.
+  static Result<std::unique_ptr<GzipWriter>> create_raw(int level);
   virtual ~GzipWriter() = default;
 
   // Compresses `text` and appends the output that is ready to `out`.

@@ -28,6 +28,8 @@ constexpr std::array<uint32_t, 256> kTable = make_table();
 
 Result<std::unique_ptr<GzipWriter>> GzipWriter::create(int) { return no_gzip(); }
 
+Result<std::unique_ptr<GzipWriter>> GzipWriter::create_raw(int) { return no_gzip(); }
+
 Result<std::unique_ptr<GzipReader>> GzipReader::create() { return no_gzip(); }
 
 uint32_t zip_crc32(ByteView bytes, uint32_t before) {

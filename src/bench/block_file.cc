@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
+
+#include "base/bytes.h"
 
 namespace millrace::bench {
 
@@ -76,11 +79,32 @@ Status BlockFile::close() {
 
 Status BlockFile::flush() {
   if (used_ == 0) return {};
-  RETURN_IF_ERROR(file_.write_at(flushed_bytes_, ByteView(block_).first(used_)));
-  flushed_bytes_ += used_;
-  if (written_) written_(used_);
+  const ByteView bytes = ByteView(block_).first(used_);
   used_ = 0;
+  if (!deflater_) return write_out(bytes);
+  std::string deflated;
+  RETURN_IF_ERROR(deflater_->append(text_of(bytes), deflated));
+  return write_out(bytes_of(deflated));
+}
+
+Status BlockFile::write_out(ByteView bytes) {
+  RETURN_IF_ERROR(file_.write_at(flushed_bytes_, bytes));
+  flushed_bytes_ += bytes.size();
+  if (written_) written_(bytes.size());
   return {};
+}
+
+Status BlockFile::begin_deflated(int level) {
+  RETURN_IF_ERROR(flush());
+  ASSIGN_OR_RETURN(deflater_, GzipWriter::create_raw(level));
+  return {};
+}
+
+Status BlockFile::end_deflated() {
+  RETURN_IF_ERROR(flush());
+  std::string rest;
+  RETURN_IF_ERROR(std::exchange(deflater_, nullptr)->finish(rest));
+  return write_out(bytes_of(rest));
 }
 
 }  // namespace millrace::bench

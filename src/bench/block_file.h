@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 
 #include "base/base.h"
 #include "base/file.h"
+#include "base/gzip.h"
 #include "base/result.h"
 #include "bench/content.h"
 #include "data/buffer.h"
@@ -34,6 +36,9 @@ class BlockFile {
   Status append(ByteView bytes);
   // Appends a whole array. `seen` gets its bytes piece by piece, for checksums; it may be null.
   Status append_array(const Content& content, const ContentArray& array, const Seen& seen);
+  // What is appended between these two is deflated. size_bytes() and overwrite() must wait.
+  Status begin_deflated(int level);
+  Status end_deflated();
   // Overwrites bytes that were appended before.
   Status overwrite(uint64_t offset_bytes, ByteView bytes);
 
@@ -43,10 +48,12 @@ class BlockFile {
   BlockFile(File file, MutableByteView block, Written written)
       : file_(std::move(file)), block_(block), written_(std::move(written)) {}
   Status flush();
+  Status write_out(ByteView bytes);
 
   File file_;
   MutableByteView block_;
   Written written_;
+  std::unique_ptr<GzipWriter> deflater_;  // null: bytes are written as they are
   size_t used_ = 0;
   uint64_t flushed_bytes_ = 0;
 };

@@ -139,6 +139,8 @@ Result<std::unique_ptr<format::Format>> open_dataset_format(const DatasetConfig&
   if (gzip && (dataset.format == "hdf5" || dataset.format == "parquet")) {
     return format::open_format(dataset.format, options);
   }
+  if (dataset.compression == "zip" && dataset.format == "npz") return format::open_format("npz");
+  if (is_gzip_text(dataset)) return format::open_format(dataset.format, options);
   if (gzip && dataset.format == "tfrecord") return format::open_format("tfrecord_gzip");
   return fail(Errc::kUnsupported,
               "dataset.compression is {}, which is not available for {} files; set it to none",

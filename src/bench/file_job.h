@@ -66,6 +66,8 @@ uint64_t estimated_file_bytes(const DatasetPlan& plan, FileId file);
 // ---- the three ways ----
 
 bool is_streamed(const DatasetConfig& dataset);
+// Streamed, but the length of a file is not known before it is written.
+bool has_deflated_members(const DatasetConfig& dataset);
 Status write_streamed_file(const FileJob& job);
 uint64_t streamed_file_bytes(const DatasetPlan& plan, FileId file);
 

@@ -1,6 +1,7 @@
 // Files that are written sample by sample by their format, and what all ways of writing share.
 #include "bench/dataset_format.h"
 #include "bench/file_job.h"
+#include "bench/gzip_engine.h"
 
 namespace millrace::bench {
 namespace {
@@ -64,7 +65,9 @@ Result<DatasetPlan> DatasetPlan::of(const Workload& workload) {
                    .engine = nullptr,
                    .equal_file_bytes = std::nullopt};
   if (is_streamed(workload.dataset)) {
-    const bool are_equal = plan.layout.has_equal_files() && workload.dataset.format != "synthetic";
+    const bool are_equal = plan.layout.has_equal_files() &&
+                           workload.dataset.format != "synthetic" &&
+                           !has_deflated_members(workload.dataset);
     if (are_equal) plan.equal_file_bytes = streamed_file_bytes(plan, {});
     return plan;
   }
@@ -74,6 +77,10 @@ Result<DatasetPlan> DatasetPlan::of(const Workload& workload) {
   }
   ASSIGN_OR_RETURN(plan.format, open_dataset_format(workload.dataset));
   ASSIGN_OR_RETURN(plan.engine, io::open_engine("posix"));
+  if (is_gzip_text(workload.dataset)) {
+    plan.engine = std::make_unique<GzipEngine>(
+        std::move(plan.engine), static_cast<int>(workload.dataset.compression_level));
+  }
   return plan;
 }
 
@@ -92,7 +99,7 @@ Status write_dataset_file(const FileJob& job) {
 
 std::optional<uint64_t> known_file_bytes(const DatasetPlan& plan, FileId file) {
   if (plan.equal_file_bytes) return plan.equal_file_bytes;
-  if (!is_streamed(plan.dataset())) return std::nullopt;
+  if (!is_streamed(plan.dataset()) || has_deflated_members(plan.dataset())) return std::nullopt;
   return streamed_file_bytes(plan, file);
 }
 

@@ -97,9 +97,10 @@ const Key kKeys[] = {
      "tfrecord hdf5 csv tsv json jsonl npz npy jpeg png indexed_binary mmap_indexed_binary parquet "
      "megatron raw synthetic"},
     {"dataset.compression", [](Workload& w) { return &w.dataset.compression; },
-     "Compression inside the files.", kPlain, "none gzip lzf bz2 zip xz"},
+     "`gzip`: of tfrecord, csv, tsv, hdf5 and parquet files; `zip`: of npz files. Others are refused.",
+     kPlain, "none gzip lzf bz2 zip xz"},
     {"dataset.compression_level", [](Workload& w) { return &w.dataset.compression_level; },
-     "How hard gzip tries, 1 to 9."},
+     "How hard gzip and zip try, 1 to 9."},
     {"dataset.enable_chunking", [](Workload& w) { return &w.dataset.enable_chunking; },
      "HDF5: store the dataset in chunks."},
     {"dataset.chunk_size", [](Workload& w) { return &w.dataset.chunk_size; },

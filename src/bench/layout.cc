@@ -46,6 +46,10 @@ uint32_t axis_length(double drawn) {
 
 std::string_view split_name(Split split) { return split == Split::kTrain ? "train" : "valid"; }
 
+bool is_gzip_text(const DatasetConfig& dataset) {
+  return dataset.compression == "gzip" && (dataset.format == "csv" || dataset.format == "tsv");
+}
+
 std::string data_folder_of(const Workload& workload) {
   std::filesystem::path folder = workload.dataset.data_folder;
   const std::string& root = workload.storage_root;
@@ -61,6 +65,7 @@ Result<Layout> Layout::of(const Workload& workload) {
   layout.data_folder_ = data_folder_of(workload);
   layout.file_prefix_ = dataset.file_prefix;
   layout.extension_ = extension_of(dataset.format);
+  if (is_gzip_text(dataset)) layout.extension_ += ".gz";
   // One subfolder is none, as in DLIO.
   const auto folders = [](uint64_t count) { return count > 1 ? count : 0; };
   layout.splits_[0] = {.file_count = dataset.num_files_train,

@@ -4,6 +4,8 @@
 //
 //   {data_folder}/{train|valid}/[{subfolder}/]{prefix}_{index}_of_{count}.{format}
 //
+// with `.gz` behind it if a csv or tsv file is compressed with gzip.
+//
 // The index is padded with zeros to the digits of the count. Files go to the subfolders in turn. A
 // record is a square of bytes, or what dataset.record_dims says; if record_length_bytes_stdev is
 // set, each file draws both of its axes. All samples of a file have the same shape.
@@ -98,6 +100,9 @@ class Layout {
   data::Shape shape_;            // of all files, if squares_ is empty
   std::vector<Square> squares_;  // one per file, train files first; empty: all have shape_
 };
+
+// Whether files are text that is compressed as a whole.
+bool is_gzip_text(const DatasetConfig& dataset);
 
 // "data", or the folder in storage.storage_root if that is set: without a final slash.
 std::string data_folder_of(const Workload& workload);

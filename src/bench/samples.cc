@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bench/dataset_format.h"
+#include "bench/gzip_engine.h"
 #include "bench/manifest.h"
 #include "bench/memory_source.h"
 #include "bench/sample_decoder.h"
@@ -162,7 +163,10 @@ Result<OpenedDataset> open_dataset(const Workload& workload, const Layout& layou
   OpenedDataset opened;
   opened.counts = std::make_shared<ReadCounts>();
   opened.latencies = std::make_shared<LatencyRecorder>();
-  ASSIGN_OR_RETURN(const auto engine, engine_of(workload, opened.counts));
+  ASSIGN_OR_RETURN(std::shared_ptr<io::Engine> engine, engine_of(workload, opened.counts));
+  if (is_gzip_text(workload.dataset)) {
+    engine = std::make_shared<GzipEngine>(std::move(engine), /*level=*/1);
+  }
   ASSIGN_OR_RETURN(const Source places, open_places(workload, layout, split, engine));
   opened.source = std::make_shared<MeasuredSource>(places.source, opened.latencies);
   ASSIGN_OR_RETURN(opened.decoder, make_sample_decoder(workload, layout, split, places.format));

@@ -174,6 +174,25 @@ Status write_member(BlockFile& out, format::ZipBuilder& zip, const std::string& 
   return out.overwrite(head_at, bytes_of(zip.head(file_name, size, crc)));
 }
 
+// Likewise deflated, as numpy.savez_compressed does.
+Status write_deflated_member(BlockFile& out, format::ZipBuilder& zip, const std::string& name,
+                             std::string_view header, uint64_t data_bytes, int level,
+                             const std::function<Status(const BlockFile::Seen&)>& append) {
+  const uint64_t size = header.size() + data_bytes;
+  const std::string file_name = name + ".npy";
+  const uint64_t head_at = out.size_bytes();
+  format::ZipBuilder unfinished = zip;
+  const std::string head = unfinished.deflated_head(file_name, size, 0, 0);
+  RETURN_IF_ERROR(out.append(bytes_of(head)));
+  RETURN_IF_ERROR(out.begin_deflated(level));
+  RETURN_IF_ERROR(out.append(bytes_of(header)));
+  uint32_t crc = zip_crc32(bytes_of(header));
+  RETURN_IF_ERROR(append([&crc](ByteView bytes) { crc = zip_crc32(bytes, crc); }));
+  RETURN_IF_ERROR(out.end_deflated());
+  const uint64_t packed = out.size_bytes() - head_at - head.size();
+  return out.overwrite(head_at, bytes_of(zip.deflated_head(file_name, size, packed, crc)));
+}
+
 Status append_zeros(BlockFile& out, uint64_t size_bytes, const BlockFile::Seen& seen) {
   static constexpr std::array<std::byte, 4096> kZeros{};
   for (uint64_t at = 0; at < size_bytes; at += kZeros.size()) {
@@ -201,17 +220,26 @@ Status append_member(const FileJob& job, BlockFile& out, const Member& member,
 Status write_npz(const FileJob& job, BlockFile& out) {
   const Layout& layout = job.plan.layout;
   format::ZipBuilder zip;
+  const DatasetConfig& dataset = job.plan.dataset();
+  const auto write = [&](const std::string& name, std::string_view header, uint64_t data_bytes,
+                         const std::function<Status(const BlockFile::Seen&)>& append) {
+    if (dataset.compression == "none") {
+      return write_member(out, zip, name, header, data_bytes, append);
+    }
+    const int level = static_cast<int>(dataset.compression_level);
+    return write_deflated_member(out, zip, name, header, data_bytes, level, append);
+  };
   ASSIGN_OR_RETURN(const Shape shape, shape_with_samples(layout, job.file));
   ASSIGN_OR_RETURN(const std::string header, format::npy_header(layout.element_type(), shape));
   RETURN_IF_ERROR(
-      write_member(out, zip, "x", header, layout.payload_bytes(job.file),
-                   [&](const BlockFile::Seen& seen) { return append_records(job, out, seen); }));
+      write("x", header, layout.payload_bytes(job.file),
+            [&](const BlockFile::Seen& seen) { return append_records(job, out, seen); }));
   ASSIGN_OR_RETURN(const std::vector<Member> members, members_of(job.plan));
   for (const Member& member : members) {
     ASSIGN_OR_RETURN(const std::string head, format::npy_header(member.type, member.shape));
-    RETURN_IF_ERROR(write_member(
-        out, zip, member.name, head, member.size_bytes(),
-        [&](const BlockFile::Seen& seen) { return append_member(job, out, member, seen); }));
+    RETURN_IF_ERROR(write(member.name, head, member.size_bytes(), [&](const BlockFile::Seen& seen) {
+      return append_member(job, out, member, seen);
+    }));
   }
   return out.append(bytes_of(zip.tail()));
 }
@@ -387,8 +415,12 @@ const StreamedEntry* streamed_entry(std::string_view format) {
 
 }  // namespace
 
+bool has_deflated_members(const DatasetConfig& dataset) {
+  return dataset.format == "npz" && dataset.compression == "zip";
+}
+
 bool is_streamed(const DatasetConfig& dataset) {
-  if (dataset.compression != "none") return false;
+  if (dataset.compression != "none" && !has_deflated_members(dataset)) return false;
   if (!dataset.fields.empty() && dataset.format != "npz") return false;
   return streamed_entry(dataset.format) != nullptr;
 }

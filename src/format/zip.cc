@@ -174,24 +174,6 @@ void put(std::string& out, T value) {
   out += text_of(std::as_bytes(std::span(&value, 1)));
 }
 
-// The part that the local header and the directory entry share, from "version needed" on.
-std::string common_head(uint64_t size_bytes, uint32_t crc32, size_t name_bytes, bool is_64,
-                        uint16_t extra_bytes) {
-  std::string out;
-  put<uint16_t>(out, is_64 ? 45 : 20);
-  put<uint16_t>(out, 0);
-  put<uint16_t>(out, kStored);
-  put<uint16_t>(out, 0);       // time, and
-  put<uint16_t>(out, 0x0021);  // day: 1 January 1980, so that equal arrays give equal files
-  put<uint32_t>(out, crc32);
-  const uint32_t size = is_64 ? kIn64 : static_cast<uint32_t>(size_bytes);
-  put<uint32_t>(out, size);
-  put<uint32_t>(out, size);
-  put<uint16_t>(out, static_cast<uint16_t>(name_bytes));
-  put<uint16_t>(out, extra_bytes);
-  return out;
-}
-
 }  // namespace
 
 Result<std::vector<ZipMember>> list_zip(ByteView file) {
@@ -215,28 +197,57 @@ Result<std::vector<ZipMember>> list_zip(ByteView file) {
   return members;
 }
 
+// The part that the local header and the directory entry share, from "version needed" on.
+std::string ZipBuilder::common_head(const Sizes& sizes, uint32_t crc32, size_t name_bytes,
+                                    size_t extra_bytes) {
+  std::string out;
+  put<uint16_t>(out, sizes.is_64 ? 45 : 20);
+  put<uint16_t>(out, 0);
+  put<uint16_t>(out, sizes.is_deflated ? kDeflated : kStored);
+  put<uint16_t>(out, 0);       // time, and
+  put<uint16_t>(out, 0x0021);  // day: 1 January 1980, so that equal arrays give equal files
+  put<uint32_t>(out, crc32);
+  put<uint32_t>(out, sizes.is_64 ? kIn64 : static_cast<uint32_t>(sizes.packed_bytes));
+  put<uint32_t>(out, sizes.is_64 ? kIn64 : static_cast<uint32_t>(sizes.size_bytes));
+  put<uint16_t>(out, static_cast<uint16_t>(name_bytes));
+  put<uint16_t>(out, static_cast<uint16_t>(extra_bytes));
+  return out;
+}
+
 std::string ZipBuilder::head(std::string_view name, uint64_t size_bytes, uint32_t crc32) {
-  const bool is_64 = size_bytes >= kIn64;
+  return add(name,
+             {.size_bytes = size_bytes, .packed_bytes = size_bytes, .is_64 = size_bytes >= kIn64},
+             crc32);
+}
+
+std::string ZipBuilder::deflated_head(std::string_view name, uint64_t size_bytes,
+                                      uint64_t packed_bytes, uint32_t crc32) {
+  // What cannot be compressed grows by less than a thousandth.
+  const bool is_64 = size_bytes + size_bytes / 1000 + 1024 >= kIn64;
+  return add(
+      name,
+      {.size_bytes = size_bytes, .packed_bytes = packed_bytes, .is_deflated = true, .is_64 = is_64},
+      crc32);
+}
+
+std::string ZipBuilder::add(std::string_view name, const Sizes& sizes, uint32_t crc32) {
   std::string local;
   put(local, kLocalMagic);
-  local += common_head(size_bytes, crc32, name.size(), is_64, is_64 ? 20 : 0);
+  local += common_head(sizes, crc32, name.size(), sizes.is_64 ? 20 : 0);
   local += name;
   std::string extra;
-  if (is_64) {
+  if (sizes.is_64) {
+    put(extra, sizes.size_bytes);
+    put(extra, sizes.packed_bytes);
     put<uint16_t>(local, kExtra64);
     put<uint16_t>(local, 16);
-    put(local, size_bytes);
-    put(local, size_bytes);
-    put(extra, size_bytes);
-    put(extra, size_bytes);
+    local += extra;
   }
   const bool far = at_ >= kIn64;
   if (far) put(extra, at_);
-  const size_t extra_bytes = extra.empty() ? 0 : extra.size() + 4;
   put(directory_, kEntryMagic);
   put<uint16_t>(directory_, 45);
-  directory_ +=
-      common_head(size_bytes, crc32, name.size(), is_64, static_cast<uint16_t>(extra_bytes));
+  directory_ += common_head(sizes, crc32, name.size(), extra.empty() ? 0 : extra.size() + 4);
   put<uint16_t>(directory_, 0);  // comment
   put<uint16_t>(directory_, 0);  // disk
   put<uint16_t>(directory_, 0);  // attributes
@@ -248,7 +259,7 @@ std::string ZipBuilder::head(std::string_view name, uint64_t size_bytes, uint32_
     put<uint16_t>(directory_, static_cast<uint16_t>(extra.size()));
     directory_ += extra;
   }
-  at_ += local.size() + size_bytes;
+  at_ += local.size() + sizes.packed_bytes;
   ++count_;
   return local;
 }

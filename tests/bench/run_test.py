@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """`millrace bench` as a user runs it: formats, loaders, ranks, traces, bad input."""
 
+import csv
+import gzip
 import json
 import os
 import shutil
 import subprocess
 import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 
 try:
@@ -189,6 +192,26 @@ class KeysTest(BenchTest):
         done = self.bench(self.workload("npz"), "dataset.keep_files=false", code=1)
         self.assertIn("will not delete it", done.stderr)
         self.assertEqual(len(list((self.folder / "data" / "train").glob("*.npz"))), 12)
+
+    def test_other_programs_read_compressed_npz_and_csv(self):
+        keys = ("dataset.content=physics", "dataset.record_element_type=float32", "dataset.record_dims=[32,32]")
+        for format, samples, compression in (("npz", 1, "zip"), ("npz", 5, "zip"), ("csv", 5, "gzip")):
+            with self.subTest(format=format, samples=samples):
+                shutil.rmtree(self.folder / "data", ignore_errors=True)
+                workload = self.workload(format, 4, samples)
+                figures = self.figures(workload, *keys, f"dataset.compression={compression}", "--generate", "--verify")
+                self.check_all_read(figures, 4 * samples)
+                path = self.folder / "data" / "train" / f"img_0_of_4.{format}"
+                if format == "csv":
+                    rows = list(csv.reader(gzip.open(f"{path}.gz", "rt")))
+                    self.assertEqual({len(row) for row in rows[-samples:]}, {1024})
+                    continue
+                with zipfile.ZipFile(path) as archive:
+                    self.assertIsNone(archive.testzip())
+                    info = archive.getinfo("x.npy")
+                    self.assertEqual(info.compress_type, zipfile.ZIP_DEFLATED)
+                    self.assertLess(info.compress_size, info.file_size)
+                self.bench(workload, *keys, "dataset.compression=zip", "--generate-only")  # keeps what is complete
 
     @unittest.skipUnless(h5py, "no h5py")
     def test_hdf5_datasets_have_the_chunks_and_the_maximum_that_were_asked_for(self):
