@@ -26,15 +26,6 @@ constexpr KindName kKinds[] = {{"random", ContentKind::kRandom},
 
 constexpr size_t kPieceElements = 1024;  // of smooth content, on the stack
 
-// One 64-by-64-bit multiplication per eight bytes, as in the generator wyrand. Not Philox, which is
-// five times slower; not splitmix64, which needs two multiplications.
-uint64_t random_word(uint64_t key, uint64_t index) {
-  __extension__ using uint128 = unsigned __int128;
-  const uint64_t state = key + index * 0xa0761d6478bd642f;
-  const uint128 product = static_cast<uint128>(state) * (state ^ 0xe7037ed1a0b428db);
-  return static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
-}
-
 // Turns eight random bytes into elements of the type. Floats become numbers in [0, 1), or [1, 2) if
 // they are short: random bits would be NaN now and then.
 template <ElementType kType>

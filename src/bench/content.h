@@ -56,13 +56,25 @@ class Content {
   // The crc32c of the whole array.
   uint32_t checksum_of(const ContentArray& array) const;
 
+  // The key of its random numbers.
+  uint64_t key_of(const ContentArray& array) const;
+
  private:
   Content(ContentKind kind, uint64_t seed) : kind_(kind), seed_(seed) {}
-  uint64_t key_of(const ContentArray& array) const;
 
   ContentKind kind_;
   uint64_t seed_;
 };
+
+// A random number: number `index` of those that `key` stands for. One 64-by-64-bit multiplication,
+// as in the generator wyrand. Not Philox, which is five times slower; not splitmix64, which needs
+// two multiplications.
+inline uint64_t random_word(uint64_t key, uint64_t index) {
+  __extension__ using uint128 = unsigned __int128;
+  const uint64_t state = key + index * 0xa0761d6478bd642f;
+  const uint128 product = static_cast<uint128>(state) * (state ^ 0xe7037ed1a0b428db);
+  return static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
+}
 
 // The record of a sample.
 ContentArray record_of(const Layout& layout, const SampleRef& sample);

@@ -1,9 +1,9 @@
 // FileJob: one file of a dataset, written from its content.
 //
 // Formats whose files can be written from start to end are streamed (streamed_file.cc): npz, npy,
-// tfrecord, raw, indexed_binary, synthetic. Their length is known beforehand. Images are encoded
-// (image_file.cc). All others go sample by sample through their format's writer (format_file.cc),
-// and need memory for a sample.
+// tfrecord, raw, indexed_binary, synthetic. Their length is known beforehand. Images are encoded,
+// or put together from encoded parts (image_file.cc). All others go sample by sample through their
+// format's writer (format_file.cc), and need memory for a sample.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "bench/block_file.h"
 #include "bench/content.h"
+#include "bench/jpeg_strips.h"
 #include "bench/layout.h"
 #include "bench/workload.h"
 #include "data/buffer.h"
@@ -29,6 +30,7 @@ struct DatasetPlan {
   Content content;
   std::unique_ptr<format::Format> format;  // null: streamed, or an image
   std::unique_ptr<io::Engine> engine;      // of the format's writer
+  std::optional<JpegStrips> jpeg_strips;   // of jpeg
   // The length of every file, if it is known and the same.
   std::optional<uint64_t> equal_file_bytes;
 
@@ -72,7 +74,7 @@ Status write_streamed_file(const FileJob& job);
 uint64_t streamed_file_bytes(const DatasetPlan& plan, FileId file);
 
 bool is_image(const DatasetConfig& dataset);
-Status check_image_config(const Workload& workload);
+Status prepare_images(DatasetPlan& plan);
 Status write_image_file(const FileJob& job);
 // "seed 0 train 17", for the comment in an image.
 std::string image_identity(const DatasetConfig& dataset, FileId file);

@@ -63,6 +63,7 @@ Result<DatasetPlan> DatasetPlan::of(const Workload& workload) {
                    .content = content,
                    .format = nullptr,
                    .engine = nullptr,
+                   .jpeg_strips = std::nullopt,
                    .equal_file_bytes = std::nullopt};
   if (is_streamed(workload.dataset)) {
     const bool are_equal = plan.layout.has_equal_files() &&
@@ -72,7 +73,7 @@ Result<DatasetPlan> DatasetPlan::of(const Workload& workload) {
     return plan;
   }
   if (is_image(workload.dataset)) {
-    RETURN_IF_ERROR(check_image_config(workload));
+    RETURN_IF_ERROR(prepare_images(plan));
     return plan;
   }
   ASSIGN_OR_RETURN(plan.format, open_dataset_format(workload.dataset));

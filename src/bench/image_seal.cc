@@ -1,5 +1,6 @@
 #include "bench/image_seal.h"
 
+#include <cstring>
 #include <optional>
 
 #include "base/crc32c.h"
@@ -96,15 +97,19 @@ Result<std::optional<Seal>> find_seal(ByteView image) {
 
 }  // namespace
 
-Result<std::vector<std::byte>> seal_image(ByteView image, std::string_view identity) {
+Result<ByteView> seal_image(MutableByteView room, std::string_view identity) {
+  if (room.size() < kSealRoomBytes) return fail(Errc::kInvalidArgument, "there is no image");
+  const ByteView image = room.subspan(kSealRoomBytes);
   ASSIGN_OR_RETURN(const size_t place, seal_place(image));
   const std::string segment =
       segment_of(image, fmt::format("{}{}{}{:08x}", kBegin, identity, kCrc, crc32c(image)));
-  std::vector<std::byte> sealed(image.begin(), image.begin() + static_cast<ptrdiff_t>(place));
-  const ByteView middle = bytes_of(segment);
-  sealed.insert(sealed.end(), middle.begin(), middle.end());
-  sealed.insert(sealed.end(), image.begin() + static_cast<ptrdiff_t>(place), image.end());
-  return sealed;
+  if (segment.size() > kSealRoomBytes) {
+    return fail(Errc::kInvalidArgument, "the comment '{}' is too long", printable(identity));
+  }
+  const MutableByteView sealed = room.subspan(kSealRoomBytes - segment.size());
+  std::memmove(sealed.data(), image.data(), place);
+  std::memcpy(sealed.data() + place, segment.data(), segment.size());
+  return ByteView(sealed);
 }
 
 Status check_image_seal(ByteView image, std::string_view identity) {

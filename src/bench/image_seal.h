@@ -8,15 +8,18 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/base.h"
 #include "base/result.h"
 
 namespace millrace::bench {
 
-// Adds the comment. `identity` is the middle of it: "seed 0 train 17". REQUIRES: a complete image.
-Result<std::vector<std::byte>> seal_image(ByteView image, std::string_view identity);
+// What an image needs in front of it so that seal_image() need not move it.
+inline constexpr size_t kSealRoomBytes = 256;
+
+// Adds the comment. `identity` is the middle of it: "seed 0 train 17". `room` is kSealRoomBytes and
+// then a complete image. Returns the sealed image, which ends where `room` does.
+Result<ByteView> seal_image(MutableByteView room, std::string_view identity);
 
 // Fails if the comment is missing, names another sample, or the bytes have another checksum.
 Status check_image_seal(ByteView image, std::string_view identity);
