@@ -20,6 +20,12 @@ class Appender {
 
   Status append(ByteView bytes) { return append(text_of(bytes)); }
   Status append(std::string_view bytes) {
+    if (bytes.size() >= kPieceBytes) {  // without a copy
+      RETURN_IF_ERROR(flush());
+      RETURN_IF_ERROR(writer_->write_at(flushed_bytes_, bytes_of(bytes)));
+      flushed_bytes_ += bytes.size();
+      return {};
+    }
     pending_ += bytes;
     return pending_.size() < kPieceBytes ? Status() : flush();
   }

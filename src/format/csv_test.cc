@@ -208,6 +208,22 @@ TEST(NumberText, IsParsedAsAWhole) {
   EXPECT_EQ(parse_number<float>("1e40"), INFINITY);
 }
 
+TEST(NumberText, OfManyBytesIsThatOfEachByte) {
+  std::vector<uint8_t> values(256);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<uint8_t>(i);
+  const data::ArrayView array{ElementType::kU8, {256}, std::as_bytes(std::span(values))};
+  std::string each = "x";
+  for (size_t i = 3; i < 250; ++i) {
+    if (i > 3) each += ", ";
+    ASSERT_TRUE(append_number(each, array, i).ok());
+  }
+  std::string all = "x";
+  ASSERT_TRUE(append_numbers(all, array, 3, 247, ", ").ok());
+  EXPECT_EQ(all, each);
+  ASSERT_TRUE(append_numbers(all, array, 7, 0, ",").ok());
+  EXPECT_EQ(all, each);
+}
+
 TEST(NumberText, IsConvertedIfItFits) {
   const int64_t values[] = {300, -1};
   const ByteView bytes = std::as_bytes(std::span(values));

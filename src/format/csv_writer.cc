@@ -76,11 +76,7 @@ class CsvWriter final : public SampleWriter {
   Status put_array(const data::ArrayView& array) {
     const size_t count = array.shape.element_count();
     if (count == 0) return fail(Errc::kInvalidArgument, "a row needs at least one number");
-    for (size_t i = 0; i < count; ++i) {
-      if (i > 0) line_ += delimiter_;
-      RETURN_IF_ERROR(append_number(line_, array, i));
-    }
-    return {};
+    return append_numbers(line_, array, 0, count, std::string_view(&delimiter_, 1));
   }
 
   Status put_cells(std::string_view key, std::span<const Field> fields) {

@@ -172,6 +172,13 @@ Status append_array(std::string& out, const data::ArrayView& array, size_t axis,
   const auto lengths = array.shape.lengths();
   if (axis < lengths.size()) {
     out += '[';
+    if (axis + 1 == lengths.size() && array.type == ElementType::kU8) {
+      const auto count = static_cast<size_t>(lengths[axis]);
+      RETURN_IF_ERROR(append_numbers(out, array, index, count, ", "));
+      index += count;
+      out += ']';
+      return {};
+    }
     for (uint64_t i = 0; i < lengths[axis]; ++i) {
       if (i > 0) out += ", ";
       RETURN_IF_ERROR(append_array(out, array, axis + 1, index));
@@ -212,8 +219,9 @@ Status parse_json_sample(std::string_view text, ElementType float_type, SampleFi
   return JsonFields(float_type, fields).add("", document.root);
 }
 
-Result<std::string> make_json_sample(std::span<const Field> fields) {
-  std::string out = "{";
+Result<std::string> make_json_sample(std::span<const Field> fields, std::string room) {
+  std::string out = std::move(room);
+  out = "{";
   for (const Field& field : fields) {
     if (out.size() > 1) out += ", ";
     out += quoted(field.name);

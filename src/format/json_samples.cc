@@ -56,11 +56,14 @@ class JsonSamplesWriter final : public SampleWriter {
       : out_(std::move(writer)), has_lines_(has_lines) {}
 
   Status add(std::string_view key, std::span<const Field> fields) override {
-    ASSIGN_OR_RETURN(const std::string text,
-                     make_json_sample(fields).within(fmt::format("sample '{}'", printable(key))));
+    auto made = make_json_sample(fields, std::move(text_));
+    if (!made.ok()) {
+      return std::move(made).error().within(fmt::format("sample '{}'", printable(key)));
+    }
+    text_ = *std::move(made);
     if (!has_lines_) RETURN_IF_ERROR(out_.append(count_ == 0 ? "[\n" : ",\n"));
     ++count_;
-    RETURN_IF_ERROR(out_.append(text));
+    RETURN_IF_ERROR(out_.append(text_));
     return has_lines_ ? out_.append("\n") : Status();
   }
 
@@ -73,6 +76,7 @@ class JsonSamplesWriter final : public SampleWriter {
   Appender out_;
   bool has_lines_;
   uint64_t count_ = 0;
+  std::string text_;  // of a sample; reused
 };
 
 class JsonFormat final : public Format {

@@ -51,7 +51,7 @@ class JsonListScan {
 // The fields of a value. Numbers that are not all integers have the type `float_type`.
 Status parse_json_sample(std::string_view text, data::ElementType float_type, SampleFields& fields);
 
-// An object on one line, without a line break.
-Result<std::string> make_json_sample(std::span<const Field> fields);
+// An object on one line, without a line break. It is written into `room`, whose memory is reused.
+Result<std::string> make_json_sample(std::span<const Field> fields, std::string room = {});
 
 }  // namespace millrace::format

@@ -1,5 +1,6 @@
 #include "format/number_text.h"
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -39,6 +40,43 @@ void append_value(std::string& out, T value) {
     // "3.0" and not "3", which would be read as an integer.
     if (std::string_view(digits, end).find_first_of(".eni") == std::string_view::npos) out += ".0";
   }
+}
+
+constexpr size_t kWord = 4;  // digits and what is between them are copied as words
+
+struct ByteText {
+  std::array<char, kWord> digits{};
+  uint32_t length = 0;
+};
+
+constexpr std::array<ByteText, 256> kByteTexts = [] {
+  std::array<ByteText, 256> texts;
+  for (size_t value = 0; value < texts.size(); ++value) {
+    const size_t digits[] = {value / 100, value / 10 % 10, value % 10};
+    ByteText& text = texts[value];
+    for (size_t i = value >= 100 ? 0 : value >= 10 ? 1 : 2; i < 3; ++i) {
+      text.digits[text.length++] = static_cast<char>('0' + digits[i]);
+    }
+  }
+  return texts;
+}();
+
+// Several times as fast as number by number.
+void append_bytes_as_numbers(std::string& out, ByteView bytes, std::string_view between) {
+  if (bytes.empty()) return;
+  char gap[kWord] = {};
+  std::memcpy(gap, between.data(), between.size());
+  const size_t before = out.size();
+  out.resize(before + bytes.size() * (3 + between.size()) + 2 * kWord);
+  char* to = out.data() + before;
+  for (const std::byte byte : bytes) {
+    const ByteText& text = kByteTexts[std::to_integer<size_t>(byte)];
+    std::memcpy(to, text.digits.data(), kWord);
+    to += text.length;
+    std::memcpy(to, gap, kWord);
+    to += between.size();
+  }
+  out.resize(static_cast<size_t>(to - out.data()) - between.size());
 }
 
 // False if the value does not fit.
@@ -127,6 +165,19 @@ Status append_number(std::string& out, const data::ArrayView& array, size_t inde
   if (done) return {};
   return fail(Errc::kUnsupported, "{} cannot be written as text; convert it to float32 first",
               data::element_name(array.type));
+}
+
+Status append_numbers(std::string& out, const data::ArrayView& array, size_t first, size_t count,
+                      std::string_view between) {
+  if (array.type == ElementType::kU8) {
+    append_bytes_as_numbers(out, array.bytes.subspan(first, count), between);
+    return {};
+  }
+  for (size_t i = first; i < first + count; ++i) {
+    if (i > first) out += between;
+    RETURN_IF_ERROR(append_number(out, array, i));
+  }
+  return {};
 }
 
 bool convert_numbers(ElementType from, ByteView bytes, ElementType to, MutableByteView out) {

@@ -32,6 +32,10 @@ extern template std::optional<double> parse_number<double>(std::string_view text
 // REQUIRES: index < the number of elements.
 Status append_number(std::string& out, const data::ArrayView& array, size_t index);
 
+// Appends elements [first, first + count) with `between` between them: at most 4 characters.
+Status append_numbers(std::string& out, const data::ArrayView& array, size_t first, size_t count,
+                      std::string_view between);
+
 // Converts elements to another type. False if a value does not fit: 300 into uint8, 0.5 into an
 // integer. Floats are rounded. REQUIRES: `from` is kI64, kF32, kF64 or kBool; `out` has as many
 // elements.

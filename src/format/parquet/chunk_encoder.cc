@@ -136,20 +136,20 @@ class ValueNumbers {
 
 class ChunkEncoder {
  public:
-  ChunkEncoder(const ColumnRows& rows, const ParquetWriteOptions& options, std::string& out)
-      : rows_(rows), options_(options), out_(out), begin_(out.size()) {}
+  ChunkEncoder(const ColumnRows& rows, const ParquetWriteOptions& options, std::string& out,
+               const TakePages& take)
+      : rows_(rows), options_(options), out_(out), take_(take) {}
 
   Result<ColumnChunk> encode() {
     chunk_.type = physical_of(*rows_.column).type;
     chunk_.codec = options_.codec;
-    chunk_.offset_bytes = begin_;
     if (options_.use_dictionary && make_dictionary()) RETURN_IF_ERROR(put_dictionary());
     for (uint64_t row = rows_.begin; row < rows_.end;) {
       const uint64_t end = page_end(row);
       RETURN_IF_ERROR(put_page(row, end));
       row = end;
     }
-    chunk_.size_bytes = out_.size() - begin_;
+    chunk_.size_bytes = written();
     return chunk_;
   }
 
@@ -224,7 +224,7 @@ class ChunkEncoder {
                          .value_count = static_cast<int32_t>(entries_.size()),
                          .encoding = Encoding::kPlain},
                         bytes_of(body)));
-    chunk_.dictionary_bytes = out_.size() - begin_;
+    chunk_.dictionary_bytes = written();
     return {};
   }
 
@@ -316,13 +316,18 @@ class ChunkEncoder {
     encode_page_header(header, out_);
     chunk_.plain_bytes += out_.size() - before + static_cast<uint64_t>(header.plain_bytes);
     out_ += text_of(body);
-    return {};
+    if (!take_) return {};
+    taken_bytes_ += out_.size();
+    return take_(out_);
   }
+
+  uint64_t written() const { return taken_bytes_ + out_.size(); }
 
   const ColumnRows& rows_;
   const ParquetWriteOptions& options_;
   std::string& out_;
-  const size_t begin_;
+  const TakePages& take_;
+  uint64_t taken_bytes_ = 0;
   ColumnChunk chunk_;
   bool has_dictionary_ = false;
   std::vector<std::string_view> entries_;
@@ -371,8 +376,8 @@ PhysicalColumn physical_of(const ParquetColumn& column) {
 }
 
 Result<ColumnChunk> encode_chunk(const ColumnRows& rows, const ParquetWriteOptions& options,
-                                 std::string& out) {
-  return ChunkEncoder(rows, options, out).encode();
+                                 std::string& out, const TakePages& take) {
+  return ChunkEncoder(rows, options, out, take).encode();
 }
 
 }  // namespace millrace::format::parquet

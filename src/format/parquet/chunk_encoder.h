@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/result.h"
@@ -42,9 +43,13 @@ struct PhysicalColumn {
 // How values of the column are stored.
 PhysicalColumn physical_of(const ParquetColumn& column);
 
-// Appends the pages to `out`. The chunk's offset is relative to the beginning of `out`.
-// REQUIRES: the lengths fit, and the type is supported.
+// Takes the pages that are ready, and empties the string.
+using TakePages = std::function<Status(std::string& pages)>;
+
+// Appends the pages to `out`, which is empty, and calls `take` after each page if it is not null.
+// The chunk's offset is relative to its first page. REQUIRES: the lengths fit, and the type is
+// supported.
 Result<ColumnChunk> encode_chunk(const ColumnRows& rows, const ParquetWriteOptions& options,
-                                 std::string& out);
+                                 std::string& out, const TakePages& take);
 
 }  // namespace millrace::format::parquet

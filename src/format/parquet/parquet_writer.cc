@@ -191,6 +191,11 @@ void ParquetWriter::keep(std::span<const ParquetValues> columns, uint64_t batch_
         columns[i].values.subspan(static_cast<size_t>(first * rows.item_bytes()),
                                   static_cast<size_t>((last - first) * rows.item_bytes()));
     Pending& pending = pending_[i];
+    if (pending_rows_ == 0 && pending.values.capacity() == 0) {
+      // All rows of a group, if they are as long as these: growing step by step copies them.
+      const uint64_t group_bytes = bytes.size() / (end - begin) * options_.row_group_rows;
+      pending.values.reserve(static_cast<size_t>(std::min(group_bytes, kGroupBytes)));
+    }
     pending.values.insert(pending.values.end(), bytes.begin(), bytes.end());
     pending_bytes_ += bytes.size();
     if (!rows.has_offsets()) continue;
@@ -221,20 +226,25 @@ Status ParquetWriter::write_row_group(std::span<const ParquetValues> columns, ui
                                       uint64_t begin, uint64_t end) {
   parquet::RowGroup group{.row_count = end - begin, .columns = {}};
   group.columns.resize(columns_.size());
-  const auto encode = [&](size_t i) -> Status {
+  const auto encode = [&](size_t i, const parquet::TakePages& take) -> Status {
     encoded_[i].clear();
     const ColumnRows rows{&columns_[i], columns[i], batch_rows, begin, end};
-    ASSIGN_OR_RETURN(group.columns[i], encode_chunk(rows, options_, encoded_[i]));
+    ASSIGN_OR_RETURN(group.columns[i], encode_chunk(rows, options_, encoded_[i], take));
     return {};
   };
-  const auto put = [&](size_t i) -> Status {
-    group.columns[i].offset_bytes += out_.size_bytes();
-    return out_.append(encoded_[i]);
+  const parquet::TakePages write_pages = [&](std::string& pages) -> Status {
+    RETURN_IF_ERROR(out_.append(pages));
+    pages.clear();
+    return {};
   };
-  if (pool_) RETURN_IF_ERROR(pool_->parallel_for(columns_.size(), encode));
+  if (pool_) {
+    RETURN_IF_ERROR(
+        pool_->parallel_for(columns_.size(), [&](size_t i) { return encode(i, nullptr); }));
+  }
   for (size_t i = 0; i < columns_.size(); ++i) {
-    if (!pool_) RETURN_IF_ERROR(encode(i));
-    RETURN_IF_ERROR(put(i));
+    const uint64_t offset_bytes = out_.size_bytes();
+    RETURN_IF_ERROR(pool_ ? out_.append(encoded_[i]) : encode(i, write_pages));
+    group.columns[i].offset_bytes += offset_bytes;
   }
   metadata_.row_count += group.row_count;
   metadata_.row_groups.push_back(std::move(group));
