@@ -58,6 +58,17 @@ Status BlockFile::append_array(const Content& content, const ContentArray& array
   return {};
 }
 
+Status BlockFile::append_zeros(uint64_t size_bytes, const Seen& seen) {
+  static constexpr std::array<std::byte, 4096> kZeros{};
+  for (uint64_t at = 0; at < size_bytes; at += kZeros.size()) {
+    const auto part = std::span(kZeros).first(
+        static_cast<size_t>(std::min<uint64_t>(kZeros.size(), size_bytes - at)));
+    if (seen) seen(part);
+    RETURN_IF_ERROR(append(part));
+  }
+  return {};
+}
+
 Status BlockFile::overwrite(uint64_t offset_bytes, ByteView bytes) {
   if (offset_bytes < flushed_bytes_) {
     const auto count =

@@ -39,6 +39,8 @@ class BlockFile {
   // What is appended between these two is deflated. size_bytes() and overwrite() must wait.
   Status begin_deflated(int level);
   Status end_deflated();
+  // `seen` gets them too; it may be null.
+  Status append_zeros(uint64_t size_bytes, const Seen& seen = nullptr);
   // Overwrites bytes that were appended before.
   Status overwrite(uint64_t offset_bytes, ByteView bytes);
 

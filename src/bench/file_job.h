@@ -1,8 +1,9 @@
 // FileJob: one file of a dataset, written from its content.
 //
 // Formats whose files can be written from start to end are streamed (streamed_file.cc): npz, npy,
-// tfrecord, raw, indexed_binary, synthetic. Their length is known beforehand. Images are encoded,
-// or put together from encoded parts (image_file.cc). All others go sample by sample through their
+// tfrecord, raw, indexed_binary, synthetic. Their length is known beforehand. HDF5 files of equal
+// shapes are written around the outline that libhdf5 made (hdf5_file.h). Images are encoded, or put
+// together from encoded parts (image_file.cc). All others go sample by sample through their
 // format's writer (format_file.cc), and need memory for a sample.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include "base/result.h"
 #include "bench/block_file.h"
 #include "bench/content.h"
+#include "bench/hdf5_file.h"
 #include "bench/jpeg_strips.h"
 #include "bench/layout.h"
 #include "bench/workload.h"
@@ -28,9 +30,10 @@ struct DatasetPlan {
   const Workload* workload = nullptr;  // outlives the plan
   Layout layout;
   Content content;
-  std::unique_ptr<format::Format> format;  // null: streamed, or an image
-  std::unique_ptr<io::Engine> engine;      // of the format's writer
-  std::optional<JpegStrips> jpeg_strips;   // of jpeg
+  std::unique_ptr<format::Format> format;   // null: streamed, or an image
+  std::unique_ptr<io::Engine> engine;       // of the format's writer
+  std::optional<JpegStrips> jpeg_strips;    // of jpeg
+  std::optional<Hdf5Outline> hdf5_outline;  // of hdf5, unless its format writes the files
   // The length of every file, if it is known and the same.
   std::optional<uint64_t> equal_file_bytes;
 
@@ -65,7 +68,7 @@ std::optional<uint64_t> known_file_bytes(const DatasetPlan& plan, FileId file);
 // Including the files beside it; a guess if the length is not known.
 uint64_t estimated_file_bytes(const DatasetPlan& plan, FileId file);
 
-// ---- the three ways ----
+// ---- the four ways ----
 
 bool is_streamed(const DatasetConfig& dataset);
 // Streamed, but the length of a file is not known before it is written.
@@ -78,6 +81,9 @@ Status prepare_images(DatasetPlan& plan);
 Status write_image_file(const FileJob& job);
 // "seed 0 train 17", for the comment in an image.
 std::string image_identity(const DatasetConfig& dataset, FileId file);
+
+// REQUIRES: the plan has an outline.
+Status write_hdf5_file(const FileJob& job);
 
 Status write_file_by_format(const FileJob& job);
 

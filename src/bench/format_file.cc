@@ -64,6 +64,7 @@ Result<DatasetPlan> DatasetPlan::of(const Workload& workload) {
                    .format = nullptr,
                    .engine = nullptr,
                    .jpeg_strips = std::nullopt,
+                   .hdf5_outline = std::nullopt,
                    .equal_file_bytes = std::nullopt};
   if (is_streamed(workload.dataset)) {
     const bool are_equal = plan.layout.has_equal_files() &&
@@ -82,6 +83,12 @@ Result<DatasetPlan> DatasetPlan::of(const Workload& workload) {
     plan.engine = std::make_unique<GzipEngine>(
         std::move(plan.engine), static_cast<int>(workload.dataset.compression_level));
   }
+  if (workload.dataset.format == "hdf5" && plan.layout.has_equal_files()) {
+    ASSIGN_OR_RETURN(const std::vector<SampleArray> arrays,
+                     sample_arrays(workload.dataset, plan.layout, {}));
+    ASSIGN_OR_RETURN(plan.hdf5_outline, make_hdf5_outline(workload.dataset, arrays));
+    if (plan.hdf5_outline) plan.equal_file_bytes = plan.hdf5_outline->file_bytes;
+  }
   return plan;
 }
 
@@ -94,6 +101,7 @@ Status write_file_by_format(const FileJob& job) {
 }
 
 Status write_dataset_file(const FileJob& job) {
+  if (job.plan.hdf5_outline) return write_hdf5_file(job);
   if (job.plan.format != nullptr) return write_file_by_format(job);
   return is_image(job.plan.dataset()) ? write_image_file(job) : write_streamed_file(job);
 }

@@ -65,6 +65,13 @@ uint64_t free_bytes_of(const std::string& folder) {
   return uint64_t{found.f_bavail} * found.f_frsize;
 }
 
+// Whether there may be files beside the one with the samples. Listing a folder costs as much as
+// writing a small file.
+bool may_have_other_files(const DatasetPlan& plan) {
+  const bool is_by_format = plan.format != nullptr && !plan.hdf5_outline;
+  return is_by_format || plan.dataset().format.ends_with("indexed_binary");
+}
+
 // One rank's part of the work.
 class Generation {
  public:
@@ -297,7 +304,7 @@ Status Generation::move_into_place(FileId file, const std::string& folder) {
   const std::string name = plan_.layout.file_name(file);
   const std::string target = directory_of(plan_.layout.path(file)).string();
   std::vector<std::string> names;
-  if (!is_streamed(plan_.dataset()) || plan_.dataset().format.ends_with("indexed_binary")) {
+  if (may_have_other_files(plan_)) {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(folder, error)) {
       const std::string other = entry.path().filename().string();

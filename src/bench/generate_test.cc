@@ -112,6 +112,8 @@ TEST_P(GenerateFormats, OfFloatsAreVerifiedToo) {
 
 INSTANTIATE_TEST_SUITE_P(All, GenerateFormats,
                          testing::Values(FormatCase{"npz", 1}, FormatCase{"npz", 3},
+                                         FormatCase{"npz", 70}, FormatCase{"parquet", 3},
+                                         FormatCase{"csv", 3}, FormatCase{"jsonl", 3},
                                          FormatCase{"npy", 1}, FormatCase{"npy", 5},
                                          FormatCase{"tfrecord", 1}, FormatCase{"tfrecord", 4},
                                          FormatCase{"raw", 1}, FormatCase{"raw", 3},
@@ -133,6 +135,37 @@ TEST_F(Generate, KnowsTheLengthOfStreamedFiles) {
       EXPECT_EQ(known_file_bytes(plan, file), fs::file_size(plan.layout.path(file))) << format;
     }
   }
+}
+
+TEST_F(Generate, WritesHdf5AroundAnOutline) {
+  for (const uint64_t parts : {1, 2}) {
+    Workload made = workload("hdf5", 3, 5);
+    made.dataset.data_folder = folder() / std::to_string(parts);
+    made.dataset.record_dims = {6, 7};
+    made.dataset.record_element_type = data::ElementType::kF32;
+    made.dataset.num_dset_per_record = parts;
+    made.dataset.fields.push_back(
+        {.name = "weights", .dims = {1000}, .type = data::ElementType::kI16});
+    const auto plan = DatasetPlan::of(made);
+    if (!plan.ok() && plan.error().code() == Errc::kUnsupported) GTEST_SKIP();
+    ASSERT_TRUE(plan.ok()) << plan.error().message();
+    ASSERT_TRUE(plan->hdf5_outline.has_value());
+    const auto report = run(made);
+    ASSERT_TRUE(report.ok()) << report.error().message();
+    EXPECT_EQ(report->dataset_bytes, 3 * *plan->equal_file_bytes);
+    EXPECT_EQ(problem_of(verify_dataset(made, Split::kTrain)), "");
+  }
+}
+
+TEST_F(Generate, LeavesChunksOfHdf5ToItsLibrary) {
+  Workload made = workload("hdf5", 2, 4);
+  made.dataset.enable_chunking = true;
+  made.dataset.chunk_size = 180'000;
+  const auto report = run(made);
+  if (!report.ok() && report.error().code() == Errc::kUnsupported) GTEST_SKIP();
+  ASSERT_TRUE(report.ok()) << report.error().message();
+  EXPECT_FALSE(DatasetPlan::of(made)->hdf5_outline.has_value());
+  EXPECT_EQ(problem_of(verify_dataset(made, Split::kTrain)), "");
 }
 
 TEST_F(Generate, AddsArraysToNpzAndTar) {

@@ -50,32 +50,42 @@ void scatter(ByteView from, size_t element_bytes, size_t stride_bytes, std::byte
   }
 }
 
-// Byte r of word c becomes byte c of word r: swaps blocks of 4, then of 2 and 1 bytes.
-void transpose_bytes(std::array<uint64_t, 8>& words) {
-  const auto swap = [&](size_t first, size_t second, unsigned bits, uint64_t mask) {
-    const uint64_t changed = ((words[first] >> bits) ^ words[second]) & mask;
-    words[second] ^= changed;
-    words[first] ^= changed << bits;
-  };
-  for (const size_t i : {0, 1, 2, 3}) swap(i, i + 4, 32, 0x00000000ffffffff);
-  for (const size_t i : {0, 1, 4, 5}) swap(i, i + 2, 16, 0x0000ffff0000ffff);
-  for (const size_t i : {0, 2, 4, 6}) swap(i, i + 1, 8, 0x00ff00ff00ff00ff);
+constexpr size_t kSide = 16;      // of the squares of bytes that are transposed
+constexpr size_t kTogether = 64;  // samples: a cache line of the output
+
+using Row = uint8_t __attribute__((vector_size(kSide)));
+
+// Byte r of row c becomes byte c of row r. Each round puts the bytes of row i and of row i + 8 next
+// to each other; after four rounds, a byte is where its row and column are exchanged.
+void transpose(std::array<Row, kSide>& rows) {
+  for (int round = 0; round < 4; ++round) {
+    std::array<Row, kSide> mixed;
+    for (size_t i = 0; i < kSide / 2; ++i) {
+      const Row& a = rows[i];
+      const Row& b = rows[i + kSide / 2];
+      mixed[2 * i] =
+          __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      mixed[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
+                                                 14, 30, 15, 31);
+    }
+    rows = mixed;
+  }
 }
 
-constexpr size_t kTogether = 8;
-
-// scatter() for single bytes of eight samples at once, whose parts follow each other in `parts`.
-void scatter_eight(ByteView parts, size_t stride_bytes, std::byte* to) {
+// scatter() for single bytes of kTogether samples, whose parts follow each other in `parts`.
+void scatter_together(ByteView parts, size_t stride_bytes, std::byte* to) {
   const size_t part_bytes = parts.size() / kTogether;
-  std::array<uint64_t, kTogether> words;
+  std::array<Row, kSide> rows;
   size_t at = 0;
-  for (; at + sizeof(uint64_t) <= part_bytes; at += sizeof(uint64_t)) {
-    for (size_t i = 0; i < kTogether; ++i) {
-      std::memcpy(&words[i], parts.data() + i * part_bytes + at, sizeof(uint64_t));
-    }
-    transpose_bytes(words);
-    for (size_t i = 0; i < kTogether; ++i) {
-      std::memcpy(to + (at + i) * stride_bytes, &words[i], sizeof(uint64_t));
+  for (; at + kSide <= part_bytes; at += kSide) {
+    for (size_t first = 0; first < kTogether; first += kSide) {
+      for (size_t i = 0; i < kSide; ++i) {
+        std::memcpy(&rows[i], parts.data() + (first + i) * part_bytes + at, kSide);
+      }
+      transpose(rows);
+      for (size_t i = 0; i < kSide; ++i) {
+        std::memcpy(to + (at + i) * stride_bytes + first, &rows[i], kSide);
+      }
     }
   }
   for (size_t i = 0; i < kTogether; ++i) {
@@ -102,15 +112,15 @@ Status append_alternating(const FileJob& job, BlockFile& out, const BlockFile::S
       return std::span(parts).subspan(i * part_bytes, part_bytes);
     };
     for (uint64_t sample = 0; sample < layout.samples_per_file();) {
-      const bool eight = element_bytes == 1 && sample + kTogether <= layout.samples_per_file();
-      const size_t count = eight ? kTogether : 1;
+      const bool together = element_bytes == 1 && sample + kTogether <= layout.samples_per_file();
+      const size_t count = together ? kTogether : 1;
       for (size_t i = 0; i < count; ++i) {
         job.plan.content.fill(record_of(layout, {.file = job.file, .sample = sample + i}), at,
                               part(i));
       }
       std::byte* const to = tile.data() + sample * element_bytes;
-      if (eight) {
-        scatter_eight(std::span(parts).first(part_bytes * kTogether), stride, to);
+      if (together) {
+        scatter_together(std::span(parts).first(part_bytes * kTogether), stride, to);
       } else {
         scatter(part(0), element_bytes, stride, to);
       }
@@ -193,20 +203,9 @@ Status write_deflated_member(BlockFile& out, format::ZipBuilder& zip, const std:
   return out.overwrite(head_at, bytes_of(zip.deflated_head(file_name, size, packed, crc)));
 }
 
-Status append_zeros(BlockFile& out, uint64_t size_bytes, const BlockFile::Seen& seen) {
-  static constexpr std::array<std::byte, 4096> kZeros{};
-  for (uint64_t at = 0; at < size_bytes; at += kZeros.size()) {
-    const auto part = std::span(kZeros).first(
-        static_cast<size_t>(std::min<uint64_t>(kZeros.size(), size_bytes - at)));
-    seen(part);
-    RETURN_IF_ERROR(out.append(part));
-  }
-  return {};
-}
-
 Status append_member(const FileJob& job, BlockFile& out, const Member& member,
                      const BlockFile::Seen& seen) {
-  if (!member.extra) return append_zeros(out, member.size_bytes(), seen);
+  if (!member.extra) return out.append_zeros(member.size_bytes(), seen);
   const DatasetPlan& plan = job.plan;
   for (uint64_t sample = 0; sample < plan.layout.samples_per_file(); ++sample) {
     ASSIGN_OR_RETURN(

@@ -122,6 +122,9 @@ struct FormatOptions {
         1024 * 1024;       // rows of a dataset that are collected and written at once
     int gzip_level = 0;    // 1 to 9; 0: not compressed
     bool shuffle = false;  // bytes of equal significance together, before gzip
+    // Datasets of one sample's fields, whose bytes may be missing, and of sample_count rows without
+    // elements: their room is in the file, for someone who fills it.
+    bool without_rows = false;
   } hdf5 = {};
   // parquet: the columns to read, in this order; empty: all.
   std::vector<std::string> columns = {};

@@ -109,7 +109,7 @@ Status Hdf5Writer::add_fields(std::span<const Field> fields) {
     return fail(Errc::kInvalidArgument, "there are more than the {} samples that were announced",
                 options_.sample_count);
   }
-  for (size_t i = 0; i < fields.size(); ++i) {
+  for (size_t i = 0; i < fields.size() && !options_.without_rows; ++i) {
     RETURN_IF_ERROR(append(columns_[i], fields[i])
                         .within(fmt::format("dataset '{}'", printable(columns_[i].name))));
   }
@@ -137,6 +137,7 @@ Result<Hdf5Id> Hdf5Writer::creation(const Column& column) const {
   const bool is_chunked = !column.chunk.empty();
   // All rows are written, but not all of the last chunk.
   H5Pset_fill_time(made.get(), is_chunked ? H5D_FILL_TIME_ALLOC : H5D_FILL_TIME_NEVER);
+  if (options_.without_rows) H5Pset_alloc_time(made.get(), H5D_ALLOC_TIME_EARLY);
   if (!is_chunked) return made;
   bool is_set =
       H5Pset_chunk(made.get(), static_cast<int>(column.chunk.size()), column.chunk.data()) >= 0;
@@ -267,7 +268,8 @@ Status Hdf5Writer::write_whole(const Field& field) {
 Status Hdf5Writer::finish_file() {
   const Hdf5Use use;
   if (!file_.ok()) return fail(Errc::kInvalidArgument, "the file is already finished");
-  if (options_.sample_count != 0 && count_ != options_.sample_count && !options_.whole_files) {
+  const bool is_counted = options_.sample_count != 0 && !options_.whole_files;
+  if (is_counted && count_ != options_.sample_count && !options_.without_rows) {
     return fail(Errc::kInvalidArgument, "{} samples were announced, but {} were added",
                 options_.sample_count, count_);
   }
