@@ -83,7 +83,9 @@ Result<std::optional<Hdf5Outline>> make_hdf5_outline(const DatasetConfig& datase
                                                      const std::vector<SampleArray>& arrays) {
   const std::optional<Hdf5Outline> none;
   const auto library = format::hdf5_library();
-  if (dataset.compression != "none" || dataset.enable_chunking || !library.ok()) return none;
+  const bool has_chunks =
+      dataset.enable_chunking || !dataset.chunk_dims.empty() || !dataset.max_shape.empty();
+  if (dataset.compression != "none" || has_chunks || !library.ok()) return none;
   const auto directory = TemporaryDirectory::create();
   if (!directory.ok()) return none;
   // As long as a file of the dataset, but sparse. If it fails, libhdf5 reports why for a real file.
