@@ -45,6 +45,17 @@ uint64_t saved_by_workers(const analyze::Profile& profile, const Machine& machin
   return std::min(now_ns - std::min(now_ns, then_ns), waiting.steady_ns);
 }
 
+std::string pytorch_change(const analyze::Profile& profile, uint64_t workers) {
+  if (loads_between_steps(profile)) {
+    return "train on each batch as it comes: list(loader) and sorted(loader) load an epoch before "
+           "its first step; sort in a batch_sampler instead";
+  }
+  return fmt::format(
+      "prefetch with workers: DataLoader(..., num_workers={}, prefetch_factor=4, "
+      "persistent_workers=True)",
+      workers);
+}
+
 }  // namespace
 
 Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& machine) {
@@ -93,12 +104,7 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
       "loading and compute";
   finding.changes =
       Changes(profile, machine)
-          .pytorch(loads_between_steps(profile)
-                       ? "train on each batch as it comes: list(loader) and sorted(loader) load an "
-                         "epoch before its first step; sort in a batch_sampler instead"
-                       : fmt::format("prefetch with workers: DataLoader(..., num_workers={}, "
-                                     "prefetch_factor=4, persistent_workers=True)",
-                                     for_storage ? kWorkersForStorage : cores.value_or(4)))
+          .pytorch(pytorch_change(profile, for_storage ? kWorkersForStorage : cores.value_or(4)))
           .tf_data("end the pipeline with .prefetch(tf.data.AUTOTUNE)")
           .hdf5(
               "open the file in each worker process: the threads of one process share HDF5's "
