@@ -253,7 +253,16 @@ wire::CallKind kind_of(const Profile& profile, std::string_view name) {
   return wire::CallKind::kOther;
 }
 
+bool changes_names(std::string_view name) {
+  for (const std::string_view start : {"rename", "unlink", "remove", "link", "symlink", "mkdir",
+                                       "rmdir", "truncate", "ftruncate", "chmod", "fchmod"}) {
+    if (name.starts_with(start)) return true;
+  }
+  return false;
+}
+
 bool is_metadata(const Profile& profile, std::string_view name) {
+  if (changes_names(name)) return false;
   const wire::CallKind kind = kind_of(profile, name);
   return kind == wire::CallKind::kMetadata || kind == wire::CallKind::kDirectory;
 }

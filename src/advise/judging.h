@@ -123,7 +123,9 @@ inline constexpr std::string_view kInTraining = "in training";
 
 // What a call does, by its name in the profile; kOther if there is none.
 wire::CallKind kind_of(const analyze::Profile& profile, std::string_view name);
-// Calls that find files, and calls that get their bytes.
+// Calls that find files, those that name, remove or cut them as writers do, and calls that get
+// their bytes.
+bool changes_names(std::string_view name);
 bool is_metadata(const analyze::Profile& profile, std::string_view name);
 bool is_reading(const analyze::Profile& profile, std::string_view name);
 

@@ -42,8 +42,8 @@ Calls calls_of(const analyze::Profile& profile) {
     // Modules that are imported late, and batches that workers hand over in shared memory.
     if (analyze::is_system_path(stall.directory + "/") || stall.directory == "/dev/shm") continue;
     if (calls.longest == nullptr) calls.longest = &stall;  // sorted by time
-    const bool writes =
-        is_writing(kind_of(profile, stall.name)) || has_writes_in(profile, stall.directory);
+    const bool writes = is_writing(kind_of(profile, stall.name)) || changes_names(stall.name) ||
+                        has_writes_in(profile, stall.directory);
     (writes ? calls.writing_ns : calls.reading_ns) += stall.stall_ns;
     calls.count += stall.count;
     calls.gaps = std::max(calls.gaps, stall.gaps);
