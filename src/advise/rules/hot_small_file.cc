@@ -36,6 +36,21 @@ bool is_table(const analyze::FileStats& file) {
                      [&](std::string_view end) { return file.path.ends_with(end); });
 }
 
+struct HotBytes {
+  uint64_t bytes = 0;   // that were read from files which may be hot
+  uint64_t unique = 0;  // distinct ones
+};
+
+HotBytes hot_bytes_of(const analyze::Profile& profile) {
+  HotBytes hot;
+  for (const analyze::FileStats& file : profile.files) {
+    if (!is_hot(profile, file, 1)) continue;
+    hot.bytes += file.io.bytes_read;
+    hot.unique += file.unique_bytes_read;
+  }
+  return hot;
+}
+
 }  // namespace
 
 bool is_loaded_again(const analyze::Profile& profile, const analyze::FileStats& file) {
@@ -61,13 +76,7 @@ Judged judge_hot_small_file(const analyze::Profile& profile, const Machine& mach
   const Waiting waiting = waiting_of(profile);
   const analyze::Job& job = profile.job;
   // Unmarked epochs reread every file, so a hot file is one that is read more often than the rest.
-  uint64_t hot_bytes = 0;
-  uint64_t hot_unique = 0;
-  for (const analyze::FileStats& file : profile.files) {
-    if (!is_hot(profile, file, 1)) continue;
-    hot_bytes += file.io.bytes_read;
-    hot_unique += file.unique_bytes_read;
-  }
+  const auto [hot_bytes, hot_unique] = hot_bytes_of(profile);
   const uint64_t rest_bytes = job.dataset_bytes_read - std::min(job.dataset_bytes_read, hot_bytes);
   const uint64_t rest_unique =
       job.dataset_unique_bytes - std::min(job.dataset_unique_bytes, hot_unique);
@@ -90,13 +99,16 @@ Judged judge_hot_small_file(const analyze::Profile& profile, const Machine& mach
   }
   // Many such files are a dataset with unmarked epochs.
   const bool few = count <= 8 || 10 * count <= job.dataset_files;
+  // Files that hold the samples themselves: small-reads and read-amplification know better.
+  const bool is_dataset =
+      10 * hot_unique >= 9 * job.dataset_unique_bytes && 2 * loaded_bytes < hot_bytes;
   const analyze::Loading& loading = profile.loading;
   const uint64_t code_ns =
       std::max(code_of_calls(profile, calls, 2 * loading.opens + loading.stats + loading.reads),
                scaled(loading.other_ns, ratio(loaded_bytes, job.dataset_bytes_read)));
   const uint64_t work_ns = time_ns + code_ns;
   const uint64_t saved_ns = waiting.due_to(scaled(work_ns, 1 - 1 / again));
-  if (worst == nullptr || !few || !waiting.matters(saved_ns)) return {};
+  if (worst == nullptr || !few || is_dataset || !waiting.matters(saved_ns)) return {};
 
   Finding finding;
   finding.title = count == 1 ? "a small file is reread many times per epoch"

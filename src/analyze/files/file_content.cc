@@ -41,7 +41,7 @@ bool is_text(std::string_view bytes) {
   const auto is_control = [](unsigned char c) {
     return (c < 0x20 && c != '\n' && c != '\t' && c != '\r') || c == 0x7f || c == 0xc0 || c >= 0xf8;
   };
-  constexpr size_t kShortest = 16;
+  constexpr size_t kShortest = 8;
   return bytes.size() >= kShortest && std::none_of(bytes.begin(), bytes.end(), is_control) &&
          bytes.find_first_of(" \n\t,") != std::string_view::npos;
 }
@@ -49,8 +49,7 @@ bool is_text(std::string_view bytes) {
 }  // namespace
 
 std::string_view content_of(ByteView first_bytes) {
-  const std::string_view bytes(reinterpret_cast<const char*>(first_bytes.data()),
-                               first_bytes.size());
+  const std::string_view bytes = text_of(first_bytes);
   for (const Magic& magic : kMagics) {
     if (bytes.starts_with(magic.bytes)) return magic.content;
   }
@@ -67,7 +66,12 @@ std::string_view content_of_file(const std::string& path) {
   std::array<std::byte, 512> room;
   if (!file.ok()) return "";
   const auto read = file->read_at(0, room);
-  return read.ok() ? content_of(ByteView(room).first(*read)) : "";
+  if (!read.ok()) return "";
+  const std::string_view content = content_of(ByteView(room).first(*read));
+  if (content != "text") return content;
+  // A header may be text, and what follows not.
+  const auto middle = file->read_at(static_cast<uint64_t>(status.st_size) / 2, room);
+  return middle.ok() && is_text(text_of(ByteView(room).first(*middle))) ? content : "";
 }
 
 }  // namespace millrace::analyze

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
+
+#include "base/temporary_directory.h"
 
 namespace millrace::analyze {
 namespace {
@@ -35,6 +38,19 @@ TEST(FileContent, KnowsTextWithoutAName) {
 TEST(FileContent, IsUnknownForOtherBytes) {
   EXPECT_EQ(of(""), "");
   EXPECT_EQ(of("\x01\x02\x03\x04\x05"), "");
+}
+
+TEST(FileContent, IsNoTextIfOnlyTheHeaderIs) {
+  const auto directory = TemporaryDirectory::create();
+  ASSERT_TRUE(directory.ok());
+  const std::string path = directory->path() / "recording.edf";
+  const auto write = [&](const std::string& text) { std::ofstream(path) << text; };
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += "1.5 2.5, 3.5\n";
+  write(lines);
+  EXPECT_EQ(content_of_file(path), "text");
+  write(lines + std::string(2000, '\0'));
+  EXPECT_EQ(content_of_file(path), "");
 }
 
 TEST(FileContent, OfAFileThatIsGoneIsUnknown) { EXPECT_EQ(content_of_file("/nowhere/at/all"), ""); }

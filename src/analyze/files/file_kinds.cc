@@ -25,6 +25,11 @@ constexpr std::string_view kSystemEndings[] = {".py", ".pyc", ".pyi", ".so", ".e
 constexpr std::string_view kCheckpointEndings[] = {
     ".pt", ".pth", ".ckpt", ".safetensors", ".distcp", ".keras", ".ckpt-index", ".msgpack"};
 
+// Names that people give to the state of a model which they save as arrays or pickles.
+constexpr std::string_view kStateWords[] = {"weights", "snapshot", "state_dict", "model", "optim"};
+constexpr std::string_view kStateEndings[] = {".npz", ".npy",  ".pkl", ".pickle",
+                                              ".h5",  ".hdf5", ".bin", ".joblib"};
+
 bool ends_with_any(std::string_view path, const auto& endings) {
   return std::any_of(std::begin(endings), std::end(endings),
                      [&](std::string_view ending) { return path.ends_with(ending); });
@@ -59,8 +64,14 @@ bool is_system_path(std::string_view path) {
 
 bool is_checkpoint_name(std::string_view path) {
   const std::string text = lower(path);
-  return text.find("checkpoint") != std::string::npos || text.find("ckpt") != std::string::npos ||
-         ends_with_any(text, kCheckpointEndings);
+  if (text.find("checkpoint") != std::string::npos || text.find("ckpt") != std::string::npos ||
+      ends_with_any(text, kCheckpointEndings)) {
+    return true;
+  }
+  const std::string_view name = base_name(text);
+  return ends_with_any(name, kStateEndings) &&
+         std::any_of(std::begin(kStateWords), std::end(kStateWords),
+                     [&](std::string_view word) { return name.starts_with(word); });
 }
 
 std::string extension_of(std::string_view path) {
