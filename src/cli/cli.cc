@@ -108,11 +108,11 @@ int dispatch(const std::vector<std::string>& arguments, Output& output) {
 
 std::span<const Command> commands() {
   static const std::vector<Command> all = {
-      trace_command(),      report_command(),  advise_command(),  compare_command(),
-      query_command(),      top_command(),     bench_command(),   model_command(),
-      replay_command(),     info_command(),    pack_command(),    export_command(),
-      import_command(),     inspect_command(), convert_command(), doctor_command(),
-      completion_command(), manual_command(),
+      trace_command(),  report_command(),     advise_command(),  compare_command(),
+      query_command(),  top_command(),        bench_command(),   model_command(),
+      replay_command(), store_command(),      info_command(),    pack_command(),
+      export_command(), import_command(),     inspect_command(), convert_command(),
+      doctor_command(), completion_command(), manual_command(),
   };
   return all;
 }

@@ -22,6 +22,7 @@ Command pack_command();
 Command query_command();
 Command replay_command();
 Command report_command();
+Command store_command();
 Command top_command();
 Command trace_command();
 

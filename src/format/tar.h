@@ -15,10 +15,16 @@
 
 namespace millrace::format {
 
+enum class TarKind { kFile, kDirectory, kSymbolicLink, kHardLink, kOther };
+
 // The location of a member in a tar file.
 struct TarMember {
   std::string path;
+  std::string target;  // of a link
+  TarKind kind = TarKind::kOther;
   bool is_file = false;
+  uint32_t mode = 0;         // permission bits
+  int64_t mtime_ns = 0;      // since 1970
   uint64_t begin_bytes = 0;  // offset of its first header
   uint64_t data_bytes = 0;   // offset of its bytes
   uint64_t size_bytes = 0;
@@ -44,10 +50,13 @@ class TarWalk {
  private:
   struct Extension {
     std::optional<std::string> path;
+    std::optional<std::string> target;
     std::optional<uint64_t> size_bytes;
+    std::optional<int64_t> mtime_ns;
   };
 
   Status read_extension(char kind, uint64_t size_bytes, Extension& out);
+  Status read_pax(std::string_view text, Extension& out) const;
   Result<TarMember> member(uint64_t begin_bytes, ByteView block, const Extension& extension);
 
   Fetch fetch_;

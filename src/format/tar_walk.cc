@@ -16,9 +16,12 @@ struct HeaderField {
   size_t size_bytes;
 };
 constexpr HeaderField kName = {0, 100};
+constexpr HeaderField kMode = {100, 8};
 constexpr HeaderField kSize = {124, 12};
+constexpr HeaderField kTime = {136, 12};
 constexpr HeaderField kChecksum = {148, 8};
 constexpr size_t kKind = 156;
+constexpr HeaderField kTarget = {157, 100};
 constexpr HeaderField kMagic = {257, 8};
 constexpr HeaderField kPrefix = {345, 155};
 
@@ -116,6 +119,53 @@ std::optional<uint64_t> decimal(std::string_view text) {
   return text.empty() ? std::nullopt : std::optional(value);
 }
 
+// "1700000000.123456789" seconds. Times that do not fit count as absent, as in old archives.
+std::optional<int64_t> decimal_ns(std::string_view text) {
+  const size_t dot = std::min(text.find('.'), text.size());
+  const auto seconds = decimal(text.substr(0, dot));
+  int64_t ns = 0;
+  if (!seconds || *seconds > INT64_MAX ||
+      __builtin_mul_overflow(static_cast<int64_t>(*seconds), int64_t{1'000'000'000}, &ns)) {
+    return std::nullopt;
+  }
+  int64_t unit = 100'000'000;
+  for (const char c : text.substr(std::min(dot + 1, text.size()))) {
+    if (c < '0' || c > '9' || __builtin_add_overflow(ns, (c - '0') * unit, &ns)) {
+      return std::nullopt;
+    }
+    unit /= 10;
+  }
+  return ns;
+}
+
+std::optional<int64_t> header_ns(ByteView block) {
+  const auto seconds = number(piece(block, kTime));
+  int64_t ns = 0;
+  if (!seconds || *seconds > INT64_MAX ||
+      __builtin_mul_overflow(static_cast<int64_t>(*seconds), int64_t{1'000'000'000}, &ns)) {
+    return std::nullopt;
+  }
+  return ns;
+}
+
+TarKind kind_of(char kind, std::string_view path) {
+  switch (kind) {
+    case '0':
+    case '\0':
+    case '7':
+      // Old archives mark a directory only by its name.
+      return path.ends_with('/') ? TarKind::kDirectory : TarKind::kFile;
+    case '1':
+      return TarKind::kHardLink;
+    case '2':
+      return TarKind::kSymbolicLink;
+    case '5':
+      return TarKind::kDirectory;
+    default:
+      return TarKind::kOther;
+  }
+}
+
 // The offset `size_bytes` after `begin`, rounded up to a block.
 Result<uint64_t> padded_end(uint64_t begin, uint64_t size_bytes, uint64_t archive_bytes) {
   const uint64_t room = archive_bytes - begin;
@@ -139,12 +189,19 @@ Status TarWalk::read_extension(char kind, uint64_t size_bytes, Extension& out) {
   ASSIGN_OR_RETURN(const uint64_t end, padded_end(at_, size_bytes, archive_bytes_));
   ASSIGN_OR_RETURN(const ByteView bytes, fetch_(at_, static_cast<size_t>(size_bytes)));
   at_ = end;
-  std::string_view text = text_of(bytes);
+  const std::string_view text = text_of(bytes);
   if (kind == 'L') out.path = std::string(until_zero(text));
-  if (kind != 'x') return {};  // 'K' (a link's target) and 'g' (for all members) are not needed
+  if (kind == 'K') out.target = std::string(until_zero(text));
+  // 'g', for all members, is not needed.
+  return kind == 'x' ? read_pax(text, out) : Status();
+}
+
+Status TarWalk::read_pax(std::string_view text, Extension& out) const {
   while (!text.empty()) {
     ASSIGN_OR_RETURN(const PaxRecord record, take_pax_record(text));
     if (record.key == "path") out.path = std::string(record.value);
+    if (record.key == "linkpath") out.target = std::string(record.value);
+    if (record.key == "mtime") out.mtime_ns = decimal_ns(record.value);
     if (record.key.starts_with("GNU.sparse.")) {
       return fail(Errc::kUnsupported,
                   "the member at byte {} is sparse; create the archive without --sparse", at_);
@@ -171,7 +228,12 @@ Result<TarMember> TarWalk::member(uint64_t begin_bytes, ByteView block,
   }
   TarMember member;
   member.path = extension.path ? *extension.path : header_path(block);
+  member.target =
+      extension.target ? *extension.target : std::string(until_zero(piece(block, kTarget)));
+  member.kind = kind_of(kind, member.path);
   member.is_file = kind == '0' || kind == '\0' || kind == '7';
+  member.mode = static_cast<uint32_t>(number(piece(block, kMode)).value_or(0) & 07777);
+  member.mtime_ns = extension.mtime_ns ? *extension.mtime_ns : header_ns(block).value_or(0);
   member.begin_bytes = begin_bytes;
   member.data_bytes = at_ + kBlockBytes;
   // A link may give the length of its target, but no bytes follow it.

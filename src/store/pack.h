@@ -1,0 +1,64 @@
+// PackReader: reads the files of a pack.
+//
+// Partitions are mapped. One that is missing or damaged does not prevent reading the others: a node
+// may have only some. Reading a member checks its checksum. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "base/base.h"
+#include "base/mapped_file.h"
+#include "base/result.h"
+#include "store/catalogue.h"
+#include "store/codec.h"
+
+namespace millrace::store {
+
+class PackReader {
+ public:
+  // The directory of a pack; or one partition file, whose members then are all there is.
+  static Result<PackReader> open(const std::filesystem::path& path);
+
+  const Catalogue& catalogue() const { return *catalogue_; }
+
+  // All bytes of a file, decompressed and compared with their checksum. Each thread has its own
+  // codec. REQUIRES: `index` is a file, and out.size() is its size_bytes
+  Status read(uint32_t index, BlockCodec& codec, MutableByteView out) const;
+
+  // The same in blocks of at most 1 MiB, for files of any length. If the checksum is wrong, it
+  // fails after the last block.
+  Status read_blocks(uint32_t index, BlockCodec& codec,
+                     const std::function<Status(ByteView block)>& each) const;
+
+  // The bytes of a file in the mapping, valid as long as the reader; nullopt if it is compressed.
+  // Their checksum is not computed.
+  Result<std::optional<ByteView>> view(uint32_t index) const;
+
+  // The bytes of a file as they are stored.
+  Result<ByteView> packed(uint32_t index) const;
+
+  // Whether the partition is there, and belongs to this pack.
+  Status check_partition_file(uint32_t number) const;
+
+  // The file of a partition.
+  std::filesystem::path partition_path(uint32_t number) const;
+
+ private:
+  Status compare_checksum(uint32_t index, uint32_t found) const;
+  explicit PackReader(Catalogue catalogue) : catalogue_(std::move(catalogue)) {}
+  static Result<PackReader> open_partition(const std::filesystem::path& path);
+  Result<MappedFile> map_partition(uint32_t number) const;
+
+  std::optional<Catalogue> catalogue_;
+  std::filesystem::path directory_;
+  std::vector<Result<MappedFile>> partitions_;
+};
+
+// "train/7.jpg in part-00002.pack at byte 128": for messages.
+std::string describe_member(const Catalogue& catalogue, uint32_t index);
+
+}  // namespace millrace::store
