@@ -368,6 +368,32 @@ TEST_F(Packs, ExtractTakesOnlyWhatTheGlobsChoose) {
   EXPECT_FALSE(extract_pack(*reader, {.directory = root_ / "no", .globs = {"zzz"}}).ok());
 }
 
+constexpr const char* kGolden = "tests/golden/pack";
+
+TEST_F(Packs, TheGoldenPackIsRead) {
+  const auto reader = PackReader::open(kGolden);
+  ASSERT_TRUE(reader.ok()) << reader.error().message();
+  EXPECT_THAT(verify_pack(*reader, {}), IsEmpty());
+  const Catalogue& catalogue = reader->catalogue();
+  EXPECT_EQ(read(*reader, "val"), "broadcast");
+  EXPECT_EQ(read(*reader, "nothing"), "");
+  EXPECT_EQ(read(*reader, "a/text").substr(0, 14), "the same line\n");
+  EXPECT_EQ(catalogue.link_target(*catalogue.find("a/link")), "../val");
+  EXPECT_EQ(catalogue.entry(*catalogue.find("a/bytes")).mtime_ns, 1'700'000'000'123'456'789);
+  EXPECT_EQ(catalogue.origin(), "/tmp/millrace-golden-source");
+}
+
+TEST_F(Packs, EveryFlippedBitOfAPartitionIsNoticed) {
+  fs::copy(kGolden, root_ / "p");
+  for (const char* name : {"part-00000.pack", "part-00001.pack", "broadcast.pack"}) {
+    const std::string good = bytes_of_file(root_ / "p" / name);
+    for (size_t i = 0; i < good.size(); ++i) {
+      if (!problems_after_change("p", name, i).empty()) continue;
+      EXPECT_EQ(good[i], '\0') << name << ", byte " << i << " is not padding";
+    }
+  }
+}
+
 TEST_F(Packs, AHundredThousandSmallFiles) {
   for (int i = 0; i < 100; ++i) fs::create_directories(source_ / std::to_string(i));
   for (int i = 0; i < 100'000; ++i) {

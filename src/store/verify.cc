@@ -20,10 +20,17 @@ constexpr uint32_t kTaskMembers = 64;
 class Verification {
  public:
   Verification(const PackReader& reader, const VerifyOptions& options)
-      : reader_(reader), catalogue_(reader.catalogue()), options_(options) {}
+      : reader_(reader),
+        catalogue_(reader.catalogue()),
+        options_(options),
+        file_counts_(catalogue_.partition_count()) {}
 
   std::vector<std::string> run() {
     note(check_lookups(catalogue_));
+    for (uint32_t i = 0; i < catalogue_.entry_count(); ++i) {
+      const CatalogueEntry entry = catalogue_.entry(i);
+      if (entry.kind == EntryKind::kFile) ++file_counts_[entry.partition];
+    }
     for (uint32_t i = 0; i < catalogue_.partition_count(); ++i) check_index(i);
     check_overlaps();
     check_members();
@@ -52,14 +59,9 @@ class Verification {
                return compare(record, number);
              })
              .within(shown));
-    uint64_t listed = 0;
-    for (uint32_t i = 0; i < catalogue_.entry_count(); ++i) {
-      const CatalogueEntry entry = catalogue_.entry(i);
-      listed += entry.kind == EntryKind::kFile && entry.partition == number ? 1 : 0;
-    }
-    if (files == listed) return;
+    if (files == file_counts_[number]) return;
     note(fail(Errc::kCorrupt, "{}: its index has {} files, but the catalogue has {} in it", shown,
-              files, listed));
+              files, file_counts_[number]));
   }
 
   Status compare(const IndexRecord& record, uint32_t number) const {
@@ -132,6 +134,7 @@ class Verification {
   const PackReader& reader_;
   const Catalogue& catalogue_;
   const VerifyOptions& options_;
+  std::vector<uint64_t> file_counts_;  // of the catalogue, by partition
   std::mutex mutex_;
   std::vector<std::string> problems_;  // guarded by mutex_
 };

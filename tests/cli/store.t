@@ -1,0 +1,93 @@
+# pack a directory, list it, verify it
+$ mkdir -p data/train data/val; for i in 1 2 3; do printf 'sample %d\n' $i > data/train/$i; done; printf 'v\n' > data/val/1; ln -s ../val/1 data/train/link
+$ chmod 644 data/*/?; touch -h -d '2024-01-02 03:04:05 UTC' data/*/* data/* data
+$ millrace store pack data -o packs --partitions 2 --broadcast 'val/**'
+> packs: 4 files of 29 B in 3 partitions of ... s, ...
+$ ls packs
+> broadcast.pack
+> catalogue
+> part-00000.pack
+> part-00001.pack
+$ millrace store list packs
+> train
+> train/1
+> train/2
+> train/3
+> train/link
+> val
+> val/1
+$ millrace store list packs --long | grep 'train/1\|train/link\|val/1\|packed'
+> -rw-r--r--            9            9 raw       0 2024-01-02 03:04:05 UTC  train/1
+> lrwxrwxrwx            0            0 -         - 2024-01-02 03:04:05 UTC  train/link -> ../val/1
+> -rw-r--r--            2            2 raw       2 2024-01-02 03:04:05 UTC  val/1
+> 4 files of 29 B in 3 partitions of ... KiB, packed from ...data
+$ millrace store verify packs
+> packs: 4 files of 29 B in 3 partitions, all checksums are right
+$ millrace store list packs --json | python3 -c 'import json, sys; d = json.load(sys.stdin); print(d["files"], d["entries"][-1]["path"], d["entries"][-1]["broadcast"])'
+> 4 val/1 True
+
+# extract all of it, or a part
+$ millrace store extract packs -o out; diff -r data out; readlink out/train/link
+> out: 4 files of 29 B
+> ../val/1
+$ millrace store extract packs -o part 'train/[12]'; find part -type f | sort
+> part: 2 files of 18 B
+> part/train/1
+> part/train/2
+$ millrace store extract packs -o part
+! millrace: part: is not empty; choose a new directory
+? 1
+
+# a partition alone; the catalogue can be written again
+$ millrace store list packs/broadcast.pack
+> val
+> val/1
+$ cp packs/catalogue before; rm packs/catalogue; millrace store verify packs
+! millrace: packs: has no catalogue: it is not a pack, or packing was not completed. Run `millrace store pack` again
+? 1
+$ millrace store pack packs/*.pack -o packs; cmp before packs/catalogue
+> packs: the catalogue of 3 partitions is written
+
+# damage is named, with its place
+$ printf 'X' | dd of=packs/part-00000.pack bs=1 seek=66 conv=notrunc 2> /dev/null; millrace store verify packs
+> packs: 1 problem
+! millrace: 'train/1' in part-00000.pack at byte 64: the checksum is ..., but must be .... Copy the partition again, or pack again
+? 1
+
+# nothing is replaced, and mistakes are named
+$ millrace store pack data -o packs
+! millrace: packs: has a complete pack already; remove it or choose another directory
+? 1
+$ millrace store pack data -o data/packs
+! millrace: data/packs: is inside of the directory that is packed; choose another place
+? 1
+$ millrace store pack data -o other --broadcast 'vall/**'; ls -d other
+! millrace: --broadcast 'vall/**' matches no file; give a glob of paths below the source, such as 'val/**'
+! ls: cannot access 'other': No such file or directory
+? 2
+$ millrace store pack nothing -o other
+! millrace: nothing: cannot open: no such file or directory
+? 1
+$ millrace store pack data
+! millrace: -o DIR is missing: where to write; see `millrace store --help`
+? 1
+$ millrace store list other
+! millrace: other: no such pack
+? 1
+
+# tar files are not copied
+$ tar cf one.tar -C data train; tar cf two.tar -C data val; millrace store pack one.tar two.tar -o tars; ls tars
+> tars: 4 files of 29 B in 2 tar files, which stay where they are
+> catalogue
+$ millrace store verify tars
+> tars: 4 files of 29 B in 2 partitions, all checksums are right
+
+# wrong usage
+$ millrace store
+! millrace: ACTION is missing: what to do
+! Try: millrace store --help
+? 2
+$ millrace store unpack packs
+! millrace: 'unpack' is not one of pack, list, verify, extract...
+! Try: millrace store --help
+? 2
