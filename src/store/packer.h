@@ -3,7 +3,7 @@
 // A killed packer leaves nothing that looks complete: partitions are written under another name
 // (.part-00000.pack.partial), made durable and renamed; the catalogue comes last. Run again, it
 // keeps the partitions that are complete and of the same files. Memory does not grow with the size
-// of the files: 64 bytes and the name for each file, and about 20 MiB for each thread.
+// of the files: 64 bytes and the name for each file, and a few MiB for each thread.
 #pragma once
 
 #include <cstdint>

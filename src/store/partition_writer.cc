@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/crc32c.h"
 #include "base/text.h"
@@ -18,9 +19,15 @@ using wire::CatalogueEntry;
 using wire::kPackAlignment;
 using wire::kPackBlockBytes;
 
-// Small files are written together up to this size. Longer files are cut into such pieces.
-constexpr uint64_t kUnitBytes = 8 * kPackBlockBytes;
-constexpr uint64_t kLongBytes = kUnitBytes;
+// Small files are written together up to this size, and long files are cut into such pieces. It
+// fits into the second cache: bytes are read, summed, perhaps compressed, and written while they
+// are there.
+constexpr uint64_t kUnitBytes = kPackBlockBytes;
+// Longer files are compressed in pieces, as a sample suggests. Shorter ones are compressed as a
+// whole, so that it is known what they gain.
+constexpr uint64_t kLongCompressedBytes = 8 * kPackBlockBytes;
+// Writing to the device begins after so many bytes, so that little is left for the end.
+constexpr uint64_t kWritebackBytes = uint64_t{32} << 20;
 constexpr size_t kUnitFilesMax = 4096;
 constexpr uint64_t kSampleBytes = uint64_t{256} << 10;  // of a long file, to choose its codec
 
@@ -70,10 +77,11 @@ PartitionWriter::PartitionWriter(PartitionWork work, const File& out, uint64_t b
 PartitionWriter::~PartitionWriter() = default;
 
 void PartitionWriter::cut_units() {
+  const uint64_t long_bytes = work_.codec == CodecChoice::kNone ? kUnitBytes : kLongCompressedBytes;
   uint64_t gathered = 0;
   for (size_t i = 0; i < work_.files.size(); ++i) {
     const uint64_t size = work_.tree.entries[work_.files[i]].size_bytes;
-    if (size > kLongBytes) {
+    if (size > long_bytes) {
       const auto file = std::make_shared<LongFile>();
       for (uint64_t at = 0; at < size; at += kUnitBytes) {
         units_.push_back({i, i + 1, file, at, std::min(size - at, kUnitBytes)});
@@ -123,10 +131,25 @@ Status PartitionWriter::write_unit(size_t number) {
   uint64_t place = 0;
   RETURN_IF_ERROR(take_place(number, unit, *room, place));
   RETURN_IF_ERROR(out_.write_at(place, room->out));
+  begin_writeback();
   if (work_.on_packed) work_.on_packed(unit.size_bytes);
   const std::lock_guard lock(mutex_);
   rooms_.push_back(std::move(room));
   return {};
+}
+
+void PartitionWriter::begin_writeback() {
+  uint64_t from = 0;
+  uint64_t end = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (end_bytes_ - writeback_bytes_ < kWritebackBytes) return;
+    from = std::exchange(writeback_bytes_, end_bytes_);
+    end = end_bytes_;
+  }
+  // Only a hint: bytes that other threads have not written yet are left for the end.
+  static_cast<void>(::sync_file_range(out_.fd(), static_cast<off_t>(from),
+                                      static_cast<off_t>(end - from), SYNC_FILE_RANGE_WRITE));
 }
 
 Status PartitionWriter::take_place(size_t number, const Unit& unit, Room& room, uint64_t& place) {

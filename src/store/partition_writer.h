@@ -1,9 +1,9 @@
 // PartitionWriter: writes the files of one partition, on several threads.
 //
-// The work is cut into units of a few MiB: many small files, or a piece of a long one. Threads read
-// and compress units at the same time, but get their place in the file in the order of the units.
-// So the result depends only on the files, small files are written together in one call, and a
-// thread never holds more than one unit.
+// The work is cut into units of about 1 MiB: many small files, or a piece of a long one. Threads
+// read and compress units at the same time, but get their place in the file in the order of the
+// units. So the result depends only on the files, small files are written together in one call, and
+// a thread never holds more than one unit.
 #pragma once
 
 #include <condition_variable>
@@ -46,6 +46,7 @@ class PartitionWriter {
 
   void cut_units();
   Status write_unit(size_t number);
+  void begin_writeback();
   Status read_small(const Unit& unit, Room& room);
   Status read_piece(const Unit& unit, Room& room);
   Status take_place(size_t number, const Unit& unit, Room& room, uint64_t& place);
@@ -60,9 +61,10 @@ class PartitionWriter {
   std::vector<Unit> units_;
   std::mutex mutex_;
   std::condition_variable turn_;
-  size_t next_unit_ = 0;                      // guarded by mutex_: whose turn it is
-  uint64_t end_bytes_ = 0;                    // guarded by mutex_: where the next unit goes
-  std::optional<Error> failure_;              // guarded by mutex_: the first one
+  size_t next_unit_ = 0;          // guarded by mutex_: whose turn it is
+  uint64_t end_bytes_ = 0;        // guarded by mutex_: where the next unit goes
+  uint64_t writeback_bytes_ = 0;  // guarded by mutex_: the device has been told of those before
+  std::optional<Error> failure_;  // guarded by mutex_: the first one
   std::vector<std::unique_ptr<Room>> rooms_;  // guarded by mutex_: not in use
 };
 
