@@ -96,11 +96,40 @@ bool take_length(const uint8_t*& at, const uint8_t* end, size_t limit, size_t& l
 
 void copy_match(uint8_t* out, size_t distance, size_t length, const uint8_t* end) {
   const uint8_t* from = out - distance;
-  if (distance >= 8 && static_cast<size_t>(end - out) >= length + 8) {
+  const auto room = static_cast<size_t>(end - out);
+  if (distance >= 16 && room >= length + 16) {
+    for (size_t done = 0; done < length; done += 16) std::memcpy(out + done, from + done, 16);
+    return;
+  }
+  if (distance >= 8 && room >= length + 8) {
     for (size_t done = 0; done < length; done += 8) std::memcpy(out + done, from + done, 8);
     return;
   }
   for (size_t i = 0; i < length; ++i) out[i] = from[i];
+}
+
+// Most sequences have few literals and a short match that does not overlap itself much. Takes such
+// sequences, as long as both ranges have room for copies of fixed lengths, which are fast.
+void take_short_sequences(const uint8_t*& at, const uint8_t* end, uint8_t*& to,
+                          const uint8_t* begin, const uint8_t* to_end) {
+  constexpr std::ptrdiff_t kInRoom = 1 + 16 + 2;
+  constexpr std::ptrdiff_t kOutRoom = 16 + 24;
+  while (end - at > kInRoom && to_end - to >= kOutRoom) {
+    const uint8_t token = *at;
+    const size_t count = token >> 4;
+    const size_t length = token & 15;
+    if (count == 15 || length == 15) return;
+    std::memcpy(to, at + 1, 16);
+    uint16_t distance = 0;
+    std::memcpy(&distance, at + 1 + count, sizeof(distance));
+    uint8_t* const match = to + count;
+    if (distance < 8 || distance > match - begin) return;
+    at += 1 + count + 2;
+    std::memcpy(match, match - distance, 8);
+    std::memcpy(match + 8, match - distance + 8, 8);
+    std::memcpy(match + 16, match - distance + 16, 2);
+    to = match + length + kMatchMin;
+  }
 }
 
 }  // namespace
@@ -146,7 +175,9 @@ bool lz4_decompress(ByteView in, MutableByteView out) {
   auto* const begin = reinterpret_cast<uint8_t*>(out.data());
   uint8_t* to = begin;
   uint8_t* const to_end = begin + out.size();
-  while (at < end) {
+  while (true) {
+    take_short_sequences(at, end, to, begin, to_end);
+    if (at >= end) return false;  // the last sequence has no match
     const uint8_t token = *at++;
     size_t count = token >> 4;
     if (!take_length(at, end, static_cast<size_t>(to_end - to), count)) return false;
@@ -170,7 +201,6 @@ bool lz4_decompress(ByteView in, MutableByteView out) {
     copy_match(to, distance, length, to_end);
     to += length;
   }
-  return false;  // the last sequence has no match
 }
 
 }  // namespace millrace::store
