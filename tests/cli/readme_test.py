@@ -74,6 +74,8 @@ class Examples(unittest.TestCase):
             self.make("millrace report t --json > baseline.json && cp -r t new")
         if line.startswith("millrace import"):
             self.make("mkdir logs && millrace export t --to pfw -o logs/one.pfw.gz && rm -r t")
+        if line.startswith("millrace store pack"):
+            self.make("mkdir imagenet && cp -r data imagenet/train && cp -r data imagenet/val")
         if line.startswith("millrace convert"):
             self.make("millrace bench shards.yaml && mv made/train shards")
 
