@@ -53,6 +53,8 @@ std::string_view content_of(ByteView first_bytes) {
   for (const Magic& magic : kMagics) {
     if (bytes.starts_with(magic.bytes)) return magic.content;
   }
+  if (bytes.size() > 12 && bytes.starts_with("RIFF") && bytes.substr(8, 4) == "WEBP")
+    return "image";
   if (bytes.starts_with(kZip) && bytes.size() > kZipMethodAt + 1) {
     return bytes.substr(kZipMethodAt, 2) == "\0\0"sv ? "zip stored" : "zip";
   }

@@ -22,6 +22,12 @@ TEST(FileContent, KnowsCompressedFilesByTheirMagic) {
   EXPECT_EQ(of("BZh91AY"), "bzip2");
 }
 
+TEST(FileContent, KnowsImages) {
+  EXPECT_EQ(of("RIFF\x10\0\0\0WEBPVP8 "s), "image");
+  EXPECT_EQ(of("RIFF\x10\0\0\0WAVEfmt "s), "");
+  EXPECT_EQ(of("\xff\xd8\xff\xe0"), "image");
+}
+
 TEST(FileContent, TellsAStoredZipFromACompressedOne) {
   EXPECT_EQ(of("PK\x03\x04\x14\0\0\0\x08\0rest"s), "zip");
   EXPECT_EQ(of("PK\x03\x04\x14\0\0\0\0\0rest"s), "zip stored");
