@@ -4,6 +4,7 @@
 import io
 import pickle
 import struct
+import sys
 import tarfile
 import tempfile
 import unittest
@@ -13,22 +14,15 @@ import numpy
 import torch
 from PIL import Image as Pillow
 
-import millrace
-from millrace import Boxes, Image, Mask, Ragged, Text
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "format"))
+
+import millrace  # noqa: E402
+import tfrecord_file  # noqa: E402
+from millrace import Boxes, Image, Mask, Ragged, Text  # noqa: E402
 
 
-def crc32c(data: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
-def masked(data: bytes) -> bytes:
-    crc = crc32c(data)
-    return struct.pack("<I", ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + 0xA282EAD8) & 0xFFFFFFFF)
+def checksum(data: bytes) -> bytes:
+    return struct.pack("<I", tfrecord_file.masked(data))
 
 
 def message(number: int, payload: bytes) -> bytes:
@@ -60,7 +54,7 @@ def example(**features) -> bytes:
 
 def record(payload: bytes) -> bytes:
     length = struct.pack("<Q", len(payload))
-    return length + masked(length) + payload + masked(payload)
+    return length + checksum(length) + payload + checksum(payload)
 
 
 def encoded(pixels: numpy.ndarray, mode=None, format="PNG", **options) -> bytes:

@@ -17,6 +17,9 @@ import unittest
 import zipfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "format"))
+from tfrecord_file import masked  # noqa: E402
+
 PROGRAM = sys.argv[1]
 
 try:
@@ -180,26 +183,6 @@ class Files(CheckpointTest):
                                  "torch.FloatStorage"})
 
 
-def crc32c(data: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = CRC32C_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    return crc ^ 0xFFFFFFFF
-
-
-def crc32c_of_byte(byte: int) -> int:
-    for _ in range(8):
-        byte = (byte >> 1) ^ (0x82F63B78 if byte & 1 else 0)
-    return byte
-
-
-CRC32C_TABLE = [crc32c_of_byte(byte) for byte in range(256)]
-
-
-def masked(crc: int) -> int:
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
 def varint(data: bytes, at: int) -> tuple[int, int]:
     """The number at this place, and the place after it."""
     value = shift = 0
@@ -253,7 +236,7 @@ class Table:
 
     def block(self, offset: int, size: int, keys_per_restart: int = 16) -> dict[bytes, bytes]:
         kind, crc = struct.unpack_from("<BI", self.data, offset + size)
-        assert kind == 0 and crc == masked(crc32c(self.data[offset:offset + size + 1]))
+        assert kind == 0 and crc == masked(self.data[offset:offset + size + 1])
         block = self.data[offset:offset + size]
         restart_count, = struct.unpack("<I", block[-4:])
         restarts = struct.unpack_from(f"<{restart_count}I", block, size - 4 - 4 * restart_count)
@@ -293,7 +276,7 @@ class TensorFlow(CheckpointTest):
             self.assertEqual(size, count * self.TYPES[entry[1][0]])
             data = shards[shard][offset:offset + size]
             self.assertEqual(len(data), size)
-            self.assertEqual(entry[6][0], masked(crc32c(data)), key)
+            self.assertEqual(entry[6][0], masked(data), key)
             ends[shard] = max(ends[shard], offset + size)
             tensors[key.decode()] = (entry[1][0], count)
         self.assertEqual(ends, [len(shard) for shard in shards])

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,9 @@ try:
     from PIL import Image
 except ImportError:
     Image = None
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "format"))
+from tfrecord_file import tfrecords  # noqa: E402
 
 PROGRAM = sys.argv[1]
 
@@ -41,30 +43,6 @@ def hashes(folder: Path) -> dict[str, str]:
 def can_mount() -> bool:
     done = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True)
     return done.returncode == 0
-
-
-def crc32c(data: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
-def masked(data: bytes) -> int:
-    crc = crc32c(data)
-    return ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def tfrecords(data: bytes):
-    while data:
-        length, length_crc = struct.unpack("<QI", data[:12])
-        payload = data[12:12 + length]
-        assert masked(data[:8]) == length_crc
-        assert masked(payload) == struct.unpack("<I", data[12 + length:16 + length])[0]
-        yield payload
-        data = data[16 + length:]
 
 
 def fields(data: bytes) -> list[tuple[int, object]]:

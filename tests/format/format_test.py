@@ -20,6 +20,7 @@ import zipfile
 from pathlib import Path
 
 import numpy
+from tfrecord_file import crc32c, masked, tfrecords
 
 try:
     import h5py
@@ -29,31 +30,6 @@ except ImportError:
 PROGRAM = sys.argv[1]
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 IMAGES = [[[i, i + 1, i + 2], [i + 3, i + 4, i + 5]] for i in range(3)]
-
-
-def crc32c(data: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
-def masked(data: bytes) -> int:
-    crc = crc32c(data)
-    return ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def tfrecords(data: bytes) -> list[bytes]:
-    records = []
-    while data:
-        length, length_crc = struct.unpack("<QI", data[:12])
-        payload, payload_crc = data[12:12 + length], struct.unpack("<I", data[12 + length:16 + length])[0]
-        assert masked(data[:8]) == length_crc and masked(payload) == payload_crc
-        records.append(payload)
-        data = data[16 + length:]
-    return records
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
@@ -268,7 +244,7 @@ class TarTest(FormatTest):
 
 class TfrecordTest(FormatTest):
     def test_an_independent_reader_reads_our_tfrecord(self):
-        records = tfrecords(self.ours("a.tfrecord", "tfrecord").read_bytes())
+        records = list(tfrecords(self.ours("a.tfrecord", "tfrecord").read_bytes()))
         self.assertEqual([example(record) for record in records],
                          [{"image": sum(IMAGES[i], []), "label": [i], "text": [f"sample {i}\n".encode()]} for i in range(3)])
 
@@ -282,7 +258,7 @@ class TfrecordTest(FormatTest):
         self.assertEqual({name: field["bytes"] for name, field in third.items()}, {"image": "", "scale": "", "label": ""})
 
     def test_the_independent_reader_reads_the_tfrecord_of_tensorflow(self):
-        records = tfrecords((GOLDEN / "tensorflow.tfrecord").read_bytes())
+        records = list(tfrecords((GOLDEN / "tensorflow.tfrecord").read_bytes()))
         self.assertEqual(example(records[0])["label"], [7])
 
     def test_unpacked_values_are_read(self):
