@@ -86,12 +86,12 @@ TEST_F(ComposeTest, AWorkloadMayBeInAFolder) {
 
 TEST_F(ComposeTest, APathNeedsNoFolder) {
   const auto workload = load_workload({.workload = (folder() / "workload/base.yaml").string(),
-                                       .overrides = {},
+                                       .overrides = {"dataset.num_files_train=64"},
                                        .config_dir = {},
                                        .scale = 0.5});
   ASSERT_TRUE(workload.ok()) << workload.error().message();
   EXPECT_EQ(workload->name, "base");
-  EXPECT_EQ(workload->dataset.num_files_train, 4u);
+  EXPECT_EQ(workload->dataset.num_files_train, 32u);
 }
 
 TEST_F(ComposeTest, ErrorsNameTheFileThatIsWrong) {

@@ -18,10 +18,12 @@ std::byte* allocate(size_t size_bytes) {
   if (size_bytes < kHugePageBytes) {
     return static_cast<std::byte*>(std::aligned_alloc(kPageBytes, size_bytes));
   }
-  void* const bytes = std::aligned_alloc(kHugePageBytes, size_bytes);
+  // Not aligned_alloc(), which takes multiples of the alignment only.
+  void* bytes = nullptr;
+  if (posix_memalign(&bytes, kHugePageBytes, size_bytes) != 0) return nullptr;
   // Only whole huge pages: the rest would take memory that nobody asked for.
   const size_t huge_bytes = size_bytes / kHugePageBytes * kHugePageBytes;
-  if (bytes != nullptr) madvise(bytes, huge_bytes, MADV_HUGEPAGE);  // only advice
+  madvise(bytes, huge_bytes, MADV_HUGEPAGE);  // only advice
   return static_cast<std::byte*>(bytes);
 }
 
