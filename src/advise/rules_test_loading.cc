@@ -34,6 +34,7 @@ Profile waiting_job(const std::string& extension) {
   profile.loading.work_ns = 8 * kSecondNs;
   profile.loading.samples = 4000;
   profile.loading.batches = 125;
+  profile.loading.reads = 4000;
   profile.loading.in_flight = 1;
   analyze::GroupStats group;
   group.name = extension;
@@ -153,6 +154,16 @@ TEST(DataFormat, IsWhatTheBytesSayIfTheNameSaysNothing) {
   EXPECT_EQ(first(profile).rule, "compressed-samples");
   profile.extensions.front().content = "text";
   EXPECT_EQ(first(profile).rule, "text-parsing");
+}
+
+// A FASTA file that is read once, and encoded base by base in every epoch.
+TEST(TextParsing, IsNotWhatCodeDoesWithTextInMemory) {
+  Profile profile = waiting_job(".fa");
+  profile.extensions.front().content = "text";
+  profile.loading.other_ns = 8 * kSecondNs;
+  EXPECT_EQ(first(profile).rule, "text-parsing");
+  profile.loading.reads = 0;
+  EXPECT_EQ(first(profile).rule, "slow-transform");
 }
 
 TEST(DataFormat, OfAnNpzFileWithoutCompressionIsArrays) {

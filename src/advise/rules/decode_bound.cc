@@ -76,8 +76,10 @@ Judged judge_code(const analyze::Profile& profile, const Machine& machine, bool 
   const bool is_image = format.format == Format::kImages && !collates;
   // A program that marks decoding but no fetching says itself what it does.
   if ((is_image || waiting.work_ns == 0) != decoding) return {};
-  // Text, compressed samples and transforms have rules of their own.
-  const bool has_own_rule = format.format == Format::kText || format.format == Format::kCompressed;
+  // Text, compressed samples and transforms have rules of their own. Not if they were read once,
+  // before loading: then code works on what is in memory.
+  const bool has_own_rule =
+      (format.format == Format::kText && loading.reads > 0) || format.format == Format::kCompressed;
   if (!collates && (has_own_rule || (!is_image && opens_each_sample(loading)))) return {};
   const uint64_t decode_ns =
       collates ? loading.collate_ns : loading.other_ns + (is_image ? loading.transform_ns : 0);

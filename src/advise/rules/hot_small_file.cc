@@ -99,9 +99,11 @@ Judged judge_hot_small_file(const analyze::Profile& profile, const Machine& mach
   }
   // Many such files are a dataset with unmarked epochs.
   const bool few = count <= 8 || 10 * count <= job.dataset_files;
-  // Files that hold the samples themselves: small-reads and read-amplification know better.
-  const bool is_dataset =
-      10 * hot_unique >= 9 * job.dataset_unique_bytes && 2 * loaded_bytes < hot_bytes;
+  // Files that hold the samples themselves, unless they are searched for each one: small-reads and
+  // read-amplification know better.
+  constexpr double kSearchedMin = 32;
+  const bool is_dataset = 10 * hot_unique >= 9 * job.dataset_unique_bytes &&
+                          2 * loaded_bytes < hot_bytes && again < kSearchedMin;
   const analyze::Loading& loading = profile.loading;
   const uint64_t code_ns =
       std::max(code_of_calls(profile, calls, 2 * loading.opens + loading.stats + loading.reads),

@@ -31,7 +31,7 @@ Parsing parsing_of(const analyze::Profile& profile, const analyze::GroupStats& t
   const Waiting waiting = waiting_of(profile);
   const analyze::Loading& loading = profile.loading;
   Parsing parsing;
-  if (waiting.work_ns > 0) {
+  if (waiting.work_ns > 0 && loading.reads > 0) {
     // Reading a sample is parsing it. A binary sample is a slice of an array.
     const uint64_t all_ns = loading.other_ns + loading.read_ns + loading.metadata_ns;
     parsing.time_ns = all_ns - std::min(all_ns, loading.samples * kSampleNs);
