@@ -60,10 +60,17 @@ bool is_whole_file(const format::Format* format, const Layout& layout) {
          (format->name() == "tfrecord" || format->name().ends_with("indexed_binary"));
 }
 
+// Numbers as text have different lengths.
+bool is_text(const format::Format& format) {
+  const std::string_view name = format.name();
+  return name == "csv" || name == "tsv" || name.starts_with("json");
+}
+
 // Where the samples are in every file of the split, if that follows from the first file.
 Result<std::optional<FileSamples>> common_places(const format::Format* format, io::Engine& engine,
                                                  const Layout& layout, Split split) {
   if (is_whole_file(format, layout)) return std::optional<FileSamples>(FileSamples{});
+  if (is_text(*format) || !layout.has_equal_files()) return std::optional<FileSamples>();
   const std::string path = layout.path({split, 0});
   ASSIGN_OR_RETURN(FileSamples first, format->index(engine, path));
   if (first.count() != layout.samples_per_file()) {

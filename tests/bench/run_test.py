@@ -68,8 +68,8 @@ class RunTest(BenchTest):
     def test_every_format_is_generated_read_and_verified(self):
         for format, samples in (("npz", 1), ("npz", 20), ("npy", 1), ("npy", 3), ("tfrecord", 3), ("jpeg", 1), ("png", 1), ("hdf5", 3),
                                 ("csv", 3), ("indexed_binary", 3), ("mmap_indexed_binary", 3), ("parquet", 3),
-                                ("raw", 1)):
-            with self.subTest(format=format):
+                                ("raw", 1), ("csv", 1), ("tsv", 1), ("json", 1), ("jsonl", 1), ("jsonl", 3)):
+            with self.subTest(format=format, samples=samples):
                 shutil.rmtree(self.folder / "data", ignore_errors=True)
                 workload = self.workload(format, 6, samples)
                 figures = self.figures(workload, "--generate", "--verify")

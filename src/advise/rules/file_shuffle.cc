@@ -13,7 +13,8 @@ Judged judge_file_shuffle(const analyze::Profile& profile, const Machine& machin
   constexpr double kStreamedMin = 0.9;
   const analyze::DataUse& data = profile.data;
   const analyze::AccessCounts& counts = profile.data_reads.counts;
-  if (profile.job.epochs < 2 || counts.count < kCallsMin || data.files_read < 2) return {};
+  constexpr uint64_t kReadsMin = 64;  // large ones: a file of 4 MiB takes a few
+  if (profile.job.epochs < 2 || counts.count < kReadsMin || data.files_read < 2) return {};
   const bool jumped = data.order == analyze::ReadOrder::kFilesShuffled;
   // Files are read from start to end: only a shuffle buffer could change the order of samples.
   const bool streamed = data.order == analyze::ReadOrder::kShuffled && data.samples_indexed == 0 &&
