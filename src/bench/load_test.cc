@@ -81,6 +81,28 @@ TEST(Load, WarnsAboutKeysThatMeanNothing) {
                           "w.yaml:22: reader.dont_use_mmap is ignored: no reader maps files"));
 }
 
+TEST(Load, TakesTheOldNamesOfKeys) {
+  const Workload workload = parsed(
+      "dataset: {record_length: 4096, num_files_eval: 4}\n"
+      "workflow: {do_eval: True}\n"
+      "checkpoint: {num_layers: 44, layer_parameters: [7, 8]}\n");
+  EXPECT_EQ(workload.dataset.record_length_bytes, 4096);
+  EXPECT_TRUE(workload.workflow.evaluation);
+  EXPECT_EQ(workload.model.num_layers, 44);
+  EXPECT_THAT(workload.model.layer_parameters, ElementsAre(7, 8));
+  EXPECT_THAT(
+      workload.warnings,
+      testing::Contains("w.yaml:1: dataset.record_length is dataset.record_length_bytes now"));
+}
+
+TEST(Load, PrefersThePresentNameOfAKey) {
+  const Workload workload = parsed("dataset: {record_length: 1, record_length_bytes: 2}\n");
+  EXPECT_EQ(workload.dataset.record_length_bytes, 2);
+  EXPECT_THAT(workload.warnings,
+              ElementsAre("w.yaml:1: dataset.record_length is ignored: dataset.record_length_bytes "
+                          "is set"));
+}
+
 TEST(Load, AnEmptyFileIsTheDefault) {
   const Workload workload = parsed("");
   EXPECT_EQ(workload.reader.data_loader, "native");

@@ -32,10 +32,10 @@ constexpr IgnoredKey kIgnoredKeys[] = {
      "DLIO does not read it either; model_size_bytes sets the checkpoint's size"},
     {"checkpoint.model_size", "model.model_size_bytes sets the checkpoint's size"},
     {"workflow.debug", "DLIO does not read it either"},
-    {"dataset.record_length", "its name is record_length_bytes now"},
-    {"dataset.record_length_stdev", "its name is record_length_bytes_stdev now"},
-    {"dataset.record_length_resize", "its name is record_length_bytes_resize now"},
+    {"dataset.eval_num_samples_per_file", "files for training and evaluation have as many samples"},
     {"dataset.record_element_bytes", "record_element_type says how large an element is"},
+    {"evaluation.steps_between_evals", "epochs_between_evals says when to evaluate"},
+    {"train.total_eval_steps", "an evaluation reads all of its files"},
     {"reader.dont_use_mmap", "no reader maps files"},
     {"reader.multiprocessing_context", "the readers are threads"},
     {"reader.reader_classname", kPlugin},
@@ -58,6 +58,22 @@ constexpr IdleValue kIdleValues[] = {
     {"reader.pin_memory", "true", "there is no accelerator to copy to, so nothing is pinned"},
     {"workflow.profiling", "true", "use `millrace trace` for a profile"},
     {"dataset.parquet.read_mode", "file", "row groups are read, as DLIO does in all its modes"},
+};
+
+// Names that keys had in DLIO 2.0 and in the first versions of MLPerf Storage.
+struct OldName {
+  std::string_view old_name;
+  std::string_view name;
+};
+
+constexpr OldName kOldNames[] = {
+    {"dataset.record_length", "dataset.record_length_bytes"},
+    {"dataset.record_length_stdev", "dataset.record_length_bytes_stdev"},
+    {"dataset.record_length_resize", "dataset.record_length_bytes_resize"},
+    {"workflow.do_eval", "workflow.evaluation"},
+    {"checkpoint.optimization_groups", "model.optimization_groups"},
+    {"checkpoint.num_layers", "model.num_layers"},
+    {"checkpoint.layer_parameters", "model.layer_parameters"},
 };
 
 // Words of DLIO that mean the same as one of ours.
@@ -83,7 +99,8 @@ class KeyReader {
     ASSIGN_OR_RETURN(const Fields root, Fields::of(document_, document_.root));
     sections_.emplace("", root);
     workload_.model.transformer.emplace();
-    for (const Key& key : keys()) RETURN_IF_ERROR(read_key(key));
+    for (const Key& key : keys()) RETURN_IF_ERROR(read_key(key, key.name));
+    for (const OldName& old : kOldNames) RETURN_IF_ERROR(read_old_name(old));
     for (const IgnoredKey& key : kIgnoredKeys) RETURN_IF_ERROR(skip(key));
     find_idle_values();
     take_framework();
@@ -111,12 +128,30 @@ class KeyReader {
     return &sections_.emplace(name, inner).first->second;
   }
 
-  Status read_key(const Key& key) {
-    const auto [section_name, leaf] = split(key.name);
+  // `name`: of the key in the file.
+  Status read_key(const Key& key, std::string_view name) {
+    const auto [section_name, leaf] = split(name);
     ASSIGN_OR_RETURN(Fields* const fields, section(section_name));
-    return std::visit(
-        [&, &name = leaf](auto at) { return read_value(*fields, name, key, *at(workload_)); },
-        key.at);
+    return std::visit([&, &leaf_name = leaf](
+                          auto at) { return read_value(*fields, leaf_name, key, *at(workload_)); },
+                      key.at);
+  }
+
+  // The present name wins.
+  Status read_old_name(const OldName& old) {
+    const auto [section_name, leaf] = split(old.old_name);
+    ASSIGN_OR_RETURN(Fields* const fields, section(section_name));
+    const Node* const node = fields->find(leaf);
+    if (node == nullptr) return {};
+    if (find_at(document_.root, path_of(old.name)) != nullptr) {
+      warn(*node, fmt::format("{} is ignored: {} is set", old.old_name, old.name));
+      return {};
+    }
+    warn(*node, fmt::format("{} is {} now", old.old_name, old.name));
+    for (const Key& key : keys()) {
+      if (key.name == old.name) return read_key(key, old.old_name);
+    }
+    return {};
   }
 
   Status skip(const IgnoredKey& key) {
