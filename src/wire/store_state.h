@@ -1,0 +1,57 @@
+// StoreState: what the store's node service and its clients share, one mapped file for each job of
+// a node (NODE/state). docs/formats/store-node.md.
+//
+// The service creates it and writes everything but the counters before it publishes the file by its
+// name. Clients add to the counters. It lives as long as a job.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "wire/wire.h"
+
+namespace millrace::wire {
+
+inline constexpr uint64_t kStoreStateMagic = 0x54415453534d5200;  // "\0RMSSTAT" as bytes
+inline constexpr uint32_t kStoreStateVersion = 1;
+inline constexpr size_t kStorePathBytes = 4096;  // with the zero at the end, as PATH_MAX
+
+// Names in the directory of a node.
+inline constexpr char kStoreCatalogueFile[] = "catalogue";
+inline constexpr char kStoreStateFile[] = "state";
+inline constexpr char kStoreSocketFile[] = "socket";
+inline constexpr char kStoreTreeDirectory[] = "tree";
+inline constexpr char kStoreMakingDirectory[] = "making";
+
+// The environment of a job.
+inline constexpr char kStoreVariable[] = "MILLRACE_STORE";  // the directory of the node
+inline constexpr char kStoreDeadlineVariable[] = "MILLRACE_STORE_DEADLINE_MS";
+inline constexpr uint32_t kStoreDeadlineMs = 30'000;
+
+// Changed by relaxed atomic additions, from any process of the job.
+struct StoreCounters {
+  uint64_t opens;         // of files below the root, by clients
+  uint64_t materialised;  // files that the service has written into the tree
+  uint64_t fallbacks;     // opens that went to the origin
+  uint64_t errors;        // opens that failed with EIO, and files that could not be made
+  uint64_t bytes;         // of the materialised files
+};
+static_assert(sizeof(StoreCounters) == 40);
+
+struct StoreState {
+  uint64_t magic;    // kStoreStateMagic
+  uint32_t version;  // kStoreStateVersion
+  uint32_t service_pid;
+  uint64_t service_start_time;   // from /proc/PID/stat: distinguishes reused PIDs
+  uint64_t flags;                // 0
+  char root[kStorePathBytes];    // where programs see the files: absolute, normal, zero-terminated
+  char origin[kStorePathBytes];  // the same files on the shared file system; empty: none
+  StoreCounters counters;
+};
+static_assert(sizeof(StoreState) == 8264);
+static_assert(offsetof(StoreState, root) == 32);
+static_assert(offsetof(StoreState, counters) == 8224);
+static_assert(std::is_trivially_copyable_v<StoreState>);
+
+}  // namespace millrace::wire
