@@ -1,0 +1,126 @@
+// Client: what a program needs to read through the store of its node.
+//
+// The library maps the catalogue and the state of the node at its start (MILLRACE_STORE). Without
+// them it does nothing: every call goes to the C library. A file is opened in the tree of the node;
+// if it is not there yet, the service is asked for it first. If the service is dead, silent or
+// fails, the file is opened in the origin, with one warning per process. The program is never ended
+// and never waits longer than the deadline.
+//
+// Nothing is open between calls, so there is nothing that a forked child could share by accident.
+#pragma once
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "hook/scratch.h"
+#include "store/preload/resolve.h"
+#include "wire/catalogue_view.h"
+#include "wire/store_state.h"
+
+namespace millrace::store {
+
+struct Client {
+  wire::CatalogueView catalogue;
+  wire::StoreState* state = nullptr;  // shared with the service and all programs of the job
+  std::string_view root;
+  std::string_view origin;  // empty: none
+  std::string_view node;    // the directory of the node
+  std::string_view tree;    // "NODE/tree", without links
+  char tree_text[kPathBytes] = {};
+  uint64_t tree_device = 0;   // st_dev of the files in the tree
+  uint64_t shown_device = 0;  // st_dev that programs see: no device of the kernel has this number
+  uint32_t user = 0;          // st_uid and st_gid
+  uint32_t group = 0;
+  uint32_t deadline_ms = wire::kStoreDeadlineMs;
+  std::atomic<uint32_t> pid{0};              // a vfork child has another one
+  std::atomic<uint64_t> origin_device{0};    // st_dev there; 0: nothing was opened there yet
+  std::atomic<uint64_t> silent_until_ns{0};  // the service is not asked before this time
+
+  Catalogued catalogued() const { return {catalogue, root}; }
+};
+
+extern constinit Client client;
+
+enum class Phase : uint8_t { kNew, kStarting, kActive, kOff };
+extern constinit std::atomic<Phase> phase;
+bool start_client();
+
+// Whether there is a store. Hooks call this first.
+inline bool active() {
+  const Phase now = phase.load(std::memory_order_acquire);
+  if (__builtin_expect(now == Phase::kActive, 1)) return true;
+  return now == Phase::kNew && start_client();
+}
+
+// Asks the service to write the file into the tree. 0, or an errno value: of the service, or
+// ETIMEDOUT, ECONNREFUSED and the like if it cannot be asked.
+int materialise(uint32_t entry);
+
+// Counts that a file is read from the origin; the first one in a process is reported on stderr.
+void note_fallback(uint32_t entry, int error);
+// The same for a file that cannot be read at all.
+void note_failure(uint32_t entry, int error);
+
+inline void count(uint64_t& counter) {
+  std::atomic_ref<uint64_t>(counter).fetch_add(1, std::memory_order_relaxed);
+}
+
+// The name of an entry in the tree or in the origin.
+struct RealPath {
+  char text[2 * kPathBytes];
+
+  // False if the name is too long.
+  bool in_tree(uint32_t entry);
+  bool in_origin(uint32_t entry);
+};
+
+inline bool has_failed(long result) { return result < 0; }
+inline bool has_failed(const void* result) { return result == nullptr; }
+template <typename Result>
+Result failure(int error) {
+  errno = error;
+  if constexpr (std::is_pointer_v<Result>) {
+    return nullptr;
+  } else {
+    return Result{-1};
+  }
+}
+
+// Calls body(path) with the real name of an entry: in the tree, after the service has made it if
+// necessary; or else in the origin.
+template <typename Body>
+auto with_real_path(uint32_t entry, Body body) {
+  using Result = decltype(body(static_cast<const char*>(nullptr)));
+  const hook::Scratch<RealPath> path;
+  if (!path) return failure<Result>(ENOMEM);
+  if (!path->in_tree(entry)) return failure<Result>(ENAMETOOLONG);
+  const int saved_errno = errno;
+  Result result = body(static_cast<const char*>(path->text));
+  if (!has_failed(result) || errno != ENOENT) return result;
+  int error = ENOENT;
+  if (client.catalogue.entry(entry).kind == wire::EntryKind::kFile) error = materialise(entry);
+  if (error == EMFILE || error == ENFILE) return failure<Result>(error);
+  errno = saved_errno;
+  if (error == 0) {
+    result = body(static_cast<const char*>(path->text));
+    if (!has_failed(result) || errno != ENOENT) return result;
+    error = ENOENT;
+  }
+  if (!client.origin.empty() && path->in_origin(entry)) {
+    errno = saved_errno;
+    result = body(static_cast<const char*>(path->text));
+    if (!has_failed(result)) {
+      note_fallback(entry, error);
+      return result;
+    }
+  }
+  note_failure(entry, error);
+  return failure<Result>(EIO);
+}
+
+}  // namespace millrace::store

@@ -1,0 +1,272 @@
+// Reading directories: opendir and readdir, scandir and glob.
+//
+// A directory stream is a real one, of the directory in the tree of the node, which lacks the files
+// that nobody has read yet. So its descriptor is real, but its entries come from the catalogue.
+#include <dirent.h>
+#include <glob.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "hook/arena.h"
+#include "store/preload/hooks.h"
+
+namespace millrace::store {
+namespace {
+
+constinit Real<DIR*(const char*)> real_opendir{"opendir"};
+
+// The position in a stream, and the entry that readdir returned last. Streams of the store are
+// found by their descriptor.
+struct Stream {
+  uint64_t position;
+  struct dirent64 entry;
+};
+constinit millrace::hook::Arena<Stream, 64, 16384> streams;
+
+unsigned char type_of(EntryKind kind) {
+  return kind == EntryKind::kDirectory ? DT_DIR : kind == EntryKind::kLink ? DT_LNK : DT_REG;
+}
+
+void fill_entry(uint32_t index, std::string_view name, uint64_t position, struct dirent64* out) {
+  out->d_ino = wire::inode_of(index);
+  out->d_off = static_cast<off64_t>(position + 1);
+  out->d_type = type_of(entry_at(index).kind);
+  const size_t size = offsetof(struct dirent64, d_name) + name.size() + 1;
+  out->d_reclen = static_cast<uint16_t>((size + 7) & ~size_t{7});
+  memcpy(out->d_name, name.data(), name.size());
+  out->d_name[name.size()] = '\0';
+}
+
+// Entry number `position` of a directory, counting "." and "..". False at the end.
+bool read_entry(uint32_t directory, uint64_t position, struct dirent64* out) {
+  const wire::CatalogueEntry entry = entry_at(directory);
+  if (position == 0) {
+    fill_entry(directory, ".", position, out);
+    return true;
+  }
+  if (position == 1) {
+    fill_entry(entry.parent, "..", position, out);
+    return true;
+  }
+  const wire::CatalogueView::Children children = client.catalogue.children(entry);
+  if (position - 2 >= children.count) return false;
+  const auto child = children.first + static_cast<uint32_t>(position - 2);
+  fill_entry(child, client.catalogue.name(entry_at(child)), position, out);
+  return true;
+}
+
+// The directory that a stream reads; kNoEntry if it is not one of the store.
+uint32_t directory_of(DIR* stream) {
+  return active() && !is_bad(stream) ? entry_of(dirfd(stream)) : kNoEntry;
+}
+
+Stream* stream_of(int fd) { return fd < 0 ? nullptr : streams.at(static_cast<size_t>(fd)); }
+
+struct dirent64* next_entry(int fd, uint32_t directory) {
+  Stream* stream = stream_of(fd);
+  if (stream == nullptr) return failure<struct dirent64*>(ENOMEM);
+  if (!read_entry(directory, stream->position, &stream->entry)) return nullptr;
+  ++stream->position;
+  return &stream->entry;
+}
+
+DIR* open_directory(uint32_t entry) {
+  if (!is_directory(entry)) return failure<DIR*>(ENOTDIR);
+  DIR* stream = with_real_path(entry, [&](const char* path) { return real_opendir(path); });
+  if (stream == nullptr) return nullptr;
+  const int fd = dirfd(stream);
+  note_opened(fd, entry);
+  if (Stream* own = stream_of(fd); own != nullptr) own->position = 0;
+  return stream;
+}
+
+using Filter = int (*)(const struct dirent64*);
+using Order = int (*)(const struct dirent64**, const struct dirent64**);
+
+// The list that scandir returns: in the program's heap.
+struct List {
+  struct dirent64** entries = nullptr;
+  size_t count = 0;
+  size_t room = 0;
+
+  bool add(const struct dirent64& entry) {
+    if (count == room) {
+      const size_t wanted = room == 0 ? 32 : 2 * room;
+      void* memory = program_allocate(entries, wanted * sizeof(*entries));
+      if (memory == nullptr) return false;
+      entries = static_cast<struct dirent64**>(memory);
+      room = wanted;
+    }
+    void* copy = program_allocate(nullptr, entry.d_reclen);
+    if (copy == nullptr) return false;
+    memcpy(copy, &entry, entry.d_reclen);
+    entries[count++] = static_cast<struct dirent64*>(copy);
+    return true;
+  }
+
+  void clear() {
+    for (size_t i = 0; i < count; ++i) program_free(entries[i]);
+    program_free(entries);
+  }
+};
+
+int scan_directory(uint32_t directory, struct dirent64*** out, Filter filter, Order order) {
+  if (!is_directory(directory)) return failure<int>(ENOTDIR);
+  const hook::Scratch<struct dirent64> entry;
+  if (!entry) return failure<int>(ENOMEM);
+  const int saved_errno = errno;
+  List list;
+  for (uint64_t position = 0; read_entry(directory, position, &*entry); ++position) {
+    if (filter != nullptr && filter(&*entry) == 0) continue;
+    if (list.add(*entry)) continue;
+    list.clear();
+    return failure<int>(ENOMEM);
+  }
+  if (order != nullptr && list.count > 0) {
+    using Compare = int (*)(const void*, const void*);
+    static constinit Real<void(void*, size_t, size_t, Compare)> sort{"qsort"};
+    sort(list.entries, list.count, sizeof(*list.entries), reinterpret_cast<Compare>(order));
+  }
+  if (list.entries == nullptr) {
+    list.entries = static_cast<struct dirent64**>(program_allocate(nullptr, sizeof(void*)));
+  }
+  *out = list.entries;
+  errno = saved_errno;
+  return static_cast<int>(list.count);
+}
+
+}  // namespace
+}  // namespace millrace::store
+
+using namespace millrace::store;
+
+extern "C" {
+
+DIR* opendir(const char* path) {
+  return on_path(AT_FDCWD, path, Last::kFollow, open_directory, [&](int, const char* other) {
+    DIR* stream = real_opendir(other);
+    if (stream != nullptr && active()) forget(dirfd(stream));
+    return stream;
+  });
+}
+
+DIR* fdopendir(int fd) {
+  static constinit Real<DIR*(int)> real{"fdopendir"};
+  DIR* stream = real(fd);
+  if (stream != nullptr && entry_of(fd) != kNoEntry) {
+    if (Stream* own = stream_of(fd); own != nullptr) own->position = 0;
+  }
+  return stream;
+}
+
+struct dirent64* readdir64(DIR* stream) {
+  static constinit Real<struct dirent64*(DIR*)> real{"readdir64"};
+  const uint32_t directory = directory_of(stream);
+  return directory == kNoEntry ? real(stream) : next_entry(dirfd(stream), directory);
+}
+
+int readdir64_r(DIR* stream, struct dirent64* out, struct dirent64** result) {
+  static constinit Real<int(DIR*, struct dirent64*, struct dirent64**)> real{"readdir64_r"};
+  const uint32_t directory = directory_of(stream);
+  if (directory == kNoEntry) return real(stream, out, result);
+  const struct dirent64* entry = next_entry(dirfd(stream), directory);
+  *result = entry == nullptr ? nullptr : out;
+  if (entry != nullptr) memcpy(out, entry, entry->d_reclen);
+  return 0;
+}
+
+int closedir(DIR* stream) {
+  static constinit Real<int(DIR*)> real{"closedir"};
+  if (active() && !is_bad(stream)) forget(dirfd(stream));
+  return real(stream);
+}
+
+void rewinddir(DIR* stream) {
+  static constinit Real<void(DIR*)> real{"rewinddir"};
+  if (directory_of(stream) == kNoEntry) return real(stream);
+  if (Stream* own = stream_of(dirfd(stream)); own != nullptr) own->position = 0;
+}
+
+void seekdir(DIR* stream, long place) {
+  static constinit Real<void(DIR*, long)> real{"seekdir"};
+  if (directory_of(stream) == kNoEntry) return real(stream, place);
+  Stream* own = stream_of(dirfd(stream));
+  if (own != nullptr) own->position = static_cast<uint64_t>(place);
+}
+
+long telldir(DIR* stream) {
+  static constinit Real<long(DIR*)> real{"telldir"};
+  if (directory_of(stream) == kNoEntry) return real(stream);
+  const Stream* own = stream_of(dirfd(stream));
+  return own == nullptr ? failure<long>(ENOMEM) : static_cast<long>(own->position);
+}
+
+ssize_t getdents64(int fd, void* buffer, size_t size) {
+  static constinit Real<ssize_t(int, void*, size_t)> real{"getdents64"};
+  const uint32_t directory = entry_of(fd);
+  if (directory == kNoEntry || !is_directory(directory)) return real(fd, buffer, size);
+  Stream* own = stream_of(fd);
+  if (own == nullptr) return failure<ssize_t>(ENOMEM);
+  size_t filled = 0;
+  while (read_entry(directory, own->position, &own->entry)) {
+    if (own->entry.d_reclen > size - filled) {
+      return filled == 0 ? failure<ssize_t>(EINVAL) : static_cast<ssize_t>(filled);
+    }
+    memcpy(static_cast<char*>(buffer) + filled, &own->entry, own->entry.d_reclen);
+    filled += own->entry.d_reclen;
+    ++own->position;
+  }
+  return static_cast<ssize_t>(filled);
+}
+
+int scandirat64(int directory, const char* path, struct dirent64*** list,
+                int (*filter)(const struct dirent64*),
+                int (*order)(const struct dirent64**, const struct dirent64**)) {
+  static constinit Real<decltype(scandirat64)> real{"scandirat64"};
+  return on_path(
+      directory, path, Last::kFollow,
+      [&](uint32_t entry) { return scan_directory(entry, list, filter, order); },
+      [&](int base, const char* other) { return real(base, other, list, filter, order); });
+}
+
+int scandir64(const char* path, struct dirent64*** list, int (*filter)(const struct dirent64*),
+              int (*order)(const struct dirent64**, const struct dirent64**)) {
+  static constinit Real<decltype(scandir64)> real{"scandir64"};
+  return on_path(
+      AT_FDCWD, path, Last::kFollow,
+      [&](uint32_t entry) { return scan_directory(entry, list, filter, order); },
+      [&](int, const char* other) { return real(other, list, filter, order); });
+}
+
+// The C library's glob reads directories by functions of the caller if asked to. These are ours,
+// for any pattern: it may reach the root in the middle.
+int glob64(const char* pattern, int flags, int (*on_error)(const char*, int), glob64_t* result) {
+  static constinit Real<decltype(glob64)> real{"glob64"};
+  if (!active() || (flags & GLOB_ALTDIRFUNC) != 0) return real(pattern, flags, on_error, result);
+  result->gl_opendir = [](const char* path) -> void* { return opendir(path); };
+  result->gl_readdir = [](void* stream) { return readdir64(static_cast<DIR*>(stream)); };
+  result->gl_closedir = [](void* stream) { closedir(static_cast<DIR*>(stream)); };
+  result->gl_stat = [](const char* path, struct stat64* status) { return stat64(path, status); };
+  result->gl_lstat = [](const char* path, struct stat64* status) { return lstat64(path, status); };
+  const int code = real(pattern, flags | GLOB_ALTDIRFUNC, on_error, result);
+  result->gl_flags &= ~GLOB_ALTDIRFUNC;
+  return code;
+}
+
+}  // extern "C"
+
+// Other names of the same calls: struct dirent and struct dirent64 are the same. Defined in
+// assembly, because headers declare them with types of their own.
+asm(R"(
+  .globl readdir
+  .set readdir, readdir64
+  .globl readdir_r
+  .set readdir_r, readdir64_r
+  .globl scandir
+  .set scandir, scandir64
+  .globl scandirat
+  .set scandirat, scandirat64
+  .globl glob
+  .set glob, glob64
+)");

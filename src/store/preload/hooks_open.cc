@@ -1,0 +1,289 @@
+// open, fopen, and what makes or ends descriptors.
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "store/preload/hooks.h"
+
+namespace millrace::store {
+namespace {
+
+constinit Real<int(int, const char*, int, ...)> real_openat{"openat"};
+constinit Real<FILE*(const char*, const char*)> real_fopen{"fopen"};
+constinit Real<FILE*(const char*, const char*, FILE*)> real_freopen{"freopen"};
+
+bool writes(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0; }
+bool is_temporary(int flags) { return (flags & O_TMPFILE) == O_TMPFILE; }
+
+// Why an existing entry cannot be opened like this; 0: it can.
+int refusal(uint32_t index, int flags) {
+  const wire::CatalogueEntry entry = entry_at(index);
+  if ((flags & O_PATH) != 0) return 0;
+  if (is_temporary(flags)) return EROFS;
+  if ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0) return EEXIST;
+  if (entry.kind == EntryKind::kLink) return ELOOP;
+  if (entry.kind == EntryKind::kDirectory) {
+    return writes(flags) || (flags & O_CREAT) != 0 ? EISDIR : 0;
+  }
+  if ((flags & O_DIRECTORY) != 0) return ENOTDIR;
+  return writes(flags) ? EROFS : 0;
+}
+
+int open_entry(uint32_t entry, int flags) {
+  if (const int error = refusal(entry, flags); error != 0) return failure<int>(error);
+  const int fd = with_real_path(entry, [&](const char* path) {
+    return real_openat.get()(AT_FDCWD, path, flags & ~(O_CREAT | O_EXCL), 0);
+  });
+  if (fd >= 0) note_opened(fd, entry);
+  count(client.state->counters.opens);
+  return fd;
+}
+
+// O_CREAT with O_EXCL does not follow a link either.
+Last last_of(int flags) {
+  const bool keeps = (flags & O_NOFOLLOW) != 0 ||
+                     ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0 && !is_temporary(flags));
+  return keeps ? Last::kKeepLink : Last::kFollow;
+}
+
+int opened_outside(int fd) {
+  if (fd >= 0) forget(fd);
+  return fd;
+}
+
+template <typename Outside>
+int opening(int directory, const char* path, int flags, Outside outside) {
+  Lookup lookup;
+  const Place place = lookup.find(directory, path, last_of(flags));
+  switch (place.where) {
+    case Where::kInside:
+      return open_entry(place.entry, flags);
+    case Where::kElsewhere:
+      return opened_outside(outside(AT_FDCWD, place.path));
+    case Where::kFailed:
+      return failure<int>((flags & O_CREAT) != 0 && place.only_last_missing ? EROFS : place.error);
+    default:
+      return opened_outside(outside(directory, path));
+  }
+}
+
+mode_t mode_of(int flags, va_list arguments) {
+  return (flags & O_CREAT) != 0 || is_temporary(flags) ? va_arg(arguments, mode_t) : 0;
+}
+
+// Flags of open for a mode such as "r+".
+int flags_of(const char* mode) {
+  const int access = strchr(mode, '+') != nullptr ? O_RDWR : mode[0] == 'r' ? O_RDONLY : O_WRONLY;
+  const int creation = mode[0] == 'w' ? O_CREAT | O_TRUNC : mode[0] == 'a' ? O_CREAT : 0;
+  return access | creation | (strchr(mode, 'x') != nullptr ? O_EXCL : 0);
+}
+
+// open(path) for a path of the store or any other.
+template <typename Open>
+FILE* opening_stream(const char* path, const char* mode, Open open) {
+  if (!active() || is_bad(path) || is_bad(mode)) return open(path);
+  const int flags = flags_of(mode);
+  Lookup lookup;
+  const Place place = lookup.find(AT_FDCWD, path, last_of(flags));
+  if (place.where == Where::kFailed) {
+    return failure<FILE*>((flags & O_CREAT) != 0 && place.only_last_missing ? EROFS : place.error);
+  }
+  if (place.where != Where::kInside) {
+    FILE* stream = open(place.where == Where::kElsewhere ? place.path : path);
+    if (stream != nullptr) forget(fileno_unlocked(stream));
+    return stream;
+  }
+  if (const int error = refusal(place.entry, flags); error != 0) return failure<FILE*>(error);
+  FILE* stream = with_real_path(place.entry, open);
+  if (stream != nullptr) note_opened(fileno_unlocked(stream), place.entry);
+  count(client.state->counters.opens);
+  return stream;
+}
+
+int newly_made(int fd) {
+  if (fd >= 0 && active()) forget(fd);
+  return fd;
+}
+
+template <typename Body>
+auto making_temporary(char* name, Body body) {
+  using Result = decltype(body());
+  if (!active() || is_bad(name)) return body();
+  return creating_path(AT_FDCWD, name, [&](int, const char*) -> Result { return body(); });
+}
+
+}  // namespace
+}  // namespace millrace::store
+
+using namespace millrace::store;
+
+extern "C" {
+
+int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return opening(AT_FDCWD, path, flags, [&](int directory, const char* other) {
+    return real_openat.get()(directory, other, flags, mode);
+  });
+}
+
+int __open_2(const char* path, int flags) {
+  return opening(AT_FDCWD, path, flags, [&](int directory, const char* other) {
+    return real_openat.get()(directory, other, flags, 0);
+  });
+}
+
+int openat(int directory, const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return opening(directory, path, flags, [&](int base, const char* other) {
+    return real_openat.get()(base, other, flags, mode);
+  });
+}
+
+int __openat_2(int directory, const char* path, int flags) {
+  return opening(directory, path, flags, [&](int base, const char* other) {
+    return real_openat.get()(base, other, flags, 0);
+  });
+}
+
+int creat(const char* path, mode_t mode) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
+  return opening(AT_FDCWD, path, kFlags, [&](int directory, const char* other) {
+    return real_openat.get()(directory, other, kFlags, mode);
+  });
+}
+
+FILE* fopen(const char* path, const char* mode) {
+  return opening_stream(path, mode, [&](const char* other) { return real_fopen(other, mode); });
+}
+
+// Without a path, it changes the mode of the stream.
+FILE* freopen(const char* path, const char* mode, FILE* stream) {
+  if (active() && !is_bad(stream)) forget(fileno_unlocked(stream));
+  if (path == nullptr) return real_freopen(path, mode, stream);
+  return opening_stream(path, mode,
+                        [&](const char* other) { return real_freopen(other, mode, stream); });
+}
+
+int fclose(FILE* stream) {
+  static constinit Real<int(FILE*)> real{"fclose"};
+  if (active() && !is_bad(stream)) forget(fileno_unlocked(stream));
+  return real(stream);
+}
+
+int close(int fd) {
+  static constinit Real<int(int)> real{"close"};
+  if (active()) forget(fd);
+  return real(fd);
+}
+
+int close_range(unsigned first, unsigned last, int flags) {
+  static constinit Real<int(unsigned, unsigned, int)> real{"close_range"};
+  if (active() && (flags & CLOSE_RANGE_CLOEXEC) == 0) forget_range(first, last);
+  return real(first, last, flags);
+}
+
+void closefrom(int first) {
+  static constinit Real<void(int)> real{"closefrom"};
+  if (active()) forget_range(first < 0 ? 0 : static_cast<unsigned>(first), ~0u);
+  real(first);
+}
+
+int dup(int fd) {
+  static constinit Real<int(int)> real{"dup"};
+  return newly_made(real(fd));
+}
+
+int dup2(int fd, int copy) {
+  static constinit Real<int(int, int)> real{"dup2"};
+  return newly_made(real(fd, copy));
+}
+
+int dup3(int fd, int copy, int flags) {
+  static constinit Real<int(int, int, int)> real{"dup3"};
+  return newly_made(real(fd, copy, flags));
+}
+
+int fcntl(int fd, int command, ...) {
+  static constinit Real<int(int, int, ...)> real{"fcntl"};
+  va_list arguments;
+  va_start(arguments, command);
+  void* argument = va_arg(arguments, void*);
+  va_end(arguments);
+  const int result = real.get()(fd, command, argument);
+  return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? newly_made(result) : result;
+}
+
+int mkstemp(char* name) {
+  static constinit Real<int(char*)> real{"mkstemp"};
+  return making_temporary(name, [&] { return real(name); });
+}
+
+int mkostemp(char* name, int flags) {
+  static constinit Real<int(char*, int)> real{"mkostemp"};
+  return making_temporary(name, [&] { return real(name, flags); });
+}
+
+int mkstemps(char* name, int suffix) {
+  static constinit Real<int(char*, int)> real{"mkstemps"};
+  return making_temporary(name, [&] { return real(name, suffix); });
+}
+
+int mkostemps(char* name, int suffix, int flags) {
+  static constinit Real<int(char*, int, int)> real{"mkostemps"};
+  return making_temporary(name, [&] { return real(name, suffix, flags); });
+}
+
+char* mkdtemp(char* name) {
+  static constinit Real<char*(char*)> real{"mkdtemp"};
+  return making_temporary(name, [&] { return real(name); });
+}
+
+}  // extern "C"
+
+// Other names of the same calls. Defined in assembly, because headers declare some of them with
+// types of their own, of the same layout.
+asm(R"(
+  .globl open64
+  .set open64, open
+  .globl __open
+  .set __open, open
+  .globl __open64
+  .set __open64, open
+  .globl __open64_2
+  .set __open64_2, __open_2
+  .globl openat64
+  .set openat64, openat
+  .globl __openat64_2
+  .set __openat64_2, __openat_2
+  .globl creat64
+  .set creat64, creat
+  .globl fopen64
+  .set fopen64, fopen
+  .globl freopen64
+  .set freopen64, freopen
+  .globl __close
+  .set __close, close
+  .globl __dup2
+  .set __dup2, dup2
+  .globl fcntl64
+  .set fcntl64, fcntl
+  .globl __fcntl
+  .set __fcntl, fcntl
+  .globl mkstemp64
+  .set mkstemp64, mkstemp
+  .globl mkostemp64
+  .set mkostemp64, mkostemp
+  .globl mkstemps64
+  .set mkstemps64, mkstemps
+  .globl mkostemps64
+  .set mkostemps64, mkostemps
+)");

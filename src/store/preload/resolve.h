@@ -1,0 +1,65 @@
+// Resolve: finds the entry of the catalogue that a path below the root means.
+//
+// Like the kernel: component by component, with `..` and symbolic links. The whole walk stays in
+// the catalogue. It leaves the root in two cases only: by `..` of the program itself, and by a link
+// with an absolute target. A link whose relative target has too many `..` leads nowhere.
+//
+// No system calls. The caller provides the memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "wire/catalogue_view.h"
+
+namespace millrace::store {
+
+inline constexpr size_t kPathBytes = 4096;  // with the zero at the end, like PATH_MAX
+inline constexpr int kLinksMax = 40;
+
+enum class Where : uint8_t {
+  kOutside,    // not below the root: the call is not ours
+  kInside,     // `entry`
+  kElsewhere,  // outside of the root, under the name `path`
+  kFailed,     // `error`
+};
+
+struct Place {
+  Where where = Where::kOutside;
+  bool only_last_missing = false;  // kFailed with ENOENT: it could be created, its directory exists
+  int error = 0;                   // an errno value
+  uint32_t entry = 0;
+  const char* path = nullptr;  // zero-terminated, in the memory of the walk
+};
+
+enum class Last : uint8_t { kFollow, kKeepLink };  // what happens to a link at the end of a path
+
+struct Walk {
+  char current[kPathBytes];   // the path so far, relative to the root
+  char rest[2 * kPathBytes];  // what is left to do, at the end of the buffer
+  size_t current_size;
+  size_t rest_begin;
+};
+
+struct Catalogued {
+  const wire::CatalogueView& catalogue;
+  std::string_view root;  // absolute, normal, not "/"
+};
+
+// The part of an absolute path after the root, such as "/train/7.jpg" or ""; null data if the path
+// does not start with the root.
+std::string_view below_root(std::string_view root, std::string_view path);
+
+// Writes the path of an entry relative to the root. Returns its length, or `room` if there is no
+// room for it.
+size_t write_path(const wire::CatalogueView& catalogue, uint32_t entry, char* out, size_t room);
+
+// An entry found by a single probe; kNoEntry if the path has links, dots, or does not exist.
+uint32_t find_plain(const wire::CatalogueView& catalogue, std::string_view relative, Last last);
+
+// `base` is a directory.
+Place walk_path(const Catalogued& tree, uint32_t base, std::string_view relative, Last last,
+                Walk& walk);
+
+}  // namespace millrace::store

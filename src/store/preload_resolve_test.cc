@@ -1,0 +1,133 @@
+#include "store/preload/resolve.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "store/catalogue.h"
+#include "store/tree.h"
+
+namespace millrace::store {
+namespace {
+
+using wire::EntryKind;
+
+Member member(const std::string& path, EntryKind kind, const std::string& target = "") {
+  Member made{.path = path, .target = target};
+  made.entry.kind = kind;
+  made.entry.mode = 0644;
+  return made;
+}
+
+class ResolveTest : public testing::Test {
+ protected:
+  ResolveTest() {
+    const auto tree = tree_of({
+        member("a/b/file", EntryKind::kFile),
+        member("a/empty", EntryKind::kDirectory),
+        member("a/.hidden", EntryKind::kFile),
+        member("to_b", EntryKind::kLink, "a/b"),
+        member("a/up", EntryKind::kLink, "../a/b/file"),
+        member("slash", EntryKind::kLink, "a/b/"),
+        member("loop", EntryKind::kLink, "loop"),
+        member("gone", EntryKind::kLink, "nothing/there"),
+        member("escape", EntryKind::kLink, "../../etc/passwd"),
+        member("out", EntryKind::kLink, "/elsewhere/x"),
+        member("back", EntryKind::kLink, "/data/set/a"),
+    });
+    EXPECT_TRUE(tree.ok());
+    const std::vector<PartitionInfo> partitions = {{.name = "part-00000.pack", .file_bytes = 4096}};
+    bytes_ = encode_catalogue({.tree = *tree, .partitions = partitions, .origin = ""});
+    EXPECT_EQ(view_.open(bytes_.data(), bytes_.size()), nullptr);
+  }
+
+  Place walk(std::string_view path, Last last = Last::kFollow, std::string_view base = "") {
+    return walk_path({view_, "/data/set"}, view_.find(base), path, last, *walk_);
+  }
+  // "a/b" for an entry, "-> /x" elsewhere, or the name of the error.
+  std::string resolve(std::string_view path, Last last = Last::kFollow,
+                      std::string_view base = "") {
+    const Place place = walk(path, last, base);
+    if (place.where == Where::kFailed) return strerrorname_np(place.error);
+    if (place.where == Where::kElsewhere) return std::string("-> ") + place.path;
+    char text[kPathBytes];
+    return {text, write_path(view_, place.entry, text, sizeof(text))};
+  }
+
+  std::string bytes_;
+  wire::CatalogueView view_;
+  std::unique_ptr<Walk> walk_ = std::make_unique<Walk>();
+};
+
+TEST_F(ResolveTest, SlashesAndDotsMeanTheSamePath) {
+  EXPECT_EQ(resolve("/a/b/file"), "a/b/file");
+  EXPECT_EQ(resolve("//a/./b//file"), "a/b/file");
+  EXPECT_EQ(resolve("/a/empty/../b/file"), "a/b/file");
+  EXPECT_EQ(resolve("a/b/"), "a/b");
+  EXPECT_EQ(resolve(""), "");
+  EXPECT_EQ(resolve("../b/./file", Last::kFollow, "a/empty"), "a/b/file");
+}
+
+TEST_F(ResolveTest, LinksAreFollowedAnywhere) {
+  EXPECT_EQ(resolve("to_b/file"), "a/b/file");
+  EXPECT_EQ(resolve("a/up"), "a/b/file");
+  EXPECT_EQ(resolve("slash/file"), "a/b/file");
+  EXPECT_EQ(resolve("to_b/../empty"), "a/empty");
+  EXPECT_EQ(resolve("back/b"), "a/b");
+}
+
+TEST_F(ResolveTest, TheLastLinkIsKeptIfAskedUnlessASlashFollows) {
+  EXPECT_EQ(resolve("to_b", Last::kKeepLink), "to_b");
+  EXPECT_EQ(resolve("to_b/", Last::kKeepLink), "a/b");
+  EXPECT_EQ(resolve("loop", Last::kKeepLink), "loop");
+}
+
+TEST_F(ResolveTest, ErrorsAreThoseOfTheKernel) {
+  EXPECT_EQ(resolve("a/b/file/"), "ENOTDIR");
+  EXPECT_EQ(resolve("a/b/file/x"), "ENOTDIR");
+  EXPECT_EQ(resolve("a/b/file/.."), "ENOTDIR");
+  EXPECT_EQ(resolve("loop"), "ELOOP");
+  EXPECT_EQ(resolve("gone"), "ENOENT");
+  EXPECT_EQ(resolve(std::string(256, 'x')), "ENAMETOOLONG");
+  EXPECT_EQ(resolve(std::string(5000, '/')), "ENAMETOOLONG");
+}
+
+TEST_F(ResolveTest, OnlyTheLastComponentMayBeCreated) {
+  EXPECT_TRUE(walk("a/new").only_last_missing);
+  EXPECT_TRUE(walk("a/new/").only_last_missing);
+  EXPECT_FALSE(walk("a/new/file").only_last_missing);
+}
+
+TEST_F(ResolveTest, LinksDoNotLeaveTheRootByDots) { EXPECT_EQ(resolve("escape"), "ENOENT"); }
+
+TEST_F(ResolveTest, AbsoluteTargetsAndTheProgramsOwnDotsLeaveTheRoot) {
+  EXPECT_EQ(resolve("out"), "-> /elsewhere/x");
+  EXPECT_EQ(resolve("out/y"), "-> /elsewhere/x/y");
+  EXPECT_EQ(resolve(".."), "-> /data/");
+  EXPECT_EQ(resolve("a/../../other/x"), "-> /data/other/x");
+}
+
+TEST_F(ResolveTest, APlainPathIsFoundByOneProbe) {
+  EXPECT_EQ(find_plain(view_, "/a/b/file", Last::kFollow), view_.find("a/b/file"));
+  EXPECT_EQ(find_plain(view_, "", Last::kFollow), wire::kRootEntry);
+  EXPECT_EQ(find_plain(view_, "/to_b", Last::kKeepLink), view_.find("to_b"));
+  EXPECT_EQ(find_plain(view_, "/to_b", Last::kFollow), wire::kNoEntry);
+  EXPECT_EQ(find_plain(view_, "/a//b", Last::kFollow), wire::kNoEntry);
+  EXPECT_EQ(find_plain(view_, "/a/b/", Last::kFollow), wire::kNoEntry);
+  // Left to the walk, which finds it.
+  EXPECT_EQ(find_plain(view_, "/a/.hidden", Last::kFollow), wire::kNoEntry);
+  EXPECT_EQ(resolve("a/.hidden"), "a/.hidden");
+}
+
+TEST_F(ResolveTest, OnlyWholeComponentsAreBelowTheRoot) {
+  EXPECT_EQ(below_root("/data/set", "/data/set/x"), "/x");
+  EXPECT_NE(below_root("/data/set", "/data/set").data(), nullptr);
+  EXPECT_EQ(below_root("/data/set", "/data/settle").data(), nullptr);
+  EXPECT_EQ(below_root("/data/set", "/data").data(), nullptr);
+}
+
+}  // namespace
+}  // namespace millrace::store

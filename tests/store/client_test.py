@@ -1,0 +1,413 @@
+#!/usr/bin/env python3
+"""Programs that read a dataset through libmillrace_store.so see what they see in the plain directory.
+
+Every program runs twice: on a directory, and on a root that does not exist, with the library and a node. Their names
+have the same length, and the output must be the same except for that name."""
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from node_stand_in import Node
+
+MILLRACE = os.environ["MILLRACE"]
+LIBRARY = os.path.join(os.environ["MILLRACE_BUILD"], "lib", "libmillrace_store.so")
+PLAIN, STORE = b"/plain/", b"/store/"
+
+
+def make_dataset(root: Path) -> None:
+    generator = random.Random(3)
+    for i in range(40):
+        path = root / "train" / f"class{i % 4}" / f"{i:04}.bin"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(generator.randbytes(generator.randrange(1, 30_000)))
+    (root / "large.bin").write_bytes(generator.randbytes(3_000_000))
+    (root / "val").mkdir()
+    (root / "val" / "words.txt").write_text("pear\napple\nplum needle\n" * 50)
+    (root / "val" / "with space").write_text("needle\n")
+    (root / "val" / ".hidden").write_text("hidden\n")
+    with open(os.fsencode(root) + b"/val/\xff\xfe", "w") as file:
+        file.write("bytes\n")
+    (root / "empty").mkdir()
+    (root / "zero").touch()
+    (root / "script.sh").write_text("#!/bin/sh\necho it runs\n")
+    (root / "script.sh").chmod(0o755)
+    (root / "to_file").symlink_to("val/words.txt")
+    (root / "to_folder").symlink_to("train/class1")
+    (root / "val" / "up").symlink_to("../train/class2/0002.bin")
+    (root / "broken").symlink_to("nothing")
+    (root / "outside").symlink_to("/etc/hostname")
+    subprocess.run([sys.executable, "-c", "import numpy\n"
+                    f"numpy.save({str(root / 'array.npy')!r}, numpy.arange(5000.0).reshape(50, 100))"], check=False)
+    for i, path in enumerate(sorted(root.rglob("*"), reverse=True)):
+        if not path.is_symlink():
+            os.utime(path, ns=(1_700_000_000_000_000_000 + i,) * 2)
+    os.utime(root, ns=(1_700_000_000_000_000_007,) * 2)
+
+
+class ClientTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = Path(tempfile.mkdtemp(prefix="millrace-client-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, True)
+        cls.plain = cls.folder / "plain" / "data"
+        cls.root = cls.folder / "store" / "data"  # never made
+        cls.plain.mkdir(parents=True)
+        cls.root.parent.mkdir()
+        make_dataset(cls.plain)
+        subprocess.run([MILLRACE, "store", "pack", cls.plain, "-o", cls.folder / "pack", "--partitions", "2"],
+                       check=True, capture_output=True)
+        cls.memory = Path(tempfile.mkdtemp(prefix="millrace-client-", dir="/dev/shm"))
+        cls.addClassCleanup(shutil.rmtree, cls.memory, True)
+
+    def setUp(self):
+        self.node = self.make_node()
+
+    def make_node(self, **settings) -> Node:
+        node = Node(MILLRACE, self.folder / "pack", self.memory / f"node{time.monotonic_ns()}", self.root, **settings)
+        self.addCleanup(node.stop)
+        return node
+
+    def environment(self, **more) -> dict:
+        return {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "LD_PRELOAD": LIBRARY,
+                "MILLRACE_STORE": str(self.node.folder), **more}
+
+    def run_in_store(self, command, **more) -> subprocess.CompletedProcess:
+        settings = more.pop("env", {})
+        return subprocess.run(command, capture_output=True, env=self.environment(**settings), timeout=100, **more)
+
+    def check_same(self, command: list, edit=lambda text: text, cwd=None, code=0) -> bytes:
+        """ROOT in the words is the root, OUT a new directory."""
+        results = []
+        for root in (self.plain, self.root):
+            out = Path(tempfile.mkdtemp(dir=self.folder))
+            self.addCleanup(shutil.rmtree, out, True)
+            words = [word.replace("ROOT", str(root)).replace("OUT", str(out)) for word in command]
+            environment = self.environment() if root is self.root else {**self.environment(), "LD_PRELOAD": ""}
+            done = subprocess.run(words, capture_output=True, env=environment, timeout=100,
+                                  cwd=cwd and str(cwd).replace("ROOT", str(self.plain)))
+            text = done.stdout.replace(bytes(out), b"OUT") + done.stderr.replace(bytes(out), b"OUT")
+            results.append((done.returncode, edit(text.replace(PLAIN, STORE))))
+        self.assertEqual(results[1], results[0])
+        self.assertEqual(results[0][0], code, results[0][1])
+        return results[0][1]
+
+    def python(self, code: str, **more) -> bytes:
+        return self.check_same([sys.executable, "-c", "root = 'ROOT'; out = 'OUT'\n" + code], **more)
+
+
+def sorted_lines(text: bytes) -> bytes:
+    return b"\n".join(sorted(text.split(b"\n")))
+
+
+def without_directory_sizes(text: bytes) -> bytes:
+    """What depends on the file system: the size of directories, and so the total."""
+    text = re.sub(rb"(?m)^total .*$", b"total", text)
+    return re.sub(rb"(?m)^(d\S+ +\d+ \S+ +\S+) +\d+", rb"\1 SIZE", text)
+
+
+class CommandTest(ClientTest):
+    def test_ls(self):
+        self.check_same(["ls", "-lR", "--time-style=full-iso", "ROOT"], edit=without_directory_sizes)
+        self.check_same(["ls", "-a", "ROOT/val"])
+        self.check_same(["ls", "ROOT/missing"], code=2)
+
+    def test_stat(self):
+        self.check_same(["stat", "-c", "%n %s %a %F %Y %h %b %u %g", "ROOT/large.bin", "ROOT/to_file", "ROOT/train"])
+
+    def test_find(self):
+        self.check_same(["find", "ROOT", "-printf", "%P %y %m %T@ %l\n"], edit=sorted_lines)
+        self.check_same(["find", "-L", "ROOT", "-type", "f", "-name", "*.bin"], edit=sorted_lines)
+        self.check_same(["find", "ROOT", "-type", "f", "-exec", "md5sum", "{}", "+"], edit=sorted_lines)
+
+    def test_cat_and_head(self):
+        self.check_same(["cat", "ROOT/val/words.txt", "ROOT/to_file", "ROOT/to_folder/0001.bin", "ROOT/val/up"])
+        self.check_same(["head", "-c", "100", "ROOT/large.bin"])
+        self.check_same(["tail", "-n", "2", "ROOT/val/words.txt"])
+        self.check_same(["cat", "ROOT/missing"], code=1)
+        self.check_same(["cat", "ROOT/val"], code=1)
+        self.check_same(["cat", "ROOT/broken"], code=1)
+        self.check_same(["cat", "ROOT/outside"])
+        self.check_same(["cat", "ROOT/val/../val/./words.txt"])
+
+    def test_cp(self):
+        self.check_same(["sh", "-c", "cp -r ROOT OUT/a && cp -a ROOT OUT/b && cd OUT && find . -printf '%p %y %l\n' "
+                         "-type f -exec md5sum {} ';'"], edit=sorted_lines)
+        self.check_same(["sh", "-c", "cp ROOT/large.bin OUT/x && cmp ROOT/large.bin OUT/x && cp ROOT/zero OUT/x"])
+
+    def test_tar(self):
+        self.check_same(["tar", "--sort=name", "-C", "ROOT", "-cf", "-", "."])
+        self.check_same(["sh", "-c", "tar -cf - -C ROOT . | tar -tvf -"], edit=sorted_lines)
+
+    def test_grep(self):
+        self.check_same(["grep", "-r", "needle", "ROOT"], edit=sorted_lines)
+        self.check_same(["grep", "-c", "plum", "ROOT/val/words.txt"])
+
+    def test_du(self):
+        self.check_same(["du", "-ab", "ROOT"], edit=sorted_lines)
+
+    def test_checksums_and_sort(self):
+        self.check_same(["md5sum", "ROOT/large.bin", "ROOT/zero", "ROOT/val/with space"])
+        self.check_same(["sort", "ROOT/val/words.txt"])
+        self.check_same(["wc", "ROOT/val/words.txt", "ROOT/large.bin"])
+        self.check_same(["cmp", "ROOT/large.bin", "ROOT/val/words.txt"], code=1)
+        self.check_same(["diff", "-r", "ROOT/train/class1", "ROOT/to_folder"])
+
+    def test_shell(self):
+        self.check_same(["sh", "-c", "md5sum < ROOT/large.bin; while read line; do echo $line; done < ROOT/val/words.txt"])
+        self.check_same(["bash", "-c", "exec 7< ROOT/val/words.txt; cat <&7; echo ROOT/train/*/0*.bin ROOT/v*/*"])
+        self.check_same(["bash", "-c", "cd ROOT/train && pwd && ls && cd class1 && pwd && cat 0001.bin | md5sum && "
+                         "md5sum ../class2/*.bin && /bin/pwd && cd .. && cd ../.. && ls data"])
+        self.check_same(["sh", "-c", "test -f ROOT/zero && test -d ROOT/val && test -r ROOT/large.bin && test -L ROOT/broken "
+                         "&& ! test -e ROOT/broken && ! test -x ROOT/zero && test -x ROOT/script.sh && readlink ROOT/to_file "
+                         "&& readlink -f ROOT/val/up && realpath ROOT/to_folder/0001.bin"])
+
+    def test_programs_in_the_dataset_run(self):
+        self.check_same(["sh", "-c", "ROOT/script.sh && env -i ROOT/script.sh"])
+
+    def test_a_cleared_environment_keeps_the_store(self):
+        self.check_same(["env", "-i", "/bin/cat", "ROOT/val/words.txt"])
+
+
+class PythonTest(ClientTest):
+    def test_open_and_stat(self):
+        self.python("""
+import os, hashlib
+for name in ("large.bin", "zero", "to_file", "val/up", "val/with space"):
+    path = os.path.join(root, name)
+    with open(path, "rb") as file:
+        status = os.fstat(file.fileno())
+        print(name, hashlib.md5(file.read()).hexdigest(), file.tell(), status.st_size, status.st_mtime_ns)
+        assert (status.st_ino, status.st_dev) == (os.stat(path).st_ino, os.stat(path).st_dev)
+        copy = os.dup(file.fileno())
+        assert os.path.sameopenfile(copy, file.fileno()) and os.path.samestat(os.fstat(copy), os.stat(path))
+print(open(root + "/val/words.txt").readlines()[:3])
+for name in ("missing", "val", "zero/x", "broken"):
+    try:
+        open(os.path.join(root, name))
+    except OSError as error:
+        print(error)
+""")
+
+    def test_walks(self):
+        self.python("""
+import os, pathlib, glob, fnmatch
+for folder, folders, files in sorted(os.walk(root)):
+    print(folder, sorted(folders), sorted(map(os.fsencode, files)))
+found = []
+for folder, folders, files, fd in os.fwalk(root, follow_symlinks=True):
+    found.append(sorted((os.fsencode(f), os.stat(f, dir_fd=fd, follow_symlinks=False).st_size) for f in files))
+print(sorted(found))
+print(sorted(os.fsencode(str(p)) for p in pathlib.Path(root).rglob("*")))
+print(sorted(glob.glob(root + "/**/*.bin", recursive=True)), sorted(glob.glob(root + "/tr*/class[12]/*")))
+print(sorted((os.fsencode(e.name), e.is_file(), e.is_dir(), e.is_symlink()) for e in os.scandir(root + "/val")))
+inodes = {e.name: e.inode() for e in os.scandir(root)}
+assert all(os.lstat(os.path.join(root, name)).st_ino == inode for name, inode in inodes.items())
+print(sorted(os.listdir(root)), pathlib.Path(root, "to_folder").resolve(), os.path.realpath(root + "/val/up"))
+print(os.access(root, os.R_OK | os.X_OK), os.path.exists(root + "/broken"), os.path.lexists(root + "/broken"))
+""")
+
+    def test_working_directory(self):
+        self.python("""
+import os, subprocess
+os.chdir(root + "/train")
+print(os.getcwd(), sorted(os.listdir()), len(open("class1/0001.bin", "rb").read()), os.path.abspath("class1"))
+os.chdir("class1")
+print(os.getcwd(), os.stat("../class2/0002.bin").st_size, os.path.exists("../../zero"))
+print(subprocess.run(["ls", "-a"], capture_output=True, text=True).stdout)
+print(subprocess.run(["cat", "words.txt"], cwd=root + "/val", capture_output=True).stdout, os.getcwd())
+fd = os.open(root + "/val", os.O_RDONLY)
+os.fchdir(fd)
+print(os.getcwd(), open("words.txt").read(5), os.readlink("up"), sorted(map(os.fsencode, os.listdir(fd))))
+os.chdir("../..")
+print(sorted(os.listdir("data")), os.path.isfile("data/zero"), os.path.isdir("./data/val"))
+""", cwd="ROOT")
+
+    def test_copytree_and_archives(self):
+        self.python("""
+import os, shutil, tarfile, hashlib
+shutil.copytree(root, out + "/copy", symlinks=True)
+shutil.copytree(root + "/train", out + "/train", symlinks=False)
+shutil.copyfile(root + "/large.bin", out + "/large")
+for folder, folders, files in sorted(os.walk(out)):
+    for name in sorted(map(os.fsencode, files)):
+        path = os.path.join(os.fsencode(folder), name)
+        status = os.lstat(path)
+        print(path, status.st_mode, os.path.islink(path) or
+              (status.st_size, hashlib.md5(open(path, "rb").read()).hexdigest()))
+with tarfile.open(out + "/x.tar", "w") as tar:
+    tar.add(root, "set")
+with tarfile.open(out + "/x.tar") as tar:
+    print(sorted((os.fsencode(m.name), m.size, m.mtime, m.type, m.linkname) for m in tar if not m.isdir()))
+""")
+
+    def test_map_and_threads_and_processes(self):
+        self.python("""
+import os, mmap, threading, hashlib, glob
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+with open(root + "/large.bin", "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+    print(hashlib.md5(mapped).hexdigest(), os.pread(file.fileno(), 10, 1000))
+paths = sorted(glob.glob(root + "/train/*/*"))
+read = lambda path: hashlib.md5(open(path, "rb").read()).hexdigest()
+with ThreadPoolExecutor(8) as pool:
+    print(list(pool.map(read, paths)))
+pid = os.fork()
+if pid == 0:
+    os._exit(0 if read(root + "/val/words.txt") and len(os.listdir(root)) > 5 else 1)
+print(os.waitpid(pid, 0)[1])
+""")
+
+    def test_numpy(self):
+        if not (self.plain / "array.npy").exists():
+            self.skipTest("numpy is not installed")
+        self.python("""
+import numpy
+print(numpy.load(root + "/array.npy").sum(), numpy.load(root + "/array.npy", mmap_mode="r")[7, 9])
+print(numpy.fromfile(root + "/large.bin", dtype="u1").sum(), numpy.memmap(root + "/large.bin", mode="r").sum())
+""")
+
+    def test_the_c_library(self):
+        self.python("""
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+seen = []
+VISIT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int * 2))
+def visit(path, status, kind, place):
+    seen.append((path, kind, place.contents[0], place.contents[1]))
+    return 0
+for flags in (0, 1, 8, 9):  # FTW_PHYS, FTW_DEPTH
+    seen = []
+    print(libc.nftw(root.encode(), VISIT(visit), 20, flags), flags, sorted(seen) if flags & 1 else len(seen))
+class Glob(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_size_t), ("paths", ctypes.POINTER(ctypes.c_char_p)), ("rest", ctypes.c_char * 200)]
+for pattern in ("/train/*/00[12]*", "/v*/*", "/{zero,large.bin}", "/none*"):
+    found = Glob()
+    code = libc.glob((root + pattern).encode(), 1 << 10, None, ctypes.byref(found))
+    print(pattern, code, [found.paths[i] for i in range(found.count)])
+    libc.globfree(ctypes.byref(found))
+names = ctypes.POINTER(ctypes.POINTER(ctypes.c_char))()
+count = libc.scandir((root + "/val").encode(), ctypes.byref(names), None, libc.alphasort)
+print(count, [ctypes.string_at(ctypes.addressof(names[i].contents) + 19) for i in range(count)])
+buffer = ctypes.create_string_buffer(4096)
+libc.realpath.restype = libc.canonicalize_file_name.restype = ctypes.c_char_p
+print(libc.realpath((root + "/val/up").encode(), buffer), libc.canonicalize_file_name((root + "/to_folder").encode()))
+print(libc.euidaccess((root + "/zero").encode(), 4), libc.eaccess((root + "/missing").encode(), 4))
+libc.fopen.restype = ctypes.c_void_p
+print(libc.fopen((root + "/zero").encode(), b"r") is not None, libc.fopen((root + "/missing").encode(), b"r"))
+""")
+
+
+class RefusalTest(ClientTest):
+    def test_the_dataset_is_read_only(self):
+        code = """
+import os, errno, shutil, tempfile
+calls = {
+    "open": lambda: open(root + "/new", "w"),
+    "append": lambda: open(root + "/zero", "a"),
+    "update": lambda: open(root + "/large.bin", "r+b"),
+    "unlink": lambda: os.unlink(root + "/zero"),
+    "rmdir": lambda: os.rmdir(root + "/empty"),
+    "mkdir": lambda: os.mkdir(root + "/new"),
+    "rename": lambda: os.rename(root + "/zero", root + "/new"),
+    "symlink": lambda: os.symlink("x", root + "/new"),
+    "chmod": lambda: os.chmod(root + "/zero", 0o600),
+    "utime": lambda: os.utime(root + "/zero"),
+    "truncate": lambda: os.truncate(root + "/large.bin", 3),
+    "mkstemp": lambda: tempfile.mkstemp(dir=root + "/val"),
+    "fchmod": lambda: os.fchmod(os.open(root + "/zero", os.O_RDONLY), 0),
+    "futimens": lambda: os.utime(os.open(root + "/zero", os.O_RDONLY)),
+}
+for name, call in calls.items():
+    try:
+        call()
+        print(name, "worked")
+    except OSError as error:
+        print(name, errno.errorcode[error.errno])
+os.makedirs(root + "/val", exist_ok=True)
+for name, call in {"mkdir": lambda: os.mkdir(root + "/val"), "below": lambda: os.mkdir(root + "/no/no"),
+                   "link": lambda: os.link(root + "/zero", "/tmp/no"), "unlink": lambda: os.unlink(root + "/no"),
+                   "exclusive": lambda: open(root + "/zero", "x")}.items():
+    try:
+        call()
+    except OSError as error:
+        print(name, errno.errorcode[error.errno])
+"""
+        done = self.run_in_store([sys.executable, "-c", f"root = {str(self.root)!r}\n" + code])
+        lines = done.stdout.decode().split("\n")
+        self.assertEqual(lines[:14], [line.split()[0] + " EROFS" for line in lines[:14]], done.stderr)
+        self.assertEqual(lines[14:], ["mkdir EEXIST", "below ENOENT", "link EXDEV", "unlink ENOENT", "exclusive EEXIST", ""])
+        self.assertEqual((self.plain / "zero").stat().st_size, 0)
+
+
+class FailureTest(ClientTest):
+    def read(self, name: str, **settings) -> subprocess.CompletedProcess:
+        return self.run_in_store(["cat", f"{self.root}/{name}"], **settings)
+
+    def test_each_file_is_asked_for_once(self):
+        for _ in range(3):
+            self.assertEqual(self.read("large.bin").returncode, 0)
+        self.assertEqual(len(self.node.requests), 1)
+        self.assertEqual(self.node.counters()["opens"], 3)
+
+    def test_listing_asks_for_nothing(self):
+        self.run_in_store(["ls", "-lR", str(self.root)])
+        self.assertEqual(self.node.requests, [])
+
+    def test_without_a_service_the_origin_is_read(self):
+        self.node = self.make_node(origin=str(self.plain))
+        self.node.stop()
+        done = self.run_in_store(["cat", f"{self.root}/zero", f"{self.root}/val/words.txt"])
+        self.assertEqual(done.stdout, (self.plain / "val" / "words.txt").read_bytes())
+        self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
+        self.assertIn(b"is not running: reading " + bytes(self.plain) + b"/zero instead", done.stderr)
+        self.assertEqual(self.node.counters()["fallbacks"], 2)
+        done = self.run_in_store([sys.executable, "-c", "import os, sys; f = open(sys.argv[1]); s = os.stat(sys.argv[1]);"
+                                  "assert os.path.samestat(os.fstat(f.fileno()), s)", f"{self.root}/val/words.txt"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_without_an_origin_it_is_an_error_that_names_the_file(self):
+        self.node.stop()
+        done = self.read("val/words.txt")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"Input/output error", done.stderr)
+        self.assertIn(b"val/words.txt is not available, and there is no origin", done.stderr)
+        self.assertEqual(self.node.counters()["errors"], 1)
+
+    def test_a_silent_service_costs_one_deadline(self):
+        self.node = self.make_node(origin=str(self.plain))
+        self.node.delay_s = 60
+        begin = time.monotonic()
+        done = self.run_in_store(["md5sum", *(str(self.root / "train" / f"class{i}" / f"{i:04}.bin") for i in range(4))],
+                                 env={"MILLRACE_STORE_DEADLINE_MS": "500"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"did not answer in time", done.stderr)
+        self.assertLess(time.monotonic() - begin, 20)
+        self.assertEqual(len(self.node.requests), 1)
+
+    def test_an_error_of_the_service_leads_to_the_origin(self):
+        self.node = self.make_node(origin=str(self.plain))
+        self.node.error = 28
+        done = self.read("large.bin")
+        self.assertEqual(done.stdout, (self.plain / "large.bin").read_bytes())
+        self.assertIn(b"could not provide it", done.stderr)
+
+    def test_a_missing_node_is_reported_and_changes_nothing(self):
+        done = self.run_in_store(["cat", f"{self.plain}/zero"], env={"MILLRACE_STORE": "/nonexistent/node"})
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(b"the store at /nonexistent/node cannot be used", done.stderr)
+
+    def test_it_can_be_switched_off(self):
+        self.assertEqual(self.read("zero", env={"MILLRACE_STORE": "0"}).returncode, 1)
+        self.assertEqual(self.node.requests, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
