@@ -230,6 +230,29 @@ os.chdir("../..")
 print(sorted(os.listdir("data")), os.path.isfile("data/zero"), os.path.isdir("./data/val"))
 """, cwd="ROOT")
 
+    def test_links_from_outside(self):
+        self.python("""
+import os, glob, pathlib, subprocess
+os.chdir(out)
+os.symlink(root, "data")
+os.mkdir("deep")
+os.symlink("../data/val", "deep/val")
+print(open("data/val/words.txt").read(9), open("deep/val/words.txt").read(4), sorted(os.listdir("data")))
+print(os.stat("data/zero").st_size, os.path.islink("data"), os.path.isdir("data"), os.path.realpath("deep/val"))
+print(sorted(glob.glob("data/train/*/*")), os.path.exists("data/no"), os.path.exists("no/no"))
+print(subprocess.run(["cat", "data/to_file"], capture_output=True).stdout[:20])
+os.chdir("data/val")
+print(os.getcwd(), open("words.txt").read(6))
+""")
+
+    def test_spawn(self):
+        self.python("""
+import os
+pid = os.posix_spawn("/usr/bin/md5sum", ["md5sum"], os.environ, file_actions=[
+    (os.POSIX_SPAWN_OPEN, 0, root + "/large.bin", os.O_RDONLY, 0)])
+print(os.waitpid(pid, 0)[1])
+""")
+
     def test_copytree_and_archives(self):
         self.python("""
 import os, shutil, tarfile, hashlib

@@ -34,17 +34,16 @@ template <typename Inside, typename Outside>
 auto on_path(int directory, const char* path, Last last, Inside inside, Outside outside) {
   using Result = decltype(outside(directory, path));
   Lookup lookup;
-  const Place place = lookup.find(directory, path, last);
-  switch (place.where) {
-    case Where::kInside:
-      return static_cast<Result>(inside(place.entry));
-    case Where::kElsewhere:
-      return outside(AT_FDCWD, place.path);
-    case Where::kFailed:
-      return failure<Result>(place.error);
-    default:
-      return outside(directory, path);
+  Place place = lookup.find(directory, path, last);
+  if (place.where == Where::kOutside) {
+    const Result result = outside(directory, path);
+    if (!has_failed(result) || errno != ENOENT) return result;
+    place = lookup.find_linked(directory, path, last);
+    if (place.where == Where::kOutside) return result;
   }
+  if (place.where == Where::kInside) return static_cast<Result>(inside(place.entry));
+  if (place.where == Where::kElsewhere) return outside(AT_FDCWD, place.path);
+  return failure<Result>(place.error);
 }
 
 // A call that changes what exists: refused below the root.

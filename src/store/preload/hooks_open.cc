@@ -54,20 +54,23 @@ int opened_outside(int fd) {
   return fd;
 }
 
+int error_of(const Place& place, int flags) {
+  return (flags & O_CREAT) != 0 && place.only_last_missing ? EROFS : place.error;
+}
+
 template <typename Outside>
 int opening(int directory, const char* path, int flags, Outside outside) {
   Lookup lookup;
-  const Place place = lookup.find(directory, path, last_of(flags));
-  switch (place.where) {
-    case Where::kInside:
-      return open_entry(place.entry, flags);
-    case Where::kElsewhere:
-      return opened_outside(outside(AT_FDCWD, place.path));
-    case Where::kFailed:
-      return failure<int>((flags & O_CREAT) != 0 && place.only_last_missing ? EROFS : place.error);
-    default:
-      return opened_outside(outside(directory, path));
+  Place place = lookup.find(directory, path, last_of(flags));
+  if (place.where == Where::kOutside) {
+    const int fd = opened_outside(outside(directory, path));
+    if (fd >= 0 || errno != ENOENT) return fd;
+    place = lookup.find_linked(directory, path, last_of(flags));
+    if (place.where == Where::kOutside) return fd;
   }
+  if (place.where == Where::kInside) return open_entry(place.entry, flags);
+  if (place.where == Where::kElsewhere) return opened_outside(outside(AT_FDCWD, place.path));
+  return failure<int>(error_of(place, flags));
 }
 
 mode_t mode_of(int flags, va_list arguments) {
@@ -81,24 +84,33 @@ int flags_of(const char* mode) {
   return access | creation | (strchr(mode, 'x') != nullptr ? O_EXCL : 0);
 }
 
+// Of a stream; -1 if it has none. Keeps errno.
+int descriptor_of(FILE* stream) {
+  if (!active() || is_bad(stream)) return -1;
+  const int saved_errno = errno;
+  const int fd = fileno_unlocked(stream);
+  errno = saved_errno;
+  return fd;
+}
+
 // open(path) for a path of the store or any other.
 template <typename Open>
 FILE* opening_stream(const char* path, const char* mode, Open open) {
   if (!active() || is_bad(path) || is_bad(mode)) return open(path);
   const int flags = flags_of(mode);
   Lookup lookup;
-  const Place place = lookup.find(AT_FDCWD, path, last_of(flags));
-  if (place.where == Where::kFailed) {
-    return failure<FILE*>((flags & O_CREAT) != 0 && place.only_last_missing ? EROFS : place.error);
-  }
-  if (place.where != Where::kInside) {
+  Place place = lookup.find(AT_FDCWD, path, last_of(flags));
+  if (place.where == Where::kOutside || place.where == Where::kElsewhere) {
     FILE* stream = open(place.where == Where::kElsewhere ? place.path : path);
-    if (stream != nullptr) forget(fileno_unlocked(stream));
-    return stream;
+    if (stream != nullptr) forget(descriptor_of(stream));
+    if (stream != nullptr || errno != ENOENT) return stream;
+    place = lookup.find_linked(AT_FDCWD, path, last_of(flags));
+    if (place.where != Where::kInside) return failure<FILE*>(ENOENT);
   }
+  if (place.where == Where::kFailed) return failure<FILE*>(error_of(place, flags));
   if (const int error = refusal(place.entry, flags); error != 0) return failure<FILE*>(error);
   FILE* stream = with_real_path(place.entry, open);
-  if (stream != nullptr) note_opened(fileno_unlocked(stream), place.entry);
+  if (stream != nullptr) note_opened(descriptor_of(stream), place.entry);
   count(client.state->counters.opens);
   return stream;
 }
@@ -167,7 +179,7 @@ FILE* fopen(const char* path, const char* mode) {
 
 // Without a path, it changes the mode of the stream.
 FILE* freopen(const char* path, const char* mode, FILE* stream) {
-  if (active() && !is_bad(stream)) forget(fileno_unlocked(stream));
+  forget(descriptor_of(stream));
   if (path == nullptr) return real_freopen(path, mode, stream);
   return opening_stream(path, mode,
                         [&](const char* other) { return real_freopen(other, mode, stream); });
@@ -175,7 +187,7 @@ FILE* freopen(const char* path, const char* mode, FILE* stream) {
 
 int fclose(FILE* stream) {
   static constinit Real<int(FILE*)> real{"fclose"};
-  if (active() && !is_bad(stream)) forget(fileno_unlocked(stream));
+  forget(descriptor_of(stream));
   return real(stream);
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "hook/program_memory.h"
+#include "hook/syscall.h"
 #include "store/preload/exec_environment.h"
 #include "store/preload/hooks.h"
 
@@ -100,6 +101,25 @@ int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* 
     return spawning(path, [&](const char* other) {
       return real(pid, other, actions, attributes, arguments, completed);
     });
+  });
+}
+
+// The child opens it without a hook, so it must exist before.
+int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t* actions, int fd, const char* path,
+                                     int flags, mode_t mode) {
+  static constinit Real<decltype(posix_spawn_file_actions_addopen)> real{
+      "posix_spawn_file_actions_addopen"};
+  if (!active()) return real(actions, fd, path, flags, mode);
+  Lookup lookup;
+  const Place place = lookup.find(AT_FDCWD, path, Last::kFollow);
+  if (place.where != Where::kInside || (flags & O_ACCMODE) != O_RDONLY) {
+    return real(actions, fd, path, flags, mode);
+  }
+  return spawning(path, [&](const char* other) {
+    const int probe = millrace::hook::sys_open(other, O_PATH);
+    if (probe < 0) return -probe;
+    millrace::hook::sys_close(probe);
+    return real(actions, fd, other, flags & ~O_CREAT, mode);
   });
 }
 

@@ -154,14 +154,18 @@ Lookup::~Lookup() {
   if (walk_ != nullptr) hook::give_scratch(walk_);
 }
 
+bool Lookup::has_walk() {
+  static_assert(sizeof(Walk) <= hook::kScratchBytes);
+  if (walk_ == nullptr) walk_ = static_cast<Walk*>(hook::take_scratch());
+  return walk_ != nullptr;
+}
+
 Place Lookup::find_below(uint32_t base, std::string_view relative, Last last) {
   if (base == wire::kRootEntry) {
     const uint32_t entry = find_plain(client.catalogue, relative, last);
     if (entry != wire::kNoEntry) return {.where = Where::kInside, .entry = entry};
   }
-  static_assert(sizeof(Walk) <= hook::kScratchBytes);
-  if (walk_ == nullptr) walk_ = static_cast<Walk*>(hook::take_scratch());
-  if (walk_ == nullptr) return {.where = Where::kFailed, .error = ENOMEM};
+  if (!has_walk()) return {.where = Where::kFailed, .error = ENOMEM};
   return walk_path(client.catalogued(), base, relative, last, *walk_);
 }
 
@@ -203,6 +207,55 @@ Place Lookup::find(int directory, const char* path, Last last) {
     return find_below(entry, path, last);
   }
   if (base == kNear || has_dots(path)) return find_joined(directory, path, last);
+  return {};
+}
+
+Place Lookup::find_linked(int directory, const char* path, Last last) {
+  if (!active() || is_bad(path) || *path == '\0' || !has_walk()) return {};
+  const std::string_view whole = path;
+  if (whole.size() >= kPathBytes) return {};
+  walk_->start(whole);
+  if (*path != '/') {
+    const hook::Scratch<hook::ScratchText> name;
+    if (!name) return {};
+    const size_t size = name_of(directory, name->text, sizeof(name->text));
+    if (size == 0 || !walk_->prepend("/") || !walk_->prepend({name->text, size})) return {};
+  }
+  walk_->current_size = 0;
+  return follow_links(last);
+}
+
+Place Lookup::follow_links(Last last) {
+  Walk& walk = *walk_;
+  const hook::Scratch<RealPath> name;  // what was taken so far, as an absolute path
+  const hook::Scratch<hook::ScratchText> target;
+  if (!name || !target) return {};
+  for (int links = 0; links <= kLinksMax;) {
+    const std::string_view component = walk.take_component();
+    if (component.empty()) return {};
+    if (component == ".") continue;
+    if (component == "..") {
+      walk.drop_component();
+      continue;
+    }
+    if (walk.add_component(component) != 0) return {};
+    Text text(name->text, sizeof(name->text));
+    text.add("/").add(walk.done());
+    if (client.root == std::string_view(name->text, text.size())) {
+      text.add(walk.left());
+      return find_below(wire::kRootEntry,
+                        {name->text + client.root.size(), text.size() - client.root.size()}, last);
+    }
+    const long size = hook::sys_readlink(name->text, target->text, sizeof(target->text) - 1);
+    if (size == -EINVAL) continue;  // not a link
+    if (size <= 0 || !walk.prepend({target->text, static_cast<size_t>(size)})) return {};
+    ++links;
+    if (target->text[0] == '/') {
+      walk.current_size = 0;
+    } else {
+      walk.drop_component();
+    }
+  }
   return {};
 }
 

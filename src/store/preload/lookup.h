@@ -55,7 +55,13 @@ class Lookup {
 
   Place find(int directory, const char* path, Last last);
 
+  // For a path that does not exist outside: follows its links, one of which may lead below the
+  // root. Takes a system call for each component.
+  Place find_linked(int directory, const char* path, Last last);
+
  private:
+  bool has_walk();
+  Place follow_links(Last last);
   Place find_below(uint32_t base, std::string_view relative, Last last);
   Place find_joined(int directory, std::string_view path, Last last);
 

@@ -17,55 +17,12 @@ Place failed(int error, bool only_last_missing = false) {
   return {.where = Where::kFailed, .only_last_missing = only_last_missing, .error = error};
 }
 
-std::string_view rest_of(const Walk& walk) {
-  return {walk.rest + walk.rest_begin, sizeof(walk.rest) - 1 - walk.rest_begin};
-}
-
-void drop_component(Walk& walk) {
-  while (walk.current_size > 0 && walk.current[walk.current_size - 1] != '/') --walk.current_size;
-  if (walk.current_size > 0) --walk.current_size;
-}
-
-// 0, or an errno value.
-int add_component(Walk& walk, std::string_view name) {
-  if (name.size() > kNameBytesMax) return ENAMETOOLONG;
-  if (walk.current_size + 1 + name.size() >= sizeof(walk.current)) return ENAMETOOLONG;
-  if (walk.current_size > 0) walk.current[walk.current_size++] = '/';
-  std::memcpy(walk.current + walk.current_size, name.data(), name.size());
-  walk.current_size += name.size();
-  return 0;
-}
-
-// Puts text in front of what is left to do.
-bool prepend(Walk& walk, std::string_view text) {
-  if (text.size() > walk.rest_begin) return false;
-  walk.rest_begin -= text.size();
-  std::memcpy(walk.rest + walk.rest_begin, text.data(), text.size());
-  return true;
-}
-
-void skip_slashes(Walk& walk) {
-  while (walk.rest[walk.rest_begin] == '/') ++walk.rest_begin;
-}
-
-// The next component; empty at the end.
-std::string_view take_component(Walk& walk) {
-  skip_slashes(walk);
-  const std::string_view rest = rest_of(walk);
-  const void* slash = std::memchr(rest.data(), '/', rest.size());
-  const size_t size = slash == nullptr
-                          ? rest.size()
-                          : static_cast<size_t>(static_cast<const char*>(slash) - rest.data());
-  walk.rest_begin += size;
-  return {rest.data(), size};
-}
-
 // `..` of the program at the root: the rest belongs to the directory above.
 Place leave_root(const Catalogued& tree, Walk& walk) {
   size_t parent = tree.root.size();
   while (parent > 0 && tree.root[parent - 1] != '/') --parent;  // with its slash
-  skip_slashes(walk);
-  if (!prepend(walk, {tree.root.data(), parent})) return failed(ENAMETOOLONG);
+  walk.skip_slashes();
+  if (!walk.prepend({tree.root.data(), parent})) return failed(ENAMETOOLONG);
   return {.where = Where::kElsewhere, .path = walk.rest + walk.rest_begin};
 }
 
@@ -73,12 +30,12 @@ Place leave_root(const Catalogued& tree, Walk& walk) {
 Place follow_link(const Catalogued& tree, const CatalogueEntry& link, Walk& walk) {
   const std::string_view target = tree.catalogue.link_target(link);
   if (target.empty()) return failed(ENOENT);
-  if (!prepend(walk, target)) return failed(ENAMETOOLONG);
+  if (!walk.prepend(target)) return failed(ENAMETOOLONG);
   if (target[0] != '/') {
-    drop_component(walk);
+    walk.drop_component();
     return {};
   }
-  const std::string_view below = below_root(tree.root, rest_of(walk));
+  const std::string_view below = below_root(tree.root, walk.left());
   if (below.data() == nullptr) {
     return {.where = Where::kElsewhere, .path = walk.rest + walk.rest_begin};
   }
@@ -88,6 +45,48 @@ Place follow_link(const Catalogued& tree, const CatalogueEntry& link, Walk& walk
 }
 
 }  // namespace
+
+void Walk::start(std::string_view text) {
+  rest_begin = sizeof(rest) - 1;
+  rest[rest_begin] = '\0';
+  prepend(text);
+}
+
+std::string_view Walk::take_component() {
+  skip_slashes();
+  const std::string_view text = left();
+  const void* slash = std::memchr(text.data(), '/', text.size());
+  const size_t size = slash == nullptr
+                          ? text.size()
+                          : static_cast<size_t>(static_cast<const char*>(slash) - text.data());
+  rest_begin += size;
+  return {text.data(), size};
+}
+
+void Walk::skip_slashes() {
+  while (rest[rest_begin] == '/') ++rest_begin;
+}
+
+int Walk::add_component(std::string_view name) {
+  if (name.size() > kNameBytesMax) return ENAMETOOLONG;
+  if (current_size + 1 + name.size() >= sizeof(current)) return ENAMETOOLONG;
+  if (current_size > 0) current[current_size++] = '/';
+  std::memcpy(current + current_size, name.data(), name.size());
+  current_size += name.size();
+  return 0;
+}
+
+void Walk::drop_component() {
+  while (current_size > 0 && current[current_size - 1] != '/') --current_size;
+  if (current_size > 0) --current_size;
+}
+
+bool Walk::prepend(std::string_view text) {
+  if (text.size() > rest_begin) return false;
+  rest_begin -= text.size();
+  std::memcpy(rest + rest_begin, text.data(), text.size());
+  return true;
+}
 
 std::string_view below_root(std::string_view root, std::string_view path) {
   if (path.size() < root.size()) return {};
@@ -127,29 +126,27 @@ uint32_t find_plain(const CatalogueView& catalogue, std::string_view relative, L
 
 Place walk_path(const Catalogued& tree, uint32_t base, std::string_view relative, Last last,
                 Walk& walk) {
-  walk.rest_begin = sizeof(walk.rest) - 1;
-  walk.rest[walk.rest_begin] = '\0';
   walk.current_size = write_path(tree.catalogue, base, walk.current, sizeof(walk.current));
   if (relative.size() >= kPathBytes || walk.current_size >= sizeof(walk.current)) {
     return failed(ENAMETOOLONG);
   }
-  prepend(walk, relative);
+  walk.start(relative);
   int links = 0;
   for (;;) {
-    const std::string_view name = take_component(walk);
+    const std::string_view name = walk.take_component();
     if (name.empty()) break;
     if (name == ".") continue;
     if (name == "..") {
       if (walk.current_size == 0) return links > 0 ? failed(ENOENT) : leave_root(tree, walk);
-      drop_component(walk);
+      walk.drop_component();
       continue;
     }
-    if (const int error = add_component(walk, name); error != 0) return failed(error);
+    if (const int error = walk.add_component(name); error != 0) return failed(error);
     const bool has_slash = walk.rest[walk.rest_begin] == '/';
-    const uint32_t found = tree.catalogue.find({walk.current, walk.current_size});
+    const uint32_t found = tree.catalogue.find(walk.done());
     if (found == wire::kNoEntry) {
-      skip_slashes(walk);
-      return failed(ENOENT, rest_of(walk).empty());
+      walk.skip_slashes();
+      return failed(ENOENT, walk.left().empty());
     }
     const CatalogueEntry entry = tree.catalogue.entry(found);
     if (entry.kind == EntryKind::kFile && has_slash) return failed(ENOTDIR);
@@ -161,7 +158,7 @@ Place walk_path(const Catalogued& tree, uint32_t base, std::string_view relative
     const Place place = follow_link(tree, entry, walk);
     if (place.where != Where::kOutside) return place;
   }
-  return {.where = Where::kInside, .entry = tree.catalogue.find({walk.current, walk.current_size})};
+  return {.where = Where::kInside, .entry = tree.catalogue.find(walk.done())};
 }
 
 }  // namespace millrace::store

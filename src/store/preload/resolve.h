@@ -35,11 +35,23 @@ struct Place {
 
 enum class Last : uint8_t { kFollow, kKeepLink };  // what happens to a link at the end of a path
 
+// A path on its way: what is done, and what is left to do.
 struct Walk {
-  char current[kPathBytes];   // the path so far, relative to the root
-  char rest[2 * kPathBytes];  // what is left to do, at the end of the buffer
+  char current[kPathBytes];   // components that were taken, without a slash at either end
+  char rest[2 * kPathBytes];  // at the end of the buffer, before a zero
   size_t current_size;
   size_t rest_begin;
+
+  void start(std::string_view text);  // REQUIRES: text.size() < kPathBytes
+  std::string_view done() const { return {current, current_size}; }
+  std::string_view left() const {
+    return {rest + rest_begin, sizeof(rest) - 1 - rest_begin};
+  }
+  std::string_view take_component();  // empty at the end
+  void skip_slashes();
+  int add_component(std::string_view name);  // 0, or an errno value
+  void drop_component();
+  bool prepend(std::string_view text);  // false if there is no room
 };
 
 struct Catalogued {
