@@ -1,5 +1,3 @@
-#include "store/preload/resolve.h"
-
 #include <errno.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "store/catalogue.h"
+#include "store/preload/resolve.h"
 #include "store/tree.h"
 
 namespace millrace::store {

@@ -22,6 +22,16 @@ LIBRARY = os.path.join(os.environ["MILLRACE_BUILD"], "lib", "libmillrace_store.s
 PLAIN, STORE = b"/plain/", b"/store/"
 
 
+MAKERS = (
+    "import numpy; numpy.save('array.npy', numpy.arange(5000.0).reshape(50, 100))",
+    "import torch; torch.save({'x': torch.arange(1000)}, 'set.pt')",
+    "import h5py, zipfile; from PIL import Image\n"
+    "with h5py.File('set.h5', 'w') as file: file['x'] = range(1000)\n"
+    "with zipfile.ZipFile('set.zip', 'w') as file: file.writestr('a', 'b' * 99)\n"
+    "Image.new('RGB', (50, 40), (1, 200, 3)).save('image.png')",
+)
+
+
 def make_dataset(root: Path) -> None:
     generator = random.Random(3)
     for i in range(40):
@@ -44,34 +54,39 @@ def make_dataset(root: Path) -> None:
     (root / "val" / "up").symlink_to("../train/class2/0002.bin")
     (root / "broken").symlink_to("nothing")
     (root / "outside").symlink_to("/etc/hostname")
-    subprocess.run([sys.executable, "-c", "import numpy\n"
-                    f"numpy.save({str(root / 'array.npy')!r}, numpy.arange(5000.0).reshape(50, 100))"], check=False)
+    for code in MAKERS:  # what is not installed is not tested
+        subprocess.run([sys.executable, "-c", code], cwd=root, check=False, stderr=subprocess.DEVNULL)
     for i, path in enumerate(sorted(root.rglob("*"), reverse=True)):
         if not path.is_symlink():
             os.utime(path, ns=(1_700_000_000_000_000_000 + i,) * 2)
     os.utime(root, ns=(1_700_000_000_000_000_007,) * 2)
 
 
+FOLDER = Path(tempfile.mkdtemp(prefix="millrace-client-"))
+MEMORY = Path(tempfile.mkdtemp(prefix="millrace-client-", dir="/dev/shm"))
+
+
+def setUpModule():
+    unittest.addModuleCleanup(shutil.rmtree, FOLDER, True)
+    unittest.addModuleCleanup(shutil.rmtree, MEMORY, True)
+    plain = FOLDER / "plain" / "data"
+    plain.mkdir(parents=True)
+    (FOLDER / "store").mkdir()
+    make_dataset(plain)
+    subprocess.run([MILLRACE, "store", "pack", plain, "-o", FOLDER / "pack", "--partitions", "2"],
+                   check=True, capture_output=True)
+
+
 class ClientTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = Path(tempfile.mkdtemp(prefix="millrace-client-"))
-        cls.addClassCleanup(shutil.rmtree, cls.folder, True)
-        cls.plain = cls.folder / "plain" / "data"
-        cls.root = cls.folder / "store" / "data"  # never made
-        cls.plain.mkdir(parents=True)
-        cls.root.parent.mkdir()
-        make_dataset(cls.plain)
-        subprocess.run([MILLRACE, "store", "pack", cls.plain, "-o", cls.folder / "pack", "--partitions", "2"],
-                       check=True, capture_output=True)
-        cls.memory = Path(tempfile.mkdtemp(prefix="millrace-client-", dir="/dev/shm"))
-        cls.addClassCleanup(shutil.rmtree, cls.memory, True)
+    folder = FOLDER
+    plain = FOLDER / "plain" / "data"
+    root = FOLDER / "store" / "data"  # does not exist
 
     def setUp(self):
         self.node = self.make_node()
 
     def make_node(self, **settings) -> Node:
-        node = Node(MILLRACE, self.folder / "pack", self.memory / f"node{time.monotonic_ns()}", self.root, **settings)
+        node = Node(MILLRACE, FOLDER / "pack", MEMORY / f"node{time.monotonic_ns()}", self.root, **settings)
         self.addCleanup(node.stop)
         return node
 
@@ -297,6 +312,83 @@ print(numpy.load(root + "/array.npy").sum(), numpy.load(root + "/array.npy", mma
 print(numpy.fromfile(root + "/large.bin", dtype="u1").sum(), numpy.memmap(root + "/large.bin", mode="r").sum())
 """)
 
+    def test_fts(self):
+        shown = self.python("""
+from ctypes import *
+libc = CDLL(None, use_errno=True)
+class Entry(Structure):
+    pass
+Entry._fields_ = [("cycle", POINTER(Entry)), ("parent", POINTER(Entry)), ("link", POINTER(Entry)), ("number", c_long),
+                  ("pointer", c_void_p), ("accpath", c_char_p), ("path", c_char_p), ("errno", c_int), ("symfd", c_int),
+                  ("pathlen", c_ushort), ("namelen", c_ushort), ("ino", c_ulong), ("dev", c_ulong),
+                  ("nlink", c_ulong), ("level", c_short), ("info", c_ushort), ("flags", c_ushort),
+                  ("instr", c_ushort), ("statp", c_void_p), ("name", c_char * 1)]
+libc.fts_open.restype = c_void_p
+libc.fts_close.argtypes = [c_void_p]
+libc.fts_read.argtypes, libc.fts_read.restype = [c_void_p], POINTER(Entry)
+libc.fts_children.argtypes, libc.fts_children.restype = [c_void_p, c_int], POINTER(Entry)
+libc.fts_set.argtypes = [c_void_p, POINTER(Entry), c_int]
+def name(entry):
+    return string_at(addressof(entry) + Entry.name.offset)
+COMPARE = CFUNCTYPE(c_int, POINTER(POINTER(Entry)), POINTER(POINTER(Entry)))
+@COMPARE
+def backwards(a, b):
+    a, b = name(a.contents.contents), name(b.contents.contents)
+    return (a < b) - (a > b)
+for options in (4 | 16, 4 | 2, 4 | 16 | 1):  # FTS_NOCHDIR, FTS_PHYSICAL, FTS_LOGICAL, FTS_COMFOLLOW
+    paths = (c_char_p * 3)((root + "/to_folder").encode(), root.encode(), None)
+    stream = libc.fts_open(paths, options, backwards)
+    while found := libc.fts_read(stream):
+        entry = found.contents
+        print(entry.path, entry.accpath, name(entry), entry.info, entry.level, entry.pathlen, entry.namelen)
+        if name(entry) == b"val" and entry.info == 1:
+            child = libc.fts_children(stream, 0)
+            while child:
+                print("child", name(child.contents))
+                child = child.contents.link
+        if name(entry) == b"class3" and entry.info == 1:
+            libc.fts_set(stream, found, 4)  # FTS_SKIP
+        if name(entry) == b"up" and entry.info == 12:
+            libc.fts_set(stream, found, 2)  # FTS_FOLLOW
+    print(get_errno(), libc.fts_close(stream))
+""")
+        self.assertEqual(shown.count(b"child b'words.txt'"), 3)
+
+    def test_h5py_and_images_and_archives(self):
+        if not (self.plain / "set.h5").exists():
+            self.skipTest("h5py or Pillow is not installed")
+        self.python("""
+import h5py, zipfile
+from PIL import Image
+with h5py.File(root + "/set.h5") as file:
+    print(file["x"][500:510])
+print(Image.open(root + "/image.png").getpixel((3, 4)), zipfile.ZipFile(root + "/set.zip").read("a"))
+""")
+
+    def test_torch(self):
+        if not (self.plain / "set.pt").exists():
+            self.skipTest("torch is not installed")
+        script = self.folder / "read.py"
+        script.write_text("""
+import sys, os, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Files(Dataset):
+    def __init__(self, root):
+        self.paths = sorted(os.path.join(f, n) for f, _, names in os.walk(root + "/train") for n in names)
+    def __len__(self):
+        return len(self.paths)
+    def __getitem__(self, i):
+        return sum(open(self.paths[i], "rb").read())
+
+if __name__ == "__main__":
+    root = sys.argv[1]
+    print(torch.load(root + "/set.pt")["x"].sum(), torch.from_file(root + "/large.bin", size=99, dtype=torch.uint8).sum())
+    for start in ("fork", "spawn"):
+        print(start, [b.tolist() for b in DataLoader(Files(root), 8, num_workers=2, multiprocessing_context=start)])
+""")
+        self.check_same([sys.executable, str(script), "ROOT"])
+
     def test_the_c_library(self):
         self.python("""
 import ctypes, os
@@ -326,6 +418,15 @@ print(libc.euidaccess((root + "/zero").encode(), 4), libc.eaccess((root + "/miss
 libc.fopen.restype = ctypes.c_void_p
 print(libc.fopen((root + "/zero").encode(), b"r") is not None, libc.fopen((root + "/missing").encode(), b"r"))
 """)
+
+
+class TracerTest(ClientTest):
+    def test_the_tracer_sees_the_names_of_the_program(self):
+        done = self.run_in_store([MILLRACE, "trace", "-o", FOLDER / "trace", "--", "cat", f"{self.root}/val/words.txt"])
+        self.assertEqual(done.stdout, (self.plain / "val" / "words.txt").read_bytes(), done.stderr)
+        done = subprocess.run([MILLRACE, "report", FOLDER / "trace", "--by", "file", "--csv"], capture_output=True)
+        self.assertIn(b"words.txt", done.stdout, done.stderr)
+        self.assertNotIn(b"/tree/", done.stdout)
 
 
 class RefusalTest(ClientTest):

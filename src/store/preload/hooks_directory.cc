@@ -46,7 +46,8 @@ bool read_entry(uint32_t directory, uint64_t position, struct dirent64* out) {
     return true;
   }
   if (position == 1) {
-    fill_entry(entry.parent, "..", position, out);
+    const bool is_known = entry.parent < client.catalogue.entry_count();
+    fill_entry(is_known ? entry.parent : wire::kRootEntry, "..", position, out);
     return true;
   }
   const wire::CatalogueView::Children children = client.catalogue.children(entry);

@@ -158,7 +158,9 @@ Place walk_path(const Catalogued& tree, uint32_t base, std::string_view relative
     const Place place = follow_link(tree, entry, walk);
     if (place.where != Where::kOutside) return place;
   }
-  return {.where = Where::kInside, .entry = tree.catalogue.find(walk.done())};
+  const uint32_t entry = tree.catalogue.find(walk.done());
+  if (entry == wire::kNoEntry) return failed(ENOENT);  // only in a damaged catalogue
+  return {.where = Where::kInside, .entry = entry};
 }
 
 }  // namespace millrace::store

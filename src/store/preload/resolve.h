@@ -44,9 +44,7 @@ struct Walk {
 
   void start(std::string_view text);  // REQUIRES: text.size() < kPathBytes
   std::string_view done() const { return {current, current_size}; }
-  std::string_view left() const {
-    return {rest + rest_begin, sizeof(rest) - 1 - rest_begin};
-  }
+  std::string_view left() const { return {rest + rest_begin, sizeof(rest) - 1 - rest_begin}; }
   std::string_view take_component();  // empty at the end
   void skip_slashes();
   int add_component(std::string_view name);  // 0, or an errno value
