@@ -60,7 +60,7 @@ function(millrace_python_package folder)
   # The package looks here for the program and for the libraries that it loads by name.
   file(CREATE_LINK "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" "${MILLRACE_PYTHON_TREE}/millrace/bin" SYMBOLIC)
   file(CREATE_LINK "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}" "${MILLRACE_PYTHON_TREE}/millrace/lib" SYMBOLIC)
-  set(libraries millrace_trace_preload)
+  set(libraries millrace_trace_preload millrace_store_preload)
   foreach(kind IN LISTS MILLRACE_MPI_KINDS)
     list(APPEND libraries millrace_mpi_${kind})
   endforeach()

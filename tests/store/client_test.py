@@ -420,6 +420,19 @@ print(libc.fopen((root + "/zero").encode(), b"r") is not None, libc.fopen((root 
 """)
 
 
+class LinkedRootTest(ClientTest):
+    root = FOLDER / "linked" / "data"  # `linked` is a link to the directory that would contain the root
+
+    def test_the_kernels_name_of_the_root_is_known(self):
+        if not self.root.parent.exists():
+            self.root.parent.symlink_to("store")
+        for path in (self.root, FOLDER / "store" / "data"):
+            done = self.run_in_store(["cat", f"{path}/val/with space"])
+            self.assertEqual(done.stdout, b"needle\n", done.stderr)
+            done = self.run_in_store(["cat", "data/val/with space"], cwd=path.parent)
+            self.assertEqual(done.stdout, b"needle\n", done.stderr)
+
+
 class TracerTest(ClientTest):
     def test_the_tracer_sees_the_names_of_the_program(self):
         done = self.run_in_store([MILLRACE, "trace", "-o", FOLDER / "trace", "--", "cat", f"{self.root}/val/words.txt"])
@@ -521,7 +534,7 @@ class FailureTest(ClientTest):
         self.node.error = 28
         done = self.read("large.bin")
         self.assertEqual(done.stdout, (self.plain / "large.bin").read_bytes())
-        self.assertIn(b"could not provide it", done.stderr)
+        self.assertIn(b"has no room left", done.stderr)
 
     def test_a_missing_node_is_reported_and_changes_nothing(self):
         done = self.run_in_store(["cat", f"{self.plain}/zero"], env={"MILLRACE_STORE": "/nonexistent/node"})

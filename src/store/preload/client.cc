@@ -119,12 +119,34 @@ const char* look_at_tree() {
   return nullptr;
 }
 
+// The kernel's name of the directory above the root, and the root's own name.
+void find_real_root() {
+  const hook::Scratch<RealPath> path;
+  if (!path) return;
+  size_t parent = client.root.size();
+  while (parent > 1 && client.root[parent - 1] != '/') --parent;
+  Text(path->text, sizeof(path->text)).add({client.root.data(), parent});
+  const int fd = hook::sys_open(path->text, O_PATH | O_DIRECTORY);
+  if (fd < 0) return;
+  char link[40];
+  Text(link, sizeof(link)).add("/proc/self/fd/").add(static_cast<uint64_t>(fd));
+  const long size = hook::sys_readlink(link, path->text, sizeof(path->text) - 1);
+  hook::sys_close(fd);
+  if (size <= 1 || size + 258 > static_cast<long>(sizeof(client.real_root_text))) return;
+  Text name(client.real_root_text, sizeof(client.real_root_text));
+  name.add({path->text, static_cast<size_t>(size)}).add("/");
+  name.add({client.root.data() + parent, client.root.size() - parent});
+  const std::string_view found = {client.real_root_text, name.size()};
+  if (found != client.root) client.real_root = found;
+}
+
 const char* open_node(const char* node) {
   client.node = node;
   while (client.node.size() > 1 && client.node.back() == '/') client.node.remove_suffix(1);
   const char* problem = open_state();
   if (problem == nullptr) problem = open_catalogue();
   if (problem == nullptr) problem = look_at_tree();
+  if (problem == nullptr) find_real_root();
   return problem;
 }
 
@@ -246,6 +268,9 @@ std::string_view reason(int error) {
     case EPIPE:
     case ENOENT:
       return "is not running";
+    case ENOSPC:
+    case EDQUOT:
+      return "has no room left";
     default:
       return "could not provide it";
   }

@@ -28,10 +28,12 @@ struct Client {
   wire::CatalogueView catalogue;
   wire::StoreState* state = nullptr;  // shared with the service and all programs of the job
   std::string_view root;
-  std::string_view origin;  // empty: none
-  std::string_view node;    // the directory of the node
-  std::string_view tree;    // "NODE/tree", without links
+  std::string_view real_root;  // without links above it: what the kernel calls it; empty: the same
+  std::string_view origin;     // empty: none
+  std::string_view node;       // the directory of the node
+  std::string_view tree;       // "NODE/tree", without links
   char tree_text[kPathBytes] = {};
+  char real_root_text[kPathBytes] = {};
   uint64_t tree_device = 0;   // st_dev of the files in the tree
   uint64_t shown_device = 0;  // st_dev that programs see: no device of the kernel has this number
   uint32_t user = 0;          // st_uid and st_gid
@@ -42,6 +44,13 @@ struct Client {
   std::atomic<uint64_t> silent_until_ns{0};  // the service is not asked before this time
 
   Catalogued catalogued() const { return {catalogue, root}; }
+
+  // The part of an absolute path after the root; null data if it is not below the root.
+  std::string_view below(std::string_view path) const {
+    const std::string_view found = below_root(root, path);
+    if (found.data() != nullptr || real_root.empty()) return found;
+    return below_root(real_root, path);
+  }
 };
 
 extern constinit Client client;

@@ -31,8 +31,9 @@ uint32_t classify(std::string_view name) {
     const uint32_t entry = client.catalogue.find({below.data() + slash, below.size() - slash});
     return entry == wire::kNoEntry ? kFar : kFirst + entry;
   }
-  if (name == "/" || below_root(name, client.root).data() != nullptr) return kNear;
-  return kFar;
+  const bool is_above = name == "/" || below_root(name, client.root).data() != nullptr ||
+                        below_root(name, client.real_root).data() != nullptr;
+  return is_above ? kNear : kFar;
 }
 
 // The name of a descriptor or of the working directory. 0 if it has none.
@@ -184,7 +185,7 @@ Place Lookup::find_joined(int directory, std::string_view path, Last last) {
   if (path.back() == '/' && joined->size + 1 < sizeof(joined->text)) {
     joined->text[joined->size++] = '/';
   }
-  const std::string_view below = below_root(client.root, joined->view());
+  const std::string_view below = client.below(joined->view());
   if (below.data() == nullptr) return {};
   return find_below(wire::kRootEntry, below, last);
 }
@@ -193,7 +194,7 @@ Place Lookup::find(int directory, const char* path, Last last) {
   if (!active() || is_bad(path) || *path == '\0') return {};
   if (*path == '/') {
     const std::string_view whole = path;
-    const std::string_view below = below_root(client.root, whole);
+    const std::string_view below = client.below(whole);
     if (below.data() != nullptr) return find_below(wire::kRootEntry, below, last);
     return is_normal(whole) ? Place{} : find_joined(directory, whole, last);
   }
@@ -241,10 +242,11 @@ Place Lookup::follow_links(Last last) {
     if (walk.add_component(component) != 0) return {};
     Text text(name->text, sizeof(name->text));
     text.add("/").add(walk.done());
-    if (client.root == std::string_view(name->text, text.size())) {
+    const size_t size_before = text.size();
+    if (client.below({name->text, size_before}).data() != nullptr) {
       text.add(walk.left());
-      return find_below(wire::kRootEntry,
-                        {name->text + client.root.size(), text.size() - client.root.size()}, last);
+      return find_below(wire::kRootEntry, {name->text + size_before, text.size() - size_before},
+                        last);
     }
     const long size = hook::sys_readlink(name->text, target->text, sizeof(target->text) - 1);
     if (size == -EINVAL) continue;  // not a link
