@@ -175,6 +175,20 @@ class CommandTest(ClientTest):
         self.check_same(["cmp", "ROOT/large.bin", "ROOT/val/words.txt"], code=1)
         self.check_same(["diff", "-r", "ROOT/train/class1", "ROOT/to_folder"])
 
+    def test_text_tools(self):
+        self.check_same(["perl", "-e", "open(F, '<', 'ROOT/val/words.txt'); print <F>; print join(' ', glob('ROOT/*'))"])
+        self.check_same(["awk", "END {print NR}", "ROOT/val/words.txt"])
+        self.check_same(["sed", "-n", "3p", "ROOT/to_file"])
+        self.check_same(["sh", "-c", "gzip -c ROOT/large.bin | zcat | md5sum; xargs -a ROOT/val/words.txt -n 99 echo"])
+        self.check_same(["sh", "-c", "dd if=ROOT/large.bin bs=4k iflag=direct status=none | md5sum"])
+
+    def test_changes_are_refused_and_leave_no_trace(self):
+        for command in ("rm -rf ROOT/train", "mv ROOT/zero OUT", "touch ROOT/zero", "echo x > ROOT/new", "cp /etc/hosts ROOT"):
+            done = self.run_in_store(["sh", "-c", command.replace("ROOT", str(self.root)).replace("OUT", str(MEMORY))])
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(b"Read-only file system", done.stderr)
+        self.check_same(["find", "ROOT", "-printf", "%P %y %m %T@ %l\n"], edit=sorted_lines)
+
     def test_shell(self):
         self.check_same(["sh", "-c", "md5sum < ROOT/large.bin; while read line; do echo $line; done < ROOT/val/words.txt"])
         self.check_same(["bash", "-c", "exec 7< ROOT/val/words.txt; cat <&7; echo ROOT/train/*/0*.bin ROOT/v*/*"])
@@ -418,6 +432,47 @@ print(libc.euidaccess((root + "/zero").encode(), 4), libc.eaccess((root + "/miss
 libc.fopen.restype = ctypes.c_void_p
 print(libc.fopen((root + "/zero").encode(), b"r") is not None, libc.fopen((root + "/missing").encode(), b"r"))
 """)
+
+
+class CourtesyTest(ClientTest):
+    def test_calls_that_succeed_keep_errno(self):
+        code = """
+import ctypes, sys
+libc, root = ctypes.CDLL(None, use_errno=True), sys.argv[1].encode()
+libc.fopen.restype = libc.opendir.restype = libc.readdir.restype = libc.open_memstream.restype = ctypes.c_void_p
+libc.realpath.restype = ctypes.c_char_p
+status, out = ctypes.create_string_buffer(500), ctypes.create_string_buffer(5000)
+def call(name, *arguments):
+    ctypes.set_errno(77)
+    arguments = [ctypes.c_void_p(a) if isinstance(a, int) and a > 1 << 32 else a for a in arguments]
+    result = getattr(libc, name)(*arguments)
+    assert result not in (None, -1), (name, result)
+    assert ctypes.get_errno() == 77, (name, ctypes.get_errno())
+    return result
+fd = call("open", root + b"/large.bin", 0)
+call("fstat", fd, status), call("stat", root + b"/to_file", status), call("lstat", root + b"/to_file", status)
+call("fclose", call("fopen", root + b"/val/words.txt", b"r")), call("close", fd)
+call("fclose", call("open_memstream", out, status))
+stream = call("opendir", root + b"/val")
+for _ in range(3):
+    call("readdir", stream)
+call("closedir", stream), call("access", root + b"/zero", 4), call("realpath", root + b"/val/up", out)
+call("readlink", root + b"/to_file", out, 100), call("chdir", root + b"/train"), call("getcwd", out, 5000)
+"""
+        done = self.run_in_store([sys.executable, "-c", code, str(self.root)])
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+
+    def test_signals_do_not_disturb_a_request(self):
+        self.node.delay_s = 0.2
+        done = self.run_in_store([sys.executable, "-c", "import signal, sys\n"
+                                  "signal.signal(signal.SIGALRM, lambda *_: None)\n"
+                                  "signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)\n"
+                                  "print(len(open(sys.argv[1], 'rb').read()))", f"{self.root}/large.bin"])
+        self.assertEqual((done.stdout, done.stderr), (b"3000000\n", b""))
+
+    def test_the_last_descriptor_is_enough(self):
+        done = self.run_in_store(["sh", "-c", f"ulimit -n 4; cat {self.root}/val/words.txt"])
+        self.assertEqual(done.stdout, (self.plain / "val" / "words.txt").read_bytes(), done.stderr)
 
 
 class LinkedRootTest(ClientTest):

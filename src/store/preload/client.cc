@@ -199,8 +199,10 @@ int connect_service() {
     // The connection itself waits if the service accepts none.
     hook::own_call(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, hook::word(&deadline),
                    sizeof(deadline));
-    error =
-        static_cast<int>(hook::own_call(SYS_connect, fd, hook::word(&address), sizeof(address)));
+    do {
+      error =
+          static_cast<int>(hook::own_call(SYS_connect, fd, hook::word(&address), sizeof(address)));
+    } while (error == -EINTR);
   }
   if (node >= 0) hook::sys_close(node);
   if (error == 0) return fd;
@@ -237,8 +239,11 @@ int receive_reply(int fd, const wire::StoreRequest& request, uint64_t deadline_n
 int ask(const wire::StoreRequest& request, uint64_t deadline_ns) {
   const int fd = connect_service();
   if (fd < 0) return fd == -EAGAIN ? ETIMEDOUT : -fd;
-  const long sent =
-      hook::own_call(SYS_sendto, fd, hook::word(&request), sizeof(request), MSG_NOSIGNAL, 0, 0);
+  long sent = 0;
+  do {
+    sent =
+        hook::own_call(SYS_sendto, fd, hook::word(&request), sizeof(request), MSG_NOSIGNAL, 0, 0);
+  } while (sent == -EINTR);
   const int error = sent == static_cast<long>(sizeof(request))
                         ? receive_reply(fd, request, deadline_ns)
                     : sent == -EAGAIN ? ETIMEDOUT

@@ -37,7 +37,8 @@ int open_entry(uint32_t entry, int flags) {
   const int fd = with_real_path(entry, [&](const char* path) {
     return real_openat.get()(AT_FDCWD, path, flags & ~(O_CREAT | O_EXCL), 0);
   });
-  if (fd >= 0) note_opened(fd, entry);
+  if (fd < 0) return fd;
+  note_opened(fd, entry);
   count(client.state->counters.opens);
   return fd;
 }
@@ -110,7 +111,8 @@ FILE* opening_stream(const char* path, const char* mode, Open open) {
   if (place.where == Where::kFailed) return failure<FILE*>(error_of(place, flags));
   if (const int error = refusal(place.entry, flags); error != 0) return failure<FILE*>(error);
   FILE* stream = with_real_path(place.entry, open);
-  if (stream != nullptr) note_opened(descriptor_of(stream), place.entry);
+  if (stream == nullptr) return nullptr;
+  note_opened(descriptor_of(stream), place.entry);
   count(client.state->counters.opens);
   return stream;
 }
